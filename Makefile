@@ -1,0 +1,37 @@
+# `make` alone prints what there is to run.
+
+.DEFAULT_GOAL := help
+.PHONY: run build test soak bench lint fmt generate cover help
+
+testrun := go run ./tools/testrun
+pinned  := go tool -modfile=$(CURDIR)/tools/lint/go.mod
+
+run: ## start the gateway on this machine, with data in ./data
+	go run ./cmd/sluice serve
+
+build: ## build the one binary, bin/sluice
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/sluice ./cmd/sluice
+
+test: ## check everything: lint, then all tests, with PostgreSQL and the rest they need
+	$(testrun) test
+
+soak: ## the same, with the long tests; SLUICE_SEED=n repeats a run
+	SLUICE_SOAK=1 $(testrun) soak
+
+bench: ## print timings: start-up, memory, hot paths
+	$(testrun) bench
+
+lint: ## go vet, gofumpt and staticcheck
+	$(testrun) lint
+
+fmt: ## format all Go code
+	$(pinned) gofumpt -w .
+
+generate: ## write generated files again
+	go generate ./...
+
+cover: ## coverage by package, and coverage/index.html
+	$(testrun) cover
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

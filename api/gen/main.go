@@ -1,0 +1,36 @@
+// Command gen makes openapi.json and reference.html from openapi.yaml. Run it in the folder that
+// holds the three, with `go generate`.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"sluice/api/gen/render"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	source, err := os.ReadFile("openapi.yaml")
+	if err != nil {
+		return err
+	}
+	doc, err := render.Parse(source)
+	if err != nil {
+		return err
+	}
+	page, err := doc.Page()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile("openapi.json", doc.JSON(), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile("reference.html", page, 0o644)
+}

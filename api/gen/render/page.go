@@ -1,0 +1,285 @@
+package render
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+//go:embed page.html page.css snippets
+var files embed.FS
+
+// baseURL is the origin that examples show: where a gateway listens unless told otherwise.
+const baseURL = "http://127.0.0.1:8080"
+
+// page is what the template reads.
+type page struct {
+	Title, Version string
+	Summary        template.HTML
+	Intro          template.HTML
+	CSS            template.CSS
+	BaseURL        string
+	QuickStart     samples
+	ErrorFields    []form
+	ErrorSample    samples
+	ErrorTypes     []errorType
+	Headers        []header
+	Groups         []group
+}
+
+// group is the operations of one tag.
+type group struct {
+	Name       string
+	Note       template.HTML
+	Operations []operation
+}
+
+type operation struct {
+	ID, Method, Path, Summary string
+	Note                      template.HTML
+	Open                      bool // needs no key
+	Parameters                []field
+	BodyNote                  template.HTML
+	Body                      []form
+	Replies                   []reply
+	Errors                    []errorType
+	Request, Response         samples
+}
+
+// reply is one body that an operation may answer with.
+type reply struct {
+	Status, Media string
+	Note          template.HTML
+	Forms         []form
+}
+
+type errorType struct {
+	Status          uint64
+	Type            string
+	Meaning, Remedy template.HTML
+}
+
+type header struct {
+	Name, Example string
+	Note          template.HTML
+}
+
+// samples are code samples shown as tabs. ID is unique on the page.
+type samples struct {
+	ID, Title string
+	Tabs      []sample
+}
+
+type sample struct {
+	Title string
+	Code  template.HTML
+	Wire  bool // long lines are wrapped rather than scrolled
+}
+
+// Page is the reference page. It needs neither script nor anything from elsewhere.
+func (d *Document) Page() ([]byte, error) {
+	css, err := files.ReadFile("page.css")
+	if err != nil {
+		return nil, err
+	}
+	tmpl, err := template.ParseFS(files, "page.html")
+	if err != nil {
+		return nil, err
+	}
+	quickStart, err := quickStart()
+	if err != nil {
+		return nil, err
+	}
+	info := members(d.root, "info")
+	explain := &explainer{d, map[string]bool{}}
+	failure := d.target("#/components/schemas/Error")
+	limited := d.target("#/components/responses/RateLimited")
+	p := page{
+		Title:       text(info, "title"),
+		Version:     text(info, "version"),
+		Summary:     inline(text(info, "summary")),
+		Intro:       prose(strings.ReplaceAll(text(info, "description"), "{base_url}", baseURL)),
+		CSS:         template.CSS(css),
+		BaseURL:     baseURL,
+		QuickStart:  quickStart,
+		ErrorFields: explain.forms(failure, response),
+		ErrorSample: samples{"error", "Error", []sample{{
+			Title: "JSON",
+			Code:  highlight(jsonTokens, pretty(list(failure, "examples")[0])),
+		}}},
+		ErrorTypes: d.errorTypes(),
+		Headers:    d.headers(limited),
+		Groups:     explain.groups(),
+	}
+	var b bytes.Buffer
+	if err := tmpl.Execute(&b, p); err != nil {
+		return nil, fmt.Errorf("fill the page: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// quickStart are the first calls, one file for each language.
+func quickStart() (samples, error) {
+	s := samples{ID: "start", Title: "First call"}
+	for _, name := range []string{"curl", "Python", "Node", "Go"} {
+		code, err := files.ReadFile("snippets/" + strings.ToLower(name) + ".txt")
+		if err != nil {
+			return s, err
+		}
+		s.Tabs = append(s.Tabs, sample{Title: name, Code: highlight(codeTokens, strings.TrimSpace(string(code)))})
+	}
+	return s, nil
+}
+
+func (d *Document) errorTypes() []errorType {
+	var types []errorType
+	for _, v := range list(d.target("#/components/schemas/Error"), "x-error-types") {
+		status, _ := get(v, "status").(uint64)
+		types = append(types, errorType{status, text(v, "type"), inline(text(v, "meaning")), inline(text(v, "remedy"))})
+	}
+	return types
+}
+
+func (d *Document) headers(reply yaml.MapSlice) []header {
+	var headers []header
+	for _, item := range members(reply, "headers") {
+		object := d.object(item.Value)
+		headers = append(headers, header{
+			Name:    item.Key.(string),
+			Example: fmt.Sprint(get(object, "example")),
+			Note:    inline(text(object, "description")),
+		})
+	}
+	return headers
+}
+
+// groups are the operations by tag, in the order of the document.
+func (d *explainer) groups() []group {
+	var groups []group
+	for _, tag := range list(d.root, "tags") {
+		g := group{Name: text(tag, "name"), Note: prose(text(tag, "description"))}
+		for _, path := range members(d.root, "paths") {
+			for _, item := range path.Value.(yaml.MapSlice) {
+				if slices.Contains(list(item.Value, "tags"), any(g.Name)) {
+					g.Operations = append(g.Operations, d.operation(path.Key.(string), item.Key.(string), item.Value))
+				}
+			}
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+func (d *explainer) operation(path, method string, v any) operation {
+	op := operation{
+		ID:      text(v, "operationId"),
+		Method:  strings.ToUpper(method),
+		Path:    path,
+		Summary: text(v, "summary"),
+		Note:    prose(text(v, "description")),
+		Open:    get(v, "security") != nil,
+	}
+	call := path
+	for _, v := range list(v, "parameters") {
+		parameter := d.object(v)
+		row := d.field(d.object(get(parameter, "schema")), request)
+		row.Name = text(parameter, "name")
+		row.Type += " in " + text(parameter, "in")
+		row.Required = get(parameter, "required") == true
+		row.Note = prose(text(parameter, "description"))
+		op.Parameters = append(op.Parameters, row)
+		call = strings.ReplaceAll(call, "{"+row.Name+"}", text(parameter, "example"))
+	}
+	body := d.object(get(v, "requestBody"))
+	media := get(get(body, "content"), "application/json")
+	op.BodyNote = prose(text(body, "description"))
+	op.Body = d.forms(d.object(get(media, "schema")), request)
+	op.Request = samples{op.ID + "-request", "Request", curls(call, op.Open, members(media, "examples"))}
+	op.Response = samples{ID: op.ID + "-response", Title: "Response"}
+	d.addReplies(&op, members(v, "responses"))
+	return op
+}
+
+// curls are the calls of an operation, one for each example of its body.
+func curls(path string, open bool, bodies yaml.MapSlice) []sample {
+	head := "curl " + baseURL + path
+	if !open {
+		head += " \\\n  -H \"Authorization: Bearer $SLUICE_API_KEY\""
+	}
+	if len(bodies) == 0 {
+		return []sample{{Title: "curl", Code: highlight(codeTokens, head)}}
+	}
+	head += " \\\n  -H \"Content-Type: application/json\" \\\n  -d '"
+	var tabs []sample
+	for _, item := range bodies {
+		value := get(item.Value, "value")
+		call := head
+		if get(value, "stream") == true {
+			call = strings.Replace(head, "curl ", "curl -N ", 1) // show each event as it arrives
+		}
+		quoted := strings.ReplaceAll(pretty(value), "'", `'\''`)
+		tabs = append(tabs, sample{
+			Title: text(item.Value, "summary"),
+			Code:  highlight(codeTokens, call) + highlight(jsonTokens, quoted) + "'",
+		})
+	}
+	return tabs
+}
+
+// addReplies fills in what an operation answers: bodies with their samples, and errors.
+func (d *explainer) addReplies(op *operation, responses yaml.MapSlice) {
+	seen := map[string]bool{}
+	for _, item := range responses {
+		status, answer := item.Key.(string), d.object(item.Value)
+		note := text(answer, "description")
+		for _, content := range members(answer, "content") {
+			schema := get(content.Value, "schema")
+			ref := text(schema, "$ref")
+			if ref == "#/components/schemas/Error" {
+				op.Errors = append(op.Errors, d.errors(status, note)...)
+				continue
+			}
+			r := reply{Status: status, Media: content.Key.(string), Note: prose(note)}
+			note = ""                    // said once for all media types
+			if ref == "" || !seen[ref] { // the same object is explained once
+				r.Note += prose(text(d.object(schema), "description"))
+				r.Forms = d.forms(d.object(schema), response)
+			}
+			seen[ref] = true
+			op.Replies = append(op.Replies, r)
+			for _, example := range members(content.Value, "examples") {
+				op.Response.Tabs = append(op.Response.Tabs, sample{
+					Title: text(example.Value, "summary"),
+					Code:  highlight(jsonTokens, pretty(get(example.Value, "value"))),
+				})
+			}
+			for _, example := range list(content.Value, "x-wire-examples") {
+				op.Response.Tabs = append(op.Response.Tabs, sample{
+					Title: text(example, "summary"),
+					Code:  wire(text(example, "wire")),
+					Wire:  true,
+				})
+			}
+		}
+	}
+}
+
+// errors are the error types of one status. Where there is but one, the operation's own words say what it means.
+func (d *Document) errors(status, meaning string) []errorType {
+	var types []errorType
+	for _, t := range d.errorTypes() {
+		if strconv.FormatUint(t.Status, 10) == status {
+			types = append(types, t)
+		}
+	}
+	if len(types) == 1 {
+		types[0].Meaning = inline(meaning)
+	}
+	return types
+}

@@ -1,0 +1,202 @@
+package render
+
+import (
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// field is one row of a field table.
+type field struct {
+	Name     string
+	Type     string
+	Required bool
+	Optional bool // in a reply, where being present is the rule
+	Note     template.HTML
+	Facts    []string // bounds
+	Values   []string // of an enum or a constant
+	Each     bool     // Values are those of each item
+	Default  string
+	Forms    []form // fields of the objects it may hold
+	Open     bool   // Forms tell something new
+}
+
+// form is the fields of one object.
+type form struct {
+	Title  string
+	Alone  bool // there is no other form to tell it from
+	Told   bool // the page has explained this object before
+	Fields []field
+}
+
+// direction is which way a schema travels. In a request null means absent, and is not worth a word.
+type direction int
+
+const (
+	request direction = iota
+	response
+)
+
+// explainer turns schemas into rows. It remembers what it has explained, so that the page can fold
+// away an object that the reader has met before.
+type explainer struct {
+	*Document
+	told map[string]bool // by title
+}
+
+// fields are the rows of an object schema.
+func (d *explainer) fields(schema yaml.MapSlice, dir direction) []field {
+	var rows []field
+	required := list(schema, "required")
+	for _, property := range members(schema, "properties") {
+		row := d.field(d.object(property.Value), dir)
+		row.Name = property.Key.(string)
+		known := slices.Contains(required, any(row.Name))
+		row.Required, row.Optional = known && dir == request, !known && dir == response
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func (d *explainer) field(schema yaml.MapSlice, dir direction) field {
+	row := field{Note: prose(text(schema, "description"))}
+	var kinds []string
+	alternatives := slices.DeleteFunc(d.alternatives(schema), func(a yaml.MapSlice) bool {
+		return dir == request && text(a, "type") == "null"
+	})
+	for _, alternative := range alternatives {
+		kind, _ := d.typeNames(alternative)
+		if items := get(alternative, "items"); items != nil {
+			item := d.object(items)
+			row.Forms = append(row.Forms, d.forms(item, dir)...)
+			row.Values = append(row.Values, values(item)...)
+			row.Each = true
+		} else {
+			row.Forms = append(row.Forms, d.forms(alternative, dir)...)
+			row.Values = append(row.Values, values(alternative)...)
+		}
+		for _, fact := range bounds(alternative) {
+			switch {
+			case dir == response: // what we send is within them
+			case len(alternatives) > 1:
+				row.Facts = append(row.Facts, text(alternative, "type")+" "+fact)
+			default:
+				row.Facts = append(row.Facts, fact)
+			}
+		}
+		kinds = append(kinds, kind)
+	}
+	row.Type = strings.Join(kinds, " or ")
+	row.Open = slices.ContainsFunc(row.Forms, func(f form) bool { return !f.Told })
+	if v := get(schema, "default"); v != nil {
+		row.Default = fmt.Sprint(v)
+	}
+	return row
+}
+
+// forms are the objects that a schema allows: itself, or its alternatives.
+func (d *explainer) forms(schema yaml.MapSlice, dir direction) []form {
+	var forms []form
+	alternatives := d.alternatives(schema)
+	for _, alternative := range alternatives {
+		title := text(alternative, "title")
+		told := d.told[title]
+		d.told[title] = title != ""
+		if rows := d.fields(alternative, dir); len(rows) > 0 {
+			forms = append(forms, form{title, len(alternatives) == 1, told, rows})
+		}
+	}
+	return forms
+}
+
+// alternatives are the schemas of anyOf or oneOf, or one schema for each entry of a list of types.
+func (d *Document) alternatives(schema yaml.MapSlice) []yaml.MapSlice {
+	var found []yaml.MapSlice
+	for _, v := range slices.Concat(list(schema, "anyOf"), list(schema, "oneOf")) {
+		found = append(found, d.object(v))
+	}
+	for i, kind := range list(schema, "type") {
+		alternative := yaml.MapSlice{{Key: "type", Value: kind}}
+		if i == 0 { // the rest of the schema speaks of the first type; the others are null
+			for _, item := range schema {
+				if item.Key != "type" {
+					alternative = append(alternative, item)
+				}
+			}
+		}
+		found = append(found, alternative)
+	}
+	if found == nil {
+		found = []yaml.MapSlice{schema}
+	}
+	return found
+}
+
+// typeNames are a schema's type for one value and for many.
+func (d *Document) typeNames(schema yaml.MapSlice) (one, many string) {
+	switch kind := text(schema, "type"); kind {
+	case "array":
+		_, items := d.typeNames(d.object(get(schema, "items")))
+		return "array of " + items, "items"
+	case "null":
+		return "null", "nulls"
+	case "":
+		return "object", "objects"
+	case "object":
+		if entries := get(schema, "additionalProperties"); text(entries, "type") != "" {
+			_, many := d.typeNames(d.object(entries))
+			return "object of " + many, "objects"
+		}
+		return "object", "objects"
+	default:
+		return kind, kind + "s"
+	}
+}
+
+// values are what an enum or a constant allows, null left out.
+func values(schema yaml.MapSlice) []string {
+	var found []string
+	for _, v := range list(schema, "enum") {
+		if v != nil {
+			found = append(found, fmt.Sprint(v))
+		}
+	}
+	if v := get(schema, "const"); v != nil {
+		found = append(found, fmt.Sprint(v))
+	}
+	return found
+}
+
+// bounds are the limits of a schema in words.
+func bounds(schema yaml.MapSlice) []string {
+	var facts []string
+	if low, high := get(schema, "minimum"), get(schema, "maximum"); low != nil || high != nil {
+		facts = append(facts, span(low, high, ""))
+	}
+	if low, high := get(schema, "minItems"), get(schema, "maxItems"); low != nil || high != nil {
+		facts = append(facts, span(low, high, " items"))
+	}
+	if high := get(schema, "maxProperties"); high != nil {
+		facts = append(facts, span(nil, high, " members"))
+	}
+	if low, high := get(schema, "minLength"), get(schema, "maxLength"); low != nil || high != nil {
+		facts = append(facts, span(low, high, " characters"))
+	}
+	return facts
+}
+
+// span is a range whose ends may be open. At least one item or character is better said in words.
+func span(low, high any, unit string) string {
+	switch {
+	case high == nil && unit != "" && fmt.Sprint(low) == "1":
+		return "not empty"
+	case high == nil:
+		return fmt.Sprint("at least ", low, unit)
+	case low == nil:
+		return fmt.Sprint("at most ", high, unit)
+	}
+	return fmt.Sprint(low, " to ", high, unit)
+}

@@ -1,0 +1,81 @@
+package render
+
+import (
+	"html/template"
+	"regexp"
+	"strings"
+)
+
+var markup = regexp.MustCompile("`([^`]+)`" + `|\*\*([^*]+)\*\*|\[([^\]]+)\]\(([^)\s]+)\)`)
+
+// inline turns the small part of Markdown that descriptions use into HTML: code, bold text and links.
+func inline(s string) template.HTML {
+	var b strings.Builder
+	for len(s) > 0 {
+		m := markup.FindStringSubmatchIndex(s)
+		if m == nil {
+			break
+		}
+		b.WriteString(template.HTMLEscapeString(s[:m[0]]))
+		group := func(i int) string { return template.HTMLEscapeString(s[m[2*i]:m[2*i+1]]) }
+		switch {
+		case m[2] >= 0:
+			b.WriteString("<code>" + group(1) + "</code>")
+		case m[4] >= 0:
+			b.WriteString("<strong>" + group(2) + "</strong>")
+		default:
+			b.WriteString(`<a href="` + group(4) + `">` + group(3) + "</a>")
+		}
+		s = s[m[1]:]
+	}
+	return template.HTML(b.String() + template.HTMLEscapeString(s))
+}
+
+// prose is inline for whole paragraphs and lists, which blank lines divide.
+func prose(s string) template.HTML {
+	var b strings.Builder
+	for block := range strings.SplitSeq(strings.TrimSpace(s), "\n\n") {
+		items := strings.Split("\n"+block, "\n- ")
+		if lead := strings.TrimSpace(items[0]); lead != "" {
+			b.WriteString("<p>" + string(inline(lead)) + "</p>")
+		}
+		if len(items) == 1 {
+			continue
+		}
+		b.WriteString("<ul>")
+		for _, item := range items[1:] {
+			b.WriteString("<li>" + string(inline(item)) + "</li>")
+		}
+		b.WriteString("</ul>")
+	}
+	return template.HTML(b.String())
+}
+
+var (
+	jsonTokens = regexp.MustCompile(`(?m)(?P<key>"(?:[^"\\]|\\.)*"):|(?P<str>"(?:[^"\\]|\\.)*")|(?P<lit>\b(?:true|false|null)\b|-?\b\d+(?:\.\d+)?\b)|(?P<mark>^(?:data:|: .*$))`)
+	codeTokens = regexp.MustCompile(`(?m)(?P<str>"(?:[^"\\\n]|\\.)*")|(?P<rem>(?:^|\s)(?:#|//) .*$)`)
+)
+
+// wire is a stream as it goes over the wire. Its long lines may break before a key.
+func wire(code string) template.HTML {
+	html := string(highlight(jsonTokens, strings.TrimSpace(code)))
+	return template.HTML(strings.ReplaceAll(html, `,<span class="key">`, `,<wbr><span class="key">`))
+}
+
+// highlight colours the tokens of a code sample: each named group becomes a span of that class.
+func highlight(tokens *regexp.Regexp, code string) template.HTML {
+	var b strings.Builder
+	at := 0
+	for _, m := range tokens.FindAllStringSubmatchIndex(code, -1) {
+		for i, class := range tokens.SubexpNames() {
+			if i == 0 || m[2*i] < 0 {
+				continue
+			}
+			b.WriteString(template.HTMLEscapeString(code[at:m[2*i]]))
+			b.WriteString(`<span class="` + class + `">` + template.HTMLEscapeString(code[m[2*i]:m[2*i+1]]) + "</span>")
+			at = m[2*i+1]
+		}
+	}
+	b.WriteString(template.HTMLEscapeString(code[at:]))
+	return template.HTML(b.String())
+}

@@ -1,0 +1,174 @@
+// Command startup measures how long the gateway takes from the start of its process to its first
+// good reply, how much memory it holds while idle, and how large the binary is.
+//
+// It builds the binary as a release is built, unless one is named with -bin, and prints figures; it
+// judges none of them. Load is not measured here.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// memoryRuns is how many starts are left running to read their memory.
+const memoryRuns = 3
+
+// plan says what is measured.
+type plan struct {
+	bin  string        // empty: build one
+	runs int           // starts of each kind
+	idle time.Duration // how long a gateway does nothing before its memory is read
+}
+
+func main() {
+	p := plan{idle: 2 * time.Second}
+	flag.StringVar(&p.bin, "bin", "", "measure this binary instead of building one")
+	flag.IntVar(&p.runs, "n", 10, "number of starts of each kind")
+	flag.Parse()
+	p.runs = max(p.runs, 1)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := p.run(ctx, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "startup:", err)
+		os.Exit(1)
+	}
+}
+
+func (p plan) run(ctx context.Context, out io.Writer) error {
+	scratch, err := os.MkdirTemp("", "sluice-startup-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	bin, err := filepath.Abs(p.bin)
+	if err != nil {
+		return err
+	}
+	if p.bin == "" {
+		bin = filepath.Join(scratch, "sluice")
+		if err := build(ctx, bin); err != nil {
+			return err
+		}
+	}
+	info, err := os.Stat(bin)
+	if err != nil {
+		return err
+	}
+
+	var fresh, known []time.Duration
+	var memory []int64
+	for i := range p.runs {
+		dir := filepath.Join(scratch, fmt.Sprintf("data-%d", i))
+		// On a new folder nobody knows a key yet, so the first good reply is that of the probe.
+		took, err := measure(ctx, bin, dir, "/readyz", "")
+		if err != nil {
+			return err
+		}
+		fresh = append(fresh, took)
+
+		key, err := masterKey(ctx, bin, dir)
+		if err != nil {
+			return err
+		}
+		if took, err = measure(ctx, bin, dir, "/v1/models", key); err != nil {
+			return err
+		}
+		known = append(known, took)
+
+		if i < memoryRuns {
+			bytes, err := idleMemory(ctx, bin, dir, p.idle)
+			if err != nil {
+				return err
+			}
+			memory = append(memory, bytes)
+		}
+	}
+
+	fmt.Fprintf(out, "%d starts of each kind, timed from the start of the process\n", p.runs)
+	row(out, "a new data folder, until /readyz answers 200", fresh)
+	row(out, "a known data folder, until /v1/models answers 200", known)
+	fmt.Fprintf(out, "  idle memory %v after the start, median of %d: %.1f MB\n", p.idle, len(memory), float64(median(memory))/1e6)
+	fmt.Fprintf(out, "  size of the binary: %.1f MB\n", float64(info.Size())/1e6)
+	return nil
+}
+
+// build makes the binary as `make build` does.
+func build(ctx context.Context, bin string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "./cmd/sluice")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the binary: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// measure starts the gateway on a data folder, waits for its first 200 on a path, and stops it.
+func measure(ctx context.Context, bin, dir, path, key string) (time.Duration, error) {
+	g, err := start(ctx, bin, dir)
+	if err != nil {
+		return 0, err
+	}
+	defer g.stop()
+	return g.answers(ctx, path, key)
+}
+
+// idleMemory is what the gateway holds when it has been up for a while and nobody asked anything.
+func idleMemory(ctx context.Context, bin, dir string, idle time.Duration) (int64, error) {
+	g, err := start(ctx, bin, dir)
+	if err != nil {
+		return 0, err
+	}
+	defer g.stop()
+	if _, err := g.answers(ctx, "/readyz", ""); err != nil {
+		return 0, err
+	}
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-time.After(idle):
+		return g.memory()
+	}
+}
+
+// masterKey makes a key in the data folder of a gateway that does not run.
+func masterKey(ctx context.Context, bin, dir string) (string, error) {
+	cmd := exec.CommandContext(ctx, bin, "key", "regenerate-master", "--data", dir, "--json")
+	cmd.Env = environment(dir)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("sluice key regenerate-master: %w\n%s", err, stderrOf(err))
+	}
+	var reply struct{ Key string }
+	if err := json.Unmarshal(out, &reply); err != nil || reply.Key == "" {
+		return "", fmt.Errorf("sluice key regenerate-master --json: no key in %q", out)
+	}
+	return reply.Key, nil
+}
+
+func row(out io.Writer, what string, times []time.Duration) {
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	fmt.Fprintf(out, "  %-50s median %6.1f ms   min %6.1f ms   max %6.1f ms\n",
+		what, ms(median(times)), ms(slices.Min(times)), ms(slices.Max(times)))
+}
+
+// median of at least one value; of an even number the mean of the middle two.
+func median[T ~int64](values []T) T {
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/account"
+	"sluice/internal/admin"
+)
+
+func (p *program) accountCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "account", Short: "Create, show and change accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(),
+		p.accountSetPlanCmd(), p.accountSetLimitsCmd(), p.accountSuspendCmd(), p.accountUnsuspendCmd())
+	return cmd
+}
+
+func (p *program) accountCreateCmd() *cobra.Command {
+	var in admin.NewAccount
+	cmd := &cobra.Command{
+		Use: "create --email E", Short: "Open an account and show its master key, once", Args: args(),
+		Example: "  sluice account create --email ana@example.com --plan basic",
+		RunE: func(c *cobra.Command, _ []string) error {
+			in.Actor = p.actor()
+			var out admin.CreatedAccount
+			if err := p.call(c.Context(), "account.create", in, &out); err != nil {
+				return err
+			}
+			return p.print(out, func(w io.Writer) {
+				fmt.Fprintf(w, "Account %s (%s) is open on plan %s.\n", out.ID, out.Email, out.Plan)
+				fmt.Fprintf(w, "Its master key, shown this once:\n\n  %s\n", out.MasterKey)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&in.Email, "email", "", "e-mail `address` of the account")
+	cmd.Flags().StringVar(&in.Plan, "plan", "none", "`plan`: none, free, basic, premium or scale")
+	cmd.Flags().BoolVar(&in.Staff, "staff", false, "the account belongs to staff")
+	_ = cmd.MarkFlagRequired("email") // the flag exists
+	return cmd
+}
+
+func (p *program) accountListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List all accounts", Args: args(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			const page = 1000
+			all := []admin.Account{}
+			in := admin.Page{Limit: page}
+			for {
+				var out []admin.Account
+				if err := p.call(c.Context(), "account.list", in, &out); err != nil {
+					return err
+				}
+				all = append(all, out...)
+				if len(out) < page {
+					break
+				}
+				in.After = out[len(out)-1].ID
+			}
+			return p.print(all, func(w io.Writer) {
+				rows := [][]string{{"ID", "E-MAIL", "PLAN", "STATUS", "KEYS", "CREATED"}}
+				for i := range all {
+					a := &all[i]
+					rows = append(rows, []string{a.ID, a.Email, planText(a), a.Status, strconv.Itoa(len(a.Keys)), timeText(&a.CreatedAt)})
+				}
+				table(w, rows)
+			})
+		},
+	}
+}
+
+func (p *program) accountShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID|E-MAIL", Short: "Show an account with its limits and keys", Args: args("ID"),
+		RunE: func(c *cobra.Command, given []string) error {
+			return p.changeAccount(c, "account.show", admin.Target{Ref: given[0]})
+		},
+	}
+}
+
+func (p *program) accountHistoryCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "history ID|E-MAIL", Short: "Show who changed an account, when and why", Args: args("ID"),
+		RunE: func(c *cobra.Command, given []string) error {
+			var out []admin.Entry
+			if err := p.call(c.Context(), "account.history", admin.Target{Ref: given[0]}, &out); err != nil {
+				return err
+			}
+			return p.print(out, func(w io.Writer) {
+				rows := [][]string{{"WHEN", "WHO", "WHAT", "DETAIL", "WHY"}}
+				for i := range out {
+					e := &out[i]
+					rows = append(rows, []string{timeText(&e.At), e.Actor, e.Action, e.Detail, e.Reason})
+				}
+				table(w, rows)
+			})
+		},
+	}
+}
+
+func (p *program) accountSetPlanCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "set-plan ID PLAN", Short: "Grant a plan: none, free, basic, premium or scale", Args: args("ID", "PLAN"),
+		Long: "Grant a plan. It has no period and costs nothing until it is changed; \"none\" takes the plan away.",
+		RunE: func(c *cobra.Command, given []string) error {
+			return p.changeAccount(c, "account.set-plan", admin.Target{Ref: given[0], Plan: given[1]})
+		},
+	}
+}
+
+func (p *program) accountSetLimitsCmd() *cobra.Command {
+	in := admin.NewLimits{}
+	var rpm, concurrent, tpm string
+	cmd := &cobra.Command{
+		Use: "set-limits ID [--rpm N] [--concurrent N] [--tpm N]", Short: "Set limits for one account", Args: args("ID"),
+		Long:    "Set limits for one account over those of its plan. A limit is a whole number or \"unlimited\";\n\"default\" for all of them is --clear.",
+		Example: "  sluice account set-limits ana@example.com --rpm 200 --concurrent unlimited",
+		RunE: func(c *cobra.Command, given []string) error {
+			in.Actor, in.Ref = p.actor(), given[0]
+			for text, to := range map[*string]**account.Limit{
+				&rpm: &in.Set.RequestsPerMinute, &concurrent: &in.Set.Concurrent, &tpm: &in.Set.TokensPerMinute,
+			} {
+				if *text == "" {
+					continue
+				}
+				l, err := parseLimit(*text)
+				if err != nil {
+					return misused(c, err)
+				}
+				*to = &l
+			}
+			if in.Set == (account.Overrides{}) && !in.Clear {
+				return misused(c, fmt.Errorf("give at least one of --rpm, --concurrent, --tpm or --clear"))
+			}
+			return p.changeAccount(c, "account.set-limits", in)
+		},
+	}
+	cmd.Flags().StringVar(&rpm, "rpm", "", "requests a minute: a `number` or unlimited")
+	cmd.Flags().StringVar(&concurrent, "concurrent", "", "requests at the same time: a `number` or unlimited")
+	cmd.Flags().StringVar(&tpm, "tpm", "", "tokens a minute: a `number` or unlimited")
+	cmd.Flags().BoolVar(&in.Clear, "clear", false, "give the limits of the plan back first")
+	return cmd
+}
+
+func (p *program) accountSuspendCmd() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "suspend ID --reason R", Short: "Refuse every request of an account", Args: args("ID"),
+		RunE: func(c *cobra.Command, given []string) error {
+			return p.changeAccount(c, "account.suspend", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason})
+		},
+	}
+	addReason(cmd, &reason)
+	return cmd
+}
+
+func (p *program) accountUnsuspendCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "unsuspend ID", Short: "Let an account in again", Args: args("ID"),
+		RunE: func(c *cobra.Command, given []string) error {
+			return p.changeAccount(c, "account.unsuspend", admin.Target{Actor: p.actor(), Ref: given[0]})
+		},
+	}
+}
+
+// changeAccount runs an operation whose outcome is the account, and shows it.
+func (p *program) changeAccount(c *cobra.Command, name string, in any) error {
+	if t, ok := in.(admin.Target); ok && t.Actor == "" {
+		t.Actor = p.actor()
+		in = t
+	}
+	var out admin.Account
+	if err := p.call(c.Context(), name, in, &out); err != nil {
+		return err
+	}
+	return p.print(out, func(w io.Writer) { printAccount(w, &out) })
+}
+
+func addReason(cmd *cobra.Command, reason *string) {
+	cmd.Flags().StringVar(reason, "reason", "", "`why`; kept in the audit log")
+	_ = cmd.MarkFlagRequired("reason") // the flag exists
+}
+
+func parseLimit(text string) (account.Limit, error) {
+	if text == "unlimited" {
+		return account.Unlimited, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%q is not a limit; use a whole number or \"unlimited\"", text)
+	}
+	return account.Limit(n), nil
+}
+
+// needsSubcommand is what a group of commands does alone.
+func needsSubcommand(c *cobra.Command, _ []string) error {
+	if err := c.Help(); err != nil {
+		return err
+	}
+	return misused(c, fmt.Errorf("say which %s command", c.Name()))
+}

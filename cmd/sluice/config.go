@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/config"
+)
+
+func (p *program) configCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Write, check and explain the configuration", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "init", Short: "Print a commented configuration file", Args: args(),
+			Example: "  sluice config init > sluice.yaml",
+			RunE:    func(*cobra.Command, []string) error { return p.write(config.Example()) },
+		},
+		&cobra.Command{
+			Use: "docs", Short: "Explain every field", Args: args(),
+			RunE: func(*cobra.Command, []string) error { return p.write(config.Docs()) },
+		},
+		p.configCheckCmd(),
+	)
+	return cmd
+}
+
+func (p *program) configCheckCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "check", Short: "Check the configuration without starting", Args: args(),
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			out := map[string]any{"file": cfg.File(), "ok": true, "warnings": append([]string{}, cfg.Warnings()...)}
+			return p.print(out, func(w io.Writer) {
+				if cfg.File() == "" {
+					fmt.Fprintln(w, "There is no file; the defaults, the environment and flags are fine.")
+				} else {
+					fmt.Fprintf(w, "%s is fine.\n", cfg.File())
+				}
+				for _, warning := range cfg.Warnings() {
+					fmt.Fprintf(w, "! %s\n", warning)
+				}
+			})
+		},
+	}
+}
+
+func (p *program) write(text string) error {
+	_, err := io.WriteString(p.stdout, text)
+	return err
+}

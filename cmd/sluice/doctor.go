@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/app"
+)
+
+func (p *program) doctorCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Say what is configured, reachable and wrong, and what to do about it", Args: args(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			var findings []app.Finding
+			cfg, err := p.load()
+			if err != nil {
+				for line := range strings.Lines(err.Error()) {
+					findings = append(findings, app.Finding{
+						Subject: "configuration", State: app.StateProblem, Message: strings.TrimSpace(line),
+						Advice: "Mend it there; \"sluice config docs\" explains every field.",
+					})
+				}
+			} else {
+				findings = app.Examine(c.Context(), cfg)
+			}
+			if err := p.print(findings, func(w io.Writer) { printFindings(w, findings) }); err != nil {
+				return err
+			}
+			for _, f := range findings {
+				if f.State == app.StateProblem {
+					return errSilent
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func printFindings(w io.Writer, findings []app.Finding) {
+	marks := map[string]string{app.StateOK: "✓", app.StateWarning: "!", app.StateProblem: "✗"}
+	counts := map[string]int{}
+	for _, f := range findings {
+		counts[f.State]++
+		fmt.Fprintf(w, "%s %s: %s\n", marks[f.State], f.Subject, f.Message)
+		if f.Advice != "" {
+			fmt.Fprintf(w, "    → %s\n", f.Advice)
+		}
+	}
+	switch {
+	case counts[app.StateProblem] > 0:
+		fmt.Fprintf(w, "\n%d to mend, %d to look at.\n", counts[app.StateProblem], counts[app.StateWarning])
+	case counts[app.StateWarning] > 0:
+		fmt.Fprintf(w, "\nNothing is wrong; %d to look at.\n", counts[app.StateWarning])
+	default:
+		fmt.Fprintln(w, "\nAll is well.")
+	}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/account"
+	"sluice/internal/admin"
+)
+
+func (p *program) keyCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "key", Short: "Create, list and revoke API keys", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd.AddCommand(p.keyListCmd(), p.keyCreateCmd(), p.keyRenameCmd(), p.keyDeleteCmd(),
+		p.keyRegenerateMasterCmd(), p.keyDeactivateCmd(), p.keyRestoreCmd())
+	return cmd
+}
+
+func (p *program) keyListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "list ID", Short: "List the keys of an account", Args: args("ID"),
+		RunE: func(c *cobra.Command, given []string) error {
+			var out []admin.Key
+			if err := p.call(c.Context(), "key.list", admin.Target{Ref: given[0]}, &out); err != nil {
+				return err
+			}
+			return p.print(out, func(w io.Writer) { printKeys(w, out) })
+		},
+	}
+}
+
+func (p *program) keyCreateCmd() *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use: "create ID --name N", Short: "Add a sub-key and show it, once", Args: args("ID"),
+		RunE: func(c *cobra.Command, given []string) error {
+			var out admin.NewKey
+			if err := p.call(c.Context(), "key.create", admin.Target{Actor: p.actor(), Ref: given[0], Name: name}, &out); err != nil {
+				return err
+			}
+			return p.print(out, func(w io.Writer) {
+				fmt.Fprintf(w, "Key %s (%s) is active. It is shown this once:\n\n  %s\n", out.ID, out.Name, out.Key)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "display `name` of the key")
+	_ = cmd.MarkFlagRequired("name") // the flag exists
+	return cmd
+}
+
+func (p *program) keyRenameCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "rename KEYID NAME", Short: "Rename a sub-key", Args: args("KEYID", "NAME"),
+		RunE: func(c *cobra.Command, given []string) error {
+			var out admin.Key
+			if err := p.call(c.Context(), "key.rename", admin.Target{Actor: p.actor(), Ref: given[0], Name: given[1]}, &out); err != nil {
+				return err
+			}
+			return p.print(out, func(w io.Writer) { fmt.Fprintf(w, "Key %s is now called %s.\n", out.ID, out.Name) })
+		},
+	}
+}
+
+func (p *program) keyDeleteCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete KEYID", Short: "Revoke a sub-key for good", Args: args("KEYID"),
+		RunE: func(c *cobra.Command, given []string) error {
+			if err := p.call(c.Context(), "key.delete", admin.Target{Actor: p.actor(), Ref: given[0]}, &admin.Empty{}); err != nil {
+				return err
+			}
+			return p.print(map[string]any{"id": given[0], "deleted": true}, func(w io.Writer) {
+				fmt.Fprintf(w, "Key %s is revoked for good.\n", given[0])
+			})
+		},
+	}
+}
+
+func (p *program) keyRegenerateMasterCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "regenerate-master [ID]", Short: "Replace a master key and show the new one, once", Args: cobra.MaximumNArgs(1),
+		Long: "Replace the master key of an account; the old one is refused at once.\nWithout an ID it is that of the owner account, " + account.OwnerEmail + ".",
+		RunE: func(c *cobra.Command, given []string) error {
+			in := admin.Target{Actor: p.actor()}
+			if len(given) > 0 {
+				in.Ref = given[0]
+			}
+			var out admin.RawKey
+			if err := p.call(c.Context(), "key.regenerate-master", in, &out); err != nil {
+				return err
+			}
+			return p.print(out, func(w io.Writer) {
+				fmt.Fprintf(w, "The old master key is invalid. The new one, shown this once:\n\n  %s\n", out.Key)
+			})
+		},
+	}
+}
+
+func (p *program) keyDeactivateCmd() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "deactivate ID --reason R", Short: "Switch all keys of an account off", Args: args("ID"),
+		RunE: func(c *cobra.Command, given []string) error {
+			return p.changeAccount(c, "key.deactivate", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason})
+		},
+	}
+	addReason(cmd, &reason)
+	return cmd
+}
+
+func (p *program) keyRestoreCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "restore ID", Short: "Switch the keys of an account on again", Args: args("ID"),
+		RunE: func(c *cobra.Command, given []string) error {
+			return p.changeAccount(c, "key.restore", admin.Target{Actor: p.actor(), Ref: given[0]})
+		},
+	}
+}

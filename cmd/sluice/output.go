@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/admin"
+	"sluice/internal/app"
+)
+
+// adminPatience is how long a command waits for the data folder while others hold it.
+const adminPatience = time.Minute
+
+// call runs one admin operation, on the running server or on the folder itself.
+func (p *program) call(ctx context.Context, name string, in, out any) error {
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, adminPatience)
+	defer cancel()
+	client, done, err := app.Admin(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	err = client.Call(ctx, name, in, out)
+	if closeErr := done(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// print writes v as JSON, or lets people write it for people.
+func (p *program) print(v any, people func(w io.Writer)) error {
+	if !p.asJSON {
+		people(p.stdout)
+		return nil
+	}
+	enc := json.NewEncoder(p.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// table writes rows in columns; the first row is the head.
+func table(w io.Writer, rows [][]string) {
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	_ = tw.Flush() // it writes to stdout; nobody is left to tell if that fails
+}
+
+func printAccount(w io.Writer, a *admin.Account) {
+	rows := [][]string{
+		{"id", a.ID},
+		{"e-mail", a.Email},
+		{"plan", planText(a)},
+		{"status", a.Status},
+		{"requests a minute", limitText(a.Limits.RequestsPerMinute, a.Overrides.RequestsPerMinute)},
+		{"concurrent requests", limitText(a.Limits.Concurrent, a.Overrides.Concurrent)},
+		{"tokens a minute", limitText(a.Limits.TokensPerMinute, a.Overrides.TokensPerMinute)},
+		{"created", timeText(&a.CreatedAt)},
+	}
+	if a.Staff {
+		rows = append(rows, []string{"staff", "yes"})
+	}
+	if m := a.Suspended; m != nil {
+		rows = append(rows, []string{"suspended", timeText(&m.At) + ": " + m.Reason})
+	}
+	if m := a.Deactivated; m != nil {
+		rows = append(rows, []string{"keys deactivated", timeText(&m.At) + ": " + m.Reason})
+	}
+	table(w, rows)
+	fmt.Fprintln(w)
+	printKeys(w, a.Keys)
+}
+
+func printKeys(w io.Writer, keys []admin.Key) {
+	rows := [][]string{{"KEY", "KIND", "NAME", "ENDS IN", "STATUS", "CREATED", "LAST USED"}}
+	for i := range keys {
+		k := &keys[i]
+		rows = append(rows, []string{k.ID, k.Kind, k.Name, k.LastFour, k.Status, timeText(&k.CreatedAt), timeText(k.LastUsedAt)})
+	}
+	table(w, rows)
+}
+
+func planText(a *admin.Account) string {
+	if a.Granted {
+		return a.Plan + " (granted)"
+	}
+	return a.Plan
+}
+
+func limitText(inForce account.Limit, override *account.Limit) string {
+	text := fmt.Sprint(int64(inForce))
+	if inForce == account.Unlimited {
+		text = "unlimited"
+	}
+	if override != nil {
+		text += " (set for this account)"
+	}
+	return text
+}
+
+func timeText(t *time.Time) string {
+	if t == nil {
+		return "never"
+	}
+	return t.Local().Format("2006-01-02 15:04")
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"sluice/internal/config"
+	"sluice/internal/fault"
+)
+
+func (p *program) root() *cobra.Command {
+	p.overrides = map[string]string{}
+	cmd := &cobra.Command{
+		Use:   "sluice",
+		Short: "An inference gateway: many providers behind one OpenAI-compatible API",
+		Long: `Sluice gives programs access to language models of many providers behind one
+OpenAI-compatible API.
+
+Start it with "sluice serve" and call it a minute later. The other commands manage
+accounts and keys: of the server that runs on the data folder, or, where none
+runs, of the folder itself.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misused(c, err) })
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml if it is there)")
+	flags.BoolVar(&p.asJSON, "json", false, "print JSON")
+	p.override(flags, "data", "data", "`folder` with everything sluice keeps (default ./data)")
+	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.modelsCmd(), p.doctorCmd(), p.configCmd(), p.versionCmd())
+	return cmd
+}
+
+// override adds a flag that sets a field of the configuration.
+func (p *program) override(flags *pflag.FlagSet, name, path, usage string) {
+	flags.Var(&overrideFlag{p.overrides, path}, name, usage)
+}
+
+type overrideFlag struct {
+	to   map[string]string
+	path string
+}
+
+func (f *overrideFlag) Set(v string) error { f.to[f.path] = v; return nil }
+func (f *overrideFlag) String() string     { return "" }
+func (f *overrideFlag) Type() string       { return "value" }
+
+// load reads the configuration as file, environment and flags give it.
+func (p *program) load() (*config.Config, error) {
+	return config.Load(config.Source{Path: p.configPath, Environ: p.environ, Flags: p.overrides})
+}
+
+// errSilent fails without a word: everything has been said.
+var errSilent = errors.New("")
+
+// usageError is a command line that makes no sense.
+type usageError struct {
+	err     error
+	command string
+}
+
+func (e *usageError) Error() string {
+	return fmt.Sprintf("%v\nRun \"%s --help\" for how to use it.", e.err, e.command)
+}
+
+func misused(c *cobra.Command, err error) error { return &usageError{err, c.CommandPath()} }
+
+// args checks the number of arguments and names those that are missing.
+func args(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, given []string) error {
+		if len(given) < len(names) {
+			return misused(c, fmt.Errorf("%s is missing", strings.Join(names[len(given):], " and ")))
+		}
+		if len(given) > len(names) {
+			return misused(c, fmt.Errorf("unexpected %q", given[len(names)]))
+		}
+		return nil
+	}
+}
+
+// explain is the exit code and the words for an error.
+func (p *program) explain(err error) (int, string) {
+	if errors.Is(err, errSilent) {
+		return 1, ""
+	}
+	if u, ok := errors.AsType[*usageError](err); ok {
+		return 2, "sluice: " + u.Error()
+	}
+	if strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag") {
+		return 2, "sluice: " + err.Error() + "\nRun \"sluice --help\" for how to use it."
+	}
+	if f, ok := errors.AsType[*fault.Fault](err); ok && p.asJSON {
+		body, _ := json.Marshal(map[string]any{"error": map[string]any{"message": f.Message, "type": f.Kind.String(), "code": f.Kind.Status()}})
+		return 1, string(body)
+	}
+	return 1, "sluice: " + err.Error()
+}
+
+// actor is who the audit log names for what this command does.
+func (p *program) actor() string {
+	for _, v := range p.environ {
+		if name, ok := strings.CutPrefix(v, "USER="); ok && name != "" {
+			return "cli:" + name
+		}
+	}
+	return "cli:uid " + strconv.Itoa(os.Getuid())
+}

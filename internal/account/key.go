@@ -1,0 +1,92 @@
+package account
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"hash/crc32"
+	"strings"
+	"time"
+)
+
+// MaxSubKeys is how many sub-keys an account may have beside its master key (spec: Limits).
+const MaxSubKeys = 10
+
+// Key is what is kept of an API key: never the key itself.
+type Key struct {
+	ID         string
+	Master     bool
+	Name       string // of a sub-key
+	Hash       Hash
+	LastFour   string
+	CreatedAt  time.Time
+	LastUsedAt time.Time // zero: never
+}
+
+// Hash is the SHA-256 of a raw key. Keys have about 238 random bits, so a plain hash is enough.
+type Hash [sha256.Size]byte
+
+// HashKey is the form a raw key is looked up by.
+func HashKey(raw string) Hash {
+	var buf [128]byte // keys fit, so that no request allocates here
+	return sha256.Sum256(append(buf[:0], raw...))
+}
+
+const (
+	alphabet     = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	keyRandom    = 40 // characters
+	keyChecksum  = 6  // characters, enough for 32 bits
+	keyTailChars = keyRandom + keyChecksum
+)
+
+// Wellformed reports whether raw, which has the brand's prefix, can be a key at all: its length and
+// its checksum are right. It tells a typo from an unknown key without a lookup.
+func Wellformed(brand, raw string) bool {
+	head := len(brand) + 1
+	if len(raw) != head+keyTailChars {
+		return false
+	}
+	var sum [keyChecksum]byte
+	checksum(sum[:], raw[:head+keyRandom])
+	return string(sum[:]) == raw[head+keyRandom:]
+}
+
+// newKey makes a key and the raw text that its owner sees once.
+func newKey(brand string, master bool, name string, now time.Time) (Key, string) {
+	var b strings.Builder
+	b.WriteString(brand)
+	b.WriteByte('-')
+	b.WriteString(randomText(keyRandom))
+	var sum [keyChecksum]byte
+	checksum(sum[:], b.String())
+	b.Write(sum[:])
+	raw := b.String()
+	return Key{
+		ID: "key_" + randomText(20), Master: master, Name: name,
+		Hash: HashKey(raw), LastFour: raw[len(raw)-4:], CreatedAt: now,
+	}, raw
+}
+
+// checksum writes the CRC-32 of text in base 62.
+func checksum(dst []byte, text string) {
+	var buf [128]byte
+	sum := crc32.ChecksumIEEE(append(buf[:0], text...))
+	for i := len(dst) - 1; i >= 0; i-- {
+		dst[i] = alphabet[sum%62]
+		sum /= 62
+	}
+}
+
+// randomText is n random letters and digits, each equally likely.
+func randomText(n int) string {
+	out := make([]byte, 0, n)
+	buf := make([]byte, n+n/2)
+	for len(out) < n {
+		rand.Read(buf) // never fails: crypto/rand
+		for _, c := range buf {
+			if c < 4*62 && len(out) < n { // above would favour the first letters
+				out = append(out, alphabet[c%62])
+			}
+		}
+	}
+	return string(out)
+}

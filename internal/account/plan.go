@@ -1,0 +1,119 @@
+package account
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Plan is what an account has subscribed to or been granted. As the plan of a model it is the least
+// plan that may call it; only Free, Basic and Premium occur there.
+type Plan uint8
+
+// The plans, in rising order. None is an account that never chose one, or whose plan lapsed.
+const (
+	None Plan = iota
+	Free
+	Basic
+	Premium
+	Scale
+)
+
+var planNames = [...]string{None: "none", Free: "free", Basic: "basic", Premium: "premium", Scale: "scale"}
+
+// String is the plan's name on the wire.
+func (p Plan) String() string { return planNames[p] }
+
+// ParsePlan reads a plan's name.
+func ParsePlan(name string) (Plan, error) {
+	for p, n := range planNames {
+		if n == name {
+			return Plan(p), nil
+		}
+	}
+	return None, fmt.Errorf("%q is not a plan; use none, free, basic, premium or scale", name)
+}
+
+// Includes reports whether the plan covers models of the tier. Free-tier models need no plan at all
+// (spec: Plan and model access).
+func (p Plan) Includes(tier Plan) bool { return tier <= Free || p >= tier }
+
+// IncludesTools reports whether the plan covers tool calling (spec: Tool calling rules).
+func (p Plan) IncludesTools() bool { return p >= Basic }
+
+// Limit is a whole number, or Unlimited.
+type Limit int64
+
+// Unlimited is the limit that nothing reaches.
+const Unlimited Limit = -1
+
+// MarshalJSON writes the number, or "unlimited".
+func (l Limit) MarshalJSON() ([]byte, error) {
+	if l == Unlimited {
+		return []byte(`"unlimited"`), nil
+	}
+	return json.Marshal(int64(l))
+}
+
+// UnmarshalJSON reads a whole number that is not negative, or "unlimited".
+func (l *Limit) UnmarshalJSON(b []byte) error {
+	if string(b) == `"unlimited"` {
+		*l = Unlimited
+		return nil
+	}
+	var n int64
+	if err := json.Unmarshal(b, &n); err != nil || n < 0 {
+		return fmt.Errorf("%s is not a limit; use a whole number or \"unlimited\"", b)
+	}
+	*l = Limit(n)
+	return nil
+}
+
+// Limits is how much an account may do at once and in a minute.
+type Limits struct {
+	RequestsPerMinute Limit `json:"requests_per_minute"`
+	Concurrent        Limit `json:"concurrent"`
+	TokensPerMinute   Limit `json:"tokens_per_minute"`
+}
+
+// Terms is what a plan gives and costs.
+type Terms struct {
+	Limits
+	PriceCents int64 // a month
+}
+
+// Plans holds the terms of every plan, indexed by Plan.
+type Plans [Scale + 1]Terms
+
+// BuiltinPlans is the table of the contract (spec: Requests per minute by plan), with the token caps
+// and Scale's concurrency that it leaves open.
+func BuiltinPlans() Plans {
+	free := Terms{Limits: Limits{RequestsPerMinute: 2, Concurrent: 2, TokensPerMinute: 150_000}}
+	return Plans{
+		None:    free,
+		Free:    free,
+		Basic:   {Limits{RequestsPerMinute: 10, Concurrent: 5, TokensPerMinute: 500_000}, 10_00},
+		Premium: {Limits{RequestsPerMinute: 30, Concurrent: 15, TokensPerMinute: 2_000_000}, 25_00},
+		Scale:   {Limits{RequestsPerMinute: 80, Concurrent: 50, TokensPerMinute: 8_000_000}, 75_00},
+	}
+}
+
+// Overrides replaces single limits of an account's plan; nil keeps the plan's.
+type Overrides struct {
+	RequestsPerMinute *Limit `json:"requests_per_minute,omitempty"`
+	Concurrent        *Limit `json:"concurrent,omitempty"`
+	TokensPerMinute   *Limit `json:"tokens_per_minute,omitempty"`
+}
+
+// Over is the limits with the overrides laid over them.
+func (l Limits) Over(o Overrides) Limits {
+	if o.RequestsPerMinute != nil {
+		l.RequestsPerMinute = *o.RequestsPerMinute
+	}
+	if o.Concurrent != nil {
+		l.Concurrent = *o.Concurrent
+	}
+	if o.TokensPerMinute != nil {
+		l.TokensPerMinute = *o.TokensPerMinute
+	}
+	return l
+}

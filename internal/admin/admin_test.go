@@ -1,0 +1,393 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/account"
+	"sluice/internal/admin"
+	"sluice/internal/catalog"
+	"sluice/internal/fault"
+	"sluice/internal/sqlstore"
+)
+
+var started = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// newBackend is a backend over an empty SQLite database, which ends with the test.
+func newBackend(t *testing.T) (*admin.Backend, *sqlstore.Store) {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	models, err := catalog.New([]catalog.Model{catalog.Router("service")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &admin.Backend{
+		Accounts: account.New(store, nil),
+		Plans:    account.BuiltinPlans,
+		Catalog:  func() *catalog.Catalog { return models },
+		Status: func(context.Context) admin.Status {
+			return admin.Status{Version: "9", PID: 7, StartedAt: started, Listen: "127.0.0.1:1", Database: "SQLite", Accounts: 2, Models: 1}
+		},
+		Reload: func(context.Context) error { return nil },
+	}, store
+}
+
+// listen serves the backend at the door of the folder.
+func listen(t *testing.T, dir string, b *admin.Backend) *admin.Client {
+	t.Helper()
+	l, err := admin.Listen(dir)
+	if err != nil {
+		t.Fatalf("Listen = %v", err)
+	}
+	server := &http.Server{Handler: admin.Handler(b)}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		server.Close()
+		<-served
+	})
+	c, err := admin.Dial(t.Context(), dir)
+	if err != nil {
+		t.Fatalf("Dial = %v", err)
+	}
+	return c
+}
+
+// everyWay runs a test with a client of each kind.
+func everyWay(t *testing.T, test func(t *testing.T, c *admin.Client, b *admin.Backend)) {
+	t.Run("socket", func(t *testing.T) {
+		t.Parallel()
+		b, _ := newBackend(t)
+		test(t, listen(t, t.TempDir(), b), b)
+	})
+	t.Run("in process", func(t *testing.T) {
+		t.Parallel()
+		b, _ := newBackend(t)
+		test(t, admin.InProcess(b), b)
+	})
+}
+
+// must runs an operation that has to succeed.
+func must[Out any](t *testing.T, c *admin.Client, name string, in any) Out {
+	t.Helper()
+	var out Out
+	if err := c.Call(t.Context(), name, in, &out); err != nil {
+		t.Fatalf("Call(%s) = %v", name, err)
+	}
+	return out
+}
+
+// TestOperations walks through every operation there is.
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	everyWay(t, func(t *testing.T, c *admin.Client, _ *admin.Backend) {
+		created := must[admin.CreatedAccount](t, c, "account.create", admin.NewAccount{Actor: "tester", Email: "Ana@example.com", Plan: "basic"})
+		if created.Email != "ana@example.com" || created.Plan != "basic" || !account.Wellformed("service", created.MasterKey) {
+			t.Errorf("account.create = %+v, want the account and its key", created)
+		}
+		bare := must[admin.CreatedAccount](t, c, "account.create", admin.NewAccount{Actor: "tester", Email: "bob@example.com"})
+		if bare.Plan != "none" {
+			t.Errorf("account.create without a plan gives %s, want none", bare.Plan)
+		}
+		ref := admin.Target{Actor: "tester", Ref: created.ID}
+
+		shown := must[admin.Account](t, c, "account.show", admin.Target{Ref: "ANA@example.com"})
+		if shown.ID != created.ID || shown.Status != "active" || !shown.Granted || shown.Limits != account.BuiltinPlans()[account.Basic].Limits || len(shown.Keys) != 1 {
+			t.Errorf("account.show = %+v, want the account under the basic limits", shown)
+		}
+		if k := shown.Keys[0]; k.Kind != "master" || k.Name != "master" || k.Status != "active" || k.LastUsedAt != nil || !strings.HasSuffix(created.MasterKey, k.LastFour) {
+			t.Errorf("account.show gives the key %+v, want the master key by its last four", k)
+		}
+
+		if got := must[admin.Account](t, c, "account.set-plan", admin.Target{Actor: "tester", Ref: created.ID, Plan: "scale"}); got.Plan != "scale" || got.Limits.Concurrent != 50 {
+			t.Errorf("account.set-plan scale = %+v", got)
+		}
+		five, unlimited := account.Limit(5), account.Unlimited
+		got := must[admin.Account](t, c, "account.set-limits", admin.NewLimits{
+			Actor: "tester", Ref: created.ID, Set: account.Overrides{RequestsPerMinute: &five, TokensPerMinute: &unlimited},
+		})
+		if got.Limits != (account.Limits{RequestsPerMinute: 5, Concurrent: 50, TokensPerMinute: account.Unlimited}) || *got.Overrides.RequestsPerMinute != 5 {
+			t.Errorf("account.set-limits = %+v", got.Limits)
+		}
+		got = must[admin.Account](t, c, "account.set-limits", admin.NewLimits{Actor: "tester", Ref: created.ID, Clear: true, Set: account.Overrides{Concurrent: &five}})
+		if got.Limits != (account.Limits{RequestsPerMinute: 80, Concurrent: 5, TokensPerMinute: 8_000_000}) {
+			t.Errorf("account.set-limits, cleared first = %+v", got.Limits)
+		}
+		got = must[admin.Account](t, c, "account.set-limits", admin.NewLimits{Actor: "tester", Ref: created.ID, Clear: true})
+		if got.Overrides != (account.Overrides{}) {
+			t.Errorf("account.set-limits, cleared = %+v", got.Overrides)
+		}
+
+		first := must[admin.NewKey](t, c, "key.create", admin.Target{Actor: "tester", Ref: created.ID, Name: "laptop"})
+		if first.Name != "laptop" || !account.Wellformed("service", first.Key) {
+			t.Errorf("key.create = %+v, want a key called laptop", first)
+		}
+		if k := must[admin.Key](t, c, "key.rename", admin.Target{Actor: "tester", Ref: first.ID, Name: "desk"}); k.ID != first.ID || k.Name != "desk" || k.Kind != "sub" {
+			t.Errorf("key.rename = %+v, want it called desk", k)
+		}
+		if keys := must[[]admin.Key](t, c, "key.list", ref); len(keys) != 2 || keys[1].Name != "desk" {
+			t.Errorf("key.list = %+v, want the master key and desk", keys)
+		}
+		if got := must[admin.Account](t, c, "key.deactivate", admin.Target{Actor: "tester", Ref: created.ID, Reason: "score"}); got.Status != "deactivated" ||
+			got.Deactivated.Reason != "score" || got.Keys[1].Status != "deactivated" {
+			t.Errorf("key.deactivate = %+v", got)
+		}
+		if got := must[admin.Account](t, c, "account.suspend", admin.Target{Actor: "tester", Ref: created.ID, Reason: "terms"}); got.Status != "suspended" || got.Suspended.Reason != "terms" {
+			t.Errorf("account.suspend = %+v", got)
+		}
+		if got := must[admin.Account](t, c, "account.unsuspend", ref); got.Status != "deactivated" || got.Suspended != nil {
+			t.Errorf("account.unsuspend = %+v, want it still deactivated", got)
+		}
+		if got := must[admin.Account](t, c, "key.restore", ref); got.Status != "active" || got.Deactivated != nil || got.Keys[0].Status != "active" {
+			t.Errorf("key.restore = %+v", got)
+		}
+		must[admin.Empty](t, c, "key.delete", admin.Target{Actor: "tester", Ref: first.ID})
+		renewed := must[admin.RawKey](t, c, "key.regenerate-master", ref)
+		if !account.Wellformed("service", renewed.Key) || renewed.Key == created.MasterKey {
+			t.Errorf("key.regenerate-master = %+v, want another key", renewed)
+		}
+		if keys := must[[]admin.Key](t, c, "key.list", ref); len(keys) != 1 || !strings.HasSuffix(renewed.Key, keys[0].LastFour) {
+			t.Errorf("key.list in the end = %+v, want the new master key alone", keys)
+		}
+
+		var actions []string
+		for _, e := range must[[]admin.Entry](t, c, "account.history", ref) {
+			actions = append(actions, e.Action)
+			if e.Actor != "tester" || e.Seq == 0 || e.At.IsZero() {
+				t.Errorf("account.history has %+v, want who and when", e)
+			}
+		}
+		want := []string{
+			"key.regenerate_master", "key.delete", "keys.restore", "account.unsuspend", "account.suspend", "keys.deactivate", "key.rename", "key.create",
+			"account.clear_limits", "account.set_limits", "account.clear_limits", "account.set_limits", "account.set_plan", "account.create",
+		}
+		if diff := cmp.Diff(want, actions); diff != "" {
+			t.Errorf("account.history: -want +got\n%s", diff)
+		}
+
+		var listed []string
+		page := admin.Page{Limit: 1}
+		for {
+			list := must[[]admin.Account](t, c, "account.list", page)
+			if len(list) == 0 {
+				break
+			}
+			listed = append(listed, list[0].ID)
+			page.After = list[0].ID
+		}
+		if len(listed) != 2 || len(must[[]admin.Account](t, c, "account.list", admin.Page{})) != 2 {
+			t.Errorf("account.list page by page = %v, want both accounts", listed)
+		}
+
+		plain, verbose := must[json.RawMessage](t, c, "models", admin.ModelQuery{}), must[json.RawMessage](t, c, "models", admin.ModelQuery{Verbose: true})
+		if !strings.Contains(string(plain), `"id":"service/auto"`) || strings.Contains(string(plain), `"description"`) || !strings.Contains(string(verbose), `"description"`) {
+			t.Errorf("models = %s, verbose %s", plain, verbose)
+		}
+		status := admin.Status{Version: "9", PID: 7, StartedAt: started, Listen: "127.0.0.1:1", Database: "SQLite", Accounts: 2, Models: 1}
+		if diff := cmp.Diff(status, must[admin.Status](t, c, "status", admin.Empty{})); diff != "" {
+			t.Errorf("status: -want +got\n%s", diff)
+		}
+		must[admin.Empty](t, c, "reload", admin.Empty{})
+	})
+}
+
+// Without a name it is the owner's key that is replaced.
+func TestRegenerateMasterOfTheOwner(t *testing.T) {
+	t.Parallel()
+	everyWay(t, func(t *testing.T, c *admin.Client, b *admin.Backend) {
+		if err := c.Call(t.Context(), "key.regenerate-master", admin.Target{Actor: "t"}, &admin.RawKey{}); !fault.Is(err, fault.NotFound) {
+			t.Errorf("key.regenerate-master without an owner = %v, want not found", err)
+		}
+		owner, old, err := b.Accounts.Create(t.Context(), "t", account.OwnerEmail, account.Scale, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := must[admin.RawKey](t, c, "key.regenerate-master", admin.Target{Actor: "t"})
+		now, err := b.Accounts.Find(t.Context(), owner.ID)
+		if err != nil || raw.Key == old || now.Master().Hash != account.HashKey(raw.Key) {
+			t.Errorf("the owner's master key is not the one that was returned (%v)", err)
+		}
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	everyWay(t, func(t *testing.T, c *admin.Client, b *admin.Backend) {
+		b.Reload = func(context.Context) error { return errors.New("sluice.yaml:3:5: listen: no") }
+		full := must[admin.CreatedAccount](t, c, "account.create", admin.NewAccount{Actor: "t", Email: "full@example.com"})
+		for range account.MaxSubKeys {
+			must[admin.NewKey](t, c, "key.create", admin.Target{Actor: "t", Ref: full.ID, Name: "k"})
+		}
+		master := must[[]admin.Key](t, c, "key.list", admin.Target{Ref: full.ID})[0].ID
+		for name, tt := range map[string]struct {
+			operation string
+			in        any
+			kind      fault.Kind
+			param     string
+			says      string
+		}{
+			"unknown operation":   {"account.explode", admin.Empty{}, fault.NotFound, "", "there is no operation POST /account.explode"},
+			"unknown field":       {"account.show", map[string]any{"ref": full.ID, "reff": 1}, fault.Invalid, "", `unknown field "reff"`},
+			"wrong type":          {"account.show", map[string]any{"ref": 1}, fault.Invalid, "", "cannot be read"},
+			"no value":            {"account.show", []int{}, fault.Invalid, "", "cannot be read"},
+			"bad limit":           {"account.set-limits", map[string]any{"ref": full.ID, "set": map[string]any{"concurrent": -1}}, fault.Invalid, "", "-1 is not a limit"},
+			"bad address":         {"account.create", admin.NewAccount{Email: "nobody"}, fault.Invalid, "email", "is not an e-mail address"},
+			"taken address":       {"account.create", admin.NewAccount{Email: "full@example.com"}, fault.Conflict, "email", "already"},
+			"bad plan":            {"account.create", admin.NewAccount{Email: "x@example.com", Plan: "gold"}, fault.Invalid, "plan", `"gold" is not a plan`},
+			"bad plan to set":     {"account.set-plan", admin.Target{Ref: full.ID, Plan: "gold"}, fault.Invalid, "plan", `"gold" is not a plan`},
+			"unknown account":     {"account.show", admin.Target{Ref: "acct_none"}, fault.NotFound, "", "acct_none"},
+			"unknown, list":       {"key.list", admin.Target{Ref: "acct_none"}, fault.NotFound, "", "acct_none"},
+			"unknown, history":    {"account.history", admin.Target{Ref: "acct_none"}, fault.NotFound, "", "acct_none"},
+			"unknown, plan":       {"account.set-plan", admin.Target{Ref: "acct_none", Plan: "free"}, fault.NotFound, "", "acct_none"},
+			"unknown, limits":     {"account.set-limits", admin.NewLimits{Ref: "acct_none", Clear: true}, fault.NotFound, "", "acct_none"},
+			"no limits":           {"account.set-limits", admin.NewLimits{Ref: full.ID}, fault.Invalid, "", "nothing to set"},
+			"no reason, suspend":  {"account.suspend", admin.Target{Ref: full.ID}, fault.Invalid, "reason", "reason"},
+			"no reason, switch":   {"key.deactivate", admin.Target{Ref: full.ID}, fault.Invalid, "reason", "reason"},
+			"eleventh key":        {"key.create", admin.Target{Ref: full.ID, Name: "k"}, fault.Conflict, "", "already has 10 sub-keys"},
+			"nameless key":        {"key.create", admin.Target{Ref: full.ID}, fault.Invalid, "name", "name"},
+			"rename the master":   {"key.rename", admin.Target{Ref: master, Name: "x"}, fault.Invalid, "", "regenerate it instead"},
+			"delete the master":   {"key.delete", admin.Target{Ref: master}, fault.Invalid, "", "regenerate it instead"},
+			"delete unknown":      {"key.delete", admin.Target{Ref: "key_none"}, fault.NotFound, "", "key_none"},
+			"bad configuration":   {"reload", admin.Empty{}, fault.Invalid, "", "sluice.yaml:3:5: listen: no"},
+			"rename by account's": {"key.rename", admin.Target{Ref: full.ID, Name: "x"}, fault.NotFound, "", full.ID},
+		} {
+			var out json.RawMessage
+			err := c.Call(t.Context(), tt.operation, tt.in, &out)
+			f, ok := errors.AsType[*fault.Fault](err)
+			if !ok || f.Kind != tt.kind || f.Param != tt.param || !strings.Contains(f.Message, tt.says) {
+				t.Errorf("%s: Call(%s) = %v (%+v), want %s at %q saying %q", name, tt.operation, err, f, tt.kind, tt.param, tt.says)
+			}
+		}
+	})
+}
+
+// The operator may read what a caller of the API may not: why the database does not answer.
+func TestCauseIsTold(t *testing.T) {
+	t.Parallel()
+	b, store := newBackend(t)
+	c := listen(t, t.TempDir(), b)
+	store.Close()
+	err := c.Call(t.Context(), "account.list", admin.Page{}, &[]admin.Account{})
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("account.list on a closed database = %v, want it unavailable and why", err)
+	}
+}
+
+func TestOnlyPost(t *testing.T) {
+	t.Parallel()
+	b, _ := newBackend(t)
+	dir := t.TempDir()
+	listen(t, dir, b)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dir, admin.Socket))
+	}}}
+	resp, err := client.Get("http://sluice/account.list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusNotFound || !strings.Contains(string(body), `"type":"not_found_error"`) {
+		t.Errorf("GET /account.list = %d %s (%v), want 404 and a problem", resp.StatusCode, body, err)
+	}
+}
+
+// A folder may lie deeper than a socket's address can say.
+func TestLongFolder(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), strings.Repeat("deep/", 30), "data")
+	if len(dir) < 150 {
+		t.Fatalf("the path has %d bytes, want more than a socket's address can hold", len(dir))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b, _ := newBackend(t)
+	c := listen(t, dir, b)
+	if got := must[admin.Status](t, c, "status", admin.Empty{}); got.Version != "9" {
+		t.Errorf("status = %+v, want the backend's", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, admin.Socket)); err != nil {
+		t.Errorf("the socket: %v, want it inside the folder", err)
+	}
+}
+
+func TestSocketIsTheOwners(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, admin.Socket)
+	// What a server that was killed leaves behind does not matter.
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b, _ := newBackend(t)
+	listen(t, dir, b)
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != os.ModeSocket|0o600 {
+		t.Errorf("the socket has mode %v (%v), want a socket for its owner alone", info.Mode(), err)
+	}
+}
+
+func TestDialWithoutServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := admin.Dial(t.Context(), dir); err == nil {
+		t.Error("Dial where there is no socket = nil, want an error")
+	}
+	l, err := admin.Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close() // the socket stays, as after kill -9
+	if _, err := os.Stat(filepath.Join(dir, admin.Socket)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Dial(t.Context(), dir); err == nil {
+		t.Error("Dial where nobody listens = nil, want an error")
+	}
+	if _, err := admin.Listen(filepath.Join(dir, "none")); err == nil {
+		t.Error("Listen in a folder that does not exist = nil, want an error")
+	}
+}
+
+func TestServerGoesAway(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l, err := admin.Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { // hangs up on everybody
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close() })
+	c, err := admin.Dial(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Call(t.Context(), "status", admin.Empty{}, &admin.Status{})
+	if err == nil || !strings.Contains(err.Error(), "the server did not answer") {
+		t.Errorf("Call = %v, want that the server did not answer", err)
+	}
+}

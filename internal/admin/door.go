@@ -1,0 +1,201 @@
+// Package admin is the operator's door: a small JSON API on a unix socket in the data folder, and
+// its client.
+//
+// An operation is a named function from one JSON value to another; the table in operations.go is the
+// whole of it. The socket belongs to the owner of the data folder, which is all the authentication
+// there is. Where no server runs, the same client talks to the same operations inside its own
+// process.
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"sluice/internal/fault"
+)
+
+// Socket is the name of the door inside the data folder.
+const Socket = "admin.sock"
+
+const maxMessage = 16 << 20
+
+// rawJSON is a result that is JSON already.
+type rawJSON []byte
+
+func (r rawJSON) MarshalJSON() ([]byte, error) { return r, nil }
+
+// operation runs on one JSON value and returns what to encode.
+type operation func(ctx context.Context, in []byte) (any, error)
+
+// op makes an operation of a typed function.
+func op[In, Out any](run func(context.Context, In) (Out, error)) operation {
+	return func(ctx context.Context, raw []byte) (any, error) {
+		var in In
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&in); err != nil {
+			return nil, fault.New(fault.Invalid, "the argument cannot be read: %v", err)
+		}
+		return run(ctx, in)
+	}
+}
+
+// problem is a fault on this wire.
+type problem struct {
+	Kind    fault.Kind `json:"kind"`
+	Type    string     `json:"type"`
+	Message string     `json:"message"`
+	Param   string     `json:"param,omitempty"`
+}
+
+// Handler serves the operations at POST /{name}.
+func Handler(b *Backend) http.Handler {
+	ops := b.operations()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		out, err := serve(ops, r)
+		w.Header().Set("Content-Type", "application/json")
+		if err != nil {
+			f := fault.From(err)
+			msg := f.Message
+			if f.Kind == fault.Internal || f.Kind == fault.Unavailable {
+				msg = f.Error() // the operator may read the cause
+			}
+			out = problem{Kind: f.Kind, Type: f.Kind.String(), Message: msg, Param: f.Param}
+			w.WriteHeader(f.Kind.Status())
+		}
+		_ = json.NewEncoder(w).Encode(out) // a client that left needs no answer
+	})
+}
+
+func serve(ops map[string]operation, r *http.Request) (any, error) {
+	run := ops[strings.TrimPrefix(r.URL.Path, "/")]
+	if run == nil || r.Method != http.MethodPost {
+		return nil, fault.New(fault.NotFound, "there is no operation %s %s", r.Method, r.URL.Path)
+	}
+	raw, err := io.ReadAll(io.LimitReader(r.Body, maxMessage))
+	if err != nil {
+		return nil, err
+	}
+	return run(r.Context(), raw)
+}
+
+// Listen opens the door in a folder that this process has locked.
+func Listen(dir string) (net.Listener, error) {
+	addr, done, err := socketAddr(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	path := filepath.Join(dir, Socket)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove the old admin socket: %w", err)
+	}
+	l, err := net.Listen("unix", addr)
+	if err != nil {
+		return nil, fmt.Errorf("open the admin socket: %w", err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // its address may be a short-lived alias
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("protect the admin socket: %w", err)
+	}
+	return l, nil
+}
+
+// Client calls the operations.
+type Client struct{ transport http.RoundTripper }
+
+// Dial returns a client of the server that runs on the folder; an error if none does.
+func Dial(ctx context.Context, dir string) (*Client, error) {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		addr, done, err := socketAddr(dir)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", addr)
+	}
+	probe, err := dial(ctx, "", "")
+	if err != nil {
+		return nil, err
+	}
+	probe.Close()
+	// A client makes a call or two and is dropped: connections kept open would stay with nobody to close them.
+	return &Client{transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, nil
+}
+
+// InProcess returns a client of operations that run right here.
+func InProcess(b *Backend) *Client { return &Client{transport: direct{Handler(b)}} }
+
+// Call runs an operation and decodes its result into out.
+func (c *Client) Call(ctx context.Context, name string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://sluice/"+name, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := c.transport.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("the server did not answer: %w", err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage))
+	if err != nil {
+		return fmt.Errorf("the server's answer broke off: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		var p problem
+		if err := json.Unmarshal(raw, &p); err != nil || p.Message == "" {
+			return fmt.Errorf("the server answered with status %d", resp.StatusCode)
+		}
+		return fault.New(p.Kind, "%s", p.Message).At(p.Param)
+	}
+	return json.Unmarshal(raw, out)
+}
+
+// direct is a transport that ends at a handler instead of a network.
+type direct struct{ handler http.Handler }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := &recorder{header: http.Header{}, status: http.StatusOK}
+	d.handler.ServeHTTP(w, r)
+	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body), Request: r}, nil
+}
+
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *recorder) Header() http.Header         { return w.header }
+func (w *recorder) WriteHeader(status int)      { w.status = status }
+func (w *recorder) Write(p []byte) (int, error) { return w.body.Write(p) }
+
+// socketAddr is an address of the door that fits into the about 100 bytes the kernel allows: where
+// the folder's path is longer, a way through the open folder. Call done when the address was used.
+func socketAddr(dir string) (addr string, done func(), err error) {
+	const most = 100
+	if addr = filepath.Join(dir, Socket); len(addr) <= most {
+		return addr, func() {}, nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) + "/" + Socket, func() { f.Close() }, nil
+}

@@ -1,0 +1,290 @@
+// Package app wires Sluice together: it opens what a configuration names, in order, and closes it in
+// the opposite one.
+//
+// It is the only package that knows the configuration and every capability. The program and the
+// end-to-end tests start the same App.
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/admin"
+	"sluice/internal/auth"
+	"sluice/internal/buildinfo"
+	"sluice/internal/catalog"
+	"sluice/internal/config"
+	"sluice/internal/datadir"
+	"sluice/internal/httpapi"
+	"sluice/internal/sqlstore"
+	"sluice/internal/telemetry"
+)
+
+// defaultMetricsListen is the address that may be busy: nobody asked for it.
+const defaultMetricsListen = "127.0.0.1:9090"
+
+// Options are the choices of New; the zero value is the default.
+type Options struct {
+	// Log is where the server writes; default slog.Default().
+	Log *slog.Logger
+	// Level, where given, is set to the configured level at each reload.
+	Level *slog.LevelVar
+	// Load reads the configuration again for a reload; nil: there is none.
+	Load func() (*config.Config, error)
+}
+
+// App is one running Sluice.
+type App struct {
+	log     *slog.Logger
+	level   *slog.LevelVar
+	started time.Time
+	metrics *telemetry.Metrics
+
+	facts    *facts
+	settings atomic.Pointer[settings]
+	cert     atomic.Pointer[tls.Certificate]
+	api      *httpapi.API
+
+	listener        net.Listener
+	adminListener   net.Listener
+	metricsListener net.Listener
+
+	ownerKey   string
+	followFrom int64 // number of the audit entry up to which the index is complete
+
+	reloadMu sync.Mutex
+	load     func() (*config.Config, error)
+}
+
+// New opens everything the configuration names; on an empty data folder it creates the owner. The
+// port is taken before anything is written, so that a busy one leaves no trace.
+func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	a := &App{log: opts.Log, level: opts.Level, load: opts.Load, started: time.Now(), metrics: telemetry.NewMetrics(buildinfo.Version)}
+	if a.log == nil {
+		a.log = slog.Default()
+	}
+	if a.level != nil {
+		a.level.Set(logLevel(cfg.Log.Level))
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	s, err := newSettings(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.loadCertificate(cfg); err != nil {
+		return nil, err
+	}
+	if a.facts, err = openFacts(ctx, cfg); err != nil {
+		if errors.Is(err, datadir.ErrLocked) {
+			err = fmt.Errorf("%w; stop it first, or give this one another folder with --data", err)
+		}
+		return nil, err
+	}
+	if err := a.listen(cfg); err != nil {
+		return nil, err
+	}
+	// Read first: what another node changes while we load is then seen twice, not missed.
+	if a.followFrom, err = a.facts.store.LastChange(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.facts.load(ctx); err != nil {
+		return nil, err
+	}
+	if a.ownerKey, err = a.facts.createOwner(ctx); err != nil {
+		return nil, err
+	}
+	a.settings.Store(s)
+	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), s.http(), &httpapi.Options{
+		Log: a.log, Metrics: a.metrics,
+		Checks: []httpapi.Check{{Name: "database", Run: a.facts.store.Ping}},
+	})
+	a.metrics.Gauge("sluice_accounts", "Accounts known to this process.", func() float64 { return float64(a.facts.index.Accounts()) })
+	a.metrics.Gauge("sluice_request_bodies_bytes", "Bytes of request bodies held now.", func() float64 { return float64(a.api.BodiesInFlight()) })
+	for _, w := range cfg.Warnings() {
+		a.log.Warn("configuration", "warning", w)
+	}
+	return a, nil
+}
+
+// Addr is the address the API is served on.
+func (a *App) Addr() string { return a.listener.Addr().String() }
+
+// MetricsAddr is the address the metrics are served on; empty where they are off.
+func (a *App) MetricsAddr() string {
+	if a.metricsListener == nil {
+		return ""
+	}
+	return a.metricsListener.Addr().String()
+}
+
+// OwnerKey is the master key of the owner account, if this start created it.
+func (a *App) OwnerKey() string { return a.ownerKey }
+
+// Run serves until ctx ends, then stops gracefully: no new work, and what runs gets the configured
+// time to finish. It closes the App.
+func (a *App) Run(ctx context.Context) error {
+	api := a.server(a.api)
+	servers := []*http.Server{api, a.server(admin.Handler(a.backend()))}
+	listeners := []net.Listener{a.listener, a.adminListener}
+	if a.metricsListener != nil {
+		servers = append(servers, a.server(a.metricsHandler()))
+		listeners = append(listeners, a.metricsListener)
+	}
+	if a.settings.Load().config.TLS.Enabled() {
+		api.TLSConfig = &tls.Config{
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.cert.Load(), nil },
+			NextProtos:     []string{"h2", "http/1.1"},
+		}
+		listeners[0] = tls.NewListener(a.listener, api.TLSConfig)
+	}
+
+	failed := make(chan error, len(servers))
+	var serving sync.WaitGroup
+	for i, s := range servers {
+		serving.Go(func() {
+			if err := s.Serve(listeners[i]); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		})
+	}
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	var working sync.WaitGroup
+	working.Go(func() { a.watch(background) })
+	working.Go(func() { a.recordKeyUse(background) })
+	if a.facts.store.Engine() == sqlstore.Postgres {
+		working.Go(func() { a.follow(background) })
+	}
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		err = fmt.Errorf("serve: %w", err)
+	}
+	a.api.Drain()
+	grace := a.settings.Load().config.ShutdownGrace
+	a.log.Info("stopping", "grace", grace)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	var stopping sync.WaitGroup
+	for _, s := range servers {
+		stopping.Go(func() {
+			if s.Shutdown(stop) != nil {
+				_ = s.Close() // the grace time is over
+			}
+		})
+	}
+	stopping.Wait()
+	serving.Wait()
+	stopBackground()
+	working.Wait()
+	return errors.Join(err, a.close())
+}
+
+// Abandon closes an App that was never run.
+func (a *App) Abandon() error { return a.close() }
+
+func (a *App) listen(cfg *config.Config) (err error) {
+	if a.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return fmt.Errorf("listen on %s: %w; choose another address with --listen or the field listen", cfg.Listen, cause(err))
+	}
+	if a.adminListener, err = admin.Listen(a.facts.dir.Path()); err != nil {
+		return err
+	}
+	if cfg.MetricsListen == "" {
+		return nil
+	}
+	a.metricsListener, err = net.Listen("tcp", cfg.MetricsListen)
+	if err != nil && cfg.MetricsListen == defaultMetricsListen {
+		a.log.Warn("metrics are off: the default address is busy", "address", cfg.MetricsListen)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("listen for metrics on %s: %w; choose another address in metrics_listen, or leave it empty", cfg.MetricsListen, cause(err))
+	}
+	return nil
+}
+
+// cause is what the operating system said, without the wrapping that repeats the address.
+func cause(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		if sys, ok := errors.AsType[*os.SyscallError](op); ok {
+			return sys.Err
+		}
+	}
+	return err
+}
+
+func (a *App) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug), // broken connections: routine
+
+		DisableGeneralOptionsHandler: true, // OPTIONS * is answered like everything else, with a request id
+	}
+}
+
+func (a *App) metricsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", a.metrics.Handler())
+	return mux
+}
+
+func (a *App) backend() *admin.Backend {
+	return &admin.Backend{
+		Accounts: a.facts.accounts,
+		Plans:    func() account.Plans { return a.settings.Load().plans },
+		Catalog:  func() *catalog.Catalog { return a.settings.Load().catalog },
+		Status:   a.status,
+		Reload:   func(context.Context) error { return a.Reload() },
+	}
+}
+
+func (a *App) status(ctx context.Context) admin.Status {
+	s := a.settings.Load()
+	st := admin.Status{
+		Version: buildinfo.Version, PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Config: s.config.File(),
+		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.catalog.Models()),
+	}
+	if err := a.facts.store.Ping(ctx); err != nil {
+		st.DBError = err.Error()
+	}
+	return st
+}
+
+// close undoes New, last things first.
+func (a *App) close() error {
+	var errs []error
+	for _, l := range []net.Listener{a.metricsListener, a.adminListener, a.listener} {
+		if l != nil {
+			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	if a.facts != nil {
+		_ = os.Remove(a.facts.dir.Join(admin.Socket)) // a leftover is removed by the next start
+		errs = append(errs, a.facts.close())
+	}
+	return errors.Join(errs...)
+}

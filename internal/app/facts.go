@@ -1,0 +1,115 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/admin"
+	"sluice/internal/auth"
+	"sluice/internal/buildinfo"
+	"sluice/internal/catalog"
+	"sluice/internal/config"
+	"sluice/internal/datadir"
+	"sluice/internal/sqlstore"
+)
+
+// facts is the data folder, held, with the database open and every account known: what a server and
+// an offline command have in common.
+type facts struct {
+	dir      *datadir.Dir
+	store    *sqlstore.Store
+	index    *auth.Index
+	accounts *account.Accounts
+}
+
+func openFacts(ctx context.Context, cfg *config.Config) (*facts, error) {
+	dir, err := datadir.Open(cfg.Data)
+	if err != nil {
+		return nil, err
+	}
+	store, err := sqlstore.Open(ctx, cfg.Database, dir.Path())
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	f := &facts{dir: dir, store: store, index: auth.NewIndex()}
+	f.accounts = account.New(store, &account.Options{Brand: cfg.Brand, OnChange: f.index.Put})
+	return f, nil
+}
+
+// load brings every account into the index.
+func (f *facts) load(ctx context.Context) error {
+	const page = 1000
+	after := ""
+	for {
+		list, err := f.store.Accounts(ctx, after, page)
+		if err != nil {
+			return fmt.Errorf("load accounts: %w", err)
+		}
+		for _, a := range list {
+			f.index.Put(a)
+		}
+		if len(list) < page {
+			return nil
+		}
+		after = list[len(list)-1].ID
+	}
+}
+
+// createOwner opens the first account where there is none, and returns its master key.
+func (f *facts) createOwner(ctx context.Context) (string, error) {
+	if f.index.Accounts() > 0 {
+		return "", nil
+	}
+	_, raw, err := f.accounts.Create(ctx, "first start", account.OwnerEmail, account.Scale, true)
+	if err != nil {
+		return "", fmt.Errorf("create the owner account: %w", err)
+	}
+	return raw, nil
+}
+
+func (f *facts) close() error { return errors.Join(f.store.Close(), f.dir.Close()) }
+
+// Admin returns a client of the admin operations: of the server that runs on the data folder, or
+// where none does, of this process, which then holds the folder until done is called. While
+// another command holds it, Admin waits.
+func Admin(ctx context.Context, cfg *config.Config) (client *admin.Client, done func() error, err error) {
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		if client, err := admin.Dial(ctx, cfg.Data); err == nil {
+			return client, func() error { return nil }, nil
+		}
+		f, err := openFacts(ctx, cfg)
+		if err == nil {
+			return offline(cfg, f)
+		}
+		if !errors.Is(err, datadir.ErrLocked) {
+			return nil, nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, err
+		case <-time.After(wait):
+		}
+	}
+}
+
+func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) {
+	s, err := newSettings(cfg)
+	if err != nil {
+		f.close()
+		return nil, nil, err
+	}
+	b := &admin.Backend{
+		Accounts: f.accounts,
+		Plans:    func() account.Plans { return s.plans },
+		Status: func(context.Context) admin.Status {
+			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.catalog.Models())}
+		},
+		Catalog: func() *catalog.Catalog { return s.catalog },
+		Reload:  func(context.Context) error { return errors.New("no server runs on this data folder") },
+	}
+	return admin.InProcess(b), f.close, nil
+}

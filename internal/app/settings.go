@@ -1,0 +1,115 @@
+package app
+
+import (
+	"log/slog"
+
+	"sluice/internal/account"
+	"sluice/internal/catalog"
+	"sluice/internal/config"
+	"sluice/internal/httpapi"
+)
+
+// settings is what one configuration means to the capabilities: everything a reload replaces.
+type settings struct {
+	config  *config.Config
+	plans   account.Plans
+	catalog *catalog.Catalog
+}
+
+func newSettings(cfg *config.Config) (*settings, error) {
+	c, err := newCatalog(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &settings{config: cfg, plans: newPlans(cfg), catalog: c}, nil
+}
+
+// http is the part that the front door reads.
+func (s *settings) http() httpapi.Settings {
+	return httpapi.Settings{Catalog: s.catalog, CORSOrigins: s.config.CORSOrigins, TrustedProxies: s.config.TrustedProxies}
+}
+
+// newPlans lays the configured overrides over the built-in table.
+func newPlans(cfg *config.Config) account.Plans {
+	plans := account.BuiltinPlans()
+	for name, over := range cfg.Plans {
+		p, err := account.ParsePlan(name)
+		if err != nil {
+			continue // config.Load lets only known names pass
+		}
+		t := &plans[p]
+		t.Limits = t.Over(account.Overrides{
+			RequestsPerMinute: limit(over.RequestsPerMinute),
+			Concurrent:        limit(over.Concurrent),
+			TokensPerMinute:   limit(over.TokensPerMinute),
+		})
+		if over.PriceUSD != nil {
+			t.PriceCents = int64(*over.PriceUSD) / 10_000
+		}
+	}
+	return plans
+}
+
+func limit(l *config.Limit) *account.Limit {
+	if l == nil {
+		return nil
+	}
+	v := account.Limit(*l)
+	if *l == config.Unlimited {
+		v = account.Unlimited
+	}
+	return &v
+}
+
+// newCatalog lists the router, then the configured models, then the sandbox.
+func newCatalog(cfg *config.Config) (*catalog.Catalog, error) {
+	models := []catalog.Model{catalog.Router(cfg.Brand)}
+	for i := range cfg.Models {
+		m, err := newModel(&cfg.Models[i])
+		if err != nil {
+			return nil, err
+		}
+		models = append(models, m)
+	}
+	if cfg.Sandbox {
+		models = append(models, catalog.Sandbox()...)
+	}
+	return catalog.New(models)
+}
+
+func newModel(c *config.Model) (catalog.Model, error) {
+	plan, err := account.ParsePlan(c.Plan)
+	if err != nil {
+		return catalog.Model{}, err
+	}
+	m := catalog.Model{
+		ID: c.ID, OwnedBy: c.OwnedBy, Created: catalog.Since, Description: c.Description,
+		Plan: plan, RequestMilli: int64(c.RequestMultiplier), UnitMilli: int64(c.RequestMultiplier),
+		ContextLength: c.ContextLength, MaxOutput: c.MaxOutput,
+		ToolCalling: c.ToolCalling, Thinks: c.Reasoning, Images: true,
+		Provider: c.Provider, Upstream: c.Upstream,
+	}
+	if m.OwnedBy == "" {
+		m.OwnedBy = c.Provider
+	}
+	if m.Upstream == "" {
+		m.Upstream = c.ID
+	}
+	if c.UnitCost != nil {
+		m.UnitMilli = int64(*c.UnitCost)
+	}
+	if p := c.Pricing; p != nil {
+		m.Pricing = &catalog.Pricing{
+			Input: (*int64)(p.Input), Output: (*int64)(p.Output), Cached: (*int64)(p.Cached), Reasoning: (*int64)(p.Reasoning),
+		}
+	}
+	return m, nil
+}
+
+func logLevel(name string) slog.Level {
+	var l slog.Level
+	if l.UnmarshalText([]byte(name)) != nil {
+		return slog.LevelInfo // config.Load lets only known names pass
+	}
+	return l
+}

@@ -1,0 +1,207 @@
+package archtest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// rules are all there are, by the name of their subtest.
+var rules = []struct {
+	name  string
+	check func(*tree) []string
+}{
+	{"imports", checkImports},
+	{"docs", checkDocs},
+	{"names", checkNames},
+	{"globals", checkGlobals},
+	{"texts", checkTexts},
+	{"length", checkLength},
+}
+
+func TestRepository(t *testing.T) {
+	t.Parallel()
+	tree, err := load(repository(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tree.packages["internal/archtest"] == nil {
+		t.Fatal("the rules do not see the repository: internal/archtest is not among its packages")
+	}
+	for _, rule := range rules {
+		t.Run(rule.name, func(t *testing.T) {
+			t.Parallel()
+			for _, problem := range rule.check(tree) {
+				t.Error(problem)
+			}
+		})
+	}
+}
+
+// A rule that lets wrong code pass is worth nothing: each meets some here, beside the right code
+// that it must leave alone.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	const doc = "// Package x does one thing, and this sentence is here to be long enough.\n"
+	for _, tt := range []struct {
+		name  string
+		rule  func(*tree) []string
+		files map[string]string
+		want  []string // one piece of each problem, in order
+	}{
+		{
+			name: "rows",
+			rule: checkImports,
+			files: map[string]string{
+				"internal/fault/a.go":           "package fault\n\nimport _ \"sluice/internal/chat\"",
+				"internal/chat/a.go":            "package chat\n\nimport (\n_ \"sluice/internal/fault\"\n_ \"sluice/internal/account\"\n)",
+				"internal/chat/a_test.go":       "package chat\n\nimport _ \"sluice/internal/app\"",
+				"internal/account/a.go":         "package account",
+				"internal/newcomer/a.go":        "package newcomer",
+				"internal/sqlstore/a.go":        "package sqlstore\n\nimport _ \"sluice/internal/sqlstore/migrations\"\nimport _ \"sluice/internal/usage\"",
+				"internal/app/a.go":             "package app\n\nimport _ \"sluice/internal/sqlstore\"\nimport _ \"sluice/internal/provider/openai\"\nimport _ \"sluice/internal/config\"",
+				"internal/app/start/a.go":       "package start\n\nimport _ \"sluice/internal/config\"\nimport _ \"sluice/internal/app\"",
+				"internal/storetest/a.go":       "package storetest\n\nimport _ \"sluice/internal/sqlstore\"\nimport _ \"sluice/internal/pgtest\"",
+				"cmd/sluice/main.go":            "package main\n\nimport _ \"sluice/internal/app\"\nimport _ \"sluice/internal/config\"",
+				"tools/testrun/main.go":         "package main\n\nimport _ \"sluice/internal/pgtest\"",
+				"oracles/go.mod":                "module sluice/oracles",
+				"oracles/a.go":                  "package oracles\n\nimport _ \"sluice/internal/pgtest\"",
+				"internal/chat/testdata/a.go":   "package broken {",
+				"internal/httpapi/a.go":         "package httpapi\n\nimport _ \"sluice/api\"\nimport _ \"sluice/tools/testrun\"",
+				"internal/provider/openai/a.go": "package openai\n\nimport _ \"sluice/internal/provider\"\nimport _ \"sluice/internal/provider/openai/wire\"",
+			},
+			want: []string{
+				"internal/chat/a.go imports internal/account: the two stand in the same row",
+				"internal/fault/a.go imports internal/chat: it stands in a higher row",
+				"internal/httpapi/a.go imports tools/testrun: only packages below internal/",
+				"package internal/newcomer has no place",
+			},
+		},
+		{
+			name: "what only app may import",
+			rule: checkImports,
+			files: map[string]string{
+				"api/api.go":                    "package api\n\nimport _ \"sluice/internal/fault\"",
+				"api/gen/main.go":               "package main\n\nimport _ \"sluice/api/gen/render\"",
+				"internal/inference/a.go":       "package inference\n\nimport _ \"sluice/internal/sqlstore\"",
+				"internal/mail/a.go":            "package mail\n\nimport _ \"sluice/internal/config\"",
+				"internal/provider/gemini/a.go": "package gemini\n\nimport _ \"sluice/internal/provider/openai\"",
+				"internal/relay/a.go":           "package relay\n\nimport _ \"sluice/internal/pgtest\"",
+				"internal/video/a.go":           "package video\n\nimport _ \"sluice/internal/provider/openai\"",
+				"internal/video/sandbox/a.go":   "package sandbox\n\nimport _ \"sluice/internal/video\"\nimport _ \"sluice/internal/video/sandbox/mp4\"",
+			},
+			want: []string{
+				"api/api.go imports internal/fault: api describes the product",
+				"internal/inference/a.go imports internal/sqlstore: only app imports it",
+				"internal/mail/a.go imports internal/config: only app imports it",
+				"internal/provider/gemini/a.go imports internal/provider/openai: only app imports adapters",
+				"internal/relay/a.go imports internal/pgtest: test support",
+				"internal/video/a.go imports internal/provider/openai: only app imports adapters",
+			},
+		},
+		{
+			name: "package comments",
+			rule: checkDocs,
+			files: map[string]string{
+				"internal/x/a.go":      doc + "package x",
+				"internal/x/b.go":      "package x",
+				"internal/none/a.go":   "package none",
+				"internal/short/a.go":  "// Package short is short.\npackage short",
+				"internal/wrong/a.go":  "// This package does one thing, and this sentence is here to be long enough.\npackage wrong",
+				"cmd/tool/main.go":     "// Package main does one thing, and this sentence is here to be long enough.\npackage main",
+				"cmd/good/main.go":     "// Command good does one thing, and this sentence is here to be long enough.\npackage main",
+				"internal/t/a_test.go": "package t",
+			},
+			want: []string{
+				`cmd/tool must begin with "Command tool "`,
+				"package internal/none has no package comment",
+				"package internal/short is too short",
+				`internal/wrong must begin with "Package wrong "`,
+			},
+		},
+		{
+			name: "names",
+			rule: checkNames,
+			files: map[string]string{
+				"internal/common/a.go":   "package common",
+				"internal/x/a.go":        "package x\n\ntype KeyManager struct{}\n\ntype key struct{}\n\nfunc (key) GetName() {}\n\nfunc Getting() {}\n\nfunc GetKey() {}",
+				"internal/x/a_test.go":   "package x\n\nfunc GetTest() {}",
+				"internal/x/gen.go":      "// Code generated by hand. DO NOT EDIT.\n\npackage x\n\nfunc GetGenerated() {}",
+				"internal/x/database.go": "package x",
+			},
+			want: []string{
+				`package internal/common: "common" says nothing`,
+				"internal/x/a.go:3:6: type KeyManager",
+				"internal/x/a.go:7:12: GetName: drop the Get",
+				"internal/x/a.go:11:6: GetKey: drop the Get",
+			},
+		},
+		{
+			name: "globals",
+			rule: checkGlobals,
+			files: map[string]string{
+				"internal/x/a.go": "package x\n\nimport \"embed\"\n\nfunc init() {}\n\nvar ErrGone = 1\n\nvar small, Big int\n\n" +
+					"//go:embed files\nvar Files embed.FS\n\nvar (\n\t//go:embed text\n\tText string\n)\n\nfunc f() { var Local int; _ = Local }\n\ntype s struct{}\n\nfunc (s) init() {}",
+			},
+			want: []string{
+				"internal/x/a.go:5:6: func init",
+				"internal/x/a.go:9:12: exported variable Big",
+			},
+		},
+		{
+			name: "texts",
+			rule: checkTexts,
+			files: map[string]string{
+				"docs/a.md":           "fine\nsee /wor" + "k/main\n",
+				"docs/b.md":           "a frame/wor" + "k/x and example.com/roo" + "t/x are fine\n",
+				"docs/c.yaml":         "path: /roo" + "t/x\n",
+				"Makefile":            "GOPROXY=https://proxy." + "golang.org\n",
+				".ci/run":             "curl https://deb." + "debian.org\n",
+				"oracles/node/.npmrc": "registry=https://registry." + "npmjs.org\n",
+				"oracles/node/node_modules/x/package.json": "registry." + "npmjs",
+				"data/x":     "/roo" + "t/x\n",
+				"docs/a.png": "\x00/roo" + "t/x\n",
+			},
+			want: []string{".ci/run:1", "Makefile:1", "docs/a.md:2", "docs/c.yaml:1", "oracles/node/.npmrc:1"},
+		},
+		{
+			name: "length",
+			rule: checkLength,
+			files: map[string]string{
+				"internal/x/long.go":      "package x\n" + strings.Repeat("\n", longest),
+				"internal/x/most.go":      "package x\n" + strings.Repeat("\n", longest-1),
+				"internal/x/long_test.go": "package x\n" + strings.Repeat("\n", longest),
+				"internal/x/gen.go":       "// Code generated by hand. DO NOT EDIT.\n\npackage x\n" + strings.Repeat("\n", longest),
+			},
+			want: []string{"internal/x/long.go has 701 lines"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			for name, text := range tt.files {
+				name = filepath.Join(root, filepath.FromSlash(name))
+				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tree, err := load(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := tt.rule(tree)
+			if len(got) != len(tt.want) {
+				t.Fatalf("problems = %q, want %d of them", got, len(tt.want))
+			}
+			for i, want := range tt.want {
+				if !strings.Contains(got[i], want) {
+					t.Errorf("problem %d = %q, want %q in it", i, got[i], want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,158 @@
+package auth
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/account"
+)
+
+// shards is how many locks the index has; readers of different keys seldom meet at one.
+const shards = 64
+
+// usedEvery is how precise a key's last use is kept: writing it on every request would make the
+// cores of a busy key's requests wait for each other.
+const usedEvery = 10 * time.Second
+
+// Index finds the owner of a key in memory. It is told every change by Put and asked by every
+// request, so it is always current and needs no database.
+type Index struct {
+	shards [shards]shard
+
+	mu       sync.Mutex // serializes Put
+	accounts map[string]*holder
+}
+
+type shard struct {
+	mu   sync.RWMutex
+	keys map[account.Hash]*entry
+}
+
+// holder is where all keys of an account find its present state: one store changes it for all.
+type holder struct {
+	account atomic.Pointer[account.Account]
+}
+
+type entry struct {
+	owner    *holder
+	keyID    string
+	lastUsed atomic.Int64 // Unix seconds
+	saved    int64        // what UsedKeys last handed out; touched by it alone
+}
+
+// NewIndex returns an empty index.
+func NewIndex() *Index {
+	ix := &Index{accounts: map[string]*holder{}}
+	for i := range ix.shards {
+		ix.shards[i].keys = map[account.Hash]*entry{}
+	}
+	return ix
+}
+
+// Put makes a the present state of its account, unless a newer one is known. When it returns, no
+// request is let in by what a no longer has.
+func (ix *Index) Put(a *account.Account) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	h := ix.accounts[a.ID]
+	if h == nil {
+		h = &holder{}
+		ix.accounts[a.ID] = h
+	}
+	was := h.account.Load()
+	if was != nil && was.Version >= a.Version {
+		return
+	}
+	if was != nil {
+		for i := range was.Keys {
+			if !holds(a, was.Keys[i].ID) {
+				ix.remove(was.Keys[i].Hash)
+			}
+		}
+	}
+	h.account.Store(a)
+	for i := range a.Keys {
+		ix.add(h, &a.Keys[i])
+	}
+}
+
+// Account is the present state of an account, or nil.
+func (ix *Index) Account(id string) *account.Account {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	if h := ix.accounts[id]; h != nil {
+		return h.account.Load()
+	}
+	return nil
+}
+
+// Accounts counts the accounts known.
+func (ix *Index) Accounts() int {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	return len(ix.accounts)
+}
+
+// UsedKeys returns the keys used since it was last called, and when. One caller at a time.
+func (ix *Index) UsedKeys() map[string]time.Time {
+	used := map[string]time.Time{}
+	for i := range ix.shards {
+		sh := &ix.shards[i]
+		sh.mu.RLock()
+		for _, e := range sh.keys {
+			if at := e.lastUsed.Load(); at > e.saved {
+				e.saved = at
+				used[e.keyID] = time.Unix(at, 0).UTC()
+			}
+		}
+		sh.mu.RUnlock()
+	}
+	return used
+}
+
+// find returns the key's owner and id, and notes its use; nil where nobody has the key.
+func (ix *Index) find(h account.Hash, now time.Time) (*account.Account, string) {
+	sh := &ix.shards[h[0]%shards]
+	sh.mu.RLock()
+	e := sh.keys[h]
+	sh.mu.RUnlock()
+	if e == nil {
+		return nil, ""
+	}
+	if at := now.Unix(); at-e.lastUsed.Load() >= int64(usedEvery/time.Second) {
+		e.lastUsed.Store(at)
+	}
+	return e.owner.account.Load(), e.keyID
+}
+
+func (ix *Index) add(h *holder, k *account.Key) {
+	sh := &ix.shards[k.Hash[0]%shards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.keys[k.Hash] != nil {
+		return
+	}
+	e := &entry{owner: h, keyID: k.ID}
+	if !k.LastUsedAt.IsZero() {
+		e.saved = k.LastUsedAt.Unix()
+		e.lastUsed.Store(e.saved)
+	}
+	sh.keys[k.Hash] = e
+}
+
+func (ix *Index) remove(h account.Hash) {
+	sh := &ix.shards[h[0]%shards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	delete(sh.keys, h)
+}
+
+func holds(a *account.Account, keyID string) bool {
+	for i := range a.Keys {
+		if a.Keys[i].ID == keyID {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,94 @@
+// Package catalog holds the models that callers may name, and what is told of each.
+//
+// A Catalog never changes: a reload makes a new one. Its replies are encoded once, when it is made,
+// so that listing models costs a copy. Which upstream serves a model is written on the Model; asking
+// that upstream is package provider's work.
+package catalog
+
+import (
+	"fmt"
+
+	"sluice/internal/account"
+)
+
+// Model is one entry of the catalog (spec: Model).
+type Model struct {
+	ID          string
+	OwnedBy     string
+	Created     int64 // Unix seconds
+	Description string
+
+	Plan         account.Plan // the least plan that may call it: Free, Basic or Premium
+	RequestMilli int64        // thousandths of a request that one call consumes
+	UnitMilli    int64        // thousandths of a unit that one call adds to the abuse score's count
+
+	ContextLength int
+	MaxOutput     int
+	ToolCalling   bool
+	Thinks        bool // can reason; reasoning_effort means something
+	Images        bool // takes image parts
+	Pricing       *Pricing
+
+	Provider string // name of the provider that serves it; empty for the router
+	Upstream string // its name over there
+	Router   bool
+	Sandbox  bool
+
+	encoded []byte
+}
+
+// Pricing is what tokens cost, in micro-dollars per million; nil where unknown.
+type Pricing struct {
+	Input     *int64
+	Output    *int64
+	Cached    *int64
+	Reasoning *int64
+}
+
+// JSON is the model's verbose form.
+func (m *Model) JSON() []byte { return m.encoded }
+
+// Catalog is an unchanging set of models.
+type Catalog struct {
+	models  []*Model
+	byID    map[string]*Model
+	list    []byte
+	verbose []byte
+}
+
+// New makes a catalog of the models, listed in the given order.
+func New(models []Model) (*Catalog, error) {
+	c := &Catalog{byID: make(map[string]*Model, len(models))}
+	for i := range models {
+		m := models[i]
+		if m.Plan < account.Free || m.Plan > account.Premium {
+			return nil, fmt.Errorf("model %q: its plan must be free, basic or premium", m.ID)
+		}
+		if c.byID[m.ID] != nil {
+			return nil, fmt.Errorf("model %q is listed twice", m.ID)
+		}
+		m.encoded = encodeModel(&m, true)
+		c.models = append(c.models, &m)
+		c.byID[m.ID] = &m
+	}
+	c.list = encodeList(c.models, false)
+	c.verbose = encodeList(c.models, true)
+	return c, nil
+}
+
+// Lookup finds a model by its id.
+func (c *Catalog) Lookup(id string) (*Model, bool) {
+	m, ok := c.byID[id]
+	return m, ok
+}
+
+// Models is every model, in the order of listing.
+func (c *Catalog) Models() []*Model { return c.models }
+
+// JSON is the reply to GET /v1/models, plain or verbose.
+func (c *Catalog) JSON(verbose bool) []byte {
+	if verbose {
+		return c.verbose
+	}
+	return c.list
+}

@@ -1,0 +1,229 @@
+package chat
+
+import "fmt"
+
+// callIndex is the tool calls of one message, found by id.
+type callIndex struct {
+	calls []ToolCall
+	byID  map[string]int // only where there are many
+}
+
+// manyCalls is where looking ids up in a map begins to pay.
+const manyCalls = 16
+
+// find is the position of the call, -1 where there is none.
+func (x *callIndex) find(id string) int {
+	if x.byID != nil {
+		if i, ok := x.byID[id]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range x.calls {
+		if x.calls[i].ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (x *callIndex) add(call ToolCall) {
+	x.calls = append(x.calls, call)
+	switch n := len(x.calls); {
+	case n == manyCalls:
+		x.byID = make(map[string]int, 2*manyCalls)
+		for i := range x.calls {
+			x.byID[x.calls[i].ID] = i
+		}
+	case n > manyCalls:
+		x.byID[call.ID] = n - 1
+	}
+}
+
+// openCalls are the calls of the last assistant message, which the tool messages behind it answer.
+type openCalls struct {
+	callIndex
+	message  int    // the position of that message
+	answered []bool // by position of the call
+	left     int    // not answered yet
+}
+
+// checkTurn checks that tool messages answer the calls of the assistant message before them, each
+// one once, and that nothing else comes before all are answered (spec: Tool calling rules).
+func (p *parser) checkTurn(m *Message, calls callIndex) {
+	if p.failed() {
+		return
+	}
+	if m.Role == RoleTool {
+		p.answer(m.ToolCallID)
+		return
+	}
+	if !p.allAnswered() {
+		return
+	}
+	p.open.callIndex = calls
+	p.open.message = p.index()
+	p.open.left = len(calls.calls)
+	p.open.answered = p.open.answered[:0]
+	for range calls.calls {
+		p.open.answered = append(p.open.answered, false)
+	}
+}
+
+// answer notes a tool message.
+func (p *parser) answer(id string) {
+	i := p.open.find(id)
+	switch {
+	case len(p.open.calls) == 0:
+		p.bad(".tool_call_id", "answers no call: tool messages must directly follow an assistant message with tool_calls")
+	case i < 0:
+		p.bad(".tool_call_id", "must be the id of a call in messages[%d].tool_calls; got %s",
+			p.open.message, quoteShort(id))
+	case p.open.answered[i]:
+		p.bad(".tool_call_id", "answers call %s a second time; send one tool message for each call", quoteShort(id))
+	default:
+		p.open.answered[i] = true
+		p.open.left--
+	}
+}
+
+// allAnswered checks that no call is left open.
+func (p *parser) allAnswered() bool {
+	if p.open.left == 0 {
+		return true
+	}
+	for i, done := range p.open.answered {
+		if !done {
+			p.badAt(fmt.Sprintf("messages[%d].tool_calls[%d]", p.open.message, i),
+				"is not answered: a tool message with tool_call_id %s must follow the assistant message",
+				quoteShort(p.open.calls[i].ID))
+			break
+		}
+	}
+	return false
+}
+
+// toolCalls reads the calls that an assistant message made.
+func (p *parser) toolCalls() callIndex {
+	var x callIndex
+	if p.null() || !p.array("an array of tool calls") {
+		return x
+	}
+	for p.element() {
+		call, ok := p.toolCall()
+		if !ok {
+			break
+		}
+		if i := x.find(call.ID); i >= 0 {
+			p.bad(".id", "must differ from that of tool_calls[%d]; both are %s", i, quoteShort(call.ID))
+			break
+		}
+		x.add(call)
+	}
+	return x
+}
+
+func (p *parser) toolCall() (ToolCall, bool) {
+	if !p.entry() || !p.object("an object with id, type and function") {
+		return ToolCall{}, false
+	}
+	var (
+		call     ToolCall
+		function bool
+	)
+	for p.member() {
+		switch string(p.key) {
+		case "id":
+			call.ID = p.requiredText()
+		case "type":
+			p.functionType()
+		case "function":
+			if !p.null() {
+				function = true
+				p.calledFunction(&call)
+			}
+		default:
+			p.skip()
+		}
+	}
+	switch {
+	case call.ID == "":
+		p.bad(".id", "is required: the id that the reply gave the call")
+	case !function:
+		p.bad(".function", "is required: an object with name and arguments")
+	}
+	p.req.size.calls++
+	p.req.size.bytes += len(call.ID) + len(call.Name) + len(call.Arguments)
+	return call, !p.failed()
+}
+
+// calledFunction reads the function of a tool call.
+func (p *parser) calledFunction(call *ToolCall) {
+	if !p.object("an object with name and arguments") {
+		return
+	}
+	arguments := false
+	for p.member() {
+		switch string(p.key) {
+		case "name":
+			call.Name = p.requiredText()
+		case "arguments":
+			if p.null() {
+				break
+			}
+			if t, ok := p.text("a string of JSON"); ok {
+				arguments = true
+				call.Arguments = p.unquoted(t)
+			}
+		default:
+			p.skip()
+		}
+	}
+	switch {
+	case call.Name == "":
+		p.bad(".name", "is required: the name of the function that was called")
+	case !arguments:
+		p.bad(".arguments", "is required: a string of JSON")
+	}
+}
+
+// functionType reads a type that can only be "function", or null.
+func (p *parser) functionType() bool {
+	if p.null() {
+		return false
+	}
+	t, ok := p.text(`"function"`)
+	if !ok {
+		return false
+	}
+	if string(p.word(t)) != "function" {
+		p.bad("", `must be "function"; got %s`, describe(p.body[t.from:t.to]))
+	}
+	return true
+}
+
+func (p *parser) toolCallID() string {
+	if p.null() {
+		return ""
+	}
+	id := p.requiredText()
+	p.req.size.bytes += len(id)
+	return id
+}
+
+// requiredText reads a string that must not be empty. It is empty where it is null; the caller
+// then finds it missing.
+func (p *parser) requiredText() string {
+	if p.null() {
+		return ""
+	}
+	t, ok := p.text("a string")
+	if !ok {
+		return ""
+	}
+	if t.size == 0 {
+		p.bad("", "must not be empty")
+		return ""
+	}
+	return p.unquoted(t)
+}

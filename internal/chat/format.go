@@ -1,0 +1,89 @@
+package chat
+
+// format reads response_format.
+func (p *parser) format() {
+	if p.null() || !p.object("an object with a type") {
+		return
+	}
+	f := &p.req.Format
+	var (
+		kind   string
+		schema place
+	)
+	for p.member() {
+		switch string(p.key) {
+		case "type":
+			kind = p.formatType()
+		case "json_schema":
+			// Only json_schema gives it a meaning, and that may come behind it.
+			schema = p.here()
+			p.skip()
+		default:
+			p.skip()
+		}
+	}
+	switch kind {
+	case "text":
+		f.Kind = FormatText
+	case "json_object":
+		f.Kind = FormatJSONObject
+	case "json_schema":
+		f.Kind = FormatJSONSchema
+		if end := p.pos; p.revisit(schema) {
+			p.jsonSchema(f)
+			p.resume(end)
+		}
+		if f.SchemaName == "" {
+			p.bad(".json_schema", `is required with type "json_schema": an object with a name`)
+		}
+	default:
+		p.bad(".type", `is required: "text", "json_object" or "json_schema"`)
+	}
+}
+
+// formatType reads response_format.type; empty where it is null or wrong.
+func (p *parser) formatType() string {
+	const want = `"text", "json_object" or "json_schema"`
+	if p.null() {
+		return ""
+	}
+	t, ok := p.text(want)
+	if !ok {
+		return ""
+	}
+	switch string(p.word(t)) {
+	case "text":
+		return "text"
+	case "json_object":
+		return "json_object"
+	case "json_schema":
+		return "json_schema"
+	}
+	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
+	return ""
+}
+
+// jsonSchema reads response_format.json_schema.
+func (p *parser) jsonSchema(f *Format) {
+	from := p.pos
+	if p.null() || !p.object("an object with a name") {
+		return
+	}
+	for p.member() {
+		switch string(p.key) {
+		case "name":
+			f.SchemaName = p.requiredText()
+		case "schema":
+			f.Schema = p.schema()
+		case "strict":
+			f.Strict = !p.null() && p.boolean()
+		default:
+			p.skip()
+		}
+	}
+	if f.SchemaName == "" {
+		p.bad(".name", "is required")
+		return
+	}
+	p.req.size.bytes += p.pos - from
+}

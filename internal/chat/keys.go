@@ -1,0 +1,166 @@
+package chat
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+const (
+	// maxOpenKeys bounds the members of the objects that are open at one time, and so the memory
+	// spent on them: about 3 MB at worst.
+	maxOpenKeys = 1 << 16
+	// smallObject is how many keys of one object are compared one by one. Nearly every object has
+	// fewer, and for those a comparison of raw bytes is cheaper than any hash.
+	smallObject = 16
+)
+
+// keyStack holds the keys of the open objects, so that a key given twice is found. Objects close in
+// the reverse order of their opening; what follows relies on it.
+type keyStack struct {
+	keys    []keySpan
+	decoded []byte // texts of the keys that were written with escapes
+	table   keyTable
+	probes  int // comparisons made so far: what the tests bound
+}
+
+// keySpan is where the text of a key stands: in the body or, where from is negative, at ^from in
+// keyStack.decoded. It and keyMark are small so that a scanner's state is quick to set up.
+type keySpan struct{ from, size int32 }
+
+// keyMark remembers how far a keyStack was filled when an object opened.
+type keyMark struct{ keys, decoded int32 }
+
+type keyVerdict uint8
+
+const (
+	keyNew keyVerdict = iota
+	keyTwice
+	keyTooMany
+)
+
+func (k *keyStack) mark() keyMark { return keyMark{int32(len(k.keys)), int32(len(k.decoded))} }
+
+// add notes a key of the innermost object, which opened at m, and returns its text.
+func (k *keyStack) add(body []byte, m keyMark, t quotation) ([]byte, keyVerdict) {
+	span := keySpan{int32(t.from + 1), int32(t.size)}
+	if !t.plain() {
+		span.from = ^int32(len(k.decoded))
+		k.decoded = append(k.decoded, unquote(body[t.from:t.to])...)
+	}
+	key := k.text(body, span)
+	if len(k.keys) == maxOpenKeys {
+		return key, keyTooMany
+	}
+	k.keys = append(k.keys, span)
+	first, last := int(m.keys), len(k.keys)-1
+	switch n := last - first; {
+	case n < smallObject:
+		for _, other := range k.keys[first:last] {
+			k.probes++
+			if other.size == span.size && bytes.Equal(k.text(body, other), key) {
+				return key, keyTwice
+			}
+		}
+		return key, keyNew
+	case n == smallObject: // the object has outgrown comparison: hash what it had so far
+		for i := first; i < last; i++ {
+			k.insert(body, i, first)
+		}
+	}
+	if !k.insert(body, last, first) {
+		return key, keyTwice
+	}
+	return key, keyNew
+}
+
+// release forgets the keys of the innermost object, which opened at m.
+func (k *keyStack) release(body []byte, m keyMark) {
+	first := int(m.keys)
+	if len(k.keys)-first > smallObject {
+		for i := len(k.keys) - 1; i >= first; i-- {
+			k.remove(body, i, first)
+		}
+	}
+	k.keys = k.keys[:first]
+	k.decoded = k.decoded[:m.decoded]
+}
+
+func (k *keyStack) text(body []byte, s keySpan) []byte {
+	if s.from < 0 {
+		return k.decoded[^s.from:][:s.size]
+	}
+	return body[s.from:][:s.size]
+}
+
+// keyTable is a hash table with linear probing over the keys of the large open objects. Its seed is
+// new for each request, so that nobody can choose keys that collide.
+//
+// Keys leave in the reverse order of their coming, which puts the table back exactly into its
+// earlier state: no marks for deleted slots are needed.
+type keyTable struct {
+	slots   []int32    // index into keyStack.keys plus one; 0 is free; the length is a power of two
+	entries []keyEntry // what is in slots, in the order of its coming
+	seed    maphash.Seed
+}
+
+// keyEntry is the index of a key, and that of the first key of its object.
+type keyEntry struct{ key, first int32 }
+
+// insert adds keys[i] unless its object, whose keys begin at first, has an equal one in the table.
+func (k *keyStack) insert(body []byte, i, first int) bool {
+	t := &k.table
+	if 2*len(t.entries) >= len(t.slots) {
+		k.grow(body)
+	}
+	key := k.text(body, k.keys[i])
+	at := t.home(key, first)
+	for ; t.slots[at] != 0; at = t.after(at) {
+		k.probes++
+		// What lies below first belongs to the objects around this one.
+		other := int(t.slots[at]) - 1
+		if other >= first && bytes.Equal(k.text(body, k.keys[other]), key) {
+			return false
+		}
+	}
+	t.slots[at] = int32(i + 1)
+	t.entries = append(t.entries, keyEntry{int32(i), int32(first)})
+	return true
+}
+
+// remove takes out keys[i], the entry that came last.
+func (k *keyStack) remove(body []byte, i, first int) {
+	t := &k.table
+	at := t.home(k.text(body, k.keys[i]), first)
+	for ; t.slots[at] != int32(i+1); at = t.after(at) {
+		k.probes++
+	}
+	t.slots[at] = 0
+	t.entries = t.entries[:len(t.entries)-1]
+}
+
+// grow doubles the table. Its entries come in again in their old order, as removal needs it.
+func (k *keyStack) grow(body []byte) {
+	t := &k.table
+	if t.slots == nil {
+		t.seed = maphash.MakeSeed()
+	}
+	t.slots = make([]int32, max(128, 2*len(t.slots)))
+	for _, e := range t.entries {
+		at := t.home(k.text(body, k.keys[e.key]), int(e.first))
+		for ; t.slots[at] != 0; at = t.after(at) {
+			k.probes++
+		}
+		t.slots[at] = e.key + 1
+	}
+}
+
+// home is where the search for a key begins. It differs for equal keys of different objects, else
+// a hundred nested objects with the same keys would be a hundred times as slow.
+func (t *keyTable) home(key []byte, first int) int {
+	const mix = 0x9e3779b97f4a7c15
+	h := maphash.Bytes(t.seed, key) + uint64(first)*mix
+	h = (h ^ h>>32) * mix
+	return int(h>>32) & (len(t.slots) - 1)
+}
+
+func (t *keyTable) after(at int) int { return (at + 1) & (len(t.slots) - 1) }

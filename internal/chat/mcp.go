@@ -1,0 +1,195 @@
+package chat
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+const (
+	maxServerURL    = 2048 // bytes
+	maxAllowedTools = 1024
+	maxHeaders      = 64
+	maxHeaderValue  = 8192 // bytes
+)
+
+// mcpPlaces is where the members of an MCP tool stand.
+type mcpPlaces struct {
+	url, label, allowed, approval, headers place
+}
+
+// mcp reads the members of an MCP tool (spec: Tool). Messages never repeat an address or a header's
+// value: either may hold a secret.
+func (p *parser) mcp(at mcpPlaces) *MCP {
+	m := &MCP{RequireApproval: "never"}
+	end := p.pos
+	if p.revisit(at.url) {
+		m.ServerURL = p.serverURL()
+		p.resume(end)
+	}
+	if m.ServerURL == "" {
+		p.bad(".server_url", "is required: the address of the MCP server")
+	}
+	if p.revisit(at.label) {
+		if !p.null() {
+			if t, ok := p.text("a string"); ok {
+				m.ServerLabel = p.unquoted(t)
+			}
+		}
+		p.resume(end)
+	}
+	if p.revisit(at.allowed) {
+		m.AllowedTools = p.allowedTools()
+		p.resume(end)
+	}
+	if p.revisit(at.approval) {
+		m.RequireApproval = p.approval()
+		p.resume(end)
+	}
+	if p.revisit(at.headers) {
+		m.Headers = p.headers()
+		p.resume(end)
+	}
+	return m
+}
+
+// serverURL reads server_url; empty where it is null or wrong.
+func (p *parser) serverURL() string {
+	address := p.requiredText()
+	if address == "" {
+		return ""
+	}
+	if len(address) > maxServerURL {
+		p.bad("", "must be at most %d bytes long; got %d", maxServerURL, len(address))
+		return ""
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
+		p.bad("", "must be an absolute URL that begins with https:// or http://")
+		return ""
+	case u.User != nil:
+		p.bad("", "must not hold a user name or password; send credentials in headers")
+		return ""
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			p.bad("", "must have a port between 1 and 65535")
+			return ""
+		}
+	}
+	return address
+}
+
+// allowedTools reads allowed_tools. Null is nil, which allows all; an empty array allows none.
+func (p *parser) allowedTools() []string {
+	if p.null() || !p.array("an array of strings") {
+		return nil
+	}
+	names := []string{}
+	for p.element() {
+		if p.index() == maxAllowedTools {
+			p.bad("", "is one too many: allowed_tools may hold at most %d names", maxAllowedTools)
+			return nil
+		}
+		if t, ok := p.text("a string"); ok {
+			names = append(names, p.unquoted(t))
+		}
+	}
+	return names
+}
+
+// approval reads require_approval.
+func (p *parser) approval() string {
+	const want = `"never" or "always"`
+	if p.null() {
+		return "never"
+	}
+	t, ok := p.text(want)
+	if !ok {
+		return ""
+	}
+	switch string(p.word(t)) {
+	case "never":
+		return "never"
+	case "always":
+		return "always"
+	}
+	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
+	return ""
+}
+
+// headers reads the headers for the MCP server, under the names the caller wrote.
+func (p *parser) headers() map[string]string {
+	if p.null() || !p.object("an object of strings") {
+		return nil
+	}
+	headers := make(map[string]string)
+	names := make(map[string]bool) // in lower case: HTTP makes no difference
+	for p.member() {
+		name := string(p.key)
+		lower := strings.ToLower(name)
+		switch {
+		case !isHeaderName(name):
+			p.bad("", "is not a valid header name")
+		case isConnectionHeader(lower):
+			p.bad("", "is set by the connection itself and cannot be given")
+		case names[lower]:
+			p.bad("", "is given twice: header names are the same in upper and lower case")
+		case len(headers) == maxHeaders:
+			p.bad("", "is one too many: headers may hold at most %d", maxHeaders)
+		}
+		if p.failed() {
+			return nil
+		}
+		names[lower] = true
+		headers[name] = p.headerValue()
+	}
+	return headers
+}
+
+func (p *parser) headerValue() string {
+	if p.peek() != '"' {
+		p.skip()
+		p.bad("", "must be a string")
+		return ""
+	}
+	t, ok := p.quoted()
+	if !ok {
+		return ""
+	}
+	value := p.unquoted(t)
+	if len(value) > maxHeaderValue {
+		p.bad("", "must be at most %d bytes long; got %d", maxHeaderValue, len(value))
+		return ""
+	}
+	for _, c := range []byte(value) {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			p.bad("", "must not hold line breaks or other control characters")
+			return ""
+		}
+	}
+	return value
+}
+
+// isHeaderName reports whether name is a token as HTTP defines it.
+func isHeaderName(name string) bool {
+	for _, c := range []byte(name) {
+		if !isWord(c) && strings.IndexByte("!#$%&'*+-.^`|~", c) < 0 {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// isConnectionHeader reports whether a header, in lower case, is about the connection or the framing
+// of the body, which are ours, and not about the request.
+func isConnectionHeader(name string) bool {
+	switch name {
+	case "connection", "content-encoding", "content-length", "expect", "host", "http2-settings", "keep-alive",
+		"proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
+		"transfer-encoding", "upgrade":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,311 @@
+package chat
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxEntries bounds the messages, content parts and tool calls of one request together, and so the
+// memory they take. Each costs a model several tokens, so this is beyond every context window.
+const maxEntries = 100_000
+
+func (p *parser) messages() {
+	if p.null() || !p.array("an array of messages") {
+		return
+	}
+	p.req.Messages = make([]Message, 0, 4)
+	for p.element() {
+		p.message()
+	}
+	if p.failed() {
+		return
+	}
+	if len(p.req.Messages) == 0 {
+		p.bad("", "must hold at least one message")
+		return
+	}
+	p.allAnswered()
+}
+
+// message reads one message. Its members may come in any order, so what depends on the role is
+// checked at the end.
+func (p *parser) message() {
+	from := p.pos
+	if !p.entry() || !p.object("an object with role and content") {
+		return
+	}
+	var (
+		m     Message
+		calls callIndex
+	)
+	for p.member() {
+		switch string(p.key) {
+		case "role":
+			m.Role = p.role()
+		case "content":
+			m.Content = p.content()
+		case "tool_calls":
+			calls = p.toolCalls()
+		case "tool_call_id":
+			m.ToolCallID = p.toolCallID()
+		case "name":
+			m.Name = p.optionalText()
+			p.req.size.bytes += len(m.Name)
+		case "reasoning_content", "refusal":
+			// Some upstreams read them back into the prompt.
+			if p.peek() == '"' {
+				t, _ := p.quoted()
+				p.req.size.bytes += t.size
+				break
+			}
+			p.skip()
+		default:
+			p.skip()
+		}
+	}
+	if p.failed() {
+		return
+	}
+	m.ToolCalls = calls.calls
+	m.raw = p.body[from:p.pos]
+	p.checkMessage(&m)
+	p.checkTurn(&m, calls)
+	p.req.Messages = append(p.req.Messages, m)
+}
+
+// entry counts one more message, part or tool call.
+func (p *parser) entry() bool {
+	p.entries++
+	if p.entries > maxEntries {
+		p.badAt("messages", "holds too much: at most %d messages, content parts and tool calls together", maxEntries)
+		return false
+	}
+	return true
+}
+
+func (p *parser) role() Role {
+	const want = `"system", "developer", "user", "assistant" or "tool"`
+	if p.null() {
+		return 0
+	}
+	t, ok := p.text(want)
+	if !ok {
+		return 0
+	}
+	switch string(p.word(t)) {
+	case "system":
+		return RoleSystem
+	case "developer":
+		p.req.developers = append(p.req.developers, span{t.from, t.to})
+		return RoleSystem
+	case "user":
+		return RoleUser
+	case "assistant":
+		return RoleAssistant
+	case "tool":
+		return RoleTool
+	}
+	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
+	return 0
+}
+
+// content reads a text or an array of parts.
+func (p *parser) content() Content {
+	const want = "a string or an array of content parts"
+	switch p.peek() {
+	case 'n':
+		p.null()
+		return Content{}
+	case '[':
+		if p.enter(false) {
+			return p.parts()
+		}
+		return Content{}
+	}
+	t, ok := p.text(want)
+	if !ok {
+		return Content{}
+	}
+	p.req.size.bytes += t.size
+	return Content{raw: p.body[t.from:t.to]}
+}
+
+func (p *parser) parts() Content {
+	var c Content
+	for p.element() {
+		if part, ok := p.part(); ok {
+			c.parts = append(c.parts, part)
+		}
+	}
+	if c.parts == nil {
+		p.bad("", "must hold at least one part; send an empty string for no text")
+	}
+	return c
+}
+
+// part reads one content part. Its type may stand behind the value that depends on it.
+func (p *parser) part() (Part, bool) {
+	if !p.entry() || !p.object("an object with a type") {
+		return Part{}, false
+	}
+	var (
+		kind        string
+		words       quotation
+		image       imageURL
+		text, pixel bool // which of the two values is there
+	)
+	for p.member() {
+		switch string(p.key) {
+		case "type":
+			kind = p.partType()
+		case "text":
+			if !p.null() {
+				words, text = p.text("a string")
+			}
+		case "image_url":
+			if !p.null() {
+				image, pixel = p.imageURL()
+			}
+		default:
+			p.skip()
+		}
+	}
+	switch {
+	case p.failed():
+		return Part{}, false
+	case kind == "":
+		p.bad(".type", `is required: "text" or "image_url"`)
+		return Part{}, false
+	case kind == "text" && !text:
+		p.bad(".text", `is required in a part of type "text"`)
+		return Part{}, false
+	case kind == "text":
+		p.req.size.bytes += words.size
+		return Part{raw: p.body[words.from:words.to]}, true
+	case !pixel:
+		p.bad(".image_url", `is required in a part of type "image_url"`)
+		return Part{}, false
+	}
+	p.req.size.images++
+	return Part{ImageURL: image.url, Detail: image.detail}, true
+}
+
+// partType reads the type of a part: "text", "image_url", or empty where it is null or wrong.
+func (p *parser) partType() string {
+	const want = `"text" or "image_url"`
+	if p.null() {
+		return ""
+	}
+	t, ok := p.text(want)
+	if !ok {
+		return ""
+	}
+	switch string(p.word(t)) {
+	case "text":
+		return "text"
+	case "image_url":
+		return "image_url"
+	}
+	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
+	return ""
+}
+
+type imageURL struct {
+	url, detail string
+}
+
+func (p *parser) imageURL() (imageURL, bool) {
+	if !p.object("an object with a url") {
+		return imageURL{}, false
+	}
+	var image imageURL
+	for p.member() {
+		switch string(p.key) {
+		case "url":
+			if p.null() {
+				break
+			}
+			if t, ok := p.text("a string"); ok {
+				image.url = p.unquoted(t)
+				if !isImageURL(image.url) {
+					p.bad("", "must be an https:// or http:// address, or data:image/…;base64, data; got %s", urlHead(image.url))
+				}
+			}
+		case "detail":
+			image.detail = p.detail()
+		default:
+			p.skip()
+		}
+	}
+	if image.url == "" {
+		p.bad(".url", "is required: the address of the image, or its data as a data: URL")
+	}
+	return image, !p.failed()
+}
+
+func (p *parser) detail() string {
+	const want = `"auto", "low" or "high"`
+	if p.null() {
+		return ""
+	}
+	t, ok := p.text(want)
+	if !ok {
+		return ""
+	}
+	switch d := p.word(t); string(d) {
+	case "auto", "low", "high":
+		return string(d)
+	}
+	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
+	return ""
+}
+
+// isImageURL reports whether an upstream may be given the URL as an image. Schemes and media types
+// are the same in either case.
+func isImageURL(url string) bool {
+	head, _, isData := bytes.Cut([]byte(url[:min(len(url), 64)]), []byte(","))
+	head = bytes.ToLower(head)
+	switch {
+	case bytes.HasPrefix(head, []byte("https://")):
+		return len(url) > len("https://")
+	case bytes.HasPrefix(head, []byte("http://")):
+		return len(url) > len("http://")
+	}
+	return isData && bytes.HasPrefix(head, []byte("data:image/")) && bytes.HasSuffix(head, []byte(";base64"))
+}
+
+// urlHead is as much of a URL as its kind takes: the rest is the caller's own.
+func urlHead(url string) string {
+	url = url[:min(len(url), maxEcho)]
+	for _, end := range []string{"://", ","} {
+		if i := strings.Index(url, end); i >= 0 {
+			return strconv.Quote(url[:i+len(end)])
+		}
+	}
+	return "no URL"
+}
+
+// checkMessage checks what a message's role demands of it. The path is that of the message.
+func (p *parser) checkMessage(m *Message) {
+	switch {
+	case m.Role == 0:
+		p.bad(".role", `is required: "system", "developer", "user", "assistant" or "tool"`)
+	case len(m.ToolCalls) > 0 && m.Role != RoleAssistant:
+		p.bad(".tool_calls", "is allowed only in an assistant message")
+	case m.Role == RoleTool && m.ToolCallID == "":
+		p.bad(".tool_call_id", "is required in a tool message: the id of the call that it answers")
+	case m.Content.IsNull() && len(m.ToolCalls) > 0:
+	case m.Content.IsNull() && m.Role == RoleAssistant:
+		p.bad(".content", "is required in an assistant message without tool_calls")
+	case m.Content.IsNull():
+		p.bad(".content", "is required: a string or an array of content parts")
+	case m.Role != RoleUser:
+		for i, part := range m.Content.parts {
+			if part.IsImage() {
+				p.bad(fmt.Sprintf(".content[%d]", i), "is an image; only user messages may hold images")
+			}
+		}
+	}
+}

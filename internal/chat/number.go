@@ -1,0 +1,195 @@
+package chat
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// maxDigits bounds the digits of a number, those of its exponent included. No number of a request
+// needs more than 20.
+const maxDigits = 64
+
+// number reads the JSON number at pos.
+func (s *scanner) number() ([]byte, bool) {
+	from := s.pos
+	if s.body[s.pos] == '-' {
+		s.pos++
+	}
+	whole := s.digits()
+	switch {
+	case whole == 0:
+		s.expected("a digit")
+		return nil, false
+	case whole > 1 && s.body[s.pos-whole] == '0':
+		s.malformed(from, "a number must not have leading zeros")
+		return nil, false
+	}
+	count := whole
+	if s.at('.') {
+		s.pos++
+		n := s.digits()
+		if n == 0 {
+			s.expected("a digit after the decimal point")
+			return nil, false
+		}
+		count += n
+	}
+	exponent := s.at('e') || s.at('E')
+	if exponent {
+		s.pos++
+		if s.at('+') || s.at('-') {
+			s.pos++
+		}
+		n := s.digits()
+		if n == 0 {
+			s.expected("a digit in the exponent")
+			return nil, false
+		}
+		count += n
+	}
+	num := s.body[from:s.pos]
+	if count > maxDigits {
+		s.bad("", "has a number of more than %d digits: %s", maxDigits, describe(num))
+		return nil, false
+	}
+	if exponent { // without one, 64 digits are always in range
+		if _, err := strconv.ParseFloat(string(num), 64); err != nil {
+			s.bad("", "has a number beyond the range of a 64-bit float: %s", describe(num))
+			return nil, false
+		}
+	}
+	return num, true
+}
+
+// at reports whether the byte at pos is c.
+func (s *scanner) at(c byte) bool { return s.pos < len(s.body) && s.body[s.pos] == c }
+
+// digits moves behind the digits at pos and returns how many there are.
+func (s *scanner) digits() int {
+	from := s.pos
+	for s.pos < len(s.body) && '0' <= s.body[s.pos] && s.body[s.pos] <= '9' {
+		s.pos++
+	}
+	return s.pos - from
+}
+
+// float reads a number from lo to hi.
+func (s *scanner) float(lo, hi float64) (float64, bool) {
+	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
+		s.mismatch("a number")
+		return 0, false
+	}
+	num, ok := s.number()
+	if !ok {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(string(num), 64)
+	if err != nil || v < lo || v > hi {
+		s.bad("", "must be between %v and %v; got %s", lo, hi, describe(num))
+		return 0, false
+	}
+	return v, true
+}
+
+// integer reads an integer from lo to hi. However it is written, 10, 10.0 or 1e1, only its value
+// counts.
+func (s *scanner) integer(lo, hi int64) (int64, bool) {
+	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
+		s.mismatch("an integer")
+		return 0, false
+	}
+	num, ok := s.number()
+	if !ok {
+		return 0, false
+	}
+	v, kind := integral(num)
+	switch {
+	case kind == fraction:
+		s.bad("", "must be an integer; got %s", describe(num))
+		return 0, false
+	case kind == tooSmall || kind == fits && v < lo:
+		s.bad("", "must be at least %d; got %s", lo, describe(num))
+		return 0, false
+	case kind == tooLarge || v > hi:
+		s.bad("", "must be at most %d; got %s", hi, describe(num))
+		return 0, false
+	}
+	return v, true
+}
+
+// integrality is what a number is as an integer.
+type integrality uint8
+
+const (
+	fits     integrality = iota
+	fraction             // no integer at all
+	tooSmall             // an integer below every int64
+	tooLarge             // an integer above every int64
+)
+
+// integral is the exact value of a checked JSON number.
+func integral(num []byte) (int64, integrality) {
+	negative := num[0] == '-'
+	if negative {
+		num = num[1:]
+	}
+	var digits [maxDigits]byte // the significant ones
+	n, scale, pointed := 0, 0, false
+	if i := bytes.IndexAny(num, "eE"); i >= 0 {
+		scale = exponent(num[i+1:])
+		num = num[:i]
+	}
+	for _, c := range num {
+		if c == '.' {
+			pointed = true
+			continue
+		}
+		if pointed {
+			scale--
+		}
+		if n > 0 || c != '0' {
+			digits[n] = c - '0'
+			n++
+		}
+	}
+	for n > 0 && digits[n-1] == 0 {
+		n--
+		scale++
+	}
+	switch {
+	case n == 0:
+		return 0, fits
+	case scale < 0:
+		return 0, fraction
+	case n+scale <= 19: // which a uint64 holds
+		var v uint64
+		for _, d := range digits[:n] {
+			v = 10*v + uint64(d)
+		}
+		for range scale {
+			v *= 10
+		}
+		if negative && v <= 1<<63 {
+			return -int64(v), fits
+		}
+		if !negative && v < 1<<63 {
+			return int64(v), fits
+		}
+	}
+	if negative {
+		return 0, tooSmall
+	}
+	return 0, tooLarge
+}
+
+// exponent is the value of a checked exponent, cut off far beyond what maxDigits digits can balance.
+func exponent(b []byte) int {
+	exp, err := strconv.Atoi(string(b))
+	if err != nil || exp < -1000 || exp > 1000 {
+		if b[0] == '-' {
+			return -1000
+		}
+		return 1000
+	}
+	return exp
+}

@@ -1,0 +1,316 @@
+package chat
+
+import (
+	"bytes"
+	"math"
+
+	"sluice/internal/fault"
+)
+
+const (
+	maxModel = 256 // bytes of a model id
+	maxStops = 16
+	maxN     = 128
+)
+
+// Parse decodes a chat completion request and checks it against the contract
+// (spec: Chat completion request). The error is a fault that names the field.
+//
+// The Request refers to body, which must not be changed as long as the Request is in use.
+func Parse(body []byte) (*Request, error) {
+	if len(body) > math.MaxInt32 {
+		return nil, fault.New(fault.TooLarge, "The body is larger than 2 GiB")
+	}
+	// One allocation holds the Request and room enough to parse nearly every body.
+	var room struct {
+		req     Request
+		members [16]member
+		frames  [8]frame
+		keys    [24]keySpan
+	}
+	p := parser{req: &room.req}
+	p.body = body
+	p.frames = room.frames[:0]
+	p.seen.keys = room.keys[:0]
+	p.req.raw = body
+	p.req.members = room.members[:0]
+	p.req.N = 1
+	p.request()
+	if p.fault != nil {
+		return nil, p.fault
+	}
+	return p.req, nil
+}
+
+// parser fills a Request from the members that its scanner reads.
+type parser struct {
+	scanner
+	req *Request
+
+	entries int       // messages, parts and tool calls so far
+	open    openCalls // those of the last assistant message
+
+	maxTokens     int64 // 0: not given
+	maxCompletion int64
+	oddUsage      string // what stands in include_usage where it is no boolean
+}
+
+// request reads the whole body.
+func (p *parser) request() {
+	if !p.begin() {
+		return
+	}
+	for p.member() {
+		m := member{from: p.frames[0].from, keyTo: p.frames[0].to, value: int32(p.pos)}
+		m.field = p.field(p.key)
+		m.to = int32(p.pos)
+		p.req.members = append(p.req.members, m)
+	}
+	if p.failed() {
+		return
+	}
+	if p.peek(); p.pos < len(p.body) {
+		p.expected("the end of the body")
+		return
+	}
+	p.whole()
+}
+
+// begin opens the object that the body must be.
+func (p *parser) begin() bool {
+	if bytes.HasPrefix(p.body, []byte("\xef\xbb\xbf")) {
+		p.malformed(0, "the body begins with a byte order mark; send UTF-8 without one")
+		return false
+	}
+	switch p.peek() {
+	case '{':
+		return p.enter(true)
+	case '[': // refused at sight, however long it is
+		p.bad("", "must be a JSON object; got an array")
+	default:
+		if p.pos == len(p.body) {
+			p.bad("", "is empty; send a JSON object with model and messages")
+			break
+		}
+		p.mismatchType("a JSON object")
+	}
+	return false
+}
+
+// field reads the value of one top-level member. Fields that the contract does not know are read
+// past: a client may send whatever its own library allows.
+func (p *parser) field(name []byte) field {
+	r := p.req
+	switch string(name) {
+	case "model":
+		p.model()
+		return fieldModel
+	case "messages":
+		p.messages()
+		return fieldMessages
+	case "stream":
+		r.Stream = !p.null() && p.boolean()
+	case "stream_options":
+		p.streamOptions()
+		return fieldStreamOptions
+	case "max_tokens":
+		p.maxTokens = p.count(math.MaxInt32)
+	case "max_completion_tokens":
+		p.maxCompletion = p.count(math.MaxInt32)
+	case "n":
+		r.N = max(1, int(p.count(maxN)))
+	case "temperature":
+		r.Temperature = p.optionalFloat(&r.numbers[0], 0, 2)
+	case "top_p":
+		r.TopP = p.optionalFloat(&r.numbers[1], 0, 1)
+	case "frequency_penalty":
+		r.FrequencyPenalty = p.optionalFloat(&r.numbers[2], -2, 2)
+	case "presence_penalty":
+		r.PresencePenalty = p.optionalFloat(&r.numbers[3], -2, 2)
+	case "stop":
+		p.stop()
+	case "tools":
+		p.tools()
+	case "tool_choice":
+		p.toolChoice()
+	case "response_format":
+		p.format()
+	case "reasoning_effort":
+		p.effort()
+	case "seed":
+		p.seed()
+	case "parallel_tool_calls":
+		if c := p.peek(); c == 't' || c == 'f' {
+			r.parallel = p.boolean()
+			r.ParallelToolCalls = &r.parallel
+			break
+		}
+		p.skip()
+	case "user":
+		r.User = p.optionalText()
+	default:
+		p.skip()
+	}
+	return fieldOther
+}
+
+// whole checks what only the whole body can tell.
+func (p *parser) whole() {
+	r := p.req
+	switch {
+	case r.Model == "":
+		p.bad("model", "is required: the id of a model that GET /v1/models lists")
+	case r.Messages == nil:
+		p.bad("messages", "is required: an array of at least one message")
+	case p.maxTokens != 0 && p.maxCompletion != 0 && p.maxTokens != p.maxCompletion:
+		p.bad("max_completion_tokens", "is %d but max_tokens is %d; they mean the same: give one of them",
+			p.maxCompletion, p.maxTokens)
+	case r.Stream && p.oddUsage != "":
+		p.bad("stream_options.include_usage", "must be a boolean; got %s", p.oddUsage)
+	}
+	r.MaxTokens = int(max(p.maxTokens, p.maxCompletion))
+	r.IncludeUsage = r.IncludeUsage && r.Stream
+	p.choosable()
+}
+
+func (p *parser) model() {
+	if p.null() {
+		return
+	}
+	t, ok := p.text("a string")
+	switch {
+	case !ok:
+	case t.size == 0:
+		p.bad("", "must not be empty; give the id of a model that GET /v1/models lists")
+	case t.size > maxModel:
+		p.bad("", "must be at most %d bytes long; got %d", maxModel, t.size)
+	default:
+		p.req.Model = p.unquoted(t)
+	}
+}
+
+// streamOptions reads stream_options. Without stream it is ignored, so a wrong include_usage is
+// only noted.
+func (p *parser) streamOptions() {
+	if p.null() || !p.object("an object") {
+		return
+	}
+	for p.member() {
+		if string(p.key) != "include_usage" {
+			p.skip()
+			continue
+		}
+		p.req.usage.from = p.pos
+		switch p.peek() {
+		case 't', 'f':
+			p.req.IncludeUsage = p.boolean()
+		case 'n':
+			p.null()
+		default:
+			p.skip()
+			p.oddUsage = p.describe(p.req.usage.from)
+		}
+		p.req.usage.to = p.pos
+	}
+}
+
+func (p *parser) stop() {
+	const want = "a string or an array of strings"
+	switch p.peek() {
+	case 'n':
+		p.null()
+	case '"':
+		if t, ok := p.sequence(want); ok {
+			p.req.Stop = []string{t}
+		}
+	default:
+		if !p.array(want) {
+			return
+		}
+		for p.element() {
+			if p.index() == maxStops {
+				p.bad("", "is one too many: stop may hold at most %d strings", maxStops)
+				return
+			}
+			if t, ok := p.sequence("a string"); ok {
+				p.req.Stop = append(p.req.Stop, t)
+			}
+		}
+	}
+}
+
+// sequence reads one stop sequence.
+func (p *parser) sequence(want string) (string, bool) {
+	t, ok := p.text(want)
+	if ok && t.size == 0 {
+		p.bad("", "must not be an empty string")
+		return "", false
+	}
+	if !ok {
+		return "", false
+	}
+	return p.unquoted(t), true
+}
+
+func (p *parser) effort() {
+	const want = `"none", "minimal", "low", "medium" or "high"`
+	if p.null() {
+		return
+	}
+	t, ok := p.text(want)
+	if !ok {
+		return
+	}
+	switch e := Effort(p.word(t)); e {
+	case EffortNone, EffortMinimal, EffortLow, EffortMedium, EffortHigh:
+		p.req.ReasoningEffort = e
+	default:
+		p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
+	}
+}
+
+// seed keeps a seed that is an integer. Any other is no business of ours: it goes on as it came.
+func (p *parser) seed() {
+	c := p.peek()
+	if c != '-' && (c < '0' || c > '9') {
+		p.skip()
+		return
+	}
+	if num, ok := p.number(); ok {
+		if v, kind := integral(num); kind == fits {
+			p.req.seed = v
+			p.req.Seed = &p.req.seed
+		}
+	}
+}
+
+// count reads an optional integer from 1 to most; 0 where it is null.
+func (p *parser) count(most int64) int64 {
+	if p.null() {
+		return 0
+	}
+	v, _ := p.integer(1, most)
+	return v
+}
+
+// optionalFloat reads an optional number from lo to hi into v; nil where it is null.
+func (p *parser) optionalFloat(v *float64, lo, hi float64) *float64 {
+	if p.null() {
+		return nil
+	}
+	*v, _ = p.float(lo, hi)
+	return v
+}
+
+// optionalText reads a string that nothing depends on; empty where it is anything else.
+func (p *parser) optionalText() string {
+	if p.peek() != '"' {
+		p.skip()
+		return ""
+	}
+	t, ok := p.quoted()
+	if !ok {
+		return ""
+	}
+	return p.unquoted(t)
+}

@@ -1,0 +1,152 @@
+package chat
+
+import "slices"
+
+// Patch is what an upstream of the same dialect must see changed in the caller's body. Names are
+// those of top-level members. The zero Patch changes nothing.
+type Patch struct {
+	// Model replaces the model; empty keeps it.
+	Model string
+	// IncludeUsage makes a stream end with its usage, whatever the caller asked for.
+	IncludeUsage bool
+	// SystemRole writes the role developer as system, for upstreams that know only that.
+	SystemRole bool
+	// Drop lists members to leave out. The model cannot be left out.
+	Drop []string
+	// Set lists members to write as given, in place of the caller's or in addition. It goes before
+	// Drop and IncludeUsage; Model goes before it. Names must differ from each other.
+	Set []Setting
+}
+
+// Setting is a member and the JSON of its value.
+type Setting struct {
+	Name  string
+	Value []byte
+}
+
+const (
+	usageMember  = `"include_usage":true`
+	usageOptions = `"stream_options":{` + usageMember + `},`
+)
+
+// AppendUpstream appends the caller's body with p applied to it. Every byte that p does not speak of
+// is the caller's own; nothing is allocated but room in dst. Only a Request that Parse made has a body.
+func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
+	room := len(r.raw) + 2*len(p.Model) + len(usageOptions)
+	for _, s := range p.Set {
+		room += len(s.Name) + len(s.Value) + len(`"":,`)
+	}
+	dst = slices.Grow(dst, room)
+
+	dst = append(dst, r.raw[:r.members[0].from]...)
+	dst = r.appendMissing(dst, p)
+	kept := false
+	for i, m := range r.members {
+		set := p.setting(r.raw[m.from:m.keyTo])
+		if m.field != fieldModel && set == nil && p.drops(r.raw[m.from:m.keyTo]) {
+			continue
+		}
+		if kept {
+			// What stands between a member and the one before it is one comma and white space.
+			dst = append(dst, r.raw[r.members[i-1].to:m.from]...)
+		}
+		kept = true
+		dst = append(dst, r.raw[m.from:m.value]...)
+		switch {
+		case m.field == fieldModel && p.Model != "":
+			dst = appendQuoted(dst, p.Model)
+		case set != nil:
+			dst = append(dst, set.Value...)
+		case m.field == fieldStreamOptions && p.IncludeUsage && r.Stream:
+			dst = r.appendStreamOptions(dst, m)
+		case m.field == fieldMessages && p.SystemRole:
+			dst = r.appendMessages(dst, m)
+		default:
+			dst = append(dst, r.raw[m.value:m.to]...)
+		}
+	}
+	return append(dst, r.raw[r.members[len(r.members)-1].to:]...)
+}
+
+// appendMissing appends the members that the caller did not send, each with a comma behind it: the
+// model always follows.
+func (r *Request) appendMissing(dst []byte, p Patch) []byte {
+	for _, s := range p.Set {
+		if r.Member(s.Name) == nil {
+			dst = appendQuoted(dst, s.Name)
+			dst = append(dst, ':')
+			dst = append(dst, s.Value...)
+			dst = append(dst, ',')
+		}
+	}
+	const options = `"stream_options"`
+	if !p.IncludeUsage || !r.Stream || p.setting([]byte(options)) != nil {
+		return dst
+	}
+	if p.drops([]byte(options)) || r.Member("stream_options") == nil {
+		dst = append(dst, usageOptions...)
+	}
+	return dst
+}
+
+// setting is what p sets the member with the given key to, nil for nothing.
+func (p *Patch) setting(key []byte) *Setting {
+	for i := range p.Set {
+		if keyIs(key, p.Set[i].Name) {
+			return &p.Set[i]
+		}
+	}
+	return nil
+}
+
+// drops reports whether p leaves out the member with the given key.
+func (p *Patch) drops(key []byte) bool {
+	for _, name := range p.Drop {
+		if keyIs(key, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendStreamOptions appends the caller's stream_options with include_usage true.
+func (r *Request) appendStreamOptions(dst []byte, m member) []byte {
+	value := r.raw[m.value:m.to]
+	switch {
+	case value[0] != '{': // null
+		dst = append(dst, '{')
+		dst = append(dst, usageMember...)
+		return append(dst, '}')
+	case r.usage.to > 0:
+		dst = append(dst, r.raw[m.value:r.usage.from]...)
+		dst = append(dst, "true"...)
+		return append(dst, r.raw[r.usage.to:m.to]...)
+	}
+	dst = append(dst, '{')
+	dst = append(dst, usageMember...)
+	if !isEmptyObject(value) {
+		dst = append(dst, ',')
+	}
+	return append(dst, value[1:]...)
+}
+
+// isEmptyObject reports whether a checked JSON object has no members.
+func isEmptyObject(value []byte) bool {
+	for _, c := range value[1:] {
+		if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return c == '}'
+		}
+	}
+	return true
+}
+
+// appendMessages appends the caller's messages with the role system for developer.
+func (r *Request) appendMessages(dst []byte, m member) []byte {
+	from := int(m.value)
+	for _, role := range r.developers {
+		dst = append(dst, r.raw[from:role.from]...)
+		dst = append(dst, `"system"`...)
+		from = role.to
+	}
+	return append(dst, r.raw[from:m.to]...)
+}

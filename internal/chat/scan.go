@@ -1,0 +1,223 @@
+package chat
+
+import "sluice/internal/fault"
+
+// maxDepth bounds how deeply objects and arrays may be nested. The contract's own structure needs
+// eight levels; the rest is room for tool schemas and metadata.
+const maxDepth = 128
+
+// scanner reads a JSON body once, from front to back, and checks all of it on the way: grammar, UTF-8,
+// depth, and that no object has a key twice.
+//
+// The first problem is kept in fault; from then on pos stands at the end of the body, so that every
+// further read comes to nothing and the code that reads needs no check after each step.
+type scanner struct {
+	body  []byte
+	pos   int
+	fault *fault.Fault
+
+	frames []frame // the open objects and arrays, outermost first
+	key    []byte  // the key that member read last, unescaped
+	seen   keyStack
+}
+
+// frame is an open object or array, and how far it has been read.
+type frame struct {
+	mark     keyMark
+	from, to int32 // the present key in the body, with its quotes
+	count    int32 // members or elements begun so far
+	object   bool
+}
+
+// peek skips white space and returns the byte at pos; 0 at the end, which no JSON token begins with.
+func (s *scanner) peek() byte {
+	for ; s.pos < len(s.body); s.pos++ {
+		c := s.body[s.pos]
+		if c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return c
+		}
+	}
+	return 0
+}
+
+// enter opens the object or array at pos.
+func (s *scanner) enter(object bool) bool {
+	if len(s.frames) == maxDepth {
+		// The field where the nesting is: a path of all its levels would help nobody.
+		s.badAt(s.pathOf(s.frames[:2]), "is nested more than %d levels deep", maxDepth)
+		return false
+	}
+	s.pos++
+	s.frames = append(s.frames, frame{object: object, mark: s.seen.mark()})
+	return true
+}
+
+// member moves to the value of the next member of the open object and sets key. It reports false
+// after the last one, with the object closed.
+func (s *scanner) member() bool {
+	f := &s.frames[len(s.frames)-1]
+	c := s.peek()
+	switch {
+	case c == '}':
+		s.seen.release(s.body, f.mark)
+		s.frames = s.frames[:len(s.frames)-1]
+		s.pos++
+		return false
+	case f.count == 0:
+		if c != '"' {
+			s.expected(`a field name in double quotes or "}"`)
+			return false
+		}
+	case c != ',':
+		s.expected(`a comma or "}"`)
+		return false
+	default:
+		s.pos++
+		if s.peek() != '"' {
+			s.expected("a field name in double quotes after the comma")
+			return false
+		}
+	}
+	key, ok := s.quoted()
+	if !ok {
+		return false
+	}
+	f.count++
+	f.from, f.to = int32(key.from), int32(key.to)
+	if s.peek() != ':' {
+		s.expected("a colon after the field name")
+		return false
+	}
+	s.pos++
+	var verdict keyVerdict
+	s.key, verdict = s.seen.add(s.body, f.mark, key)
+	switch verdict {
+	case keyTwice:
+		s.bad("", "is given twice in the same object; keep one of them")
+		return false
+	case keyTooMany:
+		s.bad("", "is one field too many: an object and those around it may hold at most %d", maxOpenKeys)
+		return false
+	}
+	s.peek()
+	return true
+}
+
+// element moves to the next element of the open array. It reports false after the last one, with
+// the array closed.
+func (s *scanner) element() bool {
+	f := &s.frames[len(s.frames)-1]
+	c := s.peek()
+	switch {
+	case c == ']':
+		s.frames = s.frames[:len(s.frames)-1]
+		s.pos++
+		return false
+	case f.count == 0:
+		if c == 0 {
+			s.expected(`a value or "]"`)
+			return false
+		}
+	case c != ',':
+		s.expected(`a comma or "]"`)
+		return false
+	default:
+		s.pos++
+		if s.peek() == ']' {
+			s.expected("a value after the comma")
+			return false
+		}
+	}
+	f.count++
+	return true
+}
+
+// index is that of the element that the innermost open array has come to.
+func (s *scanner) index() int { return int(s.frames[len(s.frames)-1].count) - 1 }
+
+// skip reads one value of any type, checking everything and keeping nothing.
+func (s *scanner) skip() {
+	switch c := s.peek(); {
+	case c == '"':
+		s.quoted()
+	case c == '{':
+		if s.enter(true) {
+			for s.member() {
+				s.skip()
+			}
+		}
+	case c == '[':
+		if s.enter(false) {
+			for s.element() {
+				s.skip()
+			}
+		}
+	case c == '-' || '0' <= c && c <= '9':
+		s.number()
+	case c == 't':
+		s.literal("true")
+	case c == 'f':
+		s.literal("false")
+	case c == 'n':
+		s.literal("null")
+	default:
+		s.expected("a value")
+	}
+}
+
+// literal reads the given word, which begins with the byte at pos.
+func (s *scanner) literal(word string) bool {
+	end := s.pos + len(word)
+	if end > len(s.body) || string(s.body[s.pos:end]) != word {
+		s.expected("a value")
+		return false
+	}
+	s.pos = end
+	return true
+}
+
+// null reads a null and reports whether there was one: for an optional field that is the same as
+// its absence.
+func (s *scanner) null() bool {
+	return s.peek() == 'n' && s.literal("null")
+}
+
+// object opens an object; want describes it where there is something else.
+func (s *scanner) object(want string) bool {
+	if s.peek() == '{' {
+		return s.enter(true)
+	}
+	s.mismatchType(want)
+	return false
+}
+
+// array opens an array; want describes it where there is something else.
+func (s *scanner) array(want string) bool {
+	if s.peek() == '[' {
+		return s.enter(false)
+	}
+	s.mismatchType(want)
+	return false
+}
+
+// text reads a string; want describes it where there is something else.
+func (s *scanner) text(want string) (quotation, bool) {
+	if s.peek() == '"' {
+		return s.quoted()
+	}
+	s.mismatch(want)
+	return quotation{}, false
+}
+
+// boolean reads true or false.
+func (s *scanner) boolean() bool {
+	switch s.peek() {
+	case 't':
+		return s.literal("true")
+	case 'f':
+		s.literal("false")
+		return false
+	}
+	s.mismatch("a boolean")
+	return false
+}

@@ -1,0 +1,37 @@
+package chat
+
+// size is how much of a request reaches the model, counted while it is parsed.
+type size struct {
+	bytes  int // of texts, names, ids, arguments and tool definitions
+	images int
+	calls  int // tool calls sent back
+}
+
+// What a prompt holds beside its texts. Every chat template wraps messages, calls and tools in a few
+// special tokens; these figures are above those of all templates we know.
+const (
+	tokensPerRequest = 16
+	tokensPerMessage = 8
+	tokensPerCall    = 16
+	tokensPerTool    = 32
+	tokensPerImage   = 1024
+)
+
+// PromptBytes is the number of bytes, as UTF-8, of everything in the request that reaches the
+// model as text: contents, names, tool call ids and arguments, tool definitions, and the schema of
+// the reply. Images are not in it, nor are tools that an MCP server has yet to name.
+func (r *Request) PromptBytes() int { return r.size.bytes }
+
+// Images is the number of images in the messages.
+func (r *Request) Images() int { return r.size.images }
+
+// TokenBound is a number of tokens that the prompt does not exceed, whatever the tokenizer: a token
+// stands for at least one byte of text, and the rest is counted generously. Real prompts come to
+// about a quarter of it. An image counts flat, since vendors count its pixels, not its bytes.
+func (r *Request) TokenBound() int {
+	return r.size.bytes + tokensPerRequest +
+		tokensPerMessage*len(r.Messages) +
+		tokensPerCall*r.size.calls +
+		tokensPerTool*len(r.Tools) +
+		tokensPerImage*r.size.images
+}

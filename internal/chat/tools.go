@@ -1,0 +1,313 @@
+package chat
+
+const (
+	// MaxTools is how many entries tools may have.
+	MaxTools = 128
+	// MaxMCPServers is how many of them may be MCP servers.
+	MaxMCPServers = 8
+
+	maxFunctionName = 64 // characters
+)
+
+func (p *parser) tools() {
+	if p.null() || !p.array("an array of tools") {
+		return
+	}
+	servers := 0
+	for p.element() {
+		if p.index() == MaxTools {
+			p.bad("", "is one too many: a request may have at most %d tools", MaxTools)
+			return
+		}
+		tool, ok := p.tool()
+		if !ok {
+			return
+		}
+		if tool.MCP != nil {
+			servers++
+			if servers > MaxMCPServers {
+				p.bad("", "is one too many: a request may have at most %d MCP servers", MaxMCPServers)
+				return
+			}
+		} else if i := p.functionTool(tool.Function.Name); i >= 0 {
+			p.bad(".function.name", "must differ from that of tools[%d]; both are %s", i, quoteShort(tool.Function.Name))
+			return
+		}
+		p.req.Tools = append(p.req.Tools, tool)
+	}
+}
+
+// functionTool is the position of the function among the tools read so far, -1 where there is none.
+func (p *parser) functionTool(name string) int {
+	for i, t := range p.req.Tools {
+		if t.Function != nil && t.Function.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// tool reads one entry of tools. What its members mean depends on type, which nearly always comes
+// first. A function that stands before it is read past and, once the type is known, revisited; so
+// are the members of an MCP server, which are short.
+func (p *parser) tool() (Tool, bool) {
+	from := p.pos
+	if !p.object("an object with a type") {
+		return Tool{}, false
+	}
+	var (
+		kind     string
+		function *Function
+		early    place // a function that stands before its type
+		server   mcpPlaces
+	)
+	for p.member() {
+		switch string(p.key) {
+		case "type":
+			kind = p.toolType()
+			continue
+		case "function":
+			if kind == "function" {
+				function = p.function()
+				continue
+			}
+			early = p.here()
+		case "server_url":
+			server.url = p.here()
+		case "server_label":
+			server.label = p.here()
+		case "allowed_tools":
+			server.allowed = p.here()
+		case "require_approval":
+			server.approval = p.here()
+		case "headers":
+			server.headers = p.here()
+		}
+		p.skip()
+	}
+	if p.failed() {
+		return Tool{}, false
+	}
+	tool := Tool{raw: p.body[from:p.pos]}
+	switch kind {
+	case "mcp":
+		tool.MCP = p.mcp(server)
+	case "function":
+		if end := p.pos; p.revisit(early) {
+			function = p.function()
+			p.resume(end)
+		}
+		if function == nil {
+			p.bad(".function", "is required: an object with a name")
+		}
+		tool.Function = function
+	default:
+		p.bad(".type", `is required: "function" or "mcp"`)
+	}
+	return tool, !p.failed()
+}
+
+// toolType reads the type of a tool; empty where it is null or wrong.
+func (p *parser) toolType() string {
+	const want = `"function" or "mcp"`
+	if p.null() {
+		return ""
+	}
+	t, ok := p.text(want)
+	if !ok {
+		return ""
+	}
+	switch string(p.word(t)) {
+	case "function":
+		return "function"
+	case "mcp":
+		return "mcp"
+	}
+	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
+	return ""
+}
+
+// function reads the function of a tool; nil where it is null or wrong.
+func (p *parser) function() *Function {
+	from := p.pos
+	if p.null() || !p.object("an object with a name") {
+		return nil
+	}
+	f := new(Function)
+	for p.member() {
+		switch string(p.key) {
+		case "name":
+			f.Name = p.functionName()
+		case "description":
+			if p.null() {
+				break
+			}
+			if t, ok := p.text("a string"); ok {
+				f.Description = p.unquoted(t)
+			}
+		case "parameters":
+			f.Parameters = p.schema()
+		case "strict":
+			f.Strict = !p.null() && p.boolean()
+		default:
+			p.skip()
+		}
+	}
+	if f.Name == "" {
+		p.bad(".name", "is required")
+	}
+	if p.failed() {
+		return nil
+	}
+	p.req.size.bytes += p.pos - from
+	return f
+}
+
+// functionName reads the name of a function; empty where it is null or wrong.
+func (p *parser) functionName() string {
+	name := p.requiredText()
+	if len(name) > maxFunctionName {
+		p.bad("", "must be at most %d characters long; got %s", maxFunctionName, quoteShort(name))
+		return ""
+	}
+	for _, c := range []byte(name) {
+		if !isWord(c) && c != '-' && c != '.' {
+			p.bad("", "may hold only letters, digits, underscores, hyphens and dots; got %s", quoteShort(name))
+			return ""
+		}
+	}
+	return name
+}
+
+// schema reads a JSON schema, which we only hand on; nil where it is null.
+func (p *parser) schema() []byte {
+	if p.null() {
+		return nil
+	}
+	from := p.pos
+	if p.peek() != '{' {
+		p.mismatchType("an object, a JSON schema")
+		return nil
+	}
+	p.skip()
+	return p.body[from:p.pos]
+}
+
+func (p *parser) toolChoice() {
+	const want = `"auto", "none", "required" or an object that names a function`
+	c := &p.req.ToolChoice
+	switch p.peek() {
+	case 'n':
+		p.null()
+		return
+	case '{':
+		p.namedChoice()
+		return
+	}
+	t, ok := p.text(want)
+	if !ok {
+		return
+	}
+	switch string(p.word(t)) {
+	case "auto":
+	case "none":
+		c.Mode = ChoiceNone
+	case "required":
+		c.Mode = ChoiceRequired
+	default:
+		p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
+	}
+}
+
+// namedChoice reads a tool_choice that names a function.
+func (p *parser) namedChoice() {
+	if !p.enter(true) {
+		return
+	}
+	var typed, function bool
+	c := &p.req.ToolChoice
+	c.Mode = ChoiceNamed
+	for p.member() {
+		switch string(p.key) {
+		case "type":
+			typed = p.functionType()
+		case "function":
+			if p.null() || !p.object("an object with a name") {
+				break
+			}
+			function = true
+			for p.member() {
+				if string(p.key) != "name" {
+					p.skip()
+					continue
+				}
+				c.Name = p.requiredText()
+			}
+		default:
+			p.skip()
+		}
+	}
+	switch {
+	case !typed:
+		p.bad(".type", `is required: "function"`)
+	case !function:
+		p.bad(".function", "is required: an object with the name of a function")
+	case c.Name == "":
+		p.bad(".function.name", "is required: the name of a function among tools")
+	}
+}
+
+// choosable checks that tool_choice can be met. A name that is not among the functions may still be
+// that of an MCP server's tool, which discovery will tell.
+func (p *parser) choosable() {
+	r := p.req
+	switch c := r.ToolChoice; {
+	case c.Mode == ChoiceRequired && len(r.Tools) == 0:
+		p.bad("tool_choice", `is "required", but the request has no tools; add tools or choose "auto"`)
+	case c.Mode == ChoiceNamed && len(r.Tools) == 0:
+		p.bad("tool_choice", "names the function %s, but the request has no tools", quoteShort(c.Name))
+	case c.Mode == ChoiceNamed && p.functionTool(c.Name) < 0 && !r.HasMCP():
+		p.bad("tool_choice.function.name", "must be the name of a function among tools; got %s", quoteShort(c.Name))
+	}
+}
+
+// HasMCP reports whether the tools include an MCP server.
+func (r *Request) HasMCP() bool {
+	for _, t := range r.Tools {
+		if t.MCP != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// place is a member that will be revisited: its key, and where its value begins.
+type place struct {
+	from, to int32
+	value    int
+}
+
+// here is the member that the scanner has come to.
+func (p *parser) here() place {
+	f := p.frames[len(p.frames)-1]
+	return place{f.from, f.to, p.pos}
+}
+
+// revisit goes back to the value of a member that was read past, and reports whether there is one.
+// No value is revisited inside another that is, so a body is read at most twice.
+func (p *parser) revisit(at place) bool {
+	if at.value == 0 || p.failed() {
+		return false
+	}
+	p.frames = append(p.frames, frame{object: true, count: 1, from: at.from, to: at.to, mark: p.seen.mark()})
+	p.pos = at.value
+	return true
+}
+
+// resume ends a revisit and goes on at end.
+func (p *parser) resume(end int) {
+	if !p.failed() {
+		p.frames = p.frames[:len(p.frames)-1]
+		p.pos = end
+	}
+}

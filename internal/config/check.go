@@ -1,0 +1,248 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// What the text of some settings is drawn from. A new kind of provider is one word more here.
+var (
+	logFormats    = []string{"auto", "text", "json"}
+	logLevels     = []string{"debug", "info", "warn", "error"}
+	providerKinds = []string{"openai"}
+	modelTiers    = []string{"free", "basic", "premium"}                  // lowest first
+	planNames     = []string{"none", "free", "basic", "premium", "scale"} // lowest first
+)
+
+// builtIn is what the warnings need to know of the built-in plans (spec: Limits, Plan and model access).
+var builtIn = map[string]struct {
+	requestsPerMinute Limit
+	tiers             int // how many of modelTiers it includes
+}{
+	"none":    {2, 1},
+	"free":    {2, 1},
+	"basic":   {10, 2},
+	"premium": {30, 3},
+	"scale":   {80, 3},
+}
+
+// check holds the values against the rules that types cannot express, fills in what follows from other values,
+// and notes what is legal but probably not meant.
+func (r *record) check(c *Config) {
+	r.checkService(c)
+	r.checkModels(c, r.checkProviders(c))
+	for _, name := range planNames {
+		if price := c.Plans[name].PriceUSD; price != nil && *price%10_000 != 0 {
+			r.fail("plans."+name+".price_usd", "a price has at most 2 decimals")
+		}
+	}
+}
+
+func (r *record) checkService(c *Config) {
+	r.checkAddress("listen", c.Listen)
+	if c.MetricsListen != "" {
+		r.checkAddress("metrics_listen", c.MetricsListen)
+		if c.MetricsListen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+			path := "metrics_listen"
+			if _, given := r.places[path]; !given {
+				path = "listen"
+			}
+			r.fail(path, "listen and metrics_listen are the same address; metrics need one of their own")
+		}
+	}
+	if c.Data == "" {
+		r.fail("data", "must name a folder")
+	}
+	if !isBrand(c.Brand) {
+		r.fail("brand", "%s is not a brand; use up to 32 lower-case letters, digits and dashes, with no dash at either end", r.shown("brand", c.Brand))
+	}
+	// The address of a database holds a password: messages never quote it.
+	if u, err := url.Parse(c.Database); c.Database != "sqlite" && (err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql") {
+		r.fail("database", `must be "sqlite" or an address such as postgres://user:password@host/name`)
+	}
+	if c.PublicURL != "" && !isWebOrigin(c.PublicURL) {
+		r.fail("public_url", "must be an origin such as https://api.example.com: http or https, without a path and without a slash at the end")
+	}
+	for i, origin := range c.CORSOrigins {
+		if path := index("cors_origins", i); origin != "*" && !isOrigin(origin) {
+			r.fail(path, `%s is not an origin; write "*" or one such as https://app.example.com, without a path and without a slash at the end`, r.shown(path, origin))
+		}
+	}
+	for i, host := range c.MCP.AllowHosts {
+		if path := index("mcp.allow_hosts", i); host == "" || strings.ContainsAny(host, "/@?#* \t\n") {
+			r.fail(path, "%s is not a host; write a name or an address alone, such as tools.example.com", r.shown(path, host))
+		}
+	}
+	r.checkOneOf("log.format", c.Log.Format, "log format", logFormats)
+	r.checkOneOf("log.level", c.Log.Level, "log level", logLevels)
+	r.checkTLS(c.TLS)
+
+	if c.PublicURL == "" && !isLoopback(c.Listen) {
+		r.warn("listen", "%s can be reached from other machines, but public_url is empty, so links will say %s; set public_url", r.shown("listen", c.Listen), c.Origin())
+	}
+}
+
+func (r *record) checkTLS(tls TLS) {
+	switch {
+	case tls.Cert == "" && tls.Key == "":
+		return
+	case tls.Key == "":
+		r.failAt(r.placeOf("tls.cert"), "tls.key", "is required beside tls.cert")
+	case tls.Cert == "":
+		r.failAt(r.placeOf("tls.key"), "tls.cert", "is required beside tls.key")
+	}
+	for _, file := range []struct{ path, name string }{{"tls.cert", tls.Cert}, {"tls.key", tls.Key}} {
+		if file.name == "" {
+			continue
+		}
+		if info, err := os.Stat(file.name); err != nil {
+			r.fail(file.path, "cannot read %s: %s", r.shown(file.path, file.name), reason(err))
+		} else if info.IsDir() {
+			r.fail(file.path, "%s is a folder, not a file", r.shown(file.path, file.name))
+		}
+	}
+}
+
+// checkProviders returns the path of each provider by its name.
+func (r *record) checkProviders(c *Config) map[string]string {
+	names := map[string]string{}
+	for i := range c.Providers {
+		p, path := &c.Providers[i], index("providers", i)
+		if first, taken := names[p.Name]; taken {
+			r.fail(path+".name", "%s is also the name of %s; names must differ", r.shown(path+".name", p.Name), first)
+		} else if p.Name == "" {
+			r.fail(path+".name", "must not be empty")
+		} else {
+			names[p.Name] = path
+		}
+		r.checkOneOf(path+".kind", p.Kind, "kind of provider", providerKinds)
+		// Some addresses hold a key: messages do not quote them.
+		if u, err := url.Parse(p.BaseURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+			r.fail(path+".base_url", "must be an address such as https://api.example.com/v1: http or https, without ? and #")
+		}
+		p.BaseURL = strings.TrimRight(p.BaseURL, "/")
+		if strings.ContainsFunc(p.APIKey.Reveal(), func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
+			r.fail(path+".api_key", "must not contain spaces or line breaks")
+		}
+		if at := r.placeOf(path + ".api_key"); p.APIKey != "" && at.raw == "" {
+			r.warn(path+".api_key", "the key is written in the file; put it into the environment and write ${NAME} here")
+		}
+	}
+	return names
+}
+
+func (r *record) checkModels(c *Config, providers map[string]string) {
+	ids := map[string]string{} // the path of each
+	providersFailed := r.failedIn("providers")
+	for i := range c.Models {
+		m, path := &c.Models[i], index("models", i)
+		if first, taken := ids[m.ID]; taken {
+			r.fail(path+".id", "%s is also the id of %s; ids must differ", r.shown(path+".id", m.ID), first)
+		} else if m.ID == "" || strings.ContainsFunc(m.ID, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
+			r.fail(path+".id", "%s is not a model id; it must not be empty and must not contain spaces", r.shown(path+".id", m.ID))
+		} else {
+			ids[m.ID] = path
+		}
+		if m.ID == c.RouterID() {
+			r.fail(path+".id", "%s is the id of the router; choose another one", r.shown(path+".id", m.ID))
+		}
+		if _, known := providers[m.Provider]; !known && !providersFailed {
+			r.fail(path+".provider", "no provider is called %s; add it under providers%s", r.shown(path+".provider", m.Provider), amongThe(providers))
+		}
+		r.checkOneOf(path+".plan", m.Plan, "plan tier", modelTiers)
+		if m.RequestMultiplier == 0 {
+			r.fail(path+".request_multiplier", "must be above 0")
+		}
+		if m.ContextLength <= 0 {
+			r.fail(path+".context_length", "must be above 0")
+		}
+		if m.MaxOutput <= 0 {
+			r.fail(path+".max_output", "must be above 0")
+		} else if m.MaxOutput > m.ContextLength && !r.failed[path+".context_length"] {
+			r.fail(path+".max_output", "%d is more than the context_length of %d", m.MaxOutput, m.ContextLength)
+		}
+		if m.Upstream == "" {
+			m.Upstream = m.ID
+		}
+		r.warnUncallable(c, m, path)
+	}
+}
+
+// amongThe lists the names of the providers for a message, if they are few.
+func amongThe(providers map[string]string) string {
+	if len(providers) == 0 || len(providers) > 8 {
+		return ""
+	}
+	return ", or use one of " + strings.Join(slices.Sorted(maps.Keys(providers)), ", ")
+}
+
+// warnUncallable notes the plans whose whole allowance for a minute is less than one call of a model they include.
+func (r *record) warnUncallable(c *Config, m *Model, path string) {
+	tier := slices.Index(modelTiers, m.Plan)
+	var plans []string
+	for _, name := range planNames {
+		allowance := builtIn[name].requestsPerMinute
+		if changed := c.Plans[name].RequestsPerMinute; changed != nil {
+			allowance = *changed
+		}
+		if tier >= 0 && tier < builtIn[name].tiers && allowance != Unlimited && int64(m.RequestMultiplier) > int64(allowance)*1000 {
+			plans = append(plans, fmt.Sprintf("%s (%d)", name, allowance))
+		}
+	}
+	if plans != nil {
+		r.warn(path+".request_multiplier", "a call of %s costs more (%s) than these plans have requests a minute: %s; it can never pass there",
+			r.shown(path+".id", m.ID), m.RequestMultiplier, strings.Join(plans, ", "))
+	}
+}
+
+func (r *record) checkOneOf(path, value, what string, allowed []string) {
+	if !slices.Contains(allowed, value) {
+		r.fail(path, "%s is not a %s; %s", r.shown(path, value), what, oneOf(allowed))
+	}
+}
+
+func oneOf(allowed []string) string {
+	if len(allowed) == 1 {
+		return "expected " + allowed[0]
+	}
+	return "expected one of " + strings.Join(allowed, ", ")
+}
+
+func (r *record) checkAddress(path, address string) {
+	host, port, err := net.SplitHostPort(address)
+	if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || strings.ContainsAny(host, "/@ ") {
+		r.fail(path, "%s is not an address; write host:port, such as 127.0.0.1:8080", r.shown(path, address))
+	}
+}
+
+func isLoopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+func isBrand(brand string) bool {
+	outside := func(c rune) bool { return c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') }
+	return brand != "" && len(brand) <= 32 && !strings.ContainsFunc(brand, outside) && strings.Trim(brand, "-") == brand
+}
+
+// isOrigin reports whether text is scheme://host or scheme://host:port and nothing else.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Scheme != "" && u.Hostname() != "" && text == u.Scheme+"://"+u.Host && !strings.ContainsAny(u.Host, "* ") && !strings.HasSuffix(text, ":")
+}
+
+func isWebOrigin(text string) bool {
+	return isOrigin(text) && (strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://"))
+}
+
+// index is the path of a list's entry.
+func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

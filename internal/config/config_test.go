@@ -1,0 +1,69 @@
+package config
+
+import (
+	"reflect"
+	"testing"
+)
+
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	on := TLS{Cert: "c", Key: "k"}
+	for _, test := range []struct {
+		c    Config
+		want string
+	}{
+		{Config{Listen: "127.0.0.1:8080"}, "http://127.0.0.1:8080"},
+		{Config{Listen: "127.0.0.1:8443", TLS: on}, "https://127.0.0.1:8443"},
+		{Config{Listen: "0.0.0.0:80"}, "http://127.0.0.1:80"},
+		{Config{Listen: "[::]:80", TLS: on}, "https://127.0.0.1:80"},
+		{Config{Listen: ":80"}, "http://127.0.0.1:80"},
+		{Config{Listen: "[::1]:80"}, "http://[::1]:80"},
+		{Config{Listen: "localhost:80"}, "http://localhost:80"},
+		{Config{Listen: "10.1.2.3:80"}, "http://10.1.2.3:80"},
+		{Config{Listen: ":80", PublicURL: "https://api.example.com"}, "https://api.example.com"},
+	} {
+		if got := test.c.Origin(); got != test.want {
+			t.Errorf("Origin(%q, %q) = %q, want %q", test.c.Listen, test.c.PublicURL, got, test.want)
+		}
+	}
+}
+
+func TestBrandNames(t *testing.T) {
+	t.Parallel()
+	c := Config{Brand: "acme"}
+	if c.KeyPrefix() != "acme-" || c.RouterID() != "acme/auto" {
+		t.Errorf("brand acme gives %q and %q, want acme- and acme/auto", c.KeyPrefix(), c.RouterID())
+	}
+}
+
+func TestRestartNeeded(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		change func(*Config)
+		want   []string
+	}{
+		{"nothing", func(*Config) {}, nil},
+		{"listen", func(c *Config) { c.Listen = ":1" }, []string{"listen"}},
+		{"data", func(c *Config) { c.Data = "x" }, []string{"data"}},
+		{"brand", func(c *Config) { c.Brand = "x" }, []string{"brand"}},
+		{"database", func(c *Config) { c.Database = "postgres://x" }, []string{"database"}},
+		{"metrics", func(c *Config) { c.MetricsListen = "" }, []string{"metrics_listen"}},
+		{"another certificate", func(c *Config) { c.TLS = TLS{"c2", "k2"} }, nil},
+		{"https off", func(c *Config) { c.TLS = TLS{} }, []string{"tls"}},
+		{"several", func(c *Config) { c.Data = "x"; c.Listen = ":1" }, []string{"listen", "data"}},
+		{"what can change while running", func(c *Config) {
+			c.Models, c.Providers, c.Log.Level, c.PublicURL, c.Sandbox = []Model{{}}, []Provider{{}}, "debug", "https://a", true
+		}, nil},
+	} {
+		old := &Config{Listen: ":8080", Data: "d", Brand: "b", Database: "sqlite", MetricsListen: ":9", TLS: TLS{"c", "k"}}
+		c := *old
+		test.change(&c)
+		if got := c.RestartNeeded(old); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("RestartNeeded(%s) = %q, want %q", test.name, got, test.want)
+		}
+	}
+	if got := (&Config{TLS: TLS{"c", "k"}}).RestartNeeded(&Config{}); !reflect.DeepEqual(got, []string{"tls"}) {
+		t.Errorf("RestartNeeded(https on) = %q, want tls", got)
+	}
+}

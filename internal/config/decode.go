@@ -1,0 +1,426 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// maxNesting bounds how deep lists and mappings may stand inside each other. The settings need 4; the
+// parser's time and memory grow with the square of the depth.
+const maxNesting = 32
+
+// decoder reads the file's syntax tree into the types, strictly: whatever the types do not have is a mistake.
+// Paths name values as messages do: models[0].plan.
+type decoder struct {
+	*record
+	file     string
+	env      map[string]string
+	readFile func(path string) (string, error)
+	lines    []string
+}
+
+// decode reads the text of the file into root. It reports false if the text is not YAML.
+func (d *decoder) decode(text []byte, root reflect.Value) bool {
+	body, at, problem := d.parse(text)
+	if problem != "" {
+		d.failAt(at, "", "%s", problem)
+		return false
+	}
+	d.places[""] = place{source: d.file, line: 1, column: 1}
+	if body != nil {
+		d.value(root, body, "")
+	}
+	return true
+}
+
+// parse makes the syntax tree: nil for a file without content, or a problem and its place.
+func (d *decoder) parse(raw []byte) (ast.Node, place, string) {
+	// A byte order mark is no part of the text; positions count lines by line feeds.
+	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(string(raw), "\ufeff"))
+	d.lines = strings.Split(text, "\n")
+	for i, line := range d.lines {
+		if at, problem := unprintable(line); problem != "" {
+			return nil, place{source: d.file, line: i + 1, column: at}, problem
+		}
+	}
+	tokens := lexer.Tokenize(text)
+	if tk := tooDeep(tokens); tk != nil {
+		return nil, d.placeAt(tk), fmt.Sprintf("lists and mappings stand more than %d deep inside each other", maxNesting)
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // mapping finds duplicates itself, and says so better
+	if err != nil {
+		at, problem := d.syntaxError(err)
+		return nil, at, problem
+	}
+	var body ast.Node
+	for _, doc := range file.Docs {
+		switch {
+		case doc.Body == nil:
+		case doc.Body.Type() == ast.DirectiveType:
+			return nil, d.placeOfNode(doc.Body), "directives (% lines) are not supported; remove this line"
+		case body != nil:
+			return nil, d.placeOfNode(doc.Body), `a second document begins here; put all settings into one, without "---" between them`
+		default:
+			body = doc.Body
+		}
+	}
+	return body, place{}, ""
+}
+
+// unprintable finds what YAML does not allow in a line: its column and the problem.
+func unprintable(line string) (int, string) {
+	column := 0
+	for i, c := range line {
+		column++
+		if c == utf8.RuneError && !strings.HasPrefix(line[i:], "\ufffd") {
+			return column, "the file is not UTF-8 text; save it in that encoding"
+		}
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return column, fmt.Sprintf("the control character %U is not allowed", c)
+		}
+	}
+	return 0, ""
+}
+
+// tooDeep is the token at which the nesting exceeds maxNesting. Nesting by indentation alone needs no bound
+// of its own: the file's size bounds it.
+func tooDeep(tokens token.Tokens) *token.Token {
+	brackets, dashes, line := 0, 0, 0
+	for _, tk := range tokens {
+		if tk.Position.Line != line {
+			line, dashes = tk.Position.Line, 0
+		}
+		switch tk.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			brackets++
+		case token.SequenceEndType, token.MappingEndType:
+			brackets--
+		case token.SequenceEntryType, token.MappingKeyType:
+			dashes++
+		}
+		if brackets+dashes > maxNesting {
+			return tk
+		}
+	}
+	return nil
+}
+
+// value reads a node into v.
+func (d *decoder) value(v reflect.Value, node ast.Node, path string) {
+	d.places[path] = d.placeOfNode(node)
+	switch node.(type) {
+	case *ast.AnchorNode:
+		d.fail(path, "anchors (&name) are not supported; write the value out wherever it is needed")
+		return
+	case *ast.AliasNode:
+		d.fail(path, "%s", noAliases)
+		return
+	case *ast.TagNode:
+		d.fail(path, "tags (!name) are not supported; put the value in quotes if the ! is part of it")
+		return
+	}
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	switch {
+	case isSection(v.Type()):
+		d.mapping(v, node, path)
+	case v.Kind() == reflect.Slice:
+		d.list(v, node, path)
+	default:
+		d.scalar(v, node, path)
+	}
+}
+
+// isSection reports whether values of the type are mappings in the file; a network is a struct too, but written as text.
+func isSection(t reflect.Type) bool {
+	return t.Kind() == reflect.Map || t.Kind() == reflect.Struct && t != reflect.TypeFor[netip.Prefix]()
+}
+
+// mapping reads a struct, or the map of plans.
+func (d *decoder) mapping(v reflect.Value, node ast.Node, path string) {
+	var entries []*ast.MappingValueNode
+	switch node := node.(type) {
+	case *ast.MappingNode:
+		entries = node.Values
+	case *ast.MappingValueNode:
+		entries = []*ast.MappingValueNode{node}
+	case *ast.NullNode: // "plans:" with everything below it commented out
+	default:
+		d.mismatch(v.Type(), node, path)
+		return
+	}
+	lines := map[string]int{} // where each key stands
+	for _, entry := range entries {
+		at := d.placeOfNode(entry.Key)
+		key, problem := keyText(entry.Key)
+		if problem != "" {
+			d.failAt(at, path, "%s", problem)
+			continue
+		}
+		inside := join(path, key)
+		if first, twice := lines[key]; twice {
+			d.failAt(at, inside, "given twice, on line %d and again on line %d; remove one of them", first, at.line)
+			continue
+		}
+		read := d.field
+		if v.Kind() == reflect.Map {
+			read = d.plan
+		}
+		if read(v, key, entry, inside) {
+			lines[key] = at.line
+		}
+	}
+	if v.Kind() == reflect.Struct {
+		for field := range v.Fields() {
+			key := field.Tag.Get("yaml")
+			if _, present := lines[key]; !present && field.Tag.Get("required") != "" {
+				d.failAt(d.places[path], join(path, key), "is required, but missing")
+			}
+		}
+	}
+}
+
+// field reads one entry of a struct. It reports false for a key that the struct does not have.
+func (d *decoder) field(v reflect.Value, key string, entry *ast.MappingValueNode, path string) bool {
+	var known []string
+	for field, value := range v.Fields() {
+		name := field.Tag.Get("yaml")
+		if name == "" {
+			continue
+		}
+		if name == key {
+			d.value(value, entry.Value, path)
+			return true
+		}
+		known = append(known, name)
+	}
+	at := d.placeOfNode(entry.Key)
+	// A key that runs into its value may hold a secret: show what stands before.
+	if cut := strings.IndexAny(key, ":= \t\n"); cut >= 0 {
+		path = strings.TrimSuffix(path, key[cut:])
+		d.failAt(at, path, `not a "key: value" pair; put a colon and a space between the two`)
+		return false
+	}
+	d.failAt(at, strings.TrimSuffix(path, key)+shorten(key), "unknown field%s", didYouMean(key, known))
+	return false
+}
+
+// plan reads one entry of Config.Plans, the one map there is. It reports false for a plan that does not exist.
+func (d *decoder) plan(v reflect.Value, name string, entry *ast.MappingValueNode, path string) bool {
+	if !slices.Contains(planNames, name) {
+		d.failAt(d.placeOfNode(entry.Key), strings.TrimSuffix(path, name)+shorten(name), "%s is not a plan; %s", quote(name), oneOf(planNames))
+		return false
+	}
+	plan := reflect.New(v.Type().Elem()).Elem()
+	d.value(plan, entry.Value, path)
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	v.SetMapIndex(reflect.ValueOf(name), plan)
+	return true
+}
+
+// list reads a sequence. An entry with a mistake keeps its place, so that the paths of the others hold.
+func (d *decoder) list(v reflect.Value, node ast.Node, path string) {
+	if _, empty := node.(*ast.NullNode); empty {
+		return
+	}
+	sequence, ok := node.(*ast.SequenceNode)
+	if !ok {
+		d.mismatch(v.Type(), node, path)
+		return
+	}
+	list := reflect.MakeSlice(v.Type(), len(sequence.Values), len(sequence.Values))
+	for i, item := range sequence.Values {
+		inside := fmt.Sprintf("%s[%d]", path, i)
+		entry := list.Index(i)
+		if _, empty := item.(*ast.NullNode); empty {
+			d.places[inside] = d.placeOfNode(item)
+			d.fail(inside, "this entry of the list is empty; fill it in or remove it")
+			continue
+		}
+		if isSection(entry.Type()) {
+			setDefaults(entry)
+		}
+		d.value(entry, item, inside)
+	}
+	v.Set(list)
+}
+
+// scalar reads text, a number or a truth value.
+func (d *decoder) scalar(v reflect.Value, node ast.Node, path string) {
+	var text string
+	isText := false
+	switch node := node.(type) {
+	case *ast.NullNode:
+		d.fail(path, `has no value; write one, or remove the line ("" is the empty text)`)
+		return
+	case *ast.StringNode:
+		text, isText = node.Value, true
+	case *ast.LiteralNode:
+		text, isText = node.Value.Value, true
+	case *ast.BoolNode:
+		text = strconv.FormatBool(node.Value)
+	case *ast.IntegerNode, *ast.FloatNode:
+		text = numberText(node.GetToken())
+	default:
+		d.mismatch(v.Type(), node, path)
+		return
+	}
+	expanded := isText && strings.Contains(text, "${")
+	if expanded {
+		at := d.places[path]
+		at.raw = text
+		d.places[path] = at
+		var err error
+		if text, err = d.expand(text); err != nil {
+			d.fail(path, "%s", err)
+			return
+		}
+	}
+	// Text is not taken for a number or a truth value, nor the other way round, except that ${…} can only give text.
+	wantsText := v.Kind() == reflect.String
+	wantsPlain := v.Kind() == reflect.Bool || v.Kind() == reflect.Int
+	if wantsText && !isText || wantsPlain && isText && !expanded || setText(v, text) != nil {
+		d.mismatch(v.Type(), node, path)
+	}
+}
+
+// numberText is a number without the underscores that group its digits. Forms that not everybody reads
+// alike (010, 0x10) give nothing.
+func numberText(tk *token.Token) string {
+	if tk.Type != token.IntegerType && tk.Type != token.FloatType {
+		return ""
+	}
+	return strings.ReplaceAll(tk.Value, "_", "")
+}
+
+// mismatch reports a node that is not a value of the type. It quotes only what stands where a value of
+// that kind belongs: stray text may be a secret.
+func (d *decoder) mismatch(t reflect.Type, node ast.Node, path string) {
+	quotable := t != reflect.TypeFor[Secret]() && t.Kind() != reflect.Slice && !isSection(t)
+	found := "text"
+	switch node := node.(type) {
+	case *ast.SequenceNode:
+		found = "a list"
+	case *ast.MappingNode, *ast.MappingValueNode:
+		found = "a mapping"
+	case *ast.StringNode:
+		if quotable {
+			found = d.shown(path, node.Value)
+		}
+	case *ast.LiteralNode:
+		if quotable {
+			found = d.shown(path, node.Value.Value)
+		}
+	default:
+		found = "a number or a word"
+		if quotable {
+			found = shorten(node.GetToken().Value)
+		}
+		if t.Kind() == reflect.String {
+			found += "; put it in quotes"
+		}
+	}
+	d.fail(path, "expected %s, found %s", wordsFor(t), found)
+}
+
+// keyText is the text of a mapping's key, or a problem.
+func keyText(key ast.MapKeyNode) (text, problem string) {
+	switch key := key.(type) {
+	case *ast.StringNode:
+		if key.Value == "" {
+			return "", "the key of this value is empty"
+		}
+		return key.Value, ""
+	case *ast.MergeKeyNode:
+		return "", "merge keys (<<) are not supported; write the fields out"
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode, *ast.InfinityNode, *ast.NanNode:
+		return key.GetToken().Value, ""
+	}
+	return "", `write this key as plain text: "key: value"`
+}
+
+// placeOfNode is where a node begins; for a mapping that is its first key.
+func (d *decoder) placeOfNode(node ast.Node) place {
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return d.placeOfNode(n.Values[0])
+		}
+	case *ast.MappingValueNode:
+		return d.placeOfNode(n.Key)
+	}
+	return d.placeAt(node.GetToken())
+}
+
+// placeAt is the token's place, brought into the file where the parser is a little beside it.
+func (d *decoder) placeAt(tk *token.Token) place {
+	line := min(max(tk.Position.Line, 1), len(d.lines))
+	width := utf8.RuneCountInString(d.lines[line-1])
+	return place{source: d.file, line: line, column: min(max(tk.Position.Column, 1), width+1)}
+}
+
+// syntaxError is where the parser stopped, and why, in plain words.
+func (d *decoder) syntaxError(err error) (place, string) {
+	at, problem := place{source: d.file, line: 1, column: 1}, "this is not valid YAML; check the indentation and the quotes around here"
+	parserError, ok := err.(interface {
+		GetToken() *token.Token
+		GetMessage() string
+	})
+	if !ok {
+		return at, problem
+	}
+	if tk := parserError.GetToken(); tk != nil {
+		at = d.placeAt(tk)
+	}
+	for _, known := range syntaxProblems {
+		if strings.Contains(parserError.GetMessage(), known.message) {
+			return at, known.plain
+		}
+	}
+	return at, problem
+}
+
+const noAliases = "aliases (*name) are not supported; write the value out, or put it in quotes if the * is part of it"
+
+// syntaxProblems says in plain words what the parser's messages mean. Those it does not have are not shown:
+// some of them quote the file, which may hold secrets.
+var syntaxProblems = []struct{ message, plain string }{
+	{"mapping value is not allowed in this context", `a "key: value" pair stands where a value ends; check the indentation, or put a value with ": " in it in quotes`},
+	{"map key-value is pre-defined", "the value has ended before this; check the indentation, or put the whole value in quotes"},
+	{"value is not allowed in this context", "this does not belong here; check that it lines up with its neighbours, or put the whole value in quotes"},
+	{"non-map value is specified", `expected "key: value" here; check the colon, the space after it and the indentation`},
+	{"unexpected key name", `expected "key: value" on one line; check the colon, the space after it and the indentation`},
+	{"sequence end token ']' not found", `the list that begins with "[" is not closed`},
+	{"',' or ']' must be specified", `expected "," or "]"; text with any of []{}, in it, such as ${NAME}, needs quotes inside a list`},
+	{"could not find flow mapping end token '}'", `the mapping that begins with "{" is not closed`},
+	{"could not find flow map content", `the mapping that begins with "{" is not closed`},
+	{"',' or '}' must be specified", `expected "," or "}"; text with any of []{}, in it, such as ${NAME}, needs quotes inside braces`},
+	{"corresponding to ']'", `"]" without a "[" before it; put the value in quotes if it is part of it`},
+	{"end character of double-quoted text", "the quoted text that begins here has no closing quote"},
+	{"end character of single-quoted text", "the quoted text that begins here has no closing quote"},
+	{"unknown escape character", `this escape does not exist inside double quotes; write \\ for a backslash, or use single quotes`},
+	{"found character '\t' that cannot start any token", "a tab stands here; indent with spaces"},
+	{"tab character", "a tab stands here; indent with spaces"},
+	{"is a reserved character", "a value cannot begin with this character; put it in quotes"},
+	{"undefined alias name", noAliases},
+	{"unexpected scalar value type", `a value cannot begin with "*" or "&"; put it in quotes`},
+	{"undefined anchor", `a value cannot begin with "&"; put it in quotes`},
+	{"expected sequence element", `expected an entry of the list before ","`},
+	{"unexpected directive value", "a value cannot begin with this character; put it in quotes"},
+	{"block sequence entries are not allowed", `an entry that begins with "- " cannot stand here; put it on a line of its own`},
+	{"invalid header option", `after "|" or ">" the text begins on the next line; put the value in quotes if the character is part of it`},
+}

@@ -1,0 +1,79 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+const maxSecretBytes = 64 << 10
+
+// expand replaces ${NAME} by the environment variable and ${file:/path} by what the file holds; $${ stands
+// for a plain ${. The error is in words for the operator and holds nothing of what was read.
+func (d *decoder) expand(text string) (string, error) {
+	var out strings.Builder
+	for {
+		start := strings.Index(text, "${")
+		if start < 0 {
+			out.WriteString(text)
+			return out.String(), nil
+		}
+		if start > 0 && text[start-1] == '$' {
+			out.WriteString(text[:start-1] + "${")
+			text = text[start+2:]
+			continue
+		}
+		name, rest, closed := strings.Cut(text[start+2:], "}")
+		if !closed {
+			return "", errors.New(`"${" has no closing "}"; write "$${" if the characters are meant`)
+		}
+		value, err := d.lookUp(name)
+		if err != nil {
+			return "", err
+		}
+		out.WriteString(text[:start] + value)
+		text = rest
+	}
+}
+
+// lookUp is the value of one ${name}.
+func (d *decoder) lookUp(name string) (string, error) {
+	if path, ok := strings.CutPrefix(name, "file:"); ok {
+		value, err := d.readFile(path)
+		if err != nil {
+			return "", fmt.Errorf("cannot read %s: %s", quote(path), reason(err))
+		}
+		return value, nil
+	}
+	if !isVariableName(name) {
+		return "", fmt.Errorf(`"${%s}" is not the name of a variable; write ${NAME} or ${file:/path}, or "$${" if the characters are meant`, shorten(name))
+	}
+	value, ok := d.env[name]
+	if !ok {
+		return "", fmt.Errorf("the environment variable %s is not set", shorten(name))
+	}
+	return value, nil
+}
+
+func isVariableName(name string) bool {
+	for i, c := range name {
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// readSecretFile reads what ${file:/path} stands for, without the line break that editors put at the end.
+func readSecretFile(path string) (string, error) {
+	text, err := readBounded(path, maxSecretBytes)
+	if errors.Is(err, errTooLarge) {
+		return "", errors.New("it is larger than 64 KiB")
+	}
+	value, cut := strings.CutSuffix(string(text), "\n")
+	if cut {
+		value = strings.TrimSuffix(value, "\r")
+	}
+	return value, err
+}

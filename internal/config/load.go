@@ -1,0 +1,216 @@
+package config
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+const (
+	defaultFile  = "sluice.yaml"
+	maxFileBytes = 1 << 20
+	envPrefix    = "SLUICE_"
+)
+
+// Source is where settings come from. A later field wins over an earlier one, and all of them over the defaults.
+type Source struct {
+	// Path is the file. Empty: the one SLUICE_CONFIG names, or sluice.yaml if it exists, or none.
+	Path string
+	// Environ is the environment in the form of os.Environ.
+	Environ []string
+	// Flags are the values given on the command line, by the setting's path, such as "listen" or "tls.cert".
+	Flags map[string]string
+}
+
+// Load reads the configuration and checks it.
+func Load(src Source) (*Config, error) {
+	env := make(map[string]string, len(src.Environ))
+	for _, entry := range src.Environ {
+		name, value, _ := strings.Cut(entry, "=")
+		env[name] = value
+	}
+	path, text, err := readFile(src.Path, env)
+	if err != nil {
+		return nil, err
+	}
+
+	c := &Config{file: path}
+	root := reflect.ValueOf(c).Elem()
+	setDefaults(root)
+	r := &record{places: map[string]place{}, failed: map[string]bool{}}
+	if path != "" {
+		d := &decoder{record: r, file: path, env: env, readFile: readSecretFile}
+		if !d.decode(text, root) {
+			return nil, r.err() // not YAML: what the settings are, and so what else is wrong, is unknown
+		}
+	}
+	flags := make(map[string]string, len(src.Flags))
+	for path, value := range src.Flags {
+		flags[flag(path)] = value
+	}
+	r.override(root, env, variable, r.strayVariable)
+	r.override(root, flags, flag, r.strayFlag)
+	r.check(c)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	c.warnings = r.warnings
+	return c, nil
+}
+
+// readFile finds and reads the file; the path is empty if there is none.
+func readFile(path string, env map[string]string) (string, []byte, error) {
+	given := path != ""
+	if !given {
+		path = env[envPrefix+"CONFIG"]
+		given = path != ""
+	}
+	if !given {
+		path = defaultFile
+	}
+	text, err := readBounded(path, maxFileBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !given:
+		return "", nil, nil
+	case errors.Is(err, errTooLarge):
+		return "", nil, &Error{File: path, Problem: "the file is larger than 1 MiB; a configuration is not"}
+	case err != nil:
+		return "", nil, &Error{File: path, Problem: "cannot read the file: " + reason(err)}
+	}
+	return path, text, nil
+}
+
+var errTooLarge = errors.New("too large")
+
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = errTooLarge
+	}
+	return text, err
+}
+
+// reason is a file error without the operation and the path, which the message has already.
+func reason(err error) string {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathErr.Err
+	}
+	return err.Error()
+}
+
+// setDefaults fills a struct from its default tags.
+func setDefaults(v reflect.Value) {
+	for field, value := range v.Fields() {
+		if text, ok := field.Tag.Lookup("default"); ok {
+			setText(value, text) // cannot fail: a test loads every default
+		} else if value.Kind() == reflect.Struct {
+			setDefaults(value)
+		}
+	}
+}
+
+// eachSetting visits every setting that has a fixed path, which is what variables and flags can reach:
+// scalars and lists of scalars, not the entries of providers and models. visit reports whether it set the value.
+func eachSetting(v reflect.Value, path string, visit func(path string, v reflect.Value) bool) (set bool) {
+	switch {
+	case v.Kind() == reflect.Struct:
+		for field, value := range v.Fields() {
+			if key := field.Tag.Get("yaml"); key != "" {
+				set = eachSetting(value, join(path, key), visit) || set
+			}
+		}
+		return set
+	case v.Kind() == reflect.Map: // Config.Plans
+		for _, name := range planNames {
+			plan := reflect.New(v.Type().Elem()).Elem()
+			key := reflect.ValueOf(name)
+			if present := v.MapIndex(key); present.IsValid() {
+				plan.Set(present)
+			}
+			if eachSetting(plan, join(path, name), visit) {
+				if v.IsNil() {
+					v.Set(reflect.MakeMap(v.Type()))
+				}
+				v.SetMapIndex(key, plan)
+				set = true
+			}
+		}
+		return set
+	case v.Kind() == reflect.Slice && isSection(v.Type().Elem()):
+		return false
+	}
+	return visit(path, v)
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// variable is the environment variable of a path.
+func variable(path string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+}
+
+// flag is the command line flag of a path.
+func flag(path string) string {
+	return "--" + strings.NewReplacer(".", "-", "_", "-").Replace(path)
+}
+
+// override sets what values has under the settings' names, as name makes them; names of no setting go to stray.
+func (r *record) override(root reflect.Value, values map[string]string, name func(path string) string, stray func(name string, known []string)) {
+	if len(values) == 0 {
+		return
+	}
+	var known []string
+	eachSetting(root, "", func(path string, v reflect.Value) bool {
+		name := name(path)
+		known = append(known, name)
+		text, given := values[name]
+		if !given {
+			return false
+		}
+		// The entries of a list in the file are gone with it.
+		maps.DeleteFunc(r.places, func(p string, _ place) bool { return strings.HasPrefix(p, path+"[") })
+		r.places[path] = place{source: name}
+		if err := setText(v, text); err != nil {
+			r.fail(path, "expected %s, found %s", wordsFor(v.Type()), quote(text))
+			return false
+		}
+		return true
+	})
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(known, name) {
+			stray(name, known)
+		}
+	}
+}
+
+func (r *record) strayVariable(name string, known []string) {
+	switch {
+	case !strings.HasPrefix(name, envPrefix),
+		name == envPrefix+"CONFIG", // names the file
+		// What follows is no setting of the service: it is documented with the commands and tests that read it.
+		name == envPrefix+"KEY",
+		strings.HasPrefix(name, envPrefix+"TEST_"),
+		strings.HasPrefix(name, envPrefix+"SOAK"):
+		return
+	}
+	r.warnings = append(r.warnings, name+": no setting has this variable"+didYouMean(name, known))
+}
+
+func (r *record) strayFlag(name string, known []string) {
+	r.errors = append(r.errors, &Error{File: name, Problem: "no setting has this flag" + didYouMean(name, known)})
+}

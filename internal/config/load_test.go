@@ -1,0 +1,381 @@
+package config
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+var sameConfig = cmp.Options{cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmpopts.EquateEmpty()}
+
+func defaults() *Config {
+	return &Config{
+		Listen: "127.0.0.1:8080", Data: "./data", Brand: "service", Database: "sqlite", MetricsListen: "127.0.0.1:9090",
+		CORSOrigins: []string{"*"}, Sandbox: true, ShutdownGrace: 30 * time.Second, Log: Log{Format: "auto", Level: "info"},
+	}
+}
+
+func TestLoadDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := Load(Source{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(defaults(), got, sameConfig); diff != "" {
+		t.Errorf("Load of nothing differs from the defaults (-want +got):\n%s", diff)
+	}
+	if got.File() != "" || len(got.Warnings()) != 0 {
+		t.Errorf("Load of nothing names the file %q and warns %q", got.File(), got.Warnings())
+	}
+	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "--- # a\n...\n", "{}\n", "tls:\nlog:\nproviders:\nmodels:\nplans:\nmcp:\ncors_origins:\n", "\ufeff"} {
+		got, problem := loadText(t, text)
+		if problem != "" {
+			t.Errorf("Load(%q) = %s, want the defaults", text, problem)
+		} else if diff := cmp.Diff(defaults(), got, sameConfig); diff != "" {
+			t.Errorf("Load(%q) differs from the defaults (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// Every default is a legal value of its field; setDefaults relies on it.
+func TestDefaultTags(t *testing.T) {
+	t.Parallel()
+	for _, section := range []any{Config{}, TLS{}, Log{}, Provider{}, Model{}, Pricing{}, Plan{}, MCP{}} {
+		for field := range reflect.TypeOf(section).Fields() {
+			if text, ok := field.Tag.Lookup("default"); !ok {
+				continue
+			} else if err := setText(reflect.New(field.Type).Elem(), text); err != nil {
+				t.Errorf("the default %q of %T.%s: %v", text, section, field.Name, err)
+			}
+		}
+	}
+}
+
+func TestLoadFullFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	for _, file := range []string{cert, key} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, problem := loadText(t, `
+listen: "[::1]:443"
+data: /var/lib/sluice
+brand: acme-2
+database: postgres://u:p@db/sluice
+public_url: https://api.example.com:8443
+metrics_listen: ""
+trusted_proxies:
+  - 10.1.2.3/8
+  - 192.0.2.1
+  - ::1
+  - "::ffff:192.0.2.2"
+tls: {cert: `+cert+`, key: `+key+`}
+cors_origins: [https://a.example, "http://localhost:3000", "app://x"]
+sandbox: false
+shutdown_grace: 1m30s
+log:
+  format: json
+  level: debug
+providers:
+  - name: one
+    kind: openai
+    base_url: https://api.example.com/v1/
+    api_key: ${KEY}
+  - {name: two, kind: openai, base_url: "http://localhost:11434/v1"}
+models:
+  - id: acme/small
+    provider: one
+    plan: free
+    context_length: 131_072
+    max_output: 8192
+  - id: large
+    provider: two
+    upstream: big:70b
+    plan: premium
+    request_multiplier: 2.5
+    unit_cost: 4
+    context_length: 200000
+    max_output: 200000
+    tool_calling: true
+    reasoning: True
+    description: >-
+      A large
+      model.
+    owned_by: Example
+    pricing: {input: 0.25, output: 2, cached: "0.025", reasoning: 0}
+plans:
+  none: {requests_per_minute: 0}
+  basic:
+    requests_per_minute: unlimited
+    concurrent: 7
+    tokens_per_minute: 1_000_000
+    price_usd: 12.5
+mcp:
+  allow_hosts: [tools.internal, "10.0.0.7:8080"]
+`, "KEY=sk-123456")
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	want := &Config{
+		Listen: "[::1]:443", Data: "/var/lib/sluice", Brand: "acme-2", Database: "postgres://u:p@db/sluice", PublicURL: "https://api.example.com:8443",
+		TrustedProxies: []netip.Prefix{
+			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("192.0.2.2/32"),
+		},
+		TLS:           TLS{cert, key},
+		CORSOrigins:   []string{"https://a.example", "http://localhost:3000", "app://x"},
+		ShutdownGrace: 90 * time.Second,
+		Log:           Log{"json", "debug"},
+		Providers: []Provider{
+			{"one", "openai", "https://api.example.com/v1", "sk-123456"},
+			{"two", "openai", "http://localhost:11434/v1", ""},
+		},
+		Models: []Model{
+			{ID: "acme/small", Provider: "one", Upstream: "acme/small", Plan: "free", RequestMultiplier: 1000, ContextLength: 131072, MaxOutput: 8192},
+			{
+				ID: "large", Provider: "two", Upstream: "big:70b", Plan: "premium", RequestMultiplier: 2500, UnitCost: new(Milli(4000)),
+				ContextLength: 200000, MaxOutput: 200000, ToolCalling: true, Reasoning: true, Description: "A large model.", OwnedBy: "Example",
+				Pricing: &Pricing{new(Money(250_000)), new(Money(2_000_000)), new(Money(25_000)), new(Money(0))},
+			},
+		},
+		Plans: map[string]Plan{
+			"none":  {RequestsPerMinute: new(Limit(0))},
+			"basic": {new(Unlimited), new(Limit(7)), new(Limit(1_000_000)), new(Money(12_500_000))},
+		},
+		MCP: MCP{[]string{"tools.internal", "10.0.0.7:8080"}},
+	}
+	if diff := cmp.Diff(want, got, sameConfig); diff != "" {
+		t.Errorf("Load differs (-want +got):\n%s", diff)
+	}
+	if filepath.Base(got.File()) != "sluice.yaml" {
+		t.Errorf("File() = %q, want the file", got.File())
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	const file = "listen: :1\ndata: file\nbrand: file\ncors_origins: [https://a, https://b]\nplans: {free: {concurrent: 3, price_usd: 1}}\npublic_url: https://a\n"
+	c, problem := loadFrom(t, file, Source{
+		Environ: []string{"SLUICE_DATA=env", "SLUICE_BRAND=env", "SLUICE_CORS_ORIGINS=https://c", "SLUICE_PLANS_FREE_CONCURRENT=9", "SLUICE_PLANS_SCALE_CONCURRENT=unlimited", "SLUICE_BRAND=last"},
+		Flags:   map[string]string{"brand": "flag", "log.level": "error", "metrics_listen": ""},
+	})
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	want := defaults()
+	want.Listen, want.Data, want.Brand, want.CORSOrigins, want.PublicURL = ":1", "env", "flag", []string{"https://c"}, "https://a"
+	want.Log.Level, want.MetricsListen = "error", ""
+	want.Plans = map[string]Plan{"free": {Concurrent: new(Limit(9)), PriceUSD: new(Money(1_000_000))}, "scale": {Concurrent: new(Unlimited)}}
+	if diff := cmp.Diff(want, c, sameConfig); diff != "" {
+		t.Errorf("Load differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestVariables(t *testing.T) {
+	t.Parallel()
+	var names []string
+	eachSetting(reflect.ValueOf(&Config{}).Elem(), "", func(path string, _ reflect.Value) bool {
+		names = append(names, variable(path))
+		return false
+	})
+	want := []string{
+		"SLUICE_LISTEN", "SLUICE_DATA", "SLUICE_BRAND", "SLUICE_DATABASE", "SLUICE_PUBLIC_URL", "SLUICE_METRICS_LISTEN", "SLUICE_TRUSTED_PROXIES",
+		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL",
+	}
+	for _, plan := range []string{"NONE", "FREE", "BASIC", "PREMIUM", "SCALE"} {
+		for _, field := range []string{"REQUESTS_PER_MINUTE", "CONCURRENT", "TOKENS_PER_MINUTE", "PRICE_USD"} {
+			want = append(want, "SLUICE_PLANS_"+plan+"_"+field)
+		}
+	}
+	want = append(want, "SLUICE_MCP_ALLOW_HOSTS")
+	if !slices.Equal(names, want) {
+		t.Errorf("the variables are\n%q\nwant\n%q", names, want)
+	}
+
+	c, err := Load(Source{Environ: []string{
+		"SLUICE_LISTEN=localhost:1", "SLUICE_SANDBOX=false", "SLUICE_SHUTDOWN_GRACE=0s", "SLUICE_TRUSTED_PROXIES=10.0.0.0/8, ::1", "SLUICE_LOG_FORMAT=text",
+		"SLUICE_CORS_ORIGINS=", "SLUICE_METRICS_LISTEN=", "SLUICE_MCP_ALLOW_HOSTS=a,b", "SLUICE_DATABASE=postgresql://x", "HOME=/",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expected := defaults()
+	expected.Listen, expected.Sandbox, expected.ShutdownGrace, expected.Log.Format, expected.MetricsListen = "localhost:1", false, 0, "text", ""
+	expected.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	expected.CORSOrigins, expected.MCP.AllowHosts, expected.Database = nil, []string{"a", "b"}, "postgresql://x"
+	if diff := cmp.Diff(expected, c, sameConfig); diff != "" {
+		t.Errorf("Load differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestWrongVariablesAndFlags(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, file string
+		environ    []string
+		flags      map[string]string
+		want       string
+	}{
+		{name: "variable", environ: []string{"SLUICE_SANDBOX=yes"}, want: `SLUICE_SANDBOX: sandbox: expected true or false, found "yes"`},
+		{name: "empty variable", environ: []string{"SLUICE_SHUTDOWN_GRACE="}, want: `SLUICE_SHUTDOWN_GRACE: shutdown_grace: expected a duration such as 30s, found ""`},
+		{name: "list", environ: []string{"SLUICE_TRUSTED_PROXIES=10.0.0.1,x"}, want: `SLUICE_TRUSTED_PROXIES: trusted_proxies: expected a list of networks or addresses, found "10.0.0.1,x"`},
+		{name: "limit", environ: []string{"SLUICE_PLANS_FREE_CONCURRENT=some"}, want: `SLUICE_PLANS_FREE_CONCURRENT: plans.free.concurrent: expected a whole number from 0, or "unlimited", found "some"`},
+		{name: "rule", environ: []string{"SLUICE_LOG_LEVEL=loud"}, want: `SLUICE_LOG_LEVEL: log.level: "loud" is not a log level; expected one of debug, info, warn, error`},
+		{name: "rule in a list", file: "cors_origins: [https://a, https://b, https://c]", environ: []string{"SLUICE_CORS_ORIGINS=https://a,b"},
+			want: `SLUICE_CORS_ORIGINS: cors_origins[1]: "b" is not an origin; write "*" or one such as https://app.example.com, without a path and without a slash at the end`},
+		{name: "password", environ: []string{"SLUICE_DATABASE=mysql://u:hunter2@x"}, want: `SLUICE_DATABASE: database: must be "sqlite" or an address such as postgres://user:password@host/name`},
+		{name: "flag", flags: map[string]string{"metrics_listen": "x"}, want: `--metrics-listen: metrics_listen: "x" is not an address; write host:port, such as 127.0.0.1:8080`},
+		{name: "flag over variable", environ: []string{"SLUICE_LISTEN=y"}, flags: map[string]string{"listen": "x"}, want: `--listen: listen: "x" is not an address; write host:port, such as 127.0.0.1:8080`},
+		{name: "flag of a section", flags: map[string]string{"tls.cert": "/dev/null"}, want: "--tls-cert: tls.key: is required beside tls.cert"},
+		{name: "unknown flag", flags: map[string]string{"lisen": "x"}, want: `--lisen: no setting has this flag; did you mean "--listen"?`},
+		{name: "flag of a list's entry", flags: map[string]string{"models[0].id": "x"}, want: `--models[0]-id: no setting has this flag`},
+		{name: "across", file: "metrics_listen: :99", flags: map[string]string{"listen": ":99"}, want: "sluice.yaml:1:17: metrics_listen: listen and metrics_listen are the same address; metrics need one of their own"},
+		{
+			name: "order", file: "brand: NO\nlog: {level: loud}", environ: []string{"SLUICE_LISTEN=x"}, flags: map[string]string{"data": ""},
+			want: "sluice.yaml:1:8: brand: \"NO\" is not a brand; use up to 32 lower-case letters, digits and dashes, with no dash at either end\n" +
+				"sluice.yaml:2:14: log.level: \"loud\" is not a log level; expected one of debug, info, warn, error\n" +
+				"SLUICE_LISTEN: listen: \"x\" is not an address; write host:port, such as 127.0.0.1:8080\n" +
+				"--data: data: must name a folder",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			src := Source{Environ: test.environ, Flags: test.flags}
+			var got string
+			if test.file != "" {
+				_, got = loadFrom(t, test.file, src)
+			} else if _, err := Load(src); err != nil {
+				got = err.Error()
+			}
+			if got != test.want {
+				t.Errorf("Load =\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.yaml": "brand: a\n", "b.yaml": "brand: b\n", "large.yaml": strings.Repeat("#\n", maxFileBytes/2) + "\n", "largest.yaml": strings.Repeat("#", maxFileBytes)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := func(name string) string { return filepath.Join(dir, name) }
+	for _, test := range []struct {
+		path, variable string
+		want, wantErr  string // the brand, or the error
+	}{
+		{path: file("a.yaml"), want: "a"},
+		{variable: file("b.yaml"), want: "b"},
+		{path: file("a.yaml"), variable: file("b.yaml"), want: "a"},
+		{want: "service"},
+		{path: file("largest.yaml"), want: "service"},
+		{path: file("large.yaml"), wantErr: file("large.yaml") + ": the file is larger than 1 MiB; a configuration is not"},
+		{path: file("none.yaml"), wantErr: file("none.yaml") + ": cannot read the file: no such file or directory"},
+		{variable: file("none.yaml"), wantErr: file("none.yaml") + ": cannot read the file: no such file or directory"},
+		{path: dir, wantErr: dir + ": cannot read the file: is a directory"},
+	} {
+		c, err := Load(Source{Path: test.path, Environ: []string{"SLUICE_CONFIG=" + test.variable}})
+		if err != nil {
+			_, ok := errors.AsType[*Error](err)
+			if !ok || err.Error() != test.wantErr {
+				t.Errorf("Load(%q, %q) = %v, want %q", test.path, test.variable, err, test.wantErr)
+			}
+			continue
+		}
+		if c.Brand != test.want || test.wantErr != "" || c.File() != test.path+test.variable && test.path == "" {
+			t.Errorf("Load(%q, %q) = brand %q of %q, want %q, %q", test.path, test.variable, c.Brand, c.File(), test.want, test.wantErr)
+		}
+	}
+}
+
+// Not parallel: it changes the working directory.
+func TestDefaultFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("sluice.yaml", []byte("brand: here\nlisten: a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(Source{})
+	if want := `sluice.yaml:2:9: listen: "a" is not an address; write host:port, such as 127.0.0.1:8080`; err == nil || err.Error() != want {
+		t.Errorf("Load = %v, want %s", err, want)
+	}
+	c, err := Load(Source{Flags: map[string]string{"listen": ":1", "public_url": "http://a"}})
+	if err != nil || c.Brand != "here" || c.File() != "sluice.yaml" {
+		t.Errorf("Load = %+v, %v, want the file in the working directory", c, err)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	two := provider + "  api_key: ${KEY}\n" + model // 11 lines
+	for _, test := range []struct {
+		name, file string
+		environ    []string
+		want       []string
+	}{
+		{name: "nothing", file: two},
+		{name: "reachable", file: "listen: 0.0.0.0:80", want: []string{`sluice.yaml:1:9: listen: "0.0.0.0:80" can be reached from other machines, but public_url is empty, so links will say http://127.0.0.1:80; set public_url`}},
+		{name: "reachable by variable", environ: []string{"SLUICE_LISTEN=:80"}, want: []string{`SLUICE_LISTEN: listen: ":80" can be reached from other machines, but public_url is empty, so links will say http://127.0.0.1:80; set public_url`}},
+		{name: "reachable by name", file: "listen: example.com:80", want: []string{`sluice.yaml:1:9: listen: "example.com:80" can be reached from other machines, but public_url is empty, so links will say http://example.com:80; set public_url`}},
+		{name: "public", file: "listen: 0.0.0.0:80\npublic_url: https://a.example"},
+		{name: "loopback", file: "listen: '[::1]:80'"},
+		{name: "localhost", file: "listen: localhost:80"},
+		{name: "literal key", file: strings.Replace(two, "${KEY}", "sk-literal", 1), want: []string{"sluice.yaml:5:12: providers[0].api_key: the key is written in the file; put it into the environment and write ${NAME} here"}},
+		{name: "empty key", file: strings.Replace(two, "${KEY}", `""`, 1)},
+		{name: "multiplier, free", file: two + "  request_multiplier: 2.001", want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" costs more (2.001) than these plans have requests a minute: none (2), free (2); it can never pass there`}},
+		{name: "multiplier, just right", file: two + "  request_multiplier: 2"},
+		{name: "multiplier, basic", file: strings.Replace(two, "plan: free", "plan: basic", 1) + "  request_multiplier: 31", want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" costs more (31) than these plans have requests a minute: basic (10), premium (30); it can never pass there`}},
+		{name: "multiplier, premium", file: strings.Replace(two, "plan: free", "plan: premium", 1) + "  request_multiplier: 81", want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" costs more (81) than these plans have requests a minute: premium (30), scale (80); it can never pass there`}},
+		{name: "multiplier, plans changed", file: two + "  request_multiplier: 20\nplans: {none: {requests_per_minute: unlimited}, free: {requests_per_minute: 20}, basic: {requests_per_minute: 19}}",
+			want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" costs more (20) than these plans have requests a minute: basic (19); it can never pass there`}},
+		{name: "default multiplier on a closed plan", file: two + "plans: {none: {requests_per_minute: 0}}",
+			want: []string{`sluice.yaml:7:3: models[0].request_multiplier: a call of "m" costs more (1) than these plans have requests a minute: none (0); it can never pass there`}},
+		{name: "unknown variables", environ: []string{"SLUICE_LISTN=x", "SLUICE_PUBLIC=x", "SLUICE_TEST_X=1", "SLUICE_SOAK=1", "SLUICE_SOAK_HOURS=1", "SLUICE_KEY=k", "SLUICE_CONFIG=", "SLUICED=1", "OTHER=1"},
+			want: []string{`SLUICE_LISTN: no setting has this variable; did you mean "SLUICE_LISTEN"?`, "SLUICE_PUBLIC: no setting has this variable"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c, problem := loadFrom(t, test.file, Source{Environ: append(test.environ, "KEY=sk-from-environment")})
+			if problem != "" {
+				t.Fatal(problem)
+			}
+			if !slices.Equal(c.Warnings(), test.want) {
+				t.Errorf("Warnings() =\n%s\nwant\n%s", strings.Join(c.Warnings(), "\n"), strings.Join(test.want, "\n"))
+			}
+		})
+	}
+}
+
+func BenchmarkLoadNothing(b *testing.B) {
+	environ := os.Environ()
+	for b.Loop() {
+		if _, err := Load(Source{Environ: environ}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkLoadSmallFile(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "sluice.yaml")
+	if err := os.WriteFile(path, []byte("listen: localhost:80\nlog: {level: warn}\n"+provider+model), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := Load(Source{Path: path}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

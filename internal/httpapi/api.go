@@ -1,0 +1,102 @@
+// Package httpapi is the front door: the HTTP API under /v1 and the few pages beside it.
+//
+// Every request passes the same chain, written out in routes.go in the order it runs; a handler
+// parses, calls one thing and encodes. Whatever goes wrong on the way is a returned error, and one
+// place, errors.go, turns it into the error object. Decisions are made in the packages called.
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/auth"
+	"sluice/internal/catalog"
+	"sluice/internal/telemetry"
+)
+
+const (
+	maxBody        = 32 << 20  // bytes of one request
+	maxBodies      = 512 << 20 // bytes of all requests being read or answered
+	bodyPatience   = 30 * time.Second
+	checksPatience = 3 * time.Second
+)
+
+// Options are what New needs beside the callers' keys.
+type Options struct {
+	Log     *slog.Logger       // default: slog.Default()
+	Metrics *telemetry.Metrics // default: a fresh one that nobody reads
+	// Checks are what /readyz asks, in order.
+	Checks []Check
+	// MaxBody and MaxBodies bound one body and all bodies in flight; for tests. Default 32 and 512 MiB.
+	MaxBody, MaxBodies int64
+}
+
+// Check is one condition of being ready.
+type Check struct {
+	Name string
+	Run  func(ctx context.Context) error
+}
+
+// Settings is what a reload may change.
+type Settings struct {
+	Catalog        *catalog.Catalog
+	CORSOrigins    []string
+	TrustedProxies []netip.Prefix
+}
+
+// API answers HTTP requests.
+type API struct {
+	auth    *auth.Authenticator
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+	checks  []Check
+	bodies  bodies
+
+	settings atomic.Pointer[Settings]
+	draining atomic.Bool
+	serve    handler
+}
+
+// New returns the API with its first settings.
+func New(a *auth.Authenticator, s Settings, opts *Options) *API {
+	if opts == nil {
+		opts = &Options{}
+	}
+	api := &API{auth: a, log: opts.Log, metrics: opts.Metrics, checks: opts.Checks}
+	api.bodies = bodies{maxOne: opts.MaxBody, maxAll: opts.MaxBodies, patience: bodyPatience}
+	if api.bodies.maxOne == 0 {
+		api.bodies.maxOne = maxBody
+	}
+	if api.bodies.maxAll == 0 {
+		api.bodies.maxAll = maxBodies
+	}
+	if api.log == nil {
+		api.log = slog.Default()
+	}
+	if api.metrics == nil {
+		api.metrics = telemetry.NewMetrics("")
+	}
+	api.Apply(s)
+	api.serve = api.assemble()
+	return api
+}
+
+// Apply makes the settings those of every request that arrives from now on.
+func (a *API) Apply(s Settings) { a.settings.Store(&s) }
+
+// Drain makes /readyz answer that no new work should come here.
+func (a *API) Drain() { a.draining.Store(true) }
+
+// BodiesInFlight is how many bytes of request bodies are held now.
+func (a *API) BodiesInFlight() int64 { return a.bodies.held.Load() }
+
+// ServeHTTP answers one request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{ResponseWriter: w, settings: a.settings.Load()}
+	a.bodies.expect(w, r)
+	_ = a.serve(x, r) // the chain answers its own errors
+}

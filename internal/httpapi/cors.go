@@ -1,0 +1,49 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+)
+
+// exposed is what a browser's script may read of a reply: the wire has no wildcard for prefixes.
+var exposed = []string{"x-request-id, retry-after, retry-after-ms, x-should-retry, " +
+	"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, " +
+	"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, " +
+	"idempotent-replayed, x-sluice-version, x-sluice-model, x-sluice-provider, x-sluice-attempts, " +
+	"x-sluice-dropped, x-sluice-route-reason, x-sluice-mcp-calls"}
+
+var anyOrigin = []string{"*"}
+
+// cors lets pages of the allowed origins call /v1. Keys travel in a header and never in a cookie, so
+// credentials are not allowed and "*" is safe.
+func (a *API) cors(next handler) handler {
+	return func(x *exchange, r *http.Request) error {
+		origin := r.Header.Get("Origin")
+		if origin == "" || !isAPI(r) {
+			return next(x, r)
+		}
+		h := x.Header()
+		switch {
+		case slices.Contains(x.settings.CORSOrigins, "*"):
+			h["Access-Control-Allow-Origin"] = anyOrigin
+		case slices.Contains(x.settings.CORSOrigins, origin):
+			h["Access-Control-Allow-Origin"] = []string{origin}
+			h.Add("Vary", "Origin")
+		default:
+			h.Add("Vary", "Origin")
+			return next(x, r)
+		}
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			h["Access-Control-Allow-Methods"] = []string{"GET, HEAD, POST, DELETE"}
+			if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+				h["Access-Control-Allow-Headers"] = []string{asked}
+			}
+			h["Access-Control-Max-Age"] = []string{"7200"}
+			x.event.Route = "preflight"
+			x.WriteHeader(http.StatusNoContent)
+			return nil
+		}
+		h["Access-Control-Expose-Headers"] = exposed
+		return next(x, r)
+	}
+}

@@ -1,0 +1,51 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"sluice/internal/auth"
+	"sluice/internal/telemetry"
+)
+
+// exchange is one request and its reply on the way through the chain. It is the ResponseWriter that
+// handlers write to, and holds what earlier steps found out.
+type exchange struct {
+	http.ResponseWriter
+	settings *Settings
+	event    telemetry.Event
+	caller   auth.Caller
+	err      error // what the route returned, through the mux
+}
+
+// WriteHeader notes the status for the log.
+func (x *exchange) WriteHeader(status int) {
+	if x.event.Status == 0 && status >= 200 {
+		x.event.Status = status
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// Write counts the bytes for the log.
+func (x *exchange) Write(p []byte) (int, error) {
+	if x.event.Status == 0 {
+		x.event.Status = http.StatusOK
+	}
+	n, err := x.ResponseWriter.Write(p)
+	x.event.Bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// begun reports whether the reply has started, so that its status can no longer change.
+func (x *exchange) begun() bool { return x.event.Status != 0 }
+
+// json sends an encoded body with status 200.
+func (x *exchange) json(body []byte) error {
+	x.Header()["Content-Type"] = jsonType
+	_, err := x.Write(body)
+	return clientGone(err)
+}
+
+var jsonType = []string{"application/json"}

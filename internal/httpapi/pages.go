@@ -1,0 +1,74 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"sluice/api"
+	"sluice/internal/buildinfo"
+)
+
+// healthz says that the process runs.
+func (a *API) healthz(x *exchange, _ *http.Request) error {
+	return x.json([]byte(`{"status":"ok","version":"` + buildinfo.Version + `"}`))
+}
+
+// readiness is the reply of /readyz.
+type readiness struct {
+	Status string        `json:"status"`
+	Checks []checkResult `json:"checks"`
+}
+
+type checkResult struct {
+	Name    string `json:"name"`
+	OK      bool   `json:"ok"`
+	Message string `json:"message,omitempty"`
+}
+
+// readyz says whether new work should come here, and if not, why.
+func (a *API) readyz(x *exchange, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), checksPatience)
+	defer cancel()
+	out := readiness{Status: "ok", Checks: []checkResult{}}
+	add := func(name string, err error) {
+		c := checkResult{Name: name, OK: err == nil}
+		if err != nil {
+			c.Message = "not available; the log says more"
+			out.Status = "unavailable"
+			a.log.Warn("not ready", "check", name, "error", err.Error())
+		}
+		out.Checks = append(out.Checks, c)
+	}
+	for _, c := range a.checks {
+		add(c.Name, c.Run(ctx))
+	}
+	if a.draining.Load() {
+		out.Status = "unavailable"
+		out.Checks = append(out.Checks, checkResult{Name: "shutdown", Message: "stopping; no new work"})
+	}
+	body, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	x.Header()["Content-Type"] = jsonType
+	if out.Status != "ok" {
+		x.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, err = x.Write(body)
+	return clientGone(err)
+}
+
+// openAPI is the machine-readable description of this API.
+func (a *API) openAPI(x *exchange, _ *http.Request) error {
+	return x.json(api.OpenAPI())
+}
+
+// reference is the same for people.
+func (a *API) reference(x *exchange, _ *http.Request) error {
+	h := x.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+	_, err := x.Write(api.Reference())
+	return clientGone(err)
+}

@@ -1,0 +1,119 @@
+package httpapi
+
+import (
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"sluice/internal/fault"
+)
+
+// handler answers a request, or returns why it cannot.
+type handler func(x *exchange, r *http.Request) error
+
+// step is one link of the chain around a handler.
+type step func(next handler) handler
+
+// chain is what every request passes, outermost first.
+func (a *API) chain() []step {
+	return []step{
+		a.observe,      // request id and fixed headers; in the end one log event and the metrics
+		a.answerErrors, // a returned error or a panic becomes the error object
+		a.cors,         // /v1 for browsers; a preflight needs no key
+		a.authenticate, // /v1: 401, then 423, from the headers alone
+	}
+}
+
+// route is one operation.
+type route struct {
+	method  string
+	pattern string // as in net/http.ServeMux
+	handle  handler
+}
+
+// routes is every operation there is. HEAD goes wherever GET does.
+func (a *API) routes() []route {
+	return []route{
+		{"GET", "/v1/models", a.listModels},
+		{"GET", "/v1/models/verbose", a.listModelsVerbose},
+		{"GET", "/v1/models/{id...}", a.showModel},
+
+		{"GET", "/healthz", a.healthz},
+		{"GET", "/readyz", a.readyz},
+		{"GET", "/openapi.json", a.openAPI},
+		{"GET", "/docs", a.reference},
+	}
+}
+
+// assemble puts the routes behind the chain.
+func (a *API) assemble() handler {
+	mux := http.NewServeMux()
+	byPattern := map[string]methods{}
+	for _, rt := range a.routes() {
+		if byPattern[rt.pattern] == nil {
+			byPattern[rt.pattern] = methods{}
+			mux.Handle(rt.pattern, byPattern[rt.pattern])
+		}
+		byPattern[rt.pattern][rt.method] = rt.handle
+	}
+	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.(*exchange).err = nothingAt(r)
+	}))
+	serve := func(x *exchange, r *http.Request) error {
+		if r.RequestURI == "*" || path.Clean(r.URL.Path) != r.URL.Path {
+			return nothingAt(r) // the mux would answer in a way of its own making
+		}
+		mux.ServeHTTP(x, r)
+		return x.err
+	}
+	for _, s := range slices.Backward(a.chain()) {
+		serve = s(serve)
+	}
+	return serve
+}
+
+func nothingAt(r *http.Request) error {
+	return fault.New(fault.NotFound, "There is nothing at %s. The API begins at /v1; its reference is at /docs.", clip(r.URL.Path))
+}
+
+// methods is a pattern's handlers by method.
+type methods map[string]handler
+
+// ServeHTTP lets the mux hand over; the error goes back through the exchange.
+func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := w.(*exchange)
+	x.event.Route = r.Pattern
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	h := m[method]
+	if h == nil {
+		allow := make([]string, 0, 3)
+		for name := range m {
+			allow = append(allow, name)
+			if name == http.MethodGet {
+				allow = append(allow, http.MethodHead)
+			}
+		}
+		slices.Sort(allow)
+		x.Header().Set("Allow", strings.Join(allow, ", "))
+		x.err = fault.New(fault.MethodNotAllowed, "%s is not possible on %s; use %s.", clip(r.Method), clip(r.URL.Path), strings.Join(allow, " or "))
+		return
+	}
+	x.err = h(x, r)
+}
+
+// isAPI reports whether the path belongs to the versioned API, where a key is needed.
+func isAPI(r *http.Request) bool {
+	return r.URL.Path == "/v1" || strings.HasPrefix(r.URL.Path, "/v1/")
+}
+
+// clip bounds what we repeat of a caller's text.
+func clip(s string) string {
+	if len(s) > 100 {
+		return strings.ToValidUTF8(s[:100], "") + "…"
+	}
+	return s
+}

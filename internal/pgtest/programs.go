@@ -1,0 +1,76 @@
+package pgtest
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// oldest is the first major version whose behavior the product relies on.
+const oldest = 15
+
+// Programs are the server programs of one PostgreSQL installation.
+type Programs struct {
+	Dir     string // holds postgres and initdb
+	Version int    // major
+}
+
+// Find returns the newest installed PostgreSQL, and an error where there is none of version 15 or later.
+func Find() (Programs, error) {
+	var best Programs
+	for _, dir := range folders() {
+		if _, err := exec.LookPath(filepath.Join(dir, "initdb")); err != nil {
+			continue
+		}
+		out, err := exec.Command(filepath.Join(dir, "postgres"), "--version").Output()
+		if err != nil {
+			continue
+		}
+		if v := majorVersion(string(out)); v > best.Version {
+			best = Programs{Dir: dir, Version: v}
+		}
+	}
+	switch {
+	case best.Version == 0:
+		return Programs{}, errors.New("no PostgreSQL server programs found (Debian package postgresql)")
+	case best.Version < oldest:
+		return Programs{}, fmt.Errorf("PostgreSQL %d in %s is too old: %d or later is needed", best.Version, best.Dir, oldest)
+	}
+	return best, nil
+}
+
+// folders are where server programs may be. Debian keeps them out of PATH, one folder a version.
+func folders() []string {
+	var dirs []string
+	if path, err := exec.LookPath("postgres"); err == nil {
+		// PATH often holds a link to one program while its siblings stay at home.
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			dirs = append(dirs, filepath.Dir(path))
+		}
+	}
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin"} {
+		found, _ := filepath.Glob(pattern) // the patterns are well formed
+		dirs = append(dirs, found...)
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
+var versionText = regexp.MustCompile(`^postgres \(PostgreSQL\) (\d+)`)
+
+// majorVersion reads what `postgres --version` prints; 0 is something else.
+func majorVersion(text string) int {
+	m := versionText.FindStringSubmatch(text)
+	if m == nil {
+		return 0
+	}
+	v, err := strconv.Atoi(m[1])
+	if err != nil {
+		return 0
+	}
+	return v
+}

@@ -1,0 +1,223 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// settings of every server. Nothing in it outlives the run, so it need not survive a power cut:
+// without fsync a test suite runs several times faster. A process that is killed loses nothing.
+var settings = []string{
+	"fsync=off",
+	"full_page_writes=off",
+	"max_connections=300",
+}
+
+// Server is a PostgreSQL server on 127.0.0.1 whose data lives in one folder.
+type Server struct {
+	programs Programs
+	dir      string
+	port     int
+	settings []string
+	owner    *syscall.Credential // who runs it, where that is not us
+
+	process *os.Process
+	exited  chan struct{} // closed when process has ended
+}
+
+// Own starts a server for this test alone and stops it when the test ends.
+// It skips the test where PostgreSQL is not installed.
+func Own(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	if _, err := Find(); err != nil {
+		t.Skipf("needs PostgreSQL: %v", err)
+	}
+	// Not t.TempDir: as root the server runs under another name, which may not enter that folder.
+	dir, err := os.MkdirTemp("", "sluice-postgres-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s, err := Start(dir, settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Start makes a new server in dir, which must exist, and returns when it takes connections.
+// Further settings have the form name=value. The caller stops the server and removes dir.
+func Start(dir string, more ...string) (*Server, error) {
+	programs, err := Find()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{programs: programs, dir: dir, settings: append(settings[:len(settings):len(settings)], more...)}
+	// PostgreSQL refuses to run as root.
+	if os.Geteuid() == 0 {
+		if s.owner, err = ordinaryUser(); err != nil {
+			return nil, err
+		}
+		if err := os.Chown(dir, int(s.owner.Uid), int(s.owner.Gid)); err != nil {
+			return nil, err
+		}
+	}
+
+	initdb := s.command("initdb", "--pgdata", s.data(), "--username", "sluice", "--auth", "trust",
+		"--encoding", "UTF8", "--locale", "C", "--no-sync")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb in %s: %w\n%s", dir, err, out)
+	}
+
+	// The port is free when we look, and may be taken by the time the server binds it.
+	for range 3 {
+		if s.port, err = freePort(); err != nil {
+			return nil, err
+		}
+		if err = s.run(); err == nil {
+			return s, nil
+		}
+	}
+	return nil, err
+}
+
+// URL is the address of the server's database "postgres", as a superuser.
+func (s *Server) URL() string {
+	return fmt.Sprintf("postgres://sluice@127.0.0.1:%d/postgres?sslmode=disable", s.port)
+}
+
+// Stop ends the server: connections are cut, what was committed is kept. A second Stop does nothing.
+func (s *Server) Stop() error {
+	if s.process == nil {
+		return nil
+	}
+	defer func() { s.process = nil }()
+	// Fast shutdown, then immediate shutdown, then no more asking.
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL} {
+		if err := s.process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("stopping PostgreSQL, process %d: %w", s.process.Pid, err)
+		}
+		select {
+		case <-s.exited:
+			return nil
+		case <-time.After(30 * time.Second):
+		}
+	}
+	return fmt.Errorf("PostgreSQL, process %d, does not end", s.process.Pid)
+}
+
+// Restart starts the server again on the same port and data, stopping it first where it runs.
+func (s *Server) Restart() error {
+	if err := s.Stop(); err != nil {
+		return err
+	}
+	return s.run()
+}
+
+// run starts the server process and waits until it takes connections.
+func (s *Server) run() error {
+	logPath := filepath.Join(s.dir, "server.log")
+	log, err := os.Create(logPath)
+	if err != nil {
+		return err
+	}
+	defer log.Close() // the process has its own copy
+
+	args := []string{"-D", s.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", s.dir}
+	for _, setting := range s.settings {
+		args = append(args, "-c", setting)
+	}
+	cmd := s.command("postgres", args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting PostgreSQL: %w", err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(exited)
+	}()
+	s.process, s.exited = cmd.Process, exited
+
+	if err := s.ready(30 * time.Second); err != nil {
+		s.Stop()
+		text, _ := os.ReadFile(logPath)
+		return fmt.Errorf("PostgreSQL on port %d: %w\n%s", s.port, err, text)
+	}
+	return nil
+}
+
+// ready waits until the server answers a query.
+func (s *Server) ready(patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		conn, err := pgx.Connect(ctx, s.URL())
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-s.exited:
+			return errors.New("the server ended while starting")
+		case <-ctx.Done():
+			return fmt.Errorf("not ready after %v: %w", patience, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// command prepares one of PostgreSQL's programs: as an ordinary user, in a group of its own so
+// that Ctrl-C reaches it through us alone, and without settings from our environment.
+func (s *Server) command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.programs.Dir, program), args...)
+	cmd.Dir = s.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "LC_ALL=C", "TZ=UTC"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.owner}
+	endWithParent(cmd.SysProcAttr)
+	return cmd
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// ordinaryUser is who runs the server when we are root.
+func ordinaryUser() (*syscall.Credential, error) {
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
+		gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)
+		if err := errors.Join(uidErr, gidErr); err != nil {
+			return nil, fmt.Errorf("user %s: %w", name, err)
+		}
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	}
+	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody: run the tests as an ordinary user")
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

@@ -1,0 +1,72 @@
+package pulse_test
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/pulse"
+)
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		p := pulse.New()
+		go p.Run(ctx)
+		start := time.Now()
+		var told []time.Duration
+		b := p.Watch(15*time.Second, func() { told = append(told, time.Since(start)) })
+		for range 20 { // alive for 10 seconds
+			time.Sleep(500 * time.Millisecond)
+			b.Touch()
+		}
+		time.Sleep(35 * time.Second)
+		b.Stop()
+		time.Sleep(time.Minute)
+		if len(told) != 2 {
+			t.Fatalf("silence was told at %v, want twice", told)
+		}
+		for i, at := range told {
+			want := 10*time.Second + time.Duration(i+1)*15*time.Second
+			if at < want || at > want+time.Second {
+				t.Errorf("silence told at %v, want within a second of %v", at, want)
+			}
+		}
+		if n := p.Watched(); n != 0 {
+			t.Errorf("Watched() = %d after Stop, want 0", n)
+		}
+		cancel()
+	})
+}
+
+// Stop waits for a call that is under way, so that nothing is written behind its back.
+func TestStopWaits(t *testing.T) {
+	t.Parallel()
+	p := pulse.New()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go p.Run(ctx)
+	running, release := make(chan struct{}), make(chan struct{})
+	var done atomic.Bool
+	b := p.Watch(time.Second, func() {
+		close(running)
+		<-release
+		done.Store(true)
+	})
+	<-running
+	stopped := make(chan struct{})
+	go func() {
+		b.Stop()
+		if !done.Load() {
+			t.Error("Stop returned while the callback ran")
+		}
+		close(stopped)
+	}()
+	runtime.Gosched()
+	close(release)
+	<-stopped
+}

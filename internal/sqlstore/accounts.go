@@ -1,0 +1,350 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/fault"
+)
+
+const accountColumns = `id, email, plan, plan_granted, staff, rpm_override, concurrent_override, tpm_override,
+	suspended_at, suspend_reason, deactivated_at, deactivate_reason, created_at, version`
+
+const keyColumns = `id, account_id, master, name, hash, last_four, created_at, last_used_at`
+
+// CreateAccount stores a new account, its master key and the audit entry.
+func (s *Store) CreateAccount(ctx context.Context, a *account.Account, e account.Entry) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (`+accountColumns+`)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`, accountValues(a)...)
+		if isUnique(err) {
+			return fault.New(fault.Conflict, "there is already an account with the address %s", a.Email).At("email")
+		}
+		if err != nil {
+			return err
+		}
+		for i := range a.Keys {
+			if err := insertKey(ctx, tx, a.ID, &a.Keys[i]); err != nil {
+				return err
+			}
+		}
+		return appendAudit(ctx, tx, e)
+	})
+}
+
+// ChangeAccount locks the account, applies the change and stores it with its audit entry.
+func (s *Store) ChangeAccount(ctx context.Context, id string, change func(*account.Account) (account.Entry, error)) (*account.Account, error) {
+	var a *account.Account
+	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
+		// Writing first takes the row's lock on PostgreSQL; SQLite has begun as the only writer.
+		row := tx.QueryRowContext(ctx, `UPDATE accounts SET version = version + 1 WHERE id = $1 RETURNING `+accountColumns, id)
+		if a, err = scanAccount(row); err != nil {
+			return notFound(err, id)
+		}
+		if a.Keys, err = keysOf(ctx, tx, id); err != nil {
+			return err
+		}
+		before := slices.Clone(a.Keys)
+		e, err := change(a)
+		if err != nil {
+			return err
+		}
+		if e.Action == "" {
+			return errUnchanged
+		}
+		if err := updateAccount(ctx, tx, a); err != nil {
+			return err
+		}
+		if err := saveKeys(ctx, tx, a.ID, before, a.Keys, e.At); err != nil {
+			return err
+		}
+		return appendAudit(ctx, tx, e)
+	})
+	if errors.Is(err, errUnchanged) {
+		a.Version-- // rolled back
+		return a, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// errUnchanged rolls a change back that changed nothing.
+var errUnchanged = errors.New("nothing changed")
+
+// FindAccount looks an account up by id, address or the id of a live key.
+func (s *Store) FindAccount(ctx context.Context, ref string) (*account.Account, error) {
+	row := s.read.QueryRowContext(ctx, `SELECT `+accountColumns+` FROM accounts
+		WHERE id = $1 OR email = $1 OR id = (SELECT account_id FROM api_keys WHERE id = $1 AND revoked_at IS NULL)`, ref)
+	a, err := scanAccount(row)
+	if err != nil {
+		return nil, notFound(err, ref)
+	}
+	a.Keys, err = keysOf(ctx, s.read, a.ID)
+	return a, unavailable(err)
+}
+
+// Accounts returns up to limit accounts after the given id, in order of id.
+func (s *Store) Accounts(ctx context.Context, after string, limit int) ([]*account.Account, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT `+accountColumns+` FROM accounts WHERE id > $1 ORDER BY id LIMIT $2`, after, limit)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer rows.Close()
+	var list []*account.Account
+	byID := map[string]*account.Account{}
+	for rows.Next() {
+		a, err := scanAccount(rows)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		list, byID[a.ID] = append(list, a), a
+	}
+	if err := rows.Err(); err != nil {
+		return nil, unavailable(err)
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	keys, err := s.read.QueryContext(ctx, `SELECT `+keyColumns+` FROM api_keys
+		WHERE account_id > $1 AND account_id <= $2 AND revoked_at IS NULL ORDER BY account_id, master DESC, created_at, id`,
+		after, list[len(list)-1].ID)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	err = eachKey(keys, func(owner string, k account.Key) {
+		if a := byID[owner]; a != nil { // an account made since the first query has none yet
+			a.Keys = append(a.Keys, k)
+		}
+	})
+	return list, unavailable(err)
+}
+
+// AuditLog returns an account's newest entries.
+func (s *Store) AuditLog(ctx context.Context, accountID string, limit int) ([]account.Entry, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT seq, at, actor, action, account_id, detail, reason
+		FROM audit_log WHERE account_id = $1 ORDER BY seq DESC LIMIT $2`, accountID, limit)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer rows.Close()
+	var log []account.Entry
+	for rows.Next() {
+		var e account.Entry
+		var at int64
+		if err := rows.Scan(&e.Seq, &at, &e.Actor, &e.Action, &e.AccountID, &e.Detail, &e.Reason); err != nil {
+			return nil, unavailable(err)
+		}
+		e.At = fromMillis(at)
+		log = append(log, e)
+	}
+	return log, unavailable(rows.Err())
+}
+
+// ChangedSince returns the accounts with an audit entry after seq, and the newest entry's number.
+// It is how one process learns what another changed.
+func (s *Store) ChangedSince(ctx context.Context, seq int64) (ids []string, newest int64, err error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT account_id, MAX(seq) FROM audit_log WHERE seq > $1 GROUP BY account_id`, seq)
+	if err != nil {
+		return nil, seq, unavailable(err)
+	}
+	defer rows.Close()
+	newest = seq
+	for rows.Next() {
+		var id string
+		var last int64
+		if err := rows.Scan(&id, &last); err != nil {
+			return nil, seq, unavailable(err)
+		}
+		ids, newest = append(ids, id), max(newest, last)
+	}
+	return ids, newest, unavailable(rows.Err())
+}
+
+// LastChange is the number of the newest audit entry.
+func (s *Store) LastChange(ctx context.Context) (int64, error) {
+	var seq int64
+	err := s.read.QueryRowContext(ctx, `SELECT value FROM counters WHERE name = 'audit_log'`).Scan(&seq)
+	return seq, unavailable(err)
+}
+
+// RecordKeyUse notes when keys were last used; an older time never replaces a newer one.
+func (s *Store) RecordKeyUse(ctx context.Context, used map[string]time.Time) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		stmt, err := tx.PrepareContext(ctx, `UPDATE api_keys SET last_used_at = $1 WHERE id = $2 AND last_used_at < $1`)
+		if err != nil {
+			return err
+		}
+		defer stmt.Close()
+		ids := make([]string, 0, len(used))
+		for id := range used {
+			ids = append(ids, id)
+		}
+		slices.Sort(ids) // one order of row locks, so that two processes cannot deadlock
+		for _, id := range ids {
+			if _, err := stmt.ExecContext(ctx, millis(used[id]), id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func accountValues(a *account.Account) []any {
+	suspendedAt, suspendReason := markValues(a.Suspended)
+	deactivatedAt, deactivateReason := markValues(a.Deactivated)
+	o := a.Overrides
+	return []any{
+		a.ID, a.Email, a.Plan.String(), yesNo(a.Granted), yesNo(a.Staff),
+		limitValue(o.RequestsPerMinute), limitValue(o.Concurrent), limitValue(o.TokensPerMinute),
+		suspendedAt, suspendReason, deactivatedAt, deactivateReason, millis(a.CreatedAt), a.Version,
+	}
+}
+
+func updateAccount(ctx context.Context, tx *sql.Tx, a *account.Account) error {
+	_, err := tx.ExecContext(ctx, `UPDATE accounts SET email = $2, plan = $3, plan_granted = $4, staff = $5,
+		rpm_override = $6, concurrent_override = $7, tpm_override = $8, suspended_at = $9, suspend_reason = $10,
+		deactivated_at = $11, deactivate_reason = $12, created_at = $13, version = $14 WHERE id = $1`, accountValues(a)...)
+	return err
+}
+
+// saveKeys stores what a change did to the account's keys.
+func saveKeys(ctx context.Context, tx *sql.Tx, accountID string, before, after []account.Key, now time.Time) error {
+	has := func(keys []account.Key, id string) int {
+		return slices.IndexFunc(keys, func(k account.Key) bool { return k.ID == id })
+	}
+	for _, k := range before { // revoke first: there is one live master key at a time
+		if has(after, k.ID) >= 0 {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE api_keys SET revoked_at = $1 WHERE id = $2`, millis(now), k.ID); err != nil {
+			return err
+		}
+	}
+	for i := range after {
+		k := &after[i]
+		was := has(before, k.ID)
+		if was < 0 {
+			if err := insertKey(ctx, tx, accountID, k); err != nil {
+				return err
+			}
+		} else if before[was].Name != k.Name {
+			if _, err := tx.ExecContext(ctx, `UPDATE api_keys SET name = $1 WHERE id = $2`, k.Name, k.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func insertKey(ctx context.Context, tx *sql.Tx, accountID string, k *account.Key) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO api_keys (`+keyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		k.ID, accountID, yesNo(k.Master), k.Name, k.Hash[:], k.LastFour, millis(k.CreatedAt), millis(k.LastUsedAt))
+	return err
+}
+
+func appendAudit(ctx context.Context, tx *sql.Tx, e account.Entry) error {
+	var seq int64
+	err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'audit_log' RETURNING value`).Scan(&seq)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO audit_log (seq, at, actor, action, account_id, detail, reason) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		seq, millis(e.At), e.Actor, e.Action, e.AccountID, e.Detail, e.Reason)
+	return err
+}
+
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// keysOf reads the live keys of an account, the master key first.
+func keysOf(ctx context.Context, q querier, accountID string) ([]account.Key, error) {
+	rows, err := q.QueryContext(ctx, `SELECT `+keyColumns+` FROM api_keys
+		WHERE account_id = $1 AND revoked_at IS NULL ORDER BY master DESC, created_at, id`, accountID)
+	if err != nil {
+		return nil, err
+	}
+	var keys []account.Key
+	err = eachKey(rows, func(_ string, k account.Key) { keys = append(keys, k) })
+	return keys, err
+}
+
+func eachKey(rows *sql.Rows, yield func(owner string, k account.Key)) error {
+	defer rows.Close()
+	for rows.Next() {
+		var k account.Key
+		var owner string
+		var hash []byte
+		var master int
+		var created, used int64
+		if err := rows.Scan(&k.ID, &owner, &master, &k.Name, &hash, &k.LastFour, &created, &used); err != nil {
+			return err
+		}
+		copy(k.Hash[:], hash)
+		k.Master, k.CreatedAt, k.LastUsedAt = master == 1, fromMillis(created), fromMillis(used)
+		yield(owner, k)
+	}
+	return rows.Err()
+}
+
+func scanAccount(row interface{ Scan(...any) error }) (*account.Account, error) {
+	var a account.Account
+	var plan, suspendReason, deactivateReason string
+	var granted, staff int
+	var rpm, concurrent, tpm, suspendedAt, deactivatedAt sql.NullInt64
+	var created int64
+	err := row.Scan(&a.ID, &a.Email, &plan, &granted, &staff, &rpm, &concurrent, &tpm,
+		&suspendedAt, &suspendReason, &deactivatedAt, &deactivateReason, &created, &a.Version)
+	if err != nil {
+		return nil, err
+	}
+	if a.Plan, err = account.ParsePlan(plan); err != nil {
+		return nil, err
+	}
+	a.Granted, a.Staff, a.CreatedAt = granted == 1, staff == 1, fromMillis(created)
+	a.Overrides = account.Overrides{RequestsPerMinute: limitOf(rpm), Concurrent: limitOf(concurrent), TokensPerMinute: limitOf(tpm)}
+	a.Suspended, a.Deactivated = markOf(suspendedAt, suspendReason), markOf(deactivatedAt, deactivateReason)
+	return &a, nil
+}
+
+func markValues(m *account.Mark) (sql.NullInt64, string) {
+	if m == nil {
+		return sql.NullInt64{}, ""
+	}
+	return sql.NullInt64{Int64: millis(m.At), Valid: true}, m.Reason
+}
+
+func markOf(at sql.NullInt64, reason string) *account.Mark {
+	if !at.Valid {
+		return nil
+	}
+	return &account.Mark{At: fromMillis(at.Int64), Reason: reason}
+}
+
+func limitValue(l *account.Limit) sql.NullInt64 {
+	if l == nil {
+		return sql.NullInt64{}
+	}
+	return sql.NullInt64{Int64: int64(*l), Valid: true}
+}
+
+func limitOf(v sql.NullInt64) *account.Limit {
+	if !v.Valid {
+		return nil
+	}
+	l := account.Limit(v.Int64)
+	return &l
+}
+
+func notFound(err error, ref string) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return fault.New(fault.NotFound, "there is no account or key %q", ref)
+	}
+	return unavailable(err)
+}

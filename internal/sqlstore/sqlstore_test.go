@@ -1,0 +1,103 @@
+package sqlstore_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/internal/pgtest"
+	"sluice/internal/sqlstore"
+	"sluice/internal/sqlstore/storetest"
+)
+
+func open(t testing.TB, database, dir string) *sqlstore.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), database, dir)
+	if err != nil {
+		t.Fatalf("Open = %v", err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestSQLite(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) func() *sqlstore.Store {
+		dir := t.TempDir()
+		return func() *sqlstore.Store { return open(t, "sqlite", dir) }
+	})
+}
+
+func TestPostgreSQL(t *testing.T) {
+	t.Parallel()
+	pgtest.URL(t) // skips the whole suite, by name, where there is no server
+	storetest.Run(t, func(t testing.TB) func() *sqlstore.Store {
+		url := pgtest.URL(t)
+		return func() *sqlstore.Store { return open(t, url, "") }
+	})
+}
+
+// Several nodes may start on one PostgreSQL at once; a SQLite file is under the data folder's lock.
+func TestPostgreSQLMigratesUnderALock(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			s, err := sqlstore.Open(t.Context(), url, "")
+			if err != nil {
+				t.Errorf("Open = %v", err)
+				return
+			}
+			defer s.Close()
+			if _, err := s.Accounts(t.Context(), "", 1); err != nil {
+				t.Errorf("Accounts = %v", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestOpenRefusesNewerDatabase(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, "sqlite", dir)
+	if err := sqlstore.SetVersion(s, 9999); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if _, err := sqlstore.Open(t.Context(), "sqlite", dir); err == nil || !strings.Contains(err.Error(), "use a newer sluice") {
+		t.Errorf("Open of a newer database = %v, want advice to use a newer sluice", err)
+	}
+	in, err := sqlstore.Inspect(t.Context(), "sqlite", dir)
+	if err != nil || in.Version != 9999 || in.Known >= 9999 {
+		t.Errorf("Inspect = %+v, %v, want version 9999 and fewer known", in, err)
+	}
+}
+
+func TestOpenNeedsAFolder(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlstore.Open(t.Context(), "sqlite", dir); err == nil {
+		t.Error("Open inside a file = nil, want an error")
+	}
+}
+
+// A connection that cannot be made must not repeat the password it was tried with.
+func TestErrorsKeepThePassword(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"postgres://u:canary7@127.0.0.1:1/db?connect_timeout=2", "postgres://u:canary7@127.0.0.1:notaport/db"} {
+		_, err := sqlstore.Open(t.Context(), url, "")
+		if err == nil {
+			t.Fatalf("Open(%s) = nil, want an error", url)
+		}
+		if strings.Contains(err.Error(), "canary7") {
+			t.Errorf("Open's error holds the password: %v", err)
+		}
+	}
+}

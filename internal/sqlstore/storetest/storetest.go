@@ -1,0 +1,414 @@
+// Package storetest is the one suite that the store passes on every engine.
+//
+// It is written against what callers of the store rely on, so that SQLite and PostgreSQL cannot
+// drift apart. Each test gets an empty database of its own.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/account"
+	"sluice/internal/fault"
+	"sluice/internal/sqlstore"
+)
+
+// Database is an empty database that can be opened more than once.
+type Database func(t testing.TB) (open func() *sqlstore.Store)
+
+// Run runs the suite on databases of one engine.
+func Run(t *testing.T, fresh Database) {
+	tests := map[string]func(*testing.T, func() *sqlstore.Store){
+		"CreateAndFind":     createAndFind,
+		"EmailIsUnique":     emailIsUnique,
+		"NotFound":          notFound,
+		"ChangeEverything":  changeEverything,
+		"ChangeRefused":     changeRefused,
+		"ChangeNothing":     changeNothing,
+		"KeysFollowChange":  keysFollowChange,
+		"OneMaster":         oneMaster,
+		"SubKeysInParallel": subKeysInParallel,
+		"ChangesInParallel": changesInParallel,
+		"Pages":             pages,
+		"AuditLog":          auditLog,
+		"ChangedSince":      changedSince,
+		"KeyUse":            keyUse,
+		"Reopen":            reopen,
+		"CanceledCallers":   canceledCallers,
+		"Answers":           answers,
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, fresh(t))
+		})
+	}
+}
+
+var base = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func newAccount(n int) *account.Account {
+	id := fmt.Sprintf("acct_%03d", n)
+	return &account.Account{
+		ID: id, Email: fmt.Sprintf("a%d@example.com", n), Plan: account.Basic, Granted: true, CreatedAt: base, Version: 1,
+		Keys: []account.Key{newKey(fmt.Sprintf("key_m%03d", n), true, "")},
+	}
+}
+
+func newKey(id string, master bool, name string) account.Key {
+	return account.Key{ID: id, Master: master, Name: name, Hash: account.HashKey("raw-" + id), LastFour: "abcd", CreatedAt: base}
+}
+
+func entry(id, action string) account.Entry {
+	return account.Entry{At: base, Actor: "tester", Action: action, AccountID: id, Detail: "d", Reason: "r"}
+}
+
+func create(t testing.TB, s *sqlstore.Store, n int) *account.Account {
+	t.Helper()
+	a := newAccount(n)
+	if err := s.CreateAccount(t.Context(), a, entry(a.ID, "account.create")); err != nil {
+		t.Fatalf("CreateAccount(%s) = %v", a.ID, err)
+	}
+	return a
+}
+
+func find(t testing.TB, s *sqlstore.Store, ref string) *account.Account {
+	t.Helper()
+	a, err := s.FindAccount(t.Context(), ref)
+	if err != nil {
+		t.Fatalf("FindAccount(%s) = %v", ref, err)
+	}
+	return a
+}
+
+func change(t testing.TB, s *sqlstore.Store, id string, apply func(*account.Account)) *account.Account {
+	t.Helper()
+	a, err := s.ChangeAccount(t.Context(), id, func(a *account.Account) (account.Entry, error) {
+		apply(a)
+		return entry(id, "test.change"), nil
+	})
+	if err != nil {
+		t.Fatalf("ChangeAccount(%s) = %v", id, err)
+	}
+	return a
+}
+
+func createAndFind(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	want := create(t, s, 1)
+	create(t, s, 2)
+	for _, ref := range []string{want.ID, want.Email, want.Keys[0].ID} {
+		if diff := cmp.Diff(want, find(t, s, ref)); diff != "" {
+			t.Errorf("FindAccount(%s): -want +got\n%s", ref, diff)
+		}
+	}
+}
+
+func emailIsUnique(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	create(t, s, 1)
+	again := newAccount(2)
+	again.Email = "a1@example.com"
+	err := s.CreateAccount(t.Context(), again, entry(again.ID, "account.create"))
+	if !fault.Is(err, fault.Conflict) {
+		t.Fatalf("CreateAccount with a taken address = %v, want a conflict", err)
+	}
+	if _, err := s.FindAccount(t.Context(), again.ID); !fault.Is(err, fault.NotFound) {
+		t.Errorf("FindAccount of the refused account = %v, want not found", err)
+	}
+	if log, err := s.AuditLog(t.Context(), again.ID, 10); err != nil || len(log) != 0 {
+		t.Errorf("AuditLog of the refused account = %v, %v, want nothing", log, err)
+	}
+}
+
+func notFound(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	if _, err := s.FindAccount(t.Context(), "acct_none"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("FindAccount(acct_none) = %v, want not found", err)
+	}
+	_, err := s.ChangeAccount(t.Context(), "acct_none", func(*account.Account) (account.Entry, error) {
+		t.Error("the change ran without an account")
+		return account.Entry{}, nil
+	})
+	if !fault.Is(err, fault.NotFound) {
+		t.Errorf("ChangeAccount(acct_none) = %v, want not found", err)
+	}
+}
+
+func changeEverything(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	a := create(t, s, 1)
+	unlimited, seven := account.Unlimited, account.Limit(7)
+	set := func(a *account.Account) {
+		a.Email, a.Plan, a.Granted, a.Staff = "new@example.com", account.Scale, false, true
+		a.Overrides = account.Overrides{RequestsPerMinute: &unlimited, TokensPerMinute: &seven}
+		a.Suspended = &account.Mark{At: base.Add(time.Hour), Reason: "terms"}
+		a.Deactivated = &account.Mark{At: base.Add(2 * time.Hour), Reason: "score"}
+	}
+	got := change(t, s, a.ID, set)
+	set(a)
+	a.Version = 2
+	if diff := cmp.Diff(a, got); diff != "" {
+		t.Errorf("ChangeAccount returned: -want +got\n%s", diff)
+	}
+	if diff := cmp.Diff(a, find(t, s, a.ID)); diff != "" {
+		t.Errorf("FindAccount after the change: -want +got\n%s", diff)
+	}
+	clearAll := func(a *account.Account) {
+		a.Overrides, a.Suspended, a.Deactivated = account.Overrides{}, nil, nil
+	}
+	change(t, s, a.ID, clearAll)
+	clearAll(a)
+	a.Version = 3
+	if diff := cmp.Diff(a, find(t, s, a.ID)); diff != "" {
+		t.Errorf("FindAccount after clearing: -want +got\n%s", diff)
+	}
+}
+
+func changeRefused(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	want := create(t, s, 1)
+	no := fault.New(fault.Conflict, "no")
+	_, err := s.ChangeAccount(t.Context(), want.ID, func(a *account.Account) (account.Entry, error) {
+		a.Plan = account.Scale
+		a.Keys = append(a.Keys, newKey("key_x", false, "x"))
+		return entry(a.ID, "test.change"), no
+	})
+	if !errors.Is(err, no) {
+		t.Fatalf("ChangeAccount = %v, want the change's own error", err)
+	}
+	if diff := cmp.Diff(want, find(t, s, want.ID)); diff != "" {
+		t.Errorf("a refused change left a trace: -want +got\n%s", diff)
+	}
+}
+
+func changeNothing(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	want := create(t, s, 1)
+	got, err := s.ChangeAccount(t.Context(), want.ID, func(*account.Account) (account.Entry, error) { return account.Entry{}, nil })
+	if err != nil {
+		t.Fatalf("ChangeAccount without a change = %v", err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ChangeAccount without a change: -want +got\n%s", diff)
+	}
+	if log, _ := s.AuditLog(t.Context(), want.ID, 10); len(log) != 1 {
+		t.Errorf("AuditLog has %d entries, want only that of the creation", len(log))
+	}
+}
+
+func keysFollowChange(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	a := create(t, s, 1)
+	one, two := newKey("key_1", false, "one"), newKey("key_2", false, "two")
+	two.CreatedAt = base.Add(time.Second)
+	change(t, s, a.ID, func(a *account.Account) { a.Keys = append(a.Keys, one, two) })
+	change(t, s, a.ID, func(a *account.Account) { a.Keys[1].Name = "uno" })
+	one.Name = "uno"
+	if diff := cmp.Diff([]account.Key{a.Keys[0], one, two}, find(t, s, a.ID).Keys); diff != "" {
+		t.Errorf("keys after adding and renaming: -want +got\n%s", diff)
+	}
+	change(t, s, a.ID, func(a *account.Account) { a.Keys = []account.Key{a.Keys[0], a.Keys[2]} })
+	if diff := cmp.Diff([]account.Key{a.Keys[0], two}, find(t, s, a.ID).Keys); diff != "" {
+		t.Errorf("keys after a deletion: -want +got\n%s", diff)
+	}
+	if _, err := s.FindAccount(t.Context(), one.ID); !fault.Is(err, fault.NotFound) {
+		t.Errorf("FindAccount by a deleted key = %v, want not found", err)
+	}
+}
+
+func oneMaster(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	a := create(t, s, 1)
+	next := newKey("key_m2", true, "")
+	change(t, s, a.ID, func(a *account.Account) { a.Keys = []account.Key{next} })
+	if diff := cmp.Diff([]account.Key{next}, find(t, s, a.ID).Keys); diff != "" {
+		t.Errorf("keys after replacing the master key: -want +got\n%s", diff)
+	}
+	_, err := s.ChangeAccount(t.Context(), a.ID, func(a *account.Account) (account.Entry, error) {
+		a.Keys = append(a.Keys, newKey("key_m3", true, ""))
+		return entry(a.ID, "test.change"), nil
+	})
+	if err == nil {
+		t.Error("an account got a second master key")
+	}
+}
+
+func subKeysInParallel(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	a := create(t, s, 1)
+	as := account.New(s, nil)
+	var made, refused atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			_, _, err := as.CreateKey(t.Context(), "tester", a.ID, fmt.Sprint("key ", i))
+			switch {
+			case err == nil:
+				made.Add(1)
+			case fault.Is(err, fault.Conflict):
+				refused.Add(1)
+			default:
+				t.Errorf("CreateKey = %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if made.Load() != account.MaxSubKeys || refused.Load() != 50-account.MaxSubKeys {
+		t.Errorf("50 parallel CreateKey made %d and refused %d, want %d and %d", made.Load(), refused.Load(), account.MaxSubKeys, 50-account.MaxSubKeys)
+	}
+	if n := find(t, s, a.ID).SubKeys(); n != account.MaxSubKeys {
+		t.Errorf("the account has %d sub-keys, want %d", n, account.MaxSubKeys)
+	}
+}
+
+func changesInParallel(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	accounts := []*account.Account{create(t, s, 1), create(t, s, 2)}
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() { change(t, s, accounts[i%2].ID, func(a *account.Account) { a.Staff = !a.Staff }) })
+	}
+	wg.Wait()
+	for _, a := range accounts {
+		if v := find(t, s, a.ID).Version; v != 21 {
+			t.Errorf("%s is at version %d after 20 changes, want 21", a.ID, v)
+		}
+	}
+	last, err := s.LastChange(t.Context())
+	if err != nil || last != 42 {
+		t.Errorf("LastChange() = %d, %v, want 42", last, err)
+	}
+}
+
+func pages(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	for n := range 7 {
+		a := create(t, s, n)
+		if n%2 == 0 {
+			change(t, s, a.ID, func(a *account.Account) { a.Keys = append(a.Keys, newKey("key_s"+a.ID, false, "s")) })
+		}
+	}
+	var got []string
+	after := ""
+	for {
+		list, err := s.Accounts(t.Context(), after, 3)
+		if err != nil {
+			t.Fatalf("Accounts(%q) = %v", after, err)
+		}
+		for _, a := range list {
+			got = append(got, a.ID)
+			if diff := cmp.Diff(find(t, s, a.ID), a); diff != "" {
+				t.Errorf("Accounts and FindAccount differ: -found +listed\n%s", diff)
+			}
+		}
+		if len(list) < 3 {
+			break
+		}
+		after = list[len(list)-1].ID
+	}
+	want := []string{"acct_000", "acct_001", "acct_002", "acct_003", "acct_004", "acct_005", "acct_006"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("pages: -want +got\n%s", diff)
+	}
+}
+
+func auditLog(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	a := create(t, s, 1)
+	create(t, s, 2)
+	change(t, s, a.ID, func(a *account.Account) { a.Staff = true })
+	got, err := s.AuditLog(t.Context(), a.ID, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []account.Entry{entry(a.ID, "test.change"), entry(a.ID, "account.create")}
+	want[0].Seq, want[1].Seq = 3, 1
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("AuditLog: -want +got\n%s", diff)
+	}
+	if got, _ := s.AuditLog(t.Context(), a.ID, 1); len(got) != 1 || got[0].Seq != 3 {
+		t.Errorf("AuditLog with limit 1 = %v, want the newest", got)
+	}
+}
+
+func changedSince(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	a, b := create(t, s, 1), create(t, s, 2)
+	seen, err := s.LastChange(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids, newest, err := s.ChangedSince(t.Context(), seen); err != nil || len(ids) != 0 || newest != seen {
+		t.Errorf("ChangedSince(%d) = %v, %d, %v, want nothing new", seen, ids, newest, err)
+	}
+	change(t, s, b.ID, func(a *account.Account) { a.Staff = true })
+	change(t, s, b.ID, func(a *account.Account) { a.Staff = false })
+	ids, newest, err := s.ChangedSince(t.Context(), seen)
+	if err != nil || !cmp.Equal(ids, []string{b.ID}) || newest != seen+2 {
+		t.Errorf("ChangedSince(%d) = %v, %d, %v, want [%s], %d (and not %s)", seen, ids, newest, err, b.ID, seen+2, a.ID)
+	}
+}
+
+func keyUse(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	a := create(t, s, 1)
+	id := a.Keys[0].ID
+	record := func(at time.Time) {
+		t.Helper()
+		if err := s.RecordKeyUse(t.Context(), map[string]time.Time{id: at, "key_gone": at}); err != nil {
+			t.Fatalf("RecordKeyUse = %v", err)
+		}
+	}
+	record(base.Add(time.Hour))
+	record(base) // an older time changes nothing
+	got := find(t, s, a.ID)
+	if want := base.Add(time.Hour); !got.Keys[0].LastUsedAt.Equal(want) {
+		t.Errorf("LastUsedAt = %v, want %v", got.Keys[0].LastUsedAt, want)
+	}
+	if got.Version != 1 {
+		t.Errorf("using a key changed the account to version %d", got.Version)
+	}
+}
+
+func reopen(t *testing.T, open func() *sqlstore.Store) {
+	first := open()
+	want := create(t, first, 1)
+	if diff := cmp.Diff(want, find(t, open(), want.ID)); diff != "" {
+		t.Errorf("a second opening sees: -want +got\n%s", diff)
+	}
+}
+
+func canceledCallers(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	a := create(t, s, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.ChangeAccount(ctx, a.ID, func(a *account.Account) (account.Entry, error) {
+		a.Staff = true
+		return entry(a.ID, "test.change"), nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("ChangeAccount for a caller who left = %v, want context.Canceled", err)
+	}
+	if find(t, s, a.ID).Staff {
+		t.Error("the change was made all the same")
+	}
+}
+
+func answers(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("Ping() = %v", err)
+	}
+	if e := s.Engine(); e != sqlstore.SQLite && e != sqlstore.Postgres {
+		t.Errorf("Engine() = %q", e)
+	}
+}

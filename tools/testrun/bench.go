@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// benchPrograms are the programs that measure the whole binary, in the order they run.
+var benchPrograms = []string{"./bench/startup"}
+
+// bench prints figures. It judges none of them: only a program that cannot run is a failure.
+func (s *session) bench() {
+	done := s.provide()
+	defer done()
+	for _, program := range benchPrograms {
+		s.show("go", "run", program)
+	}
+	packages, err := benchmarked(s.root)
+	if err != nil {
+		s.report.failWith("benchmarks", err.Error())
+		return
+	}
+	if len(packages) > 0 {
+		s.show("go", append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", "200ms"}, packages...)...)
+	}
+}
+
+// show runs a command whose output is the result.
+func (s *session) show(name string, args ...string) {
+	if s.ctx.Err() != nil {
+		return
+	}
+	text := name + " " + strings.Join(args, " ")
+	fmt.Fprintf(s.out, "\n%s\n", text)
+	cmd := s.command(s.root, name, args...)
+	cmd.Stdout, cmd.Stderr = s.out, s.out
+	if err := cmd.Run(); err != nil {
+		s.report.failWith(text, err.Error())
+	}
+}
+
+var benchmarkFunc = regexp.MustCompile(`(?m)^func Benchmark\w*\(`)
+
+// benchmarked are the packages of the module that hold benchmarks, as go test names them.
+func benchmarked(root string) ([]string, error) {
+	var packages []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			name := d.Name()
+			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules" || exists(path, "go.mod")) {
+				return fs.SkipDir
+			}
+		case strings.HasSuffix(path, "_test.go"):
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if benchmarkFunc.Match(text) {
+				rel, err := filepath.Rel(root, filepath.Dir(path))
+				if err != nil {
+					return err
+				}
+				packages = append(packages, "./"+filepath.ToSlash(rel))
+			}
+		}
+		return nil
+	})
+	return slices.Compact(packages), err
+}

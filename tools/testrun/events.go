@@ -1,0 +1,227 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// event is one line of `go test -json`.
+type event struct {
+	Action      string
+	Package     string
+	Test        string
+	Output      string
+	Elapsed     float64 // seconds
+	ImportPath  string  // of build-output
+	FailedBuild string  // of a package that could not be built: the ImportPath to look for
+}
+
+// tally follows the events of one `go test -json` and sums up each package as it ends.
+type tally struct {
+	strict  bool // a test that skips for want of something has failed
+	running map[string]*progress
+	builds  map[string]string // what the compiler said, by import path
+}
+
+func newTally(strict bool) *tally {
+	return &tally{strict: strict, running: map[string]*progress{}, builds: map[string]string{}}
+}
+
+// progress is a package whose tests run.
+type progress struct {
+	began  time.Time
+	states map[string]string // by test: run, pause, cont, pass, fail or skip
+	order  []string          // of the tests' first events
+	lines  []line
+}
+
+// line is one line of output; test is empty where it belongs to the package as a whole.
+type line struct{ test, text string }
+
+// outcome is a package that has ended.
+type outcome struct {
+	path    string
+	elapsed time.Duration
+	cached  bool
+	failed  bool
+	unbuilt bool // it does not compile
+	empty   bool // it has no tests
+
+	passed   int
+	failures []string // tests, or the package itself where no test is to blame
+	skips    []skipped
+	output   string // of what failed, whole
+	soak     []measure
+}
+
+// skipped is a test, or a part of the run, that was left out.
+type skipped struct{ name, reason string }
+
+// measure is a line that a soak test reports.
+type measure struct{ test, text string }
+
+// add takes the next event; where a package ends with it, that package's outcome is returned.
+func (t *tally) add(e event) *outcome {
+	if e.Action == "build-output" {
+		t.builds[e.ImportPath] += e.Output
+		return nil
+	}
+	if e.Package == "" {
+		return nil
+	}
+	p := t.running[e.Package]
+	if p == nil {
+		p = &progress{began: time.Now(), states: map[string]string{}}
+		t.running[e.Package] = p
+	}
+	switch e.Action {
+	case "output":
+		p.lines = append(p.lines, line{e.Test, e.Output})
+	case "run", "pause", "cont", "pass", "fail", "skip":
+		if e.Test == "" {
+			delete(t.running, e.Package)
+			return t.end(p, e)
+		}
+		if _, known := p.states[e.Test]; !known {
+			p.order = append(p.order, e.Test)
+		}
+		p.states[e.Test] = e.Action
+	}
+	return nil
+}
+
+// end sums up a package whose last event is e.
+func (t *tally) end(p *progress, e event) *outcome {
+	o := &outcome{
+		path:    e.Package,
+		elapsed: time.Duration(e.Elapsed * float64(time.Second)),
+		failed:  e.Action == "fail",
+		unbuilt: e.FailedBuild != "",
+		empty:   e.Action == "skip" || len(p.order) == 0,
+	}
+	for _, l := range p.lines {
+		if l.test == "" && strings.HasPrefix(l.text, "ok ") && strings.Contains(l.text, "\t(cached)") {
+			o.cached = true
+		}
+		if text := message(l.text); strings.HasPrefix(text, "soak:") && p.states[l.test] != "skip" {
+			o.soak = append(o.soak, measure{o.path + " " + l.test, strings.TrimSpace(strings.TrimPrefix(text, "soak:"))})
+		}
+	}
+
+	blamed := map[string]bool{"": true} // whose lines are worth reading; the package's own always are
+	for _, name := range p.order {
+		full := o.path + " " + name
+		switch p.states[name] {
+		case "pass":
+			if !p.hasChildren(name, "") {
+				o.passed++
+			}
+		case "fail":
+			blamed[name] = true
+			// A test that failed because of its subtests is not counted beside them.
+			if !p.hasChildren(name, "fail") {
+				o.failures = append(o.failures, full)
+			}
+		case "skip":
+			reason := p.reason(name)
+			if t.strict && unmetNeed(reason) {
+				blamed[name] = true
+				o.failures = append(o.failures, full+" (skipped, though all it needs is here)")
+			} else {
+				o.skips = append(o.skips, skipped{full, reason})
+			}
+		}
+	}
+	if o.failed && len(o.failures) == 0 {
+		o.blamePackage(p, blamed)
+	}
+	o.failed = len(o.failures) > 0
+	if o.failed {
+		o.output = t.build(e.FailedBuild) + p.text(blamed)
+	}
+	return o
+}
+
+// blamePackage names what failed where no test said that it did: the tests that were running when
+// the process died, or the package.
+func (o *outcome) blamePackage(p *progress, blamed map[string]bool) {
+	for _, name := range p.order {
+		if state := p.states[name]; (state == "run" || state == "cont") && !p.hasChildren(name, "") {
+			blamed[name] = true
+			o.failures = append(o.failures, o.path+" "+name+" (did not finish)")
+		}
+	}
+	switch {
+	case o.unbuilt:
+		o.failures = []string{o.path + " (does not build)"}
+	case len(o.failures) == 0:
+		o.failures = []string{o.path}
+		for _, name := range p.order { // anything may hold the reason
+			blamed[name] = true
+		}
+	}
+}
+
+// build returns what the compiler said about an import path, once.
+func (t *tally) build(path string) string {
+	text := t.builds[path]
+	if text != "" {
+		t.builds[path] = path + " does not build: see above\n"
+	}
+	return text
+}
+
+// hasChildren reports whether a test has subtests, in the given state where one is given.
+func (p *progress) hasChildren(name, state string) bool {
+	return slices.ContainsFunc(p.order, func(other string) bool {
+		return strings.HasPrefix(other, name+"/") && (state == "" || p.states[other] == state)
+	})
+}
+
+// reason is what a skipped test said last.
+func (p *progress) reason(name string) string {
+	for _, l := range slices.Backward(p.lines) {
+		if l.test == name {
+			if text := message(l.text); text != "" {
+				return text
+			}
+		}
+	}
+	return "no reason given"
+}
+
+// text is the output of the blamed tests without go test's own bookkeeping.
+func (p *progress) text(blamed map[string]bool) string {
+	var b strings.Builder
+	for _, l := range p.lines {
+		if blamed[l.test] && !bookkeeping.MatchString(l.text) {
+			b.WriteString(l.text)
+		}
+	}
+	return b.String()
+}
+
+var (
+	bookkeeping = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME) |(FAIL|PASS)\n|(FAIL|ok  |\?   )\t|coverage: |exit status )`)
+	logged      = regexp.MustCompile(`^\s*\S+\.go:\d+: (.*)\n?$`)
+)
+
+// message is the text of a line that a test logged, empty for any other line.
+func message(text string) string {
+	if m := logged.FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// uninstalled are the needs that this command never provides.
+var uninstalled = []string{"Ollama", "llama.cpp"}
+
+// unmetNeed reports whether a test skipped for want of something that this command provides.
+func unmetNeed(reason string) bool {
+	return strings.HasPrefix(reason, "needs ") && !slices.ContainsFunc(uninstalled, func(name string) bool {
+		return strings.Contains(reason, name)
+	})
+}

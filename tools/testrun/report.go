@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// report prints what happens as it happens, and sums it up at the end.
+type report struct {
+	out   io.Writer
+	began time.Time
+
+	passed, failed int
+	failures       []string
+	skips          []skipped
+	notes          []string
+	soaking        bool // what soak tests measured is part of the report
+	soak           []measure
+}
+
+func newReport(out io.Writer) *report { return &report{out: out, began: time.Now()} }
+
+// pass reports a check that is not a Go test.
+func (r *report) pass(name string, took time.Duration) {
+	r.passed++
+	fmt.Fprintf(r.out, "ok    %-40s %6.2fs\n", name, took.Seconds())
+}
+
+// failWith reports a failure and everything that is known about it.
+func (r *report) failWith(name, text string) {
+	fmt.Fprintf(r.out, "FAIL  %s\n%s\n", name, indent(text))
+	r.fail(name)
+}
+
+// fail counts a failure about which enough has been printed.
+func (r *report) fail(name string) {
+	r.failed++
+	r.failures = append(r.failures, name)
+}
+
+// skip notes something that was left out.
+func (r *report) skip(name, reason string) {
+	r.skips = append(r.skips, skipped{name, reason})
+}
+
+// note keeps a line for the end.
+func (r *report) note(text string) { r.notes = append(r.notes, text) }
+
+// add reports a package of Go tests.
+func (r *report) add(o *outcome) {
+	r.passed += o.passed
+	r.skips = append(r.skips, o.skips...)
+	r.soak = append(r.soak, o.soak...)
+	took := fmt.Sprintf("%6.2fs", o.elapsed.Seconds())
+	if o.cached {
+		took = " cached"
+	}
+	switch tests := o.passed + len(o.failures) + len(o.skips); {
+	case o.unbuilt:
+		fmt.Fprintf(r.out, "FAIL  %-40s does not build\n%s\n", o.path, indent(o.output))
+		r.fail(o.failures[0])
+	case o.failed:
+		fmt.Fprintf(r.out, "FAIL  %-40s %s  (%d of %d tests)\n%s\n", o.path, took, len(o.failures), tests, indent(o.output))
+		for _, name := range o.failures {
+			r.fail(name)
+		}
+	case o.empty:
+		fmt.Fprintf(r.out, "---   %-40s no tests\n", o.path)
+	default:
+		fmt.Fprintf(r.out, "ok    %-40s %s  (%s)\n", o.path, took, count(tests, "test"))
+	}
+}
+
+// close prints the end of the report and returns the exit code.
+func (r *report) close() int {
+	if r.soaking && len(r.soak) > 0 {
+		fmt.Fprintln(r.out, "\nSoak")
+		w := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
+		for _, m := range r.soak {
+			fmt.Fprintf(w, "  %s\t%s\n", m.test, m.text)
+		}
+		w.Flush()
+	}
+	r.closeSkips()
+	if len(r.failures) > 0 {
+		fmt.Fprintln(r.out, "\nFailed")
+		for _, name := range r.failures {
+			fmt.Fprintf(r.out, "  %s\n", name)
+		}
+	}
+	fmt.Fprintln(r.out)
+	for _, note := range r.notes {
+		fmt.Fprintln(r.out, note)
+	}
+	fmt.Fprintf(r.out, "total time: %s\n", time.Since(r.began).Round(100*time.Millisecond))
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skips))
+	if r.failed > 0 {
+		return 1
+	}
+	return 0
+}
+
+// closeSkips prints what was skipped, by reason.
+func (r *report) closeSkips() {
+	if len(r.skips) == 0 {
+		return
+	}
+	fmt.Fprintln(r.out, "\nSkipped")
+	slices.SortStableFunc(r.skips, func(a, b skipped) int { return strings.Compare(a.reason, b.reason) })
+	for i, s := range r.skips {
+		if i == 0 || s.reason != r.skips[i-1].reason {
+			fmt.Fprintf(r.out, "  %s\n", s.reason)
+		}
+		fmt.Fprintf(r.out, "      %s\n", s.name)
+	}
+}
+
+// indent sets a text off from the report's own lines.
+func indent(text string) string {
+	return "      " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n      ")
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
