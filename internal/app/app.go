@@ -20,15 +20,22 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/admin"
+	"sluice/internal/admission"
 	"sluice/internal/auth"
 	"sluice/internal/buildinfo"
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/datadir"
 	"sluice/internal/httpapi"
+	"sluice/internal/inference"
+	"sluice/internal/pulse"
 	"sluice/internal/sqlstore"
 	"sluice/internal/telemetry"
+	"sluice/internal/usage"
 )
+
+// recentSettlements is how many settlements are kept in memory.
+const recentSettlements = 10_000
 
 // defaultMetricsListen is the address that may be busy: nobody asked for it.
 const defaultMetricsListen = "127.0.0.1:9090"
@@ -51,6 +58,8 @@ type App struct {
 	metrics *telemetry.Metrics
 
 	facts    *facts
+	pulse    *pulse.Pulse
+	recent   *usage.Recent
 	settings atomic.Pointer[settings]
 	cert     atomic.Pointer[tls.Certificate]
 	api      *httpapi.API
@@ -72,7 +81,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 	if opts == nil {
 		opts = &Options{}
 	}
-	a := &App{log: opts.Log, level: opts.Level, load: opts.Load, started: time.Now(), metrics: telemetry.NewMetrics(buildinfo.Version)}
+	a := &App{log: opts.Log, level: opts.Level, load: opts.Load, started: time.Now(), metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), recent: usage.NewRecent(recentSettlements)}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
@@ -86,6 +95,9 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 	}()
 	s, err := newSettings(cfg)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.connect(nil, a.pulse); err != nil {
 		return nil, err
 	}
 	if err := a.loadCertificate(cfg); err != nil {
@@ -111,7 +123,8 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 		return nil, err
 	}
 	a.settings.Store(s)
-	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), s.http(), &httpapi.Options{
+	line := inference.New(admission.New(a.recent.Record), a.pulse)
+	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), line, s.http(), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics,
 		Checks: []httpapi.Check{{Name: "database", Run: a.facts.store.Ping}},
 	})
@@ -166,6 +179,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var working sync.WaitGroup
+	working.Go(func() { a.pulse.Run(background) })
 	working.Go(func() { a.watch(background) })
 	working.Go(func() { a.recordKeyUse(background) })
 	if a.facts.store.Engine() == sqlstore.Postgres {
@@ -281,6 +295,9 @@ func (a *App) close() error {
 				errs = append(errs, err)
 			}
 		}
+	}
+	if s := a.settings.Load(); s != nil {
+		s.disconnect(nil)
 	}
 	if a.facts != nil {
 		_ = os.Remove(a.facts.dir.Join(admin.Socket)) // a leftover is removed by the next start

@@ -40,10 +40,14 @@ func (a *App) reload() error {
 	if err != nil {
 		return err
 	}
+	old := a.settings.Load()
+	if err := s.connect(old, a.pulse); err != nil {
+		return err
+	}
 	if err := a.loadCertificate(cfg); err != nil {
 		return err
 	}
-	if fields := cfg.RestartNeeded(a.settings.Load().config); len(fields) > 0 {
+	if fields := cfg.RestartNeeded(old.config); len(fields) > 0 {
 		a.log.Warn("some changes take effect at the next start only", "fields", fields)
 	}
 	for _, w := range cfg.Warnings() {
@@ -54,6 +58,7 @@ func (a *App) reload() error {
 	}
 	a.settings.Store(s)
 	a.api.Apply(s.http())
+	old.disconnect(s)
 	return nil
 }
 

@@ -1,12 +1,17 @@
 package app
 
 import (
+	"fmt"
 	"log/slog"
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/httpapi"
+	"sluice/internal/provider"
+	"sluice/internal/provider/openai"
+	"sluice/internal/provider/sandbox"
+	"sluice/internal/pulse"
 )
 
 // settings is what one configuration means to the capabilities: everything a reload replaces.
@@ -14,6 +19,8 @@ type settings struct {
 	config  *config.Config
 	plans   account.Plans
 	catalog *catalog.Catalog
+
+	adapters map[string]provider.Adapter // by provider name
 }
 
 func newSettings(cfg *config.Config) (*settings, error) {
@@ -26,7 +33,53 @@ func newSettings(cfg *config.Config) (*settings, error) {
 
 // http is the part that the front door reads.
 func (s *settings) http() httpapi.Settings {
-	return httpapi.Settings{Catalog: s.catalog, CORSOrigins: s.config.CORSOrigins, TrustedProxies: s.config.TrustedProxies}
+	return httpapi.Settings{Catalog: s.catalog, Adapters: s.adapters, CORSOrigins: s.config.CORSOrigins, TrustedProxies: s.config.TrustedProxies}
+}
+
+// connect makes the adapters. A provider that is the same as in the old settings keeps its adapter,
+// and with it its open connections.
+func (s *settings) connect(old *settings, p *pulse.Pulse) error {
+	s.adapters = map[string]provider.Adapter{catalog.SandboxProvider: sandbox.New()}
+	for i := range s.config.Providers {
+		c := &s.config.Providers[i]
+		if kept := old.adapter(c); kept != nil {
+			s.adapters[c.Name] = kept
+			continue
+		}
+		a, err := openai.New(c.BaseURL, &openai.Options{APIKey: c.APIKey.Reveal(), Pulse: p})
+		if err != nil {
+			return fmt.Errorf("provider %s: %w", c.Name, err)
+		}
+		s.adapters[c.Name] = a
+	}
+	return nil
+}
+
+// adapter is that of an equal provider, or nil.
+func (s *settings) adapter(c *config.Provider) provider.Adapter {
+	if s == nil {
+		return nil
+	}
+	for i := range s.config.Providers {
+		if s.config.Providers[i] == *c {
+			return s.adapters[c.Name]
+		}
+	}
+	return nil
+}
+
+// disconnect lets the adapters go that the next settings do not use; nil: there are none to come.
+func (s *settings) disconnect(next *settings) {
+	for name, a := range s.adapters {
+		upstream, ok := a.(*openai.Adapter)
+		switch {
+		case !ok:
+		case next == nil:
+			upstream.Close()
+		case next.adapters[name] != a:
+			upstream.Retire()
+		}
+	}
 }
 
 // newPlans lays the configured overrides over the built-in table.

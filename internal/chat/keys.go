@@ -45,7 +45,7 @@ func (k *keyStack) add(body []byte, m keyMark, t quotation) ([]byte, keyVerdict)
 	span := keySpan{int32(t.from + 1), int32(t.size)}
 	if !t.plain() {
 		span.from = ^int32(len(k.decoded))
-		k.decoded = append(k.decoded, unquote(body[t.from:t.to])...)
+		k.decoded = append(k.decoded, Unquote(body[t.from:t.to])...)
 	}
 	key := k.text(body, span)
 	if len(k.keys) == maxOpenKeys {

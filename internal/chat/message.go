@@ -51,10 +51,10 @@ type Part struct {
 func (p Part) IsImage() bool { return p.raw == nil }
 
 // Text is the unescaped text of a text part.
-func (p Part) Text() string { return unquote(p.raw) }
+func (p Part) Text() string { return Unquote(p.raw) }
 
 // Text makes the content of a message that we write ourselves.
-func Text(s string) Content { return Content{raw: appendQuoted(nil, s)} }
+func Text(s string) Content { return Content{raw: AppendQuoted(nil, s)} }
 
 // IsNull reports whether the content was null or absent.
 func (c Content) IsNull() bool { return c.raw == nil && c.parts == nil }
@@ -62,7 +62,7 @@ func (c Content) IsNull() bool { return c.raw == nil && c.parts == nil }
 // Text is the unescaped text; that of several text parts is joined with newlines.
 func (c Content) Text() string {
 	if c.parts == nil {
-		return unquote(c.raw)
+		return Unquote(c.raw)
 	}
 	var b strings.Builder
 	for _, p := range c.parts {

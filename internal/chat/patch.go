@@ -54,7 +54,7 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 		dst = append(dst, r.raw[m.from:m.value]...)
 		switch {
 		case m.field == fieldModel && p.Model != "":
-			dst = appendQuoted(dst, p.Model)
+			dst = AppendQuoted(dst, p.Model)
 		case set != nil:
 			dst = append(dst, set.Value...)
 		case m.field == fieldStreamOptions && p.IncludeUsage && r.Stream:
@@ -73,7 +73,7 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 func (r *Request) appendMissing(dst []byte, p Patch) []byte {
 	for _, s := range p.Set {
 		if r.Member(s.Name) == nil {
-			dst = appendQuoted(dst, s.Name)
+			dst = AppendQuoted(dst, s.Name)
 			dst = append(dst, ':')
 			dst = append(dst, s.Value...)
 			dst = append(dst, ',')

@@ -164,7 +164,7 @@ func escapeName(c byte) string {
 
 // unquoted is the unescaped text, a copy of its own.
 func (s *scanner) unquoted(t quotation) string {
-	return unquote(s.body[t.from:t.to])
+	return Unquote(s.body[t.from:t.to])
 }
 
 // word is the unescaped text, valid as long as the body; for words that are looked up, not kept.
@@ -175,8 +175,8 @@ func (s *scanner) word(t quotation) []byte {
 	return []byte(s.unquoted(t))
 }
 
-// unquote decodes a JSON string that the scanner has already checked.
-func unquote(raw []byte) string {
+// Unquote decodes a JSON string, quotes included, that has been checked before.
+func Unquote(raw []byte) string {
 	if len(raw) < 2 {
 		return ""
 	}
@@ -244,8 +244,8 @@ func keyIs(raw []byte, name string) bool {
 	return len(inner) == 0 && len(name) == 0
 }
 
-// appendQuoted appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD.
-func appendQuoted(dst []byte, s string) []byte {
+// AppendQuoted appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func AppendQuoted(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {
 		switch {

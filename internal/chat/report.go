@@ -196,4 +196,4 @@ func excerpt(raw []byte) string {
 }
 
 // quoteShort quotes the beginning of a text.
-func quoteShort(s string) string { return describe(appendQuoted(nil, s)) }
+func quoteShort(s string) string { return describe(AppendQuoted(nil, s)) }

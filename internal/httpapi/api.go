@@ -15,6 +15,8 @@ import (
 
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
+	"sluice/internal/inference"
+	"sluice/internal/provider"
 	"sluice/internal/telemetry"
 )
 
@@ -44,6 +46,7 @@ type Check struct {
 // Settings is what a reload may change.
 type Settings struct {
 	Catalog        *catalog.Catalog
+	Adapters       map[string]provider.Adapter // by the provider names in the catalog
 	CORSOrigins    []string
 	TrustedProxies []netip.Prefix
 }
@@ -51,6 +54,7 @@ type Settings struct {
 // API answers HTTP requests.
 type API struct {
 	auth    *auth.Authenticator
+	line    *inference.Line
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 	checks  []Check
@@ -62,11 +66,11 @@ type API struct {
 }
 
 // New returns the API with its first settings.
-func New(a *auth.Authenticator, s Settings, opts *Options) *API {
+func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options) *API {
 	if opts == nil {
 		opts = &Options{}
 	}
-	api := &API{auth: a, log: opts.Log, metrics: opts.Metrics, checks: opts.Checks}
+	api := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, checks: opts.Checks}
 	api.bodies = bodies{maxOne: opts.MaxBody, maxAll: opts.MaxBodies, patience: bodyPatience}
 	if api.bodies.maxOne == 0 {
 		api.bodies.maxOne = maxBody

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/fault"
+	"sluice/internal/relay"
 )
 
 // answerErrors turns what went wrong behind it into the error object: the one place that does.
@@ -79,6 +80,9 @@ func (x *exchange) answer(err error, r *http.Request) {
 	}
 	f := fault.From(err)
 	x.event.Fault, x.event.Err = f.Kind.String(), f.Unwrap()
+	if errors.Is(err, relay.ErrTold) {
+		return
+	}
 	if x.begun() {
 		panic(http.ErrAbortHandler)
 	}

@@ -35,6 +35,13 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Flush sends what has been written on its way.
+func (x *exchange) Flush() {
+	if f, ok := x.ResponseWriter.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
 // Unwrap lets http.ResponseController reach the connection.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 

@@ -35,6 +35,7 @@ type route struct {
 // routes is every operation there is. HEAD goes wherever GET does.
 func (a *API) routes() []route {
 	return []route{
+		{"POST", "/v1/chat/completions", a.createChatCompletion},
 		{"GET", "/v1/models", a.listModels},
 		{"GET", "/v1/models/verbose", a.listModelsVerbose},
 		{"GET", "/v1/models/{id...}", a.showModel},

@@ -56,6 +56,7 @@ const (
 // Event is one step of a reply.
 type Event struct {
 	Kind   Kind
+	Choice int // which of n replies; 0 where there is one
 	Text   string
 	Tool   ToolPiece
 	Finish chat.Finish

@@ -41,6 +41,9 @@ func NewReader(src io.Reader, buf []byte, max int) *Reader {
 // Buffer returns the buffer for another reader; this one must not be used after.
 func (rd *Reader) Buffer() []byte { return rd.buf }
 
+// AtEOF reports whether the source has ended.
+func (rd *Reader) AtEOF() bool { return errors.Is(rd.err, io.EOF) }
+
 // Ready reports whether the next event has arrived whole.
 func (rd *Reader) Ready() bool {
 	if rd.end == 0 {

@@ -1,0 +1,33 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+
+	"sluice/internal/chat"
+	"sluice/internal/inference"
+	"sluice/internal/relay"
+)
+
+// createChatCompletion is POST /v1/chat/completions.
+func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
+	body, release, err := a.bodies.read(x, r)
+	if err != nil {
+		return err
+	}
+	defer release()
+	req, err := chat.Parse(body)
+	if err != nil {
+		return err
+	}
+	if _, known := x.settings.Catalog.Lookup(req.Model); known {
+		x.event.Model = req.Model
+	}
+	err = a.line.Complete(r.Context(), x, inference.Models{Catalog: x.settings.Catalog, Adapters: x.settings.Adapters}, inference.Call{
+		ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Request: req,
+	})
+	if errors.Is(err, relay.ErrGone) {
+		return clientGone(err)
+	}
+	return err
+}

@@ -1,0 +1,154 @@
+// Package inference is one chat completion, from the parsed request to the settled lease.
+//
+// Complete reads like the sentence it is: look the model up, check the request against it, admit,
+// choose who answers, call, relay, settle. Each step is a call into the package that knows how.
+package inference
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"sluice/internal/admission"
+	"sluice/internal/auth"
+	"sluice/internal/catalog"
+	"sluice/internal/chat"
+	"sluice/internal/fault"
+	"sluice/internal/provider"
+	"sluice/internal/pulse"
+	"sluice/internal/relay"
+	"sluice/internal/routing"
+	"sluice/internal/usage"
+)
+
+// Models is who can be asked: the catalog, and the adapters by the provider names written in it.
+type Models struct {
+	Catalog  *catalog.Catalog
+	Adapters map[string]provider.Adapter
+}
+
+// Call is one request for a completion.
+type Call struct {
+	ID      string // the request's
+	Start   time.Time
+	Caller  auth.Caller
+	Request *chat.Request
+}
+
+// Line is the way of every chat completion.
+type Line struct {
+	gate  *admission.Gate
+	pulse *pulse.Pulse
+}
+
+// New returns a line behind the gate. The pulse keeps silent streams alive.
+func New(gate *admission.Gate, p *pulse.Pulse) *Line { return &Line{gate: gate, pulse: p} }
+
+// Complete answers the call on w. A returned fault means that nothing has been written;
+// relay.ErrTold and relay.ErrGone, that there is nothing left to say.
+func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Models, call Call) error {
+	req := call.Request
+	asked, ok := models.Catalog.Lookup(req.Model)
+	if !ok {
+		return fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", clip(req.Model)).At("model")
+	}
+	if err := check(req, asked); err != nil {
+		return err
+	}
+	plan := call.Caller.Account.Plan
+	if err := admission.Access(plan, asked, len(req.Tools) > 0); err != nil {
+		return err
+	}
+	model, err := routing.Choose(models.Catalog, asked, plan, req)
+	if err != nil {
+		return err
+	}
+	lease, err := l.gate.Admit(admission.Ask{Caller: call.Caller, Model: asked, Tools: len(req.Tools) > 0})
+	if err != nil {
+		return err
+	}
+	s := &settling{lease: lease, call: call, asked: asked, used: model}
+	defer s.failed() // counts only where nothing else settled it
+
+	stream, err := open(ctx, models, model, req)
+	if err != nil {
+		return s.fault(ctx, err)
+	}
+	defer stream.Close()
+	send := relay.Collect
+	if req.Stream {
+		send = relay.Stream
+	}
+	err = send(ctx, w, stream, relay.Head{RequestID: call.ID, Created: call.Start.Unix(), Model: model.ID}, relay.Options{
+		N: req.N, IncludeUsage: req.IncludeUsage, Pulse: l.pulse, Settle: s.outcome,
+	})
+	return s.fault(ctx, err)
+}
+
+// open asks the model's provider.
+func open(ctx context.Context, models Models, m *catalog.Model, req *chat.Request) (provider.Stream, error) {
+	adapter := models.Adapters[m.Provider]
+	if adapter == nil {
+		return nil, fault.New(fault.Unavailable, "The model %q is not available at the moment.", m.ID).
+			Because(errors.New("no adapter for provider " + m.Provider))
+	}
+	return adapter.Open(ctx, &provider.Call{Request: req, Upstream: m.Upstream, MaxOutput: m.MaxOutput, Thinks: m.Thinks})
+}
+
+// settling makes the lease's settlement of what the call came to.
+type settling struct {
+	lease       *admission.Lease
+	call        Call
+	asked, used *catalog.Model
+	status      int
+}
+
+// outcome settles a call whose reply was sent or begun, and counts what the upstream did not.
+func (s *settling) outcome(o *relay.Outcome) {
+	if !o.HasUsage && (o.Complete || !o.FirstContent.IsZero()) {
+		o.Usage = count(s.call.Request, o)
+	}
+	r := s.record()
+	r.Status, r.Tokens, r.Counted = http.StatusOK, o.Usage, !o.HasUsage
+	r.UnitMilli = s.used.UnitMilli
+	if !o.FirstContent.IsZero() {
+		r.FirstToken = o.FirstContent.Sub(s.call.Start)
+	}
+	switch {
+	case o.Complete:
+		r.End = usage.EndComplete
+	case errors.Is(o.Err, relay.ErrGone):
+		r.End = usage.EndHangUp
+	default:
+		r.End = usage.EndCut
+	}
+	s.lease.Settle(r)
+}
+
+// fault notes the status that a plain fault will be answered with. A call that failed because its
+// caller left is no fault of anybody.
+func (s *settling) fault(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, relay.ErrGone) || errors.Is(err, relay.ErrTold) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return errors.Join(relay.ErrGone, err)
+	}
+	s.status = fault.From(err).Kind.Status()
+	return err
+}
+
+// failed settles a call that produced nothing.
+func (s *settling) failed() {
+	r := s.record()
+	r.End, r.Status = usage.EndFailed, s.status
+	s.lease.Settle(r)
+}
+
+func (s *settling) record() usage.Settlement {
+	return usage.Settlement{
+		ID: s.call.ID, At: s.call.Start, AccountID: s.call.Caller.Account.ID, KeyID: s.call.Caller.KeyID,
+		ModelAsked: s.asked.ID, ModelUsed: s.used.ID, Provider: s.used.Provider, Latency: time.Since(s.call.Start),
+	}
+}

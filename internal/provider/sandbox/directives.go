@@ -1,0 +1,126 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/chat"
+	"sluice/internal/fault"
+)
+
+// directives are orders in the last user message, [[sandbox:name=value]], that make failures, waits,
+// lengths and calls happen on demand.
+type directives struct {
+	status            int // fail with this status; 0: do not
+	delay, chunkDelay time.Duration
+	tokens            int // reply with exactly this many; 0: as it comes
+	cut               int // break off after this many chunks; -1: do not
+	calls             []chat.ToolCall
+}
+
+const (
+	longestDelay = time.Minute
+	mostTokens   = 100_000
+)
+
+func invalid(format string, args ...any) *fault.Fault {
+	return fault.New(fault.Invalid, format, args...).At("messages")
+}
+
+// parseDirectives takes the directives out of the text.
+func parseDirectives(text string) (rest string, d directives, err error) {
+	d.cut = -1
+	before, after, found := strings.Cut(text, "[[sandbox:")
+	for ; found; before, after, found = strings.Cut(after, "[[sandbox:") {
+		rest += before
+		if after, err = d.parse(after); err != nil {
+			return "", d, err
+		}
+	}
+	return strings.TrimSpace(rest + before), d, nil
+}
+
+// parse reads one directive and returns what follows it.
+func (d *directives) parse(text string) (rest string, err error) {
+	if call, ok := strings.CutPrefix(text, "call="); ok {
+		return d.parseCall(call)
+	}
+	body, rest, ok := strings.Cut(text, "]]")
+	if !ok {
+		return "", invalid("A sandbox directive is not closed: it must end with ]].")
+	}
+	switch name, value, _ := strings.Cut(strings.TrimSpace(body), "="); name {
+	case "error":
+		d.status, err = number(name, value, 400, 599)
+	case "delay":
+		d.delay, err = duration(name, value)
+	case "chunk_delay":
+		d.chunkDelay, err = duration(name, value)
+	case "tokens":
+		d.tokens, err = number(name, value, 1, mostTokens)
+	case "cut":
+		d.cut, err = number(name, value, 0, mostTokens)
+	default:
+		err = invalid("The sandbox directive %q is unknown: use error, delay, chunk_delay, tokens, cut or call.", name)
+	}
+	return rest, err
+}
+
+// parseCall reads NAME {json}]]. The JSON may hold brackets of its own, so its end is what counts.
+func (d *directives) parseCall(text string) (rest string, err error) {
+	name := text[:len(text)-len(strings.TrimLeft(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."))]
+	call := chat.ToolCall{Name: name, Arguments: "{}"}
+	text = strings.TrimLeft(text[len(name):], " ")
+	if !strings.HasPrefix(text, "]]") {
+		var arguments map[string]json.RawMessage
+		decoder := json.NewDecoder(strings.NewReader(text))
+		if decoder.Decode(&arguments) != nil {
+			return "", invalid("The sandbox directive call=%s needs its arguments as a JSON object.", name)
+		}
+		call.Arguments = text[:decoder.InputOffset()]
+		text = strings.TrimLeft(text[decoder.InputOffset():], " ")
+	}
+	rest, ok := strings.CutPrefix(text, "]]")
+	if !ok {
+		return "", invalid("The sandbox directive call=%s is not closed: it must end with ]].", name)
+	}
+	d.calls = append(d.calls, call)
+	return rest, nil
+}
+
+func number(name, value string, low, high int) (int, error) {
+	n, err := strconv.Atoi(strings.TrimSpace(value))
+	if err != nil || n < low || n > high {
+		return 0, invalid("The sandbox directive %s needs a whole number between %d and %d.", name, low, high)
+	}
+	return n, nil
+}
+
+func duration(name, value string) (time.Duration, error) {
+	d, err := time.ParseDuration(strings.TrimSpace(value))
+	if err != nil || d < 0 || d > longestDelay {
+		return 0, invalid("The sandbox directive %s needs a duration of at most 60s, such as 500ms or 2s.", name)
+	}
+	return d, nil
+}
+
+// failure is the fault that was asked for. Every status that a fault can have is answered as it is
+// written; of the others a 4xx is read as 400 and a 5xx as 503.
+func (d *directives) failure() *fault.Fault {
+	kind := fault.Unavailable
+	if d.status < 500 {
+		kind = fault.Invalid
+	}
+	for k := fault.Internal; k <= fault.Unavailable; k++ {
+		if k.Status() == d.status && k != fault.KeyDeactivated { // 401 is a key we do not know
+			kind = k
+		}
+	}
+	f := fault.New(kind, "The sandbox was asked to fail with status %d.", d.status)
+	if kind == fault.RateLimited || kind == fault.Unavailable {
+		f.After(time.Second)
+	}
+	return f
+}
