@@ -190,7 +190,7 @@ func failure(err error) error {
 }
 
 // buffers are where events are put together before they are written.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
 
 const maxPooled = 64 << 10
 

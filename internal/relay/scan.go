@@ -71,30 +71,45 @@ func (c *cursor) text() (span, bool) {
 	if c.next() != '"' {
 		return span{}, false
 	}
-	b := c.b
 	from := c.i + 1
+	n := insideLen(c.b[from:])
+	if n < 0 || from+n == len(c.b) {
+		return span{}, false
+	}
+	c.i = from + n + 1
+	return span{from, from + n}, true
+}
+
+// isInside reports whether b is the whole inside of a valid JSON string.
+func isInside(b []byte) bool { return insideLen(b) == len(b) }
+
+// insideLen is how far b is the inside of a JSON string: up to a quote or the end. It is negative
+// where that is not valid.
+func insideLen(b []byte) int {
 	ascii := true
-	for i := from; i < len(b); i++ {
+	for i := 0; i < len(b); i++ {
 		switch ch := b[i]; {
 		case ch == '"':
-			if !ascii && !utf8.Valid(b[from:i]) {
-				return span{}, false
+			if !ascii && !utf8.Valid(b[:i]) {
+				return -1
 			}
-			c.i = i + 1
-			return span{from, i}, true
+			return i
 		case ch == '\\':
 			n := escapeLen(b[i:])
 			if n == 0 {
-				return span{}, false
+				return -1
 			}
 			i += n - 1
 		case ch < ' ':
-			return span{}, false
+			return -1
 		case ch >= utf8.RuneSelf:
 			ascii = false
 		}
 	}
-	return span{}, false
+	if !ascii && !utf8.Valid(b) {
+		return -1
+	}
+	return len(b)
 }
 
 // escapeLen is the length of the escape that b begins with; 0 where it is wrong or cut. A surrogate

@@ -56,6 +56,7 @@ type streamer struct {
 	opts   Options
 	prefix []byte // "data: " and the head, the same for every chunk
 	out    []byte // put together, not yet written
+	like   pattern
 
 	mu      sync.Mutex // held while writing: the pulse writes, too
 	w       http.ResponseWriter
@@ -88,6 +89,9 @@ func (s *streamer) take(ev *provider.Event) error {
 
 // splice hands a chunk of the usual shape on as it is. It reports false where that is not possible.
 func (s *streamer) splice(raw []byte) bool {
+	if s.again(raw) {
+		return true
+	}
 	sh, ok := scanReply(raw, "delta")
 	if !ok {
 		return false
@@ -130,6 +134,7 @@ func (s *streamer) splice(raw []byte) bool {
 	s.out = append(s.out, s.prefix...)
 	s.out = append(s.out, raw[sh.choices.from:sh.choices.to]...)
 	s.out = append(s.out, "}\n\n"...)
+	s.learn(raw, &sh)
 	return true
 }
 

@@ -13,6 +13,9 @@ import (
 // ErrTooLong means that one event exceeds the reader's bound.
 var ErrTooLong = errors.New("an event of the stream is too long")
 
+// flood is the size a buffer grows to when more arrives at once than it holds.
+const flood = 16 << 10
+
 // Event is one event. Its slices are valid until the next call of Next.
 type Event struct {
 	Name []byte // the event field; empty where none was given
@@ -109,6 +112,10 @@ func (rd *Reader) fill() error {
 	}
 	n, err := rd.src.Read(rd.buf[rd.w:])
 	rd.w += n
+	if rd.w == len(rd.buf) && len(rd.buf) < flood { // more is waiting: take it in larger steps
+		rd.buf = append(make([]byte, 0, 2*len(rd.buf)), rd.buf...)
+		rd.buf = rd.buf[:cap(rd.buf)]
+	}
 	rd.err = err
 	if n == 0 && err == nil {
 		rd.err = io.ErrNoProgress

@@ -280,4 +280,4 @@ func (a *Adapter) drain(body io.ReadCloser, cancel context.CancelCauseFunc) {
 const maxPooled = 64 << 10
 
 // buffers are what streams are read into.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 4<<10); return &b }}
+var buffers = sync.Pool{New: func() any { b := make([]byte, 2<<10); return &b }}

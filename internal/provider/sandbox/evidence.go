@@ -251,19 +251,19 @@ func (e *evidence) offers(name string, s *schema) (all []string) {
 		return all
 	}
 	all = append(all, e.quotes...)
-	if _, matter := task(e.text); has(proseNames) {
+	if has(proseNames) {
+		_, matter := task(e.text)
 		all = append(all, matter)
-	}
-	if !has(proseNames) {
+	} else {
 		all = append(all, e.names...)
 	}
-	if e.inList {
+	switch {
+	case e.inList:
 		return all
+	case has(proseNames):
+		return append(all, e.matter())
 	}
-	if !has(proseNames) {
-		all = append(all, e.placed(prepAny))
-	}
-	return append(all, e.matter())
+	return append(all, e.placed(prepAny), e.matter())
 }
 
 // number is the figure for a property, or the legal one nearest to zero.

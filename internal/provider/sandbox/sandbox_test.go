@@ -58,7 +58,8 @@ func ask(t *testing.T, body []byte, maxOutput int) outcome {
 
 func collect(t *testing.T, stream provider.Stream) (o outcome) {
 	t.Helper()
-	var log strings.Builder
+	var log, content, reasoning strings.Builder
+	defer func() { o.content, o.reasoning = content.String(), reasoning.String() }()
 	stage := provider.Reasoning
 	for {
 		event, err := stream.Next()
@@ -84,10 +85,10 @@ func collect(t *testing.T, stream provider.Stream) (o outcome) {
 				t.Errorf("a piece is %q, want whole characters", event.Text)
 			}
 			if o.chunks++; event.Kind == provider.Text {
-				o.content += event.Text
+				content.WriteString(event.Text)
 				fmt.Fprintf(&log, "text %q\n", event.Text)
 			} else {
-				o.reasoning += event.Text
+				reasoning.WriteString(event.Text)
 				fmt.Fprintf(&log, "reasoning %q\n", event.Text)
 			}
 		case provider.ToolCall:

@@ -17,7 +17,7 @@ type schema struct {
 	Default          json.RawMessage   `json:"default"`
 	Description      string            `json:"description"`
 	Format           string            `json:"format"`
-	Properties       properties        `json:"properties"`
+	Properties       object            `json:"properties"`
 	Required         []string          `json:"required"`
 	Items            *schema           `json:"items"`
 	MinItems         int               `json:"minItems"`
@@ -58,21 +58,20 @@ func (t *typeNames) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(t))
 }
 
-// property is one member of properties, which keep the order they are written in.
+// property is one member of properties.
 type property struct {
 	name string
 	*schema
 }
 
-type properties []property
-
-func (ps *properties) UnmarshalJSON(data []byte) error {
-	var o object
-	err := json.Unmarshal(data, &o)
-	for _, m := range o {
-		*ps = append(*ps, property{m.name, parseSchema(m.value.(json.RawMessage))})
+// property reads one of the properties. They stay raw until then: a schema may have many more than
+// a reply gets to see.
+func (s *schema) property(i int) property {
+	p := s.Properties[i]
+	if known, ok := p.value.(*schema); ok {
+		return property{p.name, known}
 	}
-	return err
+	return property{p.name, parseSchema(p.value.(json.RawMessage))}
 }
 
 // object is a JSON object that keeps the order of its members. Read, it has raw values.
@@ -129,13 +128,14 @@ type form struct {
 }
 
 const (
-	mostNodes    = 2000 // values in one reply; beyond that only what is required
+	mostNodes    = 1000 // values tried for one reply; beyond that only what is required, up to
+	everyNode    = 4000
 	deepestValue = 60
 )
 
 // fill returns a value, and whether anything in the text speaks for it.
 func (f *form) fill(name string, s *schema, depth int) (value any, found bool) {
-	if f.nodes++; depth > deepestValue {
+	if f.nodes++; depth > deepestValue || f.nodes > everyNode {
 		return nil, false
 	}
 	switch {
@@ -255,9 +255,13 @@ func (f *form) object(name string, s *schema, depth int) (any, bool) {
 	values := make(map[string]member)
 	// Lists of people and places come first: "Alice and Bob" are the guests, not the name of the party.
 	for _, lists := range []bool{true, false} {
-		for _, p := range s.Properties {
-			must := slices.Contains(s.Required, p.name) || f.every && len(s.Required) == 0
-			if lists != (p.Items != nil && isName(p.name)) || !must && (f.nodes > mostNodes || f.again(p.schema)) {
+		for i := range s.Properties {
+			must := slices.Contains(s.Required, s.Properties[i].name) || f.every && len(s.Required) == 0
+			if !must && f.nodes > mostNodes {
+				continue
+			}
+			p := s.property(i)
+			if lists != (p.Items != nil && isName(p.name)) || !must && f.again(p.schema) {
 				continue
 			}
 			e.sure = strict || !must
@@ -303,7 +307,7 @@ func (f *form) array(name string, s *schema, depth int) (any, bool) {
 		values = append(values, value)
 	}
 	found := len(values) > 0
-	for len(values) < min(s.MinItems, mostNodes) {
+	for len(values) < s.MinItems && f.nodes < everyNode {
 		value, _ := f.fill(name, items, depth+1)
 		values = append(values, value)
 	}

@@ -83,7 +83,7 @@ func (p *prompt) wantedShape() (s *schema, example string) {
 		s = &schema{Type: typeNames{"object"}}
 		for _, key := range keys {
 			if key = strings.Trim(key, "\"'`()[]"); keyForm.MatchString(key) {
-				s.Properties = append(s.Properties, property{key, new(schema)})
+				s.Properties = append(s.Properties, member{key, new(schema)})
 			}
 		}
 		if len(s.Properties) > 0 {
@@ -102,7 +102,7 @@ func shapeOf(example json.RawMessage) *schema {
 	case example[0] == '{':
 		_ = json.Unmarshal(example, &o)
 		for _, m := range o {
-			s.Properties = append(s.Properties, property{m.name, shapeOf(m.value.(json.RawMessage))})
+			s.Properties = append(s.Properties, member{m.name, shapeOf(m.value.(json.RawMessage))})
 		}
 		s.Type = typeNames{"object"}
 	case example[0] == '[':

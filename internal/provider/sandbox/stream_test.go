@@ -207,7 +207,7 @@ func TestHostileRequestsEnd(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf(`{"type":"function","function":{"name":"get_thing_%d","description":"Get the thing","parameters":%s}}`, i, schemas[0])
 	}
-	for _, text := range []string{strings.Repeat("get the thing and ", 50_000), strings.Repeat("(", 100_000), strings.Repeat(`"`, 100_000), strings.Repeat("1 + ", 100_000), strings.Repeat("A, ", 100_000)} {
+	for _, text := range []string{strings.Repeat("get the thing and ", 5_000), strings.Repeat("(", 10_000), strings.Repeat(`"`, 10_000), strings.Repeat("1 + ", 10_000), strings.Repeat("A, ", 10_000)} {
 		ask(t, body(t, "sandbox/small", text, `,"tools":[`+strings.Join(many, ",")+`]`), 0)
 		ask(t, body(t, "sandbox/small", text, `,"response_format":{"type":"json_object"}`), 0)
 		ask(t, body(t, "sandbox/small", "Sort: "+text, ""), 0)

@@ -28,6 +28,7 @@ type tool struct {
 	bare   string          // the name without the label of the server it came from
 	name   map[string]bool // stems
 	told   map[string]bool // of the description
+	takes  []property
 	params *schema
 }
 
@@ -35,6 +36,9 @@ func toolsOf(functions []*chat.Function) (all []tool) {
 	for _, f := range functions {
 		t := tool{Function: f, bare: bareName(f.Name), told: stems(f.Description), params: parseSchema(f.Parameters)}
 		t.name = stems(strings.Join(keyWords(t.bare), " "))
+		for i := range min(len(t.params.Properties), 100) {
+			t.takes = append(t.takes, t.params.property(i))
+		}
 		all = append(all, t)
 	}
 	return all
@@ -161,7 +165,7 @@ func (t tool) shared(text string, have map[string]bool, sum bool) (total float64
 	if spelled := len(positions(text, t.bare)) > 0; spelled && (strings.ContainsAny(t.bare, "_-") || strings.Contains(text, "tool") || strings.Contains(text, "function")) {
 		total += 10
 	}
-	for _, p := range t.params.Properties {
+	for _, p := range t.takes {
 		if sum && anyIn(keyWords(p.name), sumNames) {
 			total += 3
 		}
@@ -203,7 +207,7 @@ func (t tool) fill(text string) (calls []chat.ToolCall, missing []string) {
 // takesOne reports whether the tool takes one name and nothing else that must be given.
 func (t tool) takesOne() bool {
 	n := 0
-	for _, p := range t.params.Properties {
+	for _, p := range t.takes {
 		if len(t.params.Required) > 0 && !slices.Contains(t.params.Required, p.name) || len(p.Enum) > 0 || slices.Contains(p.Type, "null") {
 			continue
 		}
