@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -228,4 +229,26 @@ func btoi(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// BenchmarkIndexMemory tells what an account with its master key costs in memory.
+func BenchmarkIndexMemory(b *testing.B) {
+	const n = 100_000
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		ix := auth.NewIndex()
+		for i := range n {
+			id := fmt.Sprintf("acct_%020d", i)
+			ix.Put(&account.Account{
+				ID: id, Email: fmt.Sprintf("a%d@example.com", i), Version: 1,
+				Keys: []account.Key{{ID: fmt.Sprintf("key_%020d", i), Master: true, Hash: account.HashKey(id), LastFour: "abcd"}},
+			})
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/account")
+		runtime.KeepAlive(ix)
+	}
 }

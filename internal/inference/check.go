@@ -23,7 +23,11 @@ func check(req *chat.Request, m *catalog.Model) error {
 	case req.Images() > 0 && !m.Images:
 		return fault.New(fault.Invalid, "The model %q does not take images.", m.ID).At("messages")
 	case req.MaxTokens > m.MaxOutput:
-		return fault.New(fault.Invalid, "max_tokens is %d and the model %q writes at most %d.", req.MaxTokens, m.ID, m.MaxOutput).At("max_tokens")
+		name := "max_tokens"
+		if req.Member(name) == nil {
+			name = "max_completion_tokens"
+		}
+		return fault.New(fault.Invalid, "%s is %d and the model %q writes at most %d.", name, req.MaxTokens, m.ID, m.MaxOutput).At(name)
 	}
 	return checkWindow(req, m)
 }

@@ -21,17 +21,19 @@ var (
 	noBuffering = []string{"no"}
 )
 
-// Stream hands the reply on as server-sent events. Nothing is sent before the upstream's first event,
-// so a reply that fails before it is a plain fault; later it ends with an error event and ErrTold.
+// Stream hands the reply on as server-sent events. Nothing is sent before the upstream's first event
+// or the first comment, so a reply that fails before is a plain fault; later it ends with an error
+// event and ErrTold.
 func Stream(ctx context.Context, w http.ResponseWriter, in provider.Stream, h Head, opts Options) error {
 	pooled := buffers.Get().(*[]byte)
 	s := &streamer{reply: newReply(h, opts.N), opts: opts, w: w, out: *pooled}
 	s.prefix = appendHead(append(make([]byte, 0, 160), "data: "...), h, "chat.completion.chunk")
 	s.flusher, _ = w.(http.Flusher)
+	if opts.Pulse != nil {
+		s.beat = opts.Pulse.Watch(keepAlive, s.comment)
+	}
 	defer func() {
-		if s.beat != nil {
-			s.beat.Stop()
-		}
+		s.stop()
 		putBuffer(pooled, s.out)
 	}()
 	for {
@@ -227,14 +229,11 @@ func (s *streamer) flush() error {
 	return err
 }
 
-// start sends the headers and lets the pulse keep the connection alive from now on.
+// start sets the headers, which go out with the first bytes.
 func (s *streamer) start() {
 	s.begun = true
 	h := s.w.Header()
 	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = eventStream, noCache, noBuffering
-	if s.opts.Pulse != nil {
-		s.beat = s.opts.Pulse.Watch(keepAlive, s.comment)
-	}
 }
 
 // comment breaks a long silence. While the stream is being written to it is not silent.
@@ -243,6 +242,9 @@ func (s *streamer) comment() {
 		return
 	}
 	defer s.mu.Unlock()
+	if !s.begun {
+		s.start()
+	}
 	if _, err := s.w.Write([]byte(": keep-alive\n\n")); err == nil && s.flusher != nil {
 		s.flusher.Flush()
 	}
@@ -257,7 +259,8 @@ func (s *streamer) end(ctx context.Context, err error) error {
 		return s.gone(context.Cause(ctx))
 	}
 	f := fault.From(failure(err))
-	if !s.begun && len(s.out) == 0 {
+	s.stop()
+	if len(s.out) == 0 && !s.begun {
 		return f
 	}
 	s.outcome.Err = f
@@ -269,6 +272,13 @@ func (s *streamer) end(ctx context.Context, err error) error {
 		return errors.Join(ErrGone, err)
 	}
 	return errors.Join(ErrTold, f)
+}
+
+// stop keeps the pulse from writing behind our back.
+func (s *streamer) stop() {
+	if s.beat != nil {
+		s.beat.Stop()
+	}
 }
 
 // done writes the tail of a complete stream.

@@ -134,7 +134,7 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 
 // patch is what must differ from the caller's body.
 func patch(call *provider.Call) chat.Patch {
-	p := chat.Patch{Model: call.Upstream, IncludeUsage: true}
+	p := chat.Patch{Model: call.Upstream, IncludeUsage: true, SystemRole: true}
 	if !call.Thinks && call.Request.ReasoningEffort != "" {
 		p.Drop = []string{"reasoning_effort"}
 	}
