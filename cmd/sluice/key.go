@@ -78,7 +78,7 @@ func (p *program) keyDeleteCmd() *cobra.Command {
 
 func (p *program) keyRegenerateMasterCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "regenerate-master [ID]", Short: "Replace a master key and show the new one, once", Args: cobra.MaximumNArgs(1),
+		Use: "regenerate-master [ID]", Short: "Replace a master key and show the new one, once", Args: optional("ID"),
 		Long: "Replace the master key of an account; the old one is refused at once.\nWithout an ID it is that of the owner account, " + account.OwnerEmail + ".",
 		RunE: func(c *cobra.Command, given []string) error {
 			in := admin.Target{Actor: p.actor()}

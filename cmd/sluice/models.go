@@ -1,32 +1,39 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/admin"
+	"sluice/internal/app"
 )
 
 func (p *program) modelsCmd() *cobra.Command {
-	var in admin.ModelQuery
+	var verbose bool
 	cmd := &cobra.Command{
 		Use: "models", Short: "List the models callers can name", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			var raw json.RawMessage
-			if err := p.call(c.Context(), "models", in, &raw); err != nil {
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(c.Context(), adminPatience)
+			defer cancel()
+			raw, err := app.Models(ctx, cfg, verbose)
+			if err != nil {
 				return err
 			}
 			var list modelList
 			if err := json.Unmarshal(raw, &list); err != nil {
 				return err
 			}
-			return p.print(raw, func(w io.Writer) { printModels(w, list, in.Verbose) })
+			return p.print(raw, func(w io.Writer) { printModels(w, list, verbose) })
 		},
 	}
-	cmd.Flags().BoolVar(&in.Verbose, "verbose", false, "show provider and description")
+	cmd.Flags().BoolVar(&verbose, "verbose", false, "show provider and description")
 	return cmd
 }
 

@@ -86,6 +86,16 @@ func args(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// optional lets one argument be left out.
+func optional(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, given []string) error {
+		if len(given) == 0 {
+			return nil
+		}
+		return args(name)(c, given)
+	}
+}
+
 // explain is the exit code and the words for an error.
 func (p *program) explain(err error) (int, string) {
 	if errors.Is(err, errSilent) {

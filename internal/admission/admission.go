@@ -1,11 +1,15 @@
 // Package admission decides whether a request may start, and holds its place until it ends.
 //
-// Admit returns a Lease. Whoever holds a Lease calls Settle; the first call counts. Counting what was
-// consumed is not done here; see package usage.
+// Admit returns a Lease. Whoever holds a Lease calls Settle; the first call counts. The arithmetic of
+// the limits stands in window.go, what accounts are using in a Ledger. Recording what was consumed is
+// not done here; see package usage.
 package admission
 
 import (
+	"net/http"
+	"strconv"
 	"sync/atomic"
+	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/auth"
@@ -14,38 +18,99 @@ import (
 	"sluice/internal/usage"
 )
 
+const (
+	// LongPrompt is the number of prompt tokens above which a request counts twice.
+	LongPrompt = 200_000
+	// defaultOutput is reserved for a reply whose length the caller does not bound.
+	defaultOutput = 1024
+)
+
 // Gate admits calls.
 type Gate struct {
+	ledger Ledger
 	settle func(usage.Settlement)
 }
 
-// New returns a gate whose leases are settled with the given function.
-func New(settle func(usage.Settlement)) *Gate { return &Gate{settle: settle} }
+// New returns a gate over the ledger, whose leases are settled with the given function.
+func New(ledger Ledger, settle func(usage.Settlement)) *Gate {
+	return &Gate{ledger: ledger, settle: settle}
+}
 
 // Ask is what a call wants, as far as admission is concerned.
 type Ask struct {
 	Caller auth.Caller
+	Limits account.Limits // those in force for the account
 	Model  *catalog.Model // the one asked for
 	Tools  bool
+
+	PromptTokens int  // about
+	MaxTokens    int  // 0: the caller set no bound
+	Long         bool // the prompt exceeds LongPrompt
+}
+
+// Multiplier is what a long prompt multiplies requests and units by.
+func (a *Ask) Multiplier() int64 {
+	if a.Long {
+		return 2
+	}
+	return 1
+}
+
+// cost is what the call takes. Tokens never exceed the whole cap, so that every legal call passes on an
+// empty window.
+func (a *Ask) cost() Cost {
+	output := a.MaxTokens
+	if output == 0 {
+		output = defaultOutput
+	}
+	c := Cost{RequestMilli: a.Model.RequestMilli * a.Multiplier(), Tokens: int64(a.PromptTokens) + int64(output)}
+	if l := a.Limits.TokensPerMinute; l != account.Unlimited {
+		c.Tokens = min(c.Tokens, int64(l))
+	}
+	return c
 }
 
 // Lease is an admitted call's place.
 type Lease struct {
-	gate    *Gate
-	settled atomic.Bool
+	gate      *Gate
+	accountID string
+	place     Place
+	settled   atomic.Bool
 }
 
-// Admit lets the call start, or says which rule forbids it: 402 without an active plan, 403 where the
-// plan is too low (spec: Plan and model access).
-func (g *Gate) Admit(a Ask) (*Lease, error) {
-	if err := Access(a.Caller.Account.Plan, a.Model, a.Tools); err != nil {
-		return nil, err
+// Access checks the plan against the model and against tools: 402 without an active plan, 403 where it
+// is too low (spec: Plan and model access).
+func (g *Gate) Access(a *Ask) (Standing, error) {
+	err := access(a.Caller.Account.Plan, a.Model, a.Tools)
+	if err != nil {
+		return g.ledger.Peek(a.Caller.Account.ID, a.Limits), err
 	}
-	return &Lease{gate: g}, nil
+	return Standing{}, nil
 }
 
-// Access checks a plan against a model and against tools.
-func Access(plan account.Plan, m *catalog.Model, tools bool) error {
+// Admit lets the call start, or names the limit in its way: 429. The standing is that after the call
+// was counted.
+func (g *Gate) Admit(a *Ask) (*Lease, Standing, error) {
+	id := a.Caller.Account.ID
+	cost := a.cost()
+	place, standing, obstacle := g.ledger.Take(id, a.Limits, cost)
+	if obstacle != nil {
+		return nil, standing, obstacle.fault(cost)
+	}
+	return &Lease{gate: g, accountID: id, place: place}, standing, nil
+}
+
+// Settle ends the lease with what the call came to; calls after the first do nothing. A call that
+// failed before it produced anything gives its requests and tokens back.
+func (l *Lease) Settle(s usage.Settlement) {
+	if l.settled.Swap(true) {
+		return
+	}
+	l.gate.ledger.Free(l.accountID, l.place, int64(s.Tokens.Total()), s.End == usage.EndFailed)
+	l.gate.settle(s)
+}
+
+func access(plan account.Plan, m *catalog.Model, tools bool) error {
 	if !plan.Includes(m.Plan) {
 		if plan == account.None {
 			return fault.New(fault.PaymentRequired, "The model %q needs the %s plan and this account has no active plan. Subscribe to %s or higher, or use a free model.", m.ID, title(m.Plan), title(m.Plan)).At("model")
@@ -61,12 +126,48 @@ func Access(plan account.Plan, m *catalog.Model, tools bool) error {
 	return nil
 }
 
-// Settle ends the lease with what the call came to. Calls after the first do nothing.
-func (l *Lease) Settle(s usage.Settlement) {
-	if l.settled.Swap(true) {
-		return
+// fault says which limit is in the way, its size, what is used, and when the call would pass.
+func (o *Obstacle) fault(c Cost) *fault.Fault {
+	limit := int64(o.Limit)
+	var f *fault.Fault
+	switch {
+	case o.Resource == Slots && !o.Never:
+		return fault.New(fault.RateLimited, "%d calls of this account are running, and %d is the most it may have at once. One of them must end first.", o.Used, limit).After(time.Second)
+	case o.Resource == Slots:
+		f = fault.New(fault.RateLimited, "This account may not have any call running at the moment: its concurrency limit is 0.")
+	case o.Never && o.Resource == Requests:
+		f = fault.New(fault.RateLimited, "This call counts as %s requests and the whole allowance is %d a minute, so it can never pass. Use a model with a lower request_multiplier, or a higher plan.", milli(c.RequestMilli), limit)
+	case o.Never:
+		f = fault.New(fault.RateLimited, "The allowance of this account is %d tokens a minute, so no call can pass.", limit)
+	case o.Resource == Requests:
+		return fault.New(fault.RateLimited, "The limit is %d requests a minute; %s are used and this call counts as %s. It would pass in %s.", limit, milli(o.Used), milli(c.RequestMilli), seconds(o.Wait)).After(o.Wait)
+	default:
+		return fault.New(fault.RateLimited, "The limit is %d tokens a minute; %d are used and this call reserves %d. It would pass in %s.", limit, o.Used, c.Tokens, seconds(o.Wait)).After(o.Wait)
 	}
-	l.gate.settle(s)
+	f.Final = true
+	return f
+}
+
+// SetHeader writes the standing as OpenAI's rate-limit headers; what is unlimited has none.
+func (s Standing) SetHeader(h http.Header) {
+	if m := s.Requests; m.Limit != account.Unlimited {
+		h["X-Ratelimit-Limit-Requests"] = []string{strconv.FormatInt(int64(m.Limit), 10)}
+		h["X-Ratelimit-Remaining-Requests"] = []string{strconv.FormatInt(m.Remaining, 10)}
+		h["X-Ratelimit-Reset-Requests"] = []string{m.Reset.String()}
+	}
+	if m := s.Tokens; m.Limit != account.Unlimited {
+		h["X-Ratelimit-Limit-Tokens"] = []string{strconv.FormatInt(int64(m.Limit), 10)}
+		h["X-Ratelimit-Remaining-Tokens"] = []string{strconv.FormatInt(m.Remaining, 10)}
+		h["X-Ratelimit-Reset-Tokens"] = []string{m.Reset.String()}
+	}
+}
+
+// milli writes thousandths as a plain number: 1500 is 1.5.
+func milli(v int64) string { return strconv.FormatFloat(float64(v)/1000, 'f', -1, 64) }
+
+// seconds writes a wait for people: tenths are enough.
+func seconds(d time.Duration) string {
+	return strconv.FormatFloat(float64((d+99*time.Millisecond)/(100*time.Millisecond))/10, 'f', -1, 64) + " seconds"
 }
 
 // title is a plan's name as people write it.

@@ -59,6 +59,7 @@ type App struct {
 
 	facts    *facts
 	pulse    *pulse.Pulse
+	ledger   *admission.Memory
 	recent   *usage.Recent
 	settings atomic.Pointer[settings]
 	cert     atomic.Pointer[tls.Certificate]
@@ -73,15 +74,19 @@ type App struct {
 
 	reloadMu sync.Mutex
 	load     func() (*config.Config, error)
+	seen     [3]fileState // the files as they were when the App was made
 }
 
 // New opens everything the configuration names; on an empty data folder it creates the owner. The
-// port is taken before anything is written, so that a busy one leaves no trace.
+// port is taken before that, so that a busy one does not cost the only showing of the owner's key.
 func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	a := &App{log: opts.Log, level: opts.Level, load: opts.Load, started: time.Now(), metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), recent: usage.NewRecent(recentSettlements)}
+	a := &App{
+		log: opts.Log, level: opts.Level, load: opts.Load, seen: watched(cfg), started: time.Now(),
+		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), ledger: admission.NewMemory(nil), recent: usage.NewRecent(recentSettlements),
+	}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
@@ -123,12 +128,13 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 		return nil, err
 	}
 	a.settings.Store(s)
-	line := inference.New(admission.New(a.recent.Record), a.pulse)
+	line := inference.New(admission.New(a.ledger, a.recent.Record), a.pulse)
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), line, s.http(), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics,
 		Checks: []httpapi.Check{{Name: "database", Run: a.facts.store.Ping}},
 	})
 	a.metrics.Gauge("sluice_accounts", "Accounts known to this process.", func() float64 { return float64(a.facts.index.Accounts()) })
+	a.metrics.Gauge("sluice_calls_running", "Model calls under way now.", func() float64 { return float64(a.ledger.Running()) })
 	a.metrics.Gauge("sluice_request_bodies_bytes", "Bytes of request bodies held now.", func() float64 { return float64(a.api.BodiesInFlight()) })
 	for _, w := range cfg.Warnings() {
 		a.log.Warn("configuration", "warning", w)

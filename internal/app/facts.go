@@ -13,6 +13,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/datadir"
+	"sluice/internal/fault"
 	"sluice/internal/sqlstore"
 )
 
@@ -65,6 +66,9 @@ func (f *facts) createOwner(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	_, raw, err := f.accounts.Create(ctx, "first start", account.OwnerEmail, account.Scale, true)
+	if fault.Is(err, fault.Conflict) {
+		return "", f.load(ctx) // another node that started on the same database was quicker
+	}
 	if err != nil {
 		return "", fmt.Errorf("create the owner account: %w", err)
 	}

@@ -36,19 +36,21 @@ func (a *App) reload() error {
 	if err != nil {
 		return err
 	}
+	old := a.settings.Load()
+	restart := cfg.RestartNeeded(old.config)
+	cfg.Brand = old.config.Brand // keys and the router's id change together, at a start
 	s, err := newSettings(cfg)
 	if err != nil {
 		return err
 	}
-	old := a.settings.Load()
 	if err := s.connect(old, a.pulse); err != nil {
 		return err
 	}
 	if err := a.loadCertificate(cfg); err != nil {
 		return err
 	}
-	if fields := cfg.RestartNeeded(old.config); len(fields) > 0 {
-		a.log.Warn("some changes take effect at the next start only", "fields", fields)
+	if len(restart) > 0 {
+		a.log.Warn("some changes take effect at the next start only", "fields", restart)
 	}
 	for _, w := range cfg.Warnings() {
 		a.log.Warn("configuration", "warning", w)
@@ -83,14 +85,14 @@ func (a *App) watch(ctx context.Context) {
 	}
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	seen := a.watched()
+	seen := a.seen
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if now := a.watched(); now != seen {
+		if now := watched(a.settings.Load().config); now != seen {
 			_ = a.Reload() // logged there
 			seen = now     // a bad file is reported once, not every second
 		}
@@ -98,8 +100,7 @@ func (a *App) watch(ctx context.Context) {
 }
 
 // watched is the state of the files a reload depends on.
-func (a *App) watched() (state [3]fileState) {
-	cfg := a.settings.Load().config
+func watched(cfg *config.Config) (state [3]fileState) {
 	for i, path := range []string{cfg.File(), cfg.TLS.Cert, cfg.TLS.Key} {
 		if path == "" {
 			continue

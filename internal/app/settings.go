@@ -33,7 +33,7 @@ func newSettings(cfg *config.Config) (*settings, error) {
 
 // http is the part that the front door reads.
 func (s *settings) http() httpapi.Settings {
-	return httpapi.Settings{Catalog: s.catalog, Adapters: s.adapters, CORSOrigins: s.config.CORSOrigins, TrustedProxies: s.config.TrustedProxies}
+	return httpapi.Settings{Catalog: s.catalog, Adapters: s.adapters, Plans: s.plans, CORSOrigins: s.config.CORSOrigins, TrustedProxies: s.config.TrustedProxies}
 }
 
 // connect makes the adapters. A provider that is the same as in the old settings keeps its adapter,

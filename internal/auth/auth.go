@@ -39,7 +39,7 @@ func (a *Authenticator) Authenticate(header []string) (Caller, error) {
 	}
 	acct, keyID := a.index.find(account.HashKey(raw), time.Now())
 	if acct == nil {
-		return Caller{}, fault.New(fault.Unauthenticated, "This API key is not known. It may have been deleted or regenerated; use a key that the dashboard lists.")
+		return Caller{}, fault.New(fault.Unauthenticated, "This API key is not known. It may have been deleted or regenerated; use one that your account still has.")
 	}
 	if acct.Deactivated != nil {
 		return Caller{}, fault.New(fault.KeyDeactivated, "This API key has been deactivated by abuse control. Contact support to have it restored.")

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/inference"
@@ -47,6 +48,7 @@ type Check struct {
 type Settings struct {
 	Catalog        *catalog.Catalog
 	Adapters       map[string]provider.Adapter // by the provider names in the catalog
+	Plans          account.Plans
 	CORSOrigins    []string
 	TrustedProxies []netip.Prefix
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/relay"
 )
 
 // Who is refused by the headers alone is told so before a byte of the body is sent.
@@ -163,6 +165,29 @@ func TestBodies(t *testing.T) {
 	w.server.Close()
 	if held := w.api.BodiesInFlight(); held != 0 {
 		t.Errorf("BodiesInFlight() = %d in the end, want 0", held)
+	}
+}
+
+// A reply that fails after it has begun, and says so itself, ends properly: to a client that sees the
+// connection break, that is the failure, and what was told before may be lost.
+func TestToldFailureEndsTheReply(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, behind(func(a *API) handler {
+		return func(x *exchange, r *http.Request) error {
+			_, release, err := a.bodies.read(x, r)
+			if err != nil {
+				return err
+			}
+			defer release()
+			_, err = io.WriteString(x, "it broke")
+			x.Flush()
+			return errors.Join(relay.ErrTold, err)
+		}
+	}))
+	for _, chunked := range []bool{false, true} {
+		if got := w.post(t, "a body", chunked); got.status != 200 || got.body != "it broke" {
+			t.Errorf("chunked %t = %d %q, want 200 and what was told", chunked, got.status, got.body)
+		}
 	}
 }
 

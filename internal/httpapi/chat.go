@@ -24,7 +24,7 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 		x.event.Model = req.Model
 	}
 	err = a.line.Complete(r.Context(), x, inference.Models{Catalog: x.settings.Catalog, Adapters: x.settings.Adapters}, inference.Call{
-		ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Request: req,
+		ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req,
 	})
 	if errors.Is(err, relay.ErrGone) {
 		return clientGone(err)

@@ -109,9 +109,10 @@ func (x *exchange) answer(err error, r *http.Request) {
 	}
 }
 
-// setRetryAfter writes both forms of the hint: whole seconds, rounded up, 60 at most; and milliseconds.
+// setRetryAfter writes both forms of the hint: whole seconds, rounded up, 60 at most; and milliseconds,
+// which may be a few more, since a window's entry counts from the end of its millisecond.
 func setRetryAfter(h http.Header, d time.Duration) {
-	d = min(d, time.Minute)
-	h["Retry-After"] = []string{strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)}
+	d = min(d, time.Minute+10*time.Millisecond)
+	h["Retry-After"] = []string{strconv.FormatInt(min(60, int64((d+time.Second-1)/time.Second)), 10)}
 	h["Retry-After-Ms"] = []string{strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)}
 }

@@ -18,7 +18,7 @@ const (
 	saysForm        = "The Authorization header must have the form \"Bearer service-…\"."
 	saysPrefix      = "This is not a key of this service: keys begin with \"service-\"."
 	saysMistyped    = "This API key is mistyped or incomplete. Copy it again, whole."
-	saysUnknown     = "This API key is not known. It may have been deleted or regenerated; use a key that the dashboard lists."
+	saysUnknown     = "This API key is not known. It may have been deleted or regenerated; use one that your account still has."
 	saysDeactivated = "This API key has been deactivated by abuse control. Contact support to have it restored."
 	saysSuspended   = "This account is suspended. Contact support."
 	saysOurFault    = "Something went wrong on our side. Try again; if it persists, report the request id."

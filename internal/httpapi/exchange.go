@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 
+	"sluice/internal/account"
 	"sluice/internal/auth"
 	"sluice/internal/telemetry"
 )
@@ -44,6 +45,12 @@ func (x *exchange) Flush() {
 
 // Unwrap lets http.ResponseController reach the connection.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// limits are those in force for the caller's account.
+func (x *exchange) limits() account.Limits {
+	a := x.caller.Account
+	return x.settings.Plans[a.Plan].Over(a.Overrides)
+}
 
 // begun reports whether the reply has started, so that its status can no longer change.
 func (x *exchange) begun() bool { return x.event.Status != 0 }

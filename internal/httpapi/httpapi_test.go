@@ -53,7 +53,7 @@ func newWorld(t *testing.T, opts *Options, change func(*API)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.api = New(auth.New(w.index, "service"), Settings{Catalog: models, CORSOrigins: []string{"*"}}, opts)
+	w.api = New(auth.New(w.index, "service"), nil, Settings{Catalog: models, CORSOrigins: []string{"*"}}, opts)
 	if change != nil {
 		change(w.api)
 	}
@@ -61,7 +61,10 @@ func newWorld(t *testing.T, opts *Options, change func(*API)) *world {
 	w.server.Config.DisableGeneralOptionsHandler = true // as the program does
 	w.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	w.server.Start()
-	t.Cleanup(w.server.Close)
+	t.Cleanup(func() {
+		w.server.CloseClientConnections() // a test that failed may have left one waiting
+		w.server.Close()
+	})
 	return w
 }
 

@@ -3,6 +3,7 @@ package inference
 import (
 	"strings"
 
+	"sluice/internal/admission"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/fault"
@@ -69,6 +70,16 @@ func promptTokens(req *chat.Request) int {
 		n += tokens.Count(string(req.Tools[i].Raw()))
 	}
 	return n
+}
+
+// estimate is about how many tokens the prompt has: four bytes make one, more or less.
+func estimate(req *chat.Request) int {
+	return req.PromptBytes()/4 + perMessage*len(req.Messages) + perImage*req.Images()
+}
+
+// isLong reports whether the prompt counts twice. Bytes decide wherever they can.
+func isLong(req *chat.Request) bool {
+	return req.TokenBound() > admission.LongPrompt && promptTokens(req) > admission.LongPrompt
 }
 
 // count is the usage of a call whose upstream gave no figures.

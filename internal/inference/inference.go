@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/admission"
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
@@ -33,6 +34,7 @@ type Call struct {
 	ID      string // the request's
 	Start   time.Time
 	Caller  auth.Caller
+	Limits  account.Limits // those in force for the caller's account
 	Request *chat.Request
 }
 
@@ -56,19 +58,26 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	if err := check(req, asked); err != nil {
 		return err
 	}
-	plan := call.Caller.Account.Plan
-	if err := admission.Access(plan, asked, len(req.Tools) > 0); err != nil {
+	ask := asking(call, asked)
+	if standing, err := l.gate.Access(&ask); err != nil {
+		standing.SetHeader(w.Header())
 		return err
 	}
-	model, err := routing.Choose(models.Catalog, asked, plan, req)
+	model, err := routing.Choose(models.Catalog, asked, call.Caller.Account.Plan, req)
 	if err != nil {
 		return err
 	}
-	lease, err := l.gate.Admit(admission.Ask{Caller: call.Caller, Model: asked, Tools: len(req.Tools) > 0})
+	if model != asked {
+		if err := check(req, model); err != nil {
+			return err
+		}
+	}
+	lease, standing, err := l.gate.Admit(&ask)
+	standing.SetHeader(w.Header())
 	if err != nil {
 		return err
 	}
-	s := &settling{lease: lease, call: call, asked: asked, used: model}
+	s := &settling{lease: lease, call: call, asked: asked, used: model, multiplier: ask.Multiplier(), status: http.StatusInternalServerError}
 	defer s.failed() // counts only where nothing else settled it
 
 	stream, err := open(ctx, models, model, req)
@@ -86,6 +95,15 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	return s.fault(ctx, err)
 }
 
+// asking is what the call wants of admission.
+func asking(call Call, asked *catalog.Model) admission.Ask {
+	req := call.Request
+	return admission.Ask{
+		Caller: call.Caller, Limits: call.Limits, Model: asked, Tools: len(req.Tools) > 0,
+		PromptTokens: estimate(req), MaxTokens: req.MaxTokens, Long: isLong(req),
+	}
+}
+
 // open asks the model's provider.
 func open(ctx context.Context, models Models, m *catalog.Model, req *chat.Request) (provider.Stream, error) {
 	adapter := models.Adapters[m.Provider]
@@ -101,7 +119,9 @@ type settling struct {
 	lease       *admission.Lease
 	call        Call
 	asked, used *catalog.Model
-	status      int
+	multiplier  int64 // of a long prompt
+	status      int   // of the fault that is answered; as long as there is none, that of a panic
+	gone        bool  // the caller left before anything was sent
 }
 
 // outcome settles a call whose reply was sent or begun, and counts what the upstream did not.
@@ -110,8 +130,13 @@ func (s *settling) outcome(o *relay.Outcome) {
 		o.Usage = count(s.call.Request, o)
 	}
 	r := s.record()
-	r.Status, r.Tokens, r.Counted = http.StatusOK, o.Usage, !o.HasUsage
-	r.UnitMilli = s.used.UnitMilli
+	r.Tokens, r.Counted = o.Usage, !o.HasUsage
+	if o.Begun {
+		r.Status = http.StatusOK
+	}
+	if o.Complete || !o.FirstContent.IsZero() {
+		r.UnitMilli = s.used.UnitMilli * s.multiplier
+	}
 	if !o.FirstContent.IsZero() {
 		r.FirstToken = o.FirstContent.Sub(s.call.Start)
 	}
@@ -133,6 +158,7 @@ func (s *settling) fault(ctx context.Context, err error) error {
 		return err
 	}
 	if ctx.Err() != nil {
+		s.gone = true
 		return errors.Join(relay.ErrGone, err)
 	}
 	s.status = fault.From(err).Kind.Status()
@@ -143,6 +169,9 @@ func (s *settling) fault(ctx context.Context, err error) error {
 func (s *settling) failed() {
 	r := s.record()
 	r.End, r.Status = usage.EndFailed, s.status
+	if s.gone {
+		r.End, r.Status = usage.EndHangUp, 0
+	}
 	s.lease.Settle(r)
 }
 

@@ -3,7 +3,10 @@ package provider
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strconv"
+	"strings"
 
 	"sluice/internal/chat"
 )
@@ -24,15 +27,16 @@ type decodedCall struct {
 
 type wireReply struct {
 	Choices []wireChoice    `json:"choices"`
-	Usage   *wireUsage      `json:"usage"`
+	Usage   *figures        `json:"usage"`
 	Error   json.RawMessage `json:"error"`
 }
 
 type wireChoice struct {
-	Index   int        `json:"index"`
-	Delta   *wireDelta `json:"delta"`
-	Message *wireDelta `json:"message"`
-	Finish  *string    `json:"finish_reason"`
+	Index   *int            `json:"index"`
+	Delta   *wireDelta      `json:"delta"`
+	Message *wireDelta      `json:"message"`
+	Finish  *string         `json:"finish_reason"`
+	Error   json.RawMessage `json:"error"`
 }
 
 type wireDelta struct {
@@ -50,6 +54,17 @@ type wireCall struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 	} `json:"function"`
+}
+
+// figures is a usage object; one that cannot be read is as good as none.
+type figures struct {
+	usage chat.Usage
+	ok    bool
+}
+
+func (f *figures) UnmarshalJSON(raw []byte) error {
+	f.usage, f.ok = ReadUsage(raw)
+	return nil
 }
 
 type wireUsage struct {
@@ -70,52 +85,66 @@ func (d *Decoder) Decode(raw []byte) ([]Event, error) {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return nil, Garbled(err)
 	}
-	if len(w.Error) > 0 && !bytes.Equal(w.Error, []byte("null")) {
+	if isThere(w.Error) {
 		return nil, Failed(w.Error)
 	}
 	var events []Event
 	for i := range w.Choices {
-		events = d.choice(events, &w.Choices[i])
+		c := &w.Choices[i]
+		if isThere(c.Error) {
+			return nil, Failed(c.Error)
+		}
+		index := i
+		if c.Index != nil {
+			index = *c.Index
+		}
+		switch {
+		case c.Delta != nil:
+			events = d.delta(events, index, c.Delta)
+		case c.Message != nil:
+			events = d.delta(events, index, c.Message)
+		}
+		if c.Finish == nil || *c.Finish == "" {
+			continue
+		}
+		finish, ok := finishOf(*c.Finish)
+		if !ok {
+			return nil, Cut(errors.New("the upstream's finish reason is " + cleaned(*c.Finish)))
+		}
+		events = append(events, Event{Kind: Finish, Choice: index, Finish: finish})
 	}
-	if w.Usage != nil {
-		events = append(events, Event{Kind: Usage, Usage: w.Usage.usage()})
+	if w.Usage != nil && w.Usage.ok {
+		events = append(events, Event{Kind: Usage, Usage: w.Usage.usage})
 	}
 	return events, nil
 }
 
-// ReadUsage reads a usage object of the OpenAI dialect; false where it is null or no such thing.
+// isThere reports whether a member was given, and not as null.
+func isThere(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// ReadUsage reads a usage object of the OpenAI dialect; false where there are no figures in it.
 func ReadUsage(raw []byte) (chat.Usage, bool) {
-	var w *wireUsage
-	if json.Unmarshal(raw, &w) != nil || w == nil {
+	if len(raw) == 0 {
 		return chat.Usage{}, false
 	}
-	return w.usage(), true
+	var w wireUsage
+	if json.Unmarshal(raw, &w) != nil || w.Prompt <= 0 && w.Completion <= 0 {
+		return chat.Usage{}, false
+	}
+	// The wire counts some parts twice; ours are disjoint.
+	prompt, completion := clamp(w.Prompt, mostTokens), clamp(w.Completion, mostTokens)
+	u := chat.Usage{
+		Cached:    clamp(w.PromptDetails.Cached, prompt),
+		Reasoning: clamp(w.CompletionDetails.Reasoning, completion),
+	}
+	u.Prompt, u.Completion = prompt-u.Cached, completion-u.Reasoning
+	return u, true
 }
 
-// usage takes the parts apart that the wire counts twice.
-func (w *wireUsage) usage() chat.Usage {
-	u := chat.Usage{
-		Cached:    clamp(w.PromptDetails.Cached, w.Prompt),
-		Reasoning: clamp(w.CompletionDetails.Reasoning, w.Completion),
-	}
-	u.Prompt, u.Completion = max(0, w.Prompt)-u.Cached, max(0, w.Completion)-u.Reasoning
-	return u
-}
+// mostTokens is more than any call can consume; what is above it is an error of the upstream.
+const mostTokens = 1 << 30
 
 func clamp(part, whole int) int { return max(0, min(part, whole)) }
-
-func (d *Decoder) choice(events []Event, c *wireChoice) []Event {
-	if delta := c.Delta; delta != nil {
-		events = d.delta(events, c.Index, delta)
-	}
-	if c.Message != nil {
-		events = d.delta(events, c.Index, c.Message)
-	}
-	if c.Finish != nil && *c.Finish != "" {
-		events = append(events, Event{Kind: Finish, Choice: c.Index, Finish: finishOf(*c.Finish)})
-	}
-	return events
-}
 
 func (d *Decoder) delta(events []Event, choice int, w *wireDelta) []Event {
 	text := func(kind Kind, s string) {
@@ -143,20 +172,25 @@ func (d *Decoder) delta(events []Event, choice int, w *wireDelta) []Event {
 func (d *Decoder) call(choice int, w *wireCall) ToolPiece {
 	piece := ToolPiece{Arguments: argumentsText(w.Function.Arguments)}
 	ours := 0
-	for i := range d.calls {
+	for i := range slices.Backward(d.calls) { // the newest first: some upstreams give all calls one index
 		c := &d.calls[i]
 		if c.choice != choice {
 			continue
 		}
-		ours++
-		same := w.Index != nil && *w.Index == c.index && (w.ID == "" || c.id == w.ID)
-		if w.Index == nil {
-			same = w.ID != "" && w.ID == c.id || w.ID == "" && w.Function.Name == "" && i == d.last(choice)
+		var same bool
+		switch {
+		case w.Index == nil && w.ID == "":
+			same = ours == 0 && w.Function.Name == ""
+		case w.Index == nil:
+			same = w.ID == c.id
+		default:
+			same = *w.Index == c.index && (w.ID == "" || w.ID == c.id || c.id == "" && w.Function.Name == "")
 		}
 		if same {
 			piece.Index = c.ours
 			return piece
 		}
+		ours++
 	}
 	c := decodedCall{choice: choice, ours: ours, index: ours, id: w.ID}
 	if w.Index != nil {
@@ -165,16 +199,6 @@ func (d *Decoder) call(choice int, w *wireCall) ToolPiece {
 	d.calls = append(d.calls, c)
 	piece.Index, piece.ID, piece.Name = ours, w.ID, w.Function.Name
 	return piece
-}
-
-// last is the position of the choice's newest call.
-func (d *Decoder) last(choice int) int {
-	for i := len(d.calls) - 1; i >= 0; i-- {
-		if d.calls[i].choice == choice {
-			return i
-		}
-	}
-	return -1
 }
 
 // contentText is a content's text: a string, or the texts of its parts.
@@ -208,17 +232,21 @@ func argumentsText(raw json.RawMessage) string {
 	return b.String()
 }
 
-// finishOf maps the finish reasons that compatible upstreams use to the four of the contract.
-func finishOf(s string) chat.Finish {
+// finishOf maps the finish reasons that compatible upstreams use to the four of the contract. It
+// reports false for those that mean that the reply broke off.
+func finishOf(s string) (chat.Finish, bool) {
+	s, _, _ = strings.Cut(strings.ToLower(s), ":") // content_filter: RECITATION
 	switch s {
 	case "length", "max_tokens", "model_length":
-		return chat.FinishLength
+		return chat.FinishLength, true
 	case "tool_calls", "function_call", "tool_use":
-		return chat.FinishToolCalls
+		return chat.FinishToolCalls, true
 	case "content_filter", "safety", "recitation":
-		return chat.FinishContentFilter
+		return chat.FinishContentFilter, true
+	case "error", "abort", "insufficient_system_resource":
+		return "", false
 	default: // stop, eos, end_turn and whatever else a normal end is called
-		return chat.FinishStop
+		return chat.FinishStop, true
 	}
 }
 

@@ -38,8 +38,14 @@ func Stalled(silence time.Duration) *fault.Fault {
 		Because(fmt.Errorf("nothing came for %s", silence))
 }
 
-// Failed is a reply that says itself that it failed.
+// Failed is a reply that says itself that it failed. Some upstreams refuse a request so.
 func Failed(raw []byte) *fault.Fault {
+	var w struct {
+		Code int `json:"code"`
+	}
+	if json.Unmarshal(raw, &w) == nil && callersFault(w.Code) {
+		return Refused(w.Code, nil, raw)
+	}
 	return fault.New(fault.Unavailable, "The model's provider failed while it answered. Try again.").After(time.Second).
 		Because(fmt.Errorf("the upstream says: %s", errorMessage(raw)))
 }
@@ -49,57 +55,70 @@ func Failed(raw []byte) *fault.Fault {
 func Refused(status int, header http.Header, body []byte) *fault.Fault {
 	message := errorMessage(body)
 	cause := fmt.Errorf("the upstream answered %d: %s", status, message)
-	switch status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+	switch {
+	case callersFault(status):
 		if message == "" {
 			message = "no reason was given"
 		}
 		return fault.New(fault.Invalid, "The model's provider refused the request: %s", message).Because(cause)
-	case http.StatusTooManyRequests:
+	case status == http.StatusTooManyRequests:
 		return fault.New(fault.Unavailable, "The model's provider has no capacity at the moment. Try again shortly.").After(retryAfter(header)).Because(cause)
 	}
 	return fault.New(fault.Unavailable, "The model is not available at the moment. Try again shortly.").After(retryAfter(header)).Because(cause)
 }
 
+// callersFault reports whether a status means that the request itself is wrong.
+func callersFault(status int) bool {
+	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity
+}
+
+// longestRetry bounds what an upstream may ask us to wait.
+const longestRetry = time.Hour
+
 // retryAfter is how long the upstream asks to wait; a second where it does not say.
 func retryAfter(h http.Header) time.Duration {
-	if ms, err := strconv.Atoi(h.Get("Retry-After-Ms")); err == nil && ms > 0 {
-		return time.Duration(ms) * time.Millisecond
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return time.Duration(min(ms, float64(longestRetry/time.Millisecond)) * float64(time.Millisecond))
 	}
-	if s, err := strconv.Atoi(h.Get("Retry-After")); err == nil && s > 0 {
-		return time.Duration(s) * time.Second
+	if s, err := strconv.ParseFloat(h.Get("Retry-After"), 64); err == nil && s > 0 {
+		return time.Duration(min(s, longestRetry.Seconds()) * float64(time.Second))
 	}
 	return time.Second
 }
 
 // errorMessage finds the sentence in an upstream's error body and cleans it.
 func errorMessage(body []byte) string {
-	var w struct {
-		Error   json.RawMessage `json:"error"`
-		Message string          `json:"message"`
-		Detail  json.RawMessage `json:"detail"`
-	}
-	if json.Unmarshal(body, &w) != nil {
+	var v any
+	if json.Unmarshal(body, &v) != nil {
 		return ""
 	}
-	for _, raw := range []json.RawMessage{w.Error, w.Detail} {
-		var s string
-		if json.Unmarshal(raw, &s) == nil && s != "" {
-			return cleaned(s)
+	return cleaned(sentence(v))
+}
+
+// sentence looks for a text where upstreams put it: {"error":{"message":…}} and its many relatives.
+func sentence(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []any:
+		if len(v) > 0 {
+			return sentence(v[0])
 		}
-		var o struct {
-			Message string `json:"message"`
-		}
-		if json.Unmarshal(raw, &o) == nil && o.Message != "" {
-			return cleaned(o.Message)
+	case map[string]any:
+		for _, key := range []string{"error", "message", "detail", "msg"} {
+			if s := sentence(v[key]); s != "" {
+				return s
+			}
 		}
 	}
-	return cleaned(w.Message)
+	return ""
 }
 
 // secrets are what an upstream's sentence may hold that is none of the caller's business: addresses,
 // keys, and long runs without a space, which may be either.
-var secrets = regexp.MustCompile(`(?i)\b(?:https?://|wss?://)\S+|\b(?:sk|pk|rk|key|org|proj|gsk|xai)[-_][\w*-]{6,}|\bbearer\s+\S+|\S{48,}`)
+var secrets = regexp.MustCompile(`(?i)\b[a-z]+://\S+` +
+	`|\b(?:[\w-]+\.)+[\w-]+:\d+|\[[0-9a-f]*:[0-9a-f]*:[0-9a-f:.]*\](?::\d+)?|\b\d{1,3}(?:\.\d{1,3}){3}\b` +
+	`|\b(?:sk|pk|rk|key|org|proj|gsk|xai)[-_][\w*-]{6,}|\bAIza[\w-]{8,}|\bbearer\s+\S+|\S{48,}`)
 
 // cleaned is a sentence fit for a caller: short, printable, without secrets.
 func cleaned(s string) string {

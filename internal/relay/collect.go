@@ -35,7 +35,7 @@ func Collect(ctx context.Context, w http.ResponseWriter, in provider.Stream, h H
 		}
 		break
 	}
-	c.outcome.Complete = true
+	c.outcome.Complete, c.outcome.Begun = true, true
 	opts.Settle(c.outcome)
 
 	pooled := buffers.Get().(*[]byte)
@@ -87,11 +87,7 @@ func (c *collector) splice(raw []byte) bool {
 	if !ok || !sh.one || sh.index != 0 || c.n != 1 || !sh.role || sh.finish == "" || sh.finish == chat.FinishToolCalls || sh.content.from == 0 {
 		return false
 	}
-	if !sh.usage.empty() {
-		u, ok := provider.ReadUsage(raw[sh.usage.from:sh.usage.to])
-		if !ok {
-			return false
-		}
+	if u, ok := provider.ReadUsage(raw[sh.usage.from:sh.usage.to]); ok {
 		c.usage(u)
 	}
 	c.content()

@@ -49,6 +49,7 @@ type Outcome struct {
 	HasUsage bool // the upstream gave the figures
 	Finish   chat.Finish
 	Complete bool
+	Begun    bool // the caller has got something, if only a comment
 	// FirstContent is when the first text, reasoning or call arrived; zero: never.
 	FirstContent time.Time
 	// Err is why it is not complete.

@@ -6,8 +6,9 @@ import "unicode/utf8"
 // are. It accepts only valid JSON, and not all of it: what it cannot follow is left to the decoder,
 // so it has no errors, only ok.
 type cursor struct {
-	b []byte
-	i int
+	b     []byte
+	i     int
+	lines bool // white space that ends a line was skipped
 }
 
 // span is a stretch of the bytes under the cursor.
@@ -21,7 +22,10 @@ const maxDepth = 64
 func (c *cursor) next() byte {
 	for c.i < len(c.b) {
 		switch ch := c.b[c.i]; ch {
-		case ' ', '\n', '\t', '\r':
+		case ' ', '\t':
+			c.i++
+		case '\n', '\r':
+			c.lines = true
 			c.i++
 		default:
 			return ch
@@ -49,12 +53,12 @@ func (c *cursor) members(each func(key []byte) bool) bool {
 		return true
 	}
 	for {
-		key, ok := c.text()
+		key, ok := c.key()
 		if !ok || !c.take(':') {
 			return false
 		}
 		c.next()
-		if !each(c.b[key.from:key.to]) {
+		if !each(key) {
 			return false
 		}
 		if c.take('}') {
@@ -64,6 +68,25 @@ func (c *cursor) members(each func(key []byte) bool) bool {
 			return false
 		}
 	}
+}
+
+// key reads the key of a member. One with escapes could be another spelling of a key that matters,
+// so it is the decoder's.
+func (c *cursor) key() ([]byte, bool) {
+	if c.next() != '"' {
+		return nil, false
+	}
+	from := c.i + 1
+	for i := from; i < len(c.b); i++ {
+		switch ch := c.b[i]; {
+		case ch == '"':
+			c.i = i + 1
+			return c.b[from:i], true
+		case ch == '\\' || ch < ' ' || ch >= utf8.RuneSelf:
+			return nil, false
+		}
+	}
+	return nil, false
 }
 
 // text reads a string and returns its inside.
@@ -226,7 +249,9 @@ func (c *cursor) skip(depth int) bool {
 // number reads a number.
 func (c *cursor) number() bool {
 	c.take('-')
-	if !c.take('0') && c.digits() == 0 {
+	if c.i < len(c.b) && c.b[c.i] == '0' {
+		c.i++
+	} else if c.digits() == 0 {
 		return false
 	}
 	if c.i < len(c.b) && c.b[c.i] == '.' {

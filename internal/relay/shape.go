@@ -6,6 +6,7 @@ import "sluice/internal/chat"
 // hand its choices on as they are.
 type shape struct {
 	choices span // the array, with its brackets
+	lines   bool // there are line ends in it, which an event cannot hold
 	usage   span // the object; empty where null or absent
 
 	one       bool // there is exactly one choice, and the rest of this is about it
@@ -33,8 +34,9 @@ func scanReply(raw []byte, part string) (shape, bool) {
 			}
 			seen = true
 			from := c.i
+			c.lines = false
 			ok := s.scanChoices(&c, part)
-			s.choices = span{from, c.i}
+			s.choices, s.lines = span{from, c.i}, c.lines
 			return ok
 		case "usage":
 			if c.next() == 'n' {
@@ -76,7 +78,7 @@ func (s *shape) scanChoices(c *cursor, part string) bool {
 			return ok && once(0)
 		case part:
 			return once(1) && s.scanPart(c)
-		case "delta", "message":
+		case "delta", "message", "error":
 			return false
 		case "finish_reason":
 			s.hasFinish = true

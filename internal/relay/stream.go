@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"sluice/internal/chat"
 	"sluice/internal/fault"
@@ -14,6 +16,11 @@ import (
 
 // writeAt is how much is collected at most before it is written, even if more waits.
 const writeAt = 16 << 10
+
+const (
+	commentPatience = time.Second
+	writeBeats      = 4 // of keepAlive: how long a caller may take for one write
+)
 
 var (
 	eventStream = []string{"text/event-stream"}
@@ -33,7 +40,9 @@ func Stream(ctx context.Context, w http.ResponseWriter, in provider.Stream, h He
 		s.beat = opts.Pulse.Watch(keepAlive, s.comment)
 	}
 	defer func() {
-		s.stop()
+		if s.beat != nil {
+			s.beat.Stop()
+		}
 		putBuffer(pooled, s.out)
 	}()
 	for {
@@ -64,7 +73,14 @@ type streamer struct {
 	w       http.ResponseWriter
 	flusher http.Flusher
 	begun   bool
+	over    bool // nothing but the last bytes may go out
 	beat    *pulse.Beat
+
+	writes atomic.Int64 // how many were begun
+	stuck  struct {     // for the pulse alone
+		in    int64 // the write that was under way
+		beats int   // how often it was found so
+	}
 }
 
 // take adds what an event says to the output.
@@ -95,14 +111,10 @@ func (s *streamer) splice(raw []byte) bool {
 		return true
 	}
 	sh, ok := scanReply(raw, "delta")
-	if !ok {
+	if !ok || sh.lines {
 		return false
 	}
-	if !sh.usage.empty() {
-		u, ok := provider.ReadUsage(raw[sh.usage.from:sh.usage.to])
-		if !ok {
-			return false
-		}
+	if u, ok := provider.ReadUsage(raw[sh.usage.from:sh.usage.to]); ok {
 		s.usage(u)
 	}
 	if !sh.one {
@@ -218,6 +230,7 @@ func (s *streamer) flush() error {
 	if !s.begun {
 		s.start()
 	}
+	s.writes.Add(1)
 	_, err := s.w.Write(s.out)
 	s.out = s.out[:0]
 	if err == nil && s.flusher != nil {
@@ -239,19 +252,38 @@ func (s *streamer) start() {
 // comment breaks a long silence. While the stream is being written to it is not silent.
 func (s *streamer) comment() {
 	if !s.mu.TryLock() {
+		s.hurry()
 		return
 	}
 	defer s.mu.Unlock()
+	if s.over {
+		return
+	}
 	if !s.begun {
 		s.start()
 	}
+	// The pulse serves all streams, so it must not wait for a caller who does not read.
+	control := http.NewResponseController(s.w)
+	_ = control.SetWriteDeadline(time.Now().Add(commentPatience))
 	if _, err := s.w.Write([]byte(": keep-alive\n\n")); err == nil && s.flusher != nil {
 		s.flusher.Flush()
+	}
+	_ = control.SetWriteDeadline(time.Time{})
+}
+
+// hurry gives a caller up who has not taken what is being written for several beats.
+func (s *streamer) hurry() {
+	if n := s.writes.Load(); n != s.stuck.in {
+		s.stuck.in, s.stuck.beats = n, 0
+	}
+	if s.stuck.beats++; s.stuck.beats > writeBeats {
+		_ = http.NewResponseController(s.w).SetWriteDeadline(time.Now())
 	}
 }
 
 // end closes the stream: as complete if it is, else with what went wrong.
 func (s *streamer) end(ctx context.Context, err error) error {
+	s.close()
 	if s.complete() {
 		return s.done()
 	}
@@ -259,11 +291,10 @@ func (s *streamer) end(ctx context.Context, err error) error {
 		return s.gone(context.Cause(ctx))
 	}
 	f := fault.From(failure(err))
-	s.stop()
-	if len(s.out) == 0 && !s.begun {
+	if len(s.out) == 0 && !s.outcome.Begun {
 		return f
 	}
-	s.outcome.Err = f
+	s.outcome.Err, s.outcome.Begun = f, true
 	s.opts.Settle(s.outcome)
 	s.out = append(s.out, "data: "...)
 	s.out = appendError(s.out, f)
@@ -274,16 +305,17 @@ func (s *streamer) end(ctx context.Context, err error) error {
 	return errors.Join(ErrTold, f)
 }
 
-// stop keeps the pulse from writing behind our back.
-func (s *streamer) stop() {
-	if s.beat != nil {
-		s.beat.Stop()
-	}
+// close keeps the pulse from writing behind our back.
+func (s *streamer) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	s.outcome.Begun = s.begun
 }
 
 // done writes the tail of a complete stream.
 func (s *streamer) done() error {
-	s.outcome.Complete = true
+	s.outcome.Complete, s.outcome.Begun = true, true
 	s.opts.Settle(s.outcome) // counts the usage where the upstream gave none
 	if s.opts.IncludeUsage {
 		s.out = append(s.out, s.prefix...)
@@ -300,6 +332,7 @@ func (s *streamer) done() error {
 
 // gone settles a stream whose caller hung up: what was produced counts.
 func (s *streamer) gone(err error) error {
+	s.close()
 	s.outcome.Err = ErrGone
 	s.opts.Settle(s.outcome)
 	return errors.Join(ErrGone, err)

@@ -30,9 +30,9 @@ func Choose(c *catalog.Catalog, asked *catalog.Model, plan account.Plan, req *ch
 	return nil, fault.New(fault.Invalid, "No model that the router may choose can serve this request. It may be too long, or need tools that none of them has.").At("model")
 }
 
-// serves reports whether the model can take the request: tools, images and sizes.
+// serves reports whether the model can take the request: tools, images, several replies and sizes.
 func serves(m *catalog.Model, req *chat.Request) bool {
-	if len(req.Tools) > 0 && !m.ToolCalling || req.Images() > 0 && !m.Images {
+	if len(req.Tools) > 0 && !m.ToolCalling || req.Images() > 0 && !m.Images || req.N > 1 && m.Sandbox {
 		return false
 	}
 	// A quarter of the bytes is about the tokens; the exact check follows for the model chosen.

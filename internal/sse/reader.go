@@ -47,12 +47,25 @@ func (rd *Reader) Buffer() []byte { return rd.buf }
 // AtEOF reports whether the source has ended.
 func (rd *Reader) AtEOF() bool { return errors.Is(rd.err, io.EOF) }
 
-// Ready reports whether the next event has arrived whole.
+// Ready reports whether the next event that has data has arrived whole.
 func (rd *Reader) Ready() bool {
-	if rd.end == 0 {
-		rd.end = eventEnd(rd.buf[rd.r:rd.w], 0)
+	for {
+		if rd.end == 0 {
+			rd.end = eventEnd(rd.buf[rd.r:rd.w], 0)
+		}
+		if rd.end == 0 {
+			return false
+		}
+		block := rd.buf[rd.r : rd.r+rd.end]
+		if bytes.HasPrefix(block, dataPrefix) && block[len(dataPrefix)] > ' ' {
+			return true
+		}
+		if _, ok := parse(block); ok {
+			return true
+		}
+		rd.r += rd.end // Next would skip it, and wait
+		rd.end = 0
 	}
-	return rd.end > 0
 }
 
 // Next returns the next event that has data. At the end of the source it returns the source's error:
@@ -191,7 +204,7 @@ func parse(block []byte) (Event, bool) {
 	// The usual event is a single data line.
 	if bytes.HasPrefix(block, dataPrefix) {
 		if i := bytes.IndexByte(block, '\n'); i == len(block)-2 && block[i-1] != '\r' {
-			return Event{Data: block[len(dataPrefix):i]}, true
+			return Event{Data: block[len(dataPrefix):i]}, i > len(dataPrefix)
 		}
 	}
 	block = bytes.TrimPrefix(block, []byte("\xef\xbb\xbf"))
@@ -217,5 +230,5 @@ func parse(block []byte) (Event, bool) {
 			ev.Name = value
 		}
 	}
-	return ev, lines > 0
+	return ev, len(ev.Data) > 0
 }

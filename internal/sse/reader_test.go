@@ -45,8 +45,8 @@ func TestReader(t *testing.T) {
 		"comment alone":          {": keep-alive\n\ndata: a\n\n", []string{"|a"}},
 		"comment inside":         {": x\ndata: a\n\n", []string{"|a"}},
 		"id and retry":           {"id: 7\nretry: 10\ndata: a\n\n", []string{"|a"}},
-		"field without a colon":  {"data\n\n", []string{"|"}},
-		"empty data":             {"data: \n\n", []string{"|"}},
+		"field without a colon":  {"data\n\ndata: a\n\n", []string{"|a"}},
+		"empty data":             {"data: \n\ndata:\n\ndata: a\n\n", []string{"|a"}},
 		"blank lines before":     {"\n\n\ndata: a\n\n", []string{"|a"}},
 		"byte order mark":        {"\xef\xbb\xbfdata: a\n\n", []string{"|a"}},
 		"colon in data":          {"data: a: b\n\n", []string{"|a: b"}},
@@ -94,14 +94,15 @@ func TestReady(t *testing.T) {
 	pr, pw := io.Pipe()
 	go func() {
 		_, _ = io.WriteString(pw, "data: a\n\ndata: b\n\ndata: c")
-		_, _ = io.WriteString(pw, "\n\n")
+		_, _ = io.WriteString(pw, "\n\n: a comment\n\nevent: x\n\ndata:\n\n")
+		_, _ = io.WriteString(pw, "event: x\ndata: d\n\n: a comment\n\ndata: e\n\n")
 		pw.Close()
 	}()
 	rd := sse.NewReader(pr, nil, 1<<20)
 	want := []struct {
 		data  string
 		ready bool // behind it
-	}{{"a", true}, {"b", false}, {"c", false}}
+	}{{"a", true}, {"b", false}, {"c", false}, {"d", true}, {"e", false}}
 	for _, w := range want {
 		ev, err := rd.Next()
 		if err != nil || string(ev.Data) != w.data {

@@ -36,7 +36,7 @@ type Settlement struct {
 	Counted   bool // by us: the upstream gave no figures
 	UnitMilli int64
 
-	Status     int // what the caller saw
+	Status     int // what the caller saw; zero: nothing
 	End        End
 	Latency    time.Duration
 	FirstToken time.Duration // zero: none came

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"sluice/internal/chat"
+	"sluice/internal/fault"
 	"sluice/internal/provider"
 	"sluice/internal/pulse"
 	"sluice/internal/sse"
@@ -28,6 +29,7 @@ const (
 	maxEvent      = 8 << 20  // bytes of one event
 	maxErrorBody  = 64 << 10
 	dialPatience  = 10 * time.Second
+	errorPatience = 5 * time.Second // for the rest of a refusal
 	firstPatience = 5 * time.Minute // a long prompt may be read for minutes before anything comes
 	silence       = 2 * time.Minute // between events
 )
@@ -36,9 +38,9 @@ const (
 type Options struct {
 	// APIKey is sent as a bearer token; empty: none is sent.
 	APIKey string
-	// Pulse watches streams for silence; nil: they may be silent for ever.
+	// Pulse watches replies for silence; nil: they may be silent for ever.
 	Pulse *pulse.Pulse
-	// Silence is how long a stream may pause. Default two minutes.
+	// Silence is how long a reply may pause once it has begun. Default two minutes.
 	Silence time.Duration
 	// Transport replaces the connection pool, for tests.
 	Transport http.RoundTripper
@@ -47,6 +49,7 @@ type Options struct {
 // Adapter calls one upstream.
 type Adapter struct {
 	url       *url.URL
+	key       []byte
 	header    http.Header // shared by all requests, never written to
 	transport http.RoundTripper
 	pulse     *pulse.Pulse
@@ -63,7 +66,7 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 	if err != nil {
 		return nil, errors.New("the base URL cannot be read")
 	}
-	a := &Adapter{url: u, transport: opts.Transport, pulse: opts.Pulse, silence: opts.Silence}
+	a := &Adapter{url: u, key: []byte(opts.APIKey), transport: opts.Transport, pulse: opts.Pulse, silence: opts.Silence}
 	a.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "User-Agent": {"sluice"}}
 	if opts.APIKey != "" {
 		a.header["Authorization"] = []string{"Bearer " + opts.APIKey}
@@ -122,14 +125,24 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer cancel(nil)
-		defer resp.Body.Close()
-		raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what there is of it will do
-		return nil, provider.Refused(resp.StatusCode, resp.Header, raw)
+		return nil, a.refusal(resp, cancel)
 	}
 	if isStream(resp) {
 		return a.stream(ctx, cancel, resp), nil
 	}
-	return &whole{body: resp.Body, cancel: cancel, length: resp.ContentLength}, nil
+	return &whole{reply: a.reply(ctx, cancel, resp), length: resp.ContentLength}, nil
+}
+
+// refusal is the fault of a reply with an error status. What there is of its body will do.
+func (a *Adapter) refusal(resp *http.Response, cancel context.CancelCauseFunc) error {
+	defer resp.Body.Close()
+	late := time.AfterFunc(errorPatience, func() { cancel(nil) })
+	defer late.Stop()
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if len(a.key) > 0 {
+		raw = bytes.ReplaceAll(raw, a.key, []byte("…")) // some repeat it to whom they refuse
+	}
+	return provider.Refused(resp.StatusCode, resp.Header, raw)
 }
 
 // patch is what must differ from the caller's body.
@@ -146,13 +159,56 @@ func isStream(resp *http.Response) bool {
 	return len(ct) >= 17 && strings.EqualFold(ct[:17], "text/event-stream")
 }
 
-// whole is a reply that came in one piece.
-type whole struct {
+// reply is what replies in one piece and in chunks have in common.
+type reply struct {
 	body   io.ReadCloser
 	cancel context.CancelCauseFunc
+	ctx    context.Context //nolint:containedctx // one call's, for the reason it was canceled with
+	beat   *pulse.Beat
+	event  provider.Event
+}
+
+// reply watches a reply that has begun.
+func (a *Adapter) reply(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response) reply {
+	r := reply{body: resp.Body, cancel: cancel, ctx: ctx}
+	if a.pulse != nil {
+		r.beat = a.pulse.Watch(a.silence, func() { cancel(provider.Stalled(a.silence)) })
+	}
+	return r
+}
+
+// Read reads from the body, and notes that it is alive.
+func (r *reply) Read(p []byte) (int, error) {
+	n, err := r.body.Read(p)
+	if r.beat != nil {
+		r.beat.Touch()
+	}
+	return n, err
+}
+
+// fault is why the body could not be read to its end.
+func (r *reply) fault(err error) error {
+	cause := context.Cause(r.ctx)
+	if f, ok := errors.AsType[*fault.Fault](cause); ok {
+		return f // stalled
+	}
+	if cause != nil {
+		err = cause
+	}
+	return provider.Cut(err)
+}
+
+func (r *reply) stop() {
+	if r.beat != nil {
+		r.beat.Stop()
+	}
+}
+
+// whole is a reply that came in one piece.
+type whole struct {
+	reply
 	length int64
 	done   bool
-	event  provider.Event
 }
 
 func (s *whole) Next() (*provider.Event, error) {
@@ -160,7 +216,7 @@ func (s *whole) Next() (*provider.Event, error) {
 		return nil, io.EOF
 	}
 	s.done = true
-	raw, err := readWhole(s.body, s.length)
+	raw, err := s.read()
 	if err != nil {
 		return nil, err
 	}
@@ -171,25 +227,26 @@ func (s *whole) Next() (*provider.Event, error) {
 func (s *whole) Ready() bool { return s.done }
 
 func (s *whole) Close() error {
+	s.stop()
 	s.cancel(nil)
 	return s.body.Close()
 }
 
-// readWhole reads a body within the bound, in one step where its length is known.
-func readWhole(body io.Reader, length int64) ([]byte, error) {
-	if length > maxReply {
+// read reads the body within the bound, in one step where its length is known.
+func (s *whole) read() ([]byte, error) {
+	if s.length > maxReply {
 		return nil, provider.Garbled(errors.New("the reply is too long"))
 	}
-	if length >= 0 {
-		raw := make([]byte, length)
-		if _, err := io.ReadFull(body, raw); err != nil {
-			return nil, provider.Cut(err)
+	if s.length >= 0 {
+		raw := make([]byte, s.length)
+		if _, err := io.ReadFull(s, raw); err != nil {
+			return nil, s.fault(err)
 		}
 		return raw, nil
 	}
-	raw, err := io.ReadAll(io.LimitReader(body, maxReply+1))
+	raw, err := io.ReadAll(io.LimitReader(s, maxReply+1))
 	if err != nil {
-		return nil, provider.Cut(err)
+		return nil, s.fault(err)
 	}
 	if len(raw) > maxReply {
 		return nil, provider.Garbled(errors.New("the reply is too long"))
@@ -199,31 +256,22 @@ func readWhole(body io.Reader, length int64) ([]byte, error) {
 
 // stream is a reply in chunks.
 type stream struct {
+	reply
 	from   *Adapter
-	body   io.ReadCloser
 	reader *sse.Reader
 	pooled *[]byte
-	cancel context.CancelCauseFunc
-	ctx    context.Context //nolint:containedctx // one call's, for the reason it was canceled with
-	beat   *pulse.Beat
 	done   bool // the upstream said so
-	event  provider.Event
 }
 
 func (a *Adapter) stream(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response) *stream {
 	pooled := buffers.Get().(*[]byte)
-	s := &stream{from: a, body: resp.Body, reader: sse.NewReader(resp.Body, *pooled, maxEvent), pooled: pooled, cancel: cancel, ctx: ctx}
-	if a.pulse != nil {
-		s.beat = a.pulse.Watch(a.silence, func() { cancel(provider.Stalled(a.silence)) })
-	}
+	s := &stream{reply: a.reply(ctx, cancel, resp), from: a, pooled: pooled}
+	s.reader = sse.NewReader(s, *pooled, maxEvent)
 	return s
 }
 
 func (s *stream) Next() (*provider.Event, error) {
 	ev, err := s.reader.Next()
-	if s.beat != nil {
-		s.beat.Touch()
-	}
 	switch {
 	case err == nil:
 	case errors.Is(err, io.EOF):
@@ -231,12 +279,9 @@ func (s *stream) Next() (*provider.Event, error) {
 	case errors.Is(err, sse.ErrTooLong):
 		return nil, provider.Garbled(err)
 	default:
-		if cause := context.Cause(s.ctx); cause != nil {
-			return nil, cause
-		}
-		return nil, provider.Cut(err)
+		return nil, s.fault(err)
 	}
-	if len(ev.Data) == len(doneMark) && string(ev.Data) == doneMark {
+	if ev.Data[0] == '[' && string(bytes.TrimSpace(ev.Data)) == doneMark {
 		s.done = true
 		return nil, io.EOF
 	}
@@ -250,9 +295,7 @@ func (s *stream) Ready() bool { return s.reader.Ready() }
 
 // Close frees the upstream. After a whole stream the connection goes back to the pool.
 func (s *stream) Close() error {
-	if s.beat != nil {
-		s.beat.Stop()
-	}
+	s.stop()
 	if buf := s.reader.Buffer(); cap(buf) <= maxPooled {
 		*s.pooled = buf
 		buffers.Put(s.pooled)

@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"sluice/internal/chat"
 )
@@ -83,18 +85,23 @@ func expression(text string) string {
 	for _, s := range spoken {
 		text = s.pattern.ReplaceAllString(text, s.sign)
 	}
-	best, before := "", ""
+	best, lead := "", ""
 	for _, at := range sumPattern.FindAllStringIndex(mask(text, datePattern), -1) {
+		before, _ := utf8.DecodeLastRuneInString(text[:at[0]])
+		after, _ := utf8.DecodeRuneInString(text[at[1]:])
+		if unicode.IsLetter(before) && text[at[0]] != ' ' || unicode.IsLetter(after) && text[at[1]-1] != ' ' {
+			continue // part of a word, such as 1e3
+		}
 		found := strings.TrimRight(strings.Trim(text[at[0]:at[1]], "+ \n"), " .(+-*/^#~")
 		for strings.Count(found, ")") > strings.Count(found, "(") && strings.HasSuffix(found, ")") {
 			found = strings.TrimRight(strings.TrimSuffix(found, ")"), " .")
 		}
 		if len(found) > len(best) && strings.ContainsAny(strings.Trim(found, "-(% "), "+-*/^#%~") {
-			best, before = found, strings.TrimSpace(text[:at[0]])
+			best, lead = found, strings.TrimSpace(text[:at[0]])
 		}
 	}
-	alone := before == "" && len(words(text)) <= len(numberPattern.FindAllString(text, -1))+2
-	phone := likeAPhone.MatchString(best) && (strings.Count(best, "-") > 1 || !alone && !sumVerb.MatchString(before))
+	alone := lead == "" && len(words(text)) <= len(numberPattern.FindAllString(text, -1))+2
+	phone := likeAPhone.MatchString(best) && (strings.Count(best, "-") > 1 || !alone && !sumVerb.MatchString(lead))
 	if _, err := evaluate(best); err == errSyntax || phone || !alone && !cue {
 		return ""
 	}

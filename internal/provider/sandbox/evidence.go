@@ -27,7 +27,7 @@ type evidence struct {
 }
 
 func newEvidence(text string) *evidence {
-	text = aboutJSON.ReplaceAllString(excerpt(text, 16<<10), "")
+	text = excerpt(text, 16<<10)
 	e := &evidence{text: text, used: make(map[string]bool), quotes: quoted(text), dates: datePattern.FindAllString(text, -1)}
 	text = mask(text, quotedPattern)
 	e.names, e.figures = names(text), numbers(text, true)
@@ -41,23 +41,26 @@ func newEvidence(text string) *evidence {
 var (
 	placeNames  = wordSet("city cities location locations place places town country countries destination origin address region airport station from to")
 	personNames = wordSet("name names person people customer author authors recipient buyer participant participants attendee attendees assignee owner contact member members guest guests sender")
+	linkNames   = wordSet("url uri link website")
 	dateNames   = wordSet("date day when deadline birthday due")
 	proseNames  = wordSet("query q search text message content prompt question input body code command topic description subject title string sentence phrase keyword term note task")
 	answerNames = wordSet("answer result response output reply explanation reason reasoning summary conclusion message text content value")
 	sumNames    = wordSet("expression formula equation calculation")
+	idNames     = wordSet("id code ref reference sku ticket")
 	countNames  = wordSet("age amount count limit max min number price qty quantity rating score size temperature total weight year")
 	fromNames   = wordSet("from origin departure source start")
 	toNames     = wordSet("to destination arrival target end recipient")
 
-	aboutJSON = regexp.MustCompile(`(?i)\s*\b(?:(?:in|as|with)\s+)?JSON\b`)
-	keyPart   = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+|\d+`)
-	prepFrom  = regexp.MustCompile(`(?i)\bfrom\s+`)
-	prepTo    = regexp.MustCompile(`(?i)\bto\s+`)
-	prepAny   = regexp.MustCompile(`(?i)\b(?:in|at|for|of|near|around)\s+`)
-	called    = regexp.MustCompile(`(?i)\b(?:called|named|titled)\s+`)
-	codeLike  = regexp.MustCompile(`^[\p{L}\p{N}#]*[\d/_#-][\p{L}\p{N}/_.-]*[\p{L}\p{N}]`)
-	leadIn    = regexp.MustCompile(`(?i)^[ ,:]*(?:tool|function)?\s*(?:(?:for|about|on|of|to|with|that|in)\s+)?(?:say(?:ing)?\s+)?`)
-	negation  = regexp.MustCompile(`(?i)\b(?:no|not|non|never|without|don't|isn't|disable)\W+(?:\w+\W+)?$`)
+	keyPart  = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+|\d+`)
+	prepFrom = regexp.MustCompile(`(?i)\bfrom\s+`)
+	prepTo   = regexp.MustCompile(`(?i)\bto\s+`)
+	prepAny  = regexp.MustCompile(`(?i)\b(?:in|at|for|of|near|around)\s+`)
+	called   = regexp.MustCompile(`(?i)\b(?:called|named|titled)\s+`)
+	codeLike = regexp.MustCompile(`^[\p{L}\p{N}#]*[\d/_#-][\p{L}\p{N}/_.-]*[\p{L}\p{N}]`)
+	leadIn   = regexp.MustCompile(`(?i)^[ ,:]*(?:tool|function)?\s*(?:(?:for|about|on|of|to|with|that|in)\s+)?(?:say(?:ing)?\s+)?`)
+	valueEnd = regexp.MustCompile(`[,;\n]|\.\s|\sand\s`)
+	saying   = regexp.MustCompile(`(?i)\bsaying\s+(.+)$`)
+	negation = regexp.MustCompile(`(?i)\b(?:no|not|non|never|without|don't|isn't|disable)\W+(?:\w+\W+)?$`)
 )
 
 // samples are legal values of the formats, for where the text gives none.
@@ -125,11 +128,11 @@ func (e *evidence) stated(name string) string {
 	if at := quotedPattern.FindStringIndex(rest); ok && at != nil && at[0] == 0 {
 		return quoted(rest)[0]
 	}
-	if signed {
-		value, _, _ := strings.Cut(rest, "\n")
-		return bare(regexp.MustCompile(`[,;]|\.\s|\sand\s`).Split(value, 2)[0])
+	prose := anyIn(keyWords(name), proseNames)
+	if first, _, _ := strings.Cut(rest, " "); signed || prose && !stopWords[first] {
+		return bare(valueEnd.Split(rest, 2)[0])
 	}
-	if at := namePattern.FindStringIndex(rest); at != nil && at[0] == 0 {
+	if at := namePattern.FindStringIndex(rest); at != nil && at[0] == 0 && !prose {
 		return rest[:at[1]]
 	}
 	return codeLike.FindString(rest)
@@ -161,6 +164,9 @@ func (e *evidence) placed(prep *regexp.Regexp) (plain string) {
 
 // matter is the text behind the words that only ask for the tool; empty where those are all of it.
 func (e *evidence) matter() string {
+	if e.topic == nil {
+		return ""
+	}
 	start := 0
 	for _, at := range wordPattern.FindAllStringIndex(e.text, -1) {
 		word := e.text[at[0]:at[1]]
@@ -209,9 +215,9 @@ func (e *evidence) offers(name string, s *schema) (all []string) {
 	keys := keyWords(name)
 	has := func(set map[string]bool) bool { return anyIn(keys, set) }
 	switch {
-	case s.Format == "email" || s.Format == "" && strings.Contains(name, "mail"):
+	case s.Format == "email" || strings.Contains(strings.ToLower(name+s.Description), "email") && emailPattern.MatchString(e.text):
 		return emailPattern.FindAllString(e.text, -1)
-	case s.Format == "uri" || s.Format == "url" || has(wordSet("url uri link website")):
+	case s.Format == "uri" || s.Format == "url" || has(linkNames):
 		return urlPattern.FindAllString(e.text, -1)
 	case s.Format == "date" || s.Format == "date-time":
 		for _, date := range e.dates {
@@ -228,6 +234,9 @@ func (e *evidence) offers(name string, s *schema) (all []string) {
 	all = append(all, e.stated(name))
 	if has(proseNames) || has(personNames) {
 		all = append(all, e.title)
+	}
+	if has(idNames) {
+		all = append(all, codePattern.FindAllString(e.text, -1)...)
 	}
 	if has(sumNames) {
 		all = append(all, expression(e.text))
@@ -253,7 +262,7 @@ func (e *evidence) offers(name string, s *schema) (all []string) {
 	all = append(all, e.quotes...)
 	if has(proseNames) {
 		_, matter := task(e.text)
-		all = append(all, matter)
+		all = append(all, matter, saying.ReplaceAllString(saying.FindString(e.text), "$1"))
 	} else {
 		all = append(all, e.names...)
 	}

@@ -46,7 +46,7 @@ func parseList(text string) list {
 // sorting orders a list, numbers by value and before words.
 func sorting(p *prompt) (answer, bool) {
 	order, matter := task(p.text)
-	if !sortOrder.MatchString(order) {
+	if !sortOrder.MatchString(order) || strings.Contains(order, " by ") && !strings.Contains(order, "alphabet") {
 		return answer{}, false
 	}
 	if matter == "" {

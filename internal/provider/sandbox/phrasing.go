@@ -29,11 +29,11 @@ func (p *prompt) phrase(a answer) string {
 // honest says that this is the sandbox, and what it read.
 func honest(p *prompt) (answer, bool) {
 	all := strings.Fields(p.text)
-	excerpt := strings.Join(all[:min(len(all), 12)], " ")
+	start := strings.Join(all[:min(len(all), 12)], " ")
 	if len(all) > 12 {
-		excerpt += " …"
+		start += " …"
 	}
-	hello, read := "", fmt.Sprintf("It read %s: “%s”.", plural(len(all), "word"), excerpt)
+	hello, read := "", fmt.Sprintf("It read %s: “%s”.", plural(len(all), "word"), excerpt(start, 400))
 	if greeting.MatchString(p.text) {
 		hello = "Hello. "
 	}

@@ -23,22 +23,17 @@ func (p *prompt) reasoning(r reply) string {
 			how += "The arguments of " + c.Name + " come out as " + c.Arguments + ". "
 		}
 	}
-	passed := "None of the other skills was needed."
-	for i, skill := range skills {
-		if skill.name == r.answer.skill && i > 0 {
-			passed = "Before that these did not fit: "
-			for j, other := range skills[:i] {
-				if j > 0 {
-					passed += ", "
-				}
-				passed += other.name
-			}
-			passed += "."
+	var tried []string
+	for _, skill := range skills {
+		if skill.name == r.answer.skill {
+			break
 		}
+		tried = append(tried, skill.name)
 	}
 	trace := []string{doing,
 		fmt.Sprintf("The message has %d words, after %d others, with %d tools at hand.", len(strings.Fields(p.text)), len(p.request.Messages)-1, len(p.tools)),
-		strings.TrimSpace(how), passed,
+		strings.TrimSpace(how),
+		"Of what else could be done, this was weighed first: " + strings.Join(append(tried, "asking back"), ", ") + ".",
 		"The same request would lead here again, since nothing but the request is looked at. That settles it."}
 	return strings.Join(trace[:depth[p.request.ReasoningEffort]], " ") + "\n"
 }

@@ -2,10 +2,12 @@ package sandbox
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"sluice/internal/chat"
 )
@@ -45,7 +47,7 @@ func recalling(p *prompt) (answer, bool) {
 	}
 	wanted, must := stems(ask), make(map[string]bool)
 	for i, word := range words(ask) {
-		if c := rune(word[0]); i > 0 && wanted[stem(word)] && (unicode.IsUpper(c) || unicode.IsDigit(c)) {
+		if c, _ := utf8.DecodeRuneInString(word); i > 0 && wanted[stem(word)] && (unicode.IsUpper(c) || unicode.IsDigit(c)) {
 			must[stem(word)] = true // a name or a number makes it another question
 		}
 	}
@@ -71,7 +73,7 @@ func recalling(p *prompt) (answer, bool) {
 	if from == chat.RoleUser || strings.HasPrefix(best, "You") {
 		best = turned(best)
 	}
-	return answer{value: best, trace: fmt.Sprintf("The words asked for are %s; one sentence shares most of them.", listed(wanted)),
+	return answer{value: best, trace: fmt.Sprintf("The words asked for are %s; one sentence shares most of them.", strings.Join(slices.Sorted(maps.Keys(wanted)), ", ")),
 		full: []string{best, "From what I was told: " + best, "As it was said: " + best}}, true
 }
 
@@ -94,15 +96,6 @@ func overlap(wanted, must map[string]bool, sentence string) int {
 // turned speaks a sentence from the other side: my becomes your.
 func turned(s string) string {
 	s = mine.ReplaceAllStringFunc(s, func(m string) string { return theirs[strings.ToLower(m)] })
-	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-// listed names the members of a set in a steady order.
-func listed(set map[string]bool) string {
-	var all []string
-	for s := range set {
-		all = append(all, s)
-	}
-	slices.Sort(all)
-	return strings.Join(all, ", ")
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[size:]
 }

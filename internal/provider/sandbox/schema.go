@@ -323,20 +323,17 @@ func (s *schema) legal(n float64, whole bool) float64 {
 	if step > 0 {
 		gap = step
 	}
-	low, high := math.Inf(-1), math.Inf(1)
-	if s.Minimum != nil {
-		low = *s.Minimum
+	bound := func(inclusive, exclusive *float64, gap, none float64) float64 {
+		switch {
+		case exclusive != nil:
+			return *exclusive + gap
+		case inclusive != nil:
+			return *inclusive
+		}
+		return none
 	}
-	if s.ExclusiveMinimum != nil {
-		low = *s.ExclusiveMinimum + gap
-	}
-	if s.Maximum != nil {
-		high = *s.Maximum
-	}
-	if s.ExclusiveMaximum != nil {
-		high = *s.ExclusiveMaximum - gap
-	}
-	n = max(min(n, high), low)
+	high := bound(s.Maximum, s.ExclusiveMaximum, -gap, math.Inf(1))
+	n = max(min(n, high), bound(s.Minimum, s.ExclusiveMinimum, gap, math.Inf(-1)))
 	if step == 0 {
 		return n
 	}

@@ -12,6 +12,7 @@ var (
 	keyList = regexp.MustCompile(`(?i)\b(?:keys?|fields?|properties|attributes)\b(?:\s+(?:named|called|are|is))?\s*:?\s+([^.\n;{}]+?)(?:\s+(?:for|from|of)\b|[.\n;]|$)|` +
 		`(?:\bextract|\b(?:object|JSON)\s+(?:with|containing|having))\s+(?:an?\s+|the\s+)?(?:keys?:?\s+|fields?:?\s+)?([\w, ]+?)(?:\s+(?:for|from|of)\b|[.\n;:]|$)`)
 	keyForm   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,39}$`)
+	aboutJSON = regexp.MustCompile(`(?i)\s*\b(?:(?:in|as|with)\s+)?JSON\b`)
 	looseKeys = regexp.MustCompile(`["'](\w+)["']\s*:`)
 )
 
@@ -30,7 +31,7 @@ func (p *prompt) shaped(a answer) string {
 		}
 		return encode(o)
 	}
-	e := newEvidence(strings.Replace(p.text, example, "", 1))
+	e := newEvidence(aboutJSON.ReplaceAllString(strings.Replace(p.text, example, "", 1), ""))
 	e.answer, e.facts = a.value, p.facts()
 	f := &form{root: p.request.Format.Schema, evidence: e, every: true, inside: make(map[string]int)}
 	value, _ := f.fill("", s, 0)
@@ -80,14 +81,14 @@ func (p *prompt) wantedShape() (s *schema, example string) {
 		} else if m := keyList.FindStringSubmatch(text); m != nil {
 			keys = parseList(strings.Join(m[1:], "")).items
 		}
-		s = &schema{Type: typeNames{"object"}}
+		s, example = &schema{Type: typeNames{"object"}}, keyList.FindString(text)
 		for _, key := range keys {
 			if key = strings.Trim(key, "\"'`()[]"); keyForm.MatchString(key) {
 				s.Properties = append(s.Properties, member{key, new(schema)})
 			}
 		}
 		if len(s.Properties) > 0 {
-			return s, ""
+			return s, example
 		}
 	}
 	return nil, ""
@@ -117,6 +118,9 @@ func shapeOf(example json.RawMessage) *schema {
 		}
 	case example[0] == '"':
 		s.Type = typeNames{"string"}
+		if kind != "string" {
+			s.Default = example
+		}
 	case kind == "true" || kind == "false":
 		s.Type = typeNames{"boolean"}
 	default:

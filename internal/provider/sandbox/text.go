@@ -72,7 +72,7 @@ func echo(text string) (said string, ok bool) {
 	} else {
 		rest = quoteTail.ReplaceAllString(strings.TrimSpace(rest), "")
 	}
-	return strings.TrimSuffix(strings.Repeat(rest+" ", times), " "), true
+	return strings.TrimSuffix(strings.Repeat(rest+" ", times), " "), rest != ""
 }
 
 // standing obeys a system prompt that gives the words of every reply.

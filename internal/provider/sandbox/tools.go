@@ -10,7 +10,7 @@ import (
 	"sluice/internal/chat"
 )
 
-const oneName = `(?:"[^"]*"|\p{Lu}[\p{L}'’-]*(?: \p{Lu}[\p{L}'’-]*)*)`
+const oneName = `(?:"[^"]*"|\p{Lu}[\p{L}'’/-]*(?: \p{Lu}[\p{L}'’/-]*)*|[\w.-]*(?:/[\w.-]+)+)`
 
 var (
 	stepSplit   = regexp.MustCompile(`(?i)[,;.]?\s+(?:and\s+)?then,?\s+|[.;]\s+(?:after that|afterwards|finally|next),?\s+`)
@@ -19,8 +19,10 @@ var (
 	several     = regexp.MustCompile(`(?:` + oneName + `, )*` + oneName + `,? (?:and|&) ` + oneName + `|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
 )
 
-// enough is what a tool must share with a text to be called unasked.
-const enough = 2
+const (
+	enough = 2 // what a tool must share with a text to be called unasked
+	needs  = "To call "
+)
 
 // tool is a function and what a request may share with it.
 type tool struct {
@@ -35,6 +37,9 @@ type tool struct {
 func toolsOf(functions []*chat.Function) (all []tool) {
 	for _, f := range functions {
 		t := tool{Function: f, bare: bareName(f.Name), told: stems(f.Description), params: parseSchema(f.Parameters)}
+		if t.params.Type == nil {
+			t.params.Type = typeNames{"object"}
+		}
 		t.name = stems(strings.Join(keyWords(t.bare), " "))
 		for i := range min(len(t.params.Properties), 100) {
 			t.takes = append(t.takes, t.params.property(i))
@@ -65,12 +70,21 @@ func (p *prompt) calls() (calls []chat.ToolCall, missing string) {
 	if p.rounds == 0 && len(p.orders.calls) > 0 {
 		calls = slices.Clone(p.orders.calls)
 	} else {
+		if n := len(p.said); n > 1 && strings.HasPrefix(p.said[n-1].text, needs) {
+			text = p.said[n-2].text + " " + text // the message gives what was missing
+		}
 		steps := split(text, stepSplit)
-		for i := p.rounds; i < len(steps) && len(calls) == 0; i++ {
-			calls, missing = choose(steps[i], all, false)
+		due := p.rounds // steps that call are taken one a round
+		for i := 0; i < len(steps) && due >= 0; i++ {
+			if calls, missing = choose(steps[i], all, false); len(calls) > 0 {
+				due--
+			}
+		}
+		if due >= 0 {
+			calls = nil
 		}
 		if forced && len(calls) == 0 {
-			calls, missing = choose(steps[min(p.rounds, len(steps)-1)], all, true)
+			calls, _ = choose(steps[len(steps)-1], all, true)
 		}
 	}
 	if parallel := p.request.ParallelToolCalls; parallel != nil && !*parallel && len(calls) > 1 {
@@ -84,6 +98,7 @@ func (p *prompt) checkCalls() error {
 	choice := p.request.ToolChoice
 	for _, call := range p.orders.calls {
 		switch {
+		case p.rounds > 0: // made already
 		case choice.Mode == chat.ChoiceNone, choice.Mode == chat.ChoiceNamed && choice.Name != call.Name:
 			return invalid("The sandbox directive call=%s contradicts tool_choice.", call.Name)
 		case !slices.ContainsFunc(p.tools, func(f *chat.Function) bool { return f.Name == call.Name }):
@@ -127,8 +142,8 @@ func choose(text string, all []tool, forced bool) (calls []chat.ToolCall, missin
 			continue
 		}
 		made, lacks := t.fill(segment)
-		if len(lacks) > 0 && !forced {
-			missing = fmt.Sprintf("To call %s I need: %s.", t.Name, strings.Join(lacks, ", "))
+		if about := (&evidence{text: segment, topic: t.name}); len(lacks) > 0 && !forced && about.matter() == "" {
+			missing = needs + t.Name + " I need: " + strings.Join(lacks, ", ") + "."
 			continue
 		}
 		calls = append(calls, made...)
@@ -197,7 +212,7 @@ func (t tool) fill(text string) (calls []chat.ToolCall, missing []string) {
 		e := newEvidence(text)
 		e.topic = t.name
 		f := &form{root: t.Parameters, evidence: e, inside: make(map[string]int)}
-		value, _ := f.object("", t.params, 0)
+		value, _ := f.fill("", t.params, 0)
 		calls = append(calls, chat.ToolCall{Name: t.Name, Arguments: encode(value)})
 		missing = f.missing
 	}

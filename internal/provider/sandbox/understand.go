@@ -85,7 +85,7 @@ func read(call *provider.Call) (*prompt, error) {
 		}
 	}
 	for i, m := range r.Messages {
-		text := m.Content.Text()
+		text := strings.ToValidUTF8(m.Content.Text(), "\uFFFD")
 		note(text)
 		p.tokens += 4 // the role, and what separates messages
 		for _, c := range m.ToolCalls {
@@ -131,7 +131,7 @@ func read(call *provider.Call) (*prompt, error) {
 func contentOf(messages []chat.Message, id string) string {
 	for i := range messages {
 		if m := &messages[i]; m.Role == chat.RoleTool && m.ToolCallID == id {
-			return m.Content.Text()
+			return strings.ToValidUTF8(m.Content.Text(), "\uFFFD")
 		}
 	}
 	return ""
@@ -144,7 +144,7 @@ func (p *prompt) reply() (r reply) {
 		return r
 	}
 	if p.orders.tokens > 0 {
-		return reply{text: filler(p.orders.tokens), answer: answer{skill: "a given number of tokens"}}
+		return reply{text: filler(p.orders.tokens), answer: answer{skill: "a given length", trace: fmt.Sprintf("A directive asks for %d tokens.", p.orders.tokens)}}
 	}
 	r.answer = p.answer()
 	if missing != "" && len(p.results) == 0 {

@@ -39,7 +39,8 @@ var (
 		`\b\d{1,2}(?:st|nd|rd|th)? (?:of )?` + monthNames + `(?: \d{4})?\b|\b` + monthNames + ` \d{1,2}(?:st|nd|rd|th)?(?:,? \d{4})?\b`)
 	dayPattern    = regexp.MustCompile(`(?i)\b(?:(?:next |this )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|today|tomorrow|tonight)\b`)
 	numberPattern = regexp.MustCompile(`\d+(?:,\d{3})+(?:\.\d+)?|\d*\.?\d+`)
-	namePattern   = regexp.MustCompile(`\p{Lu}[\p{L}\p{N}'’&-]*(?: (?:(?:de|da|del|la|von|van|of) )?\p{Lu}[\p{L}\p{N}'’&-]*)*`)
+	namePattern   = regexp.MustCompile(`\p{Lu}[\p{L}\p{N}'’&/-]*(?: (?:(?:de|da|del|la|von|van|of) )?\p{Lu}[\p{L}\p{N}'’&/-]*)*`)
+	codePattern   = regexp.MustCompile(`#?[\p{L}\p{N}]*[_#/-]?[\p{L}_-]*\d[\p{L}\p{N}_/-]*`)
 	ordinal       = regexp.MustCompile(`(\d)(?:st|nd|rd|th)`)
 )
 
@@ -54,7 +55,7 @@ func stem(word string) string {
 	if i := strings.IndexAny(word, "'’"); i > 0 {
 		word = word[:i]
 	}
-	for _, suffix := range []string{"ing", "ed", "es", "s", "e"} {
+	for _, suffix := range []string{"ies", "ing", "ed", "es", "s", "y", "e"} {
 		cut, ok := strings.CutSuffix(word, suffix)
 		if ok && len(cut) >= 3 && !strings.HasSuffix(word, "ss") {
 			return cut
@@ -95,8 +96,7 @@ func sentences(text string) []string {
 
 // positions are where a phrase stands in a text as whole words, in any case, with - and _ for spaces.
 func positions(text, phrase string) (all []int) {
-	fold := strings.NewReplacer("_", " ", "-", " ")
-	text, phrase = fold.Replace(strings.ToLower(text)), fold.Replace(strings.ToLower(phrase))
+	text, phrase = strings.Map(folded, text), strings.Map(folded, phrase)
 	for at := 0; phrase != ""; {
 		i := strings.Index(text[at:], phrase)
 		if i < 0 {
@@ -111,6 +111,17 @@ func positions(text, phrase string) (all []int) {
 		}
 	}
 	return all
+}
+
+// folded makes letters small where that keeps their length, so that offsets stay.
+func folded(r rune) rune {
+	if small := unicode.ToLower(r); utf8.RuneLen(small) == utf8.RuneLen(r) {
+		r = small
+	}
+	if r == '_' || r == '-' {
+		return ' '
+	}
+	return r
 }
 
 // excerpt is a text in at most n bytes: its beginning and its end.

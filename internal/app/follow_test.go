@@ -1,0 +1,204 @@
+package app_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/admin"
+	"sluice/internal/config"
+	"sluice/internal/fault"
+	"sluice/internal/pgtest"
+)
+
+// twoNodes are two servers on one database, started at the same time on an empty one.
+func twoNodes(t *testing.T) (one, two *node, key string) {
+	t.Helper()
+	yaml := "database: " + pgtest.URL(t) + "\n"
+	sites := [2]*site{newSite(t, yaml), newSite(t, yaml)}
+	configs := [2]*config.Config{sites[0].config(t), sites[1].config(t)}
+	var nodes [2]*node
+	var errs [2]error
+	var starting sync.WaitGroup
+	for i := range sites {
+		starting.Go(func() { nodes[i], errs[i] = sites[i].launch(t, configs[i]) })
+	}
+	starting.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatalf("New = %v", err)
+	}
+	keys := nodes[0].OwnerKey() + nodes[1].OwnerKey()
+	if !account.Wellformed("service", keys) {
+		t.Fatalf("the two nodes show the owner's keys %q and %q, want exactly one of them to create it", nodes[0].OwnerKey(), nodes[1].OwnerKey())
+	}
+	return nodes[0], nodes[1], keys
+}
+
+// within reports how long it takes until a node answers a key with the status.
+func (n *node) within(key string, status int) time.Duration {
+	n.t.Helper()
+	began := time.Now()
+	eventually(n.t, "the change on the other node", func() bool { return n.get("/v1/models", key).status == status })
+	return time.Since(began)
+}
+
+// What is changed on one node is known on the other: soon there, at once here.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	one, two, owner := twoNodes(t)
+	for _, n := range []*node{one, two} {
+		n.within(owner, 200)
+		if status := must[admin.Status](n, "status", admin.Empty{}); status.Database != "PostgreSQL" || status.Accounts != 1 {
+			t.Errorf("status = %+v, want PostgreSQL with one account", status)
+		}
+	}
+
+	made := must[admin.CreatedAccount](one, "account.create", admin.NewAccount{Actor: "t", Email: "a@example.com"})
+	two.within(made.MasterKey, 200)
+	const soon = 5 * time.Second // it is asked twice a second; the rest is for a busy machine
+	for _, step := range []struct {
+		name   string
+		do     func()
+		status int
+	}{
+		{"suspend", func() { must[any](one, "account.suspend", admin.Target{Actor: "t", Ref: made.ID, Reason: "r"}) }, 423},
+		{"unsuspend", func() { must[any](two, "account.unsuspend", admin.Target{Actor: "t", Ref: made.ID}) }, 200},
+		{"deactivate", func() { must[any](two, "key.deactivate", admin.Target{Actor: "t", Ref: made.ID, Reason: "r"}) }, 401},
+		{"restore", func() { must[any](one, "key.restore", admin.Target{Actor: "t", Ref: made.ID}) }, 200},
+		{"regenerate", func() { must[any](one, "key.regenerate-master", admin.Target{Actor: "t", Ref: made.ID}) }, 401},
+	} {
+		step.do()
+		for _, n := range []*node{one, two} {
+			if took := n.within(made.MasterKey, step.status); took > soon {
+				t.Errorf("%s took %v to arrive, want about half a second", step.name, took)
+			}
+		}
+	}
+}
+
+// A database that is down locks nobody out; what needs it says so, and it all mends itself.
+func TestDatabaseDown(t *testing.T) {
+	t.Parallel()
+	address, err := url.Parse(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := newWire(t, address.Host)
+	address.Host = line.address()
+	n := newSite(t, "database: "+address.String()+"\n").start(t)
+	key := n.OwnerKey()
+	line.cut()
+	if r := n.get("/v1/models", key); r.status != 200 {
+		t.Errorf("GET /v1/models without the database = %d %s, want 200: the key is known", r.status, r.body)
+	}
+	if r := n.get("/v1/models", typo(key)); r.status != 401 {
+		t.Errorf("GET /v1/models with a wrong key and without the database = %d, want 401", r.status)
+	}
+	if r := n.get("/readyz", ""); r.status != 503 || !strings.Contains(r.body, `{"name":"database","ok":false,"message":"not available; the log says more"}`) {
+		t.Errorf("GET /readyz without the database = %d %s, want 503 naming it", r.status, r.body)
+	}
+	if r := n.get("/healthz", ""); r.status != 200 {
+		t.Errorf("GET /healthz without the database = %d, want 200", r.status)
+	}
+	if status := must[admin.Status](n, "status", admin.Empty{}); status.DBError == "" {
+		t.Error("status does not tell that the database is away")
+	}
+	if err := n.call("account.create", admin.NewAccount{Actor: "t", Email: "b@example.com"}, &admin.CreatedAccount{}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("account.create without the database = %v, want it unavailable", err)
+	}
+	eventually(t, "a warning", func() bool { return strings.Contains(n.log.String(), "changes made by other nodes do not arrive") })
+
+	line.mend(t)
+	eventually(t, "readiness", func() bool { return n.get("/readyz", "").status == 200 })
+	must[admin.CreatedAccount](n, "account.create", admin.NewAccount{Actor: "t", Email: "b@example.com"})
+	eventually(t, "the all-clear", func() bool { return strings.Contains(n.log.String(), "changes made by other nodes arrive again") })
+}
+
+// typo changes one character of a key.
+func typo(key string) string {
+	c := byte('a')
+	if key[20] == c {
+		c = 'b'
+	}
+	return key[:20] + string(c) + key[21:]
+}
+
+// wire is a connection to a server that can be cut and mended.
+type wire struct {
+	target string
+	host   string
+
+	mu       sync.Mutex
+	listener net.Listener
+	conns    map[net.Conn]bool
+	running  sync.WaitGroup
+}
+
+func newWire(t *testing.T, target string) *wire {
+	t.Helper()
+	w := &wire{target: target, host: "127.0.0.1:0", conns: map[net.Conn]bool{}}
+	w.mend(t)
+	t.Cleanup(w.cut)
+	return w
+}
+
+func (w *wire) address() string { return w.host }
+
+// mend takes connections, at the same address as before.
+func (w *wire) mend(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", w.host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.listener, w.host = l, l.Addr().String()
+	w.running.Go(func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			w.running.Go(func() { w.carry(near) })
+		}
+	})
+}
+
+// carry passes bytes both ways until either end closes.
+func (w *wire) carry(near net.Conn) {
+	defer near.Close()
+	far, err := net.Dial("tcp", w.target)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	w.mu.Lock()
+	w.conns[near], w.conns[far] = true, true
+	w.mu.Unlock()
+	var both sync.WaitGroup
+	for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
+		both.Go(func() {
+			io.Copy(pair[0], pair[1]) // ends with the connection, however that ends
+			near.Close()
+			far.Close()
+		})
+	}
+	both.Wait()
+}
+
+// cut ends every connection and takes no new ones.
+func (w *wire) cut() {
+	w.listener.Close()
+	w.mu.Lock()
+	for c := range w.conns {
+		c.Close()
+		delete(w.conns, c)
+	}
+	w.mu.Unlock()
+	w.running.Wait()
+}
