@@ -35,7 +35,7 @@ runs, of the folder itself.`,
 	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml if it is there)")
 	flags.BoolVar(&p.asJSON, "json", false, "print JSON")
 	p.override(flags, "data", "data", "`folder` with everything sluice keeps (default ./data)")
-	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.modelsCmd(), p.doctorCmd(), p.configCmd(), p.versionCmd())
+	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.usageCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.modelsCmd(), p.doctorCmd(), p.configCmd(), p.versionCmd())
 	return cmd
 }
 
@@ -77,7 +77,11 @@ func misused(c *cobra.Command, err error) error { return &usageError{err, c.Comm
 func args(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if len(given) < len(names) {
-			return misused(c, fmt.Errorf("%s is missing", strings.Join(names[len(given):], " and ")))
+			verb := "is"
+			if len(names)-len(given) > 1 {
+				verb = "are"
+			}
+			return misused(c, fmt.Errorf("%s %s missing", strings.Join(names[len(given):], " and "), verb))
 		}
 		if len(given) > len(names) {
 			return misused(c, fmt.Errorf("unexpected %q", given[len(names)]))

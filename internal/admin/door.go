@@ -67,8 +67,8 @@ func Handler(b *Backend) http.Handler {
 		if err != nil {
 			f := fault.From(err)
 			msg := f.Message
-			if f.Kind == fault.Internal || f.Kind == fault.Unavailable {
-				msg = f.Error() // the operator may read the cause
+			if cause := f.Unwrap(); cause != nil && (f.Kind == fault.Internal || f.Kind == fault.Unavailable) {
+				msg = cause.Error() // the operator may read it, and can do something about it
 			}
 			out = problem{Kind: f.Kind, Type: f.Kind.String(), Message: msg, Param: f.Param}
 			w.WriteHeader(f.Kind.Status())

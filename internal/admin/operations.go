@@ -14,6 +14,7 @@ type Backend struct {
 	Accounts *account.Accounts
 	Plans    func() account.Plans
 	Catalog  func() *catalog.Catalog
+	Books    Books
 	Status   func(ctx context.Context) Status
 	Reload   func(ctx context.Context) error
 }
@@ -36,6 +37,9 @@ func (b *Backend) operations() map[string]operation {
 		"key.regenerate-master": op(b.keyRegenerateMaster),
 		"key.deactivate":        op(b.keyDeactivate),
 		"key.restore":           op(b.keyRestore),
+		"usage":                 op(b.usage),
+		"audit":                 op(b.audit),
+		"backup":                op(b.backup),
 		"models":                op(b.models),
 		"status":                op(b.status),
 		"reload":                op(b.reload),

@@ -25,15 +25,23 @@ const (
 	defaultOutput = 1024
 )
 
-// Gate admits calls.
-type Gate struct {
-	ledger Ledger
-	settle func(usage.Settlement)
+// Accounts is where leases are settled.
+type Accounts interface {
+	// Ready reports whether a call that starts now can be settled.
+	Ready() error
+	// Record keeps a settlement. When it returns, the settlement survives the process.
+	Record(usage.Settlement)
 }
 
-// New returns a gate over the ledger, whose leases are settled with the given function.
-func New(ledger Ledger, settle func(usage.Settlement)) *Gate {
-	return &Gate{ledger: ledger, settle: settle}
+// Gate admits calls.
+type Gate struct {
+	ledger   Ledger
+	accounts Accounts
+}
+
+// New returns a gate over the ledger, whose leases are settled with accounts.
+func New(ledger Ledger, accounts Accounts) *Gate {
+	return &Gate{ledger: ledger, accounts: accounts}
 }
 
 // Ask is what a call wants, as far as admission is concerned.
@@ -92,6 +100,9 @@ func (g *Gate) Access(a *Ask) (Standing, error) {
 // was counted.
 func (g *Gate) Admit(a *Ask) (*Lease, Standing, error) {
 	id := a.Caller.Account.ID
+	if err := g.accounts.Ready(); err != nil {
+		return nil, g.ledger.Peek(id, a.Limits), fault.New(fault.Unavailable, "Calls cannot be accounted for at the moment, so none is let in. Try again shortly.").After(5 * time.Second).Because(err)
+	}
 	cost := a.cost()
 	place, standing, obstacle := g.ledger.Take(id, a.Limits, cost)
 	if obstacle != nil {
@@ -107,7 +118,7 @@ func (l *Lease) Settle(s usage.Settlement) {
 		return
 	}
 	l.gate.ledger.Free(l.accountID, l.place, int64(s.Tokens.Total()), s.End == usage.EndFailed)
-	l.gate.settle(s)
+	l.gate.accounts.Record(s)
 }
 
 func access(plan account.Plan, m *catalog.Model, tools bool) error {

@@ -158,6 +158,18 @@ func (m *Memory) Free(accountID string, p Place, tokens int64, refund bool) {
 	}
 }
 
+// Restore puts back what an account took a while ago, before this process began. Calls must come in
+// the order of their time, before any Take.
+func (m *Memory) Restore(accountID string, ago time.Duration, c Cost) {
+	s := m.shard(accountID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	then := m.millis() - int64(ago/time.Millisecond)
+	u := s.use(accountID, then)
+	u.requests.take(then, c.RequestMilli)
+	u.tokens.take(then, c.Tokens)
+}
+
 // Running is how many calls run now.
 func (m *Memory) Running() int64 {
 	var n int64

@@ -128,14 +128,25 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 		return nil, err
 	}
 	a.settings.Store(s)
-	line := inference.New(admission.New(a.ledger, a.recent.Record), a.pulse)
+	if err := a.facts.openJournal(cfg, a.log); err != nil {
+		return nil, err
+	}
+	if err := a.restoreWindows(); err != nil {
+		return nil, err
+	}
+	line := inference.New(admission.New(a.ledger, &books{a}), a.pulse)
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), line, s.http(), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics,
-		Checks: []httpapi.Check{{Name: "database", Run: a.facts.store.Ping}},
+		Checks: []httpapi.Check{
+			{Name: "database", Run: a.facts.store.Ping},
+			{Name: "journal", Run: func(context.Context) error { return a.facts.journal.Ready() }, Note: a.backlogNote},
+		},
 	})
 	a.metrics.Gauge("sluice_accounts", "Accounts known to this process.", func() float64 { return float64(a.facts.index.Accounts()) })
 	a.metrics.Gauge("sluice_calls_running", "Model calls under way now.", func() float64 { return float64(a.ledger.Running()) })
 	a.metrics.Gauge("sluice_request_bodies_bytes", "Bytes of request bodies held now.", func() float64 { return float64(a.api.BodiesInFlight()) })
+	a.metrics.Gauge("sluice_journal_records", "Settlements that wait for the database.", func() float64 { return float64(a.facts.journal.Backlog().Records) })
+	a.metrics.Gauge("sluice_journal_bytes", "Bytes of settlements that wait for the database.", func() float64 { return float64(a.facts.journal.Backlog().Bytes) })
 	for _, w := range cfg.Warnings() {
 		a.log.Warn("configuration", "warning", w)
 	}
@@ -187,6 +198,7 @@ func (a *App) Run(ctx context.Context) error {
 	var working sync.WaitGroup
 	working.Go(func() { a.pulse.Run(background) })
 	working.Go(func() { a.watch(background) })
+	working.Go(func() { a.keepBooks(background) })
 	working.Go(func() { a.recordKeyUse(background) })
 	if a.facts.store.Engine() == sqlstore.Postgres {
 		working.Go(func() { a.follow(background) })
@@ -200,7 +212,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	a.api.Drain()
 	grace := a.settings.Load().config.ShutdownGrace
-	a.log.Info("stopping", "grace", grace)
+	a.log.Info("stopping", "grace", grace.String())
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	var stopping sync.WaitGroup
@@ -275,6 +287,7 @@ func (a *App) backend() *admin.Backend {
 		Accounts: a.facts.accounts,
 		Plans:    func() account.Plans { return a.settings.Load().plans },
 		Catalog:  func() *catalog.Catalog { return a.settings.Load().catalog },
+		Books:    a.facts,
 		Status:   a.status,
 		Reload:   func(context.Context) error { return a.Reload() },
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"sluice/internal/account"
@@ -15,6 +16,7 @@ import (
 	"sluice/internal/datadir"
 	"sluice/internal/fault"
 	"sluice/internal/sqlstore"
+	"sluice/internal/usage"
 )
 
 // facts is the data folder, held, with the database open and every account known: what a server and
@@ -24,6 +26,9 @@ type facts struct {
 	store    *sqlstore.Store
 	index    *auth.Index
 	accounts *account.Accounts
+
+	journal   *usage.Journal // nil until openJournal
+	committer *usage.Committer
 }
 
 func openFacts(ctx context.Context, cfg *config.Config) (*facts, error) {
@@ -75,7 +80,26 @@ func (f *facts) createOwner(ctx context.Context) (string, error) {
 	return raw, nil
 }
 
-func (f *facts) close() error { return errors.Join(f.store.Close(), f.dir.Close()) }
+// openJournal opens the settlements that are not in the database yet.
+func (f *facts) openJournal(cfg *config.Config, log *slog.Logger) (err error) {
+	if f.journal != nil {
+		return nil
+	}
+	f.journal, err = usage.OpenJournal(f.dir.Join("journal"), &usage.JournalOptions{SyncEach: cfg.Usage.SyncEach})
+	if err != nil {
+		return err
+	}
+	f.committer = usage.NewCommitter(f.journal, f.store, log)
+	return nil
+}
+
+func (f *facts) close() error {
+	var err error
+	if f.journal != nil {
+		err = f.journal.Close()
+	}
+	return errors.Join(err, f.store.Close(), f.dir.Close())
+}
 
 // Admin returns a client of the admin operations: of the server that runs on the data folder, or
 // where none does, of this process, which then holds the folder until done is called. While
@@ -108,6 +132,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 	}
 	b := &admin.Backend{
 		Accounts: f.accounts,
+		Books:    &offlineBooks{f, cfg},
 		Plans:    func() account.Plans { return s.plans },
 		Status: func(context.Context) admin.Status {
 			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.catalog.Models())}
@@ -116,4 +141,16 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Reload:  func(context.Context) error { return errors.New("no server runs on this data folder") },
 	}
 	return admin.InProcess(b), f.close, nil
+}
+
+// Restore puts a backup into the data folder, which must not hold a database yet.
+func Restore(ctx context.Context, cfg *config.Config, backup string) error {
+	if cfg.Database != "sqlite" {
+		return errors.New("the database is PostgreSQL: restore it with pg_restore or psql")
+	}
+	dir, err := datadir.Open(cfg.Data)
+	if err != nil {
+		return err
+	}
+	return errors.Join(sqlstore.Restore(ctx, backup, dir.Path()), dir.Close())
 }

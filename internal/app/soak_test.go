@@ -88,7 +88,7 @@ func newSoak(t *testing.T) *soak {
 		}
 		s.seed = seed
 	}
-	site := newSite(t, lab(s.upstream.url, "lab/soak"))
+	site := newSite(t, lab(s.upstream.url, "lab/soak")+"plans: {scale: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited}}\n")
 	a, err := app.New(t.Context(), site.config(t), &app.Options{Log: slog.New(slog.NewJSONHandler(io.Discard, nil))})
 	if err != nil {
 		t.Fatalf("New = %v", err)

@@ -33,7 +33,10 @@ func newWatchful(t *testing.T) *watchful {
 	u := &watchful{left: map[int64]time.Time{}, ended: map[int64]time.Time{}}
 	u.serve = httptest.NewServer(http.HandlerFunc(u.answer))
 	u.url = u.serve.URL + "/v1"
-	t.Cleanup(u.serve.Close)
+	t.Cleanup(func() {
+		u.serve.CloseClientConnections() // a call that was never canceled would keep Close waiting
+		u.serve.Close()
+	})
 	return u
 }
 

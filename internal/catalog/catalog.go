@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"sluice/internal/account"
+	"sluice/internal/chat"
 )
 
 // Model is one entry of the catalog (spec: Model).
@@ -43,6 +44,25 @@ type Pricing struct {
 	Output    *int64
 	Cached    *int64
 	Reasoning *int64
+}
+
+// Cost is what a call's tokens cost, in micro-dollars, rounded to the nearest; nil where no price, or
+// none for what was used, is known. Cached and reasoning tokens cost like the others of their side
+// unless they have a price of their own.
+func (p *Pricing) Cost(u chat.Usage) *int64 {
+	if p == nil || p.Input == nil || p.Output == nil {
+		return nil
+	}
+	cached, reasoning := p.Input, p.Output
+	if p.Cached != nil {
+		cached = p.Cached
+	}
+	if p.Reasoning != nil {
+		reasoning = p.Reasoning
+	}
+	perMillion := int64(u.Prompt)**p.Input + int64(u.Cached)**cached + int64(u.Completion)**p.Output + int64(u.Reasoning)**reasoning
+	cost := (perMillion + 500_000) / 1_000_000
+	return &cost
 }
 
 // JSON is the model's verbose form.

@@ -84,9 +84,16 @@ func (r *record) checkService(c *Config) {
 	r.checkOneOf("log.format", c.Log.Format, "log format", logFormats)
 	r.checkOneOf("log.level", c.Log.Level, "log level", logLevels)
 	r.checkTLS(c.TLS)
+	r.checkUsage(c.Usage)
 
 	if c.PublicURL == "" && !isLoopback(c.Listen) {
 		r.warn("listen", "%s can be reached from other machines, but public_url is empty, so links will say %s; set public_url", r.shown("listen", c.Listen), c.Origin())
+	}
+}
+
+func (r *record) checkUsage(u Usage) {
+	if u.KeepDays < 0 {
+		r.fail("usage.keep_days", "must be 0, for ever, or more; got %d", u.KeepDays)
 	}
 }
 

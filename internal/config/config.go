@@ -64,6 +64,9 @@ type Config struct {
 	// Changes to the limits and prices of the plans `none` (an account without a plan), `free`, `basic`, `premium` and `scale`. What is not set here keeps its built-in value.
 	Plans map[string]Plan `yaml:"plans"`
 
+	// How calls are accounted for.
+	Usage Usage `yaml:"usage"`
+
 	// Remote MCP tool servers that callers bring along.
 	MCP MCP `yaml:"mcp"`
 
@@ -90,6 +93,15 @@ type Log struct {
 
 	// The least important level that is written: `debug`, `info`, `warn` or `error`.
 	Level string `yaml:"level" default:"info"`
+}
+
+// Usage is how calls are accounted for.
+type Usage struct {
+	// Whether every settlement is brought to the disk before its reply ends. Otherwise they are in groups at most a second apart, and a power cut may lose that second.
+	SyncEach bool `yaml:"sync_each" default:"false"`
+
+	// How many days the record of each single call is kept. The sums by hour and day stay. 0: for ever.
+	KeepDays int `yaml:"keep_days" default:"90"`
 }
 
 // Provider is a service that models are called at.

@@ -125,7 +125,7 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	docs := Docs()
 	paths := settingPaths(reflect.TypeFor[Config](), "")
-	if len(paths) != len(fieldDocs)-7 { // tls, log, providers, models, pricing, plans and mcp are sections
+	if len(paths) != len(fieldDocs)-8 { // tls, log, providers, models, pricing, plans, usage and mcp are sections
 		t.Fatalf("there are %d settings, want all of them", len(paths))
 	}
 	for _, path := range paths {

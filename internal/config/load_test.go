@@ -21,6 +21,7 @@ func defaults() *Config {
 	return &Config{
 		Listen: "127.0.0.1:8080", Data: "./data", Brand: "service", Database: "sqlite", MetricsListen: "127.0.0.1:9090",
 		CORSOrigins: []string{"*"}, Sandbox: true, ShutdownGrace: 30 * time.Second, Log: Log{Format: "auto", Level: "info"},
+		Usage: Usage{KeepDays: 90},
 	}
 }
 
@@ -122,6 +123,7 @@ plans:
     concurrent: 7
     tokens_per_minute: 1_000_000
     price_usd: 12.5
+usage: {sync_each: true, keep_days: 30}
 mcp:
   allow_hosts: [tools.internal, "10.0.0.7:8080"]
 `, "KEY=sk-123456")
@@ -153,7 +155,8 @@ mcp:
 			"none":  {RequestsPerMinute: new(Limit(0))},
 			"basic": {new(Unlimited), new(Limit(7)), new(Limit(1_000_000)), new(Money(12_500_000))},
 		},
-		MCP: MCP{[]string{"tools.internal", "10.0.0.7:8080"}},
+		Usage: Usage{SyncEach: true, KeepDays: 30},
+		MCP:   MCP{[]string{"tools.internal", "10.0.0.7:8080"}},
 	}
 	if diff := cmp.Diff(want, got, sameConfig); diff != "" {
 		t.Errorf("Load differs (-want +got):\n%s", diff)
@@ -198,7 +201,7 @@ func TestVariables(t *testing.T) {
 			want = append(want, "SLUICE_PLANS_"+plan+"_"+field)
 		}
 	}
-	want = append(want, "SLUICE_MCP_ALLOW_HOSTS")
+	want = append(want, "SLUICE_USAGE_SYNC_EACH", "SLUICE_USAGE_KEEP_DAYS", "SLUICE_MCP_ALLOW_HOSTS")
 	if !slices.Equal(names, want) {
 		t.Errorf("the variables are\n%q\nwant\n%q", names, want)
 	}

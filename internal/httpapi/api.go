@@ -42,6 +42,8 @@ type Options struct {
 type Check struct {
 	Name string
 	Run  func(ctx context.Context) error
+	// Note says what to look at though the check passes; nil or empty: nothing.
+	Note func() string
 }
 
 // Settings is what a reload may change.

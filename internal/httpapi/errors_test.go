@@ -272,7 +272,7 @@ func TestRetryHints(t *testing.T) {
 		"503 without a hint":  {fault.New(fault.Unavailable, "m"), "1", "1000", ""},
 		"rounded up":          {fault.New(fault.Unavailable, "m").After(1001 * time.Millisecond), "2", "1001", ""},
 		"less than a second":  {fault.New(fault.RateLimited, "m").After(time.Microsecond), "1", "1", ""},
-		"a minute at most":    {fault.New(fault.RateLimited, "m").After(time.Hour), "60", "60000", ""},
+		"a minute at most":    {fault.New(fault.RateLimited, "m").After(time.Hour), "60", "60010", ""},
 		"429 without a hint":  {fault.New(fault.RateLimited, "m"), "", "", ""},
 		"a call never passes": {final, "", "", "false"},
 		"our own fault":       {errors.New("m"), "", "", ""},

@@ -42,6 +42,9 @@ func (a *API) readyz(x *exchange, r *http.Request) error {
 	}
 	for _, c := range a.checks {
 		add(c.Name, c.Run(ctx))
+		if last := &out.Checks[len(out.Checks)-1]; last.OK && c.Note != nil {
+			last.Message = c.Note()
+		}
 	}
 	if a.draining.Load() {
 		out.Status = "unavailable"

@@ -13,9 +13,9 @@ import (
 
 func TestReadiness(t *testing.T) {
 	t.Parallel()
-	fine := Check{"database", func(context.Context) error { return nil }}
-	broken := Check{"queue", func(context.Context) error { return errors.New("dial 10.0.0.1: canary") }}
-	hurried := Check{"clock", func(ctx context.Context) error {
+	fine := Check{Name: "database", Run: func(context.Context) error { return nil }}
+	broken := Check{Name: "queue", Run: func(context.Context) error { return errors.New("dial 10.0.0.1: canary") }}
+	hurried := Check{Name: "clock", Run: func(ctx context.Context) error {
 		if _, ok := ctx.Deadline(); !ok {
 			return errors.New("a check may take for ever")
 		}

@@ -131,11 +131,13 @@ func (s *settling) outcome(o *relay.Outcome) {
 	}
 	r := s.record()
 	r.Tokens, r.Counted = o.Usage, !o.HasUsage
+	r.RequestMilli = s.asked.RequestMilli * s.multiplier
 	if o.Begun {
 		r.Status = http.StatusOK
 	}
 	if o.Complete || !o.FirstContent.IsZero() {
 		r.UnitMilli = s.used.UnitMilli * s.multiplier
+		r.CostMicro = s.used.Pricing.Cost(o.Usage)
 	}
 	if !o.FirstContent.IsZero() {
 		r.FirstToken = o.FirstContent.Sub(s.call.Start)
@@ -170,7 +172,7 @@ func (s *settling) failed() {
 	r := s.record()
 	r.End, r.Status = usage.EndFailed, s.status
 	if s.gone {
-		r.End, r.Status = usage.EndHangUp, 0
+		r.End, r.Status, r.RequestMilli = usage.EndHangUp, 0, s.asked.RequestMilli*s.multiplier
 	}
 	s.lease.Settle(r)
 }
@@ -178,6 +180,7 @@ func (s *settling) failed() {
 func (s *settling) record() usage.Settlement {
 	return usage.Settlement{
 		ID: s.call.ID, At: s.call.Start, AccountID: s.call.Caller.Account.ID, KeyID: s.call.Caller.KeyID,
+		Plan: s.call.Caller.Account.Plan.String(), Tier: s.used.Plan.String(),
 		ModelAsked: s.asked.ID, ModelUsed: s.used.ID, Provider: s.used.Provider, Latency: time.Since(s.call.Start),
 	}
 }

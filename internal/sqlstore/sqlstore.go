@@ -37,6 +37,7 @@ var migrations embed.FS
 // Store is one open database.
 type Store struct {
 	engine Engine
+	path   string // of the SQLite file
 	write  *sql.DB
 	read   *sql.DB
 }
@@ -122,6 +123,7 @@ func (s *Store) connect(database, dir string) error {
 		return nil
 	}
 	path := filepath.Join(dir, File)
+	s.path = path
 	// FULL: what an operator or customer was told (a key, a plan) survives a power cut.
 	pragmas := []string{"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-4000)"}
 	var err error

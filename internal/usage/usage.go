@@ -27,14 +27,18 @@ type Settlement struct {
 	At        time.Time
 	AccountID string
 	KeyID     string
+	Plan      string // held when the call was made
 
 	ModelAsked string
 	ModelUsed  string
 	Provider   string
+	Tier       string // of the model that answered
 
-	Tokens    chat.Usage
-	Counted   bool // by us: the upstream gave no figures
-	UnitMilli int64
+	Tokens       chat.Usage
+	Counted      bool // by us: the upstream gave no figures
+	RequestMilli int64
+	UnitMilli    int64
+	CostMicro    *int64 // micro-dollars; nil: the model has no price
 
 	Status     int // what the caller saw; zero: nothing
 	End        End

@@ -42,6 +42,10 @@ func Run(t *testing.T, fresh Database) {
 		"KeyUse":            keyUse,
 		"Reopen":            reopen,
 		"CanceledCallers":   canceledCallers,
+		"Settlements":       settlements,
+		"SettledOnce":       settledOnce,
+		"AuditUsage":        auditUsage,
+		"DropSettlements":   dropSettlements,
 		"Answers":           answers,
 	}
 	for name, test := range tests {

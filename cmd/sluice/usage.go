@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/admin"
+	"sluice/internal/app"
+)
+
+func (p *program) usageCmd() *cobra.Command {
+	in := admin.UsageQuery{}
+	cmd := &cobra.Command{
+		Use: "usage ID|E-MAIL", Short: "Show what an account has used", Args: args("ID"),
+		Example: "  sluice usage ana@example.com --days 7 --by model",
+		RunE: func(c *cobra.Command, given []string) error {
+			in.Ref = given[0]
+			var out admin.Usage
+			if err := p.call(c.Context(), "usage", in, &out); err != nil {
+				return err
+			}
+			return p.print(out, func(w io.Writer) { printUsage(w, &out) })
+		},
+	}
+	cmd.Flags().IntVar(&in.Days, "days", 30, "how many `days`, today included")
+	cmd.Flags().StringVar(&in.By, "by", "", "divide by `what`: model, key or day (default all three)")
+	return cmd
+}
+
+func printUsage(w io.Writer, u *admin.Usage) {
+	rows := [][]string{{"DAY", "MODEL", "KEY", "REQUESTS", "FAILED", "PROMPT", "COMPLETION", "UNITS", "COST USD", "LATENCY", "FIRST TOKEN"}}
+	line := func(day, model, key string, s *admin.UsageSums) {
+		cost := s.CostUSD.String()
+		if s.Unpriced > 0 {
+			cost += fmt.Sprintf(" (%d without a price)", s.Unpriced)
+		}
+		rows = append(rows, []string{
+			day, model, key, strconv.FormatInt(s.Requests, 10), strconv.FormatInt(s.Failed, 10), strconv.FormatInt(s.PromptTokens, 10),
+			strconv.FormatInt(s.CompletionTokens, 10), s.Units.String(), cost, fmt.Sprintf("%d ms", s.LatencyMS), fmt.Sprintf("%d ms", s.FirstTokenMS),
+		})
+	}
+	for i := range u.Rows {
+		r := &u.Rows[i]
+		line(r.Day, r.Model, r.Key, &r.UsageSums)
+	}
+	line("total", "", "", &u.Totals)
+	table(w, rows)
+}
+
+func (p *program) auditCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "audit", Short: "Recount settlements and sums, and show every difference", Args: args(),
+		Long: "Recount the settlements of every account and day, from the journal and the database, and hold\nthem against the sums by hour and day. The exit code is 1 if anything differs.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			var out admin.Audit
+			if err := p.call(c.Context(), "audit", admin.Empty{}, &out); err != nil {
+				return err
+			}
+			err := p.print(out, func(w io.Writer) {
+				for _, d := range out.Differences {
+					fmt.Fprintf(w, "%s %s: %s: %d requests recounted, %d added up\n", d.Day.Format(time.DateOnly), d.AccountID, d.What, d.Rows.Requests, d.Sums.Requests)
+				}
+				fmt.Fprintf(w, "%d account days compared, %d differences.\n", out.Compared, len(out.Differences))
+			})
+			if err == nil && len(out.Differences) > 0 {
+				return errSilent
+			}
+			return err
+		},
+	}
+}
+
+func (p *program) backupCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "backup FILE", Short: "Write a consistent copy of everything, while the server runs", Args: args("FILE"),
+		RunE: func(c *cobra.Command, given []string) error {
+			path, err := filepath.Abs(given[0])
+			if err != nil {
+				return err
+			}
+			var out admin.File
+			if err := p.call(c.Context(), "backup", admin.File{Path: path}, &out); err != nil {
+				return err
+			}
+			return p.print(out, func(w io.Writer) { fmt.Fprintf(w, "Everything is in %s.\n", out.Path) })
+		},
+	}
+}
+
+func (p *program) restoreCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "restore FILE", Short: "Put a backup into an empty data folder", Args: args("FILE"),
+		RunE: func(c *cobra.Command, given []string) error {
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			if err := app.Restore(c.Context(), cfg, given[0]); err != nil {
+				return err
+			}
+			return p.print(map[string]string{"data": cfg.Data}, func(w io.Writer) { fmt.Fprintf(w, "%s is restored. Start the server on it.\n", cfg.Data) })
+		},
+	}
+}

@@ -1,0 +1,90 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"sluice/internal/fault"
+)
+
+// Backup writes a consistent copy of the database to a new file, while it is in use.
+func (s *Store) Backup(ctx context.Context, path string) error {
+	if s.engine != SQLite {
+		return fault.New(fault.Invalid, "the database is PostgreSQL: back it up with pg_dump")
+	}
+	if _, err := os.Stat(path); err == nil {
+		return fault.New(fault.Conflict, "%s exists already; name a new file", path)
+	}
+	// A connection of its own: it reads a snapshot, and nobody who writes waits for it.
+	db, err := sql.Open("sqlite", sqliteDSN(s.path, []string{"busy_timeout(10000)"}))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(ctx, `VACUUM INTO $1`, path); err != nil {
+		return fmt.Errorf("write the backup: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return errors.Join(f.Chmod(0o600), f.Sync())
+}
+
+// Restore puts a backup into a folder that has no database yet, after checking that it is whole.
+func Restore(ctx context.Context, backup, dir string) error {
+	target := filepath.Join(dir, File)
+	if _, err := os.Stat(target); err == nil {
+		return fmt.Errorf("%s holds a database already; restore into an empty folder with --data", dir)
+	}
+	aside := target + ".restoring"
+	defer os.Remove(aside)
+	if err := copyFile(backup, aside); err != nil {
+		return err
+	}
+	if err := checkFile(ctx, aside); err != nil {
+		return err
+	}
+	return os.Rename(aside, target)
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("read the backup: %w", err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return fmt.Errorf("copy the backup: %w", err)
+	}
+	return errors.Join(out.Sync(), out.Close())
+}
+
+// checkFile reports what is wrong with a database file.
+func checkFile(ctx context.Context, path string) error {
+	db, err := sql.Open("sqlite", sqliteDSN(path, []string{"query_only(1)"}))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var verdict string
+	if err := db.QueryRowContext(ctx, `PRAGMA integrity_check`).Scan(&verdict); err != nil || verdict != "ok" {
+		return errors.New("the backup is damaged, or is not a backup of sluice")
+	}
+	var accounts int
+	if err := db.QueryRowContext(ctx, `SELECT COUNT(*) FROM accounts`).Scan(&accounts); err != nil {
+		return errors.New("the file is no backup of sluice")
+	}
+	return nil
+}

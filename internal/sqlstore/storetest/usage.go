@@ -1,0 +1,146 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/chat"
+	"sluice/internal/sqlstore"
+	"sluice/internal/usage"
+)
+
+func newSettlement(n int, at time.Time, key, model string) usage.Settlement {
+	s := usage.Settlement{
+		ID: fmt.Sprintf("request-%05d", n), At: at, AccountID: "acct_1", KeyID: key, Plan: "basic", Tier: "free",
+		ModelAsked: model, ModelUsed: model, Provider: "lab", Tokens: chat.Usage{Prompt: 10, Cached: 5, Completion: 7, Reasoning: 3},
+		RequestMilli: 1500, UnitMilli: 2000, Status: 200, End: usage.EndComplete, Latency: 100 * time.Millisecond, FirstToken: 10 * time.Millisecond,
+	}
+	if n%2 == 0 {
+		cost := int64(42)
+		s.CostMicro = &cost
+	}
+	return s
+}
+
+func record(t testing.TB, s *sqlstore.Store, batch ...usage.Settlement) {
+	t.Helper()
+	if err := s.RecordSettlements(t.Context(), batch); err != nil {
+		t.Fatalf("RecordSettlements = %v", err)
+	}
+}
+
+// agree checks that rows and sums tell the same.
+func agree(t testing.TB, s *sqlstore.Store, days int) {
+	t.Helper()
+	differences, compared, err := s.AuditUsage(t.Context(), time.Time{})
+	if err != nil || len(differences) != 0 || compared != days {
+		t.Errorf("AuditUsage = %+v, %d, %v, want no difference in %d account days", differences, compared, err, days)
+	}
+}
+
+func settlements(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	day := usage.DayOf(base)
+	record(t, s,
+		newSettlement(1, day.Add(time.Hour), "key_a", "m1"),
+		newSettlement(2, day.Add(time.Hour), "key_a", "m1"),
+		newSettlement(3, day.Add(2*time.Hour), "key_a", "m1"),
+		newSettlement(4, day.Add(23*time.Hour+59*time.Minute), "key_b", "m1"),
+		newSettlement(5, day.Add(24*time.Hour), "key_a", "m2"),
+	)
+	got, err := s.UsageByDay(t.Context(), "acct_1", day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := func(n, priced int64) usage.Sums {
+		return usage.Sums{
+			Requests: n, Prompt: 15 * n, Cached: 5 * n, Completion: 10 * n, Reasoning: 3 * n, RequestMilli: 1500 * n, UnitMilli: 2000 * n,
+			CostMicro: 42 * priced, Unpriced: n - priced, LatencyMS: 100 * n, FirstMS: 10 * n, First: n,
+		}
+	}
+	want := []usage.Row{
+		{Slot: usage.Slot{AccountID: "acct_1", KeyID: "key_a", Model: "m1", Start: day}, Sums: sums(3, 1)},
+		{Slot: usage.Slot{AccountID: "acct_1", KeyID: "key_b", Model: "m1", Start: day}, Sums: sums(1, 1)},
+		{Slot: usage.Slot{AccountID: "acct_1", KeyID: "key_a", Model: "m2", Start: day.Add(24 * time.Hour)}, Sums: sums(1, 0)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("UsageByDay: -want +got\n%s", diff)
+	}
+	if got, err := s.UsageByDay(t.Context(), "acct_1", day.Add(24*time.Hour)); err != nil || len(got) != 1 {
+		t.Errorf("UsageByDay from the second day = %d rows, %v, want 1", len(got), err)
+	}
+	if got, err := s.UsageByDay(t.Context(), "acct_2", day); err != nil || len(got) != 0 {
+		t.Errorf("UsageByDay of another account = %d rows, %v, want none", len(got), err)
+	}
+	have, err := s.HasSettlements(t.Context(), []string{"request-00001", "request-00005", "request-00006"})
+	if err != nil || !cmp.Equal(have, map[string]bool{"request-00001": true, "request-00005": true}) {
+		t.Errorf("HasSettlements = %v, %v, want 1 and 5", have, err)
+	}
+	agree(t, s, 2)
+}
+
+// However often a settlement is offered, and from wherever, it counts once.
+func settledOnce(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	var batch []usage.Settlement
+	for n := range 250 {
+		batch = append(batch, newSettlement(n, base.Add(time.Duration(n)*time.Minute), fmt.Sprint("key_", n%3), fmt.Sprint("m", n%2)))
+	}
+	record(t, s, batch...)
+	record(t, s, batch[100:150]...)
+	record(t, s, append(batch[:10:10], batch[:10]...)...)
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() { record(t, s, batch[i*20:i*20+100]...) })
+	}
+	wg.Wait()
+	var total usage.Sums
+	rows, err := s.UsageByDay(t.Context(), "acct_1", time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		total.Merge(r.Sums)
+	}
+	if total.Requests != 250 {
+		t.Errorf("%d requests are counted, want 250", total.Requests)
+	}
+	agree(t, s, 1)
+}
+
+func auditUsage(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	record(t, s, newSettlement(1, base, "key_a", "m1"), newSettlement(2, base, "key_a", "m1"))
+	agree(t, s, 1)
+	if _, err := s.DropSettlements(t.Context(), base.Add(time.Hour), 1); err != nil {
+		t.Fatal(err)
+	}
+	differences, _, err := s.AuditUsage(t.Context(), time.Time{})
+	if err != nil || len(differences) != 2 || differences[0].Rows.Requests != 1 || differences[0].Sums.Requests != 2 {
+		t.Errorf("AuditUsage with a row missing = %+v, %v, want it told for hours and days", differences, err)
+	}
+}
+
+func dropSettlements(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	for n := range 10 {
+		record(t, s, newSettlement(n, base.Add(time.Duration(n)*time.Hour), "key_a", "m1"))
+	}
+	for _, want := range []int64{3, 2, 0} { // five are older, three at a time
+		if n, err := s.DropSettlements(t.Context(), base.Add(5*time.Hour), 3); err != nil || n != want {
+			t.Errorf("DropSettlements = %d, %v, want %d", n, err, want)
+		}
+	}
+	rows, err := s.UsageByDay(t.Context(), "acct_1", time.Time{})
+	var total usage.Sums
+	for _, r := range rows {
+		total.Merge(r.Sums)
+	}
+	if err != nil || total.Requests != 10 {
+		t.Errorf("the sums have %d requests, %v, want all 10", total.Requests, err)
+	}
+}

@@ -1,0 +1,16 @@
+package usage
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// allocate takes room for a file from the disk.
+func allocate(f *os.File, size int64) error {
+	err := syscall.Fallocate(int(f.Fd()), 0, 0, size)
+	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {
+		return allocateByWriting(f, size)
+	}
+	return err
+}
