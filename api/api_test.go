@@ -102,6 +102,7 @@ func TestOperations(t *testing.T) {
 		"checkReadiness GET /readyz",
 		"createChatCompletion POST /v1/chat/completions",
 		"describe GET /openapi.json",
+		"getAccount GET /v1/account",
 		"getModel GET /v1/models/{id}",
 		"listModels GET /v1/models",
 		"listModelsVerbose GET /v1/models/verbose",

@@ -7,17 +7,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
+
+	"sluice/bench/process"
 )
 
 // memoryRuns is how many starts are left running to read their memory.
@@ -57,7 +57,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	}
 	if p.bin == "" {
 		bin = filepath.Join(scratch, "sluice")
-		if err := build(ctx, bin); err != nil {
+		if err := process.Build(ctx, bin); err != nil {
 			return err
 		}
 	}
@@ -77,7 +77,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 		}
 		fresh = append(fresh, took)
 
-		key, err := masterKey(ctx, bin, dir)
+		key, err := process.MasterKey(ctx, bin, dir)
 		if err != nil {
 			return err
 		}
@@ -103,23 +103,13 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// build makes the binary as `make build` does.
-func build(ctx context.Context, bin string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "./cmd/sluice")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the binary: %w\n%s", err, out)
-	}
-	return nil
-}
-
 // measure starts the gateway on a data folder, waits for its first 200 on a path, and stops it.
 func measure(ctx context.Context, bin, dir, path, key string) (time.Duration, error) {
 	g, err := start(ctx, bin, dir)
 	if err != nil {
 		return 0, err
 	}
-	defer g.stop()
+	defer g.Stop()
 	return g.answers(ctx, path, key)
 }
 
@@ -129,7 +119,7 @@ func idleMemory(ctx context.Context, bin, dir string, idle time.Duration) (int64
 	if err != nil {
 		return 0, err
 	}
-	defer g.stop()
+	defer g.Stop()
 	if _, err := g.answers(ctx, "/readyz", ""); err != nil {
 		return 0, err
 	}
@@ -137,24 +127,8 @@ func idleMemory(ctx context.Context, bin, dir string, idle time.Duration) (int64
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	case <-time.After(idle):
-		return g.memory()
+		return g.Memory()
 	}
-}
-
-// masterKey makes a key in the data folder of a gateway that does not run.
-func masterKey(ctx context.Context, bin, dir string) (string, error) {
-	cmd := exec.CommandContext(ctx, bin, "key", "regenerate-master", "--data", dir, "--json")
-	cmd.Env = environment(dir)
-	cmd.Dir = dir
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("sluice key regenerate-master: %w\n%s", err, stderrOf(err))
-	}
-	var reply struct{ Key string }
-	if err := json.Unmarshal(out, &reply); err != nil || reply.Key == "" {
-		return "", fmt.Errorf("sluice key regenerate-master --json: no key in %q", out)
-	}
-	return reply.Key, nil
 }
 
 func row(out io.Writer, what string, times []time.Duration) {

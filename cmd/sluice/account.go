@@ -13,7 +13,7 @@ import (
 
 func (p *program) accountCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "account", Short: "Create, show and change accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
-	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(),
+	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(),
 		p.accountSetPlanCmd(), p.accountSetLimitsCmd(), p.accountSuspendCmd(), p.accountUnsuspendCmd())
 	return cmd
 }
@@ -99,6 +99,40 @@ func (p *program) accountHistoryCmd() *cobra.Command {
 			})
 		},
 	}
+}
+
+func (p *program) accountAbuseCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "abuse ID|E-MAIL", Short: "Show an account's abuse score and how it came about", Args: args("ID"),
+		RunE: func(c *cobra.Command, given []string) error {
+			var out admin.Abuse
+			if err := p.call(c.Context(), "account.abuse", admin.Target{Ref: given[0]}, &out); err != nil {
+				return err
+			}
+			return p.print(out, func(w io.Writer) { printAbuse(w, &out) })
+		},
+	}
+}
+
+func printAbuse(w io.Writer, a *admin.Abuse) {
+	rows := [][]string{{"TIER", "SCORE", "UNITS", "BUDGET", "REACHES 100"}}
+	for _, t := range a.Tiers {
+		reaches := "not this month"
+		if t.Reaches != nil {
+			reaches = timeText(t.Reaches)
+		}
+		rows = append(rows, []string{t.Tier, strconv.Itoa(t.Score), t.Units.String(), limitText(t.Budget, nil), reaches})
+	}
+	table(w, rows)
+	if len(a.Events) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	rows = [][]string{{"WHEN", "WHAT", "SCORE", "TIER", "WHY", "BY"}}
+	for _, e := range a.Events {
+		rows = append(rows, []string{timeText(&e.At), e.Kind, strconv.Itoa(e.Score), e.Tier, e.Why, e.By})
+	}
+	table(w, rows)
 }
 
 func (p *program) accountSetPlanCmd() *cobra.Command {

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -30,13 +29,7 @@ func TestKill(t *testing.T) {
 	if os.Getenv("SLUICE_SOAK") != "" {
 		rounds, bound = 100, 20*time.Minute
 	}
-	seed := rand.Uint64() >> 1
-	if text := os.Getenv("SLUICE_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("SLUICE_SEED: %v", err)
-		}
-	}
+	seed := newSeed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	began, acknowledged, unanswered, done := time.Now(), 0, 0, 0
 	for ; done < rounds && time.Since(began) < bound && !t.Failed(); done++ {

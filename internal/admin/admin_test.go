@@ -15,11 +15,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/admin"
 	"sluice/internal/catalog"
+	"sluice/internal/chat"
 	"sluice/internal/fault"
 	"sluice/internal/sqlstore"
+	"sluice/internal/usage"
 )
 
 var started = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -36,8 +39,12 @@ func newBackend(t *testing.T) (*admin.Backend, *sqlstore.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	accounts := account.New(store, nil)
+	books := ledger{store}
 	return &admin.Backend{
-		Accounts: account.New(store, nil),
+		Accounts: accounts,
+		Books:    books,
+		Scores:   books,
 		Plans:    account.BuiltinPlans,
 		Catalog:  func() *catalog.Catalog { return models },
 		Status: func(context.Context) admin.Status {
@@ -45,6 +52,69 @@ func newBackend(t *testing.T) (*admin.Backend, *sqlstore.Store) {
 		},
 		Reload: func(context.Context) error { return nil },
 	}, store
+}
+
+// ledger is the books and scores of a backend, without a journal before them.
+type ledger struct{ *sqlstore.Store }
+
+func (l ledger) Audit(ctx context.Context) ([]usage.Difference, int, error) {
+	return l.AuditUsage(ctx)
+}
+
+func (l ledger) Score(context.Context, *account.Account) ([]abuse.Standing, int, []abuse.Event, error) {
+	return []abuse.Standing{{Tier: account.Free, Score: 12, Units: 1500, Budget: 12, Reaches: started}}, 12,
+		[]abuse.Event{{At: started, Kind: abuse.Warning, Plan: account.Basic, Tier: account.Free, Score: 50, Why: "w", Actor: "abuse control"}}, nil
+}
+
+func (l ledger) Restore(ctx context.Context, actor, ref string) (*account.Account, error) {
+	return account.New(l.Store, nil).Restore(ctx, actor, ref)
+}
+
+// TestUsageOperations holds what operators see of usage against what was settled.
+func TestUsageOperations(t *testing.T) {
+	t.Parallel()
+	b, store := newBackend(t)
+	c := admin.InProcess(b)
+	a := must[admin.CreatedAccount](t, c, "account.create", admin.NewAccount{Actor: "t", Email: "u@example.com", Plan: "basic"})
+	cost := int64(1_250_000)
+	now := time.Now()
+	err := store.RecordSettlements(t.Context(), []usage.Settlement{
+		{ID: "1", At: now, AccountID: a.ID, KeyID: "key_1", ModelUsed: "m1", Tokens: chat.Usage{Prompt: 10, Completion: 5}, UnitMilli: 1500, CostMicro: &cost, End: usage.EndComplete, Latency: 100 * time.Millisecond},
+		{ID: "2", At: now, AccountID: a.ID, KeyID: "key_2", ModelUsed: "m1", Tokens: chat.Usage{Prompt: 1}, UnitMilli: 1000, End: usage.EndCut, Latency: 300 * time.Millisecond},
+		{ID: "3", At: now.AddDate(0, 0, -3), AccountID: a.ID, KeyID: "key_1", ModelUsed: "m2", UnitMilli: 1000, End: usage.EndComplete},
+		{ID: "4", At: now.AddDate(0, 0, -40), AccountID: a.ID, KeyID: "key_1", ModelUsed: "m2", UnitMilli: 1000, End: usage.EndComplete},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for by, rows := range map[string]int{"": 3, "model": 2, "key": 2, "day": 2} {
+		got := must[admin.Usage](t, c, "usage", admin.UsageQuery{Ref: "u@example.com", Days: 30, By: by})
+		want := admin.UsageSums{
+			Requests: 3, Failed: 1, PromptTokens: 11, CompletionTokens: 5, Units: "3.5", CostUSD: "1.25", Unpriced: 2, LatencyMS: 133,
+		}
+		if got.Totals != want || len(got.Rows) != rows {
+			t.Errorf("usage by %q = %+v with %d rows, want %+v with %d", by, got.Totals, len(got.Rows), want, rows)
+		}
+	}
+	for name, in := range map[string]admin.UsageQuery{"no days": {Ref: a.ID}, "by colour": {Ref: a.ID, Days: 1, By: "colour"}} {
+		if err := c.Call(t.Context(), "usage", in, &admin.Usage{}); !fault.Is(err, fault.Invalid) {
+			t.Errorf("usage with %s = %v, want it refused", name, err)
+		}
+	}
+	if got := must[admin.Audit](t, c, "audit", admin.Empty{}); got.Compared != 3 || len(got.Differences) != 0 {
+		t.Errorf("audit = %+v, want 3 account days and no difference", got)
+	}
+	if got := must[admin.Abuse](t, c, "account.abuse", admin.Target{Ref: a.ID}); got.Score != 12 || got.Tiers[0].Units != "1.5" || got.Events[0].Kind != "warning" {
+		t.Errorf("account.abuse = %+v, want what the scores say", got)
+	}
+	path := filepath.Join(t.TempDir(), "backup.db")
+	must[admin.File](t, c, "backup", admin.File{Path: path})
+	if err := c.Call(t.Context(), "backup", admin.File{Path: path}, &admin.File{}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("backup over a file = %v, want a conflict", err)
+	}
+	if err := sqlstore.Restore(t.Context(), path, t.TempDir()); err != nil {
+		t.Errorf("Restore of the backup = %v", err)
+	}
 }
 
 // listen serves the backend at the door of the folder.

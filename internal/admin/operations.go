@@ -15,6 +15,7 @@ type Backend struct {
 	Plans    func() account.Plans
 	Catalog  func() *catalog.Catalog
 	Books    Books
+	Scores   Scores
 	Status   func(ctx context.Context) Status
 	Reload   func(ctx context.Context) error
 }
@@ -30,6 +31,7 @@ func (b *Backend) operations() map[string]operation {
 		"account.set-limits":    op(b.accountSetLimits),
 		"account.suspend":       op(b.accountSuspend),
 		"account.unsuspend":     op(b.accountUnsuspend),
+		"account.abuse":         op(b.accountAbuse),
 		"key.list":              op(b.keyList),
 		"key.create":            op(b.keyCreate),
 		"key.rename":            op(b.keyRename),
@@ -265,7 +267,7 @@ func (b *Backend) keyDeactivate(ctx context.Context, in Target) (Account, error)
 }
 
 func (b *Backend) keyRestore(ctx context.Context, in Target) (Account, error) {
-	return b.viewOf(b.Accounts.Restore(ctx, in.Actor, in.Ref))
+	return b.viewOf(b.Scores.Restore(ctx, in.Actor, in.Ref))
 }
 
 // ModelQuery is what models takes.

@@ -117,7 +117,8 @@ func (l *Lease) Settle(s usage.Settlement) {
 	if l.settled.Swap(true) {
 		return
 	}
-	l.gate.ledger.Free(l.accountID, l.place, int64(s.Tokens.Total()), s.End == usage.EndFailed)
+	// Recorded first: whoever sees that no call runs knows that all are settled.
+	defer l.gate.ledger.Free(l.accountID, l.place, int64(s.Tokens.Total()), s.End == usage.EndFailed)
 	l.gate.accounts.Record(s)
 }
 

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/admin"
 	"sluice/internal/admission"
@@ -27,6 +28,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/datadir"
 	"sluice/internal/httpapi"
+	"sluice/internal/idempotency"
 	"sluice/internal/inference"
 	"sluice/internal/pulse"
 	"sluice/internal/sqlstore"
@@ -48,6 +50,8 @@ type Options struct {
 	Level *slog.LevelVar
 	// Load reads the configuration again for a reload; nil: there is none.
 	Load func() (*config.Config, error)
+	// Idempotency says how long replies are kept and waited for; for tests.
+	Idempotency *idempotency.Options
 }
 
 // App is one running Sluice.
@@ -60,6 +64,7 @@ type App struct {
 	facts    *facts
 	pulse    *pulse.Pulse
 	ledger   *admission.Memory
+	abuse    *abuse.Control
 	recent   *usage.Recent
 	settings atomic.Pointer[settings]
 	cert     atomic.Pointer[tls.Certificate]
@@ -134,9 +139,12 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 	if err := a.restoreWindows(); err != nil {
 		return nil, err
 	}
+	if err := a.watchScores(ctx); err != nil {
+		return nil, err
+	}
 	line := inference.New(admission.New(a.ledger, &books{a}), a.pulse)
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), line, s.http(), &httpapi.Options{
-		Log: a.log, Metrics: a.metrics,
+		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(a.facts.store, a.log, opts.Idempotency),
 		Checks: []httpapi.Check{
 			{Name: "database", Run: a.facts.store.Ping},
 			{Name: "journal", Run: func(context.Context) error { return a.facts.journal.Ready() }, Note: a.backlogNote},
@@ -199,7 +207,9 @@ func (a *App) Run(ctx context.Context) error {
 	working.Go(func() { a.pulse.Run(background) })
 	working.Go(func() { a.watch(background) })
 	working.Go(func() { a.keepBooks(background) })
+	working.Go(func() { a.abuse.Run(background) })
 	working.Go(func() { a.recordKeyUse(background) })
+	working.Go(func() { a.dropExpiredReplies(background) })
 	if a.facts.store.Engine() == sqlstore.Postgres {
 		working.Go(func() { a.follow(background) })
 	}
@@ -288,6 +298,7 @@ func (a *App) backend() *admin.Backend {
 		Plans:    func() account.Plans { return a.settings.Load().plans },
 		Catalog:  func() *catalog.Catalog { return a.settings.Load().catalog },
 		Books:    a.facts,
+		Scores:   &scores{a.facts, a.abuse},
 		Status:   a.status,
 		Reload:   func(context.Context) error { return a.Reload() },
 	}

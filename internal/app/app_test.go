@@ -27,6 +27,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/datadir"
 	"sluice/internal/fault"
+	"sluice/internal/idempotency"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,8 +37,9 @@ const patience = 30 * time.Second
 
 // site is a data folder and a configuration file.
 type site struct {
-	dir  string
-	file string
+	dir     string
+	file    string
+	replies *idempotency.Options
 }
 
 func newSite(t *testing.T, yaml string) *site {
@@ -112,7 +114,7 @@ func (s *site) start(t *testing.T) *node {
 func (s *site) launch(t *testing.T, cfg *config.Config) (*node, error) {
 	n := &node{t: t, site: s, log: &lines{}, scheme: "http://", ended: make(chan struct{})}
 	var err error
-	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, nil)), Load: s.load})
+	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, nil)), Load: s.load, Idempotency: s.replies})
 	if err != nil {
 		return nil, err
 	}

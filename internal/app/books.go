@@ -18,6 +18,8 @@ const (
 	noteFrom   = 10 // percent of the journal's bound from which it is worth a note
 	dropEvery  = time.Hour
 	dropAtOnce = 1000
+
+	lastPatience = 2 * time.Second // for calls that were cut short at the end
 )
 
 // books is where calls are settled: the journal.
@@ -27,11 +29,13 @@ type books struct{ app *App }
 func (b *books) Ready() error { return b.app.facts.journal.Ready() }
 
 // Record implements admission.Accounts. Room for it was made sure of when the call was admitted; if it
-// cannot be written all the same, the log is the last place to keep it.
+// cannot be written all the same, the journal tries again as long as the process lives, and the log has
+// it for good.
 func (b *books) Record(s usage.Settlement) {
 	if err := b.app.facts.journal.Append(&s); err != nil {
 		b.app.log.Error("a settlement could not be written to the journal", "error", err.Error(), "settlement", fmt.Sprintf("%+v", s))
 	}
+	b.app.abuse.Settled(&s)
 	b.app.recent.Record(s)
 }
 
@@ -42,19 +46,37 @@ func (a *App) restoreWindows() error {
 	if err != nil {
 		return err
 	}
-	recent = slices.DeleteFunc(recent, func(s usage.Settlement) bool {
-		return s.End == usage.EndFailed || s.At.Before(now.Add(-windowSpan)) || s.At.After(now)
-	})
-	slices.SortStableFunc(recent, func(x, y usage.Settlement) int { return x.At.Compare(y.At) })
-	for _, s := range recent {
+	for _, s := range lastMinute(recent, now) {
 		a.ledger.Restore(s.AccountID, now.Sub(s.At), admission.Cost{RequestMilli: s.RequestMilli, Tokens: int64(s.Tokens.Total())})
 	}
 	return nil
 }
 
-// keepBooks syncs the journal, moves settlements into the database and drops old ones.
+// lastMinute are the settlements whose calls began within the last minute and count in its windows, in
+// the order of their beginning. Where the clock was set back they are dated in the future: when they
+// will be a minute old nobody can tell, so they count no more.
+func lastMinute(all []usage.Settlement, now time.Time) []usage.Settlement {
+	recent := slices.DeleteFunc(all, func(s usage.Settlement) bool {
+		return s.End == usage.EndFailed || !s.At.After(now.Add(-windowSpan)) || s.At.After(now)
+	})
+	slices.SortStableFunc(recent, func(x, y usage.Settlement) int { return x.At.Compare(y.At) })
+	return recent
+}
+
+// keepBooks syncs the journal, moves settlements into the database and drops old ones. When ctx ends,
+// nobody calls any more, but calls whose time to finish is over may still have to be settled.
 func (a *App) keepBooks(ctx context.Context) {
+	ending := ctx
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
 	var working sync.WaitGroup
+	working.Go(func() {
+		<-ending.Done()
+		for patience := lastPatience; a.ledger.Running() > 0 && patience > 0; patience -= time.Millisecond {
+			<-time.After(time.Millisecond)
+		}
+		stop()
+	})
 	working.Go(func() { a.facts.committer.Run(ctx) })
 	working.Go(func() { a.dropOldSettlements(ctx) })
 	reported := time.Time{}
@@ -120,18 +142,19 @@ func (f *facts) Audit(ctx context.Context) ([]usage.Difference, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	ids := make([]string, len(held))
-	for i := range held {
-		ids[i] = held[i].ID
-	}
-	if err := f.committer.Flush(ctx); err != nil { // what was settled since
-		return nil, 0, err
-	}
-	stored, err := f.store.HasSettlements(ctx, ids)
+	dropped, err := f.store.SettlementsDropped(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	differences, n, err := f.store.AuditUsage(ctx, usage.DayOf(time.Now()).AddDate(0, 0, -auditDays))
+	held = slices.DeleteFunc(held, func(s usage.Settlement) bool { return s.At.Before(dropped) })
+	if err := f.committer.Flush(ctx); err != nil { // what was settled since
+		return nil, 0, err
+	}
+	stored, err := f.store.HasSettlements(ctx, held)
+	if err != nil {
+		return nil, 0, err
+	}
+	differences, n, err := f.store.AuditUsage(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -144,10 +167,6 @@ func (f *facts) Audit(ctx context.Context) ([]usage.Difference, int, error) {
 	}
 	return differences, n, nil
 }
-
-// auditDays is how far an audit goes back: the records of single calls are kept at least that long by
-// default.
-const auditDays = 89
 
 // Backup implements admin.Books.
 func (f *facts) Backup(ctx context.Context, path string) error {

@@ -130,9 +130,11 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		f.close()
 		return nil, nil, err
 	}
+	books := &offlineBooks{f, cfg}
 	b := &admin.Backend{
 		Accounts: f.accounts,
-		Books:    &offlineBooks{f, cfg},
+		Books:    books,
+		Scores:   &offlineScores{books, s.plans},
 		Plans:    func() account.Plans { return s.plans },
 		Status: func(context.Context) admin.Status {
 			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.catalog.Models())}

@@ -99,6 +99,9 @@ func newPlans(cfg *config.Config) account.Plans {
 		if over.PriceUSD != nil {
 			t.PriceCents = int64(*over.PriceUSD) / 10_000
 		}
+		if over.MonthlyUnits != nil {
+			t.MonthlyUnits = *limit(over.MonthlyUnits)
+		}
 	}
 	return plans
 }

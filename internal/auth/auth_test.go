@@ -252,3 +252,41 @@ func BenchmarkIndexMemory(b *testing.B) {
 		runtime.KeepAlive(ix)
 	}
 }
+
+// A lock refuses at once, survives changes that know nothing of it, and gives way to what is stored.
+func TestLock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, key := w.create(t)
+	refused := func() bool {
+		_, err := w.auth.Authenticate([]string{"Bearer " + key})
+		return fault.Is(err, fault.KeyDeactivated)
+	}
+	w.index.Lock(a.ID, account.Mark{Reason: "score"})
+	w.index.Lock("acct_none", account.Mark{})
+	if !refused() {
+		t.Error("a locked account was let in")
+	}
+	if _, err := w.accounts.SetPlan(t.Context(), "t", a.ID, account.Scale); err != nil {
+		t.Fatal(err)
+	}
+	if !refused() {
+		t.Error("a plan change undid the lock")
+	}
+	w.index.Unlock(a.ID)
+	if refused() {
+		t.Error("an unlocked account is refused")
+	}
+	w.index.Lock(a.ID, account.Mark{Reason: "score"})
+	for _, change := range []func() error{
+		func() error { return second(w.accounts.Deactivate(t.Context(), "t", a.ID, "score")) },
+		func() error { return second(w.accounts.Restore(t.Context(), "t", a.ID)) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if refused() {
+		t.Error("a restored account is refused")
+	}
+}

@@ -32,6 +32,7 @@ type shard struct {
 // holder is where all keys of an account find its present state: one store changes it for all.
 type holder struct {
 	account atomic.Pointer[account.Account]
+	lock    *account.Mark // set by Lock; the index's mutex guards it
 }
 
 type entry struct {
@@ -71,10 +72,46 @@ func (ix *Index) Put(a *account.Account) {
 			}
 		}
 	}
+	if a.Deactivated != nil {
+		h.lock = nil // stored by now
+	} else if h.lock != nil {
+		locked := *a
+		locked.Deactivated = h.lock
+		a = &locked
+	}
 	h.account.Store(a)
 	for i := range a.Keys {
 		ix.add(h, &a.Keys[i])
 	}
+}
+
+// Lock refuses an account's keys from now on, before the change that says so is stored. It holds until a
+// state that says so is put, or Unlock.
+func (ix *Index) Lock(accountID string, m account.Mark) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	h := ix.accounts[accountID]
+	if h == nil {
+		return
+	}
+	locked := *h.account.Load()
+	if locked.Deactivated == nil {
+		h.lock, locked.Deactivated = &m, &m
+		h.account.Store(&locked)
+	}
+}
+
+// Unlock ends a Lock that was never stored.
+func (ix *Index) Unlock(accountID string) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	h := ix.accounts[accountID]
+	if h == nil || h.lock == nil {
+		return
+	}
+	unlocked := *h.account.Load()
+	h.lock, unlocked.Deactivated = nil, nil
+	h.account.Store(&unlocked)
 }
 
 // Account is the present state of an account, or nil.

@@ -118,6 +118,9 @@ func (r *record) checkTLS(tls TLS) {
 	}
 }
 
+// sandboxName is the provider of the built-in models, whose ids begin with it and a slash.
+const sandboxName = "sandbox"
+
 // checkProviders returns the path of each provider by its name.
 func (r *record) checkProviders(c *Config) map[string]string {
 	names := map[string]string{}
@@ -127,6 +130,8 @@ func (r *record) checkProviders(c *Config) map[string]string {
 			r.fail(path+".name", "%s is also the name of %s; names must differ", r.shown(path+".name", p.Name), first)
 		} else if p.Name == "" {
 			r.fail(path+".name", "must not be empty")
+		} else if p.Name == sandboxName {
+			r.fail(path+".name", "%q is the name of the built-in provider; choose another", sandboxName)
 		} else {
 			names[p.Name] = path
 		}
@@ -160,6 +165,9 @@ func (r *record) checkModels(c *Config, providers map[string]string) {
 		}
 		if m.ID == c.RouterID() {
 			r.fail(path+".id", "%s is the id of the router; choose another one", r.shown(path+".id", m.ID))
+		}
+		if strings.HasPrefix(m.ID, sandboxName+"/") {
+			r.fail(path+".id", "ids that begin with %s/ belong to the built-in models; choose another one", sandboxName)
 		}
 		if _, known := providers[m.Provider]; !known && !providersFailed {
 			r.fail(path+".provider", "no provider is called %s; add it under providers%s", r.shown(path+".provider", m.Provider), amongThe(providers))

@@ -189,6 +189,9 @@ type Plan struct {
 
 	// The monthly price in dollars, with at most 2 decimals.
 	PriceUSD *Money `yaml:"price_usd"`
+
+	// Units a month, for each tier of models: the budget that the abuse score is the percentage of. At 100 the account's keys are switched off until you restore them.
+	MonthlyUnits *Limit `yaml:"monthly_units"`
 }
 
 // MCP is about the tool servers that callers name in their requests.

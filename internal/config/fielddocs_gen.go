@@ -52,5 +52,6 @@ var fieldDocs = map[string]string{
 	"Plan.Concurrent":         "Calls that may run at the same time.",
 	"Plan.TokensPerMinute":    "Tokens a minute, prompts and replies together.",
 	"Plan.PriceUSD":           "The monthly price in dollars, with at most 2 decimals.",
+	"Plan.MonthlyUnits":       "Units a month, for each tier of models: the budget that the abuse score is the percentage of. At 100 the account's keys are switched off until you restore them.",
 	"MCP.AllowHosts":          "Hosts that may be called although their addresses are private, as names or addresses, with a port or without.",
 }

@@ -123,6 +123,7 @@ plans:
     concurrent: 7
     tokens_per_minute: 1_000_000
     price_usd: 12.5
+    monthly_units: 9
 usage: {sync_each: true, keep_days: 30}
 mcp:
   allow_hosts: [tools.internal, "10.0.0.7:8080"]
@@ -153,7 +154,7 @@ mcp:
 		},
 		Plans: map[string]Plan{
 			"none":  {RequestsPerMinute: new(Limit(0))},
-			"basic": {new(Unlimited), new(Limit(7)), new(Limit(1_000_000)), new(Money(12_500_000))},
+			"basic": {new(Unlimited), new(Limit(7)), new(Limit(1_000_000)), new(Money(12_500_000)), new(Limit(9))},
 		},
 		Usage: Usage{SyncEach: true, KeepDays: 30},
 		MCP:   MCP{[]string{"tools.internal", "10.0.0.7:8080"}},
@@ -197,7 +198,7 @@ func TestVariables(t *testing.T) {
 		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL",
 	}
 	for _, plan := range []string{"NONE", "FREE", "BASIC", "PREMIUM", "SCALE"} {
-		for _, field := range []string{"REQUESTS_PER_MINUTE", "CONCURRENT", "TOKENS_PER_MINUTE", "PRICE_USD"} {
+		for _, field := range []string{"REQUESTS_PER_MINUTE", "CONCURRENT", "TOKENS_PER_MINUTE", "PRICE_USD", "MONTHLY_UNITS"} {
 			want = append(want, "SLUICE_PLANS_"+plan+"_"+field)
 		}
 	}

@@ -13,9 +13,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/admission"
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
+	"sluice/internal/idempotency"
 	"sluice/internal/inference"
 	"sluice/internal/provider"
 	"sluice/internal/telemetry"
@@ -32,6 +35,11 @@ const (
 type Options struct {
 	Log     *slog.Logger       // default: slog.Default()
 	Metrics *telemetry.Metrics // default: a fresh one that nobody reads
+	// Ledger and Abuse are what GET /v1/account tells of.
+	Ledger admission.Ledger
+	Abuse  *abuse.Control
+	// Replies are what requests with an Idempotency-Key repeat; nil: the header means nothing.
+	Replies *idempotency.Replies
 	// Checks are what /readyz asks, in order.
 	Checks []Check
 	// MaxBody and MaxBodies bound one body and all bodies in flight; for tests. Default 32 and 512 MiB.
@@ -61,6 +69,9 @@ type API struct {
 	line    *inference.Line
 	log     *slog.Logger
 	metrics *telemetry.Metrics
+	ledger  admission.Ledger
+	abuse   *abuse.Control
+	replies *idempotency.Replies
 	checks  []Check
 	bodies  bodies
 
@@ -74,7 +85,7 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 	if opts == nil {
 		opts = &Options{}
 	}
-	api := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, checks: opts.Checks}
+	api := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, checks: opts.Checks}
 	api.bodies = bodies{maxOne: opts.MaxBody, maxAll: opts.MaxBodies, patience: bodyPatience}
 	if api.bodies.maxOne == 0 {
 		api.bodies.maxOne = maxBody

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"sluice/internal/chat"
+	"sluice/internal/idempotency"
 	"sluice/internal/inference"
 	"sluice/internal/relay"
 )
@@ -23,7 +24,16 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 	if _, known := x.settings.Catalog.Lookup(req.Model); known {
 		x.event.Model = req.Model
 	}
-	err = a.line.Complete(r.Context(), x, inference.Models{Catalog: x.settings.Catalog, Adapters: x.settings.Adapters}, inference.Call{
+	var w http.ResponseWriter = x
+	if key := r.Header[idempotency.Header]; key != nil && a.replies != nil {
+		k, err := a.keep(x, r, key, body)
+		if k == nil {
+			return err
+		}
+		defer k.end()
+		w = k
+	}
+	err = a.line.Complete(r.Context(), w, inference.Models{Catalog: x.settings.Catalog, Adapters: x.settings.Adapters}, inference.Call{
 		ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req,
 	})
 	if errors.Is(err, relay.ErrGone) {

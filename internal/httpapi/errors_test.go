@@ -79,8 +79,10 @@ func TestErrors(t *testing.T) {
 		{"a proxy's request", "CONNECT", "example.com:443", "", nil, 404, nothing(""), nil},
 		{"long path", "GET", "/" + strings.Repeat("x", 300), "", nil, 404, nothing("/" + strings.Repeat("x", 99) + "…"), nil},
 		{"unknown model", "GET", "/v1/models/lab/none", w.good, nil, 404, object(404, "not_found_error", `There is no model "lab/none". GET /v1/models lists those there are.`), nil},
-		{"unknown model, quotes", "GET", "/v1/models/%22%3Cb%3E", w.good, nil, 404,
-			object(404, "not_found_error", `There is no model "\"<b>". GET /v1/models lists those there are.`), nil},
+		{
+			"unknown model, quotes", "GET", "/v1/models/%22%3Cb%3E", w.good, nil, 404,
+			object(404, "not_found_error", `There is no model "\"<b>". GET /v1/models lists those there are.`), nil,
+		},
 
 		{"wrong method", "DELETE", "/v1/models", w.good, nil, 405, object(405, "method_not_allowed", "DELETE is not possible on /v1/models; use GET or HEAD."), map[string]string{"Allow": "GET, HEAD"}},
 		{"wrong method on a model", "POST", "/v1/models/service/auto", w.good, nil, 405, object(405, "method_not_allowed", "POST is not possible on /v1/models/service/auto; use GET or HEAD."), map[string]string{"Allow": "GET, HEAD"}},

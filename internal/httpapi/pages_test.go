@@ -29,10 +29,16 @@ func TestReadiness(t *testing.T) {
 	}{
 		"nothing to check": {nil, false, 200, `{"status":"ok","checks":[]}`},
 		"fine":             {[]Check{fine, hurried}, false, 200, `{"status":"ok","checks":[{"name":"database","ok":true},{"name":"clock","ok":true}]}`},
-		"broken": {[]Check{broken, fine}, false, 503,
-			`{"status":"unavailable","checks":[{"name":"queue","ok":false,"message":"not available; the log says more"},{"name":"database","ok":true}]}`},
-		"stopping": {[]Check{fine}, true, 503,
-			`{"status":"unavailable","checks":[{"name":"database","ok":true},{"name":"shutdown","ok":false,"message":"stopping; no new work"}]}`},
+		"broken": {
+			[]Check{broken, fine},
+			false, 503,
+			`{"status":"unavailable","checks":[{"name":"queue","ok":false,"message":"not available; the log says more"},{"name":"database","ok":true}]}`,
+		},
+		"stopping": {
+			[]Check{fine},
+			true, 503,
+			`{"status":"unavailable","checks":[{"name":"database","ok":true},{"name":"shutdown","ok":false,"message":"stopping; no new work"}]}`,
+		},
 	} {
 		w := newWorld(t, &Options{Checks: tt.checks}, func(a *API) {
 			if tt.draining {

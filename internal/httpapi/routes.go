@@ -36,6 +36,7 @@ type route struct {
 func (a *API) routes() []route {
 	return []route{
 		{"POST", "/v1/chat/completions", a.createChatCompletion},
+		{"GET", "/v1/account", a.showAccount},
 		{"GET", "/v1/models", a.listModels},
 		{"GET", "/v1/models/verbose", a.listModelsVerbose},
 		{"GET", "/v1/models/{id...}", a.showModel},

@@ -147,6 +147,8 @@ func (s *settling) outcome(o *relay.Outcome) {
 		r.End = usage.EndComplete
 	case errors.Is(o.Err, relay.ErrGone):
 		r.End = usage.EndHangUp
+	case o.FirstContent.IsZero(): // what fails before its first content costs nothing
+		r.End, r.Tokens, r.RequestMilli = usage.EndFailed, chat.Usage{}, 0
 	default:
 		r.End = usage.EndCut
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"sluice/internal/fault"
 )
@@ -122,7 +123,13 @@ var secrets = regexp.MustCompile(`(?i)\b[a-z]+://\S+` +
 
 // cleaned is a sentence fit for a caller: short, printable, without secrets.
 func cleaned(s string) string {
-	s = secrets.ReplaceAllString(strings.ToValidUTF8(s, ""), "…")
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	s = secrets.ReplaceAllString(s, "…")
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > 400 {
 		s = strings.ToValidUTF8(s[:400], "") + "…"

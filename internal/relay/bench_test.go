@@ -62,6 +62,24 @@ func benchStream(b *testing.B, chunk string) {
 // BenchmarkStreamSpliced is the usual chunk: scanned and handed on.
 func BenchmarkStreamSpliced(b *testing.B) { benchStream(b, benchChunk) }
 
+// BenchmarkStreamScanned is a chunk that is not quite like the one before, so that it must be scanned.
+func BenchmarkStreamScanned(b *testing.B) {
+	in := &alternating{repeated{event: provider.Event{Kind: provider.Chunk, Raw: []byte(benchChunk)}, last: provider.Event{Kind: provider.Chunk, Raw: []byte(benchFinish)}, left: b.N + 1}}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(benchChunk)))
+	if err := Stream(context.Background(), &discard{http.Header{}}, in, benchHead, Options{N: 1, Settle: func(*Outcome) {}}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// alternating changes a byte behind the choices with every chunk, as OpenAI's obfuscation does.
+type alternating struct{ repeated }
+
+func (a *alternating) Next() (*provider.Event, error) {
+	a.event.Raw[len(a.event.Raw)-3] ^= 1
+	return a.repeated.Next()
+}
+
 // BenchmarkStreamRewritten is a piece of a tool call: decoded and written anew.
 func BenchmarkStreamRewritten(b *testing.B) { benchStream(b, benchCall) }
 

@@ -87,10 +87,12 @@ func (c *collector) splice(raw []byte) bool {
 	if !ok || !sh.one || sh.index != 0 || c.n != 1 || !sh.role || sh.finish == "" || sh.finish == chat.FinishToolCalls || sh.content.from == 0 {
 		return false
 	}
-	if u, ok := provider.ReadUsage(raw[sh.usage.from:sh.usage.to]); ok {
+	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
 		c.usage(u)
 	}
-	c.content()
+	if sh.produced() {
+		c.content()
+	}
 	c.outcome.text.add(raw[sh.content.from:sh.content.to])
 	c.outcome.text.add(raw[sh.refusal.from:sh.refusal.to])
 	c.outcome.reasoning.add(raw[sh.reasoning.from:sh.reasoning.to])

@@ -20,6 +20,11 @@ type shape struct {
 	hasFinish bool // the member is there, if only as null
 }
 
+// produced reports whether there is any text in it.
+func (s *shape) produced() bool {
+	return !s.content.empty() || !s.reasoning.empty() || !s.refusal.empty()
+}
+
 // scanReply reads a reply of the usual form; part is "delta" for a chunk, "message" for a whole
 // reply. It reports false for anything that needs the decoder.
 func scanReply(raw []byte, part string) (shape, bool) {

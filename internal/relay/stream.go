@@ -114,7 +114,7 @@ func (s *streamer) splice(raw []byte) bool {
 	if !ok || sh.lines {
 		return false
 	}
-	if u, ok := provider.ReadUsage(raw[sh.usage.from:sh.usage.to]); ok {
+	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
 		s.usage(u)
 	}
 	if !sh.one {
@@ -138,7 +138,7 @@ func (s *streamer) splice(raw []byte) bool {
 		} else {
 			s.begin(sh.index, c)
 		}
-		if !sh.content.empty() || !sh.reasoning.empty() || !sh.refusal.empty() {
+		if sh.produced() {
 			s.content()
 			s.outcome.text.add(raw[sh.content.from:sh.content.to])
 			s.outcome.text.add(raw[sh.refusal.from:sh.refusal.to])

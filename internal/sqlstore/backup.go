@@ -17,24 +17,30 @@ func (s *Store) Backup(ctx context.Context, path string) error {
 	if s.engine != SQLite {
 		return fault.New(fault.Invalid, "the database is PostgreSQL: back it up with pg_dump")
 	}
-	if _, err := os.Stat(path); err == nil {
+	// An empty file is taken as a new one, and this one is private from the beginning.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, os.ErrExist) {
 		return fault.New(fault.Conflict, "%s exists already; name a new file", path)
 	}
+	if err != nil {
+		return fault.New(fault.Invalid, "the backup cannot be written: %v", err)
+	}
+	defer f.Close()
+	if err := s.copyTo(ctx, path); err != nil {
+		return errors.Join(fmt.Errorf("write the backup: %w", err), os.Remove(path))
+	}
+	return f.Sync()
+}
+
+func (s *Store) copyTo(ctx context.Context, path string) error {
 	// A connection of its own: it reads a snapshot, and nobody who writes waits for it.
 	db, err := sql.Open("sqlite", sqliteDSN(s.path, []string{"busy_timeout(10000)"}))
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(ctx, `VACUUM INTO $1`, path); err != nil {
-		return fmt.Errorf("write the backup: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return errors.Join(f.Chmod(0o600), f.Sync())
+	_, err = db.ExecContext(ctx, `VACUUM INTO $1`, path)
+	return err
 }
 
 // Restore puts a backup into a folder that has no database yet, after checking that it is whole.
@@ -42,6 +48,10 @@ func Restore(ctx context.Context, backup, dir string) error {
 	target := filepath.Join(dir, File)
 	if _, err := os.Stat(target); err == nil {
 		return fmt.Errorf("%s holds a database already; restore into an empty folder with --data", dir)
+	}
+	// SQLite would write what is left there into the database that comes.
+	if _, err := os.Stat(target + "-wal"); err == nil {
+		return fmt.Errorf("%s holds the rest of another database; move %s away, or restore into an empty folder with --data", dir, File+"-wal")
 	}
 	aside := target + ".restoring"
 	defer os.Remove(aside)

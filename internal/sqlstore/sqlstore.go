@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -40,6 +41,9 @@ type Store struct {
 	path   string // of the SQLite file
 	write  *sql.DB
 	read   *sql.DB
+
+	mu      sync.Mutex
+	inserts map[int]*sql.Stmt // that store so many settlements at once
 }
 
 // Engine is which database is behind a Store.

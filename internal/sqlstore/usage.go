@@ -3,8 +3,10 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,10 +20,17 @@ const sumColumns = `requests, failed, prompt, cached, completion, reasoning, req
 
 // RecordSettlements stores the settlements it does not have yet and adds them to the sums.
 func (s *Store) RecordSettlements(ctx context.Context, batch []usage.Settlement) error {
+	// The statements first: inside the transaction there may be no other connection to prepare them on.
+	for _, n := range []int{1, s.insertAtOnce()} {
+		if _, err := s.prepared(ctx, n); err != nil {
+			return unavailable(err)
+		}
+	}
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		hours, days := map[usage.Slot]usage.Sums{}, map[usage.Slot]usage.Sums{}
+		units := map[monthly]int64{}
 		for part := range slices.Chunk(batch, 100) {
-			fresh, err := insertSettlements(ctx, tx, part)
+			fresh, err := s.insertSettlements(ctx, tx, part)
 			if err != nil {
 				return err
 			}
@@ -33,12 +42,18 @@ func (s *Store) RecordSettlements(ctx context.Context, batch []usage.Settlement)
 				delete(fresh, r.ID) // once, if the batch itself repeats it
 				addTo(hours, r, usage.HourOf(r.At))
 				addTo(days, r, usage.DayOf(r.At))
+				if r.UnitMilli > 0 {
+					units[monthOf(r)] += r.UnitMilli
+				}
 			}
 		}
 		if err := addSums(ctx, tx, "usage_hours", hours); err != nil {
 			return err
 		}
-		return addSums(ctx, tx, "usage_days", days)
+		if err := addSums(ctx, tx, "usage_days", days); err != nil {
+			return err
+		}
+		return addUnits(ctx, tx, units)
 	})
 }
 
@@ -49,30 +64,101 @@ func addTo(sums map[usage.Slot]usage.Sums, r *usage.Settlement, start time.Time)
 	sums[slot] = s
 }
 
-// insertSettlements returns the ids that were new.
-func insertSettlements(ctx context.Context, tx *sql.Tx, part []usage.Settlement) (map[string]bool, error) {
-	var args []any
-	for i := range part {
-		r := &part[i]
-		args = append(args, r.ID, millis(r.At), r.AccountID, r.KeyID, r.Plan, r.Tier, r.ModelAsked, r.ModelUsed, r.Provider,
-			r.Tokens.Prompt, r.Tokens.Cached, r.Tokens.Completion, r.Tokens.Reasoning, yesNo(r.Counted), r.RequestMilli, r.UnitMilli,
-			nullInt(r.CostMicro), r.Status, string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds())
+const settlementFields = 21
+
+// insertAtOnce is how many rows one statement stores. PostgreSQL is a round trip away; SQLite is not, and
+// its driver's cost grows with the square of a statement's parameters.
+func (s *Store) insertAtOnce() int {
+	if s.engine == Postgres {
+		return 100
 	}
-	rows, err := tx.QueryContext(ctx, `INSERT INTO settlements (`+settlementColumns+`) VALUES `+
-		placeholders(len(part), 21)+` ON CONFLICT (id) DO NOTHING RETURNING id`, args...)
+	return 1
+}
+
+// insertSettlements returns the ids that were new.
+func (s *Store) insertSettlements(ctx context.Context, tx *sql.Tx, batch []usage.Settlement) (map[string]bool, error) {
+	// The transaction ends with its context; a statement that watched it as well would cost a goroutine.
+	ctx = context.WithoutCancel(ctx)
+	fresh := make(map[string]bool, len(batch))
+	args := make([]any, 0, s.insertAtOnce()*settlementFields)
+	for len(batch) > 0 {
+		n := s.insertAtOnce()
+		if len(batch) < n {
+			n = 1
+		}
+		stmt, err := s.prepared(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		args = args[:0]
+		for i := range batch[:n] {
+			args = append(args, settlementValues(&batch[i])...)
+		}
+		if err := insertRows(ctx, tx.StmtContext(ctx, stmt), args, batch[:n], fresh); err != nil {
+			return nil, err
+		}
+		batch = batch[n:]
+	}
+	return fresh, nil
+}
+
+func settlementValues(r *usage.Settlement) []any {
+	return []any{
+		r.ID, millis(r.At), r.AccountID, r.KeyID, r.Plan, r.Tier, r.ModelAsked, r.ModelUsed, r.Provider,
+		r.Tokens.Prompt, r.Tokens.Cached, r.Tokens.Completion, r.Tokens.Reasoning, yesNo(r.Counted), r.RequestMilli, r.UnitMilli,
+		nullInt(r.CostMicro), r.Status, string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(),
+	}
+}
+
+// insertRows runs a statement and notes which of its rows were new. For a single one the number of rows
+// says it, which is cheaper than asking for its id.
+func insertRows(ctx context.Context, stmt *sql.Stmt, args []any, batch []usage.Settlement, fresh map[string]bool) error {
+	if len(batch) == 1 {
+		res, err := stmt.ExecContext(ctx, args...)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		if n == 1 {
+			fresh[batch[0].ID] = true
+		}
+		return err
+	}
+	rows, err := stmt.QueryContext(ctx, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
-	fresh := map[string]bool{}
 	for rows.Next() {
 		var id string
 		if err := rows.Scan(&id); err != nil {
-			return nil, err
+			return err
 		}
 		fresh[id] = true
 	}
-	return fresh, rows.Err()
+	return rows.Err()
+}
+
+// prepared is the statement that stores n settlements.
+func (s *Store) prepared(ctx context.Context, n int) (*sql.Stmt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stmt := s.inserts[n]; stmt != nil {
+		return stmt, nil
+	}
+	text := `INSERT INTO settlements (` + settlementColumns + `) VALUES ` + placeholders(n, settlementFields) + ` ON CONFLICT (at, id) DO NOTHING`
+	if n > 1 {
+		text += ` RETURNING id`
+	}
+	stmt, err := s.write.PrepareContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	if s.inserts == nil {
+		s.inserts = map[int]*sql.Stmt{}
+	}
+	s.inserts[n] = stmt
+	return stmt, nil
 }
 
 // addSums adds to the sums of each slot, in one order for all processes, so that they cannot deadlock.
@@ -136,10 +222,10 @@ func sumTargets(v *usage.Sums) []any {
 const dayMillis = 24 * 60 * 60 * 1000
 
 // recount is the sums of one table by account and day.
-func (s *Store) recount(ctx context.Context, query string, from time.Time) (map[usage.Slot]usage.Sums, error) {
-	rows, err := s.read.QueryContext(ctx, query, millis(from))
+func recount(ctx context.Context, tx *sql.Tx, query string, from int64) (map[usage.Slot]usage.Sums, error) {
+	rows, err := tx.QueryContext(ctx, query, from)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
 	defer rows.Close()
 	out := map[usage.Slot]usage.Sums{}
@@ -148,19 +234,43 @@ func (s *Store) recount(ctx context.Context, query string, from time.Time) (map[
 		var day int64
 		var v usage.Sums
 		if err := rows.Scan(append([]any{&slot.AccountID, &day}, sumTargets(&v)...)...); err != nil {
-			return nil, unavailable(err)
+			return nil, err
 		}
 		slot.Start = time.UnixMilli(day * dayMillis).UTC()
 		out[slot] = v
 	}
-	return out, unavailable(rows.Err())
+	return out, rows.Err()
 }
 
-// AuditUsage recounts the settlements by account and day and holds them against the sums, from a day
-// on. It returns every difference, and how many account days were compared.
-func (s *Store) AuditUsage(ctx context.Context, from time.Time) ([]usage.Difference, int, error) {
-	day := fmt.Sprintf("%d", dayMillis)
-	rows, err := s.recount(ctx, `SELECT account_id, at / `+day+` AS day, COUNT(*), SUM(CASE WHEN ending = 'complete' THEN 0 ELSE 1 END),
+// AuditUsage recounts the settlements by account and day and holds them against the sums, for every day
+// whose settlements are all kept. It returns every difference, and how many account days were compared.
+func (s *Store) AuditUsage(ctx context.Context) (differences []usage.Difference, compared int, err error) {
+	// One snapshot: what is settled meanwhile must not look like a difference.
+	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{Isolation: s.snapshot(), ReadOnly: true})
+	if err != nil {
+		return nil, 0, unavailable(err)
+	}
+	defer tx.Rollback()
+	differences, compared, err = auditUsage(ctx, tx)
+	return differences, compared, unavailable(err)
+}
+
+// snapshot is the isolation under which all reads of a transaction see the same; SQLite has no other.
+func (s *Store) snapshot() sql.IsolationLevel {
+	if s.engine == Postgres {
+		return sql.LevelRepeatableRead
+	}
+	return sql.LevelDefault
+}
+
+func auditUsage(ctx context.Context, tx *sql.Tx) ([]usage.Difference, int, error) {
+	from, err := dropped(ctx, tx)
+	if err != nil {
+		return nil, 0, err
+	}
+	from = (from + dayMillis - 1) / dayMillis * dayMillis // a day of which a part is gone cannot be compared
+	day := strconv.Itoa(dayMillis)
+	rows, err := recount(ctx, tx, `SELECT account_id, at / `+day+` AS day, COUNT(*), SUM(CASE WHEN ending = 'complete' THEN 0 ELSE 1 END),
 		SUM(prompt + cached), SUM(cached), SUM(completion + reasoning), SUM(reasoning), SUM(request_milli), SUM(unit_milli),
 		SUM(COALESCE(cost_micro, 0)), SUM(CASE WHEN cost_micro IS NULL THEN 1 ELSE 0 END), SUM(latency_ms), SUM(first_token_ms),
 		SUM(CASE WHEN first_token_ms > 0 THEN 1 ELSE 0 END) FROM settlements WHERE at >= $1 GROUP BY account_id, at / `+day, from)
@@ -173,7 +283,7 @@ func (s *Store) AuditUsage(ctx context.Context, from time.Time) ([]usage.Differe
 		for c := range strings.SplitSeq(sumColumns, ", ") {
 			sums = append(sums, "SUM("+c+")")
 		}
-		have, err := s.recount(ctx, `SELECT account_id, start / `+day+` AS day, `+strings.Join(sums, ", ")+` FROM `+table+`
+		have, err := recount(ctx, tx, `SELECT account_id, start / `+day+` AS day, `+strings.Join(sums, ", ")+` FROM `+table+`
 			WHERE start >= $1 GROUP BY account_id, start / `+day, from)
 		if err != nil {
 			return nil, 0, err
@@ -202,16 +312,19 @@ func compare(what string, rows, sums map[usage.Slot]usage.Sums) (out []usage.Dif
 	return out
 }
 
-// HasSettlements returns which of the ids are stored.
-func (s *Store) HasSettlements(ctx context.Context, ids []string) (map[string]bool, error) {
+// HasSettlements returns the ids of those that are stored.
+func (s *Store) HasSettlements(ctx context.Context, list []usage.Settlement) (map[string]bool, error) {
 	have := map[string]bool{}
-	for part := range slices.Chunk(ids, 500) {
-		args := make([]any, len(part))
-		for i, id := range part {
-			args[i] = id
+	for part := range slices.Chunk(list, 100) {
+		args := make([]any, 0, 2*len(part))
+		for i := range part {
+			args = append(args, millis(part[i].At), part[i].ID)
 		}
-		list := placeholders(1, len(part))
-		rows, err := s.read.QueryContext(ctx, `SELECT id FROM settlements WHERE id IN `+list, args...)
+		pairs := make([]string, len(part))
+		for i := range part {
+			pairs[i] = fmt.Sprintf("at = $%d AND id = $%d", 2*i+1, 2*i+2)
+		}
+		rows, err := s.read.QueryContext(ctx, `SELECT id FROM settlements WHERE `+strings.Join(pairs, " OR "), args...)
 		if err != nil {
 			return nil, unavailable(err)
 		}
@@ -230,11 +343,19 @@ func (s *Store) HasSettlements(ctx context.Context, ids []string) (map[string]bo
 	return have, nil
 }
 
+// droppedCounter is the time before which settlements have been dropped.
+const droppedCounter = "settlements_dropped"
+
 // DropSettlements deletes up to most rows made before a time; their sums stay. It returns how many.
 func (s *Store) DropSettlements(ctx context.Context, before time.Time, most int) (int64, error) {
 	var n int64
 	err := s.tx(ctx, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `DELETE FROM settlements WHERE id IN (SELECT id FROM settlements WHERE at < $1 ORDER BY at LIMIT $2)`, millis(before), most)
+		_, err := tx.ExecContext(ctx, `INSERT INTO counters (name, value) VALUES ($1, $2)
+			ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE counters.value < excluded.value`, droppedCounter, millis(before))
+		if err != nil {
+			return err
+		}
+		res, err := tx.ExecContext(ctx, `DELETE FROM settlements WHERE (at, id) IN (SELECT at, id FROM settlements WHERE at < $1 ORDER BY at, id LIMIT $2)`, millis(before), most)
 		if err != nil {
 			return err
 		}
@@ -242,6 +363,23 @@ func (s *Store) DropSettlements(ctx context.Context, before time.Time, most int)
 		return err
 	})
 	return n, err
+}
+
+// SettlementsDropped is the time before which settlements have been dropped; zero: none have.
+func (s *Store) SettlementsDropped(ctx context.Context) (time.Time, error) {
+	ms, err := dropped(ctx, s.read)
+	return fromMillis(ms), unavailable(err)
+}
+
+func dropped(ctx context.Context, from interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+},
+) (ms int64, err error) {
+	err = from.QueryRowContext(ctx, `SELECT value FROM counters WHERE name = $1`, droppedCounter).Scan(&ms)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return ms, err
 }
 
 // placeholders is "($1, $2), ($3, $4)" for two rows of two.
@@ -263,6 +401,16 @@ func placeholders(rows, columns int) string {
 		b.WriteByte(')')
 	}
 	return b.String()
+}
+
+// manyPlaceholders is the same for many rows. SQLite takes $1 for a name and looks every name up in a
+// list of all: a hundred rows of 21 cost 335 µs each, and with plain marks 16.
+func (s *Store) manyPlaceholders(rows, columns int) string {
+	if s.Engine() != SQLite {
+		return placeholders(rows, columns)
+	}
+	row := "(?" + strings.Repeat(", ?", columns-1) + ")"
+	return row + strings.Repeat(", "+row, rows-1)
 }
 
 func nullInt(v *int64) sql.NullInt64 {

@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	batchSize   = 500
+	batchSize   = 2000
 	idleEvery   = time.Second
 	minPatience = 100 * time.Millisecond
 	maxPatience = 5 * time.Second
+	remindEvery = time.Minute
 )
 
 // Store keeps settlements for good.
@@ -36,22 +37,25 @@ func NewCommitter(j *Journal, s Store, log *slog.Logger) *Committer {
 
 // Run moves settlements until ctx ends, and then what is left, if that goes quickly.
 func (c *Committer) Run(ctx context.Context) {
-	failing := false
+	var warned time.Time // zero: the database takes them
 	patience := minPatience
 	for {
 		err := c.Flush(ctx)
 		wait := idleEvery
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err != nil && ctx.Err() == nil:
 			if wait = patience; patience < maxPatience {
 				patience *= 2
 			}
-			if !failing {
-				c.log.Warn("settlements stay in the journal: the database does not take them", "error", err.Error())
+			if time.Since(warned) >= remindEvery {
+				b := c.journal.Backlog()
+				c.log.Warn("settlements stay in the journal: the database does not take them", "records", b.Records, "bytes", b.Bytes, "most_bytes", b.Most, "error", err.Error())
+				warned = time.Now()
 			}
-		} else if patience = minPatience; failing && err == nil {
+		case err == nil && !warned.IsZero():
 			c.log.Info("the database takes settlements again")
+			warned, patience = time.Time{}, minPatience
 		}
-		failing = err != nil && ctx.Err() == nil
 		select {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxPatience)

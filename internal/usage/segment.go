@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"path/filepath"
+	"time"
 )
 
 // A segment is one file of the journal: records one after the other, each with its length and
@@ -16,9 +18,12 @@ type segment struct {
 	number uint64
 	path   string
 	file   *os.File
-	size   int64 // what there is room for
-	end    int64 // behind the last record
-	read   int64 // behind the last record that is in the database
+	size   int64     // what there is room for
+	end    int64     // behind the last record
+	read   int64     // behind the last record that is in the database
+	dirty  bool      // something was written since it was last synced
+	begun  time.Time // when it was first written to, as far as this process knows
+	ended  time.Time // when another one took its place
 }
 
 const frameHead = 8 // length and checksum, four bytes each
@@ -39,7 +44,17 @@ func createSegment(path string, number uint64, size int64) (*segment, error) {
 		f.Close()
 		return nil, errors.Join(err, os.Remove(path))
 	}
-	return &segment{number: number, path: path, file: f, size: size}, nil
+	syncFolder(filepath.Dir(path))
+	return &segment{number: number, path: path, file: f, size: size, begun: time.Now()}, nil
+}
+
+// syncFolder makes a new file's name survive a power cut. Not every system can; there the file's own
+// sync has to do.
+func syncFolder(path string) {
+	if d, err := os.Open(path); err == nil {
+		_ = d.Sync()
+		d.Close()
+	}
 }
 
 // openSegment opens a segment that an earlier process left, and finds its end: a record that is cut
@@ -54,18 +69,17 @@ func openSegment(path string, number uint64) (*segment, error) {
 		f.Close()
 		return nil, err
 	}
-	s := &segment{number: number, path: path, file: f, size: info.Size()}
-	for {
-		raw, err := s.at(s.end)
-		if errors.Is(err, io.EOF) {
-			return s, nil
-		}
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-		s.end += frameHead + int64(len(raw))
+	now := time.Now() // its true age is unknown
+	s := &segment{number: number, path: path, file: f, size: info.Size(), begun: now, ended: now}
+	err = s.frames(0, s.size, func(_ []byte, end int64) bool {
+		s.end = end
+		return true
+	})
+	if err != nil {
+		f.Close()
+		return nil, err
 	}
+	return s, nil
 }
 
 // allocateByWriting takes room where the file system cannot do it by itself.
@@ -91,38 +105,78 @@ func (s *segment) append(frame []byte) error {
 		return fmt.Errorf("write the journal: %w", err)
 	}
 	s.end += int64(len(frame))
+	s.dirty = true
 	return nil
 }
 
-// at reads the record at an offset; io.EOF where there is none, or none that is whole.
-func (s *segment) at(offset int64) ([]byte, error) {
-	var head [frameHead]byte
-	if offset+frameHead > s.size {
-		return nil, io.EOF
+// frames hands out the records between two offsets as they are, as far as they are whole. It reads many
+// at a time.
+func (s *segment) frames(from, until int64, yield func(raw []byte, end int64) bool) error {
+	buf := make([]byte, 0, readAtOnce)
+	start := from // of buf in the file
+	for at := from; at < until; {
+		have := buf[at-start:]
+		n, whole := frameLen(have)
+		if !whole {
+			want := max(readAtOnce, n)
+			buf = make([]byte, min(want, until-at))
+			got, err := s.file.ReadAt(buf, at)
+			if err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			buf, start = buf[:got], at
+			if n, whole = frameLen(buf); !whole {
+				return nil // cut
+			}
+			have = buf
+		}
+		raw := have[frameHead:n]
+		if len(raw) == 0 || crc32.Checksum(raw, castagnoli) != binary.LittleEndian.Uint32(have[4:]) {
+			return nil // zeros, or damaged
+		}
+		at += n
+		if !yield(raw, at) {
+			return nil
+		}
 	}
-	if _, err := s.file.ReadAt(head[:], offset); err != nil {
-		return nil, eof(err)
-	}
-	n := int64(binary.LittleEndian.Uint32(head[:]))
-	if n == 0 || offset+frameHead+n > s.size {
-		return nil, io.EOF
-	}
-	raw := make([]byte, n)
-	if _, err := s.file.ReadAt(raw, offset+frameHead); err != nil {
-		return nil, eof(err)
-	}
-	if crc32.Checksum(raw, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
-		return nil, io.EOF
-	}
-	return raw, nil
+	return nil
 }
 
-// eof makes the end of a file that was cut short the end of its records.
-func eof(err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return io.EOF
+const readAtOnce = 256 << 10
+
+// each reads the settlements between two offsets.
+func (s *segment) each(from, until int64, yield func(r Settlement, end int64) bool) error {
+	var bad error
+	err := s.frames(from, until, func(raw []byte, end int64) bool {
+		var r Settlement
+		if r, bad = parseRecord(raw); bad != nil {
+			return false
+		}
+		return yield(r, end)
+	})
+	if err = errors.Join(err, bad); err != nil {
+		return fmt.Errorf("read the journal: %s: %w", s.path, err)
 	}
-	return err
+	return nil
+}
+
+// endsAt reports whether a record ends at an offset.
+func (s *segment) endsAt(offset int64) bool {
+	found := false
+	err := s.frames(0, s.size, func(_ []byte, end int64) bool {
+		found = end == offset
+		return end < offset
+	})
+	return err == nil && found
+}
+
+// frameLen is how long the frame that b begins with is, head included, and whether all of it is there.
+func frameLen(b []byte) (int64, bool) {
+	if len(b) < frameHead {
+		return frameHead, false
+	}
+	n := frameHead + int64(binary.LittleEndian.Uint32(b))
+	return n, n <= int64(len(b))
 }
 
 // remove deletes the segment.

@@ -11,7 +11,7 @@ import (
 )
 
 // benchPrograms are the programs that measure the whole binary, in the order they run.
-var benchPrograms = []string{"./bench/startup"}
+var benchPrograms = []string{"./bench/startup", "./bench/load"}
 
 // bench prints figures. It judges none of them: only a program that cannot run is a failure.
 func (s *session) bench() {

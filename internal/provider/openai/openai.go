@@ -281,7 +281,7 @@ func (s *stream) Next() (*provider.Event, error) {
 	default:
 		return nil, s.fault(err)
 	}
-	if ev.Data[0] == '[' && string(bytes.TrimSpace(ev.Data)) == doneMark {
+	if len(ev.Data) < 2*len(doneMark) && string(bytes.TrimSpace(ev.Data)) == doneMark {
 		s.done = true
 		return nil, io.EOF
 	}

@@ -2,7 +2,7 @@
 -- What calls consumed. Token figures of rows are disjoint; the sums hold the wire's totals.
 
 CREATE TABLE settlements (
-	id             TEXT PRIMARY KEY,
+	id             TEXT NOT NULL,
 	at             BIGINT NOT NULL,
 	account_id     TEXT NOT NULL,
 	key_id         TEXT NOT NULL,
@@ -22,11 +22,11 @@ CREATE TABLE settlements (
 	status         INTEGER NOT NULL,
 	ending         TEXT NOT NULL,
 	latency_ms     BIGINT NOT NULL,
-	first_token_ms BIGINT NOT NULL
+	first_token_ms BIGINT NOT NULL,
+	PRIMARY KEY (at, id) -- a settlement's time never changes; in its order rows are added at the end
 );
 
 CREATE INDEX settlements_by_account ON settlements (account_id, at);
-CREATE INDEX settlements_by_time ON settlements (at);
 
 -- Sums by hour and by day, added up in the transaction that stores their rows.
 CREATE TABLE usage_hours (

@@ -46,6 +46,14 @@ func Run(t *testing.T, fresh Database) {
 		"SettledOnce":       settledOnce,
 		"AuditUsage":        auditUsage,
 		"DropSettlements":   dropSettlements,
+		"Replies":           replies,
+		"ReplyOnce":         replyOnce,
+		"RepliesGiveWay":    repliesGiveWay,
+		"DropReplies":       dropReplies,
+		"RepliesInParallel": repliesInParallel,
+		"ReplyOfCanceled":   replyOfCanceled,
+		"AbuseCounts":       abuseCounts,
+		"AbuseEvents":       abuseEvents,
 		"Answers":           answers,
 	}
 	for name, test := range tests {

@@ -36,7 +36,7 @@ func record(t testing.TB, s *sqlstore.Store, batch ...usage.Settlement) {
 // agree checks that rows and sums tell the same.
 func agree(t testing.TB, s *sqlstore.Store, days int) {
 	t.Helper()
-	differences, compared, err := s.AuditUsage(t.Context(), time.Time{})
+	differences, compared, err := s.AuditUsage(t.Context())
 	if err != nil || len(differences) != 0 || compared != days {
 		t.Errorf("AuditUsage = %+v, %d, %v, want no difference in %d account days", differences, compared, err, days)
 	}
@@ -76,7 +76,9 @@ func settlements(t *testing.T, open func() *sqlstore.Store) {
 	if got, err := s.UsageByDay(t.Context(), "acct_2", day); err != nil || len(got) != 0 {
 		t.Errorf("UsageByDay of another account = %d rows, %v, want none", len(got), err)
 	}
-	have, err := s.HasSettlements(t.Context(), []string{"request-00001", "request-00005", "request-00006"})
+	have, err := s.HasSettlements(t.Context(), []usage.Settlement{
+		newSettlement(1, day.Add(time.Hour), "", ""), newSettlement(5, day.Add(24*time.Hour), "", ""), newSettlement(6, day, "", ""), newSettlement(2, day, "", ""),
+	})
 	if err != nil || !cmp.Equal(have, map[string]bool{"request-00001": true, "request-00005": true}) {
 		t.Errorf("HasSettlements = %v, %v, want 1 and 5", have, err)
 	}
@@ -112,17 +114,33 @@ func settledOnce(t *testing.T, open func() *sqlstore.Store) {
 	agree(t, s, 1)
 }
 
+// While calls are settled and old ones dropped, an audit sees no difference that is none.
 func auditUsage(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
-	record(t, s, newSettlement(1, base, "key_a", "m1"), newSettlement(2, base, "key_a", "m1"))
-	agree(t, s, 1)
-	if _, err := s.DropSettlements(t.Context(), base.Add(time.Hour), 1); err != nil {
-		t.Fatal(err)
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for n := range 60 {
+			record(t, s, newSettlement(2*n, base.AddDate(0, 0, n%3), "key_a", "m1"), newSettlement(2*n+1, base, "key_b", "m2"))
+		}
+	})
+	done := make(chan struct{})
+	go func() { writing.Wait(); close(done) }()
+	for audits := 0; ; audits++ {
+		if differences, _, err := s.AuditUsage(t.Context()); err != nil || len(differences) != 0 {
+			t.Errorf("AuditUsage while calls are settled = %+v, %v, want no difference", differences, err)
+			break
+		}
+		select {
+		case <-done:
+			agree(t, s, 3)
+			if audits == 0 {
+				t.Error("no audit ran beside the settling, want some")
+			}
+			return
+		default:
+		}
 	}
-	differences, _, err := s.AuditUsage(t.Context(), time.Time{})
-	if err != nil || len(differences) != 2 || differences[0].Rows.Requests != 1 || differences[0].Sums.Requests != 2 {
-		t.Errorf("AuditUsage with a row missing = %+v, %v, want it told for hours and days", differences, err)
-	}
+	<-done
 }
 
 func dropSettlements(t *testing.T, open func() *sqlstore.Store) {
@@ -130,17 +148,29 @@ func dropSettlements(t *testing.T, open func() *sqlstore.Store) {
 	for n := range 10 {
 		record(t, s, newSettlement(n, base.Add(time.Duration(n)*time.Hour), "key_a", "m1"))
 	}
+	record(t, s, newSettlement(10, base.AddDate(0, 0, 1), "key_a", "m1"))
+	agree(t, s, 2)
+	if at, err := s.SettlementsDropped(t.Context()); err != nil || !at.IsZero() {
+		t.Errorf("SettlementsDropped = %v, %v before anything was, want zero", at, err)
+	}
 	for _, want := range []int64{3, 2, 0} { // five are older, three at a time
 		if n, err := s.DropSettlements(t.Context(), base.Add(5*time.Hour), 3); err != nil || n != want {
 			t.Errorf("DropSettlements = %d, %v, want %d", n, err, want)
 		}
+		agree(t, s, 1) // a day of which a part is gone cannot be compared; the next one can
+	}
+	if n, err := s.DropSettlements(t.Context(), base.Add(time.Hour), 3); err != nil || n != 0 {
+		t.Errorf("DropSettlements of an earlier time = %d, %v, want 0", n, err)
+	}
+	if at, err := s.SettlementsDropped(t.Context()); err != nil || !at.Equal(base.Add(5*time.Hour)) {
+		t.Errorf("SettlementsDropped = %v, %v, want the latest time, %v", at, err, base.Add(5*time.Hour))
 	}
 	rows, err := s.UsageByDay(t.Context(), "acct_1", time.Time{})
 	var total usage.Sums
 	for _, r := range rows {
 		total.Merge(r.Sums)
 	}
-	if err != nil || total.Requests != 10 {
-		t.Errorf("the sums have %d requests, %v, want all 10", total.Requests, err)
+	if err != nil || total.Requests != 11 {
+		t.Errorf("the sums have %d requests, %v, want all 11", total.Requests, err)
 	}
 }

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httputil"
+	"strconv"
+	"time"
+)
+
+// patience is how long a reply may take: a stalled one is an error, not a slow one.
+const patience = 60 * time.Second
+
+// conn is one caller's connection. It does as little as possible for a request, since it takes its
+// time from the same processors as the gateway.
+type conn struct {
+	addr  string
+	c     net.Conn
+	buf   *bufio.Reader
+	lines *bufio.Reader
+}
+
+func newConn(addr string) *conn {
+	return &conn{addr: addr, buf: bufio.NewReaderSize(nil, 8<<10), lines: bufio.NewReaderSize(nil, 4<<10)}
+}
+
+func (k *conn) close() {
+	if k.c != nil {
+		k.c.Close()
+		k.c = nil
+	}
+}
+
+// do sends the request and reads the whole reply, and calls each with every line of one that comes in
+// chunks. After an error the next request dials anew.
+func (k *conn) do(request []byte, each func(line []byte)) error {
+	if k.c == nil {
+		c, err := net.DialTimeout("tcp", k.addr, patience)
+		if err != nil {
+			return err
+		}
+		k.c = c
+		k.buf.Reset(c)
+	}
+	err := k.roundTrip(request, each)
+	if err != nil {
+		k.close()
+	}
+	return err
+}
+
+func (k *conn) roundTrip(request []byte, each func(line []byte)) error {
+	if err := k.c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	if _, err := k.c.Write(request); err != nil {
+		return err
+	}
+	line, err := k.buf.ReadSlice('\n')
+	if err != nil {
+		return err
+	}
+	good := bytes.HasPrefix(line, []byte("HTTP/1.1 200 "))
+	status := string(bytes.TrimSpace(line))
+	length, err := k.header()
+	if err != nil {
+		return err
+	}
+	switch {
+	case !good:
+		text, _ := io.ReadAll(io.LimitReader(k.buf, int64(max(0, min(length, 400))))) // what there is of it will do
+		return fmt.Errorf("%s: %s", status, text)
+	case length < 0:
+		return k.chunks(each)
+	default:
+		_, err := k.buf.Discard(length)
+		return err
+	}
+}
+
+// header reads up to the body and returns its length; negative: it comes in chunks.
+func (k *conn) header() (length int, err error) {
+	known := false
+	for {
+		line, err := k.buf.ReadSlice('\n')
+		if err != nil {
+			return 0, err
+		}
+		if line = bytes.TrimRight(line, "\r\n"); len(line) == 0 {
+			break
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		switch {
+		case bytes.EqualFold(name, []byte("Content-Length")):
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
+				return 0, err
+			}
+			known = true
+		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
+			length, known = -1, true
+		}
+	}
+	if !known {
+		return 0, errors.New("a reply without a length")
+	}
+	return length, nil
+}
+
+// chunks reads a body in chunks, line by line.
+func (k *conn) chunks(each func(line []byte)) error {
+	k.lines.Reset(httputil.NewChunkedReader(k.buf))
+	for {
+		line, err := k.lines.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		each(line)
+	}
+	_, err := k.buf.ReadSlice('\n') // the empty line that ends it
+	return err
+}

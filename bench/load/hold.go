@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// held is what many streams that are open at the same time came to.
+type held struct {
+	perStream float64 // bytes of memory
+	errors    int
+	err       error // the first of them
+}
+
+// hold opens streams so quickly that all are open at the same time, and reads how much memory the target
+// holds at most until they have ended.
+func hold(ctx context.Context, t *target, streams int, length time.Duration) (held, error) {
+	const pause = 250 * time.Millisecond
+	w := workload{chunks: int(length / pause), pause: pause}
+	if _, err := t.rest(ctx); err != nil {
+		return held{}, err
+	}
+	idle, err := t.Memory()
+	if err != nil {
+		return held{}, fmt.Errorf("%s: %w", t.name, err)
+	}
+	request := w.request(t)
+	parts := make([]sample, streams)
+	var open atomic.Int64
+	var callers sync.WaitGroup
+	defer callers.Wait()
+	for i := range parts {
+		callers.Go(func() {
+			if wait(ctx, time.Duration(i)*time.Millisecond) != nil {
+				return
+			}
+			c := newConn(t.addr)
+			defer c.close()
+			s := &parts[i]
+			s.err = w.call(c, request, func() {
+				if s.chunks++; s.chunks == 1 {
+					open.Add(1)
+				}
+			})
+			if s.chunks > 0 {
+				open.Add(-1)
+			}
+			if s.err != nil {
+				s.errors++
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		callers.Wait()
+		close(ended)
+	}()
+	most, together := idle, int64(0)
+	for running := true; running; {
+		select {
+		case <-ended:
+			running = false
+		case <-time.After(50 * time.Millisecond):
+			now, err := t.Memory()
+			if err != nil {
+				return held{}, fmt.Errorf("%s: %w", t.name, err)
+			}
+			most, together = max(most, now), max(together, open.Load())
+		}
+	}
+	if ctx.Err() != nil {
+		return held{}, errors.New("interrupted")
+	}
+	all := &sample{}
+	for i := range parts {
+		all.join(&parts[i])
+	}
+	if together < int64(streams) && all.err == nil {
+		all.errors, all.err = 1, fmt.Errorf("at most %d of %d streams were seen open at the same time", together, streams)
+	}
+	return held{float64(most-idle) / float64(streams), all.errors, all.err}, nil
+}

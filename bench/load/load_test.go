@@ -1,0 +1,227 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain lets this program play everybody in the measurement: the upstream and the floor, as the
+// real one does, and the gateway's command line, as far as the measuring needs it.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		var err error
+		switch args := os.Args[1:]; {
+		case roles[args[0]] != nil:
+			err = play(args)
+		case args[0] == "serve":
+			err = serveStub(args)
+		case args[0] == "key":
+			fmt.Println(`{"key":"service-1"}`)
+		case args[0] == "account":
+		default:
+			os.Exit(m.Run())
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+var baseURL = regexp.MustCompile(`base_url: "(.*)"`)
+
+// serveStub is a floor that takes the gateway's arguments.
+func serveStub(args []string) error {
+	text, err := os.ReadFile(args[2]) // serve --config FILE --data FOLDER --listen ADDRESS
+	if err != nil {
+		return err
+	}
+	found := baseURL.FindSubmatch(text)
+	if found == nil {
+		return errors.New("no upstream in the configuration")
+	}
+	return play([]string{"floor", args[6], string(found[1]), "service-1"})
+}
+
+func needsLinux(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("CPU time and memory are read the way Linux shows them")
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	needsLinux(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := (plan{bin: self, rounds: 1, streams: 20, open: 500 * time.Millisecond, slice: 20 * time.Millisecond}).run(t.Context(), &out); err != nil {
+		t.Fatalf("run = %v\n%s", err, &out)
+	}
+	number, ratio := ` +-?\d+\.\d`, ` +-?(\d+\.\d\d|-)`
+	for _, want := range []string{
+		`(?m)^ +direct +floor +sluice +sluice/floor$`,
+		`(?m)^CPU µs per request, c=1 ` + strings.Repeat(number, 3) + ratio + `$`,
+		`(?m)^CPU µs per request, c=256 ` + strings.Repeat(number, 3) + ratio + `$`,
+		`(?m)^CPU µs per chunk, flood ` + strings.Repeat(number, 3) + ratio + `$`,
+		`(?m)^added µs, median, c=1 +-` + strings.Repeat(number, 2) + ratio + `$`,
+		`(?m)^KB per open stream +-` + strings.Repeat(number, 2) + ratio + `$`,
+		`(?m)^errors +0\.0 +0\.0 +0\.0 +-$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out.String()) {
+			t.Errorf("run printed no line like %s:\n%s", want, &out)
+		}
+	}
+}
+
+// A gateway that does not start is told with what it printed.
+func TestRunWithoutGateway(t *testing.T) {
+	t.Parallel()
+	needsLinux(t)
+	err := plan{bin: "/bin/sh", rounds: 1}.run(t.Context(), &strings.Builder{})
+	if err == nil || !strings.Contains(err.Error(), "sluice ended before") || !strings.Contains(err.Error(), "sh: ") {
+		t.Errorf("run of a gateway that ends at once = %v, want an error with what it printed", err)
+	}
+}
+
+// answer serves one canned reply to every request of every connection.
+func answer(t *testing.T, reply string) *target {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := c.Read(make([]byte, 4<<10)); err == nil {
+				_, _ = c.Write([]byte(reply)) // the caller will notice
+			}
+			c.Close()
+		}
+	}()
+	return &target{name: "stub", addr: l.Addr().String(), model: "m"}
+}
+
+// Whatever is not the whole reply is an error.
+func TestCall(t *testing.T) {
+	t.Parallel()
+	const stream = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+	events := func(n int, end string) string {
+		body := strings.Repeat("data: {}\n\n", n) + end
+		return fmt.Sprintf("%s%x\r\n%s\r\n0\r\n\r\n", stream, len(body), body)
+	}
+	for _, tt := range []struct {
+		name, reply string
+		chunks      int
+		want        string // piece of the error; empty: none
+	}{
+		{"plain", "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", 0, ""},
+		{"streamed", events(2+frames, "data: [DONE]\n\n"), 2, ""},
+		{"refused", "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 4\r\n\r\nwait", 0, "429 Too Many Requests: wait"},
+		{"too few chunks", events(1+frames, "data: [DONE]\n\n"), 2, "had 4 chunks"},
+		{"too many chunks", events(3+frames, "data: [DONE]\n\n"), 2, "had 6 chunks"},
+		{"no end mark", events(2+frames, ""), 2, "end mark: false"},
+		{"cut", "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{}", 0, "EOF"},
+		{"cut stream", stream + "a\r\nda", 2, "EOF"},
+		{"no length", "HTTP/1.1 200 OK\r\n\r\n{}", 0, "without a length"},
+		{"nothing", "", 0, "EOF"},
+	} {
+		target := answer(t, tt.reply)
+		c := newConn(target.addr)
+		w := workload{chunks: tt.chunks}
+		err := w.call(c, w.request(target), func() {})
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: call = %v, want %q", tt.name, err, tt.want)
+		}
+		c.close()
+	}
+}
+
+func TestResults(t *testing.T) {
+	t.Parallel()
+	r := newResults([]*target{{name: "direct"}, {name: "floor"}, {name: "sluice"}})
+	turn := func(requests, chunks, cpu, each int) *sample {
+		s := &sample{requests: requests, chunks: chunks, cpu: time.Duration(cpu) * time.Microsecond, rate: float64(requests)}
+		for range requests {
+			s.latency = append(s.latency, time.Duration(each)*time.Microsecond)
+			s.first = append(s.first, time.Duration(each)*time.Microsecond/2)
+		}
+		return s
+	}
+	for _, w := range workloads {
+		for _, round := range [][3]*sample{
+			{turn(100, 1000, 1000, 10), turn(100, 1000, 2000, 30), turn(50, 500, 2000, 40)},
+			{turn(100, 1000, 1000, 20), turn(300, 3000, 4000, 60), turn(150, 1500, 6000, 90)},
+		} {
+			for i, s := range round {
+				r.add(w, r.targets[i], s)
+			}
+		}
+	}
+	r.held["floor"], r.held["sluice"] = held{perStream: 50e3}, held{perStream: 60e3}
+	for name, figures := range map[string][3]float64{
+		"perRequest": {10, 15, 40}, "perChunk": {1, 1.5, 4}, "added": {none, 30, 50}, "first": {none, 15, 25}, "memory": {none, 50, 60}, "rate": {100, 200, 100}, "errors": {0, 0, 0},
+	} {
+		for i, want := range figures {
+			target := r.targets[i].name
+			got := map[string]func() float64{
+				"perRequest": func() float64 { return r.perRequest(one, target) },
+				"perChunk":   func() float64 { return r.perChunk(flood, target) },
+				"added":      func() float64 { return r.added(one, target, 0.5, (*sample).ends) },
+				"first":      func() float64 { return r.added(paced, target, 0.5, (*sample).firsts) },
+				"memory":     func() float64 { return r.memory(target) },
+				"rate":       func() float64 { return r.throughput(target) },
+				"errors":     func() float64 { return r.errors(target) },
+			}[name]()
+			if got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
+				t.Errorf("%s(%s) = %v, want %v", name, target, got, want)
+			}
+		}
+	}
+	if err := r.firstError(); err != nil {
+		t.Errorf("firstError() = %v, want none", err)
+	}
+	broken := errors.New("broken")
+	r.samples[flood.name]["sluice"][1].errors, r.samples[flood.name]["sluice"][1].err = 3, broken
+	if got := r.errors("sluice"); got != 3 {
+		t.Errorf("errors(sluice) = %v, want 3", got)
+	}
+	if err := r.firstError(); !errors.Is(err, broken) || !strings.Contains(err.Error(), "sluice, flood") {
+		t.Errorf("firstError() = %v, want where it was broken", err)
+	}
+}
+
+func TestShare(t *testing.T) {
+	t.Parallel()
+	times := make([]time.Duration, 100)
+	for i := range times {
+		times[i] = time.Duration(i + 1)
+	}
+	for _, tt := range []struct {
+		times []time.Duration
+		of    float64
+		want  time.Duration
+	}{{nil, 0.5, 0}, {times, 0.5, 51}, {times, 0.99, 100}, {times, 1, 100}, {times[:1], 0.99, 1}} {
+		if got := share(tt.times, tt.of); got != tt.want {
+			t.Errorf("share(%d times, %v) = %d, want %d", len(tt.times), tt.of, got, tt.want)
+		}
+	}
+}

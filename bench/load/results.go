@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// results is everything that was measured.
+type results struct {
+	targets []*target
+	samples map[string]map[string][]*sample // by workload, by target, in the order of the rounds
+	held    map[string]held
+}
+
+func newResults(targets []*target) *results {
+	return &results{targets: targets, samples: map[string]map[string][]*sample{}, held: map[string]held{}}
+}
+
+func (r *results) add(w workload, t *target, s *sample) {
+	if r.samples[w.name] == nil {
+		r.samples[w.name] = map[string][]*sample{}
+	}
+	r.samples[w.name][t.name] = append(r.samples[w.name][t.name], s)
+}
+
+// none is a figure that does not exist.
+var none = math.NaN()
+
+// print writes one row for each figure. The last column is the gateway's beside the floor's.
+func (r *results) print(out io.Writer) {
+	rows := []struct {
+		name string
+		of   func(target string) float64
+	}{
+		{"CPU µs per request, c=1", func(t string) float64 { return r.perRequest(one, t) }},
+		{"CPU µs per request, c=32", func(t string) float64 { return r.perRequest(some, t) }},
+		{"CPU µs per request, c=256", func(t string) float64 { return r.perRequest(many, t) }},
+		{"CPU µs per chunk, paced", func(t string) float64 { return r.perChunk(paced, t) }},
+		{"CPU µs per chunk, flood", func(t string) float64 { return r.perChunk(flood, t) }},
+		{"added µs, median, c=1", func(t string) float64 { return r.added(one, t, 0.5, (*sample).ends) }},
+		{"added µs, p99, c=1", func(t string) float64 { return r.added(one, t, 0.99, (*sample).ends) }},
+		{"added µs to the first chunk", func(t string) float64 { return r.added(paced, t, 0.5, (*sample).firsts) }},
+		{"KB per open stream", r.memory},
+		{"requests per second", r.throughput},
+		{"errors", r.errors},
+	}
+	fmt.Fprintf(out, "%-30s", "")
+	for _, t := range r.targets {
+		fmt.Fprintf(out, "%12s", t.name)
+	}
+	names := r.targets[1:]
+	fmt.Fprintf(out, "%16s\n", names[1].name+"/"+names[0].name)
+	for _, row := range rows {
+		// Padded by hand: fmt counts bytes of a name, and µ has two.
+		fmt.Fprint(out, row.name, strings.Repeat(" ", 30-len([]rune(row.name))))
+		for _, t := range r.targets {
+			fmt.Fprint(out, cell(12, 1, row.of(t.name)))
+		}
+		fmt.Fprintln(out, cell(16, 2, row.of(names[1].name)/row.of(names[0].name)))
+	}
+}
+
+func cell(width, decimals int, v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Sprintf("%*s", width, "-")
+	}
+	return fmt.Sprintf("%*.*f", width, decimals, v)
+}
+
+func (s *sample) ends() []time.Duration   { return s.latency }
+func (s *sample) firsts() []time.Duration { return s.first }
+
+// perRequest is the CPU time of all rounds over their requests: long sums make up for a coarse clock.
+func (r *results) perRequest(w workload, t string) float64 {
+	return r.pooled(w, t, func(s *sample) int { return s.requests })
+}
+
+func (r *results) perChunk(w workload, t string) float64 {
+	return r.pooled(w, t, func(s *sample) int { return s.chunks })
+}
+
+func (r *results) pooled(w workload, t string, count func(*sample) int) float64 {
+	var cpu time.Duration
+	n := 0
+	for _, s := range r.samples[w.name][t] {
+		cpu += s.cpu
+		n += count(s)
+	}
+	return micros(cpu) / float64(n)
+}
+
+// added is the time beyond that of the upstream alone, in the same round; the median of all rounds.
+func (r *results) added(w workload, t string, of float64, times func(*sample) []time.Duration) float64 {
+	direct := r.targets[0].name
+	if t == direct {
+		return none
+	}
+	var differences []float64
+	for i, s := range r.samples[w.name][t] {
+		base := times(r.samples[w.name][direct][i])
+		if len(base) > 0 && len(times(s)) > 0 {
+			differences = append(differences, micros(share(times(s), of)-share(base, of)))
+		}
+	}
+	return median(differences)
+}
+
+func (r *results) memory(t string) float64 {
+	h, ok := r.held[t]
+	if !ok {
+		return none
+	}
+	return h.perStream / 1000
+}
+
+// throughput is the most of what the loads without streams came to.
+func (r *results) throughput(t string) float64 {
+	most := 0.0
+	for _, w := range []workload{one, some, many} {
+		var rates []float64
+		for _, s := range r.samples[w.name][t] {
+			rates = append(rates, s.rate)
+		}
+		most = max(most, median(rates))
+	}
+	return most
+}
+
+func (r *results) errors(t string) float64 {
+	n := r.held[t].errors
+	for _, w := range workloads {
+		for _, s := range r.samples[w.name][t] {
+			n += s.errors
+		}
+	}
+	return float64(n)
+}
+
+// firstError is what went wrong first with a target, if anything did.
+func (r *results) firstError() error {
+	for _, t := range r.targets {
+		if err := r.held[t.name].err; err != nil {
+			return fmt.Errorf("%s, open streams: %w", t.name, err)
+		}
+		for _, w := range workloads {
+			for _, s := range r.samples[w.name][t.name] {
+				if s.err != nil {
+					return fmt.Errorf("%s, %s: %w", t.name, w.name, s.err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// median of the values; of an even number the mean of the middle two.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return none
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}

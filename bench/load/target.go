@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sluice/bench/floor"
+	"sluice/bench/process"
+	"sluice/bench/upstream"
+	"sluice/internal/account"
+)
+
+// target is a running program under load.
+type target struct {
+	name  string
+	addr  string
+	key   string
+	model string
+	lag   time.Duration // see plan
+	*process.Process
+}
+
+// What the upstream calls its model, and the key that the floor knows.
+const (
+	upstreamModel = "gpt-4o-mini"
+	floorKey      = "bench"
+)
+
+// startAll starts the upstream, the floor and the gateway, in this order. Call stop in any case.
+func startAll(ctx context.Context, self, bin, scratch string) (targets []*target, stop func(), err error) {
+	stop = func() {
+		for _, t := range targets {
+			t.Stop()
+		}
+	}
+	start := func(t *target, opts *process.Options, program string, args ...string) error {
+		if t.Process, err = process.Start(ctx, opts, program, args...); err != nil {
+			return err
+		}
+		targets = append(targets, t)
+		return nil
+	}
+	addrs := make([]string, 3)
+	for i := range addrs {
+		if addrs[i], err = process.FreeAddress(); err != nil {
+			return nil, stop, err
+		}
+	}
+	baseURL := "http://" + addrs[0] + "/v1"
+	direct := &target{name: "direct", addr: addrs[0], model: upstreamModel}
+	if err := start(direct, nil, self, "upstream", addrs[0]); err != nil {
+		return targets, stop, err
+	}
+	bare := &target{name: "floor", addr: addrs[1], key: floorKey, model: upstreamModel}
+	if err := start(bare, nil, self, "floor", addrs[1], baseURL, floorKey); err != nil {
+		return targets, stop, err
+	}
+
+	data, file := filepath.Join(scratch, "data"), filepath.Join(scratch, "sluice.yaml")
+	if err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(file, []byte(configuration(baseURL)), 0o600)); err != nil {
+		return targets, stop, err
+	}
+	log, err := os.Create(filepath.Join(scratch, "sluice.log"))
+	if err != nil {
+		return targets, stop, err
+	}
+	defer log.Close() // the gateway has a handle of its own
+	gateway := &target{name: "sluice", addr: addrs[2], model: "bench/gpt"}
+	if err := start(gateway, &process.Options{Dir: data, Output: log}, bin, "serve", "--config", file, "--data", data, "--listen", addrs[2], "--metrics-listen", ""); err != nil {
+		return targets, stop, err
+	}
+	if err := gateway.listens(ctx); err != nil {
+		text, _ := os.ReadFile(log.Name()) // what there is of it will do
+		return targets, stop, fmt.Errorf("%w\n%s", err, text)
+	}
+	if gateway.key, err = process.MasterKey(ctx, bin, data); err != nil {
+		return targets, stop, err
+	}
+	if _, err := process.Run(ctx, bin, data, "account", "set-limits", account.OwnerEmail, "--rpm", "unlimited", "--concurrent", "unlimited", "--tpm", "unlimited"); err != nil {
+		return targets, stop, err
+	}
+	for _, t := range targets {
+		if err := t.probe(ctx); err != nil {
+			return targets, stop, err
+		}
+	}
+	return targets, stop, nil
+}
+
+// configuration is everything beside the defaults: one model, at the upstream.
+func configuration(baseURL string) string {
+	return fmt.Sprintf(`providers:
+  - {name: bench, kind: openai, base_url: %q}
+models:
+  - {id: bench/gpt, provider: bench, upstream: %s, plan: free, context_length: 128000, max_output: 16000}
+`, baseURL, upstreamModel)
+}
+
+// listens waits until the target takes connections.
+func (t *target) listens(ctx context.Context) error {
+	for deadline := t.Began().Add(process.Patience); time.Now().Before(deadline); {
+		c, err := net.DialTimeout("tcp", t.addr, process.Patience)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-t.Exited():
+			return fmt.Errorf("%s ended before it took a connection", t.name)
+		case <-ctx.Done():
+			return errors.New("interrupted")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("%s took no connection within %v", t.name, process.Patience)
+}
+
+// rest waits until the target has nothing left to do, and returns the CPU time it has used so far.
+func (t *target) rest(ctx context.Context) (time.Duration, error) {
+	const glance, idle = 100 * time.Millisecond, 10 * time.Millisecond
+	if err := wait(ctx, t.lag); err != nil {
+		return 0, err
+	}
+	deadline := time.Now().Add(process.Patience)
+	for {
+		before, err := t.CPU()
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", t.name, err)
+		}
+		if err := wait(ctx, glance); err != nil {
+			return 0, err
+		}
+		after, err := t.CPU()
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", t.name, err)
+		}
+		if after-before <= idle {
+			return after, nil
+		}
+		if time.Now().After(deadline) {
+			return 0, fmt.Errorf("%s still works %v after its last call", t.name, process.Patience)
+		}
+	}
+}
+
+// probe makes sure that the target answers as it should, plain and streamed.
+func (t *target) probe(ctx context.Context) error {
+	if err := t.listens(ctx); err != nil {
+		return err
+	}
+	c := newConn(t.addr)
+	defer c.close()
+	for _, w := range []workload{{}, {chunks: 5}} {
+		if err := w.call(c, w.request(t), func() {}); err != nil {
+			return fmt.Errorf("%s does not work: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// roles are what this program plays when it is started as a child, by its first argument.
+var roles = map[string]func(l net.Listener, args []string) error{
+	"upstream": func(l net.Listener, _ []string) error { return upstream.Serve(l) },
+	"floor": func(l net.Listener, args []string) error {
+		if len(args) != 2 {
+			return errors.New("the floor needs the upstream's URL and a key")
+		}
+		p, err := floor.New(args[0], args[1])
+		if err != nil {
+			return err
+		}
+		return http.Serve(l, p) //nolint:gosec // its only client is this program
+	},
+}
+
+// play plays the role that the arguments name, on the address that follows, until it is ended.
+func play(args []string) error {
+	if len(args) < 2 {
+		return errors.New("an address is missing")
+	}
+	l, err := net.Listen("tcp", args[1])
+	if err != nil {
+		return err
+	}
+	return roles[args[0]](l, args[2:])
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/bench/upstream"
+)
+
+// workload is one kind of load: so many callers, each making one call after the other.
+type workload struct {
+	name    string
+	callers int
+	chunks  int // of a stream; 0: the reply comes in one piece
+	pause   time.Duration
+}
+
+// frames is how many chunks there are around those with text: the role, the finish reason, the usage.
+const frames = 3
+
+// The kinds of load. Each caller waits for its reply before it asks again.
+var (
+	one   = workload{name: "c=1", callers: 1}
+	some  = workload{name: "c=32", callers: 32}
+	many  = workload{name: "c=256", callers: 256}
+	paced = workload{name: "paced", callers: 16, chunks: 50, pause: 10 * time.Millisecond}
+	flood = workload{name: "flood", callers: 32, chunks: 100}
+
+	workloads = []workload{one, some, many, paced, flood}
+)
+
+// length is how long one stream takes.
+func (w workload) length() time.Duration { return time.Duration(w.chunks) * w.pause }
+
+// request is the call as it goes over the wire.
+func (w workload) request(t *target) []byte {
+	stream := ""
+	if w.chunks > 0 {
+		stream = `,"stream":true,"stream_options":{"include_usage":true}`
+	}
+	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":"You are a helpful assistant. Answer briefly, keep to the facts, and say so where you do not know."},`+
+		`{"role":"user","content":"Explain in a few sentences how a gateway hands a streamed reply on, and what it must not hold back. %s"}],"temperature":0.7,"max_tokens":256%s}`,
+		t.model, upstream.Directive(w.chunks, w.pause), stream)
+	return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: */*\r\nUser-Agent: bench\r\nContent-Length: %d\r\n\r\n%s",
+		t.addr, t.key, len(body), body)
+}
+
+// call makes one call and tells of every chunk. A stream that is not whole is an error.
+func (w workload) call(c *conn, request []byte, chunk func()) error {
+	events, done := 0, false
+	err := c.do(request, func(line []byte) {
+		switch {
+		case bytes.HasPrefix(line, []byte("data: {")):
+			events++
+			chunk()
+		case bytes.HasPrefix(line, []byte("data: [DONE]")):
+			done = true
+		}
+	})
+	if err == nil && w.chunks > 0 && (events != w.chunks+frames || !done) {
+		err = fmt.Errorf("a stream had %d chunks (end mark: %t), want %d and the end mark", events, done, w.chunks+frames)
+	}
+	return err
+}
+
+// sample is what one turn came to.
+type sample struct {
+	requests, chunks int             // of the whole turn
+	cpu              time.Duration   // likewise, with what the target did about them later
+	rate             float64         // requests per second while it was measured
+	latency, first   []time.Duration // of each request that was, sorted: to its end, to its first chunk
+	errors           int
+	err              error // the first of them
+}
+
+// run gives the target a turn: a moment to warm up, and then the slice that is measured. CPU time is
+// counted from rest to rest, since some work is done when the caller has long gone.
+func (w workload) run(ctx context.Context, t *target, slice time.Duration) (*sample, error) {
+	before, err := t.CPU()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.name, err)
+	}
+	all, err := w.load(ctx, t, slice)
+	if err != nil {
+		return nil, err
+	}
+	after, err := t.rest(ctx)
+	all.cpu = after - before
+	return all, err
+}
+
+func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sample, error) {
+	var measuring, over atomic.Bool
+	var callers sync.WaitGroup
+	defer callers.Wait()
+	defer over.Store(true)
+	request := w.request(t)
+	parts := make([]sample, w.callers)
+	for i := range parts {
+		callers.Go(func() {
+			// Streams that keep step would make all their noise at once.
+			if wait(ctx, w.length()*time.Duration(i)/time.Duration(w.callers)) == nil {
+				w.repeat(t, request, &parts[i], &measuring, &over)
+			}
+		})
+	}
+	if err := wait(ctx, slice/2+w.length()); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	measuring.Store(true)
+	if err := wait(ctx, slice+w.length()); err != nil {
+		return nil, err
+	}
+	measuring.Store(false)
+	took := time.Since(began)
+	over.Store(true)
+	callers.Wait()
+	all := &sample{}
+	for i := range parts {
+		all.join(&parts[i])
+	}
+	all.rate = float64(len(all.latency)) / took.Seconds()
+	slices.Sort(all.latency)
+	slices.Sort(all.first)
+	return all, nil
+}
+
+// repeat is one caller: it makes calls until the turn is over.
+func (w workload) repeat(t *target, request []byte, to *sample, measuring, over *atomic.Bool) {
+	c := newConn(t.addr)
+	defer c.close()
+	for !over.Load() {
+		measured := measuring.Load()
+		var first time.Duration
+		began := time.Now()
+		err := w.call(c, request, func() {
+			if first == 0 {
+				first = time.Since(began)
+			}
+			to.chunks++
+		})
+		if err != nil {
+			if to.errors++; to.err == nil {
+				to.err = err
+			}
+			if to.errors > 20 {
+				return // it will not get better
+			}
+			continue
+		}
+		to.requests++
+		if measured && measuring.Load() { // from its beginning to its end
+			to.latency = append(to.latency, time.Since(began))
+			to.first = append(to.first, first)
+		}
+	}
+}
+
+func (s *sample) join(o *sample) {
+	s.requests += o.requests
+	s.chunks += o.chunks
+	s.latency = append(s.latency, o.latency...)
+	s.first = append(s.first, o.first...)
+	s.errors += o.errors
+	if s.err == nil {
+		s.err = o.err
+	}
+}
+
+// share is the value that so much of the sorted times lies below.
+func share(sorted []time.Duration, of float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(int(of*float64(len(sorted))), len(sorted)-1)]
+}

@@ -1,0 +1,151 @@
+// Package process runs the programs that are measured, and reads what they use of the machine.
+//
+// A Process is ended by its own id and waited for, whatever happens to the measurement. CPU time and
+// memory are read from /proc, so measuring needs Linux.
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Patience is how long a program may take to start or to stop before we give up on it.
+const Patience = 30 * time.Second
+
+// Options are the choices of Start; the zero value is the default.
+type Options struct {
+	// Dir is the program's working folder and home. Default: ours.
+	Dir string
+	// Output is where it prints to. Default: memory, see Process.Output.
+	Output io.Writer
+}
+
+// Process is a running program.
+type Process struct {
+	cmd    *exec.Cmd
+	began  time.Time
+	memory bytes.Buffer // written until exited is closed
+	exited chan struct{}
+}
+
+// Start starts a program. Nothing of our own environment reaches it but PATH. It is killed when ctx
+// ends; Stop is gentler.
+func Start(ctx context.Context, opts *Options, program string, args ...string) (*Process, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	p := &Process{exited: make(chan struct{})}
+	p.cmd = exec.CommandContext(ctx, program, args...)
+	p.cmd.Dir, p.cmd.Env = opts.Dir, environment(opts.Dir)
+	p.cmd.Stdout = &p.memory
+	if opts.Output != nil {
+		p.cmd.Stdout = opts.Output
+	}
+	p.cmd.Stderr = p.cmd.Stdout
+	p.cmd.WaitDelay = Patience // should something it started keep its output open
+	p.began = time.Now()
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait() // how it ended is not what we measure
+	}()
+	return p, nil
+}
+
+// Began is when the program was started.
+func (p *Process) Began() time.Time { return p.began }
+
+// Exited is closed when the program has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Output is what the program printed, once it has ended.
+func (p *Process) Output() string {
+	<-p.exited
+	return p.memory.String()
+}
+
+// Stop asks the program to end, ends it if it does not, and waits for it.
+func (p *Process) Stop() {
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		_ = p.cmd.Process.Signal(sig) // an error says that it is gone already
+		select {
+		case <-p.exited:
+			return
+		case <-time.After(Patience):
+		}
+	}
+}
+
+// hertz is how many ticks a second Linux tells CPU times in.
+const hertz = 100
+
+// CPU is the time that the program has computed for.
+func (p *Process) CPU() (time.Duration, error) {
+	text, err := os.ReadFile(p.proc("stat"))
+	if err != nil {
+		return 0, err
+	}
+	// The second field is the program's name in brackets, and may hold anything.
+	_, rest, ok := strings.Cut(string(text[max(0, bytes.LastIndexByte(text, ')')):]), " ")
+	fields := strings.Fields(rest)
+	if !ok || len(fields) < 13 {
+		return 0, errors.New("the process's stat has too few fields")
+	}
+	var ticks int64
+	for _, field := range fields[11:13] { // user and system time
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("the process's stat: %w", err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / hertz, nil
+}
+
+var residentSize = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB$`)
+
+// Memory is the program's resident set in bytes.
+func (p *Process) Memory() (int64, error) {
+	text, err := os.ReadFile(p.proc("status"))
+	if err != nil {
+		return 0, err
+	}
+	m := residentSize.FindSubmatch(text)
+	if m == nil {
+		return 0, errors.New("no VmRSS in the process's status")
+	}
+	kilobytes, err := strconv.ParseInt(string(m[1]), 10, 64)
+	return kilobytes * 1024, err
+}
+
+func (p *Process) proc(file string) string {
+	return filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), file)
+}
+
+// environment of the programs: nothing of the caller's own configuration reaches them.
+func environment(home string) []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+}
+
+// FreeAddress is a loopback address that nobody listens on.
+func FreeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}

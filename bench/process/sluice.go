@@ -1,0 +1,48 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// Build makes the gateway's binary as `make build` does.
+func Build(ctx context.Context, bin string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "./cmd/sluice")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the binary: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Run runs one of the gateway's commands on a data folder to its end, and returns what it printed.
+func Run(ctx context.Context, bin, data string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, bin, append(args, "--data", data)...)
+	cmd.Dir, cmd.Env = data, environment(data)
+	out, err := cmd.Output()
+	if err != nil {
+		var printed []byte
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			printed = exit.Stderr
+		}
+		return nil, fmt.Errorf("sluice %s %s: %w\n%s", args[0], args[1], err, printed)
+	}
+	return out, nil
+}
+
+// MasterKey makes the owner's key in a data folder.
+func MasterKey(ctx context.Context, bin, data string) (string, error) {
+	out, err := Run(ctx, bin, data, "key", "regenerate-master", "--json")
+	if err != nil {
+		return "", err
+	}
+	var reply struct{ Key string }
+	if err := json.Unmarshal(out, &reply); err != nil || reply.Key == "" {
+		return "", fmt.Errorf("sluice key regenerate-master --json: no key in %q", out)
+	}
+	return reply.Key, nil
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// disk is room that can be taken away from a running server and given back.
+type disk struct {
+	dir  string
+	fill func(g *gateway)
+	free func(g *gateway)
+}
+
+// smallDisk is a file system in memory.
+func smallDisk(t *testing.T) disk {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
+		t.Skipf("a small file system cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	filler := filepath.Join(dir, "filler")
+	return disk{
+		dir: dir,
+		fill: func(*gateway) {
+			f, err := os.Create(filler)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			for _, piece := range []int{1 << 20, 1} { // to the last byte
+				for data := make([]byte, piece); err == nil; {
+					_, err = f.Write(data)
+				}
+				if !errors.Is(err, syscall.ENOSPC) {
+					t.Fatalf("filling the disk = %v, want that it is full", err)
+				}
+				err = nil
+			}
+		},
+		free: func(*gateway) {
+			if err := os.Remove(filler); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+}
+
+// smallFiles lets the server's files not grow beyond a size: that of a segment of the journal, so that
+// no new one can be made, and the database cannot grow far.
+func smallFiles(t *testing.T) disk {
+	t.Helper()
+	limit := func(g *gateway, most uint64) {
+		const resource = syscall.RLIMIT_FSIZE
+		var now syscall.Rlimit
+		if err := prlimit(g.cmd.Process.Pid, resource, nil, &now); err != nil {
+			t.Fatalf("prlimit: %v", err)
+		}
+		now.Cur = min(most, now.Max)
+		if err := prlimit(g.cmd.Process.Pid, resource, &now, nil); err != nil {
+			t.Fatalf("prlimit: %v", err)
+		}
+	}
+	return disk{
+		dir:  t.TempDir(),
+		fill: func(g *gateway) { limit(g, 4<<20-1) },
+		free: func(g *gateway) { limit(g, ^uint64(0)) },
+	}
+}
+
+// prlimit reads or changes a limit of another process.
+func prlimit(pid, resource int, to, from *syscall.Rlimit) error {
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), uintptr(resource), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(from)), 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// The disk runs full. What was let in ends and is settled in the room that was taken before; then calls
+// are refused, with a reason, until there is room again. Nobody has to start anything anew.
+func TestSettledOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	for name, newDisk := range map[string]func(*testing.T) disk{"no space": smallDisk, "no larger files": smallFiles} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDisk(t)
+			provider := strings.Repeat("lab", 5000) // so long that few calls fill the journal
+			g := newGateway(t, filepath.Join(d.dir, "data"), provider, "")
+			g.start()
+			l := &load{key: g.newKey(), seed: newSeed(t), kinds: []string{"send", "slow", "refuse"}}
+			begun, stop, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			go func() { defer close(ended); close(begun); l.run(g.url, 4, stop) }()
+			<-begun
+			eventually(t, "some calls", func() bool { return l.count(complete) > 20 })
+
+			d.fill(g)
+			full := time.Now()
+			eventually(t, "a refusal", func() bool { return len(refusals(l.during(full, time.Now()))) > 0 })
+			refused := time.Now()
+			eventually(t, "refusals alone", func() bool { return len(refusals(l.during(refused, time.Now()))) > 50 })
+			for path, want := range map[string]int{"/readyz": 503, "/healthz": 200} {
+				if status, body := g.get(g.url + path); status != want || path == "/readyz" && !strings.Contains(body, `{"name":"journal","ok":false`) {
+					t.Errorf("GET %s on a full disk = %d %s, want %d", path, status, body, want)
+				}
+			}
+			went := l.during(full, refused)
+			if n := len(went) - len(refusals(went)); n < 200 {
+				t.Errorf("%d calls passed on the full disk, want those there was room for", n)
+			}
+			for _, c := range l.during(refused.Add(time.Second), time.Now()) { // by then all that had been let in has ended
+				if c.end == complete {
+					t.Errorf("a call was let in while the journal is full")
+				}
+			}
+
+			d.free(g)
+			room := time.Now()
+			eventually(t, "calls that pass", func() bool {
+				calls := l.during(room, time.Now())
+				return len(calls)-len(refusals(calls)) > 20
+			})
+			t.Logf("soak: %d calls passed on the full disk, %d were refused; calls passed again within %v", len(went)-len(refusals(went)), len(refusals(l.during(full, time.Now()))), time.Since(room).Round(time.Millisecond))
+			eventually(t, "readiness", func() bool { status, _ := g.get(g.url + "/readyz"); return status == 200 })
+			close(stop)
+			<-ended
+			for _, c := range refusals(l.calls) {
+				if !strings.Contains(c.body, "Calls cannot be accounted for at the moment, so none is let in. Try again shortly.") || c.header.Get("Retry-After") != "5" {
+					t.Fatalf("a refusal = %d %s %v, want a clear message and when to try again", c.status, c.body, c.header)
+				}
+			}
+			// What was refused was never let in, so there is nothing to settle.
+			l.calls = admitted(l.calls)
+			g.check(l, "sqlite", g.sqliteSource())
+			g.stop()
+			if strings.Contains(g.log.String(), "a settlement could not be written") {
+				t.Errorf("the room that was taken before did not do:\n%s", g.log)
+			}
+		})
+	}
+}
+
+// refusals are the calls that were not let in.
+func refusals(calls []call) (out []call) {
+	for _, c := range calls {
+		if c.how != "refuse" && c.status == http.StatusServiceUnavailable || strings.Contains(c.body, "accounted for") {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func admitted(calls []call) (out []call) {
+	for _, c := range calls {
+		if !strings.Contains(c.body, "accounted for") {
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/admin"
+	"sluice/internal/pgtest"
+	"sluice/internal/sqlstore"
+)
+
+// everything is what callers and upstreams do to a gateway.
+var everything = []string{"send", "send", "send", "slow", "leave", "refuse", "break"}
+
+// newSeed is a random one, or that of the environment.
+func newSeed(t *testing.T) uint64 {
+	t.Helper()
+	text := os.Getenv("SLUICE_SEED")
+	if text == "" {
+		return rand.Uint64() >> 1
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("SLUICE_SEED: %v", err)
+	}
+	return seed
+}
+
+// outage is how long what a gateway needs is away.
+func outage() time.Duration {
+	if os.Getenv("SLUICE_SOAK") != "" {
+		return 20 * time.Second
+	}
+	return 3 * time.Second
+}
+
+// settled is a settlement as the database has it.
+type settled struct {
+	ending     string
+	completion int64
+	status     int
+}
+
+// settlements reads them all, by the id of their request.
+func (g *gateway) settlements(driver, source string) map[string]settled {
+	g.t.Helper()
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query("SELECT id, ending, completion + reasoning, status FROM settlements")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer rows.Close()
+	all := map[string]settled{}
+	for rows.Next() {
+		var id string
+		var s settled
+		if err := rows.Scan(&id, &s.ending, &s.completion, &s.status); err != nil {
+			g.t.Fatal(err)
+		}
+		if _, twice := all[id]; twice {
+			g.t.Errorf("the call %s is settled twice", id)
+		}
+		all[id] = s
+	}
+	if err := rows.Err(); err != nil {
+		g.t.Fatal(err)
+	}
+	return all
+}
+
+// check holds what was settled against what the callers saw: everything that ended, nothing twice, and
+// of the rest at most what was under way.
+func (g *gateway) check(l *load, driver, source string) {
+	g.t.Helper()
+	if code, out, text := g.command("audit"); code != 0 {
+		g.t.Errorf("sluice audit = %d, want 0\n%s%s", code, out, text)
+	}
+	have := g.settlements(driver, source)
+	seen := map[string]bool{}
+	anonymous := 0
+	for _, c := range l.calls {
+		if c.id == "" {
+			anonymous++ // its reply never came
+			continue
+		}
+		seen[c.id] = true
+		s, ok := have[c.id]
+		switch {
+		case !ok && (c.end == complete || c.end == told):
+			g.t.Errorf("the call %s (%s %d) ended as %s and is not settled", c.id, c.how, c.words, c.end)
+		case ok && c.end == complete && (s.ending != "complete" || s.completion != int64(c.words) || s.status != 200):
+			g.t.Errorf("the call %s (%s %d) was complete and is settled as %+v", c.id, c.how, c.words, s)
+		case ok && c.end == told && (s.ending == "complete" || s.status != c.status):
+			g.t.Errorf("the call %s (%s %d) was told with status %d that it failed, and is settled as %+v", c.id, c.how, c.words, c.status, s)
+		}
+	}
+	completion := int64(0)
+	for id, s := range have {
+		completion += s.completion
+		if !seen[id] {
+			anonymous--
+		}
+	}
+	if anonymous < 0 {
+		g.t.Errorf("%d settlements more than there were calls", -anonymous)
+	}
+	code, out, text := g.command("usage", account.OwnerEmail, "--days", "2", "--json")
+	var sums admin.Usage
+	if err := json.Unmarshal([]byte(out), &sums); code != 0 || err != nil {
+		g.t.Fatalf("sluice usage = %d %s%s", code, out, text)
+	}
+	if sums.Totals.Requests != int64(len(have)) || sums.Totals.CompletionTokens != completion {
+		g.t.Errorf("sluice usage says %d requests and %d tokens, want the %d and %d that are settled", sums.Totals.Requests, sums.Totals.CompletionTokens, len(have), completion)
+	}
+}
+
+// sqliteSource opens a gateway's database for reading alone.
+func (g *gateway) sqliteSource() string {
+	return "file:" + filepath.Join(g.dir, sqlstore.File) + "?mode=ro&_pragma=busy_timeout(10000)"
+}
+
+// A server is killed again and again while calls of all kinds run. Whatever its callers saw end is
+// settled, once.
+func TestSettledThroughKill(t *testing.T) {
+	t.Parallel()
+	rounds := 2
+	if os.Getenv("SLUICE_SOAK") != "" {
+		rounds = 10
+	}
+	seed := newSeed(t)
+	random := rand.New(rand.NewPCG(seed, 0))
+	g := newGateway(t, filepath.Join(t.TempDir(), "data"), "lab", "")
+	g.start()
+	l := &load{key: g.newKey(), seed: seed, kinds: everything}
+	for round := range rounds {
+		ended := make(chan struct{})
+		go func() { defer close(ended); l.run(g.url, 8, nil) }()
+		<-time.After(time.Duration(500+random.IntN(1000)) * time.Millisecond)
+		if code, out, text := g.command("audit"); code != 0 { // while calls run
+			t.Errorf("sluice audit under load = %d, want 0\n%s%s", code, out, text)
+		}
+		<-time.After(time.Duration(random.IntN(300)) * time.Millisecond)
+		g.kill()
+		<-ended
+		if round%2 == 0 {
+			g.check(l, "sqlite", g.sqliteSource()) // by commands that open the folder themselves
+			g.start()
+		} else {
+			g.start()
+			g.check(l, "sqlite", g.sqliteSource())
+		}
+		if t.Failed() {
+			t.Fatalf("round %d of %d failed with SLUICE_SEED=%d", round+1, rounds, seed)
+		}
+	}
+	g.stop()
+	g.check(l, "sqlite", g.sqliteSource())
+	t.Logf("soak: kill -9 under load: %d rounds, SLUICE_SEED=%d: %d calls complete, %d told of a fault, %d hung up, %d broken by the kill; every one that ended is settled once",
+		rounds, seed, l.count(complete), l.count(told), l.count(left), l.count(broken))
+	if l.count(complete) < 50*rounds || l.count(told) < rounds || l.count(left) < rounds || l.count(broken) < rounds {
+		t.Errorf("%d complete, %d told, %d left, %d broken: too few to mean something", l.count(complete), l.count(told), l.count(left), l.count(broken))
+	}
+}
+
+// unharmed checks that calls went on between two times as if nothing were.
+func unharmed(t *testing.T, l *load, from, to time.Time) {
+	t.Helper()
+	calls := l.during(from, to)
+	var longest time.Duration
+	done := 0
+	for _, c := range calls {
+		want := complete
+		switch c.how {
+		case "leave":
+			continue
+		case "refuse", "break":
+			want = told
+		}
+		if c.end != want {
+			t.Errorf("a call (%s %d) came to %s %d %s, want %s", c.how, c.words, c.end, c.status, c.body, want)
+		}
+		if want == complete {
+			done++
+			longest = max(longest, c.ended.Sub(c.began))
+		}
+	}
+	if done < 100 {
+		t.Errorf("%d calls were complete within %v, want enough to mean something", done, to.Sub(from))
+	}
+	t.Logf("soak: %d calls complete while the database was away for %v, the longest in %v", done, to.Sub(from).Round(time.Millisecond), longest.Round(time.Millisecond))
+}
+
+// The database is locked by another process: no call notices, and nothing is lost.
+func TestSettledWhileLocked(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, filepath.Join(t.TempDir(), "data"), "lab", "")
+	g.start()
+	l := &load{key: g.newKey(), seed: newSeed(t), kinds: everything}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() { defer close(ended); l.run(g.url, 4, stop) }()
+
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(g.dir, sqlstore.File)+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	lock, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := lock.ExecContext(t.Context(), "BEGIN EXCLUSIVE"); err != nil {
+		t.Fatalf("BEGIN EXCLUSIVE = %v", err)
+	}
+	from := time.Now()
+	<-time.After(outage())
+	if status, body := g.get(g.url + "/readyz"); status != 200 {
+		t.Errorf("GET /readyz with the database locked = %d %s, want 200: calls go on", status, body)
+	}
+	waiting := g.metric("sluice_journal_records")
+	to := time.Now()
+	if _, err := lock.ExecContext(context.WithoutCancel(t.Context()), "ROLLBACK"); err != nil {
+		t.Fatalf("ROLLBACK = %v", err)
+	}
+	if waiting < 100 {
+		t.Errorf("sluice_journal_records = %v with the database locked, want what waits", waiting)
+	}
+	eventually(t, "the moving of what waited", func() bool { return g.metric("sluice_journal_records") < waiting/2 })
+	close(stop)
+	<-ended
+	unharmed(t, l, from, to)
+	g.check(l, "sqlite", g.sqliteSource())
+	g.stop()
+}
+
+// metric is the value of a gauge.
+func (g *gateway) metric(name string) float64 {
+	g.t.Helper()
+	var ready struct{ Msg, Metrics string }
+	for line := range strings.Lines(g.log.String()) {
+		if json.Unmarshal([]byte(line), &ready) == nil && ready.Msg == "sluice is ready" {
+			break
+		}
+	}
+	_, text := g.get("http://" + ready.Metrics + "/metrics")
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				g.t.Fatal(err)
+			}
+			return n
+		}
+	}
+	g.t.Fatalf("there is no metric %s:\n%s", name, text)
+	return 0
+}
+
+// PostgreSQL is stopped for a while: calls go on, with the keys that are known, and nothing is lost.
+func TestSettledWithoutPostgreSQL(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Own(t)
+	g := newGateway(t, filepath.Join(t.TempDir(), "data"), "lab", "database: "+server.URL()+"\n")
+	g.start()
+	l := &load{key: g.newKey(), seed: newSeed(t), kinds: everything}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() { defer close(ended); l.run(g.url, 4, stop) }()
+	eventually(t, "some calls", func() bool { return l.count(complete) > 20 })
+
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	from := time.Now()
+	status, body := g.get(g.url + "/readyz")
+	if want := `{"name":"database","ok":false`; status != 503 || !strings.Contains(body, want) || !strings.Contains(body, `{"name":"journal","ok":true`) {
+		t.Errorf("GET /readyz without PostgreSQL = %d %s, want 503 with %s", status, body, want)
+	}
+	if code, out, text := g.command("usage", account.OwnerEmail); code != 1 || !strings.HasPrefix(text, "sluice: ") {
+		t.Errorf("sluice usage without PostgreSQL = %d %q %q, want 1 and why", code, out, text)
+	}
+	<-time.After(outage())
+	to := time.Now()
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "readiness", func() bool { status, _ := g.get(g.url + "/readyz"); return status == 200 })
+	close(stop)
+	<-ended
+	unharmed(t, l, from, to)
+	eventually(t, "the moving of what waited", func() bool { return g.metric("sluice_journal_records") == 0 })
+	g.check(l, "pgx", server.URL())
+	for _, want := range []string{"the database does not take them", "the database takes settlements again"} {
+		if !strings.Contains(g.log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, g.log)
+		}
+	}
+	g.stop()
+}

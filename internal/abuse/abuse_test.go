@@ -1,0 +1,275 @@
+package abuse_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/abuse"
+	"sluice/internal/account"
+	"sluice/internal/usage"
+)
+
+// memory is a store that only remembers events and can be away.
+type memory struct {
+	mu     sync.Mutex
+	away   bool
+	events []abuse.Event
+	counts []abuse.Count
+}
+
+var errAway = errors.New("the database is away")
+
+func (m *memory) AbuseCounts(context.Context, time.Time) ([]abuse.Count, error) { return m.counts, nil }
+
+func (m *memory) UnitsSince(context.Context, time.Time, func(abuse.Count, time.Time)) error {
+	return nil
+}
+
+func (m *memory) RecordAbuseEvents(_ context.Context, e []abuse.Event) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return errAway
+	}
+	m.events = append(m.events, e...)
+	return nil
+}
+
+func (m *memory) ForgiveUnits(ctx context.Context, _ time.Time, c []abuse.Count, e []abuse.Event) error {
+	m.counts = append(m.counts, c...)
+	return m.RecordAbuseEvents(ctx, e)
+}
+
+func (m *memory) AbuseEvents(context.Context, string, int) ([]abuse.Event, error) {
+	return m.events, nil
+}
+
+func (m *memory) kinds() (kinds []abuse.Kind) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.events {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+// world is a control over that store with a budget of 1,000 units for Basic and 2,000 for Premium.
+type world struct {
+	*abuse.Control
+	store  *memory
+	locked []string
+	stored []string
+}
+
+func newWorld() *world {
+	w := &world{store: &memory{}}
+	plans := account.BuiltinPlans()
+	plans[account.Basic].MonthlyUnits, plans[account.Premium].MonthlyUnits = 1000, 2000
+	plans[account.Scale].MonthlyUnits = account.Unlimited
+	w.Control = abuse.New(w.store, abuse.Options{
+		Plans: func() account.Plans { return plans },
+		Lock:  func(id string, _ account.Mark) { w.locked = append(w.locked, id) },
+		Deactivate: func(_ context.Context, id, _ string) error {
+			if w.store.away {
+				return errAway
+			}
+			w.stored = append(w.stored, id)
+			return nil
+		},
+		Log: slog.New(slog.DiscardHandler),
+	})
+	return w
+}
+
+// use settles a call of so many units.
+func (w *world) use(plan, tier account.Plan, units int64) {
+	w.Settled(&usage.Settlement{AccountID: "a", Plan: plan.String(), Tier: tier.String(), UnitMilli: units * 1000})
+}
+
+func (w *world) score(plan account.Plan) int {
+	_, score := w.Standings("a", plan)
+	return score
+}
+
+func TestScore(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.use(account.Basic, account.Free, 499)
+	if got := w.score(account.Basic); got != 49 {
+		t.Errorf("score after 499 of 1000 = %d, want 49", got)
+	}
+	w.use(account.Basic, account.Basic, 600)
+	if got := w.score(account.Basic); got != 60 {
+		t.Errorf("score of two tiers = %d, want the higher, 60", got)
+	}
+	if got := w.score(account.Premium); got != 0 {
+		t.Errorf("score under another plan = %d, want 0: usage under one plan never counts against another", got)
+	}
+	w.use(account.Scale, account.Free, 1_000_000)
+	if got := w.score(account.Scale); got != 0 {
+		t.Errorf("score of an unlimited budget = %d, want 0", got)
+	}
+	w.use(account.Basic, account.Basic, 1_000_000)
+	if got := w.score(account.Basic); got != 100 {
+		t.Errorf("score beyond the budget = %d, want 100", got)
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); w.Run(ctx) }()
+		for range 100 { // one point each, a day apart enough not to look steep
+			w.use(account.Basic, account.Basic, 10)
+			time.Sleep(2 * time.Hour)
+			synctest.Wait()
+		}
+		want := []abuse.Kind{abuse.Warning, abuse.Warning, abuse.Inquiry, abuse.Deactivated}
+		if got := w.store.kinds(); !slices.Equal(got, want) {
+			t.Errorf("events %v, want %v", got, want)
+		}
+		if !slices.Equal(w.locked, []string{"a"}) || !slices.Equal(w.stored, []string{"a"}) {
+			t.Errorf("locked %v, stored %v, want the account in both, once", w.locked, w.stored)
+		}
+		w.use(account.Basic, account.Basic, 10)
+		synctest.Wait()
+		if got := len(w.store.kinds()); got != 4 {
+			t.Errorf("%d events after a call that was in flight, want no more than 4", got)
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestSteepClimb(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); w.Run(ctx) }()
+		for range 6 { // five points an hour
+			w.use(account.Basic, account.Free, 50)
+			time.Sleep(time.Hour)
+		}
+		synctest.Wait()
+		if got := w.store.kinds(); !slices.Equal(got, []abuse.Kind{abuse.Review}) {
+			t.Errorf("events %v, want one review", got)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// The keys are locked at once, and stored when the database is back.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.store.away = true
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); w.Run(ctx) }()
+		w.use(account.Basic, account.Free, 1000)
+		if len(w.locked) != 1 {
+			t.Fatal("the keys were not locked in that moment")
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if len(w.stored) != 0 || len(w.store.kinds()) != 0 {
+			t.Errorf("stored %v and %v while the database is away", w.stored, w.store.kinds())
+		}
+		w.store.mu.Lock()
+		w.store.away = false
+		w.store.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if !slices.Equal(w.stored, []string{"a"}) || !slices.Contains(w.store.kinds(), abuse.Deactivated) {
+			t.Errorf("stored %v and %v after the database came back", w.stored, w.store.kinds())
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestForgive(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.use(account.Basic, account.Free, 1200)
+	w.use(account.Basic, account.Basic, 300)
+	if err := w.Forgive(t.Context(), "a", "support"); err != nil {
+		t.Fatal(err)
+	}
+	standings, score := w.Standings("a", account.Basic)
+	if score != 30 || standings[0].Units != 0 {
+		t.Errorf("standings %+v after restoring, want the full tier at zero and the other untouched", standings)
+	}
+	if len(w.store.counts) != 1 || w.store.counts[0].Forgiven != 1_200_000 {
+		t.Errorf("forgiven %+v, want 1200 units", w.store.counts)
+	}
+}
+
+// The month turns once, however the clock behaves around it.
+func TestMonth(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 2, 28, 23, 59, 0, 0, time.UTC)
+	plans := account.BuiltinPlans()
+	plans[account.Basic].MonthlyUnits = 1000
+	c := abuse.New(&memory{}, abuse.Options{
+		Plans: func() account.Plans { return plans }, Lock: func(string, account.Mark) {},
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+	})
+	use := func() {
+		c.Settled(&usage.Settlement{AccountID: "a", Plan: "basic", Tier: "free", UnitMilli: 100_000})
+	}
+	steps := []struct {
+		at   time.Time
+		want int
+	}{
+		{time.Date(2026, 2, 28, 23, 59, 30, 0, time.UTC), 10},
+		{time.Date(2026, 2, 28, 23, 59, 59, 0, time.UTC), 20},
+		{time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), 10},    // a new month
+		{time.Date(2026, 2, 28, 23, 30, 0, 0, time.UTC), 20}, // the clock stepped back: it stays March
+		{time.Date(2026, 3, 1, 0, 10, 0, 0, time.UTC), 30},
+		{time.Date(2026, 4, 3, 9, 0, 0, 0, time.UTC), 10}, // slept through the night of the 31st
+	}
+	for _, s := range steps {
+		now = s.at
+		use()
+		if _, got := c.Standings("a", account.Basic); got != s.want {
+			t.Errorf("score at %s = %d, want %d", s.at, got, s.want)
+		}
+	}
+}
+
+func TestForecast(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+	plans := account.BuiltinPlans()
+	plans[account.Basic].MonthlyUnits = 1000
+	c := abuse.New(&memory{}, abuse.Options{
+		Plans: func() account.Plans { return plans }, Lock: func(string, account.Mark) {},
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+	})
+	c.Settled(&usage.Settlement{AccountID: "a", Plan: "basic", Tier: "free", UnitMilli: 100_000})
+	standings, _ := c.Standings("a", account.Basic)
+	if want := now.AddDate(0, 0, 9); !standings[0].Reaches.Equal(want) {
+		t.Errorf("reaches 100 at %v, want %v: 900 units at 100 a day", standings[0].Reaches, want)
+	}
+	if !standings[1].Reaches.IsZero() {
+		t.Errorf("a tier without calls reaches 100 at %v, want never", standings[1].Reaches)
+	}
+	now = now.AddDate(0, 0, 20) // nothing in the last day
+	if standings, _ := c.Standings("a", account.Basic); !standings[0].Reaches.IsZero() {
+		t.Errorf("without speed it reaches 100 at %v, want never", standings[0].Reaches)
+	}
+}

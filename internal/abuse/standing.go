@@ -1,0 +1,140 @@
+package abuse
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/internal/account"
+)
+
+// Standing is how an account stands with one tier of its present plan.
+type Standing struct {
+	Tier    account.Plan
+	Score   int
+	Units   int64 // thousandths
+	Budget  account.Limit
+	Reaches time.Time // when the score would be 100 at the speed of the last day; zero: not this month
+}
+
+// Tiers are what scores are counted for.
+var tiers = []account.Plan{account.Free, account.Basic, account.Premium}
+
+// Standings returns the account's standing in every tier, and its score: the highest of them.
+func (c *Control) Standings(accountID string, plan account.Plan) ([]Standing, int) {
+	now := c.opts.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.turn(now)
+	budget := c.opts.Plans()[plan].MonthlyUnits
+	highest := 0
+	out := make([]Standing, 0, len(tiers))
+	for _, tier := range tiers {
+		s := Standing{Tier: tier, Budget: budget}
+		if k := c.counts[slot{accountID, plan, tier}]; k != nil {
+			s.Units, s.Score = k.units, score(k.units, budget)
+			s.Reaches = c.forecast(k, budget, now)
+		}
+		highest = max(highest, s.Score)
+		out = append(out, s)
+	}
+	return out, highest
+}
+
+// forecast is when the budget would be used up at the speed of the last day.
+func (c *Control) forecast(k *count, budget account.Limit, now time.Time) time.Time {
+	speed := k.lastDay(now) // a day
+	if speed == 0 || budget == account.Unlimited {
+		return time.Time{}
+	}
+	left := max(0, int64(budget)*1000-k.units)
+	at := now.Add(time.Duration(float64(left) / float64(speed) * 24 * float64(time.Hour)))
+	if !at.Before(c.month.AddDate(0, 1, 0)) {
+		return time.Time{}
+	}
+	return at
+}
+
+// Forgive starts the tiers that have reached 100 again from zero: support's answer to a deactivation.
+func (c *Control) Forgive(ctx context.Context, accountID, actor string) error {
+	now := c.opts.Now()
+	c.mu.Lock()
+	c.turn(now)
+	month, plans := c.month, c.opts.Plans()
+	var counts []Count
+	var events []Event
+	for at, k := range c.counts {
+		if at.account != accountID || score(k.units, plans[at.plan].MonthlyUnits) < deactivateAt {
+			continue
+		}
+		counts = append(counts, Count{AccountID: accountID, Plan: at.plan, Tier: at.tier, Forgiven: k.units})
+		events = append(events, Event{
+			At: now, AccountID: accountID, Kind: Restored, Plan: at.plan, Tier: at.tier, Actor: actor,
+			Why: "restored by support; the count starts again from zero",
+		})
+		k.units, k.hours = 0, [24]hourly{}
+	}
+	c.off = slices.DeleteFunc(c.off, func(e Event) bool { return e.AccountID == accountID })
+	c.mu.Unlock()
+	if len(counts) == 0 {
+		return nil
+	}
+	if err := c.store.ForgiveUnits(ctx, month, counts, events); err != nil {
+		return fmt.Errorf("forgive the units of %s: %w", accountID, err)
+	}
+	return nil
+}
+
+// Events returns an account's newest events.
+func (c *Control) Events(ctx context.Context, accountID string, limit int) ([]Event, error) {
+	return c.store.AbuseEvents(ctx, accountID, limit)
+}
+
+// Run writes down what happened and switches keys off for good, until ctx ends. What the database
+// does not take now is tried again.
+func (c *Control) Run(ctx context.Context) {
+	const patience = time.Second
+	for {
+		retry := c.writeDown(context.WithoutCancel(ctx)) != nil
+		var again <-chan time.Time
+		if retry {
+			again = time.After(patience)
+		}
+		select {
+		case <-ctx.Done():
+			_ = c.writeDown(context.WithoutCancel(ctx)) // tried; the counts bring it back at the next start
+			return
+		case <-again:
+		case <-c.wake:
+		}
+	}
+}
+
+func (c *Control) writeDown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c.mu.Lock()
+	todo, off := slices.Clone(c.todo), slices.Clone(c.off)
+	c.mu.Unlock()
+	for _, e := range off {
+		if err := c.opts.Deactivate(ctx, e.AccountID, e.Why); err != nil {
+			c.opts.Log.Error("the keys of an account are off, but that is not stored yet", "account", e.AccountID, "error", err.Error())
+			return err
+		}
+		c.mu.Lock()
+		c.off = slices.DeleteFunc(c.off, func(x Event) bool { return x == e })
+		c.mu.Unlock()
+	}
+	if len(todo) == 0 {
+		return nil
+	}
+	if err := c.store.RecordAbuseEvents(ctx, todo); err != nil {
+		c.opts.Log.Warn("abuse events could not be stored yet", "error", err.Error())
+		return err
+	}
+	c.mu.Lock()
+	c.todo = slices.Clone(c.todo[len(todo):])
+	c.mu.Unlock()
+	return nil
+}

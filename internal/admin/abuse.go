@@ -1,0 +1,70 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"sluice/internal/abuse"
+	"sluice/internal/account"
+)
+
+// Scores is where operators look abuse scores up, and answer a deactivation.
+type Scores interface {
+	// Score returns an account's standing in every tier, its score, and its newest events.
+	Score(ctx context.Context, a *account.Account) ([]abuse.Standing, int, []abuse.Event, error)
+	// Restore switches an account's keys on again and starts its score from zero.
+	Restore(ctx context.Context, actor, ref string) (*account.Account, error)
+}
+
+// Abuse is an account's score and how it came about.
+type Abuse struct {
+	Score  int           `json:"score"`
+	Tiers  []AbuseTier   `json:"tiers"`
+	Events []*AbuseEvent `json:"events"`
+}
+
+// AbuseTier is the score of one tier of models under the present plan.
+type AbuseTier struct {
+	Tier    string        `json:"tier"`
+	Score   int           `json:"score"`
+	Units   json.Number   `json:"units"`
+	Budget  account.Limit `json:"budget"`
+	Reaches *time.Time    `json:"reaches_100_at"` // null: not this month at the present speed
+}
+
+// AbuseEvent is one thing that happened.
+type AbuseEvent struct {
+	At    time.Time `json:"at"`
+	Kind  string    `json:"kind"`
+	Plan  string    `json:"plan"`
+	Tier  string    `json:"tier"`
+	Score int       `json:"score"`
+	Why   string    `json:"why"`
+	By    string    `json:"by"`
+}
+
+func (b *Backend) accountAbuse(ctx context.Context, in Target) (Abuse, error) {
+	a, err := b.Accounts.Find(ctx, in.Ref)
+	if err != nil {
+		return Abuse{}, err
+	}
+	standings, score, events, err := b.Scores.Score(ctx, a)
+	if err != nil {
+		return Abuse{}, err
+	}
+	out := Abuse{Score: score, Events: []*AbuseEvent{}}
+	for _, s := range standings {
+		t := AbuseTier{Tier: s.Tier.String(), Score: s.Score, Units: decimal(s.Units, 3), Budget: s.Budget}
+		if !s.Reaches.IsZero() {
+			t.Reaches = &s.Reaches
+		}
+		out.Tiers = append(out.Tiers, t)
+	}
+	for _, e := range events {
+		out.Events = append(out.Events, &AbuseEvent{
+			At: e.At, Kind: string(e.Kind), Plan: e.Plan.String(), Tier: e.Tier.String(), Score: e.Score, Why: e.Why, By: e.Actor,
+		})
+	}
+	return out, nil
+}

@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/admission"
+)
+
+// accountReply is what a caller may know of its own account.
+type accountReply struct {
+	Object    string         `json:"object"`
+	ID        string         `json:"id"`
+	Email     string         `json:"email"`
+	Plan      string         `json:"plan"`
+	Granted   bool           `json:"granted"`
+	Limits    account.Limits `json:"limits"`
+	Remaining remainingReply `json:"remaining"`
+	Abuse     abuseReply     `json:"abuse"`
+}
+
+// remainingReply is what is left in this minute; null where there is no limit.
+type remainingReply struct {
+	Requests *meterReply `json:"requests"`
+	Tokens   *meterReply `json:"tokens"`
+}
+
+type meterReply struct {
+	Left    int64 `json:"left"`
+	ResetMS int64 `json:"reset_ms"`
+}
+
+type abuseReply struct {
+	Score int         `json:"score"`
+	Tiers []tierReply `json:"tiers"`
+}
+
+type tierReply struct {
+	Tier    string        `json:"tier"`
+	Score   int           `json:"score"`
+	Units   json.Number   `json:"units"`
+	Budget  account.Limit `json:"budget"`
+	Reaches *string       `json:"reaches_100_on"` // a day; null: not this month at the present speed
+}
+
+// showAccount is GET /v1/account.
+func (a *API) showAccount(x *exchange, _ *http.Request) error {
+	acct, limits := x.caller.Account, x.limits()
+	standing := a.ledger.Peek(acct.ID, limits)
+	tiers, score := a.abuse.Standings(acct.ID, acct.Plan)
+	out := accountReply{
+		Object: "account", ID: acct.ID, Email: acct.Email, Plan: acct.Plan.String(), Granted: acct.Granted, Limits: limits,
+		Remaining: remainingReply{Requests: meterOf(standing.Requests), Tokens: meterOf(standing.Tokens)},
+		Abuse:     abuseReply{Score: score, Tiers: make([]tierReply, 0, len(tiers))},
+	}
+	for _, t := range tiers {
+		r := tierReply{Tier: t.Tier.String(), Score: t.Score, Units: thousandths(t.Units), Budget: t.Budget}
+		if !t.Reaches.IsZero() {
+			day := t.Reaches.UTC().Format(time.DateOnly)
+			r.Reaches = &day
+		}
+		out.Abuse.Tiers = append(out.Abuse.Tiers, r)
+	}
+	body, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	return x.json(body)
+}
+
+func meterOf(m admission.Meter) *meterReply {
+	if m.Limit == account.Unlimited {
+		return nil
+	}
+	return &meterReply{Left: m.Remaining, ResetMS: m.Reset.Milliseconds()}
+}
+
+// thousandths writes 1500 as 1.5.
+func thousandths(v int64) json.Number {
+	text := strconv.FormatFloat(float64(v)/1000, 'f', 3, 64)
+	return json.Number(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
+}

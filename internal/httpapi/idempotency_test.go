@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/auth"
+	"sluice/internal/idempotency"
+)
+
+// witness is a store that notes what the caller had got when the reply was stored.
+type witness struct {
+	sent  *httptest.ResponseRecorder
+	times int
+	seen  string
+}
+
+func (w *witness) FindReply(context.Context, []byte, time.Time) ([]byte, error) { return nil, nil }
+
+func (w *witness) KeepReply(context.Context, *idempotency.Record, time.Time, int64) error {
+	w.times++
+	w.seen = w.sent.Body.String()
+	return nil
+}
+
+// A reply is stored once, when it is whole, and before its last bytes go out.
+func TestKeeper(t *testing.T) {
+	t.Parallel()
+	const delta = `data: {"choices":[]}` + "\n\n"
+	for _, tt := range []struct {
+		name    string
+		kind    string
+		length  int
+		status  int
+		pieces  []string
+		stored  int
+		unknown string // what had not been sent then
+	}{
+		{"a body", "application/json", 7, 0, []string{`{"a":1}`}, 1, `{"a":1}`},
+		{"a body in pieces", "application/json", 7, 0, []string{`{"a":`, `1}`}, 1, `1}`},
+		{"a body cut short", "application/json", 7, 0, []string{`{"a":`}, 0, ""},
+		{"a body of unknown length", "application/json", 0, 0, []string{`{"a":1}`}, 0, ""},
+		{"a stream", "text/event-stream", 0, 0, []string{delta, ": keep-alive\n\n", delta, delta + "data: [DONE]\n\n"}, 1, delta + "data: [DONE]\n\n"},
+		{"a stream that breaks off", "text/event-stream", 0, 0, []string{delta, `data: {"error":{}}` + "\n\n"}, 0, ""},
+		{"no 200", "application/json", 7, 404, []string{`{"a":1}`}, 0, ""},
+	} {
+		store := &witness{sent: httptest.NewRecorder()}
+		a := &API{replies: idempotency.New(store, slog.New(slog.DiscardHandler), nil)}
+		x := &exchange{ResponseWriter: store.sent, caller: auth.Caller{Account: &account.Account{ID: "acct_1"}}}
+		k, err := a.keep(x, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/x", nil), []string{"key"}, []byte("body"))
+		if k == nil || err != nil {
+			t.Fatalf("%s: keep = %v, %v, want a keeper", tt.name, k, err)
+		}
+		k.Header().Set("Content-Type", tt.kind)
+		if tt.length > 0 {
+			k.Header().Set("Content-Length", strconv.Itoa(tt.length))
+		}
+		if tt.status != 0 {
+			k.WriteHeader(tt.status)
+		}
+		for _, p := range tt.pieces {
+			if _, err := k.Write([]byte(p)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k.end()
+		sent := strings.Join(tt.pieces, "")
+		if got := store.sent.Body.String(); got != sent {
+			t.Errorf("%s: %q was sent, want %q", tt.name, got, sent)
+		}
+		if store.times != tt.stored || store.times > 0 && store.seen+tt.unknown != sent {
+			t.Errorf("%s: stored %d times, when %q had been sent; want %d, and %q to come", tt.name, store.times, store.seen, tt.stored, tt.unknown)
+		}
+	}
+}

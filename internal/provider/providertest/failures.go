@@ -1,0 +1,236 @@
+package providertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sluice/internal/chat"
+	"sluice/internal/fault"
+	"sluice/internal/provider"
+)
+
+// refusalCase is an error status and what must be made of it.
+type refusalCase struct {
+	name    string
+	refusal Refusal
+	kind    fault.Kind
+	after   time.Duration
+	message string // what the caller must read; empty: nothing of the upstream's
+}
+
+func refused(status int, kind fault.Kind) refusalCase {
+	c := refusalCase{name: fmt.Sprintf("status %d", status), kind: kind, refusal: Refusal{Status: status, Message: fmt.Sprintf("Secret reason %d, key %s.", status, Key)}}
+	if kind == fault.Unavailable {
+		c.after = time.Second
+	}
+	return c
+}
+
+var refusals = []refusalCase{
+	{
+		name: "status 400", kind: fault.Invalid, message: "max_tokens is too large: 999999.",
+		refusal: Refusal{Status: 400, Message: "max_tokens is too large: 999999."},
+	},
+	{
+		name: "status 422", kind: fault.Invalid, message: "tools.0.name: too long",
+		refusal: Refusal{Status: 422, Message: "tools.0.name: too long"},
+	},
+	{
+		name: "status 413", kind: fault.Invalid, message: "The request is too large.",
+		refusal: Refusal{Status: 413, Message: "The request is too large."},
+	},
+	{
+		name: "status 400 with our key in it", kind: fault.Invalid, message: "Do not send … here.",
+		refusal: Refusal{Status: 400, Message: "Do not send " + Key + " here."},
+	},
+	{name: "status 400 with garbage", kind: fault.Invalid, refusal: Refusal{Status: 400, Body: "\x00\xff{"}},
+	{name: "status 400 with HTML", kind: fault.Invalid, refusal: Refusal{Status: 400, Body: "<html><h1>400 Bad Request</h1>nginx at internal.example.com</html>", Header: map[string]string{"Content-Type": "text/html"}}},
+	refused(401, fault.Unavailable),
+	refused(402, fault.Unavailable),
+	refused(403, fault.Unavailable),
+	refused(404, fault.Unavailable),
+	refused(408, fault.Unavailable),
+	refused(429, fault.Unavailable),
+	{name: "status 429 with Retry-After", kind: fault.Unavailable, after: 7 * time.Second, refusal: Refusal{Status: 429, Message: "Slow down.", Header: map[string]string{"Retry-After": "7"}}},
+	{name: "status 429 with milliseconds", kind: fault.Unavailable, after: 250 * time.Millisecond, refusal: Refusal{Status: 429, Message: "Slow down.", Header: map[string]string{"Retry-After": "1", "Retry-After-Ms": "250"}}},
+	refused(500, fault.Unavailable),
+	refused(502, fault.Unavailable),
+	refused(503, fault.Unavailable),
+	{name: "status 503 with garbage", kind: fault.Unavailable, after: time.Second, refusal: Refusal{Status: 503, Body: "upstream connect error"}},
+	{name: "redirect", kind: fault.Unavailable, after: time.Second, refusal: Refusal{Status: 307, Message: "Elsewhere.", Header: map[string]string{"Location": "/elsewhere"}}},
+}
+
+// refuse plays a refusal, to a stream and to a call that is none.
+func (h *Harness) refuse(t *testing.T, c refusalCase) {
+	for _, stream := range []bool{true, false} {
+		p, call := h.start(t, &Script{Refusal: &c.refusal}, stream, "")
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		in, err := p.Adapter.Open(ctx, call)
+		if err == nil {
+			err = Collect(t, in).Err
+			in.Close()
+		}
+		f, ok := errors.AsType[*fault.Fault](err)
+		if !ok {
+			t.Fatalf("Open(stream %t) = %v, want a fault", stream, err)
+		}
+		if f.Kind != c.kind || f.RetryAfter != c.after {
+			t.Errorf("Open(stream %t) = %v after %v, want %v after %v", stream, f.Kind, f.RetryAfter, c.kind, c.after)
+		}
+		if !strings.Contains(f.Message, c.message) {
+			t.Errorf("the caller reads %q, want %q in it", f.Message, c.message)
+		}
+		for _, secret := range []string{Key, "Secret", "http", "html", "nginx", "example.com", "\x00"} {
+			if strings.Contains(f.Message, secret) {
+				t.Errorf("the caller reads %q, want nothing of %q", f.Message, secret)
+			}
+		}
+		if strings.Contains(f.Error(), Key) {
+			t.Errorf("the log reads %q, want no key in it", f.Error())
+		}
+		cancel()
+		p.Close()
+	}
+}
+
+// troubleCase is a reply that goes wrong on the way.
+type troubleCase struct {
+	name   string
+	script Script
+	stream bool
+	// complete is whether what came is a whole reply nevertheless.
+	complete bool
+}
+
+// some is the beginning of a reply.
+var some = []provider.Event{text("Once upon"), text(" a time there was")}
+
+// whole is a reply.
+var whole = []provider.Event{text("The end."), finish(chat.FinishStop), figures(9, 0, 3, 0)}
+
+var troubles = []troubleCase{
+	{name: "stream cut", stream: true, script: Script{Events: some, Then: Cut}},
+	{name: "stream reset", stream: true, script: Script{Events: some, Then: Reset}},
+	{name: "stream closed early", stream: true, script: Script{Events: some, Then: Closed}},
+	{name: "stream cut before anything", stream: true, script: Script{Then: Cut}},
+	{name: "stream cut behind its end", stream: true, complete: true, script: Script{Events: whole, Then: Cut}},
+	{name: "garbage in a stream", stream: true, script: Script{Events: some, Then: Garbage}},
+	{name: "stalled stream", stream: true, script: Script{Events: some, Then: Stall}},
+	{name: "stream stalled before anything", stream: true, script: Script{Then: Stall}},
+	{name: "reply cut", script: Script{Events: whole, Then: Cut}},
+	{name: "reply reset", script: Script{Events: whole, Then: Reset}},
+	{name: "garbage in place of a reply", script: Script{Events: whole, Then: Garbage}},
+	{name: "stalled reply", script: Script{Events: whole, Then: Stall}},
+}
+
+// trouble plays a reply that goes wrong. It must never look like a whole one, and tell of nothing
+// that the upstream did not say.
+func (h *Harness) trouble(t *testing.T, c troubleCase) {
+	p, call := h.start(t, &c.script, c.stream, "")
+	defer p.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var got Reply
+	in, err := p.Adapter.Open(ctx, call)
+	if err != nil {
+		got.Err = err
+	} else {
+		got = Collect(t, in)
+		defer in.Close()
+	}
+	if ctx.Err() != nil {
+		t.Fatalf("the reply did not end within %v", patience)
+	}
+	if c.complete {
+		if got.Err != nil && got.Finish == "" {
+			t.Errorf("the reply ends with %v before its finish reason", got.Err)
+		}
+		return
+	}
+	if !fault.Is(got.Err, fault.Unavailable) || got.Finish != "" {
+		t.Errorf("the reply ends with %v and finish reason %q, want a fault and none", got.Err, got.Finish)
+	}
+	if want := Expected(c.script.Events).Text; !strings.HasPrefix(want, got.Text) {
+		t.Errorf("the text is %q, want a beginning of %q", got.Text, want)
+	}
+}
+
+// abandonment is a caller that leaves.
+type abandonment struct {
+	name   string
+	then   Trouble
+	stream bool
+	close  bool // the stream is closed, while its context lives on
+}
+
+var abandonments = []abandonment{
+	{name: "cancel before the reply", then: Wait, stream: true},
+	{name: "cancel in a stream", then: Stall, stream: true},
+	{name: "close in a stream", then: Stall, stream: true, close: true},
+	{name: "cancel in a reply", then: Stall},
+}
+
+// abandon leaves a reply alone. The upstream must notice within a second, and nothing stay behind.
+func (h *Harness) abandon(t *testing.T, c abandonment) {
+	ignore := goleak.IgnoreCurrent()
+	script := Script{Events: whole, Then: c.then}
+	if c.stream {
+		script.Events = some
+	}
+	p, call := h.start(t, &script, c.stream, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	opened := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		in, err := p.Adapter.Open(ctx, call)
+		if err == nil && c.stream && c.then != Wait {
+			_, err = in.Next() // the first event has come, the others wait
+		}
+		close(opened)
+		for err == nil && !c.close {
+			_, err = in.Next()
+		}
+		if in != nil {
+			in.Close()
+		}
+		ended <- err
+	}()
+	switch {
+	case c.then == Wait && p.Asked != nil:
+		p.Asked() // waits until the upstream has been asked
+	case c.then != Wait:
+		<-opened
+	}
+	left := time.Now()
+	if !c.close {
+		cancel()
+	}
+	select {
+	case err := <-ended:
+		if !c.close && (err == nil || errors.Is(err, io.EOF)) {
+			t.Errorf("the reply ends with %v, want an error", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the call did not end with its caller")
+	}
+	if p.Gone != nil {
+		select {
+		case <-p.Gone:
+		case <-time.After(patience):
+			t.Fatal("the upstream never noticed that its caller left")
+		}
+	}
+	if took := time.Since(left); took > time.Second {
+		t.Errorf("it took %v until everybody knew that the caller left, want at most a second", took)
+	}
+	p.Close()
+	goleak.VerifyNone(t, ignore)
+}

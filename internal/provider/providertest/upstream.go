@@ -1,0 +1,155 @@
+package providertest
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+
+	"sluice/internal/provider"
+	"sluice/internal/pulse"
+)
+
+// Dialect is a wire format over HTTP: scripts are written in it, requests read from it.
+type Dialect struct {
+	// Stream is the events as pieces of a body, with whatever marks the end if there is a finish.
+	Stream func(events []provider.Event) []string
+	// Garbage is a piece of a stream that cannot be read.
+	Garbage string
+	// Whole is the events as one body.
+	Whole func(events []provider.Event) string
+	// Refuse is an error body with the message.
+	Refuse func(message string) string
+	// Read understands a request.
+	Read func(r *http.Request, body []byte) Asked
+}
+
+// Open makes an adapter for the upstream at baseURL, with Key as its credential and the shortest
+// silence that the pulse can tell, and says how to end it.
+type Open func(t *testing.T, baseURL string, p *pulse.Pulse) (a provider.Adapter, end func())
+
+// HTTP is the Start of harnesses whose adapters call an upstream of the dialect.
+func HTTP(d Dialect, open Open) func(*testing.T, *Script) *Play {
+	return func(t *testing.T, s *Script) *Play {
+		t.Helper()
+		u := &upstream{dialect: d, script: s, asked: make(chan Asked, 1), gone: make(chan struct{})}
+		server := httptest.NewServer(u)
+		p := pulse.New()
+		ctx, cancel := context.WithCancel(context.Background())
+		var beating sync.WaitGroup
+		beating.Go(func() { p.Run(ctx) })
+		a, end := open(t, server.URL, p)
+		return &Play{
+			Adapter: a, Upstream: Model, Gone: u.gone,
+			Asked: func() Asked { return <-u.asked },
+			Close: func() {
+				end()
+				server.Close()
+				cancel()
+				beating.Wait()
+			},
+		}
+	}
+}
+
+// upstream plays one script to every request.
+type upstream struct {
+	dialect Dialect
+	script  *Script
+	asked   chan Asked
+	gone    chan struct{}
+	once    sync.Once
+}
+
+func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	asked := u.dialect.Read(r, body)
+	select {
+	case u.asked <- asked:
+	default: // only the first is looked at
+	}
+	switch {
+	case u.script.Then == Wait:
+		u.wait(r)
+	case u.script.Refusal != nil:
+		u.refuse(w, u.script.Refusal)
+	case asked.Stream:
+		u.stream(w, r)
+	default:
+		u.whole(w, r)
+	}
+}
+
+func (u *upstream) refuse(w http.ResponseWriter, f *Refusal) {
+	body := f.Body
+	if body == "" {
+		body = u.dialect.Refuse(f.Message)
+		w.Header().Set("Content-Type", "application/json")
+	}
+	for name, value := range f.Header {
+		w.Header().Set(name, value)
+	}
+	w.WriteHeader(f.Status)
+	_, _ = io.WriteString(w, body)
+}
+
+func (u *upstream) stream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	control := http.NewResponseController(w)
+	_ = control.Flush() // what fails here has a caller who left
+	for _, piece := range u.dialect.Stream(u.script.Events) {
+		_, _ = io.WriteString(w, piece)
+		_ = control.Flush()
+	}
+	u.then(w, r)
+}
+
+func (u *upstream) whole(w http.ResponseWriter, r *http.Request) {
+	body := u.dialect.Whole(u.script.Events)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	switch u.script.Then {
+	case 0:
+	case Garbage:
+		body = "?" + body[1:]
+	default:
+		body = body[:len(body)/2]
+	}
+	_, _ = io.WriteString(w, body)
+	_ = http.NewResponseController(w).Flush()
+	if u.script.Then != Garbage {
+		u.then(w, r)
+	}
+}
+
+// then plays what happens behind the events.
+func (u *upstream) then(w http.ResponseWriter, r *http.Request) {
+	switch u.script.Then {
+	case Cut:
+		panic(http.ErrAbortHandler)
+	case Reset:
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_ = conn.(*net.TCPConn).SetLinger(0)
+		conn.Close()
+	case Garbage:
+		_, _ = io.WriteString(w, u.dialect.Garbage)
+	case Stall:
+		u.wait(r)
+	}
+}
+
+// wait stays silent until nobody listens any more.
+func (u *upstream) wait(r *http.Request) {
+	<-r.Context().Done()
+	u.once.Do(func() { close(u.gone) })
+}

@@ -1,0 +1,114 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"sluice/internal/chat"
+	"sluice/internal/fault"
+	"sluice/internal/provider"
+	"sluice/internal/provider/openai"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var testHead = Head{RequestID: "r", Created: 1700000000, Model: "catalog/m"}
+
+// counted is what the tests settle with where the upstream gave no figures.
+var counted = chat.Usage{Prompt: 901, Completion: 902}
+
+// transport answers requests without a network.
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// upstream opens the stream of an upstream that answers with the bytes of body.
+func upstream(t testing.TB, contentType string, stream bool, body io.Reader) (provider.Stream, *openai.Adapter) {
+	a, err := openai.New("http://upstream.test", &openai.Options{Transport: transport(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(body), ContentLength: -1}, nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := chat.Parse(fmt.Appendf(nil, `{"model":"m","stream":%t,"messages":[{"role":"user","content":"Hi"}]}`, stream))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := a.Open(t.Context(), &provider.Call{Request: req, Upstream: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in, a
+}
+
+// caller is a ResponseWriter that writes down what happens to it.
+type caller struct {
+	header  http.Header
+	body    strings.Builder
+	writes  []string // what each write held
+	flushes int
+	settled []settlement
+	fail    int // which write fails, from 1; 0: none
+}
+
+// settlement is a call of Settle.
+type settlement struct {
+	outcome Outcome
+	before  string // what had been written by then
+}
+
+var errBroken = errors.New("broken pipe")
+
+func (c *caller) Header() http.Header { return c.header }
+func (c *caller) WriteHeader(int)     {}
+func (c *caller) Flush()              { c.flushes++ }
+func (c *caller) Write(b []byte) (int, error) {
+	c.writes = append(c.writes, string(b))
+	if len(c.writes) == c.fail {
+		return 0, errBroken
+	}
+	return c.body.Write(b)
+}
+
+func (c *caller) settle(o *Outcome) {
+	if !o.HasUsage {
+		o.Usage = counted
+	}
+	c.settled = append(c.settled, settlement{*o, c.body.String()})
+}
+
+// send relays the stream to a new caller.
+func send(ctx context.Context, in provider.Stream, stream bool, opts Options) (*caller, error) {
+	c := &caller{header: http.Header{}}
+	return c, c.take(ctx, in, stream, opts)
+}
+
+func (c *caller) take(ctx context.Context, in provider.Stream, stream bool, opts Options) error {
+	opts.Settle = c.settle
+	if stream {
+		return Stream(ctx, c, in, testHead, opts)
+	}
+	return Collect(ctx, c, in, testHead, opts)
+}
+
+// relayed is send of an upstream's bytes.
+func relayed(t testing.TB, contentType string, body io.Reader, stream bool, opts Options) (*caller, error) {
+	in, a := upstream(t, contentType, stream, body)
+	c, err := send(t.Context(), in, stream, opts)
+	in.Close()
+	a.Close()
+	return c, err
+}
+
+// isPlain reports whether err is a fault that is yet to be answered.
+func isPlain(err error) bool {
+	_, ok := errors.AsType[*fault.Fault](err)
+	return ok && !errors.Is(err, ErrTold) && !errors.Is(err, ErrGone)
+}

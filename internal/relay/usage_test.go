@@ -1,0 +1,37 @@
+package relay
+
+import (
+	"testing"
+
+	"sluice/internal/chat"
+	"sluice/internal/provider"
+)
+
+// Scanning by hand and decoding must tell the same of any usage object.
+func FuzzScanUsage(f *testing.F) {
+	for _, s := range []string{
+		`{"prompt_tokens":57,"completion_tokens":143,"total_tokens":200,"prompt_tokens_details":{"cached_tokens":7,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":3}}`,
+		`{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}`, `{ "completion_tokens" : 2 , "prompt_tokens" : null }`, `{}`, `null`, `[]`, `{"prompt_tokens":-1}`,
+		`{"prompt_tokens":1.5}`, `{"prompt_tokens":1e2}`, `{"prompt_tokens":"1"}`, `{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":9}}`,
+		`{"prompt_tokens":5,"prompt_tokens_details":null}`, `{"prompt_tokens":99999999999999999999}`, `{"prompt_tokens":01}`, `{"prompt_tokens":1}x`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got, ok := scanUsage(raw)
+		want, wantOK := provider.ReadUsage(raw)
+		if ok != wantOK || got != want {
+			t.Errorf("scanUsage(%s) = %+v, %t, want %+v, %t", raw, got, ok, want, wantOK)
+		}
+	})
+}
+
+func BenchmarkScanUsage(b *testing.B) {
+	raw := []byte(`{"prompt_tokens":57,"completion_tokens":143,"total_tokens":200,"prompt_tokens_details":{"cached_tokens":7,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":3,"audio_tokens":0}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if u, ok := scanUsage(raw); !ok || u != (chat.Usage{Prompt: 50, Cached: 7, Completion: 140, Reasoning: 3}) {
+			b.Fatal(u, ok)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/abuse"
+	"sluice/internal/account"
+	"sluice/internal/usage"
+)
+
+// monthly is what units are added up by beside the sums.
+type monthly struct {
+	account, plan, tier string
+	month               int64
+}
+
+func (m monthly) String() string {
+	return fmt.Sprint(m.account, "|", m.month, "|", m.plan, "|", m.tier)
+}
+
+func monthOf(r *usage.Settlement) monthly {
+	t := r.At.UTC()
+	return monthly{r.AccountID, r.Plan, r.Tier, millis(time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC))}
+}
+
+// addUnits adds to the counts of the abuse score.
+func addUnits(ctx context.Context, tx *sql.Tx, units map[monthly]int64) error {
+	keys := make([]monthly, 0, len(units))
+	for k := range units {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b monthly) int { return strings.Compare(a.String(), b.String()) }) // one order for all processes
+	for _, k := range keys {
+		_, err := tx.ExecContext(ctx, `INSERT INTO abuse_counts (account_id, month, plan, tier, unit_milli, forgiven_milli) VALUES ($1, $2, $3, $4, $5, 0)
+			ON CONFLICT (account_id, month, plan, tier) DO UPDATE SET unit_milli = abuse_counts.unit_milli + excluded.unit_milli`,
+			k.account, k.month, k.plan, k.tier, units[k])
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AbuseCounts returns the counts of a month.
+func (s *Store) AbuseCounts(ctx context.Context, month time.Time) ([]abuse.Count, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT account_id, plan, tier, unit_milli, forgiven_milli FROM abuse_counts WHERE month = $1`, millis(month))
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer rows.Close()
+	var out []abuse.Count
+	for rows.Next() {
+		var c abuse.Count
+		var plan, tier string
+		if err := rows.Scan(&c.AccountID, &plan, &tier, &c.Units, &c.Forgiven); err != nil {
+			return nil, unavailable(err)
+		}
+		if c.Plan, c.Tier, err = parsePlans(plan, tier); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, unavailable(rows.Err())
+}
+
+// UnitsSince returns the units settled since a time, by hour.
+func (s *Store) UnitsSince(ctx context.Context, since time.Time, yield func(c abuse.Count, hour time.Time)) error {
+	const hourMillis = 60 * 60 * 1000
+	rows, err := s.read.QueryContext(ctx, `SELECT account_id, plan, tier, at / 3600000, SUM(unit_milli) FROM settlements
+		WHERE at >= $1 AND unit_milli > 0 GROUP BY account_id, plan, tier, at / 3600000`, millis(since))
+	if err != nil {
+		return unavailable(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c abuse.Count
+		var plan, tier string
+		var hour int64
+		if err := rows.Scan(&c.AccountID, &plan, &tier, &hour, &c.Units); err != nil {
+			return unavailable(err)
+		}
+		if c.Plan, c.Tier, err = parsePlans(plan, tier); err != nil {
+			return err
+		}
+		yield(c, fromMillis(hour*hourMillis))
+	}
+	return unavailable(rows.Err())
+}
+
+// RecordAbuseEvents appends events.
+func (s *Store) RecordAbuseEvents(ctx context.Context, events []abuse.Event) error {
+	return s.tx(ctx, func(tx *sql.Tx) error { return insertEvents(ctx, tx, events) })
+}
+
+// ForgiveUnits starts counts again from zero, and says so in the events. The units counted so far may
+// not all be in the database yet, so what is forgiven is the figure that was acted upon.
+func (s *Store) ForgiveUnits(ctx context.Context, month time.Time, counts []abuse.Count, events []abuse.Event) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		for _, c := range counts {
+			_, err := tx.ExecContext(ctx, `INSERT INTO abuse_counts (account_id, month, plan, tier, unit_milli, forgiven_milli) VALUES ($1, $2, $3, $4, 0, $5)
+				ON CONFLICT (account_id, month, plan, tier) DO UPDATE SET forgiven_milli = abuse_counts.forgiven_milli + excluded.forgiven_milli`,
+				c.AccountID, millis(month), c.Plan.String(), c.Tier.String(), c.Forgiven)
+			if err != nil {
+				return err
+			}
+		}
+		return insertEvents(ctx, tx, events)
+	})
+}
+
+func insertEvents(ctx context.Context, tx *sql.Tx, events []abuse.Event) error {
+	for _, e := range events {
+		var seq int64
+		err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'abuse_events' RETURNING value`).Scan(&seq)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO abuse_events (seq, at, account_id, kind, plan, tier, score, why, actor) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+			seq, millis(e.At), e.AccountID, string(e.Kind), e.Plan.String(), e.Tier.String(), e.Score, e.Why, e.Actor)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AbuseEvents returns an account's newest events.
+func (s *Store) AbuseEvents(ctx context.Context, accountID string, limit int) ([]abuse.Event, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT seq, at, account_id, kind, plan, tier, score, why, actor FROM abuse_events
+		WHERE account_id = $1 ORDER BY seq DESC LIMIT $2`, accountID, limit)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer rows.Close()
+	var out []abuse.Event
+	for rows.Next() {
+		var e abuse.Event
+		var at int64
+		var kind, plan, tier string
+		if err := rows.Scan(&e.Seq, &at, &e.AccountID, &kind, &plan, &tier, &e.Score, &e.Why, &e.Actor); err != nil {
+			return nil, unavailable(err)
+		}
+		e.At, e.Kind = fromMillis(at), abuse.Kind(kind)
+		if e.Plan, e.Tier, err = parsePlans(plan, tier); err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, unavailable(rows.Err())
+}
+
+func parsePlans(plan, tier string) (p, t account.Plan, err error) {
+	if p, err = account.ParsePlan(plan); err != nil {
+		return p, t, err
+	}
+	t, err = account.ParsePlan(tier)
+	return p, t, err
+}

@@ -1,0 +1,144 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/idempotency"
+)
+
+// FindReply returns what is sealed under an id and has not expired; nil: nothing.
+func (s *Store) FindReply(ctx context.Context, id []byte, now time.Time) ([]byte, error) {
+	var sealed []byte
+	err := s.read.QueryRowContext(ctx, `SELECT sealed FROM idempotent_replies WHERE id = $1 AND expires_at > $2`, id, millis(now)).Scan(&sealed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return sealed, unavailable(err)
+}
+
+// KeepReply adds a record, unless there is one under its id that has not expired. The account's oldest
+// records give way where all of them together would exceed most bytes.
+func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.Time, most int64) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		total, err := lockReplies(ctx, tx, r.AccountID)
+		if err != nil {
+			return err
+		}
+		size, err := deleteReply(ctx, tx, r.ID, now)
+		if err != nil {
+			return err
+		}
+		total -= size
+		res, err := tx.ExecContext(ctx, `INSERT INTO idempotent_replies (id, account_id, size, expires_at, sealed) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (id) DO NOTHING`, r.ID, r.AccountID, len(r.Sealed), millis(r.ExpiresAt), r.Sealed)
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return err // another node was quicker: its reply stays
+		}
+		total += int64(len(r.Sealed))
+		for total > most {
+			size, err := deleteOldestReply(ctx, tx, r.AccountID, r.ID)
+			if errors.Is(err, sql.ErrNoRows) {
+				break // it alone exceeds the bound
+			}
+			if err != nil {
+				return err
+			}
+			total -= size
+		}
+		return setRepliesSize(ctx, tx, r.AccountID, total)
+	})
+}
+
+// DropReplies deletes up to most records that have expired, and returns how many.
+func (s *Store) DropReplies(ctx context.Context, now time.Time, most int) (int, error) {
+	dropped := 0
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		old, err := expiredReplies(ctx, tx, now, most)
+		if err != nil {
+			return err
+		}
+		// By account, in one order for all processes, so that they cannot deadlock.
+		slices.SortFunc(old, func(a, b expiredReply) int { return strings.Compare(a.accountID, b.accountID) })
+		for len(old) > 0 {
+			account := old[0].accountID
+			total, err := lockReplies(ctx, tx, account)
+			if err != nil {
+				return err
+			}
+			for ; len(old) > 0 && old[0].accountID == account; old = old[1:] {
+				size, err := deleteReply(ctx, tx, old[0].id, now)
+				if err != nil {
+					return err
+				}
+				if size > 0 { // else it was replaced in this moment
+					total -= size
+					dropped++
+				}
+			}
+			if err := setRepliesSize(ctx, tx, account, total); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return dropped, err
+}
+
+type expiredReply struct {
+	accountID string
+	id        []byte
+}
+
+func expiredReplies(ctx context.Context, tx *sql.Tx, now time.Time, most int) ([]expiredReply, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT account_id, id FROM idempotent_replies WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, millis(now), most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []expiredReply
+	for rows.Next() {
+		var r expiredReply
+		if err := rows.Scan(&r.accountID, &r.id); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
+
+// lockReplies makes this transaction the only one that changes the account's replies, and returns how
+// many bytes they take.
+func lockReplies(ctx context.Context, tx *sql.Tx, accountID string) (total int64, err error) {
+	err = tx.QueryRowContext(ctx, `INSERT INTO idempotent_sizes (account_id, bytes) VALUES ($1, 0)
+		ON CONFLICT (account_id) DO UPDATE SET bytes = idempotent_sizes.bytes RETURNING bytes`, accountID).Scan(&total)
+	return total, err
+}
+
+func setRepliesSize(ctx context.Context, tx *sql.Tx, accountID string, total int64) error {
+	_, err := tx.ExecContext(ctx, `UPDATE idempotent_sizes SET bytes = $2 WHERE account_id = $1`, accountID, total)
+	return err
+}
+
+// deleteReply deletes a record if it has expired, and returns its size.
+func deleteReply(ctx context.Context, tx *sql.Tx, id []byte, now time.Time) (size int64, err error) {
+	err = tx.QueryRowContext(ctx, `DELETE FROM idempotent_replies WHERE id = $1 AND expires_at <= $2 RETURNING size`, id, millis(now)).Scan(&size)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return size, err
+}
+
+// deleteOldestReply deletes the account's oldest record but one, and returns its size.
+func deleteOldestReply(ctx context.Context, tx *sql.Tx, accountID string, but []byte) (size int64, err error) {
+	err = tx.QueryRowContext(ctx, `DELETE FROM idempotent_replies WHERE id = (SELECT id FROM idempotent_replies
+		WHERE account_id = $1 AND id <> $2 ORDER BY expires_at LIMIT 1) RETURNING size`, accountID, but).Scan(&size)
+	return size, err
+}

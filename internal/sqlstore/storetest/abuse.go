@@ -1,0 +1,91 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/abuse"
+	"sluice/internal/account"
+	"sluice/internal/sqlstore"
+)
+
+func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	march := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	first := newSettlement(1, march.Add(time.Hour), "key_a", "m1")
+	last := newSettlement(2, march.AddDate(0, 1, 0).Add(-time.Millisecond), "key_a", "m1")
+	next := newSettlement(3, march.AddDate(0, 1, 0), "key_a", "m1")
+	other := newSettlement(4, march.Add(time.Hour), "key_a", "m2")
+	other.Plan, other.Tier = "premium", "basic"
+	record(t, s, first, last, next, other)
+	record(t, s, first) // once
+
+	counts := func(month time.Time) []abuse.Count {
+		t.Helper()
+		got, err := s.AbuseCounts(t.Context(), month)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.SortFunc(got, func(a, b abuse.Count) int { return int(a.Plan) - int(b.Plan) })
+		return got
+	}
+	want := []abuse.Count{
+		{AccountID: "acct_1", Plan: account.Basic, Tier: account.Free, Units: 4000},
+		{AccountID: "acct_1", Plan: account.Premium, Tier: account.Basic, Units: 2000},
+	}
+	if diff := cmp.Diff(want, counts(march)); diff != "" {
+		t.Errorf("AbuseCounts: -want +got\n%s", diff)
+	}
+	forgive := []abuse.Count{
+		{AccountID: "acct_1", Plan: account.Basic, Tier: account.Free, Forgiven: 3000},
+		{AccountID: "acct_1", Plan: account.Scale, Tier: account.Free, Forgiven: 7},
+	}
+	event := abuse.Event{At: base, AccountID: "acct_1", Kind: abuse.Restored, Plan: account.Basic, Tier: account.Free, Why: "w", Actor: "support"}
+	if err := s.ForgiveUnits(t.Context(), march, forgive, []abuse.Event{event}); err != nil {
+		t.Fatal(err)
+	}
+	want[0].Forgiven = 3000
+	want = append(want, abuse.Count{AccountID: "acct_1", Plan: account.Scale, Tier: account.Free, Forgiven: 7})
+	if diff := cmp.Diff(want, counts(march)); diff != "" {
+		t.Errorf("AbuseCounts after forgiving: -want +got\n%s", diff)
+	}
+	if got := counts(march.AddDate(0, 1, 0)); len(got) != 1 || got[0].Units != 2000 || got[0].Forgiven != 0 {
+		t.Errorf("AbuseCounts of the next month = %+v, want 2 units", got)
+	}
+	var hours []time.Time
+	var units int64
+	err := s.UnitsSince(t.Context(), march.Add(30*time.Minute), func(c abuse.Count, hour time.Time) {
+		hours = append(hours, hour)
+		units += c.Units
+	})
+	if err != nil || units != 8000 || !slices.Contains(hours, march.Add(time.Hour)) {
+		t.Errorf("UnitsSince = %v with %d units, %v, want 8000 by whole hours", hours, units, err)
+	}
+}
+
+func abuseEvents(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	events := []abuse.Event{
+		{At: base, AccountID: "acct_1", Kind: abuse.Warning, Plan: account.Basic, Tier: account.Free, Score: 50, Why: "half", Actor: "abuse control"},
+		{At: base.Add(time.Minute), AccountID: "acct_1", Kind: abuse.Deactivated, Plan: account.Basic, Tier: account.Premium, Score: 100, Why: "all", Actor: "abuse control"},
+		{At: base, AccountID: "acct_2", Kind: abuse.Review, Plan: account.None, Tier: account.Free, Score: 30, Why: "fast", Actor: "abuse control"},
+	}
+	if err := s.RecordAbuseEvents(t.Context(), events); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.AbuseEvents(t.Context(), "acct_1", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []abuse.Event{events[1], events[0]}
+	want[0].Seq, want[1].Seq = 2, 1
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("AbuseEvents: -want +got\n%s", diff)
+	}
+	if got, err := s.AbuseEvents(t.Context(), "acct_1", 1); err != nil || len(got) != 1 || got[0].Kind != abuse.Deactivated {
+		t.Errorf("AbuseEvents with limit 1 = %+v, %v, want the newest", got, err)
+	}
+}

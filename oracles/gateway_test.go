@@ -1,0 +1,115 @@
+// Package oracles holds Sluice against programs that others wrote: official client libraries, and
+// model servers where one runs on this machine.
+//
+// It is a module of its own because those programs are heavy and the product needs none of them. A
+// test here starts a whole gateway in process and says what such a program makes of it; what is on the
+// wire byte by byte is tested beside the code.
+package oracles
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sluice/internal/admin"
+	"sluice/internal/app"
+	"sluice/internal/config"
+)
+
+// The models that a gateway with a fake upstream offers beside the sandbox.
+const (
+	small    = "sandbox/small"
+	tiny     = "sandbox/tiny" // takes no tools
+	large    = "sandbox/large"
+	reasoner = "sandbox/reasoner"
+	faked    = "fake/model"    // served by the fake upstream
+	stranded = "fake/stranded" // served by nobody: its provider cannot be reached
+)
+
+// gateway is a running Sluice of a test's own.
+type gateway struct {
+	url   string // where the API begins, /v1 included
+	owner string // a key of an account that may do everything
+	admin *admin.Client
+}
+
+// startGateway runs a gateway until the test ends. No plan has limits: what is tested here is what
+// clients make of replies, and they ask quickly. The configuration given is added to that.
+func startGateway(t *testing.T, more string) *gateway {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sluice.yaml")
+	text := fmt.Sprintf("listen: 127.0.0.1:0\nmetrics_listen: \"\"\nshutdown_grace: 5s\ndata: %s\nplans:\n", filepath.Join(dir, "data"))
+	for _, plan := range []string{"none", "free", "basic", "premium", "scale"} {
+		text += fmt.Sprintf("  %s: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited}\n", plan)
+	}
+	if err := os.WriteFile(file, []byte(text+more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(config.Source{Path: file})
+	if err != nil {
+		t.Fatalf("config.Load = %v", err)
+	}
+	a, err := app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatalf("app.New = %v", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("Run = %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("the gateway did not stop within 20 s")
+		}
+	})
+	g := &gateway{url: "http://" + a.Addr() + "/v1", owner: a.OwnerKey()}
+	if g.admin, err = admin.Dial(t.Context(), cfg.Data); err != nil {
+		t.Fatalf("admin.Dial = %v", err)
+	}
+	return g
+}
+
+// startWithUpstream runs a gateway with a fake upstream behind it.
+func startWithUpstream(t *testing.T) (*gateway, *upstream) {
+	t.Helper()
+	up := startUpstream(t)
+	more := fmt.Sprintf(`providers:
+  - {name: fake, kind: openai, base_url: "%s/v1", api_key: "%s"}
+  - {name: gone, kind: openai, base_url: "http://127.0.0.1:1/v1"}
+models:
+  - {id: %s, provider: fake, upstream: %s, plan: basic, context_length: 32768, max_output: 4096, tool_calling: true, reasoning: true}
+  - {id: %s, provider: gone, plan: free, context_length: 8192, max_output: 1024}
+`, up.url, upstreamKey, faked, upstreamModel, stranded)
+	return startGateway(t, more), up
+}
+
+// account opens an account and returns its id and its key.
+func (g *gateway) account(t *testing.T, name, plan string) (id, key string) {
+	t.Helper()
+	var made admin.CreatedAccount
+	if err := g.admin.Call(t.Context(), "account.create", admin.NewAccount{Actor: "test", Email: name + "@example.com", Plan: plan}, &made); err != nil {
+		t.Fatalf("Call(account.create) = %v", err)
+	}
+	return made.ID, made.MasterKey
+}
+
+// suspended opens an account that is suspended, and returns its key.
+func (g *gateway) suspended(t *testing.T) (key string) {
+	t.Helper()
+	id, key := g.account(t, "suspended", "scale")
+	var state admin.Account
+	if err := g.admin.Call(t.Context(), "account.suspend", admin.Target{Actor: "test", Ref: id, Reason: "a test"}, &state); err != nil {
+		t.Fatalf("Call(account.suspend) = %v", err)
+	}
+	return key
+}
