@@ -98,7 +98,7 @@ func TestSecretHidesItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, got := range map[string]string{
-		"%v": fmt.Sprintf("%v", held), "%+v": fmt.Sprintf("%+v", held), "%#v": fmt.Sprintf("%#v", held), "%s": fmt.Sprintf("%s", secret),
+		"%v": fmt.Sprintf("%v", held), "%+v": fmt.Sprintf("%+v", held), "%#v": fmt.Sprintf("%#v", held), "%s": secret.String(),
 		"%q": fmt.Sprintf("%q", secret), "%x": fmt.Sprintf("%x", secret), "json": string(asJSON), "slog": log.String(),
 	} {
 		if strings.Contains(got, "very") || strings.Contains(got, fmt.Sprintf("%x", "very")) {

@@ -21,7 +21,7 @@ const sumColumns = `requests, failed, prompt, cached, completion, reasoning, req
 // RecordSettlements stores the settlements it does not have yet and adds them to the sums.
 func (s *Store) RecordSettlements(ctx context.Context, batch []usage.Settlement) error {
 	// The statements first: inside the transaction there may be no other connection to prepare them on.
-	for _, n := range []int{1, s.insertAtOnce()} {
+	for _, n := range []int{1, insertAtOnce} {
 		if _, err := s.prepared(ctx, n); err != nil {
 			return unavailable(err)
 		}
@@ -66,23 +66,18 @@ func addTo(sums map[usage.Slot]usage.Sums, r *usage.Settlement, start time.Time)
 
 const settlementFields = 21
 
-// insertAtOnce is how many rows one statement stores. PostgreSQL is a round trip away; SQLite is not, and
-// its driver's cost grows with the square of a statement's parameters.
-func (s *Store) insertAtOnce() int {
-	if s.engine == Postgres {
-		return 100
-	}
-	return 1
-}
+// insertAtOnce is how many rows one statement stores; it is prepared once, and the rest of a batch goes
+// row by row.
+const insertAtOnce = 50
 
 // insertSettlements returns the ids that were new.
 func (s *Store) insertSettlements(ctx context.Context, tx *sql.Tx, batch []usage.Settlement) (map[string]bool, error) {
 	// The transaction ends with its context; a statement that watched it as well would cost a goroutine.
 	ctx = context.WithoutCancel(ctx)
 	fresh := make(map[string]bool, len(batch))
-	args := make([]any, 0, s.insertAtOnce()*settlementFields)
+	args := make([]any, 0, insertAtOnce*settlementFields)
 	for len(batch) > 0 {
-		n := s.insertAtOnce()
+		n := insertAtOnce
 		if len(batch) < n {
 			n = 1
 		}
@@ -146,7 +141,7 @@ func (s *Store) prepared(ctx context.Context, n int) (*sql.Stmt, error) {
 	if stmt := s.inserts[n]; stmt != nil {
 		return stmt, nil
 	}
-	text := `INSERT INTO settlements (` + settlementColumns + `) VALUES ` + placeholders(n, settlementFields) + ` ON CONFLICT (at, id) DO NOTHING`
+	text := `INSERT INTO settlements (` + settlementColumns + `) VALUES ` + s.manyPlaceholders(n, settlementFields) + ` ON CONFLICT (at, id) DO NOTHING`
 	if n > 1 {
 		text += ` RETURNING id`
 	}
