@@ -42,7 +42,7 @@ func main() {
 		return
 	}
 	p := plan{
-		streams: 1000, open: 3 * time.Second, slice: 500 * time.Millisecond,
+		streams: 1000, open: 3 * time.Second, slice: 400 * time.Millisecond,
 		lag: 1200 * time.Millisecond, // it moves settlements into the database every second
 	}
 	flag.StringVar(&p.bin, "bin", "", "measure this binary instead of building one")

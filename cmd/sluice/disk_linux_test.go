@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,48 +100,49 @@ func TestSettledOnAFullDisk(t *testing.T) {
 			g := newGateway(t, filepath.Join(d.dir, "data"), provider, "")
 			g.start()
 			l := &load{key: g.newKey(), seed: newSeed(t), kinds: []string{"send", "slow", "refuse"}}
-			begun, stop, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-			go func() { defer close(ended); close(begun); l.run(g.url, 4, stop) }()
-			<-begun
+			stop, ended := make(chan struct{}), make(chan struct{})
+			go func() { defer close(ended); l.run(g.url, 4, stop) }()
 			eventually(t, "some calls", func() bool { return l.count(complete) > 20 })
 
 			d.fill(g)
 			full := time.Now()
-			eventually(t, "a refusal", func() bool { return len(refusals(l.during(full, time.Now()))) > 0 })
-			refused := time.Now()
-			eventually(t, "refusals alone", func() bool { return len(refusals(l.during(refused, time.Now()))) > 50 })
+			eventually(t, "a refusal", func() bool { return refusedSince(l, full) > 0 })
+			passed := len(l.during(full, time.Now())) - refusedSince(l, full)
+			eventually(t, "a database that takes nothing", func() bool { return strings.Contains(g.log.String(), "the database does not take them") })
+			late := time.Now() // what had been let in has ended by now
+			eventually(t, "more refusals", func() bool { return refusedSince(l, late) > 50 })
+			if n := len(l.during(late, time.Now())) - refusedSince(l, late); n > 0 {
+				t.Errorf("%d calls were let in though they could not be settled", n)
+			}
+			if passed < 200 {
+				t.Errorf("%d calls passed on the full disk, want those there was room for", passed)
+			}
 			for path, want := range map[string]int{"/readyz": 503, "/healthz": 200} {
 				if status, body := g.get(g.url + path); status != want || path == "/readyz" && !strings.Contains(body, `{"name":"journal","ok":false`) {
 					t.Errorf("GET %s on a full disk = %d %s, want %d", path, status, body, want)
 				}
 			}
-			went := l.during(full, refused)
-			if n := len(went) - len(refusals(went)); n < 200 {
-				t.Errorf("%d calls passed on the full disk, want those there was room for", n)
-			}
-			for _, c := range l.during(refused.Add(time.Second), time.Now()) { // by then all that had been let in has ended
-				if c.end == complete {
-					t.Errorf("a call was let in while the journal is full")
-				}
-			}
 
 			d.free(g)
 			room := time.Now()
-			eventually(t, "calls that pass", func() bool {
-				calls := l.during(room, time.Now())
-				return len(calls)-len(refusals(calls)) > 20
-			})
-			t.Logf("soak: %d calls passed on the full disk, %d were refused; calls passed again within %v", len(went)-len(refusals(went)), len(refusals(l.during(full, time.Now()))), time.Since(room).Round(time.Millisecond))
+			eventually(t, "calls that pass", func() bool { return len(l.during(room, time.Now()))-refusedSince(l, room) > 20 })
+			t.Logf("soak: full disk, %s: %d calls passed on it, %d were refused; calls passed again within %v", name, passed, refusedSince(l, full), time.Since(room).Round(time.Millisecond))
 			eventually(t, "readiness", func() bool { status, _ := g.get(g.url + "/readyz"); return status == 200 })
 			close(stop)
 			<-ended
-			for _, c := range refusals(l.calls) {
-				if !strings.Contains(c.body, "Calls cannot be accounted for at the moment, so none is let in. Try again shortly.") || c.header.Get("Retry-After") != "5" {
-					t.Fatalf("a refusal = %d %s %v, want a clear message and when to try again", c.status, c.body, c.header)
+			var admitted []call
+			for _, c := range l.calls {
+				switch {
+				case !c.refused():
+					admitted = append(admitted, c)
+				case c.status != 503 || c.header.Get("Retry-After") != "5" || !strings.Contains(c.body, "so none is let in. Try again shortly."):
+					t.Fatalf("a refusal = %d %s %v, want 503, a clear message and when to try again", c.status, c.body, c.header)
+				}
+				if !c.refused() && c.how != "refuse" && c.end != complete {
+					t.Errorf("a call that was let in (%s %d) came to %s %d %s", c.how, c.words, c.end, c.status, c.body)
 				}
 			}
-			// What was refused was never let in, so there is nothing to settle.
-			l.calls = admitted(l.calls)
+			l.calls = admitted // there is nothing to settle of the others
 			g.check(l, "sqlite", g.sqliteSource())
 			g.stop()
 			if strings.Contains(g.log.String(), "a settlement could not be written") {
@@ -152,21 +152,17 @@ func TestSettledOnAFullDisk(t *testing.T) {
 	}
 }
 
-// refusals are the calls that were not let in.
-func refusals(calls []call) (out []call) {
-	for _, c := range calls {
-		if c.how != "refuse" && c.status == http.StatusServiceUnavailable || strings.Contains(c.body, "accounted for") {
-			out = append(out, c)
-		}
-	}
-	return out
+// refused reports whether a call was not let in.
+func (c *call) refused() bool {
+	return strings.Contains(c.body, "Calls cannot be accounted for at the moment")
 }
 
-func admitted(calls []call) (out []call) {
-	for _, c := range calls {
-		if !strings.Contains(c.body, "accounted for") {
-			out = append(out, c)
+// refusedSince is how many calls that began after a time were not let in.
+func refusedSince(l *load, from time.Time) (n int) {
+	for _, c := range l.during(from, time.Now()) {
+		if c.refused() {
+			n++
 		}
 	}
-	return out
+	return n
 }

@@ -278,7 +278,7 @@ func (l *load) run(url string, callers int, stop <-chan struct{}) {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-time.After(time.Duration(random.IntN(15)) * time.Millisecond): // others need the machine, too
 				}
 				c := l.call(client, url, l.kinds[random.IntN(len(l.kinds))], 1+random.IntN(12), random.IntN(2) == 0, random)
 				l.mu.Lock()

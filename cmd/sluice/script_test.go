@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,6 +84,7 @@ func params(files []string, setup func(*testscript.Env) error) testscript.Params
 			"json":     cmdJSON,
 			"jsonkeys": cmdJSONKeys,
 			"jsonset":  cmdJSONSet,
+			"sqlite":   cmdSQLite,
 		},
 	}
 }
@@ -204,11 +206,11 @@ func wait(ts *testscript.TestScript, holds func() (ok bool, state string)) {
 }
 
 // cmdSignal: signal NAME PID
-// Sends HUP or TERM to a process that the script started.
+// Sends HUP, TERM or KILL to a process that the script started.
 func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
-	signals := map[string]syscall.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM}
+	signals := map[string]syscall.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}
 	if neg || len(args) != 2 || signals[args[0]] == 0 {
-		ts.Fatalf("usage: signal HUP|TERM PID")
+		ts.Fatalf("usage: signal HUP|TERM|KILL PID")
 	}
 	for _, cmd := range ts.BackgroundCmds() {
 		if strconv.Itoa(cmd.Process.Pid) == args[1] {
@@ -219,21 +221,25 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("process %s was not started by this script", args[1])
 }
 
-// cmdRequest: request METHOD URL [KEY]
-// Makes an HTTP request. Standard output is its status, its headers and its body.
+// cmdRequest: request METHOD URL [KEY [FILE]]
+// Makes an HTTP request, with the file as its body. Standard output is its status, its headers and its body.
 func cmdRequest(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 || len(args) > 3 {
-		ts.Fatalf("usage: request METHOD URL [KEY]")
+	if neg || len(args) < 2 || len(args) > 4 {
+		ts.Fatalf("usage: request METHOD URL [KEY [FILE]]")
 	}
-	text, err := request(args)
+	body := ""
+	if len(args) == 4 {
+		body = ts.ReadFile(args[3])
+	}
+	text, err := request(args, body)
 	ts.Check(err)
 	io.WriteString(ts.Stdout(), text) // into memory
 }
 
-func request(args []string) (string, error) {
+func request(args []string, body string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, args[0], args[1], nil)
+	req, err := http.NewRequestWithContext(ctx, args[0], args[1], strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}
@@ -246,7 +252,7 @@ func request(args []string) (string, error) {
 		return "", err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	reply, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return "", err
 	}
@@ -255,7 +261,7 @@ func request(args []string) (string, error) {
 	if err := resp.Header.WriteSubset(&b, map[string]bool{"Date": true}); err != nil {
 		return "", err
 	}
-	fmt.Fprintf(&b, "\n%s\n", body)
+	fmt.Fprintf(&b, "\n%s\n", reply)
 	return strings.ReplaceAll(b.String(), "\r\n", "\n"), nil
 }
 
@@ -267,7 +273,7 @@ func cmdRetry(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	var last string
 	wait(ts, func() (bool, string) {
-		text, err := request(args[1:])
+		text, err := request(args[1:], "")
 		ts.Check(err)
 		last = text
 		return strings.Contains(text, args[0]) != neg, text
@@ -364,4 +370,17 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if got := lookup(ts, args[0]); !reflect.DeepEqual(got, want) {
 		ts.Fatalf("%s is %v, want %s", args[0], got, args[1])
 	}
+}
+
+// cmdSQLite: sqlite FILE STATEMENT
+// Changes a database behind the program's back.
+func cmdSQLite(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: sqlite FILE STATEMENT")
+	}
+	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer db.Close()
+	_, err = db.Exec(args[1])
+	ts.Check(err)
 }

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"sluice/internal/admin"
 	"sluice/internal/app"
+	"sluice/internal/usage"
 )
 
 func (p *program) usageCmd() *cobra.Command {
@@ -63,7 +67,7 @@ func (p *program) auditCmd() *cobra.Command {
 			}
 			err := p.print(out, func(w io.Writer) {
 				for _, d := range out.Differences {
-					fmt.Fprintf(w, "%s %s: %s: %d requests recounted, %d added up\n", d.Day.Format(time.DateOnly), d.AccountID, d.What, d.Rows.Requests, d.Sums.Requests)
+					fmt.Fprintf(w, "%s %s: %s: recounted %s, added up %s\n", d.Day.Format(time.DateOnly), d.AccountID, d.What, sumsText(d.Rows, d.Sums), sumsText(d.Sums, d.Rows))
 				}
 				fmt.Fprintf(w, "%d account days compared, %d differences.\n", out.Compared, len(out.Differences))
 			})
@@ -73,6 +77,24 @@ func (p *program) auditCmd() *cobra.Command {
 			return err
 		},
 	}
+}
+
+// sumsText writes the sums that differ from others.
+func sumsText(s, others usage.Sums) string {
+	of := func(s usage.Sums) (m map[string]int64) {
+		raw, _ := json.Marshal(s) // numbers alone
+		_ = json.Unmarshal(raw, &m)
+		return m
+	}
+	var text []string
+	than := of(others)
+	for name, n := range of(s) {
+		if n != than[name] {
+			text = append(text, fmt.Sprintf("%s %d", name, n))
+		}
+	}
+	slices.Sort(text)
+	return strings.Join(text, ", ")
 }
 
 func (p *program) backupCmd() *cobra.Command {

@@ -146,9 +146,6 @@ func TestExamine(t *testing.T) {
 		"no models": {"sandbox: false\n", nil, 0, []expect{
 			{"models", warning, "there is none that could answer", "set sandbox: true"},
 		}},
-		"a model of the sandbox's": {strings.Replace(provider("http://"+closed), "id: m", "id: sandbox/small", 1), nil, 2, []expect{
-			{"models", problem, `model "sandbox/small" is listed twice`, "Mend the models"},
-		}},
 		"newer database": {"", func(t *testing.T, s *site) {
 			started(t, s)
 			setVersion(t, s, 9999)

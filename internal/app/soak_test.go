@@ -110,7 +110,7 @@ func newSoak(t *testing.T) *soak {
 }
 
 // callers is how many calls run at the same time.
-const callers = 24
+const callers = 16
 
 // wave makes the calls in a random order, waits until the last trace of them is gone, and checks what
 // they left behind.
@@ -183,8 +183,8 @@ func (s *soak) state() state {
 	s.client.CloseIdleConnections()
 	s.upstream.closeIdle()
 	least := state{goroutines: 1 << 30, heap: 1 << 60}
-	for range 20 {
-		<-time.After(10 * time.Millisecond)
+	for range 5 {
+		<-time.After(20 * time.Millisecond)
 		runtime.GC() // pools let go of what they hold in two rounds
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
@@ -214,7 +214,7 @@ func (c *caller) body(stream bool, behavior string) string {
 
 // request makes a call and reads the whole reply.
 func (c *caller) request() {
-	stream, chunks := c.rng.IntN(2) == 0, 1+c.rng.IntN(12)
+	stream, chunks := c.rng.IntN(2) == 0, 1+c.rng.IntN(6)
 	c.s.admitted.Add(1)
 	req, err := http.NewRequest(http.MethodPost, "http://"+c.s.app.Addr()+"/v1/chat/completions", strings.NewReader(c.body(stream, fmt.Sprint("send ", chunks))))
 	if err != nil {
@@ -241,7 +241,7 @@ const (
 	whileWaiting          // for a reply that is late, plain or streamed
 	whileReading          // in the middle of a stream that does not end
 	inSilence             // after some chunks, while the upstream is silent
-	withoutReading        // while nobody takes what comes, and every buffer is full
+	withoutReading        // while nobody takes what comes, and the buffers fill
 	ways
 )
 
@@ -273,7 +273,10 @@ func (c *caller) hangUp(way int) {
 		c.readUntil(conn, `"content":"word "`, chunks)
 		c.moment()
 	case withoutReading:
-		c.admitted(conn, true, "endless")
+		if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+			c.s.t.Error(err)
+		}
+		c.admitted(conn, true, "flood")
 		c.moment()
 	}
 	c.s.upstream.callerLeft(c.number)

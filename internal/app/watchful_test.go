@@ -111,6 +111,9 @@ func (u *watchful) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// flooding makes chunks large, and not the text, which would have to be counted.
+var flooding = `,"logprobs":{"content":null,"padding":"` + strings.Repeat("x", 8<<10) + `"}`
+
 // behave answers as asked. An error means that nobody waits for the answer any more.
 func (u *watchful) behave(w http.ResponseWriter, r *http.Request, stream bool, behavior string) error {
 	how, number, _ := strings.Cut(behavior, " ")
@@ -136,9 +139,19 @@ func (u *watchful) behave(w http.ResponseWriter, r *http.Request, stream bool, b
 	if err := send(`[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]`); err != nil {
 		return err
 	}
-	for i := 0; i < words || how == "endless"; i++ {
-		if err := send(`[{"index":0,"delta":{"content":"word "},"finish_reason":null}]`); err != nil {
+	for i := 1; i <= words || how == "endless" || how == "flood"; i++ {
+		extra := ""
+		if how == "flood" {
+			extra = flooding
+		}
+		if err := send(`[{"index":0,"delta":{"content":"word "}` + extra + `,"finish_reason":null}]`); err != nil {
 			return err
+		}
+		if how == "endless" && i%32 == 0 { // else it would have the processors to itself
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Millisecond):
+			}
 		}
 	}
 	if how == "pause" {

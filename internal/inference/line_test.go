@@ -35,10 +35,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // script is an adapter that does what the test says.
 type script struct {
 	refuse error            // what Open returns
+	stuck  bool             // Open does not return before its caller leaves
 	events []provider.Event // what the stream says
 	end    error            // what it ends with; nil: io.EOF
 	wait   bool             // it does not end by itself
 	panics bool             // Next does, behind the events
+	opened chan struct{}    // told of every Open, where there is one
 
 	mu     sync.Mutex
 	asked  []provider.Call
@@ -49,6 +51,13 @@ func (s *script) Open(ctx context.Context, call *provider.Call) (provider.Stream
 	s.mu.Lock()
 	s.asked = append(s.asked, *call)
 	s.mu.Unlock()
+	if s.opened != nil {
+		s.opened <- struct{}{}
+	}
+	if s.stuck {
+		<-ctx.Done()
+		return nil, provider.Unreachable(ctx.Err())
+	}
 	if s.refuse != nil {
 		return nil, s.refuse
 	}
@@ -213,7 +222,7 @@ func (w *wired) settled(t *testing.T) usage.Settlement {
 	}
 	w.adapter.mu.Lock()
 	defer w.adapter.mu.Unlock()
-	if opened := len(w.adapter.asked); w.adapter.refuse == nil && w.adapter.closed != opened {
+	if opened := len(w.adapter.asked); w.adapter.refuse == nil && !w.adapter.stuck && w.adapter.closed != opened {
 		t.Errorf("%d streams were opened and %d closed", opened, w.adapter.closed)
 	}
 	return w.books.kept[0]
@@ -357,6 +366,10 @@ func TestHangUps(t *testing.T) {
 			script: &script{wait: true}, stream: true,
 			want: usage.Settlement{End: usage.EndHangUp, Counted: true, RequestMilli: 1500},
 		},
+		"before the upstream answers": {
+			script: &script{stuck: true}, stream: true,
+			want: usage.Settlement{End: usage.EndHangUp, RequestMilli: 1500},
+		},
 		"before a reply": {
 			script: &script{events: []provider.Event{text("Hello")}, wait: true},
 			want:   usage.Settlement{End: usage.EndHangUp, Counted: true, Tokens: chat.Usage{Prompt: helloTokens, Completion: 1}, RequestMilli: 1500, UnitMilli: 2500, CostMicro: &cost, FirstToken: 1},
@@ -367,18 +380,11 @@ func TestHangUps(t *testing.T) {
 			w := wire(t, tt.script, account.Scale, nil)
 			start := time.Now()
 			ctx, leave := context.WithCancel(t.Context())
+			tt.script.opened = make(chan struct{}, 1)
 			go func() {
-				for { // until the upstream has been asked
-					tt.script.mu.Lock()
-					n := len(tt.script.asked)
-					tt.script.mu.Unlock()
-					if n > 0 {
-						break
-					}
-					time.Sleep(time.Millisecond)
-				}
+				<-tt.script.opened
 				if !tt.stream || len(tt.script.events) == 0 {
-					leave()
+					leave() // nothing will come that could be waited for
 				}
 			}()
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.server.URL+"/v1/chat/completions", strings.NewReader(request("real/one", tt.stream, "")))
@@ -455,15 +461,16 @@ func TestRefusals(t *testing.T) {
 		status int
 		param  string
 	}{
-		"unknown model":           {account.Scale, request("real/none", true, ""), 400, "model"},
-		"tools for one without":   {account.Scale, request("real/lost", false, tool), 400, "tools"},
-		"before the plan":         {account.None, request("real/lost", false, tool), 400, "tools"},
-		"too many tokens":         {account.None, request("real/one", false, `,"max_tokens":101`), 400, "max_tokens"},
-		"no plan":                 {account.None, request("real/one", true, ""), 402, "model"},
-		"a plan too low":          {account.Free, request("real/one", true, ""), 403, "model"},
-		"the router's plan":       {account.Free, request("service/auto", true, ""), 403, "model"},
-		"nobody for the router":   {account.Basic, request("service/auto", true, `,"max_tokens":5000`), 400, "model"},
-		"more than the allowance": {account.None, request("real/lost", true, `,"n":1`), 0, ""},
+		"unknown model":                    {account.Scale, request("real/none", true, ""), 400, "model"},
+		"tools for one without":            {account.Scale, request("real/lost", false, tool), 400, "tools"},
+		"before the plan":                  {account.None, request("real/lost", false, tool), 400, "tools"},
+		"too many tokens":                  {account.None, request("real/one", false, `,"max_tokens":101`), 400, "max_tokens"},
+		"no plan":                          {account.None, request("real/one", true, ""), 402, "model"},
+		"a plan too low":                   {account.Free, request("real/one", true, ""), 403, "model"},
+		"the router's plan":                {account.Free, request("service/auto", true, ""), 403, "model"},
+		"nobody for the router":            {account.Basic, request("service/auto", true, `,"max_tokens":5000`), 400, "model"},
+		"too long for the router's choice": {account.Basic, `{"model":"service/auto","messages":[{"role":"user","content":"` + strings.Repeat(" !", 1500) + `"}]}`, 400, "messages"},
+		"more than the allowance":          {account.None, request("real/lost", true, `,"n":1`), 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -131,11 +131,12 @@ func TestCutConnections(t *testing.T) {
 	var cut, way int
 	var body []byte
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, way := body[:cut], way // the test goes on before this returns
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		control := http.NewResponseController(w)
 		_ = control.Flush()
-		_, _ = w.Write(body[:cut])
+		_, _ = w.Write(body)
 		_ = control.Flush()
 		switch way {
 		case 0:

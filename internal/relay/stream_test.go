@@ -56,8 +56,11 @@ func TestTypedEvents(t *testing.T) {
 		return provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: i, ID: id, Name: name, Arguments: arguments}}
 	}
 	events := []provider.Event{
-		{Kind: provider.Reasoning, Text: "Hm."}, text(""), text("A\u2028\x01\"é"), call(0, "c1", "f", "{"), call(0, "ignored", "ignored", "}"), call(1, "", "g", ""),
-		call(7, "gap", "x", "{}"), call(-1, "less", "x", "{}"), {Kind: provider.Text, Choice: 3, Text: "nobody asked"}, finished, text("late"),
+		{Kind: provider.Reasoning, Text: "Hm."},
+		text(""), text("A\u2028\x01\"é"), call(0, "c1", "f", "{"), call(0, "ignored", "ignored", "}"), call(1, "", "g", ""),
+		call(7, "gap", "x", "{}"), call(-1, "less", "x", "{}"),
+		{Kind: provider.Text, Choice: 3, Text: "nobody asked"},
+		finished, text("late"),
 		{Kind: provider.Usage, Usage: chat.Usage{Prompt: 1, Cached: 2, Completion: 3, Reasoning: 4}},
 	}
 	opts := Options{N: 1, IncludeUsage: true}

@@ -8,16 +8,11 @@ import (
 // scanUsage reads a usage object. The usual one is scanned by hand, since every reply has one: 0.2 µs
 // instead of 4. It reports false for what is no usage.
 func scanUsage(raw []byte) (chat.Usage, bool) {
+	if len(raw) == 0 {
+		return chat.Usage{}, false
+	}
 	prompt, completion, cached, reasoning := -1, -1, 0, 0
 	c := cursor{b: raw}
-	details := func(name string, to *int) func(key []byte) bool {
-		return func(key []byte) bool {
-			if string(key) == name {
-				return c.count(to)
-			}
-			return isPlainKey(key) && c.skip(2)
-		}
-	}
 	ok := c.members(func(key []byte) bool {
 		switch string(key) {
 		case "prompt_tokens":
@@ -25,9 +20,9 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 		case "completion_tokens":
 			return c.count(&completion)
 		case "prompt_tokens_details":
-			return c.null() || c.members(details("cached_tokens", &cached))
+			return c.null() || c.detail("cached_tokens", &cached)
 		case "completion_tokens_details":
-			return c.null() || c.members(details("reasoning_tokens", &reasoning))
+			return c.null() || c.detail("reasoning_tokens", &reasoning)
 		default:
 			return isPlainKey(key) && c.skip(1)
 		}
@@ -36,6 +31,16 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 		return provider.ReadUsage(raw)
 	}
 	return chat.Usage{Prompt: prompt - cached, Cached: cached, Completion: completion - reasoning, Reasoning: reasoning}, true
+}
+
+// detail reads the one member that counts of a details object.
+func (c *cursor) detail(name string, to *int) bool {
+	return c.members(func(key []byte) bool {
+		if string(key) == name {
+			return c.count(to)
+		}
+		return isPlainKey(key) && c.skip(2)
+	})
 }
 
 // isPlainKey reports whether a key can only mean what it says: the decoder also takes other spellings.

@@ -89,6 +89,16 @@ func TestJournalSurvives(t *testing.T) {
 	}
 }
 
+func TestJournalSyncsEach(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	want := appendAll(t, open(t, dir, &usage.JournalOptions{SyncEach: true}), 0, 3)
+	got, _, err := open(t, dir, nil).Batch(100)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("Batch = %v, -want +got\n%s", err, diff)
+	}
+}
+
 // running runs the journal until the returned function is called.
 func running(t *testing.T, j *usage.Journal, report func(error)) (stop func()) {
 	t.Helper()
