@@ -76,6 +76,8 @@ func newWorld() *world {
 		Plans: func() account.Plans { return plans },
 		Lock:  func(id string, _ account.Mark) { w.locked = append(w.locked, id) },
 		Deactivate: func(_ context.Context, id, _ string) error {
+			w.store.mu.Lock()
+			defer w.store.mu.Unlock()
 			if w.store.away {
 				return errAway
 			}

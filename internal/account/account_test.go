@@ -76,42 +76,68 @@ func TestTransitions(t *testing.T) {
 		holds  func(*account.Account) bool
 		action string // of the audit entry; empty: nothing changes
 	}{
-		{"set-plan", func() error { _, err := as.SetPlan(ctx, "t", a.Email, account.Premium); return err },
-			func(a *account.Account) bool { return a.Plan == account.Premium && a.Granted }, "account.set_plan"},
-		{"set-plan again", func() error { _, err := as.SetPlan(ctx, "t", id, account.Premium); return err },
-			func(a *account.Account) bool { return a.Plan == account.Premium }, ""},
-		{"set-plan none", func() error { _, err := as.SetPlan(ctx, "t", id, account.None); return err },
-			func(a *account.Account) bool { return a.Plan == account.None && !a.Granted }, "account.set_plan"},
+		{
+			"set-plan", func() error { _, err := as.SetPlan(ctx, "t", a.Email, account.Premium); return err },
+			func(a *account.Account) bool { return a.Plan == account.Premium && a.Granted }, "account.set_plan",
+		},
+		{
+			"set-plan again", func() error { _, err := as.SetPlan(ctx, "t", id, account.Premium); return err },
+			func(a *account.Account) bool { return a.Plan == account.Premium }, "",
+		},
+		{
+			"set-plan none", func() error { _, err := as.SetPlan(ctx, "t", id, account.None); return err },
+			func(a *account.Account) bool { return a.Plan == account.None && !a.Granted }, "account.set_plan",
+		},
 		{"limits", func() error {
 			_, err := as.SetLimits(ctx, "t", id, account.Overrides{Concurrent: &five})
 			return err
 		}, func(a *account.Account) bool {
 			return *a.Overrides.Concurrent == 5 && a.Overrides.RequestsPerMinute == nil
 		}, "account.set_limits"},
-		{"clear limits", func() error { _, err := as.ClearLimits(ctx, "t", id); return err },
-			func(a *account.Account) bool { return a.Overrides == account.Overrides{} }, "account.clear_limits"},
-		{"suspend", func() error { _, err := as.Suspend(ctx, "t", id, "terms"); return err },
-			func(a *account.Account) bool { return a.Suspended != nil && a.Suspended.Reason == "terms" }, "account.suspend"},
-		{"suspend again", func() error { _, err := as.Suspend(ctx, "t", id, "other"); return err },
-			func(a *account.Account) bool { return a.Suspended.Reason == "terms" }, ""},
-		{"unsuspend", func() error { _, err := as.Unsuspend(ctx, "t", id); return err },
-			func(a *account.Account) bool { return a.Suspended == nil }, "account.unsuspend"},
-		{"deactivate", func() error { _, err := as.Deactivate(ctx, "t", id, "score 100"); return err },
-			func(a *account.Account) bool { return a.Deactivated != nil }, "keys.deactivate"},
-		{"regenerate while deactivated", func() error { _, err := as.RegenerateMaster(ctx, "t", id); return err },
+		{
+			"clear limits", func() error { _, err := as.ClearLimits(ctx, "t", id); return err },
+			func(a *account.Account) bool { return a.Overrides == account.Overrides{} }, "account.clear_limits",
+		},
+		{
+			"suspend", func() error { _, err := as.Suspend(ctx, "t", id, "terms"); return err },
+			func(a *account.Account) bool { return a.Suspended != nil && a.Suspended.Reason == "terms" }, "account.suspend",
+		},
+		{
+			"suspend again", func() error { _, err := as.Suspend(ctx, "t", id, "other"); return err },
+			func(a *account.Account) bool { return a.Suspended.Reason == "terms" }, "",
+		},
+		{
+			"unsuspend", func() error { _, err := as.Unsuspend(ctx, "t", id); return err },
+			func(a *account.Account) bool { return a.Suspended == nil }, "account.unsuspend",
+		},
+		{
+			"deactivate", func() error { _, err := as.Deactivate(ctx, "t", id, "score 100"); return err },
+			func(a *account.Account) bool { return a.Deactivated != nil }, "keys.deactivate",
+		},
+		{
+			"regenerate while deactivated", func() error { _, err := as.RegenerateMaster(ctx, "t", id); return err },
 			func(a *account.Account) bool {
 				return a.Deactivated != nil && a.Master().Hash != account.HashKey(first)
-			}, "key.regenerate_master"},
-		{"restore", func() error { _, err := as.Restore(ctx, "t", id); return err },
-			func(a *account.Account) bool { return a.Deactivated == nil }, "keys.restore"},
-		{"restore again", func() error { _, err := as.Restore(ctx, "t", id); return err },
-			func(a *account.Account) bool { return a.Deactivated == nil }, ""},
-		{"rename", func() error { _, err := as.RenameKey(ctx, "t", seen[id].Keys[1].ID, "desk"); return err },
+			}, "key.regenerate_master",
+		},
+		{
+			"restore", func() error { _, err := as.Restore(ctx, "t", id); return err },
+			func(a *account.Account) bool { return a.Deactivated == nil }, "keys.restore",
+		},
+		{
+			"restore again", func() error { _, err := as.Restore(ctx, "t", id); return err },
+			func(a *account.Account) bool { return a.Deactivated == nil }, "",
+		},
+		{
+			"rename", func() error { _, err := as.RenameKey(ctx, "t", seen[id].Keys[1].ID, "desk"); return err },
 			func(a *account.Account) bool {
 				return a.Keys[1].Name == "desk" && a.Keys[1].Hash == account.HashKey(subRaw)
-			}, "key.rename"},
-		{"delete", func() error { return as.DeleteKey(ctx, "t", seen[id].Keys[1].ID) },
-			func(a *account.Account) bool { return len(a.Keys) == 1 && a.Keys[0].Master }, "key.delete"},
+			}, "key.rename",
+		},
+		{
+			"delete", func() error { return as.DeleteKey(ctx, "t", seen[id].Keys[1].ID) },
+			func(a *account.Account) bool { return len(a.Keys) == 1 && a.Keys[0].Master }, "key.delete",
+		},
 	}
 	for _, s := range steps {
 		before := seen[id].Version

@@ -55,8 +55,18 @@ func TestQuotedAtEveryPlace(t *testing.T) {
 				piece string
 				size  int // once unescaped; -1: refused
 			}{
-				{"é", 2}, {`\n`, 1}, {`\"`, 1}, {`\u00e9`, 2}, {`\ud83d\ude00`, 4}, {"😀", 4}, {"\x7f", 1},
-				{"\xff", -1}, {"\x1f", -1}, {"\n", -1}, {`\q`, -1}, {`\ud83d`, -1},
+				{"é", 2},
+				{`\n`, 1},
+				{`\"`, 1},
+				{`\u00e9`, 2},
+				{`\ud83d\ude00`, 4},
+				{"😀", 4},
+				{"\x7f", 1},
+				{"\xff", -1},
+				{"\x1f", -1},
+				{"\n", -1},
+				{`\q`, -1},
+				{`\ud83d`, -1},
 			} {
 				inner := strings.Repeat("x", at) + tt.piece + strings.Repeat("y", length-at-1)
 				s := &scanner{body: []byte(`"` + inner + `"é`)}

@@ -14,10 +14,14 @@ func TestSize(t *testing.T) {
 		{"escapes count once unescaped", `"messages":[{"role":"user","content":"\n\u00e9\ud83d\ude00é"}]`, 9, 0, 9 + 16 + 8},
 		{"two messages with names", `"messages":[{"role":"user","content":"12","name":"abc"},{"role":"user","content":""}]`, 5, 0, 5 + 16 + 2*8},
 		{"parts", `"messages":[{"role":"user","content":[{"type":"text","text":"12"},{"type":"text","text":"345"}]}]`, 5, 0, 5 + 16 + 8},
-		{"image", `"messages":[{"role":"user","content":[{"type":"text","text":"12"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAAAAAA"}}]}]`,
-			2, 1, 2 + 16 + 8 + 1024},
-		{"calls", `"messages":[{"role":"assistant","tool_calls":[{"id":"ab","function":{"name":"f","arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"ab","content":"123"}]`,
-			2 + 1 + 7 + 2 + 3, 0, 15 + 16 + 2*8 + 16},
+		{
+			"image", `"messages":[{"role":"user","content":[{"type":"text","text":"12"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAAAAAA"}}]}]`,
+			2, 1, 2 + 16 + 8 + 1024,
+		},
+		{
+			"calls", `"messages":[{"role":"assistant","tool_calls":[{"id":"ab","function":{"name":"f","arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"ab","content":"123"}]`,
+			2 + 1 + 7 + 2 + 3, 0, 15 + 16 + 2*8 + 16,
+		},
 		{"reasoning", `"messages":[{"role":"assistant","content":"1","reasoning_content":"234","refusal":"5"}]`, 5, 0, 5 + 16 + 8},
 		{"function", `"messages":[` + user + `],"tools":[{"type":"function","function":{"name":"f"}}]`, 7 + 12, 0, 19 + 16 + 8 + 32},
 		{"function before its type", `"messages":[` + user + `],"tools":[{"function":{"name":"f"},"type":"function"}]`, 7 + 12, 0, 19 + 16 + 8 + 32},

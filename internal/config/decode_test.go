@@ -198,11 +198,13 @@ var wrongFiles = []struct{ name, text, want string }{
 	// Plans.
 	{"unknown plan", "plans:\n  gold: {}\n", `sluice.yaml:2:3: plans.gold: "gold" is not a plan; expected one of none, free, basic, premium, scale`},
 	{"plan is a number", "plans:\n  free: 2\n", "sluice.yaml:2:9: plans.free: expected a mapping, found a number or a word"},
-	{"limits", "plans:\n  free:\n    requests_per_minute: -1\n    concurrent: 1.5\n    tokens_per_minute: infinite\n    price_usd: 9.999\n",
+	{
+		"limits", "plans:\n  free:\n    requests_per_minute: -1\n    concurrent: 1.5\n    tokens_per_minute: infinite\n    price_usd: 9.999\n",
 		"sluice.yaml:3:26: plans.free.requests_per_minute: expected a whole number from 0, or \"unlimited\", found -1\n" +
 			"sluice.yaml:4:17: plans.free.concurrent: expected a whole number from 0, or \"unlimited\", found 1.5\n" +
 			"sluice.yaml:5:24: plans.free.tokens_per_minute: expected a whole number from 0, or \"unlimited\", found \"infinite\"\n" +
-			"sluice.yaml:6:16: plans.free.price_usd: a price has at most 2 decimals"},
+			"sluice.yaml:6:16: plans.free.price_usd: a price has at most 2 decimals",
+	},
 
 	// Several at once, in the order of the file.
 	{"order", "log: {level: loud}\nlisten: nowhere\ncolour: red\nbrand: NO\n", "sluice.yaml:1:14: log.level: \"loud\" is not a log level; expected one of debug, info, warn, error\n" +

@@ -236,8 +236,10 @@ func TestWrongVariablesAndFlags(t *testing.T) {
 		{name: "list", environ: []string{"SLUICE_TRUSTED_PROXIES=10.0.0.1,x"}, want: `SLUICE_TRUSTED_PROXIES: trusted_proxies: expected a list of networks or addresses, found "10.0.0.1,x"`},
 		{name: "limit", environ: []string{"SLUICE_PLANS_FREE_CONCURRENT=some"}, want: `SLUICE_PLANS_FREE_CONCURRENT: plans.free.concurrent: expected a whole number from 0, or "unlimited", found "some"`},
 		{name: "rule", environ: []string{"SLUICE_LOG_LEVEL=loud"}, want: `SLUICE_LOG_LEVEL: log.level: "loud" is not a log level; expected one of debug, info, warn, error`},
-		{name: "rule in a list", file: "cors_origins: [https://a, https://b, https://c]", environ: []string{"SLUICE_CORS_ORIGINS=https://a,b"},
-			want: `SLUICE_CORS_ORIGINS: cors_origins[1]: "b" is not an origin; write "*" or one such as https://app.example.com, without a path and without a slash at the end`},
+		{
+			name: "rule in a list", file: "cors_origins: [https://a, https://b, https://c]", environ: []string{"SLUICE_CORS_ORIGINS=https://a,b"},
+			want: `SLUICE_CORS_ORIGINS: cors_origins[1]: "b" is not an origin; write "*" or one such as https://app.example.com, without a path and without a slash at the end`,
+		},
 		{name: "password", environ: []string{"SLUICE_DATABASE=mysql://u:hunter2@x"}, want: `SLUICE_DATABASE: database: must be "sqlite" or an address such as postgres://user:password@host/name`},
 		{name: "flag", flags: map[string]string{"metrics_listen": "x"}, want: `--metrics-listen: metrics_listen: "x" is not an address; write host:port, such as 127.0.0.1:8080`},
 		{name: "flag over variable", environ: []string{"SLUICE_LISTEN=y"}, flags: map[string]string{"listen": "x"}, want: `--listen: listen: "x" is not an address; write host:port, such as 127.0.0.1:8080`},
@@ -343,12 +345,18 @@ func TestWarnings(t *testing.T) {
 		{name: "multiplier, just right", file: two + "  request_multiplier: 2"},
 		{name: "multiplier, basic", file: strings.Replace(two, "plan: free", "plan: basic", 1) + "  request_multiplier: 31", want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" costs more (31) than these plans have requests a minute: basic (10), premium (30); it can never pass there`}},
 		{name: "multiplier, premium", file: strings.Replace(two, "plan: free", "plan: premium", 1) + "  request_multiplier: 81", want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" costs more (81) than these plans have requests a minute: premium (30), scale (80); it can never pass there`}},
-		{name: "multiplier, plans changed", file: two + "  request_multiplier: 20\nplans: {none: {requests_per_minute: unlimited}, free: {requests_per_minute: 20}, basic: {requests_per_minute: 19}}",
-			want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" costs more (20) than these plans have requests a minute: basic (19); it can never pass there`}},
-		{name: "default multiplier on a closed plan", file: two + "plans: {none: {requests_per_minute: 0}}",
-			want: []string{`sluice.yaml:7:3: models[0].request_multiplier: a call of "m" costs more (1) than these plans have requests a minute: none (0); it can never pass there`}},
-		{name: "unknown variables", environ: []string{"SLUICE_LISTN=x", "SLUICE_PUBLIC=x", "SLUICE_TEST_X=1", "SLUICE_SOAK=1", "SLUICE_SOAK_HOURS=1", "SLUICE_KEY=k", "SLUICE_CONFIG=", "SLUICED=1", "OTHER=1"},
-			want: []string{`SLUICE_LISTN: no setting has this variable; did you mean "SLUICE_LISTEN"?`, "SLUICE_PUBLIC: no setting has this variable"}},
+		{
+			name: "multiplier, plans changed", file: two + "  request_multiplier: 20\nplans: {none: {requests_per_minute: unlimited}, free: {requests_per_minute: 20}, basic: {requests_per_minute: 19}}",
+			want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" costs more (20) than these plans have requests a minute: basic (19); it can never pass there`},
+		},
+		{
+			name: "default multiplier on a closed plan", file: two + "plans: {none: {requests_per_minute: 0}}",
+			want: []string{`sluice.yaml:7:3: models[0].request_multiplier: a call of "m" costs more (1) than these plans have requests a minute: none (0); it can never pass there`},
+		},
+		{
+			name: "unknown variables", environ: []string{"SLUICE_LISTN=x", "SLUICE_PUBLIC=x", "SLUICE_TEST_X=1", "SLUICE_SOAK=1", "SLUICE_SOAK_HOURS=1", "SLUICE_KEY=k", "SLUICE_CONFIG=", "SLUICED=1", "OTHER=1"},
+			want: []string{`SLUICE_LISTN: no setting has this variable; did you mean "SLUICE_LISTEN"?`, "SLUICE_PUBLIC: no setting has this variable"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -76,9 +76,17 @@ func TestValuesAsText(t *testing.T) {
 		value fmt.Stringer
 		want  string
 	}{
-		{Limit(0), "0"}, {Limit(10), "10"}, {Unlimited, "unlimited"},
-		{Milli(0), "0"}, {Milli(1), "0.001"}, {Milli(1500), "1.5"}, {Milli(10_000), "10"}, {Milli(12_345), "12.345"},
-		{Money(150_000), "0.15"}, {Money(75_000_000), "75"}, {Money(1), "0.000001"},
+		{Limit(0), "0"},
+		{Limit(10), "10"},
+		{Unlimited, "unlimited"},
+		{Milli(0), "0"},
+		{Milli(1), "0.001"},
+		{Milli(1500), "1.5"},
+		{Milli(10_000), "10"},
+		{Milli(12_345), "12.345"},
+		{Money(150_000), "0.15"},
+		{Money(75_000_000), "75"},
+		{Money(1), "0.000001"},
 	} {
 		if got := test.value.String(); got != test.want {
 			t.Errorf("%T(%d).String() = %q, want %q", test.value, test.value, got, test.want)
