@@ -33,11 +33,7 @@ import (
 	"sluice/internal/pulse"
 	"sluice/internal/sqlstore"
 	"sluice/internal/telemetry"
-	"sluice/internal/usage"
 )
-
-// recentSettlements is how many settlements are kept in memory.
-const recentSettlements = 10_000
 
 // defaultMetricsListen is the address that may be busy: nobody asked for it.
 const defaultMetricsListen = "127.0.0.1:9090"
@@ -65,7 +61,6 @@ type App struct {
 	pulse    *pulse.Pulse
 	ledger   *admission.Memory
 	abuse    *abuse.Control
-	recent   *usage.Recent
 	settings atomic.Pointer[settings]
 	cert     atomic.Pointer[tls.Certificate]
 	api      *httpapi.API
@@ -90,7 +85,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 	}
 	a := &App{
 		log: opts.Log, level: opts.Level, load: opts.Load, seen: watched(cfg), started: time.Now(),
-		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), ledger: admission.NewMemory(nil), recent: usage.NewRecent(recentSettlements),
+		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), ledger: admission.NewMemory(nil),
 	}
 	if a.log == nil {
 		a.log = slog.Default()

@@ -36,7 +36,6 @@ func (b *books) Record(s usage.Settlement) {
 		b.app.log.Error("a settlement could not be written to the journal", "error", err.Error(), "settlement", fmt.Sprintf("%+v", s))
 	}
 	b.app.abuse.Settled(&s)
-	b.app.recent.Record(s)
 }
 
 // restoreWindows puts what was used in the last minute before this start back into the ledger.

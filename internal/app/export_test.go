@@ -1,6 +1,9 @@
 package app
 
 import (
+	"context"
+	"time"
+
 	"sluice/internal/admission"
 	"sluice/internal/usage"
 )
@@ -11,8 +14,33 @@ func (a *App) Watched() int { return a.pulse.Watched() }
 // BodiesInFlight is how many bytes of request bodies are held now.
 func (a *App) BodiesInFlight() int64 { return a.api.BodiesInFlight() }
 
-// Settlements returns the newest settlements, oldest first, and how many there were in all.
-func (a *App) Settlements() ([]usage.Settlement, int64) { return a.recent.Settlements() }
+// Settlements returns the settlements that the journal still holds, oldest first, and how many there were
+// in all.
+func (a *App) Settlements() ([]usage.Settlement, int64) {
+	ctx := context.Background()
+	if err := a.facts.committer.Flush(ctx); err != nil {
+		panic(err)
+	}
+	held, err := a.facts.journal.Since(time.Time{})
+	if err != nil {
+		panic(err)
+	}
+	accounts, err := a.facts.store.Accounts(ctx, "", 1000)
+	if err != nil {
+		panic(err)
+	}
+	var all usage.Sums
+	for _, owner := range accounts {
+		rows, err := a.facts.store.UsageByDay(ctx, owner.ID, time.Time{})
+		if err != nil {
+			panic(err)
+		}
+		for i := range rows {
+			all.Merge(rows[i].Sums)
+		}
+	}
+	return held, all.Requests
+}
 
 // RestoreWindows rebuilds a ledger's windows from a journal, as a start does.
 func RestoreWindows(j *usage.Journal, l *admission.Memory) error {

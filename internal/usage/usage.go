@@ -5,7 +5,6 @@
 package usage
 
 import (
-	"sync"
 	"time"
 
 	"sluice/internal/chat"
@@ -44,37 +43,4 @@ type Settlement struct {
 	End        End
 	Latency    time.Duration
 	FirstToken time.Duration // zero: none came
-}
-
-// Recent keeps the newest settlements in memory.
-type Recent struct {
-	mu   sync.Mutex
-	ring []Settlement
-	next int
-	all  int64
-}
-
-// NewRecent returns a Recent that keeps up to size settlements.
-func NewRecent(size int) *Recent { return &Recent{ring: make([]Settlement, 0, size)} }
-
-// Record adds a settlement, in place of the oldest where there is no more room.
-func (r *Recent) Record(s Settlement) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all++
-	if len(r.ring) < cap(r.ring) {
-		r.ring = append(r.ring, s)
-		return
-	}
-	r.ring[r.next] = s
-	r.next = (r.next + 1) % len(r.ring)
-}
-
-// Settlements returns those kept, oldest first, and how many there were in all.
-func (r *Recent) Settlements() ([]Settlement, int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := make([]Settlement, 0, len(r.ring))
-	out = append(out, r.ring[r.next:]...)
-	return append(out, r.ring[:r.next]...), r.all
 }
