@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	errZero     = errors.New("Division by zero has no result.")
-	errTooLarge = errors.New("The result is too large to write down.")
-	errSyntax   = errors.New("That is no sum.")
+	errZero     = errors.New("division by zero has no result")
+	errTooLarge = errors.New("the result is too large to write down")
+	errSyntax   = errors.New("that is no sum")
 )
 
 // spoken turns words into signs, in this order; ~ is the square root and # the remainder.
@@ -61,11 +61,14 @@ func arithmetic(p *prompt) (answer, bool) {
 	shown := strings.NewReplacer("~", "√", "#", "mod").Replace(sum)
 	value, err := evaluate(sum)
 	if err != nil {
-		return answer{value: err.Error(), trace: "The expression " + shown + " cannot be worked out."}, true
+		text := err.Error()
+		return answer{value: strings.ToUpper(text[:1]) + text[1:] + ".", trace: "The expression " + shown + " cannot be worked out."}, true
 	}
 	result := decimal(value)
-	return answer{value: result, trace: "The expression is " + shown + "; worked out exactly it is " + result + ".",
-		full: []string{shown + " = " + result + ".", "The result of " + shown + " is " + result + ".", shown + " comes to " + result + "."}}, true
+	return answer{
+		value: result, trace: "The expression is " + shown + "; worked out exactly it is " + result + ".",
+		full: []string{shown + " = " + result + ".", "The result of " + shown + " is " + result + ".", shown + " comes to " + result + "."},
+	}, true
 }
 
 // lastNumber is the number that "that" and "it" mean: the last one of the reply before.

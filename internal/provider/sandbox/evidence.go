@@ -64,8 +64,10 @@ var (
 )
 
 // samples are legal values of the formats, for where the text gives none.
-var samples = map[string]string{"date": "2026-01-01", "date-time": "2026-01-01T00:00:00Z", "time": "00:00:00Z", "email": "unknown@example.com",
-	"uri": "https://example.com/", "uuid": "00000000-0000-4000-8000-000000000000", "hostname": "example.com", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "duration": "P1D"}
+var samples = map[string]string{
+	"date": "2026-01-01", "date-time": "2026-01-01T00:00:00Z", "time": "00:00:00Z", "email": "unknown@example.com",
+	"uri": "https://example.com/", "uuid": "00000000-0000-4000-8000-000000000000", "hostname": "example.com", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "duration": "P1D",
+}
 
 // keyWords parts a name into words: startDate and start_date are start, date.
 func keyWords(name string) []string {
@@ -215,9 +217,9 @@ func (e *evidence) offers(name string, s *schema) (all []string) {
 	keys := keyWords(name)
 	has := func(set map[string]bool) bool { return anyIn(keys, set) }
 	switch {
-	case s.Format == "email" || strings.Contains(strings.ToLower(name+s.Description), "email") && emailPattern.MatchString(e.text):
+	case s.Format == "email" || s.Format == "" && strings.Contains(strings.ToLower(name+s.Description), "email") && emailPattern.MatchString(e.text):
 		return emailPattern.FindAllString(e.text, -1)
-	case s.Format == "uri" || s.Format == "url" || has(linkNames):
+	case s.Format == "uri" || s.Format == "url" || s.Format == "" && has(linkNames):
 		return urlPattern.FindAllString(e.text, -1)
 	case s.Format == "date" || s.Format == "date-time":
 		for _, date := range e.dates {

@@ -76,8 +76,10 @@ func sorting(p *prompt) (answer, bool) {
 		way = "descending"
 		slices.Reverse(l.items)
 	}
-	return answer{value: l.String(), trace: "The order is " + way + ": numbers by value, words by letters.",
-		full: []string{"In " + way + " order: " + l.String(), "Sorted (" + way + "): " + l.String()}}, true
+	return answer{
+		value: l.String(), trace: "The order is " + way + ": numbers by value, words by letters.",
+		full: []string{"In " + way + " order: " + l.String(), "Sorted (" + way + "): " + l.String()},
+	}, true
 }
 
 // summary is one number about several: their sum, average, largest or smallest.
@@ -109,6 +111,8 @@ func summary(p *prompt) (answer, bool) {
 		value = values[len(values)-1]
 	}
 	result := decimal(value)
-	return answer{value: result, trace: "The " + kind + " of the numbers is " + result + ".",
-		full: []string{"The " + kind + " is " + result + ".", "That gives " + result + " as the " + kind + "."}}, true
+	return answer{
+		value: result, trace: "The " + kind + " of the numbers is " + result + ".",
+		full: []string{"The " + kind + " is " + result + ".", "That gives " + result + " as the " + kind + "."},
+	}, true
 }

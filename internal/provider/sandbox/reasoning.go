@@ -30,10 +30,12 @@ func (p *prompt) reasoning(r reply) string {
 		}
 		tried = append(tried, skill.name)
 	}
-	trace := []string{doing,
+	trace := []string{
+		doing,
 		fmt.Sprintf("The message has %d words, after %d others, with %d tools at hand.", len(strings.Fields(p.text)), len(p.request.Messages)-1, len(p.tools)),
 		strings.TrimSpace(how),
 		"Of what else could be done, this was weighed first: " + strings.Join(append(tried, "asking back"), ", ") + ".",
-		"The same request would lead here again, since nothing but the request is looked at. That settles it."}
+		"The same request would lead here again, since nothing but the request is looked at. That settles it.",
+	}
 	return strings.Join(trace[:depth[p.request.ReasoningEffort]], " ") + "\n"
 }

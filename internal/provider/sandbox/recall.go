@@ -22,8 +22,10 @@ var (
 )
 
 // theirs is how the other side says it.
-var theirs = map[string]string{"i am": "you are", "i'm": "you are", "i’m": "you are", "i": "you", "my": "your", "me": "you",
-	"mine": "yours", "you are": "I am", "you're": "I am", "your": "my", "you": "I"}
+var theirs = map[string]string{
+	"i am": "you are", "i'm": "you are", "i’m": "you are", "i": "you", "my": "your", "me": "you",
+	"mine": "yours", "you are": "I am", "you're": "I am", "your": "my", "you": "I",
+}
 
 // recalling answers a question with the sentence that shares most of its words, of the system prompt,
 // the earlier turns and the message itself; the latest of equals.
@@ -73,8 +75,10 @@ func recalling(p *prompt) (answer, bool) {
 	if from == chat.RoleUser || strings.HasPrefix(best, "You") {
 		best = turned(best)
 	}
-	return answer{value: best, trace: fmt.Sprintf("The words asked for are %s; one sentence shares most of them.", strings.Join(slices.Sorted(maps.Keys(wanted)), ", ")),
-		full: []string{best, "From what I was told: " + best, "As it was said: " + best}}, true
+	return answer{
+		value: best, trace: fmt.Sprintf("The words asked for are %s; one sentence shares most of them.", strings.Join(slices.Sorted(maps.Keys(wanted)), ", ")),
+		full: []string{best, "From what I was told: " + best, "As it was said: " + best},
+	}, true
 }
 
 // overlap counts the wanted words in a sentence; none where one that it must have is missing.

@@ -12,8 +12,10 @@ import (
 // TestEverySchemaIsFilled makes up schemas and prompts and asks an independent validator.
 func TestEverySchemaIsFilled(t *testing.T) {
 	t.Parallel()
-	prompts := rapid.SampledFrom([]string{"", "go", "Ana Lima is 29 and lives in Porto with 3 cats.", "red or blue, 5 of \"each\"", "What is 2 + 2?",
-		"From Rome to Oslo on 3 May 2026 for -7.5 at bo@example.com, https://example.com", strings.Repeat("word 12 ", 3000)})
+	prompts := rapid.SampledFrom([]string{
+		"", "go", "Ana Lima is 29 and lives in Porto with 3 cats.", "red or blue, 5 of \"each\"", "What is 2 + 2?",
+		"From Rome to Oslo on 3 May 2026 for -7.5 at bo@example.com, https://example.com", strings.Repeat("word 12 ", 3000),
+	})
 	rapid.Check(t, func(r *rapid.T) {
 		schema := `{"type":"object","properties":` + members(r, 3) + `,"$defs":{"leaf":{"type":"string"},"tree":{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#/$defs/tree"}},"up":{"anyOf":[{"$ref":"#/$defs/tree"},{"type":"null"}]}},"required":["kids","up"]}}}`
 		text := prompts.Draw(r, "prompt")

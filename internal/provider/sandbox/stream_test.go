@@ -215,15 +215,19 @@ func TestHostileRequestsEnd(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	for _, text := range []string{"What is 2 + 2?", "Sort: b, a", "Say \"x\" 3 times", "How many r in strawberry?", "Reverse: ab", "My name is Ana. What's my name?",
-		"Use get_thing for Paris and Rome, then stop", "[[sandbox:call=get_thing {\"city\":\"x\"}]]", "Extract the dates from: 3 May 2026", "Return {\"a\": \"b|c\", \"n\": [1]}"} {
+	for _, text := range []string{
+		"What is 2 + 2?", "Sort: b, a", "Say \"x\" 3 times", "How many r in strawberry?", "Reverse: ab", "My name is Ana. What's my name?",
+		"Use get_thing for Paris and Rome, then stop", "[[sandbox:call=get_thing {\"city\":\"x\"}]]", "Extract the dates from: 3 May 2026", "Return {\"a\": \"b|c\", \"n\": [1]}",
+	} {
 		f.Add(text, "The gate is open.")
 	}
 	f.Fuzz(func(t *testing.T, text, system string) {
 		a, _ := json.Marshal(system)
 		b, _ := json.Marshal(text)
-		for _, more := range []string{"", `,"response_format":{"type":"json_object"}`,
-			`,"tools":[{"type":"function","function":{"name":"get_thing","parameters":{"type":"object","properties":{"city":{"type":"string"},"n":{"type":"integer"}},"required":["city"]}}}]`} {
+		for _, more := range []string{
+			"", `,"response_format":{"type":"json_object"}`,
+			`,"tools":[{"type":"function","function":{"name":"get_thing","parameters":{"type":"object","properties":{"city":{"type":"string"},"n":{"type":"integer"}},"required":["city"]}}}]`,
+		} {
 			request, err := chat.Parse(fmt.Appendf(nil, `{"model":"sandbox/large","max_tokens":200,"messages":[{"role":"system","content":%s},{"role":"user","content":%s}]%s}`, a, b, more))
 			if err != nil {
 				t.Skip()

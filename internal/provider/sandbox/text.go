@@ -136,8 +136,10 @@ func counting(p *prompt) (answer, bool) {
 }
 
 func counted(n int, what string) answer {
-	return answer{value: strconv.Itoa(n), trace: fmt.Sprintf("Going through the text and counting %s gives %d.", what, n),
-		full: []string{fmt.Sprintf("Counting %s gives %d.", what, n), fmt.Sprintf("The count of %s is %d.", what, n)}}
+	return answer{
+		value: strconv.Itoa(n), trace: fmt.Sprintf("Going through the text and counting %s gives %d.", what, n),
+		full: []string{fmt.Sprintf("Counting %s gives %d.", what, n), fmt.Sprintf("The count of %s is %d.", what, n)},
+	}
 }
 
 func countUp(from, to string) answer {
@@ -244,6 +246,8 @@ func extracting(p *prompt) (answer, bool) {
 		return answer{value: "There is no " + kind + " in the text.", trace: "Nothing in the text has the form of it."}, true
 	}
 	value := strings.Join(found, ", ")
-	return answer{value: value, trace: fmt.Sprintf("The form of it shows %d times in the text.", len(found)),
-		full: []string{"Found in the text: " + value, "The text has: " + value}}, true
+	return answer{
+		value: value, trace: fmt.Sprintf("The form of it shows %d times in the text.", len(found)),
+		full: []string{"Found in the text: " + value, "The text has: " + value},
+	}, true
 }

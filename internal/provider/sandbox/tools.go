@@ -252,8 +252,10 @@ func (p *prompt) fold() answer {
 		short = append(short, name+about+": "+said)
 		long = append(long, name+of+" says: "+said)
 	}
-	return answer{skill: "reporting", value: strings.Join(short, "\n"), full: []string{strings.Join(long, "\n"), strings.Join(short, "\n")},
-		trace: fmt.Sprintf("%d tool results are there; nothing more has to be called.", len(p.results))}
+	return answer{
+		skill: "reporting", value: strings.Join(short, "\n"), full: []string{strings.Join(long, "\n"), strings.Join(short, "\n")},
+		trace: fmt.Sprintf("%d tool results are there; nothing more has to be called.", len(p.results)),
+	}
 }
 
 // flatten writes JSON as plain words: members after commas, named by their path or not at all, and

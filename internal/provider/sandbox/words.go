@@ -209,8 +209,10 @@ func subjectFollows(next string) bool {
 // isoDate is a written date in the form of RFC 3339.
 func isoDate(date string) (day string, ok bool) {
 	date = ordinal.ReplaceAllString(strings.ReplaceAll(date, " of ", " "), "$1")
-	for _, layout := range []string{time.DateOnly, time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04", "2 January 2006", "2 Jan 2006",
-		"January 2, 2006", "January 2 2006", "Jan 2, 2006", "Jan 2 2006", "1/2/2006"} {
+	for _, layout := range []string{
+		time.DateOnly, time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04", "2 January 2006", "2 Jan 2006",
+		"January 2, 2006", "January 2 2006", "Jan 2, 2006", "Jan 2 2006", "1/2/2006",
+	} {
 		if t, err := time.Parse(layout, date); err == nil {
 			return t.Format(time.DateOnly), true
 		}
