@@ -49,7 +49,17 @@ var benchmarkFunc = regexp.MustCompile(`(?m)^func Benchmark\w*\(`)
 // benchmarked are the packages of the module that hold benchmarks, as go test names them.
 func benchmarked(root string) ([]string, error) {
 	var packages []string
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	err := testFiles(root, func(pkg string, text []byte) {
+		if benchmarkFunc.Match(text) {
+			packages = append(packages, pkg)
+		}
+	})
+	return slices.Compact(packages), err
+}
+
+// testFiles hands out the module's test files, each with its package as go test names it.
+func testFiles(root string, yield func(pkg string, text []byte)) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -63,15 +73,12 @@ func benchmarked(root string) ([]string, error) {
 			if err != nil {
 				return err
 			}
-			if benchmarkFunc.Match(text) {
-				rel, err := filepath.Rel(root, filepath.Dir(path))
-				if err != nil {
-					return err
-				}
-				packages = append(packages, "./"+filepath.ToSlash(rel))
+			rel, err := filepath.Rel(root, filepath.Dir(path))
+			if err != nil {
+				return err
 			}
+			yield("./"+filepath.ToSlash(rel), text)
 		}
 		return nil
 	})
-	return slices.Compact(packages), err
 }

@@ -46,7 +46,7 @@ func modes() []mode {
 		},
 		{
 			name: "soak", run: (*session).soak, args: []string{"-timeout", "60m", "-count", "1"}, race: true, durable: true,
-			plan: []string{"lint: go vet, gofumpt, staticcheck", "go test -race ./... with SLUICE_SOAK=1, in the module, then in oracles/"},
+			plan: []string{"lint: go vet, gofumpt, staticcheck", "go test -race ./... with SLUICE_SOAK=1, in the module, then in oracles/", "each fuzz target for a minute"},
 		},
 		{
 			name: "cover", run: (*session).cover, args: []string{"-timeout", "8m"},
@@ -155,6 +155,7 @@ func (s *session) soak() {
 	s.report.note("SLUICE_SEED=" + s.value("SLUICE_SEED"))
 	fmt.Fprintf(s.out, "  SLUICE_SEED=%s\n", s.value("SLUICE_SEED"))
 	s.test()
+	s.fuzz()
 }
 
 // provide makes sure of what the tests need and returns what ends it all again.
