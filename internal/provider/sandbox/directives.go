@@ -20,10 +20,7 @@ type directives struct {
 	calls             []chat.ToolCall
 }
 
-const (
-	longestDelay = time.Minute
-	mostTokens   = 100_000
-)
+const mostTokens = 100_000
 
 func invalid(format string, args ...any) *fault.Fault {
 	return fault.New(fault.Invalid, format, args...).At("messages")
@@ -51,59 +48,45 @@ func (d *directives) parse(text string) (rest string, err error) {
 	if !ok {
 		return "", invalid("A sandbox directive is not closed: it must end with ]].")
 	}
-	switch name, value, _ := strings.Cut(strings.TrimSpace(body), "="); name {
-	case "error":
-		d.status, err = number(name, value, 400, 599)
-	case "delay":
-		d.delay, err = duration(name, value)
-	case "chunk_delay":
-		d.chunkDelay, err = duration(name, value)
-	case "tokens":
-		d.tokens, err = number(name, value, 1, mostTokens)
-	case "cut":
-		d.cut, err = number(name, value, 0, mostTokens)
-	default:
-		err = invalid("The sandbox directive %q is unknown: use error, delay, chunk_delay, tokens, cut or call.", name)
+	numbers := map[string]struct {
+		into      *int
+		low, high int
+	}{"error": {&d.status, 400, 599}, "tokens": {&d.tokens, 1, mostTokens}, "cut": {&d.cut, 0, mostTokens}}
+	delays := map[string]*time.Duration{"delay": &d.delay, "chunk_delay": &d.chunkDelay}
+	name, value, _ := strings.Cut(strings.TrimSpace(body), "=")
+	if n := numbers[name]; n.into != nil {
+		if *n.into, err = strconv.Atoi(value); err != nil || *n.into < n.low || *n.into > n.high {
+			return "", invalid("The sandbox directive %s needs a whole number between %d and %d.", name, n.low, n.high)
+		}
+	} else if delay := delays[name]; delay != nil {
+		if *delay, err = time.ParseDuration(value); err != nil || *delay < 0 || *delay > time.Minute {
+			return "", invalid("The sandbox directive %s needs a duration of at most 60s, such as 500ms or 2s.", name)
+		}
+	} else {
+		return "", invalid("The sandbox directive %q is unknown: use error, delay, chunk_delay, tokens, cut or call.", name)
 	}
-	return rest, err
+	return rest, nil
 }
 
 // parseCall reads NAME {json}]]. The JSON may hold brackets of its own, so its end is what counts.
 func (d *directives) parseCall(text string) (rest string, err error) {
-	name := text[:len(text)-len(strings.TrimLeft(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."))]
-	call := chat.ToolCall{Name: name, Arguments: "{}"}
-	text = strings.TrimLeft(text[len(name):], " ")
+	call := chat.ToolCall{Name: text[:strings.IndexAny(text+" ", " {]")], Arguments: "{}"}
+	text = strings.TrimLeft(text[len(call.Name):], " ")
 	if !strings.HasPrefix(text, "]]") {
 		var arguments map[string]json.RawMessage
 		decoder := json.NewDecoder(strings.NewReader(text))
 		if decoder.Decode(&arguments) != nil {
-			return "", invalid("The sandbox directive call=%s needs its arguments as a JSON object.", name)
+			return "", invalid("The sandbox directive call=%s needs its arguments as a JSON object.", call.Name)
 		}
 		call.Arguments = text[:decoder.InputOffset()]
 		text = strings.TrimLeft(text[decoder.InputOffset():], " ")
 	}
+	d.calls = append(d.calls, call)
 	rest, ok := strings.CutPrefix(text, "]]")
 	if !ok {
-		return "", invalid("The sandbox directive call=%s is not closed: it must end with ]].", name)
+		return "", invalid("The sandbox directive call=%s is not closed: it must end with ]].", call.Name)
 	}
-	d.calls = append(d.calls, call)
 	return rest, nil
-}
-
-func number(name, value string, low, high int) (int, error) {
-	n, err := strconv.Atoi(strings.TrimSpace(value))
-	if err != nil || n < low || n > high {
-		return 0, invalid("The sandbox directive %s needs a whole number between %d and %d.", name, low, high)
-	}
-	return n, nil
-}
-
-func duration(name, value string) (time.Duration, error) {
-	d, err := time.ParseDuration(strings.TrimSpace(value))
-	if err != nil || d < 0 || d > longestDelay {
-		return 0, invalid("The sandbox directive %s needs a duration of at most 60s, such as 500ms or 2s.", name)
-	}
-	return d, nil
 }
 
 // failure is the fault that was asked for. Every status that a fault can have is answered as it is

@@ -8,6 +8,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,130 +37,77 @@ func (*Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream,
 		return nil, err
 	}
 	if p.orders.status != 0 {
-		if err := wait(ctx, p.orders.delay); err != nil {
-			return nil, err
-		}
-		return nil, p.orders.failure()
+		return nil, cmp.Or(wait(ctx, p.orders.delay), error(p.orders.failure()))
 	}
-	s := &stream{ctx: ctx, cut: p.orders.cut, chunkDelay: p.orders.chunkDelay, finish: chat.FinishStop, left: math.MaxInt}
-	if p.orders.delay > 0 {
-		s.due = time.Now().Add(p.orders.delay)
-	}
-	for _, bound := range []int{call.MaxOutput, call.Request.MaxTokens} {
-		if bound > 0 {
-			s.left = min(s.left, bound)
-		}
-	}
-	r := p.reply()
-	s.usage.Prompt = p.tokens
+	s := &stream{ctx: ctx, orders: p.orders, due: time.Now().Add(p.orders.delay)}
+	s.left = min(cmp.Or(call.MaxOutput, math.MaxInt), cmp.Or(call.Request.MaxTokens, math.MaxInt))
+	r, finish, usage := p.reply(), chat.FinishStop, chat.Usage{Prompt: p.tokens}
 	if call.Thinks {
-		s.usage.Reasoning = s.add(provider.Reasoning, 0, p.reasoning(r))
+		usage.Reasoning = s.add(provider.Event{Kind: provider.Reasoning}, tokens.Split(p.reasoning(r)))
 	}
 	for i, c := range r.calls {
 		id := sha256.Sum256(append(p.digest[:], byte(i), byte(i>>8)))
-		s.usage.Completion += s.begin(i, "call_"+hex.EncodeToString(id[:12]), c.Name)
-		s.usage.Completion += s.add(provider.ToolCall, i, c.Arguments)
-		s.finish = chat.FinishToolCalls
+		opening := provider.ToolPiece{Index: i, ID: "call_" + hex.EncodeToString(id[:12]), Name: c.Name}
+		usage.Completion += s.add(provider.Event{Kind: provider.ToolCall, Tool: opening}, []tokens.Piece{{Tokens: tokens.Count(c.Name)}})
+		usage.Completion += s.add(provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: i}}, tokens.Split(c.Arguments))
+		finish = chat.FinishToolCalls
 	}
-	s.usage.Completion += s.add(provider.Text, 0, until(r.text, call.Request.Stop))
+	for _, stop := range call.Request.Stop {
+		r.text, _, _ = strings.Cut(r.text, stop)
+	}
+	usage.Completion += s.add(provider.Event{Kind: provider.Text}, tokens.Split(r.text))
 	if s.left < 0 {
-		s.finish = chat.FinishLength
+		finish = chat.FinishLength
 	}
+	s.events = append(s.events, provider.Event{Kind: provider.Finish, Finish: finish}, provider.Event{Kind: provider.Usage, Usage: usage})
 	return s, nil
-}
-
-// until is the text before the first stop sequence.
-func until(text string, stops []string) string {
-	for _, stop := range stops {
-		if stop != "" {
-			text, _, _ = strings.Cut(text, stop)
-		}
-	}
-	return text
 }
 
 // stream hands a finished reply out, a token at a time.
 type stream struct {
-	ctx        context.Context
-	pieces     []piece
-	finish     chat.Finish
-	usage      chat.Usage
-	left       int // tokens that may still be added; negative once one was refused
-	cut        int
-	chunkDelay time.Duration
-	due        time.Time // when the next event may leave; zero: at once
-	sent       int
-	event      provider.Event
+	ctx    context.Context
+	orders directives
+	left   int // tokens that may still be added; negative once one was refused
+	events []provider.Event
+	sent   int
+	due    time.Time // when the next event may leave
 }
 
-// piece is one event to come. Only the first of a call has an id and a name.
-type piece struct {
-	kind     provider.Kind
-	call     int
-	id, name string
-	text     string
-}
-
-// add appends a text token by token, as far as the allowance goes, and returns what it cost.
-func (s *stream) add(kind provider.Kind, call int, text string) (cost int) {
-	for _, t := range tokens.Split(text) {
-		if !s.pay(t.Tokens) {
+// add appends an event for each piece of a text, as far as the allowance goes, and returns the cost.
+func (s *stream) add(event provider.Event, pieces []tokens.Piece) (cost int) {
+	for _, piece := range pieces {
+		if s.left < piece.Tokens {
+			s.left = -1
 			break
 		}
-		cost += t.Tokens
-		s.pieces = append(s.pieces, piece{kind: kind, call: call, text: t.Text})
+		s.left -= piece.Tokens
+		cost += piece.Tokens
+		event.Text, event.Tool.Arguments = piece.Text, piece.Text // the kind says which one counts
+		s.events = append(s.events, event)
 	}
 	return cost
 }
 
-// begin appends the piece that opens a call; its name is paid for like text.
-func (s *stream) begin(call int, id, name string) (cost int) {
-	if cost = tokens.Count(name); !s.pay(cost) {
-		return 0
-	}
-	s.pieces = append(s.pieces, piece{kind: provider.ToolCall, call: call, id: id, name: name})
-	return cost
-}
-
-func (s *stream) pay(n int) bool {
-	if s.left < n {
-		s.left = -1
-		return false
-	}
-	s.left -= n
-	return true
-}
-
-// Next returns the next event: the pieces, then the finish and the usage.
+// Next returns the next event: the content, then the finish and the usage.
 func (s *stream) Next() (*provider.Event, error) {
 	if err := wait(s.ctx, time.Until(s.due)); err != nil {
 		return nil, err
 	}
-	if s.sent == s.cut && s.sent <= len(s.pieces) {
+	content := len(s.events) - 2
+	switch {
+	case s.sent == s.orders.cut && s.sent <= content:
 		return nil, fault.New(fault.Unavailable, "The upstream broke off before the reply was complete. Try again.").After(time.Second)
-	}
-	switch i := s.sent - len(s.pieces); {
-	case i < 0:
-		p := s.pieces[s.sent]
-		s.event = provider.Event{Kind: p.kind, Text: p.text}
-		if p.kind == provider.ToolCall {
-			s.event = provider.Event{Kind: p.kind, Tool: provider.ToolPiece{Index: p.call, ID: p.id, Name: p.name, Arguments: p.text}}
-		}
-	case i == 0:
-		s.event = provider.Event{Kind: provider.Finish, Finish: s.finish}
-	case i == 1:
-		s.event = provider.Event{Kind: provider.Usage, Usage: s.usage}
-	default:
+	case s.sent == len(s.events):
 		return nil, io.EOF
 	}
-	if s.sent++; s.chunkDelay > 0 && s.sent < len(s.pieces) {
-		s.due = time.Now().Add(s.chunkDelay)
+	if s.sent++; s.sent < content {
+		s.due = time.Now().Add(s.orders.chunkDelay)
 	}
-	return &s.event, nil
+	return &s.events[s.sent-1], nil
 }
 
 // Ready reports whether no delay is due.
-func (s *stream) Ready() bool { return s.due.IsZero() || !time.Now().Before(s.due) }
+func (s *stream) Ready() bool { return !time.Now().Before(s.due) }
 
 // Close has nothing to free.
 func (s *stream) Close() error { return nil }
@@ -167,10 +115,8 @@ func (s *stream) Close() error { return nil }
 // wait sleeps, or returns a fault as soon as ctx is done.
 func wait(ctx context.Context, d time.Duration) error {
 	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(d):
 		case <-ctx.Done():
 		}
 	}

@@ -2,343 +2,333 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"sluice/internal/chat"
 )
 
-// schema is the part of JSON Schema that the sandbox honours. A pattern is not.
+// schema is the part of JSON Schema that the sandbox honours. What it holds stays raw until a reply
+// gets to see it, and a member of the wrong form counts as none.
 type schema struct {
 	Ref              string            `json:"$ref"`
-	Type             typeNames         `json:"type"`
+	Type             json.RawMessage   `json:"type"`
 	Enum             []json.RawMessage `json:"enum"`
 	Const            json.RawMessage   `json:"const"`
 	Default          json.RawMessage   `json:"default"`
-	Description      string            `json:"description"`
 	Format           string            `json:"format"`
-	Properties       object            `json:"properties"`
+	Properties       json.RawMessage   `json:"properties"`
 	Required         []string          `json:"required"`
-	Items            *schema           `json:"items"`
+	Items            json.RawMessage   `json:"items"`
 	MinItems         int               `json:"minItems"`
-	MaxItems         *int              `json:"maxItems"`
+	MaxItems         int               `json:"maxItems"`
 	AnyOf            []json.RawMessage `json:"anyOf"`
 	OneOf            []json.RawMessage `json:"oneOf"`
-	AllOf            []json.RawMessage `json:"allOf"`
-	MinLength        int               `json:"minLength"`
-	MaxLength        *int              `json:"maxLength"`
-	Minimum          *float64          `json:"minimum"`
-	Maximum          *float64          `json:"maximum"`
-	ExclusiveMinimum *float64          `json:"exclusiveMinimum"`
-	ExclusiveMaximum *float64          `json:"exclusiveMaximum"`
-	MultipleOf       float64           `json:"multipleOf"`
-}
-
-// UnmarshalJSON reads what it can: a wrong member of a caller's schema is as good as none, and the
-// schemas true and false are open.
-func (s *schema) UnmarshalJSON(data []byte) error {
-	type plain schema
-	_ = json.Unmarshal(data, (*plain)(s))
-	return nil
+	Minimum          float64           `json:"minimum"`
+	Maximum          float64           `json:"maximum"`
+	ExclusiveMinimum float64           `json:"exclusiveMinimum"`
+	ExclusiveMaximum float64           `json:"exclusiveMaximum"`
 }
 
 func parseSchema(raw []byte) *schema {
-	s := new(schema)
-	_ = json.Unmarshal(raw, s)
-	return s
+	s := schema{MaxItems: mostValues, Minimum: math.Inf(-1), ExclusiveMinimum: math.Inf(-1), Maximum: math.Inf(1), ExclusiveMaximum: math.Inf(1)}
+	return s.with(raw)
 }
 
-// typeNames is type: one name or several.
-type typeNames []string
-
-func (t *typeNames) UnmarshalJSON(data []byte) error {
-	if data[0] == '"' {
-		data = slices.Concat([]byte("["), data, []byte("]"))
-	}
-	return json.Unmarshal(data, (*[]string)(t))
+// with lays another schema over this one, in place of the keyword that named it.
+func (s schema) with(raw []byte) *schema {
+	s.Ref, s.AnyOf, s.OneOf = "", nil, nil
+	_ = json.Unmarshal(raw, &s)
+	return &s
 }
 
-// property is one member of properties.
-type property struct {
-	name string
-	*schema
-}
-
-// property reads one of the properties. They stay raw until then: a schema may have many more than
-// a reply gets to see.
-func (s *schema) property(i int) property {
-	p := s.Properties[i]
-	if known, ok := p.value.(*schema); ok {
-		return property{p.name, known}
-	}
-	return property{p.name, parseSchema(p.value.(json.RawMessage))}
-}
-
-// object is a JSON object that keeps the order of its members. Read, it has raw values.
-type object []member
-
-type member struct {
-	name  string
-	value any
-}
-
-func (o *object) UnmarshalJSON(data []byte) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return err
-	}
-	for d.More() {
-		name, err := d.Token()
-		var value json.RawMessage
-		if err != nil || d.Decode(&value) != nil {
-			return err
-		}
-		*o = append(*o, member{name.(string), value})
-	}
-	return nil
-}
-
-func (o object) MarshalJSON() ([]byte, error) {
-	var parts []string
-	for _, m := range o {
-		parts = append(parts, encode(m.name)+":"+encode(m.value))
-	}
-	return []byte("{" + strings.Join(parts, ",") + "}"), nil
-}
-
-// encode is json.Marshal without the escapes that only HTML needs.
-func encode(value any) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(value) != nil {
-		return "null" // not reached: texts, numbers, raw JSON and lists of them can all be written
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// form makes a value of a schema's shape out of what a text gives.
-type form struct {
-	root     []byte
-	evidence *evidence
-	every    bool           // an object that requires nothing gets all its properties
-	missing  []string       // required properties for which the text gives nothing
-	inside   map[string]int // references being followed
-	nodes    int
-}
-
-const (
-	mostNodes    = 1000 // values tried for one reply; beyond that only what is required, up to
-	everyNode    = 4000
-	deepestValue = 60
-)
-
-// fill returns a value, and whether anything in the text speaks for it.
-func (f *form) fill(name string, s *schema, depth int) (value any, found bool) {
-	if f.nodes++; depth > deepestValue || f.nodes > everyNode {
-		return nil, false
-	}
-	switch {
-	case s.Ref != "":
-		f.inside[s.Ref]++
-		defer func() { f.inside[s.Ref]-- }()
-		return f.fill(name, f.with(s, f.resolve(s.Ref)), depth+1)
-	case len(s.AllOf) > 0:
-		return f.fill(name, f.with(s, s.AllOf...), depth+1)
-	case len(s.AnyOf)+len(s.OneOf) > 0:
-		return f.choose(name, s, slices.Concat(s.AnyOf, s.OneOf), depth)
-	case s.Const != nil:
-		return s.Const, false
-	case len(s.Enum) > 0:
-		value, found = f.evidence.oneOf(name, s)
-	default:
-		switch kind := s.kind(name); kind {
-		case "object":
-			return f.object(name, s, depth)
-		case "array":
-			return f.array(name, s, depth)
-		case "null":
-			return nil, false
-		case "boolean":
-			value, found = f.evidence.truth(name)
-		case "integer", "number":
-			value, found = f.evidence.number(name, s, kind == "integer")
-		default:
-			value, found = f.evidence.prose(name, s)
-		}
-	}
-	if !found && s.Default != nil {
-		return s.Default, false
-	}
-	if !found && slices.Contains(s.Type, "null") {
-		return nil, false
-	}
-	return value, found
-}
+func (s *schema) is(kind string) bool { return bytes.Contains(s.Type, []byte(`"`+kind+`"`)) }
 
 // kind is the type to write; guessed from the name where the schema has none.
 func (s *schema) kind(name string) string {
-	for _, t := range s.Type {
-		if t != "null" || len(s.Type) == 1 {
-			return t
+	for _, kind := range []string{"object", "array", "string", "integer", "number", "boolean", "null"} {
+		if s.is(kind) {
+			return kind
 		}
 	}
 	switch {
-	case len(s.Properties) > 0:
+	case s.Properties != nil || name == "":
 		return "object"
-	case s.Items != nil:
-		return "array"
-	case s.Minimum != nil || s.Maximum != nil || s.MultipleOf != 0:
+	case countNames[lastWord(name)]:
 		return "number"
 	}
-	return guessType(name)
+	return "string"
+}
+
+// legal is the number nearest to n that the bounds allow.
+func (s *schema) legal(n float64, whole bool) float64 {
+	if !whole {
+		return max(min(n, s.Maximum, s.ExclusiveMaximum-0.001), s.Minimum, s.ExclusiveMinimum+0.001)
+	}
+	n = min(math.Round(n), math.Floor(s.Maximum), math.Ceil(s.ExclusiveMaximum)-1)
+	return max(n, math.Ceil(s.Minimum), math.Floor(s.ExclusiveMinimum)+1)
+}
+
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// members are those of a JSON object, in their order; none of any other value.
+func members(raw []byte) (all []member) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if open, _ := d.Token(); open != json.Delim('{') {
+		return nil
+	}
+	for d.More() {
+		var m member
+		key, _ := d.Token()
+		if m.name, _ = key.(string); d.Decode(&m.value) != nil {
+			break
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// join writes members as a JSON object.
+func join(all []member) json.RawMessage {
+	var parts []string
+	for _, m := range all {
+		parts = append(parts, encode(m.name)+":"+string(m.value))
+	}
+	return json.RawMessage("{" + strings.Join(parts, ",") + "}")
+}
+
+func encode(text string) string { return string(chat.AppendQuoted(nil, text)) }
+
+// form makes JSON of a schema's shape out of what a text gives.
+type form struct {
+	*evidence
+	root   []byte
+	every  bool           // an object that requires nothing gets all its properties
+	inside map[string]int // references being followed
+	values int            // tried so far
+}
+
+const mostValues = 2000 // half of them for what is not required
+
+func fill(raw []byte, e *evidence, every bool) (value string) {
+	f := &form{evidence: e, root: raw, every: every, inside: make(map[string]int)}
+	value, _ = f.fill("", parseSchema(raw))
+	return value
+}
+
+// fill returns a value, and whether anything in the text speaks for it.
+func (f *form) fill(name string, s *schema) (value string, found bool) {
+	if f.values++; f.values > mostValues || f.inside[s.Ref] > 30 {
+		return "null", false
+	}
+	switch kind := s.kind(name); {
+	case s.Ref != "":
+		f.inside[s.Ref]++
+		defer func() { f.inside[s.Ref]-- }()
+		return f.fill(name, s.with(f.resolve(s.Ref)))
+	case len(s.AnyOf)+len(s.OneOf) > 0:
+		return f.choose(name, s)
+	case s.Const != nil:
+		return string(s.Const), false
+	case len(s.Enum) > 0:
+		value, found = f.option(name, s)
+	case kind == "object":
+		return f.object(s)
+	case kind == "array":
+		return f.array(name, s)
+	case kind == "boolean":
+		value, found = f.truth(name)
+	case kind == "string":
+		value, found = f.prose(name, s)
+	case kind != "null":
+		value, found = f.number(name, s, kind == "integer")
+	}
+	switch {
+	case !found && s.Default != nil:
+		return string(s.Default), false
+	case !found && s.is("null"):
+		return "null", false
+	}
+	return value, found
 }
 
 // resolve follows a reference within the schema.
 func (f *form) resolve(ref string) json.RawMessage {
 	raw := json.RawMessage(f.root)
-	for step := range strings.SplitSeq(ref, "/") {
-		var members map[string]json.RawMessage
-		if step != "#" && json.Unmarshal(raw, &members) == nil {
-			raw = members[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
+	for step := range strings.SplitSeq(strings.TrimPrefix(ref, "#"), "/") {
+		var o map[string]json.RawMessage
+		if step != "" && json.Unmarshal(raw, &o) == nil {
+			raw = o[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
 		}
 	}
 	return raw
 }
 
-// with lays other schemas over one, in place of the keyword that named them.
-func (f *form) with(s *schema, parts ...json.RawMessage) *schema {
-	whole := *s
-	whole.Ref, whole.AllOf, whole.AnyOf, whole.OneOf = "", nil, nil, nil
-	for _, part := range parts {
-		for range 8 {
-			required := whole.Required
-			whole.Properties, whole.Required = slices.Clip(whole.Properties), nil
-			_ = json.Unmarshal(part, &whole)
-			whole.Required = append(required, whole.Required...)
-			if whole.Ref == "" || len(parts) == 1 {
-				break // a reference that stands alone is followed, and counted, by fill
-			}
-			part, whole.Ref = f.resolve(whole.Ref), ""
-		}
-	}
-	return &whole
+// free reports whether a schema that need not be followed can be, without going round in a circle.
+func (f *form) free(s *schema) bool {
+	return f.values < mostValues/2 && s.Ref != "#" && f.inside[s.Ref] == 0
 }
 
 // choose takes the first option that the text speaks for, else null where it is one, else the first.
-func (f *form) choose(name string, s *schema, options []json.RawMessage, depth int) (first any, found bool) {
-	filled := false
-	for i, option := range options {
-		whole := f.with(s, option)
-		if slices.Equal(whole.Type, typeNames{"null"}) {
-			first, filled = nil, true
-		} else if i+1 == len(options) && !filled || !f.again(whole) && f.nodes < mostNodes {
-			value, found := f.fill(name, whole, depth+1)
+func (f *form) choose(name string, s *schema) (first string, found bool) {
+	for _, raw := range slices.Concat(s.AnyOf, s.OneOf) {
+		if option := s.with(raw); f.free(option) {
+			value, found := f.fill(name, option)
 			if found {
 				return value, true
 			}
-			if !filled {
-				first, filled = value, true
+			if first == "" || value == "null" {
+				first = value
 			}
 		}
 	}
-	return first, false
+	return cmp.Or(first, "null"), false
 }
 
-// again reports whether following a schema would go round in a circle.
-func (f *form) again(s *schema) bool { return s.Ref == "#" || f.inside[s.Ref] > 0 }
-
-func (f *form) object(name string, s *schema, depth int) (any, bool) {
-	e, any := f.evidence, false
-	outer, strict := e.within, e.sure
-	e.within = name
-	values := make(map[string]member)
-	// Lists of people and places come first: "Alice and Bob" are the guests, not the name of the party.
+// object fills lists of texts first: "Alice and Bob" are the guests, not the name of the party.
+func (f *form) object(s *schema) (value string, found bool) {
+	sure, all := f.sure, members(s.Properties)
+	values := make([]member, min(len(all), mostValues))
 	for _, lists := range []bool{true, false} {
-		for i := range s.Properties {
-			must := slices.Contains(s.Required, s.Properties[i].name) || f.every && len(s.Required) == 0
-			if !must && f.nodes > mostNodes {
+		for i, m := range all[:len(values)] {
+			p, must := parseSchema(m.value), slices.Contains(s.Required, m.name) || f.every && len(s.Required) == 0
+			if lists != parseSchema(p.Items).is("string") || !must && !f.free(p) {
 				continue
 			}
-			p := s.property(i)
-			if lists != (p.Items != nil && isName(p.name)) || !must && f.again(p.schema) {
-				continue
+			f.sure = sure || !must
+			value, ok := f.fill(m.name, p)
+			if ok || must {
+				values[i] = member{m.name, json.RawMessage(value)}
 			}
-			e.sure = strict || !must
-			value, found := f.fill(p.name, p.schema, depth+1)
-			if must && !found && p.Default == nil && p.Const == nil && len(p.Enum) == 0 && !slices.Contains(p.Type, "null") &&
-				slices.Contains([]string{"string", "number", "integer"}, p.kind(p.name)) {
-				f.missing = append(f.missing, p.name)
-			}
-			if found || must {
-				values[p.name] = member{p.name, value}
-			}
-			any = any || found
+			found = found || ok
 		}
 	}
-	e.within, e.sure = outer, strict
-	o := object{}
-	for _, p := range s.Properties {
-		if m, ok := values[p.name]; ok {
-			o = append(o, m)
-			delete(values, p.name)
-		}
-	}
-	return o, any
+	f.sure = sure
+	return string(join(slices.DeleteFunc(values, func(m member) bool { return m.value == nil }))), found
 }
 
 // array takes elements for as long as each finds something new in the text.
-func (f *form) array(name string, s *schema, depth int) (any, bool) {
-	e, items, values, most := f.evidence, s.Items, []any{}, mostNodes
-	if items == nil {
-		items = new(schema)
-	}
-	if s.MaxItems != nil {
-		most = *s.MaxItems
-	}
-	defer func(before bool) { e.inList = before }(e.inList)
-	e.inList = true
-	for len(values) < most && !f.again(items) && f.nodes < mostNodes {
-		before := e.spent
-		value, found := f.fill(name, items, depth+1)
-		if !found || e.spent == before {
+func (f *form) array(name string, s *schema) (value string, found bool) {
+	var values []string
+	items, like := parseSchema(s.Items), f.like
+	for len(values) < s.MaxItems && f.values < mostValues {
+		must := len(values) < s.MinItems
+		if !must && !f.free(items) {
 			break
 		}
-		values = append(values, value)
+		f.last = 0
+		value, ok := f.fill(name, items)
+		if ok = ok && f.last != 0; !ok && !must {
+			break
+		}
+		values, found = append(values, value), found || ok
+		f.like = f.last
 	}
-	found := len(values) > 0
-	for len(values) < s.MinItems && f.nodes < everyNode {
-		value, _ := f.fill(name, items, depth+1)
-		values = append(values, value)
-	}
-	return values, found
+	f.like = like
+	return "[" + strings.Join(values, ",") + "]", found
 }
 
-// legal is the number nearest to n that the bounds allow.
-func (s *schema) legal(n float64, whole bool) float64 {
-	step, gap := s.MultipleOf, 0.001
-	if whole && step == 0 {
-		step = 1
+// option is the value of an enum that follows the property's name, else the first of the text, or of the enum.
+func (f *form) option(name string, s *schema) (value string, found bool) {
+	options := make(map[string]string)
+	for _, raw := range s.Enum[:min(len(s.Enum), 500)] {
+		options[fold(string(raw))] = string(raw)
 	}
-	if step > 0 {
-		gap = step
-	}
-	bound := func(inclusive, exclusive *float64, gap, none float64) float64 {
-		switch {
-		case exclusive != nil:
-			return *exclusive + gap
-		case inclusive != nil:
-			return *inclusive
+	value, found = f.first(slices.Concat(f.after(name), f.phrases), func(t thing) (string, bool) {
+		value, ok := options[strings.ToLower(t.value)]
+		return value, ok
+	})
+	return cmp.Or(value, string(s.Enum[0])), found
+}
+
+// number is the figure for a property, or the legal one nearest to zero.
+func (f *form) number(name string, s *schema, whole bool) (value string, found bool) {
+	value, found = f.first(f.offers(name, numeral), func(t thing) (string, bool) {
+		exact, ok := rational(t.value)
+		if !ok {
+			return "", false
 		}
-		return none
+		n, _ := exact.Float64()
+		return decimal(exact), s.legal(n, whole) == n
+	})
+	return cmp.Or(value, strconv.FormatFloat(s.legal(0, whole), 'f', -1, 64)), found
+}
+
+// samples are texts of the formats, for where the text gives none.
+var samples = map[string]string{"date": "2026-01-01", "date-time": "2026-01-01T00:00:00Z", "email": "unknown@example.com", "uri": "https://example.com/"}
+
+// prose is the text for a property, or a sample of it.
+func (f *form) prose(name string, s *schema) (value string, found bool) {
+	offers, dated := f.of(kindNames[s.Format]...), strings.HasPrefix(s.Format, "date")
+	if samples[s.Format] == "" {
+		offers = f.offers(name, properName, quotation, email, link, spot, code)
 	}
-	high := bound(s.Maximum, s.ExclusiveMaximum, -gap, math.Inf(1))
-	n = max(min(n, high), bound(s.Minimum, s.ExclusiveMinimum, gap, math.Inf(-1)))
-	if step == 0 {
-		return n
+	value, found = f.first(offers, func(t thing) (string, bool) {
+		for _, layout := range []string{time.DateOnly, time.RFC3339, "2 January 2006", "2 Jan 2006", "January 2, 2006", "Jan 2, 2006", "1/2/2006"} {
+			if day, err := time.Parse(layout, t.value); err == nil && dated {
+				return encode(day.Format(time.DateOnly) + strings.TrimPrefix(samples[s.Format], samples["date"])), true
+			}
+		}
+		return encode(t.value), !dated
+	})
+	return cmp.Or(value, encode(cmp.Or(samples[s.Format], "unknown"))), found
+}
+
+var keyList = regexp.MustCompile(`(?i)\b(?:(?:object|JSON) with|extract|keys?|fields?|properties)(?: the)?(?: keys?| fields?)?\s*:?\s+([^.\n;:{}]+?)(?:\s+(?:for|from|of)\b|[.\n;:]|$)`)
+
+// shaped is the answer as the JSON that the request's format asks for. What tools said counts, too.
+func (p *prompt) shaped(answer string) string {
+	shape, text, said := p.request.Format.Schema, p.text, []string{}
+	if shape == nil {
+		shape, text = p.example(answer)
+		shape = shapeOf(shape)
 	}
-	if up := math.Ceil(n/step) * step; up <= high {
-		return up
+	for _, c := range p.made {
+		said = append(said, p.results[c.ID], c.Arguments, "")
 	}
-	return math.Floor(n/step) * step
+	e := newEvidence(strings.Join(said, "\n"), text)
+	e.answer = answer
+	return fill(shape, e, true)
+}
+
+// example is an object as the prompt asks for, by one or by naming the keys, and the message without that.
+func (p *prompt) example(answer string) (example json.RawMessage, text string) {
+	all := excerpt(strings.Join(append([]string{p.text}, p.said...), "\n"), mostText)
+	if i := strings.IndexByte(all, '{'); i >= 0 && json.NewDecoder(strings.NewReader(all[i:])).Decode(&example) == nil {
+		return example, strings.Replace(p.text, string(example), "", 1)
+	}
+	if m := keyList.FindStringSubmatch(all); m != nil {
+		var keys []member
+		items, _ := parseList(m[1])
+		for _, item := range items {
+			keys = append(keys, member{strings.Trim(item, "\"'`"), json.RawMessage("null")})
+		}
+		return join(keys), strings.Replace(p.text, m[0], "", 1)
+	}
+	if _, ok := rational(answer); ok {
+		return json.RawMessage(`{"answer":0}`), p.text
+	}
+	return json.RawMessage(`{"answer":""}`), p.text
+}
+
+// shapeOf is the schema of an example.
+func shapeOf(example json.RawMessage) json.RawMessage {
+	all := members(example)
+	if all == nil {
+		kinds := map[byte]string{'{': "object", '[': "array", '"': "string", 't': "boolean", 'f': "boolean", 'n': "any"}
+		return json.RawMessage(`{"type":` + encode(cmp.Or(kinds[example[0]], "number")) + `}`)
+	}
+	for i := range all {
+		all[i].value = shapeOf(all[i].value)
+	}
+	return slices.Concat(json.RawMessage(`{"properties":`), join(all), json.RawMessage(`}`))
 }

@@ -1,7 +1,7 @@
 package sandbox
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,288 +10,146 @@ import (
 	"sluice/internal/chat"
 )
 
-const oneName = `(?:"[^"]*"|\p{Lu}[\p{L}'’/-]*(?: \p{Lu}[\p{L}'’/-]*)*|[\w.-]*(?:/[\w.-]+)+)`
-
-var (
-	stepSplit   = regexp.MustCompile(`(?i)[,;.]?\s+(?:and\s+)?then,?\s+|[.;]\s+(?:after that|afterwards|finally|next),?\s+`)
-	clauseSplit = regexp.MustCompile(`(?i)\s+(?:and|also|plus)\s+|[;.?!]\s+|,\s+`)
-	noTools     = regexp.MustCompile(`(?i)\b(?:without|don't|do not|never|no)\s+(?:(?:use|using|call|calling)\s+)?(?:any\s+|a\s+|the\s+)?(?:tools?|functions?)\b`)
-	several     = regexp.MustCompile(`(?:` + oneName + `, )*` + oneName + `,? (?:and|&) ` + oneName + `|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
+const (
+	enough  = 2 // what a tool must share with a text to be called unasked
+	oneItem = `(?:"[^"]*"|` + oneName + `|[\w.-]*(?:/[\w.-]+)+)`
 )
 
-const (
-	enough = 2 // what a tool must share with a text to be called unasked
-	needs  = "To call "
+var (
+	clauseEnd = regexp.MustCompile(`(?i)\s+(?:and|also|plus|then)\s+|[;.?!]\s+|,\s+`)
+	several   = regexp.MustCompile(`((?:` + oneItem + `, )*` + oneItem + `,? (?:and|&) ` + oneItem + `)|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
 )
 
 // tool is a function and what a request may share with it.
 type tool struct {
 	*chat.Function
-	bare   string          // the name without the label of the server it came from
-	name   map[string]bool // stems
-	told   map[string]bool // of the description
-	takes  []property
-	params *schema
+	key    string             // its name, without the label of the server it came from
+	topic  map[string]bool    // the stems of that
+	weight map[string]float64 // of all stems that speak for it
 }
 
-func toolsOf(functions []*chat.Function) (all []tool) {
-	for _, f := range functions {
-		t := tool{Function: f, bare: bareName(f.Name), told: stems(f.Description), params: parseSchema(f.Parameters)}
-		if t.params.Type == nil {
-			t.params.Type = typeNames{"object"}
-		}
-		t.name = stems(strings.Join(keyWords(t.bare), " "))
-		for i := range min(len(t.params.Properties), 100) {
-			t.takes = append(t.takes, t.params.property(i))
-		}
-		all = append(all, t)
+func newTool(f *chat.Function) tool {
+	_, name, _ := strings.Cut(f.Name, "__")
+	name = strings.Join(keyPart.FindAllString(cmp.Or(name, f.Name), -1), " ")
+	about := f.Description
+	params := members(parseSchema(f.Parameters).Properties)
+	for _, m := range params[:min(len(params), 100)] {
+		about += fmt.Sprintf(" %s %s", m.name, parseSchema(m.value).Enum)
 	}
-	return all
-}
-
-func bareName(name string) string {
-	if _, after, ok := strings.Cut(name, "__"); ok && after != "" {
-		return after
+	t := tool{f, fold(name), stems(name), make(map[string]float64)}
+	for s := range stems(about) {
+		t.weight[s] = 1
 	}
-	return name
+	for s := range t.topic {
+		t.weight[s] += 3 / float64(len(t.topic))
+	}
+	return t
 }
 
-// calls are the calls that the turn makes; none where it is to be answered in words. What is missing
-// for a call that would fit is said in a sentence.
-func (p *prompt) calls() (calls []chat.ToolCall, missing string) {
-	all, choice, text := toolsOf(p.tools), p.request.ToolChoice, excerpt(p.text, 4096)
+// calls are the calls that the turn makes; none where it is to be answered in words.
+func (p *prompt) calls() (calls []chat.ToolCall) {
+	choice := p.request.ToolChoice
 	forced := choice.Mode == chat.ChoiceRequired || choice.Mode == chat.ChoiceNamed
-	switch {
-	case choice.Mode == chat.ChoiceNone || len(all) == 0 || !forced && noTools.MatchString(text):
-		return nil, ""
-	case choice.Mode == chat.ChoiceNamed:
-		all = slices.DeleteFunc(all, func(t tool) bool { return t.Name != choice.Name })
+	if choice.Mode == chat.ChoiceNone || len(p.made) > 0 && !forced {
+		return nil
 	}
-	if p.rounds == 0 && len(p.orders.calls) > 0 {
-		calls = slices.Clone(p.orders.calls)
-	} else {
-		if n := len(p.said); n > 1 && strings.HasPrefix(p.said[n-1].text, needs) {
-			text = p.said[n-2].text + " " + text // the message gives what was missing
-		}
-		steps := split(text, stepSplit)
-		due := p.rounds // steps that call are taken one a round
-		for i := 0; i < len(steps) && due >= 0; i++ {
-			if calls, missing = choose(steps[i], all, false); len(calls) > 0 {
-				due--
+	if calls = p.orders.calls; len(calls) == 0 || len(p.made) > 0 {
+		var all []tool
+		for _, f := range p.tools {
+			if choice.Mode != chat.ChoiceNamed || f.Name == choice.Name {
+				all = append(all, newTool(f))
 			}
 		}
-		if due >= 0 {
-			calls = nil
-		}
-		if forced && len(calls) == 0 {
-			calls, _ = choose(steps[len(steps)-1], all, true)
+		if calls = choose(excerpt(p.text, 4096), all, enough); len(calls) == 0 && forced {
+			calls = choose(excerpt(p.text, 4096), all, 0)
 		}
 	}
 	if parallel := p.request.ParallelToolCalls; parallel != nil && !*parallel && len(calls) > 1 {
 		calls = calls[:1]
 	}
-	return calls, missing
+	return calls
 }
 
-// checkCalls refuses directives for calls that the request rules out.
-func (p *prompt) checkCalls() error {
-	choice := p.request.ToolChoice
-	for _, call := range p.orders.calls {
-		switch {
-		case p.rounds > 0: // made already
-		case choice.Mode == chat.ChoiceNone, choice.Mode == chat.ChoiceNamed && choice.Name != call.Name:
-			return invalid("The sandbox directive call=%s contradicts tool_choice.", call.Name)
-		case !slices.ContainsFunc(p.tools, func(f *chat.Function) bool { return f.Name == call.Name }):
-			return invalid("The sandbox directive call=%s names a tool that the request does not have.", call.Name)
-		}
-	}
-	return nil
-}
-
-// split cuts a text where the pattern matches outside of quotes.
-func split(text string, pattern *regexp.Regexp) (parts []string) {
-	start := 0
-	for _, at := range pattern.FindAllStringIndex(mask(text, quotedPattern), -1) {
-		parts = append(parts, text[start:at[0]])
-		start = at[1]
-	}
-	return append(parts, text[start:])
-}
-
-// choose finds the tools that a text asks for: one for each clause that names one by itself, with the
-// clauses that name none taken along. Forced, the best one is called whatever it shares.
-func choose(text string, all []tool, forced bool) (calls []chat.ToolCall, missing string) {
-	least := float64(enough)
-	if forced {
-		least = 0
-	}
-	masked := mask(text, quotedPattern)
-	starts, at, claimed := []int{0}, 0, false
-	for _, gap := range append(clauseSplit.FindAllStringIndex(masked, -1), []int{len(text), len(text)}) {
-		_, asks := best(masked[at:gap[0]], all, enough)
+// choose finds the tools that a text asks for: one for each clause that asks for one by itself.
+func choose(text string, all []tool, least float64) (calls []chat.ToolCall) {
+	parts, start, claimed := []string{""}, 0, false
+	for _, at := range append(clauseEnd.FindAllStringIndex(mask(text, quotedPattern), -1), []int{len(text), len(text)}) {
+		_, asks := best(text[start:at[0]], all, enough)
 		if asks && claimed {
-			starts = append(starts, at)
+			parts = append(parts, "")
 		}
-		claimed, at = claimed || asks, gap[1]
+		parts[len(parts)-1] += text[start:at[1]]
+		start, claimed = at[1], claimed || asks
 	}
-	for i, start := range starts {
-		end := append(starts, len(text))[i+1]
-		segment := strings.TrimSuffix(strings.TrimRight(text[start:end], " ,;"), " and")
-		t, ok := best(segment, all, least)
-		if !ok {
-			continue
+	for _, part := range parts {
+		if t, ok := best(part, all, least); ok {
+			calls = append(calls, t.fill(strings.TrimSuffix(strings.TrimRight(part, " ,;"), " and"))...)
 		}
-		made, lacks := t.fill(segment)
-		if about := (&evidence{text: segment, topic: t.name}); len(lacks) > 0 && !forced && about.matter() == "" {
-			missing = needs + t.Name + " I need: " + strings.Join(lacks, ", ") + "."
-			continue
-		}
-		calls = append(calls, made...)
 	}
-	return calls, missing
+	return calls
 }
 
-// best is the tool that shares most with a text, where that is enough.
+// best is the tool that shares most with a text: words, or better its name spelled out, as get_weather or the echo tool.
 func best(text string, all []tool, least float64) (found tool, ok bool) {
-	have := stems(text)
-	sum := expression(text) != ""
+	have, spelled := stems(text), make(map[string]bool)
+	called := strings.Contains(text, "tool") || strings.Contains(text, "function")
+	for _, t := range phrases(text) {
+		spelled[t.value] = spelled[t.value] || called || strings.ContainsAny(text[t.at:t.end], "_-")
+	}
 	for _, t := range all {
-		if shared := t.shared(text, have, sum); shared >= least && (!ok || shared > least) {
+		shared := 0.0
+		for s := range have {
+			shared += t.weight[s]
+		}
+		if spelled[t.key] {
+			shared += 10
+		}
+		if shared >= least && (!ok || shared > least) {
 			found, ok, least = t, true, shared
 		}
 	}
 	return found, ok
 }
 
-// shared weighs what a text has in common with the tool: the name most, then what describes it.
-func (t tool) shared(text string, have map[string]bool, sum bool) (total float64) {
-	for s := range t.name {
-		if have[s] {
-			total += 3 / float64(len(t.name))
-		}
+// fill makes the call of a tool, or several where it needs one thing and the text names more.
+func (t tool) fill(text string) (calls []chat.ToolCall) {
+	texts, params, one := []string{text}, parseSchema(t.Parameters), false
+	for _, m := range members(params.Properties) {
+		one = one || slices.Equal(params.Required, []string{m.name}) && parseSchema(m.value).is("string") && !proseNames[lastWord(m.name)]
 	}
-	told := 0.0
-	for s := range t.told {
-		if have[s] {
-			told++
-		}
-	}
-	total += min(told, 3)
-	if spelled := len(positions(text, t.bare)) > 0; spelled && (strings.ContainsAny(t.bare, "_-") || strings.Contains(text, "tool") || strings.Contains(text, "function")) {
-		total += 10
-	}
-	for _, p := range t.takes {
-		if sum && anyIn(keyWords(p.name), sumNames) {
-			total += 3
-		}
-		if have[stem(p.name)] {
-			total += 0.5
-		}
-		if i, _ := (&evidence{text: text}).option(p.name, p.schema); i >= 0 {
-			total++
-		}
-	}
-	return total
-}
-
-// fill makes the calls of the tool with arguments from a text. Where the text names several things and
-// the tool takes one, there is a call for each.
-func (t tool) fill(text string) (calls []chat.ToolCall, missing []string) {
-	texts := []string{text}
-	if m := several.FindStringSubmatch(text); m != nil && t.takesOne() {
-		group := m[0]
-		if m[1] != "" {
-			group = m[1]
-		}
-		texts = nil
-		for _, item := range parseList(group).items {
-			texts = append(texts, strings.Replace(text, group, item, 1))
+	if m := several.FindStringSubmatch(text); m != nil && one {
+		texts, _ = parseList(m[1] + m[2])
+		for i, item := range texts {
+			texts[i] = strings.Replace(text, m[1]+m[2], item, 1)
 		}
 	}
 	for _, text := range texts {
-		e := newEvidence(text)
-		e.topic = t.name
-		f := &form{root: t.Parameters, evidence: e, inside: make(map[string]int)}
-		value, _ := f.fill("", t.params, 0)
-		calls = append(calls, chat.ToolCall{Name: t.Name, Arguments: encode(value)})
-		missing = f.missing
+		e := newEvidence("", text)
+		e.topic = t.topic
+		calls = append(calls, chat.ToolCall{Name: t.Name, Arguments: fill(t.Parameters, e, false)})
 	}
-	return calls, missing
+	return calls
 }
 
-// takesOne reports whether the tool takes one name and nothing else that must be given.
-func (t tool) takesOne() bool {
-	n := 0
-	for _, p := range t.takes {
-		if len(t.params.Required) > 0 && !slices.Contains(t.params.Required, p.name) || len(p.Enum) > 0 || slices.Contains(p.Type, "null") {
-			continue
-		}
-		if !slices.Contains(p.Type, "string") || anyIn(keyWords(p.name), proseNames) {
-			return false
-		}
-		n++
+// reporting makes an answer of what the tools said.
+func reporting(t task) (value, about string) {
+	var lines []string
+	for _, c := range t.made {
+		said := strings.TrimRight(excerpt(plain(t.results[c.ID]), 4096), ".")
+		lines = append(lines, c.Name+" ("+plain(c.Arguments)+"): "+said+".")
 	}
-	return n == 1
+	return strings.Join(lines, "\n"), "results"
 }
 
-// fold makes an answer of what the tools said.
-func (p *prompt) fold() answer {
-	var short, long []string
-	for _, r := range p.results {
-		name, about, of := bareName(r.name), "", ""
-		if values := flatten(r.arguments, false); values != "" {
-			about, of = " ("+values+")", " for "+values
-		}
-		said := excerpt(flatten(r.content, true), 4096)
-		if said == "" {
-			said = "nothing"
-		}
-		if !strings.ContainsAny(said[len(said)-1:], ".!?") {
-			said += "."
-		}
-		short = append(short, name+about+": "+said)
-		long = append(long, name+of+" says: "+said)
+// plain writes the members of a JSON object as words. Other text stays as it is.
+func plain(text string) string {
+	all := members([]byte(text))
+	if all == nil {
+		return strings.Trim(text, ` "`)
 	}
-	return answer{
-		skill: "reporting", value: strings.Join(short, "\n"), full: []string{strings.Join(long, "\n"), strings.Join(short, "\n")},
-		trace: fmt.Sprintf("%d tool results are there; nothing more has to be called.", len(p.results)),
-	}
-}
-
-// flatten writes JSON as plain words: members after commas, named by their path or not at all, and
-// elements after semicolons. Other text stays as it is.
-func flatten(text string, named bool) string {
-	if !json.Valid([]byte(text)) {
-		return strings.TrimSpace(text)
-	}
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	return flat(d, "", named)
-}
-
-func flat(d *json.Decoder, path string, named bool) string {
-	token, _ := d.Token()
 	var parts []string
-	switch token {
-	case json.Delim('{'):
-		for d.More() {
-			key, _ := d.Token()
-			at := path
-			if named {
-				at += fmt.Sprint(key) + " "
-			}
-			parts = append(parts, flat(d, at, named))
-		}
-		_, _ = d.Token()
-		return strings.Join(parts, ", ")
-	case json.Delim('['):
-		for d.More() {
-			parts = append(parts, flat(d, "", named))
-		}
-		_, _ = d.Token()
-		return path + strings.Join(parts, "; ")
-	case nil:
-		token = "none"
+	for _, m := range all {
+		parts = append(parts, m.name+" "+plain(string(m.value)))
 	}
-	return path + fmt.Sprint(token)
+	return strings.Join(parts, ", ")
 }

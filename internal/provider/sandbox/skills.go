@@ -1,0 +1,315 @@
+package sandbox
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"maps"
+	"math/big"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// skill is something the sandbox can do. In its sentences {value} and {about} stand for what it found.
+type skill struct {
+	name     string
+	order    *regexp.Regexp // how a request for it begins
+	apply    func(task) (value, about string)
+	sentence string // of a model that answers in sentences
+	trace    string // how the value came about
+}
+
+// task is a prompt in the eyes of a skill. No value means that it cannot do it.
+type task struct {
+	*prompt
+	match  []string // of the skill's pattern
+	way    string   // what else is said about how to do it, in lower case
+	matter string   // what is to be treated
+}
+
+// skills are tried in this order; the last one always answers.
+var skills = []skill{
+	{"reporting", anything, reporting, "{value}", "The tools have answered: {about}."},
+	{"reversing", reverseOrder, reversing, "Reversed: {value}", "From the end to the start {about} is {value}."},
+	{"quoting", quoteOrder, quoting, "{value}", "The request gives the words of the reply itself."},
+	{"counting", countOrder, counting, "Counting {about} gives {value}.", "Counting {about} in the text gives {value}."},
+	{"sorting", sortOrder, sorting, "In {about} order: {value}", "The order is {about}: numbers by value, words by letters."},
+	{"arithmetic", anything, arithmetic, "{about} = {value}.", "The expression is {about}; worked out exactly it is {value}."},
+	{"extracting", extractOrder, extracting, "Found in the text: {value}", "What looks like a {about} in the text: {value}."},
+	{"recalling", anything, recalling, "{value}", "The words asked for are {about}; one sentence shares most of them."},
+	{"an honest reply", anything, honest, "{value} It computes, counts, sorts, quotes, recalls and calls tools; it knows no more.", "No skill fits, so the reply says so."},
+}
+
+const fluff = `(?:\s+(?:back|exactly|only|just|with|after me|to me|nothing but|verbatim|the following|the (?:exact |single )?(?:words?|text|phrase|sentence|string|message|line)))`
+
+var (
+	anything   = regexp.MustCompile(``)
+	quoteOrder = regexp.MustCompile(`(?i)^(?:(?:repeat|say|echo|print|output)` + fluff + `*|(?:reply|respond|answer)(?:\s+(?:back|only|just))*\s+(?:with` + fluff + `+|(with)))` +
+		`((?:\s+(?:this|it))?\s*:\s*|\s+)`)
+	countOrder = regexp.MustCompile(`(?i)^(?:how (?:many|often)|count)\s+(times\s+)?(?:(?:does|do|is|are|all|the|number of|letter|character|word)\s+)*` +
+		`["'“]?(\p{L}+?)(?:['’]?s)?\b["'”]?\s*(?:(?:are|is|there|does|do|appears?|occurs?|used|found|in)\b\s*)*`)
+	reverseOrder = regexp.MustCompile(`(?i)^reverse\b`)
+	sortOrder    = regexp.MustCompile(`(?i)^(?:sort|alphabeti[sz]e|(?:order|arrange)\s+(?:the|these|this|my))\b`)
+	extractOrder = regexp.MustCompile(`(?i)^(?:extract|find|list|get|identify|show|give me|return)\s+(?:me\s+)?(?:all\s+|every\s+|any\s+)?(?:of\s+)?(?:the\s+)?(?:e-?)?(mail|url|link|number|date|quotation|quote)s?`)
+
+	colon = regexp.MustCompile(`:(?:\s|$)|\n`)
+	// leading words name what is to be treated without being part of it.
+	leading   = regexp.MustCompile(`(?i)^\s*(?:(?:the|this|these|my|following|in|of|from|order|address(?:es)?|(?:word|letter|text|sentence|string|phrase|name|list|number|item|value|line)s?)\b[\s:]*)*`)
+	quoteTail = regexp.MustCompile(`(?i)(?:,? and (?:nothing else|only that))?[.!]?$`)
+	listWords = regexp.MustCompile(`\b(?:list|items|array|numbers|lines)\b`)
+	sortDown  = regexp.MustCompile(`descending|decreasing|reverse|(?:largest|biggest|highest) (?:first|to)|z to a`)
+	sortTail  = regexp.MustCompile(`(?i)\s+(?:in (?:an? )?\w+ order|from \S+ to \S+|alphabetically|numerically|ascending|descending)[.!?]?$`)
+	listSplit = regexp.MustCompile(`\s*[,;]\s*(?:and\s+|or\s+)?|\s+(?:and|or|&)\s+`)
+	question  = regexp.MustCompile(`(?i)\?\s*$|^(?:who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|tell me|recall)\b`)
+)
+
+// marked finds what is quoted, or else what follows a colon or the first line, and the rest in lower case.
+func marked(text string) (rest, matter string) {
+	top := head(text)
+	end := colon.FindStringIndex(top)
+	if q := quotations(top); len(q) > 0 && (end == nil || q[0].at < end[0]) {
+		return strings.ToLower(top[:q[0].at] + top[q[0].end:]), q[0].value
+	}
+	if end == nil {
+		return strings.ToLower(top), ""
+	}
+	return strings.ToLower(top[:end[0]]), strings.TrimSpace(text[end[1]:])
+}
+
+// bare strips the marks around a word or phrase that was named without quotes.
+func bare(s string) string { return strings.Trim(s, " \n.?!,;:\"'“”«»`") }
+
+// quoting gives back what the prompt asks to be said.
+func quoting(t task) (value, about string) {
+	rest := strings.TrimSpace(t.asks[len(t.match[0]):])
+	if strings.Contains(t.match[2], ":") {
+		return rest, ""
+	}
+	if q := quotations(rest); len(q) > 0 && q[0].at == 0 {
+		return q[0].value, ""
+	}
+	if rest = quoteTail.ReplaceAllString(rest, ""); t.match[1] != "" && strings.Contains(rest, " ") {
+		return "", "" // "Reply with great care" gives no word to say; "reply with the word care" does.
+	}
+	return rest, ""
+}
+
+// countable are the units that a text is counted in.
+var countable = map[string]*regexp.Regexp{
+	"character": regexp.MustCompile(`(?s).`), "letter": regexp.MustCompile(`\p{L}`), "vowel": regexp.MustCompile(`(?i)[aeiou]`),
+	"word": regexp.MustCompile(`\S+`), "item": regexp.MustCompile(listSplit.String() + `|$`), "line": regexp.MustCompile(`\n|$`),
+}
+
+// counting counts the units of a text, or how often a letter or a word stands in it.
+func counting(t task) (value, about string) {
+	what, text := strings.ToLower(t.match[2]), cmp.Or(t.matter, t.text)
+	if unit := countable[what]; unit != nil {
+		return strconv.Itoa(len(unit.FindAllString(text, -1))), "the " + what + "s"
+	}
+	if utf8.RuneCountInString(what) == 1 {
+		return strconv.Itoa(strings.Count(strings.ToLower(text), what)), "the letter " + what
+	}
+	if t.match[1] == "" { // not "how many times"
+		return "", ""
+	}
+	all := slices.DeleteFunc(words(text), func(word string) bool { return !strings.EqualFold(word, what) })
+	return strconv.Itoa(len(all)), "the word " + what
+}
+
+// reversing turns a word, the words of a text, or a list around.
+func reversing(t task) (value, about string) {
+	items, join := strings.Split(t.matter, ""), ""
+	if listWords.MatchString(t.way) {
+		items, join = parseList(t.matter)
+	} else if strings.Contains(t.way, "words") {
+		items, join = strings.Fields(t.matter), " "
+	}
+	slices.Reverse(items)
+	return strings.Join(items, join), t.matter
+}
+
+// sorting orders a list: numbers by value, words by letters.
+func sorting(t task) (value, about string) {
+	if strings.Contains(t.way, " by ") && !strings.Contains(t.way, "alphabet") {
+		return "", ""
+	}
+	items, join := parseList(sortTail.ReplaceAllString(t.matter, ""))
+	keys := make(map[string]*big.Rat)
+	for _, item := range items {
+		keys[item], _ = rational(item)
+	}
+	slices.SortStableFunc(items, func(a, b string) int {
+		if keys[a] != nil && keys[b] != nil {
+			return keys[a].Cmp(keys[b])
+		}
+		return strings.Compare(strings.ToLower(a), strings.ToLower(b))
+	})
+	if about = "ascending"; sortDown.MatchString(t.way) {
+		about = "descending"
+		slices.Reverse(items)
+	}
+	return strings.Join(items, join), about
+}
+
+// parseList reads lines, "a, b and c", an array, or plain words, and says how to join them again.
+func parseList(text string) (items []string, join string) {
+	join, items = ", ", listSplit.Split(text, -1)
+	if strings.Contains(text, "\n") {
+		join, items = "\n", strings.Split(text, "\n")
+	} else if len(items) == 1 {
+		items = strings.Fields(text)
+	}
+	for i := range items {
+		items[i] = strings.Trim(items[i], " []")
+	}
+	return slices.DeleteFunc(items, func(item string) bool { return item == "" }), join
+}
+
+// extractable is how the things look that can be listed.
+var extractable = map[string]*regexp.Regexp{
+	"mail": regexp.MustCompile(forms[email]), "url": regexp.MustCompile(forms[link]), "link": regexp.MustCompile(forms[link]),
+	"number": regexp.MustCompile(forms[numeral]), "date": regexp.MustCompile(forms[date]), "quotation": quotedPattern, "quote": quotedPattern,
+}
+
+// extracting lists the addresses, links, numbers, dates or quotations of a text.
+func extracting(t task) (value, about string) {
+	kind := strings.ToLower(t.match[1])
+	found := extractable[kind].FindAllString(t.matter, -1)
+	if len(found) == 0 {
+		return "There is no " + kind + " in the text.", ""
+	}
+	for i := range found {
+		found[i] = strings.Trim(found[i], " \t\n([=:,'\"“”«»`")
+	}
+	return strings.Join(found, ", "), kind
+}
+
+// recalling answers a question with the sentence of all that was said that shares most of its words, and
+// more than half of them; the latest of equals.
+func recalling(t task) (value, about string) {
+	all := append(sentences(t.text), "")
+	asked := max(slices.IndexFunc(all, func(s string) bool { return strings.HasSuffix(s, "?") }), 0)
+	if !question.MatchString(all[asked]) {
+		return "", ""
+	}
+	wanted := stems(all[asked])
+	most := len(wanted)/2 + 1
+	for _, text := range append(slices.Clone(t.said), strings.Join(slices.Delete(all, asked, asked+1), "\n")) {
+		for _, s := range sentences(text) {
+			have := stems(s)
+			maps.DeleteFunc(have, func(word string, _ bool) bool { return !wanted[word] })
+			if len(have) >= most && !strings.HasSuffix(s, "?") && !strings.Contains(s, "sandbox model") {
+				value, most = s, len(have)
+			}
+		}
+	}
+	return value, strings.Join(slices.Sorted(maps.Keys(wanted)), ", ")
+}
+
+// honest says that this is the sandbox, and what it read.
+func honest(t task) (value, about string) {
+	all := strings.Fields(t.text)
+	return fmt.Sprintf("This is the sandbox model. It read “%s” (words: %d).", excerpt(strings.Join(all, " "), 80), len(all)), "what it read"
+}
+
+// spoken turns words into the signs of an expression.
+var spoken = strings.NewReplacer(" plus ", " + ", " minus ", " - ", "−", "-", " times ", " * ", " x ", " * ", " multiplied by ", " * ", "×", "*",
+	" divided by ", " / ", "÷", "/", " to the power of ", " ^ ", "**", "^", "% of ", " / 100 * ", " percent of ", " / 100 * ")
+
+var (
+	sumPattern   = regexp.MustCompile(`[-( ]*[\d.][\d\s.()+\-*/^]*`)
+	powerPattern = regexp.MustCompile(`\b(\d{1,12})\s*\^\s*(\d{1,2})\b`)
+	noNumbers    = regexp.MustCompile(forms[date] + `|\p{L}[\p{L}_]*\d[\w.]*|\d+[\p{L}_]\w*`) // B7, 1e3
+	sumCue       = regexp.MustCompile(`(?i)what(?:'s|’s| is| are| does)|how much|calculat|comput|evaluat|solv|work out|equal|result|=`)
+	sumVerb      = regexp.MustCompile(`(?i)(?:^|\bis|'s|calculate|compute|evaluate)\s*$`)
+	thousands    = regexp.MustCompile(`,(\d{3})\b`)
+	dashes       = regexp.MustCompile(`^\d+(?:-\d+)+$`)
+)
+
+// arithmetic works out the longest sum in a text, unless it may as well be a date or a telephone number.
+func arithmetic(t task) (value, about string) {
+	text := head(t.text)
+	cue := sumCue.MatchString(text)
+	text = mask(spoken.Replace(thousands.ReplaceAllString(strings.ToLower(text), "$1")), noNumbers)
+	for _, at := range sumPattern.FindAllStringIndex(text, -1) {
+		before, after := text[:at[0]], text[at[1]:]
+		sum := strings.TrimRight(strings.TrimSpace(text[at[0]:at[1]]), " .(+-*/^")
+		if len(sum) <= len(about) || !strings.ContainsAny(strings.TrimLeft(sum, "-"), "+-*/^") ||
+			!cue && len(words(before))+len(words(after)) > 0 || dashes.MatchString(sum) && !sumVerb.MatchString(before) {
+			continue
+		}
+		if result := evaluate(sum); result != "" {
+			value, about = result, sum
+		}
+	}
+	return value, about
+}
+
+// evaluate reads a sum as an expression of Go, whose constants are exact. Where it is none, there is no result.
+func evaluate(sum string) string {
+	sum = powerPattern.ReplaceAllStringFunc(sum, func(power string) string { // which Go does not have
+		m := powerPattern.FindStringSubmatch(power)
+		n, _ := strconv.Atoi(m[2])
+		return "(1" + strings.Repeat("*"+m[1], n) + ")"
+	})
+	tree, err := parser.ParseExpr(sum)
+	if err != nil || strings.Contains(sum, "//") { // a comment in Go
+		return ""
+	}
+	switch value := work(tree); value.Kind() {
+	case constant.Float:
+		exact, _ := new(big.Rat).SetString(value.ExactString())
+		return decimal(exact)
+	case constant.String:
+		return constant.StringVal(value)
+	}
+	return ""
+}
+
+// work is a number, or the text that says why there is none.
+func work(tree ast.Expr) constant.Value {
+	switch n := tree.(type) {
+	case *ast.BasicLit:
+		return constant.ToFloat(constant.MakeFromLiteral(n.Value, n.Kind, 0))
+	case *ast.ParenExpr:
+		return work(n.X)
+	case *ast.UnaryExpr:
+		return work(&ast.BinaryExpr{X: &ast.BasicLit{Kind: token.INT, Value: "0"}, Op: n.Op, Y: n.X})
+	case *ast.BinaryExpr:
+		left, right := work(n.X), work(n.Y)
+		switch {
+		case left.Kind() != constant.Float:
+			return left
+		case right.Kind() != constant.Float:
+			return right
+		case n.Op == token.QUO && constant.Sign(right) == 0:
+			return constant.MakeString("undefined (division by zero)")
+		case strings.Contains("+-*/", n.Op.String()):
+			return constant.BinaryOp(left, n.Op, right)
+		}
+	}
+	return constant.MakeUnknown()
+}
+
+// decimal writes a fraction with at most ten decimals.
+func decimal(value *big.Rat) string {
+	if value.IsInt() {
+		return value.Num().String()
+	}
+	return strings.TrimRight(strings.TrimRight(value.FloatString(10), "0"), ".")
+}
+
+// rational reads a plain numeral, with commas between thousands or not.
+func rational(text string) (*big.Rat, bool) {
+	text = strings.ReplaceAll(text, ",", "")
+	if digits := strings.TrimPrefix(text, "-"); strings.Trim(digits, "0123456789.") != "" || len(digits) > 1000 {
+		return nil, false
+	}
+	return new(big.Rat).SetString(text)
+}
