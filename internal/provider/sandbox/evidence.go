@@ -52,11 +52,14 @@ func lastWord(name string) string { return strings.ToLower(lastPart.FindString(n
 // fold makes names equal that differ only in case and in how their words are joined.
 func fold(name string) string { return strings.ToLower(strings.Join(words(name), "")) }
 
+// phrases are all runs of up to four words, written as fold does.
 func phrases(text string) (all []thing) {
 	at := wordPattern.FindAllStringIndex(text, -1)
 	for i := range at {
-		for j := i; j < min(i+4, len(at)); j++ {
-			all = append(all, thing{plainWord, fold(text[at[i][0]:at[j][1]]), at[i][0], at[j][1]})
+		key := ""
+		for _, next := range at[i:min(i+4, len(at))] {
+			key += strings.ToLower(text[next[0]:next[1]])
+			all = append(all, thing{plainWord, key, at[i][0], next[1]})
 		}
 	}
 	return all

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -28,8 +27,6 @@ type prompt struct {
 	tokens  int
 	digest  [sha256.Size]byte // of all that the reply may depend on
 }
-
-var courtesy = regexp.MustCompile(`(?i)^\W*(?:(?:please|kindly|now|just|can you|could you|would you)[\s,]+)*`)
 
 // read takes the call apart: who said what, what the directives ask, what the tools answered.
 func read(call *provider.Call) (p *prompt, err error) {

@@ -58,7 +58,8 @@ var (
 	sortOrder    = regexp.MustCompile(`(?i)^(?:sort|alphabeti[sz]e|(?:order|arrange)\s+(?:the|these|this|my))\b`)
 	extractOrder = regexp.MustCompile(`(?i)^(?:extract|find|list|get|identify|show|give me|return)\s+(?:me\s+)?(?:all\s+|every\s+|any\s+)?(?:of\s+)?(?:the\s+)?(?:e-?)?(mail|url|link|number|date|quotation|quote)s?`)
 
-	colon = regexp.MustCompile(`:(?:\s|$)|\n`)
+	courtesy = regexp.MustCompile(`(?i)^\W*(?:(?:please|kindly|now|just|can you|could you|would you)[\s,]+)*`)
+	colon    = regexp.MustCompile(`:(?:\s|$)|\n`)
 	// leading words name what is to be treated without being part of it.
 	leading   = regexp.MustCompile(`(?i)^\s*(?:(?:the|this|these|my|following|in|of|from|order|address(?:es)?|(?:word|letter|text|sentence|string|phrase|name|list|number|item|value|line)s?)\b[\s:]*)*`)
 	quoteTail = regexp.MustCompile(`(?i)(?:,? and (?:nothing else|only that))?[.!]?$`)
