@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/mattn/go-isatty"
@@ -55,8 +56,10 @@ func (p *program) serve(ctx context.Context) error {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	done := make(chan struct{})
+	var reloading sync.WaitGroup
+	defer reloading.Wait()
 	defer close(done)
-	go func() {
+	reloading.Go(func() {
 		for {
 			select {
 			case <-hangup:
@@ -65,7 +68,7 @@ func (p *program) serve(ctx context.Context) error {
 				return
 			}
 		}
-	}()
+	})
 	return a.Run(ctx)
 }
 

@@ -5,8 +5,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// scanUsage reads a usage object. The usual one is scanned by hand, since every reply has one: 0.2 µs
-// instead of 4. It reports false for what is no usage.
+// scanUsage reads a usage object. The usual one is scanned by hand, since every reply has one: 0.5 µs
+// instead of 3.6. It reports false for what is no usage.
 func scanUsage(raw []byte) (chat.Usage, bool) {
 	if len(raw) == 0 {
 		return chat.Usage{}, false

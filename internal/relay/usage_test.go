@@ -28,10 +28,15 @@ func FuzzScanUsage(f *testing.F) {
 
 func BenchmarkScanUsage(b *testing.B) {
 	raw := []byte(`{"prompt_tokens":57,"completion_tokens":143,"total_tokens":200,"prompt_tokens_details":{"cached_tokens":7,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":3,"audio_tokens":0}}`)
-	b.ReportAllocs()
-	for b.Loop() {
-		if u, ok := scanUsage(raw); !ok || u != (chat.Usage{Prompt: 50, Cached: 7, Completion: 140, Reasoning: 3}) {
-			b.Fatal(u, ok)
-		}
+	want := chat.Usage{Prompt: 50, Cached: 7, Completion: 140, Reasoning: 3}
+	for name, read := range map[string]func([]byte) (chat.Usage, bool){"scanned": scanUsage, "decoded": provider.ReadUsage} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if u, ok := read(raw); !ok || u != want {
+					b.Fatal(u, ok)
+				}
+			}
+		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // A record is a settlement as it stands in the journal: a version, then texts with their length before
 // them and numbers as varints. It is written before the last byte of every reply and read once by the
-// committer, so it is cheap both ways: 0.3 µs, where JSON takes 6.
+// committer, so it is cheap: 0.6 µs for both ways, where JSON takes 13.
 
 const (
 	recordVersion = 1

@@ -230,7 +230,7 @@ func FuzzOpen(f *testing.F) {
 		} {
 			request, err := chat.Parse(fmt.Appendf(nil, `{"model":"sandbox/large","max_tokens":200,"messages":[{"role":"system","content":%s},{"role":"user","content":%s}]%s}`, a, b, more))
 			if err != nil {
-				t.Skip()
+				t.Skip("no request: ", err)
 			}
 			request.ReasoningEffort = chat.EffortHigh
 			ctx, cancel := context.WithCancel(t.Context())
