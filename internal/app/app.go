@@ -204,7 +204,7 @@ func (a *App) Run(ctx context.Context) error {
 	working.Go(func() { a.keepBooks(background) })
 	working.Go(func() { a.abuse.Run(background) })
 	working.Go(func() { a.recordKeyUse(background) })
-	working.Go(func() { a.dropExpiredReplies(background) })
+	working.Go(func() { a.dropExpired(background) })
 	if a.facts.store.Engine() == sqlstore.Postgres {
 		working.Go(func() { a.follow(background) })
 	}

@@ -71,7 +71,7 @@ func TestOpenUnknownFormat(t *testing.T) {
 		"short":         {formatBody},
 		"broken stream": append(append([]byte{formatStream}, make([]byte, bodySize)...), 1, 0, 0),
 	} {
-		if _, r, err := s.open(s.cipher().Seal(nil, nil, plain, nil)); err == nil {
+		if _, r, err := s.open(s.box().Seal(plain)); err == nil {
 			t.Errorf("open(%s) = %+v, want an error", name, r)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"context"
 
 	"sluice/internal/chat"
+	"sluice/internal/continuation"
 )
 
 // Call is one model turn to be asked of an upstream.
@@ -20,6 +21,14 @@ type Call struct {
 	MaxOutput int
 	// Thinks is whether the model can reason; reasoning_effort is dropped where it cannot.
 	Thinks bool
+	// ID is unique to this turn; the ids of tool calls that the upstream gives none are made of it.
+	ID string
+	// Memory is where an adapter keeps what the next turn needs of this one, such as signatures, under
+	// the ids of the tool calls it yields; nil: nothing is kept.
+	Memory *continuation.Memory
+	// Dropped is set by Open: the fields of the request that this upstream cannot take and that do not
+	// change the answer.
+	Dropped []string
 }
 
 // Adapter speaks one wire format.

@@ -99,7 +99,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 			if tt.late {
 				closed <- struct{}{}
 			}
-			a.Drained()
+			a.Wait()
 		}
 		if n := connections.Load(); n != 1 {
 			t.Errorf("%s: 20 calls made %d connections, want one", name, n)
@@ -126,7 +126,7 @@ func TestEndThatNeverComes(t *testing.T) {
 	if took := time.Since(start); took > 500*time.Millisecond {
 		t.Errorf("the caller waited %v for an end that does not come", took)
 	}
-	a.Drained()
+	a.Wait()
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("the end was awaited for %v, want a second", took)
 	}

@@ -32,7 +32,7 @@ func read(t *testing.T, body, contentType, reply string) (kinds []provider.Kind,
 	for {
 		ev, err := in.Next()
 		if err != nil {
-			a.Drained()
+			a.Wait()
 			return kinds, raws, err
 		}
 		kinds, raws = append(kinds, ev.Kind), append(raws, string(ev.Raw))
@@ -91,9 +91,9 @@ func TestOversizeIsRefused(t *testing.T) {
 		length           int64
 		most             int
 	}{
-		"event":                {streamed, eventStream, -1, 2 * openai.MaxEvent},
-		"reply":                {plain, jsonBody, -1, openai.MaxReply + 1<<20},
-		"reply known too long": {plain, jsonBody, openai.MaxReply + 1, 0},
+		"event":                {streamed, eventStream, -1, 2 * provider.MaxEvent},
+		"reply":                {plain, jsonBody, -1, provider.MaxReply + 1<<20},
+		"reply known too long": {plain, jsonBody, provider.MaxReply + 1, 0},
 	} {
 		body.read = 0
 		a := adapter(t, openai.Options{}, func(*http.Request) (*http.Response, error) {
@@ -158,7 +158,7 @@ func TestReadyMeansReady(t *testing.T) {
 		t.Errorf("Next() at the end = %v, want EOF", err)
 	}
 	in.Close()
-	a.Drained()
+	a.Wait()
 }
 
 func TestUnreachable(t *testing.T) {
@@ -209,8 +209,8 @@ func TestSilence(t *testing.T) {
 			if f := fault.From(err); f.Kind != fault.Unavailable || !strings.Contains(f.Message, "stopped answering") {
 				t.Errorf("%s: ends with %v, want a stalled reply", name, err)
 			}
-			if took < openai.Silence || took > openai.Silence+2*time.Second {
-				t.Errorf("%s: took %v, want %v", name, took, openai.Silence)
+			if took < provider.Silence || took > provider.Silence+2*time.Second {
+				t.Errorf("%s: took %v, want %v", name, took, provider.Silence)
 			}
 			in.Close()
 			if n := p.Watched(); n != 0 {

@@ -52,6 +52,7 @@ func Run(t *testing.T, fresh Database) {
 		"DropReplies":       dropReplies,
 		"RepliesInParallel": repliesInParallel,
 		"ReplyOfCanceled":   replyOfCanceled,
+		"States":            states,
 		"AbuseCounts":       abuseCounts,
 		"AbuseEvents":       abuseEvents,
 		"Answers":           answers,

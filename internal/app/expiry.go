@@ -1,0 +1,36 @@
+package app
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	expireEvery  = 10 * time.Minute
+	expireAtOnce = 50 // they may have a MiB each
+)
+
+// dropExpired deletes the stored replies and states whose time is over, few at a time, so that nobody
+// waits for it.
+func (a *App) dropExpired(ctx context.Context) {
+	tick := time.NewTicker(expireEvery)
+	defer tick.Stop()
+	for {
+		a.dropSome(ctx, "replies", a.facts.store.DropReplies)
+		a.dropSome(ctx, "states of tool calls", a.facts.store.DropStates)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (a *App) dropSome(ctx context.Context, what string, drop func(context.Context, time.Time, int) (int, error)) {
+	for n := expireAtOnce; n == expireAtOnce && ctx.Err() == nil; {
+		var err error
+		if n, err = drop(ctx, time.Now(), expireAtOnce); err != nil && ctx.Err() == nil {
+			a.log.Warn("what has expired could not be deleted", "what", what, "error", err.Error())
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package continuation_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sluice/internal/continuation"
+)
+
+// shelf is a store in memory.
+type shelf struct {
+	kept map[string]box
+	err  error
+}
+
+type box struct {
+	sealed  []byte
+	expires time.Time
+}
+
+func (s *shelf) KeepState(_ context.Context, id, sealed []byte, expires time.Time) error {
+	s.kept[string(id)] = box{sealed, expires}
+	return s.err
+}
+
+func (s *shelf) FindState(_ context.Context, id []byte, now time.Time) ([]byte, error) {
+	if b, ok := s.kept[string(id)]; ok && b.expires.After(now) {
+		return b.sealed, s.err
+	}
+	return nil, s.err
+}
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	store := &shelf{kept: map[string]box{}}
+	keeper := continuation.New(store, &continuation.Options{Now: func() time.Time { return now }})
+	mine := keeper.For("acct_1")
+	recall := func(m *continuation.Memory, id, want string) {
+		t.Helper()
+		got, ok, err := m.Recall(t.Context(), id)
+		if string(got) != want || ok != (want != "") || err != nil {
+			t.Errorf("Recall(%q) = %q, %t, %v, want %q", id, got, ok, err, want)
+		}
+	}
+	recall(mine, "call_1", "")
+	for _, state := range []string{"first", "a signature"} {
+		if err := mine.Keep(t.Context(), "call_1", []byte(state)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recall(mine, "call_1", "a signature")
+	recall(mine, "call_2", "")
+	recall(keeper.For("acct_2"), "call_1", "")
+	recall(nil, "call_1", "")
+	for id, b := range store.kept {
+		if bytes.Contains(b.sealed, []byte("signature")) || bytes.Contains([]byte(id), []byte("call_1")) {
+			t.Error("the store can read what is kept")
+		}
+	}
+	now = now.Add(time.Hour)
+	recall(mine, "call_1", "")
+	now = now.Add(-time.Millisecond)
+	recall(mine, "call_1", "a signature")
+
+	if err := mine.Keep(t.Context(), "call_3", make([]byte, continuation.MaxState+1)); err == nil {
+		t.Error("Keep takes a state beyond the bound")
+	}
+	store.err = errors.New("gone")
+	if err := mine.Keep(t.Context(), "call_4", nil); !errors.Is(err, store.err) {
+		t.Errorf("Keep = %v, want the store's error", err)
+	}
+	if _, _, err := mine.Recall(t.Context(), "call_1"); !errors.Is(err, store.err) {
+		t.Errorf("Recall = %v, want the store's error", err)
+	}
+}

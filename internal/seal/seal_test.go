@@ -1,0 +1,42 @@
+package seal_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"sluice/internal/seal"
+)
+
+func TestBox(t *testing.T) {
+	t.Parallel()
+	plain := []byte("what was said")
+	box := seal.New("purpose", "scope", "secret")
+	sealed := box.Seal(plain)
+	if got, err := box.Open(sealed); err != nil || !bytes.Equal(got, plain) {
+		t.Errorf("Open(Seal(%q)) = %q, %v", plain, got, err)
+	}
+	if bytes.Contains(sealed, plain) || bytes.Equal(sealed, box.Seal(plain)) {
+		t.Error("Seal shows what is inside, or seals twice alike")
+	}
+	for _, other := range []seal.Box{
+		seal.New("other", "scope", "secret"), seal.New("purpose", "other", "secret"), seal.New("purpose", "scope", "other"),
+	} {
+		if _, err := other.Open(sealed); !errors.Is(err, seal.ErrUnreadable) {
+			t.Errorf("%+v opens what is not its own: %v", other, err)
+		}
+		if other.ID() == box.ID() {
+			t.Errorf("%+v has the id of another box", other)
+		}
+	}
+	for i := range sealed {
+		bad := bytes.Clone(sealed)
+		bad[i] ^= 1
+		if _, err := box.Open(bad); err == nil {
+			t.Errorf("Open accepts a change in byte %d", i)
+		}
+		if _, err := box.Open(sealed[:i]); err == nil {
+			t.Errorf("Open accepts %d of %d bytes", i, len(sealed))
+		}
+	}
+}
