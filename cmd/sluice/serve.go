@@ -42,7 +42,8 @@ func (p *program) serve(ctx context.Context) error {
 		return err
 	}
 	level := &slog.LevelVar{}
-	log := telemetry.NewLogger(p.stderr, logAsJSON(cfg, p.stderr), level)
+	log, flush := telemetry.NewLogger(p.stderr, logAsJSON(cfg, p.stderr), level)
+	defer flush()
 	a, err := app.New(ctx, cfg, &app.Options{Log: log, Level: level, Load: p.load})
 	if err != nil {
 		return err

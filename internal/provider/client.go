@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,9 +20,7 @@ const (
 	MaxReply      = 64 << 20 // bytes of a reply that is not streamed
 	MaxEvent      = 8 << 20  // bytes of one event
 	maxErrorBody  = 64 << 10
-	dialPatience  = 10 * time.Second
 	errorPatience = 5 * time.Second // for the rest of a refusal
-	firstPatience = 5 * time.Minute // a long prompt may be read for minutes before anything comes
 	// Silence is how long a reply may pause once it has begun, where nobody says otherwise.
 	Silence = 2 * time.Minute
 )
@@ -65,30 +62,15 @@ func NewClient(opts *ClientOptions) *Client {
 		c.silence = Silence
 	}
 	if c.transport == nil {
-		c.transport = newTransport()
+		c.transport = newConnections()
 	}
 	return c
 }
 
-// newTransport is a connection pool of its own for each upstream: calls are many and long.
-func newTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: dialPatience, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   dialPatience,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          4096,
-		MaxIdleConnsPerHost:   4096,
-		IdleConnTimeout:       90 * time.Second,
-		ResponseHeaderTimeout: firstPatience,
-		DisableCompression:    true, // a compressed stream would be held back
-	}
-}
-
 // Retire drops idle connections; calls under way go on and others may still come.
 func (c *Client) Retire() {
-	if t, ok := c.transport.(*http.Transport); ok {
-		t.CloseIdleConnections()
+	if t, ok := c.transport.(*connections); ok {
+		t.close()
 	}
 }
 
@@ -119,20 +101,26 @@ func (c *Client) Fetch(ctx context.Context, to *Reply, u *url.URL, header http.H
 
 func (c *Client) do(ctx context.Context, to *Reply, req *http.Request) error {
 	ctx, cancel := context.WithCancelCause(ctx)
+	var beat *pulse.Beat
+	if c.pulse != nil {
+		beat = c.pulse.Watch(firstPatience, func() { cancel(Stalled(c.silence)) })
+	}
 	resp, err := c.transport.RoundTrip(req.WithContext(ctx))
+	if err == nil && resp.StatusCode == http.StatusOK {
+		if beat != nil {
+			beat.After(c.silence)
+		}
+		*to = Reply{Header: resp.Header, length: resp.ContentLength, body: resp.Body, client: c, ctx: ctx, cancel: cancel, beat: beat}
+		return nil
+	}
+	if beat != nil {
+		beat.Stop()
+	}
+	defer cancel(nil)
 	if err != nil {
-		cancel(nil)
 		return Unreachable(err)
 	}
-	if resp.StatusCode != http.StatusOK {
-		defer cancel(nil)
-		return c.refusal(resp, cancel)
-	}
-	*to = Reply{Header: resp.Header, length: resp.ContentLength, body: resp.Body, client: c, ctx: ctx, cancel: cancel}
-	if c.pulse != nil {
-		to.beat = c.pulse.Watch(c.silence, func() { cancel(Stalled(c.silence)) })
-	}
-	return nil
+	return c.refusal(resp, cancel)
 }
 
 // refusal is the fault of a reply with an error status. What there is of its body will do.
@@ -189,26 +177,33 @@ func (r *Reply) Fault(err error) error {
 	return Cut(err)
 }
 
-// Whole reads the body within a bound, in one step where its length is known.
+// Whole reads the body within a bound, in one step where its length is known. The bytes are valid
+// until Close.
 func (r *Reply) Whole() ([]byte, error) {
 	if r.length > MaxReply {
 		return nil, Garbled(errors.New("the reply is too long"))
 	}
+	r.pooled = buffers.Get().(*[]byte)
 	if r.length >= 0 {
-		raw := make([]byte, r.length)
+		if int64(cap(*r.pooled)) < r.length {
+			*r.pooled = make([]byte, r.length)
+		}
+		raw := (*r.pooled)[:r.length]
 		if _, err := io.ReadFull(r, raw); err != nil {
 			return nil, r.Fault(err)
 		}
 		return raw, nil
 	}
-	raw, err := io.ReadAll(io.LimitReader(r, MaxReply+1))
-	if err != nil {
+	raw := bytes.NewBuffer((*r.pooled)[:0])
+	_, err := raw.ReadFrom(io.LimitReader(r, MaxReply+1))
+	*r.pooled = raw.Bytes()
+	switch {
+	case err != nil:
 		return nil, r.Fault(err)
-	}
-	if len(raw) > MaxReply {
+	case raw.Len() > MaxReply:
 		return nil, Garbled(errors.New("the reply is too long"))
 	}
-	return raw, nil
+	return raw.Bytes(), nil
 }
 
 // Event reads the next server-sent event, valid until the call after it. The error is io.EOF where
@@ -239,10 +234,10 @@ func (r *Reply) Close(complete bool) error {
 	}
 	atEnd := r.reader == nil || r.reader.AtEOF()
 	if r.reader != nil {
-		if buf := r.reader.Buffer(); cap(buf) <= maxPooled {
-			*r.pooled = buf
-			buffers.Put(r.pooled)
-		}
+		*r.pooled = r.reader.Buffer()
+	}
+	if r.pooled != nil && cap(*r.pooled) <= maxPooled {
+		buffers.Put(r.pooled)
 	}
 	if complete && !atEnd {
 		r.client.drain(r.body, r.cancel)

@@ -40,7 +40,7 @@ type Adapter interface {
 
 // Stream yields the events of one reply, in order.
 type Stream interface {
-	// Next returns the next event, valid until the call after it. The error is io.EOF after a
+	// Next returns the next event, valid until the call after it; a Whole event's Raw until Close. The error is io.EOF after a
 	// complete reply, and a fault where the reply broke off: cut, stalled, garbled or refused.
 	Next() (*Event, error)
 	// Ready reports whether Next would return without waiting for the upstream.

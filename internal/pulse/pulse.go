@@ -26,8 +26,8 @@ func New() *Pulse { return &Pulse{beats: map[*Beat]struct{}{}} }
 type Beat struct {
 	pulse   *Pulse
 	touched atomic.Bool
-	after   int // ticks of silence
-	idle    int // ticks since the last touch; used by Run alone
+	after   atomic.Int32 // ticks of silence
+	idle    int32        // ticks since the last touch; used by Run alone
 
 	mu      sync.Mutex // held while silent runs
 	stopped bool
@@ -37,12 +37,18 @@ type Beat struct {
 // Watch calls silent whenever nobody touched the beat for the given time, and again after as much
 // more silence. It is called from the pulse's own goroutine and must not block.
 func (p *Pulse) Watch(after time.Duration, silent func()) *Beat {
-	b := &Beat{pulse: p, after: max(1, int(after/tick)), silent: silent}
-	b.touched.Store(true) // the tick under way does not count
+	b := &Beat{pulse: p, silent: silent}
+	b.After(after)
 	p.mu.Lock()
 	p.beats[b] = struct{}{}
 	p.mu.Unlock()
 	return b
+}
+
+// After changes how long the stream may be silent from now on.
+func (b *Beat) After(after time.Duration) {
+	b.after.Store(int32(max(1, after/tick)))
+	b.touched.Store(true) // the tick under way does not count
 }
 
 // Touch says that the stream is alive.
@@ -97,7 +103,7 @@ func (p *Pulse) quiet(to []*Beat) []*Beat {
 			b.idle = 0
 			continue
 		}
-		if b.idle++; b.idle >= b.after {
+		if b.idle++; b.idle >= b.after.Load() {
 			b.idle = 0
 			to = append(to, b)
 		}

@@ -16,7 +16,10 @@ var jsonType = []string{"application/json"}
 // a plain fault, or ErrGone.
 func Collect(ctx context.Context, w http.ResponseWriter, in provider.Stream, h Head, opts Options) error {
 	c := &collector{reply: newReply(h, opts.N)}
-	c.texts = make([]texts, c.n)
+	c.texts = c.first[:]
+	if c.n > 1 {
+		c.texts = make([]texts, c.n)
+	}
 	for {
 		ev, err := in.Next()
 		if err == nil {
@@ -55,6 +58,7 @@ type collector struct {
 	reply
 	spliced []byte // the upstream's choices, where they can go out as they are
 	texts   []texts
+	first   [1]texts // room for them, where there is one choice
 }
 
 // texts are the strings of one choice, as the insides of JSON strings.
@@ -93,11 +97,11 @@ func (c *collector) splice(raw []byte) bool {
 	if sh.produced() {
 		c.content()
 	}
-	c.outcome.text.add(raw[sh.content.from:sh.content.to])
+	c.outcome.text.only(raw[sh.content.from:sh.content.to])
 	c.outcome.text.add(raw[sh.refusal.from:sh.refusal.to])
-	c.outcome.reasoning.add(raw[sh.reasoning.from:sh.reasoning.to])
+	c.outcome.reasoning.only(raw[sh.reasoning.from:sh.reasoning.to])
 	c.finish(&c.choices[0], sh.finish)
-	c.spliced = append(c.spliced, raw[sh.choices.from:sh.choices.to]...)
+	c.spliced = raw[sh.choices.from:sh.choices.to] // a whole reply stays as it is until its stream is closed
 	return true
 }
 

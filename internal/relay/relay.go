@@ -84,6 +84,15 @@ func (p *produced) add(raw []byte) {
 	p.raw = append(p.raw, raw...)
 }
 
+// only takes over the inside of a single string, which must not change any more, without a copy.
+func (p *produced) only(raw []byte) {
+	if len(p.raw) > 0 || len(raw) > maxProduced {
+		p.add(raw)
+		return
+	}
+	p.raw = raw[:len(raw):len(raw)]
+}
+
 func (p *produced) String() (string, int) {
 	quoted := make([]byte, 0, len(p.raw)+2)
 	quoted = append(append(append(quoted, '"'), p.raw...), '"')

@@ -25,6 +25,9 @@ type Event struct {
 	Err    error  // the cause behind it, for the log alone
 }
 
+// requestMessage is the message of every event.
+const requestMessage = "request"
+
 // Log writes the event. Faults of our own are errors, the rest is routine.
 func (e *Event) Log(ctx context.Context, log *slog.Logger, took time.Duration) {
 	level := slog.LevelInfo
@@ -51,7 +54,7 @@ func (e *Event) Log(ctx context.Context, log *slog.Logger, took time.Duration) {
 	if e.Err != nil {
 		attrs = append(attrs, slog.String("error", e.Err.Error()))
 	}
-	log.LogAttrs(ctx, level, "request", attrs...)
+	log.LogAttrs(ctx, level, requestMessage, attrs...)
 }
 
 // clip bounds what a caller can make us write.

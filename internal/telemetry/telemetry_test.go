@@ -51,7 +51,9 @@ func TestEventLog(t *testing.T) {
 	}
 	for name, tt := range tests {
 		var out bytes.Buffer
-		tt.event.Log(t.Context(), telemetry.NewLogger(&out, true, slog.LevelInfo), 1500*time.Microsecond)
+		log, flush := telemetry.NewLogger(&out, true, slog.LevelInfo)
+		tt.event.Log(t.Context(), log, 1500*time.Microsecond)
+		flush()
 		var got map[string]any
 		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 			t.Fatalf("%s: the event %q is not one JSON value: %v", name, out.String(), err)
@@ -66,8 +68,9 @@ func TestEventLog(t *testing.T) {
 func TestEventLogLevel(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	log := telemetry.NewLogger(&out, true, slog.LevelWarn)
+	log, flush := telemetry.NewLogger(&out, true, slog.LevelWarn)
 	(&telemetry.Event{Status: 200}).Log(t.Context(), log, 0)
+	flush()
 	if out.Len() != 0 {
 		t.Errorf("at level warn a good request logs %q, want nothing", out.String())
 	}
@@ -81,7 +84,7 @@ func TestNewLogger(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	level := &slog.LevelVar{}
-	log := telemetry.NewLogger(&out, false, level)
+	log, _ := telemetry.NewLogger(&out, false, level)
 	log.Debug("no")
 	log.Info("yes", "k", "a b")
 	if got := out.String(); strings.Contains(got, "msg=no") || !strings.Contains(got, `level=INFO msg=yes k="a b"`) {

@@ -1,0 +1,67 @@
+package provider
+
+import (
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/plainhttp"
+)
+
+const (
+	dialPatience  = 10 * time.Second
+	firstPatience = 5 * time.Minute // a long prompt may be read for minutes before anything comes
+)
+
+// connections is the pool to one upstream: calls are many and long. What needs neither TLS nor a proxy
+// goes the plain way, at about two thirds of the cost.
+type connections struct {
+	plain *plainhttp.Transport
+	full  *http.Transport
+	way   atomic.Pointer[way] // of the last call; mostly that of all
+}
+
+// way says which of the two serves a host.
+type way struct {
+	scheme, host string
+	plain        bool
+}
+
+func newConnections() *connections {
+	dial := (&net.Dialer{Timeout: dialPatience, KeepAlive: 30 * time.Second}).DialContext
+	return &connections{
+		plain: plainhttp.New(&plainhttp.Options{Dial: dial}),
+		full: &http.Transport{
+			Proxy:                 http.ProxyFromEnvironment,
+			DialContext:           dial,
+			TLSHandshakeTimeout:   dialPatience,
+			ForceAttemptHTTP2:     true,
+			MaxIdleConns:          4096,
+			MaxIdleConnsPerHost:   4096,
+			IdleConnTimeout:       90 * time.Second,
+			ResponseHeaderTimeout: firstPatience,
+			DisableCompression:    true, // a compressed stream would be held back
+		},
+	}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
+	w := c.way.Load()
+	if w == nil || w.host != req.URL.Host || w.scheme != req.URL.Scheme {
+		proxy, err := http.ProxyFromEnvironment(req)
+		w = &way{scheme: req.URL.Scheme, host: req.URL.Host, plain: req.URL.Scheme == "http" && proxy == nil && err == nil}
+		c.way.Store(w)
+	}
+	if w.plain {
+		return c.plain.RoundTrip(req)
+	}
+	return c.full.RoundTrip(req)
+}
+
+// close drops the connections that nobody uses.
+func (c *connections) close() {
+	c.plain.CloseIdleConnections()
+	c.full.CloseIdleConnections()
+}
