@@ -98,14 +98,21 @@ func TestOperations(t *testing.T) {
 	})
 	slices.Sort(got)
 	want := []string{
+		"cancelVideoJob DELETE /v1/video/generations/jobs/{id}",
 		"checkHealth GET /healthz",
 		"checkReadiness GET /readyz",
 		"createChatCompletion POST /v1/chat/completions",
+		"createVideoJob POST /v1/video/generations/jobs",
 		"describe GET /openapi.json",
+		"downloadVideo GET /v1/video/generations/{id}/content/video",
+		"explainRoute POST /v1/route",
+		"followVideoLink GET /files/{file}",
 		"getAccount GET /v1/account",
 		"getModel GET /v1/models/{id}",
+		"getVideoJob GET /v1/video/generations/jobs/{id}",
 		"listModels GET /v1/models",
 		"listModelsVerbose GET /v1/models/verbose",
+		"listVideoJobs GET /v1/video/generations/jobs",
 		"readReference GET /docs",
 	}
 	if !slices.Equal(got, want) {

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,7 +42,14 @@ type gateway struct {
 // clients make of replies, and they ask quickly. The configuration given is added to that.
 func startGateway(t *testing.T, more string) *gateway {
 	t.Helper()
-	dir := t.TempDir()
+	g, _ := startGatewayIn(t, t.TempDir(), more)
+	return g
+}
+
+// startGatewayIn runs a gateway on a folder until stop is called, or the test ends. A second one there
+// is the first one after a restart; who the owner is, it does not say again.
+func startGatewayIn(t *testing.T, dir, more string) (g *gateway, stop func()) {
+	t.Helper()
 	file := filepath.Join(dir, "sluice.yaml")
 	text := fmt.Sprintf("listen: 127.0.0.1:0\nmetrics_listen: \"\"\nshutdown_grace: 5s\ndata: %s\nplans:\n", filepath.Join(dir, "data"))
 	for _, plan := range []string{"none", "free", "basic", "premium", "scale"} {
@@ -58,11 +66,11 @@ func startGateway(t *testing.T, more string) *gateway {
 	if err != nil {
 		t.Fatalf("app.New = %v", err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		cancel()
 		select {
 		case err := <-ended:
 			if err != nil {
@@ -72,11 +80,12 @@ func startGateway(t *testing.T, more string) *gateway {
 			t.Error("the gateway did not stop within 20 s")
 		}
 	})
-	g := &gateway{url: "http://" + a.Addr() + "/v1", owner: a.OwnerKey()}
+	t.Cleanup(stop)
+	g = &gateway{url: "http://" + a.Addr() + "/v1", owner: a.OwnerKey()}
 	if g.admin, err = admin.Dial(t.Context(), cfg.Data); err != nil {
 		t.Fatalf("admin.Dial = %v", err)
 	}
-	return g
+	return g, stop
 }
 
 // startWithUpstream runs a gateway with a fake upstream behind it.

@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/admin"
 	"sluice/internal/app"
 )
 
 func (p *program) modelsCmd() *cobra.Command {
-	var verbose bool
+	var verbose, refresh bool
 	cmd := &cobra.Command{
 		Use: "models", Short: "List the models callers can name", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -22,18 +23,19 @@ func (p *program) modelsCmd() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(c.Context(), adminPatience)
 			defer cancel()
-			raw, err := app.Models(ctx, cfg, verbose)
+			listing, err := app.Models(ctx, cfg, verbose, refresh)
 			if err != nil {
 				return err
 			}
 			var list modelList
-			if err := json.Unmarshal(raw, &list); err != nil {
+			if err := json.Unmarshal(listing.JSON, &list); err != nil {
 				return err
 			}
-			return p.print(raw, func(w io.Writer) { printModels(w, list, verbose) })
+			return p.print(listing.JSON, func(w io.Writer) { printModels(w, list, listing.Standing, verbose) })
 		},
 	}
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "show provider and description")
+	cmd.Flags().BoolVar(&refresh, "refresh", false, "have the server ask its providers, and look around on this machine, first")
 	return cmd
 }
 
@@ -53,8 +55,12 @@ type modelList struct {
 	} `json:"data"`
 }
 
-func printModels(w io.Writer, list modelList, verbose bool) {
-	head := []string{"MODEL", "PLAN", "COSTS", "CONTEXT", "OUTPUT", "TOOLS"}
+func printModels(w io.Writer, list modelList, standing []admin.ModelStanding, verbose bool) {
+	known := map[string]admin.ModelStanding{}
+	for _, s := range standing {
+		known[s.ID] = s
+	}
+	head := []string{"MODEL", "ACCESS", "COSTS", "CONTEXT", "OUTPUT", "TOOLS", "FROM", "HEALTH"}
 	if verbose {
 		head = append(head, "PROVIDER", "DESCRIPTION")
 	}
@@ -64,7 +70,8 @@ func printModels(w io.Writer, list modelList, verbose bool) {
 		if m.Permission.ToolCalling {
 			tools = "yes"
 		}
-		row := []string{m.ID, m.Plan, m.RequestMultiplier.String(), fmt.Sprint(m.Permission.ContextLength), fmt.Sprint(m.Permission.MaxOutput), tools}
+		s := known[m.ID]
+		row := []string{m.ID, s.Access, m.RequestMultiplier.String(), fmt.Sprint(m.Permission.ContextLength), fmt.Sprint(m.Permission.MaxOutput), tools, s.From, s.Health}
 		if verbose {
 			row = append(row, m.Provider, m.Description)
 		}

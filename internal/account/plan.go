@@ -81,22 +81,24 @@ type Terms struct {
 	PriceCents int64 // a month
 	// MonthlyUnits is the budget that the abuse score is the percentage of, for each tier of models.
 	MonthlyUnits Limit
+	// UnfinishedVideos is how many video jobs may wait or run at once.
+	UnfinishedVideos Limit
 }
 
 // Plans holds the terms of every plan, indexed by Plan.
 type Plans [Scale + 1]Terms
 
 // BuiltinPlans is the table of the contract (spec: Requests per minute by plan), with the token caps,
-// Scale's concurrency and the unit budgets that it leaves open. A budget is more than half of what the
+// Scale's concurrency, the unit budgets and the caps on videos that it leaves open. A budget is more than half of what the
 // allowance could make in a month without a pause.
 func BuiltinPlans() Plans {
-	free := Terms{Limits: Limits{RequestsPerMinute: 2, Concurrent: 2, TokensPerMinute: 150_000}, MonthlyUnits: 50_000}
+	free := Terms{Limits: Limits{RequestsPerMinute: 2, Concurrent: 2, TokensPerMinute: 150_000}, MonthlyUnits: 50_000, UnfinishedVideos: 2}
 	return Plans{
 		None:    free,
 		Free:    free,
-		Basic:   {Limits{RequestsPerMinute: 10, Concurrent: 5, TokensPerMinute: 500_000}, 10_00, 250_000},
-		Premium: {Limits{RequestsPerMinute: 30, Concurrent: 15, TokensPerMinute: 2_000_000}, 25_00, 750_000},
-		Scale:   {Limits{RequestsPerMinute: 80, Concurrent: 50, TokensPerMinute: 8_000_000}, 75_00, 2_000_000},
+		Basic:   {Limits{RequestsPerMinute: 10, Concurrent: 5, TokensPerMinute: 500_000}, 10_00, 250_000, 10},
+		Premium: {Limits{RequestsPerMinute: 30, Concurrent: 15, TokensPerMinute: 2_000_000}, 25_00, 750_000, 30},
+		Scale:   {Limits{RequestsPerMinute: 80, Concurrent: 50, TokensPerMinute: 8_000_000}, 75_00, 2_000_000, 100},
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
+	"sluice/internal/routing"
 )
 
 // Backend is what the operations work on.
@@ -16,8 +18,14 @@ type Backend struct {
 	Catalog  func() *catalog.Catalog
 	Books    Books
 	Scores   Scores
-	Status   func(ctx context.Context) Status
-	Reload   func(ctx context.Context) error
+	Desk     Desk
+	Billing  *billing.Billing
+	// Standing tells where models come from and how well they are.
+	Standing func() []ModelStanding
+	// Refresh looks for models; nil: nobody would keep what is found.
+	Refresh func(ctx context.Context) error
+	Status  func(ctx context.Context) Status
+	Reload  func(ctx context.Context) error
 }
 
 // Operations of the admin door by name: the whole of it.
@@ -31,6 +39,7 @@ func (b *Backend) operations() map[string]operation {
 		"account.set-limits":    op(b.accountSetLimits),
 		"account.suspend":       op(b.accountSuspend),
 		"account.unsuspend":     op(b.accountUnsuspend),
+		"account.terminate":     op(b.accountTerminate),
 		"account.abuse":         op(b.accountAbuse),
 		"key.list":              op(b.keyList),
 		"key.create":            op(b.keyCreate),
@@ -39,10 +48,17 @@ func (b *Backend) operations() map[string]operation {
 		"key.regenerate-master": op(b.keyRegenerateMaster),
 		"key.deactivate":        op(b.keyDeactivate),
 		"key.restore":           op(b.keyRestore),
+		"signin-link":           op(b.signInLink),
+		"billing.show":          op(b.billingShow),
+		"billing.advance":       op(b.billingAdvance),
+		"billing.downgrade":     op(b.billingDowngrade),
+		"billing.refund":        op(b.billingRefund),
 		"usage":                 op(b.usage),
 		"audit":                 op(b.audit),
 		"backup":                op(b.backup),
 		"models":                op(b.models),
+		"models.standing":       op(b.modelsStanding),
+		"models.refresh":        op(b.modelsRefresh),
 		"status":                op(b.status),
 		"reload":                op(b.reload),
 	}
@@ -153,6 +169,8 @@ type Status struct {
 	DBError   string    `json:"database_error,omitempty"`
 	Accounts  int       `json:"accounts"`
 	Models    int       `json:"models"`
+	// Targets is what is known of where models are served.
+	Targets []routing.Standing `json:"targets"`
 }
 
 // Empty is an operation's argument or result where there is nothing to say.
@@ -270,6 +288,21 @@ func (b *Backend) keyRestore(ctx context.Context, in Target) (Account, error) {
 	return b.viewOf(b.Scores.Restore(ctx, in.Actor, in.Ref))
 }
 
+// Desk makes links that sign people in to the pages.
+type Desk interface {
+	SignInLink(ctx context.Context, email string) (string, error)
+}
+
+// SignInLink is what signin-link gives: a link that is good once.
+type SignInLink struct {
+	URL string `json:"url"`
+}
+
+func (b *Backend) signInLink(ctx context.Context, in Target) (SignInLink, error) {
+	url, err := b.Desk.SignInLink(ctx, in.Ref)
+	return SignInLink{URL: url}, err
+}
+
 // ModelQuery is what models takes.
 type ModelQuery struct {
 	Verbose bool `json:"verbose"`
@@ -277,6 +310,29 @@ type ModelQuery struct {
 
 func (b *Backend) models(_ context.Context, in ModelQuery) (rawJSON, error) {
 	return b.Catalog().JSON(in.Verbose), nil
+}
+
+// ModelStanding is where a model comes from and how well it is.
+type ModelStanding struct {
+	ID     string `json:"id"`
+	From   string `json:"from"`
+	Access string `json:"access"` // the lowest plan that may call it, or "staff"
+	// Health is "well", "out of order", "partly out of order" or "vanished"; empty: no server runs.
+	Health string `json:"health,omitempty"`
+}
+
+func (b *Backend) modelsStanding(context.Context, Empty) ([]ModelStanding, error) {
+	return b.Standing(), nil
+}
+
+func (b *Backend) modelsRefresh(ctx context.Context, _ Empty) ([]ModelStanding, error) {
+	if b.Refresh == nil {
+		return nil, fault.New(fault.Conflict, "No server runs on this data folder, so there is nobody to look for models.")
+	}
+	if err := b.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	return b.Standing(), nil
 }
 
 func (b *Backend) status(ctx context.Context, _ Empty) (Status, error) { return b.Status(ctx), nil }

@@ -90,6 +90,9 @@ type Lease struct {
 // is too low (spec: Plan and model access).
 func (g *Gate) Access(a *Ask) (Standing, error) {
 	err := access(a.Caller.Account.Plan, a.Model, a.Tools)
+	if a.Model.StaffOnly && !a.Caller.Account.Staff {
+		err = fault.New(fault.PlanTooLow, "The model %q has no tier yet, so only staff may call it. Ask the operator to give it one.", a.Model.ID).At("model")
+	}
 	if err != nil {
 		return g.ledger.Peek(a.Caller.Account.ID, a.Limits), err
 	}
@@ -110,6 +113,29 @@ func (g *Gate) Admit(a *Ask) (*Lease, Standing, error) {
 	}
 	return &Lease{gate: g, accountID: id, place: place}, standing, nil
 }
+
+// AdmitJob lets work be taken on that runs behind the reply, or names the limit in its way: 429. It takes
+// requests of the minute, and neither tokens nor a slot.
+func (g *Gate) AdmitJob(a *Ask) (Standing, error) {
+	id := a.Caller.Account.ID
+	limits := a.Limits
+	limits.TokensPerMinute, limits.Concurrent = account.Unlimited, account.Unlimited
+	cost := Cost{RequestMilli: a.Model.RequestMilli}
+	place, _, obstacle := g.ledger.Take(id, limits, cost)
+	if obstacle != nil {
+		return g.Standing(a), obstacle.fault(cost)
+	}
+	g.ledger.Free(id, place, 0, false)
+	return g.Standing(a), nil
+}
+
+// GiveBack returns what AdmitJob took at a time, as far as it still counts.
+func (g *Gate) GiveBack(accountID string, at time.Time, requestMilli int64) {
+	g.ledger.GiveBack(accountID, time.Since(at), requestMilli)
+}
+
+// Standing is how the asking account stands now.
+func (g *Gate) Standing(a *Ask) Standing { return g.ledger.Peek(a.Caller.Account.ID, a.Limits) }
 
 // Settle ends the lease with what the call came to; calls after the first do nothing. A call that
 // failed before it produced anything gives its requests and tokens back.

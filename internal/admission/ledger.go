@@ -16,6 +16,8 @@ type Ledger interface {
 	Peek(accountID string, limits account.Limits) Standing
 	// Free ends a place. Tokens are what was really used; refund gives the requests back.
 	Free(accountID string, p Place, tokens int64, refund bool)
+	// GiveBack returns requests that were taken a while ago, as far as they still count.
+	GiveBack(accountID string, ago time.Duration, requestMilli int64)
 }
 
 // Cost is what a call takes when it starts.
@@ -155,6 +157,17 @@ func (m *Memory) Free(accountID string, p Place, tokens int64, refund bool) {
 		u.tokens.give(now, p.tokensAt, -extra)
 	} else {
 		u.tokens.take(now, extra)
+	}
+}
+
+// GiveBack implements Ledger.
+func (m *Memory) GiveBack(accountID string, ago time.Duration, requestMilli int64) {
+	s := m.shard(accountID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u := s.accounts[accountID]; u != nil {
+		now := m.millis()
+		u.requests.giveAbout(now, now-int64(ago/time.Millisecond), requestMilli)
 	}
 }
 

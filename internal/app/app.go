@@ -23,16 +23,24 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/admission"
 	"sluice/internal/auth"
+	"sluice/internal/billing"
+	"sluice/internal/billing/stripe"
 	"sluice/internal/buildinfo"
 	"sluice/internal/catalog"
 	"sluice/internal/config"
+	"sluice/internal/continuation"
 	"sluice/internal/datadir"
+	"sluice/internal/discovery"
 	"sluice/internal/httpapi"
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
+	"sluice/internal/mail"
+	"sluice/internal/notice"
 	"sluice/internal/pulse"
+	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
 	"sluice/internal/telemetry"
+	"sluice/internal/video"
 )
 
 // defaultMetricsListen is the address that may be busy: nobody asked for it.
@@ -46,8 +54,14 @@ type Options struct {
 	Level *slog.LevelVar
 	// Load reads the configuration again for a reload; nil: there is none.
 	Load func() (*config.Config, error)
+	// Servers are the model servers that are looked for on this machine; nil: discovery.Servers.
+	Servers []discovery.Server
 	// Idempotency says how long replies are kept and waited for; for tests.
 	Idempotency *idempotency.Options
+	// Patience is how long a call looks for an upstream that answers; for tests. Default 30 seconds.
+	Patience time.Duration
+	// Renderer makes videos in the place of the built-in one; for tests.
+	Renderer video.Renderer
 }
 
 // App is one running Sluice.
@@ -64,17 +78,28 @@ type App struct {
 	settings atomic.Pointer[settings]
 	cert     atomic.Pointer[tls.Certificate]
 	api      *httpapi.API
+	tools    *remoteTools
+	videos   *video.Line
+	renderer video.Renderer // in the place of the built-in one; nil: none
 
 	listener        net.Listener
 	adminListener   net.Listener
 	metricsListener net.Listener
 
+	outbox  *mail.Outbox
+	desk    *signin.Desk
+	notices *notice.Board
+	billing *billing.Billing
+	stripe  *stripe.Processor // nil: another processor, or none
+
 	ownerKey   string
+	ownerLink  string
 	followFrom int64 // number of the audit entry up to which the index is complete
 
 	reloadMu sync.Mutex
 	load     func() (*config.Config, error)
-	seen     [3]fileState // the files as they were when the App was made
+	seen     [3]fileState       // the files as they were when the App was made
+	servers  []discovery.Server // what is looked for on this machine
 }
 
 // New opens everything the configuration names; on an empty data folder it creates the owner. The
@@ -85,7 +110,10 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 	}
 	a := &App{
 		log: opts.Log, level: opts.Level, load: opts.Load, seen: watched(cfg), started: time.Now(),
-		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), ledger: admission.NewMemory(nil),
+		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), ledger: admission.NewMemory(nil), renderer: opts.Renderer, servers: discovery.Servers,
+	}
+	if opts.Servers != nil {
+		a.servers = opts.Servers
 	}
 	if a.log == nil {
 		a.log = slog.Default()
@@ -98,11 +126,11 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 			err = errors.Join(err, a.close())
 		}
 	}()
-	s, err := newSettings(cfg)
+	s, err := newSettings(cfg, nil)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.connect(nil, a.pulse); err != nil {
+	if err := s.connect(nil, a.pulse, a.log); err != nil {
 		return nil, err
 	}
 	if err := a.loadCertificate(cfg); err != nil {
@@ -128,18 +156,37 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 		return nil, err
 	}
 	a.settings.Store(s)
+	if err := a.openPages(cfg); err != nil {
+		return nil, err
+	}
+	a.openBilling(cfg)
+	if a.ownerKey != "" {
+		if a.ownerLink, err = a.desk.SignInLink(ctx, account.OwnerEmail); err != nil {
+			return nil, err
+		}
+	}
 	if err := a.facts.openJournal(cfg, a.log); err != nil {
 		return nil, err
 	}
-	if err := a.restoreWindows(); err != nil {
+	videos, err := a.facts.recentVideos(ctx, time.Now().Add(-windowSpan))
+	if err != nil {
+		return nil, err
+	}
+	if err := a.restoreWindows(videos); err != nil {
 		return nil, err
 	}
 	if err := a.watchScores(ctx); err != nil {
 		return nil, err
 	}
-	line := inference.New(admission.New(a.ledger, &books{a}), a.pulse)
+	gate := admission.New(a.ledger, &books{a})
+	if err := a.openVideos(ctx, gate, s); err != nil {
+		return nil, err
+	}
+	a.tools = newRemoteTools(cfg)
+	line := inference.New(gate, a.pulse, &inference.Options{States: continuation.New(a.facts.store, nil), Tools: a.tools.loop, Patience: opts.Patience})
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), line, s.http(), &httpapi.Options{
-		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(a.facts.store, a.log, opts.Idempotency),
+		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(a.facts.store, a.log, opts.Idempotency), Videos: a.videos,
+		Pages: a.addWebhook(a.pages(cfg)),
 		Checks: []httpapi.Check{
 			{Name: "database", Run: a.facts.store.Ping},
 			{Name: "journal", Run: func(context.Context) error { return a.facts.journal.Ready() }, Note: a.backlogNote},
@@ -147,12 +194,14 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 	})
 	a.metrics.Gauge("sluice_accounts", "Accounts known to this process.", func() float64 { return float64(a.facts.index.Accounts()) })
 	a.metrics.Gauge("sluice_calls_running", "Model calls under way now.", func() float64 { return float64(a.ledger.Running()) })
+	a.metrics.Upstreams(func() []telemetry.Upstream { return a.settings.Load().gauges() })
 	a.metrics.Gauge("sluice_request_bodies_bytes", "Bytes of request bodies held now.", func() float64 { return float64(a.api.BodiesInFlight()) })
 	a.metrics.Gauge("sluice_journal_records", "Settlements that wait for the database.", func() float64 { return float64(a.facts.journal.Backlog().Records) })
 	a.metrics.Gauge("sluice_journal_bytes", "Bytes of settlements that wait for the database.", func() float64 { return float64(a.facts.journal.Backlog().Bytes) })
 	for _, w := range cfg.Warnings() {
 		a.log.Warn("configuration", "warning", w)
 	}
+	a.announce(nil, s.catalog)
 	return a, nil
 }
 
@@ -169,6 +218,9 @@ func (a *App) MetricsAddr() string {
 
 // OwnerKey is the master key of the owner account, if this start created it.
 func (a *App) OwnerKey() string { return a.ownerKey }
+
+// OwnerLink is a link that signs the owner in once, if this start created the account.
+func (a *App) OwnerLink() string { return a.ownerLink }
 
 // Run serves until ctx ends, then stops gracefully: no new work, and what runs gets the configured
 // time to finish. It closes the App.
@@ -204,7 +256,11 @@ func (a *App) Run(ctx context.Context) error {
 	working.Go(func() { a.keepBooks(background) })
 	working.Go(func() { a.abuse.Run(background) })
 	working.Go(func() { a.recordKeyUse(background) })
+	working.Go(func() { a.outbox.Run(background) })
+	working.Go(func() { a.billing.Run(background) })
+	working.Go(func() { a.videos.Run(background) })
 	working.Go(func() { a.dropExpired(background) })
+	working.Go(func() { a.discover(background) })
 	if a.facts.store.Engine() == sqlstore.Postgres {
 		working.Go(func() { a.follow(background) })
 	}
@@ -294,6 +350,10 @@ func (a *App) backend() *admin.Backend {
 		Catalog:  func() *catalog.Catalog { return a.settings.Load().catalog },
 		Books:    a.facts,
 		Scores:   &scores{a.facts, a.abuse},
+		Desk:     a.desk,
+		Billing:  a.billing,
+		Standing: func() []admin.ModelStanding { return standing(a.settings.Load()) },
+		Refresh:  func(ctx context.Context) error { return a.lookAround(ctx, true) },
 		Status:   a.status,
 		Reload:   func(context.Context) error { return a.Reload() },
 	}
@@ -303,7 +363,7 @@ func (a *App) status(ctx context.Context) admin.Status {
 	s := a.settings.Load()
 	st := admin.Status{
 		Version: buildinfo.Version, PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Config: s.config.File(),
-		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.catalog.Models()),
+		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.catalog.Models()), Targets: s.routes.Standings(time.Now()),
 	}
 	if err := a.facts.store.Ping(ctx); err != nil {
 		st.DBError = err.Error()
@@ -323,6 +383,9 @@ func (a *App) close() error {
 	}
 	if s := a.settings.Load(); s != nil {
 		s.disconnect(nil)
+	}
+	if a.tools != nil {
+		a.tools.close()
 	}
 	if a.facts != nil {
 		_ = os.Remove(a.facts.dir.Join(admin.Socket)) // a leftover is removed by the next start

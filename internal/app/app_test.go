@@ -26,6 +26,7 @@ import (
 	"sluice/internal/app"
 	"sluice/internal/config"
 	"sluice/internal/datadir"
+	"sluice/internal/discovery"
 	"sluice/internal/fault"
 	"sluice/internal/idempotency"
 )
@@ -40,6 +41,9 @@ type site struct {
 	dir     string
 	file    string
 	replies *idempotency.Options
+	// patience with upstreams; 0: the default.
+	patience time.Duration
+	servers  []discovery.Server // that are looked for; none unless a test says so
 }
 
 func newSite(t *testing.T, yaml string) *site {
@@ -114,7 +118,7 @@ func (s *site) start(t *testing.T) *node {
 func (s *site) launch(t *testing.T, cfg *config.Config) (*node, error) {
 	n := &node{t: t, site: s, log: &lines{}, scheme: "http://", ended: make(chan struct{})}
 	var err error
-	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, nil)), Load: s.load, Idempotency: s.replies})
+	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, nil)), Load: s.load, Idempotency: s.replies, Patience: s.patience, Servers: append([]discovery.Server{}, s.servers...)})
 	if err != nil {
 		return nil, err
 	}
@@ -447,9 +451,9 @@ func TestModels(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, lab("http://127.0.0.1:1", "lab/one"))
 	for _, verbose := range []bool{false, true} {
-		list, err := app.Models(t.Context(), s.config(t), verbose)
-		if err != nil || !strings.Contains(string(list), `"lab/one"`) || strings.Contains(string(list), `"provider":"lab"`) != verbose {
-			t.Errorf("Models(verbose %t) without a server = %s, %v", verbose, list, err)
+		list, err := app.Models(t.Context(), s.config(t), verbose, false)
+		if err != nil || !strings.Contains(string(list.JSON), `"lab/one"`) || strings.Contains(string(list.JSON), `"provider":"lab"`) != verbose {
+			t.Errorf("Models(verbose %t) without a server = %+v, %v", verbose, list, err)
 		}
 	}
 	if _, err := os.Stat(s.data()); !errors.Is(err, os.ErrNotExist) {
@@ -457,9 +461,9 @@ func TestModels(t *testing.T) {
 	}
 	n := s.start(t)
 	s.write(t, lab("http://127.0.0.1:1", "lab/two")) // what is configured now is not what runs
-	list, err := app.Models(t.Context(), s.config(t), false)
-	if err != nil || string(list) != n.get("/v1/models", n.OwnerKey()).body {
-		t.Errorf("Models with a server = %s, %v, want what it serves", list, err)
+	list, err := app.Models(t.Context(), s.config(t), false, false)
+	if err != nil || string(list.JSON) != n.get("/v1/models", n.OwnerKey()).body {
+		t.Errorf("Models with a server = %+v, %v, want what it serves", list, err)
 	}
 }
 

@@ -38,14 +38,15 @@ func (b *books) Record(s usage.Settlement) {
 	b.app.abuse.Settled(&s)
 }
 
-// restoreWindows puts what was used in the last minute before this start back into the ledger.
-func (a *App) restoreWindows() error {
+// restoreWindows puts what was used in the last minute before this start back into the ledger: what the
+// journal has, and videos.
+func (a *App) restoreWindows(videos []usage.Settlement) error {
 	now := time.Now()
 	recent, err := a.facts.journal.Since(now.Add(-windowSpan))
 	if err != nil {
 		return err
 	}
-	for _, s := range lastMinute(recent, now) {
+	for _, s := range lastMinute(append(recent, videos...), now) {
 		a.ledger.Restore(s.AccountID, now.Sub(s.At), admission.Cost{RequestMilli: s.RequestMilli, Tokens: int64(s.Tokens.Total())})
 	}
 	return nil

@@ -51,6 +51,12 @@ func (d *description) check(t *testing.T, method, path string, r reply) {
 	}
 	d.seen[name] = true
 	d.checkHeaders(t, name, response.Value, r.header)
+	if len(response.Value.Content) == 0 {
+		if r.body != "" {
+			t.Errorf("%s: the body is %q, want none", name, r.body)
+		}
+		return
+	}
 	kind, _, err := mime.ParseMediaType(r.header.Get("Content-Type"))
 	if err != nil {
 		t.Errorf("%s: content type %q: %v", name, r.header.Get("Content-Type"), err)
@@ -124,7 +130,7 @@ func (d *description) checkHeaders(t *testing.T, name string, response *openapi3
 // The replies of every operation, good and bad, are what api/openapi.yaml says they are.
 func TestRepliesFitTheDescription(t *testing.T) {
 	t.Parallel()
-	n := newSite(t, "").start(t)
+	n := newSite(t, "video: {plan: basic}\n").start(t)
 	d := newDescription(t)
 	owner := n.OwnerKey()
 	account := func(email, plan string) (id, key string) {
@@ -153,6 +159,9 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"GET", "/openapi.json", "", "", "", 200},
 		{"GET", "/docs", "", "", "", 200},
 		{"GET", "/v1/account", "", owner, "", 200},
+		{"POST", "/v1/route", "", owner, auto, 200},
+		{"POST", "/v1/route", "", owner, small + `}`, 200},
+		{"POST", "/v1/route", "", owner, `{"model":"none","messages":[{"role":"user","content":"?"}]}`, 400},
 		{"GET", "/v1/models", "", owner, "", 200},
 		{"GET", "/v1/models", "/v1/models?format=verbose", owner, "", 200},
 		{"GET", "/v1/models", "/v1/models?format=x", owner, "", 400},
@@ -167,8 +176,18 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"POST", chat, "", owner, `{"model":`, 400},
 		{"POST", chat, "", owner, small + `,"temperature":3}`, 400},
 		{"POST", chat, "", owner, `{"model":"none","messages":[{"role":"user","content":"x"}]}`, 400},
+		{"POST", "/v1/route", "", none, auto, 402},
+		{"POST", "/v1/route", "", free, auto, 403},
 		{"POST", chat, "", none, auto, 402},
 		{"POST", chat, "", free, auto, 403},
+		{"POST", videoJobs, "", owner, clip, 200},
+		{"POST", videoJobs, "", owner, `{"prompt":""}`, 400},
+		{"POST", videoJobs, "", none, clip, 402},
+		{"POST", videoJobs, "", free, clip, 403},
+		{"GET", videoJobs, "", owner, "", 200},
+		{"GET", videoJobs, videoJobs + "?limit=0", owner, "", 400},
+		{"GET", videoJobs + "/{id}", videoJobs + "/job_none", owner, "", 404},
+		{"DELETE", videoJobs + "/{id}", videoJobs + "/job_none", owner, "", 404},
 	} {
 		target := tt.target
 		if target == "" {
@@ -196,6 +215,9 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		}
 	}
 	d.check(t, "POST", chat, n.announce(chat, owner, 33<<20))
+	d.check(t, "POST", "/v1/route", n.announce("/v1/route", owner, 33<<20))
+	d.check(t, "POST", videoJobs, n.announce(videoJobs, owner, 33<<20))
+	n.describeFiles(d)
 
 	// Nothing is described that does not happen; what needs a fault of ours or of an upstream has tests of its own.
 	for path, item := range d.doc.Paths.Map() {

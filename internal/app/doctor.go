@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"time"
 
@@ -42,6 +41,7 @@ func Examine(ctx context.Context, cfg *config.Config) []Finding {
 	d.address()
 	d.certificate()
 	d.providers(ctx)
+	d.targets()
 	d.catalog()
 	return d.findings
 }
@@ -175,41 +175,8 @@ func (d *doctor) certificate() {
 	}
 }
 
-func (d *doctor) providers(ctx context.Context) {
-	if len(d.cfg.Providers) == 0 {
-		d.ok("providers", "none configured; the sandbox models answer")
-	}
-	client := &http.Client{Timeout: 5 * time.Second}
-	for i := range d.cfg.Providers {
-		p := &d.cfg.Providers[i]
-		subject := "provider " + p.Name
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.BaseURL+"/models", nil)
-		if err != nil {
-			d.add(StateProblem, subject, "Mend base_url.", "%s is not an address", p.BaseURL)
-			continue
-		}
-		if p.APIKey != "" {
-			req.Header.Set("Authorization", "Bearer "+p.APIKey.Reveal())
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			d.add(StateProblem, subject, "Check base_url and the network between here and there.", "%s cannot be reached: %v", p.BaseURL, cause(err))
-			continue
-		}
-		resp.Body.Close()
-		switch {
-		case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
-			d.add(StateProblem, subject, "Check api_key: "+p.APIKey.String()+" is the one in use.", "%s refuses the key (status %d)", p.BaseURL, resp.StatusCode)
-		case resp.StatusCode >= 500:
-			d.add(StateWarning, subject, "Try again later; look at the provider's status page.", "%s answers with status %d", p.BaseURL, resp.StatusCode)
-		default:
-			d.ok(subject, "%s answers", p.BaseURL)
-		}
-	}
-}
-
 func (d *doctor) catalog() {
-	s, err := newSettings(d.cfg)
+	s, err := newSettings(d.cfg, nil)
 	if err != nil {
 		d.add(StateProblem, "models", "Mend the models in the configuration.", "%v", err)
 		return

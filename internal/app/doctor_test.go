@@ -55,6 +55,18 @@ func upstream(t *testing.T, status int, presented *atomic.Value) string {
 	return s.URL + "/v1"
 }
 
+// pickyUpstream is a provider that knows one key.
+func pickyUpstream(t *testing.T, key string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+key {
+			w.WriteHeader(401)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/v1"
+}
+
 func TestExamine(t *testing.T) {
 	t.Parallel()
 	certs, old := t.TempDir(), t.TempDir()
@@ -111,6 +123,12 @@ func TestExamine(t *testing.T) {
 		}},
 		"provider forbids": {provider(upstream(t, 403, nil)), nil, 1, []expect{
 			{"provider lab", problem, "refuses the key (status 403)", "Check api_key"},
+		}},
+		"one of two keys": {strings.Replace(provider(pickyUpstream(t, "sk-canary-123456")), "api_key: sk-canary-123456", "api_keys: [sk-canary-123456, sk-canary-12wxyz]", 1), nil, 1, []expect{
+			{"provider lab", problem, "refuses the key (status 401)", "Check api_key: …wxyz is the one in use"},
+		}},
+		"both keys": {strings.Replace(provider(upstream(t, 200, nil)), "api_key: sk-canary-123456", "api_keys: [sk-canary-123456, sk-canary-12wxyz]", 1), nil, 0, []expect{
+			{"provider lab", ok, "answers to each of its 2 keys", ""},
 		}},
 		"provider is ill": {provider(upstream(t, 502, nil)), nil, 0, []expect{
 			{"provider lab", warning, "answers with status 502", "Try again later"},

@@ -18,6 +18,9 @@ func (a *App) dropExpired(ctx context.Context) {
 	for {
 		a.dropSome(ctx, "replies", a.facts.store.DropReplies)
 		a.dropSome(ctx, "states of tool calls", a.facts.store.DropStates)
+		if err := a.desk.DropExpired(ctx); err != nil && ctx.Err() == nil {
+			a.log.Warn("what has expired could not be deleted", "what", "sessions and links", "error", err.Error())
+		}
 		select {
 		case <-ctx.Done():
 			return

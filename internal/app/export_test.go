@@ -5,11 +5,15 @@ import (
 	"time"
 
 	"sluice/internal/admission"
+	"sluice/internal/billing"
 	"sluice/internal/usage"
 )
 
 // Watched is how many streams the pulse watches now.
 func (a *App) Watched() int { return a.pulse.Watched() }
+
+// Billing is what the pages sell plans with.
+func (a *App) Billing() *billing.Billing { return a.billing }
 
 // BodiesInFlight is how many bytes of request bodies are held now.
 func (a *App) BodiesInFlight() int64 { return a.api.BodiesInFlight() }
@@ -44,5 +48,5 @@ func (a *App) Settlements() ([]usage.Settlement, int64) {
 
 // RestoreWindows rebuilds a ledger's windows from a journal, as a start does.
 func RestoreWindows(j *usage.Journal, l *admission.Memory) error {
-	return (&App{facts: &facts{journal: j}, ledger: l}).restoreWindows()
+	return (&App{facts: &facts{journal: j}, ledger: l}).restoreWindows(nil)
 }

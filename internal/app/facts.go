@@ -15,6 +15,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/datadir"
 	"sluice/internal/fault"
+	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )
@@ -26,6 +27,10 @@ type facts struct {
 	store    *sqlstore.Store
 	index    *auth.Index
 	accounts *account.Accounts
+
+	// onChange is told what an account was, as far as this process knew, and what it is; set before the
+	// first change.
+	onChange func(was, is *account.Account)
 
 	journal   *usage.Journal // nil until openJournal
 	committer *usage.Committer
@@ -42,8 +47,17 @@ func openFacts(ctx context.Context, cfg *config.Config) (*facts, error) {
 		return nil, err
 	}
 	f := &facts{dir: dir, store: store, index: auth.NewIndex()}
-	f.accounts = account.New(store, &account.Options{Brand: cfg.Brand, OnChange: f.index.Put})
+	f.accounts = account.New(store, &account.Options{Brand: cfg.Brand, OnChange: f.changed})
 	return f, nil
+}
+
+// changed publishes the new state of an account.
+func (f *facts) changed(a *account.Account) {
+	was := f.index.Account(a.ID)
+	f.index.Put(a)
+	if f.onChange != nil {
+		f.onChange(was, a)
+	}
 }
 
 // load brings every account into the index.
@@ -125,22 +139,26 @@ func Admin(ctx context.Context, cfg *config.Config) (client *admin.Client, done 
 }
 
 func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) {
-	s, err := newSettings(cfg)
+	s, err := newSettings(cfg, nil)
 	if err != nil {
 		f.close()
 		return nil, nil, err
 	}
 	books := &offlineBooks{f, cfg}
+	desk := signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin()) }, nil)
 	b := &admin.Backend{
 		Accounts: f.accounts,
 		Books:    books,
 		Scores:   &offlineScores{books, s.plans},
+		Desk:     desk,
+		Billing:  offlineBilling(cfg, f, s.plans),
 		Plans:    func() account.Plans { return s.plans },
 		Status: func(context.Context) admin.Status {
 			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.catalog.Models())}
 		},
-		Catalog: func() *catalog.Catalog { return s.catalog },
-		Reload:  func(context.Context) error { return errors.New("no server runs on this data folder") },
+		Catalog:  func() *catalog.Catalog { return s.catalog },
+		Standing: func() []admin.ModelStanding { return standing(s) },
+		Reload:   func(context.Context) error { return errors.New("no server runs on this data folder") },
 	}
 	return admin.InProcess(b), f.close, nil
 }

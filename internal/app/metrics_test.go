@@ -54,6 +54,12 @@ func TestMetrics(t *testing.T) {
 		`sluice_config_reloads_total{outcome="ok"} 1`,
 		`sluice_accounts 1`,
 		`sluice_request_bodies_bytes 0`,
+		`sluice_upstream_targets{provider="sandbox",state="closed"} `,
+		`sluice_upstream_targets{provider="sandbox",state="half_open"} 0`,
+		`sluice_upstream_attempts_total{outcome="failed",provider="sandbox"} 0`,
+		`sluice_upstream_calls_running{provider="sandbox"} 0`,
+		`sluice_upstream_error_rate{provider="sandbox"} 0`,
+		`sluice_upstream_first_content_seconds{provider="sandbox"} 0`,
 		`sluice_build_info{version=`,
 	} {
 		if !strings.Contains(text, want) {

@@ -39,11 +39,11 @@ func (a *App) reload() error {
 	old := a.settings.Load()
 	restart := cfg.RestartNeeded(old.config)
 	cfg.Brand = old.config.Brand // keys and the router's id change together, at a start
-	s, err := newSettings(cfg)
+	s, err := newSettings(cfg, old.found)
 	if err != nil {
 		return err
 	}
-	if err := s.connect(old, a.pulse); err != nil {
+	if err := s.connect(old, a.pulse, a.log); err != nil {
 		return err
 	}
 	if err := a.loadCertificate(cfg); err != nil {
@@ -58,10 +58,16 @@ func (a *App) reload() error {
 	if a.level != nil {
 		a.level.Set(logLevel(cfg.Log.Level))
 	}
+	a.apply(old, s)
+	return nil
+}
+
+// apply makes the settings those of everything that begins from now on.
+func (a *App) apply(old, s *settings) {
 	a.settings.Store(s)
 	a.api.Apply(s.http())
+	a.videos.Apply(a.videoSettings(s))
 	old.disconnect(s)
-	return nil
 }
 
 // loadCertificate reads the certificate that new connections are shown.

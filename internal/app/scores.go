@@ -16,7 +16,7 @@ func (a *App) watchScores(ctx context.Context) error {
 	if err := a.facts.committer.Flush(ctx); err != nil {
 		return err
 	}
-	a.abuse = abuse.New(a.facts.store, abuse.Options{
+	a.abuse = abuse.New(telling{a.facts.store, a}, abuse.Options{
 		Plans: func() account.Plans { return a.settings.Load().plans },
 		Lock:  a.facts.index.Lock,
 		Deactivate: func(ctx context.Context, accountID, reason string) error {

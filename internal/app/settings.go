@@ -1,85 +1,42 @@
 package app
 
 import (
-	"fmt"
 	"log/slog"
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/httpapi"
-	"sluice/internal/provider"
-	"sluice/internal/provider/openai"
-	"sluice/internal/provider/sandbox"
-	"sluice/internal/pulse"
+	"sluice/internal/routing"
 )
 
 // settings is what one configuration means to the capabilities: everything a reload replaces.
 type settings struct {
 	config  *config.Config
+	found   *found // beside the configuration
 	plans   account.Plans
 	catalog *catalog.Catalog
 
-	adapters map[string]provider.Adapter // by provider name
+	upstreams []config.Provider  // all providers but the sandbox
+	providers []routing.Provider // the sandbox, then the upstreams
+	routes    *routing.Routes
 }
 
-func newSettings(cfg *config.Config) (*settings, error) {
-	c, err := newCatalog(cfg)
+// newSettings makes settings of a configuration and of what was found beside it; nil: nothing yet.
+func newSettings(cfg *config.Config, f *found) (*settings, error) {
+	if f == nil {
+		f = &found{}
+	}
+	c, err := newCatalog(cfg, f)
 	if err != nil {
 		return nil, err
 	}
-	return &settings{config: cfg, plans: newPlans(cfg), catalog: c}, nil
+	return &settings{config: cfg, found: f, plans: newPlans(cfg), catalog: c, upstreams: upstreams(cfg, f)}, nil
 }
 
 // http is the part that the front door reads.
 func (s *settings) http() httpapi.Settings {
-	return httpapi.Settings{Catalog: s.catalog, Adapters: s.adapters, Plans: s.plans, CORSOrigins: s.config.CORSOrigins, TrustedProxies: s.config.TrustedProxies}
-}
-
-// connect makes the adapters. A provider that is the same as in the old settings keeps its adapter,
-// and with it its open connections.
-func (s *settings) connect(old *settings, p *pulse.Pulse) error {
-	s.adapters = map[string]provider.Adapter{catalog.SandboxProvider: sandbox.New()}
-	for i := range s.config.Providers {
-		c := &s.config.Providers[i]
-		if kept := old.adapter(c); kept != nil {
-			s.adapters[c.Name] = kept
-			continue
-		}
-		a, err := openai.New(c.BaseURL, &openai.Options{APIKey: c.APIKey.Reveal(), Pulse: p})
-		if err != nil {
-			return fmt.Errorf("provider %s: %w", c.Name, err)
-		}
-		s.adapters[c.Name] = a
-	}
-	return nil
-}
-
-// adapter is that of an equal provider, or nil.
-func (s *settings) adapter(c *config.Provider) provider.Adapter {
-	if s == nil {
-		return nil
-	}
-	for i := range s.config.Providers {
-		if s.config.Providers[i] == *c {
-			return s.adapters[c.Name]
-		}
-	}
-	return nil
-}
-
-// disconnect lets the adapters go that the next settings do not use; nil: there are none to come.
-func (s *settings) disconnect(next *settings) {
-	for name, a := range s.adapters {
-		upstream, ok := a.(*openai.Adapter)
-		switch {
-		case !ok:
-		case next == nil:
-			upstream.Close()
-		case next.adapters[name] != a:
-			upstream.Retire()
-		}
-	}
+	return httpapi.Settings{Catalog: s.catalog, Routes: s.routes, Scorer: routing.Estimate{Dial: s.config.Router.Dial}, Plans: s.plans, CORSOrigins: s.config.CORSOrigins, TrustedProxies: s.config.TrustedProxies}
 }
 
 // newPlans lays the configured overrides over the built-in table.
@@ -102,6 +59,9 @@ func newPlans(cfg *config.Config) account.Plans {
 		if over.MonthlyUnits != nil {
 			t.MonthlyUnits = *limit(over.MonthlyUnits)
 		}
+		if over.UnfinishedVideos != nil {
+			t.UnfinishedVideos = *limit(over.UnfinishedVideos)
+		}
 	}
 	return plans
 }
@@ -117,16 +77,22 @@ func limit(l *config.Limit) *account.Limit {
 	return &v
 }
 
-// newCatalog lists the router, then the configured models, then the sandbox.
-func newCatalog(cfg *config.Config) (*catalog.Catalog, error) {
+// newCatalog lists the router, then the configured models, those found beside them, and the sandbox.
+func newCatalog(cfg *config.Config, f *found) (*catalog.Catalog, error) {
 	models := []catalog.Model{catalog.Router(cfg.Brand)}
 	for i := range cfg.Models {
 		m, err := newModel(&cfg.Models[i])
 		if err != nil {
 			return nil, err
 		}
+		m.Vanished = f.vanished(&m)
 		models = append(models, m)
 	}
+	more, err := discovered(cfg, f)
+	if err != nil {
+		return nil, err
+	}
+	models = append(models, more...)
 	if cfg.Sandbox {
 		models = append(models, catalog.Sandbox()...)
 	}
@@ -142,14 +108,17 @@ func newModel(c *config.Model) (catalog.Model, error) {
 		ID: c.ID, OwnedBy: c.OwnedBy, Created: catalog.Since, Description: c.Description,
 		Plan: plan, RequestMilli: int64(c.RequestMultiplier), UnitMilli: int64(c.RequestMultiplier),
 		ContextLength: c.ContextLength, MaxOutput: c.MaxOutput,
-		ToolCalling: c.ToolCalling, Thinks: c.Reasoning, Images: true,
-		Provider: c.Provider, Upstream: c.Upstream,
+		ToolCalling: c.ToolCalling, Thinks: c.Reasoning, Images: true, NoJSON: !c.JSONMode, Origin: catalog.Configured,
+		Provider: c.Targets[0].Provider, Upstream: c.Targets[0].Upstream, Fallbacks: c.Fallbacks,
+	}
+	for _, t := range c.Targets {
+		m.Targets = append(m.Targets, catalog.Target(t))
 	}
 	if m.OwnedBy == "" {
-		m.OwnedBy = c.Provider
+		m.OwnedBy = m.Provider
 	}
-	if m.Upstream == "" {
-		m.Upstream = c.ID
+	for t := range m.Quality {
+		m.Quality[t] = uint8(c.Quality)
 	}
 	if c.UnitCost != nil {
 		m.UnitMilli = int64(*c.UnitCost)

@@ -41,13 +41,21 @@ func (a *Authenticator) Authenticate(header []string) (Caller, error) {
 	if acct == nil {
 		return Caller{}, fault.New(fault.Unauthenticated, "This API key is not known. It may have been deleted or regenerated; use one that your account still has.")
 	}
-	if acct.Deactivated != nil {
-		return Caller{}, fault.New(fault.KeyDeactivated, "This API key has been deactivated by abuse control. Contact support to have it restored.")
-	}
-	if acct.Suspended != nil {
-		return Caller{}, fault.New(fault.Suspended, "This account is suspended. Contact support.")
+	if err := Admit(acct); err != nil {
+		return Caller{}, err
 	}
 	return Caller{Account: acct, KeyID: keyID}, nil
+}
+
+// Admit refuses an account whose keys are off, or that is suspended.
+func Admit(acct *account.Account) error {
+	if acct.Deactivated != nil {
+		return fault.New(fault.KeyDeactivated, "This API key has been deactivated by abuse control. Contact support to have it restored.")
+	}
+	if acct.Suspended != nil {
+		return fault.New(fault.Suspended, "This account is suspended. Contact support.")
+	}
+	return nil
 }
 
 // rawKey takes the key out of the header and refuses what cannot be one.

@@ -14,7 +14,7 @@ func Router(brand string) Model {
 		ID: brand + "/auto", OwnedBy: brand, Created: Since,
 		Description: "Picks a model for each request by what the request needs and what is available.",
 		Plan:        account.Basic, RequestMilli: 1000, UnitMilli: 1000,
-		ContextLength: 400_000, MaxOutput: 65_536, ToolCalling: true, Thinks: true, Images: true, Router: true,
+		ContextLength: 400_000, MaxOutput: 65_536, ToolCalling: true, Thinks: true, Images: true, Router: true, Origin: BuiltIn,
 	}
 }
 
@@ -45,7 +45,7 @@ func Sandbox() []Model {
 	}
 	for i := range models {
 		m := &models[i]
-		m.OwnedBy, m.Provider, m.Created, m.Sandbox = SandboxProvider, SandboxProvider, Since, true
+		m.OwnedBy, m.Provider, m.Created, m.Sandbox, m.Origin = SandboxProvider, SandboxProvider, Since, true, BuiltIn
 		if m.RequestMilli == 0 {
 			m.RequestMilli = 1000
 		}

@@ -28,14 +28,47 @@ type Model struct {
 	ToolCalling   bool
 	Thinks        bool // can reason; reasoning_effort means something
 	Images        bool // takes image parts
+	NoJSON        bool // cannot be held to JSON
+	Quality       Quality
 	Pricing       *Pricing
 
-	Provider string // name of the provider that serves it; empty for the router
-	Upstream string // its name over there
-	Router   bool
-	Sandbox  bool
+	Provider  string   // name of the provider that serves it; empty for the router
+	Upstream  string   // its name over there
+	Targets   []Target // where it is served, if at several places; Provider is then the first
+	Fallbacks []string // ids of the models that answer while it cannot
+	Router    bool
+	Sandbox   bool
+	StaffOnly bool // it has no tier yet: only staff may call it
+	Origin    Origin
+	Vanished  bool // its provider no longer lists it
 
 	encoded []byte
+}
+
+// Origin is where a model's entry comes from.
+type Origin string
+
+const (
+	Configured  Origin = "configuration"
+	BuiltIn     Origin = "built in"
+	Environment Origin = "environment"  // a vendor's key was found there
+	ThisMachine Origin = "this machine" // a model server was found on it
+	ByProvider  Origin = "provider"     // its provider lists it
+)
+
+// Target is one place where a model is served.
+type Target struct {
+	Provider string
+	Upstream string
+	Weight   int // its share of the calls
+}
+
+// Places is every place where the model is served.
+func (m *Model) Places() []Target {
+	if len(m.Targets) == 0 && m.Provider != "" {
+		return []Target{{Provider: m.Provider, Upstream: m.Upstream, Weight: 1}}
+	}
+	return m.Targets
 }
 
 // Pricing is what tokens cost, in micro-dollars per million; nil where unknown.

@@ -134,6 +134,8 @@ func (p *parser) headers() map[string]string {
 			p.bad("", "is not a valid header name")
 		case isConnectionHeader(lower):
 			p.bad("", "is set by the connection itself and cannot be given")
+		case isProtocolHeader(lower):
+			p.bad("", "belongs to the MCP protocol, which sets it itself; leave it out")
 		case names[lower]:
 			p.bad("", "is given twice: header names are the same in upper and lower case")
 		case len(headers) == maxHeaders:
@@ -192,4 +194,10 @@ func isConnectionHeader(name string) bool {
 		return true
 	}
 	return false
+}
+
+// isProtocolHeader reports whether a header, in lower case, ties requests to a session of MCP. Others
+// that the protocol sets, such as Accept, are harmless: its own go before the caller's.
+func isProtocolHeader(name string) bool {
+	return name == "last-event-id" || strings.HasPrefix(name, "mcp-")
 }

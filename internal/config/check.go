@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -17,7 +18,7 @@ import (
 var (
 	logFormats    = []string{"auto", "text", "json"}
 	logLevels     = []string{"debug", "info", "warn", "error"}
-	providerKinds = []string{"openai"}
+	providerKinds = Kinds()
 	modelTiers    = []string{"free", "basic", "premium"}                  // lowest first
 	planNames     = []string{"none", "free", "basic", "premium", "scale"} // lowest first
 )
@@ -39,6 +40,9 @@ var builtIn = map[string]struct {
 func (r *record) check(c *Config) {
 	r.checkService(c)
 	r.checkModels(c, r.checkProviders(c))
+	r.checkVideo(&c.Video)
+	r.checkBlob(c.Blob)
+	r.checkBilling(c)
 	for _, name := range planNames {
 		if price := c.Plans[name].PriceUSD; price != nil && *price%10_000 != 0 {
 			r.fail("plans."+name+".price_usd", "a price has at most 2 decimals")
@@ -76,15 +80,15 @@ func (r *record) checkService(c *Config) {
 			r.fail(path, `%s is not an origin; write "*" or one such as https://app.example.com, without a path and without a slash at the end`, r.shown(path, origin))
 		}
 	}
-	for i, host := range c.MCP.AllowHosts {
-		if path := index("mcp.allow_hosts", i); host == "" || strings.ContainsAny(host, "/@?#* \t\n") {
-			r.fail(path, "%s is not a host; write a name or an address alone, such as tools.example.com", r.shown(path, host))
-		}
-	}
+	r.checkMCP(c.MCP)
 	r.checkOneOf("log.format", c.Log.Format, "log format", logFormats)
 	r.checkOneOf("log.level", c.Log.Level, "log level", logLevels)
 	r.checkTLS(c.TLS)
 	r.checkUsage(c.Usage)
+	if c.Router.Dial < 0 || c.Router.Dial > 100 {
+		r.fail("router.dial", "must be from 0, the cheapest, to 100, the best; got %d", c.Router.Dial)
+	}
+	r.checkPages(c)
 
 	if c.PublicURL == "" && !isLoopback(c.Listen) {
 		r.warn("listen", "%s can be reached from other machines, but public_url is empty, so links will say %s; set public_url", r.shown("listen", c.Listen), c.Origin())
@@ -135,20 +139,48 @@ func (r *record) checkProviders(c *Config) map[string]string {
 		} else {
 			names[p.Name] = path
 		}
-		r.checkOneOf(path+".kind", p.Kind, "kind of provider", providerKinds)
-		// Some addresses hold a key: messages do not quote them.
-		if u, err := url.Parse(p.BaseURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-			r.fail(path+".base_url", "must be an address such as https://api.example.com/v1: http or https, without ? and #")
-		}
+		r.checkVendor(path, p)
 		p.BaseURL = strings.TrimRight(p.BaseURL, "/")
-		if strings.ContainsFunc(p.APIKey.Reveal(), func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
-			r.fail(path+".api_key", "must not contain spaces or line breaks")
+		r.checkKey(path+".api_key", p.APIKey)
+		for i, key := range p.APIKeys {
+			if r.checkKey(index(path+".api_keys", i), key); key == "" {
+				r.fail(index(path+".api_keys", i), "must not be empty")
+			}
 		}
-		if at := r.placeOf(path + ".api_key"); p.APIKey != "" && at.raw == "" {
-			r.warn(path+".api_key", "the key is written in the file; put it into the environment and write ${NAME} here")
+		if p.MaxConcurrent < 0 {
+			r.fail(path+".max_concurrent", "must be 0, for any number, or more; got %d", p.MaxConcurrent)
+		}
+		r.checkTimeouts(path+".timeouts", p.Timeouts)
+		if p.Discover != "" {
+			r.checkOneOf(path+".discover", p.Discover, "plan tier", modelTiers)
 		}
 	}
+	for _, f := range c.found { // models may name them, too
+		names[f.Name] = f.Variable
+	}
 	return names
+}
+
+func (r *record) checkKey(path string, key Secret) {
+	if strings.ContainsFunc(key.Reveal(), func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
+		r.fail(path, "must not contain spaces or line breaks")
+	}
+	if at := r.placeOf(path); key != "" && at.raw == "" {
+		r.warn(path, "the key is written in the file; put it into the environment and write ${NAME} here")
+	}
+}
+
+// checkTimeouts: silence is noticed to the second.
+func (r *record) checkTimeouts(path string, t Timeouts) {
+	if t.Connect <= 0 {
+		r.fail(path+".connect", "must be above 0")
+	}
+	if t.FirstContent != 0 && (t.FirstContent < time.Second || t.FirstContent > 5*time.Minute) {
+		r.fail(path+".first_content", "must be 0, or from 1s to 5m")
+	}
+	if t.Silence < time.Second {
+		r.fail(path+".silence", "must be at least 1s")
+	}
 }
 
 func (r *record) checkModels(c *Config, providers map[string]string) {
@@ -169,8 +201,8 @@ func (r *record) checkModels(c *Config, providers map[string]string) {
 		if strings.HasPrefix(m.ID, sandboxName+"/") {
 			r.fail(path+".id", "ids that begin with %s/ belong to the built-in models; choose another one", sandboxName)
 		}
-		if _, known := providers[m.Provider]; !known && !providersFailed {
-			r.fail(path+".provider", "no provider is called %s; add it under providers%s", r.shown(path+".provider", m.Provider), amongThe(providers))
+		if !providersFailed {
+			r.checkTargets(m, path, providers)
 		}
 		r.checkOneOf(path+".plan", m.Plan, "plan tier", modelTiers)
 		if m.RequestMultiplier == 0 {
@@ -184,10 +216,68 @@ func (r *record) checkModels(c *Config, providers map[string]string) {
 		} else if m.MaxOutput > m.ContextLength && !r.failed[path+".context_length"] {
 			r.fail(path+".max_output", "%d is more than the context_length of %d", m.MaxOutput, m.ContextLength)
 		}
-		if m.Upstream == "" {
-			m.Upstream = m.ID
+		if m.Quality < 0 || m.Quality > 100 {
+			r.fail(path+".quality", "must be from 1 to 100, or 0 where nothing is known; got %d", m.Quality)
 		}
 		r.warnUncallable(c, m, path)
+	}
+	r.checkFallbacks(c, ids)
+}
+
+// checkTargets makes the short form of one target into a list of one.
+func (r *record) checkTargets(m *Model, path string, providers map[string]string) {
+	short := len(m.Targets) == 0
+	switch {
+	case short && m.Provider == "":
+		r.fail(path+".provider", "is required, but missing")
+		return
+	case short:
+		m.Targets = []Target{{Provider: m.Provider, Upstream: m.Upstream, Weight: 1}}
+	case m.Provider != "" || m.Upstream != "":
+		r.fail(path+".targets", "stands beside provider or upstream; name every place in targets, or give provider and upstream alone")
+		return
+	}
+	weights := 0
+	for i := range m.Targets {
+		t, at := &m.Targets[i], index(path+".targets", i)
+		if short {
+			at = path
+		}
+		if _, known := providers[t.Provider]; !known {
+			r.fail(at+".provider", "no provider is called %s; add it under providers%s", r.shown(at+".provider", t.Provider), amongThe(providers))
+		}
+		if t.Upstream == "" {
+			t.Upstream = m.ID
+		}
+		if t.Weight < 0 || t.Weight > maxWeight {
+			r.fail(at+".weight", "must be from 0 to %d; got %d", maxWeight, t.Weight)
+		}
+		weights += t.Weight
+	}
+	if weights == 0 {
+		r.warn(path+".targets", "no target has a weight above 0, so all are asked alike")
+	}
+}
+
+// maxWeight is as fine as shares can be.
+const maxWeight = 1000
+
+// checkFallbacks knows all ids, those of the built-in models by their prefix.
+func (r *record) checkFallbacks(c *Config, ids map[string]string) {
+	for i := range c.Models {
+		m := &c.Models[i]
+		for k, id := range m.Fallbacks {
+			path := index(index("models", i)+".fallbacks", k)
+			_, known := ids[id]
+			switch {
+			case id == m.ID:
+				r.fail(path, "%s cannot stand in for itself", r.shown(path, id))
+			case id == c.RouterID():
+				r.fail(path, "%s is the router, which cannot stand in for a model; name models", r.shown(path, id))
+			case !known && !strings.HasPrefix(id, sandboxName+"/"):
+				r.fail(path, "no model has the id %s%s", r.shown(path, id), didYouMean(id, slices.Collect(maps.Keys(ids))))
+			}
+		}
 	}
 }
 

@@ -145,6 +145,23 @@ var wrongFiles = []struct{ name, text, want string }{
 	{"public URL with a user", "public_url: https://u:hunter2@a.example\n", "sluice.yaml:1:13: public_url: must be an origin such as https://api.example.com: http or https, without a path and without a slash at the end"},
 	{"origin with a path", "cors_origins:\n- '*'\n- https://a.example/b\n", `sluice.yaml:3:3: cors_origins[1]: "https://a.example/b" is not an origin; write "*" or one such as https://app.example.com, without a path and without a slash at the end`},
 	{"origin with a star", "cors_origins: ['https://*.example']\n", `sluice.yaml:1:16: cors_origins[0]: "https://*.example" is not an origin; write "*" or one such as https://app.example.com, without a path and without a slash at the end`},
+	{"video plan", "video: {plan: scale}\n", `sluice.yaml:1:15: video.plan: "scale" is not a plan tier; expected one of free, basic, premium`},
+	{"video model", "video: {model_id: a b}\n", `sluice.yaml:1:19: video.model_id: "a b" is not a model id; it must not be empty and must not contain spaces`},
+	{"video workers", "video: {workers: -1}\n", `sluice.yaml:1:18: video.workers: must be 0 or more; got -1`},
+	{"video lease", "video: {lease: 10ms}\n", `sluice.yaml:1:16: video.lease: must be at least 1s; got 10ms`},
+	{"video keep", "video: {keep: 1s}\n", `sluice.yaml:1:15: video.keep: must be at least 1m; got 1s`},
+	{"video sizes", "video: {max_file_mib: 0, account_mib: 0}\n", "sluice.yaml:1:23: video.max_file_mib: must be above 0\nsluice.yaml:1:39: video.account_mib: must be above 0"},
+	{"video provider", "video: {provider: x}\n", `sluice.yaml:1:19: video.provider: no video provider is called "x"; add it under video.providers, or use sandbox`},
+	{"video providers", "video: {providers: [{name: sandbox, kind: x, base_url: x, model: a/b}]}\n", "sluice.yaml:1:28: video.providers[0].name: \"sandbox\" is also the name of the built-in renderer; names must differ\n" +
+		"sluice.yaml:1:43: video.providers[0].kind: \"x\" is not a kind of video provider; expected one of azure, openai, veo\n" +
+		"sluice.yaml:1:56: video.providers[0].base_url: must be an address such as https://api.example.com/v1: http or https, without ? and #\n" +
+		"sluice.yaml:1:66: video.providers[0].model: \"a/b\" is not the name of a model or deployment"},
+	{"blob kind", "blob: {kind: x}\n", `sluice.yaml:1:14: blob.kind: "x" is not a kind of storage; expected one of files, s3`},
+	{"payment processor", "billing: {processor: paypal}\n", `sluice.yaml:1:22: billing.processor: "paypal" is not a payment processor; expected one of testpay, stripe, none`},
+	{"Stripe without keys", "billing: {processor: stripe}\n", `sluice.yaml:1:10: billing.secret_key: is required where billing.processor is stripe
+sluice.yaml:1:10: billing.webhook_secret: is required where billing.processor is stripe`},
+	{"too many servers", "mcp: {max_servers: 9}\n", `sluice.yaml:1:20: mcp.max_servers: must be between 1 and 8; got 9`},
+	{"no time to call", "mcp: {call_timeout: 0s}\n", `sluice.yaml:1:21: mcp.call_timeout: must be between 1s and 10m; got 0s`},
 	{"host as URL", "mcp: {allow_hosts: [http://a]}\n", `sluice.yaml:1:21: mcp.allow_hosts[0]: "http://a" is not a host; write a name or an address alone, such as tools.example.com`},
 	{"log", "log: {format: xml, level: loud}\n", "sluice.yaml:1:15: log.format: \"xml\" is not a log format; expected one of auto, text, json\n" +
 		"sluice.yaml:1:27: log.level: \"loud\" is not a log level; expected one of debug, info, warn, error"},
@@ -155,11 +172,17 @@ var wrongFiles = []struct{ name, text, want string }{
 
 	// Providers.
 	{"empty provider", "providers: [{}]\n", "sluice.yaml:1:13: providers[0].name: is required, but missing\n" +
-		"sluice.yaml:1:13: providers[0].kind: is required, but missing\n" +
-		"sluice.yaml:1:13: providers[0].base_url: is required, but missing"},
+		"sluice.yaml:1:13: providers[0].kind: is required, but missing"},
+	{"azure without address", "providers: [{name: p, kind: azure}]\n", "sluice.yaml:1:13: providers[0].base_url: is required for this kind: the address of your resource, such as https://mine.openai.azure.com"},
+	{"version of another", "providers: [{name: p, kind: groq, api_version: '1'}]\n", "sluice.yaml:1:48: providers[0].api_version: is only for the kind azure"},
+	{"bedrock without keys", "providers: [{name: p, kind: bedrock, api_key: hunter2}]\n", "sluice.yaml:1:13: providers[0].region: is required for the kind bedrock\n" +
+		"sluice.yaml:1:13: providers[0].access_key_id: is required for the kind bedrock\n" +
+		"sluice.yaml:1:13: providers[0].secret_access_key: is required for the kind bedrock\n" +
+		"sluice.yaml:1:47: providers[0].api_key: is not for the kind bedrock; give access_key_id and secret_access_key"},
+	{"region of another", "providers: [{name: p, kind: groq, region: us-east-1}]\n", "sluice.yaml:1:43: providers[0].region: is only for the kind bedrock"},
 	{"provider without name", strings.Replace(provider, "name: p", "name: ''", 1), "sluice.yaml:2:9: providers[0].name: must not be empty"},
 	{"provider twice", provider + "- name: p\n  kind: openai\n  base_url: http://a\n", `sluice.yaml:5:9: providers[1].name: "p" is also the name of providers[0]; names must differ`},
-	{"kind", strings.Replace(provider, "kind: openai", "kind: cohere", 1), `sluice.yaml:3:9: providers[0].kind: "cohere" is not a kind of provider; expected openai`},
+	{"kind", strings.Replace(provider, "kind: openai", "kind: cohere", 1), `sluice.yaml:3:9: providers[0].kind: "cohere" is not a kind of provider; expected one of ` + strings.Join(Kinds(), ", ")},
 	{"base URL", strings.Replace(provider, "https://api", "ftp://u:hunter2@api", 1), "sluice.yaml:4:13: providers[0].base_url: must be an address such as https://api.example.com/v1: http or https, without ? and #"},
 	{"base URL with a query", strings.Replace(provider, "/v1", "/v1?key=hunter2", 1), "sluice.yaml:4:13: providers[0].base_url: must be an address such as https://api.example.com/v1: http or https, without ? and #"},
 	{"base URL garbled", strings.Replace(provider, "https://api.example.com/v1", "'https://hunter2@[api'", 1), "sluice.yaml:4:13: providers[0].base_url: must be an address such as https://api.example.com/v1: http or https, without ? and #"},
@@ -167,11 +190,23 @@ var wrongFiles = []struct{ name, text, want string }{
 	{"key with a line break", provider + "  api_key: |\n    hunter2\n", "sluice.yaml:5:12: providers[0].api_key: must not contain spaces or line breaks"},
 
 	// Models.
+	{"model with targets and a provider", provider + model + "  targets: [{provider: p}]\n", "sluice.yaml:11:12: models[0].targets: stands beside provider or upstream; name every place in targets, or give provider and upstream alone"},
+	{"target at nobody", provider + strings.Replace(model, "provider: p", "targets: [{provider: q, weight: -1}]", 1), "sluice.yaml:7:24: models[0].targets[0].provider: no provider is called \"q\"; add it under providers, or use one of p\n" +
+		"sluice.yaml:7:35: models[0].targets[0].weight: must be from 0 to 1000; got -1"},
+	{"fallbacks", provider + model + "  fallbacks: [m, service/auto, n, sandbox/small]\n", "sluice.yaml:11:15: models[0].fallbacks[0]: \"m\" cannot stand in for itself\n" +
+		"sluice.yaml:11:18: models[0].fallbacks[1]: \"service/auto\" is the router, which cannot stand in for a model; name models\n" +
+		"sluice.yaml:11:32: models[0].fallbacks[2]: no model has the id \"n\""},
+	{"timeouts", provider + "  timeouts: {connect: 0s, first_content: 1ms, silence: 0s}\n  max_concurrent: -1\n  api_keys: ['', 'a b']\n", "sluice.yaml:5:23: providers[0].timeouts.connect: must be above 0\n" +
+		"sluice.yaml:5:42: providers[0].timeouts.first_content: must be 0, or from 1s to 5m\n" +
+		"sluice.yaml:5:56: providers[0].timeouts.silence: must be at least 1s\n" +
+		"sluice.yaml:6:19: providers[0].max_concurrent: must be 0, for any number, or more; got -1\n" +
+		"sluice.yaml:7:14: providers[0].api_keys[0]: must not be empty\n" +
+		"sluice.yaml:7:18: providers[0].api_keys[1]: must not contain spaces or line breaks"},
 	{"model without anything", provider + "models:\n-\n  description: a\n", "sluice.yaml:7:3: models[0].id: is required, but missing\n" +
-		"sluice.yaml:7:3: models[0].provider: is required, but missing\n" +
 		"sluice.yaml:7:3: models[0].plan: is required, but missing\n" +
 		"sluice.yaml:7:3: models[0].context_length: is required, but missing\n" +
-		"sluice.yaml:7:3: models[0].max_output: is required, but missing"},
+		"sluice.yaml:7:3: models[0].max_output: is required, but missing\n" +
+		"sluice.yaml:7:3: models[0].provider: is required, but missing"},
 	{"plan of a model", provider + strings.Replace(model, "plan: free", "plan: gold", 1), `sluice.yaml:8:9: models[0].plan: "gold" is not a plan tier; expected one of free, basic, premium`},
 	{"plan of a model, scale", provider + strings.Replace(model, "plan: free", "plan: scale", 1), `sluice.yaml:8:9: models[0].plan: "scale" is not a plan tier; expected one of free, basic, premium`},
 	{"no providers", model, `sluice.yaml:3:13: models[0].provider: no provider is called "p"; add it under providers`},

@@ -24,7 +24,7 @@ func loadExample(t *testing.T, text string) *Config {
 		}
 		text = strings.ReplaceAll(text, "./"+name, file)
 	}
-	c, problem := loadText(t, text, "OPENAI_API_KEY=sk-example-key")
+	c, problem := loadText(t, text, "OPENAI_API_KEY=sk-example-key", "AWS_ACCESS_KEY_ID=example", "AWS_SECRET_ACCESS_KEY=example", "AWS_SESSION_TOKEN=example", "S3_ACCESS_KEY=example", "S3_SECRET_KEY=example", "SMTP_PASSWORD=example", "OIDC_CLIENT_SECRET=example", "STRIPE_SECRET_KEY=example", "STRIPE_WEBHOOK_SECRET=example")
 	if problem != "" {
 		t.Errorf("Load(example) = %s\n%s", problem, text)
 		return nil
@@ -42,7 +42,7 @@ func TestExampleChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.file = ""
+	got.file, got.found = "", nil
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("Load(example) = %+v, want the defaults %+v", got, want)
 	}
@@ -64,7 +64,7 @@ func TestExampleUncommented(t *testing.T) {
 
 	// Each section alone; models stand on a provider.
 	sections := regexp.MustCompile(`(?m)^#[a-z].*\n(#  .*\n)*`).FindAllString(Example(), -1)
-	if len(sections) != reflect.TypeFor[Config]().NumField()-2 {
+	if len(sections) != reflect.TypeFor[Config]().NumField()-3 {
 		t.Errorf("the example has %d sections, want one for each field of Config", len(sections))
 	}
 	var providers string
@@ -80,7 +80,7 @@ func TestExampleUncommented(t *testing.T) {
 	}
 
 	// Each line that is not required commented out again, everything else present.
-	required := regexp.MustCompile(`^ +(- )?(name|kind|base_url|id|provider|plan|context_length|max_output|cert|key|- name):|:$|: #`)
+	required := regexp.MustCompile(`^ +(- )?(name|kind|base_url|region|access_key_id|secret_access_key|model|endpoint|bucket|access_key|secret_key|webhook_secret|from|client_id|id|provider|plan|context_length|max_output|cert|key|- name):|:$|: #`)
 	lines := strings.Split(all, "\n")
 	left := 0
 	for i, line := range lines {
@@ -125,7 +125,7 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	docs := Docs()
 	paths := settingPaths(reflect.TypeFor[Config](), "")
-	if len(paths) != len(fieldDocs)-8 { // tls, log, providers, models, pricing, plans, usage and mcp are sections
+	if len(paths) != len(fieldDocs)-17 { // tls, router, log, providers, timeouts, models, targets, pricing, plans, usage, mcp, smtp, oidc, video, its providers, blob and billing are sections
 		t.Fatalf("there are %d settings, want all of them", len(paths))
 	}
 	for _, path := range paths {

@@ -55,6 +55,7 @@ func Load(src Source) (*Config, error) {
 	}
 	r.override(root, env, variable, r.strayVariable)
 	r.override(root, flags, flag, r.strayFlag)
+	c.findKeys(env)
 	r.check(c)
 	if err := r.err(); err != nil {
 		return nil, err

@@ -20,8 +20,10 @@ var sameConfig = cmp.Options{cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(fu
 func defaults() *Config {
 	return &Config{
 		Listen: "127.0.0.1:8080", Data: "./data", Brand: "service", Database: "sqlite", MetricsListen: "127.0.0.1:9090",
-		CORSOrigins: []string{"*"}, Sandbox: true, ShutdownGrace: 30 * time.Second, Log: Log{Format: "auto", Level: "info"},
-		Usage: Usage{KeepDays: 90},
+		CORSOrigins: []string{"*"}, Sandbox: true, Discover: true, Router: Router{Dial: 50}, ShutdownGrace: 30 * time.Second, Log: Log{Format: "auto", Level: "info"},
+		Usage: Usage{KeepDays: 90}, OIDC: OIDC{Name: "single sign-on"}, Blob: Blob{Kind: "files"}, Billing: Billing{APIURL: "https://api.stripe.com"},
+		Video: Video{ModelID: "video-default", Plan: "free", Provider: "sandbox", Lease: 30 * time.Second, Keep: 24 * time.Hour, MaxFileMiB: 512, AccountMiB: 2048},
+		MCP:   MCP{MaxServers: 8, MaxTools: 128, MaxRounds: 16, CallTimeout: time.Minute, MaxResult: 1 << 20},
 	}
 }
 
@@ -85,6 +87,8 @@ trusted_proxies:
 tls: {cert: `+cert+`, key: `+key+`}
 cors_origins: [https://a.example, "http://localhost:3000", "app://x"]
 sandbox: false
+discover: false
+router: {dial: 80}
 shutdown_grace: 1m30s
 log:
   format: json
@@ -94,6 +98,10 @@ providers:
     kind: openai
     base_url: https://api.example.com/v1/
     api_key: ${KEY}
+    api_keys: ["${KEY}-b"]
+    max_concurrent: 9
+    discover: basic
+    timeouts: {connect: 3s, first_content: 20s}
   - {name: two, kind: openai, base_url: "http://localhost:11434/v1"}
 models:
   - id: acme/small
@@ -102,8 +110,10 @@ models:
     context_length: 131_072
     max_output: 8192
   - id: large
-    provider: two
-    upstream: big:70b
+    targets:
+      - {provider: two, upstream: big:70b}
+      - {provider: one, weight: 0}
+    fallbacks: [acme/small, sandbox/large]
     plan: premium
     request_multiplier: 2.5
     unit_cost: 4
@@ -111,6 +121,8 @@ models:
     max_output: 200000
     tool_calling: true
     reasoning: True
+    json_mode: false
+    quality: 77
     description: >-
       A large
       model.
@@ -124,9 +136,25 @@ plans:
     tokens_per_minute: 1_000_000
     price_usd: 12.5
     monthly_units: 9
+    unfinished_videos: 3
 usage: {sync_each: true, keep_days: 30}
 mcp:
   allow_hosts: [tools.internal, "10.0.0.7:8080"]
+video:
+  model_id: clips
+  plan: basic
+  provider: sora
+  workers: 3
+  lease: 1m
+  keep: 1h
+  max_file_mib: 9
+  account_mib: 10
+  providers: [{name: sora, kind: azure, base_url: "https://x.openai.azure.com/openai/v1/", api_key: "${KEY}", model: sora}]
+blob: {kind: s3, dir: d, endpoint: "https://s3.example.com", region: eu, bucket: b, prefix: p/, access_key: a, secret_key: "${KEY}"}
+signup: invite
+smtp: {server: "mail.example.com:465", from: no-reply@example.com, user: u, password: "${KEY}"}
+oidc: {issuer: "https://id.example.com", name: Example, client_id: c, client_secret: "${KEY}"}
+billing: {processor: stripe, secret_key: "${KEY}", webhook_secret: "${KEY}", api_url: "http://127.0.0.1:12111"}
 `, "KEY=sk-123456")
 	if problem != "" {
 		t.Fatal(problem)
@@ -138,26 +166,39 @@ mcp:
 		},
 		TLS:           TLS{cert, key},
 		CORSOrigins:   []string{"https://a.example", "http://localhost:3000", "app://x"},
+		Router:        Router{Dial: 80},
 		ShutdownGrace: 90 * time.Second,
 		Log:           Log{"json", "debug"},
 		Providers: []Provider{
-			{"one", "openai", "https://api.example.com/v1", "sk-123456"},
-			{"two", "openai", "http://localhost:11434/v1", ""},
+			{
+				Name: "one", Kind: "openai", BaseURL: "https://api.example.com/v1", APIKey: "sk-123456", APIKeys: []Secret{"sk-123456-b"}, MaxConcurrent: 9, Discover: "basic",
+				Timeouts: Timeouts{Connect: 3 * time.Second, FirstContent: 20 * time.Second, Silence: 2 * time.Minute},
+			},
+			{Name: "two", Kind: "openai", BaseURL: "http://localhost:11434/v1", Timeouts: Timeouts{Connect: 10 * time.Second, Silence: 2 * time.Minute}},
 		},
 		Models: []Model{
-			{ID: "acme/small", Provider: "one", Upstream: "acme/small", Plan: "free", RequestMultiplier: 1000, ContextLength: 131072, MaxOutput: 8192},
+			{ID: "acme/small", Provider: "one", Targets: []Target{{"one", "acme/small", 1}}, Plan: "free", RequestMultiplier: 1000, ContextLength: 131072, MaxOutput: 8192, JSONMode: true},
 			{
-				ID: "large", Provider: "two", Upstream: "big:70b", Plan: "premium", RequestMultiplier: 2500, UnitCost: new(Milli(4000)),
-				ContextLength: 200000, MaxOutput: 200000, ToolCalling: true, Reasoning: true, Description: "A large model.", OwnedBy: "Example",
+				ID: "large", Targets: []Target{{"two", "big:70b", 1}, {"one", "large", 0}}, Fallbacks: []string{"acme/small", "sandbox/large"}, Plan: "premium", RequestMultiplier: 2500, UnitCost: new(Milli(4000)),
+				ContextLength: 200000, MaxOutput: 200000, ToolCalling: true, Quality: 77, Reasoning: true, Description: "A large model.", OwnedBy: "Example",
 				Pricing: &Pricing{new(Money(250_000)), new(Money(2_000_000)), new(Money(25_000)), new(Money(0))},
 			},
 		},
 		Plans: map[string]Plan{
 			"none":  {RequestsPerMinute: new(Limit(0))},
-			"basic": {new(Unlimited), new(Limit(7)), new(Limit(1_000_000)), new(Money(12_500_000)), new(Limit(9))},
+			"basic": {new(Unlimited), new(Limit(7)), new(Limit(1_000_000)), new(Money(12_500_000)), new(Limit(9)), new(Limit(3))},
 		},
 		Usage: Usage{SyncEach: true, KeepDays: 30},
-		MCP:   MCP{[]string{"tools.internal", "10.0.0.7:8080"}},
+		MCP:   MCP{AllowHosts: []string{"tools.internal", "10.0.0.7:8080"}, MaxServers: 8, MaxTools: 128, MaxRounds: 16, CallTimeout: time.Minute, MaxResult: 1 << 20},
+		Video: Video{
+			"clips", "basic", "sora", 3, time.Minute, time.Hour, 9, 10,
+			[]VideoProvider{{"sora", "azure", "https://x.openai.azure.com/openai/v1", "sk-123456", "sora"}},
+		},
+		Signup:  "invite",
+		SMTP:    SMTP{"mail.example.com:465", "no-reply@example.com", "u", "sk-123456"},
+		OIDC:    OIDC{"https://id.example.com", "Example", "c", "sk-123456"},
+		Blob:    Blob{"s3", "d", "https://s3.example.com", "eu", "b", "p/", "a", "sk-123456"},
+		Billing: Billing{"stripe", "sk-123456", "sk-123456", "http://127.0.0.1:12111"},
 	}
 	if diff := cmp.Diff(want, got, sameConfig); diff != "" {
 		t.Errorf("Load differs (-want +got):\n%s", diff)
@@ -195,14 +236,20 @@ func TestVariables(t *testing.T) {
 	})
 	want := []string{
 		"SLUICE_LISTEN", "SLUICE_DATA", "SLUICE_BRAND", "SLUICE_DATABASE", "SLUICE_PUBLIC_URL", "SLUICE_METRICS_LISTEN", "SLUICE_TRUSTED_PROXIES",
-		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL",
+		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL",
 	}
 	for _, plan := range []string{"NONE", "FREE", "BASIC", "PREMIUM", "SCALE"} {
-		for _, field := range []string{"REQUESTS_PER_MINUTE", "CONCURRENT", "TOKENS_PER_MINUTE", "PRICE_USD", "MONTHLY_UNITS"} {
+		for _, field := range []string{"REQUESTS_PER_MINUTE", "CONCURRENT", "TOKENS_PER_MINUTE", "PRICE_USD", "MONTHLY_UNITS", "UNFINISHED_VIDEOS"} {
 			want = append(want, "SLUICE_PLANS_"+plan+"_"+field)
 		}
 	}
-	want = append(want, "SLUICE_USAGE_SYNC_EACH", "SLUICE_USAGE_KEEP_DAYS", "SLUICE_MCP_ALLOW_HOSTS")
+	want = append(want, "SLUICE_USAGE_SYNC_EACH", "SLUICE_USAGE_KEEP_DAYS", "SLUICE_MCP_ALLOW_HOSTS", "SLUICE_MCP_MAX_SERVERS", "SLUICE_MCP_MAX_TOOLS", "SLUICE_MCP_MAX_ROUNDS", "SLUICE_MCP_CALL_TIMEOUT", "SLUICE_MCP_MAX_RESULT",
+		"SLUICE_SIGNUP", "SLUICE_SMTP_SERVER", "SLUICE_SMTP_FROM", "SLUICE_SMTP_USER", "SLUICE_SMTP_PASSWORD",
+		"SLUICE_OIDC_ISSUER", "SLUICE_OIDC_NAME", "SLUICE_OIDC_CLIENT_ID", "SLUICE_OIDC_CLIENT_SECRET",
+		"SLUICE_VIDEO_MODEL_ID", "SLUICE_VIDEO_PLAN", "SLUICE_VIDEO_PROVIDER", "SLUICE_VIDEO_WORKERS", "SLUICE_VIDEO_LEASE", "SLUICE_VIDEO_KEEP",
+		"SLUICE_VIDEO_MAX_FILE_MIB", "SLUICE_VIDEO_ACCOUNT_MIB", "SLUICE_BLOB_KIND", "SLUICE_BLOB_DIR", "SLUICE_BLOB_ENDPOINT", "SLUICE_BLOB_REGION",
+		"SLUICE_BLOB_BUCKET", "SLUICE_BLOB_PREFIX", "SLUICE_BLOB_ACCESS_KEY", "SLUICE_BLOB_SECRET_KEY",
+		"SLUICE_BILLING_PROCESSOR", "SLUICE_BILLING_SECRET_KEY", "SLUICE_BILLING_WEBHOOK_SECRET", "SLUICE_BILLING_API_URL")
 	if !slices.Equal(names, want) {
 		t.Errorf("the variables are\n%q\nwant\n%q", names, want)
 	}
@@ -336,6 +383,7 @@ func TestWarnings(t *testing.T) {
 		{name: "reachable", file: "listen: 0.0.0.0:80", want: []string{`sluice.yaml:1:9: listen: "0.0.0.0:80" can be reached from other machines, but public_url is empty, so links will say http://127.0.0.1:80; set public_url`}},
 		{name: "reachable by variable", environ: []string{"SLUICE_LISTEN=:80"}, want: []string{`SLUICE_LISTEN: listen: ":80" can be reached from other machines, but public_url is empty, so links will say http://127.0.0.1:80; set public_url`}},
 		{name: "reachable by name", file: "listen: example.com:80", want: []string{`sluice.yaml:1:9: listen: "example.com:80" can be reached from other machines, but public_url is empty, so links will say http://example.com:80; set public_url`}},
+		{name: "test cards for everybody", file: "public_url: https://example.com\nbilling: {processor: testpay}", want: []string{`sluice.yaml:2:22: billing.processor: the service can be reached from elsewhere, and anybody with an account can take a paid plan with a test card; use stripe or none`}},
 		{name: "public", file: "listen: 0.0.0.0:80\npublic_url: https://a.example"},
 		{name: "loopback", file: "listen: '[::1]:80'"},
 		{name: "localhost", file: "listen: localhost:80"},

@@ -20,8 +20,9 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
-	"sluice/internal/provider"
+	"sluice/internal/routing"
 	"sluice/internal/telemetry"
+	"sluice/internal/video"
 )
 
 const (
@@ -40,8 +41,13 @@ type Options struct {
 	Abuse  *abuse.Control
 	// Replies are what requests with an Idempotency-Key repeat; nil: the header means nothing.
 	Replies *idempotency.Replies
+	// Videos is the way of video jobs; nil only where none are asked for.
+	Videos *video.Line
 	// Checks are what /readyz asks, in order.
 	Checks []Check
+	// Pages are answered by handlers of their own, by their patterns; they see the client's address as the
+	// request's.
+	Pages map[string]http.Handler
 	// MaxBody and MaxBodies bound one body and all bodies in flight; for tests. Default 32 and 512 MiB.
 	MaxBody, MaxBodies int64
 }
@@ -57,7 +63,8 @@ type Check struct {
 // Settings is what a reload may change.
 type Settings struct {
 	Catalog        *catalog.Catalog
-	Adapters       map[string]provider.Adapter // by the provider names in the catalog
+	Routes         *routing.Routes
+	Scorer         routing.Scorer // what the router chooses by; nil: its own estimate
 	Plans          account.Plans
 	CORSOrigins    []string
 	TrustedProxies []netip.Prefix
@@ -72,12 +79,16 @@ type API struct {
 	ledger  admission.Ledger
 	abuse   *abuse.Control
 	replies *idempotency.Replies
+	videos  *video.Line
 	checks  []Check
+	pages   map[string]http.Handler
 	bodies  bodies
 
 	settings atomic.Pointer[Settings]
 	draining atomic.Bool
 	serve    handler
+	// serveInside is serve without what a request passes once.
+	serveInside handler
 }
 
 // New returns the API with its first settings.
@@ -85,7 +96,7 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 	if opts == nil {
 		opts = &Options{}
 	}
-	api := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, checks: opts.Checks}
+	api := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, videos: opts.Videos, checks: opts.Checks, pages: opts.Pages}
 	api.bodies = bodies{maxOne: opts.MaxBody, maxAll: opts.MaxBodies, patience: bodyPatience}
 	if api.bodies.maxOne == 0 {
 		api.bodies.maxOne = maxBody
@@ -112,6 +123,14 @@ func (a *API) Drain() { a.draining.Store(true) }
 
 // BodiesInFlight is how many bytes of request bodies are held now.
 func (a *API) BodiesInFlight() int64 { return a.bodies.held.Load() }
+
+// ServeAs answers a request under /v1 on behalf of a page, whose ResponseWriter w is: its visitor proved by
+// a session who they are. All but the key is as for any other caller, and the log has one event.
+func (a *API) ServeAs(caller auth.Caller, w http.ResponseWriter, r *http.Request) {
+	x := w.(*exchange)
+	x.caller = caller
+	_ = a.serveInside(x, r) // the chain answers its own errors
+}
 
 // ServeHTTP answers one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -33,7 +33,7 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 		defer k.end()
 		w = k
 	}
-	err = a.line.Complete(r.Context(), w, inference.Models{Catalog: x.settings.Catalog, Adapters: x.settings.Adapters}, inference.Call{
+	err = a.line.Complete(r.Context(), w, x.models(), inference.Call{
 		ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req,
 	})
 	if errors.Is(err, relay.ErrGone) {

@@ -3,6 +3,9 @@ package httpapi
 import (
 	"net/http"
 	"slices"
+	"strings"
+
+	"sluice/internal/video"
 )
 
 // exposed is what a browser's script may read of a reply: the wire has no wildcard for prefixes.
@@ -14,12 +17,12 @@ var exposed = []string{"x-request-id, retry-after, retry-after-ms, x-should-retr
 
 var anyOrigin = []string{"*"}
 
-// cors lets pages of the allowed origins call /v1. Keys travel in a header and never in a cookie, so
-// credentials are not allowed and "*" is safe.
+// cors lets pages of the allowed origins call /v1, and follow links to videos. Keys travel in a header and
+// never in a cookie, so credentials are not allowed and "*" is safe.
 func (a *API) cors(next handler) handler {
 	return func(x *exchange, r *http.Request) error {
 		origin := r.Header.Get("Origin")
-		if origin == "" || !isAPI(r) {
+		if origin == "" || !isAPI(r) && !strings.HasPrefix(r.URL.Path, video.LinkPath) {
 			return next(x, r)
 		}
 		h := x.Header()

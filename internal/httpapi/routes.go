@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sluice/internal/fault"
+	"sluice/internal/video"
 )
 
 // handler answers a request, or returns why it cannot.
@@ -36,11 +37,18 @@ type route struct {
 func (a *API) routes() []route {
 	return []route{
 		{"POST", "/v1/chat/completions", a.createChatCompletion},
+		{"POST", "/v1/route", a.explainRoute},
 		{"GET", "/v1/account", a.showAccount},
 		{"GET", "/v1/models", a.listModels},
 		{"GET", "/v1/models/verbose", a.listModelsVerbose},
 		{"GET", "/v1/models/{id...}", a.showModel},
+		{"POST", "/v1/video/generations/jobs", a.createVideo},
+		{"GET", "/v1/video/generations/jobs", a.listVideos},
+		{"GET", "/v1/video/generations/jobs/{id}", a.showVideo},
+		{"DELETE", "/v1/video/generations/jobs/{id}", a.cancelVideo},
+		{"GET", "/v1/video/generations/{id}/content/video", a.downloadVideo},
 
+		{"GET", video.LinkPath + "{file}", a.followLink},
 		{"GET", "/healthz", a.healthz},
 		{"GET", "/readyz", a.readyz},
 		{"GET", "/openapi.json", a.openAPI},
@@ -59,6 +67,9 @@ func (a *API) assemble() handler {
 		}
 		byPattern[rt.pattern][rt.method] = rt.handle
 	}
+	for pattern, page := range a.pages {
+		mux.Handle(pattern, showPage(page))
+	}
 	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.(*exchange).err = nothingAt(r)
 	}))
@@ -69,10 +80,22 @@ func (a *API) assemble() handler {
 		mux.ServeHTTP(x, r)
 		return x.err
 	}
+	a.serveInside = a.answerErrors(a.authenticate(serve))
 	for _, s := range slices.Backward(a.chain()) {
 		serve = s(serve)
 	}
 	return serve
+}
+
+// showPage hands a request over to a page, which answers everything itself.
+func showPage(page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := w.(*exchange)
+		x.event.Route = r.Pattern
+		r = r.Clone(r.Context())
+		r.RemoteAddr = x.event.Remote
+		page.ServeHTTP(x, r)
+	})
 }
 
 func nothingAt(r *http.Request) error {

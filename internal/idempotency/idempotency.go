@@ -99,7 +99,7 @@ type Request struct {
 // Begin returns the turn, or the reply of an earlier request. While another has the turn it waits. A
 // database that does not answer does not refuse anybody: the call then runs as if there were no reply.
 func (r *Replies) Begin(ctx context.Context, req Request) (*Turn, *Reply, error) {
-	key, err := readKey(req.Key)
+	key, err := ReadKey(req.Key)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,7 +130,7 @@ func (r *Replies) await(ctx context.Context, t *Turn) (*Reply, error) {
 			return nil, nil
 		}
 		if first.body != t.body {
-			return nil, otherBody()
+			return nil, OtherBody()
 		}
 		if patience == nil {
 			timer := time.NewTimer(r.wait)
@@ -171,7 +171,7 @@ func (r *Replies) find(ctx context.Context, t *Turn) (*Reply, error) {
 		return nil, nil
 	}
 	if body != t.body {
-		return nil, otherBody()
+		return nil, OtherBody()
 	}
 	return reply, nil
 }
@@ -184,8 +184,8 @@ func (r *Replies) report(message string, err error) {
 	}
 }
 
-// readKey returns the key of the header's values.
-func readKey(values []string) (string, error) {
+// ReadKey returns the key of the header's values.
+func ReadKey(values []string) (string, error) {
 	if len(values) != 1 {
 		return "", fault.New(fault.Invalid, "The header Idempotency-Key is there %d times; send it once.", len(values)).At(Header)
 	}
@@ -201,6 +201,7 @@ func readKey(values []string) (string, error) {
 	return key, nil
 }
 
-func otherBody() error {
+// OtherBody is the fault of a key that comes again with another body.
+func OtherBody() error {
 	return fault.New(fault.Invalid, "This Idempotency-Key was used before with another body. Send the same body, or a new key.").At(Header)
 }

@@ -102,12 +102,12 @@ func TestReadKey(t *testing.T) {
 		{[]string{"a\tb"}, false},
 		{[]string{"a\x7f"}, false},
 	} {
-		key, err := readKey(tt.values)
+		key, err := ReadKey(tt.values)
 		if tt.ok && (err != nil || key != tt.values[0]) {
-			t.Errorf("readKey(%q) = %q, %v, want the key", tt.values, key, err)
+			t.Errorf("ReadKey(%q) = %q, %v, want the key", tt.values, key, err)
 		}
 		if !tt.ok && (!fault.Is(err, fault.Invalid) || fault.From(err).Param != "Idempotency-Key") {
-			t.Errorf("readKey(%q) = %q, %v, want invalid at Idempotency-Key", tt.values, key, err)
+			t.Errorf("ReadKey(%q) = %q, %v, want invalid at Idempotency-Key", tt.values, key, err)
 		}
 	}
 }

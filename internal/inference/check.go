@@ -17,8 +17,6 @@ func check(req *chat.Request, m *catalog.Model) error {
 	switch {
 	case len(req.Tools) > 0 && !m.ToolCalling:
 		return fault.New(fault.Invalid, "The model %q cannot call tools. Leave tools out, or use a model whose permission.tool_calling is true.", m.ID).At("tools")
-	case req.HasMCP():
-		return fault.New(fault.Invalid, "Remote MCP tools are not offered by this version. Use function tools.").At("tools")
 	case req.N > 1 && m.Sandbox:
 		return fault.New(fault.Invalid, "The model %q gives one reply to a request; n must be 1.", m.ID).At("n")
 	case req.Images() > 0 && !m.Images:

@@ -5,6 +5,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -15,18 +16,31 @@ import (
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
+	"sluice/internal/continuation"
 	"sluice/internal/fault"
 	"sluice/internal/provider"
 	"sluice/internal/pulse"
 	"sluice/internal/relay"
 	"sluice/internal/routing"
+	"sluice/internal/toolloop"
 	"sluice/internal/usage"
 )
 
-// Models is who can be asked: the catalog, and the adapters by the provider names written in it.
+// Models is who can be asked: the catalog, and how each of its models is reached.
 type Models struct {
-	Catalog  *catalog.Catalog
-	Adapters map[string]provider.Adapter
+	Catalog *catalog.Catalog
+	Routes  *routing.Routes
+	// Scorer is what the router chooses by; nil: an estimate at the middle of its dial.
+	Scorer routing.Scorer
+}
+
+// asked is what the router has to know of a call.
+func (m *Models) asked(call *Call, model *catalog.Model) *routing.Asked {
+	a := call.Caller.Account
+	return &routing.Asked{
+		Catalog: m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Model: model,
+		AccountID: a.ID, Plan: a.Plan, Staff: a.Staff, Request: call.Request,
+	}
 }
 
 // Call is one request for a completion.
@@ -36,26 +50,44 @@ type Call struct {
 	Caller  auth.Caller
 	Limits  account.Limits // those in force for the caller's account
 	Request *chat.Request
+	Depth   int // how many calls through our own MCP server it is nested in
+}
+
+// Options are the choices of New; the zero value is the default.
+type Options struct {
+	// States is where adapters keep what a later turn needs; nil: nowhere.
+	States *continuation.Keeper
+	// Tools answers requests with MCP tools; nil: they are refused.
+	Tools *toolloop.Loop
+	// Patience is how long a request looks for somebody who answers, where all that can be asked has
+	// failed once; for tests. Default 30 seconds.
+	Patience time.Duration
 }
 
 // Line is the way of every chat completion.
 type Line struct {
-	gate  *admission.Gate
-	pulse *pulse.Pulse
+	gate     *admission.Gate
+	pulse    *pulse.Pulse
+	states   *continuation.Keeper
+	tools    *toolloop.Loop
+	router   *routing.Router
+	patience time.Duration
 }
 
 // New returns a line behind the gate. The pulse keeps silent streams alive.
-func New(gate *admission.Gate, p *pulse.Pulse) *Line { return &Line{gate: gate, pulse: p} }
+func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
+	if opts == nil {
+		opts = &Options{}
+	}
+	return &Line{gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: routing.NewRouter(), patience: cmp.Or(opts.Patience, patience)}
+}
 
 // Complete answers the call on w. A returned fault means that nothing has been written;
 // relay.ErrTold and relay.ErrGone, that there is nothing left to say.
 func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Models, call Call) error {
 	req := call.Request
-	asked, ok := models.Catalog.Lookup(req.Model)
-	if !ok {
-		return fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", clip(req.Model)).At("model")
-	}
-	if err := check(req, asked); err != nil {
+	asked, err := models.lookup(req)
+	if err != nil {
 		return err
 	}
 	ask := asking(call, asked)
@@ -63,36 +95,66 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 		standing.SetHeader(w.Header())
 		return err
 	}
-	model, err := routing.Choose(models.Catalog, asked, call.Caller.Account.Plan, req)
+	choice, err := l.router.Choose(models.asked(&call, asked))
 	if err != nil {
 		return err
 	}
+	model := choice.Model
 	if model != asked {
 		if err := check(req, model); err != nil {
 			return err
 		}
+		w.Header()["X-Sluice-Route-Reason"] = []string{choice.Reason}
 	}
 	lease, standing, err := l.gate.Admit(&ask)
 	standing.SetHeader(w.Header())
 	if err != nil {
 		return err
 	}
-	s := &settling{lease: lease, call: call, asked: asked, used: model, multiplier: ask.Multiplier(), status: http.StatusInternalServerError}
+	stream := l.attempts(ctx, models.Routes.Plan(model), model, &call)
+	s := &settling{lease: lease, call: call, asked: asked, stream: stream, multiplier: ask.Multiplier(), status: http.StatusInternalServerError}
 	defer s.failed() // counts only where nothing else settled it
-
-	stream, err := open(ctx, models, model, req)
-	if err != nil {
-		return s.fault(ctx, err)
+	var reply provider.Stream = stream
+	if req.HasMCP() {
+		if reply, err = l.converse(ctx, w, models, s); err != nil {
+			return s.fault(ctx, w, err)
+		}
 	}
-	defer stream.Close()
+	defer reply.Close()
 	send := relay.Collect
 	if req.Stream {
 		send = relay.Stream
 	}
-	err = send(ctx, w, stream, relay.Head{RequestID: call.ID, Created: call.Start.Unix(), Model: model.ID}, relay.Options{
-		N: req.N, IncludeUsage: req.IncludeUsage, Pulse: l.pulse, Settle: s.outcome,
+	err = send(ctx, w, reply, relay.Head{RequestID: call.ID, Created: call.Start.Unix()}, relay.Options{
+		N: req.N, IncludeUsage: req.IncludeUsage, Pulse: l.pulse, Answers: stream.introduce, Settle: s.outcome,
 	})
-	return s.fault(ctx, err)
+	return s.fault(ctx, w, err)
+}
+
+// Explain tells which model would answer the call, and why, without asking it.
+func (l *Line) Explain(models Models, call Call) (routing.Choice, error) {
+	asked, err := models.lookup(call.Request)
+	if err != nil {
+		return routing.Choice{}, err
+	}
+	ask := asking(call, asked)
+	if _, err := l.gate.Access(&ask); err != nil {
+		return routing.Choice{}, err
+	}
+	choice, err := l.router.Explain(models.asked(&call, asked))
+	if err == nil && choice.Model != asked {
+		err = check(call.Request, choice.Model)
+	}
+	return choice, err
+}
+
+// lookup finds the model that the request names and holds the request against it.
+func (m *Models) lookup(req *chat.Request) (*catalog.Model, error) {
+	asked, ok := m.Catalog.Lookup(req.Model)
+	if !ok {
+		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", clip(req.Model)).At("model")
+	}
+	return asked, check(req, asked)
 }
 
 // asking is what the call wants of admission.
@@ -104,40 +166,47 @@ func asking(call Call, asked *catalog.Model) admission.Ask {
 	}
 }
 
-// open asks the model's provider.
-func open(ctx context.Context, models Models, m *catalog.Model, req *chat.Request) (provider.Stream, error) {
-	adapter := models.Adapters[m.Provider]
-	if adapter == nil {
-		return nil, fault.New(fault.Unavailable, "The model %q is not available at the moment.", m.ID).
-			Because(errors.New("no adapter for provider " + m.Provider))
+// attempts asks for the model, along the plan, when its first event is wanted.
+func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model, call *Call) *attempts {
+	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, until: call.Start.Add(l.patience)}
+	a.call = provider.Call{Request: call.Request, ID: call.ID}
+	if l.states != nil {
+		a.call.Memory = l.states.For(call.Caller.Account.ID)
 	}
-	return adapter.Open(ctx, &provider.Call{Request: req, Upstream: m.Upstream, MaxOutput: m.MaxOutput, Thinks: m.Thinks})
+	return a
 }
 
 // settling makes the lease's settlement of what the call came to.
 type settling struct {
-	lease       *admission.Lease
-	call        Call
-	asked, used *catalog.Model
-	multiplier  int64 // of a long prompt
-	status      int   // of the fault that is answered; as long as there is none, that of a panic
-	gone        bool  // the caller left before anything was sent
+	lease      *admission.Lease
+	call       Call
+	asked      *catalog.Model
+	stream     *attempts
+	loop       *toolloop.Stream // where the tools include MCP servers, else nil
+	header     http.Header      // of the reply, where there is a loop
+	multiplier int64            // of a long prompt
+	status     int              // of the fault that is answered; as long as there is none, that of a panic
+	gone       bool             // the caller left before anything was sent
 }
 
 // outcome settles a call whose reply was sent or begun, and counts what the upstream did not.
 func (s *settling) outcome(o *relay.Outcome) {
-	if !o.HasUsage && (o.Complete || !o.FirstContent.IsZero()) {
+	turns := int64(1)
+	r := s.record()
+	if s.loop != nil {
+		turns = s.conversed(o)
+	} else if !o.HasUsage && (o.Complete || !o.FirstContent.IsZero()) {
 		o.Usage = count(s.call.Request, o)
 	}
-	r := s.record()
 	r.Tokens, r.Counted = o.Usage, !o.HasUsage
 	r.RequestMilli = s.asked.RequestMilli * s.multiplier
 	if o.Begun {
 		r.Status = http.StatusOK
 	}
 	if o.Complete || !o.FirstContent.IsZero() {
-		r.UnitMilli = s.used.UnitMilli * s.multiplier
-		r.CostMicro = s.used.Pricing.Cost(o.Usage)
+		used, _ := s.stream.used()
+		r.UnitMilli = used.UnitMilli * s.multiplier * turns
+		r.CostMicro = used.Pricing.Cost(o.Usage)
 	}
 	if !o.FirstContent.IsZero() {
 		r.FirstToken = o.FirstContent.Sub(s.call.Start)
@@ -155,9 +224,9 @@ func (s *settling) outcome(o *relay.Outcome) {
 	s.lease.Settle(r)
 }
 
-// fault notes the status that a plain fault will be answered with. A call that failed because its
-// caller left is no fault of anybody.
-func (s *settling) fault(ctx context.Context, err error) error {
+// fault notes the status that a plain fault will be answered with, and tells who was asked. A call that
+// failed because its caller left is no fault of anybody.
+func (s *settling) fault(ctx context.Context, w http.ResponseWriter, err error) error {
 	if err == nil || errors.Is(err, relay.ErrGone) || errors.Is(err, relay.ErrTold) {
 		return err
 	}
@@ -165,6 +234,7 @@ func (s *settling) fault(ctx context.Context, err error) error {
 		s.gone = true
 		return errors.Join(relay.ErrGone, err)
 	}
+	s.stream.introduce(w.Header())
 	s.status = fault.From(err).Kind.Status()
 	return err
 }
@@ -180,9 +250,12 @@ func (s *settling) failed() {
 }
 
 func (s *settling) record() usage.Settlement {
+	used, by := s.stream.used()
+	calls, failed := s.remote()
 	return usage.Settlement{
 		ID: s.call.ID, At: s.call.Start, AccountID: s.call.Caller.Account.ID, KeyID: s.call.Caller.KeyID,
-		Plan: s.call.Caller.Account.Plan.String(), Tier: s.used.Plan.String(),
-		ModelAsked: s.asked.ID, ModelUsed: s.used.ID, Provider: s.used.Provider, Latency: time.Since(s.call.Start),
+		Plan: s.call.Caller.Account.Plan.String(), Tier: used.Plan.String(),
+		ModelAsked: s.asked.ID, ModelUsed: used.ID, Provider: by, Latency: time.Since(s.call.Start),
+		MCPCalls: calls, MCPFailed: failed,
 	}
 }

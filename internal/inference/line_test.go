@@ -27,6 +27,7 @@ import (
 	"sluice/internal/inference"
 	"sluice/internal/provider"
 	"sluice/internal/pulse"
+	"sluice/internal/routing"
 	"sluice/internal/usage"
 )
 
@@ -40,6 +41,8 @@ type script struct {
 	end    error            // what it ends with; nil: io.EOF
 	wait   bool             // it does not end by itself
 	panics bool             // Next does, behind the events
+	pause  time.Duration    // before the stream ends
+	drops  []string         // what Open says it left out
 	opened chan struct{}    // told of every Open, where there is one
 
 	mu     sync.Mutex
@@ -76,6 +79,7 @@ func (s *scripted) Next() (*provider.Event, error) {
 		ev := s.script.events[s.next-1]
 		return &ev, nil
 	}
+	time.Sleep(s.script.pause)
 	switch {
 	case s.script.panics:
 		panic("a bug in an adapter")
@@ -163,8 +167,10 @@ func wire(t *testing.T, s *script, plan account.Plan, writes func(http.ResponseW
 	ctx, cancel := context.WithCancel(context.Background())
 	var beating sync.WaitGroup
 	beating.Go(func() { p.Run(ctx) })
-	api := httpapi.New(auth.New(index, "service"), inference.New(admission.New(w.ledger, w.books), p),
-		httpapi.Settings{Catalog: models(t), Adapters: map[string]provider.Adapter{"real": s}, Plans: account.BuiltinPlans()},
+	offered := models(t)
+	routes := routing.New(offered, []routing.Provider{{Name: "real", Keys: []routing.Key{{Adapter: s}}}}, &routing.Options{Log: slog.New(slog.DiscardHandler)})
+	api := httpapi.New(auth.New(index, "service"), inference.New(admission.New(w.ledger, w.books), p, &inference.Options{Patience: 1}),
+		httpapi.Settings{Catalog: offered, Routes: routes, Plans: account.BuiltinPlans()},
 		&httpapi.Options{Log: slog.New(slog.DiscardHandler), Ledger: w.ledger})
 	w.server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if writes != nil {
@@ -368,7 +374,7 @@ func TestHangUps(t *testing.T) {
 		},
 		"before the upstream answers": {
 			script: &script{stuck: true}, stream: true,
-			want: usage.Settlement{End: usage.EndHangUp, RequestMilli: 1500},
+			want: usage.Settlement{End: usage.EndHangUp, Counted: true, RequestMilli: 1500},
 		},
 		"before a reply": {
 			script: &script{events: []provider.Event{text("Hello")}, wait: true},

@@ -33,7 +33,9 @@ type ClientOptions struct {
 	Pulse *pulse.Pulse
 	// Silence is how long a reply may pause once it has begun. Default two minutes.
 	Silence time.Duration
-	// Transport replaces the connection pool, for tests.
+	// Refused makes an answer with an error status into a fault; nil: the function of that name.
+	Refused func(status int, header http.Header, body []byte) *fault.Fault
+	// Transport replaces the connection pool: one that is shared, or a test's.
 	Transport http.RoundTripper
 }
 
@@ -44,6 +46,7 @@ type Client struct {
 	transport http.RoundTripper
 	pulse     *pulse.Pulse
 	silence   time.Duration
+	refused   func(status int, header http.Header, body []byte) *fault.Fault
 	drains    sync.WaitGroup // replies whose last bytes are still awaited
 }
 
@@ -52,7 +55,7 @@ func NewClient(opts *ClientOptions) *Client {
 	if opts == nil {
 		opts = &ClientOptions{}
 	}
-	c := &Client{transport: opts.Transport, pulse: opts.Pulse, silence: opts.Silence}
+	c := &Client{transport: opts.Transport, pulse: opts.Pulse, silence: opts.Silence, refused: opts.Refused}
 	for _, s := range opts.Secrets {
 		if s != "" {
 			c.secrets = append(c.secrets, []byte(s))
@@ -61,8 +64,11 @@ func NewClient(opts *ClientOptions) *Client {
 	if c.silence == 0 {
 		c.silence = Silence
 	}
+	if c.refused == nil {
+		c.refused = Refused
+	}
 	if c.transport == nil {
-		c.transport = newConnections()
+		c.transport = newConnections(dialPatience)
 	}
 	return c
 }
@@ -129,10 +135,15 @@ func (c *Client) refusal(resp *http.Response, cancel context.CancelCauseFunc) er
 	late := time.AfterFunc(errorPatience, func() { cancel(nil) })
 	defer late.Stop()
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	return c.refused(resp.StatusCode, resp.Header, c.conceal(raw))
+}
+
+// conceal cuts our secrets out of an error: some upstreams repeat them to whom they refuse.
+func (c *Client) conceal(raw []byte) []byte {
 	for _, secret := range c.secrets {
-		raw = bytes.ReplaceAll(raw, secret, []byte("…")) // some repeat it to whom they refuse
+		raw = bytes.ReplaceAll(raw, secret, []byte("…"))
 	}
-	return Refused(resp.StatusCode, resp.Header, raw)
+	return raw
 }
 
 // Reply is an upstream's answer that has begun. It is read by one goroutine.
@@ -164,6 +175,9 @@ func (r *Reply) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Conceal cuts our secrets out of an error that came inside the reply.
+func (r *Reply) Conceal(raw []byte) []byte { return r.client.conceal(raw) }
 
 // Fault is why the body could not be read to its end: it was cut, or it stalled.
 func (r *Reply) Fault(err error) error {

@@ -28,14 +28,18 @@ type way struct {
 	plain        bool
 }
 
-func newConnections() *connections {
-	dial := (&net.Dialer{Timeout: dialPatience, KeepAlive: 30 * time.Second}).DialContext
+// Connections is a pool that several adapters of one upstream may share, as their Transport. A
+// connection may take as long as connect to be made.
+func Connections(connect time.Duration) http.RoundTripper { return newConnections(connect) }
+
+func newConnections(connect time.Duration) *connections {
+	dial := (&net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}).DialContext
 	return &connections{
 		plain: plainhttp.New(&plainhttp.Options{Dial: dial}),
 		full: &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           dial,
-			TLSHandshakeTimeout:   dialPatience,
+			TLSHandshakeTimeout:   connect,
 			ForceAttemptHTTP2:     true,
 			MaxIdleConns:          4096,
 			MaxIdleConnsPerHost:   4096,

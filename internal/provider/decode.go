@@ -26,9 +26,12 @@ type decodedCall struct {
 }
 
 type wireReply struct {
-	Choices []wireChoice    `json:"choices"`
-	Usage   *figures        `json:"usage"`
-	Error   json.RawMessage `json:"error"`
+	Choices []wireChoice `json:"choices"`
+	Usage   *figures     `json:"usage"`
+	XGroq   struct {
+		Usage *figures `json:"usage"`
+	} `json:"x_groq"` // where Groq has its figures
+	Error json.RawMessage `json:"error"`
 }
 
 type wireChoice struct {
@@ -68,8 +71,9 @@ func (f *figures) UnmarshalJSON(raw []byte) error {
 }
 
 type wireUsage struct {
-	Prompt        int `json:"prompt_tokens"`
-	Completion    int `json:"completion_tokens"`
+	Prompt        int             `json:"prompt_tokens"`
+	Completion    int             `json:"completion_tokens"`
+	Total         json.RawMessage `json:"total_tokens"`
 	PromptDetails struct {
 		Cached int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
@@ -109,12 +113,14 @@ func (d *Decoder) Decode(raw []byte) ([]Event, error) {
 		}
 		finish, ok := finishOf(*c.Finish)
 		if !ok {
-			return nil, Cut(errors.New("the upstream's finish reason is " + cleaned(*c.Finish)))
+			return nil, Cut(errors.New("the upstream's finish reason means that it failed"))
 		}
 		events = append(events, Event{Kind: Finish, Choice: index, Finish: finish})
 	}
-	if w.Usage != nil && w.Usage.ok {
-		events = append(events, Event{Kind: Usage, Usage: w.Usage.usage})
+	for _, f := range []*figures{w.Usage, w.XGroq.Usage} {
+		if f != nil && f.ok {
+			return append(events, Event{Kind: Usage, Usage: f.usage}), nil
+		}
 	}
 	return events, nil
 }
@@ -133,6 +139,9 @@ func ReadUsage(raw []byte) (chat.Usage, bool) {
 	}
 	// The wire counts some parts twice; ours are disjoint.
 	prompt, completion := clamp(w.Prompt, mostTokens), clamp(w.Completion, mostTokens)
+	if r := w.CompletionDetails.Reasoning; r > 0 && string(w.Total) == strconv.Itoa(w.Prompt+w.Completion+r) {
+		completion = clamp(w.Completion+r, mostTokens) // xAI counts them apart, as its total tells
+	}
 	u := chat.Usage{
 		Cached:    clamp(w.PromptDetails.Cached, prompt),
 		Reasoning: clamp(w.CompletionDetails.Reasoning, completion),
@@ -152,13 +161,15 @@ func (d *Decoder) delta(events []Event, choice int, w *wireDelta) []Event {
 			events = append(events, Event{Kind: kind, Choice: choice, Text: s})
 		}
 	}
-	switch {
-	case w.ReasoningContent != nil:
+	switch { // some write both, the same
+	case w.ReasoningContent != nil && *w.ReasoningContent != "":
 		text(Reasoning, *w.ReasoningContent)
 	case w.Reasoning != nil:
 		text(Reasoning, *w.Reasoning)
 	}
-	text(Text, contentText(w.Content))
+	thought, said := contentText(w.Content)
+	text(Reasoning, thought)
+	text(Text, said)
 	if w.Refusal != nil {
 		text(Text, *w.Refusal)
 	}
@@ -201,22 +212,28 @@ func (d *Decoder) call(choice int, w *wireCall) ToolPiece {
 	return piece
 }
 
-// contentText is a content's text: a string, or the texts of its parts.
-func contentText(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
+// contentText is a content's text: a string, or the texts of its parts. Mistral thinks in parts, too.
+func contentText(raw json.RawMessage) (thought, said string) {
+	if json.Unmarshal(raw, &said) == nil {
+		return "", said
 	}
-	var parts []struct {
+	type textPart struct {
 		Text string `json:"text"`
 	}
+	var parts []struct {
+		textPart
+		Thinking []textPart `json:"thinking"`
+	}
 	if json.Unmarshal(raw, &parts) != nil {
-		return ""
+		return "", ""
 	}
 	for _, p := range parts {
-		s += p.Text
+		said += p.Text
+		for _, t := range p.Thinking {
+			thought += t.Text
+		}
 	}
-	return s
+	return thought, said
 }
 
 // argumentsText is a call's arguments as a text, also where the upstream sent the object itself.
@@ -250,7 +267,8 @@ func finishOf(s string) (chat.Finish, bool) {
 	}
 }
 
-// CallID makes an id for a call whose upstream gave none.
+// CallID makes an id for a call whose upstream gave none. The end of the request's id tells the turns of
+// one request apart; all of it would be longer than the 40 characters that some upstreams take back.
 func CallID(requestID string, index int) string {
-	return "call_" + requestID[:min(len(requestID), 20)] + strconv.Itoa(index)
+	return "call_" + requestID[max(0, len(requestID)-20):] + strconv.Itoa(index)
 }

@@ -53,6 +53,11 @@ var decodings = map[string]struct {
 	"reasoning_content":             {[]string{delta(`{"reasoning_content":"r"}`)}, "reasoning \"r\"\n"},
 	"reasoning":                     {[]string{delta(`{"reasoning":"r","content":"a"}`)}, "reasoning \"r\"\ntext \"a\"\n"},
 	"reasoning told twice":          {[]string{delta(`{"reasoning":"r","reasoning_content":"r"}`)}, "reasoning \"r\"\n"},
+	"reasoning under one name":      {[]string{delta(`{"reasoning":"r","reasoning_content":""}`)}, "reasoning \"r\"\n"},
+	"thinking parts":                {[]string{delta(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"r"},{"type":"text","text":"s"}]},{"type":"text","text":"a"}]}`)}, "reasoning \"rs\"\ntext \"a\"\n"},
+	"figures of Groq":               {[]string{`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"x_groq":{"id":"r","usage":{"prompt_tokens":2,"completion_tokens":3}}}`, `{"choices":[],"x_groq":{"id":"r"}}`}, "finish stop\nusage 2+0 3+0\n"},
+	"reasoning counted apart":       {[]string{`{"usage":{"prompt_tokens":10,"completion_tokens":20,"total_tokens":45,"completion_tokens_details":{"reasoning_tokens":15}}}`, `{"usage":{"prompt_tokens":10,"completion_tokens":2,"total_tokens":27,"completion_tokens_details":{"reasoning_tokens":15}}}`}, "usage 10+0 20+15\nusage 10+0 2+15\n"},
+	"a total that is none":          {[]string{`{"usage":{"prompt_tokens":10,"completion_tokens":20,"total_tokens":"many","completion_tokens_details":{"reasoning_tokens":15}}}`}, "usage 10+0 5+15\n"},
 	"delta and message":             {[]string{`{"choices":[{"index":0,"delta":{"content":"a"},"message":{"content":"all"}}]}`}, "text \"a\"\n"},
 	"null delta and message":        {[]string{`{"choices":[{"index":0,"delta":null,"message":{"content":"all"}}]}`}, "text \"all\"\n"},
 	"no index":                      {[]string{`{"choices":[{"delta":{"content":"a"}}]}`}, "text \"a\"\n"},
@@ -199,13 +204,19 @@ func TestReadUsage(t *testing.T) {
 	}
 }
 
+// The ids of the turns of one request differ, and are short.
 func TestCallID(t *testing.T) {
 	t.Parallel()
-	if got := provider.CallID("0123456789abcdef0123456789abcdef", 3); got != "call_0123456789abcdef01233" {
-		t.Errorf("CallID = %q", got)
-	}
-	if got := provider.CallID("short", 0); got != "call_short0" {
-		t.Errorf("CallID = %q", got)
+	const request = "0123456789abcdef0123456789abcdef"
+	seen := map[string]bool{}
+	for _, id := range []string{"", "r", request, request + "t1", request + "t12"} {
+		for _, index := range []int{0, 1, 4096} {
+			got := provider.CallID(id, index)
+			if len(got) > 40 || seen[got] {
+				t.Errorf("CallID(%s, %d) = %s, want one of its own with at most 40 characters", id, index, got)
+			}
+			seen[got] = true
+		}
 	}
 }
 

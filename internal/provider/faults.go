@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,10 @@ import (
 
 // What callers are told of an upstream that failed. The cause goes to the log; hosts, keys and raw
 // bodies never reach a caller.
+
+// ErrWanted is the cause of a failure that the caller asked for, as the sandbox lets them: it says
+// nothing about the upstream, and nobody else is asked in its place.
+var ErrWanted = errors.New("the caller asked for this failure")
 
 // Unreachable is an upstream that could not be asked.
 func Unreachable(err error) *fault.Fault {
@@ -39,6 +44,12 @@ func Stalled(silence time.Duration) *fault.Fault {
 		Because(fmt.Errorf("nothing came for %s", silence))
 }
 
+// Late is a reply that did not begin in time.
+func Late(patience time.Duration) *fault.Fault {
+	return fault.New(fault.Unavailable, "The model's provider did not begin to answer in time. Try again.").After(time.Second).
+		Because(fmt.Errorf("no content came within %s", patience))
+}
+
 // Failed is a reply that says itself that it failed. Some upstreams refuse a request so.
 func Failed(raw []byte) *fault.Fault {
 	var w struct {
@@ -55,7 +66,7 @@ func Failed(raw []byte) *fault.Fault {
 // caller, in the upstream's words, cleaned; everything else is ours to mend.
 func Refused(status int, header http.Header, body []byte) *fault.Fault {
 	message := errorMessage(body)
-	cause := fmt.Errorf("the upstream answered %d: %s", status, message)
+	cause := &Refusal{Status: status, After: retryAfter(header), message: message}
 	switch {
 	case callersFault(status):
 		if message == "" {
@@ -63,9 +74,30 @@ func Refused(status int, header http.Header, body []byte) *fault.Fault {
 		}
 		return fault.New(fault.Invalid, "The model's provider refused the request: %s", message).Because(cause)
 	case status == http.StatusTooManyRequests:
-		return fault.New(fault.Unavailable, "The model's provider has no capacity at the moment. Try again shortly.").After(retryAfter(header)).Because(cause)
+		return fault.New(fault.Unavailable, "The model's provider has no capacity at the moment. Try again shortly.").After(cmp.Or(cause.After, time.Second)).Because(cause)
 	}
-	return fault.New(fault.Unavailable, "The model is not available at the moment. Try again shortly.").After(retryAfter(header)).Because(cause)
+	return fault.New(fault.Unavailable, "The model is not available at the moment. Try again shortly.").After(cmp.Or(cause.After, time.Second)).Because(cause)
+}
+
+// Refusal is the cause of what Refused returns.
+type Refusal struct {
+	Status  int
+	After   time.Duration // what the upstream asked us to wait; zero where it did not
+	message string
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("the upstream answered %d: %s", r.Status, r.message)
+}
+
+// Lasting reports whether another try would come to the same: the key, or the model's name over there,
+// is not good.
+func (r *Refusal) Lasting() bool {
+	switch r.Status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound:
+		return true
+	}
+	return false
 }
 
 // callersFault reports whether a status means that the request itself is wrong.
@@ -76,7 +108,7 @@ func callersFault(status int) bool {
 // longestRetry bounds what an upstream may ask us to wait.
 const longestRetry = time.Hour
 
-// retryAfter is how long the upstream asks to wait; a second where it does not say.
+// retryAfter is how long the upstream asks to wait; zero where it does not say.
 func retryAfter(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return time.Duration(min(ms, float64(longestRetry/time.Millisecond)) * float64(time.Millisecond))
@@ -84,7 +116,10 @@ func retryAfter(h http.Header) time.Duration {
 	if s, err := strconv.ParseFloat(h.Get("Retry-After"), 64); err == nil && s > 0 {
 		return time.Duration(min(s, longestRetry.Seconds()) * float64(time.Second))
 	}
-	return time.Second
+	if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
+		return min(max(0, time.Until(at)), longestRetry)
+	}
+	return 0
 }
 
 // errorMessage finds the sentence in an upstream's error body and cleans it.
@@ -137,10 +172,14 @@ func cleaned(s string) string {
 	return s
 }
 
-// scrub keeps the kind of a network error and drops the address that net/http writes into it.
+// quoted is what net/http repeats of a reply that is no HTTP: it may be anything.
+var quoted = regexp.MustCompile(`"[^"]*"?`)
+
+// scrub keeps the kind of a network error and drops what net/http writes into it of the address and of
+// the wire.
 func scrub(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return errors.New(secrets.ReplaceAllString(err.Error(), "…"))
+	return errors.New(secrets.ReplaceAllString(quoted.ReplaceAllString(err.Error(), "…"), "…"))
 }

@@ -112,6 +112,7 @@ func TestRetryAfter(t *testing.T) {
 		{"-3", "", time.Second},
 		{"soon", "", time.Second},
 		{"Wed, 21 Oct 2026 07:28:00 GMT", "", time.Second},
+		{"Fri, 31 Dec 2100 23:59:59 GMT", "", time.Hour},
 		{"9223372036854775807", "", time.Hour},
 		{"", "1e30", time.Hour},
 		{"NaN", "", time.Second},

@@ -41,10 +41,13 @@ func Collect(ctx context.Context, w http.ResponseWriter, in provider.Stream, h H
 	c.outcome.Complete, c.outcome.Begun = true, true
 	opts.Settle(c.outcome)
 
+	header := w.Header()
+	if opts.Answers != nil {
+		c.head.Model = opts.Answers(header)
+	}
 	pooled := buffers.Get().(*[]byte)
 	body := c.appendBody(*pooled)
 	defer func() { putBuffer(pooled, body) }()
-	header := w.Header()
 	header["Content-Type"] = jsonType
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	if _, err := w.Write(body); err != nil {

@@ -9,6 +9,7 @@ package relay
 import (
 	"errors"
 	"io"
+	"net/http"
 	"sync"
 	"time"
 
@@ -38,6 +39,9 @@ type Options struct {
 	N            int  // how many choices were asked for
 	IncludeUsage bool // a stream ends with a usage chunk
 	Pulse        *pulse.Pulse
+	// Answers, where given, is asked once something has come which model answers, in the place of
+	// Head.Model; it may set headers, which go out unless a comment has gone out before.
+	Answers func(http.Header) string
 	// Settle is told what the reply came to, before its last byte goes out, in success and failure
 	// alike; not where Stream or Collect returns a plain fault, since then nothing was sent.
 	Settle func(*Outcome)

@@ -53,6 +53,8 @@ func scanReply(raw []byte, part string) (shape, bool) {
 			return ok
 		case "error":
 			return c.null() // an error beside or instead of choices is not usual
+		case "x_groq":
+			return c.null() // it may hold figures
 		default:
 			return c.skip(1)
 		}

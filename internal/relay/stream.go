@@ -34,7 +34,6 @@ var (
 func Stream(ctx context.Context, w http.ResponseWriter, in provider.Stream, h Head, opts Options) error {
 	pooled := buffers.Get().(*[]byte)
 	s := &streamer{reply: newReply(h, opts.N), opts: opts, w: w, out: *pooled}
-	s.prefix = appendHead(append(make([]byte, 0, 160), "data: "...), h, "chat.completion.chunk")
 	s.flusher, _ = w.(http.Flusher)
 	if opts.Pulse != nil {
 		s.beat = opts.Pulse.Watch(keepAlive, s.comment)
@@ -48,6 +47,9 @@ func Stream(ctx context.Context, w http.ResponseWriter, in provider.Stream, h He
 	for {
 		ev, err := in.Next()
 		if err == nil {
+			if s.prefix == nil {
+				s.introduce()
+			}
 			err = s.take(ev)
 		}
 		if err != nil {
@@ -81,6 +83,16 @@ type streamer struct {
 		in    int64 // the write that was under way
 		beats int   // how often it was found so
 	}
+}
+
+// introduce makes the head of every chunk, once there is somebody who answers.
+func (s *streamer) introduce() {
+	if s.opts.Answers != nil {
+		s.mu.Lock() // the pulse may be sending the headers
+		s.head.Model = s.opts.Answers(s.w.Header())
+		s.mu.Unlock()
+	}
+	s.prefix = appendHead(append(make([]byte, 0, 160), "data: "...), s.head, "chat.completion.chunk")
 }
 
 // take adds what an event says to the output.

@@ -11,7 +11,7 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 	if len(raw) == 0 {
 		return chat.Usage{}, false
 	}
-	prompt, completion, cached, reasoning := -1, -1, 0, 0
+	prompt, completion, total, cached, reasoning := -1, -1, 0, 0, 0
 	c := cursor{b: raw}
 	ok := c.members(func(key []byte) bool {
 		switch string(key) {
@@ -19,6 +19,8 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 			return c.count(&prompt)
 		case "completion_tokens":
 			return c.count(&completion)
+		case "total_tokens":
+			return c.count(&total)
 		case "prompt_tokens_details":
 			return c.null() || c.detail("cached_tokens", &cached)
 		case "completion_tokens_details":
@@ -27,7 +29,7 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 			return isPlainKey(key) && c.skip(1)
 		}
 	})
-	if !ok || !c.end() || prompt <= 0 || completion <= 0 || cached > prompt || reasoning > completion || max(prompt, completion) > usualTokens {
+	if !ok || !c.end() || prompt <= 0 || completion <= 0 || cached > prompt || reasoning > completion || total > prompt+completion || max(prompt, completion) > usualTokens {
 		return provider.ReadUsage(raw)
 	}
 	return chat.Usage{Prompt: prompt - cached, Cached: cached, Completion: completion - reasoning, Reasoning: reasoning}, true

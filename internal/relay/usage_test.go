@@ -13,6 +13,7 @@ func FuzzScanUsage(f *testing.F) {
 		`{"prompt_tokens":57,"completion_tokens":143,"total_tokens":200,"prompt_tokens_details":{"cached_tokens":7,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":3}}`,
 		`{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}`, `{ "completion_tokens" : 2 , "prompt_tokens" : null }`, `{}`, `null`, `[]`, `{"prompt_tokens":-1}`,
 		`{"prompt_tokens":1.5}`, `{"prompt_tokens":1e2}`, `{"prompt_tokens":"1"}`, `{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":9}}`,
+		`{"prompt_tokens":10,"completion_tokens":20,"total_tokens":45,"completion_tokens_details":{"reasoning_tokens":15}}`, `{"prompt_tokens":1,"completion_tokens":2,"total_tokens":"3"}`,
 		`{"prompt_tokens":5,"prompt_tokens_details":null}`, `{"prompt_tokens":99999999999999999999}`, `{"prompt_tokens":01}`, `{"prompt_tokens":1}x`,
 	} {
 		f.Add([]byte(s))

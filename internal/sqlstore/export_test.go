@@ -1,5 +1,12 @@
 package sqlstore
 
+import (
+	"context"
+	"time"
+
+	"sluice/internal/usage"
+)
+
 // SetVersion makes the database claim a version of its tables.
 func SetVersion(s *Store, v int64) error {
 	_, err := s.write.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, $2)`, v, true)
@@ -10,4 +17,48 @@ func SetVersion(s *Store, v int64) error {
 func Execute(s *Store, statement string) error {
 	_, err := s.write.Exec(statement)
 	return err
+}
+
+// PagePlans tells how the engine answers what the pages ask.
+func PagePlans(ctx context.Context, s *Store) (map[string]string, error) {
+	queries := map[string][]any{recentQuery: {"acct_busy", int64(9e15), "", 20}}
+	for by := range byColumns {
+		query, args, err := usageBy(usage.Query{AccountID: "acct_busy", From: time.Now().AddDate(0, 0, -29), By: by})
+		if err != nil {
+			return nil, err
+		}
+		queries[query] = args
+	}
+	explain := "EXPLAIN QUERY PLAN "
+	if s.engine == Postgres {
+		explain = "EXPLAIN "
+		if _, err := s.write.ExecContext(ctx, "ANALYZE"); err != nil {
+			return nil, err
+		}
+	}
+	plans := map[string]string{}
+	for query, args := range queries {
+		rows, err := s.read.QueryContext(ctx, explain+query, args...)
+		if err != nil {
+			return nil, err
+		}
+		columns, err := rows.Columns()
+		if err != nil {
+			return nil, err
+		}
+		for rows.Next() {
+			cells := make([]any, len(columns))
+			for i := range cells {
+				cells[i] = new(string)
+			}
+			if err := rows.Scan(cells...); err != nil {
+				return nil, err
+			}
+			plans[query] += *cells[len(cells)-1].(*string) + "\n"
+		}
+		if err := rows.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return plans, nil
 }

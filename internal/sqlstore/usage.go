@@ -14,47 +14,58 @@ import (
 )
 
 const settlementColumns = `id, at, account_id, key_id, plan, tier, model_asked, model, provider, prompt, cached, completion, reasoning,
-	counted, request_milli, unit_milli, cost_micro, status, ending, latency_ms, first_token_ms`
+	counted, request_milli, unit_milli, cost_micro, status, ending, latency_ms, first_token_ms, mcp_calls, mcp_failed`
 
 const sumColumns = `requests, failed, prompt, cached, completion, reasoning, request_milli, unit_milli, cost_micro, unpriced, latency_ms, first_token_ms, first_tokens`
 
 // RecordSettlements stores the settlements it does not have yet and adds them to the sums.
 func (s *Store) RecordSettlements(ctx context.Context, batch []usage.Settlement) error {
-	// The statements first: inside the transaction there may be no other connection to prepare them on.
+	if err := s.prepareInserts(ctx); err != nil {
+		return err
+	}
+	return s.tx(ctx, func(tx *sql.Tx) error { return s.addSettlements(ctx, tx, batch) })
+}
+
+// prepareInserts makes the statements that addSettlements needs: inside a transaction there may be no
+// other connection to prepare them on.
+func (s *Store) prepareInserts(ctx context.Context) error {
 	for _, n := range []int{1, insertAtOnce} {
 		if _, err := s.prepared(ctx, n); err != nil {
 			return unavailable(err)
 		}
 	}
-	return s.tx(ctx, func(tx *sql.Tx) error {
-		hours, days := map[usage.Slot]usage.Sums{}, map[usage.Slot]usage.Sums{}
-		units := map[monthly]int64{}
-		for part := range slices.Chunk(batch, 100) {
-			fresh, err := s.insertSettlements(ctx, tx, part)
-			if err != nil {
-				return err
-			}
-			for i := range part {
-				r := &part[i]
-				if !fresh[r.ID] {
-					continue
-				}
-				delete(fresh, r.ID) // once, if the batch itself repeats it
-				addTo(hours, r, usage.HourOf(r.At))
-				addTo(days, r, usage.DayOf(r.At))
-				if r.UnitMilli > 0 {
-					units[monthOf(r)] += r.UnitMilli
-				}
-			}
-		}
-		if err := addSums(ctx, tx, "usage_hours", hours); err != nil {
+	return nil
+}
+
+// addSettlements stores those that are new and adds them up.
+func (s *Store) addSettlements(ctx context.Context, tx *sql.Tx, batch []usage.Settlement) error {
+	hours, days := map[usage.Slot]usage.Sums{}, map[usage.Slot]usage.Sums{}
+	units := map[monthly]int64{}
+	for part := range slices.Chunk(batch, 100) {
+		fresh, err := s.insertSettlements(ctx, tx, part)
+		if err != nil {
 			return err
 		}
-		if err := addSums(ctx, tx, "usage_days", days); err != nil {
-			return err
+		for i := range part {
+			r := &part[i]
+			if !fresh[r.ID] {
+				continue
+			}
+			delete(fresh, r.ID) // once, if the batch itself repeats it
+			addTo(hours, r, usage.HourOf(r.At))
+			addTo(days, r, usage.DayOf(r.At))
+			if r.UnitMilli > 0 {
+				units[monthOf(r)] += r.UnitMilli
+			}
 		}
-		return addUnits(ctx, tx, units)
-	})
+	}
+	if err := addSums(ctx, tx, "usage_hours", hours); err != nil {
+		return err
+	}
+	if err := addSums(ctx, tx, "usage_days", days); err != nil {
+		return err
+	}
+	return addUnits(ctx, tx, units)
 }
 
 func addTo(sums map[usage.Slot]usage.Sums, r *usage.Settlement, start time.Time) {
@@ -64,7 +75,7 @@ func addTo(sums map[usage.Slot]usage.Sums, r *usage.Settlement, start time.Time)
 	sums[slot] = s
 }
 
-const settlementFields = 21
+const settlementFields = 23
 
 // insertAtOnce is how many rows one statement stores; it is prepared once, and the rest of a batch goes
 // row by row.
@@ -81,15 +92,7 @@ func (s *Store) insertSettlements(ctx context.Context, tx *sql.Tx, batch []usage
 		if len(batch) < n {
 			n = 1
 		}
-		stmt, err := s.prepared(ctx, n)
-		if err != nil {
-			return nil, err
-		}
-		args = args[:0]
-		for i := range batch[:n] {
-			args = append(args, settlementValues(&batch[i])...)
-		}
-		if err := insertRows(ctx, tx.StmtContext(ctx, stmt), args, batch[:n], fresh); err != nil {
+		if err := s.insertRows(ctx, tx, args, batch[:n], fresh); err != nil {
 			return nil, err
 		}
 		batch = batch[n:]
@@ -97,41 +100,58 @@ func (s *Store) insertSettlements(ctx context.Context, tx *sql.Tx, batch []usage
 	return fresh, nil
 }
 
-func settlementValues(r *usage.Settlement) []any {
-	return []any{
-		r.ID, millis(r.At), r.AccountID, r.KeyID, r.Plan, r.Tier, r.ModelAsked, r.ModelUsed, r.Provider,
-		r.Tokens.Prompt, r.Tokens.Cached, r.Tokens.Completion, r.Tokens.Reasoning, yesNo(r.Counted), r.RequestMilli, r.UnitMilli,
-		nullInt(r.CostMicro), r.Status, string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(),
-	}
-}
-
-// insertRows runs a statement and notes which of its rows were new. For a single one the number of rows
-// says it, which is cheaper than asking for its id.
-func insertRows(ctx context.Context, stmt *sql.Stmt, args []any, batch []usage.Settlement, fresh map[string]bool) error {
-	if len(batch) == 1 {
-		res, err := stmt.ExecContext(ctx, args...)
-		if err != nil {
-			return err
-		}
-		n, err := res.RowsAffected()
-		if n == 1 {
-			fresh[batch[0].ID] = true
-		}
-		return err
-	}
-	rows, err := stmt.QueryContext(ctx, args...)
+// insertRows stores all of them by one statement and notes which were new. Mostly all are, and their
+// number says so, which is cheaper than asking for their ids; otherwise it is done row by row.
+func (s *Store) insertRows(ctx context.Context, tx *sql.Tx, args []any, batch []usage.Settlement, fresh map[string]bool) error {
+	stmt, err := s.prepared(ctx, len(batch))
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
+	for i := range batch {
+		args = appendValues(args, &batch[i])
+	}
+	if len(batch) > 1 {
+		if _, err := tx.ExecContext(ctx, `SAVEPOINT many`); err != nil {
 			return err
 		}
-		fresh[id] = true
 	}
-	return rows.Err()
+	res, err := tx.StmtContext(ctx, stmt).ExecContext(ctx, args...)
+	if err != nil {
+		return err
+	}
+	n, err := res.RowsAffected()
+	switch {
+	case err != nil:
+		return err
+	case n == int64(len(batch)):
+		for i := range batch {
+			fresh[batch[i].ID] = true
+		}
+		return nil
+	case len(batch) == 1:
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, `ROLLBACK TO SAVEPOINT many`); err != nil {
+		return err
+	}
+	for i := range batch {
+		if err := s.insertRows(ctx, tx, args[:0], batch[i:i+1], fresh); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendValues appends the columns as int64 and string: what a driver takes without looking twice.
+func appendValues(to []any, r *usage.Settlement) []any {
+	var cost any
+	if r.CostMicro != nil {
+		cost = *r.CostMicro
+	}
+	return append(to,
+		r.ID, millis(r.At), r.AccountID, r.KeyID, r.Plan, r.Tier, r.ModelAsked, r.ModelUsed, r.Provider,
+		int64(r.Tokens.Prompt), int64(r.Tokens.Cached), int64(r.Tokens.Completion), int64(r.Tokens.Reasoning), int64(yesNo(r.Counted)), r.RequestMilli, r.UnitMilli,
+		cost, int64(r.Status), string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed))
 }
 
 // prepared is the statement that stores n settlements.
@@ -141,11 +161,7 @@ func (s *Store) prepared(ctx context.Context, n int) (*sql.Stmt, error) {
 	if stmt := s.inserts[n]; stmt != nil {
 		return stmt, nil
 	}
-	text := `INSERT INTO settlements (` + settlementColumns + `) VALUES ` + s.manyPlaceholders(n, settlementFields) + ` ON CONFLICT (at, id) DO NOTHING`
-	if n > 1 {
-		text += ` RETURNING id`
-	}
-	stmt, err := s.write.PrepareContext(ctx, text)
+	stmt, err := s.write.PrepareContext(ctx, `INSERT INTO settlements (`+settlementColumns+`) VALUES `+s.manyPlaceholders(n, settlementFields)+` ON CONFLICT (at, id) DO NOTHING`)
 	if err != nil {
 		return nil, err
 	}
@@ -406,11 +422,4 @@ func (s *Store) manyPlaceholders(rows, columns int) string {
 	}
 	row := "(?" + strings.Repeat(", ?", columns-1) + ")"
 	return row + strings.Repeat(", "+row, rows-1)
-}
-
-func nullInt(v *int64) sql.NullInt64 {
-	if v == nil {
-		return sql.NullInt64{}
-	}
-	return sql.NullInt64{Int64: *v, Valid: true}
 }

@@ -16,12 +16,12 @@ type Mark struct {
 	records int64
 }
 
-// Batch returns up to most of the oldest settlements that are not in the database, and the mark to
-// give to Commit once they are.
-func (j *Journal) Batch(most int) ([]Settlement, Mark, error) {
+// Batch returns up to most of the oldest settlements that are not in the database, in the room that
+// batch has, and the mark to give to Commit once they are.
+func (j *Journal) Batch(batch []Settlement, most int) ([]Settlement, Mark, error) {
 	j.files.Lock()
 	defer j.files.Unlock()
-	var batch []Settlement
+	batch = batch[:0]
 	var m Mark
 	for _, p := range j.parts() {
 		err := p.each(p.read, p.end, func(r Settlement, end int64) bool {

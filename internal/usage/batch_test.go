@@ -82,7 +82,7 @@ func TestMark(t *testing.T) {
 			}
 			for start := range 3 { // each adds one and dies
 				j := open(t, dir, nil)
-				got, _, err := j.Batch(100)
+				got, _, err := j.Batch(nil, 100)
 				if err != nil || len(got) != tt.left+start || j.Backlog().Records != int64(tt.left+start) {
 					t.Fatalf("start %d: %d are offered, %v, and Backlog() = %+v, want %d", start, len(got), err, j.Backlog(), tt.left+start)
 				}
@@ -106,7 +106,7 @@ func TestSegmentOrder(t *testing.T) {
 	}
 	j := open(t, dir, nil)
 	appendAll(t, j, 1, 2)
-	got, _, err := j.Batch(100)
+	got, _, err := j.Batch(nil, 100)
 	var ids []string
 	for i := range got {
 		ids = append(ids, got[i].ID)
@@ -126,7 +126,7 @@ func TestRecordFormats(t *testing.T) {
 	want := settlement(3)
 	dir := t.TempDir()
 	write(t, dir, "000000000001.journal", append(frame(append(record(t, want), "more"...)), make([]byte, 64)...))
-	got, _, err := open(t, dir, nil).Batch(100)
+	got, _, err := open(t, dir, nil).Batch(nil, 100)
 	if diff := cmp.Diff([]usage.Settlement{want}, got); err != nil || diff != "" {
 		t.Errorf("Batch of a record with more in it: %v, -want +got\n%s", err, diff)
 	}

@@ -27,7 +27,9 @@ type Committer struct {
 	journal *Journal
 	store   Store
 	log     *slog.Logger
-	mu      sync.Mutex // one batch at a time: Run and Flush
+
+	mu   sync.Mutex   // one batch at a time: Run and Flush
+	room []Settlement // for the next one
 }
 
 // NewCommitter returns a committer.
@@ -74,10 +76,11 @@ func (c *Committer) Flush(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
-		batch, mark, err := c.journal.Batch(batchSize)
+		batch, mark, err := c.journal.Batch(c.room, batchSize)
 		if err != nil || len(batch) == 0 {
 			return err
 		}
+		c.room = batch
 		if err := c.store.RecordSettlements(ctx, batch); err != nil {
 			return err
 		}

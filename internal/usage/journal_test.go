@@ -30,6 +30,9 @@ func settlement(n int) usage.Settlement {
 	if n%3 == 0 {
 		s.CostMicro = &cost
 	}
+	if n%5 == 0 {
+		s.MCPCalls, s.MCPFailed = n, n/2
+	}
 	return s
 }
 
@@ -67,7 +70,7 @@ func TestJournalSurvives(t *testing.T) {
 			}
 		}
 		again := open(t, dir, nil)
-		got, mark, err := again.Batch(1000)
+		got, mark, err := again.Batch(nil, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +83,7 @@ func TestJournalSurvives(t *testing.T) {
 		if err := again.Commit(mark); err != nil {
 			t.Fatal(err)
 		}
-		if got, _, _ := again.Batch(10); len(got) != 0 {
+		if got, _, _ := again.Batch(nil, 10); len(got) != 0 {
 			t.Errorf("closes=%t: %d left after Commit, want none", closes, len(got))
 		}
 		if got, err := again.Since(time.Time{}); err != nil || len(got) != 100 {
@@ -93,7 +96,7 @@ func TestJournalSyncsEach(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	want := appendAll(t, open(t, dir, &usage.JournalOptions{SyncEach: true}), 0, 3)
-	got, _, err := open(t, dir, nil).Batch(100)
+	got, _, err := open(t, dir, nil).Batch(nil, 100)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Batch = %v, -want +got\n%s", err, diff)
 	}
@@ -125,7 +128,7 @@ func segments(t *testing.T, dir string) int {
 func commit(t *testing.T, j *usage.Journal, n int) (got []usage.Settlement) {
 	t.Helper()
 	for len(got) < n {
-		batch, mark, err := j.Batch(min(7, n-len(got)))
+		batch, mark, err := j.Batch(nil, min(7, n-len(got)))
 		if err != nil || len(batch) == 0 {
 			t.Fatalf("Batch = %d, %v", len(batch), err)
 		}
@@ -170,7 +173,7 @@ func TestJournalSegments(t *testing.T) {
 		stop()
 		again := open(t, dir, opts)
 		defer again.Close()
-		rest, _, err := again.Batch(1000)
+		rest, _, err := again.Batch(nil, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +256,7 @@ func TestJournalWithoutRoom(t *testing.T) {
 		if err := j.Ready(); err != nil {
 			t.Errorf("Ready() once there is room = %v", err)
 		}
-		got, _, err := j.Batch(1000)
+		got, _, err := j.Batch(nil, 1000)
 		if err != nil || len(got) != n {
 			t.Errorf("Batch = %d, %v, want all %d", len(got), err, n)
 		}
@@ -295,7 +298,7 @@ func TestJournalDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			again := open(t, dir, &usage.JournalOptions{SegmentBytes: 8 << 10})
-			got, _, err := again.Batch(100)
+			got, _, err := again.Batch(nil, 100)
 			if err != nil {
 				t.Fatalf("%s at %d: Batch = %v", name, cut, err)
 			}
@@ -303,7 +306,7 @@ func TestJournalDamage(t *testing.T) {
 				t.Errorf("%s at %d: the records before the damage differ", name, cut)
 			}
 			appendAll(t, again, 100, 101) // it goes on behind what is whole
-			got, _, _ = again.Batch(100)
+			got, _, _ = again.Batch(nil, 100)
 			if n := len(got); n == 0 || got[n-1].ID != settlement(100).ID {
 				t.Errorf("%s at %d: what was appended after the damage is not there", name, cut)
 			}
@@ -321,7 +324,7 @@ func TestJournalBounds(t *testing.T) {
 	if err := j.Ready(); err == nil {
 		t.Error("Ready() beyond the bound = nil, want an error")
 	}
-	_, mark, _ := j.Batch(9)
+	_, mark, _ := j.Batch(nil, 9)
 	if err := j.Commit(mark); err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +349,7 @@ func TestJournalInParallel(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	got, _, err := open(t, dir, nil).Batch(10_000)
+	got, _, err := open(t, dir, nil).Batch(nil, 10_000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ const (
 	recordVersion = 1
 	hasCost       = 1 << 0
 	wasCounted    = 1 << 1
+	hasMCPCalls   = 1 << 2 // two more numbers follow; most calls have none
 )
 
 var errRecord = errors.New("a record of the journal cannot be read")
@@ -30,6 +31,9 @@ func appendRecord(b []byte, s *Settlement) []byte {
 	if s.Counted {
 		flags |= wasCounted
 	}
+	if s.MCPCalls > 0 {
+		flags |= hasMCPCalls
+	}
 	b = append(b, recordVersion, flags)
 	for _, text := range [...]string{s.ID, s.AccountID, s.KeyID, s.Plan, s.ModelAsked, s.ModelUsed, s.Provider, s.Tier, string(s.End)} {
 		b = binary.AppendUvarint(b, uint64(len(text)))
@@ -41,23 +45,33 @@ func appendRecord(b []byte, s *Settlement) []byte {
 	} {
 		b = binary.AppendVarint(b, n)
 	}
+	if s.MCPCalls > 0 {
+		b = binary.AppendVarint(b, int64(s.MCPCalls))
+		b = binary.AppendVarint(b, int64(s.MCPFailed))
+	}
 	return b
 }
 
-// parseRecord decodes a settlement.
-func parseRecord(raw []byte) (Settlement, error) {
+// parseRecord decodes a settlement. Texts that most records share are looked up in known, which may be
+// nil, so that a batch does not hold thousands of copies.
+func parseRecord(raw []byte, known texts) (Settlement, error) {
 	if len(raw) < 2 || raw[0] != recordVersion {
 		return Settlement{}, errRecord
 	}
 	flags := raw[1]
 	raw = raw[2:]
-	var texts [9]string
-	for i := range texts {
+	var fields [9]string
+	for i := range fields {
 		n, used := binary.Uvarint(raw)
 		if used <= 0 || n > uint64(len(raw)-used) {
 			return Settlement{}, errRecord
 		}
-		texts[i] = string(raw[used : used+int(n)])
+		text := raw[used : used+int(n)]
+		if i == 0 { // the id, of which there is one of each
+			fields[i] = string(text)
+		} else {
+			fields[i] = known.text(text)
+		}
 		raw = raw[used+int(n):]
 	}
 	var numbers [11]int64
@@ -69,14 +83,40 @@ func parseRecord(raw []byte) (Settlement, error) {
 		numbers[i], raw = n, raw[used:]
 	}
 	s := Settlement{
-		ID: texts[0], AccountID: texts[1], KeyID: texts[2], Plan: texts[3], ModelAsked: texts[4], ModelUsed: texts[5],
-		Provider: texts[6], Tier: texts[7], End: End(texts[8]), At: time.UnixMilli(numbers[0]).UTC(),
+		ID: fields[0], AccountID: fields[1], KeyID: fields[2], Plan: fields[3], ModelAsked: fields[4], ModelUsed: fields[5],
+		Provider: fields[6], Tier: fields[7], End: End(fields[8]), At: time.UnixMilli(numbers[0]).UTC(),
 		Tokens:  chat.Usage{Prompt: int(numbers[1]), Cached: int(numbers[2]), Completion: int(numbers[3]), Reasoning: int(numbers[4])},
 		Counted: flags&wasCounted != 0, RequestMilli: numbers[5], UnitMilli: numbers[6], Status: int(numbers[8]),
 		Latency: time.Duration(numbers[9]) * time.Millisecond, FirstToken: time.Duration(numbers[10]) * time.Millisecond,
 	}
 	if flags&hasCost != 0 {
-		s.CostMicro = &numbers[7]
+		cost := numbers[7] // a copy, so that only priced records cost an allocation
+		s.CostMicro = &cost
+	}
+	if flags&hasMCPCalls != 0 {
+		for _, to := range [...]*int{&s.MCPCalls, &s.MCPFailed} {
+			n, used := binary.Varint(raw)
+			if used <= 0 {
+				return Settlement{}, errRecord
+			}
+			*to, raw = int(n), raw[used:]
+		}
 	}
 	return s, nil
+}
+
+// texts are those that have been seen.
+type texts map[string]string
+
+const maxTexts = 10_000
+
+func (t texts) text(raw []byte) string {
+	if s, ok := t[string(raw)]; ok {
+		return s
+	}
+	s := string(raw)
+	if t != nil && len(t) < maxTexts {
+		t[s] = s
+	}
+	return s
 }

@@ -16,7 +16,7 @@ func BenchmarkRecord(b *testing.B) {
 		var raw []byte
 		for b.Loop() {
 			raw = appendRecord(raw[:0], &s)
-			if _, err := parseRecord(raw); err != nil {
+			if _, err := parseRecord(raw, nil); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -147,9 +147,10 @@ const readAtOnce = 256 << 10
 // each reads the settlements between two offsets.
 func (s *segment) each(from, until int64, yield func(r Settlement, end int64) bool) error {
 	var bad error
+	known := texts{}
 	err := s.frames(from, until, func(raw []byte, end int64) bool {
 		var r Settlement
-		if r, bad = parseRecord(raw); bad != nil {
+		if r, bad = parseRecord(raw, known); bad != nil {
 			return false
 		}
 		return yield(r, end)

@@ -39,6 +39,9 @@ type Settlement struct {
 	UnitMilli    int64
 	CostMicro    *int64 // micro-dollars; nil: the model has no price
 
+	MCPCalls  int // of remote tools, on the way to the reply
+	MCPFailed int // of those, without a result or with one that is an error
+
 	Status     int // what the caller saw; zero: nothing
 	End        End
 	Latency    time.Duration

@@ -31,7 +31,8 @@ func needs(root string) []need {
 		{"PostgreSQL", "the tests of the PostgreSQL store", []string{"postgresql"}, findPostgres},
 	}
 	if exists(nodeFolder(root), "package.json") {
-		table = append(table, need{"Node.js", "the tests with JavaScript clients", []string{"nodejs", "npm"}, findNode})
+		table = append(table, need{"Node.js", "the tests with JavaScript clients", []string{"nodejs", "npm"}, findNode},
+			need{"Chromium", "the tests in a browser", []string{"chromium"}, findChromium})
 	}
 	return table
 }
@@ -162,6 +163,15 @@ func findNode() (string, error) {
 		return "", fmt.Errorf("node %s is too old: %d or later is needed", version, oldestNode)
 	}
 	return fmt.Sprintf("%s (%s)", node, version), nil
+}
+
+func findChromium() (string, error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("no chromium in PATH")
 }
 
 func exists(elem ...string) bool {

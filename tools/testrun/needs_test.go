@@ -31,7 +31,7 @@ func TestNeedsTable(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(nodeFolder(root), "package.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := names(root), "gcc PostgreSQL Node.js"; got != want {
+	if got, want := names(root), "gcc PostgreSQL Node.js Chromium"; got != want {
 		t.Errorf("needs with oracles/node = %q, want %q", got, want)
 	}
 }

@@ -15,66 +15,113 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/chat"
 	"sluice/internal/provider"
 	"sluice/internal/pulse"
 )
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	// APIKey is sent as a bearer token; empty: none is sent.
+	// Preset is the vendor; the zero Preset is any that keeps to the dialect.
+	Preset Preset
+	// APIKey is sent as a bearer token, or as the preset has it; empty: none is sent.
 	APIKey string
+	// APIVersion is Azure's, such as 2024-10-21; empty: its newer API without versions.
+	APIVersion string
 	// Pulse watches replies for silence; nil: they may be silent for ever.
 	Pulse *pulse.Pulse
 	// Silence is how long a reply may pause once it has begun. Default two minutes.
 	Silence time.Duration
-	// Transport replaces the connection pool, for tests.
+	// Transport replaces the connection pool: one that is shared, or a test's.
 	Transport http.RoundTripper
 }
 
 // Adapter calls one upstream.
 type Adapter struct {
 	*provider.Client
-	url    *url.URL
+	preset Preset
+	url    *url.URL    // of completions; where deployments have their own, of these
+	models *url.URL    // of the list
 	header http.Header // shared by all requests, never written to
 }
 
-// New returns an adapter for the upstream whose API begins at baseURL, such as https://host/v1.
+// New returns an adapter for the upstream whose API begins at baseURL, such as https://host/v1;
+// empty: that of the preset.
 func New(baseURL string, opts *Options) (*Adapter, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	u, err := url.Parse(strings.TrimSuffix(baseURL, "/") + "/chat/completions")
+	if baseURL == "" {
+		baseURL = opts.Preset.BaseURL
+	}
+	base, err := url.Parse(strings.TrimSuffix(baseURL, "/"))
 	if err != nil {
 		return nil, errors.New("the base URL cannot be read")
 	}
-	a := &Adapter{url: u, Client: provider.NewClient(&provider.ClientOptions{
+	a := &Adapter{preset: opts.Preset, Client: provider.NewClient(&provider.ClientOptions{
 		Secrets: []string{opts.APIKey}, Pulse: opts.Pulse, Silence: opts.Silence, Transport: opts.Transport,
 	})}
+	a.address(base, opts.APIVersion)
 	a.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "User-Agent": {"sluice"}}
-	if opts.APIKey != "" {
+	switch {
+	case opts.APIKey == "":
+	case opts.Preset.keyHeader != "":
+		a.header[opts.Preset.keyHeader] = []string{opts.APIKey}
+	default:
 		a.header["Authorization"] = []string{"Bearer " + opts.APIKey}
 	}
 	return a, nil
 }
 
+// address makes the URLs below the base. Azure's stand below /openai: with a version each deployment
+// has its own, without one they are as everywhere.
+func (a *Adapter) address(base *url.URL, version string) {
+	if a.preset.deployments {
+		base = base.JoinPath("openai")
+		if version == "" {
+			base = base.JoinPath("v1")
+			a.preset.deployments, a.preset.limit = false, maxCompletionTokens
+		} else {
+			base.RawQuery = url.Values{"api-version": {version}}.Encode()
+		}
+	}
+	a.models = below(base, "/models")
+	if a.preset.deployments {
+		a.url = below(base, "/deployments/")
+		return
+	}
+	a.url = below(base, "/chat/completions")
+}
+
+func below(base *url.URL, path string) *url.URL {
+	u := *base
+	u.Path += path
+	return &u
+}
+
+// completions is the URL of a call.
+func (a *Adapter) completions(call *provider.Call) *url.URL {
+	if a.preset.deployments {
+		return below(a.url, call.Upstream+"/chat/completions")
+	}
+	return a.url
+}
+
 // Open sends the call.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
+	call.Dropped = nil
+	patch, err := a.patch(ctx, call)
+	if err != nil {
+		return nil, err
+	}
 	s := &stream{}
-	if err := a.Post(ctx, &s.reply, a.url, a.header, call.Request.AppendUpstream(nil, patch(call))); err != nil {
+	if err := a.Post(ctx, &s.reply, a.completions(call), a.header, call.Request.AppendUpstream(nil, patch)); err != nil {
 		return nil, err
 	}
 	s.whole = !s.reply.IsStream()
-	return s, nil
-}
-
-// patch is what must differ from the caller's body.
-func patch(call *provider.Call) chat.Patch {
-	p := chat.Patch{Model: call.Upstream, IncludeUsage: true, SystemRole: true}
-	if !call.Thinks && call.Request.ReasoningEffort != "" {
-		p.Drop = []string{"reasoning_effort"}
+	if a.preset.returns != "" && call.Memory != nil {
+		s.thoughts = &thoughts{ctx: ctx, call: call, member: a.preset.returns}
 	}
-	return p
+	return s, nil
 }
 
 // stream is a reply, in chunks or in one piece.
@@ -83,6 +130,8 @@ type stream struct {
 	event provider.Event
 	whole bool // it comes in one piece
 	done  bool // the upstream said so, or the piece has come
+
+	thoughts *thoughts // those that must be kept; nil: none
 }
 
 func (s *stream) Next() (*provider.Event, error) {
@@ -95,19 +144,34 @@ func (s *stream) Next() (*provider.Event, error) {
 		if err != nil {
 			return nil, err
 		}
+		raw = s.concealed(raw)
+		s.thoughts.note(raw)
+		s.thoughts.keep()
 		s.event = provider.Event{Kind: provider.Whole, Raw: raw}
 		return &s.event, nil
 	}
 	ev, err := s.reply.Event()
 	if err != nil {
+		s.thoughts.keep()
 		return nil, err // where it is io.EOF: complete or not, the relay knows
 	}
 	if len(ev.Data) < 2*len(doneMark) && string(bytes.TrimSpace(ev.Data)) == doneMark {
 		s.done = true
+		s.thoughts.keep()
 		return nil, io.EOF
 	}
-	s.event = provider.Event{Kind: provider.Chunk, Raw: ev.Data}
+	s.thoughts.note(ev.Data)
+	s.event = provider.Event{Kind: provider.Chunk, Raw: s.concealed(ev.Data)}
 	return &s.event, nil
+}
+
+// concealed is a reply, or a piece of it, without our secrets where it speaks of an error. Looking for
+// one costs some 20 ns a chunk.
+func (s *stream) concealed(raw []byte) []byte {
+	if bytes.Contains(raw, []byte(`"error"`)) {
+		return s.reply.Conceal(raw)
+	}
+	return raw
 }
 
 const doneMark = "[DONE]"

@@ -21,6 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestSuite is not parallel: the suite looks for goroutines that are left behind.
 func TestSuite(t *testing.T) {
 	providertest.Run(t, providertest.Harness{
+		Name: "openai", Update: *update,
 		Start: providertest.HTTP(
 			providertest.Dialect{Stream: writeStream, Whole: writeWhole, Refuse: writeError, Read: readRequest, Garbage: "data: {\"choices\":[{\"index\":0,\"del\n\n"},
 			func(t *testing.T, baseURL string, p *pulse.Pulse) (provider.Adapter, func()) {

@@ -24,11 +24,17 @@ import (
 
 // Harness drives one adapter.
 type Harness struct {
+	// Name is the adapter's column in the table of docs/providers.md; empty: it has none.
+	Name string
+	// Update writes that column anew.
+	Update bool
 	// Start readies an adapter whose upstream plays the script.
 	Start func(t *testing.T, s *Script) *Play
 	// Computes marks an adapter that makes up ids, figures and reasoning itself: they are checked
 	// for their form alone.
 	Computes bool
+	// Lumps marks a dialect that counts reasoning and completion together.
+	Lumps bool
 	// Unsupported is what the harness cannot express: cases by name, and why.
 	Unsupported map[string]string
 }
@@ -131,6 +137,9 @@ func Run(t *testing.T, h Harness) {
 			t.Errorf("Unsupported names %q, which is no case", name)
 		}
 	}
+	if h.Name != "" {
+		h.document(t)
+	}
 }
 
 // patience is how long a test waits for what has to happen.
@@ -171,6 +180,9 @@ func (h *Harness) reply(t *testing.T, c replyCase) {
 			t.Errorf("stream %t: the reply ends with %v, want it complete", stream, got.Err)
 		}
 		want := Expected(c.events)
+		if u := want.Usage; u != nil && h.Lumps {
+			u.Completion, u.Reasoning = u.CompletionTotal(), 0
+		}
 		if h.Computes {
 			check := sameForm
 			if c.form != nil {

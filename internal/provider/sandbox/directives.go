@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/fault"
+	"sluice/internal/provider"
 )
 
 // directives are orders in the last user message, [[sandbox:name=value]], that make failures, waits,
@@ -101,7 +102,7 @@ func (d *directives) failure() *fault.Fault {
 			kind = k
 		}
 	}
-	f := fault.New(kind, "The sandbox was asked to fail with status %d.", d.status)
+	f := fault.New(kind, "The sandbox was asked to fail with status %d.", d.status).Because(provider.ErrWanted)
 	if kind == fault.RateLimited || kind == fault.Unavailable {
 		f.After(time.Second)
 	}

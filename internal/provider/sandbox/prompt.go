@@ -80,10 +80,15 @@ func read(call *provider.Call) (p *prompt, err error) {
 		fmt.Fprint(sum, "seed ", *r.Seed)
 	}
 	sum.Sum(p.digest[:0])
-	for _, c := range p.orders.calls {
-		if !slices.ContainsFunc(p.tools, func(f *chat.Function) bool { return f.Name == c.Name }) {
+	for i, c := range p.orders.calls {
+		at := slices.IndexFunc(p.tools, func(f *chat.Function) bool { return f.Name == c.Name })
+		if at < 0 { // perhaps without the label of the server it came from
+			at = slices.IndexFunc(p.tools, func(f *chat.Function) bool { return strings.HasSuffix(f.Name, "__"+c.Name) })
+		}
+		if at < 0 {
 			return nil, invalid("The sandbox directive call=%s names a tool that the request does not have.", c.Name)
 		}
+		p.orders.calls[i].Name = p.tools[at].Name
 	}
 	return p, nil
 }

@@ -96,7 +96,7 @@ func (s *stream) Next() (*provider.Event, error) {
 	content := len(s.events) - 2
 	switch {
 	case s.sent == s.orders.cut && s.sent <= content:
-		return nil, fault.New(fault.Unavailable, "The upstream broke off before the reply was complete. Try again.").After(time.Second)
+		return nil, fault.New(fault.Unavailable, "The upstream broke off before the reply was complete. Try again.").After(time.Second).Because(provider.ErrWanted)
 	case s.sent == len(s.events):
 		return nil, io.EOF
 	}

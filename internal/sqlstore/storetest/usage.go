@@ -18,6 +18,7 @@ func newSettlement(n int, at time.Time, key, model string) usage.Settlement {
 		ID: fmt.Sprintf("request-%05d", n), At: at, AccountID: "acct_1", KeyID: key, Plan: "basic", Tier: "free",
 		ModelAsked: model, ModelUsed: model, Provider: "lab", Tokens: chat.Usage{Prompt: 10, Cached: 5, Completion: 7, Reasoning: 3},
 		RequestMilli: 1500, UnitMilli: 2000, Status: 200, End: usage.EndComplete, Latency: 100 * time.Millisecond, FirstToken: 10 * time.Millisecond,
+		MCPCalls: n, MCPFailed: n / 2,
 	}
 	if n%2 == 0 {
 		cost := int64(42)

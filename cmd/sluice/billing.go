@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/admin"
+	"sluice/internal/billing"
+)
+
+func (p *program) billingCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "billing", Short: "Show subscriptions and payments; refund; set lower plans", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd.AddCommand(p.billingShowCmd(), p.billingDowngradeCmd(), p.billingRefundCmd(), p.billingAdvanceCmd())
+	return cmd
+}
+
+func (p *program) billingShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID|E-MAIL", Short: "Show an account's subscription, invoices and ledger", Args: args("ID"),
+		RunE: func(c *cobra.Command, given []string) error {
+			return p.callBilling(c, "billing.show", admin.Target{Ref: given[0]})
+		},
+	}
+}
+
+func (p *program) billingDowngradeCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "downgrade ID PLAN", Short: "Set a lower paid plan for the next period", Args: args("ID", "PLAN"),
+		Long: "Set a lower paid plan for the next period: the answer to a customer's request. Until then the\npresent plan stays, which is paid for.",
+		RunE: func(c *cobra.Command, given []string) error {
+			return p.callBilling(c, "billing.downgrade", admin.Target{Actor: p.actor(), Ref: given[0], Plan: given[1]})
+		},
+	}
+}
+
+func (p *program) billingRefundCmd() *cobra.Command {
+	in := admin.RefundOrder{}
+	cmd := &cobra.Command{
+		Use: "refund PAYMENT --cents N", Short: "Give back a payment, or a part of it", Args: args("PAYMENT"),
+		Example: "  sluice billing refund pay_7x… --cents 1000",
+		RunE: func(c *cobra.Command, given []string) error {
+			in.Actor, in.Payment = p.actor(), given[0]
+			return p.callBilling(c, "billing.refund", in)
+		},
+	}
+	cmd.Flags().Int64Var(&in.Cents, "cents", 0, "how many `cents`")
+	_ = cmd.MarkFlagRequired("cents") // the flag exists
+	return cmd
+}
+
+func (p *program) billingAdvanceCmd() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use: "advance ID --to DATE", Short: "Move an account's clock, in test mode", Args: args("ID"),
+		Long:    "Move an account's clock to a later date and let everything happen on the way: renewals, retries,\nthe end of a subscription. The account's clock goes on from there. Only for the test cards.",
+		Example: "  sluice billing advance ana@example.com --to 2027-03-01",
+		RunE: func(c *cobra.Command, given []string) error {
+			at, err := parseDate(to)
+			if err != nil {
+				return misused(c, err)
+			}
+			return p.callBilling(c, "billing.advance", admin.Move{Actor: p.actor(), Ref: given[0], To: at})
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "`date`, such as 2027-03-01 or 2027-03-01T12:00:00Z")
+	_ = cmd.MarkFlagRequired("to") // the flag exists
+	return cmd
+}
+
+func (p *program) accountTerminateCmd() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "terminate ID --reason R", Short: "Suspend an account for good and end its subscription", Args: args("ID"),
+		RunE: func(c *cobra.Command, given []string) error {
+			return p.changeAccount(c, "account.terminate", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason})
+		},
+	}
+	addReason(cmd, &reason)
+	return cmd
+}
+
+// callBilling runs an operation whose outcome is an account's billing, and shows it.
+func (p *program) callBilling(c *cobra.Command, name string, in any) error {
+	var out admin.Billing
+	if err := p.call(c.Context(), name, in, &out); err != nil {
+		return err
+	}
+	return p.print(out, func(w io.Writer) { printBilling(w, &out) })
+}
+
+func parseDate(text string) (time.Time, error) {
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is not a date; use a form like 2027-03-01 or 2027-03-01T12:00:00Z", text)
+}
+
+func printBilling(w io.Writer, b *admin.Billing) {
+	plan := b.Plan
+	if b.Granted {
+		plan += " (granted)"
+	}
+	rows := [][]string{{"account", b.ID + " " + b.Email}, {"plan", plan}, {"subscription", string(b.Status)}}
+	if b.PeriodEnd != nil {
+		next := "renews " + utcText(*b.Due)
+		switch {
+		case b.Failed > 0:
+			next = fmt.Sprintf("%d tries to renew it failed; next %s", b.Failed, utcText(*b.Due))
+		case b.CancelAtEnd:
+			next = "ends " + utcText(*b.Due)
+		case b.NextPlan != "":
+			next += " as " + b.NextPlan
+		}
+		rows = append(rows, []string{"price", billing.Dollars(b.PriceCents) + " a month"},
+			[]string{"period", utcText(*b.PeriodStart) + " to " + utcText(*b.PeriodEnd)}, []string{"then", next})
+	}
+	if b.Method != "" {
+		rows = append(rows, []string{"payment method", b.Method})
+	}
+	rows = append(rows, []string{"charged in all", billing.Dollars(b.Balance)}, []string{"clock", utcText(b.Now)})
+	table(w, rows)
+	if len(b.Invoices) > 0 {
+		fmt.Fprintln(w)
+		rows = [][]string{{"INVOICE", "PAID", "FOR", "PLAN", "AMOUNT", "REFUNDED", "PAYMENT"}}
+		for _, r := range b.Invoices {
+			rows = append(rows, []string{
+				strconv.FormatInt(r.Invoice, 10), utcText(r.PaidAt), string(r.Kind), r.Plan, billing.Dollars(r.Cents), billing.Dollars(r.Refunded), r.Payment,
+			})
+		}
+		table(w, rows)
+	}
+	if len(b.Ledger) > 0 {
+		fmt.Fprintln(w)
+		rows = [][]string{{"WHEN", "WHO", "WHAT", "PLAN", "AMOUNT", "DETAIL"}}
+		for _, e := range b.Ledger {
+			amount := ""
+			if e.Cents != 0 {
+				amount = billing.Dollars(e.Cents)
+			}
+			rows = append(rows, []string{utcText(e.At), e.Actor, string(e.What), e.Plan, amount, e.Detail})
+		}
+		table(w, rows)
+	}
+}
+
+// utcText writes a time as billing reckons it.
+func utcText(t time.Time) string { return t.UTC().Format(time.DateTime) }

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/fault"
+)
+
+const (
+	pollEvery = 500 * time.Millisecond
+	// maxMissed is how many polls in a row may go unanswered, as they do while a server restarts.
+	maxMissed = 20
+	barWidth  = 30
+)
+
+func (p *program) videoCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "video", Short: "Make videos", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd.AddCommand(p.videoCreateCmd())
+	return cmd
+}
+
+func (p *program) videoCreateCmd() *cobra.Command {
+	o := &videoOrder{}
+	cmd := &cobra.Command{
+		Use: "create PROMPT", Short: "Make a video and save it", Args: args("PROMPT"),
+		Long: `Ask a running server for a video, wait for it and save the file.
+
+The key is that of any account: give it with --key, or in the variable SLUICE_KEY.`,
+		Example: `  sluice video create "a lighthouse at dusk" --size 1280x720 --seconds 5 --out clip.mp4 --key K`,
+		RunE: func(c *cobra.Command, given []string) error {
+			o.prompt = given[0]
+			return p.createVideo(c, o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.size, "size", "854x480", "`width x height`, each one of 480, 720, 854, 1080, 1280 and 1920")
+	flags.IntVar(&o.seconds, "seconds", 5, "`length`, from 1 to 20")
+	flags.StringVar(&o.out, "out", "", "`file` to save it in (default the video's id and .mp4)")
+	flags.StringVar(&o.key, "key", "", "API `key` (default $SLUICE_KEY)")
+	flags.StringVar(&o.url, "url", "", "`origin` of the server (default the configured one)")
+	return cmd
+}
+
+// videoOrder is what the command line asks for.
+type videoOrder struct {
+	prompt, size, out, key, url string
+	seconds                     int
+}
+
+// videoJob is the part of a job that the command reads.
+type videoJob struct {
+	ID            string `json:"id"`
+	Status        string `json:"status"`
+	Progress      int    `json:"progress"`
+	FailureReason string `json:"failure_reason"`
+	Generations   []struct {
+		ID string `json:"id"`
+	} `json:"generations"`
+}
+
+func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
+	body := map[string]any{"prompt": o.prompt, "n_seconds": o.seconds}
+	var width, height int
+	if n, err := fmt.Sscanf(o.size+"\n", "%dx%d\n", &width, &height); n != 2 || err != nil {
+		return misused(c, fmt.Errorf("--size %q is not a size; write it as 1280x720", o.size))
+	}
+	body["width"], body["height"] = width, height
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	api := &videoAPI{url: strings.TrimSuffix(o.url, "/"), key: o.key}
+	if api.url == "" {
+		api.url = cfg.Origin()
+	}
+	if api.key == "" {
+		api.key = p.variable("SLUICE_KEY")
+	}
+	if api.key == "" {
+		return misused(c, errors.New("there is no API key: give one with --key, or in SLUICE_KEY"))
+	}
+	ctx := c.Context()
+	var job videoJob
+	if err := api.call(ctx, http.MethodPost, "/v1/video/generations/jobs", body, &job); err != nil {
+		return err
+	}
+	if err := p.awaitVideo(ctx, api, &job); err != nil {
+		return err
+	}
+	if o.out == "" {
+		o.out = job.Generations[0].ID + ".mp4"
+	}
+	size, err := api.save(ctx, job.Generations[0].ID, o.out)
+	if err != nil {
+		return err
+	}
+	saved := struct {
+		Job        string `json:"job"`
+		Generation string `json:"generation"`
+		File       string `json:"file"`
+		Bytes      int64  `json:"bytes"`
+	}{job.ID, job.Generations[0].ID, o.out, size}
+	return p.print(saved, func(w io.Writer) { fmt.Fprintf(w, "saved %s (%d kB)\n", o.out, (size+999)/1000) })
+}
+
+// variable is one of the environment.
+func (p *program) variable(name string) string {
+	for _, v := range p.environ {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// awaitVideo polls until the job has succeeded, and shows how far it is: as a bar on a terminal, as lines elsewhere.
+func (p *program) awaitVideo(ctx context.Context, api *videoAPI, job *videoJob) error {
+	show := p.progressLines()
+	if isTerminal(p.stderr) {
+		show = p.progressBar()
+	}
+	missed := 0
+	for {
+		show(job)
+		switch job.Status {
+		case "succeeded":
+			if len(job.Generations) == 0 {
+				return fmt.Errorf("the job %s succeeded and has no video", job.ID)
+			}
+			return nil
+		case "failed":
+			return fmt.Errorf("the job %s failed: %s", job.ID, job.FailureReason)
+		case "cancelled":
+			return fmt.Errorf("the job %s was cancelled", job.ID)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the job %s goes on; GET /v1/video/generations/jobs/%s shows how it stands", job.ID, job.ID)
+		case <-time.After(pollEvery):
+		}
+		err := api.call(ctx, http.MethodGet, "/v1/video/generations/jobs/"+job.ID, nil, job)
+		if f, refused := errors.AsType[*fault.Fault](err); refused && !f.Retryable() {
+			return err
+		}
+		if missed++; err == nil {
+			missed = 0
+		}
+		if missed == maxMissed {
+			return err
+		}
+	}
+}
+
+// progressBar draws over its own line.
+func (p *program) progressBar() func(*videoJob) {
+	return func(j *videoJob) {
+		done := barWidth * j.Progress / 100
+		fmt.Fprintf(p.stderr, "\r[%s%s] %3d%% %-10s", strings.Repeat("#", done), strings.Repeat("·", barWidth-done), j.Progress, j.Status)
+		if j.Status != "queued" && j.Status != "running" {
+			fmt.Fprintln(p.stderr)
+		}
+	}
+}
+
+// progressLines writes a line where there is something new to tell.
+func (p *program) progressLines() func(*videoJob) {
+	last := ""
+	return func(j *videoJob) {
+		if line := fmt.Sprintf("%s %s %d%%", j.ID, j.Status, j.Progress); line != last {
+			last = line
+			fmt.Fprintln(p.stderr, line)
+		}
+	}
+}
+
+// videoAPI is a server as its callers see it.
+type videoAPI struct{ url, key string }
+
+// call runs one operation. What the server refuses is a fault with its own words.
+func (a *videoAPI) call(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(raw)
+	}
+	ctx, cancel := context.WithTimeout(ctx, adminPatience)
+	defer cancel()
+	resp, err := a.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return json.NewDecoder(resp.Body).Decode(out)
+}
+
+func (a *videoAPI) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, a.url+path, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+a.key)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("no server answers at %s: %w", a.url, errors.Unwrap(err))
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	var told struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&told); err != nil || told.Error.Message == "" {
+		return nil, fmt.Errorf("the server at %s answered %s", a.url, resp.Status)
+	}
+	return nil, &fault.Fault{Kind: kindOf(resp.StatusCode), Message: told.Error.Message}
+}
+
+// kindOf is the first kind of fault with a status.
+func kindOf(status int) fault.Kind {
+	for k := fault.Internal; k <= fault.Unavailable; k++ {
+		if k.Status() == status {
+			return k
+		}
+	}
+	return fault.Internal
+}
+
+// save downloads a video. Only a whole one gets the file's name.
+func (a *videoAPI) save(ctx context.Context, generation, path string) (n int64, err error) {
+	resp, err := a.send(ctx, http.MethodGet, "/v1/video/generations/"+generation+"/content/video", nil)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	f, err := os.Create(path + ".part")
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(path + ".part")
+		}
+	}()
+	n, err = io.Copy(f, resp.Body)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return 0, fmt.Errorf("download the video: %w", err)
+	}
+	return n, os.Rename(path+".part", path)
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/pgtest"
+	"sluice/internal/video/sandbox"
+)
+
+const videoJobsPath = "/v1/video/generations/jobs"
+
+// studio is a gateway with jobs.
+type studio struct {
+	*gateway
+	key   string
+	asked map[string]bool // the ids that were answered
+}
+
+// ask makes a request; where nobody answers, the status is 0.
+func (s *studio) ask(method, path, body string) (status int, text []byte) {
+	s.t.Helper()
+	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.key)
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, nil
+	}
+	defer resp.Body.Close()
+	if text, err = io.ReadAll(resp.Body); err != nil {
+		return 0, nil
+	}
+	return resp.StatusCode, text
+}
+
+// order creates a job of a prompt.
+func (s *studio) order(prompt string, seconds int) {
+	s.t.Helper()
+	status, text := s.ask("POST", videoJobsPath, fmt.Sprintf(`{"prompt":%q,"width":480,"height":480,"n_seconds":%d}`, prompt, seconds))
+	if status == 0 {
+		return // killed: the job may be there all the same
+	}
+	var job videoJob
+	if err := json.Unmarshal(text, &job); err != nil || status != 200 {
+		s.t.Fatalf("POST %s = %d %s", videoJobsPath, status, text)
+	}
+	s.asked[job.ID] = true
+}
+
+// jobs lists all there are.
+func (s *studio) jobs() map[string]videoJob {
+	s.t.Helper()
+	all := map[string]videoJob{}
+	for after := ""; ; {
+		status, text := s.ask("GET", videoJobsPath+"?limit=100"+after, "")
+		var page struct {
+			Data    []videoJob `json:"data"`
+			HasMore bool       `json:"has_more"`
+		}
+		if err := json.Unmarshal(text, &page); err != nil || status != 200 {
+			s.t.Fatalf("GET %s = %d %s", videoJobsPath, status, text)
+		}
+		for _, j := range page.Data {
+			all[j.ID] = j
+			after = "&after=" + j.ID
+		}
+		if !page.HasMore {
+			return all
+		}
+	}
+}
+
+// unfinished counts jobs that have not ended.
+func (s *studio) unfinished() (n int) {
+	s.t.Helper()
+	for _, j := range s.jobs() {
+		if j.Status == "queued" || j.Status == "running" {
+			n++
+		}
+	}
+	return n
+}
+
+// within waits for a condition longer than other tests do: videos take their time.
+func within(t *testing.T, bound time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(bound); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not come within %v", what, bound)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// check holds every job against its file and its settlement.
+func (s *studio) check(driver, source, files string, prompt string, seconds int) (succeeded, attempts int) {
+	s.t.Helper()
+	var want bytes.Buffer
+	if err := sandbox.Render(s.t.Context(), &want, sandbox.Spec{Prompt: prompt, Width: 480, Height: 480, Seconds: seconds}, nil); err != nil {
+		s.t.Fatal(err)
+	}
+	jobs := s.jobs()
+	for id := range s.asked {
+		if _, there := jobs[id]; !there {
+			s.t.Errorf("the job %s was accepted and is gone", id)
+		}
+	}
+	charged := s.charges(driver, source)
+	for id, j := range jobs {
+		c := charged[id]
+		attempts += c.attempts
+		switch {
+		case j.Status == "succeeded":
+			succeeded++
+			if status, film := s.ask("GET", "/v1/video/generations/"+j.Generations[0].ID+"/content/video", ""); status != 200 || !bytes.Equal(film, want.Bytes()) {
+				s.t.Errorf("the video of %s = %d with %d bytes, want the %d it has when nothing is killed", id, status, len(film), want.Len())
+			}
+			if c.settled != 1 || c.units != 1000 || c.ending != "complete" {
+				s.t.Errorf("the job %s succeeded and is settled as %+v, want one charge", id, c)
+			}
+		case j.Status == "failed" && j.FailureReason == "interrupted":
+			if c.settled != 1 || c.units != 0 || c.ending != "failed" {
+				s.t.Errorf("the job %s was interrupted and is settled as %+v, want it given back", id, c)
+			}
+		default:
+			s.t.Errorf("the job %s is %s %s", id, j.Status, j.FailureReason)
+		}
+	}
+	s.checkFolders(files, succeeded)
+	if code, out, text := s.command("audit"); code != 0 {
+		s.t.Errorf("sluice audit = %d, want 0\n%s%s", code, out, text)
+	}
+	return succeeded, attempts
+}
+
+// checkFolders wants one file for each video, and nothing unfinished.
+func (s *studio) checkFolders(files string, videos int) {
+	s.t.Helper()
+	for dir, want := range map[string]int{"tmp": 0, "videos": videos} {
+		entries, err := os.ReadDir(filepath.Join(files, dir))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if len(entries) != want {
+			s.t.Errorf("%s holds %d files, want %d", dir, len(entries), want)
+		}
+	}
+}
+
+// charge is what a job cost.
+type charge struct {
+	attempts, settled int
+	units             int64
+	ending            string
+}
+
+// charges reads from the database what each job cost.
+func (s *studio) charges(driver, source string) map[string]charge {
+	s.t.Helper()
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query(`SELECT j.id, j.attempts, COUNT(s.id), COALESCE(SUM(s.unit_milli), 0), COALESCE(MIN(s.ending), '')
+		FROM video_jobs j LEFT JOIN settlements s ON s.id = j.id GROUP BY j.id, j.attempts`)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer rows.Close()
+	all := map[string]charge{}
+	for rows.Next() {
+		var id string
+		var c charge
+		if err := rows.Scan(&id, &c.attempts, &c.settled, &c.units, &c.ending); err != nil {
+			s.t.Fatal(err)
+		}
+		all[id] = c
+	}
+	if err := rows.Err(); err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+// A server is killed at random moments while it makes videos. Every accepted job ends, is charged once or given
+// back once, and its file is whole; nothing unfinished is left.
+func TestVideoKill(t *testing.T) {
+	t.Parallel()
+	rounds, each, seconds := 3, 4, 1
+	if os.Getenv("SLUICE_SOAK") != "" {
+		rounds, each = 50, 10
+	}
+	seed := newSeed(t)
+	random := rand.New(rand.NewPCG(seed, 1))
+	s := &studio{gateway: newGateway(t, filepath.Join(t.TempDir(), "data"), "lab", ""), asked: map[string]bool{}}
+	for round := range rounds {
+		s.start()
+		if round == 0 {
+			s.key = s.newKey()
+		}
+		within(t, 2*time.Minute, "a shorter queue", func() bool { return s.unfinished() < 5*each })
+		for range each {
+			s.order("a lighthouse at dusk", seconds)
+		}
+		<-time.After(time.Duration(random.Int64N(int64(1500 * time.Millisecond))))
+		s.kill()
+	}
+	s.start()
+	within(t, 5*time.Minute, "the end of all jobs", func() bool { return s.unfinished() == 0 })
+	succeeded, attempts := s.check("sqlite", s.sqliteSource(), filepath.Join(s.dir, "files"), "a lighthouse at dusk", seconds)
+	s.stop()
+	t.Logf("soak: video jobs and kill -9: %d rounds, seed %d, %d jobs, %d succeeded, %d attempts", rounds, seed, len(s.asked), succeeded, attempts)
+	if succeeded == 0 || len(s.asked) < rounds*each {
+		t.Errorf("%d jobs were accepted and %d succeeded, want %d and most of them", len(s.asked), succeeded, rounds*each)
+	}
+}
+
+// Two processes share a PostgreSQL and a folder: each job is made once. One of them is killed: its jobs end on the
+// other within the lease.
+func TestVideoTwoProcesses(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	const lease = 3 * time.Second
+	files := filepath.Join(t.TempDir(), "files")
+	more := fmt.Sprintf("database: %s\nblob: {dir: %q}\nvideo: {lease: %s}\n", url, files, lease)
+	one := &studio{gateway: newGateway(t, filepath.Join(t.TempDir(), "one"), "lab", more), asked: map[string]bool{}}
+	two := &studio{gateway: newGateway(t, filepath.Join(t.TempDir(), "two"), "lab", more), asked: one.asked}
+	one.start()
+	two.start()
+	one.key = one.newKey()
+	two.key = one.key
+	eventually(t, "the key's arrival", func() bool { status, _ := two.ask("GET", "/v1/models", ""); return status == 200 })
+
+	const prompt, seconds = "a lighthouse at dusk", 2
+	for range 4 {
+		one.order(prompt, seconds)
+		two.order(prompt, seconds)
+	}
+	within(t, 2*time.Minute, "the end of all jobs", func() bool { return two.unfinished() == 0 })
+	if _, attempts := two.check("pgx", url, files, prompt, seconds); attempts != 8 {
+		t.Errorf("8 jobs took %d attempts, want each made once", attempts)
+	}
+
+	for range 8 {
+		one.order(prompt, seconds)
+	}
+	eventually(t, "work at the one to be killed", func() bool { return one.holds("pgx", url) > 0 })
+	one.kill()
+	killed := time.Now()
+	eventually(t, "the end of the dead one's claims", func() bool { return one.holds("pgx", url) == 0 })
+	if took := time.Since(killed); took > lease+10*time.Second {
+		t.Errorf("the jobs of the killed one were taken over after %v, want the lease of %v", took, lease)
+	}
+	within(t, 2*time.Minute, "the end of all jobs", func() bool { return two.unfinished() == 0 })
+	succeeded, attempts := two.check("pgx", url, files, prompt, seconds)
+	if succeeded != 16 || attempts < 17 || attempts > 18 {
+		t.Errorf("%d jobs succeeded in %d attempts, want 16 and one more for each of the killed", succeeded, attempts)
+	}
+	two.stop()
+}
+
+// holds counts the jobs that a process has claimed.
+func (s *studio) holds(driver, source string) (n int) {
+	s.t.Helper()
+	node, err := os.ReadFile(filepath.Join(s.dir, "node"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow(`SELECT COUNT(*) FROM video_jobs WHERE status = 'running' AND node = $1`, strings.TrimSpace(string(node))).Scan(&n); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,48 @@
+package account
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+// NormalEmail brings an address into the form that accounts are found by.
+func NormalEmail(text string) string { return strings.ToLower(strings.TrimSpace(text)) }
+
+// CheckEmail says what is wrong with an address in normal form.
+func CheckEmail(text string) error {
+	_, err := parseEmail(text)
+	return err
+}
+
+// SetEmail changes the account's address.
+func (as *Accounts) SetEmail(ctx context.Context, actor, ref, email string) (*Account, error) {
+	email, err := parseEmail(email)
+	if err != nil {
+		return nil, err
+	}
+	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
+		if a.Email != email {
+			a.Email = email
+			e.Action = "account.set_email"
+		}
+		return nil
+	})
+}
+
+// closedReason is what a closed account is suspended for.
+const closedReason = "closed by its owner"
+
+// Close ends an account on its owner's word. It is suspended without end, has no plan and no sub-keys, a
+// master key that nobody has seen, and an address that is nobody's; its history stays.
+func (as *Accounts) Close(ctx context.Context, actor, ref string) (*Account, error) {
+	master, _ := newKey(as.brand, true, "", as.clock())
+	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
+		a.Email = strings.ToLower(a.ID) + "@closed.invalid"
+		a.Plan, a.Granted = None, false
+		a.Suspended = &Mark{At: e.At, Reason: closedReason}
+		a.Keys = append(slices.DeleteFunc(a.Keys, func(Key) bool { return true }), master)
+		e.Action, e.Reason = "account.close", closedReason
+		return nil
+	})
+}

@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/billing"
+)
+
+// Billing is how an account's billing stands.
+type Billing struct {
+	ID          string          `json:"id"`
+	Email       string          `json:"email"`
+	Plan        string          `json:"plan"`
+	Granted     bool            `json:"granted"`
+	Status      billing.Status  `json:"status"`
+	PriceCents  int64           `json:"price_cents,omitempty"`
+	NextPlan    string          `json:"next_plan,omitempty"`
+	PeriodStart *time.Time      `json:"period_start,omitempty"`
+	PeriodEnd   *time.Time      `json:"period_end,omitempty"`
+	CancelAtEnd bool            `json:"cancel_at_end,omitempty"`
+	Failed      int             `json:"failed_tries,omitempty"`
+	Due         *time.Time      `json:"due,omitempty"`
+	Method      string          `json:"payment_method,omitempty"`
+	Now         time.Time       `json:"now"` // the account's clock, which test mode can move
+	Balance     int64           `json:"charged_cents"`
+	Ledger      []BillingEntry  `json:"ledger"`
+	Invoices    []BillingRecord `json:"invoices"`
+}
+
+// BillingEntry is a line of the ledger.
+type BillingEntry struct {
+	Seq     int64        `json:"seq"`
+	At      time.Time    `json:"at"`
+	Actor   string       `json:"actor"`
+	What    billing.What `json:"what"`
+	Plan    string       `json:"plan"`
+	Cents   int64        `json:"cents"`
+	Payment string       `json:"payment,omitempty"`
+	Detail  string       `json:"detail,omitempty"`
+}
+
+// BillingRecord is a payment that was made.
+type BillingRecord struct {
+	Invoice     int64        `json:"invoice"`
+	Payment     string       `json:"payment"`
+	Kind        billing.Kind `json:"kind"`
+	Plan        string       `json:"plan"`
+	Cents       int64        `json:"cents"`
+	Refunded    int64        `json:"refunded_cents"`
+	PaidAt      time.Time    `json:"paid_at"`
+	PeriodStart time.Time    `json:"period_start"`
+	PeriodEnd   time.Time    `json:"period_end"`
+}
+
+// Move is what billing.advance takes.
+type Move struct {
+	Actor string    `json:"actor"`
+	Ref   string    `json:"ref"`
+	To    time.Time `json:"to"`
+}
+
+// RefundOrder is what billing.refund takes.
+type RefundOrder struct {
+	Actor   string `json:"actor"`
+	Payment string `json:"payment"`
+	Cents   int64  `json:"cents"`
+}
+
+const mostEntries = 10_000 // of one ledger that are shown
+
+func (b *Backend) billingShow(ctx context.Context, in Target) (Billing, error) {
+	v, err := b.Billing.Show(ctx, in.Ref)
+	return b.billingView(ctx, v, err)
+}
+
+func (b *Backend) billingAdvance(ctx context.Context, in Move) (Billing, error) {
+	v, err := b.Billing.Advance(ctx, in.Actor, in.Ref, in.To)
+	return b.billingView(ctx, v, err)
+}
+
+func (b *Backend) billingDowngrade(ctx context.Context, in Target) (Billing, error) {
+	plan, err := parsePlan(in.Plan)
+	if err != nil {
+		return Billing{}, err
+	}
+	if err := b.Billing.Downgrade(ctx, in.Actor, in.Ref, plan); err != nil {
+		return Billing{}, err
+	}
+	return b.billingShow(ctx, in)
+}
+
+func (b *Backend) billingRefund(ctx context.Context, in RefundOrder) (Billing, error) {
+	p, err := b.Billing.Refund(ctx, in.Actor, in.Payment, in.Cents)
+	if err != nil {
+		return Billing{}, err
+	}
+	return b.billingShow(ctx, Target{Ref: p.AccountID})
+}
+
+func (b *Backend) accountTerminate(ctx context.Context, in Target) (Account, error) {
+	return b.viewOf(b.Billing.Terminate(ctx, in.Actor, in.Ref, in.Reason))
+}
+
+func (b *Backend) billingView(ctx context.Context, v billing.View, err error) (Billing, error) {
+	if err != nil {
+		return Billing{}, err
+	}
+	out := Billing{
+		ID: v.Account.ID, Email: v.Account.Email, Plan: v.Account.Plan.String(), Granted: v.Account.Granted, Status: v.Status(),
+		Method: v.Method.String(), Now: v.Now, Ledger: []BillingEntry{}, Invoices: []BillingRecord{},
+	}
+	if v.Status() != billing.NotSubscribed {
+		out.PriceCents, out.PeriodStart, out.PeriodEnd, out.Due = v.PriceCents, &v.PeriodStart, &v.PeriodEnd, &v.Due
+		out.CancelAtEnd, out.Failed = v.CancelAtEnd, v.Failed
+		if v.NextPlan != account.None {
+			out.NextPlan = v.NextPlan.String()
+		}
+	}
+	entries, err := b.Billing.Ledger(ctx, v.Account.ID, mostEntries)
+	if err != nil {
+		return Billing{}, err
+	}
+	for _, e := range entries {
+		out.Balance += e.AmountCents
+		out.Ledger = append(out.Ledger, BillingEntry{e.Seq, e.At, e.Actor, e.What, e.Plan.String(), e.AmountCents, e.PaymentID, e.Detail})
+	}
+	invoices, err := b.Billing.Invoices(ctx, v.Account.ID, mostEntries)
+	if err != nil {
+		return Billing{}, err
+	}
+	for i := range invoices {
+		p := &invoices[i]
+		out.Invoices = append(out.Invoices, BillingRecord{
+			p.Invoice, p.ID, p.Kind, p.Plan.String(), p.AmountCents, p.RefundedCents, p.PaidAt, p.PeriodStart, p.PeriodEnd,
+		})
+	}
+	return out, nil
+}

@@ -1,0 +1,216 @@
+package app_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/internal/admin"
+	"sluice/internal/routing"
+)
+
+// mood is how an upstream behaves at the moment.
+type mood int32
+
+const (
+	well    mood = iota
+	dead         // it breaks connections off
+	busy         // it answers 429
+	stalled      // it takes the request, begins, and says nothing
+)
+
+// moody is an upstream of OpenAI's dialect whose mood changes.
+type moody struct {
+	*httptest.Server
+	mood  atomic.Int32
+	calls atomic.Int64
+}
+
+func newMoody(t *testing.T) *moody {
+	m := &moody{}
+	m.Server = httptest.NewServer(m)
+	t.Cleanup(m.Close)
+	return m
+}
+
+func (m *moody) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.calls.Add(1)
+	body, _ := io.ReadAll(r.Body)
+	stream := strings.Contains(string(body), `"stream":true`)
+	switch mood(m.mood.Load()) {
+	case dead:
+		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			conn.Close()
+		}
+		return
+	case busy:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, `{"error":{"message":"too many requests"}}`, http.StatusTooManyRequests)
+		return
+	case stalled:
+		if stream {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, roleChunk)
+			w.(http.Flusher).Flush()
+		}
+		<-r.Context().Done()
+		return
+	}
+	if !stream {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, chunk := range []string{
+		roleChunk,
+		`data: {"choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":null}]}` + "\n\n",
+		`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n",
+		`data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}` + "\n\ndata: [DONE]\n\n",
+	} {
+		fmt.Fprint(w, chunk)
+		w.(http.Flusher).Flush()
+	}
+}
+
+const roleChunk = `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
+
+// TestFailover is a model with three targets that fail in turns, each in its own way. No caller sees anything
+// of it while one of them is well.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	requests, every, opens, closes := 100, 10*time.Millisecond, patience, patience
+	steps := [][3]mood{{dead, well, well}, {well, busy, stalled}}
+	if os.Getenv("SLUICE_SOAK") != "" {
+		requests, every, opens, closes = 500, 30*time.Millisecond, 5*time.Second, 10*time.Second
+		steps = append(steps, [][3]mood{{busy, well, well}, {dead, busy, well}, {well, stalled, dead}, {stalled, well, busy}, {busy, dead, well}}...)
+	}
+	for _, stream := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stream %t", stream), func(t *testing.T) {
+			t.Parallel()
+			upstreams := []*moody{newMoody(t), newMoody(t), newMoody(t)}
+			yaml := "plans: {scale: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited}}\nmetrics_listen: 127.0.0.1:0\nproviders:\n"
+			targets := ""
+			for i, u := range upstreams {
+				yaml += fmt.Sprintf("  - {name: p%d, kind: openai, base_url: %q, timeouts: {first_content: 1s}}\n", i, u.URL)
+				targets += fmt.Sprintf("{provider: p%d}, ", i)
+			}
+			n := newSite(t, yaml+"models: [{id: m, targets: ["+targets+"], plan: free, context_length: 1000, max_output: 100}]\n").start(t)
+			flow := startFlow(n, stream, every)
+			// as reports whether the breakers are closed, or not, for those in the mood.
+			as := func(moods [3]mood, isWell bool) bool {
+				for _, s := range must[admin.Status](n, "status", admin.Empty{}).Targets {
+					i := slices.Index([]string{"p0", "p1", "p2"}, s.Provider)
+					if i >= 0 && (moods[i] == well) == isWell && (s.State == routing.Closed) != isWell {
+						return false
+					}
+				}
+				return true
+			}
+			for step, moods := range append(steps, [3]mood{}) {
+				for i, u := range upstreams {
+					u.mood.Store(int32(moods[i]))
+				}
+				begun := flow.sent.Load()
+				flow.until(t, opens, fmt.Sprintf("step %d: the breakers of those who fail open", step), func() bool { return as(moods, false) })
+				flow.until(t, closes, fmt.Sprintf("step %d: the breakers of the others close", step), func() bool { return as(moods, true) })
+				flow.until(t, patience, "more requests", func() bool { return flow.sent.Load() >= begun+int64(requests/len(steps)) })
+			}
+			flow.end()
+			calls := int64(0)
+			for _, u := range upstreams {
+				calls += u.calls.Load()
+			}
+			sent := flow.sent.Load()
+			t.Logf("%d requests, %d upstream calls", sent, calls)
+			if calls < sent || calls > 2*sent {
+				t.Errorf("%d requests made %d upstream calls, want at most twice as many", sent, calls)
+			}
+			answered, running := 0, 0
+			for line := range strings.Lines(n.scrape()) {
+				answered += figure(line, `sluice_upstream_attempts_total{outcome="answered",provider="p`)
+				running += figure(line, `sluice_upstream_calls_running{provider="p`)
+			}
+			if int64(answered) != sent || running != 0 {
+				t.Errorf("by the metrics %d of %d requests were answered and %d calls run, want all and none", answered, sent, running)
+			}
+		})
+	}
+}
+
+// figure is what a metric stands at, where the line begins like that.
+func figure(line, begins string) (v int) {
+	if rest, ok := strings.CutPrefix(line, begins); ok {
+		_, value, _ := strings.Cut(rest, " ")
+		v, _ = strconv.Atoi(strings.TrimSpace(value))
+	}
+	return v
+}
+
+// flow is callers who ask and ask, each of whom must be answered.
+type flow struct {
+	n      *node
+	sent   atomic.Int64
+	ending chan struct{}
+	all    sync.WaitGroup
+}
+
+func startFlow(n *node, stream bool, every time.Duration) *flow {
+	f := &flow{n: n, ending: make(chan struct{})}
+	key := n.OwnerKey()
+	body := fmt.Sprintf(`{"model":"m","stream":%t,"messages":[{"role":"user","content":"Hello"}]}`, stream)
+	f.all.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-f.ending:
+				return
+			case <-tick.C:
+			}
+			f.all.Go(func() {
+				r, err := n.do("POST", "/v1/chat/completions", key, body)
+				f.sent.Add(1)
+				if err != nil || r.status != 200 || !strings.Contains(r.body, `"content":"Hello"`) || strings.Contains(r.body, `"error"`) || stream && !strings.HasSuffix(r.body, "data: [DONE]\n\n") {
+					n.t.Errorf("a caller got %d %s, %v", r.status, r.body, err)
+				}
+				if r.header.Get("X-Sluice-Provider") == "" || r.header.Get("X-Sluice-Attempts") == "" {
+					n.t.Errorf("a caller got the headers %v", r.header)
+				}
+			})
+		}
+	})
+	return f
+}
+
+// until waits for a condition while the callers go on.
+func (f *flow) until(t *testing.T, within time.Duration, what string, holds func() bool) {
+	t.Helper()
+	start := time.Now()
+	for !holds() {
+		if took := time.Since(start); took > within || t.Failed() {
+			f.end()
+			t.Fatalf("%s: not within %v", what, within)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Logf("%s: after %v", what, time.Since(start).Round(10*time.Millisecond))
+}
+
+func (f *flow) end() {
+	select {
+	case <-f.ending:
+	default:
+		close(f.ending)
+	}
+	f.all.Wait()
+}

@@ -1,0 +1,338 @@
+package app_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sluice/internal/admin"
+)
+
+// person is somebody with a browser of their own, which follows no redirects.
+type person struct {
+	n      *node
+	client *http.Client
+	email  string
+	key    string // the master key
+}
+
+const pagePassword = "correct horse battery"
+
+func (n *node) person() *person {
+	n.t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return &person{n: n, client: &http.Client{
+		Transport: n.client.Transport, Jar: jar, Timeout: patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// send makes a request as a browser does; site is its Sec-Fetch-Site.
+func (p *person) send(method, path, site string, form url.Values) reply {
+	p.n.t.Helper()
+	r, err := http.NewRequest(method, p.n.scheme+p.n.Addr()+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		p.n.t.Fatal(err)
+	}
+	r.Header.Set("Sec-Fetch-Site", site)
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	resp, err := p.client.Do(r)
+	if err != nil {
+		p.n.t.Fatalf("%s %s = %v", method, path, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.n.t.Fatalf("%s %s = %v", method, path, err)
+	}
+	return reply{status: resp.StatusCode, header: resp.Header, body: string(body)}
+}
+
+func (p *person) get(path string) reply { return p.send("GET", path, "same-origin", nil) }
+
+// post sends a form; fields are name and value in turns.
+func (p *person) post(path string, fields ...string) reply {
+	form := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	return p.send("POST", path, "same-origin", form)
+}
+
+// wants fails unless a reply has the status and, where given, the text.
+func (p *person) wants(r reply, what string, status int, text string) reply {
+	p.n.t.Helper()
+	if r.status != status || !strings.Contains(r.body, text) && !strings.Contains(r.header.Get("Location"), text) {
+		p.n.t.Fatalf("%s = %d %s %s, want %d with %q", what, r.status, r.header.Get("Location"), r.body, status, text)
+	}
+	return r
+}
+
+var (
+	loggedLink = regexp.MustCompile(`"to":"([^"]+)","subject":"[^"]*","text":"[^"]*?http://[^/]+(/link/[a-z]+)\?token=(\w+)`)
+	shownKey   = regexp.MustCompile(`service-[0-9A-Za-z]{46}`)
+	keyID      = regexp.MustCompile(`/keys/(key_\w+)/delete`)
+)
+
+// linkTo waits for the newest link that was mailed to an address: in the log, since there is no mail server.
+func (n *node) linkTo(email string) (path, token string) {
+	n.t.Helper()
+	eventually(n.t, "a link to "+email, func() bool {
+		for _, m := range loggedLink.FindAllStringSubmatch(n.log.String(), -1) {
+			if m[1] == email {
+				path, token = m[2], m[3]
+			}
+		}
+		return token != ""
+	})
+	return path, token
+}
+
+// join signs somebody up.
+func (n *node) join(email string) *person {
+	n.t.Helper()
+	p := n.person()
+	p.email = email
+	p.wants(p.post("/signup", "email", email, "password", pagePassword), "POST /signup", 200, "Check your mail")
+	path, token := n.linkTo(email)
+	p.wants(p.get(path+"?token="+token), "GET "+path, 200, email)
+	r := p.wants(p.post(path, "token", token), "POST "+path, 200, "Welcome")
+	p.key = shownKey.FindString(r.body)
+	if p.key == "" {
+		n.t.Fatalf("the welcome of %s shows no key", email)
+	}
+	return p
+}
+
+// privatePages need somebody who is signed in; privateForms, too, and change something.
+var (
+	privatePages = []string{
+		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/usage", "/dashboard/usage.csv", "/dashboard/usage/recent?before=99999999999999",
+		"/dashboard/models", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/account", "/dashboard/account.json",
+	}
+	privateForms = []string{
+		"/dashboard/keys", "/dashboard/keys/master", "/dashboard/keys/key_x/name", "/dashboard/keys/key_x/delete",
+		"/dashboard/plan/subscribe", "/dashboard/plan/upgrade", "/dashboard/plan/cancel", "/dashboard/plan/resume", "/dashboard/plan/overdue", "/dashboard/plan/method",
+		"/dashboard/plan/downgrade", "/dashboard/plan/pay", "/dashboard/plan/card", "/dashboard/messages/note_x/answer", "/dashboard/account/email",
+		"/dashboard/account/password", "/dashboard/account/totp/enrol", "/dashboard/account/totp", "/dashboard/account/totp/remove",
+		"/dashboard/account/sessions/ses_x/close", "/dashboard/account/close",
+	}
+)
+
+func TestPagesKeepStrangersOut(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	p := n.person()
+	for _, path := range privatePages {
+		p.wants(p.get(path), "GET "+path, 303, "/signin")
+	}
+	for _, path := range privateForms {
+		p.wants(p.post(path, "name", "x", "plan", "basic"), "POST "+path, 303, "/signin")
+	}
+	p.wants(p.get("/dashboard/v1/models"), "GET /dashboard/v1/models", 401, "authentication_error")
+	p.wants(p.get("/"), "GET /", 303, "/dashboard")
+	p.wants(p.get("/dashboard/none"), "GET /dashboard/none", 404, "no such page")
+	p.wants(p.get("/signin?next=//evil.example"), "GET /signin", 200, `name="next" value="/dashboard"`)
+	p.wants(p.get("/link/signin?token=guess"), "GET /link/signin", 404, "used already")
+	p.wants(p.get("/link/none?token=guess"), "GET /link/none", 404, "")
+
+	ana := n.join("ana@example.com")
+	for _, path := range privatePages {
+		ana.wants(ana.get(path), "GET "+path, 200, "")
+	}
+	ana.wants(ana.get("/dashboard/v1/models"), "GET /dashboard/v1/models", 200, "sandbox/small")
+	ana.wants(ana.post("/signout"), "POST /signout", 303, "/signin")
+	ana.wants(ana.get("/dashboard"), "GET /dashboard signed out", 303, "/signin")
+	ana.wants(ana.post("/signin", "email", ana.email, "password", "wrong password", "next", "/dashboard/keys"), "a wrong password", 401, "address or the password is wrong")
+	ana.wants(ana.post("/signin", "email", ana.email, "password", pagePassword, "next", "https://evil.example"), "POST /signin", 303, "/dashboard")
+}
+
+// What another site's page sends along with a visitor's cookies has no effect.
+func TestPagesRefuseForgedForms(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	ana := n.join("ana@example.com")
+	before := ana.get("/dashboard/account.json").body
+	for _, path := range append(privateForms, "/signout", "/signin", "/signup") {
+		for _, site := range []string{"cross-site", "same-site"} {
+			form := url.Values{"name": {"forged"}, "plan": {"free"}, "email": {ana.email}, "password": {pagePassword}, "current": {pagePassword}}
+			ana.wants(ana.send("POST", path, site, form), "POST "+path+" from elsewhere", 403, "another site")
+		}
+	}
+	if r := ana.send("POST", "/dashboard/v1/chat/completions", "cross-site", url.Values{}); r.status != 403 {
+		t.Errorf("a call to the API from elsewhere = %d, want 403", r.status)
+	}
+	strip := regexp.MustCompile(`"(made_at|seen_at)": "[^"]*"`)
+	if after := ana.get("/dashboard/account.json").body; strip.ReplaceAllString(after, "") != strip.ReplaceAllString(before, "") {
+		t.Errorf("forged forms changed the account:\n%s\n%s", before, after)
+	}
+}
+
+// Text from outside is text on every page, whatever it looks like.
+func TestPagesEscape(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "plans: {none: {monthly_units: 10}}\n").start(t)
+	ana := n.join("ana@example.com")
+	attacks := []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'-alert(1)-'`, `javascript:alert(1)`, `{{7*7}}`, `</title><script>alert(1)</script>`}
+	for i, attack := range attacks {
+		ana.wants(ana.post("/dashboard/keys", "name", attack), "POST /dashboard/keys", 200, "is ready")
+		if i == 0 {
+			ana.post("/dashboard/keys", "name", strings.Repeat(attack, 40)) // refused, and shown again
+		}
+	}
+	must[admin.Account](n, "account.suspend", admin.Target{Actor: "t", Ref: ana.email, Reason: attacks[1]})
+	var bodies []string
+	for _, path := range privatePages {
+		bodies = append(bodies, ana.get(path).body)
+	}
+	for _, attack := range attacks {
+		q := url.QueryEscape(attack)
+		for _, path := range []string{
+			"/dashboard/models?q=" + q, "/dashboard/usage?model=" + q + "&key=" + q, "/dashboard/playground?model=" + q, "/signin?next=" + q + "&email=" + q,
+			"/dashboard/plan?payment=" + q, "/dashboard/plan/upgrade?plan=" + q, "/dashboard/plan/pay?payment=" + q, "/link/signup?token=" + q, "/dashboard/" + url.PathEscape(attack),
+		} {
+			bodies = append(bodies, n.person().get(path).body, ana.get(path).body)
+		}
+		bodies = append(bodies,
+			ana.post("/signup", "email", attack, "password", pagePassword).body, ana.post("/reset", "email", attack).body,
+			ana.post("/signin", "email", attack, "password", attack).body, ana.post("/dashboard/account/email", "email", attack, "current", pagePassword).body,
+			ana.post("/dashboard/plan/downgrade", "plan", attack, "message", attack).body, ana.post("/dashboard/messages/note_x/answer", "answer", attack).body)
+	}
+	for _, body := range bodies {
+		for _, bad := range []string{"<script>alert", "<img src=x", `href="javascript:`, "=alert(1)>"} {
+			if i := strings.Index(body, bad); i >= 0 && strings.HasPrefix(strings.TrimSpace(strings.ToLower(body)), "<!doctype") {
+				t.Fatalf("a page holds %q: …%s…", bad, body[max(0, i-100):min(len(body), i+100)])
+			}
+		}
+	}
+	if !strings.Contains(ana.get("/dashboard/keys").body, "&lt;script&gt;alert(1)&lt;/script&gt;") {
+		t.Error("the name of a key is not shown as the text that it is")
+	}
+	ana.wants(ana.get("/dashboard/messages"), "GET /dashboard/messages", 200, "Your account is suspended")
+	ana.wants(ana.post("/dashboard/v1/chat/completions"), "a call of a suspended account", 423, "account_suspended")
+}
+
+// Nobody reaches what belongs to another account.
+func TestPagesKeepToTheirOwner(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	ana, bob := n.join("ana@example.com"), n.join("bob@example.com")
+	r := ana.post("/dashboard/keys", "name", "laptop")
+	key := shownKey.FindString(r.body)
+	id := keyID.FindStringSubmatch(r.body)[1]
+	bob.wants(bob.post("/dashboard/keys/"+id+"/name", "name", "mine"), "renaming another's key", 404, "no such key")
+	bob.wants(bob.post("/dashboard/keys/"+id+"/delete"), "deleting another's key", 404, "no such key")
+	if r := n.get("/v1/models", key); r.status != 200 {
+		t.Errorf("the key afterwards = %d, want 200", r.status)
+	}
+	session := regexp.MustCompile(`"created_at"`)
+	if got := len(session.FindAllString(bob.get("/dashboard/account.json").body, -1)); got == 0 {
+		t.Error("the export has no times")
+	}
+	for _, p := range []*person{ana, bob} {
+		body := p.get("/dashboard/account.json").body
+		other := map[string]string{ana.email: bob.email, bob.email: ana.email}[p.email]
+		if !strings.Contains(body, p.email) || strings.Contains(body, other) || shownKey.MatchString(body) || strings.Contains(body, "argon2id") {
+			t.Errorf("the export of %s holds too little or too much:\n%s", p.email, body)
+		}
+	}
+	ana.wants(ana.post("/dashboard/keys/"+id+"/delete"), "deleting one's own key", 303, "/dashboard/keys")
+	if r := n.get("/v1/models", key); r.status != 401 {
+		t.Errorf("the deleted key = %d, want 401", r.status)
+	}
+}
+
+// A key is shown in the reply that makes it and nowhere else; a password nowhere at all.
+func TestPagesShowSecretsOnce(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	ana := n.join("ana@example.com")
+	sub := shownKey.FindString(ana.post("/dashboard/keys", "name", "laptop").body)
+	master := shownKey.FindString(ana.post("/dashboard/keys/master").body)
+	if sub == "" || master == "" || master == ana.key {
+		t.Fatalf("new keys = %q, %q", sub, master)
+	}
+	ana.post("/dashboard/account/password", "current", "wrong "+pagePassword, "password", pagePassword)
+	for _, path := range privatePages {
+		body := ana.get(path).body
+		for _, secret := range []string{ana.key, sub, master, pagePassword} {
+			if strings.Contains(body, secret) {
+				t.Errorf("GET %s shows a secret", path)
+			}
+		}
+	}
+	for _, secret := range []string{ana.key, sub, master, pagePassword} {
+		if strings.Contains(n.log.String(), secret) {
+			t.Error("the log holds a secret")
+		}
+	}
+	cookies := ana.client.Jar.Cookies(&url.URL{Scheme: "http", Host: n.Addr()})
+	if len(cookies) == 0 || strings.Contains(n.log.String(), cookies[0].Value) {
+		t.Errorf("%d cookies, or one of them is in the log", len(cookies))
+	}
+}
+
+// What the service has to say is on the page and in the mail, and an inquiry can be answered.
+func TestPagesTell(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "plans: {none: {monthly_units: 10, requests_per_minute: unlimited}}\n").start(t)
+	ana := n.join("ana@example.com")
+	for i := range 10 {
+		if r := n.request("POST", "/v1/chat/completions", ana.key, `{"model":"sandbox/tiny","messages":[{"role":"user","content":"hi"}]}`); r.status != 200 {
+			t.Fatalf("call %d = %d %s", i, r.status, r.body)
+		}
+	}
+	eventually(t, "the message that the keys are off", func() bool {
+		return strings.Contains(ana.get("/dashboard/messages").body, "Your keys are switched off")
+	})
+	r := ana.get("/dashboard/messages")
+	for _, want := range []string{"Your abuse score is 50", "A question about your usage", "switched off: the month"} {
+		if !strings.Contains(r.body, want) {
+			t.Errorf("the messages lack %q", want)
+		}
+		eventually(t, "mail: "+want, func() bool { return strings.Contains(n.log.String(), strings.TrimPrefix(want, "switched off: ")) })
+	}
+	path := regexp.MustCompile(`/dashboard/messages/note_\w+/answer`).FindString(r.body)
+	ana.wants(ana.post(path, "answer", "  "), "an empty answer", 400, "Write an answer")
+	ana.wants(ana.post(path, "answer", "for a bot"), "an answer", 303, "/messages")
+	ana.wants(ana.post(path, "answer", "again"), "a second answer", 404, "waits for no answer")
+	ana.wants(ana.get("/dashboard/messages"), "the messages afterwards", 200, "for a bot")
+	must[admin.Account](n, "key.restore", admin.Target{Actor: "t", Ref: ana.email})
+	ana.wants(ana.get("/dashboard/messages"), "the messages after support restored the keys", 200, "Your keys work again")
+}
+
+func TestOwnerLink(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "signup: invite\n").start(t)
+	p := n.person()
+	use := func(link string, fields ...string) reply {
+		u, err := url.Parse(link)
+		if err != nil || u.Host != n.Addr() {
+			t.Fatalf("link %q, want one to %s", link, n.Addr())
+		}
+		p.wants(p.get(u.RequestURI()), "GET "+u.Path, 200, "")
+		return p.post(u.Path, append([]string{"token", u.Query().Get("token")}, fields...)...)
+	}
+	p.wants(use(n.OwnerLink()), "the first start's link", 303, "/dashboard")
+	p.wants(p.get("/dashboard"), "GET /dashboard", 200, "Scale")
+	p.wants(p.post("/signup", "email", "x@example.com", "password", pagePassword), "POST /signup", 403, "invitation")
+
+	p = n.person()
+	link := must[admin.SignInLink](n, "signin-link", admin.Target{Ref: "new@example.com"})
+	p.wants(use(link.URL, "password", "short"), "an invitation with a short password", 400, "at least 10")
+	p.wants(use(link.URL, "password", pagePassword), "an invitation", 200, "Welcome")
+	p.wants(p.get("/dashboard/account"), "GET /dashboard/account", 200, "new@example.com")
+	if r := p.post("/link/invite", "token", fmt.Sprint("guess")); r.status != 404 {
+		t.Errorf("a guessed invitation = %d, want 404", r.status)
+	}
+}

@@ -1,0 +1,62 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// What POST /v1/route says is what happens, and it neither calls nor counts.
+func TestRoute(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	key := n.OwnerKey()
+	conversation := `{"role":"user","content":"Call the echo tool with message \"x\""}`
+	const echo = `,"tools":[{"type":"function","function":{"name":"echo","parameters":{"type":"object","properties":{"message":{"type":"string"}}}}}]`
+	for _, tt := range []struct{ messages, more string }{
+		{`{"role":"user","content":"Hello"}`, ""},
+		{`{"role":"user","content":"Write a Python function that sorts a list."}`, ""},
+		{`{"role":"user","content":"Hello"}`, `,"max_tokens":40000`},
+		{conversation, echo},
+		{conversation + `,{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"echo","arguments":"{\"message\":\"x\"}"}}]},{"role":"tool","tool_call_id":"c1","content":"x"}`, echo},
+	} {
+		body := fmt.Sprintf(`{"model":"service/auto","messages":[%s]%s}`, tt.messages, tt.more)
+		before := n.get("/v1/account", key).body
+		r := n.request("POST", "/v1/route", key, body)
+		if after := n.get("/v1/account", key).body; !sameRemaining(before, after) {
+			t.Errorf("asking for the route of %s used allowance: %s, then %s", body, before, after)
+		}
+		var route struct {
+			Model, Reason string
+			Sticky        bool
+			Candidates    []struct{ Model string }
+		}
+		if err := json.Unmarshal([]byte(r.body), &route); err != nil || r.status != 200 || route.Reason == "" || len(route.Candidates) == 0 {
+			t.Fatalf("the route of %s = %d %s", body, r.status, r.body)
+		}
+		reply := n.request("POST", "/v1/chat/completions", key, body)
+		if reply.status != 200 || reply.header.Get("X-Sluice-Model") != route.Model || reply.header.Get("X-Sluice-Route-Reason") != route.Reason {
+			t.Errorf("%s was answered %d by %q because %q; the route said %q because %q", body, reply.status,
+				reply.header.Get("X-Sluice-Model"), reply.header.Get("X-Sluice-Route-Reason"), route.Model, route.Reason)
+		}
+		if follows := strings.Contains(tt.messages, "assistant"); route.Sticky != follows {
+			t.Errorf("the route of %s is sticky: %t", body, route.Sticky)
+		}
+	}
+}
+
+// sameRemaining compares what is left of requests.
+func sameRemaining(a, b string) bool {
+	left := func(s string) (v struct {
+		Remaining struct {
+			Requests *struct{ Left int }
+		}
+	},
+	) {
+		_ = json.Unmarshal([]byte(s), &v)
+		return v
+	}
+	x, y := left(a).Remaining.Requests, left(b).Remaining.Requests
+	return x != nil && y != nil && x.Left == y.Left
+}

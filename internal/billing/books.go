@@ -1,0 +1,390 @@
+package billing
+
+import (
+	"fmt"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/fault"
+)
+
+// Status is how a subscription stands.
+type Status string
+
+// PastDue is a subscription whose renewal has failed and is being retried: the plan is still active.
+const (
+	NotSubscribed Status = "none"
+	Active        Status = "active"
+	PastDue       Status = "past_due"
+)
+
+// Subscription is a paid plan and its present period. An account has at most one; the zero value is
+// none. Free and granted plans have no subscription.
+type Subscription struct {
+	Plan        account.Plan
+	PriceCents  int64        // a month, as the present period was charged
+	NextPlan    account.Plan // from the next period on, set by support; None: the same
+	Began       time.Time    // fixes the billing day; unbroken since
+	PeriodStart time.Time
+	PeriodEnd   time.Time
+	CancelAtEnd bool
+
+	Failed       int       // tries of the renewal that failed
+	FailingSince time.Time // when the first of them was
+	Due          time.Time // when it is renewed, retried or ended
+}
+
+// Status is how the subscription stands.
+func (s *Subscription) Status() Status {
+	switch {
+	case s.Plan == account.None:
+		return NotSubscribed
+	case s.Failed > 0:
+		return PastDue
+	}
+	return Active
+}
+
+// Books is all that is kept of one account's billing. The store loads it whole, lets one transition
+// work on it, and stores it whole with the new entries, in one transaction with the account's plan.
+type Books struct {
+	Account *account.Account
+	Subscription
+	Processor string // whom Customer is known to
+	Customer  string
+	Method    Method
+	// Ahead is how far the account's clock is before the real one. Only test mode moves it.
+	Ahead time.Duration
+	// Payment is the one that was asked for; else the unfinished one, if there is any.
+	Payment *Payment
+
+	Entries []Entry       // new ones, for the ledger
+	Audit   account.Entry // for the audit log, where the plan has changed
+
+	actor string
+	using string    // the processor in use; empty: there is none
+	now   time.Time // the account's clock, in whole seconds
+}
+
+// begin says who works on the books, when, and with which processor.
+func (b *Books) begin(actor, using string, real time.Time) {
+	b.actor, b.using = actor, using
+	b.now = real.Add(b.Ahead).UTC().Truncate(time.Second)
+	b.settleSuperseded()
+}
+
+// customer is the account as the processor in use knows it. What another one called it means nothing.
+func (b *Books) customer() Customer {
+	c := Customer{AccountID: b.Account.ID, Email: b.Account.Email}
+	if b.Processor == b.using {
+		c.Ref = b.Customer
+	}
+	return c
+}
+
+// know notes what the processor in use calls the customer.
+func (b *Books) know(customer string) {
+	if b.Processor != b.using || b.Customer != customer {
+		b.Processor, b.Customer, b.Method = b.using, customer, Method{}
+	}
+}
+
+// VisitAt is when, on the real clock, the machine has to look at the subscription again; zero: never.
+func (b *Books) VisitAt() time.Time {
+	if b.Plan == account.None {
+		return time.Time{}
+	}
+	return b.Due.Add(-b.Ahead)
+}
+
+// note adds a ledger entry.
+func (b *Books) note(what What, plan account.Plan, format string, args ...any) *Entry {
+	e := Entry{At: b.now, AccountID: b.Account.ID, Actor: b.actor, What: what, Plan: plan, Detail: fmt.Sprintf(format, args...)}
+	if b.Payment != nil {
+		e.PaymentID = b.Payment.ID
+	}
+	b.Entries = append(b.Entries, e)
+	return &b.Entries[len(b.Entries)-1]
+}
+
+// setPlan changes the account's plan; the next request is judged by it.
+func (b *Books) setPlan(plan account.Plan, why What) {
+	a := b.Account
+	if a.Plan == plan && !a.Granted {
+		return
+	}
+	b.Audit = account.Entry{
+		At: b.now, Actor: b.actor, Action: "billing." + string(why), AccountID: a.ID,
+		Detail: fmt.Sprintf("%s to %s", a.Plan, plan),
+	}
+	a.Plan, a.Granted = plan, false
+}
+
+// superseded reports whether staff has set another plan since: the subscription is then over.
+func (b *Books) superseded() bool {
+	return b.Plan != account.None && (b.Account.Granted || b.Account.Plan != b.Plan)
+}
+
+// end closes the subscription. The account is left without a plan, with its keys and its history.
+func (b *Books) end(what What, format string, args ...any) {
+	b.note(what, b.Plan, format, args...)
+	if !b.superseded() {
+		b.setPlan(account.None, what)
+	}
+	b.Subscription = Subscription{}
+}
+
+// settleSuperseded closes a subscription that staff's plan has replaced, so that nothing more is charged.
+func (b *Books) settleSuperseded() {
+	if b.superseded() {
+		b.end(Superseded, "the plan was set to %s", b.Account.Plan)
+	}
+}
+
+// chooseFree takes the free plan, which costs nothing, has no period and never lapses.
+func (b *Books) chooseFree() error {
+	switch {
+	case b.Account.Plan == account.Free:
+		return nil
+	case b.Account.Plan != account.None:
+		return fault.New(fault.Conflict, "the account has the %s plan; a lower plan is set by support on request", b.Account.Plan)
+	}
+	b.note(ChoseFree, account.Free, "")
+	b.setPlan(account.Free, ChoseFree)
+	return nil
+}
+
+// openPayment adds a payment that is to be begun.
+func (b *Books) openPayment(kind Kind, plan account.Plan, price, cents int64, start, end time.Time, present bool) {
+	b.Payment = &Payment{
+		ID: newPaymentID(), AccountID: b.Account.ID, Kind: kind, Status: Pending, Processor: b.using, Present: present,
+		Plan: plan, PriceCents: price, AmountCents: cents, PeriodStart: start, PeriodEnd: end, CreatedAt: b.now,
+	}
+	if cents == 0 {
+		b.settle(Outcome{Status: Paid}) // there is nothing to ask a processor for
+	}
+}
+
+// subscribe asks for the first period of a paid plan.
+func (b *Books) subscribe(plan account.Plan, price int64) error {
+	switch {
+	case b.Account.Suspended != nil:
+		return errSuspended()
+	case b.Plan != account.None:
+		return fault.New(fault.Conflict, "the account is subscribed to the %s plan; upgrade it instead", b.Plan)
+	case b.Account.Plan >= plan:
+		return fault.New(fault.Conflict, "the account has the %s plan already; a lower plan is set by support on request", b.Account.Plan)
+	}
+	b.openPayment(ForStart, plan, price, price, b.now, boundary(b.now, 1), true)
+	return nil
+}
+
+// renew asks for the next period. Periods during which no server ran are not charged.
+func (b *Books) renew(plans *account.Plans, present bool) {
+	plan := b.Plan
+	if b.NextPlan != account.None {
+		plan = b.NextPlan
+	}
+	start, end := periodAt(b.Began, b.now)
+	price := plans[plan].PriceCents
+	b.openPayment(ForRenewal, plan, price, price, start, end, present)
+}
+
+// settle takes in what the processor says of Payment. It may be told the same thing any number of
+// times, and an old thing after a new one.
+func (b *Books) settle(o Outcome) {
+	p := b.Payment
+	if o.Customer != "" {
+		b.know(o.Customer)
+	}
+	if o.Ref != "" {
+		p.Ref = o.Ref
+	}
+	switch {
+	case o.Status == Pending && p.Open():
+		p.URL = o.URL
+	case o.Status == Paid && p.Status != Paid:
+		b.paid(o)
+	case o.Status == Failed && p.Open():
+		b.failed(o)
+	}
+	if more := o.RefundedCents - p.RefundedCents; p.Status == Paid && more > 0 {
+		b.note(Refunded, p.Plan, "").AmountCents = -more
+		p.RefundedCents = o.RefundedCents
+		p.RefundToCents = max(p.RefundToCents, o.RefundedCents)
+	}
+}
+
+// paid books the money and gives what it was paid for. What came too late for that is given back.
+func (b *Books) paid(o Outcome) {
+	p := b.Payment
+	wasOpen := p.Open()
+	p.Status, p.PaidAt, p.URL, p.Reason, p.Confirm = Paid, b.now, "", "", false
+	if p.AmountCents > 0 {
+		b.note(Charged, p.Plan, "").AmountCents = p.AmountCents
+	}
+	if o.Method.Brand != "" {
+		b.Method = o.Method
+	}
+	if !wasOpen || !b.fulfil() {
+		p.RefundToCents = p.AmountCents
+	}
+}
+
+// fulfil gives what Payment was for, if it still can be given.
+func (b *Books) fulfil() bool {
+	p := b.Payment
+	if b.Account.Suspended != nil {
+		return false
+	}
+	switch p.Kind {
+	case ForStart:
+		if b.Plan != account.None || b.Account.Plan >= p.Plan {
+			return false
+		}
+		p.PeriodStart, p.PeriodEnd = b.now, boundary(b.now, 1)
+		b.Subscription = Subscription{Began: b.now}
+		b.openPeriod(Started)
+	case ForUpgrade:
+		if b.Plan == account.None || b.Plan >= p.Plan || !p.PeriodEnd.Equal(b.PeriodEnd) {
+			return false
+		}
+		b.Plan, b.PriceCents, b.NextPlan = p.Plan, p.PriceCents, account.None
+		b.note(Upgraded, p.Plan, "for the rest of the period")
+		b.setPlan(p.Plan, Upgraded)
+	case ForRenewal:
+		if b.Plan == account.None || p.PeriodStart.Before(b.PeriodEnd) {
+			return false
+		}
+		b.openPeriod(Renewed)
+	}
+	return true
+}
+
+// openPeriod begins the period that Payment is for.
+func (b *Books) openPeriod(why What) {
+	p := b.Payment
+	b.Subscription = Subscription{
+		Plan: p.Plan, PriceCents: p.PriceCents, Began: b.Began, CancelAtEnd: b.CancelAtEnd,
+		PeriodStart: p.PeriodStart, PeriodEnd: p.PeriodEnd, Due: p.PeriodEnd,
+	}
+	b.note(why, p.Plan, "until %s", p.PeriodEnd.Format(time.DateTime))
+	b.setPlan(p.Plan, why)
+}
+
+// failed notes that Payment will not be made; a renewal that the schedule tried is tried again, or the
+// plan lapses.
+func (b *Books) failed(o Outcome) {
+	p := b.Payment
+	p.Status, p.URL, p.Reason, p.Confirm = Failed, "", o.Reason, o.Confirm
+	if p.Kind != ForRenewal || p.Present || b.Plan == account.None {
+		b.note(PaymentFailed, p.Plan, "%s", p.Reason)
+		return
+	}
+	b.note(RenewalFailed, p.Plan, "%s", p.Reason)
+	if b.Failed == 0 {
+		b.FailingSince = b.now
+	}
+	b.Failed++
+	if b.Failed > len(retryDays) {
+		b.end(Lapsed, "the last of %d tries failed", b.Failed)
+		return
+	}
+	b.Due = nextRetry(b.FailingSince, b.now, b.Failed)
+}
+
+// cancel ends the subscription with its period; one whose period has passed unpaid ends at once.
+func (b *Books) cancel() error {
+	switch {
+	case b.Plan == account.None:
+		return errNoSubscription()
+	case b.Status() == PastDue:
+		b.end(Ended, "cancelled while the renewal was unpaid")
+	case !b.CancelAtEnd:
+		b.CancelAtEnd = true
+		b.note(CancelPlanned, b.Plan, "ends %s", b.PeriodEnd.Format(time.DateTime))
+	}
+	return nil
+}
+
+// resume takes a cancellation back.
+func (b *Books) resume() error {
+	if b.Plan == account.None {
+		return errNoSubscription()
+	}
+	if b.CancelAtEnd {
+		b.CancelAtEnd = false
+		b.note(CancelTakenBack, b.Plan, "")
+	}
+	return nil
+}
+
+// downgrade sets a lower plan for the next period: support's answer to a request.
+func (b *Books) downgrade(plan account.Plan, plans *account.Plans) error {
+	switch {
+	case b.Plan == account.None:
+		return errNoSubscription()
+	case plan >= b.Plan || plan <= account.Free:
+		return fault.New(fault.Invalid, "%s is not a paid plan below %s; to end the subscription, cancel it", plan, b.Plan).At("plan")
+	}
+	b.NextPlan = plan
+	b.note(DowngradePlanned, plan, "from %s on, for %s a month", b.PeriodEnd.Format(time.DateTime), Dollars(plans[plan].PriceCents))
+	return nil
+}
+
+// terminate suspends the account for good and ends its subscription.
+func (b *Books) terminate(reason string) {
+	if b.Plan != account.None {
+		b.end(Ended, "the account was terminated")
+	}
+	if b.Account.Suspended == nil {
+		b.Account.Suspended = &account.Mark{At: b.now, Reason: reason}
+	}
+	b.Audit = account.Entry{At: b.now, Actor: b.actor, Action: "account.terminate", AccountID: b.Account.ID, Detail: b.Audit.Detail, Reason: reason}
+}
+
+// step is what the machine has to do next for an account.
+type step uint8
+
+const (
+	rest   step = iota
+	ask         // Payment is unfinished: ask the processor what has become of it
+	charge      // Payment is new: begin it
+	refund      // Payment is to be given back
+)
+
+// tick does what time alone brings and says what is to be done with the processor.
+func (b *Books) tick(plans *account.Plans) step {
+	due := b.Plan != account.None && !b.now.Before(b.Due)
+	switch p := b.Payment; {
+	case p.Open() && p.Present && !due && b.now.Before(p.CreatedAt.Add(pagePatience)):
+		return rest
+	case p.Open():
+		return ask
+	case p.refundDue():
+		return refund
+	case !due:
+		return rest
+	case b.CancelAtEnd:
+		b.end(Ended, "cancelled for the end of the period")
+		return rest
+	case b.Account.Suspended != nil: // nobody pays for what he may not use
+		b.end(Ended, "the account is suspended")
+		return rest
+	}
+	b.renew(plans, false)
+	return charge
+}
+
+func errNoSubscription() error {
+	return fault.New(fault.Conflict, "the account has no subscription")
+}
+
+// Dollars writes an amount as people read it.
+func Dollars(cents int64) string {
+	sign := ""
+	if cents < 0 {
+		sign, cents = "-", -cents
+	}
+	return fmt.Sprintf("%s$%d.%02d", sign, cents/100, cents%100)
+}

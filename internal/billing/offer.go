@@ -1,0 +1,76 @@
+package billing
+
+import (
+	"context"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/fault"
+)
+
+// offerLasts is how long the amount that a customer was shown is the amount he is charged.
+const offerLasts = 15 * time.Minute
+
+// Offer is what a change to a paid plan costs, exactly, if it is confirmed soon.
+type Offer struct {
+	Plan        account.Plan
+	PriceCents  int64     // a month, from the next period on
+	AmountCents int64     // now
+	At          time.Time // the second up to which the present plan was used
+	PeriodEnd   time.Time // what AmountCents pays for ends here
+	// First says that this is a new subscription, with a period of its own, and not an upgrade.
+	First bool
+}
+
+// Quote is what the plan would cost the account now: the whole price where there is no subscription,
+// else the prorated difference for the rest of the period.
+func (m *Billing) Quote(ctx context.Context, ref string, plan account.Plan) (Offer, error) {
+	b, err := m.read(ctx, ref)
+	if err != nil {
+		return Offer{}, err
+	}
+	return b.quote(plan, m.plans(), b.now, m.least)
+}
+
+// quote is the offer as it was at a time. An amount below what the processor can charge is waived.
+func (b *Books) quote(plan account.Plan, plans account.Plans, at time.Time, least int64) (Offer, error) {
+	if plan <= account.Free {
+		return Offer{}, fault.New(fault.Invalid, "%s is not a paid plan", plan).At("plan")
+	}
+	o := Offer{Plan: plan, PriceCents: plans[plan].PriceCents, At: at}
+	if b.Plan == account.None {
+		if b.Account.Plan >= plan {
+			return Offer{}, fault.New(fault.Conflict, "the account has the %s plan already; a lower plan is set by support on request", b.Account.Plan)
+		}
+		o.First, o.AmountCents, o.PeriodEnd = true, o.PriceCents, boundary(at, 1)
+		return o, nil
+	}
+	switch {
+	case plan <= b.Plan:
+		return Offer{}, fault.New(fault.Conflict, "the account is on the %s plan; a lower plan is set by support on request", b.Plan)
+	case b.Status() == PastDue:
+		return Offer{}, fault.New(fault.Conflict, "the last renewal is unpaid; pay it first")
+	case at.Before(b.PeriodStart) || !at.Before(b.PeriodEnd):
+		return Offer{}, fault.New(fault.Conflict, "the period is being renewed; try again in a minute")
+	}
+	o.PeriodEnd = b.PeriodEnd
+	if more := o.PriceCents - b.PriceCents; more > 0 {
+		o.AmountCents = prorated(more, at, b.PeriodStart, b.PeriodEnd)
+	}
+	if o.AmountCents < least {
+		o.AmountCents = 0
+	}
+	return o, nil
+}
+
+// holds checks that an offer a customer confirms is one that was made to him a moment ago.
+func (b *Books) holds(o Offer, plans account.Plans, least int64) error {
+	again, err := b.quote(o.Plan, plans, o.At.UTC(), least)
+	if err != nil {
+		return err
+	}
+	if age := b.now.Sub(o.At); age < 0 || age > offerLasts || again.AmountCents != o.AmountCents {
+		return fault.New(fault.Conflict, "the amount has changed since it was shown; look at the new one and confirm again")
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package stripe
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/internal/account"
+	"sluice/internal/billing"
+)
+
+// TestAnyDelivery lets customers pay, lose their connection and change cards while events arrive in any
+// order, several times, late, or never. When all has been delivered, the books agree with Stripe's.
+func TestAnyDelivery(t *testing.T) {
+	t.Parallel()
+	steps := 20
+	if os.Getenv("SLUICE_SOAK") != "" {
+		steps = 80
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		d := newDesk(t)
+		defer d.store.Close()
+		for range steps {
+			d.step(rt)
+		}
+		d.fake.down, d.fake.lost = false, false
+		d.pass(2 * day)
+		d.deliverAll()
+		d.deliverAll()
+		d.agrees(rt)
+	})
+}
+
+func (d *desk) step(rt *rapid.T) {
+	ctx := context.Background()
+	plan := rapid.SampledFrom([]account.Plan{account.Basic, account.Premium, account.Scale}).Draw(rt, "plan")
+	card := rapid.SampledFrom([]string{goodCard, goodCard, brokeCard, carefulCard}).Draw(rt, "card")
+	switch rapid.IntRange(0, 11).Draw(rt, "step") {
+	case 0, 1:
+		_, _ = d.Subscribe(ctx, "customer", d.id, plan)
+	case 2, 3, 4:
+		if n := len(d.fake.pages); n > 0 { // any page, open or not
+			d.fake.payPage(d.fake.pages[rapid.IntRange(0, n-1).Draw(rt, "page")], card)
+		}
+	case 5, 6:
+		if n := len(d.fake.events); n > 0 {
+			d.deliver(d.fake.events[rapid.IntRange(0, n-1).Draw(rt, "event")])
+		}
+	case 7:
+		if o, err := d.Quote(ctx, d.id, plan); err == nil && !o.First {
+			_, _ = d.Upgrade(ctx, "customer", d.id, o)
+		}
+	case 8:
+		d.pass(time.Duration(rapid.IntRange(1, 40*24).Draw(rt, "hours")) * time.Hour)
+	case 9:
+		d.fake.refundByHand(100)
+	case 10:
+		b, err := d.store.Books(ctx, d.id)
+		d.must(err)
+		d.fake.changeCard(b.Customer, card)
+	case 11:
+		d.fake.down, d.fake.lost = rapid.Bool().Draw(rt, "down"), rapid.Bool().Draw(rt, "lost")
+	}
+}
+
+// agrees holds each payment against Stripe's record of it.
+func (d *desk) agrees(rt *rapid.T) {
+	ctx := context.Background()
+	entries, err := d.Ledger(ctx, d.id, 1<<30)
+	d.must(err)
+	booked, given := map[string]int64{}, map[string]bool{}
+	for _, e := range entries {
+		booked[e.PaymentID] += e.AmountCents
+		given[e.PaymentID] = given[e.PaymentID] || e.What == billing.Started || e.What == billing.Renewed || e.What == billing.Upgraded
+	}
+	for _, pi := range d.fake.intents {
+		id := pi.metadata[paymentKey]
+		want := int64(0)
+		if pi.status == "succeeded" {
+			want = pi.amount - pi.refunded
+		}
+		if booked[id] != want {
+			rt.Fatalf("payment %s is booked with %d, Stripe has %d", id, booked[id], want)
+		}
+		if want > 0 && !given[id] {
+			rt.Fatalf("payment %s of %d cents gave nothing", id, want)
+		}
+		delete(booked, id)
+	}
+	for id, cents := range booked {
+		if cents != 0 {
+			rt.Fatalf("payment %s is booked with %d, Stripe knows nothing of it", id, cents)
+		}
+	}
+	b, err := d.store.Books(ctx, d.id)
+	d.must(err)
+	if b.Payment != nil || b.Plan != b.Account.Plan {
+		rt.Fatalf("in the end the account has %s, pays for %s, and %+v is open", b.Account.Plan, b.Plan, b.Payment)
+	}
+}

@@ -1,0 +1,337 @@
+// Package stripe lets Stripe move the money: Checkout for customers who are present, charges of the
+// saved payment method for those who are not, and the customer portal to change it.
+//
+// It keeps nothing. A payment carries our id in its metadata and its idempotency key, and every
+// question is answered from Stripe's present state; webhooks only say when to ask. When something is
+// due is decided in package billing.
+package stripe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	stripe "github.com/stripe/stripe-go/v86"
+
+	"sluice/internal/billing"
+)
+
+// LeastCents is the smallest amount in dollars that Stripe charges.
+const LeastCents = 50
+
+// paymentKey and accountKey name our ids in Stripe's metadata.
+const (
+	paymentKey = "sluice_payment"
+	accountKey = "sluice_account"
+)
+
+const timeout = 30 * time.Second
+
+// Options are the choices of New; the zero value is the default.
+type Options struct {
+	// URL is where Stripe's API is. Default https://api.stripe.com.
+	URL string
+}
+
+// Processor implements billing.Processor.
+type Processor struct {
+	api       *stripe.Client
+	returnURL string
+	secret    string
+}
+
+// New returns a processor for the owner of a secret key, whose webhooks are signed with another.
+// Customers come back to returnURL, with the id of the payment as the parameter "payment".
+func New(secretKey, webhookSecret, returnURL string, opts *Options) *Processor {
+	if opts == nil {
+		opts = &Options{}
+	}
+	cfg := &stripe.BackendConfig{
+		HTTPClient:      &http.Client{Timeout: timeout},
+		LeveledLogger:   &stripe.LeveledLogger{Level: stripe.LevelNull}, // what matters is in the errors
+		EnableTelemetry: stripe.Bool(false),
+		// Billing asks again itself, under the same idempotency key.
+		MaxNetworkRetries: stripe.Int64(0),
+	}
+	if opts.URL != "" {
+		cfg.URL = stripe.String(opts.URL)
+	}
+	backends := stripe.NewBackendsWithConfig(cfg)
+	return &Processor{api: stripe.NewClient(secretKey, stripe.WithBackends(backends)), returnURL: returnURL, secret: webhookSecret}
+}
+
+// Name implements billing.Processor.
+func (*Processor) Name() string { return "stripe" }
+
+// Begin implements billing.Processor.
+func (p *Processor) Begin(ctx context.Context, c billing.Customer, pay billing.Payment) (billing.Outcome, error) {
+	customer, err := p.customer(ctx, c)
+	if err != nil {
+		return billing.Outcome{}, err
+	}
+	var o billing.Outcome
+	if pay.Present {
+		o, err = p.openCheckout(ctx, customer, pay)
+	} else {
+		o, err = p.charge(ctx, customer, pay)
+	}
+	o.Customer = customer
+	return o, err
+}
+
+// customer is Stripe's name for the customer, who is made where there is none.
+func (p *Processor) customer(ctx context.Context, c billing.Customer) (string, error) {
+	if c.Ref != "" {
+		return c.Ref, nil
+	}
+	params := &stripe.CustomerCreateParams{Email: stripe.String(c.Email), Metadata: map[string]string{accountKey: c.AccountID}}
+	params.SetIdempotencyKey("customer-" + c.AccountID)
+	made, err := p.api.V1Customers.Create(ctx, params)
+	if err != nil {
+		return "", reduced(err)
+	}
+	return made.ID, nil
+}
+
+// openCheckout opens a page where the customer pays, and agrees that his card is kept for renewals.
+func (p *Processor) openCheckout(ctx context.Context, customer string, pay billing.Payment) (billing.Outcome, error) {
+	back := p.returnURL + "?payment=" + pay.ID
+	ours := map[string]string{paymentKey: pay.ID}
+	params := &stripe.CheckoutSessionCreateParams{
+		Mode: stripe.String(string(stripe.CheckoutSessionModePayment)), Customer: stripe.String(customer),
+		PaymentMethodTypes: stripe.StringSlice([]string{"card"}), // the outcome is known at once
+		SuccessURL:         stripe.String(back), CancelURL: stripe.String(back), Metadata: ours,
+		PaymentIntentData: &stripe.CheckoutSessionCreatePaymentIntentDataParams{
+			Metadata: ours, Description: stripe.String(description(pay)), SetupFutureUsage: stripe.String("off_session"),
+		},
+		LineItems: []*stripe.CheckoutSessionCreateLineItemParams{{
+			Quantity: stripe.Int64(1),
+			PriceData: &stripe.CheckoutSessionCreateLineItemPriceDataParams{
+				Currency: stripe.String(string(stripe.CurrencyUSD)), UnitAmount: stripe.Int64(pay.AmountCents),
+				ProductData: &stripe.CheckoutSessionCreateLineItemPriceDataProductDataParams{Name: stripe.String(description(pay))},
+			},
+		}},
+	}
+	params.SetIdempotencyKey(pay.ID)
+	s, err := p.api.V1CheckoutSessions.Create(ctx, params)
+	if err != nil {
+		return refusal(err)
+	}
+	return billing.Outcome{Status: billing.Pending, Ref: s.ID, URL: s.URL}, nil
+}
+
+// charge takes the amount from the saved payment method. Stripe forgets idempotency keys after a day,
+// so a payment that was begun before is looked for first.
+func (p *Processor) charge(ctx context.Context, customer string, pay billing.Payment) (billing.Outcome, error) {
+	list := &stripe.PaymentIntentListParams{
+		Customer:     stripe.String(customer),
+		CreatedRange: &stripe.RangeQueryParams{GreaterThanOrEqual: pay.CreatedAt.Add(-time.Hour).Unix()},
+	}
+	for pi, err := range p.api.V1PaymentIntents.List(ctx, list).All(ctx) {
+		if err != nil {
+			return billing.Outcome{}, reduced(err)
+		}
+		if pi.Metadata[paymentKey] == pay.ID {
+			return p.intentOutcome(ctx, pi.ID, pay)
+		}
+	}
+	method, err := p.defaultMethod(ctx, customer)
+	if err != nil {
+		return billing.Outcome{}, err
+	}
+	if method == nil {
+		return billing.Outcome{Status: billing.Failed, Reason: "There is no saved payment method."}, nil
+	}
+	params := &stripe.PaymentIntentCreateParams{
+		Amount: stripe.Int64(pay.AmountCents), Currency: stripe.String(string(stripe.CurrencyUSD)),
+		Customer: stripe.String(customer), PaymentMethod: stripe.String(method.ID), PaymentMethodTypes: stripe.StringSlice([]string{"card"}),
+		OffSession: stripe.Bool(true), Confirm: stripe.Bool(true),
+		Description: stripe.String(description(pay)), Metadata: map[string]string{paymentKey: pay.ID},
+	}
+	params.SetIdempotencyKey(pay.ID)
+	pi, err := p.api.V1PaymentIntents.Create(ctx, params)
+	if err != nil {
+		return refusal(err)
+	}
+	return p.intentOutcome(ctx, pi.ID, pay)
+}
+
+// Outcome implements billing.Processor.
+func (p *Processor) Outcome(ctx context.Context, pay billing.Payment) (billing.Outcome, error) {
+	if !strings.HasPrefix(pay.Ref, "cs_") {
+		return p.intentOutcome(ctx, pay.Ref, pay)
+	}
+	s, err := p.api.V1CheckoutSessions.Retrieve(ctx, pay.Ref, nil)
+	if err != nil {
+		return billing.Outcome{}, reduced(err)
+	}
+	if s.Metadata[paymentKey] != pay.ID {
+		return billing.Outcome{}, fmt.Errorf("checkout %s does not belong to payment %s", pay.Ref, pay.ID)
+	}
+	switch {
+	case s.Status == stripe.CheckoutSessionStatusExpired:
+		return billing.Outcome{Status: billing.Failed, Ref: s.ID}, nil
+	case s.PaymentStatus == stripe.CheckoutSessionPaymentStatusPaid && s.PaymentIntent != nil:
+		return p.intentOutcome(ctx, s.PaymentIntent.ID, pay)
+	}
+	return billing.Outcome{Status: billing.Pending, Ref: s.ID, URL: s.URL}, nil
+}
+
+// intentOutcome reads a PaymentIntent. A card that was just paid with is the one for renewals.
+func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Payment) (billing.Outcome, error) {
+	params := &stripe.PaymentIntentRetrieveParams{}
+	params.AddExpand("payment_method")
+	params.AddExpand("latest_charge")
+	pi, err := p.api.V1PaymentIntents.Retrieve(ctx, id, params)
+	if err != nil {
+		return billing.Outcome{}, reduced(err)
+	}
+	if pi.Metadata[paymentKey] != pay.ID {
+		return billing.Outcome{}, fmt.Errorf("payment intent %s does not belong to payment %s", id, pay.ID)
+	}
+	o := billing.Outcome{Status: billing.Pending, Ref: pi.ID}
+	switch pi.Status {
+	case stripe.PaymentIntentStatusSucceeded:
+		o.Status, o.Method = billing.Paid, describe(pi.PaymentMethod)
+		if pi.LatestCharge != nil {
+			o.RefundedCents = pi.LatestCharge.AmountRefunded
+		}
+		if pay.Open() && pay.Present {
+			if err := p.makeDefault(ctx, pi); err != nil {
+				return billing.Outcome{}, err
+			}
+		}
+	case stripe.PaymentIntentStatusCanceled:
+		o.Status = billing.Failed
+	case stripe.PaymentIntentStatusRequiresPaymentMethod, stripe.PaymentIntentStatusRequiresAction:
+		if !pay.Present { // on a page the customer can try again
+			o.Status, o.Reason = billing.Failed, "The payment was declined."
+			if e := pi.LastPaymentError; e != nil {
+				o.Reason, o.Confirm = e.Msg, e.Code == stripe.ErrorCodeAuthenticationRequired
+			}
+		}
+	}
+	return o, nil
+}
+
+// makeDefault makes the payment method the one that renewals are charged to.
+func (p *Processor) makeDefault(ctx context.Context, pi *stripe.PaymentIntent) error {
+	if pi.Customer == nil || pi.PaymentMethod == nil {
+		return nil
+	}
+	_, err := p.api.V1Customers.Update(ctx, pi.Customer.ID, &stripe.CustomerUpdateParams{
+		InvoiceSettings: &stripe.CustomerUpdateInvoiceSettingsParams{DefaultPaymentMethod: stripe.String(pi.PaymentMethod.ID)},
+	})
+	return reduced(err)
+}
+
+// Cancel implements billing.Processor.
+func (p *Processor) Cancel(ctx context.Context, pay billing.Payment) (billing.Outcome, error) {
+	var err error
+	if strings.HasPrefix(pay.Ref, "cs_") {
+		_, err = p.api.V1CheckoutSessions.Expire(ctx, pay.Ref, nil)
+	} else {
+		_, err = p.api.V1PaymentIntents.Cancel(ctx, pay.Ref, nil)
+	}
+	if e, ok := errors.AsType[*stripe.Error](err); err != nil && !(ok && e.Type == stripe.ErrorTypeInvalidRequest) {
+		return billing.Outcome{}, reduced(err)
+	}
+	return p.Outcome(ctx, pay) // an invalid request: it has ended already, one way or the other
+}
+
+// Refund implements billing.Processor.
+func (p *Processor) Refund(ctx context.Context, pay billing.Payment) (billing.Outcome, error) {
+	o, err := p.intentOutcome(ctx, pay.Ref, pay)
+	missing := pay.RefundToCents - o.RefundedCents
+	if err != nil || missing <= 0 {
+		return o, err
+	}
+	params := &stripe.RefundCreateParams{PaymentIntent: stripe.String(pay.Ref), Amount: stripe.Int64(missing), Metadata: map[string]string{paymentKey: pay.ID}}
+	params.SetIdempotencyKey(fmt.Sprintf("%s-refund-%d", pay.ID, pay.RefundToCents))
+	if _, err := p.api.V1Refunds.Create(ctx, params); err != nil {
+		return billing.Outcome{}, reduced(err)
+	}
+	return p.intentOutcome(ctx, pay.Ref, pay)
+}
+
+// Portal implements billing.Processor.
+func (p *Processor) Portal(ctx context.Context, c billing.Customer) (page, ref string, err error) {
+	customer, err := p.customer(ctx, c)
+	if err != nil {
+		return "", "", err
+	}
+	s, err := p.api.V1BillingPortalSessions.Create(ctx, &stripe.BillingPortalSessionCreateParams{
+		Customer: stripe.String(customer), ReturnURL: stripe.String(p.returnURL),
+		FlowData: &stripe.BillingPortalSessionCreateFlowDataParams{Type: stripe.String(string(stripe.BillingPortalSessionFlowTypePaymentMethodUpdate))},
+	})
+	if err != nil {
+		return "", "", reduced(err)
+	}
+	return s.URL, customer, nil
+}
+
+// Method implements billing.Processor.
+func (p *Processor) Method(ctx context.Context, c billing.Customer) (billing.Method, error) {
+	method, err := p.defaultMethod(ctx, c.Ref)
+	return describe(method), err
+}
+
+// defaultMethod is the payment method that renewals are charged to; nil: there is none.
+func (p *Processor) defaultMethod(ctx context.Context, customer string) (*stripe.PaymentMethod, error) {
+	params := &stripe.CustomerRetrieveParams{}
+	params.AddExpand("invoice_settings.default_payment_method")
+	c, err := p.api.V1Customers.Retrieve(ctx, customer, params)
+	if err != nil {
+		return nil, reduced(err)
+	}
+	if c.Deleted || c.InvoiceSettings == nil {
+		return nil, nil
+	}
+	return c.InvoiceSettings.DefaultPaymentMethod, nil
+}
+
+func describe(m *stripe.PaymentMethod) billing.Method {
+	if m == nil || m.Card == nil {
+		return billing.Method{}
+	}
+	return billing.Method{Brand: string(m.Card.Brand), LastFour: m.Card.Last4, Expires: fmt.Sprintf("%02d/%02d", m.Card.ExpMonth, m.Card.ExpYear%100)}
+}
+
+// description is what the customer reads on Stripe's pages and receipts.
+func description(pay billing.Payment) string {
+	name := pay.Plan.String()
+	return fmt.Sprintf("%s plan, %s to %s", strings.ToUpper(name[:1])+name[1:], pay.PeriodStart.Format(time.DateOnly), pay.PeriodEnd.Format(time.DateOnly))
+}
+
+// refusal tells a payment that Stripe refused, which is an outcome, from one whose outcome is unknown.
+func refusal(err error) (billing.Outcome, error) {
+	e, ok := errors.AsType[*stripe.Error](err)
+	if !ok {
+		return billing.Outcome{}, err
+	}
+	o := billing.Outcome{Status: billing.Failed, Reason: "The payment could not be made with the saved payment method."}
+	switch e.Type {
+	case stripe.ErrorTypeCard:
+		o.Reason, o.Confirm = e.Msg, e.Code == stripe.ErrorCodeAuthenticationRequired
+		if e.PaymentIntent != nil {
+			o.Ref = e.PaymentIntent.ID
+		}
+		return o, nil
+	case stripe.ErrorTypeInvalidRequest:
+		if e.HTTPStatusCode == http.StatusBadRequest || e.HTTPStatusCode == http.StatusNotFound {
+			return o, nil
+		}
+	}
+	return billing.Outcome{}, reduced(err)
+}
+
+// reduced is Stripe's error without what it repeats of the request.
+func reduced(err error) error {
+	if e, ok := errors.AsType[*stripe.Error](err); ok {
+		return fmt.Errorf("stripe: %d %s %s %s (request %s)", e.HTTPStatusCode, e.Type, e.Code, e.Msg, e.RequestID)
+	}
+	return err
+}

@@ -1,0 +1,372 @@
+package stripe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/billing"
+	"sluice/internal/sqlstore"
+)
+
+const (
+	secret = "whsec_test"
+	day    = 24 * time.Hour
+)
+
+// desk is one account that pays through the fake.
+type desk struct {
+	*billing.Billing
+	t     testing.TB
+	store *sqlstore.Store
+	fake  *fake
+	pay   *Processor
+	id    string
+	now   time.Time
+}
+
+func newDesk(t testing.TB) *desk {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	d := &desk{t: t, store: s, now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}
+	clock := func() time.Time { return d.now }
+	var address string
+	d.fake, address = newFake(t, clock)
+	d.pay = New("sk_test_1", secret, "https://sluice.test/billing", &Options{URL: address})
+	d.Billing = billing.New(s, &billing.Options{Processor: d.pay, LeastCents: LeastCents, Now: clock, Log: slog.New(slog.DiscardHandler)})
+	a, _, err := account.New(s, nil).Create(context.Background(), "test", "ana@example.com", account.None, false)
+	d.must(err)
+	d.id = a.ID
+	return d
+}
+
+func (d *desk) must(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// receive calls the webhook and returns the status of its reply.
+func (d *desk) receive(payload []byte, signature string) int {
+	r := httptest.NewRequest(http.MethodPost, WebhookPath, bytes.NewReader(payload))
+	r.Header.Set("Stripe-Signature", signature)
+	w := httptest.NewRecorder()
+	d.pay.Webhook(d.Receive, slog.New(slog.DiscardHandler)).ServeHTTP(w, r)
+	return w.Code
+}
+
+// deliver brings an event, signed as of now, and reports whether it was taken in.
+func (d *desk) deliver(e fakeEvent) bool {
+	return d.receive(e.payload, sign(e.payload, secret, time.Now())) == http.StatusOK
+}
+
+// deliverAll brings all events in order.
+func (d *desk) deliverAll() {
+	d.t.Helper()
+	for _, e := range d.fake.events {
+		if !d.deliver(e) {
+			d.t.Errorf("event %s was not taken in", e.id)
+		}
+	}
+}
+
+// openPage asks for a plan and returns the page's id.
+func (d *desk) openPage(plan account.Plan) string {
+	d.t.Helper()
+	p, err := d.Subscribe(context.Background(), "customer", d.id, plan)
+	d.must(err)
+	return p.Ref
+}
+
+func (d *desk) pass(by time.Duration) {
+	d.t.Helper()
+	for end := d.now.Add(by); d.now.Before(end); {
+		d.now = d.now.Add(min(6*time.Hour, end.Sub(d.now)))
+		d.must(d.VisitDue(context.Background()))
+	}
+}
+
+func (d *desk) stands(when string, plan account.Plan, status billing.Status, cents int64) {
+	d.t.Helper()
+	v, err := d.Show(context.Background(), d.id)
+	d.must(err)
+	entries, err := d.Ledger(context.Background(), d.id, 1<<30)
+	d.must(err)
+	var ledger int64
+	for _, e := range entries {
+		ledger += e.AmountCents
+	}
+	if kept := d.fake.kept(); v.Account.Plan != plan || v.Status() != status || ledger != cents || kept != cents {
+		d.t.Errorf("%s: plan %s, %s, charged %d by the ledger and %d by Stripe, want %s, %s, %d", when, v.Account.Plan, v.Status(), ledger, kept, plan, status, cents)
+	}
+}
+
+func TestLifeCycle(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	p, err := d.Subscribe(t.Context(), "customer", d.id, account.Basic)
+	if err != nil || !strings.HasPrefix(p.URL, "https://checkout.test/cs_") {
+		t.Fatalf("Subscribe = %+v, %v, want a page of Checkout", p, err)
+	}
+	d.fake.payPage(p.Ref, brokeCard)
+	d.deliverAll()
+	d.stands("declined on the page", account.None, billing.NotSubscribed, 0)
+	d.fake.payPage(p.Ref, goodCard)
+	d.deliverAll()
+	d.stands("paid on the page", account.Basic, billing.Active, 1000)
+	v, err := d.Show(t.Context(), d.id)
+	if err != nil || v.Method.String() != "visa ending in 4242, expires 07/31" {
+		t.Errorf("the payment method is %q, %v", v.Method, err)
+	}
+
+	d.pass(14 * day)
+	o, err := d.Quote(t.Context(), d.id, account.Premium)
+	d.must(err)
+	if o.AmountCents != 750 {
+		t.Errorf("Quote in the middle of February = %d, want 750", o.AmountCents)
+	}
+	if p, err := d.Upgrade(t.Context(), "customer", d.id, o); err != nil || p.Status != billing.Paid {
+		t.Fatalf("Upgrade = %+v, %v, want paid", p, err)
+	}
+	d.stands("upgraded", account.Premium, billing.Active, 1750)
+	d.pass(14 * day)
+	d.stands("renewed", account.Premium, billing.Active, 1750+2500)
+
+	page, err := d.Portal(t.Context(), "customer", d.id)
+	if err != nil || !strings.HasPrefix(page, "https://portal.test/cus_") {
+		t.Errorf("Portal = %q, %v", page, err)
+	}
+	b, err := d.store.Books(t.Context(), d.id)
+	d.must(err)
+	d.fake.changeCard(b.Customer, brokeCard)
+	d.deliverAll()
+	d.pass(31 * day)
+	d.stands("the new card declines", account.Premium, billing.PastDue, 4250)
+	p, err = d.PayOverdue(t.Context(), "customer", d.id)
+	d.must(err)
+	d.fake.payPage(p.Ref, goodCard)
+	d.must(second(d.Settle(t.Context(), d.id, p.ID)))
+	d.stands("paid in person", account.Premium, billing.Active, 6750)
+	d.pass(30 * day)
+	d.stands("the card of the page is the one for renewals", account.Premium, billing.Active, 9250)
+	d.fake.changeCard(b.Customer, brokeCard)
+	d.pass(45 * day)
+	d.stands("lapsed", account.None, billing.NotSubscribed, 9250)
+}
+
+func TestConfirmation(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fake.payPage(d.openPage(account.Basic), carefulCard)
+	d.deliverAll()
+	o, err := d.Quote(t.Context(), d.id, account.Scale)
+	d.must(err)
+	p, err := d.Upgrade(t.Context(), "customer", d.id, o)
+	if err != nil || p.Status != billing.Failed || !p.Confirm {
+		t.Fatalf("Upgrade = %+v, %v, want a failure that a confirmation mends", p, err)
+	}
+	p, err = d.UpgradeInPerson(t.Context(), "customer", d.id, o)
+	d.must(err)
+	d.fake.payPage(p.Ref, carefulCard)
+	d.deliverAll()
+	d.stands("confirmed on the page", account.Scale, billing.Active, 7500)
+}
+
+// What is too little for Stripe is waived: an upgrade in the last hours of a period costs nothing.
+func TestTooLittle(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fake.payPage(d.openPage(account.Basic), goodCard)
+	d.deliverAll()
+	d.pass(28*day - 6*time.Hour)
+	o, err := d.Quote(t.Context(), d.id, account.Premium)
+	d.must(err)
+	if p, err := d.Upgrade(t.Context(), "customer", d.id, o); err != nil || o.AmountCents != 0 || p.Status != billing.Paid {
+		t.Errorf("Upgrade six hours before the end = %+v, %v, want it free", p, err)
+	}
+	d.stands("upgraded for nothing", account.Premium, billing.Active, 1000)
+}
+
+// A charge whose answer is lost is found again, even when Stripe has forgotten the idempotency key.
+func TestLostCharge(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fake.payPage(d.openPage(account.Basic), goodCard)
+	d.deliverAll()
+	d.fake.lost = true
+	d.pass(29 * day)
+	if kept := d.fake.kept(); kept != 2000 {
+		t.Fatalf("Stripe has %d, want the renewal charged", kept)
+	}
+	d.fake.lost, d.fake.replies = false, map[string]fakeReply{}
+	d.pass(day)
+	d.stands("found again", account.Basic, billing.Active, 2000)
+	d.fake.down = true
+	d.pass(29 * day)
+	d.fake.down = false
+	d.pass(day)
+	d.stands("after an outage", account.Basic, billing.Active, 3000)
+}
+
+func TestWebhookTwice(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fake.payPage(d.openPage(account.Basic), goodCard)
+	for range 3 {
+		d.deliverAll()
+	}
+	d.stands("three deliveries", account.Basic, billing.Active, 1000)
+	entries, err := d.Ledger(t.Context(), d.id, 100)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("the ledger has %d entries, %v, want charged and started", len(entries), err)
+	}
+}
+
+func TestWebhookOutOfOrder(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	page := d.openPage(account.Basic)
+	d.fake.payPage(page, brokeCard)
+	d.fake.payPage(page, goodCard)
+	d.fake.refundByHand(400)
+	for i := len(d.fake.events) - 1; i >= 0; i-- { // refunded, completed, succeeded, failed
+		if !d.deliver(d.fake.events[i]) {
+			t.Errorf("event %d was not taken in", i)
+		}
+	}
+	d.stands("backwards", account.Basic, billing.Active, 600)
+}
+
+// An event that comes after everything has been settled another way, or for what was given up, does no
+// harm; money that comes too late goes back.
+func TestWebhookLate(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fake.payPage(d.openPage(account.Basic), goodCard)
+	d.pass(2 * day) // no event came; the machine asked
+	d.stands("asked", account.Basic, billing.Active, 1000)
+	d.pass(20 * day)
+	d.deliverAll()
+	d.stands("events three weeks late", account.Basic, billing.Active, 1000)
+
+	d = newDesk(t)
+	left := d.openPage(account.Premium)
+	d.fake.payPage(left, goodCard) // in the moment in which the account is suspended
+	d.must(second(account.New(d.store, nil).Suspend(t.Context(), "staff", d.id, "terms")))
+	d.deliverAll()
+	d.stands("money for a suspended account", account.None, billing.NotSubscribed, 0)
+
+	d = newDesk(t)
+	left = d.openPage(account.Basic)
+	d.pass(2 * day)
+	d.fake.payPage(left, goodCard) // the page is closed
+	d.deliverAll()
+	d.stands("a page that was left", account.None, billing.NotSubscribed, 0)
+}
+
+func TestWebhookForged(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	page := d.openPage(account.Basic)
+	d.fake.mu.Lock()
+	p, _ := d.store.Books(t.Context(), d.id)
+	d.fake.emit("checkout.session.completed", map[string]any{
+		"id": page, "object": "checkout.session", "status": "complete", "payment_status": "paid", "metadata": map[string]string{paymentKey: p.Payment.ID},
+	})
+	d.fake.mu.Unlock()
+	forged := d.fake.events[0].payload
+	now := time.Now()
+	for name, signature := range map[string]string{
+		"no signature":     "",
+		"nonsense":         "v1=00,t=zero",
+		"another secret":   sign(forged, "whsec_other", now),
+		"another payload":  sign([]byte("{}"), secret, now),
+		"old":              sign(forged, secret, now.Add(-10*time.Minute)),
+		"another scheme":   strings.Replace(sign(forged, secret, now), "v1=", "v0=", 1),
+		"another time":     strings.Replace(sign(forged, secret, now.Add(-time.Second)), "t=", "t=1", 1),
+		"an empty payload": sign(nil, secret, now) + "x",
+	} {
+		if status := d.receive(forged, signature); status != http.StatusBadRequest {
+			t.Errorf("%s: %d, want it refused with 400", name, status)
+		}
+	}
+	// Even with the right signature the event is not believed: the page itself is asked, and is unpaid.
+	if status := d.receive(forged, sign(forged, secret, now)); status != http.StatusOK {
+		t.Errorf("a signed event: %d, want 200", status)
+	}
+	d.stands("after forgeries", account.None, billing.NotSubscribed, 0)
+
+	// A payment cannot be settled with an object that belongs to another.
+	d.fake.payPage(page, goodCard)
+	for _, ref := range []string{page, d.fake.sessions[page].intent} {
+		if o, err := d.pay.Outcome(t.Context(), billing.Payment{ID: "pay_other", Ref: ref}); err == nil {
+			t.Errorf("Outcome with another payment's %s = %+v, want an error", ref, o)
+		}
+	}
+}
+
+// Events of kinds that do not concern us are accepted, so that Stripe does not send them again.
+func TestWebhookOfOthers(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, object := range []any{
+		map[string]any{"object": "payout", "id": "po_1"},
+		map[string]any{"object": "payment_intent", "id": "pi_x", "metadata": map[string]string{paymentKey: "pay_of_somebody_else"}},
+		map[string]any{"object": "customer", "id": "cus_x", "metadata": map[string]string{accountKey: "acct_of_somebody_else"}},
+		map[string]any{"object": "charge", "id": "ch_x", "payment_intent": map[string]any{"id": "pi_x"}},
+	} {
+		d.fake.emit("some.kind", object)
+	}
+	d.deliverAll()
+	d.stands("others", account.None, billing.NotSubscribed, 0)
+}
+
+// What the webhook cannot take in it refuses, in the form of every error.
+func TestWebhookReplies(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	hook := d.pay.Webhook(d.Receive, slog.New(slog.DiscardHandler))
+	for _, tt := range []struct {
+		method, body string
+		status       int
+	}{
+		{http.MethodGet, "", http.StatusMethodNotAllowed},
+		{http.MethodPost, "{}", http.StatusBadRequest},
+		{http.MethodPost, strings.Repeat(" ", maxEvent+1), http.StatusRequestEntityTooLarge},
+	} {
+		w := httptest.NewRecorder()
+		hook.ServeHTTP(w, httptest.NewRequest(tt.method, WebhookPath, strings.NewReader(tt.body)))
+		var body struct {
+			Error struct {
+				Message, Type string
+				Code          int
+			}
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != tt.status || body.Error.Code != tt.status || body.Error.Message == "" {
+			t.Errorf("%s of %d bytes = %d %s, %v, want %d as an error object", tt.method, len(tt.body), w.Code, w.Body, err, tt.status)
+		}
+	}
+	// While Stripe does not answer, its events are to come again.
+	d.fake.payPage(d.openPage(account.Basic), goodCard)
+	d.fake.down = true
+	if e := d.fake.events[0]; d.receive(e.payload, sign(e.payload, secret, time.Now())) != http.StatusServiceUnavailable {
+		t.Error("an event was taken in while nothing could be asked, want 503")
+	}
+	d.fake.down = false
+	d.deliverAll()
+	d.stands("come again", account.Basic, billing.Active, 1000)
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -1,0 +1,21 @@
+package blob_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"sluice/internal/blob"
+	"sluice/internal/blob/blobtest"
+)
+
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	blobtest.Run(t, func(t *testing.T) (blobtest.Files, string) {
+		dir := filepath.Join(t.TempDir(), "files")
+		d, err := blob.NewDisk(dir)
+		if err != nil {
+			t.Fatalf("NewDisk = %v", err)
+		}
+		return d, filepath.Join(dir, "tmp")
+	})
+}

@@ -1,0 +1,29 @@
+package chat
+
+// Sample is about most bytes of the text, half from its beginning and half from its end, in lower case.
+// Escapes stay as the caller wrote them: it is for looking at words, not for reading.
+func (c Content) Sample(most int) []byte {
+	var sample []byte
+	half := most / 2
+	take := func(raw []byte) {
+		if len(raw) > most {
+			sample = append(append(append(sample, raw[:half]...), ' '), raw[len(raw)-half:]...)
+			return
+		}
+		sample = append(sample, raw...)
+	}
+	if c.parts == nil {
+		take(c.raw)
+	}
+	for _, p := range c.parts {
+		if len(sample) < most {
+			take(p.raw)
+		}
+	}
+	for i, b := range sample {
+		if 'A' <= b && b <= 'Z' {
+			sample[i] = b + ('a' - 'A')
+		}
+	}
+	return sample
+}

@@ -1,0 +1,34 @@
+package config
+
+import (
+	"net/mail"
+)
+
+var signupModes = []string{"", "open", "invite", "closed"}
+
+func (r *record) checkPages(c *Config) {
+	r.checkOneOf("signup", c.Signup, "way to sign up", signupModes)
+	if c.SMTP.Server != "" {
+		r.checkAddress("smtp.server", c.SMTP.Server)
+		if _, err := mail.ParseAddress(c.SMTP.From); err != nil {
+			r.failAt(r.placeOf("smtp.server"), "smtp.from", "must be the address that mail comes from, such as Sluice <no-reply@example.com>")
+		}
+	}
+	if c.OIDC.Issuer != "" {
+		r.checkBase("oidc.issuer", c.OIDC.Issuer)
+		if c.OIDC.ClientID == "" {
+			r.failAt(r.placeOf("oidc.issuer"), "oidc.client_id", "is required beside oidc.issuer")
+		}
+	}
+}
+
+// SignupMode is who may open an account: what is set, or else open on loopback and closed elsewhere.
+func (c *Config) SignupMode() string {
+	switch {
+	case c.Signup != "":
+		return c.Signup
+	case isLoopback(c.Listen) && c.PublicURL == "":
+		return "open"
+	}
+	return "closed"
+}

@@ -1,0 +1,94 @@
+package config
+
+import "slices"
+
+// vendors are the kinds of providers, and where their APIs begin; none: everybody has their own.
+var vendors = []struct{ kind, address string }{
+	{"openai", "https://api.openai.com/v1"},
+	{"azure", ""},
+	{"anthropic", "https://api.anthropic.com"},
+	{"gemini", "https://generativelanguage.googleapis.com/v1beta"},
+	{"openrouter", "https://openrouter.ai/api/v1"},
+	{"groq", "https://api.groq.com/openai/v1"},
+	{"mistral", "https://api.mistral.ai/v1"},
+	{"deepseek", "https://api.deepseek.com/v1"},
+	{"xai", "https://api.x.ai/v1"},
+	{"together", "https://api.together.xyz/v1"},
+	{"fireworks", "https://api.fireworks.ai/inference/v1"},
+	{"cerebras", "https://api.cerebras.ai/v1"},
+	{"perplexity", "https://api.perplexity.ai"},
+	{"nvidia", "https://integrate.api.nvidia.com/v1"},
+	{bedrock, ""},
+	{"vllm", "http://127.0.0.1:8000/v1"},
+	{"llamacpp", "http://127.0.0.1:8080/v1"},
+	{"lmstudio", "http://127.0.0.1:1234/v1"},
+	{"ollama", "http://127.0.0.1:11434/v1"},
+}
+
+const bedrock = "bedrock"
+
+// Kinds are the kinds that a provider may be of.
+func Kinds() []string {
+	kinds := make([]string, len(vendors))
+	for i := range vendors {
+		kinds[i] = vendors[i].kind
+	}
+	return kinds
+}
+
+// Address is where the API of a kind begins; empty: nobody knows.
+func Address(kind string) string {
+	if i := slices.Index(Kinds(), kind); i >= 0 {
+		return vendors[i].address
+	}
+	return ""
+}
+
+// isKind reports whether there is such a kind.
+func isKind(kind string) bool { return slices.Contains(Kinds(), kind) }
+
+// checkVendor fills in the address that is known of the provider's kind, and checks what only some
+// kinds have.
+func (r *record) checkVendor(path string, p *Provider) {
+	r.checkOneOf(path+".kind", p.Kind, "kind of provider", providerKinds)
+	r.checkBedrock(path, p)
+	if p.BaseURL == "" {
+		p.BaseURL = Address(p.Kind)
+	}
+	if p.BaseURL == "" {
+		if isKind(p.Kind) && p.Kind != bedrock {
+			r.fail(path+".base_url", "is required for this kind: the address of your resource, such as https://mine.openai.azure.com")
+		}
+	} else {
+		r.checkBase(path+".base_url", p.BaseURL)
+	}
+	if p.APIVersion != "" && p.Kind != "azure" {
+		r.fail(path+".api_version", "is only for the kind azure")
+	}
+}
+
+// checkBedrock checks what only Amazon Bedrock has, and has in place of a key and an address.
+func (r *record) checkBedrock(path string, p *Provider) {
+	fields := []struct{ name, value string }{
+		{"region", p.Region}, {"access_key_id", p.AccessKeyID}, {"secret_access_key", p.SecretAccessKey.Reveal()}, {"session_token", p.SessionToken.Reveal()},
+	}
+	for _, f := range fields {
+		switch {
+		case p.Kind != bedrock && f.value != "":
+			r.fail(path+"."+f.name, "is only for the kind bedrock")
+		case p.Kind == bedrock && f.value == "" && f.name != "session_token":
+			r.fail(path+"."+f.name, "is required for the kind bedrock")
+		}
+	}
+	if p.Kind != bedrock {
+		return
+	}
+	r.checkKey(path+".secret_access_key", p.SecretAccessKey)
+	r.checkKey(path+".session_token", p.SessionToken)
+	if p.APIKey != "" || len(p.APIKeys) > 0 {
+		r.fail(path+".api_key", "is not for the kind bedrock; give access_key_id and secret_access_key")
+	}
+	if p.BaseURL == "" && p.Region != "" {
+		p.BaseURL = "https://bedrock-runtime." + p.Region + ".amazonaws.com"
+	}
+}

@@ -1,0 +1,30 @@
+package dashboard
+
+import (
+	"net/http"
+	"strings"
+
+	"sluice/internal/auth"
+	"sluice/internal/fault"
+)
+
+// api hands a request below /dashboard/v1 to the API, with the visitor's session in the place of a key. The
+// account, its plan, its limits and its books are those of any other call.
+func (d *Dashboard) api(w http.ResponseWriter, r *http.Request) error {
+	v, err := d.visitor(w, r)
+	if err != nil {
+		return err
+	}
+	if v == nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"error":{"message":"You are not signed in.","type":"` + fault.Unauthenticated.String() + `","code":401}}`))
+		return nil
+	}
+	inner := r.Clone(r.Context())
+	inner.URL.Path = strings.TrimPrefix(r.URL.Path, home)
+	inner.URL.RawPath = strings.TrimPrefix(r.URL.RawPath, home)
+	inner.Header.Del("Cookie")
+	d.API().ServeAs(auth.Caller{Account: v.Account, KeyID: pageKey}, w, inner)
+	return nil
+}

@@ -1,0 +1,105 @@
+package dashboard
+
+import (
+	"net/http"
+
+	"sluice/internal/billing"
+	"sluice/internal/fault"
+)
+
+// CheckoutPath and CardPath are where the built-in test processor has its forms.
+const (
+	CheckoutPath = home + "/plan/pay"
+	CardPath     = home + "/plan/card"
+)
+
+// checkoutView is the form of the test checkout.
+type checkoutView struct {
+	Payment *billing.Payment // nil: a card is saved, nothing is paid
+	Confirm bool             // the card asks for confirmation
+	Cards   []billing.TestCard
+	Problem string
+}
+
+func (d *Dashboard) checkout(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	return d.showCheckout(w, r, v, http.StatusOK, r.FormValue("payment"), "")
+}
+
+func (d *Dashboard) showCheckout(w http.ResponseWriter, r *http.Request, v *visitor, status int, id, problem string) error {
+	p, confirm, err := d.Billing.TestPayment(r.Context(), v.ID, id)
+	if err != nil {
+		return err
+	}
+	if !p.Open() {
+		return d.afterPayment(w, r, v, p)
+	}
+	view := checkoutView{Payment: p, Confirm: confirm, Cards: d.Billing.TestCards(), Problem: problem}
+	return d.ui.Render(w, r, status, checkoutPage(d.ui.Page(w, r, "Test checkout"), view))
+}
+
+func (d *Dashboard) payTest(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	id := r.FormValue("payment")
+	var p *billing.Payment
+	var confirm bool
+	var err error
+	if answer := r.FormValue("confirm"); answer != "" {
+		p, err = d.Billing.ConfirmTest(r.Context(), v.ID, id, answer == "yes")
+	} else {
+		p, confirm, err = d.Billing.PayTest(r.Context(), v.ID, id, r.FormValue("card"))
+	}
+	if err != nil {
+		_, text, rest := complaint(err)
+		if rest != nil {
+			return rest
+		}
+		return d.showCheckout(w, r, v, fault.From(err).Kind.Status(), id, text)
+	}
+	if p.Open() {
+		problem := sentence(p.Reason)
+		if problem == "" && !confirm {
+			problem = "The card was declined. Try another one."
+		}
+		status := http.StatusOK
+		if !confirm {
+			status = http.StatusPaymentRequired
+		}
+		return d.showCheckout(w, r, v, status, id, problem)
+	}
+	return d.afterPayment(w, r, v, p)
+}
+
+func (d *Dashboard) testCard(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	return d.ui.Render(w, r, http.StatusOK, checkoutPage(d.ui.Page(w, r, "Test card"), checkoutView{Cards: d.Billing.TestCards()}))
+}
+
+func (d *Dashboard) saveTestCard(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	if _, err := d.Billing.SetTestCard(r.Context(), v.ID, r.FormValue("card")); err != nil {
+		_, text, rest := complaint(err)
+		if rest != nil {
+			return rest
+		}
+		view := checkoutView{Cards: d.Billing.TestCards(), Problem: text}
+		return d.ui.Render(w, r, fault.From(err).Kind.Status(), checkoutPage(d.ui.Page(w, r, "Test card"), view))
+	}
+	return d.seeOther(w, r, home+"/plan", "card-changed")
+}
+
+// spaced writes a card's number as cards do.
+func spaced(number string) string {
+	out := ""
+	for i, c := range number {
+		if i > 0 && i%4 == 0 {
+			out += " "
+		}
+		out += string(c)
+	}
+	return out
+}
+
+// formPath is where the form goes.
+func formPath(v checkoutView) string {
+	if v.Payment == nil {
+		return CardPath
+	}
+	return CheckoutPath
+}

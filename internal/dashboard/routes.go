@@ -1,0 +1,87 @@
+package dashboard
+
+import (
+	"net/http"
+
+	"sluice/internal/fault"
+	"sluice/internal/webui"
+)
+
+//go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
+
+// home is the first page; the others lie below it.
+const home = "/dashboard"
+
+// Patterns are the paths that belong to the pages.
+func Patterns() []string {
+	return []string{
+		"/{$}", "/signin", "/signin/{step...}", "/signup", "/signout", "/reset", "/link/{purpose}",
+		home, home + "/{page...}", "/assets/{name}",
+	}
+}
+
+// Handler answers everything below Patterns.
+func (d *Dashboard) Handler() http.Handler {
+	mux := http.NewServeMux()
+	open := func(pattern string, h webui.Handler) { mux.Handle(pattern, d.ui.Handle(h)) }
+	private := func(pattern string, p page) { open(pattern, d.private(p)) }
+
+	open("GET /{$}", func(w http.ResponseWriter, r *http.Request) error { return d.seeOther(w, r, home, "") })
+	open("GET /signup", d.showSignUp)
+	open("POST /signup", d.signUp)
+	open("GET /signin", d.showSignIn)
+	open("POST /signin", d.signIn)
+	open("POST /signin/code", d.finishSignIn)
+	open("GET /signin/provider", d.beginProvider)
+	open("GET /signin/provider/back", d.endProvider)
+	open("POST /signout", d.signOut)
+	open("GET /reset", d.showReset)
+	open("POST /reset", d.requestReset)
+	open("GET /link/{purpose}", d.showLink)
+	open("POST /link/{purpose}", d.useLink)
+	mux.HandleFunc("GET /assets/{name}", webui.ServeAsset)
+
+	private("GET "+home, d.overview)
+	private("GET "+home+"/minute", d.minute)
+	private("GET "+home+"/keys", d.keys)
+	private("POST "+home+"/keys", d.createKey)
+	private("POST "+home+"/keys/master", d.regenerateMaster)
+	private("POST "+home+"/keys/{id}/name", d.renameKey)
+	private("POST "+home+"/keys/{id}/delete", d.deleteKey)
+	private("GET "+home+"/usage", d.usage)
+	private("GET "+home+"/usage/recent", d.recent)
+	private("GET "+home+"/usage.csv", d.exportUsage)
+	private("GET "+home+"/models", d.models)
+	private("GET "+home+"/playground", d.playground)
+	private("GET "+home+"/videos", d.videos)
+	open(home+"/v1/{path...}", d.api)
+	private("GET "+home+"/plan", d.plan)
+	private("POST "+home+"/plan/subscribe", d.subscribe)
+	private("GET "+home+"/plan/upgrade", d.showUpgrade)
+	private("POST "+home+"/plan/upgrade", d.upgrade)
+	private("POST "+home+"/plan/cancel", d.cancelPlan)
+	private("POST "+home+"/plan/resume", d.resumePlan)
+	private("POST "+home+"/plan/overdue", d.payOverdue)
+	private("POST "+home+"/plan/method", d.changeMethod)
+	private("POST "+home+"/plan/downgrade", d.askDowngrade)
+	private("GET "+CheckoutPath, d.checkout)
+	private("POST "+CheckoutPath, d.payTest)
+	private("GET "+CardPath, d.testCard)
+	private("POST "+CardPath, d.saveTestCard)
+	private("GET "+home+"/messages", d.messages)
+	private("POST "+home+"/messages/{id}/answer", d.answerMessage)
+	private("GET "+home+"/account", d.account)
+	private("GET "+home+"/account.json", d.exportAccount)
+	private("POST "+home+"/account/email", d.changeEmail)
+	private("POST "+home+"/account/password", d.changePassword)
+	private("POST "+home+"/account/totp/enrol", d.enrolTOTP)
+	private("POST "+home+"/account/totp", d.activateTOTP)
+	private("POST "+home+"/account/totp/remove", d.removeTOTP)
+	private("POST "+home+"/account/sessions/{id}/close", d.closeSession)
+	private("POST "+home+"/account/close", d.closeAccount)
+
+	open("/", func(_ http.ResponseWriter, _ *http.Request) error {
+		return fault.New(fault.NotFound, "There is no such page.")
+	})
+	return d.ui.Protect(mux)
+}

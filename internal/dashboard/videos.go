@@ -1,0 +1,31 @@
+package dashboard
+
+import "net/http"
+
+// videosView is the form for a new video.
+type videosView struct {
+	Model string
+	Sizes []videoSize
+}
+
+// videoSize is a usual pair of width and height (spec: POST /v1/video/generations/jobs).
+type videoSize struct {
+	Value, Text string
+}
+
+// videos is the page of videos. The list and everything that happens on it come from the API, through
+// videos.js.
+func (d *Dashboard) videos(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	p := d.frame(w, r, v, "Videos")
+	p.Scripts = []string{"videos.js"}
+	view := videosView{Model: d.VideoModel, Sizes: []videoSize{
+		{"854x480", "854 × 480, counts once"},
+		{"480x854", "480 × 854, counts once"},
+		{"480x480", "480 × 480, counts once"},
+		{"1280x720", "1280 × 720, counts 1.5 times"},
+		{"720x1280", "720 × 1280, counts 1.5 times"},
+		{"1920x1080", "1920 × 1080, counts twice"},
+		{"1080x1920", "1080 × 1920, counts twice"},
+	}}
+	return d.ui.Render(w, r, http.StatusOK, videosPage(p, view))
+}

@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+
+	"sluice/internal/chat"
+	"sluice/internal/inference"
+	"sluice/internal/routing"
+)
+
+// routeReply is which model would answer a request, and why.
+type routeReply struct {
+	Object     string           `json:"object"`
+	Asked      string           `json:"asked"`
+	Model      string           `json:"model"`
+	Reason     string           `json:"reason"`
+	Task       string           `json:"task,omitempty"` // only where the router chose
+	Sticky     bool             `json:"sticky"`
+	Candidates []candidateReply `json:"candidates"`
+}
+
+type candidateReply struct {
+	Model    string   `json:"model"`
+	Score    *float64 `json:"score"`              // null where it cannot be chosen
+	Obstacle string   `json:"obstacle,omitempty"` // why it cannot
+}
+
+// explainRoute is POST /v1/route: a chat body, answered without calling anybody.
+func (a *API) explainRoute(x *exchange, r *http.Request) error {
+	body, release, err := a.bodies.read(x, r)
+	if err != nil {
+		return err
+	}
+	defer release()
+	req, err := chat.Parse(body)
+	if err != nil {
+		return err
+	}
+	choice, err := a.line.Explain(x.models(), inference.Call{ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
+	if err != nil {
+		return err
+	}
+	out := routeReply{Object: "route", Asked: req.Model, Model: choice.Model.ID, Reason: choice.Reason, Sticky: choice.Sticky, Candidates: []candidateReply{}}
+	if len(choice.Ranking) > 0 {
+		out.Task = choice.Task.String()
+	}
+	for i := range choice.Ranking {
+		out.Candidates = append(out.Candidates, candidateOf(&choice.Ranking[i]))
+	}
+	reply, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	return x.json(reply)
+}
+
+func candidateOf(r *routing.Ranked) candidateReply {
+	c := candidateReply{Model: r.Model.ID, Obstacle: r.Obstacle}
+	if r.Obstacle == "" {
+		score := math.Round(r.Score*100) / 100
+		c.Score = &score
+	}
+	return c
+}
+
+// models is who can be asked, by the settings of this request.
+func (x *exchange) models() inference.Models {
+	return inference.Models{Catalog: x.settings.Catalog, Routes: x.settings.Routes, Scorer: x.settings.Scorer}
+}

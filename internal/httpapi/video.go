@@ -1,0 +1,246 @@
+package httpapi
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/fault"
+	"sluice/internal/idempotency"
+	"sluice/internal/video"
+)
+
+const (
+	defaultPage = 20
+	maxPage     = 100
+
+	// piecePatience is how long a caller may take for one piece of a video.
+	piecePatience = time.Minute
+)
+
+// videoReply is a job as callers see it (spec: Video generation job).
+type videoReply struct {
+	ID            string            `json:"id"`
+	Object        string            `json:"object"`
+	Status        video.Status      `json:"status"`
+	CreatedAt     int64             `json:"created_at"`
+	FinishedAt    int64             `json:"finished_at,omitempty"`
+	ExpiresAt     int64             `json:"expires_at"`
+	Prompt        string            `json:"prompt"`
+	Model         string            `json:"model"`
+	Width         int               `json:"width"`
+	Height        int               `json:"height"`
+	Seconds       int               `json:"n_seconds"`
+	Progress      int               `json:"progress"`
+	FailureReason video.Reason      `json:"failure_reason,omitempty"`
+	Generations   []generationReply `json:"generations,omitempty"`
+}
+
+type generationReply struct {
+	ID     string      `json:"id"`
+	Output outputReply `json:"output"`
+}
+
+type outputReply struct {
+	VideoURL string `json:"video_url"`
+}
+
+type videoListReply struct {
+	Object  string       `json:"object"`
+	Data    []videoReply `json:"data"`
+	HasMore bool         `json:"has_more"`
+}
+
+func (a *API) videoReply(j *video.Job) videoReply {
+	out := videoReply{
+		ID: j.ID, Object: "video.generation.job", Status: j.Status, CreatedAt: j.CreatedAt.Unix(), ExpiresAt: j.ExpiresAt.Unix(),
+		Prompt: j.Prompt, Model: j.Model, Width: j.Width, Height: j.Height, Seconds: j.Seconds, Progress: j.Progress, FailureReason: j.Reason,
+	}
+	if j.Status.Final() {
+		out.FinishedAt = j.FinishedAt.Unix()
+	}
+	if j.Status == video.Succeeded {
+		out.Generations = []generationReply{{j.Generation, outputReply{a.videos.Link(j)}}}
+	}
+	return out
+}
+
+// plainJSON sends a value with the links in it as they are: "&" is not escaped.
+func (x *exchange) plainJSON(v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	return x.json(b.Bytes())
+}
+
+// createVideo is POST /v1/video/generations/jobs.
+func (a *API) createVideo(x *exchange, r *http.Request) error {
+	body, release, err := a.bodies.read(x, r)
+	if err != nil {
+		return err
+	}
+	defer release()
+	req, err := video.Parse(body, a.videos.Model())
+	if err != nil {
+		return err
+	}
+	x.event.Model = req.Model
+	order := video.Order{Caller: x.caller, Limits: x.limits(), Request: req}
+	if values := r.Header[idempotency.Header]; values != nil {
+		key, err := idempotency.ReadKey(values)
+		if err != nil {
+			return err
+		}
+		repeat, sum := sha256.Sum256([]byte(key)), sha256.Sum256(body)
+		order.Repeat, order.Body = repeat[:], sum[:]
+	}
+	j, standing, repeated, err := a.videos.Create(r.Context(), order)
+	standing.SetHeader(x.Header())
+	if err != nil {
+		return err
+	}
+	if repeated {
+		x.Header()["Idempotent-Replayed"] = []string{"true"}
+	}
+	return x.plainJSON(a.videoReply(j))
+}
+
+// listVideos is GET /v1/video/generations/jobs.
+func (a *API) listVideos(x *exchange, r *http.Request) error {
+	query := r.URL.Query()
+	limit := defaultPage
+	if query.Has("limit") {
+		var err error
+		if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > maxPage {
+			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", maxPage, clip(query.Get("limit"))).At("limit")
+		}
+	}
+	jobs, more, err := a.videos.List(r.Context(), x.caller.Account.ID, query.Get("after"), limit)
+	if err != nil {
+		return err
+	}
+	out := videoListReply{Object: "list", Data: make([]videoReply, 0, len(jobs)), HasMore: more}
+	for i := range jobs {
+		out.Data = append(out.Data, a.videoReply(&jobs[i]))
+	}
+	return x.plainJSON(out)
+}
+
+// showVideo is GET /v1/video/generations/jobs/{id}.
+func (a *API) showVideo(x *exchange, r *http.Request) error {
+	j, err := a.videos.Find(r.Context(), x.caller.Account.ID, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return x.plainJSON(a.videoReply(j))
+}
+
+// cancelVideo is DELETE /v1/video/generations/jobs/{id}.
+func (a *API) cancelVideo(x *exchange, r *http.Request) error {
+	j, err := a.videos.Cancel(r.Context(), x.caller.Account.ID, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return x.plainJSON(a.videoReply(j))
+}
+
+// downloadVideo is GET /v1/video/generations/{id}/content/video.
+func (a *API) downloadVideo(x *exchange, r *http.Request) error {
+	j, file, err := a.videos.Open(r.Context(), x.caller.Account.ID, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return x.sendVideo(r, j, file)
+}
+
+// followLink is GET /files/{file}: a signed link, which needs no key.
+func (a *API) followLink(x *exchange, r *http.Request) error {
+	generation, ok := strings.CutSuffix(r.PathValue("file"), video.LinkSuffix)
+	if !ok {
+		return nothingAt(r)
+	}
+	query := r.URL.Query()
+	j, file, err := a.videos.OpenLink(r.Context(), generation, query.Get("expires"), query.Get("signature"))
+	if err != nil {
+		return err
+	}
+	return x.sendVideo(r, j, file)
+}
+
+// sendVideo answers with a file, or what of it the caller's headers ask for.
+func (x *exchange) sendVideo(r *http.Request, j *video.Job, file io.ReadSeekCloser) error {
+	defer file.Close()
+	h := x.Header()
+	h["Content-Type"] = []string{"video/mp4"}
+	h["Etag"] = []string{`"` + j.SHA256 + `"`}
+	h["Cache-Control"] = []string{"private, max-age=3600"}
+	h["Content-Disposition"] = []string{`inline; filename="` + j.Generation + video.LinkSuffix + `"`}
+	out := &fileWriter{exchange: x, control: http.NewResponseController(x)}
+	defer func() { _ = out.control.SetWriteDeadline(time.Time{}) }()
+	http.ServeContent(out, r, "", j.FinishedAt, file)
+	return out.refuse(r)
+}
+
+// fileWriter is the exchange of a file. It holds back what net/http would say of a range or a condition
+// that cannot be met, in words that are not our error object.
+type fileWriter struct {
+	*exchange
+	control *http.ResponseController
+	refused int // the status held back
+}
+
+func (w *fileWriter) WriteHeader(status int) {
+	if status >= http.StatusBadRequest {
+		w.refused = status
+		return
+	}
+	w.exchange.WriteHeader(status)
+}
+
+func (w *fileWriter) Write(p []byte) (int, error) {
+	if w.refused != 0 {
+		return len(p), nil
+	}
+	_ = w.control.SetWriteDeadline(time.Now().Add(piecePatience))
+	return w.exchange.Write(p)
+}
+
+// refuse sends the error object of what was held back.
+func (w *fileWriter) refuse(r *http.Request) error {
+	message := ""
+	switch w.refused {
+	case 0:
+		return nil
+	case http.StatusRequestedRangeNotSatisfiable:
+		message = "The range asked for is not within the file; Content-Range tells its length."
+	case http.StatusPreconditionFailed:
+		message = "The file is not the one that If-Match or If-Unmodified-Since describe."
+	default:
+		return fault.New(fault.Unavailable, "The file of this video cannot be read at the moment. Try again shortly.")
+	}
+	body, err := json.Marshal(errorBody{errorDetail{Message: message, Type: fault.Invalid.String(), Code: w.refused}})
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	for _, name := range []string{"Etag", "Last-Modified", "Cache-Control", "Content-Disposition", "Accept-Ranges"} {
+		h.Del(name)
+	}
+	h["Content-Type"], h["X-Should-Retry"] = jsonType, []string{"false"}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.event.Fault = fault.Invalid.String()
+	w.exchange.WriteHeader(w.refused)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	_, err = w.exchange.Write(body)
+	return clientGone(err)
+}

@@ -1,0 +1,126 @@
+package inference_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sluice/internal/account"
+	"sluice/internal/admission"
+	"sluice/internal/chat"
+	"sluice/internal/fault"
+	"sluice/internal/inference"
+	"sluice/internal/mcpclient"
+	"sluice/internal/netguard"
+	"sluice/internal/provider"
+	"sluice/internal/toolloop"
+	"sluice/internal/usage"
+)
+
+// withTools gives the line MCP tools and returns a request's entry for a server with the tools "work",
+// which works, and "break", which breaks.
+func (f *failover) withTools(t *testing.T) (entry string) {
+	t.Helper()
+	s := mcp.NewServer(&mcp.Implementation{Name: "fake", Version: "1"}, nil)
+	for _, name := range []string{"work", "break"} {
+		mcp.AddTool(s, &mcp.Tool{Name: name}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+			if name == "break" {
+				return nil, nil, errors.New("broken")
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "worked"}}}, nil, nil
+		})
+	}
+	server := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	guard := netguard.New(&netguard.Options{Allow: []string{"127.0.0.1"}})
+	client := mcpclient.New(guard, nil)
+	t.Cleanup(func() { client.Close(); guard.Close() })
+	f.line = inference.New(admission.New(f.ledger, f.books), nil, &inference.Options{Tools: toolloop.New(client, nil)})
+	return `,"tools":[{"type":"mcp","server_label":"s","server_url":"` + server.URL + `"}]`
+}
+
+// calling is a turn that calls tools.
+func calling(names ...string) *script {
+	s := &script{}
+	for i, name := range names {
+		s.events = append(s.events, provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: i, ID: name, Name: "s__" + name}})
+	}
+	s.events = append(s.events, provider.Event{Kind: provider.Finish, Finish: chat.FinishToolCalls}, figures)
+	return s
+}
+
+// Several turns are one call: one allowance, units for each turn, usage added up, tools counted. Turns
+// after the first are asked of the model that answered it.
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	for _, stream := range []bool{false, true} {
+		f := newFailover(t, account.Scale, map[string]*inTurn{"z": turns(calling("work", "break"), answer("Done."))}, nil)
+		w, err := f.ask(t.Context(), t, "two", stream, f.withTools(t))
+		if err != nil || !strings.Contains(w.Body.String(), `"content":"Done."`) {
+			t.Fatalf("Complete = %v, %s, want an answer", err, w.Body)
+		}
+		got := f.settled(t)
+		if got.ModelUsed != "stand" || got.RequestMilli != 1500 || got.UnitMilli != 2*9000 || got.MCPCalls != 2 || got.MCPFailed != 1 || got.End != usage.EndComplete || got.Status != 200 {
+			t.Errorf("settled = %+v, want one call of two turns with two tools", got)
+		}
+		if one := figures.Usage; got.Tokens != (chat.Usage{Prompt: 2 * one.Prompt, Cached: 2 * one.Cached, Completion: 2 * one.Completion, Reasoning: 2 * one.Reasoning}) || got.Counted {
+			t.Errorf("tokens = %+v, want twice %+v", got.Tokens, one)
+		}
+		header := w.Result().Header
+		if stream {
+			header = w.Result().Trailer
+		}
+		if got := header.Get("X-Sluice-Mcp-Calls"); got != "2" {
+			t.Errorf("stream %t: X-Sluice-Mcp-Calls = %q in %v, want 2", stream, got, header)
+		}
+		if x := f.adapters["x"].calls(); x == 0 || f.adapters["z"].calls() != 2 {
+			t.Errorf("x was asked %d times and z %d, want the second turn at z alone", x, f.adapters["z"].calls())
+		}
+		ids := map[string]bool{}
+		for _, s := range f.adapters["z"].scripts {
+			ids[s.asked[0].ID] = true
+		}
+		if len(ids) != 2 {
+			t.Errorf("the turns' ids are %v, want two", ids)
+		}
+	}
+}
+
+// A server that cannot be used is the caller's fault, and costs nothing.
+func TestConversationRefused(t *testing.T) {
+	t.Parallel()
+	f := newFailover(t, account.Scale, map[string]*inTurn{}, nil)
+	f.withTools(t)
+	_, err := f.ask(t.Context(), t, "one", true, `,"tools":[{"type":"mcp","server_label":"gone","server_url":"http://127.0.0.1:1/"}]`)
+	if g := fault.From(err); g.Kind != fault.Invalid || g.Param != "tools[0].server_url" || !strings.Contains(g.Message, `"gone"`) {
+		t.Errorf("Complete = %v, want a 400 that names the server", err)
+	}
+	if got := f.settled(t); got.End != usage.EndFailed || got.Status != 400 || got.RequestMilli != 0 || got.UnitMilli != 0 {
+		t.Errorf("settled = %+v, want a refusal that costs nothing", got)
+	}
+
+	f = newFailover(t, account.Scale, map[string]*inTurn{}, nil)
+	if _, err := f.ask(t.Context(), t, "one", false, `,"tools":[{"type":"mcp","server_url":"http://127.0.0.1:1/"}]`); !fault.Is(err, fault.Invalid) {
+		t.Errorf("Complete of a line without tools = %v, want a 400", err)
+	}
+}
+
+// A model that fails in a later turn, after the caller has read something, is charged for what it did.
+func TestConversationCut(t *testing.T) {
+	t.Parallel()
+	first := calling("work")
+	first.events = append([]provider.Event{text("Let me see.")}, first.events...)
+	f := newFailover(t, account.Scale, map[string]*inTurn{"x": turns(first, &script{refuse: fault.New(fault.Invalid, "The prompt is too long.")})}, nil)
+	w, err := f.ask(t.Context(), t, "one", true, f.withTools(t))
+	if err == nil || !strings.Contains(w.Body.String(), "too long") {
+		t.Fatalf("Complete = %v, %s, want it told in the stream", err, w.Body)
+	}
+	if got := f.settled(t); got.End != usage.EndCut || got.UnitMilli != 2500 || got.MCPCalls != 1 || got.Tokens != figures.Usage {
+		t.Errorf("settled = %+v, want one turn and one tool", got)
+	}
+}

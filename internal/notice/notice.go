@@ -1,0 +1,125 @@
+// Package notice tells accounts what they must know: warnings, inquiries, failed payments, suspensions.
+//
+// A notice is stored for the pages and mailed to the account's owner. An inquiry can be answered, once.
+// What gives rise to a notice is decided elsewhere; app connects the two.
+package notice
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice/internal/fault"
+	"sluice/internal/mail"
+)
+
+// Kind is what a notice is about.
+type Kind string
+
+const (
+	Warning     Kind = "warning"     // the abuse score climbs
+	Inquiry     Kind = "inquiry"     // support would like an answer
+	Payment     Kind = "payment"     // a charge failed
+	Suspended   Kind = "suspended"   // requests are refused
+	Deactivated Kind = "deactivated" // the keys are off
+	Restored    Kind = "restored"    // all is well again
+)
+
+// Notice is one thing that an account was told.
+type Notice struct {
+	ID         string
+	AccountID  string
+	At         time.Time
+	Kind       Kind
+	Title      string
+	Body       string
+	ReadAt     time.Time // zero: not yet
+	Answer     string
+	AnsweredAt time.Time // zero: not yet
+}
+
+// Answerable reports whether the owner may still answer.
+func (n *Notice) Answerable() bool { return n.Kind == Inquiry && n.AnsweredAt.IsZero() }
+
+// Store keeps notices.
+type Store interface {
+	// AddNotice stores a new notice.
+	AddNotice(ctx context.Context, n *Notice) error
+	// Notices returns an account's newest notices.
+	Notices(ctx context.Context, accountID string, limit int) ([]Notice, error)
+	// UnreadNotices counts the notices that an account has not seen.
+	UnreadNotices(ctx context.Context, accountID string) (int, error)
+	// ReadNotices marks all notices of an account as seen.
+	ReadNotices(ctx context.Context, accountID string, at time.Time) error
+	// AnswerNotice stores the answer to an account's inquiry; fault.NotFound unless it is one that waits
+	// for its answer.
+	AnswerNotice(ctx context.Context, accountID, id, answer string, at time.Time) error
+}
+
+// Poster takes mail; *mail.Outbox is one.
+type Poster interface{ Post(m mail.Message) }
+
+// Board is where notices are put up and read.
+type Board struct {
+	store  Store
+	poster Poster
+	origin func() string
+	now    func() time.Time
+}
+
+// Options are the choices of NewBoard; the zero value is the default.
+type Options struct {
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+}
+
+// NewBoard returns a board. Origin is where the pages are, for the links in mail.
+func NewBoard(store Store, poster Poster, origin func() string, opts *Options) *Board {
+	b := &Board{store: store, poster: poster, origin: origin, now: time.Now}
+	if opts != nil && opts.Now != nil {
+		b.now = opts.Now
+	}
+	return b
+}
+
+// Tell puts a notice up and mails it to the account's owner.
+func (b *Board) Tell(ctx context.Context, accountID, email string, kind Kind, title, body string) error {
+	n := Notice{ID: "note_" + rand.Text(), AccountID: accountID, At: b.clock(), Kind: kind, Title: title, Body: body}
+	if err := b.store.AddNotice(ctx, &n); err != nil {
+		return fmt.Errorf("tell %s: %w", accountID, err)
+	}
+	b.poster.Post(mail.Message{To: email, Subject: title, Text: body + "\n\nYour messages: " + b.origin() + "/dashboard/messages\n"})
+	return nil
+}
+
+// List returns an account's newest notices.
+func (b *Board) List(ctx context.Context, accountID string, limit int) ([]Notice, error) {
+	return b.store.Notices(ctx, accountID, limit)
+}
+
+// Unread counts what an account has not seen.
+func (b *Board) Unread(ctx context.Context, accountID string) (int, error) {
+	return b.store.UnreadNotices(ctx, accountID)
+}
+
+// Read marks everything as seen.
+func (b *Board) Read(ctx context.Context, accountID string) error {
+	return b.store.ReadNotices(ctx, accountID, b.clock())
+}
+
+// mostAnswer is how many bytes an answer may have.
+const mostAnswer = 8000
+
+// Answer answers an inquiry.
+func (b *Board) Answer(ctx context.Context, accountID, id, text string) error {
+	text = strings.TrimSpace(text)
+	if text == "" || len(text) > mostAnswer {
+		return fault.New(fault.Invalid, "Write an answer of 1 to %d characters.", mostAnswer).At("answer")
+	}
+	return b.store.AnswerNotice(ctx, accountID, id, text, b.clock())
+}
+
+// clock reads the time to the millisecond, as it is stored.
+func (b *Board) clock() time.Time { return b.now().UTC().Truncate(time.Millisecond) }

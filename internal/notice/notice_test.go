@@ -1,0 +1,60 @@
+package notice_test
+
+import (
+	"strings"
+	"testing"
+
+	"sluice/internal/account"
+	"sluice/internal/fault"
+	"sluice/internal/mail"
+	"sluice/internal/notice"
+	"sluice/internal/sqlstore"
+)
+
+type box []mail.Message
+
+func (b *box) Post(m mail.Message) { *b = append(*b, m) }
+
+func TestBoard(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, err := sqlstore.Open(ctx, "sqlite", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	a, _, err := account.New(s, nil).Create(ctx, "t", "ana@example.com", account.None, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var posted box
+	b := notice.NewBoard(s, &posted, func() string { return "https://x.example" }, nil)
+	if err := b.Tell(ctx, a.ID, a.Email, notice.Inquiry, "A question", "What is it for?"); err != nil {
+		t.Fatal(err)
+	}
+	if len(posted) != 1 || posted[0].To != a.Email || !strings.Contains(posted[0].Text, "What is it for?") || !strings.Contains(posted[0].Text, "https://x.example/dashboard/messages") {
+		t.Errorf("mailed %+v, want the text and the way to the page", posted)
+	}
+	list, err := b.List(ctx, a.ID, 10)
+	if err != nil || len(list) != 1 || !list[0].Answerable() {
+		t.Fatalf("List = %+v, %v", list, err)
+	}
+	for _, text := range []string{"", "  \n", strings.Repeat("x", 8001)} {
+		if err := b.Answer(ctx, a.ID, list[0].ID, text); !fault.Is(err, fault.Invalid) {
+			t.Errorf("Answer(%.5q) = %v, want invalid", text, err)
+		}
+	}
+	if err := b.Answer(ctx, a.ID, list[0].ID, " for a bot "); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Read(ctx, a.ID); err != nil {
+		t.Fatal(err)
+	}
+	list, _ = b.List(ctx, a.ID, 10)
+	if n, err := b.Unread(ctx, a.ID); err != nil || n != 0 || list[0].Answerable() || list[0].Answer != "for a bot" {
+		t.Errorf("after the answer: %d unread, %+v, %v", n, list[0], err)
+	}
+	if err := b.Tell(ctx, "acct_none", "x", notice.Warning, "t", "b"); err == nil || len(posted) != 1 {
+		t.Errorf("Tell to nobody = %v, %d mails; want an error and no mail", err, len(posted))
+	}
+}

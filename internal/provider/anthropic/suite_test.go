@@ -1,0 +1,208 @@
+package anthropic_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sluice/internal/chat"
+	"sluice/internal/provider"
+	"sluice/internal/provider/anthropic"
+	"sluice/internal/provider/providertest"
+	"sluice/internal/pulse"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestSuite is not parallel: the suite looks for goroutines that are left behind.
+func TestSuite(t *testing.T) {
+	providertest.Run(t, providertest.Harness{
+		Name: "anthropic", Update: *update,
+		Start: providertest.HTTP(
+			providertest.Dialect{Stream: writeStream, Whole: writeWhole, Refuse: writeError, Read: readRequest, Garbage: "event: content_block_delta\ndata: {\"type\":\"content_block_de\n\n"},
+			func(t *testing.T, baseURL string, p *pulse.Pulse) (provider.Adapter, func()) {
+				t.Helper()
+				a, err := anthropic.New(baseURL, &anthropic.Options{APIKey: providertest.Key, Pulse: p, Silence: time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a, a.Close
+			}),
+	})
+}
+
+type object = map[string]any
+
+// script writes events as Anthropic does: each text, thought and call is a block of its own.
+type script struct {
+	out   []string
+	index int
+	open  string // the kind of the block that has begun, with the number of a call
+}
+
+func (s *script) event(kind string, members object) {
+	members["type"] = kind
+	s.out = append(s.out, "event: "+kind+"\ndata: "+encode(members)+"\n\n")
+}
+
+// block begins a block unless it is the open one.
+func (s *script) block(kind string, block object) {
+	if s.open == kind {
+		return
+	}
+	s.close()
+	s.open = kind
+	s.event("content_block_start", object{"index": s.index, "content_block": block})
+}
+
+func (s *script) close() {
+	if s.open != "" {
+		s.event("content_block_stop", object{"index": s.index})
+		s.open = ""
+		s.index++
+	}
+}
+
+func (s *script) delta(d object) {
+	s.event("content_block_delta", object{"index": s.index, "delta": d})
+}
+
+// writeStream writes the events as a stream.
+func writeStream(events []provider.Event) []string {
+	s := &script{}
+	usage := usageOf(events)
+	start := object{"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []any{}, "stop_reason": nil, "stop_sequence": nil}
+	if usage != nil {
+		start["usage"] = object{"input_tokens": usage.Prompt, "cache_read_input_tokens": usage.Cached, "output_tokens": 1}
+	}
+	s.event("message_start", object{"message": start})
+	s.event("ping", object{})
+	for _, ev := range events {
+		switch ev.Kind {
+		case provider.Text:
+			s.block("text", object{"type": "text", "text": ""})
+			s.delta(object{"type": "text_delta", "text": ev.Text})
+		case provider.Reasoning:
+			s.block("thinking", object{"type": "thinking", "thinking": "", "signature": ""})
+			s.delta(object{"type": "thinking_delta", "thinking": ev.Text})
+		case provider.ToolCall:
+			s.block(fmt.Sprint("tool_use", ev.Tool.Index), object{"type": "tool_use", "id": ev.Tool.ID, "name": ev.Tool.Name, "input": object{}})
+			s.delta(object{"type": "input_json_delta", "partial_json": ev.Tool.Arguments})
+		case provider.Finish:
+			s.close()
+			end := object{"delta": object{"stop_reason": stopReason(ev.Finish), "stop_sequence": nil}}
+			if usage != nil {
+				end["usage"] = wireUsage(usage)
+			}
+			s.event("message_delta", end)
+			s.event("message_stop", object{})
+		}
+	}
+	return s.out
+}
+
+func usageOf(events []provider.Event) *chat.Usage {
+	return providertest.Expected(events).Usage
+}
+
+func wireUsage(u *chat.Usage) object {
+	return object{
+		"input_tokens": u.Prompt, "cache_read_input_tokens": u.Cached, "cache_creation_input_tokens": 0,
+		"output_tokens": u.CompletionTotal(), "output_tokens_details": object{"thinking_tokens": u.Reasoning},
+	}
+}
+
+func stopReason(f chat.Finish) string {
+	return map[chat.Finish]string{
+		chat.FinishStop: "end_turn", chat.FinishLength: "max_tokens", chat.FinishToolCalls: "tool_use", chat.FinishContentFilter: "refusal",
+	}[f]
+}
+
+// writeWhole writes the events as one message.
+func writeWhole(events []provider.Event) string {
+	r := providertest.Expected(events)
+	content := []any{}
+	if r.Reasoning != "" {
+		content = append(content, object{"type": "thinking", "thinking": r.Reasoning, "signature": "s"})
+	}
+	if r.Text != "" {
+		content = append(content, object{"type": "text", "text": r.Text})
+	}
+	for _, c := range r.Calls {
+		content = append(content, object{"type": "tool_use", "id": c.ID, "name": c.Name, "input": json.RawMessage(c.Arguments)})
+	}
+	w := object{"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": content, "stop_reason": stopReason(r.Finish), "stop_sequence": nil}
+	if r.Usage != nil {
+		w["usage"] = wireUsage(r.Usage)
+	}
+	return encode(w)
+}
+
+func writeError(message string) string {
+	return encode(object{"type": "error", "error": object{"type": "some_error", "message": message}, "request_id": "req_1"})
+}
+
+func encode(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // the test's own values always encode
+	}
+	return string(b)
+}
+
+// readRequest understands a request with a decoder that is not ours.
+func readRequest(r *http.Request, body []byte) providertest.Asked {
+	var w struct {
+		Model     string
+		MaxTokens int `json:"max_tokens"`
+		System    []struct{ Text string }
+		Messages  []struct {
+			Role    string
+			Content []struct{ Text string }
+		}
+		Stream   bool
+		Tools    []struct{ Name string }
+		Choice   struct{ Type, Name string } `json:"tool_choice"`
+		Stop     []string                    `json:"stop_sequences"`
+		Thinking struct {
+			Budget int `json:"budget_tokens"`
+		}
+	}
+	if err := json.Unmarshal(body, &w); err != nil || r.URL.Path != "/v1/messages" || r.Method != http.MethodPost || r.Header.Get("Anthropic-Version") != "2023-06-01" {
+		panic("a request that no upstream would understand: " + r.URL.Path + " " + string(body))
+	}
+	a := providertest.Asked{Model: w.Model, Stream: w.Stream, Usage: true, MaxTokens: w.MaxTokens, Stop: w.Stop, Key: r.Header.Get("X-Api-Key")}
+	if w.MaxTokens >= 8192 {
+		a.MaxTokens = 0 // the adapter's own, since the field is required
+	}
+	for _, s := range w.System {
+		a.Texts = append(a.Texts, s.Text)
+	}
+	instruction := provider.JSONInstruction(chat.Format{})
+	if i := slices.Index(a.Texts, instruction); i >= 0 {
+		a.JSON, a.Texts = true, slices.Delete(a.Texts, i, i+1)
+	}
+	for _, m := range w.Messages {
+		a.Texts = append(a.Texts, m.Content[0].Text)
+	}
+	for _, tool := range w.Tools {
+		a.Tools = append(a.Tools, tool.Name)
+	}
+	switch w.Choice.Type {
+	case "any":
+		a.Choice = "required"
+	case "none":
+		a.Choice = "none"
+	default:
+		a.Choice = w.Choice.Name
+	}
+	if w.Thinking.Budget == 24576 {
+		a.Effort = "high"
+	}
+	return a
+}

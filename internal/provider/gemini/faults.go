@@ -1,0 +1,97 @@
+package gemini
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"sluice/internal/fault"
+	"sluice/internal/provider"
+)
+
+// failure is Google's error envelope. Where a stream was asked for it may come as an array of one.
+type failure struct {
+	Error struct {
+		Code    int    `json:"code"`
+		Status  string `json:"status"`
+		Message string `json:"message"`
+		Details []struct {
+			Reason     string `json:"reason"`     // of google.rpc.ErrorInfo
+			RetryDelay string `json:"retryDelay"` // of google.rpc.RetryInfo, such as 34s
+		} `json:"details"`
+	} `json:"error"`
+}
+
+// refused is the fault of an answer with an error status.
+func refused(status int, header http.Header, body []byte) *fault.Fault {
+	w, ok := readFailure(body)
+	if !ok {
+		return provider.Refused(status, header, body)
+	}
+	if status == http.StatusBadRequest && w.isOurs() {
+		status = http.StatusUnauthorized
+	}
+	f := provider.Refused(status, header, body)
+	if after := w.retryDelay(); after > 0 && f.Kind == fault.Unavailable && header.Get("Retry-After") == "" {
+		f = f.After(after)
+	}
+	return f
+}
+
+// failed is the fault of a reply that says itself that it failed. Without a code it is the
+// upstream's own.
+func failed(raw []byte) *fault.Fault {
+	if w, ok := readFailure(raw); ok && w.Error.Code != 0 {
+		return refused(w.Error.Code, nil, raw)
+	}
+	return provider.Failed(raw)
+}
+
+func readFailure(body []byte) (failure, bool) {
+	var one failure
+	if json.Unmarshal(body, &one) == nil {
+		return one, true
+	}
+	var several []failure
+	if json.Unmarshal(body, &several) == nil && len(several) > 0 {
+		return several[0], true
+	}
+	return failure{}, false
+}
+
+// isOurs reports whether a 400 is about our key, our account or where we call from, and so nothing
+// that the caller could mend: Google answers 400 also then.
+func (w *failure) isOurs() bool {
+	if w.Error.Status == "FAILED_PRECONDITION" {
+		return true // no free tier here, no billing
+	}
+	for _, d := range w.Error.Details {
+		if strings.HasPrefix(d.Reason, "API_KEY_") || d.Reason == "ACCESS_TOKEN_EXPIRED" {
+			return true
+		}
+	}
+	return strings.HasPrefix(w.Error.Message, "API key ") // not valid, expired, not found
+}
+
+// longestRetry bounds what the upstream may ask us to wait.
+const longestRetry = time.Hour
+
+func (w *failure) retryDelay() time.Duration {
+	for _, d := range w.Error.Details {
+		if after, err := time.ParseDuration(d.RetryDelay); err == nil && after > 0 {
+			return min(after, longestRetry)
+		}
+	}
+	return 0
+}
+
+// brokeOff is the fault of a finish reason that is no end of a reply.
+func brokeOff(reason string) *fault.Fault {
+	cause := errors.New("the upstream's finish reason is " + reason)
+	if reason == "MALFORMED_FUNCTION_CALL" || reason == "UNEXPECTED_TOOL_CALL" || reason == "TOO_MANY_TOOL_CALLS" {
+		return fault.New(fault.Unavailable, "The model made a tool call that cannot be read. Try again.").After(time.Second).Because(cause)
+	}
+	return provider.Cut(cause)
+}

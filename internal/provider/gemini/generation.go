@@ -1,0 +1,211 @@
+package gemini
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+
+	"sluice/internal/chat"
+	"sluice/internal/fault"
+)
+
+// generation is how the reply is to be made.
+type generation struct {
+	CandidateCount     int             `json:"candidateCount,omitempty"`
+	MaxOutputTokens    int             `json:"maxOutputTokens,omitempty"`
+	Temperature        *float64        `json:"temperature,omitempty"`
+	TopP               *float64        `json:"topP,omitempty"`
+	Seed               *int64          `json:"seed,omitempty"`
+	PresencePenalty    *float64        `json:"presencePenalty,omitempty"`
+	FrequencyPenalty   *float64        `json:"frequencyPenalty,omitempty"`
+	StopSequences      []string        `json:"stopSequences,omitempty"`
+	ResponseMIMEType   string          `json:"responseMimeType,omitempty"`
+	ResponseJSONSchema json.RawMessage `json:"responseJsonSchema,omitempty"`
+	ThinkingConfig     *thinkingConfig `json:"thinkingConfig,omitempty"`
+}
+
+type thinkingConfig struct {
+	IncludeThoughts bool   `json:"includeThoughts,omitempty"`
+	ThinkingBudget  *int   `json:"thinkingBudget,omitempty"`
+	ThinkingLevel   string `json:"thinkingLevel,omitempty"`
+}
+
+type toolbox struct {
+	FunctionDeclarations []declaration `json:"functionDeclarations"`
+}
+
+type declaration struct {
+	Name                 string          `json:"name"`
+	Description          string          `json:"description,omitempty"`
+	ParametersJSONSchema json.RawMessage `json:"parametersJsonSchema,omitempty"`
+}
+
+type toolConfig struct {
+	FunctionCallingConfig struct {
+		Mode                 string   `json:"mode"`
+		AllowedFunctionNames []string `json:"allowedFunctionNames,omitempty"`
+	} `json:"functionCallingConfig"`
+}
+
+const (
+	maxStops      = 5
+	maxCandidates = 8
+)
+
+// configure translates everything but the messages.
+func (t *translation) configure() error {
+	req := t.call.Request
+	if err := t.tools(); err != nil {
+		return err
+	}
+	if err := t.format(); err != nil {
+		return err
+	}
+	g := &t.out.GenerationConfig
+	switch {
+	case len(req.Stop) > maxStops:
+		return fault.New(fault.Invalid, "This model takes at most %d stop sequences; got %d.", maxStops, len(req.Stop)).At("stop")
+	case req.N > 1 && req.Stream:
+		return fault.New(fault.Invalid, "This model streams one reply to a request; n must be 1, or stream false.").At("n")
+	case req.N > maxCandidates:
+		return fault.New(fault.Invalid, "This model gives at most %d replies to a request; got n = %d.", maxCandidates, req.N).At("n")
+	case req.N > 1:
+		g.CandidateCount = req.N
+	}
+	g.StopSequences = req.Stop
+	g.MaxOutputTokens = req.MaxTokens
+	if g.MaxOutputTokens == 0 {
+		g.MaxOutputTokens = t.call.MaxOutput
+	}
+	g.Temperature, g.TopP = req.Temperature, req.TopP
+	if req.Seed != nil && int64(int32(*req.Seed)) == *req.Seed {
+		g.Seed = req.Seed
+	} else {
+		t.call.Drop("seed") // one that does not fit
+	}
+	t.penalties()
+	g.ThinkingConfig = t.thinking()
+	return nil
+}
+
+// penalties are refused by models that think.
+func (t *translation) penalties() {
+	if t.call.Thinks {
+		t.call.Drop("presence_penalty", "frequency_penalty")
+		return
+	}
+	g := &t.out.GenerationConfig
+	g.PresencePenalty, g.FrequencyPenalty = belowTwo(t.call.Request.PresencePenalty), belowTwo(t.call.Request.FrequencyPenalty)
+}
+
+// belowTwo keeps a penalty inside its range, which excludes the upper bound.
+func belowTwo(p *float64) *float64 {
+	if p == nil || *p < 2 {
+		return p
+	}
+	most := math.Nextafter32(2, 0)
+	v := float64(most)
+	return &v
+}
+
+func (t *translation) tools() error {
+	req := t.call.Request
+	var declared []declaration
+	for i := range req.Tools {
+		f := req.Tools[i].Function
+		if f == nil {
+			continue
+		}
+		if f.Strict {
+			t.call.Omit("tools[].function.strict")
+		}
+		schema, err := parameters(f.Parameters)
+		if err != nil {
+			return err
+		}
+		declared = append(declared, declaration{Name: f.Name, Description: f.Description, ParametersJSONSchema: schema})
+	}
+	if declared == nil {
+		return nil
+	}
+	t.out.Tools = []toolbox{{declared}}
+	c := new(toolConfig)
+	switch req.ToolChoice.Mode {
+	case chat.ChoiceAuto:
+		return nil
+	case chat.ChoiceNone:
+		c.FunctionCallingConfig.Mode = "NONE"
+	case chat.ChoiceRequired:
+		c.FunctionCallingConfig.Mode = "ANY"
+	case chat.ChoiceNamed:
+		c.FunctionCallingConfig.Mode = "ANY"
+		c.FunctionCallingConfig.AllowedFunctionNames = []string{req.ToolChoice.Name}
+	}
+	t.out.ToolConfig = c
+	return nil
+}
+
+func (t *translation) format() error {
+	f := t.call.Request.Format
+	if f.Kind == chat.FormatText {
+		return nil
+	}
+	if len(t.out.Tools) > 0 && isOld(t.call.Upstream) {
+		return fault.New(fault.Invalid, "This model cannot call tools and answer in JSON in one request. Leave tools or response_format out.").At("response_format")
+	}
+	g := &t.out.GenerationConfig
+	g.ResponseMIMEType = "application/json"
+	if f.Kind != chat.FormatJSONSchema || f.Schema == nil {
+		return nil
+	}
+	schema, err := subset(f.Schema)
+	if err != nil {
+		return err
+	}
+	g.ResponseJSONSchema = schema
+	return nil
+}
+
+// isOld reports whether a model is of the first two generations: they have a budget for thinking
+// where later ones have levels, and do not mix JSON with tools.
+func isOld(model string) bool {
+	return strings.HasPrefix(model, "gemini-1") || strings.HasPrefix(model, "gemini-2")
+}
+
+// Efforts as Google's own OpenAI-compatible endpoint understands them.
+var (
+	budgets = map[chat.Effort]int{chat.EffortNone: 0, chat.EffortMinimal: 1024, chat.EffortLow: 1024, chat.EffortMedium: 8192, chat.EffortHigh: 24576}
+	levels  = map[chat.Effort]string{chat.EffortNone: "MINIMAL", chat.EffortMinimal: "MINIMAL", chat.EffortLow: "LOW", chat.EffortMedium: "MEDIUM", chat.EffortHigh: "HIGH"}
+)
+
+// leastBudget is what Gemini 2.5 Pro, which always thinks, thinks at least.
+const leastBudget = 128
+
+// thinking says how much the model is to think, and that we want to see it. Where thinking cannot be
+// switched off it is made as little as possible, and not shown.
+func (t *translation) thinking() *thinkingConfig {
+	effort, model := t.call.Request.ReasoningEffort, t.call.Upstream
+	if !t.call.Thinks {
+		t.call.Drop("reasoning_effort")
+		return nil
+	}
+	c := &thinkingConfig{IncludeThoughts: effort != chat.EffortNone}
+	switch {
+	case effort == "":
+	case isOld(model):
+		budget := budgets[effort]
+		if strings.Contains(model, "-pro") {
+			budget = max(budget, leastBudget)
+		}
+		c.ThinkingBudget = &budget
+	default:
+		c.ThinkingLevel = levels[effort]
+		switch {
+		case strings.HasPrefix(model, "gemini-3-pro") && effort == chat.EffortMedium:
+			c.ThinkingLevel = "HIGH" // it has low and high alone
+		case strings.Contains(model, "-pro") && c.ThinkingLevel == "MINIMAL":
+			c.ThinkingLevel = "LOW" // the least of all Pro models
+		}
+	}
+	return c
+}

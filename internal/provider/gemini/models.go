@@ -1,0 +1,74 @@
+package gemini
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"sluice/internal/provider"
+)
+
+// maxPages bounds how often a list that goes on is asked for.
+const maxPages = 20
+
+// Models lists the models that answer generateContent.
+func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
+	var all []provider.Listed
+	token := ""
+	for range maxPages {
+		page, next, err := a.models(ctx, token)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if next == "" {
+			break
+		}
+		token = next
+	}
+	return all, nil
+}
+
+// models is one page of the list, and the token of the next one.
+func (a *Adapter) models(ctx context.Context, token string) ([]provider.Listed, string, error) {
+	u := *a.base
+	u.Path += "/models"
+	query := url.Values{"pageSize": {"1000"}}
+	if token != "" {
+		query.Set("pageToken", token)
+	}
+	u.RawQuery = query.Encode()
+	var reply provider.Reply
+	if err := a.Fetch(ctx, &reply, &u, a.header); err != nil {
+		return nil, "", err
+	}
+	defer reply.Close(true)
+	raw, err := reply.Whole()
+	if err != nil {
+		return nil, "", err
+	}
+	var w struct {
+		Models []struct {
+			Name        string   `json:"name"`
+			DisplayName string   `json:"displayName"`
+			Input       int      `json:"inputTokenLimit"`
+			Output      int      `json:"outputTokenLimit"`
+			Methods     []string `json:"supportedGenerationMethods"`
+		} `json:"models"`
+		Next string `json:"nextPageToken"`
+	}
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return nil, "", provider.Garbled(err)
+	}
+	var page []provider.Listed
+	for _, m := range w.Models {
+		if slices.Contains(m.Methods, "generateContent") {
+			page = append(page, provider.Listed{
+				ID: strings.TrimPrefix(m.Name, "models/"), Name: m.DisplayName, ContextLength: m.Input, MaxOutput: m.Output,
+			})
+		}
+	}
+	return page, w.Next, nil
+}

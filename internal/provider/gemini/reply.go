@@ -1,0 +1,244 @@
+package gemini
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"sluice/internal/chat"
+	"sluice/internal/provider"
+)
+
+// response is a reply, or one chunk of it.
+type response struct {
+	Candidates     []candidate `json:"candidates"`
+	PromptFeedback struct {
+		BlockReason string `json:"blockReason"`
+	} `json:"promptFeedback"`
+	UsageMetadata *usageMetadata  `json:"usageMetadata"`
+	Error         json.RawMessage `json:"error"`
+}
+
+type candidate struct {
+	Index        int     `json:"index"`
+	Content      content `json:"content"`
+	FinishReason string  `json:"finishReason"`
+}
+
+type usageMetadata struct {
+	PromptTokenCount        int `json:"promptTokenCount"` // with the cached ones
+	CachedContentTokenCount int `json:"cachedContentTokenCount"`
+	ToolUsePromptTokenCount int `json:"toolUsePromptTokenCount"`
+	CandidatesTokenCount    int `json:"candidatesTokenCount"` // without thoughts
+	ThoughtsTokenCount      int `json:"thoughtsTokenCount"`
+}
+
+// stream is a reply, in chunks or in one piece.
+type stream struct {
+	ctx     context.Context //nolint:containedctx // one call's, for what is kept for the next turn
+	call    *provider.Call
+	reply   provider.Reply
+	events  []provider.Event // of the piece that was read last
+	next    int              // the first of them that was not handed out
+	choices []choice
+	usage   *chat.Usage
+	whole   bool // it comes in one piece
+	ended   bool // all of it has been read
+}
+
+// choice is one of the n replies.
+type choice struct {
+	calls  int
+	finish chat.Finish
+	text   string // the signature of its text
+}
+
+func newStream(ctx context.Context, call *provider.Call) *stream {
+	return &stream{ctx: ctx, call: call, choices: make([]choice, max(call.Request.N, 1))}
+}
+
+func (s *stream) Next() (*provider.Event, error) {
+	for s.next == len(s.events) {
+		if s.ended {
+			return nil, io.EOF
+		}
+		s.events, s.next = s.events[:0], 0
+		if err := s.read(); err != nil {
+			return nil, err
+		}
+	}
+	s.next++
+	return &s.events[s.next-1], nil
+}
+
+// read reads the next piece of the reply into events. The finish reason is held back until the end
+// of the body, since some models write one into every chunk.
+func (s *stream) read() error {
+	if s.whole {
+		raw, err := s.reply.Whole()
+		if err != nil {
+			return err
+		}
+		if err := s.decode(raw); err != nil {
+			return err
+		}
+		return s.end(io.EOF)
+	}
+	ev, err := s.reply.Event()
+	if err != nil {
+		return s.end(err)
+	}
+	return s.decode(ev.Data)
+}
+
+// end closes the reply, if every choice has its finish reason; else it broke off.
+func (s *stream) end(err error) error {
+	for i := range s.choices {
+		if s.choices[i].finish == "" {
+			if errors.Is(err, io.EOF) {
+				return provider.Cut(io.ErrUnexpectedEOF)
+			}
+			return err
+		}
+	}
+	s.ended = true
+	for i := range s.choices {
+		c := &s.choices[i]
+		if c.finish == chat.FinishStop && c.calls > 0 {
+			c.finish = chat.FinishToolCalls
+		}
+		s.events = append(s.events, provider.Event{Kind: provider.Finish, Choice: i, Finish: c.finish})
+	}
+	if s.usage != nil {
+		s.events = append(s.events, provider.Event{Kind: provider.Usage, Usage: *s.usage})
+	}
+	return nil
+}
+
+// decode reads a chunk, or several in an array, into events.
+func (s *stream) decode(raw []byte) error {
+	if bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("[")) {
+		var several []json.RawMessage
+		if err := json.Unmarshal(raw, &several); err != nil {
+			return provider.Garbled(err)
+		}
+		for _, one := range several {
+			if err := s.decode(one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var w response
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return provider.Garbled(err)
+	}
+	if len(w.Error) > 0 && string(w.Error) != "null" {
+		return failed(s.reply.Conceal(raw))
+	}
+	if w.UsageMetadata != nil {
+		s.usage = w.UsageMetadata.figures()
+	}
+	if w.PromptFeedback.BlockReason != "" && len(w.Candidates) == 0 {
+		for i := range s.choices {
+			s.choices[i].finish = chat.FinishContentFilter
+		}
+	}
+	for i := range w.Candidates {
+		if err := s.candidate(&w.Candidates[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stream) candidate(w *candidate) error {
+	if w.Index < 0 || w.Index >= len(s.choices) {
+		return nil // nobody asked for it
+	}
+	c := &s.choices[w.Index]
+	for i := range w.Content.Parts {
+		s.part(w.Index, c, &w.Content.Parts[i])
+	}
+	switch w.FinishReason {
+	case "", "FINISH_REASON_UNSPECIFIED":
+	case "STOP":
+		c.finish = chat.FinishStop
+	case "MAX_TOKENS":
+		c.finish = chat.FinishLength
+	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR",
+		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION":
+		c.finish = chat.FinishContentFilter
+	default:
+		return brokeOff(w.FinishReason)
+	}
+	return nil
+}
+
+func (s *stream) part(index int, c *choice, w *part) {
+	switch {
+	case w.FunctionCall != nil:
+		s.functionCall(index, c, w)
+	case w.Thought:
+		if w.Text != "" {
+			s.events = append(s.events, provider.Event{Kind: provider.Reasoning, Choice: index, Text: w.Text})
+		}
+	default:
+		if w.ThoughtSignature != "" {
+			c.text = w.ThoughtSignature
+		}
+		if w.Text != "" {
+			s.events = append(s.events, provider.Event{Kind: provider.Text, Choice: index, Text: w.Text})
+		}
+	}
+}
+
+// maxCalls is how many calls of one choice have ids of their own.
+const maxCalls = 1024
+
+func (s *stream) functionCall(index int, c *choice, w *part) {
+	if one := s.call.Request.ParallelToolCalls; c.calls > 0 && one != nil && !*one {
+		return // one at a time cannot be asked for over there; the model asks for the others again
+	}
+	piece := provider.ToolPiece{Index: c.calls, ID: w.FunctionCall.ID, Name: w.FunctionCall.Name, Arguments: "{}"}
+	if piece.ID == "" {
+		piece.ID = provider.CallID(s.call.ID, index*maxCalls+c.calls)
+	}
+	var args bytes.Buffer
+	if raw := w.FunctionCall.Args; len(raw) > 0 && string(raw) != "null" && json.Compact(&args, raw) == nil {
+		piece.Arguments = args.String()
+	}
+	if w.ThoughtSignature != "" || c.text != "" {
+		keep(s.ctx, s.call.Memory, piece.ID, signatures{Call: w.ThoughtSignature, Text: c.text})
+		c.text = ""
+	}
+	c.calls++
+	s.events = append(s.events, provider.Event{Kind: provider.ToolCall, Choice: index, Tool: piece})
+}
+
+// figures are the usage in our terms; nil where there are none.
+func (w *usageMetadata) figures() *chat.Usage {
+	if w.PromptTokenCount <= 0 && w.CandidatesTokenCount <= 0 && w.ThoughtsTokenCount <= 0 {
+		return nil
+	}
+	u := &chat.Usage{
+		Cached:     clamp(w.CachedContentTokenCount, clamp(w.PromptTokenCount, mostTokens)),
+		Completion: clamp(w.CandidatesTokenCount, mostTokens),
+		Reasoning:  clamp(w.ThoughtsTokenCount, mostTokens),
+	}
+	u.Prompt = clamp(w.PromptTokenCount, mostTokens) - u.Cached + clamp(w.ToolUsePromptTokenCount, mostTokens)
+	return u
+}
+
+// mostTokens is more than any call can consume; what is above it is an error of the upstream.
+const mostTokens = 1 << 30
+
+func clamp(part, whole int) int { return max(0, min(part, whole)) }
+
+func (s *stream) Ready() bool {
+	return s.ended || s.next < len(s.events) || !s.whole && s.reply.Ready()
+}
+
+func (s *stream) Close() error { return s.reply.Close(s.ended) }

@@ -1,0 +1,127 @@
+package openai
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"math/big"
+
+	"sluice/internal/chat"
+)
+
+// messages writes the messages anew where one of them must differ: the vendor refuses it as it is, or
+// wants back what only it can read. The others stay the caller's bytes.
+func (q *quirks) messages(ctx context.Context) error {
+	changed := false
+	raws := make([]json.RawMessage, len(q.req.Messages))
+	for i := range q.req.Messages {
+		m := &q.req.Messages[i]
+		raws[i] = m.Raw()
+		members := q.changes(ctx, m)
+		if len(members) == 0 {
+			continue
+		}
+		changed = true
+		var all map[string]json.RawMessage
+		if err := json.Unmarshal(raws[i], &all); err != nil {
+			return fmt.Errorf("reading a message again: %w", err)
+		}
+		for name, value := range members {
+			if value == nil {
+				delete(all, name)
+			} else if _, sent := all[name]; !sent || name != q.preset.returns { // what the caller kept is the better one
+				all[name] = value
+			}
+		}
+		raw, err := json.Marshal(all)
+		if err != nil {
+			return fmt.Errorf("writing a message: %w", err)
+		}
+		raws[i] = raw
+	}
+	if !changed {
+		return nil
+	}
+	for i := range q.req.Messages {
+		if m := &q.req.Messages[i]; m.Role == chat.RoleSystem && q.out.SystemRole {
+			raws[i] = fmt.Appendf(nil, `{"role":"system","content":%s}`, chat.AppendQuoted(nil, m.Content.Text()))
+		}
+	}
+	all, err := json.Marshal(raws)
+	if err != nil {
+		return fmt.Errorf("writing messages: %w", err)
+	}
+	q.set("messages", string(all))
+	return nil
+}
+
+// changes are the members of a message that must differ; nil for one that must go.
+func (q *quirks) changes(ctx context.Context, m *chat.Message) map[string]json.RawMessage {
+	members := map[string]json.RawMessage{}
+	if q.preset.nameless && m.Name != "" {
+		members["name"] = nil
+		q.call.Omit("messages[].name")
+	}
+	if q.preset.shortIDs {
+		q.shorten(m, members)
+	}
+	if q.preset.returns != "" && len(m.ToolCalls) > 0 {
+		if thoughts := q.thoughts(ctx, m); thoughts != nil {
+			members[q.preset.returns] = thoughts
+		}
+	}
+	return members
+}
+
+// thoughts are those that led to the calls of a message; nil: none are needed.
+func (q *quirks) thoughts(ctx context.Context, m *chat.Message) json.RawMessage {
+	for i := range m.ToolCalls {
+		if kept, ok := recall(ctx, q.call.Memory, m.ToolCalls[i].ID, q.preset.returns); ok {
+			return kept
+		}
+	}
+	if q.preset.returns == "reasoning_content" && q.call.Thinks && q.req.ReasoningEffort != chat.EffortNone {
+		return json.RawMessage(`""`) // calls without the member are refused; empty ones are not
+	}
+	return nil
+}
+
+// shorten replaces ids of calls that are not of the vendor's form. Equal ids stay equal.
+func (q *quirks) shorten(m *chat.Message, members map[string]json.RawMessage) {
+	if m.ToolCallID != "" && !isShort(m.ToolCallID) {
+		members["tool_call_id"] = chat.AppendQuoted(nil, shortID(m.ToolCallID))
+	}
+	changed := false
+	var calls []byte
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		id := c.ID
+		if !isShort(id) {
+			id, changed = shortID(id), true
+		}
+		calls = fmt.Appendf(calls, `,{"id":%q,"type":"function","function":{"name":%s,"arguments":%s}}`,
+			id, chat.AppendQuoted(nil, c.Name), chat.AppendQuoted(nil, c.Arguments))
+	}
+	if changed {
+		members["tool_calls"] = append(append([]byte{'['}, calls[1:]...), ']')
+	}
+}
+
+// shortLength is the length of an id at Mistral.
+const shortLength = 9
+
+func isShort(id string) bool {
+	for _, c := range []byte(id) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return len(id) == shortLength
+}
+
+// shortID makes an id of letters and digits out of another.
+func shortID(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return new(big.Int).SetBytes(sum[:]).Text(62)[:shortLength]
+}

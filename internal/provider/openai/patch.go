@@ -1,0 +1,130 @@
+package openai
+
+import (
+	"context"
+	"strconv"
+
+	"sluice/internal/chat"
+	"sluice/internal/fault"
+	"sluice/internal/provider"
+)
+
+// patch is what must differ from the caller's body.
+func (a *Adapter) patch(ctx context.Context, call *provider.Call) (chat.Patch, error) {
+	p := chat.Patch{Model: call.Upstream, IncludeUsage: true, SystemRole: true}
+	if !call.Thinks && call.Request.ReasoningEffort != "" {
+		p.Drop = []string{"reasoning_effort"}
+		call.Omit("reasoning_effort")
+	}
+	if a.preset.Kind == "" {
+		return p, nil
+	}
+	q := quirks{preset: &a.preset, call: call, req: call.Request, out: &p}
+	return p, q.apply(ctx)
+}
+
+// quirks puts what one vendor wants otherwise into the patch.
+type quirks struct {
+	preset *Preset
+	call   *provider.Call
+	req    *chat.Request
+	out    *chat.Patch
+}
+
+func (q *quirks) apply(ctx context.Context) error {
+	p := q.preset
+	q.out.SystemRole = !p.developer
+	if p.figured {
+		q.out.IncludeUsage = false
+		q.out.Drop = append(q.out.Drop, "stream_options")
+	}
+	q.drop(p.refused)
+	if q.call.Thinks && q.req.ReasoningEffort != chat.EffortNone {
+		q.drop(p.refusedThinking)
+	}
+	if t := q.req.Temperature; t != nil && p.hottest > 0 && *t > p.hottest {
+		q.set("temperature", strconv.FormatFloat(p.hottest, 'g', -1, 64)) // spec: legal for every model up to 2
+	}
+	if p.single && q.req.N > 1 {
+		return fault.New(fault.Invalid, "This model gives one reply to a request; n must be 1, got %d.", q.req.N).At("n")
+	}
+	q.limit()
+	if p.seed != "" {
+		q.rename("seed", p.seed)
+	}
+	if p.schematic && q.req.Format.Kind == chat.FormatJSONObject {
+		q.set("response_format", `{"type":"json_schema","json_schema":{"name":"object","schema":{"type":"object"}}}`)
+	}
+	if q.call.Thinks {
+		q.effort()
+	}
+	if err := q.choice(); err != nil {
+		return err
+	}
+	return q.messages(ctx)
+}
+
+func (q *quirks) set(name, value string) {
+	q.out.Set = append(q.out.Set, chat.Setting{Name: name, Value: []byte(value)})
+}
+
+// drop leaves fields out, also those that ask for nothing, and notes those that asked.
+func (q *quirks) drop(names []string) {
+	q.out.Drop = append(q.out.Drop, names...)
+	q.call.Drop(names...)
+}
+
+// rename gives a field that the caller sent another name.
+func (q *quirks) rename(from, to string) {
+	if value := q.req.Member(from); value != nil {
+		q.out.Drop = append(q.out.Drop, from)
+		q.set(to, string(value))
+	}
+}
+
+// limit gives the bound of the reply the name that the vendor knows.
+func (q *quirks) limit() {
+	other := maxTokens
+	switch q.preset.limit {
+	case "":
+		return
+	case maxTokens:
+		other = maxCompletionTokens
+	}
+	if q.req.Member(other) == nil {
+		return
+	}
+	q.out.Drop = append(q.out.Drop, other)
+	if q.req.MaxTokens > 0 {
+		q.set(q.preset.limit, strconv.Itoa(q.req.MaxTokens))
+	}
+}
+
+// effort asks for the nearest effort that the vendor has.
+func (q *quirks) effort() {
+	asked := q.req.ReasoningEffort
+	if asked == chat.EffortNone && q.preset.off != nil {
+		q.out.Drop = append(q.out.Drop, "reasoning_effort")
+		q.out.Set = append(q.out.Set, *q.preset.off)
+		return
+	}
+	if nearest, ok := q.preset.efforts[asked]; ok {
+		q.set("reasoning_effort", strconv.Quote(string(nearest)))
+	}
+}
+
+// choice is for vendors that do not know tool_choice. No tools at all are as good as none chosen; to
+// force one there is no way.
+func (q *quirks) choice() error {
+	if !q.preset.unforced {
+		return nil
+	}
+	q.out.Drop = append(q.out.Drop, "tool_choice")
+	switch q.req.ToolChoice.Mode {
+	case chat.ChoiceNone:
+		q.out.Drop = append(q.out.Drop, "tools")
+	case chat.ChoiceRequired, chat.ChoiceNamed:
+		return fault.New(fault.Invalid, `This model cannot be made to call a tool; tool_choice must be "auto" or "none".`).At("tool_choice")
+	}
+	return nil
+}

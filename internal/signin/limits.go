@@ -1,0 +1,96 @@
+package signin
+
+import (
+	"sync"
+	"time"
+
+	"sluice/internal/fault"
+)
+
+// limits slows down whoever guesses or floods: so many attempts by each of what names them (an address,
+// where they come from, both together) in a span of time. It lives in memory, one for each process.
+type limits struct {
+	now   func() time.Time
+	hashs chan struct{} // bounds passwords being hashed at once, 19 MiB each
+
+	mu    sync.Mutex
+	tries map[string]*tries
+}
+
+// tries is what one key has used of its span.
+type tries struct {
+	count int
+	ends  time.Time
+}
+
+// limit is how many attempts a span allows.
+type limit struct {
+	most int
+	span time.Duration
+}
+
+var (
+	guessesHere    = limit{10, 15 * time.Minute} // of one address from one place
+	guessesAnyhow  = limit{100, time.Hour}       // of one address from everywhere
+	attemptsByHost = limit{60, 15 * time.Minute}
+	mailsTo        = limit{5, time.Hour}
+	mailsByHost    = limit{20, time.Hour}
+)
+
+const (
+	hashesAtOnce = 4
+	sweepAt      = 10_000 // keys
+)
+
+func newLimits(now func() time.Time) *limits {
+	return &limits{now: now, hashs: make(chan struct{}, hashesAtOnce), tries: map[string]*tries{}}
+}
+
+// attempt is one use of a key.
+type attempt struct {
+	key string
+	limit
+}
+
+// try counts an attempt against every key, or says how long to wait. It counts nothing when it refuses.
+func (l *limits) try(attempts ...attempt) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if len(l.tries) > sweepAt {
+		for key, t := range l.tries {
+			if !t.ends.After(now) {
+				delete(l.tries, key)
+			}
+		}
+	}
+	for _, a := range attempts {
+		if t := l.tries[a.key]; t != nil && t.ends.After(now) && t.count >= a.most {
+			wait := t.ends.Sub(now)
+			return fault.New(fault.RateLimited, "Too many attempts. Try again in %d minutes.", int(wait/time.Minute)+1).After(wait)
+		}
+	}
+	for _, a := range attempts {
+		t := l.tries[a.key]
+		if t == nil || !t.ends.After(now) {
+			t = &tries{ends: now.Add(a.span)}
+			l.tries[a.key] = t
+		}
+		t.count++
+	}
+	return nil
+}
+
+// forget lets a key start anew: its owner has proved who they are.
+func (l *limits) forget(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.tries, key)
+}
+
+// hashing runs work that hashes a password, few at a time.
+func (l *limits) hashing(work func()) {
+	l.hashs <- struct{}{}
+	defer func() { <-l.hashs }()
+	work()
+}

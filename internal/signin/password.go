@@ -1,0 +1,78 @@
+package signin
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/argon2"
+
+	"sluice/internal/fault"
+)
+
+// The cost of a password: 19 MiB, two passes, one lane, about 30 ms. A stored hash names its own, so
+// that they can be raised.
+const (
+	argonMemory = 19 << 10 // KiB
+	argonPasses = 2
+	argonLanes  = 1
+	argonSalt   = 16
+	argonBytes  = 32
+)
+
+// Lengths of passwords. The upper bound keeps anybody from making us hash megabytes.
+const (
+	minPassword = 10
+	maxPassword = 200
+)
+
+// checkPassword refuses what is too easy to guess.
+func checkPassword(password, email string) error {
+	if n := utf8.RuneCountInString(password); n < minPassword || len(password) > maxPassword {
+		return fault.New(fault.Invalid, "A password has at least %d characters and at most %d.", minPassword, maxPassword).At("password")
+	}
+	if name, _, _ := strings.Cut(email, "@"); strings.EqualFold(password, email) || len(name) >= minPassword && strings.EqualFold(password, name) {
+		return fault.New(fault.Invalid, "The password is your address. Choose another one.").At("password")
+	}
+	if strings.Count(password, password[:1]) == len(password) {
+		return fault.New(fault.Invalid, "The password is one character repeated. Choose another one.").At("password")
+	}
+	return nil
+}
+
+var base64Raw = base64.RawStdEncoding
+
+// hashPassword is the form that passwords are kept in.
+func hashPassword(password string) string {
+	salt := make([]byte, argonSalt)
+	rand.Read(salt) // never fails: crypto/rand
+	sum := argon2.IDKey([]byte(password), salt, argonPasses, argonMemory, argonLanes, argonBytes)
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonPasses, argonLanes,
+		base64Raw.EncodeToString(salt), base64Raw.EncodeToString(sum))
+}
+
+// matches reports whether a password is the one that was hashed.
+func matches(password, stored string) bool {
+	parts := strings.Split(stored, "$") // "", argon2id, v, cost, salt, sum
+	if len(parts) != 6 || parts[1] != "argon2id" || len(password) > maxPassword {
+		return false
+	}
+	var memory, passes uint32
+	var lanes uint8
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &memory, &passes, &lanes); err != nil {
+		return false
+	}
+	salt, err := base64Raw.DecodeString(parts[4])
+	if err != nil {
+		return false
+	}
+	want, err := base64Raw.DecodeString(parts[5])
+	if err != nil {
+		return false
+	}
+	sum := argon2.IDKey([]byte(password), salt, passes, memory, lanes, uint32(len(want)))
+	return subtle.ConstantTimeCompare(sum, want) == 1
+}

@@ -1,0 +1,89 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice/internal/usage"
+)
+
+// byColumns is the column of each way to add usage up.
+var byColumns = map[usage.By]string{usage.ByDay: "start", usage.ByModel: "model", usage.ByKey: "key_id"}
+
+// UsageBy adds up an account's usage by day, model or key, in that order. Of the slot only what it is added
+// up by is set.
+func (s *Store) UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error) {
+	query, args, err := usageBy(q)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.read.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer rows.Close()
+	var out []usage.Row
+	for rows.Next() {
+		r := usage.Row{Slot: usage.Slot{AccountID: q.AccountID}}
+		var start int64
+		by := map[usage.By]any{usage.ByDay: &start, usage.ByModel: &r.Model, usage.ByKey: &r.KeyID}[q.By]
+		if err := rows.Scan(append([]any{by}, sumTargets(&r.Sums)...)...); err != nil {
+			return nil, unavailable(err)
+		}
+		r.Start = fromMillis(start)
+		out = append(out, r)
+	}
+	return out, unavailable(rows.Err())
+}
+
+func usageBy(q usage.Query) (string, []any, error) {
+	column, ok := byColumns[q.By]
+	if !ok {
+		return "", nil, fmt.Errorf("usage cannot be added up by %q", q.By)
+	}
+	sums := make([]string, 0, 13)
+	for c := range strings.SplitSeq(sumColumns, ", ") {
+		sums = append(sums, "SUM("+c+")")
+	}
+	query := `SELECT ` + column + `, ` + strings.Join(sums, ", ") + ` FROM usage_days WHERE account_id = $1 AND start >= $2`
+	args := []any{q.AccountID, millis(q.From)}
+	for _, narrow := range [][2]string{{"key_id", q.KeyID}, {"model", q.Model}} {
+		if narrow[1] != "" {
+			args = append(args, narrow[1])
+			query += fmt.Sprintf(` AND %s = $%d`, narrow[0], len(args))
+		}
+	}
+	return query + ` GROUP BY ` + column + ` ORDER BY ` + column, args, nil
+}
+
+const recentQuery = `SELECT ` + settlementColumns + ` FROM settlements 
+	WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) ORDER BY at DESC, id DESC LIMIT $4`
+
+// RecentSettlements returns an account's last calls before a point, newest first.
+func (s *Store) RecentSettlements(ctx context.Context, accountID string, before usage.Point, limit int) ([]usage.Settlement, error) {
+	rows, err := s.read.QueryContext(ctx, recentQuery, accountID, millis(before.At), before.ID, limit)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer rows.Close()
+	var out []usage.Settlement
+	for rows.Next() {
+		var r usage.Settlement
+		var at, latency, first int64
+		var counted int
+		var cost *int64
+		var end string
+		err := rows.Scan(&r.ID, &at, &r.AccountID, &r.KeyID, &r.Plan, &r.Tier, &r.ModelAsked, &r.ModelUsed, &r.Provider,
+			&r.Tokens.Prompt, &r.Tokens.Cached, &r.Tokens.Completion, &r.Tokens.Reasoning, &counted, &r.RequestMilli, &r.UnitMilli,
+			&cost, &r.Status, &end, &latency, &first, &r.MCPCalls, &r.MCPFailed)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		r.At, r.Counted, r.CostMicro, r.End = fromMillis(at), counted == 1, cost, usage.End(end)
+		r.Latency, r.FirstToken = time.Duration(latency)*time.Millisecond, time.Duration(first)*time.Millisecond
+		out = append(out, r)
+	}
+	return out, unavailable(rows.Err())
+}

@@ -1,0 +1,71 @@
+package sqlstore_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/chat"
+	"sluice/internal/pgtest"
+	"sluice/internal/sqlstore"
+	"sluice/internal/usage"
+)
+
+// fill stores the calls of 31 days: of one account nearly all, by 6 keys and 8 models, and some of many others.
+func fill(t testing.TB, s *sqlstore.Store, rows int, now time.Time) (accountID string) {
+	t.Helper()
+	const size = 2000
+	batch := make([]usage.Settlement, 0, size)
+	for i := range rows {
+		r := usage.Settlement{
+			ID: fmt.Sprintf("%032x", i), At: now.Add(-time.Duration(i) * 31 * 24 * time.Hour / time.Duration(rows)).Truncate(time.Millisecond), AccountID: "acct_busy", KeyID: fmt.Sprint("key_", i%6),
+			Plan: "scale", Tier: "free", ModelAsked: "m", ModelUsed: fmt.Sprint("model-", i/6%8), Provider: "p", Tokens: chat.Usage{Prompt: 57, Completion: 143},
+			RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: usage.EndComplete, Latency: time.Second, FirstToken: time.Millisecond,
+		}
+		if i%10 == 0 {
+			r.AccountID = fmt.Sprint("acct_", i/10%500)
+		}
+		if batch = append(batch, r); len(batch) == size || i == rows-1 {
+			if err := s.RecordSettlements(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+			batch = batch[:0]
+		}
+	}
+	return "acct_busy"
+}
+
+// rowsFor is how many usage rows a test looks at.
+func rowsFor(t testing.TB) int {
+	if os.Getenv("SLUICE_SOAK") != "" {
+		return 1_000_000
+	}
+	return 50_000
+}
+
+// What the pages ask is answered from an index, however much there is.
+func TestPagesUseAnIndex(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) *sqlstore.Store{
+		"SQLite":     func(t *testing.T) *sqlstore.Store { return open(t, "sqlite", t.TempDir()) },
+		"PostgreSQL": func(t *testing.T) *sqlstore.Store { return open(t, pgtest.URL(t), "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			fill(t, s, rowsFor(t), time.Now())
+			plans, err := sqlstore.PagePlans(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for query, plan := range plans {
+				whole := strings.Contains(plan, "SCAN ") || strings.Contains(plan, "Seq Scan")
+				if whole || !strings.Contains(strings.ToLower(plan), "index") {
+					t.Errorf("%s is answered by\n%s", query, plan)
+				}
+			}
+		})
+	}
+}

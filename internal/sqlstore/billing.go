@@ -1,0 +1,303 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/billing"
+	"sluice/internal/fault"
+)
+
+const booksColumns = `account_id, plan, price_cents, next_plan, began, period_start, period_end, cancel_at_end, failed,
+	failing_since, due, processor, customer, method_brand, method_last_four, method_expires, ahead_ms, visit_at`
+
+const paymentColumns = `id, account_id, kind, status, processor, present, plan, price_cents, amount_cents, period_start, period_end,
+	ref, url, reason, confirm, created_at, paid_at, invoice, refunded_cents, refund_to_cents, visit_at`
+
+// unfinished picks the payment of an account that is under way, or that is to be given back.
+const unfinished = `SELECT ` + paymentColumns + ` FROM billing_payments
+	WHERE account_id = $1 AND (status = 'pending' OR refund_to_cents > refunded_cents) ORDER BY status = 'pending' DESC, id LIMIT 1`
+
+type rowQuerier interface {
+	querier
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// ChangeBilling locks the account, lets change work on its books and stores what became of them.
+func (s *Store) ChangeBilling(ctx context.Context, accountID, paymentID string, change func(*billing.Books) error) (*account.Account, error) {
+	var b *billing.Books
+	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
+		// Writing first takes the row's lock on PostgreSQL; SQLite has begun as the only writer.
+		row := tx.QueryRowContext(ctx, `UPDATE accounts SET version = version WHERE id = $1 RETURNING `+accountColumns, accountID)
+		a, err := scanAccount(row)
+		if err != nil {
+			return notFound(err, accountID)
+		}
+		if b, err = booksOf(ctx, tx, a, paymentID); err != nil {
+			return err
+		}
+		if err := change(b); err != nil {
+			return err
+		}
+		return saveBooks(ctx, tx, b)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b.Account, nil
+}
+
+// Books reads the books of an account.
+func (s *Store) Books(ctx context.Context, accountID string) (*billing.Books, error) {
+	row := s.read.QueryRowContext(ctx, `SELECT `+accountColumns+` FROM accounts WHERE id = $1`, accountID)
+	a, err := scanAccount(row)
+	if err != nil {
+		return nil, notFound(err, accountID)
+	}
+	b, err := booksOf(ctx, s.read, a, "")
+	return b, unavailable(err)
+}
+
+func booksOf(ctx context.Context, q rowQuerier, a *account.Account, paymentID string) (*billing.Books, error) {
+	b := &billing.Books{Account: a}
+	var err error
+	if a.Keys, err = keysOf(ctx, q, a.ID); err != nil {
+		return nil, err
+	}
+	if err := scanBooks(q.QueryRowContext(ctx, `SELECT `+booksColumns+` FROM billing_accounts WHERE account_id = $1`, a.ID), b); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	if paymentID != "" {
+		b.Payment, err = scanPayment(q.QueryRowContext(ctx, `SELECT `+paymentColumns+` FROM billing_payments WHERE id = $1 AND account_id = $2`, paymentID, a.ID))
+		if err != nil {
+			return nil, noPayment(err, paymentID)
+		}
+		return b, nil
+	}
+	b.Payment, err = scanPayment(q.QueryRowContext(ctx, unfinished, a.ID))
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	return b, nil
+}
+
+func saveBooks(ctx context.Context, tx *sql.Tx, b *billing.Books) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO billing_accounts (`+booksColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+		ON CONFLICT (account_id) DO UPDATE SET plan = excluded.plan, price_cents = excluded.price_cents, next_plan = excluded.next_plan,
+		began = excluded.began, period_start = excluded.period_start, period_end = excluded.period_end, cancel_at_end = excluded.cancel_at_end,
+		failed = excluded.failed, failing_since = excluded.failing_since, due = excluded.due, processor = excluded.processor,
+		customer = excluded.customer, method_brand = excluded.method_brand, method_last_four = excluded.method_last_four,
+		method_expires = excluded.method_expires, ahead_ms = excluded.ahead_ms, visit_at = excluded.visit_at`,
+		b.Account.ID, b.Plan.String(), b.PriceCents, b.NextPlan.String(), millis(b.Began), millis(b.PeriodStart), millis(b.PeriodEnd),
+		yesNo(b.CancelAtEnd), b.Failed, millis(b.FailingSince), millis(b.Due), b.Processor, b.Customer,
+		b.Method.Brand, b.Method.LastFour, b.Method.Expires, b.Ahead.Milliseconds(), millis(b.VisitAt()))
+	if err != nil {
+		return err
+	}
+	if b.Payment != nil {
+		if err := savePayment(ctx, tx, b.Payment, b.Ahead); err != nil {
+			return err
+		}
+	}
+	for i := range b.Entries {
+		if err := appendLedger(ctx, tx, &b.Entries[i]); err != nil {
+			return err
+		}
+	}
+	if b.Audit.Action == "" {
+		return nil
+	}
+	b.Account.Version++
+	if err := updateAccount(ctx, tx, b.Account); err != nil {
+		return err
+	}
+	return appendAudit(ctx, tx, b.Audit)
+}
+
+func savePayment(ctx context.Context, tx *sql.Tx, p *billing.Payment, ahead time.Duration) error {
+	if p.Status == billing.Paid && p.Invoice == 0 {
+		err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'billing_invoices' RETURNING value`).Scan(&p.Invoice)
+		if err != nil {
+			return err
+		}
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO billing_payments (`+paymentColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+		ON CONFLICT (id) DO UPDATE SET status = excluded.status, period_start = excluded.period_start, period_end = excluded.period_end,
+		ref = excluded.ref, url = excluded.url, reason = excluded.reason, confirm = excluded.confirm, paid_at = excluded.paid_at,
+		invoice = excluded.invoice, refunded_cents = excluded.refunded_cents, refund_to_cents = excluded.refund_to_cents, visit_at = excluded.visit_at`,
+		p.ID, p.AccountID, string(p.Kind), string(p.Status), p.Processor, yesNo(p.Present), p.Plan.String(), p.PriceCents, p.AmountCents,
+		millis(p.PeriodStart), millis(p.PeriodEnd), p.Ref, p.URL, p.Reason, yesNo(p.Confirm), millis(p.CreatedAt), millis(p.PaidAt),
+		p.Invoice, p.RefundedCents, p.RefundToCents, millis(p.VisitAt(ahead)))
+	return err
+}
+
+func appendLedger(ctx context.Context, tx *sql.Tx, e *billing.Entry) error {
+	err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'billing_ledger' RETURNING value`).Scan(&e.Seq)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO billing_ledger (seq, at, account_id, actor, what, plan, amount_cents, payment_id, detail)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		e.Seq, millis(e.At), e.AccountID, e.Actor, string(e.What), e.Plan.String(), e.AmountCents, e.PaymentID, e.Detail)
+	return err
+}
+
+// Payment looks a payment up by its id.
+func (s *Store) Payment(ctx context.Context, id string) (*billing.Payment, error) {
+	p, err := scanPayment(s.read.QueryRowContext(ctx, `SELECT `+paymentColumns+` FROM billing_payments WHERE id = $1`, id))
+	if err != nil {
+		return nil, noPayment(err, id)
+	}
+	return p, nil
+}
+
+// Invoices returns the paid payments of an account, newest first.
+func (s *Store) Invoices(ctx context.Context, accountID string, limit int) ([]billing.Payment, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT `+paymentColumns+` FROM billing_payments
+		WHERE account_id = $1 AND invoice > 0 ORDER BY invoice DESC LIMIT $2`, accountID, limit)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer rows.Close()
+	var list []billing.Payment
+	for rows.Next() {
+		p, err := scanPayment(rows)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		list = append(list, *p)
+	}
+	return list, unavailable(rows.Err())
+}
+
+// Ledger returns the entries of an account, newest first.
+func (s *Store) Ledger(ctx context.Context, accountID string, limit int) ([]billing.Entry, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT seq, at, account_id, actor, what, plan, amount_cents, payment_id, detail FROM billing_ledger
+		WHERE account_id = $1 ORDER BY seq DESC LIMIT $2`, accountID, limit)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer rows.Close()
+	var list []billing.Entry
+	for rows.Next() {
+		var e billing.Entry
+		var at int64
+		var what, plan string
+		if err := rows.Scan(&e.Seq, &at, &e.AccountID, &e.Actor, &what, &plan, &e.AmountCents, &e.PaymentID, &e.Detail); err != nil {
+			return nil, unavailable(err)
+		}
+		e.At, e.What = fromMillis(at), billing.What(what)
+		if e.Plan, err = account.ParsePlan(plan); err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, unavailable(rows.Err())
+}
+
+// BillingDue returns accounts with something to do at a time, in order of id.
+func (s *Store) BillingDue(ctx context.Context, now time.Time, after string, limit int) ([]string, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT account_id FROM billing_accounts WHERE visit_at > 0 AND visit_at <= $1 AND account_id > $2
+		UNION SELECT account_id FROM billing_payments WHERE visit_at > 0 AND visit_at <= $1 AND account_id > $2
+		ORDER BY account_id LIMIT $3`, millis(now), after, limit)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer rows.Close()
+	var ids []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, unavailable(err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, unavailable(rows.Err())
+}
+
+// HasBillingEvent reports whether a processor's event has been dealt with.
+func (s *Store) HasBillingEvent(ctx context.Context, id string) (bool, error) {
+	var n int
+	err := s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM billing_events WHERE id = $1`, id).Scan(&n)
+	return n > 0, unavailable(err)
+}
+
+// AddBillingEvent notes an event that has been dealt with.
+func (s *Store) AddBillingEvent(ctx context.Context, id, kind string, at time.Time) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO billing_events (id, kind, at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING`, id, kind, millis(at))
+		return err
+	})
+}
+
+// ChangeTestObject lets change make something of an object of the test processor; nil: there is none.
+func (s *Store) ChangeTestObject(ctx context.Context, id string, change func(body []byte) ([]byte, error)) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		// An empty row stands for no object, so that there is a row to lock.
+		_, err := tx.ExecContext(ctx, `INSERT INTO testpay_objects (id, body) VALUES ($1, $2)
+			ON CONFLICT (id) DO UPDATE SET id = excluded.id`, id, []byte{})
+		if err != nil {
+			return err
+		}
+		var body []byte
+		if err := tx.QueryRowContext(ctx, `SELECT body FROM testpay_objects WHERE id = $1`, id).Scan(&body); err != nil {
+			return err
+		}
+		if len(body) == 0 {
+			body = nil
+		}
+		if body, err = change(body); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE testpay_objects SET body = $2 WHERE id = $1`, id, body)
+		return err
+	})
+}
+
+func scanBooks(row interface{ Scan(...any) error }, b *billing.Books) error {
+	var id, plan, nextPlan string
+	var cancelAtEnd int
+	var began, start, end, failingSince, due, ahead, visitAt int64
+	err := row.Scan(&id, &plan, &b.PriceCents, &nextPlan, &began, &start, &end, &cancelAtEnd, &b.Failed,
+		&failingSince, &due, &b.Processor, &b.Customer, &b.Method.Brand, &b.Method.LastFour, &b.Method.Expires, &ahead, &visitAt)
+	if err != nil {
+		return err
+	}
+	if b.Plan, b.NextPlan, err = parsePlans(plan, nextPlan); err != nil {
+		return err
+	}
+	b.Began, b.PeriodStart, b.PeriodEnd = fromMillis(began), fromMillis(start), fromMillis(end)
+	b.CancelAtEnd, b.FailingSince, b.Due = cancelAtEnd == 1, fromMillis(failingSince), fromMillis(due)
+	b.Ahead = time.Duration(ahead) * time.Millisecond
+	return nil
+}
+
+func scanPayment(row interface{ Scan(...any) error }) (*billing.Payment, error) {
+	var p billing.Payment
+	var kind, status, plan string
+	var present, confirm int
+	var start, end, created, paid, visitAt int64
+	err := row.Scan(&p.ID, &p.AccountID, &kind, &status, &p.Processor, &present, &plan, &p.PriceCents, &p.AmountCents, &start, &end,
+		&p.Ref, &p.URL, &p.Reason, &confirm, &created, &paid, &p.Invoice, &p.RefundedCents, &p.RefundToCents, &visitAt)
+	if err != nil {
+		return nil, err
+	}
+	if p.Plan, err = account.ParsePlan(plan); err != nil {
+		return nil, err
+	}
+	p.Kind, p.Status, p.Present, p.Confirm = billing.Kind(kind), billing.PaymentStatus(status), present == 1, confirm == 1
+	p.PeriodStart, p.PeriodEnd, p.CreatedAt, p.PaidAt = fromMillis(start), fromMillis(end), fromMillis(created), fromMillis(paid)
+	return &p, nil
+}
+
+func noPayment(err error, id string) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return fault.New(fault.NotFound, "there is no payment %q", id)
+	}
+	return unavailable(err)
+}

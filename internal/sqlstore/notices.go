@@ -1,0 +1,71 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"sluice/internal/fault"
+	"sluice/internal/notice"
+)
+
+const noticeColumns = `id, account_id, at, kind, title, body, read_at, answer, answered_at`
+
+// AddNotice stores a new notice.
+func (s *Store) AddNotice(ctx context.Context, n *notice.Notice) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO notices (`+noticeColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+			n.ID, n.AccountID, millis(n.At), string(n.Kind), n.Title, n.Body, millis(n.ReadAt), n.Answer, millis(n.AnsweredAt))
+		return err
+	})
+}
+
+// Notices returns an account's newest notices.
+func (s *Store) Notices(ctx context.Context, accountID string, limit int) ([]notice.Notice, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT `+noticeColumns+` FROM notices WHERE account_id = $1 ORDER BY at DESC, id LIMIT $2`, accountID, limit)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer rows.Close()
+	var list []notice.Notice
+	for rows.Next() {
+		var n notice.Notice
+		var kind string
+		var at, read, answered int64
+		if err := rows.Scan(&n.ID, &n.AccountID, &at, &kind, &n.Title, &n.Body, &read, &n.Answer, &answered); err != nil {
+			return nil, unavailable(err)
+		}
+		n.Kind, n.At, n.ReadAt, n.AnsweredAt = notice.Kind(kind), fromMillis(at), fromMillis(read), fromMillis(answered)
+		list = append(list, n)
+	}
+	return list, unavailable(rows.Err())
+}
+
+// UnreadNotices counts the notices that an account has not seen.
+func (s *Store) UnreadNotices(ctx context.Context, accountID string) (n int, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM notices WHERE account_id = $1 AND read_at = 0`, accountID).Scan(&n)
+	return n, unavailable(err)
+}
+
+// ReadNotices marks all notices of an account as seen.
+func (s *Store) ReadNotices(ctx context.Context, accountID string, at time.Time) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE notices SET read_at = $2 WHERE account_id = $1 AND read_at = 0`, accountID, millis(at))
+		return err
+	})
+}
+
+// AnswerNotice stores the answer to an account's inquiry, once.
+func (s *Store) AnswerNotice(ctx context.Context, accountID, id, answer string, at time.Time) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, `UPDATE notices SET answer = $3, answered_at = $4
+			WHERE account_id = $1 AND id = $2 AND kind = 'inquiry' AND answered_at = 0`, accountID, id, answer, millis(at))
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 1 {
+			return err
+		}
+		return fault.New(fault.NotFound, "This message waits for no answer.")
+	})
+}

@@ -1,0 +1,196 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"sluice/internal/fault"
+	"sluice/internal/signin"
+)
+
+// FindLogin returns an account's login; the zero one where it has none.
+func (s *Store) FindLogin(ctx context.Context, accountID string) (signin.Login, error) {
+	l := signin.Login{AccountID: accountID}
+	var on int
+	err := s.read.QueryRowContext(ctx, `SELECT password, totp_secret, totp_on FROM logins WHERE account_id = $1`, accountID).
+		Scan(&l.Password, &l.TOTPSecret, &on)
+	if errors.Is(err, sql.ErrNoRows) {
+		return l, nil
+	}
+	l.TOTPOn = on == 1
+	return l, unavailable(err)
+}
+
+// SetPassword replaces the password and closes every session but one. Links that would set another
+// password, or finish a sign-in with the old one, are gone.
+func (s *Store) SetPassword(ctx context.Context, accountID, password, keepSession string) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO logins (account_id, password, totp_secret, totp_on, totp_step) VALUES ($1, $2, '', 0, 0)
+			ON CONFLICT (account_id) DO UPDATE SET password = excluded.password`, accountID, password)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE account_id = $1 AND id <> $2`, accountID, keepSession); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `DELETE FROM one_time_links WHERE account_id = $1 AND purpose IN ('reset', 'code', 'signin')`, accountID)
+		return err
+	})
+}
+
+// SetTOTP replaces the second factor.
+func (s *Store) SetTOTP(ctx context.Context, accountID, secret string, on bool) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO logins (account_id, password, totp_secret, totp_on, totp_step) VALUES ($1, '', $2, $3, 0)
+			ON CONFLICT (account_id) DO UPDATE SET totp_secret = excluded.totp_secret, totp_on = excluded.totp_on`, accountID, secret, yesNo(on))
+		return err
+	})
+}
+
+// UseTOTP takes the code of a step, unless one of it or a later one was taken before.
+func (s *Store) UseTOTP(ctx context.Context, accountID string, step int64) (fresh bool, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, `UPDATE logins SET totp_step = $2 WHERE account_id = $1 AND totp_step < $2`, accountID, step)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		fresh = n == 1
+		return err
+	})
+	return fresh, err
+}
+
+// EraseLogin forgets the login, the sessions and the links of an account.
+func (s *Store) EraseLogin(ctx context.Context, accountID string) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		for _, table := range []string{"sessions", "one_time_links", "logins"} {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE account_id = $1`, accountID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+const sessionColumns = `id, token, account_id, created_at, seen_at, expires_at, remote, agent`
+
+// OpenSession stores a new session.
+func (s *Store) OpenSession(ctx context.Context, n *signin.Session) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			n.ID, n.Token[:], n.AccountID, millis(n.CreatedAt), millis(n.SeenAt), millis(n.ExpiresAt), n.Remote, n.Agent)
+		return err
+	})
+}
+
+// FindSession returns a session that has not expired.
+func (s *Store) FindSession(ctx context.Context, token signin.Hash, now time.Time) (*signin.Session, error) {
+	n, err := scanSession(s.read.QueryRowContext(ctx, `SELECT `+sessionColumns+` FROM sessions WHERE token = $1 AND expires_at > $2`, token[:], millis(now)))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fault.New(fault.Unauthenticated, "You are not signed in.")
+	}
+	return n, unavailable(err)
+}
+
+// SeeSession notes a visit and puts the end off.
+func (s *Store) SeeSession(ctx context.Context, id string, now, expires time.Time) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE sessions SET seen_at = $2, expires_at = $3 WHERE id = $1`, id, millis(now), millis(expires))
+		return err
+	})
+}
+
+// Sessions returns an account's sessions, the last seen first.
+func (s *Store) Sessions(ctx context.Context, accountID string, now time.Time) ([]signin.Session, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT `+sessionColumns+` FROM sessions WHERE account_id = $1 AND expires_at > $2 ORDER BY seen_at DESC`, accountID, millis(now))
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer rows.Close()
+	var list []signin.Session
+	for rows.Next() {
+		n, err := scanSession(rows)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		list = append(list, *n)
+	}
+	return list, unavailable(rows.Err())
+}
+
+// CloseSession ends one session of an account.
+func (s *Store) CloseSession(ctx context.Context, accountID, id string) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE account_id = $1 AND id = $2`, accountID, id)
+		return err
+	})
+}
+
+func scanSession(row interface{ Scan(...any) error }) (*signin.Session, error) {
+	var n signin.Session
+	var token []byte
+	var created, seen, expires int64
+	if err := row.Scan(&n.ID, &token, &n.AccountID, &created, &seen, &expires, &n.Remote, &n.Agent); err != nil {
+		return nil, err
+	}
+	copy(n.Token[:], token)
+	n.CreatedAt, n.SeenAt, n.ExpiresAt = fromMillis(created), fromMillis(seen), fromMillis(expires)
+	return &n, nil
+}
+
+const linkColumns = `token, purpose, account_id, email, password, expires_at`
+
+// KeepLink stores a new link.
+func (s *Store) KeepLink(ctx context.Context, l *signin.Link) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO one_time_links (`+linkColumns+`) VALUES ($1, $2, $3, $4, $5, $6)`,
+			l.Token[:], string(l.Purpose), l.AccountID, l.Email, l.Password, millis(l.ExpiresAt))
+		return err
+	})
+}
+
+// FindLink returns a link that is still good.
+func (s *Store) FindLink(ctx context.Context, token signin.Hash, now time.Time) (*signin.Link, error) {
+	return scanLink(s.read.QueryRowContext(ctx, `SELECT `+linkColumns+` FROM one_time_links WHERE token = $1 AND expires_at > $2`, token[:], millis(now)))
+}
+
+// TakeLink is FindLink for the one caller that uses it.
+func (s *Store) TakeLink(ctx context.Context, token signin.Hash, now time.Time) (l *signin.Link, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		l, err = scanLink(tx.QueryRowContext(ctx, `DELETE FROM one_time_links WHERE token = $1 AND expires_at > $2 RETURNING `+linkColumns, token[:], millis(now)))
+		return err
+	})
+	return l, err
+}
+
+func scanLink(row *sql.Row) (*signin.Link, error) {
+	var l signin.Link
+	var token []byte
+	var purpose string
+	var expires int64
+	err := row.Scan(&token, &purpose, &l.AccountID, &l.Email, &l.Password, &expires)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fault.New(fault.NotFound, "This link was used already or has expired. Ask for a new one.")
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	copy(l.Token[:], token)
+	l.Purpose, l.ExpiresAt = signin.Purpose(purpose), fromMillis(expires)
+	return &l, nil
+}
+
+// DropSignins deletes sessions and links that have expired.
+func (s *Store) DropSignins(ctx context.Context, now time.Time) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		for _, table := range []string{"sessions", "one_time_links"} {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE expires_at <= $1`, millis(now)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,89 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"sluice/internal/chat"
+	"sluice/internal/sqlstore"
+	"sluice/internal/usage"
+)
+
+// analytics holds what the pages read against a plain loop over the same settlements.
+func analytics(t *testing.T, open func() *sqlstore.Store) {
+	s, ctx := open(), t.Context()
+	day := 24 * time.Hour
+	var all []usage.Settlement
+	for i := range 60 {
+		r := usage.Settlement{
+			ID: fmt.Sprintf("%03d", i), At: usage.DayOf(base).Add(time.Duration(i%4)*day + time.Duration(i/8)*time.Hour), AccountID: "acct_1", KeyID: fmt.Sprint("key_", i%3),
+			Plan: "basic", Tier: "free", ModelAsked: "m", ModelUsed: fmt.Sprint("model", i%2), Provider: "p", Tokens: chat.Usage{Prompt: i, Completion: 2 * i},
+			RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: usage.EndComplete, Latency: time.Duration(i) * time.Millisecond, FirstToken: time.Millisecond,
+		}
+		if i%5 == 0 {
+			r.AccountID = "acct_2"
+		} else if i%7 == 0 {
+			cost := int64(i)
+			r.CostMicro, r.End = &cost, usage.EndFailed
+		}
+		all = append(all, r)
+	}
+	must(t, s.RecordSettlements(ctx, all))
+
+	from := usage.DayOf(base).Add(day)
+	for _, q := range []usage.Query{
+		{By: usage.ByDay}, {By: usage.ByModel}, {By: usage.ByKey}, {By: usage.ByDay, KeyID: "key_1"}, {By: usage.ByModel, Model: "model1"}, {By: usage.ByKey, KeyID: "key_2", Model: "model0"},
+	} {
+		q.AccountID, q.From = "acct_1", from
+		want := map[usage.Slot]usage.Sums{}
+		for i := range all {
+			r := &all[i]
+			if r.AccountID != q.AccountID || r.At.Before(from) || q.KeyID != "" && r.KeyID != q.KeyID || q.Model != "" && r.ModelUsed != q.Model {
+				continue
+			}
+			slot := map[usage.By]usage.Slot{usage.ByDay: {Start: usage.DayOf(r.At)}, usage.ByModel: {Model: r.ModelUsed}, usage.ByKey: {KeyID: r.KeyID}}[q.By]
+			slot.AccountID = q.AccountID
+			sums := want[slot]
+			sums.Add(r)
+			want[slot] = sums
+		}
+		rows, err := s.UsageBy(ctx, q)
+		if err != nil || len(rows) != len(want) {
+			t.Fatalf("UsageBy(%+v) = %d rows, %v, want %d", q, len(rows), err, len(want))
+		}
+		for _, row := range rows {
+			if want[row.Slot] != row.Sums {
+				t.Errorf("UsageBy(%+v) = %+v for %+v, want %+v", q, row.Sums, row.Slot, want[row.Slot])
+			}
+		}
+	}
+	if _, err := s.UsageBy(ctx, usage.Query{By: "start; --"}); err == nil {
+		t.Error("UsageBy by something unknown = nil, want an error")
+	}
+
+	// Pages of any size show every call once, newest first, though many have the same time.
+	for _, size := range []int{1, 7, 100} {
+		seen, at := map[string]bool{}, usage.Point{At: base.AddDate(1, 0, 0)}
+		for {
+			part, err := s.RecentSettlements(ctx, "acct_1", at, size)
+			must(t, err)
+			if len(part) == 0 {
+				break
+			}
+			for _, r := range part {
+				if r.At.After(at.At) || seen[r.ID] {
+					t.Fatalf("RecentSettlements by %d: %s at %v after %+v", size, r.ID, r.At, at)
+				}
+				seen[r.ID], at = true, usage.Point{At: r.At, ID: r.ID}
+			}
+		}
+		if len(seen) != 48 {
+			t.Errorf("RecentSettlements by %d showed %d calls, want 48", size, len(seen))
+		}
+	}
+	last, err := s.RecentSettlements(ctx, "acct_1", usage.Point{At: base.AddDate(1, 0, 0)}, 1)
+	if err != nil || last[0].Tokens.Prompt == 0 || last[0].Latency == 0 || last[0].End == "" {
+		t.Errorf("RecentSettlements = %+v, %v, want the whole record", last, err)
+	}
+}

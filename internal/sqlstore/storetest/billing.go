@@ -1,0 +1,264 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"sluice/internal/account"
+	"sluice/internal/billing"
+	"sluice/internal/fault"
+	"sluice/internal/sqlstore"
+)
+
+var sameBooks = cmp.Options{cmpopts.IgnoreUnexported(billing.Books{}), cmpopts.IgnoreFields(billing.Books{}, "Entries", "Audit")}
+
+func newPayment(id, accountID string) *billing.Payment {
+	return &billing.Payment{
+		ID: id, AccountID: accountID, Kind: billing.ForStart, Status: billing.Pending, Processor: "testpay", Present: true,
+		Plan: account.Basic, PriceCents: 1000, AmountCents: 900, PeriodStart: base, PeriodEnd: base.AddDate(0, 1, 0),
+		Ref: "ref", URL: "url", Reason: "why", Confirm: true, CreatedAt: base,
+	}
+}
+
+func changeBilling(t testing.TB, s *sqlstore.Store, accountID, paymentID string, apply func(*billing.Books)) *account.Account {
+	t.Helper()
+	a, err := s.ChangeBilling(t.Context(), accountID, paymentID, func(b *billing.Books) error {
+		apply(b)
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("ChangeBilling(%s, %s) = %v", accountID, paymentID, err)
+	}
+	return a
+}
+
+func books(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	a := create(t, s, 1)
+	got, err := s.Books(t.Context(), a.ID)
+	if diff := cmp.Diff(&billing.Books{Account: a}, got, sameBooks); err != nil || diff != "" {
+		t.Errorf("Books of a new account: %v, -want +got\n%s", err, diff)
+	}
+	want := billing.Books{
+		Account: a, Processor: "testpay", Customer: "cus_1", Method: billing.Method{Brand: "visa", LastFour: "4242", Expires: "12/99"}, Ahead: time.Hour,
+		Subscription: billing.Subscription{
+			Plan: account.Premium, PriceCents: 2500, NextPlan: account.Basic, Began: base, PeriodStart: base, PeriodEnd: base.AddDate(0, 1, 0),
+			CancelAtEnd: true, Failed: 2, FailingSince: base.AddDate(0, 1, 0), Due: base.AddDate(0, 1, 3),
+		},
+		Payment: newPayment("pay_1", a.ID),
+	}
+	set := func(b *billing.Books) {
+		b.Subscription, b.Processor, b.Customer, b.Method, b.Ahead = want.Subscription, want.Processor, want.Customer, want.Method, want.Ahead
+		b.Payment = want.Payment
+		b.Account.Plan, b.Account.Granted = account.Premium, false
+		b.Audit = entry(a.ID, "billing.started")
+		for i := range 2 {
+			b.Entries = append(b.Entries, billing.Entry{At: base, AccountID: a.ID, Actor: "x", What: billing.Charged, Plan: account.Basic, AmountCents: int64(i + 1), PaymentID: "pay_1", Detail: "d"})
+		}
+	}
+	changed := changeBilling(t, s, a.ID, "", set)
+	a.Plan, a.Granted, a.Version = account.Premium, false, 2
+	if diff := cmp.Diff(a, changed); diff != "" {
+		t.Errorf("ChangeBilling returned: -want +got\n%s", diff)
+	}
+	if got, err = s.Books(t.Context(), a.ID); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&want, got, sameBooks); diff != "" {
+		t.Errorf("Books after the change: -want +got\n%s", diff)
+	}
+	entries, err := s.Ledger(t.Context(), a.ID, 10)
+	if err != nil || len(entries) != 2 || entries[0].Seq != 2 || entries[0].AmountCents != 2 || !entries[0].At.Equal(base) {
+		t.Errorf("Ledger = %+v, %v, want two entries, the newest first", entries, err)
+	}
+	if log, err := s.AuditLog(t.Context(), a.ID, 1); err != nil || log[0].Action != "billing.started" {
+		t.Errorf("AuditLog = %+v, %v, want the change of plan", log, err)
+	}
+	// Without an audit entry the account is left alone.
+	before := find(t, s, a.ID)
+	changeBilling(t, s, a.ID, "", func(b *billing.Books) { b.CancelAtEnd = false })
+	if diff := cmp.Diff(before, find(t, s, a.ID)); diff != "" {
+		t.Errorf("a change of the books alone changed the account: -want +got\n%s", diff)
+	}
+	no := fault.New(fault.Conflict, "no")
+	_, err = s.ChangeBilling(t.Context(), a.ID, "", func(b *billing.Books) error {
+		b.Plan, b.Entries = account.None, []billing.Entry{{AccountID: a.ID}}
+		return no
+	})
+	if got, _ := s.Books(t.Context(), a.ID); !errors.Is(err, no) || got.Plan != account.Premium {
+		t.Errorf("a refused change = %v and left the plan %s, want no trace", err, got.Plan)
+	}
+	if _, err := s.ChangeBilling(t.Context(), "acct_none", "", nil); !fault.Is(err, fault.NotFound) {
+		t.Errorf("ChangeBilling(acct_none) = %v, want not found", err)
+	}
+	if _, err := s.Books(t.Context(), "acct_none"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("Books(acct_none) = %v, want not found", err)
+	}
+}
+
+func payments(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	a, other := create(t, s, 1), create(t, s, 2)
+	put := func(p *billing.Payment) {
+		changeBilling(t, s, p.AccountID, "", func(b *billing.Books) { b.Payment = p })
+	}
+	put(newPayment("pay_1", a.ID))
+	if _, err := s.ChangeBilling(t.Context(), a.ID, "", func(b *billing.Books) error {
+		b.Payment = newPayment("pay_2", a.ID)
+		return nil
+	}); err == nil {
+		t.Error("an account got two payments under way")
+	}
+	put(newPayment("pay_3", other.ID))
+	for _, ref := range []string{"pay_none", "pay_3"} {
+		if _, err := s.ChangeBilling(t.Context(), a.ID, ref, nil); !fault.Is(err, fault.NotFound) {
+			t.Errorf("ChangeBilling with payment %s = %v, want not found", ref, err)
+		}
+	}
+	if _, err := s.Payment(t.Context(), "pay_none"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("Payment(pay_none) = %v, want not found", err)
+	}
+
+	// Paid ones get invoices in the order in which they are paid.
+	pay := func(id string) {
+		changeBilling(t, s, a.ID, id, func(b *billing.Books) {
+			b.Payment.Status, b.Payment.PaidAt, b.Payment.URL = billing.Paid, base.Add(time.Hour), ""
+		})
+	}
+	pay("pay_1")
+	pay("pay_1")
+	put(newPayment("pay_2", a.ID))
+	pay("pay_2")
+	changeBilling(t, s, a.ID, "pay_1", func(b *billing.Books) { b.Payment.RefundedCents, b.Payment.RefundToCents = 10, 20 })
+	got, err := s.Invoices(t.Context(), a.ID, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []billing.Payment{*newPayment("pay_2", a.ID), *newPayment("pay_1", a.ID)}
+	for i := range want {
+		want[i].Status, want[i].PaidAt, want[i].URL, want[i].Invoice = billing.Paid, base.Add(time.Hour), "", int64(2-i)
+	}
+	want[1].RefundedCents, want[1].RefundToCents = 10, 20
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Invoices: -want +got\n%s", diff)
+	}
+	if p, err := s.Payment(t.Context(), "pay_1"); err != nil || !cmp.Equal(*p, want[1]) {
+		t.Errorf("Payment(pay_1) = %+v, %v", p, err)
+	}
+	// What is to be given back is unfinished; what is under way comes first.
+	if b, err := s.Books(t.Context(), a.ID); err != nil || b.Payment == nil || b.Payment.ID != "pay_1" {
+		t.Errorf("Books.Payment = %+v, %v, want the one to be given back", b.Payment, err)
+	}
+	put(newPayment("pay_9", a.ID))
+	if b, err := s.Books(t.Context(), a.ID); err != nil || b.Payment == nil || b.Payment.ID != "pay_9" {
+		t.Errorf("Books.Payment = %+v, %v, want the one under way", b.Payment, err)
+	}
+}
+
+func billingDue(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	due := func(now time.Time, after string, limit int) []string {
+		t.Helper()
+		ids, err := s.BillingDue(t.Context(), now, after, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	for n := range 4 {
+		a := create(t, s, n)
+		changeBilling(t, s, a.ID, "", func(b *billing.Books) {
+			switch n {
+			case 0, 1: // a subscription, in the second case on a clock that is an hour ahead
+				b.Plan, b.Due, b.Ahead = account.Basic, base.Add(2*time.Hour), time.Duration(n)*time.Hour
+			case 2: // a payment; the subscription is due, too, but comes up once
+				b.Payment = newPayment("pay_1", a.ID)
+				b.Payment.Present = false
+				b.Plan, b.Due = account.Basic, base
+			}
+		})
+	}
+	if got := due(base.Add(-time.Second), "", 10); len(got) != 0 {
+		t.Errorf("BillingDue too early = %v", got)
+	}
+	if got, want := due(base.Add(time.Hour), "", 10), []string{"acct_001", "acct_002"}; !cmp.Equal(got, want) {
+		t.Errorf("BillingDue after an hour = %v, want %v", got, want)
+	}
+	if got, want := due(base.Add(3*time.Hour), "", 10), []string{"acct_000", "acct_001", "acct_002"}; !cmp.Equal(got, want) {
+		t.Errorf("BillingDue after three hours = %v, want %v", got, want)
+	}
+	if got, want := due(base.Add(3*time.Hour), "acct_000", 1), []string{"acct_001"}; !cmp.Equal(got, want) {
+		t.Errorf("BillingDue, one after acct_000 = %v, want %v", got, want)
+	}
+}
+
+func billingEvents(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	for i := range 2 {
+		if seen, err := s.HasBillingEvent(t.Context(), "evt_1"); err != nil || seen != (i > 0) {
+			t.Errorf("HasBillingEvent = %t, %v, want %t", seen, err, i > 0)
+		}
+		if err := s.AddBillingEvent(t.Context(), "evt_1", "k", base); err != nil {
+			t.Errorf("AddBillingEvent = %v", err)
+		}
+	}
+}
+
+func testObjects(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	set := func(want, next string) {
+		t.Helper()
+		err := s.ChangeTestObject(t.Context(), "x", func(body []byte) ([]byte, error) {
+			if (body == nil) != (want == "") || string(body) != want {
+				t.Errorf("the object is %q, want %q", body, want)
+			}
+			if next == "" {
+				return nil, errors.New("no")
+			}
+			return []byte(next), nil
+		})
+		if (err == nil) != (next != "") {
+			t.Errorf("ChangeTestObject = %v", err)
+		}
+	}
+	set("", "")
+	set("", "a")
+	set("a", "")
+	set("a", "b")
+	set("b", "c")
+}
+
+// booksInParallel lets many processes try to do the same thing to an account: one of them does.
+func booksInParallel(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	a := create(t, s, 1)
+	var opened atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			_, err := s.ChangeBilling(t.Context(), a.ID, "", func(b *billing.Books) error {
+				b.Entries = append(b.Entries, billing.Entry{At: base, AccountID: a.ID, AmountCents: 1})
+				if !b.Payment.Open() {
+					b.Payment = newPayment(fmt.Sprint("pay_", i), a.ID)
+					opened.Add(1)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Errorf("ChangeBilling = %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	entries, err := s.Ledger(t.Context(), a.ID, 100)
+	if err != nil || len(entries) != 20 || opened.Load() != 1 {
+		t.Errorf("20 changes in parallel left %d entries, %v, and opened %d payments, want 20 and 1", len(entries), err, opened.Load())
+	}
+}

@@ -1,0 +1,236 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/usage"
+	"sluice/internal/video"
+)
+
+const videoColumns = `id, account_id, key_id, plan, tier, prompt, model, width, height, seconds, cost_milli, repeat_hash, body_hash,
+	status, progress, reason, created_at, started_at, finished_at, expires_at, attempts, node, until_at, renderer, credential, upstream, generation, size, sha256`
+
+// CreateVideo adds a job if allow lets it, given what its account has. Where the account has a job with
+// the same Repeat, that one is returned instead.
+func (s *Store) CreateVideo(ctx context.Context, j *video.Job, allow func(video.Load) error) (*video.Job, error) {
+	var first *video.Job
+	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
+		// Writing first takes the account's lock on PostgreSQL; SQLite has begun as the only writer.
+		_, err = tx.ExecContext(ctx, `INSERT INTO video_turns (account_id, turn) VALUES ($1, 0)
+			ON CONFLICT (account_id) DO UPDATE SET turn = video_turns.turn`, j.AccountID)
+		if err != nil {
+			return err
+		}
+		if j.Repeat != nil {
+			first, err = scanVideo(tx.QueryRowContext(ctx, `SELECT `+videoColumns+` FROM video_jobs WHERE account_id = $1 AND repeat_hash = $2`, j.AccountID, j.Repeat))
+			if err != nil || first != nil {
+				return err
+			}
+		}
+		have, err := videoLoad(ctx, tx, j.AccountID)
+		if err != nil {
+			return err
+		}
+		if err := allow(have); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO video_jobs (`+videoColumns+`, version) VALUES `+placeholders(1, 30), append(videoValues(j), 1)...)
+		return err
+	})
+	return first, err
+}
+
+// videoLoad is what an account has with us.
+func videoLoad(ctx context.Context, tx *sql.Tx, accountID string) (have video.Load, err error) {
+	var next sql.NullInt64
+	err = tx.QueryRowContext(ctx, `SELECT COALESCE(SUM(CASE WHEN status IN ('queued', 'running') THEN 1 ELSE 0 END), 0),
+		COALESCE(SUM(size), 0), MIN(CASE WHEN size > 0 THEN expires_at END) FROM video_jobs WHERE account_id = $1`, accountID).Scan(&have.Unfinished, &have.Bytes, &next)
+	have.NextExpiry = fromMillis(next.Int64)
+	return have, err
+}
+
+// FindVideo returns a job by its id, or by that of its generation; nil: there is none.
+func (s *Store) FindVideo(ctx context.Context, id string) (*video.Job, error) {
+	j, err := scanVideo(s.read.QueryRowContext(ctx, `SELECT `+videoColumns+` FROM video_jobs WHERE id = $1 OR generation = $1`, id))
+	return j, unavailable(err)
+}
+
+// FindRepeat returns the account's job with that Repeat; nil: there is none.
+func (s *Store) FindRepeat(ctx context.Context, accountID string, repeat []byte) (*video.Job, error) {
+	j, err := scanVideo(s.read.QueryRowContext(ctx, `SELECT `+videoColumns+` FROM video_jobs WHERE account_id = $1 AND repeat_hash = $2`, accountID, repeat))
+	return j, unavailable(err)
+}
+
+// Videos returns an account's jobs, newest first, from behind a job on; nil: from the newest.
+func (s *Store) Videos(ctx context.Context, accountID string, behind *video.Job, most int) ([]video.Job, error) {
+	if behind == nil {
+		return s.videos(ctx, `WHERE account_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2`, accountID, most)
+	}
+	return s.videos(ctx, `WHERE account_id = $1 AND (created_at < $3 OR created_at = $3 AND id < $4) ORDER BY created_at DESC, id DESC LIMIT $2`,
+		accountID, most, millis(behind.CreatedAt), behind.ID)
+}
+
+// VideosSince returns all jobs created since a time.
+func (s *Store) VideosSince(ctx context.Context, since time.Time) ([]video.Job, error) {
+	return s.videos(ctx, `WHERE created_at >= $1 ORDER BY created_at`, millis(since))
+}
+
+// ExpiredVideos returns jobs whose time is over.
+func (s *Store) ExpiredVideos(ctx context.Context, now time.Time, most int) ([]video.Job, error) {
+	return s.videos(ctx, `WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, millis(now), most)
+}
+
+func (s *Store) videos(ctx context.Context, where string, args ...any) ([]video.Job, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT `+videoColumns+` FROM video_jobs `+where, args...)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer rows.Close()
+	var out []video.Job
+	for rows.Next() {
+		j, err := scanVideo(rows)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		out = append(out, *j)
+	}
+	return out, unavailable(rows.Err())
+}
+
+// ClaimVideo applies claim to the job whose turn it is; nil: none waits.
+func (s *Store) ClaimVideo(ctx context.Context, now time.Time, claim func(*video.Job)) (*video.Job, error) {
+	var j *video.Job
+	query := `SELECT ` + videoColumns + ` FROM video_jobs JOIN video_turns USING (account_id)
+		WHERE status IN ('queued', 'running') AND until_at <= $1 ORDER BY turn, created_at, id LIMIT 1`
+	if s.engine == Postgres {
+		query += ` FOR UPDATE OF video_jobs SKIP LOCKED` // SQLite has begun as the only writer
+	}
+	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
+		if j, err = scanVideo(tx.QueryRowContext(ctx, query, millis(now))); err != nil || j == nil {
+			return err
+		}
+		claim(j)
+		if err := updateVideo(ctx, tx, j); err != nil {
+			return err
+		}
+		var turn int64
+		if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'video_turns' RETURNING value`).Scan(&turn); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE video_turns SET turn = $2 WHERE account_id = $1`, j.AccountID, turn)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// ChangeVideo applies a change under the row's lock, and stores the settlement with it.
+func (s *Store) ChangeVideo(ctx context.Context, id string, change func(*video.Job) (*usage.Settlement, error)) (*video.Job, error) {
+	if err := s.prepareInserts(ctx); err != nil {
+		return nil, err
+	}
+	var j *video.Job
+	var refused error
+	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
+		// Writing first takes the row's lock on PostgreSQL; SQLite has begun as the only writer.
+		if j, err = scanVideo(tx.QueryRowContext(ctx, `UPDATE video_jobs SET version = version + 1 WHERE id = $1 RETURNING `+videoColumns, id)); err != nil {
+			return err
+		}
+		if j == nil {
+			refused = video.ErrGone
+			return refused
+		}
+		settlement, err := change(j)
+		if err != nil {
+			refused = err
+			return err
+		}
+		if err := updateVideo(ctx, tx, j); err != nil || settlement == nil {
+			return err
+		}
+		return s.addSettlements(ctx, tx, []usage.Settlement{*settlement})
+	})
+	switch {
+	case refused != nil:
+		return nil, refused
+	case err != nil:
+		return nil, err
+	}
+	return j, nil
+}
+
+// ReleaseVideos ends the claims of a node.
+func (s *Store) ReleaseVideos(ctx context.Context, node string) error {
+	_, err := s.write.ExecContext(ctx, `UPDATE video_jobs SET status = 'queued', node = '', until_at = 0, version = version + 1 WHERE status = 'running' AND node = $1`, node)
+	return unavailable(err)
+}
+
+// DeleteVideo forgets a job.
+func (s *Store) DeleteVideo(ctx context.Context, id string) error {
+	_, err := s.write.ExecContext(ctx, `DELETE FROM video_jobs WHERE id = $1`, id)
+	return unavailable(err)
+}
+
+// Secret returns the secret of that name, which is fresh where there was none.
+func (s *Store) Secret(ctx context.Context, name string, fresh []byte) (value []byte, err error) {
+	err = s.write.QueryRowContext(ctx, `INSERT INTO secrets (name, value) VALUES ($1, $2)
+		ON CONFLICT (name) DO UPDATE SET value = secrets.value RETURNING value`, name, fresh).Scan(&value)
+	return value, unavailable(err)
+}
+
+func updateVideo(ctx context.Context, tx *sql.Tx, j *video.Job) error {
+	_, err := tx.ExecContext(ctx, `UPDATE video_jobs SET status = $2, progress = $3, reason = $4, started_at = $5, finished_at = $6, expires_at = $7,
+		attempts = $8, node = $9, until_at = $10, renderer = $11, credential = $12, upstream = $13, generation = $14, size = $15, sha256 = $16 WHERE id = $1`,
+		j.ID, string(j.Status), j.Progress, string(j.Reason), millis(j.StartedAt), millis(j.FinishedAt), millis(j.ExpiresAt),
+		j.Attempts, j.Node, millis(j.Until), j.Renderer, j.Credential, j.Upstream, nullText(j.Generation), j.Size, j.SHA256)
+	return err
+}
+
+func videoValues(j *video.Job) []any {
+	return []any{
+		j.ID, j.AccountID, j.KeyID, j.Plan.String(), j.Tier.String(), j.Prompt, j.Model, j.Width, j.Height, j.Seconds, j.CostMilli, nullBytes(j.Repeat), nullBytes(j.Body),
+		string(j.Status), j.Progress, string(j.Reason), millis(j.CreatedAt), millis(j.StartedAt), millis(j.FinishedAt), millis(j.ExpiresAt),
+		j.Attempts, j.Node, millis(j.Until), j.Renderer, j.Credential, j.Upstream, nullText(j.Generation), j.Size, j.SHA256,
+	}
+}
+
+// scanVideo reads a row of videoColumns; nil: there was none.
+func scanVideo(row interface{ Scan(dest ...any) error }) (*video.Job, error) {
+	var j video.Job
+	var plan, tier, status, reason string
+	var created, started, finished, expires, until int64
+	var generation sql.NullString
+	err := row.Scan(&j.ID, &j.AccountID, &j.KeyID, &plan, &tier, &j.Prompt, &j.Model, &j.Width, &j.Height, &j.Seconds, &j.CostMilli, &j.Repeat, &j.Body,
+		&status, &j.Progress, &reason, &created, &started, &finished, &expires,
+		&j.Attempts, &j.Node, &until, &j.Renderer, &j.Credential, &j.Upstream, &generation, &j.Size, &j.SHA256)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	j.Status, j.Reason, j.Generation = video.Status(status), video.Reason(reason), generation.String
+	j.CreatedAt, j.StartedAt, j.FinishedAt = fromMillis(created), fromMillis(started), fromMillis(finished)
+	j.ExpiresAt, j.Until = fromMillis(expires), fromMillis(until)
+	if j.Plan, err = account.ParsePlan(plan); err != nil {
+		return nil, err
+	}
+	j.Tier, err = account.ParsePlan(tier)
+	return &j, err
+}
+
+// nullBytes is NULL for nil, which drivers take for an empty text otherwise.
+func nullBytes(v []byte) any {
+	if v == nil {
+		return nil
+	}
+	return v
+}
+
+func nullText(v string) sql.NullString { return sql.NullString{String: v, Valid: v != ""} }

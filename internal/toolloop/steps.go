@@ -1,0 +1,202 @@
+package toolloop
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"sluice/internal/chat"
+	"sluice/internal/provider"
+)
+
+// steps is what an assistant message with calls for the caller stands for: the hidden turns before it,
+// and the message itself with all its calls.
+type steps struct {
+	Messages []json.RawMessage `json:"messages"`         // in place of the message that the caller knows
+	Images   []json.RawMessage `json:"images,omitempty"` // behind the results of its calls
+	IDs      map[string]string `json:"ids"`              // of the calls: ours to the upstream's
+}
+
+// approval is a call that the caller has allowed.
+type approval struct {
+	call *call
+	at   int // of its tool message
+}
+
+const keepTime = 5 * time.Second
+
+// stepsKey and resultKey are what is kept of a call that the caller got. Adapters keep things of their
+// own under the bare ids.
+func stepsKey(id string) string  { return "mcp steps " + id }
+func resultKey(id string) string { return "mcp result " + id }
+
+// keep stores the steps of this request under the first call that the caller gets. What cannot be
+// stored is as good as expired: the conversation goes on without it.
+func (s *Stream) keep(images [][]byte) {
+	kept := steps{IDs: make(map[string]string)}
+	for _, m := range s.messages[s.own:] {
+		kept.Messages = append(kept.Messages, m)
+	}
+	for _, m := range images {
+		kept.Images = append(kept.Images, m)
+	}
+	first := ""
+	for _, c := range s.turn.calls {
+		if c.ours == "" {
+			continue
+		}
+		if first == "" {
+			first = c.ours
+		}
+		kept.IDs[c.ours] = c.id
+	}
+	if raw, err := json.Marshal(kept); err == nil {
+		ctx, cancel := context.WithTimeout(s.ctx, keepTime)
+		defer cancel()
+		_ = s.ask.Memory.Keep(ctx, stepsKey(first), raw)
+	}
+}
+
+// recall finds the steps that an assistant message stands for; nil: there are none, or they are gone.
+func (s *Stream) recall(m *chat.Message) *steps {
+	if !isOurs(m.ToolCalls[0].ID) {
+		return nil
+	}
+	raw, ok, err := s.ask.Memory.Recall(s.ctx, stepsKey(m.ToolCalls[0].ID))
+	if err != nil || !ok {
+		return nil
+	}
+	var kept steps
+	if json.Unmarshal(raw, &kept) != nil || len(kept.IDs) != len(m.ToolCalls) {
+		return nil
+	}
+	for _, c := range m.ToolCalls {
+		if kept.IDs[c.ID] == "" {
+			return nil
+		}
+	}
+	return &kept
+}
+
+// isOurs reports whether an id may be one that provider.CallID made.
+func isOurs(id string) bool {
+	random, ok := strings.CutPrefix(id, "call_")
+	return ok && len(random) > 20 && strings.Trim(random, "0123456789abcdef") == ""
+}
+
+// restore makes the conversation of the request's messages: hidden steps back in their place, and
+// approvals turned into results.
+func (s *Stream) restore() {
+	all := s.ask.Request.Messages
+	for i := 0; i < len(all); i++ {
+		m := &all[i]
+		if m.Role != chat.RoleAssistant || len(m.ToolCalls) == 0 {
+			s.messages = append(s.messages, m.Raw())
+			continue
+		}
+		kept := s.recall(m)
+		if kept == nil {
+			kept = &steps{Messages: []json.RawMessage{m.Raw()}}
+		}
+		for _, step := range kept.Messages {
+			s.messages = append(s.messages, step)
+		}
+		end := i + 1
+		for end < len(all) && all[end].Role == chat.RoleTool {
+			end++
+		}
+		for k := i + 1; k < end; k++ {
+			s.answer(m, &all[k], kept.IDs, end == len(all))
+		}
+		for _, image := range kept.Images {
+			s.messages = append(s.messages, image)
+		}
+		i = end - 1
+	}
+	s.own = len(s.messages)
+}
+
+// answer adds the caller's answer to a call. Open says that the conversation ends with it, so that an
+// approval is for us to act on.
+func (s *Stream) answer(asked, m *chat.Message, ids map[string]string, open bool) {
+	var made chat.ToolCall
+	for _, c := range asked.ToolCalls {
+		if c.ID == m.ToolCallID {
+			made = c
+		}
+	}
+	id := ids[made.ID]
+	if id == "" {
+		id = made.ID
+	}
+	r := s.offer.find(made.Name)
+	approve, decided := decision(m.Content.Text())
+	isApproval := r != nil && r.approve || r == nil && decided && !s.offer.functions[made.Name] && strings.Contains(made.Name, "__")
+	switch {
+	case !isApproval && ids == nil:
+		s.messages = append(s.messages, m.Raw())
+	case !isApproval || !decided:
+		s.messages = append(s.messages, toolMessage(id, m.Content.Text()))
+	case !approve:
+		s.messages = append(s.messages, toolMessage(id, "The user has not approved this call."))
+	default:
+		s.allow(made, id, r, open)
+	}
+}
+
+// decision reads {"approve":true} or {"approve":false}.
+func decision(text string) (approve, ok bool) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal([]byte(text), &members) != nil || len(members) != 1 {
+		return false, false
+	}
+	switch string(members["approve"]) {
+	case "true":
+		return true, true
+	case "false":
+		return false, true
+	}
+	return false, false
+}
+
+// allow puts the result of an approved call in place of the approval. It runs once: a request that is
+// sent again, or that has the approval further back, gets what the call came to then.
+func (s *Stream) allow(made chat.ToolCall, id string, r *remote, open bool) {
+	if result, ok, err := s.ask.Memory.Recall(s.ctx, resultKey(made.ID)); err == nil && ok {
+		s.messages = append(s.messages, toolMessage(id, string(result)))
+		return
+	}
+	if !open {
+		s.messages = append(s.messages, toolMessage(id, "(The call was approved and has run. Its result is no longer known.)"))
+		return
+	}
+	c := &call{id: id, name: made.Name, remote: r, ours: made.ID}
+	c.arguments.WriteString(made.Arguments)
+	s.approved = append(s.approved, approval{c, len(s.messages)})
+	s.messages = append(s.messages, nil) // until it has run
+}
+
+// runApproved runs the calls that the caller has allowed.
+func (s *Stream) runApproved() {
+	if len(s.approved) == 0 {
+		return
+	}
+	calls := make([]*call, len(s.approved))
+	for i, a := range s.approved {
+		calls[i] = a.call
+	}
+	s.runAll(calls)
+	for _, a := range s.approved {
+		s.messages[a.at] = toolMessage(a.call.id, a.call.text)
+		if len(a.call.images) > 0 {
+			s.messages = append(s.messages, imageMessage(a.call))
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, keepTime)
+		_ = s.ask.Memory.Keep(ctx, resultKey(a.call.ours), []byte(a.call.text)) // else it is as good as expired
+		cancel()
+	}
+	s.approved, s.own = nil, len(s.messages)
+}
+
+var _ provider.Stream = (*Stream)(nil)

@@ -1,0 +1,73 @@
+package video
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"strconv"
+	"time"
+
+	"sluice/internal/blob"
+	"sluice/internal/fault"
+)
+
+// LinkPath is what the path of every link begins with; the id of a generation and LinkSuffix follow.
+const (
+	LinkPath   = "/files/"
+	LinkSuffix = ".mp4"
+)
+
+// Link is where the video of a job can be had without a key, until it expires.
+func (l *Line) Link(j *Job) string {
+	expires := strconv.FormatInt(j.ExpiresAt.Unix(), 10)
+	return l.settings.Load().Origin + LinkPath + j.Generation + LinkSuffix + "?expires=" + expires + "&signature=" + l.sign(j.Generation, expires)
+}
+
+// sign is the proof that we made a link. Every node has the same secret.
+func (l *Line) sign(generation, expires string) string {
+	mac := hmac.New(sha256.New, l.secret)
+	mac.Write([]byte(generation + "\n" + expires)) // neither holds a line break of ours
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// OpenLink opens the video of a link. The link must be whole: neither another's nor altered nor expired.
+func (l *Line) OpenLink(ctx context.Context, generation, expires, signature string) (*Job, io.ReadSeekCloser, error) {
+	if !hmac.Equal([]byte(signature), []byte(l.sign(generation, expires))) {
+		return nil, nil, fault.New(fault.PlanTooLow, "This link is not valid: it is incomplete or was altered. Get a new one from the video's job.")
+	}
+	until, err := strconv.ParseInt(expires, 10, 64)
+	if err != nil {
+		return nil, nil, err // we signed it
+	}
+	if time.Now().Unix() >= until {
+		return nil, nil, fault.New(fault.PlanTooLow, "This link has expired, and with it the video.")
+	}
+	return l.open(ctx, generation, "")
+}
+
+// Open opens a video of the account.
+func (l *Line) Open(ctx context.Context, accountID, generation string) (*Job, io.ReadSeekCloser, error) {
+	return l.open(ctx, generation, accountID)
+}
+
+// open opens a video; where an account is given, one of its own.
+func (l *Line) open(ctx context.Context, generation, accountID string) (*Job, io.ReadSeekCloser, error) {
+	j, err := l.find(ctx, generation)
+	if err != nil {
+		return nil, nil, err
+	}
+	if j == nil || generation == "" || j.Generation != generation || !l.visible(j, j.AccountID) || accountID != "" && accountID != j.AccountID {
+		return nil, nil, fault.New(fault.NotFound, "There is no video %q. It may have expired.", clip([]byte(generation)))
+	}
+	f, err := l.files.Open(ctx, j.file(j.Attempts))
+	if errors.Is(err, blob.ErrNotExist) {
+		return nil, nil, fault.New(fault.Unavailable, "The file of this video cannot be reached at the moment. Try again shortly.").Because(err)
+	}
+	if err != nil {
+		return nil, nil, fault.New(fault.Unavailable, "The storage of videos does not answer at the moment. Try again shortly.").After(5 * time.Second).Because(err)
+	}
+	return j, f, nil
+}

@@ -1,0 +1,183 @@
+package video
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"sluice/internal/fault"
+)
+
+const (
+	maxPrompt      = 32_000 // characters
+	maxSeconds     = 20
+	defaultWidth   = 854
+	defaultHeight  = 480
+	defaultSeconds = 5
+)
+
+// sides are the widths and heights there are, with the thousandths of requests that each costs (spec: Limits).
+var sides = []struct {
+	pixels    int
+	costMilli int64
+}{{480, 1000}, {720, 1500}, {854, 1000}, {1080, 2000}, {1280, 1500}, {1920, 2000}}
+
+// Request is what a caller asks for.
+type Request struct {
+	Prompt  string
+	Model   string
+	Width   int
+	Height  int
+	Seconds int
+}
+
+// costMilli is what the request costs: the larger of its sides' multipliers.
+func (r *Request) costMilli() int64 {
+	var cost int64
+	for _, s := range sides {
+		if s.pixels == r.Width || s.pixels == r.Height {
+			cost = max(cost, s.costMilli)
+		}
+	}
+	return cost
+}
+
+// Parse reads the body of a request for a job. Model is the only one there is.
+func Parse(body []byte, model string) (Request, error) {
+	r := Request{Model: model, Width: defaultWidth, Height: defaultHeight, Seconds: defaultSeconds}
+	fields, err := members(body)
+	if err != nil {
+		return r, err
+	}
+	if err := r.readPrompt(fields["prompt"]); err != nil {
+		return r, err
+	}
+	if raw := fields["model"]; raw != nil {
+		var name string
+		if json.Unmarshal(raw, &name) != nil {
+			return r, fault.New(fault.Invalid, "model must be a string.").At("model")
+		}
+		if name != model {
+			return r, fault.New(fault.Invalid, "There is no video model %s; the only one is %q.", clip(raw), model).At("model")
+		}
+	}
+	if err := readSide(fields, "width", &r.Width); err != nil {
+		return r, err
+	}
+	if err := readSide(fields, "height", &r.Height); err != nil {
+		return r, err
+	}
+	if raw := fields["n_seconds"]; raw != nil {
+		n, ok := whole(raw)
+		if !ok || n < 1 || n > maxSeconds {
+			return r, fault.New(fault.Invalid, "n_seconds must be a whole number from 1 to %d; got %s.", maxSeconds, clip(raw)).At("n_seconds")
+		}
+		r.Seconds = n
+	}
+	return r, nil
+}
+
+func (r *Request) readPrompt(raw json.RawMessage) error {
+	if raw == nil {
+		return fault.New(fault.Invalid, "prompt is required: say what the video shows.").At("prompt")
+	}
+	if json.Unmarshal(raw, &r.Prompt) != nil {
+		return fault.New(fault.Invalid, "prompt must be a string.").At("prompt")
+	}
+	if strings.TrimSpace(r.Prompt) == "" {
+		return fault.New(fault.Invalid, "prompt must not be empty: say what the video shows.").At("prompt")
+	}
+	if strings.Contains(r.Prompt, "\x00") {
+		return fault.New(fault.Invalid, "prompt must not hold the character U+0000.").At("prompt")
+	}
+	if n := utf8.RuneCountInString(r.Prompt); n > maxPrompt {
+		return fault.New(fault.Invalid, "prompt has %d characters; %d is the most.", n, maxPrompt).At("prompt")
+	}
+	return nil
+}
+
+func readSide(fields map[string]json.RawMessage, name string, to *int) error {
+	raw := fields[name]
+	if raw == nil {
+		return nil
+	}
+	n, ok := whole(raw)
+	known := make([]string, len(sides))
+	for i, s := range sides {
+		known[i] = strconv.Itoa(s.pixels)
+	}
+	if !ok || !slices.Contains(known, strconv.Itoa(n)) {
+		return fault.New(fault.Invalid, "%s must be one of %s; got %s.", name, strings.Join(known, ", "), clip(raw)).At(name)
+	}
+	*to = n
+	return nil
+}
+
+// members splits a JSON object. A member that is null counts as absent; one that is there twice could be
+// read in two ways, and is refused.
+func members(body []byte) (map[string]json.RawMessage, error) {
+	malformed := func(err error) error {
+		return fault.New(fault.Invalid, "The body is not valid JSON; send one JSON object.").Because(err)
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	open, err := d.Token()
+	if err != nil {
+		return nil, malformed(err)
+	}
+	if open != json.Delim('{') {
+		return nil, fault.New(fault.Invalid, "The body must be a JSON object.")
+	}
+	out := map[string]json.RawMessage{}
+	seen := map[string]bool{}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, malformed(err)
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return nil, malformed(err)
+		}
+		name := key.(string) // the decoder takes nothing else for a member's name
+		if seen[name] {
+			return nil, fault.New(fault.Invalid, "The member %q is there twice.", clip([]byte(name))).At(clip([]byte(name)))
+		}
+		seen[name] = true
+		if string(raw) != "null" {
+			out[name] = raw
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, malformed(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, malformed(errors.New("more than one value"))
+	}
+	return out, nil
+}
+
+// whole reads a JSON number without a fraction; 5.0 and 5e0 are such, too.
+func whole(raw json.RawMessage) (int, bool) {
+	if raw[0] == '"' {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1e6 {
+		return 0, false
+	}
+	return int(f), true
+}
+
+// clip bounds what we repeat of a caller's text.
+func clip(raw []byte) string {
+	if len(raw) > 60 {
+		return strings.ToValidUTF8(string(raw[:60]), "") + "…"
+	}
+	return strings.ToValidUTF8(string(raw), "")
+}

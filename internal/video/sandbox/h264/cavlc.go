@@ -1,0 +1,123 @@
+package h264
+
+// chromaDC selects the tables of chroma DC blocks in place of a count of neighbouring coefficients.
+const chromaDC = -1
+
+// residual writes one block of quantised coefficients in scan order and returns how many are not zero.
+// context is the expected number of them, from the blocks around, or chromaDC.
+func (w *bitWriter) residual(coef []int32, context int) int {
+	var level [16]int32 // highest frequency first
+	var run [16]int     // zeros before each of them
+	total, zeros, gap := 0, 0, 0
+	last := len(coef) - 1
+	for last >= 0 && coef[last] == 0 {
+		last--
+	}
+	for i := last; i >= 0; i-- {
+		if coef[i] == 0 {
+			gap++
+			zeros++
+			continue
+		}
+		if total > 0 {
+			run[total-1] = gap
+		}
+		level[total] = coef[i]
+		total++
+		gap = 0
+	}
+	ones := 0
+	for ones < total && ones < 3 && (level[ones] == 1 || level[ones] == -1) {
+		ones++
+	}
+	w.token(total, ones, context)
+	if total == 0 {
+		return 0
+	}
+	w.levels(level[:total], ones)
+	if total < len(coef) {
+		if context == chromaDC {
+			w.u(uint(chromaDCZerosLen[total-1][zeros]), uint32(chromaDCZerosBits[total-1][zeros]))
+		} else {
+			w.u(uint(totalZerosLen[total-1][zeros]), uint32(totalZerosBits[total-1][zeros]))
+		}
+	}
+	for i := 0; i < total-1 && zeros > 0; i++ {
+		t := min(zeros, 7) - 1
+		w.u(uint(runLen[t][run[i]]), uint32(runBits[t][run[i]]))
+		zeros -= run[i]
+	}
+	return total
+}
+
+// token writes coeff_token: the number of coefficients, and how many ones end the block.
+func (w *bitWriter) token(total, ones, context int) {
+	k := 4*total + ones
+	if context == chromaDC {
+		w.u(uint(chromaDCTokenLen[k]), uint32(chromaDCTokenBits[k]))
+		return
+	}
+	t := tokenTable(context)
+	w.u(uint(coeffTokenLen[t][k]), uint32(coeffTokenBits[t][k]))
+}
+
+func tokenTable(context int) int {
+	switch {
+	case context >= 8:
+		return 3
+	case context >= 4:
+		return 2
+	case context >= 2:
+		return 1
+	}
+	return 0
+}
+
+// levels writes the signs of the trailing ones, then the other values.
+func (w *bitWriter) levels(level []int32, ones int) {
+	for _, l := range level[:ones] {
+		w.flag(l < 0)
+	}
+	suffix := uint(0)
+	if len(level) > 10 && ones < 3 {
+		suffix = 1
+	}
+	for i, l := range level[ones:] {
+		code := 2*l - 2
+		if l < 0 {
+			code = -2*l - 1
+			l = -l
+		}
+		if i == 0 && ones < 3 {
+			code -= 2 // it cannot be a one: that would have been a trailing one
+		}
+		w.level(uint32(code), suffix)
+		if suffix == 0 {
+			suffix = 1
+		}
+		if l > 3<<(suffix-1) && suffix < 6 {
+			suffix++
+		}
+	}
+}
+
+// level writes one value. The longest escape of the profile holds 12 bits; the lowest quantiser that
+// Encode accepts leaves no greater value (see MinQP).
+func (w *bitWriter) level(code uint32, suffix uint) {
+	switch {
+	case suffix == 0 && code < 14:
+		w.u(uint(code)+1, 1)
+	case suffix == 0 && code < 30:
+		w.u(15, 1)
+		w.u(4, code-14)
+	case suffix == 0:
+		w.u(16, 1)
+		w.u(12, code-30)
+	case code < 15<<suffix:
+		w.u(uint(code>>suffix)+1, 1)
+		w.u(suffix, code)
+	default:
+		w.u(16, 1)
+		w.u(12, code-15<<suffix)
+	}
+}

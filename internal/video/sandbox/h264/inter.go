@@ -1,0 +1,259 @@
+package h264
+
+import "slices"
+
+// vector is a motion vector in quarters of a pixel.
+type vector struct{ x, y int16 }
+
+// farthest is how far a motion vector may point, in quarters of a pixel.
+const farthest = 64 * 4
+
+// neighbour is the motion of a macroblock of this slice. known is false outside it, moves is false
+// where the macroblock is intra.
+func (s *slice) neighbour(mx, my int) (mv vector, moves, known bool) {
+	if mx < 0 || mx >= s.e.mbWide || my < s.first {
+		return vector{}, false, false
+	}
+	n := my*s.e.mbWide + mx
+	if !s.e.inter[n] {
+		return vector{}, false, true
+	}
+	return s.e.mv[n], true, true
+}
+
+// predictVector returns the vector that a decoder expects of a macroblock with motion, to which its
+// own is coded as a difference, and the vector that it gives to a skipped one.
+func (s *slice) predictVector(mx, my int) (pred, skip vector) {
+	a, movesA, knownA := s.neighbour(mx-1, my)
+	b, movesB, knownB := s.neighbour(mx, my-1)
+	c, movesC, knownC := s.neighbour(mx+1, my-1)
+	if !knownC {
+		c, movesC, knownC = s.neighbour(mx-1, my-1)
+	}
+	switch {
+	case knownA && !knownB && !knownC, movesA && !movesB && !movesC:
+		pred = a
+	case movesB && !movesA && !movesC:
+		pred = b
+	case movesC && !movesA && !movesB:
+		pred = c
+	default:
+		pred = vector{median(a.x, b.x, c.x), median(a.y, b.y, c.y)}
+	}
+	still := vector{}
+	if knownA && knownB && !(movesA && a == still) && !(movesB && b == still) {
+		skip = pred
+	}
+	return pred, skip
+}
+
+func median(a, b, c int16) int16 { return max(min(a, b), min(max(a, b), c)) }
+
+// search finds a good motion vector: the best of those around, in space and time, refined in ever
+// smaller steps until the prediction is good enough or no step helps.
+func (s *slice) search(mx, my int, pred, skip vector) (vector, int) {
+	e := s.e
+	n := my*e.mbWide + mx
+	good := 96 * s.lambda()
+	best, cost := skip, s.cost(mx, my, skip, pred, 1<<30)
+	try := func(v vector) {
+		if v == best || max(v.x, v.y) > farthest || min(v.x, v.y) < -farthest {
+			return
+		}
+		if c := s.cost(mx, my, v, pred, cost); c < cost {
+			best, cost = v, c
+		}
+	}
+	tried := append(s.tried[:0], skip)
+	guess := func(v vector) {
+		if !slices.Contains(tried, v) {
+			tried = append(tried, v)
+			try(v)
+		}
+	}
+	guess(pred)
+	guess(vector{})
+	guess(e.mv[n]) // this and the next two are of the picture before
+	if mx+1 < e.mbWide {
+		guess(e.mv[n+1])
+	}
+	if my+1 < s.end {
+		guess(e.mv[n+e.mbWide])
+	}
+	step, rounds := int16(2), 2
+	if cost > 4*good { // none of them is near
+		step, rounds = 4, 12
+	}
+	for ; step > 0 && cost > good; step /= 2 {
+		for range rounds {
+			c := best
+			try(vector{c.x - step, c.y})
+			try(vector{c.x + step, c.y})
+			try(vector{c.x, c.y - step})
+			try(vector{c.x, c.y + step})
+			if c == best {
+				break
+			}
+		}
+	}
+	return best, cost
+}
+
+// cost is how badly a vector predicts luma, counting the bits that it takes. It stops at the limit.
+func (s *slice) cost(mx, my int, v, pred vector, limit int) int {
+	e := s.e
+	sum := s.lambda() * (seLen(int(v.x-pred.x)) + seLen(int(v.y-pred.y)))
+	block, stride := s.luma(s.tryY[:], mx, my, v)
+	o := my*16*e.src.Stride + mx*16
+	for y := range 16 {
+		a, b := (*[16]uint8)(e.src.Y[o+y*e.src.Stride:]), (*[16]uint8)(block[y*stride:])
+		for x := range a {
+			sum += abs(int(a[x]) - int(b[x]))
+		}
+		if sum >= limit {
+			return sum
+		}
+	}
+	return sum
+}
+
+// predict fills predY, predU and predV with what the reference has at the vector.
+func (s *slice) predict(mx, my int, v vector) {
+	block, stride := s.luma(s.predY[:], mx, my, v)
+	if &block[0] != &s.predY[0] {
+		for y := range 16 {
+			copy(s.predY[y*16:y*16+16], block[y*stride:])
+		}
+	}
+	s.chroma(s.predU[:], s.e.ref.U, mx, my, v)
+	s.chroma(s.predV[:], s.e.ref.V, mx, my, v)
+}
+
+// chroma interpolates a chroma block in eighths of a pixel.
+func (s *slice) chroma(dst, ref []uint8, mx, my int, v vector) {
+	e := s.e
+	x, y := mx*8+int(v.x>>3), my*8+int(v.y>>3)
+	fx, fy := int(v.x&7), int(v.y&7)
+	p, stride := s.around(ref, e.mbWide*8, e.mbHigh*8, x, y, 9)
+	if fx|fy == 0 {
+		for r := range 8 {
+			copy(dst[r*8:r*8+8], p[r*stride:])
+		}
+		return
+	}
+	a, b, c, d := (8-fx)*(8-fy), fx*(8-fy), (8-fx)*fy, fx*fy
+	for r := range 8 {
+		above, below := p[r*stride:][:9], p[(r+1)*stride:][:9]
+		out := dst[r*8:][:8]
+		for i := range out {
+			out[i] = uint8((a*int(above[i]) + b*int(above[i+1]) + c*int(below[i]) + d*int(below[i+1]) + 32) >> 6)
+		}
+	}
+}
+
+// around is the square of n pixels of a plane at x, y. Outside the plane its edge repeats: there the
+// square is put together in s.window.
+func (s *slice) around(plane []uint8, w, h, x, y, n int) (p []uint8, stride int) {
+	if x >= 0 && y >= 0 && x+n <= w && y+n <= h {
+		return plane[y*w+x:], w
+	}
+	for r := range n {
+		row := plane[max(0, min(y+r, h-1))*w:][:w]
+		for c := range n {
+			s.window[r*n+c] = row[max(0, min(x+c, w-1))]
+		}
+	}
+	return s.window[:], n
+}
+
+// luma returns the luma of the reference at the vector: in place where it can, else interpolated into
+// dst, as clause 8.4.2.2.1 of the standard says.
+func (s *slice) luma(dst []uint8, mx, my int, v vector) (block []uint8, stride int) {
+	x, y := mx*16+int(v.x>>2), my*16+int(v.y>>2)
+	fx, fy := int(v.x&3), int(v.y&3)
+	w, h := s.e.mbWide*16, s.e.mbHigh*16
+	if fx|fy == 0 {
+		return s.around(s.e.ref.Y, w, h, x, y, 16)
+	}
+	// p begins two pixels above and to the left of the block, as far as the filters reach.
+	p, stride := s.around(s.e.ref.Y, w, h, x-2, y-2, 21)
+	at := 2*stride + 2
+	right, down := fx>>1, fy>>1*stride // of a quarter position, the whole or half pixel to mix with
+	switch {
+	case fx == 2 && fy == 2:
+		s.centre(dst, p, stride)
+	case fy == 0:
+		across(dst, p[at-2:], stride)
+		if fx != 2 {
+			mix(dst, p[at+right:], stride)
+		}
+	case fx == 0:
+		upright(dst, p[at-2*stride:], stride)
+		if fy != 2 {
+			mix(dst, p[at+down:], stride)
+		}
+	case fx == 2:
+		s.centre(dst, p, stride)
+		across(s.half[:], p[at-2+down:], stride)
+		mix(dst, s.half[:], 16)
+	case fy == 2:
+		s.centre(dst, p, stride)
+		upright(s.half[:], p[at-2*stride+right:], stride)
+		mix(dst, s.half[:], 16)
+	default:
+		across(dst, p[at-2+down:], stride)
+		upright(s.half[:], p[at-2*stride+right:], stride)
+		mix(dst, s.half[:], 16)
+	}
+	return dst, 16
+}
+
+// mix averages a block with another.
+func mix(dst, src []uint8, stride int) {
+	for y := range 16 {
+		d, p := dst[y*16:][:16], src[y*stride:][:16]
+		for x := range d {
+			d[x] = uint8((int(d[x]) + int(p[x]) + 1) >> 1)
+		}
+	}
+}
+
+// across interpolates between pixels of a row; p begins two pixels to the left of the block.
+func across(dst, p []uint8, stride int) {
+	for y := range 16 {
+		row := p[y*stride:][:21]
+		d := dst[y*16:][:16]
+		a, b, c, e, f := int32(row[0]), int32(row[1]), int32(row[2]), int32(row[3]), int32(row[4])
+		for x := range d {
+			g := int32(row[x+5])
+			d[x] = clip((a + g - 5*(b+f) + 20*(c+e) + 16) >> 5)
+			a, b, c, e, f = b, c, e, f, g
+		}
+	}
+}
+
+// upright interpolates between pixels of a column; p begins two pixels above the block.
+func upright(dst, p []uint8, stride int) {
+	for y := range 16 {
+		a, b, c := p[y*stride:][:16], p[(y+1)*stride:][:16], p[(y+2)*stride:][:16]
+		e, f, g := p[(y+3)*stride:][:16], p[(y+4)*stride:][:16], p[(y+5)*stride:][:16]
+		d := dst[y*16:][:16]
+		for x := range d {
+			d[x] = clip((int32(a[x]) + int32(g[x]) - 5*(int32(b[x])+int32(f[x])) + 20*(int32(c[x])+int32(e[x])) + 16) >> 5)
+		}
+	}
+}
+
+// centre interpolates in the middle of four pixels: across without rounding, then upright.
+func (s *slice) centre(dst, p []uint8, stride int) {
+	t := &s.taps
+	for y := range 21 {
+		row := p[y*stride:][:21]
+		for x := range 16 {
+			t[y*16+x] = int32(row[x]) + int32(row[x+5]) - 5*(int32(row[x+1])+int32(row[x+4])) + 20*(int32(row[x+2])+int32(row[x+3]))
+		}
+	}
+	for i := range 256 {
+		dst[i] = clip((t[i] + t[i+80] - 5*(t[i+16]+t[i+64]) + 20*(t[i+32]+t[i+48]) + 512) >> 10)
+	}
+}

@@ -1,0 +1,330 @@
+package h264
+
+// interCBP codes which parts of an inter macroblock have coefficients (table 9-4).
+var interCBP = [48]uint8{
+	0, 2, 3, 7, 4, 8, 17, 13, 5, 18, 9, 14, 10, 15, 16, 11,
+	1, 32, 33, 36, 34, 37, 44, 40, 35, 45, 38, 41, 39, 42, 43, 19,
+	6, 24, 25, 20, 26, 21, 46, 28, 27, 47, 22, 29, 23, 30, 31, 12,
+}
+
+// vanishes reports that what is left after prediction certainly quantises to nothing, by its size
+// alone: most macroblocks of a calm picture need no transform.
+func (s *slice) vanishes(mx, my int) bool {
+	e := s.e
+	o, stride := my*16*e.src.Stride+mx*16, e.src.Stride
+	for i := range 16 {
+		if sad4(s.predY[blockY[i]*16+blockX[i]:], 16, e.src.Y[o+blockY[i]*stride+blockX[i]:], stride) > s.y.vanish {
+			return false
+		}
+	}
+	o, stride = my*8*stride/2+mx*8, stride/2
+	return s.chromaVanishes(s.predU[:], e.src.U[o:], stride) && s.chromaVanishes(s.predV[:], e.src.V[o:], stride)
+}
+
+func (s *slice) chromaVanishes(pred, src []uint8, stride int) bool {
+	sum := 0
+	for i := range 4 {
+		x, y := i&1*4, i>>1*4
+		d := sad4(pred[y*8+x:], 8, src[y*stride+x:], stride)
+		if d > s.c.vanish {
+			return false
+		}
+		sum += d
+	}
+	return sum <= s.c.vanishDC
+}
+
+func sad4(a []uint8, as int, b []uint8, bs int) int {
+	sum := 0
+	for y := range 4 {
+		p, q := (*[4]uint8)(a[y*as:]), (*[4]uint8)(b[y*bs:])
+		for x := range p {
+			sum += abs(int(p[x]) - int(q[x]))
+		}
+	}
+	return sum
+}
+
+// skip leaves the macroblock as predicted.
+func (s *slice) skip(mx, my int, mv vector) {
+	e := s.e
+	s.skipped++
+	for i := range 16 {
+		s.setCountY(mx, my, i, 0)
+	}
+	s.clearChroma(mx, my)
+	e.mv[my*e.mbWide+mx], e.inter[my*e.mbWide+mx] = mv, true
+	o, stride := my*16*e.cur.Stride+mx*16, e.cur.Stride
+	restore(e.cur.Y[o:], stride, s.predY[:], 16, 16)
+	o, stride = my*8*stride/2+mx*8, stride/2
+	restore(e.cur.U[o:], stride, s.predU[:], 8, 8)
+	restore(e.cur.V[o:], stride, s.predV[:], 8, 8)
+}
+
+// restore copies a square of n pixels of the prediction, to which nothing is to be added.
+func restore(dst []uint8, stride int, pred []uint8, ps, n int) {
+	for y := range n {
+		copy(dst[y*stride:], pred[y*ps:y*ps+n])
+	}
+}
+
+// difference fills b with source minus prediction.
+func difference(b *[16]int32, src []uint8, stride int, pred []uint8, ps int) {
+	for y := range 4 {
+		p, q := (*[4]uint8)(src[y*stride:]), (*[4]uint8)(pred[y*ps:])
+		for x := range p {
+			b[y*4+x] = int32(p[x]) - int32(q[x])
+		}
+	}
+}
+
+// reconstruct adds the inverse transform of b to the prediction, as a decoder does.
+func reconstruct(dst []uint8, stride int, b *[16]int32, pred []uint8, ps int) {
+	idct(b)
+	for y := range 4 {
+		d, q := (*[4]uint8)(dst[y*stride:]), (*[4]uint8)(pred[y*ps:])
+		for x := range d {
+			d[x] = clip(b[y*4+x] + int32(q[x]))
+		}
+	}
+}
+
+// codeIntra codes a macroblock as Intra 16x16, predicted by chooseIntra and chooseChroma.
+func (s *slice) codeIntra(mx, my int, key bool) {
+	e, q := s.e, &s.y
+	o, stride := my*16*e.src.Stride+mx*16, e.src.Stride
+	var coef, scan [16][16]int32
+	var dc, dcScan [16]int32
+	ac := false
+	for i := range 16 {
+		b := &coef[i]
+		difference(b, e.src.Y[o+blockY[i]*stride+blockX[i]:], stride, s.predY[blockY[i]*16+blockX[i]:], 16)
+		fdct(b)
+		dc[blockY[i]+blockX[i]/4] = b[0]
+		for k := 1; k < 16; k++ {
+			at := zigzag[k]
+			b[at] = quant(b[at], q.mf[at], q.intraRound(), q.shift)
+			scan[i][k] = b[at]
+			ac = ac || b[at] != 0
+		}
+	}
+	hadamard(&dc)
+	for i := range dc {
+		dc[i] = quant((dc[i]+1)>>1, q.mf[0], 2*q.intraRound(), q.shift+1)
+	}
+	for k := range 16 {
+		dcScan[k] = dc[zigzag[k]]
+	}
+	cr := s.transformChroma(mx, my, s.c.intraRound())
+
+	w := &s.w
+	kind := uint32(1 + s.mode.luma + 4*cr.parts)
+	if ac {
+		kind += 12
+	}
+	if !key {
+		w.ue(s.skipped)
+		s.skipped = 0
+		kind += 5
+	}
+	w.ue(kind)
+	w.ue(chromaModes[s.mode.chroma])
+	w.se(0) // the slice's quantiser
+	w.residual(dcScan[:], s.contextY(mx, my, 0))
+	for i := range 16 {
+		n := 0
+		if ac {
+			n = w.residual(scan[i][1:], s.contextY(mx, my, i))
+		}
+		s.setCountY(mx, my, i, n)
+	}
+	s.writeChroma(mx, my, cr)
+	e.mv[my*e.mbWide+mx], e.inter[my*e.mbWide+mx] = vector{}, false
+
+	hadamard(&dc)
+	for i := range 16 {
+		b := &coef[i]
+		for k := 1; k < 16; k++ {
+			b[k] *= q.v[k]
+		}
+		b[0] = (dc[blockY[i]+blockX[i]/4]*q.v[0] + 2) >> 2
+		reconstruct(e.cur.Y[o+blockY[i]*stride+blockX[i]:], stride, b, s.predY[blockY[i]*16+blockX[i]:], 16)
+	}
+}
+
+// codeInter codes a macroblock with motion, predicted by predict.
+func (s *slice) codeInter(mx, my int, mv, pred, skip vector) {
+	e, q := s.e, &s.y
+	o, stride := my*16*e.src.Stride+mx*16, e.src.Stride
+	var coef, scan [16][16]int32
+	parts := 0
+	for g := range 4 {
+		weight := int32(0)
+		for i := g * 4; i < g*4+4; i++ {
+			src, pred := e.src.Y[o+blockY[i]*stride+blockX[i]:], s.predY[blockY[i]*16+blockX[i]:]
+			if sad4(pred, 16, src, stride) <= q.vanish {
+				continue
+			}
+			difference(&coef[i], src, stride, pred, 16)
+			weight += s.transformInter(&coef[i], &scan[i])
+		}
+		if weight > 6 { // a lone small coefficient is not worth its bits
+			parts |= 1 << g
+			continue
+		}
+		for i := g * 4; i < g*4+4; i++ {
+			coef[i] = [16]int32{}
+		}
+	}
+	cr := s.transformChroma(mx, my, s.c.interRound())
+	parts |= cr.parts << 4
+	if parts == 0 && mv == skip {
+		s.skip(mx, my, mv)
+		return
+	}
+	w := &s.w
+	w.ue(s.skipped)
+	s.skipped = 0
+	w.ue(0) // one vector for the whole macroblock
+	w.se(int(mv.x - pred.x))
+	w.se(int(mv.y - pred.y))
+	w.ue(uint32(interCBP[parts]))
+	if parts > 0 {
+		w.se(0) // the slice's quantiser
+	}
+	for i := range 16 {
+		n := 0
+		if parts>>(i/4)&1 == 1 {
+			n = w.residual(scan[i][:], s.contextY(mx, my, i))
+		}
+		s.setCountY(mx, my, i, n)
+	}
+	s.writeChroma(mx, my, cr)
+	e.mv[my*e.mbWide+mx], e.inter[my*e.mbWide+mx] = mv, true
+	for i := range 16 {
+		b := &coef[i]
+		if *b == ([16]int32{}) {
+			restore(e.cur.Y[o+blockY[i]*stride+blockX[i]:], stride, s.predY[blockY[i]*16+blockX[i]:], 16, 4)
+			continue
+		}
+		for k := range b {
+			b[k] *= q.v[k]
+		}
+		reconstruct(e.cur.Y[o+blockY[i]*stride+blockX[i]:], stride, b, s.predY[blockY[i]*16+blockX[i]:], 16)
+	}
+}
+
+// transformInter transforms and quantises a block, and returns how much it has to say: coefficients
+// of low frequency count double.
+func (s *slice) transformInter(b, scan *[16]int32) (weight int32) {
+	q := &s.y
+	round := q.interRound()
+	fdct(b)
+	for k, at := range zigzag {
+		c := quant(b[at], q.mf[at], round, q.shift)
+		b[at], scan[k] = c, c
+		if c == 0 {
+			continue
+		}
+		if c < 0 {
+			c = -c
+		}
+		if k < 3 {
+			c *= 2
+		}
+		weight += 3 * c
+	}
+	return weight
+}
+
+// chromaCoef is the chroma of a macroblock: of each plane the DC values and the rest in scan order.
+type chromaCoef struct {
+	parts int // 0: nothing, 1: DC alone, 2: all
+	dc    [2][4]int32
+	ac    [2][4][16]int32
+}
+
+// transformChroma transforms, quantises and reconstructs both chroma planes against their prediction.
+func (s *slice) transformChroma(mx, my int, round int32) *chromaCoef {
+	e := s.e
+	cr := &s.chromaCoef
+	cr.parts = 0
+	s.transformPlane(0, e.src.U, e.cur.U, s.predU[:], mx, my, round)
+	s.transformPlane(1, e.src.V, e.cur.V, s.predV[:], mx, my, round)
+	return cr
+}
+
+func (s *slice) transformPlane(plane int, src, dst, pred []uint8, mx, my int, round int32) {
+	cr, q := &s.chromaCoef, &s.c
+	stride := s.e.src.Stride / 2
+	o := my*8*stride + mx*8
+	if round == q.interRound() && s.chromaVanishes(pred, src[o:], stride) {
+		cr.dc[plane], cr.ac[plane] = [4]int32{}, [4][16]int32{}
+		restore(dst[o:], stride, pred, 8, 8)
+		return
+	}
+	var coef [4][16]int32
+	dc := &cr.dc[plane]
+	for i := range 4 {
+		x, y := i&1*4, i>>1*4
+		b := &coef[i]
+		difference(b, src[o+y*stride+x:], stride, pred[y*8+x:], 8)
+		fdct(b)
+		dc[i] = b[0]
+		for k := 1; k < 16; k++ {
+			at := zigzag[k]
+			b[at] = quant(b[at], q.mf[at], round, q.shift)
+			cr.ac[plane][i][k] = b[at]
+			if b[at] != 0 {
+				cr.parts = 2
+			}
+		}
+	}
+	hadamard2(dc)
+	for i := range dc {
+		dc[i] = quant(dc[i], q.mf[0], 2*round, q.shift+1)
+		if dc[i] != 0 {
+			cr.parts = max(cr.parts, 1)
+		}
+	}
+	decoded := *dc
+	hadamard2(&decoded)
+	for i := range 4 {
+		x, y := i&1*4, i>>1*4
+		b := &coef[i]
+		for k := 1; k < 16; k++ {
+			b[k] *= q.v[k]
+		}
+		b[0] = decoded[i] * q.v[0] >> 1
+		reconstruct(dst[o+y*stride+x:], stride, b, pred[y*8+x:], 8)
+	}
+}
+
+func (s *slice) writeChroma(mx, my int, cr *chromaCoef) {
+	w := &s.w
+	if cr.parts > 0 {
+		w.residual(cr.dc[0][:], chromaDC)
+		w.residual(cr.dc[1][:], chromaDC)
+	}
+	if cr.parts < 2 {
+		s.clearChroma(mx, my)
+		return
+	}
+	stride := s.e.mbWide * 2
+	for plane, counts := range [2][]uint8{s.e.countU, s.e.countV} {
+		for i := range 4 {
+			x, y := mx*2+i&1, my*2+i>>1
+			n := w.residual(cr.ac[plane][i][1:], context(counts, stride, x, y, s.first*2))
+			counts[y*stride+x] = uint8(n)
+		}
+	}
+}
+
+func (s *slice) clearChroma(mx, my int) {
+	stride := s.e.mbWide * 2
+	for _, counts := range [2][]uint8{s.e.countU, s.e.countV} {
+		for i := range 4 {
+			counts[(my*2+i>>1)*stride+mx*2+i&1] = 0
+		}
+	}
+}

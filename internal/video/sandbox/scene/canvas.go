@@ -1,0 +1,316 @@
+package scene
+
+import "encoding/binary"
+
+// Colours are soft: they are computed at points that lie cell pixels apart, and filled in between.
+// Shapes are sharp: masks have every pixel. That is what makes a picture cheap to draw, and to code.
+const (
+	cellBits = 3
+	cell     = 1 << cellBits
+	strip    = 32 // rows that are painted together
+)
+
+// shader is the colour at a point, in units: the shorter side of the picture is 1 long.
+type shader func(x, y float32) rgb
+
+// veil is a colour and how much of it lies over what is behind, from 0 to 1.
+type veil func(x, y float32) (rgb, float32)
+
+// canvas is a strip of a picture that is being painted, at most strip rows high. Items are painted
+// from the back to the front.
+type canvas struct {
+	y, u, v []uint8 // the whole planes
+	stride  int
+	w, h    int
+	y0, y1  int     // the rows of the strip; y0 is a multiple of cell
+	unit    float32 // pixels in the shorter side
+	t       float32 // seconds since the clip began
+
+	points [strip/cell + 1]colors // at the corners of cells
+	line   colors                 // along a row
+	alpha  [2][]uint8             // of two rows of a mask
+	spare  []uint8
+}
+
+// colors are video colours and opacities of up to 256, all in 1/65536, at points cell pixels apart.
+type colors struct{ y, u, v, a []int32 }
+
+func newColors(n int) colors {
+	all := make([]int32, 4*n)
+	return colors{all[:n], all[n : 2*n], all[2*n : 3*n], all[3*n:]}
+}
+
+const opaque = 256 << 16
+
+func newCanvas(w, h int, unit float32) *canvas {
+	c := &canvas{w: w, h: h, unit: unit}
+	n := w/cell + 2
+	for r := range c.points {
+		c.points[r] = newColors(n)
+	}
+	c.line = newColors(n)
+	// Rows of masks are read cell pixels at a time, so they go a little beyond the picture.
+	c.alpha = [2][]uint8{make([]uint8, w+cell), make([]uint8, w+cell)}
+	c.spare = make([]uint8, w)
+	return c
+}
+
+// bayer is an ordered dither: it hides the steps of slow gradients.
+var bayer = [4][4]int32{
+	{0x0800, 0x8800, 0x2800, 0xa800},
+	{0xc800, 0x4800, 0xe800, 0x6800},
+	{0x3800, 0xb800, 0x1800, 0x9800},
+	{0xf800, 0x7800, 0xd800, 0x5800},
+}
+
+// half rounds chroma, which is not dithered.
+const half = 0x8000
+
+// span is the points around the pixels from x0 to x1.
+func span(x0, x1 int) (first, last int) { return x0 / cell, (x1-1)/cell + 1 }
+
+// compute evaluates a shader at the points from first to last of all rows.
+func (c *canvas) compute(f shader, first, last int) {
+	for r := 0; r*cell < c.y1-c.y0+cell; r++ {
+		y := float32(c.y0+r*cell) / c.unit
+		row := &c.points[r]
+		for k := first; k <= last; k++ {
+			v := f(float32(k*cell)/c.unit, y).video()
+			row.y[k], row.u[k], row.v[k] = v.y, v.u, v.v
+		}
+	}
+}
+
+// computeVeil does the same for a veil.
+func (c *canvas) computeVeil(f veil, first, last int) {
+	for r := 0; r*cell < c.y1-c.y0+cell; r++ {
+		y := float32(c.y0+r*cell) / c.unit
+		row := &c.points[r]
+		for k := first; k <= last; k++ {
+			color, a := f(float32(k*cell)/c.unit, y)
+			v := color.video()
+			row.y[k], row.u[k], row.v[k], row.a[k] = v.y, v.u, v.v, int32(a*opaque)
+		}
+	}
+}
+
+// interpolate fills line with the luma of a row from its points above and below, and on even rows with
+// its chroma.
+func (c *canvas) interpolate(y, first, last int) {
+	upper, lower := &c.points[(y-c.y0)/cell], &c.points[(y-c.y0)/cell+1]
+	f := int32(y-c.y0) % cell
+	between(c.line.y, upper.y, lower.y, f, first, last)
+	if y&1 == 0 {
+		between(c.line.u, upper.u, lower.u, f, first, last)
+		between(c.line.v, upper.v, lower.v, f, first, last)
+	}
+}
+
+func between(out, upper, lower []int32, f int32, first, last int) {
+	out, upper, lower = out[first:last+1], upper[first:last+1], lower[first:last+1]
+	for k, a := range upper {
+		out[k] = a + (lower[k]-a)>>cellBits*f
+	}
+}
+
+// fill paints the whole strip.
+func (c *canvas) fill(f shader) {
+	first, last := span(0, c.w)
+	c.compute(f, first, last)
+	for y := c.y0; y < c.y1; y++ {
+		c.interpolate(y, first, last)
+		row, dither := c.y[y*c.stride:][:c.w], &bayer[y&3]
+		for x := 0; x < c.w; x += cell {
+			k := x / cell
+			paintCell(row[x:min(x+cell, c.w)], c.line.y[k], c.line.y[k+1], dither)
+		}
+		if y&1 == 0 {
+			rowU, rowV := c.chroma(y)
+			for x := range rowU {
+				rowU[x] = uint8((at(c.line.u, 2*x) + half) >> 16)
+				rowV[x] = uint8((at(c.line.v, 2*x) + half) >> 16)
+			}
+		}
+	}
+}
+
+// paintCell fills pixels from one point to the next.
+func paintCell(out []uint8, v, next int32, dither *[4]int32) {
+	step := (next - v) >> cellBits
+	for i := range out {
+		out[i] = uint8((v + dither[i&3]) >> 16)
+		v += step
+	}
+}
+
+// at is the value at a pixel of a row.
+func at(line []int32, x int) int32 {
+	k := x / cell
+	return line[k] + (line[k+1]-line[k])>>cellBits*int32(x%cell)
+}
+
+// chroma is the rows of chroma for a row of luma.
+func (c *canvas) chroma(y int) (u, v []uint8) {
+	o := y / 2 * c.stride / 2
+	return c.u[o:][:c.w/2], c.v[o:][:c.w/2]
+}
+
+// blend moves a pixel towards a value by a part of 256.
+func blend(out *uint8, value, a int32) {
+	old := int32(*out)
+	*out = uint8(old + ((value-old)*a+128)>>8)
+}
+
+// lay paints a veil over the pixels of the strip from x0 to x1.
+func (c *canvas) lay(f veil, x0, x1 int) {
+	x0, x1 = max(0, x0)&^(cell-1), min(x1, c.w)
+	if x0 >= x1 {
+		return
+	}
+	first, last := span(x0, x1)
+	c.computeVeil(f, first, last)
+	for y := c.y0; y < c.y1; y++ {
+		c.interpolate(y, first, last)
+		upper, lower := &c.points[(y-c.y0)/cell], &c.points[(y-c.y0)/cell+1]
+		between(c.line.a, upper.a, lower.a, int32(y-c.y0)%cell, first, last)
+		row := c.y[y*c.stride:][:c.w]
+		for x := x0; x < x1; x += cell {
+			k := x / cell
+			if c.line.a[k]|c.line.a[k+1] != 0 {
+				c.layCell(row[x:min(x+cell, x1)], k, &bayer[y&3])
+			}
+		}
+		if y&1 == 1 {
+			continue
+		}
+		rowU, rowV := c.chroma(y)
+		for x := x0 / 2; x < x1/2; x++ {
+			if a := at(c.line.a, 2*x) >> 16; a > 0 {
+				blend(&rowU[x], (at(c.line.u, 2*x)+half)>>16, a)
+				blend(&rowV[x], (at(c.line.v, 2*x)+half)>>16, a)
+			}
+		}
+	}
+}
+
+func (c *canvas) layCell(out []uint8, k int, dither *[4]int32) {
+	v, step := c.line.y[k], (c.line.y[k+1]-c.line.y[k])>>cellBits
+	a, more := c.line.a[k], (c.line.a[k+1]-c.line.a[k])>>cellBits
+	for i := range out {
+		blend(&out[i], (v+dither[i&3])>>16, a>>16)
+		v += step
+		a += more
+	}
+}
+
+// stencil paints a colour through a mask that is moved by a shift in pixels.
+func (c *canvas) stencil(f shader, m *mask, shift func(row int) (dx, dy float32)) {
+	x0, x1 := c.w, 0
+	for y := c.y0; y < c.y1; y++ { // the part of the strip that the mask touches
+		dx, dy := shift(y)
+		if from, to := m.reach(y, dx, dy, c.w); from < to {
+			x0, x1 = min(x0, from), max(x1, to)
+		}
+	}
+	if x0 >= x1 {
+		return
+	}
+	x0, x1 = x0&^(cell-1), min(c.w, (x1+cell-1)&^(cell-1))
+	first, last := span(x0, x1)
+	c.compute(f, first, last)
+	for y := c.y0; y < c.y1; y++ {
+		dx, dy := shift(y)
+		c.interpolate(y, first, last)
+		m.row(c.alpha[y&1][x0:x1], c.spare[x0:x1], y, dx, dy, x0)
+		c.stencilLuma(y, x0, x1)
+		if y&1 == 1 {
+			c.stencilChroma(y, x0, x1)
+		}
+	}
+}
+
+const allCovered = 1<<64 - 1
+
+// stencilLuma paints a row through the mask's row in alpha. Most cells are free or covered altogether.
+func (c *canvas) stencilLuma(y, x0, x1 int) {
+	row, alpha, dither := c.y[y*c.stride:][:c.w], c.alpha[y&1], &bayer[y&3]
+	for x := x0; x < x1; x += cell {
+		covered := binary.LittleEndian.Uint64(alpha[x:])
+		if covered == 0 {
+			continue
+		}
+		k := x / cell
+		v, next := c.line.y[k], c.line.y[k+1]
+		out := row[x:min(x+cell, x1)]
+		if covered == allCovered {
+			paintCell(out, v, next, dither)
+			continue
+		}
+		step := (next - v) >> cellBits
+		for i := range out {
+			if a := int32(alpha[x+i]); a != 0 {
+				blend(&out[i], (v+dither[i&3])>>16, a+a>>7)
+			}
+			v += step
+		}
+	}
+}
+
+// stencilChroma paints the chroma of the rows y-1 and y.
+func (c *canvas) stencilChroma(y, x0, x1 int) {
+	upper, lower := c.alpha[0], c.alpha[1]
+	rowU, rowV := c.chroma(y)
+	for x := x0; x < x1; x += cell {
+		if binary.LittleEndian.Uint64(upper[x:])|binary.LittleEndian.Uint64(lower[x:]) == 0 {
+			continue
+		}
+		for i := x; i < min(x+cell, x1); i += 2 {
+			a := (int32(upper[i]) + int32(upper[i+1]) + int32(lower[i]) + int32(lower[i+1])) >> 2
+			a += a >> 7
+			blend(&rowU[i/2], (at(c.line.u, i)+half)>>16, a)
+			blend(&rowV[i/2], (at(c.line.v, i)+half)>>16, a)
+		}
+	}
+}
+
+// streak paints a soft line with round ends, or a disc where both ends are the same. Everything is in
+// pixels.
+func (c *canvas) streak(ax, ay, bx, by, r float32, color video, a float32) {
+	top, low := min(ay, by)-r-1, max(ay, by)+r+1
+	if low < float32(c.y0) || top >= float32(c.y1) || a <= 0 {
+		return
+	}
+	x0, x1 := max(0, int(min(ax, bx)-r-1)), min(c.w-1, int(max(ax, bx)+r+2))
+	y0, y1 := max(c.y0, int(top)), min(c.y1-1, int(low)+1)
+	dx, dy := bx-ax, by-ay
+	length := dx*dx + dy*dy
+	strength := 256 * a
+	cover := func(x, y float32) int32 {
+		px, py := x-ax, y-ay
+		if length > 0 {
+			t := clamp((px*dx + py*dy) / length)
+			px, py = px-t*dx, py-t*dy
+		}
+		d := r + 0.5 - sqrt(px*px+py*py)
+		if d <= 0 {
+			return 0
+		}
+		return int32(strength * min(d, 1))
+	}
+	for y := y0; y <= y1; y++ {
+		for x := x0; x <= x1; x++ {
+			if k := cover(float32(x), float32(y)); k > 0 {
+				blend(&c.y[y*c.stride+x], color.y>>16, k)
+			}
+		}
+	}
+	for y := (y0 + 1) / 2; y <= y1/2; y++ {
+		for x := x0 / 2; x <= min(x1/2, c.w/2-1); x++ {
+			if k := cover(float32(2*x)+0.5, float32(2*y)+0.5); k > 0 {
+				at := y*c.stride/2 + x
+				blend(&c.u[at], color.u>>16, k)
+				blend(&c.v[at], color.v>>16, k)
+			}
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package scene
+
+import (
+	"image"
+	"image/draw"
+	"math"
+
+	"golang.org/x/image/vector"
+)
+
+// point is a place in units.
+type point struct{ x, y float32 }
+
+// mask is a shape: how much of each pixel it covers, from 0 to 255.
+type mask struct {
+	unit  float32
+	x, y  int // of its first pixel, in the picture
+	w, h  int
+	pix   []uint8
+	solid bool // all below it is covered, too
+}
+
+// newMask returns an empty mask for the places from a to b, in units.
+func newMask(unit float32, a, b point) *mask {
+	m := &mask{unit: unit, x: int(a.x * unit), y: int(a.y * unit)}
+	m.w, m.h = max(1, int(b.x*unit+1)-m.x), max(1, int(b.y*unit+1)-m.y)
+	m.pix = make([]uint8, m.w*m.h)
+	return m
+}
+
+// ridge returns a mask of everything below a profile, from x0 to x1. The profile is the height of each
+// place, as y; its values lie between top and low.
+func ridge(unit, x0, x1, top, low float32, profile func(x float32) float32) *mask {
+	m := newMask(unit, point{x0, top}, point{x1, low})
+	m.solid = true
+	for x := range m.w {
+		edge := profile(float32(m.x+x)/unit)*unit - float32(m.y)
+		for y := max(0, int(edge)); y < m.h; y++ {
+			m.pix[y*m.w+x] = uint8(255 * clamp(float32(y+1)-edge))
+		}
+	}
+	return m
+}
+
+// carve multiplies the mask with a texture, given at places in units.
+func (m *mask) carve(f func(x, y float32) float32) *mask {
+	for y := range m.h {
+		for x := range m.w {
+			p := &m.pix[y*m.w+x]
+			if *p > 0 {
+				*p = uint8(float32(*p) * clamp(f(float32(m.x+x)/m.unit, float32(m.y+y)/m.unit)))
+			}
+		}
+	}
+	return m
+}
+
+// copy returns a mask of the same shape.
+func (m *mask) copy() *mask {
+	c := *m
+	c.pix = append([]uint8(nil), m.pix...)
+	return &c
+}
+
+// soften spreads edges over a pixel to each side. A shape that moves by fractions of a pixel then looks
+// the same in every place, so it does not shimmer, and decoders can predict it.
+func (m *mask) soften() {
+	for y := range m.h {
+		row := m.line(y)
+		left := int(row[0])
+		for x, p := range row {
+			right := int(row[min(x+1, len(row)-1)])
+			row[x] = uint8((left + 2*int(p) + right + 2) / 4)
+			left = int(p)
+		}
+	}
+}
+
+// poly adds the inside of a polygon.
+func (m *mask) poly(p ...point) {
+	x0, y0, x1, y1 := float32(math.Inf(1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.Inf(-1))
+	for _, q := range p {
+		x0, y0, x1, y1 = min(x0, q.x), min(y0, q.y), max(x1, q.x), max(y1, q.y)
+	}
+	box := image.Rect(int(floor(x0*m.unit))-m.x, int(floor(y0*m.unit))-m.y, int(x1*m.unit)+2-m.x, int(y1*m.unit)+2-m.y)
+	box = box.Intersect(image.Rect(0, 0, m.w, m.h))
+	if box.Empty() {
+		return
+	}
+	z := vector.NewRasterizer(box.Dx(), box.Dy())
+	ox, oy := float32(m.x+box.Min.X), float32(m.y+box.Min.Y)
+	z.MoveTo(p[0].x*m.unit-ox, p[0].y*m.unit-oy)
+	for _, q := range p[1:] {
+		z.LineTo(q.x*m.unit-ox, q.y*m.unit-oy)
+	}
+	z.ClosePath()
+	shape := image.NewAlpha(image.Rect(0, 0, box.Dx(), box.Dy()))
+	z.DrawOp = draw.Src
+	z.Draw(shape, shape.Rect, image.Opaque, image.Point{})
+	for y := range box.Dy() {
+		out := m.pix[(box.Min.Y+y)*m.w+box.Min.X:][:box.Dx()]
+		for x, a := range shape.Pix[y*shape.Stride:][:len(out)] {
+			out[x] = max(out[x], a)
+		}
+	}
+}
+
+// rect adds a rectangle.
+func (m *mask) rect(x0, y0, x1, y1 float32) {
+	m.poly(point{x0, y0}, point{x1, y0}, point{x1, y1}, point{x0, y1})
+}
+
+// disc adds a circle.
+func (m *mask) disc(x, y, r float32) { m.ellipse(x, y, r, r) }
+
+// ellipse adds an ellipse.
+func (m *mask) ellipse(x, y, rx, ry float32) {
+	n := 12 + int(max(rx, ry)*m.unit/3)
+	p := make([]point, min(n, 64))
+	for i := range p {
+		a := 2 * math.Pi * float32(i) / float32(len(p))
+		p[i] = point{x + rx*cos(a), y + ry*sin(a)}
+	}
+	m.poly(p...)
+}
+
+// stroke adds a line that may get thinner, from a to b.
+func (m *mask) stroke(a, b point, wa, wb float32) {
+	dx, dy := b.x-a.x, b.y-a.y
+	l := sqrt(dx*dx + dy*dy)
+	if l == 0 {
+		return
+	}
+	nx, ny := -dy/l/2, dx/l/2
+	m.poly(point{a.x + nx*wa, a.y + ny*wa}, point{b.x + nx*wb, b.y + ny*wb}, point{b.x - nx*wb, b.y - ny*wb}, point{a.x - nx*wa, a.y - ny*wa})
+}
+
+// flip returns the mask upside down, as a mirror at the line y shows it.
+func (m *mask) flip(y float32) *mask {
+	f := &mask{unit: m.unit, x: m.x, w: m.w, h: m.h, pix: make([]uint8, len(m.pix))}
+	line := int(y * m.unit)
+	f.y = 2*line - m.y - m.h
+	for r := range m.h {
+		copy(f.pix[r*m.w:(r+1)*m.w], m.pix[(m.h-1-r)*m.w:])
+	}
+	return f
+}
+
+// reach is where the mask lies in a row of a picture w pixels wide; nowhere if from is not below to.
+func (m *mask) reach(y int, dx, dy float32, w int) (from, to int) {
+	r := float32(y-m.y) - dy
+	if r <= -1 || r >= float32(m.h) && !m.solid {
+		return 0, 0
+	}
+	x := m.x + int(floor(dx))
+	return max(0, x), min(w, x+m.w+1)
+}
+
+// covers reports that the mask leaves nothing free below row y of a picture w pixels wide.
+func (m *mask) covers(y int, dx, dy float32, w int) bool {
+	return m.solid && float32(y-m.y)-dy >= float32(m.h) && float32(m.x)+dx <= 0 && float32(m.x+m.w)+dx >= float32(w)
+}
+
+// row writes how much of each pixel of row y from x0 on is covered when the mask is moved by dx, dy.
+// spare is for its own use, as long as out.
+func (m *mask) row(out, spare []uint8, y int, dx, dy float32, x0 int) {
+	whole := floor(dy)
+	r := y - m.y - int(whole)
+	if r >= m.h && m.solid {
+		for i := range out {
+			out[i] = 255
+		}
+		return
+	}
+	clear(out)
+	left := floor(dx)
+	at, part := x0-m.x-int(left), int32((dx-left)*256)
+	shifted(out, m.line(r), at, part)
+	if down := int32((dy - whole) * 256); down > 0 { // some of the row above shows, as the mask moved down
+		clear(spare)
+		shifted(spare, m.line(r-1), at, part)
+		for i, a := range spare {
+			out[i] += uint8((int32(a) - int32(out[i])) * down >> 8)
+		}
+	}
+}
+
+// line is a row of the mask, nil where there is none.
+func (m *mask) line(r int) []uint8 {
+	if r < 0 || r >= m.h {
+		return nil
+	}
+	return m.pix[r*m.w : (r+1)*m.w]
+}
+
+// shifted copies a line from a place on, each pixel mixed with the one to its left by a part of 256.
+func shifted(out, line []uint8, at int, part int32) {
+	if at < 0 { // out begins to the left of the line
+		if -at >= len(out) {
+			return
+		}
+		out, at = out[-at:], 0
+	}
+	if at >= len(line) {
+		return
+	}
+	previous := int32(line[max(0, at-1)])
+	line = line[at:]
+	n := min(len(out), len(line))
+	out, line = out[:n], line[:n]
+	if part == 0 {
+		copy(out, line)
+		return
+	}
+	for i, p := range line {
+		a := int32(p)
+		if a == previous {
+			out[i] = p
+			continue
+		}
+		out[i] = uint8(a + (previous-a)*part>>8)
+		previous = a
+	}
+}

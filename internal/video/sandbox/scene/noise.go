@@ -1,0 +1,56 @@
+package scene
+
+import "math/rand/v2"
+
+// noise is a smooth random landscape without end, from -1 to 1.
+type noise struct {
+	perm  [512]uint8
+	value [256]float32
+}
+
+func newNoise(r *rand.Rand) *noise {
+	n := &noise{}
+	for i, p := range r.Perm(256) {
+		n.perm[i], n.perm[i+256] = uint8(p), uint8(p)
+	}
+	for i := range n.value {
+		n.value[i] = 2*r.Float32() - 1
+	}
+	return n
+}
+
+func (n *noise) at(x, y float32) float32 {
+	fx, fy := floor(x), floor(y)
+	tx, ty := x-fx, y-fy
+	ix, iy := int(fx)&255, int(fy)&255
+	a, b := int(n.perm[ix]), int(n.perm[(ix+1)&255])
+	v00, v10 := n.value[n.perm[a+iy]], n.value[n.perm[b+iy]]
+	iy = (iy + 1) & 255
+	v01, v11 := n.value[n.perm[a+iy]], n.value[n.perm[b+iy]]
+	tx *= tx * (3 - 2*tx)
+	ty *= ty * (3 - 2*ty)
+	top, low := v00+(v10-v00)*tx, v01+(v11-v01)*tx
+	return top + (low-top)*ty
+}
+
+// fbm adds up octaves of noise, each of half the size and half the strength of the one before.
+func (n *noise) fbm(x, y float32, octaves int) float32 {
+	sum, strength := float32(0), float32(0.55)
+	for range octaves {
+		sum += strength * n.at(x, y)
+		x, y = 2*x+17.3, 2*y+9.1
+		strength /= 2
+	}
+	return sum
+}
+
+// ridged is fbm folded up at zero: sharp crests between round valleys, from 0 to about 1.
+func (n *noise) ridged(x, y float32, octaves int) float32 {
+	sum, strength := float32(0), float32(0.55)
+	for range octaves {
+		sum += strength * (1 - abs(n.at(x, y)))
+		x, y = 2.1*x+5.2, 2.1*y+1.3
+		strength *= 0.45
+	}
+	return sum
+}

@@ -1,0 +1,120 @@
+package scene
+
+import "math"
+
+// stage is where a family of scenes puts its items, from the back to the front. Places are in units:
+// the shorter side of the picture is 1 long, and y grows downwards.
+type stage struct {
+	*brief
+	palette
+	n          *noise
+	unit       float32
+	wide, tall float32
+	seconds    float32
+	pan        float32 // units a second that the nearest things move
+	items      []item
+}
+
+func newStage(b *brief, w, h int, seconds float32) *stage {
+	unit := float32(min(w, h))
+	st := &stage{brief: b, palette: b.colors(), n: newNoise(b.rng), unit: unit, wide: float32(w) / unit, tall: float32(h) / unit, seconds: seconds}
+	st.pan = 0.035 * b.speed
+	if b.rng.IntN(2) == 0 {
+		st.pan = -st.pan
+	}
+	return st
+}
+
+// rand is a number between a and b.
+func (st *stage) rand(a, b float32) float32 { return a + (b-a)*st.rng.Float32() }
+
+// depth moves with the camera: 0 is infinitely far, 1 is near.
+func (st *stage) depth(d float32) motion {
+	return func(t float32) (dx, dy float32) { return -st.pan * d * t, 0 }
+}
+
+// range of x that is seen at some time of the clip at a depth.
+func (st *stage) reach(d float32) (x0, x1 float32) {
+	travel := st.pan * d * st.seconds
+	return min(0, travel) - 0.02, st.wide + max(0, travel) + 0.02
+}
+
+// put adds an item in front of all others. Shapes are softened.
+func (st *stage) put(it item) {
+	if o, ok := it.(cutout); ok {
+		o.mask.soften()
+	}
+	st.items = append(st.items, it)
+}
+
+// motion is how far something has moved, in units.
+type motion func(t float32) (dx, dy float32)
+
+func still(float32) (dx, dy float32) { return 0, 0 }
+
+// backdrop fills the picture.
+type backdrop struct{ paint func(t float32) shader }
+
+func (b backdrop) draw(c *canvas)     { c.fill(b.paint(c.t)) }
+func (backdrop) hides(c *canvas) bool { return true }
+
+// cutout is a shape. Rows may waver sideways, as reflections do.
+type cutout struct {
+	mask   *mask
+	paint  func(t float32) shader
+	move   motion
+	waver  float32 // how far, in units
+	length float32 // of a wave down the rows, in units
+}
+
+func (o cutout) shift(c *canvas) func(row int) (dx, dy float32) {
+	dx, dy := o.move(c.t)
+	dx, dy = dx*c.unit, dy*c.unit
+	if o.waver == 0 {
+		return func(int) (float32, float32) { return dx, dy }
+	}
+	return func(row int) (float32, float32) {
+		phase := 2 * math.Pi * float32(row) / (c.unit * o.length)
+		return dx + o.waver*c.unit*sin(phase+1.6*c.t), dy
+	}
+}
+
+func (o cutout) draw(c *canvas) { c.stencil(o.paint(c.t), o.mask, o.shift(c)) }
+
+func (o cutout) hides(c *canvas) bool {
+	dx, dy := o.move(c.t)
+	return o.mask.covers(c.y0, dx*c.unit, dy*c.unit, c.w)
+}
+
+// haze is soft: mist, glow, beams of light. It lies between rows y0 and y1 and columns x0 and x1.
+type haze struct {
+	paint          func(t float32) veil
+	x0, y0, x1, y1 float32
+}
+
+func (h haze) draw(c *canvas) {
+	if h.y1*c.unit < float32(c.y0) || h.y0*c.unit > float32(c.y1) {
+		return
+	}
+	c.lay(h.paint(c.t), int(h.x0*c.unit), int(h.x1*c.unit)+1)
+}
+
+func (haze) hides(*canvas) bool { return false }
+
+// swarm is many small things, drawn by one function.
+type swarm func(c *canvas)
+
+func (s swarm) draw(c *canvas)   { s(c) }
+func (swarm) hides(*canvas) bool { return false }
+
+// plain paints one colour at all times.
+func plain(c rgb) func(float32) shader {
+	return func(float32) shader { return func(float32, float32) rgb { return c } }
+}
+
+// fade paints from one colour at row y0 to another at row y1.
+func fade(top, low rgb, y0, y1 float32) func(float32) shader {
+	return func(float32) shader {
+		return func(_, y float32) rgb { return mix(top, low, clamp((y-y0)/(y1-y0))) }
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"image"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// look is what a picture looks like from afar.
+type look struct {
+	palette [6 * 6 * 6]float64 // how much of the picture each colour takes
+	layout  [18 * 10]float64   // where it is light and dark, whatever its colours and contrast
+}
+
+const lookWide, lookHigh = 18, 10
+
+// lookAt leaves the caption out: all pictures have one.
+func lookAt(img image.Image) look {
+	var l look
+	b := img.Bounds()
+	high := b.Dy() * 4 / 5
+	var counts [lookWide * lookHigh]float64
+	for y := range high {
+		for x := range b.Dx() {
+			r, g, bl, _ := img.At(x, y).RGBA()
+			l.palette[r*6>>16*36+g*6>>16*6+bl*6>>16] += 1 / float64(high*b.Dx())
+			cell := y*lookHigh/high*lookWide + x*lookWide/b.Dx()
+			l.layout[cell] += float64(r+g+bl) / 3 / 65535
+			counts[cell]++
+		}
+	}
+	mean, spread := 0.0, 0.0
+	for i := range l.layout {
+		l.layout[i] /= counts[i]
+		mean += l.layout[i] / float64(len(l.layout))
+	}
+	for i := range l.layout {
+		l.layout[i] -= mean
+		spread += l.layout[i] * l.layout[i]
+	}
+	for i := range l.layout {
+		l.layout[i] /= math.Sqrt(spread) + 1e-9
+	}
+	return l
+}
+
+// common is the part of both pictures that has the same colours, from 0 to 1.
+func (l *look) common(m *look) float64 {
+	sum := 0.0
+	for i, p := range l.palette {
+		sum += min(p, m.palette[i])
+	}
+	return sum
+}
+
+// correlation is 1 where light and dark lie in the same places.
+func (l *look) correlation(m *look) float64 {
+	sum := 0.0
+	for i, v := range l.layout {
+		sum += v * m.layout[i]
+	}
+	return sum
+}
+
+// alike is how much two pictures resemble each other: in colours and in layout. A picture resembles itself
+// by 1, one of other colours or another layout by next to nothing.
+func alike(l, m *look) float64 { return l.common(m) * max(0, l.correlation(m)) }
+
+// mostAlike is how much two of the samples may resemble each other.
+const mostAlike = 0.4
+
+func TestNoTwoSamplesAreAlike(t *testing.T) {
+	t.Parallel()
+	looks := make([]look, len(prompts))
+	for i, p := range prompts {
+		all, err := frames(p.prompt, 320, 180, []int{20, 90})
+		if err != nil {
+			t.Fatal(err)
+		}
+		later := lookAt(all[1])
+		looks[i] = lookAt(all[0])
+		// The measure must know a scene again three seconds later, or it says nothing about others.
+		if got := alike(&looks[i], &later); got < mostAlike {
+			t.Errorf("alike(%s, itself later) = %.2f, want %v or more", p.name, got, mostAlike)
+		}
+	}
+	for i := range prompts {
+		for j := range i {
+			if got := alike(&looks[i], &looks[j]); got > mostAlike {
+				t.Errorf("alike(%s, %s) = %.2f (palette %.2f, layout %.2f), want %v at most", prompts[i].name, prompts[j].name,
+					got, looks[i].common(&looks[j]), looks[i].correlation(&looks[j]), mostAlike)
+			}
+		}
+	}
+}
+
+// TestSheets checks that the command writes every picture, none larger than a page should load.
+func TestSheets(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	if err := run(folder); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := len(entries), len(prompts)+len(stills); got != want {
+		t.Errorf("run writes %d files, want %d", got, want)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() > 150_000 {
+			t.Errorf("%s has %d bytes, want 150,000 at most", e.Name(), info.Size())
+		}
+		if _, err := os.Stat(filepath.Join("..", "..", "..", "..", "docs", "video", e.Name())); err != nil {
+			t.Errorf("%s is not in docs/video: run go run ./internal/video/sandbox/sheets", e.Name())
+		}
+	}
+}

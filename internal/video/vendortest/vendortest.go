@@ -1,0 +1,382 @@
+// Package vendortest is the one suite that every vendor of videos passes, against a fake that speaks as the
+// vendor's documentation says.
+package vendortest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/internal/video"
+)
+
+// Key is what a vendor is called with; nobody else may ever see it.
+const Key = "key-canary-0123456789"
+
+// Wire is how one vendor speaks.
+type Wire struct {
+	New func(baseURL, key string) (video.Vendor, error)
+	// Prefix is what paths begin with; Begin, Look, File and Drop are method and path of each operation.
+	// A vendor without Drop has none.
+	Prefix, Begin, Look, File, Drop string
+	// Check says what is wrong with a request that begins the task of Task, and with a request's credential.
+	Check      func(r *http.Request, body []byte) error
+	Credential func(r *http.Request) error
+	// Begun, Running and Done are replies; Filtered and Broken those of jobs that came to nothing.
+	Begun, Running, Done, Filtered, Broken string
+	// Refused, with its status, is the reply to a prompt that is refused at once; Unfit that to another form.
+	Refused, Unfit string
+}
+
+// Task is what the suite asks for.
+func Task() *video.Task {
+	return &video.Task{Prompt: "a lighthouse at dusk, \"quoted\" · 灯台", Width: 720, Height: 1280, Seconds: 4}
+}
+
+// film is the file that fakes send.
+var film = bytes.Repeat([]byte("film "), 50_000)
+
+// fake is a vendor.
+type fake struct {
+	t      *testing.T
+	wire   *Wire
+	server *httptest.Server
+
+	mu    sync.Mutex
+	begun int
+	looks int
+	drops int
+	// What it does instead of what is usual; nil: nothing.
+	onBegin, onLook, onFile func(w http.ResponseWriter, r *http.Request) bool
+}
+
+func start(t *testing.T, w *Wire) *fake {
+	t.Helper()
+	f := &fake{t: t, wire: w}
+	mux := http.NewServeMux()
+	mux.HandleFunc(at(w.Begin, w.Prefix), f.begin)
+	mux.HandleFunc(at(w.Look, w.Prefix), f.look)
+	mux.HandleFunc(at(w.File, w.Prefix), f.file)
+	if w.Drop != "" {
+		mux.HandleFunc(at(w.Drop, w.Prefix), func(http.ResponseWriter, *http.Request) { f.count(&f.drops) })
+	}
+	f.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if err := w.Credential(r); err != nil {
+			t.Errorf("%s %s: %v", r.Method, r.URL, err)
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		mux.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(f.server.Close)
+	return f
+}
+
+func at(operation, prefix string) string { return strings.Replace(operation, " ", " "+prefix, 1) }
+
+func (f *fake) count(n *int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	*n++
+	return *n
+}
+
+func (f *fake) begin(w http.ResponseWriter, r *http.Request) {
+	f.count(&f.begun)
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = f.wire.Check(r, body)
+	}
+	if err != nil {
+		f.t.Errorf("the request that begins: %v", err)
+	}
+	if f.onBegin == nil || !f.onBegin(w, r) {
+		io.WriteString(w, f.wire.Begun)
+	}
+}
+
+func (f *fake) look(w http.ResponseWriter, r *http.Request) {
+	n := f.count(&f.looks)
+	switch {
+	case f.onLook != nil && f.onLook(w, r):
+	case n < 3:
+		io.WriteString(w, f.wire.Running)
+	default:
+		io.WriteString(w, f.done())
+	}
+}
+
+// done may name an address of the vendor itself.
+func (f *fake) done() string {
+	return strings.ReplaceAll(f.wire.Done, "BASE", f.server.URL+f.wire.Prefix)
+}
+
+func (f *fake) file(w http.ResponseWriter, r *http.Request) {
+	if f.onFile == nil || !f.onFile(w, r) {
+		w.Header().Set("Content-Type", "video/mp4")
+		w.Write(film)
+	}
+}
+
+// outcome is what a renderer came to.
+type outcome struct {
+	film     bytes.Buffer
+	err      error
+	upstream []string // what was kept
+	progress []int
+}
+
+// render runs a task.
+func (f *fake) render(ctx context.Context, upstream string) *outcome {
+	f.t.Helper()
+	v, err := f.wire.New(f.server.URL+f.wire.Prefix, Key)
+	if err != nil {
+		f.t.Fatalf("New = %v", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var o outcome
+	task := Task()
+	task.Upstream = upstream
+	task.Begun = func(_ context.Context, id string) error {
+		o.upstream = append(o.upstream, id)
+		return nil
+	}
+	task.Progress = func(percent int) { o.progress = append(o.progress, percent) }
+	o.err = video.Remote(v, &video.RemoteOptions{Pause: 5 * time.Millisecond}).Render(ctx, &o.film, task)
+	if o.err != nil && strings.Contains(o.err.Error(), Key) {
+		f.t.Errorf("an error tells the key: %v", o.err)
+	}
+	return &o
+}
+
+// reply makes a handler of a status and a body.
+func reply(status int, body string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+		return true
+	}
+}
+
+// Run runs the suite.
+func Run(t *testing.T, w *Wire) {
+	for name, test := range map[string]func(*testing.T, *fake){
+		"Succeeds":         succeeds,
+		"GoesOn":           goesOn,
+		"RefusedAtOnce":    refusedAtOnce,
+		"UnfitAtOnce":      unfitAtOnce,
+		"Filtered":         filtered,
+		"Broken":           broken,
+		"Vanished":         vanished,
+		"FileGone":         fileGone,
+		"BusyAtFirst":      busyAtFirst,
+		"TroubleOnTheWay":  troubleOnTheWay,
+		"UnclearBeginning": unclearBeginning,
+		"WrongKey":         wrongKey,
+		"NoVideo":          noVideo,
+		"SentElsewhere":    sentElsewhere,
+		"TooLong":          tooLong,
+		"Cancelled":        cancelled,
+		"Unreachable":      unreachable,
+		"OddID":            oddID,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t, w))
+		})
+	}
+}
+
+// reason is that of a refusal; empty: it is none.
+func reason(err error) video.Reason {
+	if r, ok := errors.AsType[*video.Refusal](err); ok {
+		return r.Reason
+	}
+	return ""
+}
+
+func succeeds(t *testing.T, f *fake) {
+	o := f.render(t.Context(), "")
+	if o.err != nil || !bytes.Equal(o.film.Bytes(), film) || f.begun != 1 || f.looks != 3 || len(o.upstream) != 1 || len(o.progress) != 2 {
+		t.Errorf("Render = %v with %d bytes, begun %d times, looked %d, kept %q, progress %v; want the film", o.err, o.film.Len(), f.begun, f.looks, o.upstream, o.progress)
+	}
+}
+
+// goesOn is an attempt behind another that died.
+func goesOn(t *testing.T, f *fake) {
+	ctx, stop := context.WithCancel(t.Context())
+	f.onLook = func(http.ResponseWriter, *http.Request) bool { stop(); return false }
+	first := f.render(ctx, "")
+	if first.err == nil || len(first.upstream) != 1 || f.drops != 0 {
+		t.Fatalf("an attempt that is stopped = %v, kept %q, dropped %d; want its id kept and the job left alone", first.err, first.upstream, f.drops)
+	}
+	f.onLook, f.looks = nil, 2
+	o := f.render(t.Context(), first.upstream[0])
+	if o.err != nil || !bytes.Equal(o.film.Bytes(), film) || f.begun != 1 || len(o.upstream) != 0 {
+		t.Errorf("the next attempt = %v with %d bytes, begun %d times in all; want the film, and nothing begun anew", o.err, o.film.Len(), f.begun)
+	}
+}
+
+func refusedAtOnce(t *testing.T, f *fake) {
+	f.onBegin = reply(400, f.wire.Refused)
+	if o := f.render(t.Context(), ""); reason(o.err) != video.Moderated || f.begun != 1 {
+		t.Errorf("Render = %v after %d beginnings, want moderation at once", o.err, f.begun)
+	}
+}
+
+func unfitAtOnce(t *testing.T, f *fake) {
+	f.onBegin = reply(400, f.wire.Unfit)
+	if o := f.render(t.Context(), ""); reason(o.err) != video.Rejected {
+		t.Errorf("Render = %v, want it rejected", o.err)
+	}
+}
+
+func filtered(t *testing.T, f *fake) {
+	f.onLook = reply(200, f.wire.Filtered)
+	if o := f.render(t.Context(), ""); reason(o.err) != video.Moderated || len(o.upstream) != 1 {
+		t.Errorf("Render = %v, want moderation", o.err)
+	}
+}
+
+func broken(t *testing.T, f *fake) {
+	f.onLook = reply(200, f.wire.Broken)
+	if o := f.render(t.Context(), ""); reason(o.err) != video.Provider {
+		t.Errorf("Render = %v, want the provider's error", o.err)
+	}
+}
+
+func vanished(t *testing.T, f *fake) {
+	f.onLook = reply(404, `{"error":{"message":"not found"}}`)
+	if o := f.render(t.Context(), ""); reason(o.err) != video.Expired {
+		t.Errorf("Render = %v, want it expired", o.err)
+	}
+}
+
+func fileGone(t *testing.T, f *fake) {
+	f.looks = 2
+	f.onFile = reply(410, `{"error":{"message":"gone"}}`)
+	if o := f.render(t.Context(), ""); reason(o.err) != video.Expired {
+		t.Errorf("Render = %v, want it expired", o.err)
+	}
+}
+
+func busyAtFirst(t *testing.T, f *fake) {
+	f.looks = 2
+	f.onBegin = func(w http.ResponseWriter, r *http.Request) bool {
+		if f.begun > 1 {
+			return false
+		}
+		w.Header().Set("Retry-After", "1")
+		return reply(429, `{"error":{"message":"slow down"}}`)(w, r)
+	}
+	if o := f.render(t.Context(), ""); o.err != nil || f.begun != 2 {
+		t.Errorf("Render = %v after %d beginnings, want the film after 2", o.err, f.begun)
+	}
+}
+
+func troubleOnTheWay(t *testing.T, f *fake) {
+	f.onLook = func(w http.ResponseWriter, r *http.Request) bool {
+		if f.looks > 1 {
+			f.looks = 3
+			return false
+		}
+		return reply(502, `bad gateway `+Key)(w, r)
+	}
+	if o := f.render(t.Context(), ""); o.err != nil || f.begun != 1 {
+		t.Errorf("Render = %v after %d beginnings, want the film after one", o.err, f.begun)
+	}
+}
+
+// unclearBeginning must not be paid for twice.
+func unclearBeginning(t *testing.T, f *fake) {
+	f.onBegin = reply(500, `{"error":{"message":"broken `+Key+`"}}`)
+	if o := f.render(t.Context(), ""); reason(o.err) != video.Provider || f.begun != 1 {
+		t.Errorf("Render = %v after %d beginnings, want it given up after one", o.err, f.begun)
+	}
+	f.onBegin = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+	if o := f.render(t.Context(), ""); reason(o.err) != video.Provider || f.begun != 2 {
+		t.Errorf("Render behind a cut = %v after %d beginnings, want it given up after one more", o.err, f.begun)
+	}
+}
+
+func wrongKey(t *testing.T, f *fake) {
+	f.onBegin = reply(401, `{"error":{"message":"wrong key `+Key+`","code":"invalid_api_key"}}`)
+	if o := f.render(t.Context(), ""); o.err == nil || reason(o.err) != "" {
+		t.Errorf("Render = %v, want an error that may pass", o.err)
+	}
+}
+
+func noVideo(t *testing.T, f *fake) {
+	for _, kind := range []string{"text/html", ""} {
+		f.looks = 2
+		f.onFile = func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Type", kind)
+			w.Write([]byte("<html>"))
+			return true
+		}
+		if o := f.render(t.Context(), ""); o.err == nil || reason(o.err) != "" || o.film.Len() != 0 {
+			t.Errorf("Render of %q = %v with %d bytes, want an error", kind, o.err, o.film.Len())
+		}
+	}
+}
+
+// sentElsewhere must not reach what is not public, nor take the key along.
+func sentElsewhere(t *testing.T, f *fake) {
+	hits := 0
+	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits++ }))
+	defer inside.Close()
+	f.looks = 2
+	f.onFile = func(w http.ResponseWriter, r *http.Request) bool {
+		http.Redirect(w, r, inside.URL+"/secret", http.StatusFound)
+		return true
+	}
+	if o := f.render(t.Context(), ""); o.err == nil || hits != 0 {
+		t.Errorf("Render = %v with %d requests to an inner address, want an error and none", o.err, hits)
+	}
+}
+
+func tooLong(t *testing.T, f *fake) {
+	f.onLook = reply(200, `{"x":"`+strings.Repeat("x", 2<<20)+`"}`)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if o := f.render(ctx, ""); o.err == nil {
+		t.Error("Render of an endless answer = nil, want an error")
+	}
+}
+
+func cancelled(t *testing.T, f *fake) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	f.onLook = func(http.ResponseWriter, *http.Request) bool { stop(video.ErrCancelled); return false }
+	o := f.render(ctx, "")
+	want := 1
+	if f.wire.Drop == "" {
+		want = 0
+	}
+	if o.err == nil || f.drops != want {
+		t.Errorf("Render = %v with %d drops, want an error and %d", o.err, f.drops, want)
+	}
+}
+
+func unreachable(t *testing.T, f *fake) {
+	f.server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if o := f.render(ctx, ""); o.err == nil || reason(o.err) != "" || strings.Contains(fmt.Sprint(o.err), Key) {
+		t.Errorf("Render = %v, want an error that may pass", o.err)
+	}
+}
+
+func oddID(t *testing.T, f *fake) {
+	f.onBegin = reply(200, `{"id":"../../admin?x=","name":"../../admin?x="}`)
+	if o := f.render(t.Context(), ""); o.err == nil || len(o.upstream) != 0 || f.looks != 0 {
+		t.Errorf("Render = %v, kept %q, want an error and nothing kept", o.err, o.upstream)
+	}
+}

@@ -1,0 +1,88 @@
+package webui
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+//go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
+
+//go:embed assets/*.js assets/*.css assets/*.LICENSE assets/*.svg
+var files embed.FS
+
+// asset is a file as it is served.
+type asset struct {
+	kind    string
+	tag     string
+	plain   []byte
+	zipped  []byte
+	address string
+}
+
+// assets reads every file once. Its address names its content, so browsers may keep it for good.
+var assets = sync.OnceValue(func() map[string]*asset {
+	all := map[string]*asset{}
+	list, err := files.ReadDir("assets")
+	if err != nil {
+		panic(err) // they are part of the program
+	}
+	for _, entry := range list {
+		name := entry.Name()
+		plain, err := files.ReadFile("assets/" + name)
+		if err != nil {
+			panic(err)
+		}
+		sum := sha256.Sum256(plain)
+		a := &asset{kind: mime.TypeByExtension(path.Ext(name)), tag: hex.EncodeToString(sum[:6]), plain: plain}
+		if a.kind == "" {
+			a.kind = "text/plain; charset=utf-8"
+		}
+		a.address = "/assets/" + name + "?v=" + a.tag
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write(plain) // a bytes.Buffer takes everything
+		_ = z.Close()
+		a.zipped = b.Bytes()
+		all[name] = a
+	}
+	return all
+})
+
+// Asset is the address of a file below assets.
+func Asset(name string) string {
+	if a := assets()[name]; a != nil {
+		return a.address
+	}
+	panic("webui: there is no asset " + name) // a typo, found by every test that renders the page
+}
+
+// ServeAsset answers GET /assets/{name}.
+func ServeAsset(w http.ResponseWriter, r *http.Request) {
+	a := assets()[r.PathValue("name")]
+	if a == nil {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", a.kind)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Vary", "Accept-Encoding")
+	body := a.plain
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		body = a.zipped
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // a browser that left needs no file
+	}
+}

@@ -1,0 +1,102 @@
+// What every page needs: theme, menu, copy buttons, tabs, questions before anything that cannot be undone.
+(() => {
+  "use strict";
+
+  const root = document.documentElement;
+
+  document.addEventListener("click", (event) => {
+    const target = event.target.closest("[data-copy], [data-theme-next], [data-menu], [role=tab], [data-close]");
+    if (!target) return;
+    if (target.matches("[data-copy]")) copy(target);
+    if (target.matches("[data-theme-next]")) nextTheme(target);
+    if (target.matches("[data-menu]")) toggleMenu(target);
+    if (target.matches("[role=tab]")) selectTab(target);
+    if (target.matches("[data-close]")) target.closest("dialog").close();
+  });
+
+  // copy takes the text from the element that data-copy names.
+  async function copy(button) {
+    const source = document.getElementById(button.dataset.copy);
+    const text = "value" in source ? source.value : source.textContent;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const range = document.createRange();
+      range.selectNodeContents(source);
+      getSelection().removeAllRanges();
+      getSelection().addRange(range);
+      document.execCommand("copy");
+    }
+    const before = button.textContent;
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = before; }, 1500);
+  }
+
+  // nextTheme walks through: as the system, light, dark. The server reads the cookie.
+  function nextTheme(button) {
+    const order = ["", "light", "dark"];
+    const now = root.dataset.theme || "";
+    const next = order[(order.indexOf(now) + 1) % order.length];
+    if (next) root.dataset.theme = next; else delete root.dataset.theme;
+    document.cookie = "theme=" + next + "; path=/; max-age=31536000; samesite=lax";
+    button.querySelector("[data-name]").textContent = next ? next[0].toUpperCase() + next.slice(1) : "System";
+    document.dispatchEvent(new Event("themechange"));
+  }
+
+  function toggleMenu(button) {
+    const open = document.querySelector(".side").classList.toggle("open");
+    button.setAttribute("aria-expanded", String(open));
+  }
+
+  function selectTab(tab) {
+    for (const other of tab.parentElement.querySelectorAll("[role=tab]")) {
+      const chosen = other === tab;
+      other.setAttribute("aria-selected", String(chosen));
+      other.tabIndex = chosen ? 0 : -1;
+      document.getElementById(other.getAttribute("aria-controls")).hidden = !chosen;
+    }
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const tab = event.target.closest && event.target.closest("[role=tab]");
+    if (tab && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
+      const all = [...tab.parentElement.querySelectorAll("[role=tab]")];
+      const next = all[(all.indexOf(tab) + (event.key === "ArrowRight" ? 1 : all.length - 1)) % all.length];
+      selectTab(next);
+      next.focus();
+      return;
+    }
+    if (event.key === "/" && !event.target.closest("input, textarea, select")) {
+      const search = document.querySelector("[type=search]");
+      if (search) { event.preventDefault(); search.focus(); }
+    }
+  });
+
+  // A form with data-confirm is sent only after its question was answered with yes.
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.dataset.confirm || form.dataset.confirmed) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    const dialog = document.getElementById("confirm");
+    dialog.querySelector("h2").textContent = form.dataset.confirm;
+    dialog.querySelector("p").textContent = form.dataset.detail || "";
+    const yes = dialog.querySelector("[data-yes]");
+    yes.textContent = form.dataset.yes || "Continue";
+    yes.onclick = () => { form.dataset.confirmed = "yes"; dialog.close(); form.requestSubmit(event.submitter); };
+    dialog.showModal();
+  }, true);
+
+  // Times are written in UTC by the server and shown as the reader's own.
+  function localTimes(scope) {
+    for (const el of scope.querySelectorAll("time[data-local]")) {
+      const at = new Date(el.dateTime);
+      const form = el.dataset.local === "day" ? { dateStyle: "medium" } : { dateStyle: "medium", timeStyle: "short" };
+      el.title = el.textContent;
+      el.textContent = new Intl.DateTimeFormat(undefined, form).format(at);
+      delete el.dataset.local;
+    }
+  }
+  localTimes(document);
+  document.addEventListener("htmx:load", (event) => localTimes(event.detail.elt.parentElement || document));
+})();

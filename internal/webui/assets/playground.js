@@ -1,0 +1,249 @@
+// The playground: a conversation with a model, through the API that programs use.
+(() => {
+  "use strict";
+
+  const box = document.getElementById("playground");
+  if (!box) return;
+  const by = (id) => document.getElementById(id);
+  const talk = by("talk"), prompt = by("prompt");
+  let messages = []; // without the system prompt
+  let running = null; // what stops the reply under way
+
+  // request is the body of the next call. It throws where the functions are not JSON.
+  function request() {
+    const body = { model: by("model").value, messages: [...messages] };
+    if (by("system").value.trim()) body.messages.unshift({ role: "system", content: by("system").value });
+    for (const field of box.querySelectorAll("[data-number]")) {
+      if (field.value !== "") body[field.id] = Number(field.value);
+    }
+    if (by("reasoning_effort").value) body.reasoning_effort = by("reasoning_effort").value;
+    if (by("response_format").value) body.response_format = { type: by("response_format").value };
+    const tools = functions();
+    if (by("mcp-url").value) {
+      const server = { type: "mcp", server_url: by("mcp-url").value };
+      if (by("mcp-auth").value) server.headers = { Authorization: by("mcp-auth").value };
+      tools.push(server);
+    }
+    if (tools.length) body.tools = tools;
+    if (by("stream").checked) { body.stream = true; body.stream_options = { include_usage: true }; }
+    return body;
+  }
+
+  function functions() {
+    const text = by("functions").value.trim(), wrong = by("functions-wrong");
+    wrong.hidden = true;
+    if (!text) return [];
+    try {
+      const list = JSON.parse(text);
+      if (!Array.isArray(list)) throw new Error("It must be a list: [ … ]");
+      return list.map((item) => item.type ? item : { type: "function", function: item });
+    } catch (error) {
+      wrong.textContent = "Not usable yet: " + error.message;
+      wrong.hidden = false;
+      throw error;
+    }
+  }
+
+  // showCurl writes the call as a command; a secret of an MCP server is left out.
+  function showCurl() {
+    let body;
+    try { body = request(); } catch { return; }
+    if (!body.messages.some((m) => m.role === "user")) body.messages.push({ role: "user", content: prompt.value || "Hello!" });
+    for (const tool of body.tools || []) if (tool.headers) tool.headers = { Authorization: "Bearer $MCP_TOKEN" };
+    const text = JSON.stringify(body, null, 2).replaceAll("'", "'\\''");
+    by("curl").textContent = "curl " + box.dataset.origin + "/v1/chat/completions \\\n" +
+      '  -H "Authorization: Bearer $SLUICE_API_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d \'' + text + "'";
+  }
+
+  // turn adds a message to the page and returns its parts.
+  function turn(kind, name) {
+    by("talk-empty").hidden = true;
+    const el = document.createElement("div");
+    el.className = "turn " + kind;
+    const who = el.appendChild(document.createElement("div"));
+    who.className = "by";
+    who.textContent = name;
+    talk.append(el);
+    const part = (className) => {
+      const p = document.createElement("div");
+      p.className = className;
+      el.append(p);
+      return p;
+    };
+    return { el, who, part };
+  }
+
+  const follow = () => { talk.scrollTop = talk.scrollHeight; };
+
+  // reply is an answer on its way: what has come of it, and where it is shown.
+  class Reply {
+    constructor() {
+      this.view = turn("assistant", by("model").value);
+      this.content = "";
+      this.reasoning = "";
+      this.calls = [];
+      this.began = performance.now();
+    }
+    add(delta) {
+      if (delta.reasoning_content) {
+        this.reasoning += delta.reasoning_content;
+        if (!this.thought) {
+          const fold = this.view.el.appendChild(document.createElement("details"));
+          fold.open = true;
+          fold.appendChild(document.createElement("summary")).textContent = "Reasoning";
+          this.thought = fold.appendChild(document.createElement("div"));
+          this.thought.className = "thought";
+        }
+        this.thought.textContent = this.reasoning;
+      }
+      if (delta.content) {
+        this.content += delta.content;
+        this.text ||= this.view.part("text");
+        this.text.textContent = this.content;
+      }
+      for (const [i, piece] of (delta.tool_calls || []).entries()) {
+        const call = this.calls[piece.index ?? i] ||= { id: "", type: "function", function: { name: "", arguments: "" } };
+        if (piece.id) call.id = piece.id;
+        if (piece.function?.name) call.function.name = piece.function.name;
+        call.function.arguments += piece.function?.arguments || "";
+      }
+      follow();
+    }
+    finish(model, usage, requestID) {
+      if (model) this.view.who.textContent = model;
+      const message = { role: "assistant", content: this.content || (this.calls.length ? null : "") };
+      if (this.calls.length) message.tool_calls = this.calls;
+      messages.push(message);
+      const seconds = ((performance.now() - this.began) / 1000).toFixed(1);
+      const facts = this.view.part("small muted");
+      facts.textContent = seconds + " s" + (usage ? ", " + usage.prompt_tokens + " tokens in, " + usage.completion_tokens + " out" : "") + (requestID ? " · " + requestID : "");
+      if (this.calls.length) this.askResults();
+      follow();
+    }
+    // askResults shows each call with a field for what the function returned.
+    askResults() {
+      const form = this.view.el.appendChild(document.createElement("form"));
+      form.className = "stack";
+      for (const call of this.calls) {
+        const card = form.appendChild(document.createElement("div"));
+        card.className = "call";
+        card.appendChild(document.createElement("code")).textContent = call.function.name + "(" + call.function.arguments + ")";
+        const label = card.appendChild(document.createElement("label"));
+        label.textContent = "Result";
+        const field = label.appendChild(document.createElement("textarea"));
+        field.className = "code";
+        field.name = call.id;
+        field.value = '{"ok": true}';
+      }
+      const button = form.appendChild(document.createElement("button"));
+      button.textContent = "Send the results";
+      form.addEventListener("submit", (event) => {
+        event.preventDefault();
+        for (const call of this.calls) messages.push({ role: "tool", tool_call_id: call.id, content: form.elements[call.id].value });
+        button.remove();
+        ask();
+      });
+    }
+  }
+
+  function fail(message) {
+    turn("error", "Error").part("text").textContent = message;
+    follow();
+  }
+
+  // ask sends the conversation and shows what comes back.
+  async function ask() {
+    let body;
+    try { body = request(); } catch { by("functions").focus(); return; }
+    running = new AbortController();
+    by("send").hidden = true;
+    by("stop").hidden = false;
+    showCurl();
+    let reply;
+    try {
+      const response = await fetch("/dashboard/v1/chat/completions", {
+        method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal: running.signal,
+      });
+      const requestID = response.headers.get("x-request-id");
+      if (response.status === 401) { location.assign("/signin?next=/dashboard/playground"); return; }
+      if (!response.ok) throw new Error((await response.json()).error.message);
+      reply = new Reply();
+      if (!body.stream) {
+        const whole = await response.json();
+        reply.add(whole.choices[0].message);
+        reply.finish(whole.model, whole.usage, requestID);
+        return;
+      }
+      let model, usage, complete = false;
+      for await (const data of events(response.body)) {
+        if (data === "[DONE]") { complete = true; break; }
+        const chunk = JSON.parse(data);
+        if (chunk.error) throw new Error(chunk.error.message);
+        model = chunk.model || model;
+        usage = chunk.usage || usage;
+        for (const choice of chunk.choices) reply.add(choice.delta);
+      }
+      if (!complete) throw new Error("The reply broke off.");
+      reply.finish(model, usage, requestID);
+    } catch (error) {
+      if (error.name === "AbortError") {
+        if (reply) reply.finish();
+      } else {
+        fail(error.message);
+      }
+    } finally {
+      running = null;
+      by("send").hidden = false;
+      by("stop").hidden = true;
+      showCurl();
+      prompt.focus();
+    }
+  }
+
+  // events are the data lines of an event stream.
+  async function* events(stream) {
+    const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop();
+      for (const line of lines) if (line.startsWith("data:")) yield line.slice(5).trim();
+    }
+  }
+
+  by("ask").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const text = prompt.value.trim();
+    if (!text || running) return;
+    // A call whose result nobody gave would make the next request invalid.
+    const last = messages.at(-1);
+    if (last?.tool_calls) for (const call of last.tool_calls) messages.push({ role: "tool", tool_call_id: call.id, content: "no result" });
+    messages.push({ role: "user", content: text });
+    turn("user", "You").part("text").textContent = text;
+    prompt.value = "";
+    follow();
+    ask();
+  });
+  prompt.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); by("ask").requestSubmit(); }
+  });
+  by("stop").addEventListener("click", () => running?.abort());
+  by("clear").addEventListener("click", () => {
+    running?.abort();
+    messages = [];
+    for (const el of talk.querySelectorAll(".turn")) el.remove();
+    by("talk-empty").hidden = false;
+    showCurl();
+  });
+  by("sample").addEventListener("click", () => {
+    by("functions").value = JSON.stringify([{
+      name: "get_weather", description: "The weather in a city now",
+      parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+    }], null, 2);
+    showCurl();
+  });
+  box.addEventListener("input", (event) => { if (event.target.matches("[data-setting], #prompt")) showCurl(); });
+  showCurl();
+})();

@@ -1,0 +1,191 @@
+package oracles
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime/quotedprintable"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// browserEnv names the browser to use.
+const browserEnv = "SLUICE_TEST_CHROMIUM"
+
+// chromium finds the browser, and what drives it.
+func chromium() (string, error) {
+	for _, name := range []string{"playwright-core", "axe-core"} {
+		if _, err := os.Stat(filepath.Join("node", "node_modules", name, "package.json")); err != nil {
+			return "", fmt.Errorf("the package %s is not installed; run npm ci in oracles/node", name)
+		}
+	}
+	if path := os.Getenv(browserEnv); path != "" {
+		return path, nil
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("there is no chromium in PATH and " + browserEnv + " does not name one")
+}
+
+// TestBrowser runs the tests of the pages in a browser: each script has a gateway of its own, with a mail
+// server behind it.
+func TestBrowser(t *testing.T) {
+	t.Parallel()
+	program, err := node()
+	if err != nil {
+		t.Skipf("needs Node: %v", err)
+	}
+	browser, err := chromium()
+	if err != nil {
+		t.Skipf("needs Chromium: %v", err)
+	}
+	scripts, err := filepath.Glob(filepath.Join("node", "browser", "*.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, script := range scripts {
+		if _, err := os.ReadFile(script); err != nil { // so that the go command knows when a cached result is out of date
+			t.Fatal(err)
+		}
+		name, isTest := strings.CutSuffix(filepath.Base(script), ".test.mjs")
+		if !isTest {
+			continue
+		}
+		ran++
+		t.Run(name, func(t *testing.T) { // one after the other: two browsers at once are too much for a small machine
+			post := startMail(t)
+			g := startGateway(t, fmt.Sprintf("smtp: {server: \"%s\", from: no-reply@example.com}\n", post.addr))
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, program, "--test", "--test-reporter=tap", filepath.Join("browser", filepath.Base(script)))
+			cmd.Dir = "node"
+			cmd.Env = append(os.Environ(), "GATEWAY="+strings.TrimSuffix(g.url, "/v1"), "MAIL="+post.url, "CHROMIUM="+browser)
+			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends the browser
+			cmd.WaitDelay = 10 * time.Second
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("node --test %s = %v\n%s", script, err, failures(out))
+			}
+			t.Logf("%s tests passed", passed(t, out))
+		})
+	}
+	if ran < 2 {
+		t.Fatalf("oracles/node/browser has %d tests, want those of the journey and of all pages", ran)
+	}
+}
+
+// mailbox is a mail server that keeps what it gets, and hands it out over HTTP: GET /?to=ADDRESS waits for
+// a mail to the address and returns the oldest.
+type mailbox struct {
+	addr string // of the mail server
+	url  string
+
+	mu   sync.Mutex
+	more chan struct{} // closed when a mail comes
+	kept map[string][]string
+}
+
+func startMail(t *testing.T) *mailbox {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &mailbox{addr: l.Addr().String(), more: make(chan struct{}), kept: map[string][]string{}}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { m.receive(conn) })
+		}
+	})
+	web := httptest.NewServer(http.HandlerFunc(m.hand))
+	m.url = web.URL
+	t.Cleanup(func() {
+		web.Close()
+		l.Close()
+		serving.Wait()
+	})
+	return m
+}
+
+// receive speaks just enough SMTP.
+func (m *mailbox) receive(conn net.Conn) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	say := func(text string) { _, _ = io.WriteString(conn, text+"\r\n") }
+	say("220 test")
+	in := bufio.NewScanner(conn)
+	to, body, data := "", "", false
+	for in.Scan() {
+		switch line := in.Text(); {
+		case data && line == ".":
+			data = false
+			m.keep(to, body)
+			say("250 taken")
+		case data:
+			body += line + "\r\n"
+		case strings.HasPrefix(line, "RCPT TO:"):
+			to = strings.Trim(strings.TrimPrefix(line, "RCPT TO:"), "<>")
+			say("250 ok")
+		case line == "DATA":
+			data = true
+			say("354 go on")
+		case line == "QUIT":
+			say("221 bye")
+			return
+		default:
+			say("250 ok")
+		}
+	}
+}
+
+func (m *mailbox) keep(to, body string) {
+	_, text, _ := strings.Cut(body, "\r\n\r\n")
+	plain, _ := io.ReadAll(quotedprintable.NewReader(strings.NewReader(text)))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept[to] = append(m.kept[to], string(plain))
+	close(m.more)
+	m.more = make(chan struct{})
+}
+
+func (m *mailbox) hand(w http.ResponseWriter, r *http.Request) {
+	to := r.FormValue("to")
+	for patience := time.After(15 * time.Second); ; {
+		m.mu.Lock()
+		more := m.more
+		if list := m.kept[to]; len(list) > 0 {
+			m.kept[to] = list[1:]
+			m.mu.Unlock()
+			_, _ = io.WriteString(w, list[0])
+			return
+		}
+		m.mu.Unlock()
+		select {
+		case <-more:
+		case <-patience:
+			http.Error(w, "no mail to "+to, http.StatusNotFound)
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

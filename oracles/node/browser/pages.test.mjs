@@ -1,0 +1,112 @@
+// Every page in light and dark, on a desk and on a phone: without a serious fault of accessibility, no wider
+// than its window, and usable by keyboard. With SHOTS=folder in the environment, pictures are put there.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import test from "node:test";
+import { gateway, signUp, subscribe, useBrowser } from "./visitor.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const open = useBrowser();
+
+const outside = ["/signin", "/signup", "/reset"];
+const inside = ["", "/keys", "/usage", "/models", "/playground", "/videos", "/plan", "/plan/upgrade?plan=premium", "/plan/card", "/messages", "/account"].map((path) => "/dashboard" + path);
+
+let state; // the cookies of somebody who is signed in
+test("somebody signs up and makes some calls", async () => {
+  const { page, context } = await open();
+  const key = await signUp(page, "gina@example.com");
+  await subscribe(page, "Basic");
+  await page.getByText("Your plan is active.").waitFor();
+  for (const model of ["sandbox/small", "sandbox/large"]) {
+    const response = await fetch(gateway + "/v1/chat/completions", {
+      method: "POST",
+      headers: { Authorization: "Bearer " + key, "Content-Type": "application/json" },
+      body: JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] }),
+    });
+    assert.equal(response.status, 200);
+    await response.text();
+  }
+  for (const name of ["laptop", "nightly job"]) {
+    await page.goto(gateway + "/dashboard/keys");
+    await page.getByLabel("Name", { exact: true }).fill(name);
+    await page.getByRole("button", { name: "Create the key" }).click();
+    await page.locator("#new-key").waitFor();
+  }
+  state = await context.storageState();
+});
+
+for (const colorScheme of ["light", "dark"]) {
+  for (const [size, viewport] of [["desk", { width: 1280, height: 860 }], ["phone", { width: 390, height: 844 }]]) {
+    test(`all pages, ${colorScheme}, ${size}`, async () => {
+      for (const [paths, storageState] of [[outside, undefined], [inside, state]]) {
+        const { page, context, complaints } = await open({ colorScheme, viewport, storageState, reducedMotion: "reduce" });
+        for (const path of paths) {
+          const response = await page.goto(gateway + path);
+          assert.equal(response.status(), 200, path);
+          await page.evaluate(axe);
+          const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+          const serious = violations.filter((v) => v.impact === "serious" || v.impact === "critical")
+            .map((v) => v.id + ": " + v.nodes.map((n) => n.html).join(" "));
+          assert.deepEqual(serious, [], path);
+          assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), path + " is wider than its window");
+          if (process.env.SHOTS) {
+            const name = path.replace(/^\/(dashboard\/?)?/, "").replace(/\W+/g, "-") || "overview";
+            await page.screenshot({ path: `${process.env.SHOTS}/${name}-${size}-${colorScheme}.png`, fullPage: true });
+          }
+        }
+        assert.deepEqual(complaints, []);
+        await context.close();
+      }
+    });
+  }
+}
+
+test("every page by keyboard", async () => {
+  const { page } = await open({ storageState: state });
+  for (const path of inside) {
+    await page.goto(gateway + path);
+    if (path !== "/dashboard/plan/card") {
+      await page.keyboard.press("Tab");
+      assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the page", path);
+      await page.keyboard.press("Enter");
+    }
+    // From there the tab key reaches everything in the page that can be used, and each shows that it is reached.
+    const reached = await page.evaluate(() => document.querySelectorAll("main a[href], main button, main input, main select, main textarea, main summary").length);
+    const seen = new Set();
+    for (let i = 0; i < reached + 20; i++) {
+      await page.keyboard.press("Tab");
+      const at = await page.evaluate(() => {
+        const el = document.activeElement;
+        if (!el.closest("main")) return null;
+        const style = getComputedStyle(el);
+        el.dataset.reached ||= String(Math.random());
+        return { id: el.dataset.reached, visible: style.outlineStyle !== "none" || el.type === "radio" };
+      });
+      if (!at) { if (seen.size) break; continue; }
+      assert.ok(at.visible, path + ": the focus does not show");
+      seen.add(at.id);
+    }
+    const missed = await page.evaluate(() => [...document.querySelectorAll("main a[href], main button, main input, main select, main textarea, main summary")]
+      .filter((el) => el.checkVisibility() && el.type !== "hidden" && el.tabIndex >= 0 && !el.disabled && el.type !== "radio" && !el.dataset.reached)
+      .map((el) => el.outerHTML.slice(0, 100)));
+    assert.deepEqual(missed, [], path);
+  }
+  await page.goto(gateway + "/dashboard");
+  await page.getByRole("tab", { name: "curl" }).focus();
+  await page.keyboard.press("ArrowRight");
+  assert.ok(await page.getByRole("tabpanel", { name: "Python" }).isVisible());
+  await page.goto(gateway + "/dashboard/models");
+  await page.keyboard.press("/");
+  await page.keyboard.type("tiny");
+  await page.getByText("1 of").waitFor();
+});
+
+test("the theme is kept", async () => {
+  const { page } = await open({ storageState: state });
+  await page.goto(gateway + "/dashboard");
+  await page.getByRole("button", { name: "Colours" }).click();
+  await page.getByRole("button", { name: "Colours" }).click();
+  await page.reload();
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+});

@@ -1,0 +1,67 @@
+// What the tests in a browser share: a browser, and a person who signs up with it.
+import assert from "node:assert/strict";
+import { after, before } from "node:test";
+import { chromium } from "playwright-core";
+
+export const gateway = process.env.GATEWAY;
+export const password = "correct horse battery";
+
+// mail waits for the next mail to an address and returns its text.
+export async function mail(to) {
+  const response = await fetch(process.env.MAIL + "/?to=" + encodeURIComponent(to));
+  assert.equal(response.status, 200, "a mail to " + to);
+  return response.text();
+}
+
+// link is the first link in a text.
+export const link = (text) => text.match(/https?:\/\/\S+/)[0];
+
+// useBrowser starts a browser for the tests of a file and returns a function that opens a window in it.
+// Whatever a page complains about (a script's error, a broken rule of its content policy) is a failure.
+export function useBrowser() {
+  let browser;
+  before(async () => {
+    browser = await chromium.launch({
+      executablePath: process.env.CHROMIUM,
+      args: ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--no-proxy-server"],
+    });
+  });
+  after(() => browser.close());
+  return async (options = {}) => {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
+    context.setDefaultTimeout(20_000);
+    const page = await context.newPage();
+    const complaints = [];
+    page.on("pageerror", (error) => complaints.push(error.message));
+    page.on("console", (message) => {
+      // A status that a form answers with is no fault of the page.
+      if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) complaints.push(message.text());
+    });
+    page.on("request", (request) => {
+      if (!request.url().startsWith(gateway) && !request.url().startsWith("data:") && !request.url().startsWith("blob:")) complaints.push("loads " + request.url());
+    });
+    return { page, context, complaints };
+  };
+}
+
+// signUp opens an account and returns its master key.
+export async function signUp(page, email) {
+  await page.goto(gateway + "/signup");
+  await page.getByLabel("E-mail").fill(email);
+  await page.getByLabel("Password").fill(password);
+  await page.getByRole("button", { name: "Sign up" }).click();
+  await page.getByRole("heading", { name: "Check your mail" }).waitFor();
+  await page.goto(link(await mail(email)));
+  await page.getByRole("button", { name: "Open my account" }).click();
+  const key = await page.locator("#master-key").textContent();
+  assert.match(key, /^service-\w{46}$/);
+  return key;
+}
+
+// subscribe buys a plan with a test card.
+export async function subscribe(page, plan, card = "4242424242424242") {
+  await page.goto(gateway + "/dashboard/plan");
+  await page.getByRole("button", { name: "Subscribe " + plan }).click();
+  await page.locator(`input[value="${card}"]`).check();
+  await page.getByRole("button", { name: /^Pay / }).click();
+}
