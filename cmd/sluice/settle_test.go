@@ -147,7 +147,7 @@ func TestSettledThroughKill(t *testing.T) {
 	l := &load{key: g.newKey(), seed: seed, kinds: everything}
 	for round := range rounds {
 		ended := make(chan struct{})
-		go func() { defer close(ended); l.run(g.url, 8, nil) }()
+		go func() { defer close(ended); l.run(g.url, 24, nil) }() // a call that an upstream refuses waits before it is tried again
 		<-time.After(time.Duration(500+random.IntN(1000)) * time.Millisecond)
 		if code, out, text := g.command("audit"); code != 0 { // while calls run
 			t.Errorf("sluice audit under load = %d, want 0\n%s%s", code, out, text)

@@ -54,7 +54,7 @@ type Options struct {
 	Level *slog.LevelVar
 	// Load reads the configuration again for a reload; nil: there is none.
 	Load func() (*config.Config, error)
-	// Servers are the model servers that are looked for on this machine; nil: discovery.Servers.
+	// Servers are the model servers that are looked for on this machine; nil: all that discovery knows.
 	Servers []discovery.Server
 	// Idempotency says how long replies are kept and waited for; for tests.
 	Idempotency *idempotency.Options
@@ -110,7 +110,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 	}
 	a := &App{
 		log: opts.Log, level: opts.Level, load: opts.Load, seen: watched(cfg), started: time.Now(),
-		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), ledger: admission.NewMemory(nil), renderer: opts.Renderer, servers: discovery.Servers,
+		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), ledger: admission.NewMemory(nil), renderer: opts.Renderer, servers: discovery.Servers(),
 	}
 	if opts.Servers != nil {
 		a.servers = opts.Servers

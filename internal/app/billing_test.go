@@ -58,6 +58,10 @@ func TestPlansAtWork(t *testing.T) {
 	ask("past due", premium, 200)
 	must[admin.Billing](n, "billing.advance", admin.Move{Actor: "t", Ref: created.ID, To: show.PeriodEnd.Add(8 * 24 * time.Hour)})
 	ask("lapsed", premium, 402)
+	eventually(t, "mail about the payments", func() bool {
+		log := n.log.String()
+		return strings.Contains(log, "Your payment failed") && strings.Contains(log, "Your premium plan has ended")
+	})
 	ask("lapsed", "sandbox/tiny", 200)
 }
 

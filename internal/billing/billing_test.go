@@ -447,6 +447,29 @@ func TestProcessorAway(t *testing.T) {
 	d.stands("with it again", account.Basic, billing.Active, 2000)
 }
 
+// Run does what is due as soon as it starts.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, openStore(t), "2026-01-31T12:00:00Z")
+	d.subscribe(account.Basic, good)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	due := d.now.Add(28 * day)
+	renewed := false
+	m := billing.New(d.store, &billing.Options{
+		Processor: d.flaky, Now: func() time.Time { return due },
+		OnEntry: func(_ context.Context, _ *account.Account, e billing.Entry) {
+			if renewed = e.What == billing.Renewed; renewed {
+				cancel()
+			}
+		},
+	})
+	m.Run(ctx)
+	if !renewed {
+		t.Error("Run ended without a renewal")
+	}
+}
+
 // A plan without a price needs no processor's page.
 func TestNoPrice(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 // with a bad line may do to them, in any order. After every step the books must be sound; see check.
 func TestMachine(t *testing.T) {
 	t.Parallel()
-	steps := 30
+	steps := 25
 	if os.Getenv("SLUICE_SOAK") != "" {
 		steps = 100
 	}

@@ -31,10 +31,12 @@ type Server struct {
 }
 
 // Servers are those that are looked for.
-var Servers = []Server{
-	{"ollama", "http://127.0.0.1:11434/v1"},
-	{"llamacpp", "http://127.0.0.1:8080/v1"},
-	{"lmstudio", "http://127.0.0.1:1234/v1"},
+func Servers() []Server {
+	return []Server{
+		{"ollama", "http://127.0.0.1:11434/v1"},
+		{"llamacpp", "http://127.0.0.1:8080/v1"},
+		{"lmstudio", "http://127.0.0.1:1234/v1"},
+	}
 }
 
 // askPatience is how long one upstream may take to list its models.

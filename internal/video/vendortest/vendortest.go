@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,12 +50,17 @@ type fake struct {
 	wire   *Wire
 	server *httptest.Server
 
-	mu    sync.Mutex
-	begun int
-	looks int
-	drops int
-	// What it does instead of what is usual; nil: nothing.
-	onBegin, onLook, onFile func(w http.ResponseWriter, r *http.Request) bool
+	begun, looks, drops atomic.Int32
+	// What it does instead of what is usual, where that reports true.
+	onBegin, onLook, onFile atomic.Pointer[hook]
+}
+
+type hook func(w http.ResponseWriter, r *http.Request) bool
+
+// runs reports whether the hook answered.
+func runs(at *atomic.Pointer[hook], w http.ResponseWriter, r *http.Request) bool {
+	h := at.Load()
+	return h != nil && (*h)(w, r)
 }
 
 func start(t *testing.T, w *Wire) *fake {
@@ -66,7 +71,7 @@ func start(t *testing.T, w *Wire) *fake {
 	mux.HandleFunc(at(w.Look, w.Prefix), f.look)
 	mux.HandleFunc(at(w.File, w.Prefix), f.file)
 	if w.Drop != "" {
-		mux.HandleFunc(at(w.Drop, w.Prefix), func(http.ResponseWriter, *http.Request) { f.count(&f.drops) })
+		mux.HandleFunc(at(w.Drop, w.Prefix), func(http.ResponseWriter, *http.Request) { f.drops.Add(1) })
 	}
 	f.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if err := w.Credential(r); err != nil {
@@ -81,15 +86,8 @@ func start(t *testing.T, w *Wire) *fake {
 
 func at(operation, prefix string) string { return strings.Replace(operation, " ", " "+prefix, 1) }
 
-func (f *fake) count(n *int) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	*n++
-	return *n
-}
-
 func (f *fake) begin(w http.ResponseWriter, r *http.Request) {
-	f.count(&f.begun)
+	f.begun.Add(1)
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
 		err = f.wire.Check(r, body)
@@ -97,15 +95,15 @@ func (f *fake) begin(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		f.t.Errorf("the request that begins: %v", err)
 	}
-	if f.onBegin == nil || !f.onBegin(w, r) {
+	if !runs(&f.onBegin, w, r) {
 		io.WriteString(w, f.wire.Begun)
 	}
 }
 
 func (f *fake) look(w http.ResponseWriter, r *http.Request) {
-	n := f.count(&f.looks)
+	n := f.looks.Add(1)
 	switch {
-	case f.onLook != nil && f.onLook(w, r):
+	case runs(&f.onLook, w, r):
 	case n < 3:
 		io.WriteString(w, f.wire.Running)
 	default:
@@ -119,7 +117,7 @@ func (f *fake) done() string {
 }
 
 func (f *fake) file(w http.ResponseWriter, r *http.Request) {
-	if f.onFile == nil || !f.onFile(w, r) {
+	if !runs(&f.onFile, w, r) {
 		w.Header().Set("Content-Type", "video/mp4")
 		w.Write(film)
 	}
@@ -157,14 +155,16 @@ func (f *fake) render(ctx context.Context, upstream string) *outcome {
 	return &o
 }
 
-// reply makes a handler of a status and a body.
-func reply(status int, body string) func(http.ResponseWriter, *http.Request) bool {
-	return func(w http.ResponseWriter, _ *http.Request) bool {
+// reply makes a hook of a status and a body.
+func reply(status int, body string) *hook {
+	return does(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.WriteHeader(status)
 		io.WriteString(w, body)
 		return true
-	}
+	})
 }
+
+func does(h hook) *hook { return &h }
 
 // Run runs the suite.
 func Run(t *testing.T, w *Wire) {
@@ -205,110 +205,107 @@ func reason(err error) video.Reason {
 
 func succeeds(t *testing.T, f *fake) {
 	o := f.render(t.Context(), "")
-	if o.err != nil || !bytes.Equal(o.film.Bytes(), film) || f.begun != 1 || f.looks != 3 || len(o.upstream) != 1 || len(o.progress) != 2 {
-		t.Errorf("Render = %v with %d bytes, begun %d times, looked %d, kept %q, progress %v; want the film", o.err, o.film.Len(), f.begun, f.looks, o.upstream, o.progress)
+	if o.err != nil || !bytes.Equal(o.film.Bytes(), film) || f.begun.Load() != 1 || f.looks.Load() != 3 || len(o.upstream) != 1 || len(o.progress) != 2 {
+		t.Errorf("Render = %v with %d bytes, begun %d times, looked %d, kept %q, progress %v; want the film", o.err, o.film.Len(), f.begun.Load(), f.looks.Load(), o.upstream, o.progress)
 	}
 }
 
 // goesOn is an attempt behind another that died.
 func goesOn(t *testing.T, f *fake) {
 	ctx, stop := context.WithCancel(t.Context())
-	f.onLook = func(http.ResponseWriter, *http.Request) bool { stop(); return false }
+	f.onLook.Store(does(func(http.ResponseWriter, *http.Request) bool { stop(); return false }))
 	first := f.render(ctx, "")
-	if first.err == nil || len(first.upstream) != 1 || f.drops != 0 {
-		t.Fatalf("an attempt that is stopped = %v, kept %q, dropped %d; want its id kept and the job left alone", first.err, first.upstream, f.drops)
+	if first.err == nil || len(first.upstream) != 1 || f.drops.Load() != 0 {
+		t.Fatalf("an attempt that is stopped = %v, kept %q, dropped %d; want its id kept and the job left alone", first.err, first.upstream, f.drops.Load())
 	}
-	f.onLook, f.looks = nil, 2
+	f.onLook.Store(nil)
+	f.looks.Store(2)
 	o := f.render(t.Context(), first.upstream[0])
-	if o.err != nil || !bytes.Equal(o.film.Bytes(), film) || f.begun != 1 || len(o.upstream) != 0 {
-		t.Errorf("the next attempt = %v with %d bytes, begun %d times in all; want the film, and nothing begun anew", o.err, o.film.Len(), f.begun)
+	if o.err != nil || !bytes.Equal(o.film.Bytes(), film) || f.begun.Load() != 1 || len(o.upstream) != 0 {
+		t.Errorf("the next attempt = %v with %d bytes, begun %d times in all; want the film, and nothing begun anew", o.err, o.film.Len(), f.begun.Load())
 	}
 }
 
 func refusedAtOnce(t *testing.T, f *fake) {
-	f.onBegin = reply(400, f.wire.Refused)
-	if o := f.render(t.Context(), ""); reason(o.err) != video.Moderated || f.begun != 1 {
-		t.Errorf("Render = %v after %d beginnings, want moderation at once", o.err, f.begun)
+	f.onBegin.Store(reply(400, f.wire.Refused))
+	if o := f.render(t.Context(), ""); reason(o.err) != video.Moderated || f.begun.Load() != 1 {
+		t.Errorf("Render = %v after %d beginnings, want moderation at once", o.err, f.begun.Load())
 	}
 }
 
 func unfitAtOnce(t *testing.T, f *fake) {
-	f.onBegin = reply(400, f.wire.Unfit)
+	f.onBegin.Store(reply(400, f.wire.Unfit))
 	if o := f.render(t.Context(), ""); reason(o.err) != video.Rejected {
 		t.Errorf("Render = %v, want it rejected", o.err)
 	}
 }
 
 func filtered(t *testing.T, f *fake) {
-	f.onLook = reply(200, f.wire.Filtered)
+	f.onLook.Store(reply(200, f.wire.Filtered))
 	if o := f.render(t.Context(), ""); reason(o.err) != video.Moderated || len(o.upstream) != 1 {
 		t.Errorf("Render = %v, want moderation", o.err)
 	}
 }
 
 func broken(t *testing.T, f *fake) {
-	f.onLook = reply(200, f.wire.Broken)
+	f.onLook.Store(reply(200, f.wire.Broken))
 	if o := f.render(t.Context(), ""); reason(o.err) != video.Provider {
 		t.Errorf("Render = %v, want the provider's error", o.err)
 	}
 }
 
 func vanished(t *testing.T, f *fake) {
-	f.onLook = reply(404, `{"error":{"message":"not found"}}`)
+	f.onLook.Store(reply(404, `{"error":{"message":"not found"}}`))
 	if o := f.render(t.Context(), ""); reason(o.err) != video.Expired {
 		t.Errorf("Render = %v, want it expired", o.err)
 	}
 }
 
 func fileGone(t *testing.T, f *fake) {
-	f.looks = 2
-	f.onFile = reply(410, `{"error":{"message":"gone"}}`)
+	f.looks.Store(2)
+	f.onFile.Store(reply(410, `{"error":{"message":"gone"}}`))
 	if o := f.render(t.Context(), ""); reason(o.err) != video.Expired {
 		t.Errorf("Render = %v, want it expired", o.err)
 	}
 }
 
 func busyAtFirst(t *testing.T, f *fake) {
-	f.looks = 2
-	f.onBegin = func(w http.ResponseWriter, r *http.Request) bool {
-		if f.begun > 1 {
+	f.looks.Store(2)
+	f.onBegin.Store(does(func(w http.ResponseWriter, r *http.Request) bool {
+		if f.begun.Load() > 1 {
 			return false
 		}
 		w.Header().Set("Retry-After", "1")
-		return reply(429, `{"error":{"message":"slow down"}}`)(w, r)
-	}
-	if o := f.render(t.Context(), ""); o.err != nil || f.begun != 2 {
-		t.Errorf("Render = %v after %d beginnings, want the film after 2", o.err, f.begun)
+		return (*reply(429, `{"error":{"message":"slow down"}}`))(w, r)
+	}))
+	if o := f.render(t.Context(), ""); o.err != nil || f.begun.Load() != 2 {
+		t.Errorf("Render = %v after %d beginnings, want the film after 2", o.err, f.begun.Load())
 	}
 }
 
 func troubleOnTheWay(t *testing.T, f *fake) {
-	f.onLook = func(w http.ResponseWriter, r *http.Request) bool {
-		if f.looks > 1 {
-			f.looks = 3
-			return false
-		}
-		return reply(502, `bad gateway `+Key)(w, r)
-	}
-	if o := f.render(t.Context(), ""); o.err != nil || f.begun != 1 {
-		t.Errorf("Render = %v after %d beginnings, want the film after one", o.err, f.begun)
+	f.onLook.Store(does(func(w http.ResponseWriter, r *http.Request) bool {
+		return f.looks.Load() == 1 && (*reply(502, `bad gateway `+Key))(w, r)
+	}))
+	if o := f.render(t.Context(), ""); o.err != nil || f.begun.Load() != 1 {
+		t.Errorf("Render = %v after %d beginnings, want the film after one", o.err, f.begun.Load())
 	}
 }
 
 // unclearBeginning must not be paid for twice.
 func unclearBeginning(t *testing.T, f *fake) {
-	f.onBegin = reply(500, `{"error":{"message":"broken `+Key+`"}}`)
-	if o := f.render(t.Context(), ""); reason(o.err) != video.Provider || f.begun != 1 {
-		t.Errorf("Render = %v after %d beginnings, want it given up after one", o.err, f.begun)
+	f.onBegin.Store(reply(500, `{"error":{"message":"broken `+Key+`"}}`))
+	if o := f.render(t.Context(), ""); reason(o.err) != video.Provider || f.begun.Load() != 1 {
+		t.Errorf("Render = %v after %d beginnings, want it given up after one", o.err, f.begun.Load())
 	}
-	f.onBegin = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
-	if o := f.render(t.Context(), ""); reason(o.err) != video.Provider || f.begun != 2 {
-		t.Errorf("Render behind a cut = %v after %d beginnings, want it given up after one more", o.err, f.begun)
+	f.onBegin.Store(does(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }))
+	if o := f.render(t.Context(), ""); reason(o.err) != video.Provider || f.begun.Load() != 2 {
+		t.Errorf("Render behind a cut = %v after %d beginnings, want it given up after one more", o.err, f.begun.Load())
 	}
 }
 
 func wrongKey(t *testing.T, f *fake) {
-	f.onBegin = reply(401, `{"error":{"message":"wrong key `+Key+`","code":"invalid_api_key"}}`)
+	f.onBegin.Store(reply(401, `{"error":{"message":"wrong key `+Key+`","code":"invalid_api_key"}}`))
 	if o := f.render(t.Context(), ""); o.err == nil || reason(o.err) != "" {
 		t.Errorf("Render = %v, want an error that may pass", o.err)
 	}
@@ -316,12 +313,12 @@ func wrongKey(t *testing.T, f *fake) {
 
 func noVideo(t *testing.T, f *fake) {
 	for _, kind := range []string{"text/html", ""} {
-		f.looks = 2
-		f.onFile = func(w http.ResponseWriter, _ *http.Request) bool {
+		f.looks.Store(2)
+		f.onFile.Store(does(func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Content-Type", kind)
 			w.Write([]byte("<html>"))
 			return true
-		}
+		}))
 		if o := f.render(t.Context(), ""); o.err == nil || reason(o.err) != "" || o.film.Len() != 0 {
 			t.Errorf("Render of %q = %v with %d bytes, want an error", kind, o.err, o.film.Len())
 		}
@@ -330,21 +327,21 @@ func noVideo(t *testing.T, f *fake) {
 
 // sentElsewhere must not reach what is not public, nor take the key along.
 func sentElsewhere(t *testing.T, f *fake) {
-	hits := 0
-	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits++ }))
+	var hits atomic.Int32
+	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
 	defer inside.Close()
-	f.looks = 2
-	f.onFile = func(w http.ResponseWriter, r *http.Request) bool {
+	f.looks.Store(2)
+	f.onFile.Store(does(func(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, inside.URL+"/secret", http.StatusFound)
 		return true
-	}
-	if o := f.render(t.Context(), ""); o.err == nil || hits != 0 {
-		t.Errorf("Render = %v with %d requests to an inner address, want an error and none", o.err, hits)
+	}))
+	if o := f.render(t.Context(), ""); o.err == nil || hits.Load() != 0 {
+		t.Errorf("Render = %v with %d requests to an inner address, want an error and none", o.err, hits.Load())
 	}
 }
 
 func tooLong(t *testing.T, f *fake) {
-	f.onLook = reply(200, `{"x":"`+strings.Repeat("x", 2<<20)+`"}`)
+	f.onLook.Store(reply(200, `{"x":"`+strings.Repeat("x", 2<<20)+`"}`))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if o := f.render(ctx, ""); o.err == nil {
@@ -354,14 +351,14 @@ func tooLong(t *testing.T, f *fake) {
 
 func cancelled(t *testing.T, f *fake) {
 	ctx, stop := context.WithCancelCause(t.Context())
-	f.onLook = func(http.ResponseWriter, *http.Request) bool { stop(video.ErrCancelled); return false }
+	f.onLook.Store(does(func(http.ResponseWriter, *http.Request) bool { stop(video.ErrCancelled); return false }))
 	o := f.render(ctx, "")
-	want := 1
+	want := int32(1)
 	if f.wire.Drop == "" {
 		want = 0
 	}
-	if o.err == nil || f.drops != want {
-		t.Errorf("Render = %v with %d drops, want an error and %d", o.err, f.drops, want)
+	if o.err == nil || f.drops.Load() != want {
+		t.Errorf("Render = %v with %d drops, want an error and %d", o.err, f.drops.Load(), want)
 	}
 }
 
@@ -375,8 +372,8 @@ func unreachable(t *testing.T, f *fake) {
 }
 
 func oddID(t *testing.T, f *fake) {
-	f.onBegin = reply(200, `{"id":"../../admin?x=","name":"../../admin?x="}`)
-	if o := f.render(t.Context(), ""); o.err == nil || len(o.upstream) != 0 || f.looks != 0 {
+	f.onBegin.Store(reply(200, `{"id":"../../admin?x=","name":"../../admin?x="}`))
+	if o := f.render(t.Context(), ""); o.err == nil || len(o.upstream) != 0 || f.looks.Load() != 0 {
 		t.Errorf("Render = %v, kept %q, want an error and nothing kept", o.err, o.upstream)
 	}
 }
