@@ -134,3 +134,31 @@ models:
 		t.Errorf("New after a hang-up = %v", err)
 	}
 }
+
+// TestFindsOllama: without a word about it in the configuration, an Ollama on this machine is found, and
+// the owner gets an answer from it.
+func TestFindsOllama(t *testing.T) {
+	t.Parallel()
+	upstream, err := smallestOllama(t.Context(), os.Getenv(localModelEnv))
+	if err != nil {
+		t.Skipf("needs Ollama: %v", err)
+	}
+	g := startGateway(t, "")
+	c := newClient(t, g, g.owner)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	id := "ollama/" + upstream
+	for _, err := c.Models.Get(ctx, id); err != nil; _, err = c.Models.Get(ctx, id) {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s was not found", id)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	p := params(id, "Count from one to ten in words.")
+	p.MaxTokens = openai.Int(32)
+	reply, err := c.Chat.Completions.New(ctx, p)
+	if err != nil || reply.Model != id || reply.Usage.CompletionTokens == 0 {
+		t.Fatalf("New = %+v, %v, want an answer of %s", reply, err, id)
+	}
+}

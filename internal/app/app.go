@@ -182,11 +182,12 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 	if err := a.openVideos(ctx, gate, s); err != nil {
 		return nil, err
 	}
-	a.tools = newRemoteTools(cfg)
+	nested := func(depth int) http.Handler { return a.api.Nested(depth) }
+	a.tools = newRemoteTools(cfg, a.Origin()+"/mcp", nested)
 	line := inference.New(gate, a.pulse, &inference.Options{States: continuation.New(a.facts.store, nil), Tools: a.tools.loop, Patience: opts.Patience})
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), line, s.http(), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(a.facts.store, a.log, opts.Idempotency), Videos: a.videos,
-		Pages: a.addWebhook(a.pages(cfg)),
+		Pages: a.addWebhook(a.pages(cfg)), MCP: a.newMCPServer(nested).Serve,
 		Checks: []httpapi.Check{
 			{Name: "database", Run: a.facts.store.Ping},
 			{Name: "journal", Run: func(context.Context) error { return a.facts.journal.Ready() }, Note: a.backlogNote},

@@ -65,11 +65,12 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		return s
 	}, a.log)
 	handler := dashboard.New(ui, dashboard.Sources{
-		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account,
+		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   func() account.Plans { return a.settings.Load().plans },
 		Catalog: func() *catalog.Catalog { return a.settings.Load().catalog },
 		Ledger:  a.ledger, Abuse: a.abuse, Usage: pageBooks{a.facts}, Notices: a.notices, Billing: a.billing,
 		API:          func() dashboard.API { return a.api },
+		Health:       func(m *catalog.Model) string { return a.settings.Load().health(m) },
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   cfg.Video.ModelID,
 	}, nil).Handler()

@@ -9,6 +9,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
 
 	"sluice/internal/admin"
 )
@@ -309,6 +312,37 @@ func TestPagesTell(t *testing.T) {
 	ana.wants(ana.get("/dashboard/messages"), "the messages afterwards", 200, "for a bot")
 	must[admin.Account](n, "key.restore", admin.Target{Actor: "t", Ref: ana.email})
 	ana.wants(ana.get("/dashboard/messages"), "the messages after support restored the keys", 200, "Your keys work again")
+}
+
+// Two steps: the app's first code turns them on, and from then on the password alone opens nothing.
+func TestPagesInTwoSteps(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	ana := n.join("ana@example.com")
+	secret := regexp.MustCompile(`id="totp-secret">(\w+)<`).FindStringSubmatch(ana.post("/dashboard/account/totp/enrol").body)
+	if secret == nil {
+		t.Fatal("setting up two steps shows no secret")
+	}
+	code := func(at time.Time) string {
+		c, err := totp.GenerateCode(secret[1], at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	ana.wants(ana.post("/dashboard/account/totp", "code", "1"), "a wrong code", 401, "code is wrong")
+	ana.wants(ana.post("/dashboard/account/totp", "code", code(time.Now())), "the first code", 303, "/account")
+	if strings.Contains(ana.get("/dashboard/account").body, secret[1]) {
+		t.Error("the secret is shown again")
+	}
+	ana.post("/signout")
+	r := ana.wants(ana.post("/signin", "email", ana.email, "password", pagePassword), "the password", 200, "One more step")
+	ana.wants(ana.get("/dashboard"), "the dashboard after the first step", 303, "/signin")
+	token := regexp.MustCompile(`name="token" value="(\w+)"`).FindStringSubmatch(r.body)[1]
+	ana.wants(ana.post("/signin/code", "token", token, "code", "000000"), "a guess", 401, "code is wrong")
+	// A code of the next half minute is taken, so that the test need not wait for it.
+	ana.wants(ana.post("/signin/code", "token", token, "code", code(time.Now().Add(30*time.Second)), "next", "/dashboard/keys"), "the second step", 303, "/dashboard/keys")
+	ana.wants(ana.get("/dashboard"), "the dashboard", 200, "Overview")
 }
 
 func TestOwnerLink(t *testing.T) {

@@ -36,7 +36,7 @@ func newSettings(cfg *config.Config, f *found) (*settings, error) {
 
 // http is the part that the front door reads.
 func (s *settings) http() httpapi.Settings {
-	return httpapi.Settings{Catalog: s.catalog, Routes: s.routes, Scorer: routing.Estimate{Dial: s.config.Router.Dial}, Plans: s.plans, CORSOrigins: s.config.CORSOrigins, TrustedProxies: s.config.TrustedProxies}
+	return httpapi.Settings{Catalog: s.catalog, Routes: s.routes, Scorer: routing.Estimate{Dial: s.config.Router.Dial}, Plans: s.plans, CORSOrigins: s.config.CORSOrigins, TrustedProxies: s.config.TrustedProxies, PublicURL: s.config.PublicURL}
 }
 
 // newPlans lays the configured overrides over the built-in table.

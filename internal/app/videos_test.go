@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -388,4 +390,70 @@ func (n *node) describeFiles(d *description) {
 	d.check(n.t, "GET", "/v1/video/generations/{id}/content/video", n.get("/v1/video/generations/gen_none/content/video", key))
 	d.check(n.t, "GET", "/files/{file}", n.fetch("GET", link+"0", "", nil))
 	d.check(n.t, "GET", "/files/{file}", n.get("/files/none", ""))
+}
+
+// vendor is a service of OpenAI's form that finishes a video when it is told to.
+type vendor struct {
+	server *httptest.Server
+	begun  atomic.Int32
+	ready  atomic.Bool
+}
+
+const vendorKey = "vendor-key-canary"
+
+func newVendor(t *testing.T) *vendor {
+	t.Helper()
+	v := &vendor{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/videos", func(w http.ResponseWriter, _ *http.Request) {
+		v.begun.Add(1)
+		io.WriteString(w, `{"id":"video_1","status":"queued"}`)
+	})
+	mux.HandleFunc("GET /v1/videos/video_1", func(w http.ResponseWriter, _ *http.Request) {
+		if v.ready.Load() {
+			io.WriteString(w, `{"id":"video_1","status":"completed","progress":100}`)
+			return
+		}
+		io.WriteString(w, `{"id":"video_1","status":"in_progress","progress":40}`)
+	})
+	mux.HandleFunc("GET /v1/videos/video_1/content", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "video/mp4")
+		io.WriteString(w, "a film of the vendor's")
+	})
+	v.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+vendorKey {
+			t.Errorf("%s %s came with %v, want the key the job was begun with", r.Method, r.URL, r.Header)
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(v.server.Close)
+	return v
+}
+
+// A vendor's job is begun once, though the gateway starts again with another provider in its place; and the key is
+// nowhere to be seen.
+func TestVideoVendor(t *testing.T) {
+	t.Parallel()
+	v := newVendor(t)
+	entry := fmt.Sprintf("{name: old, kind: openai, base_url: %q, api_key: %s, model: sora-2}", v.server.URL+"/v1", vendorKey)
+	site := newSite(t, "video: {provider: old, providers: ["+entry+"]}\n")
+	n := site.start(t)
+	key := n.OwnerKey()
+	id := readVideo(t, n.request("POST", videoJobs, key, clip)).ID
+	eventually(t, "the vendor's progress", func() bool { return readVideo(t, n.get(videoJobs+"/"+id, key)).Progress == 40 })
+	n.stop()
+	log := n.log.String()
+	site.write(t, "video: {provider: new, providers: ["+entry+", {name: new, kind: veo, base_url: \"http://127.0.0.1:1\", api_key: other, model: veo}]}\n")
+	v.ready.Store(true)
+	n = site.start(t)
+	job := n.await(key, id)
+	if job.Status != "succeeded" || v.begun.Load() != 1 {
+		t.Fatalf("the job ended as %+v after %d beginnings, want it made, begun once", job, v.begun.Load())
+	}
+	if r := n.fetch("GET", job.Generations[0].Output.VideoURL, "", nil); r.body != "a film of the vendor's" {
+		t.Errorf("the file is %q", r.body)
+	}
+	if log += n.log.String(); strings.Contains(log, vendorKey) {
+		t.Errorf("the log tells the vendor's key:\n%s", log)
+	}
 }

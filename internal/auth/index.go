@@ -148,6 +148,17 @@ func (ix *Index) UsedKeys() map[string]time.Time {
 	return used
 }
 
+// LastUsed is when a key was last used here, or stored as used; zero: never.
+func (ix *Index) LastUsed(k *account.Key) time.Time {
+	sh := &ix.shards[k.Hash[0]%shards]
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	if e := sh.keys[k.Hash]; e != nil && e.lastUsed.Load() > 0 {
+		return time.Unix(e.lastUsed.Load(), 0).UTC()
+	}
+	return time.Time{}
+}
+
 // find returns the key's owner and id, and notes its use; nil where nobody has the key.
 func (ix *Index) find(h account.Hash, now time.Time) (*account.Account, string) {
 	sh := &ix.shards[h[0]%shards]

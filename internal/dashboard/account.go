@@ -2,18 +2,13 @@ package dashboard
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
 
-	"sluice/internal/abuse"
 	"sluice/internal/account"
-	"sluice/internal/billing"
 	"sluice/internal/fault"
-	"sluice/internal/notice"
 	"sluice/internal/signin"
-	"sluice/internal/usage"
 )
 
 // accountView is what the account's page shows.
@@ -108,10 +103,8 @@ func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visi
 	if err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "close"}, err, "current", "email")
 	}
-	if d.Billing != nil {
-		if err := d.Billing.EndNow(ctx, actor, v.ID, "the account is closed"); err != nil {
-			return err
-		}
+	if err := d.Billing.EndNow(ctx, actor, v.ID, "the account is closed"); err != nil {
+		return err
 	}
 	if _, err := d.Accounts.Close(ctx, actor, v.ID); err != nil {
 		return err
@@ -131,105 +124,6 @@ func (d *Dashboard) mayClose(ctx context.Context, v *visitor, current, email str
 		return fault.New(fault.Invalid, "Type the address of your account to close it.").At("email")
 	}
 	return d.Desk.Prove(ctx, v.ID, current)
-}
-
-// export is everything that is kept of an account, except what would let somebody in.
-type export struct {
-	MadeAt   time.Time          `json:"made_at"`
-	Account  exportedAccount    `json:"account"`
-	Keys     []exportedKey      `json:"keys"`
-	Sessions []exportedSession  `json:"sessions"`
-	Messages []notice.Notice    `json:"messages"`
-	Scores   []abuse.Event      `json:"abuse_events"`
-	Changes  []account.Entry    `json:"changes"`
-	Invoices []billing.Payment  `json:"invoices"`
-	Days     []exportedDay      `json:"usage_by_day"`
-	Calls    []usage.Settlement `json:"calls"`
-}
-
-type exportedAccount struct {
-	ID        string    `json:"id"`
-	Email     string    `json:"email"`
-	Plan      string    `json:"plan"`
-	Granted   bool      `json:"granted"`
-	CreatedAt time.Time `json:"created_at"`
-}
-
-type exportedKey struct {
-	ID         string    `json:"id"`
-	Name       string    `json:"name"`
-	LastFour   string    `json:"last_four"`
-	CreatedAt  time.Time `json:"created_at"`
-	LastUsedAt time.Time `json:"last_used_at"`
-}
-
-type exportedSession struct {
-	CreatedAt time.Time `json:"created_at"`
-	SeenAt    time.Time `json:"seen_at"`
-	Remote    string    `json:"remote"`
-	Agent     string    `json:"agent"`
-}
-
-type exportedDay struct {
-	Day   string `json:"day"`
-	KeyID string `json:"key_id"`
-	Model string `json:"model"`
-	usage.Sums
-}
-
-// mostExported bounds the calls of an export; the sums have all of them.
-const mostExported = 100_000
-
-// exportAccount is the account's own data as a file.
-func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	out, err := d.gather(r.Context(), v)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Disposition", `attachment; filename="account.json"`)
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	_ = enc.Encode(out) // an error means that the browser left
-	return nil
-}
-
-func (d *Dashboard) gather(ctx context.Context, v *visitor) (*export, error) {
-	out := &export{MadeAt: d.now().UTC(), Account: exportedAccount{v.ID, v.Email, v.Plan.String(), v.Granted, v.CreatedAt}}
-	for i := range v.Keys {
-		k := &v.Keys[i]
-		out.Keys = append(out.Keys, exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt})
-	}
-	sessions, err := d.Desk.Sessions(ctx, v.ID)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range sessions {
-		out.Sessions = append(out.Sessions, exportedSession{s.CreatedAt, s.SeenAt, s.Remote, s.Agent})
-	}
-	if out.Messages, err = d.Notices.List(ctx, v.ID, mostExported); err != nil {
-		return nil, err
-	}
-	if out.Scores, err = d.Abuse.Events(ctx, v.ID, mostExported); err != nil {
-		return nil, err
-	}
-	if out.Changes, err = d.Accounts.History(ctx, v.ID, mostExported); err != nil {
-		return nil, err
-	}
-	if d.Billing != nil {
-		if out.Invoices, err = d.Billing.Invoices(ctx, v.ID, mostExported); err != nil {
-			return nil, err
-		}
-	}
-	days, err := d.Usage.UsageByDay(ctx, v.ID, time.Unix(0, 0))
-	if err != nil {
-		return nil, err
-	}
-	for i := range days {
-		out.Days = append(out.Days, exportedDay{days[i].Start.Format(time.DateOnly), days[i].KeyID, days[i].Model, days[i].Sums})
-	}
-	out.Calls, err = d.Usage.RecentSettlements(ctx, v.ID, usage.Point{At: d.now().Add(time.Minute)}, mostExported)
-	return out, err
 }
 
 // problem is what is wrong with a field of one of the page's forms.

@@ -50,17 +50,19 @@ type Sources struct {
 	Accounts *account.Accounts
 	// Account is the present state of an account, or nil.
 	Account func(id string) *account.Account
-	Plans   func() account.Plans
-	Catalog func() *catalog.Catalog
-	Ledger  admission.Ledger
-	Abuse   *abuse.Control
-	Usage   Usage
-	Notices *notice.Board
-	Billing *billing.Billing
+	// LastUsed is when this process last saw a key; zero: never.
+	LastUsed func(k *account.Key) time.Time
+	Plans    func() account.Plans
+	Catalog  func() *catalog.Catalog
+	Ledger   admission.Ledger
+	Abuse    *abuse.Control
+	Usage    Usage
+	Notices  *notice.Board
+	Billing  *billing.Billing
 	// API is asked for when a request comes: it is made after the pages.
 	API func() API
-	// Health says how a model fares: good, poor or down; empty: not known. May be nil.
-	Health func(modelID string) string
+	// Health says in a few words how well a model is; empty: not known. May be nil.
+	Health func(m *catalog.Model) string
 	// MailIsLogged says that links are in the server's log because no mail server is set up.
 	MailIsLogged bool
 	// VideoModel is the id of the model that makes videos.
@@ -179,7 +181,7 @@ func (d *Dashboard) banner(ctx context.Context, v *visitor) *webui.Banner {
 	case v.Deactivated != nil:
 		return &webui.Banner{Tone: "bad", Text: "Your keys are switched off: " + v.Deactivated.Reason + ". Support can restore them.", Path: home + "/messages", Link: "Messages"}
 	}
-	if v.Plan < account.Basic || v.Granted || d.Billing == nil {
+	if v.Plan < account.Basic || v.Granted {
 		return nil
 	}
 	if b, err := d.Billing.Show(ctx, v.ID); err == nil && b.Status() == billing.PastDue {

@@ -13,9 +13,10 @@ import (
 type keysView struct {
 	Keys     []account.Key // the master key first
 	Requests map[string]int64
-	Left     int    // sub-keys that may still be made
-	Off      bool   // the keys are deactivated
-	New      string // a raw key, in the reply to its making alone
+	Used     map[string]time.Time // when each was last used
+	Left     int                  // sub-keys that may still be made
+	Off      bool                 // the keys are deactivated
+	New      string               // a raw key, in the reply to its making alone
 	NewName  string
 	Name     string // as it was typed
 	Problems problems
@@ -27,9 +28,17 @@ func (d *Dashboard) keys(w http.ResponseWriter, r *http.Request, v *visitor) err
 }
 
 func (d *Dashboard) showKeys(w http.ResponseWriter, r *http.Request, v *visitor, status int, view keysView) error {
-	present, err := d.Accounts.Find(r.Context(), v.ID) // when keys were last used is not in the index
+	present, err := d.Accounts.Find(r.Context(), v.ID)
 	if err != nil {
 		return err
+	}
+	view.Used = map[string]time.Time{}
+	for i := range present.Keys {
+		k := &present.Keys[i]
+		view.Used[k.ID] = k.LastUsedAt
+		if used := d.LastUsed(k); used.After(k.LastUsedAt) {
+			view.Used[k.ID] = used // it is stored once a minute
+		}
 	}
 	rows, err := d.Usage.UsageBy(r.Context(), usage.Query{AccountID: v.ID, From: firstDay(d.now()), By: usage.ByKey})
 	if err != nil {

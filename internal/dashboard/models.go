@@ -35,9 +35,9 @@ func (d *Dashboard) models(w http.ResponseWriter, r *http.Request, v *visitor) e
 		if !view.wants(m) {
 			continue
 		}
-		item := modelView{Model: m, Included: v.Plan.Includes(m.Plan)}
+		item := modelView{Model: m, Included: v.includes(m)}
 		if d.Health != nil {
-			item.Health = d.Health(m.ID)
+			item.Health = d.Health(m)
 		}
 		view.Models = append(view.Models, item)
 	}
@@ -55,6 +55,22 @@ func (v *modelsView) wants(m *catalog.Model) bool {
 		}
 	}
 	return (v.Plan == "" || m.Plan.String() == v.Plan) && (!v.Tools || m.ToolCalling) && m.ContextLength >= v.Context
+}
+
+// includes reports whether a visitor may call a model. Those that the operator has not opened yet are staff's.
+func (v *visitor) includes(m *catalog.Model) bool {
+	return v.Plan.Includes(m.Plan) && (!m.StaffOnly || v.Staff)
+}
+
+// healthTone is how a model's health looks.
+func healthTone(health string) string {
+	switch health {
+	case "well":
+		return "good"
+	case "partly out of order":
+		return "warn"
+	}
+	return "bad"
 }
 
 // price writes what a million tokens cost.

@@ -55,7 +55,7 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, v *visitor)
 		view.Total.Merge(rows[i].Sums)
 	}
 	view.HasUsage = view.Total.Requests > 0
-	view.Snippets = snippets(d.ui.Settings().Origin, exampleModel(d.Catalog(), v.Plan))
+	view.Snippets = snippets(d.ui.Settings().Origin, exampleModel(d.Catalog(), v))
 	return d.ui.Render(w, r, http.StatusOK, overviewPage(d.frame(w, r, v, "Overview"), view))
 }
 
@@ -120,10 +120,10 @@ func requests(n int64) string {
 
 // exampleModel is what the quick start calls: the router where the plan includes it, else the first model
 // that it does include.
-func exampleModel(c *catalog.Catalog, plan account.Plan) string {
+func exampleModel(c *catalog.Catalog, v *visitor) string {
 	first := ""
 	for _, m := range c.Models() {
-		if !plan.Includes(m.Plan) {
+		if !v.includes(m) {
 			continue
 		}
 		if m.Router {

@@ -17,7 +17,7 @@ type playgroundView struct {
 func (d *Dashboard) playground(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := playgroundView{Model: r.FormValue("model"), Origin: d.ui.Settings().Origin, Tools: v.Plan.IncludesTools()}
 	for _, m := range d.Catalog().Models() {
-		if v.Plan.Includes(m.Plan) {
+		if v.includes(m) {
 			view.Models = append(view.Models, m)
 		}
 	}

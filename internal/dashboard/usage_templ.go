@@ -4,14 +4,17 @@ package dashboard
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import "github.com/a-h/templ"
-import templruntime "github.com/a-h/templ/runtime"
+import (
+	"github.com/a-h/templ"
+	templruntime "github.com/a-h/templ/runtime"
+)
 
 import (
 	"fmt"
+	"time"
+
 	"sluice/internal/usage"
 	"sluice/internal/webui"
-	"time"
 )
 
 func usagePage(p webui.Page, v usageView) templ.Component {
@@ -47,7 +50,7 @@ func usagePage(p webui.Page, v usageView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Usage</h1><p>The last 30 days, by day in UTC.</p></div><a class=\"button\" href=\"/dashboard/usage.csv\" download>Export CSV</a></div><form method=\"get\" action=\"/dashboard/usage\" class=\"filters card\" data-auto><div class=\"field\"><label for=\"f-model\">Model</label> <select id=\"f-model\" name=\"model\"><option value=\"\">All models</option> ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Usage</h1><p>The last 30 days, by day in UTC.</p></div><a class=\"button\" href=\"/dashboard/usage.csv\" download>Export CSV</a></div><form method=\"get\" action=\"/dashboard/usage\" class=\"filters card\"><div class=\"field\"><label for=\"f-model\">Model</label> <select id=\"f-model\" name=\"model\"><option value=\"\">All models</option> ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -799,7 +802,7 @@ func endBadge(s *usage.Settlement) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		text, tone := ended(s)
-		var templ_7745c5c3_Var39 = []any{"badge", tone}
+		templ_7745c5c3_Var39 := []any{"badge", tone}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var39...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err

@@ -4,8 +4,10 @@ package dashboard
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import "github.com/a-h/templ"
-import templruntime "github.com/a-h/templ/runtime"
+import (
+	"github.com/a-h/templ"
+	templruntime "github.com/a-h/templ/runtime"
+)
 
 import "sluice/internal/webui"
 
@@ -42,14 +44,14 @@ func videosPage(p webui.Page, v videosView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Videos</h1><p>Finished videos are kept for a while and then deleted; download what you want to keep.</p></div></div><section class=\"card\" aria-labelledby=\"make-title\"><h2 id=\"make-title\">New video</h2><div class=\"note bad\" id=\"video-problem\" role=\"alert\" hidden></div><form id=\"video-form\" class=\"stack\" data-model=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Videos</h1><p>Finished videos are kept for a while and then deleted; download what you want to keep.</p></div></div><section class=\"card\" aria-labelledby=\"make-title\"><h2 id=\"make-title\">New video</h2><div class=\"note bad\" id=\"video-problem\" role=\"alert\" hidden></div><form id=\"video-form\" class=\"stack broad\" data-model=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var3 string
 			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(v.Model)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `videos.templ`, Line: 16, Col: 59}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `videos.templ`, Line: 16, Col: 65}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 			if templ_7745c5c3_Err != nil {

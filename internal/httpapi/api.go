@@ -43,6 +43,9 @@ type Options struct {
 	Replies *idempotency.Replies
 	// Videos is the way of video jobs; nil only where none are asked for.
 	Videos *video.Line
+	// MCP answers requests to our own MCP server; nil: there is none. Depth is how many of its own calls a
+	// request is nested in.
+	MCP func(w http.ResponseWriter, r *http.Request, caller auth.Caller, depth int) error
 	// Checks are what /readyz asks, in order.
 	Checks []Check
 	// Pages are answered by handlers of their own, by their patterns; they see the client's address as the
@@ -68,6 +71,8 @@ type Settings struct {
 	Plans          account.Plans
 	CORSOrigins    []string
 	TrustedProxies []netip.Prefix
+	// PublicURL is the origin by which callers know the service; empty: only this machine's own names.
+	PublicURL string
 }
 
 // API answers HTTP requests.
@@ -80,6 +85,7 @@ type API struct {
 	abuse   *abuse.Control
 	replies *idempotency.Replies
 	videos  *video.Line
+	mcp     func(w http.ResponseWriter, r *http.Request, caller auth.Caller, depth int) error
 	checks  []Check
 	pages   map[string]http.Handler
 	bodies  bodies
@@ -96,7 +102,7 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 	if opts == nil {
 		opts = &Options{}
 	}
-	api := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, videos: opts.Videos, checks: opts.Checks, pages: opts.Pages}
+	api := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, videos: opts.Videos, mcp: opts.MCP, checks: opts.Checks, pages: opts.Pages}
 	api.bodies = bodies{maxOne: opts.MaxBody, maxAll: opts.MaxBodies, patience: bodyPatience}
 	if api.bodies.maxOne == 0 {
 		api.bodies.maxOne = maxBody
@@ -133,8 +139,15 @@ func (a *API) ServeAs(caller auth.Caller, w http.ResponseWriter, r *http.Request
 }
 
 // ServeHTTP answers one request.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{ResponseWriter: w, settings: a.settings.Load()}
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.serveAt(0, w, r) }
+
+// Nested answers requests in process that are nested so deep in calls of our own MCP server.
+func (a *API) Nested(depth int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serveAt(depth, w, r) })
+}
+
+func (a *API) serveAt(depth int, w http.ResponseWriter, r *http.Request) {
+	x := &exchange{ResponseWriter: w, settings: a.settings.Load(), depth: depth}
 	a.bodies.expect(w, r)
 	_ = a.serve(x, r) // the chain answers its own errors
 }

@@ -34,7 +34,7 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 		w = k
 	}
 	err = a.line.Complete(r.Context(), w, x.models(), inference.Call{
-		ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req,
+		ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req, Depth: x.depth,
 	})
 	if errors.Is(err, relay.ErrGone) {
 		return clientGone(err)

@@ -15,6 +15,7 @@ type exchange struct {
 	settings *Settings
 	event    telemetry.Event
 	caller   auth.Caller
+	depth    int   // how many calls of our own MCP server it is nested in
 	err      error // what the route returned, through the mux
 }
 

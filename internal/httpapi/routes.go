@@ -48,6 +48,9 @@ func (a *API) routes() []route {
 		{"DELETE", "/v1/video/generations/jobs/{id}", a.cancelVideo},
 		{"GET", "/v1/video/generations/{id}/content/video", a.downloadVideo},
 
+		{"POST", mcpPath, a.serveMCP},
+		{"DELETE", mcpPath, a.serveMCP},
+
 		{"GET", video.LinkPath + "{file}", a.followLink},
 		{"GET", "/healthz", a.healthz},
 		{"GET", "/readyz", a.readyz},
@@ -130,9 +133,10 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.err = h(x, r)
 }
 
-// isAPI reports whether the path belongs to the versioned API, where a key is needed.
+// isAPI reports whether the path belongs to the versioned API or is that of the MCP server, where a key
+// is needed.
 func isAPI(r *http.Request) bool {
-	return r.URL.Path == "/v1" || strings.HasPrefix(r.URL.Path, "/v1/")
+	return r.URL.Path == "/v1" || strings.HasPrefix(r.URL.Path, "/v1/") || r.URL.Path == mcpPath
 }
 
 // clip bounds what we repeat of a caller's text.

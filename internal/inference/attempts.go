@@ -38,6 +38,7 @@ type attempts struct {
 	model *catalog.Model // the one that was chosen; others stand in for it
 	holds account.Plan   // the caller's
 	call  provider.Call
+	start time.Time // of the call
 	until time.Time // no round but the first begins after it
 
 	at      routing.Attempt // the last one
@@ -74,8 +75,7 @@ func (a *attempts) Close() error {
 
 // begin asks one after the other until one has something to say.
 func (a *attempts) begin() (*provider.Event, error) {
-	for {
-		now := time.Now()
+	for now := a.start; ; now = time.Now() {
 		at, ok := a.plan.Next(now, a.fits)
 		if !ok {
 			if err := a.pause(now); err != nil {
@@ -175,7 +175,11 @@ func (a *attempts) ended(err error) {
 	if a.ctx.Err() != nil {
 		err = nil // the caller left
 	}
-	a.at.Ended(time.Now(), err)
+	var now time.Time
+	if err != nil && err != io.EOF { //nolint:errorlint // that is what a whole reply ends with: the usual case need not know the time
+		now = time.Now()
+	}
+	a.at.Ended(now, err)
 }
 
 // close frees what the attempt held.

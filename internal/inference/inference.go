@@ -168,7 +168,7 @@ func asking(call Call, asked *catalog.Model) admission.Ask {
 
 // attempts asks for the model, along the plan, when its first event is wanted.
 func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model, call *Call) *attempts {
-	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, until: call.Start.Add(l.patience)}
+	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, start: call.Start, until: call.Start.Add(l.patience)}
 	a.call = provider.Call{Request: call.Request, ID: call.ID}
 	if l.states != nil {
 		a.call.Memory = l.states.For(call.Caller.Account.ID)

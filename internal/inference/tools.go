@@ -27,7 +27,8 @@ func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models Model
 			if turn > 0 {
 				answered, _ := first.used()
 				a = l.attempts(ctx, models.Routes.Plan(answered), answered, &s.call)
-				a.until = time.Now().Add(l.patience)
+				a.start = time.Now()
+				a.until = a.start.Add(l.patience)
 				a.call.ID += "t" + strconv.Itoa(turn)
 			}
 			a.ctx, a.call.Request = ctx, req

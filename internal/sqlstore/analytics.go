@@ -43,11 +43,15 @@ func usageBy(q usage.Query) (string, []any, error) {
 	if !ok {
 		return "", nil, fmt.Errorf("usage cannot be added up by %q", q.By)
 	}
+	table := "usage_days"
+	if q.Hours {
+		table = "usage_hours"
+	}
 	sums := make([]string, 0, 13)
 	for c := range strings.SplitSeq(sumColumns, ", ") {
 		sums = append(sums, "SUM("+c+")")
 	}
-	query := `SELECT ` + column + `, ` + strings.Join(sums, ", ") + ` FROM usage_days WHERE account_id = $1 AND start >= $2`
+	query := `SELECT ` + column + `, ` + strings.Join(sums, ", ") + ` FROM ` + table + ` WHERE account_id = $1 AND start >= $2`
 	args := []any{q.AccountID, millis(q.From)}
 	for _, narrow := range [][2]string{{"key_id", q.KeyID}, {"model", q.Model}} {
 		if narrow[1] != "" {

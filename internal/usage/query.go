@@ -17,11 +17,13 @@ type Point struct {
 	ID string
 }
 
-// Query asks for an account's sums from a day on. KeyID and Model narrow it down; empty: all of them.
+// Query asks for an account's sums from a day on, or from an hour on. KeyID and Model narrow it down; empty:
+// all of them.
 type Query struct {
 	AccountID string
 	From      time.Time
 	By        By
 	KeyID     string
 	Model     string
+	Hours     bool // From is an hour, and ByDay means by hour
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -136,6 +137,10 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.
 	}
 	now := time.Now().Truncate(time.Millisecond).UTC() // as the store keeps it
 	standing, err = l.gate.AdmitJob(ask)
+	if f, never := errors.AsType[*fault.Fault](err); never && f.Final {
+		f.Message = fmt.Sprintf("A video of this size counts as %g requests and the whole allowance is %d a minute, so it can never pass. Choose a smaller size, or a higher plan.",
+			float64(ask.Model.RequestMilli)/1000, int64(o.Limits.RequestsPerMinute))
+	}
 	if err != nil {
 		return nil, standing, false, err
 	}

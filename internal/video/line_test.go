@@ -419,7 +419,7 @@ func TestLimits(t *testing.T) {
 		one := account.Limit(1)
 		o := w.order("x")
 		o.Limits = o.Limits.Over(account.Overrides{RequestsPerMinute: &one})
-		refused(o, "can never pass", 0, true)
+		refused(o, "counts as 1.5 requests and the whole allowance is 1 a minute, so it can never pass. Choose a smaller size", 0, true)
 
 		w.settings.Tier = account.Premium
 		w.line.Apply(w.settings)

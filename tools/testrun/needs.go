@@ -29,10 +29,11 @@ func needs(root string) []need {
 	table := []need{
 		{"gcc", "the race detector", []string{"gcc", "libc6-dev"}, findGCC},
 		{"PostgreSQL", "the tests of the PostgreSQL store", []string{"postgresql"}, findPostgres},
+		{"ffmpeg", "the tests that decode video clips", []string{"ffmpeg"}, findFfmpeg},
+		{"Chromium", "the tests in a browser", []string{"chromium"}, findChromium},
 	}
 	if exists(nodeFolder(root), "package.json") {
-		table = append(table, need{"Node.js", "the tests with JavaScript clients", []string{"nodejs", "npm"}, findNode},
-			need{"Chromium", "the tests in a browser", []string{"chromium"}, findChromium})
+		table = append(table, need{"Node.js", "the tests with JavaScript clients", []string{"nodejs", "npm"}, findNode})
 	}
 	return table
 }
@@ -163,6 +164,18 @@ func findNode() (string, error) {
 		return "", fmt.Errorf("node %s is too old: %d or later is needed", version, oldestNode)
 	}
 	return fmt.Sprintf("%s (%s)", node, version), nil
+}
+
+// findFfmpeg wants ffprobe, too, which comes with it.
+func findFfmpeg() (string, error) {
+	if _, err := exec.LookPath("ffprobe"); err != nil {
+		return "", errors.New("no ffprobe in PATH")
+	}
+	path, err := exec.LookPath("ffmpeg")
+	if err != nil {
+		return "", errors.New("no ffmpeg in PATH")
+	}
+	return path, nil
 }
 
 func findChromium() (string, error) {

@@ -22,7 +22,7 @@ func TestNeedsTable(t *testing.T) {
 	}
 
 	root := t.TempDir()
-	if got, want := names(root), "gcc PostgreSQL"; got != want {
+	if got, want := names(root), "gcc PostgreSQL ffmpeg Chromium"; got != want {
 		t.Errorf("needs without oracles/node = %q, want %q", got, want)
 	}
 	if err := os.MkdirAll(nodeFolder(root), 0o755); err != nil {
@@ -31,7 +31,7 @@ func TestNeedsTable(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(nodeFolder(root), "package.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := names(root), "gcc PostgreSQL Node.js Chromium"; got != want {
+	if got, want := names(root), "gcc PostgreSQL ffmpeg Chromium Node.js"; got != want {
 		t.Errorf("needs with oracles/node = %q, want %q", got, want)
 	}
 }

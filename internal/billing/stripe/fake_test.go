@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -230,6 +231,34 @@ func (f *fake) refund(intent string, cents int64) (int, any) {
 	return 200, map[string]any{"id": f.id("re"), "object": "refund", "amount": cents, "status": "succeeded"}
 }
 
+// line sets whether it answers: down, nobody does; lost, things are done but their answers are lost.
+func (f *fake) line(down, lost bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down, f.lost = down, lost
+}
+
+// forget drops all idempotency keys, as Stripe does after a day.
+func (f *fake) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replies = map[string]fakeReply{}
+}
+
+// sent are the events so far.
+func (f *fake) sent() []fakeEvent {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.events)
+}
+
+// opened are the ids of all pages so far.
+func (f *fake) opened() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.pages)
+}
+
 // payPage is the customer who pays on a page of Checkout, whether it is still open or not.
 func (f *fake) payPage(session, card string) {
 	f.mu.Lock()
@@ -282,6 +311,13 @@ func (f *fake) kept() (sum int64) {
 		}
 	}
 	return sum
+}
+
+// send is an event from outside the life of its objects.
+func (f *fake) send(kind string, object any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.emit(kind, object)
 }
 
 func (f *fake) emit(kind string, object any) {

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,8 +31,10 @@ type desk struct {
 	fake  *fake
 	pay   *Processor
 	id    string
-	now   time.Time
+	unix  atomic.Int64 // the time, which the fake reads, too
 }
+
+func (d *desk) now() time.Time { return time.Unix(d.unix.Load(), 0).UTC() }
 
 func newDesk(t testing.TB) *desk {
 	t.Helper()
@@ -39,12 +43,12 @@ func newDesk(t testing.TB) *desk {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	d := &desk{t: t, store: s, now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}
-	clock := func() time.Time { return d.now }
+	d := &desk{t: t, store: s}
+	d.unix.Store(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC).Unix())
 	var address string
-	d.fake, address = newFake(t, clock)
+	d.fake, address = newFake(t, d.now)
 	d.pay = New("sk_test_1", secret, "https://sluice.test/billing", &Options{URL: address})
-	d.Billing = billing.New(s, &billing.Options{Processor: d.pay, LeastCents: LeastCents, Now: clock, Log: slog.New(slog.DiscardHandler)})
+	d.Billing = billing.New(s, &billing.Options{Processor: d.pay, LeastCents: LeastCents, Now: d.now, Log: slog.New(slog.DiscardHandler)})
 	a, _, err := account.New(s, nil).Create(context.Background(), "test", "ana@example.com", account.None, false)
 	d.must(err)
 	d.id = a.ID
@@ -75,7 +79,7 @@ func (d *desk) deliver(e fakeEvent) bool {
 // deliverAll brings all events in order.
 func (d *desk) deliverAll() {
 	d.t.Helper()
-	for _, e := range d.fake.events {
+	for _, e := range d.fake.sent() {
 		if !d.deliver(e) {
 			d.t.Errorf("event %s was not taken in", e.id)
 		}
@@ -92,8 +96,8 @@ func (d *desk) openPage(plan account.Plan) string {
 
 func (d *desk) pass(by time.Duration) {
 	d.t.Helper()
-	for end := d.now.Add(by); d.now.Before(end); {
-		d.now = d.now.Add(min(6*time.Hour, end.Sub(d.now)))
+	for end := d.now().Add(by); d.now().Before(end); {
+		d.unix.Add(int64(min(12*time.Hour, end.Sub(d.now())) / time.Second))
 		d.must(d.VisitDue(context.Background()))
 	}
 }
@@ -205,17 +209,18 @@ func TestLostCharge(t *testing.T) {
 	d := newDesk(t)
 	d.fake.payPage(d.openPage(account.Basic), goodCard)
 	d.deliverAll()
-	d.fake.lost = true
+	d.fake.line(false, true)
 	d.pass(29 * day)
 	if kept := d.fake.kept(); kept != 2000 {
 		t.Fatalf("Stripe has %d, want the renewal charged", kept)
 	}
-	d.fake.lost, d.fake.replies = false, map[string]fakeReply{}
+	d.fake.line(false, false)
+	d.fake.forget()
 	d.pass(day)
 	d.stands("found again", account.Basic, billing.Active, 2000)
-	d.fake.down = true
+	d.fake.line(true, false)
 	d.pass(29 * day)
-	d.fake.down = false
+	d.fake.line(false, false)
 	d.pass(day)
 	d.stands("after an outage", account.Basic, billing.Active, 3000)
 }
@@ -241,9 +246,9 @@ func TestWebhookOutOfOrder(t *testing.T) {
 	d.fake.payPage(page, brokeCard)
 	d.fake.payPage(page, goodCard)
 	d.fake.refundByHand(400)
-	for i := len(d.fake.events) - 1; i >= 0; i-- { // refunded, completed, succeeded, failed
-		if !d.deliver(d.fake.events[i]) {
-			t.Errorf("event %d was not taken in", i)
+	for _, e := range slices.Backward(d.fake.sent()) { // refunded, completed, succeeded, failed
+		if !d.deliver(e) {
+			t.Errorf("event %s was not taken in", e.id)
 		}
 	}
 	d.stands("backwards", account.Basic, billing.Active, 600)
@@ -280,13 +285,12 @@ func TestWebhookForged(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	page := d.openPage(account.Basic)
-	d.fake.mu.Lock()
-	p, _ := d.store.Books(t.Context(), d.id)
-	d.fake.emit("checkout.session.completed", map[string]any{
-		"id": page, "object": "checkout.session", "status": "complete", "payment_status": "paid", "metadata": map[string]string{paymentKey: p.Payment.ID},
+	b, err := d.store.Books(t.Context(), d.id)
+	d.must(err)
+	d.fake.send("checkout.session.completed", map[string]any{
+		"id": page, "object": "checkout.session", "status": "complete", "payment_status": "paid", "metadata": map[string]string{paymentKey: b.Payment.ID},
 	})
-	d.fake.mu.Unlock()
-	forged := d.fake.events[0].payload
+	forged := d.fake.sent()[0].payload
 	now := time.Now()
 	for name, signature := range map[string]string{
 		"no signature":     "",
@@ -310,7 +314,10 @@ func TestWebhookForged(t *testing.T) {
 
 	// A payment cannot be settled with an object that belongs to another.
 	d.fake.payPage(page, goodCard)
-	for _, ref := range []string{page, d.fake.sessions[page].intent} {
+	d.fake.mu.Lock()
+	intent := d.fake.sessions[page].intent
+	d.fake.mu.Unlock()
+	for _, ref := range []string{page, intent} {
 		if o, err := d.pay.Outcome(t.Context(), billing.Payment{ID: "pay_other", Ref: ref}); err == nil {
 			t.Errorf("Outcome with another payment's %s = %+v, want an error", ref, o)
 		}
@@ -327,7 +334,7 @@ func TestWebhookOfOthers(t *testing.T) {
 		map[string]any{"object": "customer", "id": "cus_x", "metadata": map[string]string{accountKey: "acct_of_somebody_else"}},
 		map[string]any{"object": "charge", "id": "ch_x", "payment_intent": map[string]any{"id": "pi_x"}},
 	} {
-		d.fake.emit("some.kind", object)
+		d.fake.send("some.kind", object)
 	}
 	d.deliverAll()
 	d.stands("others", account.None, billing.NotSubscribed, 0)
@@ -360,11 +367,11 @@ func TestWebhookReplies(t *testing.T) {
 	}
 	// While Stripe does not answer, its events are to come again.
 	d.fake.payPage(d.openPage(account.Basic), goodCard)
-	d.fake.down = true
-	if e := d.fake.events[0]; d.receive(e.payload, sign(e.payload, secret, time.Now())) != http.StatusServiceUnavailable {
+	d.fake.line(true, false)
+	if e := d.fake.sent()[0]; d.receive(e.payload, sign(e.payload, secret, time.Now())) != http.StatusServiceUnavailable {
 		t.Error("an event was taken in while nothing could be asked, want 503")
 	}
-	d.fake.down = false
+	d.fake.line(false, false)
 	d.deliverAll()
 	d.stands("come again", account.Basic, billing.Active, 1000)
 }

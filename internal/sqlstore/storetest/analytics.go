@@ -34,15 +34,20 @@ func analytics(t *testing.T, open func() *sqlstore.Store) {
 	from := usage.DayOf(base).Add(day)
 	for _, q := range []usage.Query{
 		{By: usage.ByDay}, {By: usage.ByModel}, {By: usage.ByKey}, {By: usage.ByDay, KeyID: "key_1"}, {By: usage.ByModel, Model: "model1"}, {By: usage.ByKey, KeyID: "key_2", Model: "model0"},
+		{By: usage.ByModel, Hours: true}, {By: usage.ByDay, Hours: true, Model: "model1"},
 	} {
 		q.AccountID, q.From = "acct_1", from
+		slotOf := usage.DayOf
+		if q.Hours {
+			q.From, slotOf = from.Add(3*time.Hour), usage.HourOf
+		}
 		want := map[usage.Slot]usage.Sums{}
 		for i := range all {
 			r := &all[i]
-			if r.AccountID != q.AccountID || r.At.Before(from) || q.KeyID != "" && r.KeyID != q.KeyID || q.Model != "" && r.ModelUsed != q.Model {
+			if r.AccountID != q.AccountID || r.At.Before(q.From) || q.KeyID != "" && r.KeyID != q.KeyID || q.Model != "" && r.ModelUsed != q.Model {
 				continue
 			}
-			slot := map[usage.By]usage.Slot{usage.ByDay: {Start: usage.DayOf(r.At)}, usage.ByModel: {Model: r.ModelUsed}, usage.ByKey: {KeyID: r.KeyID}}[q.By]
+			slot := map[usage.By]usage.Slot{usage.ByDay: {Start: slotOf(r.At)}, usage.ByModel: {Model: r.ModelUsed}, usage.ByKey: {KeyID: r.KeyID}}[q.By]
 			slot.AccountID = q.AccountID
 			sums := want[slot]
 			sums.Add(r)

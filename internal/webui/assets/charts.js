@@ -12,11 +12,13 @@
 
   // Each measure: its lines, and how figures on the axis and in the legend are written.
   const measures = {
-    requests: { lines: [["Requests", "requests", "--accent"], ["Not complete", "failed", "--bad"]], axis: (n) => short.format(n), value: whole, bars: true },
+    requests: { lines: [["Requests", "requests", "--accent"], ["Not complete", "failed", "--bad"]], axis: (n) => short.format(n), value: whole, bars: true, whole: true },
     tokens: { lines: [["In", "prompt", "--accent"], ["Out", "completion", "--good"]], axis: (n) => short.format(n), value: whole },
     cost: { lines: [["Cost", "cost", "--accent"]], axis: (n) => "$" + short.format(n), value: (n) => "$" + n, bars: true },
     latency: { lines: [["Whole reply", "latency", "--accent"], ["First token", "first", "--good"]], axis: (n) => short.format(n) + " ms", value: (n) => whole(n) + " ms" },
   };
+
+  const steps = [1, 2, 5].flatMap((n) => [0, 1, 2, 3, 4, 5, 6, 7, 8].map((power) => n * 10 ** power)).sort((a, b) => a - b);
 
   let plot;
   function draw() {
@@ -39,10 +41,10 @@
       height: 240,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       cursor: { y: false, points: { size: 6 } },
-      scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      scales: { x: { range: (_, min, max) => [min - 43200, max + 43200] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       axes: [
         { ...axis, grid: { show: false }, values: [[86400, "{D} {MMM}", null, null, null, null, null, null, 1]] },
-        { ...axis, size: 64, values: (_, ticks) => ticks.map(measure.axis) },
+        { ...axis, size: 64, incrs: measure.whole ? steps : undefined, values: (_, ticks) => ticks.map(measure.axis) },
       ],
       series: [
         { label: "Day", value: (_, at) => at == null ? "–" : new Date(at * 1000).toISOString().slice(0, 10) },

@@ -1,5 +1,5 @@
 // Every page in light and dark, on a desk and on a phone: without a serious fault of accessibility, no wider
-// than its window, and usable by keyboard. With SHOTS=folder in the environment, pictures are put there.
+// than its window, and usable by keyboard. In a soak, or with SHOTS=folder for pictures, each in both sizes.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -36,8 +36,10 @@ test("somebody signs up and makes some calls", async () => {
   state = await context.storageState();
 });
 
-for (const colorScheme of ["light", "dark"]) {
-  for (const [size, viewport] of [["desk", { width: 1280, height: 860 }], ["phone", { width: 390, height: 844 }]]) {
+const desk = ["desk", { width: 1280, height: 860 }], phone = ["phone", { width: 390, height: 844 }];
+const all = process.env.SHOTS || process.env.SLUICE_SOAK;
+for (const [colorScheme, sizes] of [["light", all ? [desk, phone] : [desk]], ["dark", all ? [desk, phone] : [phone]]]) {
+  for (const [size, viewport] of sizes) {
     test(`all pages, ${colorScheme}, ${size}`, async () => {
       for (const [paths, storageState] of [[outside, undefined], [inside, state]]) {
         const { page, context, complaints } = await open({ colorScheme, viewport, storageState, reducedMotion: "reduce" });

@@ -50,12 +50,17 @@ func (s *slice) predictVector(mx, my int) (pred, skip vector) {
 func median(a, b, c int16) int16 { return max(min(a, b), min(max(a, b), c)) }
 
 // search finds a good motion vector: the best of those around, in space and time, refined in ever
-// smaller steps until the prediction is good enough or no step helps.
+// smaller steps until the prediction is good enough or no step helps. It begins with the vector of a
+// skipped macroblock, by which predY has been predicted.
 func (s *slice) search(mx, my int, pred, skip vector) (vector, int) {
 	e := s.e
 	n := my*e.mbWide + mx
 	good := 96 * s.lambda()
-	best, cost := skip, s.cost(mx, my, skip, pred, 1<<30)
+	o := my*16*e.src.Stride + mx*16
+	best, cost := skip, s.vectorCost(skip, pred)+sad(s.predY[:], e.src.Y[o:], e.src.Stride, 16)
+	if cost <= good {
+		return best, cost
+	}
 	try := func(v vector) {
 		if v == best || max(v.x, v.y) > farthest || min(v.x, v.y) < -farthest {
 			return
@@ -80,7 +85,7 @@ func (s *slice) search(mx, my int, pred, skip vector) (vector, int) {
 	if my+1 < s.end {
 		guess(e.mv[n+e.mbWide])
 	}
-	step, rounds := int16(2), 2
+	step, rounds := int16(2), 1
 	if cost > 4*good { // none of them is near
 		step, rounds = 4, 12
 	}
@@ -102,7 +107,7 @@ func (s *slice) search(mx, my int, pred, skip vector) (vector, int) {
 // cost is how badly a vector predicts luma, counting the bits that it takes. It stops at the limit.
 func (s *slice) cost(mx, my int, v, pred vector, limit int) int {
 	e := s.e
-	sum := s.lambda() * (seLen(int(v.x-pred.x)) + seLen(int(v.y-pred.y)))
+	sum := s.vectorCost(v, pred)
 	block, stride := s.luma(s.tryY[:], mx, my, v)
 	o := my*16*e.src.Stride + mx*16
 	for y := range 16 {
@@ -115,6 +120,11 @@ func (s *slice) cost(mx, my int, v, pred vector, limit int) int {
 		}
 	}
 	return sum
+}
+
+// vectorCost is what the bits of a vector are worth.
+func (s *slice) vectorCost(v, pred vector) int {
+	return s.lambda() * (seLen(int(v.x-pred.x)) + seLen(int(v.y-pred.y)))
 }
 
 // predict fills predY, predU and predV with what the reference has at the vector.

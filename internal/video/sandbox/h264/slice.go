@@ -75,13 +75,16 @@ func (s *slice) macroblock(mx, my int) {
 		return
 	}
 	mv, cost := s.search(mx, my, pred, skip)
-	// Intra prediction is tried only where motion does badly: more than three levels a pixel.
-	if cost > 256*3 && s.chooseIntra(mx, my)+8*s.lambda() < cost {
+	// Intra prediction is tried only where motion does badly: more than five levels a pixel.
+	tried := cost > 256*5
+	if tried && s.chooseIntra(mx, my)+8*s.lambda() < cost {
 		s.chooseChroma(mx, my)
 		s.codeIntra(mx, my, false)
 		return
 	}
-	s.predict(mx, my, mv)
+	if tried || mv != skip {
+		s.predict(mx, my, mv)
+	}
 	s.codeInter(mx, my, mv, pred, skip)
 }
 

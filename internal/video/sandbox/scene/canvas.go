@@ -63,9 +63,6 @@ var bayer = [4][4]int32{
 	{0xf800, 0x7800, 0xd800, 0x5800},
 }
 
-// half rounds chroma, which is not dithered.
-const half = 0x8000
-
 // span is the points around the pixels from x0 to x1.
 func span(x0, x1 int) (first, last int) { return x0 / cell, (x1-1)/cell + 1 }
 
@@ -126,9 +123,10 @@ func (c *canvas) fill(f shader) {
 		}
 		if y&1 == 0 {
 			rowU, rowV := c.chroma(y)
-			for x := range rowU {
-				rowU[x] = uint8((at(c.line.u, 2*x) + half) >> 16)
-				rowV[x] = uint8((at(c.line.v, 2*x) + half) >> 16)
+			for x := 0; x < c.w/2; x += cell / 2 {
+				k, end := x*2/cell, min(x+cell/2, c.w/2)
+				paintChroma(rowU[x:end], c.line.u[k], c.line.u[k+1])
+				paintChroma(rowV[x:end], c.line.v[k], c.line.v[k+1])
 			}
 		}
 	}
@@ -143,11 +141,17 @@ func paintCell(out []uint8, v, next int32, dither *[4]int32) {
 	}
 }
 
-// at is the value at a pixel of a row.
-func at(line []int32, x int) int32 {
-	k := x / cell
-	return line[k] + (line[k+1]-line[k])>>cellBits*int32(x%cell)
+// paintChroma does the same for chroma, which has half the pixels and is not dithered.
+func paintChroma(out []uint8, v, next int32) {
+	step := (next - v) >> (cellBits - 1)
+	v += half
+	for i := range out {
+		out[i] = uint8(v >> 16)
+		v += step
+	}
 }
+
+const half = 0x8000
 
 // chroma is the rows of chroma for a row of luma.
 func (c *canvas) chroma(y int) (u, v []uint8) {
@@ -184,12 +188,23 @@ func (c *canvas) lay(f veil, x0, x1 int) {
 			continue
 		}
 		rowU, rowV := c.chroma(y)
-		for x := x0 / 2; x < x1/2; x++ {
-			if a := at(c.line.a, 2*x) >> 16; a > 0 {
-				blend(&rowU[x], (at(c.line.u, 2*x)+half)>>16, a)
-				blend(&rowV[x], (at(c.line.v, 2*x)+half)>>16, a)
+		for x := x0 / 2; x < x1/2; x += cell / 2 {
+			k, end := x*2/cell, min(x+cell/2, x1/2)
+			if c.line.a[k]|c.line.a[k+1] != 0 {
+				layChroma(rowU[x:end], c.line.u, c.line.a, k)
+				layChroma(rowV[x:end], c.line.v, c.line.a, k)
 			}
 		}
+	}
+}
+
+func layChroma(out []uint8, line, alpha []int32, k int) {
+	v, step := line[k]+half, (line[k+1]-line[k])>>(cellBits-1)
+	a, more := alpha[k], (alpha[k+1]-alpha[k])>>(cellBits-1)
+	for i := range out {
+		blend(&out[i], v>>16, a>>16)
+		v += step
+		a += more
 	}
 }
 
@@ -258,17 +273,28 @@ func (c *canvas) stencilLuma(y, x0, x1 int) {
 
 // stencilChroma paints the chroma of the rows y-1 and y.
 func (c *canvas) stencilChroma(y, x0, x1 int) {
-	upper, lower := c.alpha[0], c.alpha[1]
 	rowU, rowV := c.chroma(y)
 	for x := x0; x < x1; x += cell {
-		if binary.LittleEndian.Uint64(upper[x:])|binary.LittleEndian.Uint64(lower[x:]) == 0 {
+		upper, lower := binary.LittleEndian.Uint64(c.alpha[0][x:]), binary.LittleEndian.Uint64(c.alpha[1][x:])
+		if upper|lower == 0 {
 			continue
 		}
-		for i := x; i < min(x+cell, x1); i += 2 {
-			a := (int32(upper[i]) + int32(upper[i+1]) + int32(lower[i]) + int32(lower[i+1])) >> 2
+		k := x / cell
+		outU, outV := rowU[x/2:min(x+cell, x1)/2], rowV[x/2:min(x+cell, x1)/2]
+		if upper&lower == allCovered {
+			paintChroma(outU, c.line.u[k], c.line.u[k+1])
+			paintChroma(outV, c.line.v[k], c.line.v[k+1])
+			continue
+		}
+		u, stepU := c.line.u[k]+half, (c.line.u[k+1]-c.line.u[k])>>(cellBits-1)
+		v, stepV := c.line.v[k]+half, (c.line.v[k+1]-c.line.v[k])>>(cellBits-1)
+		for i := range outU {
+			a := int32(upper&255+upper>>8&255+lower&255+lower>>8&255) >> 2
 			a += a >> 7
-			blend(&rowU[i/2], (at(c.line.u, i)+half)>>16, a)
-			blend(&rowV[i/2], (at(c.line.v, i)+half)>>16, a)
+			blend(&outU[i], u>>16, a)
+			blend(&outV[i], v>>16, a)
+			u, v = u+stepU, v+stepV
+			upper, lower = upper>>16, lower>>16
 		}
 	}
 }

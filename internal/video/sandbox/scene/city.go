@@ -1,6 +1,7 @@
 package scene
 
 func (st *stage) city() {
+	st.pan *= 0.6 // so much detail is best passed slowly
 	horizon := st.tall * st.rand(0.64, 0.72)
 	s := st.sunAt(horizon, 0.35, 0.75, 0.065)
 	st.heaven(horizon, s, st.rand(0.2, 0.45))
@@ -10,7 +11,8 @@ func (st *stage) city() {
 	for i := range 3 {
 		f := float32(i) / 2
 		color := mix(mix(st.horizon, st.far, 0.6), mix(st.far, st.near, 0.75), f)
-		st.blocks(0.1+0.3*f, horizon+0.01, top*(0.72-0.2*f), 0.055+0.03*f, color, lit*(0.45+0.55*f), river)
+		// Of the reflections only the nearest is seen.
+		st.blocks(0.1+0.3*f, horizon+0.01, top*(0.72-0.2*f), 0.055+0.03*f, color, lit*(0.45+0.55*f), river && i == 2)
 		if i < 2 {
 			st.mist(horizon-0.03, 0.16, 0.45, mix(st.horizon, st.far, 0.25))
 		}
@@ -57,14 +59,15 @@ func (st *stage) blocks(d, base, height, width float32, color rgb, lit float32, 
 		mask  *mask
 		color rgb
 	}{{walls, mix(color, st.near, 0.45)}, {windows, mix(glow, st.near, 0.35)}} {
-		st.put(cutout{mask: m.mask.flip(base), move: st.depth(d), waver: 0.004, length: 0.035, paint: fade(m.color, st.near, base, base+0.8*height)})
+		st.put(cutout{mask: m.mask.flip(base), move: st.depth(d), waver: 0.003, length: 0.035, paint: fade(m.color, st.near, base, base+0.8*height)})
 	}
 }
 
 // tower adds a building in one of a few styles.
 func (st *stage) tower(m *mask, x, base, w, h float32) {
 	y := base - h
-	m.rect(x, y, x+w, base)
+	m.rect(x, y, x+w, base+0.01)
+	y += 0.003 // what stands on the roof reaches into it, or a seam would show
 	switch st.rng.IntN(7) {
 	case 0: // set back
 		m.rect(x+0.2*w, y-0.12*h, x+0.8*w, y)
@@ -82,7 +85,7 @@ func (st *stage) tower(m *mask, x, base, w, h float32) {
 
 // panes adds the lit windows of a building.
 func (st *stage) panes(m *mask, x, base, w, h, lit float32) {
-	pitch := max(w/float32(4+st.rng.IntN(5)), 6/st.unit)
+	pitch := max(w/float32(4+st.rng.IntN(5)), 0.0125)
 	size := 0.52 * pitch
 	for y := base - h + 0.6*pitch; y < base-0.4*pitch; y += 1.25 * pitch {
 		floor := st.rand(0.5, 1.4) // whole floors are bright or dark

@@ -4,6 +4,7 @@ import (
 	"image"
 	"image/draw"
 	"math"
+	"slices"
 
 	"golang.org/x/image/vector"
 )
@@ -18,6 +19,8 @@ type mask struct {
 	w, h  int
 	pix   []uint8
 	solid bool // all below it is covered, too
+	// extent is where each row begins and ends. finish fills it in.
+	extent [][2]int
 }
 
 // newMask returns an empty mask for the places from a to b, in units.
@@ -58,8 +61,28 @@ func (m *mask) carve(f func(x, y float32) float32) *mask {
 // copy returns a mask of the same shape.
 func (m *mask) copy() *mask {
 	c := *m
-	c.pix = append([]uint8(nil), m.pix...)
+	c.pix, c.extent = slices.Clone(m.pix), nil
 	return &c
+}
+
+// finish makes the mask ready to be painted through; it must not be changed after that.
+func (m *mask) finish() {
+	if m.extent != nil {
+		return
+	}
+	m.soften()
+	m.extent = make([][2]int, m.h)
+	for y := range m.h {
+		row := m.line(y)
+		from, to := 0, len(row)
+		for from < to && row[from] == 0 {
+			from++
+		}
+		for from < to && row[to-1] == 0 {
+			to--
+		}
+		m.extent[y] = [2]int{from, to}
+	}
 }
 
 // soften spreads edges over a pixel to each side. A shape that moves by fractions of a pixel then looks
@@ -148,12 +171,18 @@ func (m *mask) flip(y float32) *mask {
 
 // reach is where the mask lies in a row of a picture w pixels wide; nowhere if from is not below to.
 func (m *mask) reach(y int, dx, dy float32, w int) (from, to int) {
-	r := float32(y-m.y) - dy
-	if r <= -1 || r >= float32(m.h) && !m.solid {
-		return 0, 0
+	r := y - m.y - int(floor(dy))
+	from, to = m.w, 0
+	for _, r := range [2]int{r, r - 1} { // a mask between two rows shows both
+		switch {
+		case r >= m.h && m.solid:
+			from, to = 0, m.w
+		case r >= 0 && r < m.h && m.extent[r][0] < m.extent[r][1]:
+			from, to = min(from, m.extent[r][0]), max(to, m.extent[r][1])
+		}
 	}
 	x := m.x + int(floor(dx))
-	return max(0, x), min(w, x+m.w+1)
+	return max(0, x+from), min(w, x+to+1)
 }
 
 // covers reports that the mask leaves nothing free below row y of a picture w pixels wide.

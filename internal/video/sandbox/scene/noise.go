@@ -43,14 +43,3 @@ func (n *noise) fbm(x, y float32, octaves int) float32 {
 	}
 	return sum
 }
-
-// ridged is fbm folded up at zero: sharp crests between round valleys, from 0 to about 1.
-func (n *noise) ridged(x, y float32, octaves int) float32 {
-	sum, strength := float32(0), float32(0.55)
-	for range octaves {
-		sum += strength * (1 - abs(n.at(x, y)))
-		x, y = 2.1*x+5.2, 2.1*y+1.3
-		strength *= 0.45
-	}
-	return sum
-}

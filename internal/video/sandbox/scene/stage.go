@@ -39,10 +39,10 @@ func (st *stage) reach(d float32) (x0, x1 float32) {
 	return min(0, travel) - 0.02, st.wide + max(0, travel) + 0.02
 }
 
-// put adds an item in front of all others. Shapes are softened.
+// put adds an item in front of all others. The mask of a shape is finished with that.
 func (st *stage) put(it item) {
 	if o, ok := it.(cutout); ok {
-		o.mask.soften()
+		o.mask.finish()
 	}
 	st.items = append(st.items, it)
 }
@@ -75,7 +75,7 @@ func (o cutout) shift(c *canvas) func(row int) (dx, dy float32) {
 	}
 	return func(row int) (float32, float32) {
 		phase := 2 * math.Pi * float32(row) / (c.unit * o.length)
-		return dx + o.waver*c.unit*sin(phase+1.6*c.t), dy
+		return dx + o.waver*c.unit*sin(phase+0.9*c.t), dy
 	}
 }
 

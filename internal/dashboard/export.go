@@ -1,0 +1,193 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"sluice/internal/usage"
+)
+
+// export is everything that is kept of an account, except what would let somebody in.
+type export struct {
+	MadeAt   time.Time         `json:"made_at"`
+	Account  exportedAccount   `json:"account"`
+	Keys     []exportedKey     `json:"keys"`
+	Sessions []exportedSession `json:"sessions"`
+	Messages []exportedMessage `json:"messages"`
+	Events   []exportedEvent   `json:"abuse_events"`
+	Changes  []exportedChange  `json:"changes"`
+	Invoices []exportedInvoice `json:"invoices"`
+	Days     []exportedDay     `json:"usage_by_day"`
+	Calls    []exportedCall    `json:"calls"`
+}
+
+type exportedAccount struct {
+	ID        string    `json:"id"`
+	Email     string    `json:"email"`
+	Plan      string    `json:"plan"`
+	Granted   bool      `json:"granted"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+type exportedKey struct {
+	ID         string    `json:"id"`
+	Name       string    `json:"name"`
+	LastFour   string    `json:"last_four"`
+	CreatedAt  time.Time `json:"created_at"`
+	LastUsedAt time.Time `json:"last_used_at,omitzero"`
+}
+
+type exportedSession struct {
+	CreatedAt time.Time `json:"created_at"`
+	SeenAt    time.Time `json:"seen_at"`
+	Remote    string    `json:"remote"`
+	Agent     string    `json:"agent"`
+}
+
+type exportedMessage struct {
+	At         time.Time `json:"at"`
+	Kind       string    `json:"kind"`
+	Title      string    `json:"title"`
+	Body       string    `json:"body"`
+	Answer     string    `json:"answer,omitempty"`
+	AnsweredAt time.Time `json:"answered_at,omitzero"`
+}
+
+type exportedEvent struct {
+	At    time.Time `json:"at"`
+	Kind  string    `json:"kind"`
+	Plan  string    `json:"plan"`
+	Tier  string    `json:"tier"`
+	Score int       `json:"score"`
+	Why   string    `json:"why"`
+}
+
+type exportedChange struct {
+	At     time.Time `json:"at"`
+	Actor  string    `json:"actor"`
+	Action string    `json:"action"`
+	Detail string    `json:"detail,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+type exportedInvoice struct {
+	Number        int64     `json:"number"`
+	PaidAt        time.Time `json:"paid_at"`
+	For           string    `json:"for"`
+	PeriodStart   time.Time `json:"period_start"`
+	PeriodEnd     time.Time `json:"period_end"`
+	AmountCents   int64     `json:"amount_cents"`
+	RefundedCents int64     `json:"refunded_cents"`
+}
+
+type exportedDay struct {
+	Day   string `json:"day"`
+	KeyID string `json:"key_id"`
+	Model string `json:"model"`
+	usage.Sums
+}
+
+type exportedCall struct {
+	ID               string    `json:"id"`
+	At               time.Time `json:"at"`
+	KeyID            string    `json:"key_id"`
+	Model            string    `json:"model"`
+	PromptTokens     int       `json:"prompt_tokens"`
+	CompletionTokens int       `json:"completion_tokens"`
+	CostMicro        *int64    `json:"cost_micro"`
+	Status           int       `json:"status"`
+	End              string    `json:"end"`
+	LatencyMS        int64     `json:"latency_ms"`
+	FirstTokenMS     int64     `json:"first_token_ms"`
+}
+
+// mostExported bounds each list of an export; the sums by day have every call.
+const mostExported = 100_000
+
+// exportAccount is the account's own data as a file.
+func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	out := &export{MadeAt: d.now().UTC(), Account: exportedAccount{v.ID, v.Email, v.Plan.String(), v.Granted, v.CreatedAt}}
+	for i := range v.Keys {
+		k := &v.Keys[i]
+		out.Keys = append(out.Keys, exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt})
+	}
+	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherBilling, d.gatherUsage} {
+		if err := gather(r.Context(), v, out); err != nil {
+			return err
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Disposition", `attachment; filename="account.json"`)
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(out) // an error means that the browser left
+	return nil
+}
+
+func (d *Dashboard) gatherAccount(ctx context.Context, v *visitor, out *export) error {
+	sessions, err := d.Desk.Sessions(ctx, v.ID)
+	if err != nil {
+		return err
+	}
+	for _, s := range sessions {
+		out.Sessions = append(out.Sessions, exportedSession{s.CreatedAt, s.SeenAt, s.Remote, s.Agent})
+	}
+	notices, err := d.Notices.List(ctx, v.ID, mostExported)
+	if err != nil {
+		return err
+	}
+	for _, n := range notices {
+		out.Messages = append(out.Messages, exportedMessage{n.At, string(n.Kind), n.Title, n.Body, n.Answer, n.AnsweredAt})
+	}
+	events, err := d.Abuse.Events(ctx, v.ID, mostExported)
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		out.Events = append(out.Events, exportedEvent{e.At, string(e.Kind), e.Plan.String(), e.Tier.String(), e.Score, e.Why})
+	}
+	changes, err := d.Accounts.History(ctx, v.ID, mostExported)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		out.Changes = append(out.Changes, exportedChange{c.At, c.Actor, c.Action, c.Detail, c.Reason})
+	}
+	return nil
+}
+
+func (d *Dashboard) gatherBilling(ctx context.Context, v *visitor, out *export) error {
+	invoices, err := d.Billing.Invoices(ctx, v.ID, mostExported)
+	if err != nil {
+		return err
+	}
+	for i := range invoices {
+		p := &invoices[i]
+		out.Invoices = append(out.Invoices, exportedInvoice{p.Invoice, p.PaidAt, paymentText(p), p.PeriodStart, p.PeriodEnd, p.AmountCents, p.RefundedCents})
+	}
+	return nil
+}
+
+func (d *Dashboard) gatherUsage(ctx context.Context, v *visitor, out *export) error {
+	days, err := d.Usage.UsageByDay(ctx, v.ID, time.Unix(0, 0))
+	if err != nil {
+		return err
+	}
+	for i := range days {
+		out.Days = append(out.Days, exportedDay{days[i].Start.Format(time.DateOnly), days[i].KeyID, days[i].Model, days[i].Sums})
+	}
+	calls, err := d.Usage.RecentSettlements(ctx, v.ID, usage.Point{At: d.now().Add(time.Minute)}, mostExported)
+	if err != nil {
+		return err
+	}
+	for i := range calls {
+		c := &calls[i]
+		out.Calls = append(out.Calls, exportedCall{
+			c.ID, c.At, c.KeyID, c.ModelUsed, c.Tokens.PromptTotal(), c.Tokens.CompletionTotal(), c.CostMicro, c.Status, string(c.End),
+			c.Latency.Milliseconds(), c.FirstToken.Milliseconds(),
+		})
+	}
+	return nil
+}

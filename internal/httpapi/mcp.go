@@ -1,0 +1,72 @@
+package httpapi
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"sluice/internal/fault"
+)
+
+// mcpPath is where our own MCP server is.
+const mcpPath = "/mcp"
+
+// maxMCPBody bounds a message: it is decoded as a whole, several times over.
+const maxMCPBody = 8 << 20
+
+// serveMCP is POST and DELETE /mcp. The caller is known by now; what comes of the message is the MCP
+// server's matter.
+func (a *API) serveMCP(x *exchange, r *http.Request) error {
+	if a.mcp == nil {
+		return nothingAt(r)
+	}
+	if err := x.checkSource(r); err != nil {
+		return err
+	}
+	r = r.Clone(r.Context())
+	r.RemoteAddr = x.event.Remote
+	if r.Method == http.MethodPost {
+		body, release, err := a.bodies.read(x, r)
+		if err != nil {
+			return err
+		}
+		defer release()
+		if len(body) > maxMCPBody {
+			return fault.New(fault.TooLarge, "The message is larger than %d MiB, the most that is accepted here.", maxMCPBody>>20)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return a.mcp(x, r, x.caller, x.depth)
+}
+
+// checkSource refuses what a page in somebody's browser may have sent on its own account: a request from
+// an origin that is not allowed, and one that reaches this machine under a foreign name. The MCP
+// specification asks for both.
+func (x *exchange) checkSource(r *http.Request) error {
+	s := x.settings
+	if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(s.CORSOrigins, "*") && !slices.Contains(s.CORSOrigins, origin) && origin != s.PublicURL {
+		return fault.New(fault.PlanTooLow, "Requests from pages of %s are not accepted. The operator can allow them with cors_origins.", clip(origin))
+	}
+	_, host, _ := strings.Cut(s.PublicURL, "://")
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if ok && isLoopback(local.String()) && !isLoopback(r.Host) && r.Host != host {
+		return fault.New(fault.PlanTooLow, "This server does not answer for the host %q. The operator can name its address with public_url.", clip(r.Host))
+	}
+	return nil
+}
+
+// isLoopback reports whether a host, with or without a port, is this machine.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.Unmap().IsLoopback()
+}

@@ -1,0 +1,230 @@
+// Package mcpserver is the service as an MCP server: what the HTTP API does, as tools for agents.
+//
+// A call of a tool becomes a request to that API with the caller's own key, so that checks, limits,
+// books and errors are those of any other call. Requests come here once the door has found the caller.
+// Nothing is kept between them: a session's name serves to cancel what runs under it, and any node
+// answers any request.
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sluice/internal/auth"
+	"sluice/internal/buildinfo"
+	"sluice/internal/catalog"
+	"sluice/internal/fault"
+	"sluice/internal/routing"
+	"sluice/internal/usage"
+)
+
+// Sources is what the tools stand on.
+type Sources struct {
+	// API serves requests of calls that are nested so deep in calls of this server.
+	API func(depth int) http.Handler
+	// Usage is the books.
+	Usage Books
+	// Models is what is on offer, and how it is reached.
+	Models func() (*catalog.Catalog, *routing.Routes)
+}
+
+// Books is what accounts have used.
+type Books interface {
+	UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
+	RecentSettlements(ctx context.Context, accountID string, before usage.Point, limit int) ([]usage.Settlement, error)
+}
+
+// Options are the choices of New; the zero value is the default.
+type Options struct {
+	Log *slog.Logger     // default slog.Default()
+	Now func() time.Time // default time.Now
+}
+
+// Server answers MCP requests.
+type Server struct {
+	Sources
+	log   *slog.Logger
+	now   func() time.Time
+	calls calls
+}
+
+// New returns a server over the sources.
+func New(sources Sources, opts *Options) *Server {
+	s := &Server{Sources: sources, log: slog.Default(), now: time.Now, calls: calls{running: map[call]*context.CancelFunc{}}}
+	if opts != nil && opts.Log != nil {
+		s.log = opts.Log
+	}
+	if opts != nil && opts.Now != nil {
+		s.now = opts.Now
+	}
+	return s
+}
+
+// sessionHeader names a session. A name is made up at its beginning and believed ever after: it opens
+// nothing, since every request brings its key.
+const sessionHeader = "Mcp-Session-Id"
+
+// Serve answers a POST or DELETE of the caller, whose body is bounded by whoever hands it over. Depth is
+// how many calls of this server the request is nested in. A returned fault means that nothing has been
+// written.
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request, caller auth.Caller, depth int) error {
+	session := r.Header.Get(sessionHeader)
+	if r.Method == http.MethodDelete {
+		s.calls.end(caller.Account.ID, session)
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	var m message
+	_ = json.Unmarshal(body, &m) // what is wrong with it is told below
+	v := &visit{server: s, request: r, caller: caller, depth: depth, life: r.Context()}
+	switch m.Method {
+	case "initialize":
+		w.Header().Set(sessionHeader, rand.Text())
+	case "notifications/cancelled":
+		s.calls.cancel(call{caller.Account.ID, session, string(m.Params.RequestID)})
+	case "tools/call":
+		var end func()
+		v.life, end = s.calls.begin(r.Context(), call{caller.Account.ID, session, string(m.ID)})
+		defer end()
+	}
+	stream := m.Params.Meta.ProgressToken != nil && accepts(r, "text/event-stream") || !accepts(r, "application/json")
+	if stream {
+		w.Header().Set("X-Accel-Buffering", "no")
+	}
+	reply := &reply{ResponseWriter: w}
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return v.tools() }, &mcp.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: !stream, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1,
+		DisableLocalhostProtection: true, // the door has looked at Host and Origin
+	})
+	handler.ServeHTTP(reply, v.plain(body))
+	return reply.refusal()
+}
+
+// message is what matters here of a JSON-RPC message.
+type message struct {
+	Method string          `json:"method"`
+	ID     json.RawMessage `json:"id"`
+	Params struct {
+		RequestID json.RawMessage `json:"requestId"`
+		Meta      struct {
+			ProgressToken any `json:"progressToken"`
+		} `json:"_meta"`
+	} `json:"params"`
+}
+
+// accepts reports whether the client takes a reply of the kind. One that does not say takes any.
+func accepts(r *http.Request, kind string) bool {
+	accept := strings.Join(r.Header["Accept"], ",")
+	main, _, _ := strings.Cut(kind, "/")
+	return accept == "" || strings.Contains(accept, kind) || strings.Contains(accept, main+"/*") || strings.Contains(accept, "*/*")
+}
+
+// visit is one request and who makes it.
+type visit struct {
+	server  *Server
+	request *http.Request
+	caller  auth.Caller
+	depth   int
+	life    context.Context // ends when the client leaves or cancels its call
+}
+
+// plain is the request as the SDK wants it: it insists on headers that we can do without.
+func (v *visit) plain(body []byte) *http.Request {
+	r := v.request.Clone(v.request.Context())
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Content-Type", "application/json")
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return r
+}
+
+// tools makes an MCP server for the visit alone: its tools know on whose behalf they work.
+func (v *visit) tools() *mcp.Server {
+	m := mcp.NewServer(&mcp.Implementation{Name: "sluice", Title: "Sluice", Version: buildinfo.Version}, &mcp.ServerOptions{
+		Instructions: instructions,
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+	})
+	m.AddTool(chatCompletion, v.complete)
+	m.AddTool(listModels, v.list)
+	m.AddTool(modelAnalytics, v.analyze)
+	m.AddReceivingMiddleware(v.guard)
+	return m
+}
+
+// guard ends a call when its client goes, whatever the protocol's version, and makes a panic an error.
+func (v *visit) guard(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
+		if method == "subscriptions/listen" { // nothing changes here, so that nobody need wait for it
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "There is nothing to subscribe to."}
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(v.life, cancel)()
+		defer func() {
+			if p := recover(); p != nil {
+				v.server.log.Error("panic", "mcp_method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fault.From(nil).Message}
+			}
+		}()
+		return next(ctx, method, req)
+	}
+}
+
+// reply holds back the SDK's own refusals, which are plain text, so that they are told like all others.
+type reply struct {
+	http.ResponseWriter
+	status int // of a refusal
+	text   strings.Builder
+}
+
+// WriteHeader passes on all but plain refusals.
+func (r *reply) WriteHeader(status int) {
+	if status >= 400 && strings.HasPrefix(r.Header().Get("Content-Type"), "text/plain") {
+		r.status = status
+		return
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write passes on all but the text of a refusal.
+func (r *reply) Write(p []byte) (int, error) {
+	if r.status != 0 {
+		return r.text.Write(p)
+	}
+	return r.ResponseWriter.Write(p)
+}
+
+// Flush sends what has been written on its way.
+func (r *reply) Flush() {
+	if f, ok := r.ResponseWriter.(http.Flusher); ok && r.status == 0 {
+		f.Flush()
+	}
+}
+
+// refusal is what was held back; nil: nothing.
+func (r *reply) refusal() error {
+	text := strings.TrimSpace(r.text.String())
+	switch {
+	case r.status == 0:
+		return nil
+	case r.status >= 500:
+		return errors.New("mcp: " + text)
+	}
+	return fault.New(fault.Invalid, "This is not an MCP request that can be answered: %s.", strings.TrimSuffix(text, "."))
+}

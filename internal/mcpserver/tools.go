@@ -1,0 +1,48 @@
+package mcpserver
+
+import (
+	"embed"
+	"encoding/json"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const instructions = "Language models of many providers behind one service. list_models tells which there are; chat_completion asks one, " +
+	"and service/auto or the like chooses one for you; model_analytics tells how calls of your account went and which models are well."
+
+//go:embed schemas
+var schemas embed.FS
+
+// schema reads a schema that is part of the program.
+func schema(name string) json.RawMessage {
+	text, err := schemas.ReadFile("schemas/" + name + ".json")
+	if err != nil {
+		panic(err) // a tool is named after a file that is not there
+	}
+	return text
+}
+
+var (
+	yes, no = true, false
+
+	chatCompletion = &mcp.Tool{
+		Name: "chat_completion", Title: "Chat completion",
+		Description: "Ask a language model. The arguments are those of POST /v1/chat/completions; fields beyond those listed are taken, too. " +
+			"The reply comes whole; a caller that asks for progress is told of the text as it is written.",
+		InputSchema: schema("chat_completion"), OutputSchema: schema("completion"),
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &yes},
+	}
+	listModels = &mcp.Tool{
+		Name: "list_models", Title: "List models",
+		Description: "The models that can be asked, with the plan each needs, what a call counts, its context window and whether it can call tools.",
+		InputSchema: schema("list_models"), OutputSchema: schema("models"),
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no},
+	}
+	modelAnalytics = &mcp.Tool{
+		Name: "model_analytics", Title: "Model analytics",
+		Description: "How your account's calls went, for each model: requests, tokens, error rate, latency and availability over a window of time; " +
+			"and which models of the service are well now.",
+		InputSchema: schema("model_analytics"), OutputSchema: schema("analytics"),
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no},
+	}
+)
