@@ -188,6 +188,11 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"GET", videoJobs, videoJobs + "?limit=0", owner, "", 400},
 		{"GET", videoJobs + "/{id}", videoJobs + "/job_none", owner, "", 404},
 		{"DELETE", videoJobs + "/{id}", videoJobs + "/job_none", owner, "", 404},
+		{"POST", "/mcp", "", owner, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, 200},
+		{"POST", "/mcp", "", owner, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202},
+		{"POST", "/mcp", "", owner, `{"jsonrpc":"2.0","id":1,"method":"unheard"}`, 400},
+		{"POST", "/mcp", "", owner, `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 8<<20) + `"}`, 413},
+		{"DELETE", "/mcp", "", owner, "", 204},
 	} {
 		target := tt.target
 		if target == "" {
@@ -202,7 +207,7 @@ func TestRepliesFitTheDescription(t *testing.T) {
 	for path, item := range d.doc.Paths.Map() {
 		for method := range item.Operations() {
 			target := strings.ReplaceAll(path, "{id}", "service/auto")
-			if !strings.HasPrefix(path, "/v1") {
+			if !strings.HasPrefix(path, "/v1") && path != "/mcp" {
 				continue
 			}
 			for key, status := range map[string]int{"": 401, deactivated: 401, suspended: 423} {
@@ -217,6 +222,9 @@ func TestRepliesFitTheDescription(t *testing.T) {
 	d.check(t, "POST", chat, n.announce(chat, owner, 33<<20))
 	d.check(t, "POST", "/v1/route", n.announce("/v1/route", owner, 33<<20))
 	d.check(t, "POST", videoJobs, n.announce(videoJobs, owner, 33<<20))
+	for _, method := range []string{"POST", "DELETE"} { // to a host that this is not
+		d.check(t, method, "/mcp", n.send(method+" /mcp HTTP/1.1\r\nHost: other.example.com\r\nAuthorization: Bearer "+owner+"\r\n\r\n"))
+	}
 	n.describeFiles(d)
 
 	// Nothing is described that does not happen; what needs a fault of ours or of an upstream has tests of its own.
@@ -234,6 +242,12 @@ func TestRepliesFitTheDescription(t *testing.T) {
 // announce sends the head of a request with a body of this size, and reads the reply.
 func (n *node) announce(target, key string, size int) reply {
 	n.t.Helper()
+	return n.send(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", target, key, size))
+}
+
+// send sends the head of a request as it is, and reads the reply.
+func (n *node) send(head string) reply {
+	n.t.Helper()
 	conn, err := net.Dial("tcp", n.Addr())
 	if err != nil {
 		n.t.Fatal(err)
@@ -242,7 +256,7 @@ func (n *node) announce(target, key string, size int) reply {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		n.t.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", target, key, size); err != nil {
+	if _, err := io.WriteString(conn, head); err != nil {
 		n.t.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)

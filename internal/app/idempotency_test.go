@@ -323,7 +323,7 @@ func TestIdempotentExpiry(t *testing.T) {
 
 func openSQLite(t *testing.T, s *site) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(s.data(), sqlstore.File)+"?_txlock=immediate")
+	db, err := sql.Open("sqlite", filepath.Join(s.data(), sqlstore.File)+"?_txlock=immediate&_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)
 	}

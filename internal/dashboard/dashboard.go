@@ -169,22 +169,22 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 		{Path: home + "/messages", Text: "Messages", Icon: "messages", Count: unread},
 		{Path: home + "/account", Text: "Account", Icon: "account"},
 	}
-	p.Banner = d.banner(r.Context(), v)
+	p.Banner = d.banner(r, v)
 	return p
 }
 
 // banner is what stands above every page while something is wrong with an account.
-func (d *Dashboard) banner(ctx context.Context, v *visitor) *webui.Banner {
+func (d *Dashboard) banner(r *http.Request, v *visitor) *webui.Banner {
 	switch {
 	case v.Suspended != nil:
 		return &webui.Banner{Tone: "bad", Text: "Your account is suspended: " + v.Suspended.Reason + ". Requests are refused until support unlocks it.", Path: home + "/messages", Link: "Messages"}
 	case v.Deactivated != nil:
 		return &webui.Banner{Tone: "bad", Text: "Your keys are switched off: " + v.Deactivated.Reason + ". Support can restore them.", Path: home + "/messages", Link: "Messages"}
 	}
-	if v.Plan < account.Basic || v.Granted {
+	if v.Plan < account.Basic || v.Granted || r.URL.Path == home+"/plan" { // that page says more
 		return nil
 	}
-	if b, err := d.Billing.Show(ctx, v.ID); err == nil && b.Status() == billing.PastDue {
+	if b, err := d.Billing.Show(r.Context(), v.ID); err == nil && b.Status() == billing.PastDue {
 		return &webui.Banner{Tone: "warn", Text: "Your last payment failed. Pay now to keep your plan.", Path: home + "/plan", Link: "Plan and billing"}
 	}
 	return nil

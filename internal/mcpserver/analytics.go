@@ -110,7 +110,7 @@ func (v *visit) analyze(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Cal
 	if err != nil {
 		return nil, err
 	}
-	return &mcp.CallToolResult{StructuredContent: json.RawMessage(body), Content: []mcp.Content{&mcp.TextContent{Text: string(body)}}}, nil
+	return structured(body), nil
 }
 
 // broken tells the caller of an error, and the log of its cause.

@@ -150,10 +150,10 @@ func (c *chunks) begun() bool { return c.whole.ID != "" || c.failure != nil }
 
 // end is the whole completion, or the error object that it ended with; nil for both: it broke off.
 func (c *chunks) end() (whole []byte, failure json.RawMessage) {
+	c.progress.rest()
 	if c.failure != nil || !c.done {
 		return nil, c.failure
 	}
-	c.progress.rest()
 	for i := range c.whole.Choices {
 		// A reply without calls has a text, be it empty.
 		if m := &c.whole.Choices[i].Message; m.Content == nil && len(m.ToolCalls) == 0 {

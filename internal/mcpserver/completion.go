@@ -34,11 +34,7 @@ func (v *visit) complete(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Ca
 		a.chunks = &chunks{progress: &progress{ctx: ctx, session: req.Session, token: token, now: v.server.now}}
 	}
 	v.ask(ctx, a, http.MethodPost, "/v1/chat/completions", body)
-	result := a.result()
-	if text, ok := said(a.body.Bytes()); ok && !result.IsError {
-		result.Content = []mcp.Content{&mcp.TextContent{Text: text}} // what the agent's model reads needs no frame
-	}
-	return result, nil
+	return a.result(), nil
 }
 
 // list is the tool list_models.
@@ -133,10 +129,12 @@ func (a *answer) result() *mcp.CallToolResult {
 		_ = json.Unmarshal(a.body.Bytes(), &reply) // nothing was answered: the caller has gone, or it broke off
 		return failed(reply.Error, a.header)
 	}
-	return &mcp.CallToolResult{
-		StructuredContent: json.RawMessage(a.body.Bytes()),
-		Content:           []mcp.Content{&mcp.TextContent{Text: a.body.String()}},
-	}
+	return structured(a.body.Bytes())
+}
+
+// structured is a result as data, and, for clients that do not know of such, as the text of it.
+func structured(body []byte) *mcp.CallToolResult {
+	return &mcp.CallToolResult{StructuredContent: json.RawMessage(body), Content: []mcp.Content{&mcp.TextContent{Text: string(body)}}}
 }
 
 // refused is an error of our own as a tool's result.
@@ -169,17 +167,4 @@ func failed(object json.RawMessage, header http.Header) *mcp.CallToolResult {
 		result.Meta["retry_after_ms"] = ms
 	}
 	return result
-}
-
-// said is the text of a completion that is nothing but text.
-func said(body []byte) (string, bool) {
-	var c completion
-	if json.Unmarshal(body, &c) != nil || len(c.Choices) != 1 {
-		return "", false
-	}
-	m := c.Choices[0].Message
-	if m.Content == nil || len(m.ToolCalls) > 0 {
-		return "", false
-	}
-	return *m.Content, true
 }

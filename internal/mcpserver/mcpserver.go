@@ -170,9 +170,6 @@ func (v *visit) tools() *mcp.Server {
 // guard ends a call when its client goes, whatever the protocol's version, and makes a panic an error.
 func (v *visit) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
-		if method == "subscriptions/listen" { // nothing changes here, so that nobody need wait for it
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "There is nothing to subscribe to."}
-		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(v.life, cancel)()

@@ -8,7 +8,7 @@ import (
 )
 
 const instructions = "Language models of many providers behind one service. list_models tells which there are; chat_completion asks one, " +
-	"and service/auto or the like chooses one for you; model_analytics tells how calls of your account went and which models are well."
+	"or has the router choose; model_analytics tells how calls of your account went and which models are well."
 
 //go:embed schemas
 var schemas embed.FS

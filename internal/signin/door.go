@@ -26,8 +26,8 @@ func wrong() error {
 // SignIn checks a password. An account with a second factor gets no session yet; see Finish.
 func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Entry, error) {
 	email = account.NormalEmail(email)
-	here := attempt{"guess " + email + " " + v.Remote, guessesHere}
-	err := d.limits.try(here, attempt{"guess " + email, guessesAnyhow}, attempt{"host " + v.Remote, attemptsByHost})
+	here := attempt{"guess " + email + " " + place(v.Remote), guessesHere}
+	err := d.limits.try(here, attempt{"guess " + email, guessesAnyhow}, attempt{"host " + place(v.Remote), attemptsByHost})
 	if err != nil {
 		return Entry{}, err
 	}
@@ -134,15 +134,19 @@ func (d *Desk) SignInByLink(ctx context.Context, token string, v Visit) (string,
 // RequestReset mails a link that sets a new password, if the address has an account.
 func (d *Desk) RequestReset(ctx context.Context, email string, v Visit) error {
 	email = account.NormalEmail(email)
-	if err := d.limits.try(attempt{"mail " + email, mailsTo}, attempt{"mails " + v.Remote, mailsByHost}); err != nil {
+	if err := d.limits.try(attempt{"mail " + email, mailsTo}, attempt{"mails " + place(v.Remote), mailsByHost}); err != nil {
 		return err
 	}
 	acct, _, err := d.loginOf(ctx, email)
-	if err != nil || acct == nil {
+	if err != nil {
 		return err
 	}
-	token, err := d.link(ctx, Link{Purpose: Reset, AccountID: acct.ID, Email: email}, resetLife)
-	if err != nil {
+	l := Link{Purpose: Reset, Email: email}
+	if acct != nil {
+		l.AccountID = acct.ID
+	}
+	token, err := d.link(ctx, l, resetLife)
+	if err != nil || acct == nil { // the link that nobody gets takes as long as one that somebody does
 		return err
 	}
 	d.poster.Post(mail.Message{To: email, Subject: "Set a new password", Text: fmt.Sprintf(

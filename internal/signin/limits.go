@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 
@@ -11,10 +12,11 @@ import (
 // where they come from, both together) in a span of time. It lives in memory, one for each process.
 type limits struct {
 	now   func() time.Time
-	hashs chan struct{} // bounds passwords being hashed at once, 19 MiB each
+	hashes chan struct{} // bounds passwords being hashed at once, 19 MiB each
 
-	mu    sync.Mutex
-	tries map[string]*tries
+	mu      sync.Mutex
+	tries   map[string]*tries
+	sweepAt int // how many keys are looked through for old ones
 }
 
 // tries is what one key has used of its span.
@@ -39,11 +41,24 @@ var (
 
 const (
 	hashesAtOnce = 4
-	sweepAt      = 10_000 // keys
+	sweepFrom    = 10_000 // keys
 )
 
 func newLimits(now func() time.Time) *limits {
-	return &limits{now: now, hashs: make(chan struct{}, hashesAtOnce), tries: map[string]*tries{}}
+	return &limits{now: now, hashes: make(chan struct{}, hashesAtOnce), tries: map[string]*tries{}, sweepAt: sweepFrom}
+}
+
+// place is what attempts from an address are counted by. Of an IPv6 address it is the network: its holder
+// has 2^64 addresses.
+func place(remote string) string {
+	addr, err := netip.ParseAddr(remote)
+	if err != nil || addr.Unmap().Is4() {
+		return remote
+	}
+	if network, err := addr.Prefix(64); err == nil {
+		return network.String()
+	}
+	return remote
 }
 
 // attempt is one use of a key.
@@ -57,12 +72,13 @@ func (l *limits) try(attempts ...attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	if len(l.tries) > sweepAt {
+	if len(l.tries) > l.sweepAt {
 		for key, t := range l.tries {
 			if !t.ends.After(now) {
 				delete(l.tries, key)
 			}
 		}
+		l.sweepAt = max(sweepFrom, 2*len(l.tries))
 	}
 	for _, a := range attempts {
 		if t := l.tries[a.key]; t != nil && t.ends.After(now) && t.count >= a.most {
@@ -90,7 +106,7 @@ func (l *limits) forget(key string) {
 
 // hashing runs work that hashes a password, few at a time.
 func (l *limits) hashing(work func()) {
-	l.hashs <- struct{}{}
-	defer func() { <-l.hashs }()
+	l.hashes <- struct{}{}
+	defer func() { <-l.hashes }()
 	work()
 }

@@ -164,10 +164,9 @@ func (d *Desk) Session(ctx context.Context, token string) (*Session, error) {
 	}
 	if now.Sub(s.SeenAt) >= seenEvery {
 		expires := earlier(now.Add(sessionIdle), s.CreatedAt.Add(sessionLife))
-		if err := d.store.SeeSession(ctx, s.ID, now, expires); err != nil {
-			return nil, err
+		if d.store.SeeSession(ctx, s.ID, now, expires) == nil { // else the next visit notes it
+			s.SeenAt, s.ExpiresAt = now, expires
 		}
-		s.SeenAt, s.ExpiresAt = now, expires
 	}
 	return s, nil
 }

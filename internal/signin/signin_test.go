@@ -1,6 +1,7 @@
 package signin_test
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -224,6 +225,16 @@ func TestGuessing(t *testing.T) {
 	}
 	if _, err := b.SignIn(ctx, "ana@example.com", password, signin.Visit{Remote: "198.51.100.1"}); err != nil {
 		t.Errorf("the owner elsewhere was kept out by the guesses: %v", err)
+	}
+	// All addresses of an IPv6 network are one place.
+	for i := range 11 {
+		err := guess("other@example.com", fmt.Sprintf("2001:db8:1:2::%x", i))
+		if want := map[bool]fault.Kind{true: fault.RateLimited, false: fault.Unauthenticated}[i == 10]; !fault.Is(err, want) {
+			t.Errorf("guess %d from one network = %v, want %s", i, err, want)
+		}
+	}
+	if err := guess("other@example.com", "2001:db8:1:3::1"); !fault.Is(err, fault.Unauthenticated) {
+		t.Errorf("a guess from another network = %v, want unauthenticated", err)
 	}
 	b.now = b.now.Add(15 * time.Minute)
 	if _, err := b.SignIn(ctx, "ana@example.com", password, signin.Visit{Remote: "192.0.2.1"}); err != nil {

@@ -29,7 +29,7 @@ func (d *Desk) SignUp(ctx context.Context, email, password string, v Visit) erro
 	if err := checkPassword(password, email); err != nil {
 		return err
 	}
-	if err := d.limits.try(attempt{"mail " + email, mailsTo}, attempt{"mails " + v.Remote, mailsByHost}); err != nil {
+	if err := d.limits.try(attempt{"mail " + email, mailsTo}, attempt{"mails " + place(v.Remote), mailsByHost}); err != nil {
 		return err
 	}
 	var stored string
@@ -38,14 +38,14 @@ func (d *Desk) SignUp(ctx context.Context, email, password string, v Visit) erro
 	if err != nil {
 		return err
 	}
-	if acct != nil {
-		d.poster.Post(mail.Message{To: email, Subject: "You already have an account", Text: fmt.Sprintf(
-			"Somebody tried to sign up with your address. You already have an account; sign in here:\n\n%s/signin\n\nIf you forgot your password, set a new one there. If it was not you, ignore this mail.\n", d.settings().Origin)})
-		return nil
-	}
 	token, err := d.link(ctx, Link{Purpose: SignUp, Email: email, Password: stored}, mailLife)
 	if err != nil {
 		return err
+	}
+	if acct != nil { // the link that nobody gets takes as long as one that somebody does
+		d.poster.Post(mail.Message{To: email, Subject: "You already have an account", Text: fmt.Sprintf(
+			"Somebody tried to sign up with your address. You already have an account; sign in here:\n\n%s/signin\n\nIf you forgot your password, set a new one there. If it was not you, ignore this mail.\n", d.settings().Origin)})
+		return nil
 	}
 	d.poster.Post(mail.Message{To: email, Subject: "Confirm your address", Text: fmt.Sprintf(
 		"Welcome. To open your account, confirm your address with this link within a day:\n\n%s\n\nIf you did not sign up, ignore this mail.\n", d.url(SignUp, token))})

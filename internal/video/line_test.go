@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -433,24 +431,6 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-func TestStoredBytes(t *testing.T) {
-	inWorld(t, film, func(w *world) {
-		w.settings.AccountBytes = 60
-		w.line.Apply(w.settings)
-		defer w.run(w.line)()
-		for range 2 {
-			w.await(w.create("a lighthouse").ID, video.Succeeded)
-		}
-		_, _, _, err := w.line.Create(w.t.Context(), w.order("x"))
-		if f := fault.From(err); f.Kind != fault.RateLimited || !strings.Contains(f.Message, "expires in 5m0s") || f.RetryAfter == 0 {
-			w.t.Errorf("Create = %v, want a 429 that says when a video expires", err)
-		}
-		time.Sleep(keep + 2*time.Minute)
-		synctest.Wait()
-		w.create("x")
-	})
-}
-
 func TestRepeat(t *testing.T) {
 	inWorld(t, film, func(w *world) {
 		o := w.order("a lighthouse")
@@ -474,98 +454,4 @@ func TestRepeat(t *testing.T) {
 			w.t.Errorf("Create with another body = %v, want a 400 at Idempotency-Key", err)
 		}
 	})
-}
-
-func TestLinks(t *testing.T) {
-	inWorld(t, film, func(w *world) {
-		stop := w.run(w.line)
-		a, b := w.await(w.create("one").ID, video.Succeeded), w.await(w.create("two").ID, video.Succeeded)
-		stop()
-		link, err := url.Parse(w.line.Link(a))
-		if err != nil || !strings.HasPrefix(link.String(), "https://api.example.com/files/"+a.Generation+".mp4?") || link.String() != w.open("node2").Link(a) {
-			w.t.Fatalf("Link = %s, %v, want the same of every node", link, err)
-		}
-		expires, signature := link.Query().Get("expires"), link.Query().Get("signature")
-		open := func(generation, expires, signature string) (string, error) {
-			_, f, err := w.line.OpenLink(w.t.Context(), generation, expires, signature)
-			if err != nil {
-				return "", err
-			}
-			defer f.Close()
-			content, err := io.ReadAll(f)
-			return string(content), err
-		}
-		if content, err := open(a.Generation, expires, signature); err != nil || !strings.Contains(content, "film of one") {
-			w.t.Errorf("OpenLink = %q, %v, want the film", content, err)
-		}
-		for name, l := range map[string][3]string{
-			"another object":    {b.Generation, expires, signature},
-			"a later end":       {a.Generation, expires + "0", signature},
-			"no end":            {a.Generation, "", signature},
-			"no signature":      {a.Generation, expires, ""},
-			"another signature": {a.Generation, expires, strings.Repeat("0", 64)},
-			"upper case":        {a.Generation, expires, strings.ToUpper(signature)},
-			"shifted":           {a.Generation + "\n" + expires, "", signature},
-		} {
-			if _, err := open(l[0], l[1], l[2]); fault.From(err).Kind.Status() != 403 {
-				w.t.Errorf("OpenLink with %s = %v, want 403", name, err)
-			}
-		}
-		time.Sleep(keep + time.Second)
-		if _, err := open(a.Generation, expires, signature); fault.From(err).Kind.Status() != 403 || !strings.Contains(fault.From(err).Message, "expired") {
-			w.t.Errorf("OpenLink when it has expired = %v, want 403", err)
-		}
-		if _, err := w.line.Find(w.t.Context(), "acct_1", a.ID); !fault.Is(err, fault.NotFound) {
-			w.t.Errorf("Find of an expired job = %v, want 404", err)
-		}
-	})
-}
-
-func TestExpiry(t *testing.T) {
-	inWorld(t, film, func(w *world) {
-		done := w.create("done")
-		stop := w.run(w.line)
-		w.await(done.ID, video.Succeeded)
-		stop()
-		late := w.create("waits too long")
-		time.Sleep(keep + 2*time.Minute)
-		w.settings.Workers = 0
-		w.line.Apply(w.settings)
-		defer w.run(w.line)()
-		if j := w.await(late.ID, video.Failed); j.Reason != video.Expired {
-			w.t.Errorf("a job that waited too long failed with %q, want expired", j.Reason)
-		}
-		if j, err := w.store.FindVideo(w.t.Context(), done.ID); j != nil || err != nil || len(w.kept()) != 0 {
-			w.t.Errorf("an expired job is %+v, %v, with files %q, want nothing", j, err, w.kept())
-		}
-		time.Sleep(keep + 2*time.Minute)
-		synctest.Wait()
-		if j, err := w.store.FindVideo(w.t.Context(), late.ID); j != nil || err != nil {
-			w.t.Errorf("later the failed job is %+v, %v, want nothing", j, err)
-		}
-	})
-}
-
-func TestOverdue(t *testing.T) {
-	inWorld(t, endless, func(w *world) {
-		defer w.run(w.line)()
-		j := w.create("never ready")
-		time.Sleep(keep + time.Minute)
-		synctest.Wait()
-		if j := w.find(j.ID); j.Status != video.Failed || j.Reason != video.Expired || len(w.kept()) != 0 {
-			w.t.Errorf("a job that ran too long is %+v with files %q, want it expired", j, w.kept())
-		}
-	})
-}
-
-// abandon leaves a file where a killed attempt would.
-func (w *world) abandon(name string) {
-	w.t.Helper()
-	path := filepath.Join(w.dir, "files", name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -25,6 +27,18 @@ func (w *world) claimAs(node string, lease time.Duration) *video.Job {
 		w.t.Fatalf("ClaimVideo = %v, %v, want a job", j, err)
 	}
 	return j
+}
+
+// abandon leaves a file where a killed attempt would.
+func (w *world) abandon(name string) {
+	w.t.Helper()
+	path := filepath.Join(w.dir, "files", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // A job whose worker died on another node is taken up when its claim has lapsed, and no sooner.
