@@ -390,7 +390,7 @@ func TestOwnerLink(t *testing.T) {
 	p.wants(use(link.URL, "password", "short"), "an invitation with a short password", 400, "at least 10")
 	p.wants(use(link.URL, "password", pagePassword), "an invitation", 200, "Welcome")
 	p.wants(p.get("/dashboard/account"), "GET /dashboard/account", 200, "new@example.com")
-	if r := p.post("/link/invite", "token", fmt.Sprint("guess")); r.status != 404 {
+	if r := p.post("/link/invite", "token", "guess"); r.status != 404 {
 		t.Errorf("a guessed invitation = %d, want 404", r.status)
 	}
 }

@@ -10,6 +10,7 @@ package dashboard
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"sluice/internal/abuse"
@@ -168,6 +169,11 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 		{Path: home + "/plan", Text: "Plan and billing", Icon: "plan"},
 		{Path: home + "/messages", Text: "Messages", Icon: "messages", Count: unread},
 		{Path: home + "/account", Text: "Account", Icon: "account"},
+	}
+	for _, l := range p.Links {
+		if l.Path != home && strings.HasPrefix(r.URL.Path, l.Path+"/") {
+			p.Path = l.Path // a form's answer belongs to the page of the form
+		}
 	}
 	p.Banner = d.banner(r, v)
 	return p

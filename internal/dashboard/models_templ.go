@@ -4,15 +4,12 @@ package dashboard
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import (
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
-)
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
 
 import (
 	"fmt"
 	"net/url"
-
 	"sluice/internal/webui"
 )
 
@@ -257,7 +254,7 @@ func modelList(v modelsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Var12 := []any{"badge", templ.KV("accent", m.Included)}
+			var templ_7745c5c3_Var12 = []any{"badge", templ.KV("accent", m.Included)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var12...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -293,7 +290,7 @@ func modelList(v modelsView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if m.Health != "" {
-				templ_7745c5c3_Var15 := []any{"badge", healthTone(m.Health)}
+				var templ_7745c5c3_Var15 = []any{"badge", healthTone(m.Health)}
 				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var15...)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

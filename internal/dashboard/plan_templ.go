@@ -4,14 +4,11 @@ package dashboard
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import (
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
-)
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
 
 import (
 	"fmt"
-
 	"sluice/internal/account"
 	"sluice/internal/billing"
 	"sluice/internal/webui"
@@ -130,7 +127,7 @@ func planPage(p webui.Page, v planView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			for _, plan := range sold {
-				templ_7745c5c3_Var6 := []any{"card", "plan", templ.KV("present", plan == v.Account.Plan)}
+				var templ_7745c5c3_Var6 = []any{"card", "plan", templ.KV("present", plan == v.Account.Plan)}
 				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var6...)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -439,7 +436,7 @@ func subscribeForm(plan account.Plan, text string, primary bool) templ.Component
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Var20 := []any{"wide-button", templ.KV("primary", primary)}
+		var templ_7745c5c3_Var20 = []any{"wide-button", templ.KV("primary", primary)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var20...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err

@@ -4,17 +4,14 @@ package dashboard
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import (
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
-)
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
 
 import (
 	"fmt"
-	"time"
-
 	"sluice/internal/usage"
 	"sluice/internal/webui"
+	"time"
 )
 
 func usagePage(p webui.Page, v usageView) templ.Component {
@@ -802,7 +799,7 @@ func endBadge(s *usage.Settlement) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		text, tone := ended(s)
-		templ_7745c5c3_Var39 := []any{"badge", tone}
+		var templ_7745c5c3_Var39 = []any{"badge", tone}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var39...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err

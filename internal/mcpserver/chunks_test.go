@@ -35,7 +35,8 @@ func TestProgress(t *testing.T) {
 			}, whole, "Hello there", false,
 		},
 		{
-			"calls and thoughts", []string{
+			"calls and thoughts",
+			[]string{
 				chunk(`[{"index":0,"delta":{"role":"assistant","reasoning_content":"Let me "},"finish_reason":null}]`),
 				chunk(`[{"index":0,"delta":{"reasoning_content":"see."},"finish_reason":null}]`),
 				chunk(`[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\""}}]},"finish_reason":null}]`),
@@ -46,7 +47,8 @@ func TestProgress(t *testing.T) {
 			"", false,
 		},
 		{
-			"two choices", []string{
+			"two choices",
+			[]string{
 				chunk(`[{"index":1,"delta":{"role":"assistant","content":"B"},"finish_reason":null}]`), chunk(`[{"index":0,"delta":{"role":"assistant","content":"A"},"finish_reason":null}]`),
 				chunk(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), chunk(`[{"index":1,"delta":{},"finish_reason":"length"}]`), tail,
 			},
@@ -54,11 +56,13 @@ func TestProgress(t *testing.T) {
 			"A", false,
 		},
 		{
-			"empty", []string{chunk(`[{"index":0,"delta":{"role":"assistant"},"finish_reason":null}]`), chunk(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), tail},
+			"empty",
+			[]string{chunk(`[{"index":0,"delta":{"role":"assistant"},"finish_reason":null}]`), chunk(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), tail},
 			strings.Replace(whole, "Hello there", "", 1), "", false,
 		},
 		{
-			"late error", []string{chunk(`[{"index":0,"delta":{"role":"assistant","content":"Hel"},"finish_reason":null}]`), `data: {"error":{"message":"The upstream failed.","type":"service_unavailable","code":503}}` + "\n\n"},
+			"late error",
+			[]string{chunk(`[{"index":0,"delta":{"role":"assistant","content":"Hel"},"finish_reason":null}]`), `data: {"error":{"message":"The upstream failed.","type":"service_unavailable","code":503}}` + "\n\n"},
 			"The upstream failed.", "Hel", true,
 		},
 		{"broken off", []string{chunk(`[{"index":0,"delta":{"role":"assistant","content":"Hel"},"finish_reason":null}]`)}, "The reply broke off.", "Hel", true},

@@ -56,7 +56,7 @@ func (v *visit) list(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallTo
 
 // decode reads the arguments of a tool, which may be left out where none is needed.
 func decode(arguments json.RawMessage, to any) error {
-	if len(arguments) == 0 {
+	if len(arguments) == 0 || string(arguments) == "null" {
 		return nil
 	}
 	if err := json.Unmarshal(arguments, to); err != nil {

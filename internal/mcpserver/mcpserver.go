@@ -59,6 +59,8 @@ type Server struct {
 	log   *slog.Logger
 	now   func() time.Time
 	calls calls
+
+	whole, streamed http.Handler // answer by one JSON message, and by a stream of events
 }
 
 // New returns a server over the sources.
@@ -70,6 +72,14 @@ func New(sources Sources, opts *Options) *Server {
 	if opts != nil && opts.Now != nil {
 		s.now = opts.Now
 	}
+	tools := s.tools()
+	handler := func(whole bool) http.Handler {
+		return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, &mcp.StreamableHTTPOptions{
+			Stateless: true, JSONResponse: whole, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1,
+			DisableLocalhostProtection: true, // the door has looked at Host and Origin
+		})
+	}
+	s.whole, s.streamed = handler(true), handler(false)
 	return s
 }
 
@@ -104,15 +114,12 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, caller auth.Calle
 		v.life, end = s.calls.begin(r.Context(), call{caller.Account.ID, session, string(m.ID)})
 		defer end()
 	}
-	stream := m.Params.Meta.ProgressToken != nil && accepts(r, "text/event-stream") || !accepts(r, "application/json")
-	if stream {
+	handler := s.whole
+	if m.Params.Meta.ProgressToken != nil && accepts(r, "text/event-stream") || !accepts(r, "application/json") {
+		handler = s.streamed
 		w.Header().Set("X-Accel-Buffering", "no")
 	}
 	reply := &reply{ResponseWriter: w}
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return v.tools() }, &mcp.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: !stream, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1,
-		DisableLocalhostProtection: true, // the door has looked at Host and Origin
-	})
 	handler.ServeHTTP(reply, v.plain(body))
 	return reply.refusal()
 }
@@ -145,37 +152,47 @@ type visit struct {
 	life    context.Context // ends when the client leaves or cancels its call
 }
 
+// visitKey finds a visit in a context: of all that a request brings, the SDK hands its headers and its
+// context's values on to tools. A server of its own for every request would cost 0.7 MB and a
+// millisecond each time.
+type visitKey struct{}
+
 // plain is the request as the SDK wants it: it insists on headers that we can do without.
 func (v *visit) plain(body []byte) *http.Request {
-	r := v.request.Clone(v.request.Context())
+	r := v.request.Clone(context.WithValue(v.request.Context(), visitKey{}, v))
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	r.Header.Set("Content-Type", "application/json")
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return r
 }
 
-// tools makes an MCP server for the visit alone: its tools know on whose behalf they work.
-func (v *visit) tools() *mcp.Server {
+// tools makes the MCP server that the SDK knows.
+func (s *Server) tools() *mcp.Server {
 	m := mcp.NewServer(&mcp.Implementation{Name: "sluice", Title: "Sluice", Version: buildinfo.Version}, &mcp.ServerOptions{
 		Instructions: instructions,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})
-	m.AddTool(chatCompletion, v.complete)
-	m.AddTool(listModels, v.list)
-	m.AddTool(modelAnalytics, v.analyze)
-	m.AddReceivingMiddleware(v.guard)
+	add := func(t *mcp.Tool, call func(*visit, context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)) {
+		m.AddTool(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return call(ctx.Value(visitKey{}).(*visit), ctx, req)
+		})
+	}
+	add(chatCompletion, (*visit).complete)
+	add(listModels, (*visit).list)
+	add(modelAnalytics, (*visit).analyze)
+	m.AddReceivingMiddleware(s.guard)
 	return m
 }
 
 // guard ends a call when its client goes, whatever the protocol's version, and makes a panic an error.
-func (v *visit) guard(next mcp.MethodHandler) mcp.MethodHandler {
+func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(v.life, cancel)()
+		defer context.AfterFunc(ctx.Value(visitKey{}).(*visit).life, cancel)()
 		defer func() {
 			if p := recover(); p != nil {
-				v.server.log.Error("panic", "mcp_method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				s.log.Error("panic", "mcp_method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 				err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fault.From(nil).Message}
 			}
 		}()

@@ -172,6 +172,7 @@ func TestCalls(t *testing.T) {
 		}{
 			{"chat_completion", `{"model":"m/one","stream":true,"stream_options":{},"messages":[]}`, "POST", "/v1/chat/completions", `{"messages":[],"model":"m/one"}`},
 			{"chat_completion", `{}`, "POST", "/v1/chat/completions", `{}`},
+			{"chat_completion", `null`, "POST", "/v1/chat/completions", `{}`},
 			{"list_models", `{}`, "GET", "/v1/models", ""},
 			{"list_models", `{"verbose":true}`, "GET", "/v1/models?format=verbose", ""},
 		} {

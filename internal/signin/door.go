@@ -37,7 +37,7 @@ func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Ent
 	}
 	stored := login.Password
 	if stored == "" {
-		stored = d.decoy // so that nobody can tell by the time
+		stored = d.decoy() // so that nobody can tell by the time
 	}
 	ok := false
 	d.limits.hashing(func() { ok = matches(password, stored) })

@@ -11,7 +11,7 @@ import (
 // limits slows down whoever guesses or floods: so many attempts by each of what names them (an address,
 // where they come from, both together) in a span of time. It lives in memory, one for each process.
 type limits struct {
-	now   func() time.Time
+	now    func() time.Time
 	hashes chan struct{} // bounds passwords being hashed at once, 19 MiB each
 
 	mu      sync.Mutex

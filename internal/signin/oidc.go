@@ -3,9 +3,11 @@ package signin
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
+	"errors"
+	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -13,9 +15,13 @@ import (
 	"sluice/internal/fault"
 )
 
+// providerPatience is how long one question to an identity provider may take.
+const providerPatience = 10 * time.Second
+
 // Provider is an identity provider that the operator trusts with its accounts' addresses.
 type Provider struct {
 	name, issuer, clientID, secret string
+	client                         *http.Client
 
 	mu    sync.Mutex
 	found *oidc.Provider // nil until first used: a provider that is away does not keep us from starting
@@ -23,7 +29,7 @@ type Provider struct {
 
 // NewProvider returns the provider at an issuer. Name is what the button says.
 func NewProvider(name, issuer, clientID, secret string) *Provider {
-	return &Provider{name: name, issuer: issuer, clientID: clientID, secret: secret}
+	return &Provider{name: name, issuer: issuer, clientID: clientID, secret: secret, client: &http.Client{Timeout: providerPatience}}
 }
 
 // Name is what people call it.
@@ -66,6 +72,7 @@ func (p *Provider) End(ctx context.Context, redirect string, j Journey, state, c
 	refused := func(err error) error {
 		return fault.New(fault.Unauthenticated, "%s did not confirm who you are. Begin again.", p.name).Because(err)
 	}
+	ctx = oidc.ClientContext(ctx, p.client)
 	token, err := config.Exchange(ctx, code, oauth2.VerifierOption(j.verifier))
 	if err != nil {
 		return "", refused(err)
@@ -76,7 +83,7 @@ func (p *Provider) End(ctx context.Context, redirect string, j Journey, state, c
 		return "", refused(err)
 	}
 	if id.Nonce != j.nonce {
-		return "", refused(fmt.Errorf("the nonce differs"))
+		return "", refused(errors.New("the nonce differs"))
 	}
 	var claims struct {
 		Email    string `json:"email"`
@@ -97,7 +104,7 @@ func (p *Provider) config(ctx context.Context, redirect string) (*oauth2.Config,
 	defer p.mu.Unlock()
 	if p.found == nil {
 		// The provider keeps its context for fetching keys later: it must outlive this request.
-		found, err := oidc.NewProvider(context.WithoutCancel(ctx), p.issuer)
+		found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.issuer)
 		if err != nil {
 			return nil, nil, fault.New(fault.Unavailable, "%s does not answer. Try again shortly, or sign in another way.", p.name).Because(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice/internal/account"
@@ -132,7 +133,7 @@ type Desk struct {
 	settings func() Settings
 	now      func() time.Time
 	limits   *limits
-	decoy    string // what the password of nobody is held against
+	decoy    func() string // what the password of nobody is held against
 }
 
 // New returns a desk.
@@ -142,7 +143,7 @@ func New(store Store, accounts *account.Accounts, poster Poster, settings func()
 		d.now = opts.Now
 	}
 	d.limits = newLimits(d.clock)
-	d.decoy = hashPassword(rand.Text())
+	d.decoy = sync.OnceValue(func() string { return hashPassword(rand.Text()) })
 	return d
 }
 

@@ -22,7 +22,7 @@ func (s *Store) CreateAccount(ctx context.Context, a *account.Account, e account
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (`+accountColumns+`)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`, accountValues(a)...)
 		if isUnique(err) {
-			return fault.New(fault.Conflict, "there is already an account with the address %s", a.Email).At("email")
+			return emailTaken(a.Email)
 		}
 		if err != nil {
 			return err
@@ -210,7 +210,14 @@ func updateAccount(ctx context.Context, tx *sql.Tx, a *account.Account) error {
 	_, err := tx.ExecContext(ctx, `UPDATE accounts SET email = $2, plan = $3, plan_granted = $4, staff = $5,
 		rpm_override = $6, concurrent_override = $7, tpm_override = $8, suspended_at = $9, suspend_reason = $10,
 		deactivated_at = $11, deactivate_reason = $12, created_at = $13, version = $14 WHERE id = $1`, accountValues(a)...)
+	if isUnique(err) {
+		return emailTaken(a.Email)
+	}
 	return err
+}
+
+func emailTaken(email string) error {
+	return fault.New(fault.Conflict, "there is already an account with the address %s", email).At("email")
 }
 
 // saveKeys stores what a change did to the account's keys.

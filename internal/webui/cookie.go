@@ -33,7 +33,6 @@ var flashes = map[string]Flash{
 	"resumed":          {"good", "Your plan goes on and is renewed as before."},
 	"card-changed":     {"good", "Your payment method is changed."},
 	"support-asked":    {"good", "Support has your request and answers by mail."},
-	"video-cancelled":  {"good", "The video is cancelled."},
 }
 
 const flashCookie = "flash"

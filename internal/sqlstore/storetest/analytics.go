@@ -33,8 +33,14 @@ func analytics(t *testing.T, open func() *sqlstore.Store) {
 
 	from := usage.DayOf(base).Add(day)
 	for _, q := range []usage.Query{
-		{By: usage.ByDay}, {By: usage.ByModel}, {By: usage.ByKey}, {By: usage.ByDay, KeyID: "key_1"}, {By: usage.ByModel, Model: "model1"}, {By: usage.ByKey, KeyID: "key_2", Model: "model0"},
-		{By: usage.ByModel, Hours: true}, {By: usage.ByDay, Hours: true, Model: "model1"},
+		{By: usage.ByDay},
+		{By: usage.ByModel},
+		{By: usage.ByKey},
+		{By: usage.ByDay, KeyID: "key_1"},
+		{By: usage.ByModel, Model: "model1"},
+		{By: usage.ByKey, KeyID: "key_2", Model: "model0"},
+		{By: usage.ByModel, Hours: true},
+		{By: usage.ByDay, Hours: true, Model: "model1"},
 	} {
 		q.AccountID, q.From = "acct_1", from
 		slotOf := usage.DayOf

@@ -158,6 +158,14 @@ func emailIsUnique(t *testing.T, open func() *sqlstore.Store) {
 	if log, err := s.AuditLog(t.Context(), again.ID, 10); err != nil || len(log) != 0 {
 		t.Errorf("AuditLog of the refused account = %v, %v, want nothing", log, err)
 	}
+	other := create(t, s, 3)
+	_, err = s.ChangeAccount(t.Context(), other.ID, func(a *account.Account) (account.Entry, error) {
+		a.Email = "a1@example.com"
+		return entry(a.ID, "account.set_email"), nil
+	})
+	if !fault.Is(err, fault.Conflict) || find(t, s, other.ID).Email != other.Email {
+		t.Errorf("ChangeAccount to a taken address = %v, want a conflict and no change", err)
+	}
 }
 
 func notFound(t *testing.T, open func() *sqlstore.Store) {

@@ -7,14 +7,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,19 +26,30 @@ import (
 // usualSizes are those that callers ask for most.
 var usualSizes = [][2]int{{480, 480}, {854, 480}, {720, 720}, {1280, 720}, {720, 1280}, {1920, 1080}}
 
-// played are the clips that players are given: two sizes, all of the usual ones in a soak.
-func played() map[string]Spec {
+// playedClip is a clip for players.
+type playedClip struct {
+	Spec
+	file []byte
+}
+
+// played renders the clips that players are given: two sizes, all of the usual ones in a soak.
+var played = sync.OnceValues(func() (map[string]playedClip, error) {
 	sizes := [][2]int{{480, 480}, {720, 1280}}
 	seconds := 1
 	if os.Getenv("SLUICE_SOAK") != "" {
 		sizes, seconds = usualSizes, 3
 	}
-	clips := map[string]Spec{}
-	for _, s := range sizes {
-		clips[fmt.Sprintf("%dx%d", s[0], s[1])] = Spec{"a lighthouse at dusk", s[0], s[1], seconds}
+	clips := map[string]playedClip{}
+	for _, size := range sizes {
+		s := Spec{"a lighthouse at dusk", size[0], size[1], seconds}
+		var out bytes.Buffer
+		if err := Render(context.Background(), &out, s, nil); err != nil {
+			return nil, err
+		}
+		clips[fmt.Sprintf("%dx%d", size[0], size[1])] = playedClip{s, out.Bytes()}
 	}
-	return clips
-}
+	return clips, nil
+})
 
 // TestFfprobe checks what ffmpeg's tools see in a clip: the codec, its size, length and frames, and no
 // complaint about any of them.
@@ -46,9 +60,13 @@ func TestFfprobe(t *testing.T) {
 			t.Skipf("needs ffmpeg: %v", err)
 		}
 	}
-	for name, s := range played() {
+	clips, err := played()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range clips {
 		file := filepath.Join(t.TempDir(), name+".mp4")
-		if err := os.WriteFile(file, render(t, s), 0o600); err != nil {
+		if err := os.WriteFile(file, s.file, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		out, err := exec.CommandContext(t.Context(), "ffprobe", "-v", "error", "-count_frames", "-of", "json",
@@ -126,20 +144,18 @@ const play = (clip) => new Promise((done) => {
 func TestChromiumPlays(t *testing.T) {
 	t.Parallel()
 	browser := findBrowser(t)
-	clips := played()
-	var names []string
-	files := map[string][]byte{}
-	for name, s := range clips {
-		names = append(names, name)
-		files[name] = render(t, s)
+	clips, err := played()
+	if err != nil {
+		t.Fatal(err)
 	}
+	names := slices.Sorted(maps.Keys(clips))
 	reports := make(chan playback, len(clips))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page) })
 	mux.HandleFunc("GET /clips/{$}", func(w http.ResponseWriter, _ *http.Request) { json.NewEncoder(w).Encode(names) })
 	mux.HandleFunc("GET /clips/{name}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "video/mp4")
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(files[r.PathValue("name")]))
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(clips[r.PathValue("name")].file))
 	})
 	mux.HandleFunc("POST /report", func(_ http.ResponseWriter, r *http.Request) {
 		var p playback
@@ -157,7 +173,7 @@ func TestChromiumPlays(t *testing.T) {
 	for range clips {
 		select {
 		case p := <-reports:
-			checkPlayback(t, p, clips[p.Clip])
+			checkPlayback(t, p, clips[p.Clip].Spec)
 		case <-ctx.Done():
 			t.Fatalf("the browser reported nothing for too long; it said:\n%s", said())
 		}

@@ -1,7 +1,7 @@
 package scene
 
 func (st *stage) city() {
-	st.pan *= 0.6 // so much detail is best passed slowly
+	st.pan *= 0.5 // so much detail is best passed slowly
 	horizon := st.tall * st.rand(0.64, 0.72)
 	s := st.sunAt(horizon, 0.35, 0.75, 0.065)
 	st.heaven(horizon, s, st.rand(0.2, 0.45))

@@ -12,6 +12,7 @@ func (st *stage) forest() {
 
 // trunks is the forest from inside: light falls between the stems.
 func (st *stage) trunks() {
+	st.pan *= 0.6 // among trees every step shows
 	lx, ly := st.rand(0.3, 0.7)*st.wide, st.tall*st.rand(0.3, 0.42)
 	ground := st.tall * st.rand(0.74, 0.8)
 	st.put(backdrop{func(t float32) shader {

@@ -12,6 +12,7 @@ import (
 	"image/jpeg"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"sluice/internal/video/sandbox/scene"
 )
@@ -39,27 +40,30 @@ func run(folder string) error {
 		return err
 	}
 	for _, p := range prompts {
-		img, err := sheet(p.prompt, 426, 240)
-		if err != nil {
+		if err := write(folder, p.name, p.prompt); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		if err := save(filepath.Join(folder, p.name+".jpg"), img); err != nil {
-			return err
-		}
-		for _, name := range stills {
-			if name != p.name {
-				continue
-			}
-			still, err := frames(p.prompt, 854, 480, []int{2 * fps})
-			if err != nil {
-				return fmt.Errorf("%s: %w", p.name, err)
-			}
-			if err := save(filepath.Join(folder, "still-"+p.name+".jpg"), still[0]); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
+}
+
+// write draws the sheet of a prompt, and its still if it has one.
+func write(folder, name, prompt string) error {
+	img, err := sheet(prompt, 426, 240)
+	if err != nil {
+		return err
+	}
+	if err := save(filepath.Join(folder, name+".jpg"), img); err != nil {
+		return err
+	}
+	if !slices.Contains(stills, name) {
+		return nil
+	}
+	still, err := frames(prompt, 854, 480, []int{2 * fps})
+	if err != nil {
+		return err
+	}
+	return save(filepath.Join(folder, "still-"+name+".jpg"), still[0])
 }
 
 // sheet draws pictures of a clip, evenly spread over its length, side by side.
