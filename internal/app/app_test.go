@@ -118,7 +118,7 @@ func (s *site) start(t *testing.T) *node {
 func (s *site) launch(t *testing.T, cfg *config.Config) (*node, error) {
 	n := &node{t: t, site: s, log: &lines{}, scheme: "http://", ended: make(chan struct{})}
 	var err error
-	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, nil)), Load: s.load, Idempotency: s.replies, Patience: s.patience, Servers: append([]discovery.Server{}, s.servers...)})
+	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, nil)), Load: s.load, Idempotency: s.replies, Patience: s.patience, Renderer: builtInRenderer, Servers: append([]discovery.Server{}, s.servers...)})
 	if err != nil {
 		return nil, err
 	}

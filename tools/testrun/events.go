@@ -217,7 +217,7 @@ func message(text string) string {
 }
 
 // uninstalled are the needs that this command never provides.
-var uninstalled = []string{"Ollama", "llama.cpp"}
+var uninstalled = []string{"Ollama", "llama.cpp", "a newer Node"}
 
 // unmetNeed reports whether a test skipped for want of something that this command provides.
 func unmetNeed(reason string) bool {

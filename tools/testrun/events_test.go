@@ -201,6 +201,7 @@ func TestSkipForWantOfANeed(t *testing.T) {
 		{"needs Node.js", true, true},
 		{"needs Ollama on this machine", true, false},
 		{"needs a llama.cpp server", true, false},
+		{"needs a newer Node: 22 or later, not v20.1.0", true, false},
 		{"soak tests run with make soak", true, false},
 		{"nothing here needs testing", true, false},
 	} {

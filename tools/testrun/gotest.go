@@ -15,26 +15,63 @@ import (
 // silence is how long nothing may be printed before the reader is told what still runs.
 const silence = 20 * time.Second
 
+// unraced are the packages of the module that are tested without the race detector: those that compute, which
+// it makes ten times as slow, and the program, whose parts have met under it in the tests of app. So is the
+// module of oracles, most of which is other people's code.
+var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/archtest", "./internal/billing/...", "./internal/video/sandbox/..."}
+
 // goTest runs the tests of the module in dir and reports every package as it ends.
 func (s *session) goTest(dir string, args ...string) {
+	if !s.mode.race || dir != s.root {
+		s.goTestPackages(dir, false, args, "./...")
+		return
+	}
+	raced, err := s.packages(dir, unraced)
+	if err != nil {
+		s.report.failWith("go list", err.Error())
+		return
+	}
+	s.goTestPackages(dir, true, args, raced...)
+	s.goTestPackages(dir, false, args, unraced...)
+}
+
+// packages are those of the module but some.
+func (s *session) packages(dir string, but []string) ([]string, error) {
+	list := func(patterns ...string) ([]string, error) {
+		out, err := s.command(dir, "go", append([]string{"list"}, patterns...)...).Output()
+		return strings.Fields(string(out)), err
+	}
+	all, err := list("./...")
+	if err != nil {
+		return nil, err
+	}
+	left, err := list(but...)
+	return slices.DeleteFunc(all, func(p string) bool { return slices.Contains(left, p) }), err
+}
+
+func (s *session) goTestPackages(dir string, race bool, args []string, packages ...string) {
 	if s.ctx.Err() != nil {
 		return
 	}
 	// Vet has had its turn.
 	line := []string{"test", "-json", "-vet=off"}
-	if s.mode.race {
+	if race {
 		line = append(line, "-race")
 	}
 	line = append(line, args...)
-	line = append(line, "./...")
-	name := "go " + strings.Join(line, " ")
+	shown := line
+	line = append(slices.Clip(line), packages...)
+	name := fmt.Sprintf("go %s for %d packages", strings.Join(shown, " "), len(packages))
+	if len(packages) < 10 {
+		name = "go " + strings.Join(line, " ")
+	}
 	if dir != s.root {
 		name += " in " + filepath.Base(dir)
 	}
 	fmt.Fprintln(s.out, name)
 
 	cmd := s.command(dir, "go", line...)
-	if s.mode.race {
+	if race {
 		cmd.Env = append(slices.Clip(s.env), "CGO_ENABLED=1")
 	}
 	cmd.Stderr = s.out

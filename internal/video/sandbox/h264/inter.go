@@ -55,7 +55,7 @@ func median(a, b, c int16) int16 { return max(min(a, b), min(max(a, b), c)) }
 func (s *slice) search(mx, my int, pred, skip vector) (vector, int) {
 	e := s.e
 	n := my*e.mbWide + mx
-	good := 128 * s.lambda()
+	good := 96 * s.lambda()
 	o := my*16*e.src.Stride + mx*16
 	best, cost := skip, s.vectorCost(skip, pred)+sad(s.predY[:], e.src.Y[o:], e.src.Stride, 16)
 	if cost <= good {
