@@ -68,9 +68,18 @@ type permit struct {
 	probe bool
 }
 
-// begin asks for a permit. Whoever gets one hands it to end in the end. In need, when there is nobody
-// else, a target is asked that only seems to be ill.
-func (h *Health) begin(now time.Time, need bool) (permit, bool) {
+// need is how much a request depends on a target.
+type need uint8
+
+const (
+	wanted need = iota // there may be others
+	sought             // there is nobody else: it is asked, unless it asked to be left alone
+	dire               // the model has no other target, and this request has not asked it yet: it is asked in any case
+)
+
+// begin asks for a permit. Whoever gets one hands it to end in the end. In need a target is asked that
+// seems to be ill: better a doubtful answer than none.
+func (h *Health) begin(now time.Time, n need) (permit, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -80,7 +89,7 @@ func (h *Health) begin(now time.Time, need bool) (permit, bool) {
 		h.probing = true
 		return permit{epoch: h.epoch, probe: true}, true
 	}
-	return permit{epoch: h.epoch}, need && !h.held
+	return permit{epoch: h.epoch}, n == dire || n == sought && !h.held
 }
 
 // answered notes the first content of a call, which is what closes the breaker again: the end of a
@@ -140,6 +149,10 @@ func (h *Health) end(p permit, how outcome, now time.Time, after time.Duration) 
 	opened = !h.open
 	h.open, h.held, h.denied, h.probing = true, how >= refused, how == denied, false
 	h.epoch++
+	if how == refused && after > 0 {
+		h.until = now.Add(min(after, longestWait)) // it knows best how long
+		return opened
+	}
 	h.rest = min(max(2*h.rest, firstRest), longestRest)
 	h.until = now.Add(max(h.rest, min(after, longestWait)))
 	return opened

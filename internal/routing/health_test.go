@@ -59,7 +59,7 @@ func TestBreaker(t *testing.T) {
 				now = now.Add(time.Duration(what-'0') * time.Second)
 				continue
 			}
-			p, ok := h.begin(now, what == 'N' || what == 'M' || what == '-' && h.held)
+			p, ok := h.begin(now, inNeed(what == 'N' || what == 'M' || what == '-' && h.held))
 			if ok == (what == '-') {
 				t.Fatalf("%s: call %d of %s: begin = %t", name, i, tt.story, ok)
 			}
@@ -84,27 +84,35 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
+// inNeed is the need of a request that has asked the target before, and has nobody else or has.
+func inNeed(yes bool) need {
+	if yes {
+		return sought
+	}
+	return wanted
+}
+
 // TestOneProbe: of many who wait, one is let through; calls from before say nothing any more.
 func TestOneProbe(t *testing.T) {
 	t.Parallel()
 	h, now := &Health{}, epoch
-	early, _ := h.begin(now, false)
-	late, _ := h.begin(now, false)
-	last, _ := h.begin(now, false)
+	early, _ := h.begin(now, wanted)
+	late, _ := h.begin(now, wanted)
+	last, _ := h.begin(now, wanted)
 	h.end(last, refused, now, 0)
 	now = now.Add(firstRest)
-	probe, ok := h.begin(now, false)
-	if _, again := h.begin(now, false); !ok || again {
+	probe, ok := h.begin(now, wanted)
+	if _, again := h.begin(now, wanted); !ok || again {
 		t.Errorf("begin = %t and then %t, want one probe alone", ok, again)
 	}
 	h.end(early, refused, now, time.Minute)
 	h.answered(&late, time.Second)
-	if _, again := h.begin(now, false); again || !h.open {
+	if _, again := h.begin(now, wanted); again || !h.open {
 		t.Error("calls from before the opening decided what the probe has to")
 	}
 	h.answered(&probe, time.Second)
 	for range 2 {
-		if _, ok := h.begin(now, false); !ok {
+		if _, ok := h.begin(now, wanted); !ok {
 			t.Error("the first content of the probe does not close the breaker")
 		}
 	}
@@ -129,7 +137,7 @@ func TestBreakerProperties(t *testing.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 3000).Draw(t, "ms")) * time.Millisecond)
 			case step == 1 || len(running) == 0:
 				need := rapid.Bool().Draw(t, "need")
-				p, ok := h.begin(now, need)
+				p, ok := h.begin(now, inNeed(need))
 				switch {
 				case !ok && !h.open:
 					t.Fatal("a closed breaker let nobody through")
@@ -205,12 +213,12 @@ func TestBreakerProperties(t *testing.T) {
 			h.end(p, neither, now, 0)
 		}
 		now = now.Add(longestRest)
-		p, ok := h.begin(now, false)
+		p, ok := h.begin(now, wanted)
 		if !ok {
 			t.Fatal("nobody was let through after the longest rest")
 		}
 		h.answered(&p, time.Second)
-		if _, ok := h.begin(now, false); !ok {
+		if _, ok := h.begin(now, wanted); !ok {
 			t.Fatal("a call that went well did not close the breaker")
 		}
 	})
@@ -240,7 +248,7 @@ func TestJudge(t *testing.T) {
 		{status(403, ""), bad, 0},
 		{status(404, ""), bad, 0},
 		{status(413, ""), neither, 0},
-		{status(429, ""), refused, 0},
+		{status(429, ""), bad, 0},
 		{status(429, "3"), refused, 3 * time.Second},
 		{status(500, ""), bad, 0},
 		{status(503, "9"), refused, 9 * time.Second},

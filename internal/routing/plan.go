@@ -49,7 +49,7 @@ func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, boo
 		p.asked = append(p.asked, p.last)
 		p.last = nil
 	}
-	if a, ok := p.draw(p.route, now, false); ok {
+	if a, ok := p.draw(p.route, now, wanted); ok {
 		return a, true
 	}
 	if !p.looked {
@@ -61,15 +61,15 @@ func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, boo
 		}
 	}
 	for _, rt := range p.fallbacks {
-		if a, ok := p.draw(rt, now, false); ok {
+		if a, ok := p.draw(rt, now, wanted); ok {
 			return a, true
 		}
 	}
-	if a, ok := p.draw(p.route, now, true); ok {
+	if a, ok := p.draw(p.route, now, sought); ok {
 		return a, true
 	}
 	for _, rt := range p.fallbacks {
-		if a, ok := p.draw(rt, now, true); ok {
+		if a, ok := p.draw(rt, now, sought); ok {
 			return a, true
 		}
 	}
@@ -91,7 +91,7 @@ func (p *Plan) isOut(t *Target) bool {
 }
 
 // draw begins an attempt at one of the route's targets.
-func (p *Plan) draw(rt *route, now time.Time, need bool) (Attempt, bool) {
+func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 	out := make([]bool, len(rt.targets))
 	for i, t := range rt.targets {
 		out[i] = slices.Contains(p.asked[p.from:], t) || p.isOut(t)
@@ -102,9 +102,13 @@ func (p *Plan) draw(rt *route, now time.Time, need bool) (Attempt, bool) {
 			return Attempt{}, false
 		}
 		t := rt.targets[i]
-		if permit, ok := t.begin(now, need); ok {
+		repeat := slices.Contains(p.asked, t)
+		if n >= sought && !repeat && p.Alone() {
+			n = dire
+		}
+		if permit, ok := t.begin(now, n); ok {
 			p.last = t
-			return Attempt{Target: t, Model: rt.model, header: rt.header, start: now, permit: permit, repeat: slices.Contains(p.asked, t)}, true
+			return Attempt{Target: t, Model: rt.model, header: rt.header, start: now, permit: permit, repeat: repeat}, true
 		}
 		out[i] = true
 	}

@@ -78,7 +78,7 @@ func TestPlan(t *testing.T) {
 		return func(r *Routes) {
 			for _, t := range r.targets {
 				if slices.Contains(upstreams, t.Upstream+t.LastFour) {
-					p, _ := t.health.begin(epoch, false)
+					p, _ := t.health.begin(epoch, wanted)
 					t.health.end(p, refused, epoch, 0)
 				}
 			}
@@ -89,7 +89,7 @@ func TestPlan(t *testing.T) {
 		return func(r *Routes) {
 			for _, t := range r.targets {
 				for slices.Contains(upstreams, t.Upstream+t.LastFour) && !t.health.open {
-					p, _ := t.health.begin(epoch, false)
+					p, _ := t.health.begin(epoch, wanted)
 					t.health.end(p, bad, epoch, 0)
 				}
 			}
@@ -110,7 +110,7 @@ func TestPlan(t *testing.T) {
 		"a stand-in seems ill":      {"a", ill("a2", "b2"), everybody, "a1…1111 a1…2222 | a3 | c1…1111 c1…2222 | a2 | b2"},
 		"one target seems ill":      {"b", ill("b2"), everybody, "b2"},
 		"one target":                {"b", nil, everybody, "b2"},
-		"one target rests":          {"b", rest("b2"), everybody, ""},
+		"the only target rests":     {"b", rest("b2"), everybody, "b2"},
 		"a model's own health":      {"c", rest("a1…1111"), everybody, "c1…1111 c1…2222"},
 		"a provider that is absent": {"lost", nil, everybody, ""},
 	} {
@@ -179,12 +179,18 @@ func TestRounds(t *testing.T) {
 	if d, ok := p.Again(now); !ok || d < 9*time.Second || d > 9*time.Second+firstPause {
 		t.Errorf("Again = %v, %t, want what the upstream asked for", d, ok)
 	}
-	// While one finds out, the others wait.
+	// While one finds out, the others wait, but for their first try: there is nobody else to ask.
 	now = now.Add(9 * time.Second)
 	if a, _ = p.Next(now, everybody); a.Target == nil {
 		t.Fatal("nobody was let through")
 	}
 	other := r.Plan(lookup(t, c, "b"))
+	try, ok := other.Next(now, everybody)
+	if !ok {
+		t.Fatal("a request did not get its first try")
+	}
+	try.Ended(now, provider.Refused(503, nil, nil))
+	other.Again(now)
 	for range 10 {
 		if _, ok := other.Next(now, everybody); ok {
 			t.Fatal("two were let through")
@@ -219,7 +225,7 @@ func TestRounds(t *testing.T) {
 	c, r = site(t, nil, nil)
 	for _, target := range r.targets {
 		if target.Upstream == "a3" {
-			permit, _ := target.health.begin(now, false)
+			permit, _ := target.health.begin(now, wanted)
 			target.health.end(permit, refused, now, 5*time.Second)
 		}
 	}

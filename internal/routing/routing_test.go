@@ -100,7 +100,7 @@ func (h *house) target(id string) *Target {
 // fail opens the breaker of a model.
 func (h *house) fail(id string) {
 	t := h.target(id)
-	p, _ := t.health.begin(h.now, false)
+	p, _ := t.health.begin(h.now, wanted)
 	t.health.end(p, refused, h.now, time.Minute)
 }
 
@@ -261,7 +261,7 @@ func TestScore(t *testing.T) {
 	}
 	slow := h.target("usual")
 	for range 20 {
-		p, _ := slow.health.begin(h.now, false)
+		p, _ := slow.health.begin(h.now, wanted)
 		slow.health.answered(&p, 8*time.Second)
 		slow.health.end(p, neither, h.now, 0)
 	}
@@ -294,7 +294,7 @@ func TestSticky(t *testing.T) {
 	if first.Model.ID != "a" || first.Sticky {
 		t.Fatalf("the first turn went to %s, sticky %t", first.Model.ID, first.Sticky)
 	}
-	p, _ := h.target("a").health.begin(h.now, false)
+	p, _ := h.target("a").health.begin(h.now, wanted)
 	h.target("a").health.answered(&p, 20*time.Second)
 	for turn := range 5 {
 		messages += fmt.Sprintf(`,{"role":"assistant","tool_calls":[{"id":"c%d","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c%d","content":"rain"}`, turn, turn)

@@ -68,12 +68,12 @@ type Standing struct {
 }
 
 // begin takes a place at the target, if it is well, or needed, and not full.
-func (t *Target) begin(now time.Time, need bool) (permit, bool) {
+func (t *Target) begin(now time.Time, n need) (permit, bool) {
 	if n, most := t.load.running.Add(1), t.load.most.Load(); most > 0 && n > most {
 		t.load.running.Add(-1)
 		return permit{}, false
 	}
-	p, ok := t.health.begin(now, need)
+	p, ok := t.health.begin(now, n)
 	if !ok {
 		t.load.running.Add(-1)
 	}
@@ -137,7 +137,7 @@ func judge(err error) (outcome, time.Duration) {
 	switch {
 	case r.Status == http.StatusUnauthorized, r.Status == http.StatusPaymentRequired:
 		return denied, r.After
-	case r.After > 0, r.Status == http.StatusTooManyRequests:
+	case r.After > 0: // a 429 that does not say how long may be over the next moment
 		return refused, r.After
 	}
 	return bad, 0
