@@ -111,7 +111,7 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	if err != nil {
 		return err
 	}
-	stream := l.attempts(ctx, models.Routes.Plan(model), model, &call)
+	stream := l.attempts(ctx, models.Routes.Plan(model, choice.Others...), model, &call)
 	s := &settling{lease: lease, call: call, asked: asked, stream: stream, multiplier: ask.Multiplier(), status: http.StatusInternalServerError}
 	defer s.failed() // counts only where nothing else settled it
 	var reply provider.Stream = stream

@@ -22,6 +22,7 @@ const (
 // weight, then those of its fallbacks, then whoever only seems to be ill; each once in a round.
 type Plan struct {
 	route     *route
+	others    []*route  // that stand in behind the model's own fallbacks
 	fallbacks []*route  // those that fit, once the model's own targets are used up
 	looked    bool      // for fallbacks
 	last      *Target   // the one asked last
@@ -31,12 +32,20 @@ type Plan struct {
 	pause     time.Duration
 }
 
-// Plan makes the plan of a request for the model.
-func (r *Routes) Plan(m *catalog.Model) Plan { return Plan{route: r.byModel[m]} }
+// Plan makes the plan of a request for the model. Others stand in for it behind its own fallbacks.
+func (r *Routes) Plan(m *catalog.Model, others ...*catalog.Model) Plan {
+	p := Plan{route: r.byModel[m]}
+	for _, o := range others {
+		if rt := r.byModel[o]; rt != nil {
+			p.others = append(p.others, rt)
+		}
+	}
+	return p
+}
 
 // Alone reports whether there is but one target to ask.
 func (p *Plan) Alone() bool {
-	return p.route == nil || len(p.route.targets) < 2 && len(p.route.fallbacks) == 0
+	return p.route == nil || len(p.route.targets) < 2 && len(p.route.fallbacks) == 0 && len(p.others) == 0
 }
 
 // Next begins the next attempt of the round, or reports that there is nobody left who can be asked now.
@@ -54,8 +63,8 @@ func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, boo
 	}
 	if !p.looked {
 		p.looked = true
-		for _, rt := range p.route.fallbacks {
-			if fits(rt.model) {
+		for _, rt := range slices.Concat(p.route.fallbacks, p.others) {
+			if fits(rt.model) && !slices.Contains(p.fallbacks, rt) {
 				p.fallbacks = append(p.fallbacks, rt)
 			}
 		}

@@ -6,7 +6,9 @@
 package routing
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"sluice/internal/account"
@@ -42,6 +44,8 @@ type Choice struct {
 	Reason string // short, for a header; empty where the caller named the model
 	Task   catalog.Task
 	Sticky bool // it has answered this conversation before
+	// Others are the next best, in their order: they answer while the model cannot.
+	Others []*catalog.Model
 	// Ranking is every model of the catalog that was looked at; only Explain fills it in.
 	Ranking []Ranked
 }
@@ -107,6 +111,7 @@ func (r *Router) choose(a *Asked, explain bool) (Choice, uint64, error) {
 		}
 	}
 	choice.Model = candidates[best].Model
+	choice.Others = nextBest(candidates, scores, best)
 	if choice.Sticky {
 		choice.Reason = fmt.Sprintf("%s; goes on with the model of this conversation", features.Task)
 	} else {
@@ -116,6 +121,25 @@ func (r *Router) choose(a *Asked, explain bool) (Choice, uint64, error) {
 		choice.rank(candidates, scores)
 	}
 	return choice, key, nil
+}
+
+// mostOthers is how many models stand behind the one that was chosen.
+const mostOthers = 3
+
+// nextBest are those with the highest scores behind the best.
+func nextBest(candidates []Candidate, scores []float64, best int) []*catalog.Model {
+	order := make([]int, 0, len(candidates))
+	for i := range candidates {
+		if i != best {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	others := make([]*catalog.Model, 0, mostOthers)
+	for _, i := range order[:min(len(order), mostOthers)] {
+		others = append(others, candidates[i].Model)
+	}
+	return others
 }
 
 // rank fills in the scores.

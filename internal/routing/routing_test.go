@@ -210,6 +210,10 @@ func TestDial(t *testing.T) {
 		model("finest", account.Free, priced(75, 90)),
 		model("folly", account.Free, priced(80, 50)),
 	})
+	others, err := h.router.Choose(h.asked("service/auto", account.Free, parse(t, hello, "")))
+	if err != nil || len(others.Others) != mostOthers || others.Others[mostOthers-1].ID == "folly" {
+		t.Errorf("behind %v stand %v, %v, want the next best", others.Model, others.Others, err)
+	}
 	last := -1
 	order := map[string]int{"cheap": 0, "fair": 1, "fine": 2, "finest": 3}
 	seen := map[string]bool{}
