@@ -1,10 +1,11 @@
 package sandbox
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"sluice/internal/lazyregexp"
 )
 
 // evidence is what a text offers for the values of a schema: the one source of tool arguments and of all
@@ -37,13 +38,13 @@ var (
 	countNames  = wordSet("age amount count limit max min number price qty quantity rating score size temperature total weight year")
 	kindNames   = map[string][]kind{"email": {email}, "url": {link}, "uri": {link}, "link": {link}, "date": {date}, "date-time": {date}, "day": {date}, "id": {code, numeral, quotation}}
 
-	keyPart  = regexp.MustCompile(`\p{Lu}?\p{Ll}+|\p{Lu}+|\p{Lo}+|\p{N}+`)
-	lastPart = regexp.MustCompile(`(?:` + keyPart.String() + `)$`)
-	joint    = regexp.MustCompile(`^["']?(?:\s*([=:])\s*|\s+(?:(?:is|are|was|named|called|of)\s+)?)[$€£]?`)
-	valueEnd = regexp.MustCompile(`[,;\n]|\.\s|\sand\s|$`)
-	leadIn   = regexp.MustCompile(`(?i)^[ ,:]*(?:tool|function)?\s*(?:(?:for|about|on|of|to|with|that|in)\s+)?(?:say(?:ing)?\s+)?`)
-	denied   = regexp.MustCompile(`(?i)^\W+(?:is\s+)?(?:false|no|off|not)\b`)
-	denying  = regexp.MustCompile(`(?i)\b(?:no|not|non|never|without|don't|isn't|disable)[ -](?:\w+ )?$`)
+	keyPart  = lazyregexp.New(`\p{Lu}?\p{Ll}+|\p{Lu}+|\p{Lo}+|\p{N}+`)
+	lastPart = lazyregexp.New(`(?:` + keyPart.String() + `)$`)
+	joint    = lazyregexp.New(`^["']?(?:\s*([=:])\s*|\s+(?:(?:is|are|was|named|called|of)\s+)?)[$€£]?`)
+	valueEnd = lazyregexp.New(`[,;\n]|\.\s|\sand\s|$`)
+	leadIn   = lazyregexp.New(`(?i)^[ ,:]*(?:tool|function)?\s*(?:(?:for|about|on|of|to|with|that|in)\s+)?(?:say(?:ing)?\s+)?`)
+	denied   = lazyregexp.New(`(?i)^\W+(?:is\s+)?(?:false|no|off|not)\b`)
+	denying  = lazyregexp.New(`(?i)\b(?:no|not|non|never|without|don't|isn't|disable)[ -](?:\w+ )?$`)
 )
 
 // lastWord is the last word of a name: startDate and start_date end with date.

@@ -5,13 +5,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"sluice/internal/chat"
+	"sluice/internal/lazyregexp"
 )
 
 // schema is the part of JSON Schema that the sandbox honours. What it holds stays raw until a reply
@@ -283,7 +283,7 @@ func (f *form) prose(name string, s *schema) (value string, found bool) {
 	return cmp.Or(value, encode(cmp.Or(samples[s.Format], "unknown"))), found
 }
 
-var keyList = regexp.MustCompile(`(?i)\b(?:(?:object|JSON) with|extract|keys?|fields?|properties)(?: the)?(?: keys?| fields?)?\s*:?\s+([^.\n;:{}]+?)(?:\s+(?:for|from|of)\b|[.\n;:]|$)`)
+var keyList = lazyregexp.New(`(?i)\b(?:(?:object|JSON) with|extract|keys?|fields?|properties)(?: the)?(?: keys?| fields?)?\s*:?\s+([^.\n;:{}]+?)(?:\s+(?:for|from|of)\b|[.\n;:]|$)`)
 
 // shaped is the answer as the JSON that the request's format asks for. What tools said counts, too.
 func (p *prompt) shaped(answer string) string {

@@ -9,17 +9,18 @@ import (
 	"go/token"
 	"maps"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"sluice/internal/lazyregexp"
 )
 
 // skill is something the sandbox can do. In its sentences {value} and {about} stand for what it found.
 type skill struct {
 	name     string
-	order    *regexp.Regexp // how a request for it begins
+	order    *lazyregexp.Regexp // how a request for it begins
 	apply    func(task) (value, about string)
 	sentence string // of a model that answers in sentences
 	trace    string // how the value came about
@@ -49,25 +50,25 @@ var skills = []skill{
 const fluff = `(?:\s+(?:back|exactly|only|just|with|after me|to me|nothing but|verbatim|the following|the (?:exact |single )?(?:words?|text|phrase|sentence|string|message|line)))`
 
 var (
-	anything   = regexp.MustCompile(``)
-	quoteOrder = regexp.MustCompile(`(?i)^(?:(?:repeat|say|echo|print|output)` + fluff + `*|(?:reply|respond|answer)(?:\s+(?:back|only|just))*\s+(?:with` + fluff + `+|(with)))` +
+	anything   = lazyregexp.New(``)
+	quoteOrder = lazyregexp.New(`(?i)^(?:(?:repeat|say|echo|print|output)` + fluff + `*|(?:reply|respond|answer)(?:\s+(?:back|only|just))*\s+(?:with` + fluff + `+|(with)))` +
 		`((?:\s+(?:this|it))?\s*:\s*|\s+)`)
-	countOrder = regexp.MustCompile(`(?i)^(?:how (?:many|often)|count)\s+(times\s+)?(?:(?:does|do|is|are|all|the|number of|letter|character|word)\s+)*` +
+	countOrder = lazyregexp.New(`(?i)^(?:how (?:many|often)|count)\s+(times\s+)?(?:(?:does|do|is|are|all|the|number of|letter|character|word)\s+)*` +
 		`["'“]?(\p{L}+?)(?:['’]?s)?\b["'”]?\s*(?:(?:are|is|there|does|do|appears?|occurs?|used|found|in)\b\s*)*`)
-	reverseOrder = regexp.MustCompile(`(?i)^reverse\b`)
-	sortOrder    = regexp.MustCompile(`(?i)^(?:sort|alphabeti[sz]e|(?:order|arrange)\s+(?:the|these|this|my))\b`)
-	extractOrder = regexp.MustCompile(`(?i)^(?:extract|find|list|get|identify|show|give me|return)\s+(?:me\s+)?(?:all\s+|every\s+|any\s+)?(?:of\s+)?(?:the\s+)?(?:e-?)?(mail|url|link|number|date|quotation|quote)s?`)
+	reverseOrder = lazyregexp.New(`(?i)^reverse\b`)
+	sortOrder    = lazyregexp.New(`(?i)^(?:sort|alphabeti[sz]e|(?:order|arrange)\s+(?:the|these|this|my))\b`)
+	extractOrder = lazyregexp.New(`(?i)^(?:extract|find|list|get|identify|show|give me|return)\s+(?:me\s+)?(?:all\s+|every\s+|any\s+)?(?:of\s+)?(?:the\s+)?(?:e-?)?(mail|url|link|number|date|quotation|quote)s?`)
 
-	courtesy = regexp.MustCompile(`(?i)^\W*(?:(?:please|kindly|now|just|can you|could you|would you)[\s,]+)*`)
-	colon    = regexp.MustCompile(`:(?:\s|$)|\n`)
+	courtesy = lazyregexp.New(`(?i)^\W*(?:(?:please|kindly|now|just|can you|could you|would you)[\s,]+)*`)
+	colon    = lazyregexp.New(`:(?:\s|$)|\n`)
 	// leading words name what is to be treated without being part of it.
-	leading   = regexp.MustCompile(`(?i)^\s*(?:(?:the|this|these|my|following|in|of|from|order|address(?:es)?|(?:word|letter|text|sentence|string|phrase|name|list|number|item|value|line)s?)\b[\s:]*)*`)
-	quoteTail = regexp.MustCompile(`(?i)(?:,? and (?:nothing else|only that))?[.!]?$`)
-	listWords = regexp.MustCompile(`\b(?:list|items|array|numbers|lines)\b`)
-	sortDown  = regexp.MustCompile(`descending|decreasing|reverse|(?:largest|biggest|highest) (?:first|to)|z to a`)
-	sortTail  = regexp.MustCompile(`(?i)\s+(?:in (?:an? )?\w+ order|from \S+ to \S+|alphabetically|numerically|ascending|descending)[.!?]?$`)
-	listSplit = regexp.MustCompile(`\s*[,;]\s*(?:and\s+|or\s+)?|\s+(?:and|or|&)\s+`)
-	question  = regexp.MustCompile(`(?i)\?\s*$|^(?:who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|tell me|recall)\b`)
+	leading   = lazyregexp.New(`(?i)^\s*(?:(?:the|this|these|my|following|in|of|from|order|address(?:es)?|(?:word|letter|text|sentence|string|phrase|name|list|number|item|value|line)s?)\b[\s:]*)*`)
+	quoteTail = lazyregexp.New(`(?i)(?:,? and (?:nothing else|only that))?[.!]?$`)
+	listWords = lazyregexp.New(`\b(?:list|items|array|numbers|lines)\b`)
+	sortDown  = lazyregexp.New(`descending|decreasing|reverse|(?:largest|biggest|highest) (?:first|to)|z to a`)
+	sortTail  = lazyregexp.New(`(?i)\s+(?:in (?:an? )?\w+ order|from \S+ to \S+|alphabetically|numerically|ascending|descending)[.!?]?$`)
+	listSplit = lazyregexp.New(`\s*[,;]\s*(?:and\s+|or\s+)?|\s+(?:and|or|&)\s+`)
+	question  = lazyregexp.New(`(?i)\?\s*$|^(?:who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|tell me|recall)\b`)
 )
 
 // marked finds what is quoted, or else what follows a colon or the first line, and the rest in lower case.
@@ -102,9 +103,9 @@ func quoting(t task) (value, about string) {
 }
 
 // countable are the units that a text is counted in.
-var countable = map[string]*regexp.Regexp{
-	"character": regexp.MustCompile(`(?s).`), "letter": regexp.MustCompile(`\p{L}`), "vowel": regexp.MustCompile(`(?i)[aeiou]`),
-	"word": regexp.MustCompile(`\S+`), "item": regexp.MustCompile(listSplit.String() + `|$`), "line": regexp.MustCompile(`\n|$`),
+var countable = map[string]*lazyregexp.Regexp{
+	"character": lazyregexp.New(`(?s).`), "letter": lazyregexp.New(`\p{L}`), "vowel": lazyregexp.New(`(?i)[aeiou]`),
+	"word": lazyregexp.New(`\S+`), "item": lazyregexp.New(listSplit.String() + `|$`), "line": lazyregexp.New(`\n|$`),
 }
 
 // counting counts the units of a text, or how often a letter or a word stands in it.
@@ -173,9 +174,9 @@ func parseList(text string) (items []string, join string) {
 }
 
 // extractable is how the things look that can be listed.
-var extractable = map[string]*regexp.Regexp{
-	"mail": regexp.MustCompile(forms[email]), "url": regexp.MustCompile(forms[link]), "link": regexp.MustCompile(forms[link]),
-	"number": regexp.MustCompile(forms[numeral]), "date": regexp.MustCompile(forms[date]), "quotation": quotedPattern, "quote": quotedPattern,
+var extractable = map[string]*lazyregexp.Regexp{
+	"mail": lazyregexp.New(forms[email]), "url": lazyregexp.New(forms[link]), "link": lazyregexp.New(forms[link]),
+	"number": lazyregexp.New(forms[numeral]), "date": lazyregexp.New(forms[date]), "quotation": quotedPattern, "quote": quotedPattern,
 }
 
 // extracting lists the addresses, links, numbers, dates or quotations of a text.
@@ -224,13 +225,13 @@ var spoken = strings.NewReplacer(" plus ", " + ", " minus ", " - ", "−", "-", 
 	" divided by ", " / ", "÷", "/", " to the power of ", " ^ ", "**", "^", "% of ", " / 100 * ", " percent of ", " / 100 * ")
 
 var (
-	sumPattern   = regexp.MustCompile(`[-( ]*[\d.][\d\s.()+\-*/^]*`)
-	powerPattern = regexp.MustCompile(`\b(\d{1,12})\s*\^\s*(\d{1,2})\b`)
-	noNumbers    = regexp.MustCompile(forms[date] + `|\p{L}[\p{L}_]*\d[\w.]*|\d+[\p{L}_]\w*`) // B7, 1e3
-	sumCue       = regexp.MustCompile(`(?i)what(?:'s|’s| is| are| does)|how much|calculat|comput|evaluat|solv|work out|equal|result|=`)
-	sumVerb      = regexp.MustCompile(`(?i)(?:^|\bis|'s|calculate|compute|evaluate)\s*$`)
-	thousands    = regexp.MustCompile(`,(\d{3})\b`)
-	dashes       = regexp.MustCompile(`^\d+(?:-\d+)+$`)
+	sumPattern   = lazyregexp.New(`[-( ]*[\d.][\d\s.()+\-*/^]*`)
+	powerPattern = lazyregexp.New(`\b(\d{1,12})\s*\^\s*(\d{1,2})\b`)
+	noNumbers    = lazyregexp.New(forms[date] + `|\p{L}[\p{L}_]*\d[\w.]*|\d+[\p{L}_]\w*`) // B7, 1e3
+	sumCue       = lazyregexp.New(`(?i)what(?:'s|’s| is| are| does)|how much|calculat|comput|evaluat|solv|work out|equal|result|=`)
+	sumVerb      = lazyregexp.New(`(?i)(?:^|\bis|'s|calculate|compute|evaluate)\s*$`)
+	thousands    = lazyregexp.New(`,(\d{3})\b`)
+	dashes       = lazyregexp.New(`^\d+(?:-\d+)+$`)
 )
 
 // arithmetic works out the longest sum in a text, unless it may as well be a date or a telephone number.

@@ -3,11 +3,11 @@ package sandbox
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"sluice/internal/chat"
+	"sluice/internal/lazyregexp"
 )
 
 const (
@@ -16,8 +16,8 @@ const (
 )
 
 var (
-	clauseEnd = regexp.MustCompile(`(?i)\s+(?:and|also|plus|then)\s+|[;.?!]\s+|,\s+`)
-	several   = regexp.MustCompile(`((?:` + oneItem + `, )*` + oneItem + `,? (?:and|&) ` + oneItem + `)|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
+	clauseEnd = lazyregexp.New(`(?i)\s+(?:and|also|plus|then)\s+|[;.?!]\s+|,\s+`)
+	several   = lazyregexp.New(`((?:` + oneItem + `, )*` + oneItem + `,? (?:and|&) ` + oneItem + `)|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
 )
 
 // tool is a function and what a request may share with it.

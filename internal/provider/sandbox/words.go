@@ -2,9 +2,10 @@ package sandbox
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
+
+	"sluice/internal/lazyregexp"
 )
 
 // stopWords carry no subject: they neither choose a tool nor recall a sentence.
@@ -67,12 +68,12 @@ var forms = [...]string{
 }
 
 var (
-	quotedPattern = regexp.MustCompile("\"((?:[^\"\\\\]|\\\\.)*)\"|“([^”]*)”|«([^»]*)»|`([^`]+)`|(?:^|[\\s(:=])'([^'\\n]+)'(?:$|[\\s.,;:!?)])")
-	thingPattern  = regexp.MustCompile(`(` + strings.Join(forms[email:], `)|(`) + `)`)
-	wordPattern   = regexp.MustCompile(forms[plainWord])
-	sentenceEnd   = regexp.MustCompile(`([.!?]["”»]?) +|\n\s*`)
+	quotedPattern = lazyregexp.New("\"((?:[^\"\\\\]|\\\\.)*)\"|“([^”]*)”|«([^»]*)»|`([^`]+)`|(?:^|[\\s(:=])'([^'\\n]+)'(?:$|[\\s.,;:!?)])")
+	thingPattern  = lazyregexp.New(`(` + strings.Join(forms[email:], `)|(`) + `)`)
+	wordPattern   = lazyregexp.New(forms[plainWord])
+	sentenceEnd   = lazyregexp.New(`([.!?]["”»]?) +|\n\s*`)
 	// A word that begins a sentence is a name where it is the subject: "Ana is", "Alice and Bob".
-	subject = regexp.MustCompile(`^(?:$|,| (?:and|are|will|\p{L}+s|\p{L}+ed)\b)`)
+	subject = lazyregexp.New(`^(?:$|,| (?:and|are|will|\p{L}+s|\p{L}+ed)\b)`)
 )
 
 // things are what a text is made of, in order.
@@ -125,7 +126,7 @@ func group(match []int) int {
 }
 
 // mask blanks what a pattern matches, keeping every offset.
-func mask(text string, pattern *regexp.Regexp) string {
+func mask(text string, pattern *lazyregexp.Regexp) string {
 	return pattern.ReplaceAllStringFunc(text, func(m string) string { return strings.Repeat("\x00", len(m)) })
 }
 
