@@ -85,6 +85,13 @@ type use struct {
 	requests window
 	tokens   window
 	running  int64
+	room     [2][2]entry // for the first entries of each window: most accounts have no more at a time
+}
+
+func newUse() *use {
+	u := &use{}
+	u.requests.entries, u.tokens.entries = u.room[0][:0], u.room[1][:0]
+	return u
 }
 
 // NewMemory returns an empty ledger. The clock is for tests; nil: the time since now, which no step of
@@ -217,7 +224,7 @@ func (s *shard) use(accountID string, now int64) *use {
 		}
 		s.swept = len(s.accounts)
 	}
-	u := &use{}
+	u := newUse()
 	s.accounts[accountID] = u
 	return u
 }
