@@ -197,7 +197,7 @@ func unharmed(t *testing.T, l *load, from, to time.Time) {
 			longest = max(longest, c.ended.Sub(c.began))
 		}
 	}
-	if done < 50 {
+	if done < 20 {
 		t.Errorf("%d calls were complete within %v, want enough to mean something", done, to.Sub(from))
 	}
 	t.Logf("soak: %d calls complete while the database was away for %v, the longest in %v", done, to.Sub(from).Round(time.Millisecond), longest.Round(time.Millisecond))
