@@ -39,7 +39,7 @@ file, reloads the configuration without dropping a request.`,
 }
 
 // gcPercent lets the heap grow further than Go's default before it is cleaned up: what lives on it is
-// small, and a request then costs about a twentieth less. GOGC in the environment goes before it.
+// small, so the collector runs half as often for little memory. GOGC in the environment goes before it.
 const gcPercent = 200
 
 func (p *program) serve(ctx context.Context) error {

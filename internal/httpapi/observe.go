@@ -1,8 +1,8 @@
 package httpapi
 
 import (
+	"crypto/rand"
 	"encoding/hex"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -46,14 +46,11 @@ func (a *API) observe(next handler) handler {
 // statusNone is logged for a request whose caller left before any reply, as nginx does.
 const statusNone = 499
 
-// newRequestID is 128 random bits. They name a request and protect nothing, so the quick generator
-// will do.
+// newRequestID is 128 random bits that cannot be guessed: ids of tool calls are made of them, under which
+// what a later turn needs is sealed.
 func newRequestID() string {
 	var b [16]byte
-	hi, lo := rand.Uint64(), rand.Uint64()
-	for i := range 8 {
-		b[i], b[8+i] = byte(hi>>(8*i)), byte(lo>>(8*i))
-	}
+	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 

@@ -1,8 +1,8 @@
 // Package lazyregexp is regular expressions that are compiled when they are first used.
 //
 // A few dozen of them at the top of a package cost milliseconds of every start and megabytes of every
-// idle process, whether anybody needs them or not. Each has a test beside it that uses it, so a wrong
-// one does not go unnoticed.
+// idle process, whether anybody needs them or not. The price: a wrong one
+// panics when it is used, not when the program starts, so a test has to use it.
 package lazyregexp
 
 import (

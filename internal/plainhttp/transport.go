@@ -2,7 +2,7 @@
 //
 // net/http keeps two goroutines for every connection and hands each request and reply from one to the
 // other. Upstreams in the same house (vLLM, Ollama, a proxy) are called without TLS, and there that is
-// half of what a call costs. Here one goroutine writes the request and reads the reply; parsing replies
+// a quarter of what a whole request cost us. Here one goroutine writes the request and reads the reply; parsing replies
 // is still net/http's work. Whatever needs TLS, HTTP/2 or a proxy belongs to http.Transport.
 package plainhttp
 

@@ -192,6 +192,8 @@ func (a *Asked) mayCall(m *catalog.Model) bool {
 func (a *Asked) obstacle(m *catalog.Model) string {
 	req := a.Request
 	switch {
+	case m.StaffOnly && !a.Staff:
+		return "has no tier yet: only staff may call it"
 	case !a.mayCall(m):
 		return "needs a higher plan"
 	case m.Vanished:

@@ -64,7 +64,7 @@ var usualPrices = map[account.Plan][2]float64{
 	account.Premium: {3_000_000, 15_000_000},
 }
 
-// leastCost keeps free models comparable, in micro-dollars: a tenth of a cent.
+// leastCost keeps free models comparable, in micro-dollars: a thousandth of a cent.
 const leastCost = 10
 
 // costOf is about what the call costs at the model, in micro-dollars.
