@@ -1,10 +1,16 @@
 package plainhttp
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
+)
+
+const (
+	maxHead   = 64 << 10 // bytes of a reply's status line and header
+	maxFields = 256      // lines of a reply's header
 )
 
 // appendHead appends the request line and the header. Only requests whose length is known are sent.
@@ -12,37 +18,185 @@ func appendHead(b []byte, req *http.Request) ([]byte, error) {
 	if req.ContentLength < 0 || req.Body == nil && req.ContentLength > 0 {
 		return b, errors.New("plainhttp: the length of the body must be known")
 	}
+	method := req.Method
+	if method == "" {
+		method = http.MethodGet
+	}
 	host := req.Host
 	if host == "" {
 		host = req.URL.Host
 	}
-	if hasControls(req.Method) || strings.ContainsRune(req.Method, ' ') || hasControls(host) {
-		return b, errors.New("plainhttp: the method or host cannot be sent")
+	// A query, and an opaque URL, are sent as they are: nothing has escaped them.
+	target := req.URL.RequestURI()
+	if !isToken(method) || host == "" || hasSpace(host) || hasSpace(target) {
+		return b, errors.New("plainhttp: the method, host or URL cannot be sent")
 	}
-	b = append(append(b, req.Method...), ' ')
-	b = append(b, req.URL.RequestURI()...) // escaped, so it holds no control characters
+	b = append(append(b, method...), ' ')
+	b = append(b, target...)
 	b = append(append(append(b, " HTTP/1.1\r\nHost: "...), host...), "\r\n"...)
 	for name, values := range req.Header {
-		if name == "Host" || name == "Content-Length" {
+		if isOurs(name) {
 			continue
 		}
 		for _, v := range values {
-			if hasControls(name) || hasControls(v) {
-				return b, errors.New("plainhttp: a header holds a control character")
+			if !isToken(name) || hasControl(v) {
+				return b, errors.New("plainhttp: a header has a character that cannot be sent")
 			}
 			b = append(append(append(append(b, name...), ": "...), v...), "\r\n"...)
 		}
 	}
-	if req.Body != nil || req.Method == http.MethodPost {
+	if req.Body != nil || method == http.MethodPost {
 		b = append(b, "Content-Length: "...)
 		b = strconv.AppendInt(b, req.ContentLength, 10)
 		b = append(b, "\r\n"...)
 	}
+	if req.Close {
+		b = append(b, "Connection: close\r\n"...)
+	}
 	return append(b, "\r\n"...), nil
 }
 
-// hasControls reports whether s could end a line of the head.
-func hasControls(s string) bool {
+// isOurs reports whether the transport itself decides about a header: what frames the message and what
+// becomes of the connection.
+func isOurs(name string) bool {
+	switch len(name) {
+	case 4:
+		return strings.EqualFold(name, "Host")
+	case 7:
+		return strings.EqualFold(name, "Trailer")
+	case 10:
+		return strings.EqualFold(name, "Connection") || strings.EqualFold(name, "Keep-Alive")
+	case 14:
+		return strings.EqualFold(name, "Content-Length")
+	case 16:
+		return strings.EqualFold(name, "Proxy-Connection")
+	case 17:
+		return strings.EqualFold(name, "Transfer-Encoding")
+	}
+	return false
+}
+
+// What a reply's head may not be. The errors repeat nothing of the reply.
+var (
+	errNotHTTP    = errors.New("the reply is not HTTP/1.1")
+	errField      = errors.New("the reply has a header line that is not well formed")
+	errHeadLong   = errors.New("the head of the reply is too long")
+	errFields     = errors.New("the reply has too many header lines")
+	errLength     = errors.New("the reply does not say clearly where it ends")
+	errSwitching  = errors.New("the server switched protocols without being asked")
+	errInterim    = errors.New("the server sent too many interim replies")
+	fieldLength   = []byte("Content-Length")
+	fieldEncoding = []byte("Transfer-Encoding")
+)
+
+// checkHead refuses what http.ReadResponse would take although two readers could disagree about it: folded
+// lines, lines that end with a line feed alone, a length beside an encoding, two lengths, anything but
+// HTTP/1.0 and 1.1. It returns the status. The head includes its empty line.
+func checkHead(head []byte) (status int, err error) {
+	line, rest := cutLine(head)
+	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' || line[8] != ' ' ||
+		!isNumber(line[9:12]) || len(line) > 12 && line[12] != ' ' || hasControl(line) {
+		return 0, errNotHTTP
+	}
+	status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
+	old := line[7] == '0'
+	var length, encoded bool
+	for fields := 0; ; fields++ {
+		if line, rest = cutLine(rest); line == nil {
+			return 0, errField
+		}
+		if len(line) == 0 {
+			break
+		}
+		if fields == maxFields {
+			return 0, errFields
+		}
+		name, value, ok := bytes.Cut(line, colon)
+		if !ok || !isToken(name) || hasControl(value) {
+			return 0, errField
+		}
+		switch {
+		case len(name) == len(fieldLength) && bytes.EqualFold(name, fieldLength):
+			if length || !isNumber(bytes.Trim(value, " \t")) {
+				return 0, errLength
+			}
+			length = true
+		case len(name) == len(fieldEncoding) && bytes.EqualFold(name, fieldEncoding):
+			if encoded {
+				return 0, errLength
+			}
+			encoded = true
+		}
+	}
+	switch {
+	case status < 100:
+		return 0, errNotHTTP
+	case status == http.StatusSwitchingProtocols:
+		return 0, errSwitching
+	case length && encoded, encoded && old, status < 200 && (length || encoded):
+		return 0, errLength
+	}
+	return status, nil
+}
+
+var colon = []byte(":")
+
+// headEnd returns the length of the head that b begins with, its empty line included; 0: b does not hold
+// all of it. The first bytes are known to hold no end. An empty line that ends with a line feed alone is an
+// end as well, because http.ReadResponse takes it for one; checkHead refuses it.
+func headEnd(b []byte, looked int) int {
+	for i := looked; ; i++ {
+		n := bytes.IndexByte(b[i:], '\n')
+		if n < 0 {
+			return 0
+		}
+		i += n
+		if i == 0 || b[i-1] == '\n' || i > 1 && b[i-1] == '\r' && b[i-2] == '\n' {
+			return i + 1
+		}
+	}
+}
+
+// cutLine returns the first line without its end, and what follows. There is no line where a line feed
+// stands alone or the end is missing.
+func cutLine(b []byte) (line, rest []byte) {
+	i := bytes.IndexByte(b, '\n')
+	if i < 1 || b[i-1] != '\r' {
+		return nil, nil
+	}
+	return b[:i-1], b[i+1:]
+}
+
+// isToken reports whether s can be a method or the name of a header.
+func isToken[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7f || separators[c] {
+			return false
+		}
+	}
+	return len(s) > 0
+}
+
+// separators are the printable characters that end a token.
+var separators = func() (set [0x80]bool) {
+	for _, c := range `"(),/:;<=>?@[\]{}` {
+		set[c] = true
+	}
+	return set
+}()
+
+// isNumber reports whether s is digits and nothing else.
+func isNumber(s []byte) bool {
+	for _, c := range s {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(s) > 0
+}
+
+// hasControl reports whether s could end a line of the head.
+func hasControl[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
 			return true
@@ -50,3 +204,6 @@ func hasControls(s string) bool {
 	}
 	return false
 }
+
+// hasSpace reports whether s could end a part of the request line.
+func hasSpace(s string) bool { return hasControl(s) || strings.ContainsAny(s, " \t") }

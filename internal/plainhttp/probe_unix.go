@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// prober looks whether an idle connection has been closed or spoken on, without waiting.
+// prober looks whether the other side has closed a connection or sent anything, without waiting.
 type prober struct {
 	raw  syscall.RawConn
 	look func(fd uintptr) bool // made once: a closure a call would be garbage
@@ -33,12 +33,11 @@ func (p *prober) of(c net.Conn) {
 	}
 }
 
-// quiet reports whether there is nothing to read and the connection is open. Where that cannot be
-// told it says so, and the call itself will show.
-func (p *prober) quiet() bool {
+// quiet reports whether there is nothing to read and the connection is open, if that can be told.
+func (p *prober) quiet() (quiet, known bool) {
 	if p.raw == nil {
-		return true
+		return false, false
 	}
 	p.ok = false
-	return p.raw.Read(p.look) == nil && p.ok
+	return p.raw.Read(p.look) == nil && p.ok, true
 }

@@ -1,41 +1,55 @@
 // Package plainhttp calls HTTP/1.1 servers without TLS, on the caller's own goroutine.
 //
 // net/http keeps two goroutines for every connection and hands each request and reply from one to the
-// other. Upstreams in the same house (vLLM, Ollama, a proxy) are called without TLS, and there that is
-// a quarter of what a whole request cost us. Here one goroutine writes the request and reads the reply; parsing replies
-// is still net/http's work. Whatever needs TLS, HTTP/2 or a proxy belongs to http.Transport.
+// other. Upstreams on the same network (vLLM, Ollama, a proxy) are called without TLS, and there that was
+// a quarter of what a whole request cost us. Here one goroutine writes the request and reads the reply.
+// Replies are still parsed by net/http, after a stricter check of their head. Whatever needs TLS, HTTP/2
+// or a proxy belongs to http.Transport.
+//
+// A request is sent once. It is sent a second time, on a new connection, only where a connection of the
+// pool turns out to be dead and the upstream cannot have run the request: not a byte of it was written,
+// or its method changes nothing.
 package plainhttp
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 const (
-	maxIdle     = 4096
-	idleFor     = 90 * time.Second
+	maxIdle     = 4096            // connections to one host
+	idleFor     = 4 * time.Second // shorter than the 5 s after which uvicorn and Node.js close theirs
 	readBuffer  = 4 << 10
 	writeAtOnce = 64 << 10 // requests up to this size leave in one piece
 	maxInterim  = 5        // replies of status 1xx before the real one
-	maxHead     = 1 << 20  // bytes of a reply's status line and header
+	patience    = 5 * time.Minute
+	stuck       = 200 * time.Millisecond // how long a write waits before it looks for an early answer
 )
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
 	// Dial opens connections; default a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Patience is how long a request may take until the head of its reply is there. Default 5 minutes.
+	// The caller's context bounds what follows.
+	Patience time.Duration
 }
 
 // Transport is an http.RoundTripper for http URLs, with a pool of connections.
 type Transport struct {
-	dial func(ctx context.Context, network, address string) (net.Conn, error)
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	patience time.Duration
 
 	mu      sync.Mutex
 	idle    map[string][]*conn // by host, the least recently used first
@@ -44,9 +58,10 @@ type Transport struct {
 
 // New returns a transport with an empty pool.
 func New(opts *Options) *Transport {
-	t := &Transport{idle: map[string][]*conn{}}
+	t := &Transport{idle: map[string][]*conn{}, patience: patience}
 	if opts != nil {
 		t.dial = opts.Dial
+		t.patience = cmp.Or(opts.Patience, patience)
 	}
 	if t.dial == nil {
 		t.dial = (&net.Dialer{}).DialContext
@@ -54,9 +69,11 @@ func New(opts *Options) *Transport {
 	return t
 }
 
-// RoundTrip implements http.RoundTripper. Canceling the request's context closes its connection.
+// RoundTrip implements http.RoundTripper. Canceling the request's context closes its connection; the
+// error is then the cause of the cancellation.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "http" {
+		closeBody(req)
 		return nil, fmt.Errorf("plainhttp: cannot call a %s URL", req.URL.Scheme)
 	}
 	out := buffers.Get().(*[]byte)
@@ -70,55 +87,59 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, err
 	}
-	for {
-		c, err := t.connection(req)
-		if err != nil {
-			closeBody(req)
+	now := time.Now()
+	c := t.take(req.URL.Host, now)
+	if c == nil {
+		if c, err = t.open(req); err != nil {
 			return nil, err
-		}
-		resp, err := c.exchange(req, out)
-		if err == nil {
-			return resp, nil
-		}
-		// The server may close a connection in the moment in which we use it again.
-		if !errors.Is(err, errStale) || req.GetBody == nil && req.Body != nil || req.Context().Err() != nil {
-			return nil, err
-		}
-		if req.GetBody != nil {
-			again := *req
-			if again.Body, err = req.GetBody(); err != nil {
-				return nil, err
-			}
-			req = &again
 		}
 	}
+	resp, err := c.exchange(req, out, now)
+	if !errors.Is(err, errStale) || req.GetBody == nil && req.Body != nil || req.Context().Err() != nil {
+		return resp, err
+	}
+	again := *req
+	if req.GetBody != nil {
+		if again.Body, err = req.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+	if c, err = t.open(&again); err != nil { // not from the pool: one repetition is all there is
+		return nil, err
+	}
+	return c.exchange(&again, out, time.Now())
 }
 
-// connection takes one from the pool or opens one.
-func (t *Transport) connection(req *http.Request) (*conn, error) {
-	host := req.URL.Host
-	for {
-		c := t.take(host)
-		if c == nil {
-			break
-		}
-		if c.alive() {
-			return c, nil
-		}
-		c.Close()
-	}
-	address := host
+// open makes a connection for the request. Where it cannot, it closes the request's body.
+func (t *Transport) open(req *http.Request) (*conn, error) {
+	address := req.URL.Host
 	if req.URL.Port() == "" {
 		address = net.JoinHostPort(req.URL.Hostname(), "80")
 	}
-	nc, err := t.dial(req.Context(), "tcp", address)
+	ctx := req.Context()
+	nc, err := t.dial(ctx, "tcp", address)
 	if err != nil {
+		closeBody(req)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx) // a dialer says only that it was canceled
+		}
 		return nil, err
 	}
-	return newConn(t, host, nc), nil
+	return newConn(t, req.URL.Host, nc), nil
 }
 
-func (t *Transport) take(host string) *conn {
+// take returns a connection of the pool that is still good, the one used last first; nil: there is none.
+func (t *Transport) take(host string, now time.Time) *conn {
+	for {
+		c := t.pop(host)
+		if c == nil || now.Sub(c.idleSince) < idleFor && c.alive() {
+			return c
+		}
+		c.Close()
+	}
+}
+
+func (t *Transport) pop(host string) *conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	pool := t.idle[host]
@@ -194,7 +215,7 @@ func closeBody(req *http.Request) {
 	}
 }
 
-// errStale means that a connection that had been used before ended before a reply began.
+// errStale means that a connection of the pool was dead, and that the request on it cannot have been run.
 var errStale = errors.New("the server closed the connection")
 
 // conn is one connection, used by one call at a time.
@@ -204,42 +225,48 @@ type conn struct {
 	host      string
 	reader    *bufio.Reader
 	probe     prober
-	head      int // bytes that the head of a reply may still take; negative: no bound
+	limit     time.Time // for the request and the head of its reply
+	interim   int       // interim replies to this request
 	used      bool
+	once      bool // it must not go back to the pool
 	idleSince time.Time
 }
 
 func newConn(t *Transport, host string, nc net.Conn) *conn {
-	c := &conn{Conn: nc, from: t, host: host, head: -1}
-	c.reader = bufio.NewReaderSize(c, readBuffer)
+	c := &conn{Conn: nc, from: t, host: host}
+	c.reader = bufio.NewReaderSize(nc, readBuffer)
 	c.probe.of(nc)
 	return c
 }
 
-// Read bounds the head of a reply.
-func (c *conn) Read(p []byte) (int, error) {
-	if c.head == 0 {
-		return 0, errors.New("the head of the reply is too long")
-	}
-	if c.head > 0 && len(p) > c.head {
-		p = p[:c.head]
-	}
-	n, err := c.Conn.Read(p)
-	if c.head > 0 {
-		c.head -= n
-	}
-	return n, err
-}
+// alive reports whether the other side has neither closed an idle connection nor sent anything on it.
+func (c *conn) alive() bool { return c.reader.Buffered() == 0 && c.quiet() }
 
-// alive reports whether the other side has neither closed an idle connection nor said anything on it.
-func (c *conn) alive() bool { return c.reader.Buffered() == 0 && c.probe.quiet() }
+// quiet reports whether there is nothing to read and the connection is open. Where the system cannot
+// tell, it waits a millisecond.
+func (c *conn) quiet() bool {
+	if quiet, known := c.probe.quiet(); known {
+		return quiet
+	}
+	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+	_, err := c.reader.Peek(1)
+	_ = c.SetReadDeadline(c.limit)
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
 
 // exchange sends the request, whose head is in out, and reads the head of its reply. Where it returns
 // an error the connection is closed.
-func (c *conn) exchange(req *http.Request, out *[]byte) (*http.Response, error) {
+func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Response, error) {
 	ctx := req.Context()
+	if ctx.Err() != nil {
+		closeBody(req)
+		c.Close()
+		return nil, context.Cause(ctx)
+	}
 	reused := c.used
-	c.used = true
+	c.used, c.once, c.interim = true, req.Close, 0
+	c.limit = now.Add(c.from.patience)
+	_ = c.SetDeadline(c.limit) // an error here shows again when it is written
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	fail := func(err error) (*http.Response, error) {
 		stop()
@@ -249,20 +276,22 @@ func (c *conn) exchange(req *http.Request, out *[]byte) (*http.Response, error) 
 		}
 		return nil, err
 	}
-	sent := c.send(req, out)
+	n, sent := c.send(req, out)
 	if errors.Is(sent, errBody) {
 		return fail(sent)
 	}
-	c.head = maxHead
+	if reused && sent != nil && n == 0 {
+		return fail(fmt.Errorf("%w: %w", errStale, sent)) // whatever there is to read is no answer to this request
+	}
 	if _, err := c.reader.Peek(1); err != nil {
-		switch {
-		case sent != nil:
+		// The server may close a connection in the moment in which it is used again; or it may have run
+		// the request and died of it.
+		stale := reused && isSafe(req.Method) && !errors.Is(err, os.ErrDeadlineExceeded)
+		if err = noEOF(err); sent != nil {
 			err = sent
-		case errors.Is(err, io.EOF):
-			err = io.ErrUnexpectedEOF
 		}
-		if reused {
-			err = errors.Join(errStale, err)
+		if stale {
+			err = fmt.Errorf("%w: %w", errStale, err)
 		}
 		return fail(err)
 	}
@@ -270,8 +299,12 @@ func (c *conn) exchange(req *http.Request, out *[]byte) (*http.Response, error) 
 	if err != nil {
 		return fail(err)
 	}
-	c.head = -1
-	b := &body{src: resp.Body, conn: c, stop: stop, ctx: ctx, closes: resp.Close || sent != nil}
+	if resp.Close || sent != nil {
+		c.once = true
+	}
+	c.limit = time.Time{}
+	_ = c.SetDeadline(c.limit)
+	b := &body{src: resp.Body, conn: c, stop: stop, ctx: ctx}
 	if resp.Body == http.NoBody {
 		b.end()
 	}
@@ -279,64 +312,192 @@ func (c *conn) exchange(req *http.Request, out *[]byte) (*http.Response, error) 
 	return resp, nil
 }
 
-// send writes the request, small ones at once. A server may answer before it has read everything, so
-// an error here counts only where no answer comes.
-func (c *conn) send(req *http.Request, out *[]byte) error {
+// isSafe reports whether a request of this method may be run twice.
+func isSafe(method string) bool {
+	switch method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
+var (
+	// errBody means that the request's own body is not what was announced, or cannot be read.
+	errBody = errors.New("the request's body is not as long as announced")
+	// errAnswered means that the server answered and reads no further.
+	errAnswered = errors.New("the server answered before it had read the request")
+)
+
+// send writes the request, small ones in one piece, and returns how many bytes have left. A server may
+// answer before it has read everything, so an error counts only where no answer comes. What is in out is
+// the same afterwards.
+func (c *conn) send(req *http.Request, out *[]byte) (int64, error) {
 	if req.Body == nil {
-		_, err := c.Write(*out)
-		return err
+		n, err := c.Write(*out)
+		return int64(n), err
 	}
 	defer req.Body.Close()
-	head := len(*out)
-	if req.ContentLength <= writeAtOnce-int64(head) {
-		n := head + int(req.ContentLength)
-		for cap(*out) < n {
-			*out = append((*out)[:cap(*out)], 0)
+	head, left := len(*out), req.ContentLength
+	var sent int64
+	for {
+		piece := int(min(left, int64(max(writeAtOnce-head, readBuffer))))
+		left -= int64(piece)
+		*out = slices.Grow((*out)[:head], piece+1)
+		if err := readPiece(req.Body, (*out)[head:head+piece+1], left == 0); err != nil {
+			return sent, err
 		}
-		whole := (*out)[:n]
-		if _, err := io.ReadFull(req.Body, whole[head:]); err != nil {
-			return errors.Join(errBody, err)
+		whole := (*out)[:head+piece]
+		if sent > 0 {
+			whole = whole[head:]
 		}
-		_, err := c.Write(whole)
-		return err
+		n, err := c.write(whole, left > 0 || sent > 0)
+		sent += int64(n)
+		if err != nil || left == 0 {
+			return sent, err
+		}
 	}
-	if _, err := c.Write(*out); err != nil {
-		return err
+}
+
+// readPiece fills p but for its last byte, which is there to notice a body that goes on behind the last
+// piece.
+func readPiece(body io.Reader, p []byte, last bool) error {
+	want := len(p) - 1
+	if !last {
+		p = p[:want]
 	}
-	n, err := io.Copy(struct{ io.Writer }{c.Conn}, io.LimitReader(req.Body, req.ContentLength))
-	if err == nil && n < req.ContentLength {
-		return errors.Join(errBody, io.ErrUnexpectedEOF)
+	n, err := io.ReadFull(body, p)
+	if n == want && (err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+		return nil
+	}
+	if err == nil {
+		err = errors.New("it is longer")
+	}
+	return fmt.Errorf("%w: %w", errBody, err)
+}
+
+// write writes a piece of a request. While a long request cannot be written, it looks for an answer: a
+// server may refuse a request without reading it, and keep the connection open.
+func (c *conn) write(p []byte, long bool) (n int, err error) {
+	if !long {
+		return c.Write(p)
+	}
+	for {
+		until := time.Now().Add(stuck)
+		if until.After(c.limit) {
+			until = c.limit
+		}
+		_ = c.SetWriteDeadline(until)
+		var wrote int
+		wrote, err = c.Write(p[n:])
+		n += wrote
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(c.limit) {
+			return n, err
+		}
+		if wrote == 0 {
+			if err = c.answered(); err != nil {
+				return n, err
+			}
+		}
+	}
+}
+
+// answered returns errAnswered where the final reply has begun to come, and nil where nothing has. It
+// drops interim replies.
+func (c *conn) answered() error {
+	for c.reader.Buffered() > 0 || !c.quiet() {
+		final, err := c.next()
+		if err != nil {
+			return err
+		}
+		if final {
+			return errAnswered
+		}
+	}
+	return nil
+}
+
+// response reads the head of the reply, past interim ones.
+func (c *conn) response(req *http.Request) (*http.Response, error) {
+	for {
+		final, err := c.next()
+		if err != nil {
+			return nil, err
+		}
+		if final {
+			return http.ReadResponse(c.reader, req)
+		}
+	}
+}
+
+// next waits until a whole head is buffered and reports whether it is that of the final reply. One of an
+// interim reply is dropped.
+func (c *conn) next() (final bool, err error) {
+	head, err := c.peekHead()
+	if err != nil {
+		return false, err
+	}
+	status, err := checkHead(head)
+	if err != nil || status >= 200 {
+		return err == nil, err
+	}
+	if c.interim++; c.interim > maxInterim {
+		return false, errInterim
+	}
+	_, err = c.reader.Discard(len(head))
+	return false, err
+}
+
+// peekHead returns the next head, with the empty line that ends it. It stays in the buffer.
+func (c *conn) peekHead() ([]byte, error) {
+	for looked := 0; ; {
+		if _, err := c.reader.Peek(looked + 1); err != nil {
+			return nil, noEOF(err)
+		}
+		some, _ := c.reader.Peek(c.reader.Buffered())
+		if end := headEnd(some, looked); end > 0 {
+			return some[:end], nil
+		}
+		looked = len(some)
+		switch {
+		case looked >= maxHead:
+			return nil, errHeadLong
+		case looked == c.reader.Size():
+			c.reader = bufio.NewReaderSize(c.reader, maxHead)
+			c.once = true // such a buffer is too large to keep
+			looked = 0
+		}
+	}
+}
+
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// errBody means that the request could not be sent because its own body could not be read.
-var errBody = errors.New("the request's body is shorter than announced")
-
-// response reads the head of the reply, past interim ones.
-func (c *conn) response(req *http.Request) (*http.Response, error) {
-	for range maxInterim + 1 {
-		resp, err := http.ReadResponse(c.reader, req)
-		if err != nil || resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
-			return resp, err
-		}
-	}
-	return nil, errors.New("the server sent too many interim replies")
-}
-
 // body is the rest of a reply. Read to its end, its connection goes back to the pool.
 type body struct {
-	src    io.ReadCloser
-	conn   *conn
-	stop   func() bool     // ends the watch over ctx; false: ctx was quicker
-	ctx    context.Context //nolint:containedctx // one call's
-	closes bool            // the connection cannot be used again
-	done   bool
+	src   io.ReadCloser
+	conn  *conn
+	stop  func() bool     // ends the watch over ctx; false: ctx was quicker
+	ctx   context.Context //nolint:containedctx // one call's
+	state atomic.Int32    // whoever leaves open decides about the connection
 }
 
+// States of a body.
+const (
+	open   = iota
+	ended  // read to its end
+	closed // before its end
+)
+
 func (b *body) Read(p []byte) (int, error) {
-	if b.done {
+	switch b.state.Load() {
+	case ended:
 		return 0, io.EOF
+	case closed:
+		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := b.src.Read(p)
 	switch {
@@ -351,8 +512,10 @@ func (b *body) Read(p []byte) (int, error) {
 
 // end lets the connection go after the last byte of the reply.
 func (b *body) end() {
-	b.done = true
-	if !b.stop() || b.closes || b.conn.reader.Buffered() > 0 {
+	if !b.state.CompareAndSwap(open, ended) {
+		return
+	}
+	if !b.stop() || b.conn.once || b.conn.reader.Buffered() > 0 {
 		b.conn.Close()
 		return
 	}
@@ -361,10 +524,9 @@ func (b *body) end() {
 
 // Close ends the reply. What has not been read is not waited for: the connection is closed.
 func (b *body) Close() error {
-	if b.done {
+	if !b.state.CompareAndSwap(open, closed) {
 		return nil
 	}
-	b.done = true
 	b.stop()
 	return b.conn.Close()
 }
