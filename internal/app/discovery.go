@@ -135,7 +135,7 @@ func (a *App) lookAround(ctx context.Context, all bool) error {
 	}
 	local := a.localServers(s.config)
 	for i := range local {
-		up, err := newUpstream(&local[i], nil)
+		up, err := newUpstream(&local[i], s.pool(), nil)
 		if err != nil {
 			return err
 		}

@@ -30,11 +30,11 @@ func (s *settings) connect(old *settings, p *pulse.Pulse, log *slog.Logger) erro
 	}
 	for i := range s.upstreams {
 		c := &s.upstreams[i]
-		if kept, ok := old.provider(c); ok {
+		if kept, ok := old.provider(c); ok && old.config.UpstreamClient == s.config.UpstreamClient {
 			s.providers = append(s.providers, kept)
 			continue
 		}
-		made, err := newUpstream(c, p)
+		made, err := newUpstream(c, s.pool(), p)
 		if err != nil {
 			return fmt.Errorf("provider %s: %w", c.Name, err)
 		}
@@ -44,10 +44,15 @@ func (s *settings) connect(old *settings, p *pulse.Pulse, log *slog.Logger) erro
 	return nil
 }
 
+// pool is how connections to providers are made.
+func (s *settings) pool() *provider.PoolOptions {
+	return &provider.PoolOptions{Standard: s.config.UpstreamClient == "standard"}
+}
+
 // newUpstream makes an adapter for each key of a provider; they share its connections.
-func newUpstream(c *config.Provider, p *pulse.Pulse) (routing.Provider, error) {
+func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse) (routing.Provider, error) {
 	made := routing.Provider{Name: c.Name, MaxConcurrent: c.MaxConcurrent, FirstContent: c.Timeouts.FirstContent}
-	pool := provider.Connections(c.Timeouts.Connect)
+	pool := provider.Connections(c.Timeouts.Connect, opts)
 	for _, key := range c.Keys() {
 		a, err := newAdapter(c, key, pool, p)
 		if err != nil {

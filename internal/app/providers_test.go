@@ -1,12 +1,14 @@
 package app
 
 import (
+	"log/slog"
 	"net/http"
 	"testing"
 
 	"sluice/internal/config"
 	"sluice/internal/provider/gemini"
 	"sluice/internal/provider/openai"
+	"sluice/internal/pulse"
 )
 
 // Every kind that a configuration may name has something that speaks to it, at the address that the
@@ -24,5 +26,34 @@ func TestEveryKindHasAnAdapter(t *testing.T) {
 	}
 	if got := config.Address("gemini"); got != gemini.BaseURL {
 		t.Errorf("Address(gemini) = %s, want %s", got, gemini.BaseURL)
+	}
+}
+
+// A reload keeps the adapters, and their connections, of providers that stay as they are, unless something
+// else is to call them.
+func TestUpstreamClientChanges(t *testing.T) {
+	t.Parallel()
+	var old *settings
+	for _, step := range []struct {
+		client         string
+		kept, standard bool
+	}{{"lean", false, false}, {"lean", true, false}, {"standard", false, true}, {"standard", true, true}, {"lean", false, false}} {
+		s, err := newSettings(&config.Config{
+			Brand: "service", UpstreamClient: step.client,
+			Providers: []config.Provider{{Name: "p", Kind: "openai", BaseURL: "http://127.0.0.1:1/v1"}},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.connect(old, pulse.New(), slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		if s.pool().Standard != step.standard {
+			t.Errorf("upstream_client %s: net/http makes every call: %t", step.client, !step.standard)
+		}
+		if old != nil && (s.providers[1].Keys[0].Adapter == old.providers[1].Keys[0].Adapter) != step.kept {
+			t.Errorf("from %s to %s the adapter is the same: %t", old.config.UpstreamClient, step.client, !step.kept)
+		}
+		old = s
 	}
 }

@@ -17,6 +17,7 @@ import (
 // What the text of some settings is drawn from. A new kind of provider is one word more here.
 var (
 	logFormats    = []string{"auto", "text", "json"}
+	clients       = []string{"lean", "standard"}
 	logLevels     = []string{"debug", "info", "warn", "error"}
 	providerKinds = Kinds()
 	modelTiers    = []string{"free", "basic", "premium"}                  // lowest first
@@ -81,6 +82,7 @@ func (r *record) checkService(c *Config) {
 		}
 	}
 	r.checkMCP(c.MCP)
+	r.checkOneOf("upstream_client", c.UpstreamClient, "client", clients)
 	r.checkOneOf("log.format", c.Log.Format, "log format", logFormats)
 	r.checkOneOf("log.level", c.Log.Level, "log level", logLevels)
 	r.checkTLS(c.TLS)

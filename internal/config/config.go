@@ -65,6 +65,9 @@ type Config struct {
 	// The services that models are called at.
 	Providers []Provider `yaml:"providers"`
 
+	// What calls providers whose address begins with `http://`: `lean`, a client of our own for HTTP/1.1 that costs less, or `standard`, that of Go's library. Where you suspect the former of a fault, `standard` rules it out; a reload is enough.
+	UpstreamClient string `yaml:"upstream_client" default:"lean"`
+
 	// The models offered to callers.
 	Models []Model `yaml:"models"`
 

@@ -158,7 +158,7 @@ func TestDocs(t *testing.T) {
 func TestDocsNameWhatIsAllowed(t *testing.T) {
 	t.Parallel()
 	for field, allowed := range map[string][]string{
-		"Log.Format": logFormats, "Log.Level": logLevels, "Provider.Kind": providerKinds, "Model.Plan": modelTiers, "Config.Plans": planNames,
+		"Config.UpstreamClient": clients, "Log.Format": logFormats, "Log.Level": logLevels, "Provider.Kind": providerKinds, "Model.Plan": modelTiers, "Config.Plans": planNames,
 	} {
 		for _, word := range allowed {
 			if !strings.Contains(fieldDocs[field], "`"+word+"`") {

@@ -19,6 +19,7 @@ var fieldDocs = map[string]string{
 	"Config.ShutdownGrace":     "How long running calls may take to finish once Sluice is told to stop.",
 	"Config.Log":               "What is logged, and how.",
 	"Config.Providers":         "The services that models are called at.",
+	"Config.UpstreamClient":    "What calls providers whose address begins with `http://`: `lean`, a client of our own for HTTP/1.1 that costs less, or `standard`, that of Go's library. Where you suspect the former of a fault, `standard` rules it out; a reload is enough.",
 	"Config.Models":            "The models offered to callers.",
 	"Config.Plans":             "Changes to the limits and prices of the plans `none` (an account without a plan), `free`, `basic`, `premium` and `scale`. What is not set here keeps its built-in value.",
 	"Config.Usage":             "How calls are accounted for.",

@@ -20,7 +20,7 @@ var sameConfig = cmp.Options{cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(fu
 func defaults() *Config {
 	return &Config{
 		Listen: "127.0.0.1:8080", Data: "./data", Brand: "service", Database: "sqlite", MetricsListen: "127.0.0.1:9090",
-		CORSOrigins: []string{"*"}, Sandbox: true, Discover: true, Router: Router{Dial: 50}, ShutdownGrace: 30 * time.Second, Log: Log{Format: "auto", Level: "info"},
+		CORSOrigins: []string{"*"}, Sandbox: true, Discover: true, Router: Router{Dial: 50}, ShutdownGrace: 30 * time.Second, Log: Log{Format: "auto", Level: "info"}, UpstreamClient: "lean",
 		Usage: Usage{KeepDays: 90}, OIDC: OIDC{Name: "single sign-on"}, Blob: Blob{Kind: "files"}, Billing: Billing{APIURL: "https://api.stripe.com"},
 		Video: Video{ModelID: "video-default", Plan: "free", Provider: "sandbox", Lease: 30 * time.Second, Keep: 24 * time.Hour, MaxFileMiB: 512, AccountMiB: 2048},
 		MCP:   MCP{MaxServers: 8, MaxTools: 128, MaxRounds: 16, CallTimeout: time.Minute, MaxResult: 1 << 20},
@@ -93,6 +93,7 @@ shutdown_grace: 1m30s
 log:
   format: json
   level: debug
+upstream_client: standard
 providers:
   - name: one
     kind: openai
@@ -168,7 +169,7 @@ billing: {processor: stripe, secret_key: "${KEY}", webhook_secret: "${KEY}", api
 		CORSOrigins:   []string{"https://a.example", "http://localhost:3000", "app://x"},
 		Router:        Router{Dial: 80},
 		ShutdownGrace: 90 * time.Second,
-		Log:           Log{"json", "debug"},
+		Log:           Log{"json", "debug"}, UpstreamClient: "standard",
 		Providers: []Provider{
 			{
 				Name: "one", Kind: "openai", BaseURL: "https://api.example.com/v1", APIKey: "sk-123456", APIKeys: []Secret{"sk-123456-b"}, MaxConcurrent: 9, Discover: "basic",
@@ -236,7 +237,7 @@ func TestVariables(t *testing.T) {
 	})
 	want := []string{
 		"SLUICE_LISTEN", "SLUICE_DATA", "SLUICE_BRAND", "SLUICE_DATABASE", "SLUICE_PUBLIC_URL", "SLUICE_METRICS_LISTEN", "SLUICE_TRUSTED_PROXIES",
-		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL",
+		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL", "SLUICE_UPSTREAM_CLIENT",
 	}
 	for _, plan := range []string{"NONE", "FREE", "BASIC", "PREMIUM", "SCALE"} {
 		for _, field := range []string{"REQUESTS_PER_MINUTE", "CONCURRENT", "TOKENS_PER_MINUTE", "PRICE_USD", "MONTHLY_UNITS", "UNFINISHED_VIDEOS"} {

@@ -17,7 +17,7 @@ const (
 // connections is the pool to one upstream: calls are many and long. What needs neither TLS nor a proxy
 // goes the plain way, which costs less: see package plainhttp.
 type connections struct {
-	plain *plainhttp.Transport
+	plain *plainhttp.Transport // nil: everything goes through full
 	full  *http.Transport
 	way   atomic.Pointer[way] // of the last call; mostly that of all
 }
@@ -28,14 +28,26 @@ type way struct {
 	plain        bool
 }
 
+// PoolOptions are the choices of Connections; the zero value is the default.
+type PoolOptions struct {
+	// Standard has http.Transport make every call, those without TLS as well.
+	Standard bool
+}
+
 // Connections is a pool that several adapters of one upstream may share, as their Transport. A
 // connection may take as long as connect to be made.
-func Connections(connect time.Duration) http.RoundTripper { return newConnections(connect) }
+func Connections(connect time.Duration, opts *PoolOptions) http.RoundTripper {
+	c := newConnections(connect)
+	if opts != nil && opts.Standard {
+		c.plain = nil
+	}
+	return c
+}
 
 func newConnections(connect time.Duration) *connections {
 	dial := (&net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}).DialContext
 	return &connections{
-		plain: plainhttp.New(&plainhttp.Options{Dial: dial}),
+		plain: plainhttp.New(&plainhttp.Options{Dial: dial, Patience: firstPatience}),
 		full: &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           dial,
@@ -52,6 +64,9 @@ func newConnections(connect time.Duration) *connections {
 
 // RoundTrip implements http.RoundTripper.
 func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
+	if c.plain == nil {
+		return c.full.RoundTrip(req)
+	}
 	w := c.way.Load()
 	if w == nil || w.host != req.URL.Host || w.scheme != req.URL.Scheme {
 		proxy, err := http.ProxyFromEnvironment(req)
@@ -66,6 +81,8 @@ func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // close drops the connections that nobody uses.
 func (c *connections) close() {
-	c.plain.CloseIdleConnections()
+	if c.plain != nil {
+		c.plain.CloseIdleConnections()
+	}
 	c.full.CloseIdleConnections()
 }

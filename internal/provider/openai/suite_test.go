@@ -19,14 +19,20 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestSuite is not parallel: the suite looks for goroutines that are left behind.
-func TestSuite(t *testing.T) {
+func TestSuite(t *testing.T) { suite(t, "openai", nil) }
+
+// TestSuiteStandard is the same with net/http in the place of our own client.
+func TestSuiteStandard(t *testing.T) { suite(t, "", &provider.PoolOptions{Standard: true}) }
+
+func suite(t *testing.T, name string, pool *provider.PoolOptions) {
+	t.Helper()
 	providertest.Run(t, providertest.Harness{
-		Name: "openai", Update: *update,
+		Name: name, Update: *update,
 		Start: providertest.HTTP(
 			providertest.Dialect{Stream: writeStream, Whole: writeWhole, Refuse: writeError, Read: readRequest, Garbage: "data: {\"choices\":[{\"index\":0,\"del\n\n"},
 			func(t *testing.T, baseURL string, p *pulse.Pulse) (provider.Adapter, func()) {
 				t.Helper()
-				a, err := openai.New(baseURL+"/v1", &openai.Options{APIKey: providertest.Key, Pulse: p, Silence: time.Second})
+				a, err := openai.New(baseURL+"/v1", &openai.Options{APIKey: providertest.Key, Pulse: p, Silence: time.Second, Transport: provider.Connections(10*time.Second, pool)})
 				if err != nil {
 					t.Fatal(err)
 				}
