@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,10 +36,14 @@ func TestKill(t *testing.T) {
 	for ; done < rounds && time.Since(began) < bound && !t.Failed(); done++ {
 		r := &killRound{dir: filepath.Join(t.TempDir(), "data"), seed: random.Uint64()}
 		if done%3 == 2 {
-			r.kill(t, time.Duration(random.Int64N(int64(60*time.Millisecond)))) // while it starts for the first time
+			r.kill(t, milestones[random.IntN(len(milestones))]) // while it starts for the first time
 		}
 		// In every other round the first write is safe, so that there is something to lose.
-		r.work(t, done%2 == 0, time.Duration(random.Int64N(int64(300*time.Millisecond))))
+		writes := random.Int64N(60)
+		if done%2 == 0 {
+			writes = max(writes, 1)
+		}
+		r.work(t, writes)
 		r.check(t)
 		for _, w := range r.writers {
 			acknowledged += w.writes
@@ -80,18 +85,28 @@ func (r *killRound) start(t *testing.T) (cmd *exec.Cmd, exited chan struct{}) {
 	return cmd, exited
 }
 
-// kill starts the server and kills it after a while, whatever it does.
-func (r *killRound) kill(t *testing.T, after time.Duration) {
+// milestones are files that a server makes as it starts, in this order; "": none has to be there.
+var milestones = []string{"", ".", sqlstore.File, sqlstore.File + "-wal", admin.Socket}
+
+// kill starts the server and kills it as soon as it has made a file, whatever it does.
+func (r *killRound) kill(t *testing.T, milestone string) {
 	t.Helper()
 	cmd, exited := r.start(t)
-	<-time.After(after)
-	cmd.Process.Kill() // an error says that it is gone already
-	<-exited
+	defer func() {
+		cmd.Process.Kill() // an error says that it is gone already
+		<-exited
+	}()
+	if milestone == "" {
+		return
+	}
+	eventually(t, "the file "+milestone, func() bool {
+		_, err := os.Stat(filepath.Join(r.dir, milestone))
+		return err == nil
+	})
 }
 
-// work starts the server, lets writers loose on it and kills it after a while; where it is told to, that while begins
-// with the first write that was acknowledged.
-func (r *killRound) work(t *testing.T, wait bool, after time.Duration) {
+// work starts the server, lets writers loose on it and kills it once so many writes were acknowledged.
+func (r *killRound) work(t *testing.T, writes int64) {
 	t.Helper()
 	cmd, exited := r.start(t)
 	defer func() {
@@ -115,20 +130,13 @@ func (r *killRound) work(t *testing.T, wait bool, after time.Duration) {
 		}
 	}
 	var working sync.WaitGroup
-	first := make(chan struct{}, 4)
+	var acknowledged atomic.Int64
 	for i := range 4 {
-		w := &writer{client: client, first: first, name: fmt.Sprint("writer", i), random: rand.New(rand.NewPCG(r.seed, uint64(i)))}
+		w := &writer{client: client, all: &acknowledged, name: fmt.Sprint("writer", i), random: rand.New(rand.NewPCG(r.seed, uint64(i)))}
 		r.writers = append(r.writers, w)
 		working.Go(func() { w.run(ctx, t) })
 	}
-	if wait {
-		select {
-		case <-first:
-		case <-ctx.Done():
-			t.Fatalf("seed %d: nothing was acknowledged", r.seed)
-		}
-	}
-	<-time.After(after)
+	eventually(t, fmt.Sprintf("seed %d: the acknowledgement of %d writes", r.seed, writes), func() bool { return acknowledged.Load() >= writes || t.Failed() })
 	cmd.Process.Kill()
 	<-exited
 	working.Wait()
@@ -137,7 +145,7 @@ func (r *killRound) work(t *testing.T, wait bool, after time.Duration) {
 // writer makes changes and remembers what was acknowledged.
 type writer struct {
 	client *admin.Client
-	first  chan<- struct{} // told when something was acknowledged
+	all    *atomic.Int64 // the writes of all writers that were acknowledged
 	name   string
 	random *rand.Rand
 
@@ -190,9 +198,8 @@ func (w *writer) call(ctx context.Context, t *testing.T, l *ledger, action, oper
 		return false
 	}
 	w.pending, w.touched = "", nil
-	if w.writes++; w.writes == 1 {
-		w.first <- struct{}{}
-	}
+	w.writes++
+	w.all.Add(1)
 	l.actions = append(l.actions, action)
 	return true
 }
@@ -216,6 +223,7 @@ func (w *writer) addSharedKey(ctx context.Context, t *testing.T) bool {
 	case err == nil:
 		w.shared = append(w.shared, key)
 		w.writes++
+		w.all.Add(1)
 	case fault.Is(err, fault.Conflict):
 	default:
 		if _, refused := errors.AsType[*fault.Fault](err); refused {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -35,12 +36,31 @@ func newSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// outage is how long what a gateway needs is away.
-func outage() time.Duration {
+// outage waits until enough calls have been complete while what a gateway needs is away, and says when
+// that was. In a soak test it also lasts for some time.
+func outage(t *testing.T, l *load, from time.Time) (to time.Time) {
+	t.Helper()
+	var atLeast time.Duration
 	if os.Getenv("SLUICE_SOAK") != "" {
-		return 20 * time.Second
+		atLeast = 20 * time.Second
 	}
-	return 3 * time.Second
+	eventually(t, "enough calls during the outage", func() bool {
+		to = time.Now()
+		return to.Sub(from) >= atLeast && completeOf(l.during(from, to)) >= enough
+	})
+	return to
+}
+
+// enough is how many calls must be complete during an outage.
+const enough = 50
+
+func completeOf(calls []call) (n int) {
+	for i := range calls {
+		if calls[i].end == complete {
+			n++
+		}
+	}
+	return n
 }
 
 // settled is a settlement as the database has it.
@@ -148,11 +168,13 @@ func TestSettledThroughKill(t *testing.T) {
 	for round := range rounds {
 		ended := make(chan struct{})
 		go func() { defer close(ended); l.run(g.url, 24, nil) }() // a call that an upstream refuses waits before it is tried again
-		<-time.After(time.Duration(500+random.IntN(1000)) * time.Millisecond)
+		l.await(t, complete, (round+1)*50)
+		l.await(t, told, round+1)
+		l.await(t, left, round+1)
 		if code, out, text := g.command("audit"); code != 0 { // while calls run
 			t.Errorf("sluice audit under load = %d, want 0\n%s%s", code, out, text)
 		}
-		<-time.After(time.Duration(random.IntN(300)) * time.Millisecond)
+		l.await(t, complete, l.count(complete)+random.IntN(100))
 		g.kill()
 		<-ended
 		if round%2 == 0 {
@@ -170,9 +192,15 @@ func TestSettledThroughKill(t *testing.T) {
 	g.check(l, "sqlite", g.sqliteSource())
 	t.Logf("soak: kill -9 under load: %d rounds, SLUICE_SEED=%d: %d calls complete, %d told of a fault, %d hung up, %d broken by the kill; every one that ended is settled once",
 		rounds, seed, l.count(complete), l.count(told), l.count(left), l.count(broken))
-	if l.count(complete) < 50*rounds || l.count(told) < rounds || l.count(left) < rounds || l.count(broken) < rounds {
-		t.Errorf("%d complete, %d told, %d left, %d broken: too few to mean something", l.count(complete), l.count(told), l.count(left), l.count(broken))
+	if l.count(broken) < rounds { // the others were waited for
+		t.Errorf("%d calls were broken off in %d rounds, want some in each", l.count(broken), rounds)
 	}
+}
+
+// await waits until so many calls have ended in a way.
+func (l *load) await(t *testing.T, end ending, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the end of %d calls as %s", n, end), func() bool { return l.count(end) >= n })
 }
 
 // unharmed checks that calls went on between two times as if nothing were.
@@ -180,7 +208,6 @@ func unharmed(t *testing.T, l *load, from, to time.Time) {
 	t.Helper()
 	calls := l.during(from, to)
 	var longest time.Duration
-	done := 0
 	for _, c := range calls {
 		want := complete
 		switch c.how {
@@ -193,14 +220,10 @@ func unharmed(t *testing.T, l *load, from, to time.Time) {
 			t.Errorf("a call (%s %d) came to %s %d %s, want %s", c.how, c.words, c.end, c.status, c.body, want)
 		}
 		if want == complete {
-			done++
 			longest = max(longest, c.ended.Sub(c.began))
 		}
 	}
-	if done < 20 {
-		t.Errorf("%d calls were complete within %v, want enough to mean something", done, to.Sub(from))
-	}
-	t.Logf("soak: %d calls complete while the database was away for %v, the longest in %v", done, to.Sub(from).Round(time.Millisecond), longest.Round(time.Millisecond))
+	t.Logf("soak: %d calls complete while the database was away for %v, the longest in %v", completeOf(calls), to.Sub(from).Round(time.Millisecond), longest.Round(time.Millisecond))
 }
 
 // The database is locked by another process: no call notices, and nothing is lost.
@@ -226,21 +249,20 @@ func TestSettledWhileLocked(t *testing.T) {
 		t.Fatalf("BEGIN EXCLUSIVE = %v", err)
 	}
 	from := time.Now()
-	<-time.After(outage())
+	to := outage(t, l, from)
 	if status, body := g.get(g.url + "/readyz"); status != 200 {
 		t.Errorf("GET /readyz with the database locked = %d %s, want 200: calls go on", status, body)
 	}
 	waiting := g.metric("sluice_journal_records")
-	to := time.Now()
 	if _, err := lock.ExecContext(context.WithoutCancel(t.Context()), "ROLLBACK"); err != nil {
 		t.Fatalf("ROLLBACK = %v", err)
 	}
-	if waiting < 50 {
-		t.Errorf("sluice_journal_records = %v with the database locked, want what waits", waiting)
+	if n := completeOf(l.during(from, to)); waiting < float64(n) {
+		t.Errorf("sluice_journal_records = %v with the database locked, want at least the %d calls that were complete meanwhile", waiting, n)
 	}
-	eventually(t, "the moving of what waited", func() bool { return g.metric("sluice_journal_records") < waiting/2 })
 	close(stop)
 	<-ended
+	eventually(t, "the moving of what waited", func() bool { return g.metric("sluice_journal_records") == 0 })
 	unharmed(t, l, from, to)
 	g.check(l, "sqlite", g.sqliteSource())
 	g.stop()
@@ -291,8 +313,8 @@ func TestSettledWithoutPostgreSQL(t *testing.T) {
 	if code, out, text := g.command("usage", account.OwnerEmail); code != 1 || !strings.HasPrefix(text, "sluice: ") {
 		t.Errorf("sluice usage without PostgreSQL = %d %q %q, want 1 and why", code, out, text)
 	}
-	<-time.After(outage())
-	to := time.Now()
+	to := outage(t, l, from)
+	eventually(t, "the noticing of the outage", func() bool { return strings.Contains(g.log.String(), "the database does not take them") })
 	if err := server.Restart(); err != nil {
 		t.Fatal(err)
 	}

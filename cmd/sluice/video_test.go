@@ -95,14 +95,26 @@ func (s *studio) unfinished() (n int) {
 	return n
 }
 
+// begun counts jobs on which work has begun, or ended.
+func (s *studio) begun() (n int) {
+	s.t.Helper()
+	for _, j := range s.jobs() {
+		if j.Status != "queued" {
+			n++
+		}
+	}
+	return n
+}
+
 // within waits for a condition longer than other tests do: videos take their time.
 func within(t *testing.T, bound time.Duration, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(bound); !holds(); {
-		if time.Now().After(deadline) {
+	for deadline := time.After(bound); !holds(); {
+		select {
+		case <-deadline:
 			t.Fatalf("%s did not come within %v", what, bound)
+		case <-time.After(50 * time.Millisecond):
 		}
-		<-time.After(50 * time.Millisecond)
 	}
 }
 
@@ -214,10 +226,12 @@ func TestVideoKill(t *testing.T) {
 			s.key = s.newKey()
 		}
 		within(t, 2*time.Minute, "a shorter queue", func() bool { return s.unfinished() < 5*each })
+		before := s.begun()
 		for range each {
 			s.order("a lighthouse at dusk", seconds)
 		}
-		<-time.After(time.Duration(random.Int64N(int64(1500 * time.Millisecond))))
+		begun := before + random.IntN(each+1)
+		within(t, 2*time.Minute, "the work on new jobs", func() bool { return s.begun() >= begun })
 		s.kill()
 	}
 	s.start()

@@ -195,13 +195,18 @@ func startFlow(n *node, stream bool, every time.Duration) *flow {
 // until waits for a condition while the callers go on.
 func (f *flow) until(t *testing.T, within time.Duration, what string, holds func() bool) {
 	t.Helper()
-	start := time.Now()
+	start, deadline := time.Now(), time.After(within)
 	for !holds() {
-		if took := time.Since(start); took > within || t.Failed() {
+		late := t.Failed()
+		select {
+		case <-deadline:
+			late = true
+		case <-time.After(20 * time.Millisecond):
+		}
+		if late {
 			f.end()
 			t.Fatalf("%s: not within %v", what, within)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	t.Logf("%s: after %v", what, time.Since(start).Round(10*time.Millisecond))
 }

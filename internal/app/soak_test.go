@@ -177,18 +177,21 @@ type state struct {
 	heap       uint64
 }
 
-// state closes what is merely kept for later, such as idle connections, and counts what is left. The
-// least of a few readings is the true one: what ends takes a moment.
+// state closes what is merely kept for later, such as idle connections, and counts what is left. What
+// ends takes a moment, so it reads until ten readings in a row show no fewer goroutines. The least of all
+// readings is the true one.
 func (s *soak) state() state {
 	s.client.CloseIdleConnections()
 	s.upstream.closeIdle()
 	least := state{goroutines: 1 << 30, heap: 1 << 60}
-	for range 5 {
-		<-time.After(20 * time.Millisecond)
+	for same := 0; same < 10; same++ {
 		runtime.GC() // pools let go of what they hold in two rounds
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		least = state{min(least.goroutines, runtime.NumGoroutine()), min(least.heap, m.HeapAlloc)}
+		if n := runtime.NumGoroutine(); n < least.goroutines {
+			least.goroutines, same = n, 0
+		}
+		least.heap = min(least.heap, m.HeapAlloc)
 	}
 	return least
 }
@@ -300,10 +303,10 @@ func (c *caller) send(conn net.Conn, text string) {
 	}
 }
 
-// moment passes: mostly a short one, at times none.
+// moment lets others run: mostly for a while, at times not at all.
 func (c *caller) moment() {
-	if ms := c.rng.IntN(30); ms > 5 {
-		<-time.After(time.Duration(ms) * time.Millisecond)
+	for range c.rng.IntN(3) * c.rng.IntN(1000) {
+		runtime.Gosched()
 	}
 }
 

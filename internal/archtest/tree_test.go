@@ -72,7 +72,7 @@ func load(root string) (*tree, error) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() {
+		if !d.Type().IsRegular() || rel == ".git" { // a worktree's is a file
 			return nil
 		}
 		text, err := os.ReadFile(name)

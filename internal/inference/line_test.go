@@ -79,7 +79,9 @@ func (s *scripted) Next() (*provider.Event, error) {
 		ev := s.script.events[s.next-1]
 		return &ev, nil
 	}
-	time.Sleep(s.script.pause)
+	if s.script.pause > 0 {
+		time.Sleep(s.script.pause) // the bubble's clock
+	}
 	switch {
 	case s.script.panics:
 		panic("a bug in an adapter")

@@ -241,6 +241,7 @@ type tools struct {
 	ran []string
 
 	meeting sync.WaitGroup // of two calls
+	waiting chan struct{}  // told by "wait" when it runs
 }
 
 type textInput struct {
@@ -251,7 +252,7 @@ type textInput struct {
 // ends, "meet" ends once it runs twice, "big" says much, "die" cuts all connections; any other name is a tool that says its name.
 func newTools(t *testing.T, names ...string) *tools {
 	t.Helper()
-	s := &tools{mcp: mcp.NewServer(&mcp.Implementation{Name: "fake", Version: "1"}, nil)}
+	s := &tools{waiting: make(chan struct{}, 100), mcp: mcp.NewServer(&mcp.Implementation{Name: "fake", Version: "1"}, nil)}
 	for _, name := range names {
 		mcp.AddTool(s.mcp, &mcp.Tool{Name: name, Description: "Does " + name + "."}, func(ctx context.Context, _ *mcp.CallToolRequest, in textInput) (*mcp.CallToolResult, any, error) {
 			s.mu.Lock()
@@ -263,6 +264,7 @@ func newTools(t *testing.T, names ...string) *tools {
 			case "draw":
 				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.ImageContent{MIMEType: "image/png", Data: []byte("png")}}}, nil, nil
 			case "wait":
+				s.waiting <- struct{}{}
 				<-ctx.Done()
 			case "meet": // two calls, or none
 				s.meeting.Done()

@@ -278,9 +278,7 @@ func TestHangUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() {
-		for docs.calls() == "" {
-			time.Sleep(time.Millisecond)
-		}
+		<-docs.waiting
 		hangUp()
 	}()
 	r := pull(stream)

@@ -159,7 +159,7 @@ func (w *world) await(id string, want video.Status) *video.Job {
 		if j.Status.Final() {
 			w.t.Fatalf("the job is %s (%s), want %s", j.Status, j.Reason, want)
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // the bubble's clock
 	}
 	w.t.Fatalf("the job never was %s", want)
 	return nil

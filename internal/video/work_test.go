@@ -115,7 +115,7 @@ func TestStopped(t *testing.T) {
 // A worker that slept past its claim must not finish what another has.
 func TestLost(t *testing.T) {
 	sleepy := func(ctx context.Context, out io.Writer, task *video.Task) error {
-		time.Sleep(500 * time.Millisecond) // it ends before the next sign of life
+		time.Sleep(500 * time.Millisecond) // the bubble's clock: it ends before the next sign of life
 		return film(ctx, out, task)
 	}
 	inWorld(t, sleepy, func(w *world) {
