@@ -35,6 +35,7 @@ type fake struct {
 	intents   map[string]*fakeIntent
 	replies   map[string]fakeReply // by idempotency key
 	events    []fakeEvent
+	close     func()
 	down      bool // nobody answers
 	lost      bool // it is done, but the answer is lost
 }
@@ -78,6 +79,7 @@ func newFake(t testing.TB, now func() time.Time) (*fake, string) {
 		intents: map[string]*fakeIntent{}, replies: map[string]fakeReply{},
 	}
 	srv := httptest.NewServer(http.HandlerFunc(f.serve))
+	f.close = srv.Close
 	t.Cleanup(srv.Close)
 	return f, srv.URL
 }
@@ -145,15 +147,22 @@ func (f *fake) route(r *http.Request) (int, any) {
 				return 400, refused("invalid_request_error", "", "the session is "+s.status)
 			}
 			s.status = "expired"
+			if s.attempt != nil {
+				s.attempt.status = "canceled"
+			}
 			f.emit("checkout.session.expired", s.json())
 		}
 		return 200, s.json()
+	case what == "GET checkout/sessions" && id == "":
+		return f.sessionOf(form.Get("payment_intent"))
 	case what == "POST payment_intents" && id == "":
 		return f.charge(form)
 	case what == "GET payment_intents" && id == "":
 		return f.list(form)
 	case what == "GET payment_intents" && f.intents[id] != nil:
 		return 200, f.intent(f.intents[id])
+	case what == "POST payment_intents" && f.intents[id] != nil && verb == "cancel":
+		return f.cancel(f.intents[id])
 	case what == "POST refunds":
 		return f.refund(form.Get("payment_intent"), amount(form, "amount"))
 	case what == "POST billing_portal/sessions":
@@ -219,6 +228,31 @@ func (f *fake) list(form url.Values) (int, any) {
 		}
 	}
 	return 200, map[string]any{"object": "list", "data": data, "has_more": false, "url": "/v1/payment_intents"}
+}
+
+// sessionOf lists the session whose page an intent is an attempt to pay.
+func (f *fake) sessionOf(intent string) (int, any) {
+	data := []any{}
+	for _, s := range f.sessions {
+		if s.attempt != nil && s.attempt.id == intent {
+			data = append(data, s.json())
+		}
+	}
+	return 200, map[string]any{"object": "list", "data": data, "has_more": false, "url": "/v1/checkout/sessions"}
+}
+
+// cancel refuses, as Stripe does, the intent of a page: the page has to be expired.
+func (f *fake) cancel(pi *fakeIntent) (int, any) {
+	for _, s := range f.sessions {
+		if s.attempt == pi {
+			return 400, refused("invalid_request_error", "payment_intent_unexpected_state", "expire the Checkout Session instead")
+		}
+	}
+	if pi.status == "succeeded" || pi.status == "canceled" {
+		return 400, refused("invalid_request_error", "payment_intent_unexpected_state", "the intent is "+pi.status)
+	}
+	pi.status = "canceled"
+	return 200, f.intent(pi)
 }
 
 func (f *fake) refund(intent string, cents int64) (int, any) {

@@ -22,7 +22,7 @@ func TestAnyDelivery(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		d := newDesk(t)
-		defer d.store.Close()
+		defer d.close()
 		for range steps {
 			d.step(rt)
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -28,6 +29,7 @@ type desk struct {
 	*billing.Billing
 	t     testing.TB
 	store *sqlstore.Store
+	dir   string
 	fake  *fake
 	pay   *Processor
 	id    string
@@ -38,12 +40,13 @@ func (d *desk) now() time.Time { return time.Unix(d.unix.Load(), 0).UTC() }
 
 func newDesk(t testing.TB) *desk {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	dir := t.TempDir()
+	s, err := sqlstore.Open(t.Context(), "sqlite", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	d := &desk{t: t, store: s}
+	d := &desk{t: t, store: s, dir: dir}
 	d.unix.Store(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC).Unix())
 	var address string
 	d.fake, address = newFake(t, d.now)
@@ -53,6 +56,13 @@ func newDesk(t testing.TB) *desk {
 	d.must(err)
 	d.id = a.ID
 	return d
+}
+
+// close gives everything back that the desk holds: a property test has thousands of desks.
+func (d *desk) close() {
+	d.fake.close()
+	d.store.Close()
+	os.RemoveAll(d.dir)
 }
 
 func (d *desk) must(err error) {
@@ -279,6 +289,57 @@ func TestWebhookLate(t *testing.T) {
 	d.fake.payPage(left, goodCard) // the page is closed
 	d.deliverAll()
 	d.stands("a page that was left", account.None, billing.NotSubscribed, 0)
+}
+
+// A page whose opening was never answered becomes known by the event of a declined attempt. It still
+// ends: by itself after a day, or when the customer begins again.
+func TestLostPage(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*desk){
+		"left": func(d *desk) { d.pass(2 * day) },
+		"begun again": func(d *desk) {
+			page := d.openPage(account.Basic)
+			d.fake.payPage(page, goodCard)
+			d.deliverAll()
+			d.stands("paid on another page", account.Basic, billing.Active, 1000)
+		},
+	} {
+		d := newDesk(t)
+		d.must(second(d.Portal(t.Context(), "customer", d.id))) // makes the customer known to Stripe
+		d.fake.line(false, true)
+		if _, err := d.Subscribe(t.Context(), "customer", d.id, account.Scale); err == nil {
+			t.Fatal("Subscribe on a line that loses answers = nil, want an error")
+		}
+		d.fake.line(false, false)
+		lost := d.fake.opened()[0]
+		d.fake.payPage(lost, brokeCard)
+		d.deliverAll()
+		end(d)
+		b, err := d.store.Books(t.Context(), d.id)
+		d.must(err)
+		if b.Payment != nil {
+			t.Errorf("%s: the payment %+v is open, want it ended", name, b.Payment)
+		}
+		d.fake.payPage(lost, goodCard)
+		if kept := d.fake.kept(); kept != map[string]int64{"left": 0, "begun again": 1000}[name] {
+			t.Errorf("%s: Stripe has %d cents, want the lost page to be closed", name, kept)
+		}
+	}
+}
+
+// A payment that Stripe has no record of does not stay open.
+func TestUnknownPayment(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.openPage(account.Basic)
+	d.fake.mu.Lock()
+	clear(d.fake.sessions)
+	d.fake.mu.Unlock()
+	d.pass(2 * day)
+	b, err := d.store.Books(t.Context(), d.id)
+	if err != nil || b.Payment != nil {
+		t.Errorf("the payment %+v is open, %v, want it failed", b.Payment, err)
+	}
 }
 
 func TestWebhookForged(t *testing.T) {
