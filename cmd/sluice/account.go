@@ -193,7 +193,7 @@ func (p *program) accountSuspendCmd() *cobra.Command {
 
 func (p *program) accountUnsuspendCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "unsuspend ID", Short: "Let an account in again", Args: args("ID"),
+		Use: "unsuspend ID", Short: "Let a suspended account in again; a terminated one stays out", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
 			return p.changeAccount(c, "account.unsuspend", admin.Target{Actor: p.actor(), Ref: given[0]})
 		},

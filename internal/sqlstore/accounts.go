@@ -12,7 +12,7 @@ import (
 )
 
 const accountColumns = `id, email, plan, plan_granted, staff, rpm_override, concurrent_override, tpm_override,
-	suspended_at, suspend_reason, deactivated_at, deactivate_reason, created_at, version`
+	suspended_at, suspend_reason, terminated, deactivated_at, deactivate_reason, created_at, version`
 
 const keyColumns = `id, account_id, master, name, hash, last_four, created_at, last_used_at`
 
@@ -20,7 +20,7 @@ const keyColumns = `id, account_id, master, name, hash, last_four, created_at, l
 func (s *Store) CreateAccount(ctx context.Context, a *account.Account, e account.Entry) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (`+accountColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`, accountValues(a)...)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`, accountValues(a)...)
 		if isUnique(err) {
 			return emailTaken(a.Email)
 		}
@@ -202,14 +202,14 @@ func accountValues(a *account.Account) []any {
 	return []any{
 		a.ID, a.Email, a.Plan.String(), yesNo(a.Granted), yesNo(a.Staff),
 		limitValue(o.RequestsPerMinute), limitValue(o.Concurrent), limitValue(o.TokensPerMinute),
-		suspendedAt, suspendReason, deactivatedAt, deactivateReason, millis(a.CreatedAt), a.Version,
+		suspendedAt, suspendReason, yesNo(a.Suspended != nil && a.Suspended.Final), deactivatedAt, deactivateReason, millis(a.CreatedAt), a.Version,
 	}
 }
 
 func updateAccount(ctx context.Context, tx *sql.Tx, a *account.Account) error {
 	_, err := tx.ExecContext(ctx, `UPDATE accounts SET email = $2, plan = $3, plan_granted = $4, staff = $5,
 		rpm_override = $6, concurrent_override = $7, tpm_override = $8, suspended_at = $9, suspend_reason = $10,
-		deactivated_at = $11, deactivate_reason = $12, created_at = $13, version = $14 WHERE id = $1`, accountValues(a)...)
+		terminated = $11, deactivated_at = $12, deactivate_reason = $13, created_at = $14, version = $15 WHERE id = $1`, accountValues(a)...)
 	if isUnique(err) {
 		return emailTaken(a.Email)
 	}
@@ -303,11 +303,11 @@ func eachKey(rows *sql.Rows, yield func(owner string, k account.Key)) error {
 func scanAccount(row interface{ Scan(...any) error }) (*account.Account, error) {
 	var a account.Account
 	var plan, suspendReason, deactivateReason string
-	var granted, staff int
+	var granted, staff, terminated int
 	var rpm, concurrent, tpm, suspendedAt, deactivatedAt sql.NullInt64
 	var created int64
 	err := row.Scan(&a.ID, &a.Email, &plan, &granted, &staff, &rpm, &concurrent, &tpm,
-		&suspendedAt, &suspendReason, &deactivatedAt, &deactivateReason, &created, &a.Version)
+		&suspendedAt, &suspendReason, &terminated, &deactivatedAt, &deactivateReason, &created, &a.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -317,6 +317,9 @@ func scanAccount(row interface{ Scan(...any) error }) (*account.Account, error) 
 	a.Granted, a.Staff, a.CreatedAt = granted == 1, staff == 1, fromMillis(created)
 	a.Overrides = account.Overrides{RequestsPerMinute: limitOf(rpm), Concurrent: limitOf(concurrent), TokensPerMinute: limitOf(tpm)}
 	a.Suspended, a.Deactivated = markOf(suspendedAt, suspendReason), markOf(deactivatedAt, deactivateReason)
+	if a.Suspended != nil {
+		a.Suspended.Final = terminated == 1
+	}
 	return &a, nil
 }
 

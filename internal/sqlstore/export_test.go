@@ -13,6 +13,23 @@ func SetVersion(s *Store, v int64) error {
 	return err
 }
 
+// OpenAt opens a new SQLite database whose tables are those of an old version.
+func OpenAt(ctx context.Context, dir string, version int64) (*Store, error) {
+	s := &Store{}
+	if err := s.connect("sqlite", dir); err != nil {
+		return nil, err
+	}
+	p, err := s.provider()
+	if err == nil {
+		_, err = p.UpTo(ctx, version)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
 // Execute changes the database behind the Store's back.
 func Execute(s *Store, statement string) error {
 	_, err := s.write.Exec(statement)

@@ -235,8 +235,13 @@ func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Pa
 	switch pi.Status {
 	case stripe.PaymentIntentStatusSucceeded:
 		o.Status, o.Method = billing.Paid, describe(pi.PaymentMethod)
-		if pi.LatestCharge != nil {
-			o.RefundedCents = pi.LatestCharge.AmountRefunded
+		if c := pi.LatestCharge; c != nil {
+			o.RefundedCents = c.AmountRefunded
+			if c.Disputed {
+				if err := p.addDisputes(ctx, pi.ID, &o); err != nil {
+					return billing.Outcome{}, err
+				}
+			}
 		}
 		if pay.Open() && pay.Present {
 			if err := p.makeDefault(ctx, pi); err != nil {
@@ -254,6 +259,29 @@ func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Pa
 		}
 	}
 	return o, nil
+}
+
+// addDisputes adds what has become of the disputes of a PaymentIntent. Stripe takes the money when a
+// dispute is opened and returns it when the dispute is won. Inquiries (warning_…) and what was prevented
+// move none.
+func (p *Processor) addDisputes(ctx context.Context, intent string, o *billing.Outcome) error {
+	list := &stripe.DisputeListParams{PaymentIntent: stripe.String(intent)}
+	for d, err := range p.api.V1Disputes.List(ctx, list).All(ctx) {
+		if err != nil {
+			return reduced(err)
+		}
+		switch d.Status {
+		case stripe.DisputeStatusNeedsResponse, stripe.DisputeStatusUnderReview:
+			o.DisputeSteps++
+			o.DisputedCents += d.Amount
+		case stripe.DisputeStatusLost:
+			o.DisputeSteps += 2
+			o.DisputedCents += d.Amount
+		case stripe.DisputeStatusWon:
+			o.DisputeSteps += 2
+		}
+	}
+	return nil
 }
 
 // makeDefault makes the payment method the one that renewals are charged to.
@@ -289,7 +317,7 @@ func (p *Processor) Cancel(ctx context.Context, pay billing.Payment) (billing.Ou
 func (p *Processor) Refund(ctx context.Context, pay billing.Payment) (billing.Outcome, error) {
 	o, err := p.intentOutcome(ctx, pay.Ref, pay)
 	missing := pay.RefundToCents - o.RefundedCents
-	if err != nil || missing <= 0 {
+	if err != nil || missing <= 0 || o.DisputedCents > 0 { // Stripe refuses to refund what is disputed
 		return o, err
 	}
 	params := &stripe.RefundCreateParams{PaymentIntent: stripe.String(pay.Ref), Amount: stripe.Int64(missing), Metadata: map[string]string{paymentKey: pay.ID}}
