@@ -223,8 +223,8 @@ func parseLimit(text string) (account.Limit, error) {
 		return account.Unlimited, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		return 0, fmt.Errorf("%q is not a limit; use a whole number or \"unlimited\"", text)
+	if err != nil || n < 0 || n > int64(account.MostLimit) {
+		return 0, fmt.Errorf("%q is not a limit; use a whole number from 0 to %d or \"unlimited\"", text, account.MostLimit)
 	}
 	return account.Limit(n), nil
 }

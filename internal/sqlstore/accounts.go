@@ -348,7 +348,7 @@ func limitOf(v sql.NullInt64) *account.Limit {
 	if !v.Valid {
 		return nil
 	}
-	l := account.Limit(v.Int64)
+	l := min(account.Limit(v.Int64), account.MostLimit) // an older program had no bound
 	return &l
 }
 
