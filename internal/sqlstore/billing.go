@@ -159,66 +159,55 @@ func (s *Store) Payment(ctx context.Context, id string) (*billing.Payment, error
 
 // Invoices returns the paid payments of an account, newest first.
 func (s *Store) Invoices(ctx context.Context, accountID string, limit int) ([]billing.Payment, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT `+paymentColumns+` FROM billing_payments
-		WHERE account_id = $1 AND invoice > 0 ORDER BY invoice DESC LIMIT $2`, accountID, limit)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var list []billing.Payment
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		p, err := scanPayment(rows)
 		if err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		list = append(list, *p)
-	}
-	return list, unavailable(rows.Err())
+		return nil
+	}, `SELECT `+paymentColumns+` FROM billing_payments
+		WHERE account_id = $1 AND invoice > 0 ORDER BY invoice DESC LIMIT $2`, accountID, limit)
+	return list, unavailable(err)
 }
 
 // Ledger returns the entries of an account, newest first.
 func (s *Store) Ledger(ctx context.Context, accountID string, limit int) ([]billing.Entry, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT seq, at, account_id, actor, what, plan, amount_cents, payment_id, detail FROM billing_ledger
-		WHERE account_id = $1 ORDER BY seq DESC LIMIT $2`, accountID, limit)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var list []billing.Entry
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
+		var err error
 		var e billing.Entry
 		var at int64
 		var what, plan string
 		if err := rows.Scan(&e.Seq, &at, &e.AccountID, &e.Actor, &what, &plan, &e.AmountCents, &e.PaymentID, &e.Detail); err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		e.At, e.What = fromMillis(at), billing.What(what)
 		if e.Plan, err = account.ParsePlan(plan); err != nil {
-			return nil, err
+			return err
 		}
 		list = append(list, e)
-	}
-	return list, unavailable(rows.Err())
+		return nil
+	}, `SELECT seq, at, account_id, actor, what, plan, amount_cents, payment_id, detail FROM billing_ledger
+		WHERE account_id = $1 ORDER BY seq DESC LIMIT $2`, accountID, limit)
+	return list, unavailable(err)
 }
 
 // BillingDue returns accounts with something to do at a time, in order of id.
 func (s *Store) BillingDue(ctx context.Context, now time.Time, after string, limit int) ([]string, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT account_id FROM billing_accounts WHERE visit_at > 0 AND visit_at <= $1 AND account_id > $2
-		UNION SELECT account_id FROM billing_payments WHERE visit_at > 0 AND visit_at <= $1 AND account_id > $2
-		ORDER BY account_id LIMIT $3`, millis(now), after, limit)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var ids []string
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		var id string
 		if err := rows.Scan(&id); err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		ids = append(ids, id)
-	}
-	return ids, unavailable(rows.Err())
+		return nil
+	}, `SELECT account_id FROM billing_accounts WHERE visit_at > 0 AND visit_at <= $1 AND account_id > $2
+		UNION SELECT account_id FROM billing_payments WHERE visit_at > 0 AND visit_at <= $1 AND account_id > $2
+		ORDER BY account_id LIMIT $3`, millis(now), after, limit)
+	return ids, unavailable(err)
 }
 
 // HasBillingEvent reports whether a processor's event has been dealt with.
