@@ -358,6 +358,49 @@ func TestCauseIsTold(t *testing.T) {
 	}
 }
 
+// The kind of a fault survives a server of another version, which numbers its kinds in another way or has
+// some that this one does not know.
+func TestFaultOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		status int
+		body   string
+		want   fault.Kind
+	}{
+		{409, `{"kind":1,"type":"conflict","message":"m","param":"p"}`, fault.Conflict},
+		{404, `{"kind":200,"type":"not_found_error","message":"m","param":"p"}`, fault.NotFound},
+		{423, `{"type":"account_suspended","message":"m","param":"p"}`, fault.Suspended},
+		{400, `{"kind":9,"type":"of_tomorrow","message":"m","param":"p"}`, fault.Invalid},
+		{503, `{"type":"of_tomorrow","message":"m","param":"p"}`, fault.Unavailable},
+	} {
+		dir := t.TempDir()
+		l, err := admin.Listen(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(tt.status)
+			_, _ = io.WriteString(w, tt.body)
+		})}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = srv.Serve(l)
+		}()
+		c, err := admin.Dial(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.Call(t.Context(), "account.show", admin.Target{}, &admin.Account{})
+		f, ok := errors.AsType[*fault.Fault](err)
+		if !ok || f.Kind != tt.want || f.Message != "m" || f.Param != "p" {
+			t.Errorf("the answer %d %s is %v, want %s", tt.status, tt.body, err, tt.want)
+		}
+		srv.Close()
+		<-done
+	}
+}
+
 func TestOnlyPost(t *testing.T) {
 	t.Parallel()
 	b, _ := newBackend(t)
