@@ -275,7 +275,8 @@ func auditUsage(ctx context.Context, tx *sql.Tx) ([]usage.Difference, int, error
 	day := strconv.Itoa(dayMillis)
 	rows, err := recount(ctx, tx, `SELECT account_id, at / `+day+` AS day, COUNT(*), SUM(CASE WHEN ending = 'complete' THEN 0 ELSE 1 END),
 		SUM(prompt + cached), SUM(cached), SUM(completion + reasoning), SUM(reasoning), SUM(request_milli), SUM(unit_milli),
-		SUM(COALESCE(cost_micro, 0)), SUM(CASE WHEN cost_micro IS NULL THEN 1 ELSE 0 END), SUM(latency_ms), SUM(first_token_ms),
+		SUM(COALESCE(cost_micro, 0)), SUM(CASE WHEN cost_micro IS NULL THEN 1 ELSE 0 END), 
+		SUM(CASE WHEN first_token_ms > 0 THEN latency_ms ELSE 0 END), SUM(first_token_ms),
 		SUM(CASE WHEN first_token_ms > 0 THEN 1 ELSE 0 END) FROM settlements WHERE at >= $1 GROUP BY account_id, at / `+day, from)
 	if err != nil {
 		return nil, 0, err
@@ -305,7 +306,9 @@ func compare(what string, rows, sums map[usage.Slot]usage.Sums) (out []usage.Dif
 		all[slot] = true
 	}
 	for slot := range all {
-		if rows[slot] != sums[slot] {
+		a, b := rows[slot], sums[slot]
+		a.LatencyMS, b.LatencyMS = 0, 0 // older versions added it up for other calls; nobody is billed for it
+		if a != b {
 			out = append(out, usage.Difference{AccountID: slot.AccountID, Day: slot.Start, What: what, Rows: rows[slot], Sums: sums[slot]})
 		}
 	}
