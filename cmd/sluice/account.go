@@ -193,7 +193,7 @@ func (p *program) accountSuspendCmd() *cobra.Command {
 
 func (p *program) accountUnsuspendCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "unsuspend ID", Short: "Let an account in again", Args: args("ID"),
+		Use: "unsuspend ID", Short: "Let a suspended account in again; a terminated one stays out", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
 			return p.changeAccount(c, "account.unsuspend", admin.Target{Actor: p.actor(), Ref: given[0]})
 		},
@@ -223,8 +223,8 @@ func parseLimit(text string) (account.Limit, error) {
 		return account.Unlimited, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		return 0, fmt.Errorf("%q is not a limit; use a whole number or \"unlimited\"", text)
+	if err != nil || n < 0 || n > int64(account.MostLimit) {
+		return 0, fmt.Errorf("%q is not a limit; use a whole number from 0 to %d or \"unlimited\"", text, account.MostLimit)
 	}
 	return account.Limit(n), nil
 }

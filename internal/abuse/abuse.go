@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -156,7 +157,7 @@ func (c *Control) Load(ctx context.Context) ([]string, error) {
 
 // Settled counts a settlement. It takes no more than memory; what follows is told to Run.
 func (c *Control) Settled(s *usage.Settlement) {
-	if s.UnitMilli == 0 {
+	if s.UnitMilli <= 0 {
 		return
 	}
 	plan, err := account.ParsePlan(s.Plan)
@@ -175,7 +176,7 @@ func (c *Control) Settled(s *usage.Settlement) {
 	k := c.count(at)
 	budget := c.opts.Plans()[plan].MonthlyUnits
 	before := score(k.units, budget)
-	k.units += s.UnitMilli
+	k.units = plus(k.units, s.UnitMilli)
 	k.add(now, s.UnitMilli)
 	c.crossed(at, k, before, score(k.units, budget), budget, now)
 }
@@ -236,7 +237,7 @@ func (k *count) add(at time.Time, units int64) {
 	if slot.hour != h {
 		*slot = hourly{hour: h}
 	}
-	slot.units += units
+	slot.units = plus(slot.units, units)
 }
 
 // lastDay is the units of the last 24 hours, the present one included.
@@ -244,7 +245,7 @@ func (k *count) lastDay(now time.Time) (units int64) {
 	h := now.Unix() / 3600
 	for _, x := range k.hours {
 		if x.hour > h-int64(len(k.hours)) && x.hour <= h {
-			units += x.units
+			units = plus(units, x.units)
 		}
 	}
 	return units
@@ -258,7 +259,15 @@ func score(unitMilli int64, budget account.Limit) int {
 	case budget == 0:
 		return 100
 	}
-	return int(min(100, unitMilli/(int64(budget)*10))) // milli / (budget * 1000) * 100
+	return int(min(100, unitMilli/10/int64(budget))) // milli / (budget * 1000) * 100
+}
+
+// plus adds amounts that are not negative; a sum beyond the range of an int64 is the largest one.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // monthOf is the first moment of a time's month, UTC.

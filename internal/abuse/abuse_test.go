@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
+	"math/big"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
@@ -270,8 +274,62 @@ func TestForecast(t *testing.T) {
 	if !standings[1].Reaches.IsZero() {
 		t.Errorf("a tier without calls reaches 100 at %v, want never", standings[1].Reaches)
 	}
+	// A trickle under a large budget would take longer than a time.Duration can say.
+	plans[account.Basic].MonthlyUnits = 1_000_000_000_000
+	c.Settled(&usage.Settlement{AccountID: "b", Plan: "basic", Tier: "free", UnitMilli: 1})
+	if standings, _ := c.Standings("b", account.Basic); !standings[0].Reaches.IsZero() {
+		t.Errorf("a trickle reaches 100 at %v, want never", standings[0].Reaches)
+	}
 	now = now.AddDate(0, 0, 20) // nothing in the last day
 	if standings, _ := c.Standings("a", account.Basic); !standings[0].Reaches.IsZero() {
 		t.Errorf("without speed it reaches 100 at %v, want never", standings[0].Reaches)
 	}
+}
+
+// Whatever was used, of whatever budget: a score is a percentage, and a forecast is null or falls into
+// what is left of the month.
+func TestForecastOfExtremes(t *testing.T) {
+	t.Parallel()
+	month := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	extremes := []int64{0, 1, 2, 999, 1000, 1001, math.MaxInt64 / 1000, math.MaxInt64 / 10, math.MaxInt64/2 + 1, math.MaxInt64 - 1, math.MaxInt64}
+	amount := rapid.OneOf(rapid.SampledFrom(extremes), rapid.Int64Range(0, math.MaxInt64))
+	rapid.Check(t, func(rt *rapid.T) {
+		now := month.Add(time.Duration(rapid.Int64Range(0, int64(31*24*time.Hour)-1).Draw(rt, "time")))
+		budget := account.Limit(amount.Draw(rt, "budget"))
+		plans := account.BuiltinPlans()
+		plans[account.Basic].MonthlyUnits = budget
+		c := abuse.New(&memory{}, abuse.Options{
+			Plans: func() account.Plans { return plans }, Lock: func(string, account.Mark) {},
+			Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+		})
+		used := new(big.Int)
+		for range rapid.IntRange(1, 3).Draw(rt, "calls") {
+			units := amount.Draw(rt, "units")
+			used.Add(used, big.NewInt(units))
+			c.Settled(&usage.Settlement{AccountID: "a", Plan: "basic", Tier: "free", UnitMilli: units})
+		}
+		if most := big.NewInt(math.MaxInt64); used.Cmp(most) > 0 {
+			used = most
+		}
+		want := int64(0)
+		switch {
+		case used.Sign() > 0 && budget == 0:
+			want = 100
+		case budget > 0:
+			want = min(100, new(big.Int).Quo(new(big.Int).Quo(used, big.NewInt(10)), big.NewInt(int64(budget))).Int64())
+		}
+		standings, highest := c.Standings("a", account.Basic)
+		if highest != int(want) {
+			rt.Fatalf("score of %d thousandths of %d = %d, want %d", used, budget, highest, want)
+		}
+		reaches := standings[0].Reaches
+		switch {
+		case highest == 100 && !reaches.Equal(now):
+			rt.Fatalf("at 100 it reaches 100 at %s, want now, %s", reaches, now)
+		case !reaches.IsZero() && (reaches.Before(now) || !reaches.Before(month.AddDate(0, 1, 0))):
+			rt.Fatalf("%d thousandths of %d at %s reach 100 at %s, want none or a time of this month", used, budget, now, reaches)
+		case used.Sign() == 0 && !reaches.IsZero():
+			rt.Fatalf("nothing reaches 100 at %s", reaches)
+		}
+	})
 }

@@ -11,11 +11,13 @@ import (
 
 // Standing is how an account stands with one tier of its present plan.
 type Standing struct {
-	Tier    account.Plan
-	Score   int
-	Units   int64 // thousandths
-	Budget  account.Limit
-	Reaches time.Time // when the score would be 100 at the speed of the last day; zero: not this month
+	Tier   account.Plan
+	Score  int
+	Units  int64 // thousandths
+	Budget account.Limit
+	// Reaches is when the score would be 100 at the speed of the last day: now if it is 100, zero if the
+	// month, and with it the count, ends before.
+	Reaches time.Time
 }
 
 // Tiers are what scores are counted for.
@@ -42,18 +44,26 @@ func (c *Control) Standings(accountID string, plan account.Plan) ([]Standing, in
 	return out, highest
 }
 
-// forecast is when the budget would be used up at the speed of the last day.
+// forecast is when the budget would be used up at the speed of the last day; see Standing.Reaches.
 func (c *Control) forecast(k *count, budget account.Limit, now time.Time) time.Time {
+	if score(k.units, budget) == deactivateAt {
+		return now
+	}
 	speed := k.lastDay(now) // a day
-	if speed == 0 || budget == account.Unlimited {
+	if speed <= 0 || budget == account.Unlimited {
 		return time.Time{}
 	}
-	left := max(0, int64(budget)*1000-k.units)
-	at := now.Add(time.Duration(float64(left) / float64(speed) * 24 * float64(time.Hour)))
-	if !at.Before(c.month.AddDate(0, 1, 0)) {
+	// In floats: a small speed makes more days than a time.Duration holds, which ends after 292 years.
+	left := float64(budget)*1000 - float64(k.units)
+	seconds := left / float64(speed) * (24 * time.Hour).Seconds()
+	end := c.month.AddDate(0, 1, 0)
+	if seconds >= end.Sub(now).Seconds() {
 		return time.Time{}
 	}
-	return at
+	if at := now.Add(time.Duration(seconds * float64(time.Second))); at.Before(end) {
+		return at
+	}
+	return time.Time{}
 }
 
 // Forgive starts the tiers that have reached 100 again from zero: support's answer to a deactivation.

@@ -34,6 +34,8 @@ type Account struct {
 type Mark struct {
 	At     time.Time
 	Reason string
+	// Final is set on the suspension of a terminated or closed account: nothing lifts it.
+	Final bool
 }
 
 // Master is the account's master key.

@@ -145,7 +145,8 @@ func (as *Accounts) ClearLimits(ctx context.Context, actor, ref string) (*Accoun
 	})
 }
 
-// Suspend locks the account: its requests are answered 423 until Unsuspend.
+// Suspend locks the account: its requests are answered 423 until Unsuspend. Termination, which also ends
+// the subscription, is billing.Terminate.
 func (as *Accounts) Suspend(ctx context.Context, actor, ref, reason string) (*Account, error) {
 	reason, err := parseReason(reason)
 	if err != nil {
@@ -161,13 +162,18 @@ func (as *Accounts) Suspend(ctx context.Context, actor, ref, reason string) (*Ac
 	})
 }
 
-// Unsuspend unlocks the account.
+// Unsuspend unlocks the account. One that was terminated or closed stays locked (spec: Plans).
 func (as *Accounts) Unsuspend(ctx context.Context, actor, ref string) (*Account, error) {
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
-		if a.Suspended != nil {
-			a.Suspended = nil
-			e.Action = "account.unsuspend"
+		switch {
+		case a.Suspended == nil:
+			return nil
+		case a.Suspended.Final:
+			return fault.New(fault.Conflict, "the account was ended for good on %s (%s) and cannot be reopened; a new account is the only way back",
+				a.Suspended.At.Format(time.DateOnly), a.Suspended.Reason)
 		}
+		a.Suspended = nil
+		e.Action = "account.unsuspend"
 		return nil
 	})
 }

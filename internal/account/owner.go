@@ -40,7 +40,7 @@ func (as *Accounts) Close(ctx context.Context, actor, ref string) (*Account, err
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
 		a.Email = strings.ToLower(a.ID) + "@closed.invalid"
 		a.Plan, a.Granted = None, false
-		a.Suspended = &Mark{At: e.At, Reason: closedReason}
+		a.Suspended = &Mark{At: e.At, Reason: closedReason, Final: true}
 		a.Keys = append(slices.DeleteFunc(a.Keys, func(Key) bool { return true }), master)
 		e.Action, e.Reason = "account.close", closedReason
 		return nil

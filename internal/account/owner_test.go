@@ -51,6 +51,9 @@ func TestClose(t *testing.T) {
 	if _, _, err := as.Create(t.Context(), "t", a.Email, account.None, false); err != nil {
 		t.Errorf("Create with the address of a closed account = %v, want it free", err)
 	}
+	if _, err := as.Unsuspend(t.Context(), "staff", a.ID); !fault.Is(err, fault.Conflict) || seen[a.ID].Suspended == nil {
+		t.Errorf("Unsuspend of a closed account = %v, want a conflict", err)
+	}
 	log, err := as.History(t.Context(), a.ID, 1)
 	if err != nil || log[0].Action != "account.close" || log[0].Actor != "owner" {
 		t.Errorf("the audit log has %+v, %v", log, err)

@@ -54,15 +54,19 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 	return json.Marshal(int64(l))
 }
 
-// UnmarshalJSON reads a whole number that is not negative, or "unlimited".
+// MostLimit is the largest limit that is not Unlimited: far beyond sense, and low enough that its
+// thousandths can be added up.
+const MostLimit Limit = 1_000_000_000_000
+
+// UnmarshalJSON reads a whole number from 0 to MostLimit, or "unlimited".
 func (l *Limit) UnmarshalJSON(b []byte) error {
 	if string(b) == `"unlimited"` {
 		*l = Unlimited
 		return nil
 	}
 	var n int64
-	if err := json.Unmarshal(b, &n); err != nil || n < 0 {
-		return fmt.Errorf("%s is not a limit; use a whole number or \"unlimited\"", b)
+	if err := json.Unmarshal(b, &n); err != nil || n < 0 || n > int64(MostLimit) {
+		return fmt.Errorf("%s is not a limit; use a whole number from 0 to %d or \"unlimited\"", b, MostLimit)
 	}
 	*l = Limit(n)
 	return nil

@@ -80,7 +80,7 @@ func TestUsageOperations(t *testing.T) {
 	now := time.Now()
 	err := store.RecordSettlements(t.Context(), []usage.Settlement{
 		{ID: "1", At: now, AccountID: a.ID, KeyID: "key_1", ModelUsed: "m1", Tokens: chat.Usage{Prompt: 10, Completion: 5}, UnitMilli: 1500, CostMicro: &cost, End: usage.EndComplete, Latency: 100 * time.Millisecond},
-		{ID: "2", At: now, AccountID: a.ID, KeyID: "key_2", ModelUsed: "m1", Tokens: chat.Usage{Prompt: 1}, UnitMilli: 1000, End: usage.EndCut, Latency: 300 * time.Millisecond},
+		{ID: "2", At: now, AccountID: a.ID, KeyID: "key_2", ModelUsed: "m1", Tokens: chat.Usage{Prompt: 1}, UnitMilli: 1000, End: usage.EndCut, Latency: 300 * time.Millisecond, FirstToken: 200 * time.Millisecond},
 		{ID: "3", At: now.AddDate(0, 0, -3), AccountID: a.ID, KeyID: "key_1", ModelUsed: "m2", UnitMilli: 1000, End: usage.EndComplete},
 		{ID: "4", At: now.AddDate(0, 0, -40), AccountID: a.ID, KeyID: "key_1", ModelUsed: "m2", UnitMilli: 1000, End: usage.EndComplete},
 	})
@@ -90,7 +90,7 @@ func TestUsageOperations(t *testing.T) {
 	for by, rows := range map[string]int{"": 3, "model": 2, "key": 2, "day": 2} {
 		got := must[admin.Usage](t, c, "usage", admin.UsageQuery{Ref: "u@example.com", Days: 30, By: by})
 		want := admin.UsageSums{
-			Requests: 3, Failed: 1, PromptTokens: 11, CompletionTokens: 5, Units: "3.5", CostUSD: "1.25", Unpriced: 2, LatencyMS: 133,
+			Requests: 3, Failed: 1, PromptTokens: 11, CompletionTokens: 5, Units: "3.5", CostUSD: "1.25", Unpriced: 2, LatencyMS: 300, FirstTokenMS: 200, // both of the one call that had a first token
 		}
 		if got.Totals != want || len(got.Rows) != rows {
 			t.Errorf("usage by %q = %+v with %d rows, want %+v with %d", by, got.Totals, len(got.Rows), want, rows)
@@ -355,6 +355,49 @@ func TestCauseIsTold(t *testing.T) {
 	err := c.Call(t.Context(), "account.list", admin.Page{}, &[]admin.Account{})
 	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("account.list on a closed database = %v, want it unavailable and why", err)
+	}
+}
+
+// The kind of a fault survives a server of another version, which numbers its kinds in another way or has
+// some that this one does not know.
+func TestFaultOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		status int
+		body   string
+		want   fault.Kind
+	}{
+		{409, `{"kind":1,"type":"conflict","message":"m","param":"p"}`, fault.Conflict},
+		{404, `{"kind":200,"type":"not_found_error","message":"m","param":"p"}`, fault.NotFound},
+		{423, `{"type":"account_suspended","message":"m","param":"p"}`, fault.Suspended},
+		{400, `{"kind":9,"type":"of_tomorrow","message":"m","param":"p"}`, fault.Invalid},
+		{503, `{"type":"of_tomorrow","message":"m","param":"p"}`, fault.Unavailable},
+	} {
+		dir := t.TempDir()
+		l, err := admin.Listen(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(tt.status)
+			_, _ = io.WriteString(w, tt.body)
+		})}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = srv.Serve(l)
+		}()
+		c, err := admin.Dial(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.Call(t.Context(), "account.show", admin.Target{}, &admin.Account{})
+		f, ok := errors.AsType[*fault.Fault](err)
+		if !ok || f.Kind != tt.want || f.Message != "m" || f.Param != "p" {
+			t.Errorf("the answer %d %s is %v, want %s", tt.status, tt.body, err, tt.want)
+		}
+		srv.Close()
+		<-done
 	}
 }
 

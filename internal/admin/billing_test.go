@@ -40,8 +40,8 @@ func TestBillingOperations(t *testing.T) {
 	if got := must[admin.Billing](t, c, "billing.refund", admin.RefundOrder{Actor: "t", Payment: p.ID, Cents: 500}); got.Balance != 4000 || got.Invoices[2].Refunded != 500 {
 		t.Errorf("billing.refund = %+v, want 500 given back", got)
 	}
-	if got := must[admin.Account](t, c, "account.terminate", admin.Target{Actor: "t", Ref: a.ID, Reason: "terms"}); got.Status != "suspended" || got.Plan != "none" {
-		t.Errorf("account.terminate = %+v, want it suspended without a plan", got)
+	if got := must[admin.Account](t, c, "account.terminate", admin.Target{Actor: "t", Ref: a.ID, Reason: "terms"}); got.Status != "terminated" || got.Plan != "none" {
+		t.Errorf("account.terminate = %+v, want it terminated without a plan", got)
 	}
 	for name, in := range map[string]any{
 		"billing.downgrade": admin.Target{Actor: "t", Ref: a.ID, Plan: "gold"},

@@ -50,12 +50,12 @@ func op[In, Out any](run func(context.Context, In) (Out, error)) operation {
 	}
 }
 
-// problem is a fault on this wire.
+// problem is a fault on this wire. Its kind goes by name: the program at the other end may be of
+// another version, whose kinds have other numbers.
 type problem struct {
-	Kind    fault.Kind `json:"kind"`
-	Type    string     `json:"type"`
-	Message string     `json:"message"`
-	Param   string     `json:"param,omitempty"`
+	Type    string `json:"type"`
+	Message string `json:"message"`
+	Param   string `json:"param,omitempty"`
 }
 
 // Handler serves the operations at POST /{name}.
@@ -70,7 +70,7 @@ func Handler(b *Backend) http.Handler {
 			if cause := f.Unwrap(); cause != nil && (f.Kind == fault.Internal || f.Kind == fault.Unavailable) {
 				msg = cause.Error() // the operator may read it, and can do something about it
 			}
-			out = problem{Kind: f.Kind, Type: f.Kind.String(), Message: msg, Param: f.Param}
+			out = problem{Type: f.Kind.String(), Message: msg, Param: f.Param}
 			w.WriteHeader(f.Kind.Status())
 		}
 		_ = json.NewEncoder(w).Encode(out) // a client that left needs no answer
@@ -162,7 +162,7 @@ func (c *Client) Call(ctx context.Context, name string, in, out any) error {
 		if err := json.Unmarshal(raw, &p); err != nil || p.Message == "" {
 			return fmt.Errorf("the server answered with status %d", resp.StatusCode)
 		}
-		return fault.New(p.Kind, "%s", p.Message).At(p.Param)
+		return fault.New(fault.Named(p.Type, resp.StatusCode), "%s", p.Message).At(p.Param)
 	}
 	return json.Unmarshal(raw, out)
 }

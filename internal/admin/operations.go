@@ -110,7 +110,7 @@ type Account struct {
 	Plan        string            `json:"plan"`
 	Granted     bool              `json:"granted"`
 	Staff       bool              `json:"staff"`
-	Status      string            `json:"status"` // active, suspended or deactivated
+	Status      string            `json:"status"` // active, deactivated, suspended or terminated
 	Suspended   *Mark             `json:"suspended,omitempty"`
 	Deactivated *Mark             `json:"deactivated,omitempty"`
 	Limits      account.Limits    `json:"limits"` // those in force
@@ -364,6 +364,9 @@ func (b *Backend) view(a *account.Account) Account {
 	}
 	if a.Suspended != nil {
 		v.Status = "suspended"
+		if a.Suspended.Final {
+			v.Status = "terminated"
+		}
 	}
 	for i := range a.Keys {
 		v.Keys = append(v.Keys, keyView(&a.Keys[i], keyStatus))

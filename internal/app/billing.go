@@ -59,15 +59,21 @@ func (a *App) addWebhook(pages map[string]http.Handler) map[string]http.Handler 
 	return pages
 }
 
-// tellPayment tells a customer of a renewal that failed, and of a plan that ended with it.
+// tellPayment tells a customer of a renewal that failed and is retried, and of a plan that has ended:
+// after the last retry, or because a payment is disputed. Support finds disputes in the log and the ledger.
 func (a *App) tellPayment(ctx context.Context, acct *account.Account, e billing.Entry) {
 	switch e.What {
 	case billing.RenewalFailed:
 		a.tell(ctx, acct.ID, notice.Payment, "Your payment failed", fmt.Sprintf(
 			"The renewal of your %s plan could not be charged: %s It is tried again within a few days, and your plan stays active until then. Pay now, or change your payment method, at %s",
 			e.Plan, e.Detail, a.Origin()+planPage))
+	case billing.Disputed:
+		a.log.Warn("a payment is disputed", "account", acct.ID, "payment", e.PaymentID, "cents", -e.AmountCents)
+	case billing.Revoked:
+		a.tell(ctx, acct.ID, notice.Payment, fmt.Sprintf("Your %s plan has ended", e.Plan),
+			"Your bank has taken back a payment for it. Your keys and your history are kept, and free-tier models remain usable. If you did not ask your bank for this, contact support. Subscribe again at "+a.Origin()+planPage)
 	case billing.Lapsed:
 		a.tell(ctx, acct.ID, notice.Payment, fmt.Sprintf("Your %s plan has ended", e.Plan),
-			"The last try to charge its renewal failed. Your keys and your history are kept, and free-tier models remain usable. Subscribe again at "+a.Origin()+planPage)
+			"The renewal could not be charged: "+e.Detail+" Your keys and your history are kept, and free-tier models remain usable. Subscribe again at "+a.Origin()+planPage)
 	}
 }

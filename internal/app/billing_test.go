@@ -3,6 +3,7 @@ package app_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,21 @@ func TestPlansAtWork(t *testing.T) {
 		log := n.log.String()
 		return strings.Contains(log, "Your payment failed") && strings.Contains(log, "Your premium plan has ended")
 	})
+	// The last failure is told as the end of the plan alone, not as one more that leaves it active.
+	told, err := n.Notices(created.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var titles []string
+	for _, x := range told { // newest first
+		if strings.Contains(x.Body, "stays active") != (x.Title == "Your payment failed") {
+			t.Errorf("the notice %q says %q", x.Title, x.Body)
+		}
+		titles = append(titles, x.Title)
+	}
+	if want := []string{"Your premium plan has ended", "Your payment failed", "Your payment failed", "Your payment failed"}; !slices.Equal(titles, want) {
+		t.Errorf("the customer was told %q, want %q", titles, want)
+	}
 	ask("lapsed", "sandbox/tiny", 200)
 }
 

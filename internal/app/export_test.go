@@ -6,6 +6,7 @@ import (
 
 	"sluice/internal/admission"
 	"sluice/internal/billing"
+	"sluice/internal/notice"
 	"sluice/internal/usage"
 )
 
@@ -49,4 +50,9 @@ func (a *App) Settlements() ([]usage.Settlement, int64) {
 // RestoreWindows rebuilds a ledger's windows from a journal, as a start does.
 func RestoreWindows(j *usage.Journal, l *admission.Memory) error {
 	return (&App{facts: &facts{journal: j}, ledger: l}).restoreWindows(nil)
+}
+
+// Notices are what an account was told, newest first.
+func (a *App) Notices(accountID string) ([]notice.Notice, error) {
+	return a.notices.List(context.Background(), accountID, 100)
 }

@@ -16,6 +16,7 @@ var rules = []struct {
 	{"docs", checkDocs},
 	{"names", checkNames},
 	{"globals", checkGlobals},
+	{"loops", checkLoops},
 	{"texts", checkTexts},
 	{"length", checkLength},
 	{"sleeps", checkSleeps},
@@ -51,6 +52,19 @@ func TestRules(t *testing.T) {
 		files map[string]string
 		want  []string // one piece of each problem, in order
 	}{
+		{
+			name: "loops",
+			rule: checkLoops,
+			files: map[string]string{
+				"internal/a/a.go": "package a\n\nimport \"database/sql\"\n\nfunc good(rows *sql.Rows) error {\nfor rows.Next() {\n}\nreturn rows.Err()\n}\n\nfunc bad(rows *sql.Rows) error {\nfor rows.Next() {\n}\nreturn rows.Close()\n}",
+				"internal/b/b.go": "package b\n\nimport \"bufio\"\n\nfunc good(s *bufio.Scanner) {\nfor s.Scan() {\n}\nif s.Err() != nil {\n}\n}\n\nfunc bad(s, other *bufio.Scanner) error {\nfor s.Scan() {\n}\nreturn other.Err()\n}",
+				"internal/c/c.go": "package c\n\ntype list struct{}\n\nfunc (list) Next() bool { return false }\n\nfunc other(l list) {\nfor l.Next() {\n}\n}",
+			},
+			want: []string{
+				"internal/a/a.go:12:1: the loop over rows never asks rows.Err()",
+				"internal/b/b.go:13:1: the loop over s never asks s.Err()",
+			},
+		},
 		{
 			name: "rows",
 			rule: checkImports,

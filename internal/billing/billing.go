@@ -264,6 +264,9 @@ func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int
 	}
 	_, err = m.change(ctx, actor, p.AccountID, p.ID, func(b *Books) error {
 		p := b.Payment
+		if p.DisputedCents > 0 {
+			return fault.New(fault.Conflict, "the customer's bank has taken back %s of this payment; what is disputed cannot be given back", Dollars(p.DisputedCents))
+		}
 		if left := p.AmountCents - p.RefundToCents; p.Status != Paid || cents < 1 || cents > left {
 			return fault.New(fault.Invalid, "%s of this payment can be given back", Dollars(left))
 		}

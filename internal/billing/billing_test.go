@@ -129,7 +129,7 @@ func TestRetries(t *testing.T) {
 	renewal := time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC)
 	for _, e := range d.entries {
 		switch e.What {
-		case billing.RenewalFailed:
+		case billing.RenewalFailed: // and is tried again
 			days = append(days, int(e.At.Sub(renewal)/day))
 		case billing.Lapsed:
 			if want := renewal.Add(7 * day); !e.At.Equal(want) {
@@ -137,8 +137,11 @@ func TestRetries(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(days, []int{0, 3, 5, 7}) {
-		t.Errorf("renewals were tried on days %v, want 0, 3, 5 and 7", days)
+	if !slices.Equal(days, []int{0, 3, 5}) {
+		t.Errorf("a renewal that is tried again failed on days %v, want 0, 3 and 5", days)
+	}
+	if n := len(d.entries); d.entries[n-2].What != billing.PaymentFailed || d.entries[n-1].What != billing.Lapsed {
+		t.Errorf("the last entries are %+v, want a payment that is not tried again, and the lapse", d.entries[n-2:])
 	}
 	if len(d.index.Keys) != 1 {
 		t.Errorf("the account has %d keys after the lapse, want its master key", len(d.index.Keys))
@@ -280,6 +283,17 @@ func TestTerminate(t *testing.T) {
 	d.stands("terminated", account.None, billing.NotSubscribed, 1000)
 	if d.index.Suspended == nil || d.index.Suspended.Reason != "resold access" || len(d.index.Keys) != 1 {
 		t.Errorf("the terminated account is %+v, want it suspended with its key kept", d.index)
+	}
+	if _, err := d.accounts.Unsuspend(t.Context(), "staff", d.id); !fault.Is(err, fault.Conflict) || d.index.Suspended == nil {
+		t.Errorf("Unsuspend of a terminated account = %v, want a conflict and no change", err)
+	}
+
+	// One that was suspended before is terminated all the same.
+	d = newDesk(t, openStore(t), "2026-01-01T00:00:00Z")
+	d.must(second(d.accounts.Suspend(t.Context(), "staff", d.id, "a question")))
+	d.must(second(d.Terminate(t.Context(), "staff", d.id, "resold access")))
+	if _, err := d.accounts.Unsuspend(t.Context(), "staff", d.id); !fault.Is(err, fault.Conflict) || d.index.Suspended.Reason != "resold access" {
+		t.Errorf("Unsuspend = %v, the account is suspended for %+v, want a conflict and the reason of the termination", err, d.index.Suspended)
 	}
 }
 

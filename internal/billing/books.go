@@ -213,6 +213,31 @@ func (b *Books) settle(o Outcome) {
 		p.RefundedCents = o.RefundedCents
 		p.RefundToCents = max(p.RefundToCents, o.RefundedCents)
 	}
+	if p.Status == Paid && o.DisputeSteps > p.DisputeSteps {
+		b.disputed(o)
+	}
+}
+
+// disputed takes in how the disputes of Payment stand. If the customer's bank has taken money back, the
+// subscription that the payment belongs to ends at once; nothing that happens later brings it back.
+func (b *Books) disputed(o Outcome) {
+	p := b.Payment
+	taken := o.DisputedCents - p.DisputedCents
+	p.DisputedCents, p.DisputeSteps = o.DisputedCents, o.DisputeSteps
+	switch {
+	case taken > 0:
+		b.note(Disputed, p.Plan, "the customer's bank has taken the payment back").AmountCents = -taken
+		// A payment of an earlier subscription, which ended before, says nothing against this one.
+		if b.Plan != account.None && !p.PaidAt.Before(b.Began) {
+			b.end(Revoked, "a payment for it is disputed")
+		}
+	case taken < 0:
+		b.note(DisputeWon, p.Plan, "the money is back; the plan is not").AmountCents = -taken
+	case p.DisputedCents > 0:
+		b.note(DisputeLost, p.Plan, "")
+	default: // opened and closed since the processor was asked last
+		b.note(DisputeWon, p.Plan, "")
+	}
 }
 
 // paid books the money and gives what it was paid for. What came too late for that is given back.
@@ -281,15 +306,16 @@ func (b *Books) failed(o Outcome) {
 		b.note(PaymentFailed, p.Plan, "%s", p.Reason)
 		return
 	}
-	b.note(RenewalFailed, p.Plan, "%s", p.Reason)
 	if b.Failed == 0 {
 		b.FailingSince = b.now
 	}
 	b.Failed++
 	if b.Failed > len(retryDays) {
-		b.end(Lapsed, "the last of %d tries failed", b.Failed)
+		b.note(PaymentFailed, p.Plan, "%s", p.Reason)
+		b.end(Lapsed, "the last of %d tries failed: %s", b.Failed, p.Reason)
 		return
 	}
+	b.note(RenewalFailed, p.Plan, "%s", p.Reason)
 	b.Due = nextRetry(b.FailingSince, b.now, b.Failed)
 }
 
@@ -337,8 +363,8 @@ func (b *Books) terminate(reason string) {
 	if b.Plan != account.None {
 		b.end(Ended, "the account was terminated")
 	}
-	if b.Account.Suspended == nil {
-		b.Account.Suspended = &account.Mark{At: b.now, Reason: reason}
+	if b.Account.Suspended == nil || !b.Account.Suspended.Final {
+		b.Account.Suspended = &account.Mark{At: b.now, Reason: reason, Final: true}
 	}
 	b.Audit = account.Entry{At: b.now, Actor: b.actor, Action: "account.terminate", AccountID: b.Account.ID, Detail: b.Audit.Detail, Reason: reason}
 }

@@ -61,7 +61,7 @@ func newDesk(t testing.TB, s *sqlstore.Store, start string) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{t: t, store: s, now: now, till: &till{Store: s, objects: map[string]object{}}}
+	d := &desk{t: t, store: s, now: now, till: &till{Store: s, objects: map[string]object{}, disputes: map[string]dispute{}}}
 	clock := func() time.Time { return d.now }
 	publish := func(a *account.Account) {
 		if a.ID == d.id {
@@ -70,7 +70,7 @@ func newDesk(t testing.TB, s *sqlstore.Store, start string) *desk {
 	}
 	d.accounts = account.New(s, &account.Options{OnChange: publish, Now: clock})
 	d.pay = testpay.New(d.till, "/pay", "/card")
-	d.flaky = &flaky{Processor: d.pay}
+	d.flaky = &flaky{Processor: d.pay, till: d.till}
 	d.Billing = billing.New(s, &billing.Options{
 		Processor: d.flaky, OnChange: publish, Now: clock, Log: slog.New(slog.DiscardHandler),
 		OnEntry: func(_ context.Context, _ *account.Account, e billing.Entry) { d.entries = append(d.entries, e) },
@@ -105,8 +105,18 @@ func (o object) kept() int64 {
 // till watches what the test processor stores: its books, apart from ours.
 type till struct {
 	testpay.Store
-	objects map[string]object
+	objects  map[string]object
+	disputes map[string]dispute // by payment
 }
+
+// dispute is how the disputes of a payment stand at the processor.
+type dispute struct {
+	cents int64
+	steps int
+}
+
+// kept is what the processor has of a payment.
+func (t *till) kept(id string) int64 { return t.objects[id].kept() - t.disputes[id].cents }
 
 func (t *till) ChangeTestObject(ctx context.Context, id string, change func([]byte) ([]byte, error)) error {
 	var body []byte
@@ -126,6 +136,7 @@ type flaky struct {
 	*testpay.Processor
 	before, after bool
 	only          string
+	till          *till
 }
 
 var errDropped = errors.New("the line dropped")
@@ -138,6 +149,9 @@ func (f *flaky) call(name string, do func() (billing.Outcome, error)) (billing.O
 		return billing.Outcome{}, errDropped
 	}
 	o, err := do()
+	if d := f.till.disputes[strings.TrimPrefix(o.Ref, "testch_")]; o.Status == billing.Paid {
+		o.DisputedCents, o.DisputeSteps = d.cents, d.steps
+	}
 	if f.after {
 		return billing.Outcome{}, errDropped
 	}
@@ -157,7 +171,12 @@ func (f *flaky) Cancel(ctx context.Context, p billing.Payment) (billing.Outcome,
 }
 
 func (f *flaky) Refund(ctx context.Context, p billing.Payment) (billing.Outcome, error) {
-	return f.call("Refund", func() (billing.Outcome, error) { return f.Processor.Refund(ctx, p) })
+	return f.call("Refund", func() (billing.Outcome, error) {
+		if f.till.disputes[p.ID].cents > 0 { // the money is with the customer's bank
+			return f.Processor.Outcome(ctx, p)
+		}
+		return f.Processor.Refund(ctx, p)
+	})
 }
 
 func (d *desk) must(err error) {
@@ -207,8 +226,8 @@ func (d *desk) balance() (ledger, processor int64) {
 	for _, e := range d.ledger() {
 		ledger += e.AmountCents
 	}
-	for _, o := range d.till.objects {
-		processor += o.kept()
+	for id := range d.till.objects {
+		processor += d.till.kept(id)
 	}
 	return ledger, processor
 }

@@ -9,29 +9,35 @@ import (
 // What is a kind of ledger entry.
 type What string
 
-// Charged and Refunded move money; every other entry says what happened and has the amount 0.
+// Charged, Refunded, Disputed and DisputeWon move money; every other entry says what happened and has
+// the amount 0.
 const (
-	Charged  What = "charged"
-	Refunded What = "refunded"
+	Charged    What = "charged"
+	Refunded   What = "refunded"
+	Disputed   What = "disputed"    // the customer's bank has taken the payment back
+	DisputeWon What = "dispute_won" // the bank has returned it
 
 	ChoseFree          What = "chose_free"
 	Started            What = "started"
 	Upgraded           What = "upgraded"
 	Renewed            What = "renewed"
-	PaymentFailed      What = "payment_failed" // one that the customer was there for
-	RenewalFailed      What = "renewal_failed" // it is tried again, or the plan lapses
+	PaymentFailed      What = "payment_failed" // it is not tried again
+	RenewalFailed      What = "renewal_failed" // it is tried again; the plan stays active until then
 	CancelPlanned      What = "cancel_planned" // the subscription ends with its period
 	CancelTakenBack    What = "cancel_taken_back"
 	DowngradeRequested What = "downgrade_requested" // the customer asks support for a lower plan
 	DowngradePlanned   What = "downgrade_planned"   // support has set one for the next period
 	Ended              What = "ended"               // by the customer's wish, or because the account is locked
 	Lapsed             What = "lapsed"              // because the last retry failed
+	Revoked            What = "revoked"             // because a payment for it is disputed
+	DisputeLost        What = "dispute_lost"        // the money stays with the customer
 	Superseded         What = "superseded"          // staff has set another plan
 	ClockMoved         What = "clock_moved"         // the account's test clock
 )
 
 // Entry is one line of the ledger: what happened to an account's billing. Over all entries of an
-// account the amounts are what its processor has charged less what it has given back.
+// account the amounts are what its processor has charged less what it, or the customer's bank, has given
+// back.
 type Entry struct {
 	Seq         int64
 	At          time.Time

@@ -59,13 +59,19 @@ type Payment struct {
 
 	RefundedCents int64 // what the customer has got back
 	RefundToCents int64 // what he is to have back in all
+
+	DisputedCents int64 // what the customer's bank holds or has kept because he disputes the payment
+	DisputeSteps  int   // see Outcome
 }
 
 // Open reports whether the payment is still under way.
 func (p *Payment) Open() bool { return p != nil && p.Status == Pending }
 
-// refundDue reports whether the processor still has to give something back.
-func (p *Payment) refundDue() bool { return p != nil && p.RefundToCents > p.RefundedCents }
+// refundDue reports whether the processor still has to give something back. What the customer's bank
+// has taken back cannot be refunded as well.
+func (p *Payment) refundDue() bool {
+	return p != nil && p.RefundToCents > p.RefundedCents && p.DisputedCents == 0
+}
 
 const (
 	pagePatience = day             // how long a customer may take to pay on the processor's page
@@ -119,6 +125,13 @@ type Outcome struct {
 	Method   Method // what it was paid with
 
 	RefundedCents int64
+
+	// DisputedCents is what the customer's bank has taken back and not returned: that of disputes which are
+	// open or lost. Inquiries, which move no money, are not disputes.
+	DisputedCents int64
+	// DisputeSteps is how far the disputes have come: 1 for each that was opened and 1 more for each that
+	// was closed. It never falls, so that an old outcome is told from a new one.
+	DisputeSteps int
 }
 
 // Processor moves money. It is asked about payments by our own ids and answers with their present

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/billing"
+	"sluice/internal/fault"
 	"sluice/internal/sqlstore"
 )
 
@@ -74,6 +75,7 @@ func (l *life) draw(rt *rapid.T) (string, func(*rapid.T)) {
 		{"downgrade", func(rt *rapid.T) { _ = l.Downgrade(context.Background(), "support", l.id, anyPlan.Draw(rt, "plan")) }},
 		{"another card", func(rt *rapid.T) { _ = l.pay.SetCard(context.Background(), l.id, anyCard.Draw(rt, "card")) }},
 		{"refund", l.pressRefund},
+		{"dispute", l.pressDispute},
 		{"staff", l.pressStaff},
 		{"good line", l.line(false, false)},
 		{"good line", l.line(false, false)},
@@ -147,6 +149,27 @@ func (l *life) pressRefund(rt *rapid.T) {
 	}
 }
 
+// pressDispute opens a dispute of one of the last payments, or closes the one that is open. The
+// processor's event may come twice, or never.
+func (l *life) pressDispute(rt *rapid.T) {
+	invoices, err := l.Invoices(context.Background(), l.id, 2)
+	if err != nil || len(invoices) == 0 {
+		return
+	}
+	id := rapid.SampledFrom(invoices).Draw(rt, "payment").ID
+	d := l.till.disputes[id]
+	d.steps++
+	if d.steps%2 == 1 {
+		d.cents += l.till.kept(id)
+	} else if rapid.Bool().Draw(rt, "won") {
+		d.cents = 0
+	}
+	l.till.disputes[id] = d
+	for i := range rapid.IntRange(0, 2).Draw(rt, "events") {
+		_ = l.Receive(context.Background(), billing.Event{ID: fmt.Sprint(id, d.steps, i), PaymentID: id})
+	}
+}
+
 func (l *life) pressStaff(rt *rapid.T) {
 	ctx := context.Background()
 	switch rapid.IntRange(0, 5).Draw(rt, "what") {
@@ -157,7 +180,9 @@ func (l *life) pressStaff(rt *rapid.T) {
 	case 2:
 		l.must(second(l.Terminate(ctx, "staff", l.id, "terms")))
 	default:
-		l.must(second(l.accounts.Unsuspend(ctx, "staff", l.id)))
+		if _, err := l.accounts.Unsuspend(ctx, "staff", l.id); !fault.Is(err, fault.Conflict) { // it was terminated
+			l.must(err)
+		}
 	}
 }
 
@@ -210,21 +235,26 @@ func (l *life) check(rt *rapid.T, after string) {
 		wrong("the granted plan %s became %s", l.was.Plan, a.Plan)
 	}
 	l.was, l.starts = *a, starts
-	l.checkMoney(wrong, entries, b.Payment)
+	l.checkMoney(wrong, entries, b)
 }
 
 // checkMoney holds every payment's ledger entries against the processor's record of it. One that is
 // unfinished, or that the customer has not come back from, may lag behind; it never runs ahead.
-func (l *life) checkMoney(wrong func(string, ...any), entries []billing.Entry, unfinished *billing.Payment) {
+func (l *life) checkMoney(wrong func(string, ...any), entries []billing.Entry, b *billing.Books) {
+	unfinished := b.Payment
 	booked := map[string]int64{}
 	given := map[string]int{}
-	cut := false // a period, by staff or by the end of a subscription before its time
+	started := "" // by which payment the present subscription was
+	cut := false  // a period, by staff or by the end of a subscription before its time
 	for _, e := range entries {
 		booked[e.PaymentID] += e.AmountCents
 		switch e.What {
 		case billing.Started, billing.Upgraded, billing.Renewed:
 			given[e.PaymentID]++
-		case billing.Superseded, billing.Ended, billing.Lapsed:
+			if started == "" && e.What == billing.Started { // the newest comes first
+				started = e.PaymentID
+			}
+		case billing.Superseded, billing.Ended, billing.Lapsed, billing.Revoked:
 			cut = true
 		}
 		if e.AmountCents != 0 && e.PaymentID == "" {
@@ -239,10 +269,13 @@ func (l *life) checkMoney(wrong func(string, ...any), entries []billing.Entry, u
 		}
 		p, err := l.store.Payment(context.Background(), id)
 		l.must(err)
-		taken := l.till.objects[id]
-		open := p.Open() || p.RefundToCents > p.RefundedCents
-		if !open && booked[id] != taken.kept() {
-			wrong("payment %s (%s, %s) is booked with %d, the processor has %d", id, p.Kind, p.Status, booked[id], taken.kept())
+		// A dispute whose event did not come is not in the books yet.
+		open := p.Open() || p.RefundToCents > p.RefundedCents || p.DisputeSteps < l.till.disputes[id].steps
+		if !open && booked[id] != l.till.kept(id) {
+			wrong("payment %s (%s, %s) is booked with %d, the processor has %d", id, p.Kind, p.Status, booked[id], l.till.kept(id))
+		}
+		if p.DisputedCents > 0 && b.Plan != account.None && (id == started || p.PaidAt.After(b.Began)) {
+			wrong("payment %s is disputed, and the plan %s that it paid for is active", id, b.Plan)
 		}
 		if p.Open() && booked[id] != 0 {
 			wrong("payment %s is open and booked with %d", id, booked[id])
@@ -268,13 +301,17 @@ func (l *life) checkMoney(wrong func(string, ...any), entries []billing.Entry, u
 	for _, cents := range booked {
 		ledger += cents
 	}
-	for id, o := range l.till.objects {
-		processor += o.kept()
-		if _, known := booked[id]; !known && o.kept() != 0 && (unfinished == nil || unfinished.ID != id) {
-			wrong("the processor has taken %d for payment %s, which the ledger does not know", o.kept(), id)
+	unheard := false
+	for id := range l.till.objects {
+		processor += l.till.kept(id)
+		if _, known := booked[id]; !known && l.till.kept(id) != 0 && (unfinished == nil || unfinished.ID != id) {
+			wrong("the processor has taken %d for payment %s, which the ledger does not know", l.till.kept(id), id)
 		}
+		p, err := l.store.Payment(context.Background(), id)
+		l.must(err)
+		unheard = unheard || p.DisputeSteps < l.till.disputes[id].steps
 	}
-	if unfinished == nil && ledger != processor {
+	if unfinished == nil && !unheard && ledger != processor {
 		wrong("the ledger has %d, the processor %d", ledger, processor)
 	}
 	for i := range periods {
@@ -289,6 +326,9 @@ func (l *life) checkMoney(wrong func(string, ...any), entries []billing.Entry, u
 // comeToRest mends the line, lets everything end, and holds the totals against each other.
 func (l *life) comeToRest(rt *rapid.T) {
 	l.flaky.before, l.flaky.after = false, false
+	for id, d := range l.till.disputes {
+		l.must(l.Receive(context.Background(), billing.Event{ID: fmt.Sprint(id, d.steps, "late"), PaymentID: id}))
+	}
 	l.pass(3*day, 12*time.Hour)
 	l.check(rt, "everything")
 	b, err := l.store.Books(context.Background(), l.id)

@@ -7,6 +7,8 @@ package catalog
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 
 	"sluice/internal/account"
 	"sluice/internal/chat"
@@ -93,10 +95,29 @@ func (p *Pricing) Cost(u chat.Usage) *int64 {
 	if p.Reasoning != nil {
 		reasoning = p.Reasoning
 	}
-	perMillion := int64(u.Prompt)**p.Input + int64(u.Cached)**cached + int64(u.Completion)**p.Output + int64(u.Reasoning)**reasoning
-	cost := (perMillion + 500_000) / 1_000_000
+	var hi, lo uint64 // micro-dollars per million, as a sum of 128 bits
+	for _, part := range [...]struct {
+		tokens int
+		price  int64
+	}{{u.Prompt, *p.Input}, {u.Cached, *cached}, {u.Completion, *p.Output}, {u.Reasoning, *reasoning}} {
+		h, l := bits.Mul64(uint64(max(0, part.tokens)), uint64(max(0, part.price)))
+		var carry uint64
+		lo, carry = bits.Add64(lo, l, 0)
+		hi, _ = bits.Add64(hi, h, carry) // four products of 63 bits each fit
+	}
+	const million = 1_000_000
+	lo, carry := bits.Add64(lo, million/2, 0)
+	cost := int64(mostCost)
+	if hi += carry; hi < million { // the quotient fits into 64 bits
+		quotient, _ := bits.Div64(hi, lo, million)
+		cost = int64(min(quotient, mostCost))
+	}
 	return &cost
 }
+
+// mostCost is what a call costs at most, in micro-dollars: nearly nine million dollars, so that a million
+// of such calls can be added up.
+const mostCost = math.MaxInt64 >> 20
 
 // JSON is the model's verbose form.
 func (m *Model) JSON() []byte { return m.encoded }

@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
+	"sluice/internal/chat"
 )
 
 func money(micro int64) *int64 { return &micro }
@@ -144,6 +146,32 @@ func TestBuiltin(t *testing.T) {
 		// Reference context windows: free 131K, others 200K or 400K (spec: Model).
 		if free := m.Plan == account.Free; free != (m.ContextLength == 131_072) {
 			t.Errorf("%s: plan %s with a context of %d", m.ID, m.Plan, m.ContextLength)
+		}
+	}
+}
+
+func TestCostOfExtremes(t *testing.T) {
+	t.Parallel()
+	const most = math.MaxInt64 >> 20
+	for _, tt := range []struct {
+		price int64
+		usage chat.Usage
+		want  int64
+	}{
+		{0, chat.Usage{Prompt: math.MaxInt}, 0},
+		{1, chat.Usage{}, 0},
+		{1, chat.Usage{Prompt: 499_999}, 0},
+		{1, chat.Usage{Prompt: 500_000}, 1},
+		{2_500_000, chat.Usage{Prompt: 1000, Cached: 1000, Completion: 1000, Reasoning: 1000}, 10_000},
+		{1_000_000, chat.Usage{Prompt: most - 1}, most - 1},
+		{1_000_000, chat.Usage{Prompt: most + 1}, most},
+		{math.MaxInt64, chat.Usage{Prompt: 1}, most},
+		{math.MaxInt64, chat.Usage{Prompt: math.MaxInt, Cached: math.MaxInt, Completion: math.MaxInt, Reasoning: math.MaxInt}, most},
+		{1_000_000, chat.Usage{Prompt: -5}, 0},
+	} {
+		p := &catalog.Pricing{Input: money(tt.price), Output: money(tt.price)}
+		if got := p.Cost(tt.usage); got == nil || *got != tt.want {
+			t.Errorf("Cost(%+v) at %d per million = %v, want %d", tt.usage, tt.price, *got, tt.want)
 		}
 	}
 }

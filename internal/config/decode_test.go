@@ -225,9 +225,9 @@ sluice.yaml:1:10: billing.webhook_secret: is required where billing.processor is
 	{"number too large", provider + strings.Replace(model, "1000", "99999999999999999999", 1), `sluice.yaml:9:19: models[0].context_length: expected a whole number, found "99999999999999999999"`},
 	{"number with a fraction", provider + strings.Replace(model, "1000", "1000.5", 1), "sluice.yaml:9:19: models[0].context_length: expected a whole number, found 1000.5"},
 	{"multiplier of 0", provider + model + "  request_multiplier: 0\n", "sluice.yaml:11:23: models[0].request_multiplier: must be above 0"},
-	{"multiplier too fine", provider + model + "  request_multiplier: 1.2345\n", "sluice.yaml:11:23: models[0].request_multiplier: expected a decimal number from 0 with at most 3 places, found 1.2345"},
-	{"multiplier negative", provider + model + "  request_multiplier: -1\n", "sluice.yaml:11:23: models[0].request_multiplier: expected a decimal number from 0 with at most 3 places, found -1"},
-	{"unit cost", provider + model + "  unit_cost: cheap\n", `sluice.yaml:11:14: models[0].unit_cost: expected a decimal number from 0 with at most 3 places, found "cheap"`},
+	{"multiplier too fine", provider + model + "  request_multiplier: 1.2345\n", "sluice.yaml:11:23: models[0].request_multiplier: expected a decimal number from 0 to 1000000 with at most 3 places, found 1.2345"},
+	{"multiplier negative", provider + model + "  request_multiplier: -1\n", "sluice.yaml:11:23: models[0].request_multiplier: expected a decimal number from 0 to 1000000 with at most 3 places, found -1"},
+	{"unit cost", provider + model + "  unit_cost: cheap\n", `sluice.yaml:11:14: models[0].unit_cost: expected a decimal number from 0 to 1000000 with at most 3 places, found "cheap"`},
 	{"pricing", provider + model + "  pricing: {input: 0.0000001, outptu: 1}\n", "sluice.yaml:11:20: models[0].pricing.input: expected an amount in dollars such as 0.25, found 0.0000001\n" +
 		`sluice.yaml:11:31: models[0].pricing.outptu: unknown field; did you mean "output"?`},
 

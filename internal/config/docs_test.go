@@ -143,7 +143,7 @@ func TestDocs(t *testing.T) {
 		"| `tls.cert` | text | – | `SLUICE_TLS_CERT` | ",
 		"| `cors_origins` | a list of text | `*` | `SLUICE_CORS_ORIGINS` | ",
 		"| `models[].plan` | text | required | – | ",
-		"| `models[].request_multiplier` | a decimal number from 0 with at most 3 places | `1` | – | ",
+		"| `models[].request_multiplier` | a decimal number from 0 to 1000000 with at most 3 places | `1` | – | ",
 		"| `plans.<plan>.concurrent` | a whole number from 0, or \"unlimited\" | – | `SLUICE_PLANS_<PLAN>_CONCURRENT` | ",
 		"\n## `providers[]`\n",
 		"\n### `models[].pricing`\n",

@@ -24,9 +24,13 @@ type Money int64
 // Secret is text that never shows itself. Reveal is the one way to read it.
 type Secret string
 
-// largest bounds what Limit, Milli and Money are given, in whole numbers: far beyond sense, and low
-// enough that thousandths and millionths of it can be added up in an int64.
-const largest = 1_000_000_000_000
+// The largest values, in whole numbers: far beyond sense, and low enough that the thousandths and
+// millionths of what many calls come to can be added up in an int64.
+const (
+	largestLimit = 1_000_000_000_000
+	largestMilli = 1_000_000
+	largestMoney = 1_000_000
+)
 
 var errValue = errors.New("not a value of this type")
 
@@ -35,7 +39,7 @@ func (l *Limit) UnmarshalText(text []byte) error {
 		*l = Unlimited
 		return nil
 	}
-	n, err := parseDecimal(string(text), 0)
+	n, err := parseDecimal(string(text), 0, largestLimit)
 	*l = Limit(n)
 	return err
 }
@@ -48,7 +52,7 @@ func (l Limit) String() string {
 }
 
 func (m *Milli) UnmarshalText(text []byte) error {
-	n, err := parseDecimal(string(text), 3)
+	n, err := parseDecimal(string(text), 3, largestMilli)
 	*m = Milli(n)
 	return err
 }
@@ -56,7 +60,7 @@ func (m *Milli) UnmarshalText(text []byte) error {
 func (m Milli) String() string { return formatDecimal(int64(m), 3) }
 
 func (m *Money) UnmarshalText(text []byte) error {
-	n, err := parseDecimal(string(text), 6)
+	n, err := parseDecimal(string(text), 6, largestMoney)
 	*m = Money(n)
 	return err
 }
@@ -82,15 +86,15 @@ func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 // MarshalText keeps the secret out of JSON and structured logs.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// parseDecimal reads a number without sign or exponent, in units of 10^-places.
-func parseDecimal(text string, places int) (int64, error) {
+// parseDecimal reads a number without sign or exponent, up to the largest, in units of 10^-places.
+func parseDecimal(text string, places int, largest uint64) (int64, error) {
 	whole, fraction, dotted := strings.Cut(text, ".")
 	if whole == "" || dotted && fraction == "" || len(fraction) > places {
 		return 0, errValue
 	}
 	digits := whole + fraction + strings.Repeat("0", places-len(fraction))
 	n, err := strconv.ParseUint(digits, 10, 63) // takes no sign
-	bound := uint64(largest)
+	bound := largest
 	for range places {
 		bound *= 10
 	}
@@ -188,7 +192,7 @@ func wordsFor(t reflect.Type) string {
 	case Limit:
 		return `a whole number from 0, or "unlimited"`
 	case Milli:
-		return "a decimal number from 0 with at most 3 places"
+		return "a decimal number from 0 to 1000000 with at most 3 places"
 	case Money:
 		return "an amount in dollars such as 0.25"
 	case []string:

@@ -182,6 +182,8 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 // banner is what stands above every page while something is wrong with an account.
 func (d *Dashboard) banner(r *http.Request, v *visitor) *webui.Banner {
 	switch {
+	case v.Suspended != nil && v.Suspended.Final:
+		return &webui.Banner{Tone: "bad", Text: "Your account was terminated: " + v.Suspended.Reason + ". Requests are refused.", Path: home + "/messages", Link: "Messages"}
 	case v.Suspended != nil:
 		return &webui.Banner{Tone: "bad", Text: "Your account is suspended: " + v.Suspended.Reason + ". Requests are refused until support unlocks it.", Path: home + "/messages", Link: "Messages"}
 	case v.Deactivated != nil:

@@ -57,6 +57,25 @@ func (k Kind) Status() int { return kinds[k].status }
 // String is the kind's type name on the wire.
 func (k Kind) String() string { return kinds[k].name }
 
+// Named is the kind with a type name, for a fault that came over a wire. The numbers of kinds differ
+// between versions; names do not. A name that this version does not know is taken by its status.
+func Named(name string, status int) Kind {
+	for k := range kinds {
+		if kinds[k].name == name {
+			return Kind(k)
+		}
+	}
+	for k := range kinds {
+		if kinds[k].status == status {
+			return Kind(k)
+		}
+	}
+	if status >= 400 && status < 500 {
+		return Invalid
+	}
+	return Internal
+}
+
 // Fault is an error that a caller may read.
 type Fault struct {
 	Kind    Kind

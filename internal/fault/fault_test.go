@@ -49,6 +49,33 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	for k := range fault.Unavailable + 1 {
+		if got := fault.Named(k.String(), 0); got != k {
+			t.Errorf("Named(%s) = %s, want the same", k, got)
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		status int
+		want   fault.Kind
+	}{
+		{"conflict", 500, fault.Conflict}, // the name counts
+		{"of_tomorrow", 409, fault.Conflict},
+		{"of_tomorrow", 401, fault.Unauthenticated},
+		{"of_tomorrow", 418, fault.Invalid},
+		{"of_tomorrow", 503, fault.Unavailable},
+		{"of_tomorrow", 507, fault.Internal},
+		{"", 404, fault.NotFound},
+		{"", 0, fault.Internal},
+	} {
+		if got := fault.Named(tt.name, tt.status); got != tt.want {
+			t.Errorf("Named(%q, %d) = %s, want %s", tt.name, tt.status, got, tt.want)
+		}
+	}
+}
+
 func TestFault(t *testing.T) {
 	t.Parallel()
 	f := fault.New(fault.RateLimited, "%d of %d", 3, 2).At("messages[2].content").After(time.Second).Because(io.ErrUnexpectedEOF)

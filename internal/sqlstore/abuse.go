@@ -48,48 +48,42 @@ func addUnits(ctx context.Context, tx *sql.Tx, units map[monthly]int64) error {
 
 // AbuseCounts returns the counts of a month.
 func (s *Store) AbuseCounts(ctx context.Context, month time.Time) ([]abuse.Count, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT account_id, plan, tier, unit_milli, forgiven_milli FROM abuse_counts WHERE month = $1`, millis(month))
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var out []abuse.Count
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
+		var err error
 		var c abuse.Count
 		var plan, tier string
 		if err := rows.Scan(&c.AccountID, &plan, &tier, &c.Units, &c.Forgiven); err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		if c.Plan, c.Tier, err = parsePlans(plan, tier); err != nil {
-			return nil, err
+			return err
 		}
 		out = append(out, c)
-	}
-	return out, unavailable(rows.Err())
+		return nil
+	}, `SELECT account_id, plan, tier, unit_milli, forgiven_milli FROM abuse_counts WHERE month = $1`, millis(month))
+	return out, unavailable(err)
 }
 
 // UnitsSince returns the units settled since a time, by hour.
 func (s *Store) UnitsSince(ctx context.Context, since time.Time, yield func(c abuse.Count, hour time.Time)) error {
 	const hourMillis = 60 * 60 * 1000
-	rows, err := s.read.QueryContext(ctx, `SELECT account_id, plan, tier, at / 3600000, SUM(unit_milli) FROM settlements
-		WHERE at >= $1 AND unit_milli > 0 GROUP BY account_id, plan, tier, at / 3600000`, millis(since))
-	if err != nil {
-		return unavailable(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
+		var err error
 		var c abuse.Count
 		var plan, tier string
 		var hour int64
 		if err := rows.Scan(&c.AccountID, &plan, &tier, &hour, &c.Units); err != nil {
-			return unavailable(err)
+			return err
 		}
 		if c.Plan, c.Tier, err = parsePlans(plan, tier); err != nil {
 			return err
 		}
 		yield(c, fromMillis(hour*hourMillis))
-	}
-	return unavailable(rows.Err())
+		return nil
+	}, `SELECT account_id, plan, tier, at / 3600000, SUM(unit_milli) FROM settlements
+		WHERE at >= $1 AND unit_milli > 0 GROUP BY account_id, plan, tier, at / 3600000`, millis(since))
+	return unavailable(err)
 }
 
 // RecordAbuseEvents appends events.
@@ -131,27 +125,24 @@ func insertEvents(ctx context.Context, tx *sql.Tx, events []abuse.Event) error {
 
 // AbuseEvents returns an account's newest events.
 func (s *Store) AbuseEvents(ctx context.Context, accountID string, limit int) ([]abuse.Event, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT seq, at, account_id, kind, plan, tier, score, why, actor FROM abuse_events
-		WHERE account_id = $1 ORDER BY seq DESC LIMIT $2`, accountID, limit)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var out []abuse.Event
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
+		var err error
 		var e abuse.Event
 		var at int64
 		var kind, plan, tier string
 		if err := rows.Scan(&e.Seq, &at, &e.AccountID, &kind, &plan, &tier, &e.Score, &e.Why, &e.Actor); err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		e.At, e.Kind = fromMillis(at), abuse.Kind(kind)
 		if e.Plan, e.Tier, err = parsePlans(plan, tier); err != nil {
-			return nil, err
+			return err
 		}
 		out = append(out, e)
-	}
-	return out, unavailable(rows.Err())
+		return nil
+	}, `SELECT seq, at, account_id, kind, plan, tier, score, why, actor FROM abuse_events
+		WHERE account_id = $1 ORDER BY seq DESC LIMIT $2`, accountID, limit)
+	return out, unavailable(err)
 }
 
 func parsePlans(plan, tier string) (p, t account.Plan, err error) {

@@ -12,7 +12,7 @@ import (
 )
 
 const accountColumns = `id, email, plan, plan_granted, staff, rpm_override, concurrent_override, tpm_override,
-	suspended_at, suspend_reason, deactivated_at, deactivate_reason, created_at, version`
+	suspended_at, suspend_reason, terminated, deactivated_at, deactivate_reason, created_at, version`
 
 const keyColumns = `id, account_id, master, name, hash, last_four, created_at, last_used_at`
 
@@ -20,7 +20,7 @@ const keyColumns = `id, account_id, master, name, hash, last_four, created_at, l
 func (s *Store) CreateAccount(ctx context.Context, a *account.Account, e account.Entry) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (`+accountColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`, accountValues(a)...)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`, accountValues(a)...)
 		if isUnique(err) {
 			return emailTaken(a.Email)
 		}
@@ -91,79 +91,65 @@ func (s *Store) FindAccount(ctx context.Context, ref string) (*account.Account, 
 
 // Accounts returns up to limit accounts after the given id, in order of id.
 func (s *Store) Accounts(ctx context.Context, after string, limit int) ([]*account.Account, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT `+accountColumns+` FROM accounts WHERE id > $1 ORDER BY id LIMIT $2`, after, limit)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var list []*account.Account
 	byID := map[string]*account.Account{}
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		a, err := scanAccount(rows)
 		if err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		list, byID[a.ID] = append(list, a), a
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	}, `SELECT `+accountColumns+` FROM accounts WHERE id > $1 ORDER BY id LIMIT $2`, after, limit)
+	if err != nil || len(list) == 0 {
 		return nil, unavailable(err)
 	}
-	if len(list) == 0 {
-		return nil, nil
-	}
-	keys, err := s.read.QueryContext(ctx, `SELECT `+keyColumns+` FROM api_keys
-		WHERE account_id > $1 AND account_id <= $2 AND revoked_at IS NULL ORDER BY account_id, master DESC, created_at, id`,
+	err = eachKey(ctx, s.read, func(owner string, k account.Key) {
+		if a := byID[owner]; a != nil { // an account made since the first query has none yet
+			a.Keys = append(a.Keys, k)
+		}
+	}, `WHERE account_id > $1 AND account_id <= $2 AND revoked_at IS NULL ORDER BY account_id, master DESC, created_at, id`,
 		after, list[len(list)-1].ID)
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	err = eachKey(keys, func(owner string, k account.Key) {
-		if a := byID[owner]; a != nil { // an account made since the first query has none yet
-			a.Keys = append(a.Keys, k)
-		}
-	})
-	return list, unavailable(err)
+	return list, nil
 }
 
 // AuditLog returns an account's newest entries.
 func (s *Store) AuditLog(ctx context.Context, accountID string, limit int) ([]account.Entry, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT seq, at, actor, action, account_id, detail, reason
-		FROM audit_log WHERE account_id = $1 ORDER BY seq DESC LIMIT $2`, accountID, limit)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var log []account.Entry
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		var e account.Entry
 		var at int64
 		if err := rows.Scan(&e.Seq, &at, &e.Actor, &e.Action, &e.AccountID, &e.Detail, &e.Reason); err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		e.At = fromMillis(at)
 		log = append(log, e)
-	}
-	return log, unavailable(rows.Err())
+		return nil
+	}, `SELECT seq, at, actor, action, account_id, detail, reason
+		FROM audit_log WHERE account_id = $1 ORDER BY seq DESC LIMIT $2`, accountID, limit)
+	return log, unavailable(err)
 }
 
 // ChangedSince returns the accounts with an audit entry after seq, and the newest entry's number.
 // It is how one process learns what another changed.
 func (s *Store) ChangedSince(ctx context.Context, seq int64) (ids []string, newest int64, err error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT account_id, MAX(seq) FROM audit_log WHERE seq > $1 GROUP BY account_id`, seq)
-	if err != nil {
-		return nil, seq, unavailable(err)
-	}
-	defer rows.Close()
 	newest = seq
-	for rows.Next() {
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
 		var id string
 		var last int64
 		if err := rows.Scan(&id, &last); err != nil {
-			return nil, seq, unavailable(err)
+			return err
 		}
 		ids, newest = append(ids, id), max(newest, last)
+		return nil
+	}, `SELECT account_id, MAX(seq) FROM audit_log WHERE seq > $1 GROUP BY account_id`, seq)
+	if err != nil {
+		return nil, seq, unavailable(err) // what was read is not all up to newest
 	}
-	return ids, newest, unavailable(rows.Err())
+	return ids, newest, nil
 }
 
 // LastChange is the number of the newest audit entry.
@@ -202,14 +188,14 @@ func accountValues(a *account.Account) []any {
 	return []any{
 		a.ID, a.Email, a.Plan.String(), yesNo(a.Granted), yesNo(a.Staff),
 		limitValue(o.RequestsPerMinute), limitValue(o.Concurrent), limitValue(o.TokensPerMinute),
-		suspendedAt, suspendReason, deactivatedAt, deactivateReason, millis(a.CreatedAt), a.Version,
+		suspendedAt, suspendReason, yesNo(a.Suspended != nil && a.Suspended.Final), deactivatedAt, deactivateReason, millis(a.CreatedAt), a.Version,
 	}
 }
 
 func updateAccount(ctx context.Context, tx *sql.Tx, a *account.Account) error {
 	_, err := tx.ExecContext(ctx, `UPDATE accounts SET email = $2, plan = $3, plan_granted = $4, staff = $5,
 		rpm_override = $6, concurrent_override = $7, tpm_override = $8, suspended_at = $9, suspend_reason = $10,
-		deactivated_at = $11, deactivate_reason = $12, created_at = $13, version = $14 WHERE id = $1`, accountValues(a)...)
+		terminated = $11, deactivated_at = $12, deactivate_reason = $13, created_at = $14, version = $15 WHERE id = $1`, accountValues(a)...)
 	if isUnique(err) {
 		return emailTaken(a.Email)
 	}
@@ -266,25 +252,17 @@ func appendAudit(ctx context.Context, tx *sql.Tx, e account.Entry) error {
 	return err
 }
 
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
 // keysOf reads the live keys of an account, the master key first.
 func keysOf(ctx context.Context, q querier, accountID string) ([]account.Key, error) {
-	rows, err := q.QueryContext(ctx, `SELECT `+keyColumns+` FROM api_keys
-		WHERE account_id = $1 AND revoked_at IS NULL ORDER BY master DESC, created_at, id`, accountID)
-	if err != nil {
-		return nil, err
-	}
 	var keys []account.Key
-	err = eachKey(rows, func(_ string, k account.Key) { keys = append(keys, k) })
+	err := eachKey(ctx, q, func(_ string, k account.Key) { keys = append(keys, k) },
+		`WHERE account_id = $1 AND revoked_at IS NULL ORDER BY master DESC, created_at, id`, accountID)
 	return keys, err
 }
 
-func eachKey(rows *sql.Rows, yield func(owner string, k account.Key)) error {
-	defer rows.Close()
-	for rows.Next() {
+// eachKey reads the keys that a condition picks.
+func eachKey(ctx context.Context, q querier, yield func(owner string, k account.Key), where string, args ...any) error {
+	return each(ctx, q, func(rows *sql.Rows) error {
 		var k account.Key
 		var owner string
 		var hash []byte
@@ -296,18 +274,18 @@ func eachKey(rows *sql.Rows, yield func(owner string, k account.Key)) error {
 		copy(k.Hash[:], hash)
 		k.Master, k.CreatedAt, k.LastUsedAt = master == 1, fromMillis(created), fromMillis(used)
 		yield(owner, k)
-	}
-	return rows.Err()
+		return nil
+	}, `SELECT `+keyColumns+` FROM api_keys `+where, args...)
 }
 
 func scanAccount(row interface{ Scan(...any) error }) (*account.Account, error) {
 	var a account.Account
 	var plan, suspendReason, deactivateReason string
-	var granted, staff int
+	var granted, staff, terminated int
 	var rpm, concurrent, tpm, suspendedAt, deactivatedAt sql.NullInt64
 	var created int64
 	err := row.Scan(&a.ID, &a.Email, &plan, &granted, &staff, &rpm, &concurrent, &tpm,
-		&suspendedAt, &suspendReason, &deactivatedAt, &deactivateReason, &created, &a.Version)
+		&suspendedAt, &suspendReason, &terminated, &deactivatedAt, &deactivateReason, &created, &a.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -317,6 +295,9 @@ func scanAccount(row interface{ Scan(...any) error }) (*account.Account, error) 
 	a.Granted, a.Staff, a.CreatedAt = granted == 1, staff == 1, fromMillis(created)
 	a.Overrides = account.Overrides{RequestsPerMinute: limitOf(rpm), Concurrent: limitOf(concurrent), TokensPerMinute: limitOf(tpm)}
 	a.Suspended, a.Deactivated = markOf(suspendedAt, suspendReason), markOf(deactivatedAt, deactivateReason)
+	if a.Suspended != nil {
+		a.Suspended.Final = terminated == 1
+	}
 	return &a, nil
 }
 
@@ -345,7 +326,7 @@ func limitOf(v sql.NullInt64) *account.Limit {
 	if !v.Valid {
 		return nil
 	}
-	l := account.Limit(v.Int64)
+	l := min(account.Limit(v.Int64), account.MostLimit) // an older program had no bound
 	return &l
 }
 

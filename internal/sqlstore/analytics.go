@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"strings"
 	"time"
@@ -19,23 +20,19 @@ func (s *Store) UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.read.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var out []usage.Row
-	for rows.Next() {
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
 		r := usage.Row{Slot: usage.Slot{AccountID: q.AccountID}}
 		var start int64
 		by := map[usage.By]any{usage.ByDay: &start, usage.ByModel: &r.Model, usage.ByKey: &r.KeyID}[q.By]
 		if err := rows.Scan(append([]any{by}, sumTargets(&r.Sums)...)...); err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		r.Start = fromMillis(start)
 		out = append(out, r)
-	}
-	return out, unavailable(rows.Err())
+		return nil
+	}, query, args...)
+	return out, unavailable(err)
 }
 
 func usageBy(q usage.Query) (string, []any, error) {
@@ -67,13 +64,8 @@ const recentQuery = `SELECT ` + settlementColumns + ` FROM settlements
 
 // RecentSettlements returns an account's last calls before a point, newest first.
 func (s *Store) RecentSettlements(ctx context.Context, accountID string, before usage.Point, limit int) ([]usage.Settlement, error) {
-	rows, err := s.read.QueryContext(ctx, recentQuery, accountID, millis(before.At), before.ID, limit)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var out []usage.Settlement
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		var r usage.Settlement
 		var at, latency, first int64
 		var counted int
@@ -83,11 +75,12 @@ func (s *Store) RecentSettlements(ctx context.Context, accountID string, before 
 			&r.Tokens.Prompt, &r.Tokens.Cached, &r.Tokens.Completion, &r.Tokens.Reasoning, &counted, &r.RequestMilli, &r.UnitMilli,
 			&cost, &r.Status, &end, &latency, &first, &r.MCPCalls, &r.MCPFailed)
 		if err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		r.At, r.Counted, r.CostMicro, r.End = fromMillis(at), counted == 1, cost, usage.End(end)
 		r.Latency, r.FirstToken = time.Duration(latency)*time.Millisecond, time.Duration(first)*time.Millisecond
 		out = append(out, r)
-	}
-	return out, unavailable(rows.Err())
+		return nil
+	}, recentQuery, accountID, millis(before.At), before.ID, limit)
+	return out, unavailable(err)
 }

@@ -15,11 +15,11 @@ const booksColumns = `account_id, plan, price_cents, next_plan, began, period_st
 	failing_since, due, processor, customer, method_brand, method_last_four, method_expires, ahead_ms, visit_at`
 
 const paymentColumns = `id, account_id, kind, status, processor, present, plan, price_cents, amount_cents, period_start, period_end,
-	ref, url, reason, confirm, created_at, paid_at, invoice, refunded_cents, refund_to_cents, visit_at`
+	ref, url, reason, confirm, created_at, paid_at, invoice, refunded_cents, refund_to_cents, disputed_cents, dispute_steps, visit_at`
 
 // unfinished picks the payment of an account that is under way, or that is to be given back.
 const unfinished = `SELECT ` + paymentColumns + ` FROM billing_payments
-	WHERE account_id = $1 AND (status = 'pending' OR refund_to_cents > refunded_cents) ORDER BY status = 'pending' DESC, id LIMIT 1`
+	WHERE account_id = $1 AND (status = 'pending' OR (refund_to_cents > refunded_cents AND disputed_cents = 0)) ORDER BY status = 'pending' DESC, id LIMIT 1`
 
 type rowQuerier interface {
 	querier
@@ -126,13 +126,14 @@ func savePayment(ctx context.Context, tx *sql.Tx, p *billing.Payment, ahead time
 		}
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO billing_payments (`+paymentColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
 		ON CONFLICT (id) DO UPDATE SET status = excluded.status, period_start = excluded.period_start, period_end = excluded.period_end,
 		ref = excluded.ref, url = excluded.url, reason = excluded.reason, confirm = excluded.confirm, paid_at = excluded.paid_at,
-		invoice = excluded.invoice, refunded_cents = excluded.refunded_cents, refund_to_cents = excluded.refund_to_cents, visit_at = excluded.visit_at`,
+		invoice = excluded.invoice, refunded_cents = excluded.refunded_cents, refund_to_cents = excluded.refund_to_cents,
+		disputed_cents = excluded.disputed_cents, dispute_steps = excluded.dispute_steps, visit_at = excluded.visit_at`,
 		p.ID, p.AccountID, string(p.Kind), string(p.Status), p.Processor, yesNo(p.Present), p.Plan.String(), p.PriceCents, p.AmountCents,
 		millis(p.PeriodStart), millis(p.PeriodEnd), p.Ref, p.URL, p.Reason, yesNo(p.Confirm), millis(p.CreatedAt), millis(p.PaidAt),
-		p.Invoice, p.RefundedCents, p.RefundToCents, millis(p.VisitAt(ahead)))
+		p.Invoice, p.RefundedCents, p.RefundToCents, p.DisputedCents, p.DisputeSteps, millis(p.VisitAt(ahead)))
 	return err
 }
 
@@ -158,66 +159,55 @@ func (s *Store) Payment(ctx context.Context, id string) (*billing.Payment, error
 
 // Invoices returns the paid payments of an account, newest first.
 func (s *Store) Invoices(ctx context.Context, accountID string, limit int) ([]billing.Payment, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT `+paymentColumns+` FROM billing_payments
-		WHERE account_id = $1 AND invoice > 0 ORDER BY invoice DESC LIMIT $2`, accountID, limit)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var list []billing.Payment
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		p, err := scanPayment(rows)
 		if err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		list = append(list, *p)
-	}
-	return list, unavailable(rows.Err())
+		return nil
+	}, `SELECT `+paymentColumns+` FROM billing_payments
+		WHERE account_id = $1 AND invoice > 0 ORDER BY invoice DESC LIMIT $2`, accountID, limit)
+	return list, unavailable(err)
 }
 
 // Ledger returns the entries of an account, newest first.
 func (s *Store) Ledger(ctx context.Context, accountID string, limit int) ([]billing.Entry, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT seq, at, account_id, actor, what, plan, amount_cents, payment_id, detail FROM billing_ledger
-		WHERE account_id = $1 ORDER BY seq DESC LIMIT $2`, accountID, limit)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var list []billing.Entry
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
+		var err error
 		var e billing.Entry
 		var at int64
 		var what, plan string
 		if err := rows.Scan(&e.Seq, &at, &e.AccountID, &e.Actor, &what, &plan, &e.AmountCents, &e.PaymentID, &e.Detail); err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		e.At, e.What = fromMillis(at), billing.What(what)
 		if e.Plan, err = account.ParsePlan(plan); err != nil {
-			return nil, err
+			return err
 		}
 		list = append(list, e)
-	}
-	return list, unavailable(rows.Err())
+		return nil
+	}, `SELECT seq, at, account_id, actor, what, plan, amount_cents, payment_id, detail FROM billing_ledger
+		WHERE account_id = $1 ORDER BY seq DESC LIMIT $2`, accountID, limit)
+	return list, unavailable(err)
 }
 
 // BillingDue returns accounts with something to do at a time, in order of id.
 func (s *Store) BillingDue(ctx context.Context, now time.Time, after string, limit int) ([]string, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT account_id FROM billing_accounts WHERE visit_at > 0 AND visit_at <= $1 AND account_id > $2
-		UNION SELECT account_id FROM billing_payments WHERE visit_at > 0 AND visit_at <= $1 AND account_id > $2
-		ORDER BY account_id LIMIT $3`, millis(now), after, limit)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var ids []string
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		var id string
 		if err := rows.Scan(&id); err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		ids = append(ids, id)
-	}
-	return ids, unavailable(rows.Err())
+		return nil
+	}, `SELECT account_id FROM billing_accounts WHERE visit_at > 0 AND visit_at <= $1 AND account_id > $2
+		UNION SELECT account_id FROM billing_payments WHERE visit_at > 0 AND visit_at <= $1 AND account_id > $2
+		ORDER BY account_id LIMIT $3`, millis(now), after, limit)
+	return ids, unavailable(err)
 }
 
 // HasBillingEvent reports whether a processor's event has been dealt with.
@@ -283,7 +273,7 @@ func scanPayment(row interface{ Scan(...any) error }) (*billing.Payment, error) 
 	var present, confirm int
 	var start, end, created, paid, visitAt int64
 	err := row.Scan(&p.ID, &p.AccountID, &kind, &status, &p.Processor, &present, &plan, &p.PriceCents, &p.AmountCents, &start, &end,
-		&p.Ref, &p.URL, &p.Reason, &confirm, &created, &paid, &p.Invoice, &p.RefundedCents, &p.RefundToCents, &visitAt)
+		&p.Ref, &p.URL, &p.Reason, &confirm, &created, &paid, &p.Invoice, &p.RefundedCents, &p.RefundToCents, &p.DisputedCents, &p.DisputeSteps, &visitAt)
 	if err != nil {
 		return nil, err
 	}

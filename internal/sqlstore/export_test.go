@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"sluice/internal/usage"
@@ -11,6 +12,23 @@ import (
 func SetVersion(s *Store, v int64) error {
 	_, err := s.write.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, $2)`, v, true)
 	return err
+}
+
+// OpenAt opens a new SQLite database whose tables are those of an old version.
+func OpenAt(ctx context.Context, dir string, version int64) (*Store, error) {
+	s := &Store{}
+	if err := s.connect("sqlite", dir); err != nil {
+		return nil, err
+	}
+	p, err := s.provider()
+	if err == nil {
+		_, err = p.UpTo(ctx, version)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Execute changes the database behind the Store's back.
@@ -38,27 +56,35 @@ func PagePlans(ctx context.Context, s *Store) (map[string]string, error) {
 	}
 	plans := map[string]string{}
 	for query, args := range queries {
-		rows, err := s.read.QueryContext(ctx, explain+query, args...)
-		if err != nil {
-			return nil, err
-		}
-		columns, err := rows.Columns()
-		if err != nil {
-			return nil, err
-		}
-		for rows.Next() {
+		err := each(ctx, s.read, func(rows *sql.Rows) error {
+			columns, err := rows.Columns()
+			if err != nil {
+				return err
+			}
 			cells := make([]any, len(columns))
 			for i := range cells {
 				cells[i] = new(string)
 			}
 			if err := rows.Scan(cells...); err != nil {
-				return nil, err
+				return err
 			}
 			plans[query] += *cells[len(cells)-1].(*string) + "\n"
-		}
-		if err := rows.Close(); err != nil {
+			return nil
+		}, explain+query, args...)
+		if err != nil {
 			return nil, err
 		}
 	}
 	return plans, nil
+}
+
+// Classify is what the Store's methods make of a driver's error.
+func Classify(err error) error { return unavailable(err) }
+
+// Query runs a statement as the Store's methods do.
+func Query(ctx context.Context, s *Store, query string, args ...any) error {
+	return unavailable(each(ctx, s.write, func(rows *sql.Rows) error {
+		var n int64
+		return rows.Scan(&n)
+	}, query, args...))
 }

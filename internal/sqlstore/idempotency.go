@@ -98,20 +98,16 @@ type expiredReply struct {
 }
 
 func expiredReplies(ctx context.Context, tx *sql.Tx, now time.Time, most int) ([]expiredReply, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT account_id, id FROM idempotent_replies WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, millis(now), most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var out []expiredReply
-	for rows.Next() {
+	err := each(ctx, tx, func(rows *sql.Rows) error {
 		var r expiredReply
 		if err := rows.Scan(&r.accountID, &r.id); err != nil {
-			return nil, err
+			return err
 		}
 		out = append(out, r)
-	}
-	return out, rows.Err()
+		return nil
+	}, `SELECT account_id, id FROM idempotent_replies WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, millis(now), most)
+	return out, err
 }
 
 // lockReplies makes this transaction the only one that changes the account's replies, and returns how

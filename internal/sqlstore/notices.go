@@ -22,23 +22,19 @@ func (s *Store) AddNotice(ctx context.Context, n *notice.Notice) error {
 
 // Notices returns an account's newest notices.
 func (s *Store) Notices(ctx context.Context, accountID string, limit int) ([]notice.Notice, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT `+noticeColumns+` FROM notices WHERE account_id = $1 ORDER BY at DESC, id LIMIT $2`, accountID, limit)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var list []notice.Notice
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		var n notice.Notice
 		var kind string
 		var at, read, answered int64
 		if err := rows.Scan(&n.ID, &n.AccountID, &at, &kind, &n.Title, &n.Body, &read, &n.Answer, &answered); err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		n.Kind, n.At, n.ReadAt, n.AnsweredAt = notice.Kind(kind), fromMillis(at), fromMillis(read), fromMillis(answered)
 		list = append(list, n)
-	}
-	return list, unavailable(rows.Err())
+		return nil
+	}, `SELECT `+noticeColumns+` FROM notices WHERE account_id = $1 ORDER BY at DESC, id LIMIT $2`, accountID, limit)
+	return list, unavailable(err)
 }
 
 // UnreadNotices counts the notices that an account has not seen.

@@ -105,20 +105,16 @@ func (s *Store) SeeSession(ctx context.Context, id string, now, expires time.Tim
 
 // Sessions returns an account's sessions, the last seen first.
 func (s *Store) Sessions(ctx context.Context, accountID string, now time.Time) ([]signin.Session, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT `+sessionColumns+` FROM sessions WHERE account_id = $1 AND expires_at > $2 ORDER BY seen_at DESC`, accountID, millis(now))
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var list []signin.Session
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		n, err := scanSession(rows)
 		if err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		list = append(list, *n)
-	}
-	return list, unavailable(rows.Err())
+		return nil
+	}, `SELECT `+sessionColumns+` FROM sessions WHERE account_id = $1 AND expires_at > $2 ORDER BY seen_at DESC`, accountID, millis(now))
+	return list, unavailable(err)
 }
 
 // CloseSession ends one session of an account.

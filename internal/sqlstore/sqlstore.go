@@ -19,14 +19,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
-	"sluice/internal/fault"
+	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
 // File is the name of the SQLite database inside the data folder.
@@ -211,35 +207,24 @@ func (s *Store) tx(ctx context.Context, work func(*sql.Tx) error) error {
 	return unavailable(tx.Commit())
 }
 
-// unavailable makes an error of the database itself into a fault that says so; faults pass.
-func unavailable(err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := errors.AsType[*fault.Fault](err); ok {
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// each runs a query and reads its rows one by one. It is the only loop over rows, so that nobody takes
+// rows that broke off for all there are: an error that ends them is returned.
+func each(ctx context.Context, q querier, read func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
 		return err
 	}
-	return fault.New(fault.Unavailable, "The database does not answer at the moment. Try again shortly.").
-		After(5 * time.Second).Because(clean(err))
-}
-
-// clean removes what a driver's error may hold of the connection string: user, host, password.
-func clean(err error) error {
-	if pg, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return fmt.Errorf("connect to PostgreSQL: %w", pg.Unwrap())
+	defer rows.Close()
+	for rows.Next() {
+		if err := read(rows); err != nil {
+			return err
+		}
 	}
-	return err
-}
-
-// isUnique reports whether err is a unique index refusing a row.
-func isUnique(err error) bool {
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
-	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return e.Code == "23505"
-	}
-	return false
+	return rows.Err()
 }
 
 // millis and its inverse are how times are kept; zero is never.

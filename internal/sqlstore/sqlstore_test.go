@@ -1,6 +1,7 @@
 package sqlstore_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,45 @@ func TestOpenRefusesNewerDatabase(t *testing.T) {
 	in, err := sqlstore.Inspect(t.Context(), "sqlite", dir)
 	if err != nil || in.Version != 9999 || in.Known >= 9999 {
 		t.Errorf("Inspect = %+v, %v, want version 9999 and fewer known", in, err)
+	}
+}
+
+// Accounts that were terminated or closed by an older program stay so, unless it reopened them.
+func TestTerminatedBefore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	old, err := sqlstore.OpenAt(t.Context(), dir, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := 0
+	final := map[string]bool{}
+	for _, tt := range []struct {
+		id      string
+		actions []string
+		final   bool
+	}{
+		{"acct_terminated", []string{"account.terminate"}, true},
+		{"acct_closed", []string{"account.suspend", "account.unsuspend", "account.close"}, true},
+		{"acct_reopened", []string{"account.terminate", "account.unsuspend", "account.suspend"}, false},
+		{"acct_suspended", []string{"account.suspend"}, false},
+	} {
+		final[tt.id] = tt.final
+		statements := []string{fmt.Sprintf(`INSERT INTO accounts (id, email, plan, plan_granted, staff, suspended_at, created_at, version) VALUES ('%s', '%s', 'none', 0, 0, 1, 1, 1)`, tt.id, tt.id)}
+		for _, action := range tt.actions {
+			seq++
+			statements = append(statements, fmt.Sprintf(`INSERT INTO audit_log (seq, at, actor, action, account_id, detail, reason) VALUES (%d, 1, 't', '%s', '%s', '', '')`, seq, action, tt.id))
+		}
+		if err := sqlstore.Execute(old, strings.Join(statements, ";")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old.Close()
+	s := open(t, "sqlite", dir)
+	for id, want := range final {
+		if a, err := s.FindAccount(t.Context(), id); err != nil || a.Suspended == nil || a.Suspended.Final != want {
+			t.Errorf("%s is suspended %+v, %v, want final %t", id, a.Suspended, err, want)
+		}
 	}
 }
 

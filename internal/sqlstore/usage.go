@@ -204,23 +204,19 @@ func addSums(ctx context.Context, tx *sql.Tx, table string, sums map[usage.Slot]
 
 // UsageByDay returns an account's sums by day, key and model, from a day on.
 func (s *Store) UsageByDay(ctx context.Context, accountID string, from time.Time) ([]usage.Row, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT account_id, start, key_id, model, `+sumColumns+` FROM usage_days
-		WHERE account_id = $1 AND start >= $2 ORDER BY start, key_id, model`, accountID, millis(from))
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var out []usage.Row
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		var r usage.Row
 		var start int64
 		if err := rows.Scan(append([]any{&r.AccountID, &start, &r.KeyID, &r.Model}, sumTargets(&r.Sums)...)...); err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		r.Start = fromMillis(start)
 		out = append(out, r)
-	}
-	return out, unavailable(rows.Err())
+		return nil
+	}, `SELECT account_id, start, key_id, model, `+sumColumns+` FROM usage_days
+		WHERE account_id = $1 AND start >= $2 ORDER BY start, key_id, model`, accountID, millis(from))
+	return out, unavailable(err)
 }
 
 func sumTargets(v *usage.Sums) []any {
@@ -234,23 +230,19 @@ const dayMillis = 24 * 60 * 60 * 1000
 
 // recount is the sums of one table by account and day.
 func recount(ctx context.Context, tx *sql.Tx, query string, from int64) (map[usage.Slot]usage.Sums, error) {
-	rows, err := tx.QueryContext(ctx, query, from)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[usage.Slot]usage.Sums{}
-	for rows.Next() {
+	err := each(ctx, tx, func(rows *sql.Rows) error {
 		var slot usage.Slot
 		var day int64
 		var v usage.Sums
 		if err := rows.Scan(append([]any{&slot.AccountID, &day}, sumTargets(&v)...)...); err != nil {
-			return nil, err
+			return err
 		}
 		slot.Start = time.UnixMilli(day * dayMillis).UTC()
 		out[slot] = v
-	}
-	return out, rows.Err()
+		return nil
+	}, query, from)
+	return out, err
 }
 
 // AuditUsage recounts the settlements by account and day and holds them against the sums, for every day
@@ -283,7 +275,8 @@ func auditUsage(ctx context.Context, tx *sql.Tx) ([]usage.Difference, int, error
 	day := strconv.Itoa(dayMillis)
 	rows, err := recount(ctx, tx, `SELECT account_id, at / `+day+` AS day, COUNT(*), SUM(CASE WHEN ending = 'complete' THEN 0 ELSE 1 END),
 		SUM(prompt + cached), SUM(cached), SUM(completion + reasoning), SUM(reasoning), SUM(request_milli), SUM(unit_milli),
-		SUM(COALESCE(cost_micro, 0)), SUM(CASE WHEN cost_micro IS NULL THEN 1 ELSE 0 END), SUM(latency_ms), SUM(first_token_ms),
+		SUM(COALESCE(cost_micro, 0)), SUM(CASE WHEN cost_micro IS NULL THEN 1 ELSE 0 END), 
+		SUM(CASE WHEN first_token_ms > 0 THEN latency_ms ELSE 0 END), SUM(first_token_ms),
 		SUM(CASE WHEN first_token_ms > 0 THEN 1 ELSE 0 END) FROM settlements WHERE at >= $1 GROUP BY account_id, at / `+day, from)
 	if err != nil {
 		return nil, 0, err
@@ -313,7 +306,9 @@ func compare(what string, rows, sums map[usage.Slot]usage.Sums) (out []usage.Dif
 		all[slot] = true
 	}
 	for slot := range all {
-		if rows[slot] != sums[slot] {
+		a, b := rows[slot], sums[slot]
+		a.LatencyMS, b.LatencyMS = 0, 0 // older versions added it up for other calls; nobody is billed for it
+		if a != b {
 			out = append(out, usage.Difference{AccountID: slot.AccountID, Day: slot.Start, What: what, Rows: rows[slot], Sums: sums[slot]})
 		}
 	}
@@ -335,19 +330,15 @@ func (s *Store) HasSettlements(ctx context.Context, list []usage.Settlement) (ma
 		for i := range part {
 			pairs[i] = fmt.Sprintf("at = $%d AND id = $%d", 2*i+1, 2*i+2)
 		}
-		rows, err := s.read.QueryContext(ctx, `SELECT id FROM settlements WHERE `+strings.Join(pairs, " OR "), args...)
-		if err != nil {
-			return nil, unavailable(err)
-		}
-		for rows.Next() {
+		err := each(ctx, s.read, func(rows *sql.Rows) error {
 			var id string
 			if err := rows.Scan(&id); err != nil {
-				rows.Close()
-				return nil, unavailable(err)
+				return err
 			}
 			have[id] = true
-		}
-		if err := rows.Close(); err != nil {
+			return nil
+		}, `SELECT id FROM settlements WHERE `+strings.Join(pairs, " OR "), args...)
+		if err != nil {
 			return nil, unavailable(err)
 		}
 	}

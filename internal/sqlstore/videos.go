@@ -85,20 +85,16 @@ func (s *Store) ExpiredVideos(ctx context.Context, now time.Time, most int) ([]v
 }
 
 func (s *Store) videos(ctx context.Context, where string, args ...any) ([]video.Job, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT `+videoColumns+` FROM video_jobs `+where, args...)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	defer rows.Close()
 	var out []video.Job
-	for rows.Next() {
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		j, err := scanVideo(rows)
 		if err != nil {
-			return nil, unavailable(err)
+			return err
 		}
 		out = append(out, *j)
-	}
-	return out, unavailable(rows.Err())
+		return nil
+	}, `SELECT `+videoColumns+` FROM video_jobs `+where, args...)
+	return out, unavailable(err)
 }
 
 // ClaimVideo applies claim to the job whose turn it is; nil: none waits.

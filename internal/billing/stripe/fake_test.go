@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -35,6 +36,7 @@ type fake struct {
 	intents   map[string]*fakeIntent
 	replies   map[string]fakeReply // by idempotency key
 	events    []fakeEvent
+	close     func()
 	down      bool // nobody answers
 	lost      bool // it is done, but the answer is lost
 }
@@ -58,6 +60,30 @@ type fakeIntent struct {
 	amount, refunded, created    int64
 	metadata                     map[string]string
 	lastError                    string
+	disputes                     []*fakeDispute
+}
+
+type fakeDispute struct {
+	id, status string
+	amount     int64
+}
+
+// disputed is what the customer's bank holds or has kept.
+func (pi *fakeIntent) disputed() (cents int64) {
+	for _, d := range pi.disputes {
+		if d.status == "needs_response" || d.status == "lost" {
+			cents += d.amount
+		}
+	}
+	return cents
+}
+
+// kept is what is left of what was taken.
+func (pi *fakeIntent) kept() int64 {
+	if pi.status != "succeeded" {
+		return 0
+	}
+	return pi.amount - pi.refunded - pi.disputed()
 }
 
 type fakeReply struct {
@@ -78,6 +104,7 @@ func newFake(t testing.TB, now func() time.Time) (*fake, string) {
 		intents: map[string]*fakeIntent{}, replies: map[string]fakeReply{},
 	}
 	srv := httptest.NewServer(http.HandlerFunc(f.serve))
+	f.close = srv.Close
 	t.Cleanup(srv.Close)
 	return f, srv.URL
 }
@@ -145,15 +172,24 @@ func (f *fake) route(r *http.Request) (int, any) {
 				return 400, refused("invalid_request_error", "", "the session is "+s.status)
 			}
 			s.status = "expired"
+			if s.attempt != nil {
+				s.attempt.status = "canceled"
+			}
 			f.emit("checkout.session.expired", s.json())
 		}
 		return 200, s.json()
+	case what == "GET checkout/sessions" && id == "":
+		return f.sessionOf(form.Get("payment_intent"))
 	case what == "POST payment_intents" && id == "":
 		return f.charge(form)
 	case what == "GET payment_intents" && id == "":
 		return f.list(form)
 	case what == "GET payment_intents" && f.intents[id] != nil:
 		return 200, f.intent(f.intents[id])
+	case what == "POST payment_intents" && f.intents[id] != nil && verb == "cancel":
+		return f.cancel(f.intents[id])
+	case what == "GET disputes":
+		return f.listDisputes(form.Get("payment_intent"))
 	case what == "POST refunds":
 		return f.refund(form.Get("payment_intent"), amount(form, "amount"))
 	case what == "POST billing_portal/sessions":
@@ -221,14 +257,108 @@ func (f *fake) list(form url.Values) (int, any) {
 	return 200, map[string]any{"object": "list", "data": data, "has_more": false, "url": "/v1/payment_intents"}
 }
 
+// sessionOf lists the session whose page an intent is an attempt to pay.
+func (f *fake) sessionOf(intent string) (int, any) {
+	data := []any{}
+	for _, s := range f.sessions {
+		if s.attempt != nil && s.attempt.id == intent {
+			data = append(data, s.json())
+		}
+	}
+	return 200, map[string]any{"object": "list", "data": data, "has_more": false, "url": "/v1/checkout/sessions"}
+}
+
+// cancel refuses, as Stripe does, the intent of a page: the page has to be expired.
+func (f *fake) cancel(pi *fakeIntent) (int, any) {
+	for _, s := range f.sessions {
+		if s.attempt == pi {
+			return 400, refused("invalid_request_error", "payment_intent_unexpected_state", "expire the Checkout Session instead")
+		}
+	}
+	if pi.status == "succeeded" || pi.status == "canceled" {
+		return 400, refused("invalid_request_error", "payment_intent_unexpected_state", "the intent is "+pi.status)
+	}
+	pi.status = "canceled"
+	return 200, f.intent(pi)
+}
+
 func (f *fake) refund(intent string, cents int64) (int, any) {
 	pi := f.intents[intent]
+	if pi != nil && pi.disputed() > 0 {
+		return 400, refused("invalid_request_error", "charge_disputed", "the charge is disputed")
+	}
 	if pi == nil || pi.status != "succeeded" || pi.refunded+cents > pi.amount {
 		return 400, refused("invalid_request_error", "", "cannot be refunded")
 	}
 	pi.refunded += cents
 	f.emit("charge.refunded", map[string]any{"id": "ch_" + pi.id, "object": "charge", "payment_intent": pi.id, "amount_refunded": pi.refunded, "metadata": pi.metadata})
 	return 200, map[string]any{"id": f.id("re"), "object": "refund", "amount": cents, "status": "succeeded"}
+}
+
+// dispute opens a dispute of what is left of a payment; an inquiry moves no money.
+func (f *fake) dispute(intent string, inquiry bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pi := f.intents[intent]
+	if pi == nil || pi.kept() <= 0 {
+		return
+	}
+	d := &fakeDispute{id: f.id("du"), status: "needs_response", amount: pi.kept()}
+	if inquiry {
+		d.status = "warning_needs_response"
+	}
+	pi.disputes = append(pi.disputes, d)
+	f.emit("charge.dispute.created", d.json(pi))
+	if !inquiry {
+		f.emit("charge.dispute.funds_withdrawn", d.json(pi))
+	}
+}
+
+// decide closes the open disputes of a payment.
+func (f *fake) decide(intent string, won bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pi := f.intents[intent]
+	if pi == nil {
+		return
+	}
+	for _, d := range pi.disputes {
+		switch {
+		case d.status == "warning_needs_response":
+			d.status = "warning_closed"
+		case d.status != "needs_response":
+			continue
+		case won:
+			d.status = "won"
+			f.emit("charge.dispute.funds_reinstated", d.json(pi))
+		default:
+			d.status = "lost"
+		}
+		f.emit("charge.dispute.closed", d.json(pi))
+	}
+}
+
+func (f *fake) listDisputes(intent string) (int, any) {
+	data := []any{}
+	if pi := f.intents[intent]; pi != nil {
+		for _, d := range pi.disputes {
+			data = append(data, d.json(pi))
+		}
+	}
+	return 200, map[string]any{"object": "list", "data": data, "has_more": false, "url": "/v1/disputes"}
+}
+
+func (d *fakeDispute) json(pi *fakeIntent) map[string]any {
+	return map[string]any{
+		"id": d.id, "object": "dispute", "status": d.status, "amount": d.amount, "charge": "ch_" + pi.id, "payment_intent": pi.id, "metadata": map[string]string{},
+	}
+}
+
+// charged are the ids of all intents so far, in order.
+func (f *fake) charged() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.intents))
 }
 
 // line sets whether it answers: down, nobody does; lost, things are done but their answers are lost.
@@ -306,9 +436,7 @@ func (f *fake) kept() (sum int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, pi := range f.intents {
-		if pi.status == "succeeded" {
-			sum += pi.amount - pi.refunded
-		}
+		sum += pi.kept()
 	}
 	return sum
 }
@@ -347,7 +475,7 @@ func (s *fakeSession) json() map[string]any {
 func (f *fake) intent(pi *fakeIntent) map[string]any {
 	out := map[string]any{
 		"id": pi.id, "object": "payment_intent", "status": pi.status, "amount": pi.amount, "customer": pi.customer, "metadata": pi.metadata,
-		"payment_method": method(pi.method), "latest_charge": map[string]any{"id": "ch_" + pi.id, "object": "charge", "amount_refunded": pi.refunded},
+		"payment_method": method(pi.method), "latest_charge": map[string]any{"id": "ch_" + pi.id, "object": "charge", "amount_refunded": pi.refunded, "disputed": len(pi.disputes) > 0},
 	}
 	if pi.lastError != "" {
 		out["last_payment_error"] = map[string]any{"type": "card_error", "code": pi.lastError, "message": "Your card said no."}

@@ -22,7 +22,7 @@ func TestAnyDelivery(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		d := newDesk(t)
-		defer d.store.Close()
+		defer d.close()
 		for range steps {
 			d.step(rt)
 		}
@@ -38,7 +38,7 @@ func (d *desk) step(rt *rapid.T) {
 	ctx := context.Background()
 	plan := rapid.SampledFrom([]account.Plan{account.Basic, account.Premium, account.Scale}).Draw(rt, "plan")
 	card := rapid.SampledFrom([]string{goodCard, goodCard, brokeCard, carefulCard}).Draw(rt, "card")
-	switch rapid.IntRange(0, 11).Draw(rt, "step") {
+	switch rapid.IntRange(0, 13).Draw(rt, "step") {
 	case 0, 1:
 		_, _ = d.Subscribe(ctx, "customer", d.id, plan)
 	case 2, 3, 4:
@@ -61,6 +61,14 @@ func (d *desk) step(rt *rapid.T) {
 		b, err := d.store.Books(ctx, d.id)
 		d.must(err)
 		d.fake.changeCard(b.Customer, card)
+	case 12:
+		if charged := d.fake.charged(); len(charged) > 0 {
+			d.fake.dispute(rapid.SampledFrom(charged).Draw(rt, "disputed"), rapid.Bool().Draw(rt, "inquiry"))
+		}
+	case 13:
+		if charged := d.fake.charged(); len(charged) > 0 {
+			d.fake.decide(rapid.SampledFrom(charged).Draw(rt, "decided"), rapid.Bool().Draw(rt, "won"))
+		}
 	case 11:
 		d.fake.line(rapid.Bool().Draw(rt, "down"), rapid.Bool().Draw(rt, "lost"))
 	}
@@ -71,24 +79,30 @@ func (d *desk) agrees(rt *rapid.T) {
 	ctx := context.Background()
 	entries, err := d.Ledger(ctx, d.id, 1<<30)
 	d.must(err)
+	started := "" // by which payment the present subscription was
 	booked, given := map[string]int64{}, map[string]bool{}
 	for _, e := range entries {
 		booked[e.PaymentID] += e.AmountCents
+		if started == "" && e.What == billing.Started { // the newest comes first
+			started = e.PaymentID
+		}
 		given[e.PaymentID] = given[e.PaymentID] || e.What == billing.Started || e.What == billing.Renewed || e.What == billing.Upgraded
 	}
+	b, err := d.store.Books(ctx, d.id)
+	d.must(err)
 	d.fake.mu.Lock()
 	defer d.fake.mu.Unlock()
 	for _, pi := range d.fake.intents {
 		id := pi.metadata[paymentKey]
-		want := int64(0)
-		if pi.status == "succeeded" {
-			want = pi.amount - pi.refunded
-		}
+		want := pi.kept()
 		if booked[id] != want {
 			rt.Fatalf("payment %s is booked with %d, Stripe has %d", id, booked[id], want)
 		}
 		if want > 0 && !given[id] {
 			rt.Fatalf("payment %s of %d cents gave nothing", id, want)
+		}
+		if p, err := d.store.Payment(ctx, id); err == nil && pi.disputed() > 0 && b.Plan != account.None && (id == started || p.PaidAt.After(b.Began)) {
+			rt.Fatalf("payment %s is disputed, and the plan %s that it paid for is active", id, b.Plan)
 		}
 		delete(booked, id)
 	}
@@ -97,8 +111,6 @@ func (d *desk) agrees(rt *rapid.T) {
 			rt.Fatalf("payment %s is booked with %d, Stripe knows nothing of it", id, cents)
 		}
 	}
-	b, err := d.store.Books(ctx, d.id)
-	d.must(err)
 	if b.Payment != nil || b.Plan != b.Account.Plan {
 		rt.Fatalf("in the end the account has %s, pays for %s, and %+v is open", b.Account.Plan, b.Plan, b.Payment)
 	}

@@ -161,15 +161,22 @@ func (p *Processor) charge(ctx context.Context, customer string, pay billing.Pay
 
 // Outcome implements billing.Processor.
 func (p *Processor) Outcome(ctx context.Context, pay billing.Payment) (billing.Outcome, error) {
-	if !strings.HasPrefix(pay.Ref, "cs_") {
-		return p.intentOutcome(ctx, pay.Ref, pay)
+	ref, err := p.page(ctx, pay)
+	if err != nil {
+		return billing.Outcome{}, err
 	}
-	s, err := p.api.V1CheckoutSessions.Retrieve(ctx, pay.Ref, nil)
+	if !isPage(ref) {
+		return p.intentOutcome(ctx, ref, pay)
+	}
+	s, err := p.api.V1CheckoutSessions.Retrieve(ctx, ref, nil)
+	if pay.Open() && isMissing(err) {
+		return billing.Outcome{Status: billing.Failed, Reason: errUnknown}, nil
+	}
 	if err != nil {
 		return billing.Outcome{}, reduced(err)
 	}
 	if s.Metadata[paymentKey] != pay.ID {
-		return billing.Outcome{}, fmt.Errorf("checkout %s does not belong to payment %s", pay.Ref, pay.ID)
+		return billing.Outcome{}, fmt.Errorf("checkout %s does not belong to payment %s", ref, pay.ID)
 	}
 	switch {
 	case s.Status == stripe.CheckoutSessionStatusExpired:
@@ -180,12 +187,44 @@ func (p *Processor) Outcome(ctx context.Context, pay billing.Payment) (billing.O
 	return billing.Outcome{Status: billing.Pending, Ref: s.ID, URL: s.URL}, nil
 }
 
+// page returns the Checkout Session of a payment that a customer is to make on a page, and the payment's
+// own Ref otherwise. If the answer that opened the page was lost, the Ref is that of the first event:
+// the PaymentIntent of an attempt. Such an intent says nothing of further attempts and Stripe refuses to
+// cancel it; only its session can be asked and closed.
+func (p *Processor) page(ctx context.Context, pay billing.Payment) (string, error) {
+	if isPage(pay.Ref) || !pay.Present || !pay.Open() {
+		return pay.Ref, nil
+	}
+	list := &stripe.CheckoutSessionListParams{PaymentIntent: stripe.String(pay.Ref)}
+	for s, err := range p.api.V1CheckoutSessions.List(ctx, list).All(ctx) {
+		if err != nil {
+			return "", reduced(err)
+		}
+		return s.ID, nil // an intent has one session
+	}
+	return pay.Ref, nil
+}
+
+func isPage(ref string) bool { return strings.HasPrefix(ref, "cs_") }
+
+// errUnknown is the reason of a payment that Stripe has no record of: it was begun with another account
+// of Stripe. If that account comes back and the payment was made, it is refunded.
+const errUnknown = "The payment processor does not know this payment."
+
+func isMissing(err error) bool {
+	e, ok := errors.AsType[*stripe.Error](err)
+	return ok && e.HTTPStatusCode == http.StatusNotFound
+}
+
 // intentOutcome reads a PaymentIntent. A card that was just paid with is the one for renewals.
 func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Payment) (billing.Outcome, error) {
 	params := &stripe.PaymentIntentRetrieveParams{}
 	params.AddExpand("payment_method")
 	params.AddExpand("latest_charge")
 	pi, err := p.api.V1PaymentIntents.Retrieve(ctx, id, params)
+	if pay.Open() && isMissing(err) {
+		return billing.Outcome{Status: billing.Failed, Reason: errUnknown}, nil
+	}
 	if err != nil {
 		return billing.Outcome{}, reduced(err)
 	}
@@ -196,8 +235,13 @@ func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Pa
 	switch pi.Status {
 	case stripe.PaymentIntentStatusSucceeded:
 		o.Status, o.Method = billing.Paid, describe(pi.PaymentMethod)
-		if pi.LatestCharge != nil {
-			o.RefundedCents = pi.LatestCharge.AmountRefunded
+		if c := pi.LatestCharge; c != nil {
+			o.RefundedCents = c.AmountRefunded
+			if c.Disputed {
+				if err := p.addDisputes(ctx, pi.ID, &o); err != nil {
+					return billing.Outcome{}, err
+				}
+			}
 		}
 		if pay.Open() && pay.Present {
 			if err := p.makeDefault(ctx, pi); err != nil {
@@ -206,7 +250,7 @@ func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Pa
 		}
 	case stripe.PaymentIntentStatusCanceled:
 		o.Status = billing.Failed
-	case stripe.PaymentIntentStatusRequiresPaymentMethod, stripe.PaymentIntentStatusRequiresAction:
+	case stripe.PaymentIntentStatusRequiresPaymentMethod, stripe.PaymentIntentStatusRequiresAction, stripe.PaymentIntentStatusRequiresConfirmation:
 		if !pay.Present { // on a page the customer can try again
 			o.Status, o.Reason = billing.Failed, "The payment was declined."
 			if e := pi.LastPaymentError; e != nil {
@@ -215,6 +259,29 @@ func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Pa
 		}
 	}
 	return o, nil
+}
+
+// addDisputes adds what has become of the disputes of a PaymentIntent. Stripe takes the money when a
+// dispute is opened and returns it when the dispute is won. Inquiries (warning_…) and what was prevented
+// move none.
+func (p *Processor) addDisputes(ctx context.Context, intent string, o *billing.Outcome) error {
+	list := &stripe.DisputeListParams{PaymentIntent: stripe.String(intent)}
+	for d, err := range p.api.V1Disputes.List(ctx, list).All(ctx) {
+		if err != nil {
+			return reduced(err)
+		}
+		switch d.Status {
+		case stripe.DisputeStatusNeedsResponse, stripe.DisputeStatusUnderReview:
+			o.DisputeSteps++
+			o.DisputedCents += d.Amount
+		case stripe.DisputeStatusLost:
+			o.DisputeSteps += 2
+			o.DisputedCents += d.Amount
+		case stripe.DisputeStatusWon:
+			o.DisputeSteps += 2
+		}
+	}
+	return nil
 }
 
 // makeDefault makes the payment method the one that renewals are charged to.
@@ -230,11 +297,15 @@ func (p *Processor) makeDefault(ctx context.Context, pi *stripe.PaymentIntent) e
 
 // Cancel implements billing.Processor.
 func (p *Processor) Cancel(ctx context.Context, pay billing.Payment) (billing.Outcome, error) {
-	var err error
-	if strings.HasPrefix(pay.Ref, "cs_") {
-		_, err = p.api.V1CheckoutSessions.Expire(ctx, pay.Ref, nil)
+	ref, err := p.page(ctx, pay)
+	if err != nil {
+		return billing.Outcome{}, err
+	}
+	pay.Ref = ref
+	if isPage(ref) {
+		_, err = p.api.V1CheckoutSessions.Expire(ctx, ref, nil)
 	} else {
-		_, err = p.api.V1PaymentIntents.Cancel(ctx, pay.Ref, nil)
+		_, err = p.api.V1PaymentIntents.Cancel(ctx, ref, nil)
 	}
 	if e, ok := errors.AsType[*stripe.Error](err); err != nil && !(ok && e.Type == stripe.ErrorTypeInvalidRequest) {
 		return billing.Outcome{}, reduced(err)
@@ -246,7 +317,7 @@ func (p *Processor) Cancel(ctx context.Context, pay billing.Payment) (billing.Ou
 func (p *Processor) Refund(ctx context.Context, pay billing.Payment) (billing.Outcome, error) {
 	o, err := p.intentOutcome(ctx, pay.Ref, pay)
 	missing := pay.RefundToCents - o.RefundedCents
-	if err != nil || missing <= 0 {
+	if err != nil || missing <= 0 || o.DisputedCents > 0 { // Stripe refuses to refund what is disputed
 		return o, err
 	}
 	params := &stripe.RefundCreateParams{PaymentIntent: stripe.String(pay.Ref), Amount: stripe.Int64(missing), Metadata: map[string]string{paymentKey: pay.ID}}

@@ -7,14 +7,18 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/billing"
+	"sluice/internal/fault"
 	"sluice/internal/sqlstore"
 )
 
@@ -28,22 +32,45 @@ type desk struct {
 	*billing.Billing
 	t     testing.TB
 	store *sqlstore.Store
+	dir   string
 	fake  *fake
 	pay   *Processor
 	id    string
 	unix  atomic.Int64 // the time, which the fake reads, too
 }
 
+// emptyStore is the file of a new database. To copy it is faster than to run all migrations, which a
+// property test would do thousands of times.
+var emptyStore = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "sluice-stripe-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	s, err := sqlstore.Open(context.Background(), "sqlite", dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(dir, sqlstore.File))
+})
+
 func (d *desk) now() time.Time { return time.Unix(d.unix.Load(), 0).UTC() }
 
 func newDesk(t testing.TB) *desk {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	dir := t.TempDir()
+	if body, err := emptyStore(); err != nil || os.WriteFile(filepath.Join(dir, sqlstore.File), body, 0o600) != nil {
+		t.Fatal("copy an empty database", err)
+	}
+	s, err := sqlstore.Open(t.Context(), "sqlite", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	d := &desk{t: t, store: s}
+	d := &desk{t: t, store: s, dir: dir}
 	d.unix.Store(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC).Unix())
 	var address string
 	d.fake, address = newFake(t, d.now)
@@ -53,6 +80,13 @@ func newDesk(t testing.TB) *desk {
 	d.must(err)
 	d.id = a.ID
 	return d
+}
+
+// close gives everything back that the desk holds: a property test has thousands of desks.
+func (d *desk) close() {
+	d.fake.close()
+	d.store.Close()
+	os.RemoveAll(d.dir)
 }
 
 func (d *desk) must(err error) {
@@ -281,6 +315,57 @@ func TestWebhookLate(t *testing.T) {
 	d.stands("a page that was left", account.None, billing.NotSubscribed, 0)
 }
 
+// A page whose opening was never answered becomes known by the event of a declined attempt. It still
+// ends: by itself after a day, or when the customer begins again.
+func TestLostPage(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*desk){
+		"left": func(d *desk) { d.pass(2 * day) },
+		"begun again": func(d *desk) {
+			page := d.openPage(account.Basic)
+			d.fake.payPage(page, goodCard)
+			d.deliverAll()
+			d.stands("paid on another page", account.Basic, billing.Active, 1000)
+		},
+	} {
+		d := newDesk(t)
+		d.must(second(d.Portal(t.Context(), "customer", d.id))) // makes the customer known to Stripe
+		d.fake.line(false, true)
+		if _, err := d.Subscribe(t.Context(), "customer", d.id, account.Scale); err == nil {
+			t.Fatal("Subscribe on a line that loses answers = nil, want an error")
+		}
+		d.fake.line(false, false)
+		lost := d.fake.opened()[0]
+		d.fake.payPage(lost, brokeCard)
+		d.deliverAll()
+		end(d)
+		b, err := d.store.Books(t.Context(), d.id)
+		d.must(err)
+		if b.Payment != nil {
+			t.Errorf("%s: the payment %+v is open, want it ended", name, b.Payment)
+		}
+		d.fake.payPage(lost, goodCard)
+		if kept := d.fake.kept(); kept != map[string]int64{"left": 0, "begun again": 1000}[name] {
+			t.Errorf("%s: Stripe has %d cents, want the lost page to be closed", name, kept)
+		}
+	}
+}
+
+// A payment that Stripe has no record of does not stay open.
+func TestUnknownPayment(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.openPage(account.Basic)
+	d.fake.mu.Lock()
+	clear(d.fake.sessions)
+	d.fake.mu.Unlock()
+	d.pass(2 * day)
+	b, err := d.store.Books(t.Context(), d.id)
+	if err != nil || b.Payment != nil {
+		t.Errorf("the payment %+v is open, %v, want it failed", b.Payment, err)
+	}
+}
+
 func TestWebhookForged(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -322,6 +407,115 @@ func TestWebhookForged(t *testing.T) {
 			t.Errorf("Outcome with another payment's %s = %+v, want an error", ref, o)
 		}
 	}
+}
+
+// A dispute ends the plan when it is opened, and the ledger follows the money.
+func TestDispute(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		do   func(d *desk, intent string)
+		plan account.Plan
+		left int64
+		what []billing.What // newest first, after charged and started
+	}{
+		{"an inquiry", func(d *desk, pi string) { d.fake.dispute(pi, true) }, account.Basic, 1000, nil},
+		{"opened", func(d *desk, pi string) { d.fake.dispute(pi, false) }, account.None, 0, []billing.What{billing.Revoked, billing.Disputed}},
+		{"lost", func(d *desk, pi string) {
+			d.fake.dispute(pi, false)
+			d.deliverAll()
+			d.fake.decide(pi, false)
+		}, account.None, 0, []billing.What{billing.DisputeLost, billing.Revoked, billing.Disputed}},
+		{"won", func(d *desk, pi string) {
+			d.fake.dispute(pi, false)
+			d.deliverAll()
+			d.fake.decide(pi, true)
+		}, account.None, 1000, []billing.What{billing.DisputeWon, billing.Revoked, billing.Disputed}},
+		{"opened and lost before any event came", func(d *desk, pi string) {
+			d.fake.dispute(pi, false)
+			d.fake.decide(pi, false)
+		}, account.None, 0, []billing.What{billing.Revoked, billing.Disputed}},
+		{"opened and won before any event came", func(d *desk, pi string) {
+			d.fake.dispute(pi, false)
+			d.fake.decide(pi, true)
+		}, account.Basic, 1000, []billing.What{billing.DisputeWon}},
+		{"of what a refund has left", func(d *desk, pi string) {
+			d.fake.refundByHand(400)
+			d.fake.dispute(pi, false)
+		}, account.None, 0, []billing.What{billing.Revoked, billing.Disputed, billing.Refunded}},
+		{"twice", func(d *desk, pi string) {
+			d.fake.dispute(pi, false)
+			d.deliverAll()
+			d.fake.decide(pi, true)
+			d.deliverAll()
+			d.fake.dispute(pi, false)
+		}, account.None, 0, []billing.What{billing.Disputed, billing.DisputeWon, billing.Revoked, billing.Disputed}},
+	} {
+		d := newDesk(t)
+		d.fake.payPage(d.openPage(account.Basic), goodCard)
+		d.deliverAll()
+		tt.do(d, d.fake.charged()[0])
+		for _, e := range slices.Backward(d.fake.sent()) { // closed, withdrawn, created, and what came before
+			if !d.deliver(e) {
+				t.Errorf("%s: event %s was not taken in", tt.name, e.id)
+			}
+		}
+		d.deliverAll()
+		status := billing.Active
+		if tt.plan == account.None {
+			status = billing.NotSubscribed
+		}
+		d.stands(tt.name, tt.plan, status, tt.left)
+		entries, err := d.Ledger(t.Context(), d.id, 100)
+		d.must(err)
+		var what []billing.What
+		for _, e := range entries[:len(entries)-2] {
+			what = append(what, e.What)
+		}
+		if !slices.Equal(what, tt.what) {
+			t.Errorf("%s: the ledger has %v, want %v", tt.name, what, tt.what)
+		}
+	}
+}
+
+// The dispute of a payment for an earlier subscription leaves the present one alone. What is disputed
+// cannot be refunded.
+func TestDisputeOfEarlier(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fake.payPage(d.openPage(account.Basic), goodCard)
+	d.deliverAll()
+	d.must(d.EndNow(t.Context(), "test", d.id, "ended"))
+	d.pass(day)
+	d.fake.payPage(d.openPage(account.Premium), goodCard)
+	d.deliverAll()
+	d.fake.dispute(d.fake.charged()[0], false)
+	d.deliverAll()
+	d.stands("the earlier payment is disputed", account.Premium, billing.Active, 2500)
+	invoices, err := d.Invoices(t.Context(), d.id, 10)
+	d.must(err)
+	if _, err := d.Refund(t.Context(), "support", invoices[1].ID, 100); !fault.Is(err, fault.Conflict) {
+		t.Errorf("Refund of a disputed payment = %v, want a conflict", err)
+	}
+	d.pass(day)
+	d.stands("a day later", account.Premium, billing.Active, 2500)
+}
+
+// While Stripe does not answer, an event about a dispute is to come again.
+func TestDisputeUnanswered(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fake.payPage(d.openPage(account.Basic), goodCard)
+	d.deliverAll()
+	d.fake.dispute(d.fake.charged()[0], false)
+	d.fake.line(true, false)
+	events := d.fake.sent()
+	if e := events[len(events)-1]; d.receive(e.payload, sign(e.payload, secret, time.Now())) != http.StatusServiceUnavailable {
+		t.Error("a dispute was taken in while nothing could be asked, want 503")
+	}
+	d.fake.line(false, false)
+	d.deliverAll()
+	d.stands("come again", account.None, billing.NotSubscribed, 0)
 }
 
 // Events of kinds that do not concern us are accepted, so that Stripe does not send them again.

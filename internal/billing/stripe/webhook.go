@@ -50,7 +50,7 @@ func (p *Processor) answer(w http.ResponseWriter, r *http.Request, receive func(
 	if err != nil {
 		return fault.New(fault.Invalid, "The event ended before it was complete.").Because(err)
 	}
-	e, err := p.event(payload, r.Header.Get("Stripe-Signature"))
+	e, err := p.event(r.Context(), payload, r.Header.Get("Stripe-Signature"))
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (p *Processor) answer(w http.ResponseWriter, r *http.Request, receive func(
 
 // event reads a webhook: whether Stripe has signed it, lately, and whom it is about. What it says
 // beyond that is not believed but asked for.
-func (p *Processor) event(payload []byte, signature string) (billing.Event, error) {
+func (p *Processor) event(ctx context.Context, payload []byte, signature string) (billing.Event, error) {
 	// Of the object only ids and metadata are read, which are the same in every version of the API.
 	e, err := stripe.ConstructEvent(payload, signature, p.secret, stripe.WithIgnoreAPIVersionMismatch())
 	if err != nil || e.ID == "" || e.Data == nil {
@@ -78,10 +78,35 @@ func (p *Processor) event(payload []byte, signature string) (billing.Event, erro
 	switch object.Object {
 	case "checkout.session", "payment_intent":
 		out.PaymentID, out.Ref = object.Metadata[paymentKey], object.ID
-	case "charge", "refund":
+	case "charge":
 		out.PaymentID, out.Ref = object.Metadata[paymentKey], object.Intent
+	case "refund", "dispute": // their metadata are their own
+		out.Ref = object.Intent
+		if out.PaymentID, err = p.paymentOf(ctx, object.Intent); err != nil {
+			return billing.Event{}, unanswered(err)
+		}
 	case "customer":
 		out.AccountID = object.Metadata[accountKey]
 	}
 	return out, nil
+}
+
+// paymentOf is the id of our payment that a PaymentIntent was made for; empty: it is none of ours.
+func (p *Processor) paymentOf(ctx context.Context, intent string) (string, error) {
+	if intent == "" {
+		return "", nil
+	}
+	pi, err := p.api.V1PaymentIntents.Retrieve(ctx, intent, nil)
+	if isMissing(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", reduced(err)
+	}
+	return pi.Metadata[paymentKey], nil
+}
+
+// unanswered is the fault of an event that could not be asked about. Stripe sends it again.
+func unanswered(err error) error {
+	return fault.New(fault.Unavailable, "Stripe does not answer at the moment. Send the event again.").Because(err)
 }

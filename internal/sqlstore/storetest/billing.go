@@ -136,7 +136,9 @@ func payments(t *testing.T, open func() *sqlstore.Store) {
 	pay("pay_1")
 	put(newPayment("pay_2", a.ID))
 	pay("pay_2")
-	changeBilling(t, s, a.ID, "pay_1", func(b *billing.Books) { b.Payment.RefundedCents, b.Payment.RefundToCents = 10, 20 })
+	changeBilling(t, s, a.ID, "pay_1", func(b *billing.Books) {
+		b.Payment.RefundedCents, b.Payment.RefundToCents, b.Payment.DisputedCents, b.Payment.DisputeSteps = 10, 20, 30, 2
+	})
 	got, err := s.Invoices(t.Context(), a.ID, 10)
 	if err != nil {
 		t.Fatal(err)
@@ -145,14 +147,18 @@ func payments(t *testing.T, open func() *sqlstore.Store) {
 	for i := range want {
 		want[i].Status, want[i].PaidAt, want[i].URL, want[i].Invoice = billing.Paid, base.Add(time.Hour), "", int64(2-i)
 	}
-	want[1].RefundedCents, want[1].RefundToCents = 10, 20
+	want[1].RefundedCents, want[1].RefundToCents, want[1].DisputedCents, want[1].DisputeSteps = 10, 20, 30, 2
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Invoices: -want +got\n%s", diff)
 	}
 	if p, err := s.Payment(t.Context(), "pay_1"); err != nil || !cmp.Equal(*p, want[1]) {
 		t.Errorf("Payment(pay_1) = %+v, %v", p, err)
 	}
-	// What is to be given back is unfinished; what is under way comes first.
+	// What is to be given back is unfinished, unless the bank has it; what is under way comes first.
+	if b, err := s.Books(t.Context(), a.ID); err != nil || b.Payment != nil {
+		t.Errorf("Books.Payment = %+v, %v, want none: it is disputed", b.Payment, err)
+	}
+	changeBilling(t, s, a.ID, "pay_1", func(b *billing.Books) { b.Payment.DisputedCents = 0 })
 	if b, err := s.Books(t.Context(), a.ID); err != nil || b.Payment == nil || b.Payment.ID != "pay_1" {
 		t.Errorf("Books.Payment = %+v, %v, want the one to be given back", b.Payment, err)
 	}

@@ -189,7 +189,7 @@ func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 	set := func(a *account.Account) {
 		a.Email, a.Plan, a.Granted, a.Staff = "new@example.com", account.Scale, false, true
 		a.Overrides = account.Overrides{RequestsPerMinute: &unlimited, TokensPerMinute: &seven}
-		a.Suspended = &account.Mark{At: base.Add(time.Hour), Reason: "terms"}
+		a.Suspended = &account.Mark{At: base.Add(time.Hour), Reason: "terms", Final: true}
 		a.Deactivated = &account.Mark{At: base.Add(2 * time.Hour), Reason: "score"}
 	}
 	got := change(t, s, a.ID, set)
