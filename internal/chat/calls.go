@@ -128,19 +128,27 @@ func (p *parser) toolCall() (ToolCall, bool) {
 		return ToolCall{}, false
 	}
 	var (
-		call     ToolCall
-		function bool
+		call             ToolCall
+		function, custom bool
+		kind             = "function"
 	)
 	for p.member() {
 		switch string(p.key) {
 		case "id":
 			call.ID = p.requiredText()
 		case "type":
-			p.functionType()
+			if k := p.oneOf(`"function" or "custom"`, "function", "custom"); k != "" {
+				kind = k
+			}
 		case "function":
 			if !p.null() {
 				function = true
-				p.calledFunction(&call)
+				p.called(&call, "arguments", "a string of JSON")
+			}
+		case "custom":
+			if !p.null() {
+				custom = true
+				p.called(&call, "input", "a string")
 			}
 		default:
 			p.skip()
@@ -149,17 +157,24 @@ func (p *parser) toolCall() (ToolCall, bool) {
 	switch {
 	case call.ID == "":
 		p.bad(".id", "is required: the id that the reply gave the call")
-	case !function:
+	case kind == "function" && !function:
 		p.bad(".function", "is required: an object with name and arguments")
+	case kind == "custom" && !custom:
+		p.bad(".custom", "is required: an object with name and input")
+	case function && custom:
+		p.bad("", "has both function and custom; keep the one that type names")
+	case custom:
+		p.foreign("calls of custom tools")
 	}
 	p.req.size.calls++
 	p.req.size.bytes += len(call.ID) + len(call.Name) + len(call.Arguments)
 	return call, !p.failed()
 }
 
-// calledFunction reads the function of a tool call.
-func (p *parser) calledFunction(call *ToolCall) {
-	if !p.object("an object with name and arguments") {
+// called reads what was called, a function or a custom tool, and what was handed to it, a member of the
+// given name and type.
+func (p *parser) called(call *ToolCall, member, want string) {
+	if !p.object("an object with name and " + member) {
 		return
 	}
 	arguments := false
@@ -167,11 +182,11 @@ func (p *parser) calledFunction(call *ToolCall) {
 		switch string(p.key) {
 		case "name":
 			call.Name = p.requiredText()
-		case "arguments":
+		case member:
 			if p.null() {
 				break
 			}
-			if t, ok := p.text("a string of JSON"); ok {
+			if t, ok := p.text(want); ok {
 				arguments = true
 				call.Arguments = p.unquoted(t)
 			}
@@ -181,25 +196,29 @@ func (p *parser) calledFunction(call *ToolCall) {
 	}
 	switch {
 	case call.Name == "":
-		p.bad(".name", "is required: the name of the function that was called")
+		p.bad(".name", "is required: the name of the tool that was called")
 	case !arguments:
-		p.bad(".arguments", "is required: a string of JSON")
+		p.bad("."+member, "is required: %s", want)
 	}
 }
 
-// functionType reads a type that can only be "function", or null.
-func (p *parser) functionType() bool {
+// oneOf reads one of the words, which want names; empty where it is null or wrong.
+func (p *parser) oneOf(want string, words ...string) string {
 	if p.null() {
-		return false
+		return ""
 	}
-	t, ok := p.text(`"function"`)
+	t, ok := p.text(want)
 	if !ok {
-		return false
+		return ""
 	}
-	if string(p.word(t)) != "function" {
-		p.bad("", `must be "function"; got %s`, describe(p.body[t.from:t.to]))
+	got := p.word(t)
+	for _, w := range words {
+		if string(got) == w {
+			return w
+		}
 	}
-	return true
+	p.bad("", "must be %s; got %s", want, describe(p.body[t.from:t.to]))
+	return ""
 }
 
 func (p *parser) toolCallID() string {

@@ -18,9 +18,20 @@ var goodBodies = []struct{ name, body string }{
 	{"members in another order", `{"stream_options":{"include_usage":true},"tool_choice":{"function":{"name":"f"},"type":"function"},"tools":[{"function":{"parameters":{},"name":"f"},"type":"function"}],"stream":true,"messages":[{"content":"hi","role":"user"}],"model":"m"}`},
 	{"escaped keys and words", `{"m\u006fdel":"\u006d","messages":[{"r\u006fle":"us\u0065r","content":"a\u0062c"}],"reasoning_effort":"l\u006fw"}`},
 	{"every optional field null", `{"model":"m","messages":[{"role":"user","content":"hi","name":null,"tool_calls":null,"tool_call_id":null}],"stream":null,"stream_options":null,"max_tokens":null,"max_completion_tokens":null,"n":null,"temperature":null,"top_p":null,"frequency_penalty":null,"presence_penalty":null,"stop":null,"tools":null,"tool_choice":null,"response_format":null,"reasoning_effort":null,"seed":null,"user":null,"parallel_tool_calls":null}`},
-	{"other fields of OpenAI clients", `{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":7,"user":"u","logit_bias":{"50256":-100},"logprobs":true,"top_logprobs":2,"metadata":{"a":"b"},"store":false,"parallel_tool_calls":false,"service_tier":"auto","modalities":["text"],"prediction":{"type":"content","content":"x"},"audio":null,"web_search_options":{},"verbosity":"low","prompt_cache_key":"k","safety_identifier":"s","functions":[],"function_call":"auto"}`},
+	{"other fields of OpenAI clients", `{"model":"m","messages":[{"role":"user","content":"hi"}],"seed":7,"user":"u","logit_bias":{"50256":-100},"logprobs":true,"top_logprobs":2,"metadata":{"a":"b"},"store":false,"parallel_tool_calls":false,"service_tier":"auto","modalities":["text"],"prediction":{"type":"content","content":"x"},"audio":null,"web_search_options":{},"verbosity":"low","prompt_cache_key":"k","safety_identifier":"s","functions":null,"function_call":null}`},
 	{"other fields of odd types", `{"model":"m","messages":[{"role":"user","content":"hi","name":5,"refusal":[1],"annotations":{},"audio":1,"reasoning_content":[]}],"seed":"seven","user":{"id":1},"logit_bias":[],"metadata":3,"store":"no","parallel_tool_calls":"maybe","service_tier":0,"modalities":null,"prediction":[]}`},
 	{"stream_options without stream", `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":"odd"}}`},
+	{"stream_options of another type without stream", `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":false,"stream_options":[1]}`},
+	{"two bounds", `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":20,"max_completion_tokens":10}`},
+	{"two bounds, the older one smaller", `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_completion_tokens":20,"max_tokens":10}`},
+	{"seventeen stops", `{"model":"m","messages":[{"role":"user","content":"hi"}],"stop":["0","1","2","3","4","5","6","7","8","9","10","11","12","13","14","15","16"]}`},
+	{"empty stops", `{"model":"m","messages":[{"role":"user","content":"hi"}],"stop":["","a","","b\n"]}`},
+	{"only empty stops", `{"model":"m","messages":[{"role":"user","content":"hi"}],"stop":[""],"user":"u"}`},
+	{"an empty stop", `{"stop":"","model":"m","messages":[{"role":"user","content":"hi"}]}`},
+	{"files and sound", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}},{"file":{"file_id":"f"},"type":"file"}]},{"role":"assistant","content":[{"type":"refusal","refusal":"No."}]}]}`},
+	{"custom tools", `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"id":"c","type":"custom","custom":{"name":"sh","input":"ls -l"}}]},{"role":"tool","tool_call_id":"c","content":"b"}],"tools":[{"type":"custom","custom":{"name":"sh","format":{"type":"text"}}}],"tool_choice":{"type":"custom","custom":{"name":"sh"}}}`},
+	{"allowed tools", `{"model":"m","messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}}]}}}`},
+	{"message of a client with legacy fields null", `{"model":"m","messages":[{"role":"assistant","content":"a","function_call":null,"tool_calls":null}]}`},
 	{"no tools", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[],"tool_choice":"auto"}`},
 	{"choice none without tools", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tool_choice":"none"}`},
 	{"bounds", `{"model":"m","messages":[{"role":"user","content":""}],"temperature":2,"top_p":0.0,"frequency_penalty":-2.0,"presence_penalty":2e0,"n":128,"max_tokens":2147483647}`},
@@ -89,7 +100,13 @@ func TestParseFields(t *testing.T) {
 		}},
 		{"escaped keys and words", Request{Model: "m", N: 1, ReasoningEffort: EffortLow}},
 		{"every optional field null", Request{Model: "m", N: 1}},
-		{"other fields of OpenAI clients", Request{Model: "m", N: 1, Seed: ptr(int64(7)), User: "u", ParallelToolCalls: ptr(false)}},
+		{"other fields of OpenAI clients", Request{Model: "m", N: 1, Seed: ptr(int64(7)), User: "u", ParallelToolCalls: ptr(false), WebSearch: true}},
+		{"two bounds", Request{Model: "m", N: 1, MaxTokens: 10}},
+		{"two bounds, the older one smaller", Request{Model: "m", N: 1, MaxTokens: 10}},
+		{"empty stops", Request{Model: "m", N: 1, Stop: []string{"a", "b\n"}}},
+		{"an empty stop", Request{Model: "m", N: 1}},
+		{"custom tools", Request{Model: "m", N: 1, Tools: []Tool{{Custom: "sh"}}, ToolChoice: ToolChoice{ChoiceNamed, "sh"}}},
+		{"allowed tools", Request{Model: "m", N: 1, Tools: []Tool{{Function: &Function{Name: "f"}}}, ToolChoice: ToolChoice{Mode: ChoiceAllowed}}},
 		{"other fields of odd types", Request{Model: "m", N: 1}},
 		{"stream_options without stream", Request{Model: "m", N: 1}},
 		{"no tools", Request{Model: "m", N: 1}},
@@ -167,6 +184,40 @@ func TestParseMessages(t *testing.T) {
 	}
 	if got := Text("a \"b\"\n\x01é").Text(); got != "a \"b\"\n\x01é" {
 		t.Errorf("Text(…).Text() = %q, want the same text", got)
+	}
+}
+
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]Foreign{
+		"least":           {},
+		"parts":           {},
+		"files and sound": {"messages[0].content[1]", "parts of type input_audio"},
+		"custom tools":    {"messages[1].tool_calls[0]", "calls of custom tools"},
+		"allowed tools":   {"tool_choice", "a tool_choice of type allowed_tools"},
+	} {
+		if got := good(t, name).Foreign(); got != want {
+			t.Errorf("%s: Foreign = %+v, want %+v", name, got, want)
+		}
+	}
+	r := good(t, "files and sound")
+	if r.Images() != 0 || r.Attachments() != 2 || r.Messages[0].Content.Text() != "a" {
+		t.Errorf("Images, Attachments, Text = %d, %d, %q, want 0, 2, a", r.Images(), r.Attachments(), r.Messages[0].Content.Text())
+	}
+}
+
+func TestUnread(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for name, value := range good(t, "other fields of OpenAI clients").Unread() {
+		got = append(got, name+"="+string(value))
+	}
+	want := []string{
+		`logit_bias={"50256":-100}`, "logprobs=true", "top_logprobs=2", `metadata={"a":"b"}`, "store=false", `service_tier="auto"`, `modalities=["text"]`,
+		`prediction={"type":"content","content":"x"}`, "audio=null", "web_search_options={}", `verbosity="low"`, `prompt_cache_key="k"`, `safety_identifier="s"`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Unread differs (-want +got):\n%s", diff)
 	}
 }
 

@@ -30,7 +30,7 @@ func (m Message) Raw() []byte { return m.raw }
 type ToolCall struct {
 	ID        string
 	Name      string
-	Arguments string // JSON text, as the model wrote it
+	Arguments string // JSON text, as the model wrote it; any text for a custom tool
 }
 
 // Content is a message's content: a text, or parts. It keeps the caller's JSON and unescapes it on
@@ -40,7 +40,8 @@ type Content struct {
 	parts []Part // where the caller sent an array
 }
 
-// Part is one piece of an array content: text, or an image.
+// Part is one piece of an array content: text, an image, or what Request.Foreign tells of, which has
+// neither.
 type Part struct {
 	raw      []byte // the JSON string of a text part
 	ImageURL string
@@ -48,7 +49,7 @@ type Part struct {
 }
 
 // IsImage reports whether the part is an image.
-func (p Part) IsImage() bool { return p.raw == nil }
+func (p Part) IsImage() bool { return p.ImageURL != "" }
 
 // Text is the unescaped text of a text part.
 func (p Part) Text() string { return Unquote(p.raw) }
@@ -66,7 +67,7 @@ func (c Content) Text() string {
 	}
 	var b strings.Builder
 	for _, p := range c.parts {
-		if p.IsImage() {
+		if p.raw == nil {
 			continue
 		}
 		if b.Len() > 0 {

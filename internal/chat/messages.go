@@ -53,6 +53,8 @@ func (p *parser) message() {
 		case "name":
 			m.Name = p.optionalText()
 			p.req.size.bytes += len(m.Name)
+		case "function_call":
+			p.legacy("tool_calls, and tools")
 		case "reasoning_content", "refusal":
 			// Some upstreams read them back into the prompt.
 			if p.peek() == '"' {
@@ -154,7 +156,9 @@ func (p *parser) part() (Part, bool) {
 		kind        string
 		words       quotation
 		image       imageURL
-		text, pixel bool // which of the two values is there
+		text, pixel bool      // which of the two values is there
+		refusal     quotation // of a part of that type
+		file, audio byte      // what the values of such parts begin with
 	)
 	for p.member() {
 		switch string(p.key) {
@@ -168,6 +172,18 @@ func (p *parser) part() (Part, bool) {
 			if !p.null() {
 				image, pixel = p.imageURL()
 			}
+		case "refusal":
+			if p.peek() == '"' {
+				refusal, _ = p.quoted()
+				break
+			}
+			p.skip()
+		case "file":
+			file = p.peek()
+			p.skip()
+		case "input_audio":
+			audio = p.peek()
+			p.skip()
 		default:
 			p.skip()
 		}
@@ -176,7 +192,7 @@ func (p *parser) part() (Part, bool) {
 	case p.failed():
 		return Part{}, false
 	case kind == "":
-		p.bad(".type", `is required: "text" or "image_url"`)
+		p.bad(".type", "is required: "+partTypes)
 		return Part{}, false
 	case kind == "text" && !text:
 		p.bad(".text", `is required in a part of type "text"`)
@@ -184,6 +200,20 @@ func (p *parser) part() (Part, bool) {
 	case kind == "text":
 		p.req.size.bytes += words.size
 		return Part{raw: p.body[words.from:words.to]}, true
+	case kind == "refusal" && refusal.to == 0:
+		p.bad(".refusal", `is required in a part of type "refusal": a string`)
+		return Part{}, false
+	case kind == "file" && file != '{', kind == "input_audio" && audio != '{':
+		p.bad("."+kind, "is required in a part of type %q: an object", kind)
+		return Part{}, false
+	case kind == "refusal":
+		p.req.size.bytes += refusal.size
+		p.foreign("parts of type " + kind)
+		return Part{}, true
+	case kind != "image_url":
+		p.req.size.files++
+		p.foreign("parts of type " + kind)
+		return Part{}, true
 	case !pixel:
 		p.bad(".image_url", `is required in a part of type "image_url"`)
 		return Part{}, false
@@ -192,24 +222,18 @@ func (p *parser) part() (Part, bool) {
 	return Part{ImageURL: image.url, Detail: image.detail}, true
 }
 
-// partType reads the type of a part: "text", "image_url", or empty where it is null or wrong.
+// foreign notes what only some providers know, at the place that the scanner has come to.
+func (p *parser) foreign(what string) {
+	if p.req.foreign.Path == "" && !p.failed() {
+		p.req.foreign = Foreign{p.path(), what}
+	}
+}
+
+const partTypes = `"text", "image_url", "file", "input_audio" or "refusal"`
+
+// partType reads the type of a part; empty where it is null or wrong.
 func (p *parser) partType() string {
-	const want = `"text" or "image_url"`
-	if p.null() {
-		return ""
-	}
-	t, ok := p.text(want)
-	if !ok {
-		return ""
-	}
-	switch string(p.word(t)) {
-	case "text":
-		return "text"
-	case "image_url":
-		return "image_url"
-	}
-	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
-	return ""
+	return p.oneOf(partTypes, "text", "image_url", "file", "input_audio", "refusal")
 }
 
 type imageURL struct {

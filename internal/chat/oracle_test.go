@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -138,6 +139,12 @@ func checkDecoded(t testing.TB, r *Request) {
 					texts = append(texts, p["text"].(string))
 					continue
 				}
+				if p["type"] != "image_url" {
+					if m.Content.Parts()[j].IsImage() {
+						t.Errorf("part %d of %q is an image, want none", j, r.Raw())
+					}
+					continue
+				}
 				images++
 				if url := p["image_url"].(map[string]any)["url"]; m.Content.Parts()[j].ImageURL != url {
 					t.Errorf("part %d of %q has the URL %q, want %q", j, r.Raw(), m.Content.Parts()[j].ImageURL, url)
@@ -159,8 +166,11 @@ func checkDecoded(t testing.TB, r *Request) {
 		for j, call := range m.ToolCalls {
 			c := call
 			w := calls[j].(map[string]any)
-			f := w["function"].(map[string]any)
-			if (c != ToolCall{w["id"].(string), f["name"].(string), f["arguments"].(string)}) {
+			f, arguments := w["function"], "arguments"
+			if w["type"] == "custom" {
+				f, arguments = w["custom"], "input"
+			}
+			if f := f.(map[string]any); (c != ToolCall{w["id"].(string), f["name"].(string), f[arguments].(string)}) {
 				t.Errorf("call %d of message %d of %q = %v, want %v", j, i, r.Raw(), c, w)
 			}
 			size += len(c.ID) + len(c.Name) + len(c.Arguments)
@@ -193,6 +203,19 @@ func checkPatch(t testing.TB, r *Request, p Patch) {
 	for _, name := range p.Drop {
 		if name != "model" {
 			delete(want, name)
+		}
+	}
+	if !r.Stream {
+		delete(want, "stream_options")
+	}
+	if stops, ok := want["stop"]; ok {
+		list, many := stops.([]any)
+		left := slices.DeleteFunc(slices.Clone(list), func(s any) bool { return s == "" })
+		switch {
+		case stops == "", many && len(list) > 0 && len(left) == 0:
+			delete(want, "stop")
+		case many:
+			want["stop"] = left
 		}
 	}
 	if p.IncludeUsage && r.Stream {

@@ -9,7 +9,7 @@ import (
 
 const (
 	maxModel = 256 // bytes of a model id
-	maxStops = 16
+	maxStops = 64
 	maxN     = 128
 )
 
@@ -52,7 +52,8 @@ type parser struct {
 
 	maxTokens     int64 // 0: not given
 	maxCompletion int64
-	oddUsage      string // what stands in include_usage where it is no boolean
+	oddOptions    string // what is wrong with stream_options, which counts only in a stream
+	oddPath       string // where
 }
 
 // request reads the whole body.
@@ -129,6 +130,7 @@ func (p *parser) field(name []byte) field {
 		r.PresencePenalty = p.optionalFloat(&r.numbers[3], -2, 2)
 	case "stop":
 		p.stop()
+		return fieldStop
 	case "tools":
 		p.tools()
 	case "tool_choice":
@@ -148,8 +150,17 @@ func (p *parser) field(name []byte) field {
 		p.skip()
 	case "user":
 		r.User = p.optionalText()
+	case "functions", "function_call":
+		p.legacy("tools and tool_choice")
+	case "web_search_options":
+		if !p.null() {
+			r.WebSearch = true
+			p.skip()
+		}
+		return fieldUnread
 	default:
 		p.skip()
+		return fieldUnread
 	}
 	return fieldOther
 }
@@ -162,13 +173,13 @@ func (p *parser) whole() {
 		p.bad("model", "is required: the id of a model that GET /v1/models lists")
 	case r.Messages == nil:
 		p.bad("messages", "is required: an array of at least one message")
-	case p.maxTokens != 0 && p.maxCompletion != 0 && p.maxTokens != p.maxCompletion:
-		p.bad("max_completion_tokens", "is %d but max_tokens is %d; they mean the same: give one of them",
-			p.maxCompletion, p.maxTokens)
-	case r.Stream && p.oddUsage != "":
-		p.bad("stream_options.include_usage", "must be a boolean; got %s", p.oddUsage)
+	case r.Stream && p.oddOptions != "":
+		p.bad(p.oddPath, "must be %s", p.oddOptions)
 	}
 	r.MaxTokens = int(max(p.maxTokens, p.maxCompletion))
+	if p.maxTokens != 0 && p.maxCompletion != 0 {
+		r.MaxTokens = int(min(p.maxTokens, p.maxCompletion))
+	}
 	r.IncludeUsage = r.IncludeUsage && r.Stream
 	p.choosable()
 }
@@ -189,10 +200,29 @@ func (p *parser) model() {
 	}
 }
 
-// streamOptions reads stream_options. Without stream it is ignored, so a wrong include_usage is
-// only noted.
+// legacy refuses a field of OpenAI's older function calling. Its syntax is checked first.
+func (p *parser) legacy(instead string) {
+	if !p.null() {
+		p.skip()
+		p.bad("", "is the older form of function calling, which is not supported; use %s", instead)
+	}
+}
+
+// streamOptions reads stream_options. Without stream it is ignored, so what is wrong with it is only
+// noted.
 func (p *parser) streamOptions() {
-	if p.null() || !p.object("an object") {
+	if p.null() {
+		return
+	}
+	if p.peek() != '{' {
+		from := p.pos
+		p.skip()
+		if !p.failed() {
+			p.oddPath, p.oddOptions = "stream_options", "an object; got "+typeName(p.body[from])
+		}
+		return
+	}
+	if !p.enter(true) {
 		return
 	}
 	for p.member() {
@@ -208,7 +238,7 @@ func (p *parser) streamOptions() {
 			p.null()
 		default:
 			p.skip()
-			p.oddUsage = p.describe(p.req.usage.from)
+			p.oddPath, p.oddOptions = "stream_options.include_usage", "a boolean; got "+p.describe(p.req.usage.from)
 		}
 		p.req.usage.to = p.pos
 	}
@@ -220,36 +250,29 @@ func (p *parser) stop() {
 	case 'n':
 		p.null()
 	case '"':
-		if t, ok := p.sequence(want); ok {
-			p.req.Stop = []string{t}
-		}
+		p.sequence(want)
 	default:
 		if !p.array(want) {
 			return
 		}
 		for p.element() {
-			if p.index() == maxStops {
-				p.bad("", "is one too many: stop may hold at most %d strings", maxStops)
-				return
-			}
-			if t, ok := p.sequence("a string"); ok {
-				p.req.Stop = append(p.req.Stop, t)
-			}
+			p.sequence("a string")
 		}
 	}
 }
 
-// sequence reads one stop sequence.
-func (p *parser) sequence(want string) (string, bool) {
+// sequence reads one stop sequence. An empty one is left out.
+func (p *parser) sequence(want string) {
 	t, ok := p.text(want)
-	if ok && t.size == 0 {
-		p.bad("", "must not be an empty string")
-		return "", false
+	switch {
+	case !ok:
+	case t.size == 0:
+		p.req.emptyStops = true
+	case len(p.req.Stop) == maxStops:
+		p.bad("", "is one too many: stop may hold at most %d strings", maxStops)
+	default:
+		p.req.Stop = append(p.req.Stop, p.unquoted(t))
 	}
-	if !ok {
-		return "", false
-	}
-	return p.unquoted(t), true
 }
 
 func (p *parser) effort() {

@@ -3,7 +3,8 @@ package chat
 import "slices"
 
 // Patch is what an upstream of the same dialect must see changed in the caller's body. Names are
-// those of top-level members. The zero Patch changes nothing.
+// those of top-level members. The zero Patch changes nothing but what no upstream is to see:
+// stream_options without stream, and empty stop sequences.
 type Patch struct {
 	// Model replaces the model; empty keeps it.
 	Model string
@@ -43,7 +44,7 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 	kept := false
 	for i, m := range r.members {
 		set := p.setting(r.raw[m.from:m.keyTo])
-		if m.field != fieldModel && set == nil && p.drops(r.raw[m.from:m.keyTo]) {
+		if m.field != fieldModel && set == nil && (r.hides(m) || p.drops(r.raw[m.from:m.keyTo])) {
 			continue
 		}
 		if kept {
@@ -57,6 +58,8 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 			dst = AppendQuoted(dst, p.Model)
 		case set != nil:
 			dst = append(dst, set.Value...)
+		case m.field == fieldStop && r.emptyStops:
+			dst = r.appendStops(dst)
 		case m.field == fieldStreamOptions && p.IncludeUsage && r.Stream:
 			dst = r.appendStreamOptions(dst, m)
 		case m.field == fieldMessages && p.SystemRole:
@@ -66,6 +69,19 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 		}
 	}
 	return append(dst, r.raw[r.members[len(r.members)-1].to:]...)
+}
+
+// hides reports whether no upstream is to see the member.
+func (r *Request) hides(m member) bool {
+	return m.field == fieldStreamOptions && !r.Stream || m.field == fieldStop && r.emptyStops && len(r.Stop) == 0
+}
+
+// appendStops appends the stop sequences that are left.
+func (r *Request) appendStops(dst []byte) []byte {
+	for i, s := range r.Stop {
+		dst = AppendQuoted(append(dst, "[,"[min(i, 1)]), s)
+	}
+	return append(dst, ']')
 }
 
 // appendMissing appends the members that the caller did not send, each with a comma behind it: the

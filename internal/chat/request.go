@@ -1,5 +1,7 @@
 package chat
 
+import "iter"
+
 // Request is one validated chat completion request (spec: Chat completion request).
 //
 // The caller's bytes stay as they came: an OpenAI-compatible upstream gets them with only what must
@@ -12,7 +14,7 @@ type Request struct {
 	Stream       bool
 	IncludeUsage bool // stream_options.include_usage, only where Stream
 
-	MaxTokens        int // max_tokens or max_completion_tokens; 0: not given
+	MaxTokens        int // the smaller of max_tokens and max_completion_tokens; 0: neither is given
 	N                int // 1 where not given
 	Temperature      *float64
 	TopP             *float64
@@ -27,11 +29,14 @@ type Request struct {
 	Format            Format
 	ReasoningEffort   Effort
 	User              string
+	WebSearch         bool // web_search_options is given
 
 	raw        []byte
 	members    []member // of the body, in its order
-	usage      span     // the value of stream_options.include_usage; empty where not given
-	developers []span   // roles written as "developer"
+	emptyStops bool     // stop holds empty strings, which Stop does not
+	foreign    Foreign
+	usage      span   // the value of stream_options.include_usage; empty where not given
+	developers []span // roles written as "developer"
 	size       size
 	numbers    [4]float64 // what the four *float64 above point to: one allocation for all
 	seed       int64
@@ -51,6 +56,28 @@ func (r *Request) Member(name string) []byte {
 	return nil
 }
 
+// Unread yields the top-level members that Parse gave no meaning to, by name, with their JSON. They are
+// for upstreams of the same dialect.
+func (r *Request) Unread() iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		for _, m := range r.members {
+			if m.field == fieldUnread && !yield(Unquote(r.raw[m.from:m.keyTo]), r.raw[m.value:m.to]) {
+				return
+			}
+		}
+	}
+}
+
+// Foreign is something in a request that only some providers know: a part that is a file, sound or a
+// refusal, a custom tool, or a choice among some of the tools.
+type Foreign struct {
+	Path string // empty: there is none
+	What string // in words
+}
+
+// Foreign is the first such thing in the request.
+func (r *Request) Foreign() Foreign { return r.foreign }
+
 // span is a stretch of the body.
 type span struct{ from, to int }
 
@@ -62,14 +89,16 @@ type member struct {
 	field     field
 }
 
-// field marks the members that patching looks for.
+// field marks the members that patching looks for, and those that Parse only reads past.
 type field uint8
 
 const (
 	fieldOther field = iota
+	fieldUnread
 	fieldModel
 	fieldMessages
 	fieldStreamOptions
+	fieldStop
 )
 
 // Effort is reasoning_effort; empty where not given.
@@ -90,7 +119,8 @@ const (
 	ChoiceAuto ChoiceMode = iota
 	ChoiceNone
 	ChoiceRequired
-	ChoiceNamed // exactly the function ToolChoice.Name
+	ChoiceNamed   // exactly the tool ToolChoice.Name
+	ChoiceAllowed // some of the tools: for the providers that know it, see Request.Foreign
 )
 
 // ToolChoice is tool_choice; the zero value is auto.
@@ -116,10 +146,11 @@ type Format struct {
 	Strict     bool
 }
 
-// Tool is one entry of tools: a function, or a remote MCP server.
+// Tool is one entry of tools: a function, a remote MCP server, or a custom tool.
 type Tool struct {
 	Function *Function
 	MCP      *MCP
+	Custom   string // the name of a custom tool, which takes free text; only some providers know them
 
 	raw []byte
 }

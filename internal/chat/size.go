@@ -4,6 +4,7 @@ package chat
 type size struct {
 	bytes  int // of texts, names, ids, arguments and tool definitions
 	images int
+	files  int // parts that are files or sound
 	calls  int // tool calls sent back
 }
 
@@ -25,13 +26,16 @@ func (r *Request) PromptBytes() int { return r.size.bytes }
 // Images is the number of images in the messages.
 func (r *Request) Images() int { return r.size.images }
 
+// Attachments is the number of images, files and sounds in the messages.
+func (r *Request) Attachments() int { return r.size.images + r.size.files }
+
 // TokenBound is a number of tokens that the prompt does not exceed, whatever the tokenizer: a token
 // stands for at least one byte of text, and the rest is counted generously. Real prompts come to
-// about a quarter of it. An image counts flat, since vendors count its pixels, not its bytes.
+// about a quarter of it. An image or a file counts flat, since vendors do not count its bytes.
 func (r *Request) TokenBound() int {
 	return r.size.bytes + tokensPerRequest +
 		tokensPerMessage*len(r.Messages) +
 		tokensPerCall*r.size.calls +
 		tokensPerTool*len(r.Tools) +
-		tokensPerImage*r.size.images
+		tokensPerImage*r.Attachments()
 }

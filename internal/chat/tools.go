@@ -29,22 +29,39 @@ func (p *parser) tools() {
 				p.bad("", "is one too many: a request may have at most %d MCP servers", MaxMCPServers)
 				return
 			}
-		} else if i := p.functionTool(tool.Function.Name); i >= 0 {
-			p.bad(".function.name", "must differ from that of tools[%d]; both are %s", i, quoteShort(tool.Function.Name))
+		} else if name := tool.name(); p.toolNamed(name) >= 0 {
+			p.bad(tool.member()+".name", "must differ from that of tools[%d]; both are %s", p.toolNamed(name), quoteShort(name))
 			return
 		}
 		p.req.Tools = append(p.req.Tools, tool)
 	}
 }
 
-// functionTool is the position of the function among the tools read so far, -1 where there is none.
-func (p *parser) functionTool(name string) int {
-	for i, t := range p.req.Tools {
-		if t.Function != nil && t.Function.Name == name {
+// toolNamed is the position of the function or custom tool among the tools read so far, -1 where there
+// is none.
+func (p *parser) toolNamed(name string) int {
+	for i := range p.req.Tools {
+		if t := &p.req.Tools[i]; t.MCP == nil && t.name() == name {
 			return i
 		}
 	}
 	return -1
+}
+
+// name is that of a function or custom tool.
+func (t *Tool) name() string {
+	if t.Function != nil {
+		return t.Function.Name
+	}
+	return t.Custom
+}
+
+// member is the member of the entry that holds the name.
+func (t *Tool) member() string {
+	if t.Function != nil {
+		return ".function"
+	}
+	return ".custom"
 }
 
 // tool reads one entry of tools. What its members mean depends on type, which nearly always comes
@@ -59,12 +76,13 @@ func (p *parser) tool() (Tool, bool) {
 		kind     string
 		function *Function
 		early    place // a function that stands before its type
+		custom   place
 		server   mcpPlaces
 	)
 	for p.member() {
 		switch string(p.key) {
 		case "type":
-			kind = p.toolType()
+			kind = p.oneOf(`"function", "mcp" or "custom"`, "function", "mcp", "custom")
 			continue
 		case "function":
 			if kind == "function" {
@@ -72,6 +90,8 @@ func (p *parser) tool() (Tool, bool) {
 				continue
 			}
 			early = p.here()
+		case "custom":
+			custom = p.here()
 		case "server_url":
 			server.url = p.here()
 		case "server_label":
@@ -101,30 +121,39 @@ func (p *parser) tool() (Tool, bool) {
 			p.bad(".function", "is required: an object with a name")
 		}
 		tool.Function = function
+	case "custom":
+		if end := p.pos; p.revisit(custom) {
+			tool.Custom = p.customTool()
+			p.resume(end)
+		}
+		if tool.Custom == "" {
+			p.bad(".custom", "is required: an object with a name")
+		}
+		p.foreign("custom tools")
 	default:
-		p.bad(".type", `is required: "function" or "mcp"`)
+		p.bad(".type", `is required: "function", "mcp" or "custom"`)
 	}
 	return tool, !p.failed()
 }
 
-// toolType reads the type of a tool; empty where it is null or wrong.
-func (p *parser) toolType() string {
-	const want = `"function" or "mcp"`
-	if p.null() {
+// customTool reads the definition of a custom tool and returns its name; empty where it is null or wrong.
+func (p *parser) customTool() (name string) {
+	from := p.pos
+	if p.null() || !p.object("an object with a name") {
 		return ""
 	}
-	t, ok := p.text(want)
-	if !ok {
-		return ""
+	for p.member() {
+		if string(p.key) != "name" {
+			p.skip()
+			continue
+		}
+		name = p.functionName()
 	}
-	switch string(p.word(t)) {
-	case "function":
-		return "function"
-	case "mcp":
-		return "mcp"
+	if name == "" {
+		p.bad(".name", "is required")
 	}
-	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
-	return ""
+	p.req.size.bytes += p.pos - from
+	return name
 }
 
 // function reads the function of a tool; nil where it is null or wrong.
@@ -194,7 +223,7 @@ func (p *parser) schema() []byte {
 }
 
 func (p *parser) toolChoice() {
-	const want = `"auto", "none", "required" or an object that names a function`
+	const want = `"auto", "none", "required" or an object that names a tool`
 	c := &p.req.ToolChoice
 	switch p.peek() {
 	case 'n':
@@ -219,41 +248,58 @@ func (p *parser) toolChoice() {
 	}
 }
 
-// namedChoice reads a tool_choice that names a function.
+// namedChoice reads a tool_choice that names a function, a custom tool, or those that are allowed.
 func (p *parser) namedChoice() {
 	if !p.enter(true) {
 		return
 	}
-	var typed, function bool
+	var (
+		kind    string
+		named   = map[string]string{} // by the member that names
+		allowed byte                  // what the value of allowed_tools begins with
+	)
 	c := &p.req.ToolChoice
-	c.Mode = ChoiceNamed
 	for p.member() {
-		switch string(p.key) {
+		switch key := string(p.key); key {
 		case "type":
-			typed = p.functionType()
-		case "function":
+			kind = p.oneOf(`"function", "custom" or "allowed_tools"`, "function", "custom", "allowed_tools")
+		case "function", "custom":
 			if p.null() || !p.object("an object with a name") {
 				break
 			}
-			function = true
+			named[key] = ""
 			for p.member() {
 				if string(p.key) != "name" {
 					p.skip()
 					continue
 				}
-				c.Name = p.requiredText()
+				named[key] = p.requiredText()
 			}
+		case "allowed_tools":
+			allowed = p.peek()
+			p.skip()
 		default:
 			p.skip()
 		}
 	}
+	name, found := named[kind]
 	switch {
-	case !typed:
-		p.bad(".type", `is required: "function"`)
-	case !function:
-		p.bad(".function", "is required: an object with the name of a function")
-	case c.Name == "":
-		p.bad(".function.name", "is required: the name of a function among tools")
+	case kind == "":
+		p.bad(".type", `is required: "function", "custom" or "allowed_tools"`)
+	case kind == "allowed_tools" && allowed != '{':
+		p.bad(".allowed_tools", "is required: an object with mode and tools")
+	case kind == "allowed_tools":
+		c.Mode = ChoiceAllowed
+		p.foreign("a tool_choice of type allowed_tools")
+	case !found:
+		p.bad("."+kind, "is required: an object with the name of a tool")
+	case name == "":
+		p.bad("."+kind+".name", "is required: the name of a tool among tools")
+	default:
+		c.Mode, c.Name = ChoiceNamed, name
+		if kind == "custom" {
+			p.foreign("a tool_choice of type custom")
+		}
 	}
 }
 
@@ -265,9 +311,15 @@ func (p *parser) choosable() {
 	case c.Mode == ChoiceRequired && len(r.Tools) == 0:
 		p.bad("tool_choice", `is "required", but the request has no tools; add tools or choose "auto"`)
 	case c.Mode == ChoiceNamed && len(r.Tools) == 0:
-		p.bad("tool_choice", "names the function %s, but the request has no tools", quoteShort(c.Name))
-	case c.Mode == ChoiceNamed && p.functionTool(c.Name) < 0 && !r.HasMCP():
+		p.bad("tool_choice", "names the tool %s, but the request has no tools", quoteShort(c.Name))
+	case c.Mode == ChoiceAllowed && len(r.Tools) == 0:
+		p.bad("tool_choice", "allows some tools, but the request has none")
+	case c.Mode == ChoiceNamed && p.toolNamed(c.Name) < 0 && !r.HasMCP():
 		p.bad("tool_choice.function.name", "must be the name of a function among tools; got %s", quoteShort(c.Name))
+	case r.HasMCP() && r.hasCustom():
+		p.bad("tools", "mixes MCP servers with custom tools, which cannot be called in one request")
+	case r.HasMCP() && c.Mode == ChoiceAllowed:
+		p.bad("tool_choice", "cannot be of type allowed_tools beside MCP servers; use the allowed_tools of each server")
 	}
 }
 
@@ -275,6 +327,16 @@ func (p *parser) choosable() {
 func (r *Request) HasMCP() bool {
 	for _, t := range r.Tools {
 		if t.MCP != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// hasCustom reports whether the tools include a custom one.
+func (r *Request) hasCustom() bool {
+	for _, t := range r.Tools {
+		if t.Custom != "" {
 			return true
 		}
 	}

@@ -93,7 +93,7 @@ func (c Claude) Think(call *Call, bound int, forced, unsigned bool) Thought {
 		}
 		call.Drop("reasoning_effort")
 	case !call.Thinks:
-		call.Drop("reasoning_effort")
+		call.DropEffort()
 	case effort == "":
 	case effort == chat.EffortNone:
 		thought = c.rest(bound)

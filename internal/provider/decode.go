@@ -57,6 +57,10 @@ type wireCall struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 	} `json:"function"`
+	Custom *struct {
+		Name  string          `json:"name"`
+		Input json.RawMessage `json:"input"`
+	} `json:"custom"`
 }
 
 // figures is a usage object; one that cannot be read is as good as none.
@@ -181,7 +185,10 @@ func (d *Decoder) delta(events []Event, choice int, w *wireDelta) []Event {
 
 // call finds which call a piece belongs to: by index, else by id, else it goes on with the last one.
 func (d *Decoder) call(choice int, w *wireCall) ToolPiece {
-	piece := ToolPiece{Arguments: argumentsText(w.Function.Arguments)}
+	if w.Custom != nil {
+		w.Function.Name, w.Function.Arguments = w.Custom.Name, w.Custom.Input
+	}
+	piece := ToolPiece{Arguments: argumentsText(w.Function.Arguments), Custom: w.Custom != nil}
 	ours := 0
 	for i := range slices.Backward(d.calls) { // the newest first: some upstreams give all calls one index
 		c := &d.calls[i]

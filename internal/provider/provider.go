@@ -79,4 +79,5 @@ type ToolPiece struct {
 	ID        string
 	Name      string
 	Arguments string
+	Custom    bool // it calls a custom tool: Arguments is any text
 }

@@ -202,10 +202,8 @@ func (c *collector) appendChoice(b []byte, i int) []byte {
 func appendCall(b []byte, k *call) []byte {
 	b = append(b, `{"id":`...)
 	b = chat.AppendQuoted(b, k.id)
-	b = append(b, `,"type":"function","function":{"name":`...)
-	b = chat.AppendQuoted(b, k.name)
-	b = append(b, `,"arguments":"`...)
-	if len(k.arguments) == 0 {
+	b = append(appendCalled(b, k.custom, k.name), '"')
+	if len(k.arguments) == 0 && !k.custom {
 		b = append(b, `{}`...)
 	}
 	b = append(b, k.arguments...)

@@ -46,14 +46,24 @@ func appendPiece(b []byte, p provider.ToolPiece) []byte {
 	if p.ID != "" {
 		b = append(b, `,"id":`...)
 		b = chat.AppendQuoted(b, p.ID)
-		b = append(b, `,"type":"function","function":{"name":`...)
-		b = chat.AppendQuoted(b, p.Name)
-		b = append(b, `,"arguments":`...)
+		b = appendCalled(b, p.Custom, p.Name)
+	} else if p.Custom {
+		b = append(b, `,"custom":{"input":`...)
 	} else {
 		b = append(b, `,"function":{"arguments":`...)
 	}
 	b = chat.AppendQuoted(b, p.Arguments)
 	return append(b, `}}]`...)
+}
+
+// appendCalled appends what is called, up to what is handed to it.
+func appendCalled(b []byte, custom bool, name string) []byte {
+	if custom {
+		b = append(b, `,"type":"custom","custom":{"name":`...)
+		return append(chat.AppendQuoted(b, name), `,"input":`...)
+	}
+	b = append(b, `,"type":"function","function":{"name":`...)
+	return append(chat.AppendQuoted(b, name), `,"arguments":`...)
 }
 
 // appendUsage appends a usage object; the parts that the wire counts twice are named in its details.

@@ -125,6 +125,7 @@ type call struct {
 	id, name  string
 	arguments []byte // kept where the reply is collected
 	some      bool   // any arguments at all
+	custom    bool   // of a custom tool
 }
 
 func newReply(h Head, n int) reply {
@@ -182,7 +183,7 @@ func (r *reply) piece(choiceIndex int, c *choice, p provider.ToolPiece) (provide
 		if p.ID == "" {
 			p.ID = provider.CallID(r.head.RequestID, choiceIndex*maxCalls+p.Index)
 		}
-		c.calls = append(c.calls, call{id: p.ID, name: p.Name})
+		c.calls = append(c.calls, call{id: p.ID, name: p.Name, custom: p.Custom})
 		quoted := chat.AppendQuoted(nil, p.Name)
 		r.outcome.text.add(quoted[1 : len(quoted)-1])
 	} else {
@@ -190,6 +191,7 @@ func (r *reply) piece(choiceIndex int, c *choice, p provider.ToolPiece) (provide
 	}
 	k := &c.calls[p.Index]
 	k.some = k.some || p.Arguments != ""
+	p.Custom = k.custom
 	return p, true
 }
 

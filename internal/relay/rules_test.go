@@ -185,6 +185,7 @@ func (r *reader) choice(v any) {
 
 func (r *reader) call(c *seen, v any) {
 	w, _ := v.(object)
+	asFunction(w)
 	function, _ := w["function"].(object)
 	arguments, ok := function["arguments"].(string)
 	index := number(w["index"])
@@ -228,4 +229,28 @@ func number(v any) int {
 		return -1
 	}
 	return i
+}
+
+// asFunction writes the call of a custom tool, or a piece of it, as that of a function: the same rules hold
+// for both, except that an input may be empty.
+func asFunction(w object) {
+	custom, ok := w["custom"].(object)
+	if !ok {
+		return
+	}
+	function := object{}
+	for key, value := range custom {
+		if key == "input" {
+			key = "arguments"
+			if value == "" && w["id"] != nil {
+				value = " "
+			}
+		}
+		function[key] = value
+	}
+	delete(w, "custom")
+	w["function"] = function
+	if w["type"] == "custom" {
+		w["type"] = "function"
+	}
 }

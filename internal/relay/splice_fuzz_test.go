@@ -249,6 +249,7 @@ func brokenWhole(v object) string {
 	}
 	for _, call := range calls {
 		w, _ := call.(object)
+		asFunction(w)
 		function, _ := w["function"].(object)
 		arguments, _ := function["arguments"].(string)
 		if keys(w) != "function id type" || keys(function) != "arguments name" || w["id"] == "" || w["type"] != "function" || arguments == "" {

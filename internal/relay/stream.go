@@ -187,7 +187,7 @@ func (s *streamer) event(ev *provider.Event) {
 		}
 	case provider.Finish:
 		for i := range c.calls {
-			if !c.calls[i].some { // a call without arguments says so: clients parse them
+			if !c.calls[i].some && !c.calls[i].custom { // a call without arguments says so: clients parse them
 				s.call(ev.Choice, provider.ToolPiece{Index: i, Arguments: "{}"})
 			}
 		}

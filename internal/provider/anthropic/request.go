@@ -2,10 +2,10 @@ package anthropic
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"sluice/internal/chat"
@@ -82,8 +82,11 @@ func (w *writer) write() ([]byte, error) {
 	if w.req.N > 1 {
 		return nil, fault.New(fault.Invalid, "This model gives one reply at a time: n must be 1, got %d", w.req.N).At("n")
 	}
+	if err := w.call.Plain(); err != nil {
+		return nil, err
+	}
 	w.call.Drop("frequency_penalty", "presence_penalty", "seed")
-	w.call.Drop(slices.DeleteFunc(provider.OpenAIOnly(), func(name string) bool { return name == "user" })...)
+	w.call.DropUnread()
 	w.out.Model, w.out.Stream = w.call.Upstream, w.req.Stream
 	for _, step := range []func() error{w.tools, w.messages, w.stops} {
 		if err := step(); err != nil {
@@ -182,13 +185,7 @@ func (w *writer) choice() {
 
 // think bounds the reply, and the thinking that comes out of the same tokens.
 func (w *writer) think() {
-	bound := defaultMax
-	switch {
-	case w.req.MaxTokens > 0:
-		bound = w.req.MaxTokens
-	case w.call.MaxOutput > 0:
-		bound = w.call.MaxOutput
-	}
+	bound := cmp.Or(w.call.Limit(), defaultMax)
 	c := w.out.ToolChoice
 	forced := c != nil && (c.Type == "any" || c.Type == "tool")
 	t := w.model.Think(w.call, bound, forced, w.unsigned())

@@ -125,8 +125,11 @@ func (w *writer) write() ([]byte, error) {
 	if w.req.N > 1 {
 		return nil, fault.New(fault.Invalid, "This model gives one reply at a time: n must be 1, got %d", w.req.N).At("n")
 	}
-	w.call.Drop("frequency_penalty", "presence_penalty", "seed")
-	w.call.Drop(provider.OpenAIOnly()...)
+	if err := w.call.Plain(); err != nil {
+		return nil, err
+	}
+	w.call.Drop("frequency_penalty", "presence_penalty", "seed", "user")
+	w.call.DropUnread()
 	w.plain = len(w.req.Tools) == 0 || w.req.ToolChoice.Mode == chat.ChoiceNone
 	if err := w.tools(); err != nil {
 		return nil, err
@@ -208,9 +211,7 @@ func (w *writer) additional() *modelFields {
 // think bounds the reply, and says how the model is to think and to choose its words.
 func (w *writer) think() {
 	in := &w.out.Inference
-	if in.MaxTokens = w.req.MaxTokens; in.MaxTokens == 0 {
-		in.MaxTokens = w.call.MaxOutput
-	}
+	in.MaxTokens = w.call.Limit()
 	if !w.claude {
 		w.effort()
 		in.Temperature, in.TopP = w.model.Sample(w.call, nil)
@@ -245,6 +246,8 @@ func (w *writer) effort() {
 		w.additional().Reasoning = nova(e, level)
 	case w.call.Thinks && e != chat.EffortNone:
 		w.out.Output = &outputSettings{Effort: level}
+	case !w.call.Thinks:
+		w.call.DropEffort()
 	default:
 		w.call.Drop("reasoning_effort")
 	}

@@ -73,10 +73,7 @@ func (t *translation) configure() error {
 		g.CandidateCount = req.N
 	}
 	g.StopSequences = req.Stop
-	g.MaxOutputTokens = req.MaxTokens
-	if g.MaxOutputTokens == 0 {
-		g.MaxOutputTokens = t.call.MaxOutput
-	}
+	g.MaxOutputTokens = t.call.Limit()
 	g.Temperature, g.TopP = req.Temperature, req.TopP
 	if req.Seed != nil && int64(int32(*req.Seed)) == *req.Seed {
 		g.Seed = req.Seed
@@ -186,7 +183,7 @@ const leastBudget = 128
 func (t *translation) thinking() *thinkingConfig {
 	effort, model := t.call.Request.ReasoningEffort, t.call.Upstream
 	if !t.call.Thinks {
-		t.call.Drop("reasoning_effort")
+		t.call.DropEffort()
 		return nil
 	}
 	c := &thinkingConfig{IncludeThoughts: effort != chat.EffortNone}

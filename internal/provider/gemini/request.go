@@ -77,6 +77,9 @@ type translation struct {
 }
 
 func translate(ctx context.Context, call *provider.Call) (*request, error) {
+	if err := call.Plain(); err != nil {
+		return nil, err
+	}
 	t := &translation{ctx: ctx, call: call, names: map[string]string{}}
 	for i := range call.Request.Messages {
 		if err := t.message(i, &call.Request.Messages[i]); err != nil {
@@ -91,7 +94,8 @@ func translate(ctx context.Context, call *provider.Call) (*request, error) {
 	if err := t.configure(); err != nil {
 		return nil, err
 	}
-	call.Drop(provider.OpenAIOnly()...)
+	call.Drop("user")
+	call.DropUnread()
 	return &t.out, nil
 }
 

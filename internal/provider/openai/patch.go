@@ -14,12 +14,13 @@ func (a *Adapter) patch(ctx context.Context, call *provider.Call) (chat.Patch, e
 	p := chat.Patch{Model: call.Upstream, IncludeUsage: true, SystemRole: true}
 	if !call.Thinks && call.Request.ReasoningEffort != "" {
 		p.Drop = []string{"reasoning_effort"}
-		call.Omit("reasoning_effort")
+		call.DropEffort()
 	}
+	q := quirks{preset: &a.preset, call: call, req: call.Request, out: &p}
+	q.limit()
 	if a.preset.Kind == "" {
 		return p, nil
 	}
-	q := quirks{preset: &a.preset, call: call, req: call.Request, out: &p}
 	return p, q.apply(ctx)
 }
 
@@ -33,6 +34,11 @@ type quirks struct {
 
 func (q *quirks) apply(ctx context.Context) error {
 	p := q.preset
+	if p.plain {
+		if err := q.call.Plain(); err != nil {
+			return err
+		}
+	}
 	q.out.SystemRole = !p.developer
 	if p.figured {
 		q.out.IncludeUsage = false
@@ -48,7 +54,6 @@ func (q *quirks) apply(ctx context.Context) error {
 	if p.single && q.req.N > 1 {
 		return fault.New(fault.Invalid, "This model gives one reply to a request; n must be 1, got %d.", q.req.N).At("n")
 	}
-	q.limit()
 	if p.seed != "" {
 		q.rename("seed", p.seed)
 	}
@@ -82,23 +87,30 @@ func (q *quirks) rename(from, to string) {
 	}
 }
 
-// limit gives the bound of the reply the name that the vendor knows.
+// limit gives the bound of the reply one name, the one that the vendor knows, and no more than the model
+// writes. A vendor that knows both names gets the caller's, and of two the newer one; an upstream that
+// we know nothing of gets the older one, which all understand.
 func (q *quirks) limit() {
-	other := maxTokens
-	switch q.preset.limit {
-	case "":
-		return
-	case maxTokens:
-		other = maxCompletionTokens
-	}
-	if q.req.Member(other) == nil {
+	older, newer := q.req.Member(maxTokens), q.req.Member(maxCompletionTokens)
+	if older == nil && newer == nil {
 		return
 	}
-	q.out.Drop = append(q.out.Drop, other)
-	if q.req.MaxTokens > 0 {
-		q.set(q.preset.limit, strconv.Itoa(q.req.MaxTokens))
+	name, other, spare := maxTokens, maxCompletionTokens, newer
+	switch {
+	case q.preset.limit == maxTokens:
+	case q.preset.limit == maxCompletionTokens, !isGiven(older), isGiven(newer) && q.preset.Kind != "":
+		name, other, spare = maxCompletionTokens, maxTokens, older
+	}
+	if spare != nil && (q.preset.limit != "" || isGiven(spare)) {
+		q.out.Drop = append(q.out.Drop, other)
+	}
+	if q.req.MaxTokens > 0 && (isGiven(spare) || q.call.Limit() < q.req.MaxTokens) {
+		q.set(name, strconv.Itoa(q.call.Limit()))
 	}
 }
+
+// isGiven reports whether a member is there, and not null.
+func isGiven(value []byte) bool { return value != nil && string(value) != "null" }
 
 // effort asks for the nearest effort that the vendor has.
 func (q *quirks) effort() {

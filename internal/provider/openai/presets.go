@@ -39,6 +39,8 @@ type Preset struct {
 	figured bool
 	// single: n must be 1.
 	single bool
+	// plain: of what Request.Foreign tells of it knows nothing.
+	plain bool
 	// nameless: messages may not have names.
 	nameless bool
 	// shortIDs: ids of calls have nine letters and digits.
@@ -76,50 +78,50 @@ var presets = []Preset{
 	// console.groq.com/docs/openai: these fields, and names of messages, are a 400; n must be 1.
 	// Figures also come inside of x_groq.
 	{
-		Kind: "groq", BaseURL: "https://api.groq.com/openai/v1", limit: maxCompletionTokens, efforts: least, single: true, nameless: true,
+		Kind: "groq", plain: true, BaseURL: "https://api.groq.com/openai/v1", limit: maxCompletionTokens, efforts: least, single: true, nameless: true,
 		refused: []string{"logprobs", "top_logprobs", "logit_bias"},
 	},
 	// docs.mistral.ai/api: a field that is not listed there is a 422; the seed has another name; the
 	// temperature ends at 1.5; ids of calls have nine characters; thoughts come as parts of the content.
 	{
-		Kind: "mistral", BaseURL: "https://api.mistral.ai/v1", limit: maxTokens, seed: "random_seed", hottest: 1.5, shortIDs: true, figured: true,
+		Kind: "mistral", plain: true, BaseURL: "https://api.mistral.ai/v1", limit: maxTokens, seed: "random_seed", hottest: 1.5, shortIDs: true, figured: true,
 		efforts: map[chat.Effort]chat.Effort{chat.EffortMinimal: chat.EffortNone, chat.EffortLow: chat.EffortNone, chat.EffortMedium: chat.EffortHigh},
 		refused: []string{"logprobs", "top_logprobs", "logit_bias", "user", "store", "service_tier", "modalities", "audio", "verbosity", "prompt_cache_key", "safety_identifier", "web_search_options"},
 	},
 	// api-docs.deepseek.com/guides/thinking_mode: thinking is on unless switched off by a field; the
 	// thoughts that led to calls must come back as reasoning_content.
 	{
-		Kind: "deepseek", BaseURL: "https://api.deepseek.com/v1", limit: maxTokens, returns: "reasoning_content",
+		Kind: "deepseek", plain: true, BaseURL: "https://api.deepseek.com/v1", limit: maxTokens, returns: "reasoning_content",
 		off: &chat.Setting{Name: "thinking", Value: []byte(`{"type":"disabled"}`)},
 	},
 	// docs.x.ai/docs/guides/reasoning: models that reason refuse penalties; there is no minimal effort.
-	{Kind: "xai", BaseURL: "https://api.x.ai/v1", efforts: least, refusedThinking: []string{"presence_penalty", "frequency_penalty"}},
+	{Kind: "xai", plain: true, BaseURL: "https://api.x.ai/v1", efforts: least, refusedThinking: []string{"presence_penalty", "frequency_penalty"}},
 	// docs.together.ai/reference/chat-completions-1.
-	{Kind: "together", BaseURL: "https://api.together.xyz/v1", limit: maxTokens},
+	{Kind: "together", plain: true, BaseURL: "https://api.together.xyz/v1", limit: maxTokens},
 	// docs.fireworks.ai/api-reference/post-chatcompletions.
-	{Kind: "fireworks", BaseURL: "https://api.fireworks.ai/inference/v1"},
+	{Kind: "fireworks", plain: true, BaseURL: "https://api.fireworks.ai/inference/v1"},
 	// inference-docs.cerebras.ai/resources/openai: these fields are a 400; there is no role developer;
 	// the temperature ends at 1.5.
 	{
-		Kind: "cerebras", BaseURL: "https://api.cerebras.ai/v1", limit: maxCompletionTokens, efforts: least, hottest: 1.5,
+		Kind: "cerebras", plain: true, BaseURL: "https://api.cerebras.ai/v1", limit: maxCompletionTokens, efforts: least, hottest: 1.5,
 		refused: []string{"frequency_penalty", "presence_penalty", "logit_bias", "service_tier"},
 	},
 	// docs.perplexity.ai/api-reference/chat-completions-post: one reply; a temperature below 2; figures
 	// come by themselves.
 	{
-		Kind: "perplexity", BaseURL: "https://api.perplexity.ai", limit: maxTokens, single: true, figured: true, hottest: 1.99,
+		Kind: "perplexity", plain: true, BaseURL: "https://api.perplexity.ai", limit: maxTokens, single: true, figured: true, hottest: 1.99,
 		refused: []string{"logprobs", "top_logprobs", "logit_bias", "seed", "user", "store", "metadata", "service_tier", "parallel_tool_calls"},
 	},
 	// docs.api.nvidia.com/nim/reference: extra fields are refused.
-	{Kind: "nvidia", BaseURL: "https://integrate.api.nvidia.com/v1", limit: maxTokens, refused: []string{"store", "metadata", "service_tier", "user"}},
+	{Kind: "nvidia", plain: true, BaseURL: "https://integrate.api.nvidia.com/v1", limit: maxTokens, refused: []string{"store", "metadata", "service_tier", "user"}},
 	// docs.vllm.ai/en/latest/serving/openai_compatible_server.
 	{Kind: "vllm", BaseURL: "http://127.0.0.1:8000/v1"},
 	// github.com/ggml-org/llama.cpp/tree/master/tools/server.
 	{Kind: "llamacpp", BaseURL: "http://127.0.0.1:8080/v1"},
 	// lmstudio.ai/docs/developer/openai-compat/structured-output: json_schema or text.
-	{Kind: "lmstudio", BaseURL: "http://127.0.0.1:1234/v1", limit: maxTokens, schematic: true},
+	{Kind: "lmstudio", plain: true, BaseURL: "http://127.0.0.1:1234/v1", limit: maxTokens, schematic: true},
 	// docs.ollama.com/api/openai-compatibility: no tool_choice, logit_bias, user or n.
-	{Kind: "ollama", BaseURL: "http://127.0.0.1:11434/v1", limit: maxTokens, efforts: least, single: true, unforced: true, refused: []string{"logit_bias", "user"}},
+	{Kind: "ollama", plain: true, BaseURL: "http://127.0.0.1:11434/v1", limit: maxTokens, efforts: least, single: true, unforced: true, refused: []string{"logit_bias", "user"}},
 }
 
 // Kinds are the names of the presets.

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/chat"
+	"sluice/internal/fault"
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
 )
@@ -153,4 +155,72 @@ func TestRequestHead(t *testing.T) {
 	if a, err := openai.New("http://bad host/%zz", nil); err == nil || strings.Contains(err.Error(), "bad") {
 		t.Errorf("New of a bad URL = %v, %v, want an error that does not repeat it", a, err)
 	}
+}
+
+// TestBounds sends bounds of the reply, stops and other things that no upstream is to see as they came.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	const file = `"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]`
+	for _, tt := range []struct {
+		preset, members string
+		want            string // the members that go up, without the model; empty: it is refused
+		dropped         string
+	}{
+		{"", `"max_tokens":10,"max_completion_tokens":20,"messages":[{"role":"user","content":"Hi"}]`, `"max_tokens":10,"messages":[{"role":"user","content":"Hi"}]`, ""},
+		{"", `"max_tokens":30,"max_completion_tokens":20,"messages":[{"role":"user","content":"Hi"}]`, `"max_tokens":20,"messages":[{"role":"user","content":"Hi"}]`, ""},
+		{"", `"max_tokens":null,"max_completion_tokens":20,"messages":[{"role":"user","content":"Hi"}]`, `"max_tokens":null,"max_completion_tokens":20,"messages":[{"role":"user","content":"Hi"}]`, ""},
+		{"", `"max_completion_tokens":128000,"messages":[{"role":"user","content":"Hi"}]`, `"max_completion_tokens":4096,"messages":[{"role":"user","content":"Hi"}]`, "max_completion_tokens"},
+		{"", `"max_tokens":128000,"messages":[{"role":"user","content":"Hi"}]`, `"max_tokens":4096,"messages":[{"role":"user","content":"Hi"}]`, "max_tokens"},
+		{"vllm", `"max_tokens":10,"max_completion_tokens":20,"messages":[{"role":"user","content":"Hi"}]`, `"max_completion_tokens":10,"messages":[{"role":"user","content":"Hi"}]`, ""},
+		{"openai", `"max_tokens":128000,"messages":[{"role":"user","content":"Hi"}]`, `"messages":[{"role":"user","content":"Hi"}],"max_completion_tokens":4096`, "max_tokens"},
+		{"openai", `"max_tokens":10,"max_completion_tokens":20,"messages":[{"role":"user","content":"Hi"}]`, `"max_completion_tokens":10,"messages":[{"role":"user","content":"Hi"}]`, ""},
+		{"mistral", `"max_completion_tokens":128000,"messages":[{"role":"user","content":"Hi"}]`, `"messages":[{"role":"user","content":"Hi"}],"max_tokens":4096`, "max_completion_tokens"},
+		{"", `"stop":["","a"],"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"Hi"}]`, `"stop":["a"],"messages":[{"role":"user","content":"Hi"}]`, ""},
+		{"", `"messages":[{"role":"user","content":"Hi"}],"stop":""`, `"messages":[{"role":"user","content":"Hi"}]`, ""},
+		{"", `"reasoning_effort":"high","messages":[{"role":"user","content":"Hi"}]`, `"messages":[{"role":"user","content":"Hi"}]`, "reasoning_effort"},
+		{"", file, file, ""},
+		{"openai", file, file, ""},
+		{"groq", file, "", ""},
+		{"ollama", file, "", ""},
+	} {
+		var got string
+		p, _ := openai.PresetOf(tt.preset, "")
+		a := adapter(t, openai.Options{Preset: p}, func(r *http.Request) (*http.Response, error) {
+			body, _ := io.ReadAll(r.Body)
+			got = string(body)
+			return answer(jsonBody, strings.NewReader(`{}`)), nil
+		})
+		call := ask(t, `{"model":"m",`+tt.members+`}`)
+		call.MaxOutput = 4096
+		in, err := a.Open(t.Context(), call)
+		if err == nil {
+			in.Close()
+		}
+		if tt.want == "" {
+			if !fault.Is(err, fault.Invalid) || got != "" {
+				t.Errorf("%s: %s went up as %s, %v, want a 400", tt.preset, tt.members, got, err)
+			}
+			continue
+		}
+		if err != nil || decoded(t, got) != decoded(t, `{"model":"theirs",`+tt.want+`}`) {
+			t.Errorf("%s: %s went up as %s, %v, want %s", tt.preset, tt.members, got, err, tt.want)
+		}
+		if dropped := strings.Join(call.Dropped, ", "); dropped != tt.dropped {
+			t.Errorf("%s: %s drops %q, want %q", tt.preset, tt.members, dropped, tt.dropped)
+		}
+	}
+}
+
+// decoded is JSON with its members in order.
+func decoded(t *testing.T, body string) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

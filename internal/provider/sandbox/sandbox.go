@@ -32,6 +32,11 @@ func New() *Adapter { return &Adapter{} }
 
 // Open computes the whole reply; the stream only hands it out.
 func (*Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
+	call.Dropped = nil
+	if err := call.Plain(); err != nil {
+		return nil, err
+	}
+	drop(call)
 	p, err := read(call)
 	if err != nil {
 		return nil, err
@@ -40,7 +45,7 @@ func (*Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream,
 		return nil, cmp.Or(wait(ctx, p.orders.delay), error(p.orders.failure()))
 	}
 	s := &stream{ctx: ctx, orders: p.orders, due: time.Now().Add(p.orders.delay)}
-	s.left = min(cmp.Or(call.MaxOutput, math.MaxInt), cmp.Or(call.Request.MaxTokens, math.MaxInt))
+	s.left = cmp.Or(call.Limit(), math.MaxInt)
 	r, finish, usage := p.reply(), chat.FinishStop, chat.Usage{Prompt: p.tokens}
 	if call.Thinks {
 		usage.Reasoning = s.add(provider.Event{Kind: provider.Reasoning}, tokens.Split(p.reasoning(r)))
@@ -61,6 +66,18 @@ func (*Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream,
 	}
 	s.events = append(s.events, provider.Event{Kind: provider.Finish, Finish: finish}, provider.Event{Kind: provider.Usage, Usage: usage})
 	return s, nil
+}
+
+// drop notes what makes no difference here.
+func drop(call *provider.Call) {
+	if p := call.Request.TopP; p != nil && *p != 1 {
+		call.Omit("top_p")
+	}
+	call.Drop("frequency_penalty", "presence_penalty", "user")
+	if !call.Thinks {
+		call.DropEffort()
+	}
+	call.DropUnread()
 }
 
 // stream hands a finished reply out, a token at a time.

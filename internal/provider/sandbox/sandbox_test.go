@@ -370,3 +370,33 @@ func at(t *testing.T, value, path string) string {
 	}
 	return string(raw)
 }
+
+// TestSaysWhatItLeavesOut holds a reply's header to be true: what makes no difference here is named.
+func TestSaysWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	for members, want := range map[string]string{
+		``: "",
+		`,"temperature":0.5,"seed":1,"top_p":1,"reasoning_effort":"none"`: "",
+		`,"reasoning_effort":"high","logit_bias":{"1":2},"top_p":0.5`:     "top_p, reasoning_effort, logit_bias",
+		`,"max_tokens":128000,"user":"u"`:                                 "user, max_tokens",
+	} {
+		req, err := chat.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]` + members + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := &provider.Call{Request: req, Upstream: "small", MaxOutput: 100}
+		if _, err := New().Open(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(call.Dropped, ", "); got != want {
+			t.Errorf("%s: dropped %q, want %q", members, got, want)
+		}
+	}
+	req, err := chat.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{}}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New().Open(t.Context(), &provider.Call{Request: req}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("Open with a file = %v, want a 400", err)
+	}
+}

@@ -1,0 +1,111 @@
+package chat
+
+import (
+	"bytes"
+	"iter"
+	"unicode/utf8"
+)
+
+// Passage is a text that the model reads, as it stands in the body.
+type Passage struct {
+	raw    []byte
+	quoted bool // raw is the inside of a JSON string; else it is the text
+}
+
+// Passages yields what the model reads: contents, the calls that were made, and tool definitions.
+func (r *Request) Passages() iter.Seq[Passage] {
+	return func(yield func(Passage) bool) {
+		for i := range r.Messages {
+			m := &r.Messages[i]
+			if len(m.Content.raw) > 2 && !yield(Passage{m.Content.raw[1 : len(m.Content.raw)-1], true}) {
+				return
+			}
+			for _, p := range m.Content.parts {
+				if len(p.raw) > 2 && !yield(Passage{p.raw[1 : len(p.raw)-1], true}) {
+					return
+				}
+			}
+			for _, c := range m.ToolCalls {
+				if !yield(Passage{[]byte(c.Name), false}) || !yield(Passage{[]byte(c.Arguments), false}) {
+					return
+				}
+			}
+		}
+		for i := range r.Tools {
+			if t := &r.Tools[i]; t.MCP == nil && !yield(Passage{t.raw, false}) {
+				return
+			}
+		}
+	}
+}
+
+// Len is how many bytes of the body the text takes.
+func (t Passage) Len() int { return len(t.raw) }
+
+// Pieces yields the text, unescaped, one stretch after the other. A stretch without escapes is the
+// body's own bytes; each is valid until the next one. A piece may be as long as the text.
+func (t Passage) Pieces() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		rest := t.raw
+		var room [utf8.UTFMax]byte
+		for len(rest) > 0 {
+			at := -1
+			if t.quoted {
+				at = bytes.IndexByte(rest, '\\')
+			}
+			if at < 0 {
+				yield(rest)
+				return
+			}
+			if at > 0 && !yield(rest[:at]) {
+				return
+			}
+			r, n := nextRune(rest[at:])
+			rest = rest[at+n:]
+			if !yield(utf8.AppendRune(room[:0], r)) {
+				return
+			}
+		}
+	}
+}
+
+// Sample is about n bytes of the text around the place at, cut where characters and escapes begin.
+func (t Passage) Sample(at, n int) Passage {
+	from := t.align(max(0, min(at, len(t.raw)-n)))
+	to := t.align(min(from+n, len(t.raw)))
+	return Passage{t.raw[from:to], t.quoted}
+}
+
+// align is the first place from at on at which a character or an escape begins.
+func (t Passage) align(at int) int {
+	const longest = 12 // bytes of an escape, that of a surrogate pair
+	for ; at < len(t.raw); at++ {
+		switch {
+		case at == 0:
+			return at
+		case !utf8.RuneStart(t.raw[at]):
+			continue
+		case !t.quoted:
+			return at
+		}
+		before := t.raw[max(0, at-longest):at]
+		// A backslash behind another character always begins an escape, here unless it is that of a
+		// pair's second half.
+		if t.raw[at] == '\\' && before[len(before)-1] != '\\' && !isHighEscape(before) {
+			return at
+		}
+		if bytes.IndexByte(before, '\\') < 0 {
+			return at
+		}
+	}
+	return len(t.raw)
+}
+
+// isHighEscape reports whether b ends with the escape of the first half of a surrogate pair.
+func isHighEscape(b []byte) bool {
+	if len(b) < 6 || b[len(b)-6] != '\\' || b[len(b)-5] != 'u' {
+		return false
+	}
+	r, ok := hex4(b, len(b)-4)
+	return ok && r >= 0xd800 && r < 0xdc00
+}

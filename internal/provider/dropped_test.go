@@ -1,0 +1,88 @@
+package provider
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"sluice/internal/chat"
+	"sluice/internal/fault"
+)
+
+// callWith is a call of a request with the members beside model and messages.
+func callWith(t *testing.T, members string) *Call {
+	t.Helper()
+	req, err := chat.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]` + members + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Call{Request: req}
+}
+
+func TestDropped(t *testing.T) {
+	t.Parallel()
+	many := ""
+	for i := range 100 {
+		many += fmt.Sprintf(`,"x%d":1`, i)
+	}
+	for members, want := range map[string]string{
+		``: "",
+		`,"logit_bias":{"1":2},"store":false,"metadata":null,"top_k":40`:     "logit_bias, top_k",
+		`,"web_search_options":{},"temperature":0.5,"seed":1`:                "web_search_options",
+		`,"a b":1,"x\r\ny":1,"é":1,"":1,"` + strings.Repeat("x", 65) + `":1`: "",
+	} {
+		call := callWith(t, members)
+		call.DropUnread()
+		if got := strings.Join(call.Dropped, ", "); got != want {
+			t.Errorf("DropUnread(%s) = %q, want %q", members, got, want)
+		}
+	}
+	call := callWith(t, many)
+	if call.DropUnread(); len(call.Dropped) != maxDropped {
+		t.Errorf("DropUnread of 100 fields notes %d, want %d", len(call.Dropped), maxDropped)
+	}
+	for effort, want := range map[string]int{"high": 1, "none": 0} {
+		call := callWith(t, `,"reasoning_effort":"`+effort+`"`)
+		if call.DropEffort(); len(call.Dropped) != want {
+			t.Errorf("DropEffort(%s) notes %q, want %d", effort, call.Dropped, want)
+		}
+	}
+}
+
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		members string
+		most    int // that the model writes
+		want    int
+		dropped string
+	}{
+		{``, 0, 0, ""},
+		{``, 100, 100, ""},
+		{`,"max_tokens":50`, 0, 50, ""},
+		{`,"max_tokens":50`, 100, 50, ""},
+		{`,"max_tokens":100`, 100, 100, ""},
+		{`,"max_tokens":128000`, 100, 100, "max_tokens"},
+		{`,"max_completion_tokens":128000`, 100, 100, "max_completion_tokens"},
+		{`,"max_tokens":128000,"max_completion_tokens":32000`, 100, 100, "max_tokens, max_completion_tokens"},
+		{`,"max_tokens":128000,"max_completion_tokens":32`, 100, 32, ""},
+	} {
+		call := callWith(t, tt.members)
+		call.MaxOutput = tt.most
+		if got, dropped := call.Limit(), strings.Join(call.Dropped, ", "); got != tt.want || dropped != tt.dropped {
+			t.Errorf("Limit(%s, %d) = %d, dropped %q, want %d, %q", tt.members, tt.most, got, dropped, tt.want, tt.dropped)
+		}
+	}
+}
+
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	const tools = `,"tools":[{"type":"function","function":{"name":"f"}}]`
+	if err := callWith(t, tools).Plain(); err != nil {
+		t.Errorf("Plain = %v for function tools, want nil", err)
+	}
+	err := callWith(t, tools+`,"tool_choice":{"type":"allowed_tools","allowed_tools":{}}`).Plain()
+	if f := fault.From(err); f.Kind != fault.Invalid || f.Param != "tool_choice" || !strings.Contains(f.Message, "allowed_tools") {
+		t.Errorf("Plain = %v, want a 400 at tool_choice", err)
+	}
+}
