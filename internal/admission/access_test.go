@@ -90,7 +90,7 @@ func TestLease(t *testing.T) {
 	if err != nil || standing.Requests.Used != 1000 || ledger.Running() != 1 {
 		t.Fatalf("Admit = %v, %+v, %d running", err, standing, ledger.Running())
 	}
-	lease.Settle(usage.Settlement{ID: "first", End: usage.EndComplete})
+	lease.Settle(usage.Settlement{ID: "first", RequestMilli: 1000, End: usage.EndComplete})
 	lease.Settle(usage.Settlement{ID: "second", End: usage.EndFailed})
 	if len(books.kept) != 1 || books.kept[0].ID != "first" || ledger.Running() != 0 {
 		t.Errorf("settled with %+v, %d running, want the first alone", books.kept, ledger.Running())

@@ -23,6 +23,10 @@ const (
 	LongPrompt = 200_000
 	// defaultOutput is reserved for a reply whose length the caller does not bound.
 	defaultOutput = 1024
+	// maxOutput is more than any model writes. It keeps the sum of a reservation from overflowing.
+	maxOutput = 1 << 40
+	// oneRequest is what a request costs that asks no model.
+	oneRequest = 1000
 )
 
 // Accounts is where leases are settled.
@@ -53,6 +57,7 @@ type Ask struct {
 
 	PromptTokens int  // about
 	MaxTokens    int  // 0: the caller set no bound
+	Choices      int  // how many replies are wanted (n); 0 and 1: one
 	Long         bool // the prompt exceeds LongPrompt
 }
 
@@ -64,14 +69,14 @@ func (a *Ask) Multiplier() int64 {
 	return 1
 }
 
-// cost is what the call takes. Tokens never exceed the whole cap, so that every legal call passes on an
-// empty window.
+// cost is what the call takes: its requests once, its tokens for each of its choices. Tokens never exceed
+// the whole cap, so that every legal call passes on an empty window.
 func (a *Ask) cost() Cost {
-	output := a.MaxTokens
+	output := min(a.MaxTokens, maxOutput)
 	if output == 0 {
 		output = defaultOutput
 	}
-	c := Cost{RequestMilli: a.Model.RequestMilli * a.Multiplier(), Tokens: int64(a.PromptTokens) + int64(output)}
+	c := Cost{RequestMilli: a.Model.RequestMilli * a.Multiplier(), Tokens: int64(max(1, a.Choices)) * int64(a.PromptTokens+output)}
 	if l := a.Limits.TokensPerMinute; l != account.Unlimited {
 		c.Tokens = min(c.Tokens, int64(l))
 	}
@@ -116,35 +121,60 @@ func (g *Gate) Admit(a *Ask) (*Lease, Standing, error) {
 
 // AdmitJob lets work be taken on that runs behind the reply, or names the limit in its way: 429. It takes
 // requests of the minute, and neither tokens nor a slot.
-func (g *Gate) AdmitJob(a *Ask) (Standing, error) {
-	id := a.Caller.Account.ID
+func (g *Gate) AdmitJob(a *Ask) (*Job, Standing, error) {
+	j := &Job{gate: g, accountID: a.Caller.Account.ID, requestMilli: a.Model.RequestMilli}
 	limits := a.Limits
 	limits.TokensPerMinute, limits.Concurrent = account.Unlimited, account.Unlimited
-	cost := Cost{RequestMilli: a.Model.RequestMilli}
-	place, _, obstacle := g.ledger.Take(id, limits, cost)
+	cost := Cost{RequestMilli: j.requestMilli}
+	place, _, obstacle := g.ledger.Take(j.accountID, limits, cost)
 	if obstacle != nil {
-		return g.Standing(a), obstacle.fault(cost)
+		return nil, g.Standing(a), obstacle.fault(cost)
 	}
-	g.ledger.Free(id, place, 0, false)
-	return g.Standing(a), nil
+	j.place = place
+	g.ledger.Free(j.accountID, place, cost)
+	return j, g.Standing(a), nil
 }
 
-// GiveBack returns what AdmitJob took at a time, as far as it still counts.
-func (g *Gate) GiveBack(accountID string, at time.Time, requestMilli int64) {
-	g.ledger.GiveBack(accountID, time.Since(at), requestMilli)
+// AdmitRequest lets a request be answered that asks no model, such as the repeat of a call: it takes one
+// request of the minute and nothing else. The model of the ask does not matter.
+func (g *Gate) AdmitRequest(a *Ask) (*Job, Standing, error) {
+	return g.AdmitJob(&Ask{Caller: a.Caller, Limits: a.Limits, Model: &catalog.Model{RequestMilli: oneRequest}})
+}
+
+// Job is what AdmitJob took.
+type Job struct {
+	gate         *Gate
+	accountID    string
+	place        Place
+	requestMilli int64
+}
+
+// GiveBack returns all that was taken for a job that was not created after all.
+func (j *Job) GiveBack() {
+	j.gate.ledger.GiveBack(j.accountID, j.place, j.requestMilli)
+	j.requestMilli = 0
+}
+
+// Repeated leaves what the repeat of an earlier request costs, and returns the rest.
+func (j *Job) Repeated() {
+	j.gate.ledger.GiveBack(j.accountID, j.place, j.requestMilli-oneRequest)
+	j.requestMilli = min(j.requestMilli, oneRequest)
 }
 
 // Standing is how the asking account stands now.
 func (g *Gate) Standing(a *Ask) Standing { return g.ledger.Peek(a.Caller.Account.ID, a.Limits) }
 
-// Settle ends the lease with what the call came to; calls after the first do nothing. A call that
-// failed before it produced anything gives its requests and tokens back.
+// Settled reports whether Settle was called.
+func (l *Lease) Settled() bool { return l.settled.Load() }
+
+// Settle ends the lease with what the call came to; calls after the first do nothing. The windows keep
+// what the settlement says, so that both agree: see docs/accounting.md.
 func (l *Lease) Settle(s usage.Settlement) {
 	if l.settled.Swap(true) {
 		return
 	}
 	// Recorded first: whoever sees that no call runs knows that all are settled.
-	defer l.gate.ledger.Free(l.accountID, l.place, int64(s.Tokens.Total()), s.End == usage.EndFailed)
+	defer l.gate.ledger.Free(l.accountID, l.place, Cost{RequestMilli: s.RequestMilli, Tokens: int64(s.Tokens.Total())})
 	l.gate.accounts.Record(s)
 }
 

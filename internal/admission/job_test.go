@@ -20,13 +20,13 @@ func TestAdmitJob(t *testing.T) {
 		ask.Model.RequestMilli = 1500
 		ask.Limits.Concurrent = 0
 		for n := range 6 {
-			standing, err := gate.AdmitJob(ask)
+			_, standing, err := gate.AdmitJob(ask)
 			if err != nil || standing.Requests.Used != int64(n+1)*1500 || standing.Tokens.Used != 0 || standing.Tokens.Limit != 500_000 || ledger.Running() != 0 {
 				t.Fatalf("AdmitJob = %+v, %v, with %d running", standing, err, ledger.Running())
 			}
 			time.Sleep(2 * time.Second)
 		}
-		standing, err := gate.AdmitJob(ask)
+		_, standing, err := gate.AdmitJob(ask)
 		if f := fault.From(err); f.Kind != fault.RateLimited || f.RetryAfter == 0 || standing.Requests.Used != 9000 {
 			t.Errorf("AdmitJob beyond the limit = %+v, %v, want 429", standing, err)
 		}
@@ -36,42 +36,82 @@ func TestAdmitJob(t *testing.T) {
 	})
 }
 
+// What was taken for a job that was not created comes back once, and as far as it still counts.
 func TestGiveBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := New(NewMemory(nil), &clerk{})
 		ask := askOf(account.Basic, account.Free, false)
-		used := func() int64 { return gate.Standing(ask).Requests.Used }
-		take := func() time.Time {
+		ask.Model.RequestMilli = 1500
+		want := func(used int64, when string) {
 			t.Helper()
-			now := time.Now()
-			if _, err := gate.AdmitJob(ask); err != nil {
+			if got := gate.Standing(ask).Requests.Used; got != used {
+				t.Errorf("%d are used %s, want %d", got, when, used)
+			}
+		}
+		take := func() *Job {
+			t.Helper()
+			j, _, err := gate.AdmitJob(ask)
+			if err != nil {
 				t.Fatal(err)
 			}
-			return now
+			return j
 		}
-		gate.GiveBack("nobody", time.Now(), 1000)
 		first := take()
 		time.Sleep(10 * time.Second)
 		second := take()
 		time.Sleep(10 * time.Second)
-		gate.GiveBack("a", second, 1000)
-		if used() != 1000 {
-			t.Errorf("%d are used, want the first alone", used())
-		}
-		gate.GiveBack("a", second, 1000) // what is back already cannot come back again
-		if used() != 1000 {
-			t.Errorf("%d are used behind a second return, want 1000", used())
-		}
-		time.Sleep(41 * time.Second) // the first has run out by itself
+		second.GiveBack()
+		want(1500, "after the second came back")
+		second.GiveBack()
+		want(1500, "after it came back again")
+		time.Sleep(41 * time.Second) // the first has expired
 		third := take()
-		gate.GiveBack("a", first, 1000)
-		if used() != 1000 {
-			t.Errorf("%d are used behind the return of what no longer counts, want the third", used())
-		}
-		gate.GiveBack("a", third, 1000)
-		if used() != 0 {
-			t.Errorf("%d are used, want nothing", used())
-		}
+		first.GiveBack()
+		want(1500, "after what no longer counts came back")
+		third.Repeated()
+		want(1000, "for a repeat")
+		third.GiveBack()
+		want(0, "in the end")
 	})
+}
+
+// A request that asks no model takes one request: no tokens, no slot, whatever the model costs.
+func TestAdmitRequest(t *testing.T) {
+	t.Parallel()
+	ledger := NewMemory(nil)
+	gate := New(ledger, &clerk{})
+	ask := askOf(account.Free, account.Free, false)
+	ask.Model.RequestMilli = 99_000
+	ask.Limits.Concurrent = 0
+	for n := int64(1); n <= 2; n++ {
+		if _, standing, err := gate.AdmitRequest(ask); err != nil || standing.Requests.Used != n*1000 || standing.Tokens.Used != 0 || ledger.Running() != 0 {
+			t.Errorf("AdmitRequest = %+v, %v with %d running, want %d requests used", standing, err, ledger.Running(), n)
+		}
+	}
+	if _, standing, err := gate.AdmitRequest(ask); !fault.Is(err, fault.RateLimited) || standing.Requests.Used != 2000 {
+		t.Errorf("AdmitRequest beyond the limit = %+v, %v, want 429", standing, err)
+	}
+}
+
+// n choices reserve their tokens n times, and take their requests once.
+func TestChoices(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		n, prompt, output int
+		want              Cost
+	}{
+		{0, 100, 50, Cost{1500, 150}},
+		{1, 100, 50, Cost{1500, 150}},
+		{4, 100, 50, Cost{1500, 600}},
+		{128, 100, 0, Cost{1500, 128 * 1124}},
+		{128, 100_000, 50, Cost{1500, 500_000}}, // the whole allowance, and no more
+		{128, 1, 1 << 62, Cost{1500, 500_000}},
+	} {
+		ask := askOf(account.Basic, account.Free, false)
+		ask.Model.RequestMilli, ask.Choices, ask.PromptTokens, ask.MaxTokens = 1500, tt.n, tt.prompt, tt.output
+		if got := ask.cost(); got != tt.want {
+			t.Errorf("cost of n = %d with %d and %d tokens = %+v, want %+v", tt.n, tt.prompt, tt.output, got, tt.want)
+		}
+	}
 }

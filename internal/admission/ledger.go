@@ -14,16 +14,16 @@ type Ledger interface {
 	Take(accountID string, limits account.Limits, c Cost) (Place, Standing, *Obstacle)
 	// Peek is the account's standing without taking anything.
 	Peek(accountID string, limits account.Limits) Standing
-	// Free ends a place. Tokens are what was really used; refund gives the requests back.
-	Free(accountID string, p Place, tokens int64, refund bool)
-	// GiveBack returns requests that were taken a while ago, as far as they still count.
-	GiveBack(accountID string, ago time.Duration, requestMilli int64)
+	// Free ends a place. Used is what the call came to; what was taken beyond it comes back.
+	Free(accountID string, p Place, used Cost)
+	// GiveBack returns requests of a place that has ended, as far as they still count.
+	GiveBack(accountID string, p Place, requestMilli int64)
 }
 
-// Cost is what a call takes when it starts.
+// Cost is what a call takes when it starts, and what it came to when it ends.
 type Cost struct {
 	RequestMilli int64 // thousandths of a request
-	Tokens       int64 // reserved
+	Tokens       int64
 }
 
 // Place is what was taken, to be freed.
@@ -142,7 +142,7 @@ func (m *Memory) Peek(accountID string, limits account.Limits) Standing {
 }
 
 // Free implements Ledger.
-func (m *Memory) Free(accountID string, p Place, tokens int64, refund bool) {
+func (m *Memory) Free(accountID string, p Place, used Cost) {
 	s := m.shard(accountID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,15 +152,15 @@ func (m *Memory) Free(accountID string, p Place, tokens int64, refund bool) {
 	}
 	now := m.millis()
 	u.running--
-	if refund && p.requestsAt != 0 {
-		u.requests.give(now, p.requestsAt, p.cost.RequestMilli)
+	if unused := p.cost.RequestMilli - used.RequestMilli; unused > 0 && p.requestsAt != 0 {
+		u.requests.give(now, p.requestsAt, unused)
 	}
 	if p.tokensAt == 0 {
 		return
 	}
 	// What was reserved and not used comes back; what was used beyond it counts from now, as a debt
 	// that delays the next call where it exceeds the limit.
-	if extra := tokens - p.cost.Tokens; extra < 0 {
+	if extra := used.Tokens - p.cost.Tokens; extra < 0 {
 		u.tokens.give(now, p.tokensAt, -extra)
 	} else {
 		u.tokens.take(now, extra)
@@ -168,13 +168,12 @@ func (m *Memory) Free(accountID string, p Place, tokens int64, refund bool) {
 }
 
 // GiveBack implements Ledger.
-func (m *Memory) GiveBack(accountID string, ago time.Duration, requestMilli int64) {
+func (m *Memory) GiveBack(accountID string, p Place, requestMilli int64) {
 	s := m.shard(accountID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u := s.accounts[accountID]; u != nil {
-		now := m.millis()
-		u.requests.giveAbout(now, now-int64(ago/time.Millisecond), requestMilli)
+	if u := s.accounts[accountID]; u != nil && p.requestsAt != 0 && requestMilli > 0 {
+		u.requests.give(m.millis(), p.requestsAt, requestMilli)
 	}
 }
 

@@ -102,7 +102,7 @@ func TestRefusedTakesNothing(t *testing.T) {
 			t.Errorf("Take(%+v) = %+v, %+v, want it refused and nothing taken from %+v", refused, o, after, before)
 		}
 	}
-	m.Free("a", p, 100, false)
+	m.Free("a", p, Cost{1000, 100})
 	if m.Running() != 0 {
 		t.Errorf("Running() = %d after all ended, want 0", m.Running())
 	}
@@ -123,11 +123,11 @@ func TestTokensSettle(t *testing.T) {
 	}
 	used := func() int64 { return m.Peek("a", l).Tokens.Used }
 
-	m.Free("a", take(600), 50, false) // less than reserved comes back
+	m.Free("a", take(600), Cost{Tokens: 50}) // less than reserved comes back
 	if used() != 50 {
 		t.Errorf("used %d after settling 600 with 50, want 50", used())
 	}
-	m.Free("a", take(100), 2000, false) // more becomes a debt
+	m.Free("a", take(100), Cost{Tokens: 2000}) // more becomes a debt
 	if used() != 2050 || m.Peek("a", l).Tokens.Remaining != 0 {
 		t.Errorf("standing %+v after settling 100 with 2000, want 2050 used and nothing left", m.Peek("a", l).Tokens)
 	}
@@ -138,7 +138,7 @@ func TestTokensSettle(t *testing.T) {
 	c.advance(o.Wait)
 	p := take(900)
 	c.advance(2 * time.Minute) // the reservation has expired, the rest of a long stream counts when it ends
-	m.Free("a", p, 1000, false)
+	m.Free("a", p, Cost{Tokens: 1000})
 	if used() != 100 {
 		t.Errorf("used %d after a long stream, want the 100 beyond its reservation", used())
 	}
@@ -150,7 +150,7 @@ func TestRefund(t *testing.T) {
 	m := NewMemory(c.now)
 	l := limits(2, unlimited, 1000)
 	p, _, _ := m.Take("a", l, Cost{RequestMilli: 2000, Tokens: 1000})
-	m.Free("a", p, 0, true)
+	m.Free("a", p, Cost{})
 	if s := m.Peek("a", l); s.Requests.Used != 0 || s.Requests.Remaining != 2 || s.Tokens.Used != 0 || s.Requests.Reset != 0 {
 		t.Errorf("standing %+v after a refund, want nothing used", s)
 	}
@@ -177,7 +177,7 @@ func TestForgets(t *testing.T) {
 	m := NewMemory(c.now)
 	for i := range 100_000 {
 		p, _, _ := m.Take(fmt.Sprint("account ", i), limits(10, 10, 10), Cost{1000, 1})
-		m.Free(fmt.Sprint("account ", i), p, 1, false)
+		m.Free(fmt.Sprint("account ", i), p, Cost{1000, 1})
 		c.advance(10 * time.Millisecond) // 6,000 accounts a minute
 	}
 	n := 0
@@ -249,7 +249,11 @@ func TestAgainstModel(t *testing.T) {
 				if refund {
 					used = 0
 				}
-				ledger.Free("a", r.place, used, refund)
+				came := Cost{RequestMilli: r.place.cost.RequestMilli, Tokens: used}
+				if refund {
+					came = Cost{}
+				}
+				ledger.Free("a", r.place, came)
 				obvious.running--
 				if refund {
 					obvious.requests[r.request].cost = 0
@@ -315,7 +319,7 @@ func BenchmarkTake(b *testing.B) {
 			ids := make([]string, n)
 			for i := range ids {
 				ids[i] = fmt.Sprintf("acct_%020d", i)
-				m.Free(ids[i], first(m.Take(ids[i], limits(80, 50, 8_000_000), Cost{1000, 1100})), 200, false)
+				m.Free(ids[i], first(m.Take(ids[i], limits(80, 50, 8_000_000), Cost{1000, 1100})), Cost{1000, 200})
 			}
 			i := 0
 			b.ReportAllocs()
@@ -323,7 +327,7 @@ func BenchmarkTake(b *testing.B) {
 				id := ids[(i*7919)%n]
 				i++
 				p, _, _ := m.Take(id, limits(80, 50, 8_000_000), Cost{1000, 1100})
-				m.Free(id, p, 200, false)
+				m.Free(id, p, Cost{1000, 200})
 			}
 		})
 	}

@@ -88,23 +88,6 @@ func (w *window) give(now, at, cost int64) {
 	w.sum -= cost
 }
 
-// giveSlack is how far from the time that is told a cost may have been taken: two clocks are in play.
-const giveSlack = 1000
-
-// giveAbout takes a cost back out of the entries made at about a time, as far as they count. Of several it
-// leaves the newer ones, so that no span ever admits more for it.
-func (w *window) giveAbout(now, at, cost int64) {
-	w.expire(now)
-	for i := w.head; i < len(w.entries) && cost > 0; i++ {
-		if e := &w.entries[i]; e.at >= at-giveSlack && e.at <= at+giveSlack {
-			part := min(cost, e.cost)
-			e.cost -= part
-			w.sum -= part
-			cost -= part
-		}
-	}
-}
-
 // reset is how long until nothing is left in the window.
 func (w *window) reset(now int64) int64 {
 	w.expire(now)

@@ -57,7 +57,7 @@ func (a *App) restoreWindows(videos []usage.Settlement) error {
 // will be a minute old nobody can tell, so they count no more.
 func lastMinute(all []usage.Settlement, now time.Time) []usage.Settlement {
 	recent := slices.DeleteFunc(all, func(s usage.Settlement) bool {
-		return s.End == usage.EndFailed || !s.At.After(now.Add(-windowSpan)) || s.At.After(now)
+		return s.RequestMilli == 0 && s.Tokens.Total() == 0 || !s.At.After(now.Add(-windowSpan)) || s.At.After(now)
 	})
 	slices.SortStableFunc(recent, func(x, y usage.Settlement) int { return x.At.Compare(y.At) })
 	return recent

@@ -34,6 +34,7 @@ func TestRestoreWindows(t *testing.T) {
 		"out of order":                {ago: []time.Duration{10 * time.Second, 50 * time.Second, 30 * time.Second}, used: 3, free: []time.Duration{10 * time.Second, 30 * time.Second, 50 * time.Second}},
 		"older":                       {ago: []time.Duration{time.Minute, 61 * time.Second, 2 * time.Hour}},
 		"failed":                      {ago: []time.Duration{time.Second}, ends: usage.EndFailed},
+		"refused":                     {ago: []time.Duration{20 * time.Second}, ends: usage.EndFailed, used: 1, free: []time.Duration{40 * time.Second}},
 		"hung up":                     {ago: []time.Duration{20 * time.Second}, ends: usage.EndHangUp, used: 1, free: []time.Duration{40 * time.Second}},
 		"the clock was set back 1 h":  {ago: []time.Duration{-time.Hour, -time.Hour + 30*time.Second}},
 		"the clock was set back 1 s":  {ago: []time.Duration{-time.Second, 30 * time.Second}, used: 1, free: []time.Duration{30 * time.Second}},
@@ -53,6 +54,9 @@ func TestRestoreWindows(t *testing.T) {
 					s := usage.Settlement{ID: fmt.Sprint(i), At: time.Now().Add(-ago), AccountID: "a", Tokens: chat.Usage{Prompt: 60, Completion: 40}, RequestMilli: 1000, End: usage.EndComplete}
 					if tt.ends != "" {
 						s.End = tt.ends
+					}
+					if tt.used == 0 && s.End == usage.EndFailed { // the upstream's failure costs nothing
+						s.RequestMilli, s.Tokens = 0, chat.Usage{}
 					}
 					if err := j.Append(&s); err != nil {
 						t.Fatal(err)

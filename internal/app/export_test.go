@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"sluice/internal/account"
 	"sluice/internal/admission"
 	"sluice/internal/billing"
 	"sluice/internal/notice"
@@ -56,3 +57,20 @@ func RestoreWindows(j *usage.Journal, l *admission.Memory) error {
 func (a *App) Notices(accountID string) ([]notice.Notice, error) {
 	return a.notices.List(context.Background(), accountID, 100)
 }
+
+// Used is what an account's windows hold now: thousandths of requests, and tokens.
+func (a *App) Used(accountID string) (requestMilli, tokens int64) {
+	standing := a.ledger.Peek(accountID, account.Limits{RequestsPerMinute: 1, TokensPerMinute: 1, Concurrent: 1})
+	return standing.Requests.Used, standing.Tokens.Used
+}
+
+// SettledFor returns an account's settlements, newest first.
+func (a *App) SettledFor(ctx context.Context, accountID string) ([]usage.Settlement, error) {
+	if err := a.facts.committer.Flush(ctx); err != nil {
+		return nil, err
+	}
+	return a.facts.store.RecentSettlements(ctx, accountID, usage.Point{At: time.Now().Add(time.Hour)}, 100)
+}
+
+// Running is how many calls run now.
+func (a *App) Running() int64 { return a.ledger.Running() }

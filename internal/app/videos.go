@@ -177,17 +177,17 @@ func credential(p *config.VideoProvider) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// recentVideos are the jobs of the last minute as far as they count in its windows.
+// recentVideos are the jobs of the last minute as they count in its windows: whatever became of them, their
+// creation consumed their requests.
 func (f *facts) recentVideos(ctx context.Context, since time.Time) ([]usage.Settlement, error) {
 	jobs, err := f.store.VideosSince(ctx, since)
 	if err != nil {
 		return nil, err
 	}
-	var out []usage.Settlement
+	out := make([]usage.Settlement, 0, len(jobs))
 	for i := range jobs {
-		if j := &jobs[i]; !j.GivesBack() {
-			out = append(out, usage.Settlement{At: j.CreatedAt, AccountID: j.AccountID, RequestMilli: j.CostMilli})
-		}
+		j := &jobs[i]
+		out = append(out, usage.Settlement{At: j.CreatedAt, AccountID: j.AccountID, RequestMilli: j.CostMilli})
 	}
 	return out, nil
 }

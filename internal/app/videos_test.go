@@ -284,8 +284,8 @@ func TestVideoQueue(t *testing.T) {
 		t.Errorf("the same key with another body = %d %s, want 400", r.status, r.body)
 	}
 	waiting := readVideo(t, first)
-	if r := n.get("/v1/account", key); !strings.Contains(r.body, `"requests":{"left":7`) {
-		t.Errorf("two jobs of 2 and 1 requests leave %s, want 7", r.body)
+	if r := n.get("/v1/account", key); !strings.Contains(r.body, `"requests":{"left":6`) {
+		t.Errorf("two jobs of 2 and 1 requests and a repeat leave %s, want 6", r.body)
 	}
 	list := n.get(videoJobs+"?limit=1", key)
 	if !strings.Contains(list.body, waiting.ID) || strings.Contains(list.body, running.ID) || !strings.Contains(list.body, `"has_more":true`) {
@@ -295,19 +295,19 @@ func TestVideoQueue(t *testing.T) {
 	if !strings.Contains(list.body, running.ID) || !strings.Contains(list.body, `"has_more":false`) {
 		t.Errorf("behind the newest job = %s, want %s and no more", list.body, running.ID)
 	}
-	// Cancelled before it ran: its request comes back.
+	// Cancelled before it ran: its request is used all the same.
 	if j := readVideo(t, n.request("DELETE", videoJobs+"/"+waiting.ID, key, "")); j.Status != "cancelled" {
 		t.Errorf("DELETE of a waiting job = %+v", j)
 	}
-	if r := n.get("/v1/account", key); !strings.Contains(r.body, `"requests":{"left":8`) {
-		t.Errorf("what was cancelled before it ran leaves %s, want 8", r.body)
+	if r := n.get("/v1/account", key); !strings.Contains(r.body, `"requests":{"left":6`) {
+		t.Errorf("what was cancelled before it ran leaves %s, want 6", r.body)
 	}
 	// A restart takes the running job up again, and its requests still count.
 	eventually(t, "the job's beginning", func() bool { return readVideo(t, n.get(videoJobs+"/"+running.ID, key)).Status == "running" })
 	n.stop()
 	n = site.start(t)
-	if r := n.get("/v1/account", key); !strings.Contains(r.body, `"requests":{"left":8`) {
-		t.Errorf("behind a restart %s, want 8 left", r.body)
+	if r := n.get("/v1/account", key); !strings.Contains(r.body, `"requests":{"left":7`) { // a repeat leaves no record
+		t.Errorf("behind a restart %s, want 7 left", r.body)
 	}
 	eventually(t, "the job's second beginning", func() bool { return readVideo(t, n.get(videoJobs+"/"+running.ID, key)).Status == "running" })
 	if j := readVideo(t, n.request("DELETE", videoJobs+"/"+running.ID, key, "")); j.Status != "cancelled" || j.FinishedAt == 0 || j.Generations != nil {

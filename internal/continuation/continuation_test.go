@@ -12,8 +12,9 @@ import (
 
 // shelf is a store in memory.
 type shelf struct {
-	kept map[string]box
-	err  error
+	kept    map[string]box
+	trimmed int
+	err     error
 }
 
 type box struct {
@@ -21,9 +22,20 @@ type box struct {
 	expires time.Time
 }
 
-func (s *shelf) KeepState(_ context.Context, id, sealed []byte, expires time.Time) error {
-	s.kept[string(id)] = box{sealed, expires}
+func (s *shelf) KeepState(_ context.Context, st *continuation.State, most continuation.Bound) error {
+	if most != continuation.MaxAccount || st.AccountID == "" {
+		panic("a state without an account or a bound")
+	}
+	s.kept[string(st.ID)] = box{st.Sealed, st.ExpiresAt}
 	return s.err
+}
+
+func (s *shelf) TrimStates(_ context.Context, most int64, _ int) (int, error) {
+	s.trimmed++
+	if most != continuation.MaxAll || s.trimmed%3 == 0 { // at the third time it is enough
+		return 0, s.err
+	}
+	return 1, s.err
 }
 
 func (s *shelf) FindState(_ context.Context, id []byte, now time.Time) ([]byte, error) {
@@ -75,5 +87,46 @@ func TestMemory(t *testing.T) {
 	}
 	if _, _, err := mine.Recall(t.Context(), "call_1"); !errors.Is(err, store.err) {
 		t.Errorf("Recall = %v, want the store's error", err)
+	}
+}
+
+// What a turn recalls is bounded, however often a request names a state.
+func TestRecallsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ size, want int }{{100, 4096}, {4 << 20, 7}, {1 << 20, 28}} {
+		keeper := continuation.New(&shelf{kept: map[string]box{}}, nil)
+		if err := keeper.For("acct_1").Keep(t.Context(), "call", make([]byte, tt.size)); err != nil {
+			t.Fatal(err)
+		}
+		m, got := keeper.For("acct_1"), 0
+		for range 5000 {
+			if _, ok, err := m.Recall(t.Context(), "call"); err != nil {
+				t.Fatal(err)
+			} else if ok {
+				got++
+			}
+		}
+		if got != tt.want {
+			t.Errorf("a state of %d bytes was recalled %d times, want %d", tt.size, got, tt.want)
+		}
+	}
+}
+
+// The states of all accounts are held against their bound now and then, until they fit.
+func TestTrim(t *testing.T) {
+	t.Parallel()
+	store := &shelf{kept: map[string]box{}}
+	m := continuation.New(store, nil).For("acct_1")
+	state := make([]byte, continuation.MaxState)
+	for kept := 0; kept < continuation.MaxAll/64; kept += len(state) {
+		if store.trimmed != 0 {
+			t.Fatalf("trimmed after %d bytes", kept)
+		}
+		if err := m.Keep(t.Context(), "call", state); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if store.trimmed != 3 {
+		t.Errorf("trimmed %d times, want until there is nothing more to delete", store.trimmed)
 	}
 }

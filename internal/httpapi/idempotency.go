@@ -18,8 +18,8 @@ var (
 	streamDone  = []byte("data: [DONE]\n\n")
 )
 
-// keep is for a request with an Idempotency-Key. It answers one that repeats another, and returns nil;
-// else the call is to be run on the keeper, which must be ended.
+// keep is for a request with an Idempotency-Key. It answers one that repeats another, for the price of one
+// request, and returns nil; else the call is to be run on the keeper, which must be ended.
 func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte) (*keeper, error) {
 	turn, reply, err := a.replies.Begin(r.Context(), idempotency.Request{AccountID: x.caller.Account.ID, Path: r.URL.Path, Key: key, Body: body})
 	switch {
@@ -28,8 +28,10 @@ func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte) (*ke
 	case err != nil:
 		return nil, err
 	case reply != nil:
-		if a.ledger != nil {
-			a.ledger.Peek(x.caller.Account.ID, x.limits()).SetHeader(x.Header())
+		standing, err := a.line.Repeat(x.caller, x.limits())
+		standing.SetHeader(x.Header())
+		if err != nil {
+			return nil, err
 		}
 		return nil, clientGone(x.replay(reply))
 	}

@@ -15,7 +15,7 @@ import (
 // mcpPath is where our own MCP server is.
 const mcpPath = "/mcp"
 
-// maxMCPBody bounds a message: it is decoded as a whole, several times over.
+// maxMCPBody bounds a message. Only the arguments of a tool may take so much of it; see package mcpserver.
 const maxMCPBody = 8 << 20
 
 // serveMCP is POST and DELETE /mcp. The caller is known by now; what comes of the message is the MCP
@@ -30,17 +30,24 @@ func (a *API) serveMCP(x *exchange, r *http.Request) error {
 	r = r.Clone(r.Context())
 	r.RemoteAddr = x.event.Remote
 	if r.Method == http.MethodPost {
+		if r.ContentLength > maxMCPBody {
+			return messageTooLarge()
+		}
 		body, release, err := a.bodies.read(x, r)
 		if err != nil {
 			return err
 		}
 		defer release()
 		if len(body) > maxMCPBody {
-			return fault.New(fault.TooLarge, "The message is larger than %d MiB, the most that is accepted here.", maxMCPBody>>20)
+			return messageTooLarge()
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	return a.mcp(x, r, x.caller, x.depth)
+}
+
+func messageTooLarge() error {
+	return fault.New(fault.TooLarge, "The message is larger than %d MiB, the most that is accepted here.", maxMCPBody>>20)
 }
 
 // checkSource refuses what a page in somebody's browser may have sent on its own account: a request from

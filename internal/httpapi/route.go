@@ -27,7 +27,7 @@ type candidateReply struct {
 	Obstacle string   `json:"obstacle,omitempty"` // why it cannot
 }
 
-// explainRoute is POST /v1/route: a chat body, answered without calling anybody.
+// explainRoute is POST /v1/route: a chat body, answered without calling anybody. It costs one request.
 func (a *API) explainRoute(x *exchange, r *http.Request) error {
 	body, release, err := a.bodies.read(x, r)
 	if err != nil {
@@ -38,7 +38,8 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	choice, err := a.line.Explain(x.models(), inference.Call{ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
+	choice, standing, err := a.line.Explain(x.models(), inference.Call{ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
+	standing.SetHeader(x.Header())
 	if err != nil {
 		return err
 	}

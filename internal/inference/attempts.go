@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
+	"sluice/internal/chat"
 	"sluice/internal/fault"
 	"sluice/internal/provider"
 	"sluice/internal/pulse"
@@ -46,7 +47,9 @@ type attempts struct {
 	count   int
 	stream  provider.Stream // of the last attempt; nil: it has none
 	begun   bool            // the stream is the reply
+	had     bool            // an upstream has been sent the prompt
 	err     error           // of the last attempt that failed
+	figures *chat.Usage     // what an attempt that was closed had cost by its upstream's figures; nil: it gave none
 
 	cancel context.CancelCauseFunc // of an attempt with a deadline
 	beat   *pulse.Beat
@@ -115,8 +118,10 @@ func (a *attempts) try() (*provider.Event, error) {
 	var err error
 	if a.stream, err = a.at.Adapter.Open(ctx, &a.call); err != nil {
 		a.stream = nil
+		a.had = a.had || provider.WasSent(err)
 		return nil, reason(ctx, err)
 	}
+	a.had = true
 	for {
 		ev, err := a.stream.Next()
 		if errors.Is(err, io.EOF) {
@@ -185,6 +190,9 @@ func (a *attempts) ended(err error) {
 // close frees what the attempt held.
 func (a *attempts) close() (err error) {
 	if a.stream != nil {
+		if u, ok := figuresOf(a.stream); ok {
+			a.figures = &u
+		}
 		err = a.stream.Close()
 		a.stream = nil
 	}
@@ -197,6 +205,24 @@ func (a *attempts) close() (err error) {
 		a.cancel = nil
 	}
 	return err
+}
+
+// Figures implements provider.Metered.
+func (a *attempts) Figures() (chat.Usage, bool) {
+	if a.stream != nil {
+		return figuresOf(a.stream)
+	}
+	if a.figures == nil {
+		return chat.Usage{}, false
+	}
+	return *a.figures, true
+}
+
+func figuresOf(s provider.Stream) (chat.Usage, bool) {
+	if m, ok := s.(provider.Metered); ok {
+		return m.Figures()
+	}
+	return chat.Usage{}, false
 }
 
 // pause waits for the next round, or says why there is none.

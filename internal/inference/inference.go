@@ -7,7 +7,6 @@ package inference
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -23,7 +22,6 @@ import (
 	"sluice/internal/relay"
 	"sluice/internal/routing"
 	"sluice/internal/toolloop"
-	"sluice/internal/usage"
 )
 
 // Models is who can be asked: the catalog, and how each of its models is reached.
@@ -112,7 +110,7 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 		return err
 	}
 	stream := l.attempts(ctx, models.Routes.Plan(model, choice.Others...), model, &call)
-	s := &settling{lease: lease, call: call, asked: asked, stream: stream, multiplier: ask.Multiplier(), status: http.StatusInternalServerError}
+	s := &settling{lease: lease, call: call, asked: asked, stream: stream, turn: stream, multiplier: ask.Multiplier(), status: http.StatusInternalServerError}
 	defer s.failed() // counts only where nothing else settled it
 	var reply provider.Stream = stream
 	if req.HasMCP() {
@@ -131,21 +129,36 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	return s.fault(ctx, w, err)
 }
 
-// Explain tells which model would answer the call, and why, without asking it.
-func (l *Line) Explain(models Models, call Call) (routing.Choice, error) {
+// Explain tells which model would answer the call, and why, without asking it. That costs one request.
+func (l *Line) Explain(models Models, call Call) (routing.Choice, admission.Standing, error) {
 	asked, err := models.lookup(call.Request)
 	if err != nil {
-		return routing.Choice{}, err
+		return routing.Choice{}, admission.Standing{}, err
 	}
 	ask := asking(call, asked)
-	if _, err := l.gate.Access(&ask); err != nil {
-		return routing.Choice{}, err
+	if standing, err := l.gate.Access(&ask); err != nil {
+		return routing.Choice{}, standing, err
+	}
+	admitted, standing, err := l.gate.AdmitRequest(&ask)
+	if err != nil {
+		return routing.Choice{}, standing, err
 	}
 	choice, err := l.router.Explain(models.asked(&call, asked))
 	if err == nil && choice.Model != asked {
 		err = check(call.Request, choice.Model)
 	}
-	return choice, err
+	if err != nil {
+		admitted.GiveBack()
+		standing = l.gate.Standing(&ask)
+	}
+	return choice, standing, err
+}
+
+// Repeat admits the repeat of an earlier call, which is answered with that call's reply: it costs one
+// request.
+func (l *Line) Repeat(caller auth.Caller, limits account.Limits) (admission.Standing, error) {
+	_, standing, err := l.gate.AdmitRequest(&admission.Ask{Caller: caller, Limits: limits})
+	return standing, err
 }
 
 // lookup finds the model that the request names and holds the request against it.
@@ -162,7 +175,7 @@ func asking(call Call, asked *catalog.Model) admission.Ask {
 	req := call.Request
 	return admission.Ask{
 		Caller: call.Caller, Limits: call.Limits, Model: asked, Tools: len(req.Tools) > 0,
-		PromptTokens: estimate(req), MaxTokens: req.MaxTokens, Long: isLong(req),
+		PromptTokens: estimate(req), MaxTokens: req.MaxTokens, Choices: req.N, Long: isLong(req),
 	}
 }
 
@@ -174,88 +187,4 @@ func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model
 		a.call.Memory = l.states.For(call.Caller.Account.ID)
 	}
 	return a
-}
-
-// settling makes the lease's settlement of what the call came to.
-type settling struct {
-	lease      *admission.Lease
-	call       Call
-	asked      *catalog.Model
-	stream     *attempts
-	loop       *toolloop.Stream // where the tools include MCP servers, else nil
-	header     http.Header      // of the reply, where there is a loop
-	multiplier int64            // of a long prompt
-	status     int              // of the fault that is answered; as long as there is none, that of a panic
-	gone       bool             // the caller left before anything was sent
-}
-
-// outcome settles a call whose reply was sent or begun, and counts what the upstream did not.
-func (s *settling) outcome(o *relay.Outcome) {
-	turns := int64(1)
-	r := s.record()
-	if s.loop != nil {
-		turns = s.conversed(o)
-	} else if !o.HasUsage && (o.Complete || !o.FirstContent.IsZero()) {
-		o.Usage = count(s.call.Request, o)
-	}
-	r.Tokens, r.Counted = o.Usage, !o.HasUsage
-	r.RequestMilli = s.asked.RequestMilli * s.multiplier
-	if o.Begun {
-		r.Status = http.StatusOK
-	}
-	if o.Complete || !o.FirstContent.IsZero() {
-		used, _ := s.stream.used()
-		r.UnitMilli = used.UnitMilli * s.multiplier * turns
-		r.CostMicro = used.Pricing.Cost(o.Usage)
-	}
-	if !o.FirstContent.IsZero() {
-		r.FirstToken = o.FirstContent.Sub(s.call.Start)
-	}
-	switch {
-	case o.Complete:
-		r.End = usage.EndComplete
-	case errors.Is(o.Err, relay.ErrGone):
-		r.End = usage.EndHangUp
-	case o.FirstContent.IsZero(): // what fails before its first content costs nothing
-		r.End, r.Tokens, r.RequestMilli = usage.EndFailed, chat.Usage{}, 0
-	default:
-		r.End = usage.EndCut
-	}
-	s.lease.Settle(r)
-}
-
-// fault notes the status that a plain fault will be answered with, and tells who was asked. A call that
-// failed because its caller left is no fault of anybody.
-func (s *settling) fault(ctx context.Context, w http.ResponseWriter, err error) error {
-	if err == nil || errors.Is(err, relay.ErrGone) || errors.Is(err, relay.ErrTold) {
-		return err
-	}
-	if ctx.Err() != nil {
-		s.gone = true
-		return errors.Join(relay.ErrGone, err)
-	}
-	s.stream.introduce(w.Header())
-	s.status = fault.From(err).Kind.Status()
-	return err
-}
-
-// failed settles a call that produced nothing.
-func (s *settling) failed() {
-	r := s.record()
-	r.End, r.Status = usage.EndFailed, s.status
-	if s.gone {
-		r.End, r.Status, r.RequestMilli = usage.EndHangUp, 0, s.asked.RequestMilli*s.multiplier
-	}
-	s.lease.Settle(r)
-}
-
-func (s *settling) record() usage.Settlement {
-	used, by := s.stream.used()
-	calls, failed := s.remote()
-	return usage.Settlement{
-		ID: s.call.ID, At: s.call.Start, AccountID: s.call.Caller.Account.ID, KeyID: s.call.Caller.KeyID,
-		Plan: s.call.Caller.Account.Plan.String(), Tier: used.Plan.String(),
-		ModelAsked: s.asked.ID, ModelUsed: used.ID, Provider: by, Latency: time.Since(s.call.Start),
-		MCPCalls: calls, MCPFailed: failed,
-	}
 }

@@ -36,7 +36,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // script is an adapter that does what the test says.
 type script struct {
 	refuse error            // what Open returns
-	stuck  bool             // Open does not return before its caller leaves
+	stuck  bool             // Open has sent the prompt and does not return before its caller leaves
+	dials  bool             // the same, but nothing has been sent
+	early  *chat.Usage      // figures that the stream has before its end
 	events []provider.Event // what the stream says
 	end    error            // what it ends with; nil: io.EOF
 	wait   bool             // it does not end by itself
@@ -57,9 +59,13 @@ func (s *script) Open(ctx context.Context, call *provider.Call) (provider.Stream
 	if s.opened != nil {
 		s.opened <- struct{}{}
 	}
-	if s.stuck {
+	if s.stuck || s.dials {
 		<-ctx.Done()
-		return nil, provider.Unreachable(ctx.Err())
+		err := provider.Unreachable(ctx.Err())
+		if s.stuck {
+			err = provider.Sent(err)
+		}
+		return nil, err
 	}
 	if s.refuse != nil {
 		return nil, s.refuse
@@ -95,6 +101,13 @@ func (s *scripted) Next() (*provider.Event, error) {
 }
 
 func (*scripted) Ready() bool { return false }
+
+func (s *scripted) Figures() (chat.Usage, bool) {
+	if s.script.early == nil {
+		return chat.Usage{}, false
+	}
+	return *s.script.early, true
+}
 
 func (s *scripted) Close() error {
 	s.script.mu.Lock()
@@ -230,7 +243,7 @@ func (w *wired) settled(t *testing.T) usage.Settlement {
 	}
 	w.adapter.mu.Lock()
 	defer w.adapter.mu.Unlock()
-	if opened := len(w.adapter.asked); w.adapter.refuse == nil && !w.adapter.stuck && w.adapter.closed != opened {
+	if opened := len(w.adapter.asked); w.adapter.refuse == nil && !w.adapter.stuck && !w.adapter.dials && w.adapter.closed != opened {
 		t.Errorf("%d streams were opened and %d closed", opened, w.adapter.closed)
 	}
 	return w.books.kept[0]
@@ -271,6 +284,10 @@ func TestSettlements(t *testing.T) {
 		cost := int64(helloTokens + 2*completion)
 		return usage.Settlement{Status: 200, End: end, Counted: true, Tokens: chat.Usage{Prompt: helloTokens, Completion: completion}, RequestMilli: 1500, UnitMilli: 2500, CostMicro: &cost, FirstToken: 1}
 	}
+	with := func(s usage.Settlement, change func(*usage.Settlement)) usage.Settlement {
+		change(&s)
+		return s
+	}
 	for name, tt := range map[string]struct {
 		script *script
 		stream bool
@@ -304,7 +321,7 @@ func TestSettlements(t *testing.T) {
 		},
 		"stream that fails before its first content": {
 			script: &script{events: []provider.Event{{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: 9}}}, end: overloaded}, stream: true, status: 200, says: "no capacity",
-			want: usage.Settlement{Status: 200, End: usage.EndFailed, Counted: true},
+			want: usage.Settlement{Status: 200, End: usage.EndFailed},
 		},
 		"stream that fails at once": {
 			script: &script{end: overloaded}, stream: true, status: 503, says: "no capacity",
@@ -312,11 +329,21 @@ func TestSettlements(t *testing.T) {
 		},
 		"reply that fails in the middle": {
 			script: &script{events: []provider.Event{text("Hello")}, end: overloaded}, status: 503, says: "no capacity",
-			want: usage.Settlement{Status: 503, End: usage.EndFailed},
+			want: with(counted(usage.EndCut, 1), func(s *usage.Settlement) { s.Status = 503 }),
 		},
 		"refused by the upstream": {
 			script: &script{refuse: provider.Refused(400, nil, []byte(`{"error":"Too hot."}`))}, stream: true, status: 400, says: "Too hot.",
+			want: usage.Settlement{Status: 400, End: usage.EndFailed, Counted: true, Tokens: chat.Usage{Prompt: helloTokens}, RequestMilli: 1500},
+		},
+		"refused before the upstream was asked": {
+			script: &script{refuse: fault.New(fault.Invalid, "This model gives one reply.")}, status: 400, says: "one reply",
 			want: usage.Settlement{Status: 400, End: usage.EndFailed},
+		},
+		"a stream with early figures that is cut": {
+			script: &script{events: []provider.Event{text("Hello")}, early: &chat.Usage{Prompt: 1000, Completion: 0}}, stream: true, status: 200, says: `"code":503`,
+			want: with(counted(usage.EndCut, 1), func(s *usage.Settlement) {
+				s.Counted, s.Tokens.Prompt, *s.CostMicro = false, 1000, 1002
+			}),
 		},
 		"an error of our own": {
 			script: &script{refuse: errors.New("a bug")}, status: 500, says: "our side",
@@ -360,7 +387,7 @@ func (w *wired) check(t *testing.T, got, want usage.Settlement, start time.Time)
 // TestHangUps are callers who leave.
 func TestHangUps(t *testing.T) {
 	t.Parallel()
-	cost := int64(helloTokens + 2)
+	cost, prompt, thousand := int64(helloTokens+2), int64(helloTokens), int64(1000)
 	for name, tt := range map[string]struct {
 		script *script
 		stream bool
@@ -372,11 +399,19 @@ func TestHangUps(t *testing.T) {
 		},
 		"before a stream": {
 			script: &script{wait: true}, stream: true,
-			want: usage.Settlement{End: usage.EndHangUp, Counted: true, RequestMilli: 1500},
+			want: usage.Settlement{End: usage.EndHangUp, Counted: true, Tokens: chat.Usage{Prompt: helloTokens}, RequestMilli: 1500, UnitMilli: 2500, CostMicro: &prompt},
+		},
+		"before a stream whose prompt has a figure": {
+			script: &script{wait: true, early: &chat.Usage{Prompt: 1000}}, stream: true,
+			want: usage.Settlement{End: usage.EndHangUp, Tokens: chat.Usage{Prompt: 1000}, RequestMilli: 1500, UnitMilli: 2500, CostMicro: &thousand},
 		},
 		"before the upstream answers": {
 			script: &script{stuck: true}, stream: true,
-			want: usage.Settlement{End: usage.EndHangUp, Counted: true, RequestMilli: 1500},
+			want: usage.Settlement{End: usage.EndHangUp, Counted: true, Tokens: chat.Usage{Prompt: helloTokens}, RequestMilli: 1500, UnitMilli: 2500, CostMicro: &prompt},
+		},
+		"before the upstream has the prompt": {
+			script: &script{dials: true}, stream: true,
+			want: usage.Settlement{End: usage.EndHangUp, RequestMilli: 1500},
 		},
 		"before a reply": {
 			script: &script{events: []provider.Event{text("Hello")}, wait: true},

@@ -22,6 +22,7 @@ func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models Model
 	first := s.stream
 	loop, err := l.tools.Open(ctx, toolloop.Ask{
 		ID: s.call.ID, Request: s.call.Request, Memory: first.call.Memory, Images: first.model.Images, Depth: s.call.Depth, CountPrompt: promptTokens,
+		Asking: func() { s.out = true },
 		Turn: func(ctx context.Context, turn int, req *chat.Request) (provider.Stream, error) {
 			a := first
 			if turn > 0 {
@@ -32,6 +33,7 @@ func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models Model
 				a.call.ID += "t" + strconv.Itoa(turn)
 			}
 			a.ctx, a.call.Request = ctx, req
+			s.turn = a
 			return a, nil
 		},
 	})
@@ -46,17 +48,34 @@ func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models Model
 // known when the headers go out.
 const callsHeader = "X-Sluice-Mcp-Calls"
 
-// conversed brings what a reply of several turns came to into its outcome, and returns how many turns
-// the model answered.
-func (s *settling) conversed(o *relay.Outcome) (turns int64) {
-	spent := s.loop.Spent()
-	o.Usage, o.HasUsage = spent.Usage, !spent.Counted
+// tellCalls sets the header, where there was a conversation with tools.
+func (s *settling) tellCalls() {
+	if s.loop == nil {
+		return
+	}
 	name := callsHeader
 	if s.call.Request.Stream {
 		name = http.TrailerPrefix + name
 	}
-	s.header.Set(name, strconv.Itoa(spent.Calls))
-	return int64(spent.Turns)
+	s.header.Set(name, strconv.Itoa(s.loop.Spent().Calls))
+}
+
+// conversed is what a reply of several turns came to. It puts the usage of all turns into the outcome. Free
+// says that the last turn costs nothing if it had no content.
+func (s *settling) conversed(o *relay.Outcome, free bool) spent {
+	all := s.loop.Spent()
+	sp := spent{tokens: all.Usage, counted: all.Counted, turns: int64(all.Turns), content: all.Turns > 0}
+	if last := s.turn; last.had && !last.begun && !free { // the last turn has read its prompt and said nothing
+		prompt, has := last.Figures()
+		if !has {
+			prompt, sp.counted = chat.Usage{Prompt: promptTokens(last.call.Request)}, true
+		}
+		sp.tokens.Prompt += prompt.Prompt
+		sp.tokens.Cached += prompt.Cached
+		sp.turns++
+	}
+	o.Usage, o.HasUsage = sp.tokens, !sp.counted
+	return sp
 }
 
 // remote is how many MCP tools were called, and how many of them gave no result.

@@ -91,7 +91,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// A server that cannot be used is the caller's fault, and costs nothing.
+// A server that cannot be used is the caller's fault. It was asked, so the request counts; no model was.
 func TestConversationRefused(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t, account.Scale, map[string]*inTurn{}, nil)
@@ -100,8 +100,8 @@ func TestConversationRefused(t *testing.T) {
 	if g := fault.From(err); g.Kind != fault.Invalid || g.Param != "tools[0].server_url" || !strings.Contains(g.Message, `"gone"`) {
 		t.Errorf("Complete = %v, want a 400 that names the server", err)
 	}
-	if got := f.settled(t); got.End != usage.EndFailed || got.Status != 400 || got.RequestMilli != 0 || got.UnitMilli != 0 {
-		t.Errorf("settled = %+v, want a refusal that costs nothing", got)
+	if got := f.settled(t); got.End != usage.EndFailed || got.Status != 400 || got.RequestMilli != 1500 || got.UnitMilli != 0 || got.Tokens.Total() != 0 {
+		t.Errorf("settled = %+v, want a refusal that costs its requests", got)
 	}
 
 	f = newFailover(t, account.Scale, map[string]*inTurn{}, nil)

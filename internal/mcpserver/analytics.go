@@ -64,12 +64,12 @@ type modelHealth struct {
 }
 
 // analyze is the tool model_analytics.
-func (v *visit) analyze(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (v *visit) analyze(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	args := struct {
 		Window string `json:"window"`
 		Model  string `json:"model"`
 	}{Window: "24h"}
-	if err := decode(req.Params.Arguments, &args); err != nil {
+	if err := decode(v.arguments, &args); err != nil {
 		return refused(err), nil
 	}
 	span, ok := windows[args.Window]

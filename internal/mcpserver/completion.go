@@ -14,20 +14,10 @@ import (
 
 // complete is the tool chat_completion.
 func (v *visit) complete(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	fields := map[string]json.RawMessage{}
-	if err := decode(req.Params.Arguments, &fields); err != nil {
-		return refused(err), nil
-	}
-	// Whether the reply is streamed is between the API and us.
-	delete(fields, "stream")
-	delete(fields, "stream_options")
 	token := req.Params.GetProgressToken()
-	if token != nil {
-		fields["stream"], fields["stream_options"] = json.RawMessage(`true`), json.RawMessage(`{"include_usage":true}`)
-	}
-	body, err := json.Marshal(fields)
-	if err != nil {
-		return nil, err
+	body, ok := chatBody(v.arguments, token != nil)
+	if !ok {
+		return refused(misfit(nil)), nil
 	}
 	a := &answer{header: http.Header{}}
 	if token != nil {
@@ -37,12 +27,42 @@ func (v *visit) complete(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Ca
 	return a.result(), nil
 }
 
+// chatBody is the request that the arguments make; false: they are no object. Whether the reply is streamed
+// is between the API and us. Nothing is decoded: a prompt may be long.
+func chatBody(arguments []byte, stream bool) (_ []byte, ok bool) {
+	const streamed = `"stream":true,"stream_options":{"include_usage":true}`
+	object := bytes.TrimLeft(arguments, space)
+	switch {
+	case len(object) == 0 || string(object) == "null":
+		object = []byte("{}")
+	case object[0] != '{':
+		return nil, false
+	}
+	b := append(make([]byte, 0, len(object)+len(streamed)+2), '{')
+	members(object, func(key, value []byte) {
+		if string(key) == `"stream"` || string(key) == `"stream_options"` {
+			return
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, key...), ':'), value...)
+	})
+	if stream {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(b, streamed...)
+	}
+	return append(b, '}'), true
+}
+
 // list is the tool list_models.
-func (v *visit) list(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (v *visit) list(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var args struct {
 		Verbose bool `json:"verbose"`
 	}
-	if err := decode(req.Params.Arguments, &args); err != nil {
+	if err := decode(v.arguments, &args); err != nil {
 		return refused(err), nil
 	}
 	target := "/v1/models"
@@ -60,9 +80,13 @@ func decode(arguments json.RawMessage, to any) error {
 		return nil
 	}
 	if err := json.Unmarshal(arguments, to); err != nil {
-		return fault.New(fault.Invalid, "The arguments do not fit the tool's input schema.").Because(err)
+		return misfit(err)
 	}
 	return nil
+}
+
+func misfit(cause error) error {
+	return fault.New(fault.Invalid, "The arguments do not fit the tool's input schema.").Because(cause)
 }
 
 // ask has the API answer a request of the caller's.

@@ -97,43 +97,43 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, caller auth.Calle
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	body, err := io.ReadAll(r.Body)
+	body, err := readBody(r)
 	if err != nil {
 		return err
 	}
-	var m message
-	_ = json.Unmarshal(body, &m) // what is wrong with it is told below
-	v := &visit{server: s, request: r, caller: caller, depth: depth, life: r.Context()}
-	switch m.Method {
+	m, err := readMessage(body)
+	if err != nil {
+		return err
+	}
+	v := &visit{server: s, request: r, caller: caller, depth: depth, arguments: m.arguments, life: r.Context()}
+	switch m.method {
 	case "initialize":
 		w.Header().Set(sessionHeader, rand.Text())
 	case "notifications/cancelled":
-		s.calls.cancel(call{caller.Account.ID, session, string(m.Params.RequestID)})
+		s.calls.cancel(call{caller.Account.ID, session, string(m.requestID)})
 	case "tools/call":
 		var end func()
-		v.life, end = s.calls.begin(r.Context(), call{caller.Account.ID, session, string(m.ID)})
+		v.life, end = s.calls.begin(r.Context(), call{caller.Account.ID, session, string(m.id)})
 		defer end()
 	}
 	handler := s.whole
-	if m.Params.Meta.ProgressToken != nil && accepts(r, "text/event-stream") || !accepts(r, "application/json") {
+	if m.progress && accepts(r, "text/event-stream") || !accepts(r, "application/json") {
 		handler = s.streamed
 		w.Header().Set("X-Accel-Buffering", "no")
 	}
 	reply := &reply{ResponseWriter: w}
-	handler.ServeHTTP(reply, v.plain(body))
+	handler.ServeHTTP(reply, v.plain(m.envelope))
 	return reply.refusal()
 }
 
-// message is what matters here of a JSON-RPC message.
-type message struct {
-	Method string          `json:"method"`
-	ID     json.RawMessage `json:"id"`
-	Params struct {
-		RequestID json.RawMessage `json:"requestId"`
-		Meta      struct {
-			ProgressToken any `json:"progressToken"`
-		} `json:"_meta"`
-	} `json:"params"`
+// readBody reads the body, in one step where its length is known.
+func readBody(r *http.Request) ([]byte, error) {
+	if r.ContentLength < 0 {
+		return io.ReadAll(r.Body)
+	}
+	body := make([]byte, r.ContentLength)
+	_, err := io.ReadFull(r.Body, body)
+	return body, err
 }
 
 // accepts reports whether the client takes a reply of the kind. One that does not say takes any.
@@ -149,7 +149,9 @@ type visit struct {
 	request *http.Request
 	caller  auth.Caller
 	depth   int
-	life    context.Context // ends when the client leaves or cancels its call
+	// arguments are those of the tool that is called, which the SDK does not get to see; nil: none.
+	arguments json.RawMessage
+	life      context.Context // ends when the client leaves or cancels its call
 }
 
 // visitKey finds a visit in a context: of all that a request brings, the SDK hands its headers and its
@@ -162,7 +164,7 @@ func (v *visit) plain(body []byte) *http.Request {
 	r := v.request.Clone(context.WithValue(v.request.Context(), visitKey{}, v))
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	r.Header.Set("Content-Type", "application/json")
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return r
 }
 

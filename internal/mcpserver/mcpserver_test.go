@@ -170,7 +170,7 @@ func TestCalls(t *testing.T) {
 			method, target  string
 			body            string
 		}{
-			{"chat_completion", `{"model":"m/one","stream":true,"stream_options":{},"messages":[]}`, "POST", "/v1/chat/completions", `{"messages":[],"model":"m/one"}`},
+			{"chat_completion", `{"model":"m/one","stream":true,"stream_options":{},"messages":[]}`, "POST", "/v1/chat/completions", `{"model":"m/one","messages":[]}`},
 			{"chat_completion", `{}`, "POST", "/v1/chat/completions", `{}`},
 			{"chat_completion", `null`, "POST", "/v1/chat/completions", `{}`},
 			{"list_models", `{}`, "GET", "/v1/models", ""},
@@ -274,12 +274,12 @@ func TestMessages(t *testing.T) {
 	}{
 		{`{"jsonrpc":"2.0","id":1,"method":"ping"}`, "", "", 200, `{"jsonrpc":"2.0","id":1,"result":{}}`},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping"}`, "", "text/event-stream", 200, "event: message\ndata: " + `{"jsonrpc":"2.0","id":1,"result":{}}`},
-		{`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`, "2025-03-26", "", 200, `"id":2`},
+		{`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]`, "2025-03-26", "", 400, "Send them one by one."},
 		{`{"jsonrpc":"2.0","method":"notifications/initialized"}`, "", "", 202, ""},
 		{`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"}}}}`, "2026-07-28", "", 200, `"resultType":"complete"`},
 		{`{"jsonrpc":"2.0","id":1,"method":"ping"}`, "2020-01-01", "", 400, "This is not an MCP request that can be answered: Bad Request: Unsupported protocol version"},
-		{`{"jsonrpc":"2.0"`, "", "", 400, "This is not an MCP request that can be answered: malformed payload"},
-		{``, "", "", 400, "This is not an MCP request that can be answered: POST requires a non-empty body."},
+		{`{"jsonrpc":"2.0"`, "", "", 400, "This is not an MCP request that can be answered: it is malformed JSON."},
+		{``, "", "", 400, "This is not an MCP request that can be answered: it is malformed JSON."},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(tt.body))
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/internal/fault"
@@ -89,16 +90,40 @@ func (c *Client) Close() {
 	c.Retire()
 }
 
-// Post sends the body and makes to the reply. The header is not written to. A status other than 200
-// is a fault, and then there is no reply to close.
+// Post sends the body and fills in the reply. The header is not written to. A status other than 200
+// is a fault, and then there is no reply to close. Where the fault came after the whole body had been
+// sent, WasSent says so.
 func (c *Client) Post(ctx context.Context, to *Reply, u *url.URL, header http.Header, body []byte) error {
-	return c.do(ctx, to, &http.Request{
+	var sent atomic.Bool
+	err := c.do(ctx, to, &http.Request{
 		Method: http.MethodPost, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, ContentLength: int64(len(body)),
-		Body:    io.NopCloser(bytes.NewReader(body)),
-		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
+		Body:    &payload{rest: body, sent: &sent},
+		GetBody: func() (io.ReadCloser, error) { return &payload{rest: body, sent: &sent}, nil },
 	})
+	if f, ok := errors.AsType[*fault.Fault](err); ok && sent.Load() {
+		return Sent(f)
+	}
+	return err
 }
+
+// payload is the body of a request. It notes when all of it has been taken, which a transport may do on
+// another goroutine.
+type payload struct {
+	rest []byte
+	sent *atomic.Bool
+}
+
+func (p *payload) Read(to []byte) (int, error) {
+	n := copy(to, p.rest)
+	if p.rest = p.rest[n:]; len(p.rest) > 0 {
+		return n, nil
+	}
+	p.sent.Store(true)
+	return n, io.EOF
+}
+
+func (p *payload) Close() error { return nil }
 
 // Fetch asks for the resource at u, like Post.
 func (c *Client) Fetch(ctx context.Context, to *Reply, u *url.URL, header http.Header) error {

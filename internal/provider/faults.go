@@ -28,6 +28,32 @@ func Unreachable(err error) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model's provider cannot be reached at the moment. Try again shortly.").After(time.Second).Because(scrub(err))
 }
 
+// sentError marks the cause of a fault that came after the upstream had been sent the whole request.
+type sentError struct{ cause error }
+
+func (e *sentError) Error() string {
+	if e.cause == nil {
+		return "the request had been sent"
+	}
+	return e.cause.Error()
+}
+
+func (e *sentError) Unwrap() error { return e.cause }
+
+// Sent marks a fault that came after the upstream had been sent the whole request.
+func Sent(f *fault.Fault) *fault.Fault { return f.Because(&sentError{errors.Unwrap(f)}) }
+
+// WasSent reports whether an error of Adapter.Open came after the upstream had been sent the whole
+// request: the caller pays for a prompt from then on (docs/accounting.md). An upstream that refused a
+// request has read it.
+func WasSent(err error) bool {
+	if _, ok := errors.AsType[*sentError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*Refusal](err)
+	return ok
+}
+
 // Cut is a reply that broke off.
 func Cut(err error) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model's provider broke off before the reply was complete. Try again.").After(time.Second).Because(scrub(err))

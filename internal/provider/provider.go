@@ -49,6 +49,21 @@ type Stream interface {
 	Close() error
 }
 
+// Metered is a Stream that knows what its reply has cost so far, before its end.
+type Metered interface {
+	// Figures are the upstream's, as far as it has given any.
+	Figures() (chat.Usage, bool)
+}
+
+// Partial is the usage of a reply that broke off: the prompt by the upstream's early figures, and what was
+// produced by them or by our own count, whichever is more.
+func Partial(figures, counted chat.Usage) chat.Usage {
+	if counted.CompletionTotal() > figures.CompletionTotal() {
+		figures.Completion, figures.Reasoning = counted.Completion, counted.Reasoning
+	}
+	return figures
+}
+
 // Kind says which fields of an Event count.
 type Kind uint8
 

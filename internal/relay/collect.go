@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"sluice/internal/chat"
+	"sluice/internal/fault"
 	"sluice/internal/provider"
 )
 
@@ -34,7 +35,12 @@ func Collect(ctx context.Context, w http.ResponseWriter, in provider.Stream, h H
 				opts.Settle(c.outcome)
 				return errors.Join(ErrGone, context.Cause(ctx))
 			}
-			return failure(err)
+			f := fault.From(failure(err))
+			if !c.outcome.FirstContent.IsZero() { // the upstream has worked for it, though the caller gets nothing
+				c.outcome.Err = f
+				opts.Settle(c.outcome)
+			}
+			return f
 		}
 		break
 	}

@@ -43,7 +43,7 @@ type Options struct {
 	// Head.Model; it may set headers, which go out unless a comment has gone out before.
 	Answers func(http.Header) string
 	// Settle is told what the reply came to, before its last byte goes out, in success and failure
-	// alike; not where Stream or Collect returns a plain fault, since then nothing was sent.
+	// alike; not where the upstream produced nothing and Stream or Collect returns a plain fault.
 	Settle func(*Outcome)
 }
 

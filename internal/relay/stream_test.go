@@ -208,8 +208,8 @@ func TestSettle(t *testing.T) {
 		"collected":                     {collect: true, in: played{events: whole}, ok: true, settled: 1, complete: true, begun: true, last: "{"},
 		"collected, write fails":        {collect: true, in: played{events: whole}, fail: 1, err: ErrGone, settled: 1, complete: true, begun: true, last: "{"},
 		"collected, caller gone":        {collect: true, ctx: gone, in: played{events: whole[:1], err: context.Canceled}, err: ErrGone, settled: 1, outcome: ErrGone},
-		"collected, cut":                {collect: true, in: played{events: whole[:1]}},
-		"collected, failed":             {collect: true, in: played{events: whole[:1], err: overloaded}},
+		"collected, cut":                {collect: true, in: played{events: whole[:1]}, settled: 1, outcome: &fault.Fault{}},
+		"collected, failed":             {collect: true, in: played{events: whole[:1], err: overloaded}, settled: 1, outcome: overloaded},
 		"collected, garbage":            {collect: true, in: played{events: []provider.Event{{Kind: provider.Whole, Raw: []byte("{")}}}},
 		"collected, complete then gone": {collect: true, ctx: gone, in: played{events: whole, err: context.Canceled}, ok: true, settled: 1, complete: true, begun: true},
 	} {

@@ -4,15 +4,41 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
+	"strings"
 	"time"
+
+	"sluice/internal/continuation"
 )
 
-// KeepState stores a sealed state, in place of what was there under the id.
-func (s *Store) KeepState(ctx context.Context, id, sealed []byte, expires time.Time) error {
+// KeepState stores a sealed state, in place of what was there under its id. The account's oldest states
+// are deleted where all of them together would exceed a bound.
+func (s *Store) KeepState(ctx context.Context, st *continuation.State, most continuation.Bound) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO continuations (id, expires_at, sealed) VALUES ($1, $2, $3)
-			ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at, sealed = excluded.sealed`, id, millis(expires), sealed)
-		return err
+		have, err := lockStates(ctx, tx, st.AccountID)
+		if err != nil {
+			return err
+		}
+		if err := have.remove(tx.QueryRowContext(ctx, `DELETE FROM continuations WHERE id = $1 RETURNING account_id, size`, st.ID)); err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO continuations (id, account_id, size, expires_at, sealed) VALUES ($1, $2, $3, $4, $5)`,
+			st.ID, st.AccountID, len(st.Sealed), millis(st.ExpiresAt), st.Sealed); err != nil {
+			return err
+		}
+		have.Entries++
+		have.Bytes += int64(len(st.Sealed))
+		for have.Entries > most.Entries || have.Bytes > most.Bytes {
+			err := have.remove(tx.QueryRowContext(ctx, `DELETE FROM continuations WHERE id = (SELECT id FROM continuations
+				WHERE account_id = $1 AND id <> $2 ORDER BY expires_at LIMIT 1) RETURNING account_id, size`, st.AccountID, st.ID))
+			if errors.Is(err, sql.ErrNoRows) {
+				break // it alone exceeds the bound
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return setStates(ctx, tx, st.AccountID, have.Bound)
 	})
 }
 
@@ -29,13 +55,113 @@ func (s *Store) FindState(ctx context.Context, id []byte, now time.Time) ([]byte
 // DropStates deletes up to most states that have expired, and returns how many.
 func (s *Store) DropStates(ctx context.Context, now time.Time, most int) (dropped int, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `DELETE FROM continuations WHERE id IN (SELECT id FROM continuations WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)`, millis(now), most)
-		if err != nil {
-			return err
-		}
-		n, err := res.RowsAffected()
-		dropped = int(n)
+		dropped, err = dropStates(ctx, tx, `SELECT account_id, id FROM continuations WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, millis(now), most)
 		return err
 	})
 	return dropped, err
+}
+
+// TrimStates deletes up to atOnce of the oldest states of all accounts while all together take more than
+// most bytes, and returns how many it deleted.
+func (s *Store) TrimStates(ctx context.Context, most int64, atOnce int) (dropped int, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		var all int64
+		if err := tx.QueryRowContext(ctx, `SELECT COALESCE(SUM(bytes), 0) FROM continuation_sizes`).Scan(&all); err != nil || all <= most {
+			return err
+		}
+		dropped, err = dropStates(ctx, tx, `SELECT account_id, id FROM continuations ORDER BY expires_at LIMIT $1`, atOnce)
+		return err
+	})
+	return dropped, err
+}
+
+// statesUse is what the states of an account take.
+type statesUse struct {
+	accountID string
+	continuation.Bound
+}
+
+// remove takes a deleted row out of the sums. One from before there were sums is not in them.
+func (u *statesUse) remove(deleted *sql.Row) error {
+	var accountID string
+	var size int64
+	if err := deleted.Scan(&accountID, &size); err != nil {
+		return err
+	}
+	if accountID == u.accountID && accountID != "" {
+		u.Entries--
+		u.Bytes -= size
+	}
+	return nil
+}
+
+// lockStates makes this transaction the only one that changes the account's states, and returns what they
+// take.
+func lockStates(ctx context.Context, tx *sql.Tx, accountID string) (*statesUse, error) {
+	u := &statesUse{accountID: accountID}
+	err := tx.QueryRowContext(ctx, `INSERT INTO continuation_sizes (account_id, entries, bytes) VALUES ($1, 0, 0)
+		ON CONFLICT (account_id) DO UPDATE SET bytes = continuation_sizes.bytes RETURNING entries, bytes`, accountID).Scan(&u.Entries, &u.Bytes)
+	return u, err
+}
+
+// setStates writes the sums down. An account without states has none.
+func setStates(ctx context.Context, tx *sql.Tx, accountID string, now continuation.Bound) error {
+	if now.Entries == 0 {
+		_, err := tx.ExecContext(ctx, `DELETE FROM continuation_sizes WHERE account_id = $1`, accountID)
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `UPDATE continuation_sizes SET entries = $2, bytes = $3 WHERE account_id = $1`, accountID, now.Entries, now.Bytes)
+	return err
+}
+
+// dropStates deletes the states that a query finds, and returns how many.
+func dropStates(ctx context.Context, tx *sql.Tx, query string, args ...any) (dropped int, err error) {
+	found, err := stateIDs(ctx, tx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	// By account, in one order for all processes, so that they cannot deadlock.
+	slices.SortStableFunc(found, func(a, b stateID) int { return strings.Compare(a.accountID, b.accountID) })
+	for len(found) > 0 {
+		have, err := lockStates(ctx, tx, found[0].accountID)
+		if err != nil {
+			return 0, err
+		}
+		for ; len(found) > 0 && found[0].accountID == have.accountID; found = found[1:] {
+			err := have.remove(tx.QueryRowContext(ctx, `DELETE FROM continuations WHERE id = $1 RETURNING account_id, size`, found[0].id))
+			if errors.Is(err, sql.ErrNoRows) {
+				continue // another process was quicker
+			}
+			if err != nil {
+				return 0, err
+			}
+			dropped++
+		}
+		if err := setStates(ctx, tx, have.accountID, have.Bound); err != nil {
+			return 0, err
+		}
+	}
+	return dropped, nil
+}
+
+type stateID struct {
+	accountID string
+	id        []byte
+}
+
+func stateIDs(ctx context.Context, tx *sql.Tx, query string, args ...any) ([]stateID, error) {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []stateID
+	for rows.Next() {
+		var r stateID
+		if err := rows.Scan(&r.accountID, &r.id); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
 }

@@ -220,12 +220,15 @@ type shelf struct {
 	kept map[string][]byte
 }
 
-func (s *shelf) KeepState(_ context.Context, id, sealed []byte, _ time.Time) error {
+func (s *shelf) KeepState(_ context.Context, st *continuation.State, _ continuation.Bound) error {
+	id, sealed := st.ID, st.Sealed
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept[string(id)] = sealed
 	return nil
 }
+
+func (*shelf) TrimStates(context.Context, int64, int) (int, error) { return 0, nil }
 
 func (s *shelf) FindState(_ context.Context, id []byte, _ time.Time) ([]byte, error) {
 	s.mu.Lock()

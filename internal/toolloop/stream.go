@@ -155,9 +155,16 @@ func (s *Stream) Close() error {
 // Spent is what the reply has come to so far; what the present turn wrote is estimated.
 func (s *Stream) Spent() Spent {
 	spent := s.spent
-	if s.turn.begun {
-		spent.add(s.turn.consumed(s.ask.CountPrompt))
+	if !s.turn.begun {
+		return spent
 	}
+	used, counted := s.turn.consumed(s.ask.CountPrompt)
+	if m, ok := s.current().(provider.Metered); ok && counted {
+		if figures, ok := m.Figures(); ok {
+			used, counted = provider.Partial(figures, used), false
+		}
+	}
+	spent.add(used, counted)
 	return spent
 }
 

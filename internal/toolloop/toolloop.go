@@ -64,6 +64,8 @@ type Ask struct {
 	Images bool
 	// Depth is how many calls of our own MCP server this one is nested in.
 	Depth int
+	// Asking, where given, is called before a server is asked for the first time.
+	Asking func()
 	// CountPrompt is how many tokens a request makes the model read, for upstreams that give no figures.
 	CountPrompt func(*chat.Request) int
 }
@@ -124,6 +126,9 @@ func (s *Stream) discover() ([]discovery, error) {
 	}
 	if most := s.loop.opts.MaxServers; len(found) > most {
 		return nil, fault.New(fault.Invalid, "tools has %d MCP servers; at most %d are possible.", len(found), most).At(fmt.Sprintf("tools[%d]", found[most].entry))
+	}
+	if s.ask.Asking != nil && len(s.servers) > 0 {
+		s.ask.Asking()
 	}
 	var all sync.WaitGroup
 	for i := range found {

@@ -129,14 +129,14 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.
 			return nil, l.gate.Standing(ask), false, err
 		}
 		if first != nil {
-			return repeat(first, o, l.gate.Standing(ask))
+			return l.repeat(first, o, ask)
 		}
 	}
 	if standing, err := l.gate.Access(ask); err != nil {
 		return nil, standing, false, err
 	}
 	now := time.Now().Truncate(time.Millisecond).UTC() // as the store keeps it
-	standing, err = l.gate.AdmitJob(ask)
+	admitted, standing, err := l.gate.AdmitJob(ask)
 	if f, never := errors.AsType[*fault.Fault](err); never && f.Final {
 		f.Message = fmt.Sprintf("A video of this size counts as %g requests and the whole allowance is %d a minute, so it can never pass. Choose a smaller size, or a higher plan.",
 			float64(ask.Model.RequestMilli)/1000, int64(o.Limits.RequestsPerMinute))
@@ -149,33 +149,48 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.
 		CostMilli: ask.Model.RequestMilli, Repeat: o.Repeat, Body: o.Body, Status: Queued, CreatedAt: now, ExpiresAt: now.Add(s.Keep),
 	}
 	first, err := l.store.CreateVideo(ctx, j, func(have Load) error { return s.allow(o.Caller.Account.Plan, have, now) })
-	if err != nil || first != nil {
-		l.gate.GiveBack(j.AccountID, now, j.CostMilli)
-		standing = l.gate.Standing(ask)
-	}
 	if err != nil {
-		return nil, standing, false, err
+		admitted.GiveBack() // what is refused costs nothing
+		return nil, l.gate.Standing(ask), false, err
 	}
-	if first != nil {
-		return repeat(first, o, standing)
+	if first != nil { // another request with the key was quicker
+		if j, err = first.again(o); err != nil {
+			admitted.GiveBack()
+			return nil, l.gate.Standing(ask), false, err
+		}
+		admitted.Repeated()
+		return j, l.gate.Standing(ask), true, nil
 	}
 	l.rouse()
 	return j, standing, false, nil
 }
 
-// repeat answers a request with the key of an earlier one as that was answered.
-func repeat(first *Job, o Order, standing admission.Standing) (*Job, admission.Standing, bool, error) {
-	if !bytes.Equal(first.Body, o.Body) {
-		return nil, standing, false, idempotency.OtherBody()
+// repeat answers a request with the key of an earlier one as that was answered. It costs one request.
+func (l *Line) repeat(first *Job, o Order, ask *admission.Ask) (*Job, admission.Standing, bool, error) {
+	j, err := first.again(o)
+	if err != nil {
+		return nil, l.gate.Standing(ask), false, err
 	}
-	since := first.CreatedAt
-	if first.Status.Final() {
-		since = first.FinishedAt
+	_, standing, err := l.gate.AdmitRequest(ask)
+	if err != nil {
+		return nil, standing, false, err
+	}
+	return j, standing, true, nil
+}
+
+// again is the job as its creation was answered, for a repeat of that request.
+func (j *Job) again(o Order) (*Job, error) {
+	if !bytes.Equal(j.Body, o.Body) {
+		return nil, idempotency.OtherBody()
+	}
+	since := j.CreatedAt
+	if j.Status.Final() {
+		since = j.FinishedAt
 	}
 	return &Job{
-		ID: first.ID, AccountID: first.AccountID, Request: first.Request, Status: Queued, CreatedAt: first.CreatedAt,
-		ExpiresAt: first.CreatedAt.Add(first.ExpiresAt.Sub(since)),
-	}, standing, true, nil
+		ID: j.ID, AccountID: j.AccountID, Request: j.Request, Status: Queued, CreatedAt: j.CreatedAt,
+		ExpiresAt: j.CreatedAt.Add(j.ExpiresAt.Sub(since)),
+	}, nil
 }
 
 // allow is whether an account may have one job more.
@@ -242,7 +257,7 @@ func (l *Line) List(ctx context.Context, accountID, after string, limit int) (jo
 	return jobs, more, nil
 }
 
-// Cancel ends a job of the account that is not finished. One that never ran is given back.
+// Cancel ends a job of the account that is not finished. One that never ran costs no units.
 func (l *Line) Cancel(ctx context.Context, accountID, id string) (*Job, error) {
 	if j, err := l.Find(ctx, accountID, id); err != nil || j.Status.Final() {
 		return j, err
@@ -280,13 +295,12 @@ var errFinal = errors.New("the job is finished")
 func (l *Line) change(ctx context.Context, id string, rule func(*Job, *Settings) error) (*Job, error) {
 	s := l.settings.Load()
 	var settled *usage.Settlement
-	ended := false
 	j, err := l.store.ChangeVideo(ctx, id, func(j *Job) (*usage.Settlement, error) {
 		was := j.Status
 		if err := rule(j, s); err != nil {
 			return nil, err
 		}
-		if settled, ended = nil, !was.Final() && j.Status.Final(); ended {
+		if settled = nil; !was.Final() && j.Status.Final() {
 			settled = j.settlement()
 		}
 		return settled, nil
@@ -296,9 +310,6 @@ func (l *Line) change(ctx context.Context, id string, rule func(*Job, *Settings)
 	}
 	if settled != nil {
 		l.settled(settled)
-	}
-	if ended && j.GivesBack() {
-		l.gate.GiveBack(j.AccountID, j.CreatedAt, j.CostMilli)
 	}
 	return j, nil
 }

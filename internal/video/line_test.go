@@ -248,8 +248,8 @@ func TestRefusedByRenderer(t *testing.T) {
 			w.t.Errorf("the job is %+v, want moderation", j)
 		}
 		s := w.settlements()
-		if len(s) != 1 || s[0].End != usage.EndFailed || s[0].UnitMilli != 0 || s[0].RequestMilli != 0 || w.used() != 0 || len(w.kept()) != 0 {
-			w.t.Errorf("settled with %+v, %d used, files %q, want everything given back", s, w.used(), w.kept())
+		if len(s) != 1 || s[0].End != usage.EndFailed || s[0].UnitMilli != 0 || s[0].RequestMilli != 1500 || w.used() != 1500 || len(w.kept()) != 0 {
+			w.t.Errorf("settled with %+v, %d used, files %q, want its requests and no units", s, w.used(), w.kept())
 		}
 	})
 }
@@ -277,7 +277,7 @@ func TestGivenUp(t *testing.T) {
 	inWorld(t, broken, func(w *world) {
 		defer w.run(w.line)()
 		j := w.await(w.create("a lighthouse").ID, video.Failed)
-		if j.Reason != video.Internal || j.Attempts != 5 || w.used() != 0 || len(w.kept()) != 0 {
+		if j.Reason != video.Internal || j.Attempts != 5 || w.used() != 1500 || len(w.kept()) != 0 {
 			w.t.Errorf("the job is %+v, %d used, files %q, want internal_error after 5 attempts", j, w.used(), w.kept())
 		}
 	})
@@ -310,8 +310,9 @@ func TestCancel(t *testing.T) {
 		causes = make(chan error, 1)
 		waiting := w.create("never runs")
 		j, err := w.line.Cancel(w.t.Context(), "acct_1", waiting.ID)
-		if err != nil || j.Status != video.Cancelled || w.used() != 0 || len(w.settlements()) != 0 {
-			w.t.Errorf("Cancel before it ran = %+v, %v, %d used, %d settled, want all given back", j, err, w.used(), len(w.settled))
+		s := w.settlements()
+		if err != nil || j.Status != video.Cancelled || w.used() != 1500 || len(s) != 1 || s[0].RequestMilli != 1500 || s[0].UnitMilli != 0 || s[0].End != usage.EndHangUp {
+			w.t.Errorf("Cancel before it ran = %+v, %v, %d used, settled with %+v, want its requests and no units", j, err, w.used(), s)
 		}
 		defer w.run(w.line)()
 		running := w.create("runs")
@@ -326,12 +327,12 @@ func TestCancel(t *testing.T) {
 			w.t.Errorf("Cancel = %+v, %v, want it cancelled and its renderer told", j, err)
 		}
 		synctest.Wait()
-		s := w.settlements()
-		if len(s) != 1 || s[0].End != usage.EndHangUp || s[0].UnitMilli != 1500 || w.used() != 1500 || len(w.kept()) != 0 {
+		s = w.settlements()
+		if len(s) != 2 || s[1].End != usage.EndHangUp || s[1].UnitMilli != 1500 || s[1].RequestMilli != 1500 || w.used() != 3000 || len(w.kept()) != 0 {
 			w.t.Errorf("settled with %+v, %d used, files %q, want it charged and no file", s, w.used(), w.kept())
 		}
 		again, err := w.line.Cancel(w.t.Context(), "acct_1", running.ID)
-		if err != nil || again.Status != video.Cancelled || len(w.settlements()) != 1 {
+		if err != nil || again.Status != video.Cancelled || len(w.settlements()) != 2 {
 			w.t.Errorf("Cancel again = %+v, %v, want the same", again, err)
 		}
 	})
@@ -446,12 +447,24 @@ func TestRepeat(t *testing.T) {
 		if err != nil || !repeated || again.ID != first.ID || again.Status != video.Queued || !again.ExpiresAt.Equal(first.ExpiresAt) || again.Prompt != first.Prompt {
 			w.t.Errorf("Create again = %+v, %t, %v, want what the first was told, %+v", again, repeated, err, first)
 		}
-		if w.used() != 1500 || standing.Requests.Used != 1500 {
-			w.t.Errorf("%d are used behind a repeat, want 1500", w.used())
+		if w.used() != 2500 || standing.Requests.Used != 2500 {
+			w.t.Errorf("%d are used behind a repeat, want one request more", w.used())
 		}
 		o.Body = []byte("another")
 		if _, _, _, err := w.line.Create(w.t.Context(), o); !fault.Is(err, fault.Invalid) || fault.From(err).Param != "Idempotency-Key" {
 			w.t.Errorf("Create with another body = %v, want a 400 at Idempotency-Key", err)
+		}
+		if w.used() != 2500 {
+			w.t.Errorf("%d are used behind a refusal, want nothing more", w.used())
+		}
+		o.Body = []byte("body")
+		for range 7 {
+			if _, _, _, err := w.line.Create(w.t.Context(), o); err != nil {
+				w.t.Errorf("Create again = %v", err)
+			}
+		}
+		if _, _, _, err := w.line.Create(w.t.Context(), o); !fault.Is(err, fault.RateLimited) || w.used() != 9500 {
+			w.t.Errorf("Create again beyond the allowance = %v with %d used, want 429", err, w.used())
 		}
 	})
 }

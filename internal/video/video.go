@@ -3,8 +3,7 @@
 // A job is a row in the Store. Create validates, admits and keeps it before the caller hears of it; Run
 // claims waiting jobs for a while at a time, has a Renderer write their file, and settles them. Each
 // change of a job is a rule in this package, applied by the Store under the row's lock, with the job's
-// settlement in the same transaction: whenever a process dies, a job is charged once, given back once, or
-// still to be done. How frames come about is the renderers' business, where files lie that of package blob.
+// settlement in the same transaction: whenever a process dies, a job is settled once or still to be done. How frames come about is the renderers' business, where files lie that of package blob.
 package video
 
 import (
@@ -93,12 +92,9 @@ func (j *Job) finish(s Status, now time.Time, keep time.Duration) {
 	j.Status, j.FinishedAt, j.ExpiresAt, j.Node, j.Until = s, now, now.Add(keep), "", time.Time{}
 }
 
-// settlement is what the finished job came to; nil where it never ran: then nothing was consumed. A failed
-// one gives its requests and units back.
+// settlement is what the finished job came to. Its creation consumed its requests for good; its units are
+// counted unless it failed or never ran (docs/accounting.md#what-costs-what).
 func (j *Job) settlement() *usage.Settlement {
-	if j.StartedAt.IsZero() {
-		return nil
-	}
 	s := &usage.Settlement{
 		ID: j.ID, At: j.CreatedAt, AccountID: j.AccountID, KeyID: j.KeyID, Plan: j.Plan.String(), Tier: j.Tier.String(),
 		ModelAsked: j.Model, ModelUsed: j.Model, Provider: j.Renderer, Status: 200, Latency: j.FinishedAt.Sub(j.CreatedAt),
@@ -110,14 +106,12 @@ func (j *Job) settlement() *usage.Settlement {
 	case Cancelled:
 		s.End = usage.EndHangUp
 	default:
-		s.End, s.RequestMilli, s.UnitMilli = usage.EndFailed, 0, 0
+		s.End = usage.EndFailed
+	}
+	if j.Status == Failed || j.StartedAt.IsZero() {
+		s.UnitMilli = 0
 	}
 	return s
-}
-
-// GivesBack reports whether what was taken for the job at its creation is the caller's again.
-func (j *Job) GivesBack() bool {
-	return j.Status == Failed || j.Status == Cancelled && j.StartedAt.IsZero()
 }
 
 // Load is what an account has with us.

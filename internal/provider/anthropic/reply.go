@@ -326,6 +326,9 @@ func (d *decoder) finish(reason string, u *wireUsage) error {
 	return nil
 }
 
+// Figures implements provider.Metered: the prompt's are there from the beginning.
+func (d *decoder) Figures() (chat.Usage, bool) { return d.usage.read() }
+
 // finishOf maps the reasons to stop. A pause is for tools of the vendor's own, which we never ask for.
 func finishOf(reason string) chat.Finish {
 	switch reason {

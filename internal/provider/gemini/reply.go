@@ -117,6 +117,14 @@ func (s *stream) end(err error) error {
 	return nil
 }
 
+// Figures implements provider.Metered: chunks bring those up to them.
+func (s *stream) Figures() (chat.Usage, bool) {
+	if s.usage == nil {
+		return chat.Usage{}, false
+	}
+	return *s.usage, true
+}
+
 // decode reads a chunk, or several in an array, into events.
 func (s *stream) decode(raw []byte) error {
 	if bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("[")) {

@@ -200,10 +200,13 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
 // shelf keeps states in memory, for as long as a test runs.
 type shelf map[string][]byte
 
-func (s shelf) KeepState(_ context.Context, id, sealed []byte, _ time.Time) error {
+func (s shelf) KeepState(_ context.Context, st *continuation.State, _ continuation.Bound) error {
+	id, sealed := st.ID, st.Sealed
 	s[string(id)] = sealed
 	return nil
 }
+
+func (shelf) TrimStates(context.Context, int64, int) (int, error) { return 0, nil }
 
 func (s shelf) FindState(_ context.Context, id []byte, _ time.Time) ([]byte, error) {
 	return s[string(id)], nil
