@@ -144,6 +144,9 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 		}
 		return nil, err
 	}
+	if cfg.Secret == "" && a.facts.store.Engine() == sqlstore.Postgres {
+		a.log.Warn("SLUICE_SECRET is not set, so secret.key in the data folder is used; other nodes on this database need the same: set SLUICE_SECRET to what it holds on all of them, or copy it into each data folder")
+	}
 	if err := a.listen(cfg); err != nil {
 		return nil, err
 	}
@@ -184,11 +187,16 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 	if err := a.openVideos(ctx, gate, s); err != nil {
 		return nil, err
 	}
+	replies := &idempotency.Options{}
+	if opts.Idempotency != nil {
+		*replies = *opts.Idempotency
+	}
+	replies.Key = a.facts.store.Key()
 	nested := func(depth int) http.Handler { return a.api.Nested(depth) }
 	a.tools = newRemoteTools(cfg, a.Origin()+"/mcp", nested)
-	line := inference.New(gate, a.pulse, &inference.Options{States: continuation.New(a.facts.store, nil), Tools: a.tools.loop, Patience: opts.Patience})
+	line := inference.New(gate, a.pulse, &inference.Options{States: continuation.New(a.facts.store, &continuation.Options{Key: a.facts.store.Key()}), Tools: a.tools.loop, Patience: opts.Patience})
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), line, s.http(), &httpapi.Options{
-		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(a.facts.store, a.log, opts.Idempotency), Videos: a.videos,
+		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(a.facts.store, a.log, replies), Videos: a.videos,
 		Pages: a.addWebhook(a.pages(cfg)), MCP: a.newMCPServer(nested).Serve,
 		Checks: []httpapi.Check{
 			{Name: "database", Run: a.facts.store.Ping},
