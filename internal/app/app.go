@@ -80,6 +80,7 @@ type App struct {
 	settings atomic.Pointer[settings]
 	cert     atomic.Pointer[tls.Certificate]
 	api      *httpapi.API
+	local    *httpapi.Local
 	tools    *remoteTools
 	videos   *video.Line
 	renderer video.Renderer // in the place of the built-in one; nil: none
@@ -161,6 +162,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 		return nil, err
 	}
 	a.settings.Store(s)
+	a.watchLocal()
 	if err := a.openPages(cfg); err != nil {
 		return nil, err
 	}
@@ -236,7 +238,7 @@ func (a *App) OwnerLink() string { return a.ownerLink }
 // Run serves until ctx ends, then stops gracefully: no new work, and what runs gets the configured
 // time to finish. It closes the App.
 func (a *App) Run(ctx context.Context) error {
-	api := a.server(a.api)
+	api := a.server(a.local.Watch(a.api))
 	servers := []*http.Server{api, a.server(admin.Handler(a.backend()))}
 	listeners := []net.Listener{a.listener, a.adminListener}
 	if a.metricsListener != nil {

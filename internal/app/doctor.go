@@ -43,6 +43,7 @@ func Examine(ctx context.Context, cfg *config.Config) []Finding {
 	d.server(ctx)
 	d.database(ctx)
 	d.address()
+	d.doors()
 	d.certificate()
 	d.providers(ctx)
 	d.targets()

@@ -148,7 +148,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		return nil, nil, err
 	}
 	books := &offlineBooks{f, cfg}
-	desk := signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin()) }, nil)
+	desk := signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), proxied(f.dir.Path()) == "") }, nil)
 	b := &admin.Backend{
 		Accounts: f.accounts,
 		Books:    books,

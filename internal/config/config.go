@@ -80,7 +80,7 @@ type Config struct {
 	// Remote MCP tool servers that callers bring along.
 	MCP MCP `yaml:"mcp"`
 
-	// Who may open an account on the pages: `open` for anybody with an address, `invite` for those with a link of `sluice signin-link`, `closed` for nobody. Not set: open on a loopback address without `public_url`, closed elsewhere.
+	// Who may open an account on the pages: `open` for anybody with an address, `invite` for those with a link of `sluice signin-link`, `closed` for nobody. Not set: open on a loopback address without `public_url` while no request came through a proxy or for another host, closed elsewhere.
 	Signup string `yaml:"signup"`
 
 	// The mail server for links and messages. Without one they are written to the log, for you to pass on.
@@ -434,7 +434,7 @@ type OIDC struct {
 
 // Billing is how paid plans are sold.
 type Billing struct {
-	// Who moves the money: `testpay` for the built-in test cards, which move none; `stripe`; `none` where plans are not for sale and you grant them. Not set: testpay on a loopback address without `public_url`, none elsewhere.
+	// Who moves the money: `testpay` for the built-in test cards, which move none; `stripe`; `none` where plans are not for sale and you grant them. Not set: testpay on a loopback address without `public_url` while no request came through a proxy or for another host, none elsewhere.
 	Processor string `yaml:"processor"`
 
 	// Stripe's secret key. Required where `processor` is `stripe`.
