@@ -9,9 +9,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"sluice/internal/datadir"
 )
 
 func main() {
+	datadir.Umask()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, &program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr})

@@ -35,7 +35,7 @@ runs, of the folder itself.`,
 	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml if it is there)")
 	flags.BoolVar(&p.asJSON, "json", false, "print JSON")
 	p.override(flags, "data", "data", "`folder` with everything sluice keeps (default ./data)")
-	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.billingCmd(), p.usageCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.modelsCmd(), p.videoCmd(), p.doctorCmd(), p.configCmd(), p.versionCmd())
+	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.billingCmd(), p.usageCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.resetSecretCmd(), p.modelsCmd(), p.videoCmd(), p.doctorCmd(), p.configCmd(), p.versionCmd())
 	return cmd
 }
 

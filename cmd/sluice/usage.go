@@ -99,7 +99,7 @@ func sumsText(s, others usage.Sums) string {
 
 func (p *program) backupCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "backup FILE", Short: "Write a consistent copy of everything, while the server runs", Args: args("FILE"),
+		Use: "backup FILE", Short: "Write a consistent copy of the database, while the server runs", Args: args("FILE"),
 		RunE: func(c *cobra.Command, given []string) error {
 			path, err := filepath.Abs(given[0])
 			if err != nil {
@@ -109,7 +109,9 @@ func (p *program) backupCmd() *cobra.Command {
 			if err := p.call(c.Context(), "backup", admin.File{Path: path}, &out); err != nil {
 				return err
 			}
-			return p.print(out, func(w io.Writer) { fmt.Fprintf(w, "Everything is in %s.\n", out.Path) })
+			return p.print(out, func(w io.Writer) {
+				fmt.Fprintf(w, "The database is in %s. The secret that it is sealed under is not: keep secret.key of the data folder, or SLUICE_SECRET, as well.\n", out.Path)
+			})
 		},
 	}
 }
@@ -122,10 +124,20 @@ func (p *program) restoreCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := app.Restore(c.Context(), cfg, given[0]); err != nil {
+			note, err := app.Restore(c.Context(), cfg, given[0])
+			if err != nil {
 				return err
 			}
-			return p.print(map[string]string{"data": cfg.Data}, func(w io.Writer) { fmt.Fprintf(w, "%s is restored. Start the server on it.\n", cfg.Data) })
+			out := map[string]string{"data": cfg.Data}
+			if note != "" {
+				out["note"] = note
+			}
+			return p.print(out, func(w io.Writer) {
+				if note == "" {
+					note = "Start the server on it."
+				}
+				fmt.Fprintf(w, "%s is restored. %s\n", cfg.Data, note)
+			})
 		},
 	}
 }

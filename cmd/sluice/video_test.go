@@ -251,7 +251,7 @@ func TestVideoTwoProcesses(t *testing.T) {
 	url := pgtest.URL(t)
 	const lease = 3 * time.Second
 	files := filepath.Join(t.TempDir(), "files")
-	more := fmt.Sprintf("database: %s\nblob: {dir: %q}\nvideo: {lease: %s}\n", url, files, lease)
+	more := fmt.Sprintf("database: %s\nsecret: one-secret-for-all-nodes-of-this-test\nblob: {dir: %q}\nvideo: {lease: %s}\n", url, files, lease)
 	one := &studio{gateway: newGateway(t, filepath.Join(t.TempDir(), "one"), "lab", more), asked: map[string]bool{}}
 	two := &studio{gateway: newGateway(t, filepath.Join(t.TempDir(), "two"), "lab", more), asked: one.asked}
 	one.start()

@@ -80,6 +80,7 @@ type App struct {
 	settings atomic.Pointer[settings]
 	cert     atomic.Pointer[tls.Certificate]
 	api      *httpapi.API
+	local    *httpapi.Local
 	tools    *remoteTools
 	videos   *video.Line
 	renderer video.Renderer // in the place of the built-in one; nil: none
@@ -144,6 +145,9 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 		}
 		return nil, err
 	}
+	if cfg.Secret == "" && a.facts.store.Engine() == sqlstore.Postgres {
+		a.log.Warn("SLUICE_SECRET is not set, so secret.key in the data folder is used; other nodes on this database need the same: set SLUICE_SECRET to what it holds on all of them, or copy it into each data folder")
+	}
 	if err := a.listen(cfg); err != nil {
 		return nil, err
 	}
@@ -158,6 +162,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 		return nil, err
 	}
 	a.settings.Store(s)
+	a.watchLocal()
 	if err := a.openPages(cfg); err != nil {
 		return nil, err
 	}
@@ -184,11 +189,16 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 	if err := a.openVideos(ctx, gate, s); err != nil {
 		return nil, err
 	}
+	replies := &idempotency.Options{}
+	if opts.Idempotency != nil {
+		*replies = *opts.Idempotency
+	}
+	replies.Key = a.facts.store.Key()
 	nested := func(depth int) http.Handler { return a.api.Nested(depth) }
 	a.tools = newRemoteTools(cfg, a.Origin()+"/mcp", nested)
-	line := inference.New(gate, a.pulse, &inference.Options{States: continuation.New(a.facts.store, nil), Tools: a.tools.loop, Patience: opts.Patience})
+	line := inference.New(gate, a.pulse, &inference.Options{States: continuation.New(a.facts.store, &continuation.Options{Key: a.facts.store.Key()}), Tools: a.tools.loop, Patience: opts.Patience})
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), line, s.http(), &httpapi.Options{
-		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(a.facts.store, a.log, opts.Idempotency), Videos: a.videos,
+		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(a.facts.store, a.log, replies), Videos: a.videos,
 		Pages: a.addWebhook(a.pages(cfg)), MCP: a.newMCPServer(nested).Serve,
 		Checks: []httpapi.Check{
 			{Name: "database", Run: a.facts.store.Ping},
@@ -228,7 +238,7 @@ func (a *App) OwnerLink() string { return a.ownerLink }
 // Run serves until ctx ends, then stops gracefully: no new work, and what runs gets the configured
 // time to finish. It closes the App.
 func (a *App) Run(ctx context.Context) error {
-	api := a.server(a.api)
+	api := a.server(a.local.Watch(a.api))
 	servers := []*http.Server{api, a.server(admin.Handler(a.backend()))}
 	listeners := []net.Listener{a.listener, a.adminListener}
 	if a.metricsListener != nil {

@@ -25,6 +25,10 @@ const (
 func (a *App) openBilling(cfg *config.Config) {
 	a.billing, a.stripe = newBilling(cfg, a.facts, a.Origin(), billing.Options{
 		Plans: func() account.Plans { return a.settings.Load().plans }, OnEntry: a.tellPayment, Log: a.log,
+		// The test card is withdrawn when a request from elsewhere arrives, or public_url is set by a reload.
+		Withdrawn: func() bool {
+			return cfg.Billing.Processor == "" && a.settings.Load().config.PaymentProcessor(a.local.Holds()) != "testpay"
+		},
 	})
 }
 
@@ -32,7 +36,7 @@ func (a *App) openBilling(cfg *config.Config) {
 // Stripe.
 func newBilling(cfg *config.Config, f *facts, origin string, opts billing.Options) (*billing.Billing, *stripe.Processor) {
 	opts.OnChange = f.changed
-	switch cfg.PaymentProcessor() {
+	switch cfg.PaymentProcessor(true) {
 	case "testpay":
 		opts.Processor = testpay.New(f.store, testCheckout, testCard)
 	case "stripe":
@@ -47,6 +51,7 @@ func newBilling(cfg *config.Config, f *facts, origin string, opts billing.Option
 func offlineBilling(cfg *config.Config, f *facts, plans account.Plans) *billing.Billing {
 	b, _ := newBilling(cfg, f, cfg.Origin(), billing.Options{
 		Plans: func() account.Plans { return plans }, Log: slog.New(slog.DiscardHandler),
+		Withdrawn: func() bool { return cfg.Billing.Processor == "" && proxied(f.dir.Path()) != "" },
 	})
 	return b
 }

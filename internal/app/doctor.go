@@ -8,11 +8,15 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"sluice/internal/admin"
 	"sluice/internal/buildinfo"
 	"sluice/internal/config"
+	"sluice/internal/datadir"
 	"sluice/internal/sqlstore"
 )
 
@@ -39,6 +43,7 @@ func Examine(ctx context.Context, cfg *config.Config) []Finding {
 	d.server(ctx)
 	d.database(ctx)
 	d.address()
+	d.doors()
 	d.certificate()
 	d.providers(ctx)
 	d.targets()
@@ -82,8 +87,9 @@ func (d *doctor) dataFolder() {
 	case !info.IsDir():
 		d.add(StateProblem, "data folder", "Name another folder in data, or remove the file.", "%s is not a folder", d.cfg.Data)
 	default:
-		if info.Mode().Perm()&0o077 != 0 {
-			d.add(StateWarning, "data folder", "chmod 700 "+d.cfg.Data, "%s is open to other users of this machine", d.cfg.Data)
+		if err := datadir.Check(d.cfg.Data); err != nil {
+			d.add(StateProblem, "data folder", "Type: chmod -R go-rwx "+d.cfg.Data, "the server does not start: %v", err)
+			return
 		}
 		if free, ok := freeBytes(d.cfg.Data); ok && free < 1<<30 {
 			d.add(StateWarning, "data folder", "Make room on this disk.", "only %d MB are free where %s lies", free>>20, d.cfg.Data)
@@ -134,7 +140,38 @@ func (d *doctor) database(ctx context.Context) {
 	default:
 		d.ok("database", "%s answers and is up to date (version %d)", in.Engine, in.Version)
 	}
+	if err == nil {
+		d.secret(in.Sealed)
+	}
 }
+
+// secret looks whether what is sealed in the database can be opened.
+func (d *doctor) secret(sealed []byte) {
+	file, err := datadir.Secret(d.cfg.Data)
+	secrets := usableSecrets(d.cfg, file)
+	opens := slices.ContainsFunc(secrets, func(s string) bool { return sqlstore.Opens(sealed, s) })
+	const keep = "Keep a copy of it apart from backups: they cannot be read without it."
+	switch {
+	case err != nil:
+		d.add(StateProblem, "secret", "Type: chmod go-rwx "+filepath.Join(d.cfg.Data, datadir.SecretFile), "%v", err)
+	case sealed == nil:
+		d.ok("secret", "nothing is sealed yet; the next start seals second-factor secrets and the like")
+	case len(secrets) == 0:
+		d.add(StateProblem, "secret", upperFirst(secretAdvice)+".", "the database is sealed, and there is no secret that opens it")
+	case !opens:
+		d.add(StateProblem, "secret", upperFirst(secretAdvice)+".", "the database is sealed under another secret than %s", secretSource(d.cfg, d.cfg.Data))
+	case d.cfg.Secret != "" && file != "" && sqlstore.Opens(sealed, d.cfg.Secret.Reveal()):
+		d.ok("secret", "SLUICE_SECRET opens what is sealed; %s beside it is not used and may be deleted", datadir.SecretFile)
+	case d.cfg.Secret == "" && d.cfg.Database != "sqlite":
+		d.add(StateWarning, "secret", "Set SLUICE_SECRET to what it holds on every node, or copy it into each data folder.", "%s opens what is sealed; other nodes on this database need the same", datadir.SecretFile)
+	case d.cfg.Secret != "":
+		d.ok("secret", "SLUICE_SECRET opens what is sealed. %s", keep)
+	default:
+		d.ok("secret", "%s opens what is sealed. %s", datadir.SecretFile, keep)
+	}
+}
+
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func (d *doctor) address() {
 	if d.running == nil {

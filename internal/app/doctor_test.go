@@ -155,8 +155,8 @@ func TestExamine(t *testing.T) {
 			if err := errors.Join(os.Mkdir(s.data(), 0o700), os.Chmod(s.data(), 0o755)); err != nil {
 				t.Fatal(err)
 			}
-		}, 0, []expect{
-			{"data folder", warning, "is open to other users of this machine", "chmod 700 "},
+		}, 1, []expect{
+			{"data folder", problem, "the server does not start: the data folder is not private", "chmod -R go-rwx "},
 		}},
 		"a file for a folder": {"", func(t *testing.T, s *site) { replace(t, s.data(), "") }, 1, []expect{
 			{"data folder", problem, "is not a folder", "Name another folder"},

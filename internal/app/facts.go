@@ -46,6 +46,9 @@ func openFacts(ctx context.Context, cfg *config.Config) (*facts, error) {
 		dir.Close()
 		return nil, err
 	}
+	if err := unlock(ctx, cfg, dir, store); err != nil {
+		return nil, errors.Join(err, store.Close(), dir.Close())
+	}
 	f := &facts{dir: dir, store: store, index: auth.NewIndex()}
 	f.accounts = account.New(store, &account.Options{Brand: cfg.Brand, OnChange: f.changed})
 	return f, nil
@@ -145,7 +148,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		return nil, nil, err
 	}
 	books := &offlineBooks{f, cfg}
-	desk := signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin()) }, nil)
+	desk := signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), proxied(f.dir.Path()) == "") }, nil)
 	b := &admin.Backend{
 		Accounts: f.accounts,
 		Books:    books,
@@ -163,14 +166,32 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 	return admin.InProcess(b), f.close, nil
 }
 
-// Restore puts a backup into the data folder, which must not hold a database yet.
-func Restore(ctx context.Context, cfg *config.Config, backup string) error {
+// Restore puts a backup into the data folder, which must not hold a database yet. The backup is sealed
+// under a secret that is not in it; note says what to do where that secret is not here.
+func Restore(ctx context.Context, cfg *config.Config, backup string) (note string, err error) {
 	if cfg.Database != "sqlite" {
-		return errors.New("the database is PostgreSQL: restore it with pg_restore or psql")
+		return "", errors.New("the database is PostgreSQL: restore it with pg_restore or psql")
 	}
 	dir, err := datadir.Open(cfg.Data)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return errors.Join(sqlstore.Restore(ctx, backup, dir.Path()), dir.Close())
+	defer dir.Close()
+	if err := sqlstore.Restore(ctx, backup, dir.Path()); err != nil {
+		return "", err
+	}
+	in, err := sqlstore.Inspect(ctx, cfg.Database, dir.Path())
+	if err != nil || in.Sealed == nil {
+		return "", err
+	}
+	file, err := datadir.Secret(dir.Path())
+	if err != nil {
+		return "", err
+	}
+	for _, secret := range usableSecrets(cfg, file) {
+		if sqlstore.Opens(in.Sealed, secret) {
+			return "", nil
+		}
+	}
+	return "The secret that it is sealed under is not here. Before you start the server, " + secretAdvice + ".", nil
 }

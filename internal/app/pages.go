@@ -26,7 +26,7 @@ func (a *App) openPages(cfg *config.Config) error {
 		return err
 	}
 	a.outbox = mail.NewOutbox(sender, a.log)
-	a.desk = signin.New(a.facts.store, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().config, a.Origin()) }, nil)
+	a.desk = signin.New(a.facts.store, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().config, a.Origin(), a.local.Holds()) }, nil)
 	a.notices = notice.NewBoard(a.facts.store, a.outbox, a.Origin, nil)
 	a.facts.onChange = a.tellSuspension
 	return nil
@@ -41,8 +41,8 @@ func newSender(cfg *config.Config, a *App) (mail.Sender, error) {
 	})
 }
 
-func signinSettings(cfg *config.Config, origin string) signin.Settings {
-	mode := cfg.SignupMode()
+func signinSettings(cfg *config.Config, origin string, local bool) signin.Settings {
+	mode := cfg.SignupMode(local)
 	return signin.Settings{Origin: origin, Open: mode == "open", Closed: mode == "closed"}
 }
 

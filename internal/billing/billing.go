@@ -48,6 +48,9 @@ type Store interface {
 type Options struct {
 	// Processor moves the money. Nil: paid plans are not for sale.
 	Processor Processor
+	// Withdrawn reports that the processor may not be used, at the moment or any more; then all is as if there
+	// were none. Nil: it always may.
+	Withdrawn func() bool
 	// LeastCents is the smallest amount that the processor can charge; less is waived.
 	LeastCents int64
 	// Plans are the terms in force. Default account.BuiltinPlans.
@@ -66,6 +69,7 @@ type Options struct {
 type Billing struct {
 	store     Store
 	processor Processor
+	withdrawn func() bool
 	least     int64
 	plans     func() account.Plans
 	onChange  func(*account.Account)
@@ -80,7 +84,7 @@ func New(store Store, opts *Options) *Billing {
 		opts = &Options{}
 	}
 	m := &Billing{
-		store: store, processor: opts.Processor, least: opts.LeastCents, plans: opts.Plans,
+		store: store, processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans,
 		onChange: opts.OnChange, onEntry: opts.OnEntry, now: opts.Now, log: opts.Log,
 	}
 	if m.plans == nil {
@@ -102,7 +106,15 @@ func New(store Store, opts *Options) *Billing {
 }
 
 // Sells reports whether paid plans can be bought.
-func (m *Billing) Sells() bool { return m.processor != nil }
+func (m *Billing) Sells() bool { return m.inUse() != nil }
+
+// inUse is the processor; nil: there is none, or it is withdrawn.
+func (m *Billing) inUse() Processor {
+	if m.withdrawn != nil && m.withdrawn() {
+		return nil
+	}
+	return m.processor
+}
 
 // View is how an account's billing stands.
 type View struct {
@@ -284,7 +296,7 @@ func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int
 
 // Portal is the page where the customer changes his payment method.
 func (m *Billing) Portal(ctx context.Context, actor, ref string) (string, error) {
-	if m.processor == nil {
+	if m.inUse() == nil {
 		return "", errNotForSale()
 	}
 	b, err := m.read(ctx, ref)
@@ -306,7 +318,7 @@ func (m *Billing) Portal(ctx context.Context, actor, ref string) (string, error)
 // back from the portal.
 func (m *Billing) RefreshMethod(ctx context.Context, ref string) (Method, error) {
 	b, err := m.read(ctx, ref)
-	if err != nil || m.processor == nil || b.customer().Ref == "" {
+	if err != nil || m.inUse() == nil || b.customer().Ref == "" {
 		return Method{}, err
 	}
 	method, err := m.processor.Method(ctx, b.customer())
@@ -383,7 +395,7 @@ func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, appl
 
 // processorName is that of the one in use; empty: there is none.
 func (m *Billing) processorName() string {
-	if m.processor == nil {
+	if m.inUse() == nil {
 		return ""
 	}
 	return m.processor.Name()

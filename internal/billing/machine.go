@@ -135,7 +135,7 @@ func (m *Billing) Advance(ctx context.Context, actor, ref string, to time.Time) 
 // pay opens a payment and begins it. One that is under way for the same thing is gone on with; any
 // other is brought to its end first, so that a customer never has two.
 func (m *Billing) pay(ctx context.Context, actor, ref string, same func(*Payment) bool, open func(*Books) error) (*Payment, error) {
-	if m.processor == nil {
+	if m.inUse() == nil {
 		return nil, errNotForSale()
 	}
 	b, err := m.read(ctx, ref)

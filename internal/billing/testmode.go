@@ -32,7 +32,7 @@ type TestProcessor interface {
 func (m *Billing) Test() bool { return m.tester() != nil }
 
 func (m *Billing) tester() TestProcessor {
-	t, _ := m.processor.(TestProcessor)
+	t, _ := m.inUse().(TestProcessor)
 	return t
 }
 

@@ -26,16 +26,17 @@ func (r *record) checkBilling(c *Config) {
 	}
 }
 
-// PaymentProcessor is who moves the money: what is set, or else testpay on loopback and none elsewhere.
-func (c *Config) PaymentProcessor() string {
+// PaymentProcessor is who moves the money: what is set, or else testpay on loopback and none elsewhere. Local is as
+// for SignupMode.
+func (c *Config) PaymentProcessor(local bool) string {
 	switch {
 	case c.Billing.Processor != "":
 		return c.Billing.Processor
-	case c.private():
+	case local && c.private():
 		return "testpay"
 	}
 	return "none"
 }
 
-// private reports whether only this machine can reach the service.
+// private reports whether only this machine can reach the service, as far as the configuration tells.
 func (c *Config) private() bool { return isLoopback(c.Listen) && c.PublicURL == "" }

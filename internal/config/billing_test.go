@@ -14,8 +14,8 @@ func TestPaymentProcessor(t *testing.T) {
 		c, problem := loadText(t, file)
 		if problem != "" {
 			t.Errorf("Load(%q) = %s", file, problem)
-		} else if got := c.PaymentProcessor(); got != want {
-			t.Errorf("Load(%q).PaymentProcessor() = %s, want %s", file, got, want)
+		} else if got := c.PaymentProcessor(true); got != want {
+			t.Errorf("Load(%q).PaymentProcessor(true) = %s, want %s", file, got, want)
 		}
 	}
 }

@@ -73,6 +73,7 @@ func (r *record) checkService(c *Config) {
 	if u, err := url.Parse(c.Database); c.Database != "sqlite" && (err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql") {
 		r.fail("database", `must be "sqlite" or an address such as postgres://user:password@host/name`)
 	}
+	r.checkSecret(c)
 	if c.PublicURL != "" && !isWebOrigin(c.PublicURL) {
 		r.fail("public_url", "must be an origin such as https://api.example.com: http or https, without a path and without a slash at the end")
 	}
@@ -94,6 +95,16 @@ func (r *record) checkService(c *Config) {
 
 	if c.PublicURL == "" && !isLoopback(c.Listen) {
 		r.warn("listen", "%s can be reached from other machines, but public_url is empty, so links will say %s; set public_url", r.shown("listen", c.Listen), c.Origin())
+	}
+}
+
+// minSecret is the length below which a secret could be guessed.
+const minSecret = 32
+
+func (r *record) checkSecret(c *Config) {
+	r.checkKey("secret", c.Secret)
+	if n := len(c.Secret.Reveal()); n > 0 && n < minSecret {
+		r.fail("secret", "must have at least %d characters; make one with: openssl rand -hex 32", minSecret)
 	}
 }
 
@@ -167,7 +178,7 @@ func (r *record) checkKey(path string, key Secret) {
 	if strings.ContainsFunc(key.Reveal(), func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
 		r.fail(path, "must not contain spaces or line breaks")
 	}
-	if at := r.placeOf(path); key != "" && at.raw == "" {
+	if at := r.placeOf(path); key != "" && at.raw == "" && at.line > 0 { // a variable or flag has no line
 		r.warn(path, "the key is written in the file; put it into the environment and write ${NAME} here")
 	}
 }

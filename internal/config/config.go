@@ -32,6 +32,9 @@ type Config struct {
 	// Where accounts, keys and usage are stored: `sqlite` for a file in the data folder, or a PostgreSQL address such as `postgres://user:password@host/name`.
 	Database string `yaml:"database" default:"sqlite"`
 
+	// What second-factor secrets and the like are sealed under in the database: random text of at least 32 characters, such as `openssl rand -hex 32` prints. Set it in the environment as `SLUICE_SECRET`, and keep a copy: what is sealed cannot be read without it. All nodes on one PostgreSQL need the same. Not set: what is in `secret.key` in the data folder, which the first start creates. To replace a secret, put the old one into `secret.key`, set the new one here, and restart.
+	Secret Secret `yaml:"secret"`
+
 	// The origin under which callers reach the service, such as `https://api.example.com`, without a path and without a slash at the end. It is used in links, mail and quick starts, and never taken from a request. Empty: made from the listen address.
 	PublicURL string `yaml:"public_url"`
 
@@ -80,7 +83,7 @@ type Config struct {
 	// Remote MCP tool servers that callers bring along.
 	MCP MCP `yaml:"mcp"`
 
-	// Who may open an account on the pages: `open` for anybody with an address, `invite` for those with a link of `sluice signin-link`, `closed` for nobody. Not set: open on a loopback address without `public_url`, closed elsewhere.
+	// Who may open an account on the pages: `open` for anybody with an address, `invite` for those with a link of `sluice signin-link`, `closed` for nobody. Not set: open on a loopback address without `public_url` while no request came through a proxy or for another host, closed elsewhere.
 	Signup string `yaml:"signup"`
 
 	// The mail server for links and messages. Without one they are written to the log, for you to pass on.
@@ -434,7 +437,7 @@ type OIDC struct {
 
 // Billing is how paid plans are sold.
 type Billing struct {
-	// Who moves the money: `testpay` for the built-in test cards, which move none; `stripe`; `none` where plans are not for sale and you grant them. Not set: testpay on a loopback address without `public_url`, none elsewhere.
+	// Who moves the money: `testpay` for the built-in test cards, which move none; `stripe`; `none` where plans are not for sale and you grant them. Not set: testpay on a loopback address without `public_url` while no request came through a proxy or for another host, none elsewhere.
 	Processor string `yaml:"processor"`
 
 	// Stripe's secret key. Required where `processor` is `stripe`.
@@ -489,6 +492,7 @@ func (c *Config) RestartNeeded(old *Config) []string {
 		{"data", c.Data != old.Data},
 		{"brand", c.Brand != old.Brand},
 		{"database", c.Database != old.Database},
+		{"secret", c.Secret != old.Secret},
 		{"metrics_listen", c.MetricsListen != old.MetricsListen},
 		{"smtp", c.SMTP != old.SMTP},
 		{"oidc", c.OIDC != old.OIDC},

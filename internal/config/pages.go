@@ -22,12 +22,13 @@ func (r *record) checkPages(c *Config) {
 	}
 }
 
-// SignupMode is who may open an account: what is set, or else open on loopback and closed elsewhere.
-func (c *Config) SignupMode() string {
+// SignupMode is who may open an account: what is set, or else open on loopback and closed elsewhere. Local says
+// that all requests so far came from this machine: behind a proxy a loopback address says nothing.
+func (c *Config) SignupMode(local bool) string {
 	switch {
 	case c.Signup != "":
 		return c.Signup
-	case isLoopback(c.Listen) && c.PublicURL == "":
+	case local && c.private():
 		return "open"
 	}
 	return "closed"

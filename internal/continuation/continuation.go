@@ -3,7 +3,8 @@
 //
 // A state is kept under the id of a tool call, which every client sends back with the call's result;
 // so it survives clients that drop what they do not know, restarts, and a change of node. It is sealed
-// under that id, bound to its account, and gone after an hour. What an account may keep is bounded: its
+// under that id and the service's own key, bound to its account, and gone after an hour. The id alone does
+// not open it: ids are made of request ids, which are in the log. What an account may keep is bounded: its
 // oldest states go first, and a conversation whose state is gone continues without it.
 package continuation
 
@@ -63,19 +64,25 @@ type Store interface {
 // Keeper keeps the states of all accounts.
 type Keeper struct {
 	store Store
+	key   seal.Key
 	now   func() time.Time
 	fresh atomic.Int64 // bytes kept since all were last held against their bound
 }
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
+	Key seal.Key         // the service's own; zero: states are sealed under their ids alone
 	Now func() time.Time // default time.Now
 }
 
 // New returns a keeper on the store.
 func New(store Store, opts *Options) *Keeper {
 	k := &Keeper{store: store, now: time.Now}
-	if opts != nil && opts.Now != nil {
+	if opts == nil {
+		return k
+	}
+	k.key = opts.Key
+	if opts.Now != nil {
 		k.now = opts.Now
 	}
 	return k
@@ -150,4 +157,6 @@ func (m *Memory) Recall(ctx context.Context, callID string) ([]byte, bool, error
 	return state, true, nil
 }
 
-func (m *Memory) box(callID string) seal.Box { return seal.New("continuation", m.accountID, callID) }
+func (m *Memory) box(callID string) seal.Box {
+	return m.keeper.key.Box("continuation", m.accountID, callID)
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/continuation"
+	"sluice/internal/seal"
 )
 
 // shelf is a store in memory.
@@ -128,5 +129,32 @@ func TestTrim(t *testing.T) {
 	}
 	if store.trimmed != 3 {
 		t.Errorf("trimmed %d times, want until there is nothing more to delete", store.trimmed)
+	}
+}
+
+// The ids of tool calls are made of request ids, which are in the log: log and database together must not
+// open a state.
+func TestIDAloneDoesNotOpen(t *testing.T) {
+	t.Parallel()
+	store := &shelf{kept: map[string]box{}}
+	key := seal.NewKey()
+	mine := continuation.New(store, &continuation.Options{Key: key}).For("acct_1")
+	if err := mine.Keep(t.Context(), "call_1", []byte("hidden")); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []seal.Box{seal.New("continuation", "acct_1", "call_1"), seal.NewKey().Box("continuation", "acct_1", "call_1")} {
+		for found, b := range store.kept {
+			hash := id.ID()
+			if string(hash[:]) == found {
+				t.Error("the record is found by the id of the tool call alone")
+			}
+			if plain, err := id.Open(b.sealed); err == nil {
+				t.Errorf("the id of the tool call alone opens %q", plain)
+			}
+		}
+	}
+	// Another node with the same key.
+	if got, ok, err := continuation.New(store, &continuation.Options{Key: key}).For("acct_1").Recall(t.Context(), "call_1"); string(got) != "hidden" || !ok || err != nil {
+		t.Errorf("Recall with the key = %q, %t, %v, want the state", got, ok, err)
 	}
 }

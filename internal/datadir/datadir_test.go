@@ -64,7 +64,7 @@ func TestLock(t *testing.T) {
 
 func TestLeftoverFile(t *testing.T) {
 	t.Parallel()
-	path := t.TempDir()
+	path := private(t)
 	if err := os.WriteFile(filepath.Join(path, "lock"), []byte("4711\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -80,4 +80,14 @@ func TestOpenNeedsAFolder(t *testing.T) {
 	if _, err := datadir.Open(file); err == nil || errors.Is(err, datadir.ErrLocked) {
 		t.Errorf("Open of a file = %v, want an error other than ErrLocked", err)
 	}
+}
+
+// private is an empty folder that only this user can read.
+func private(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

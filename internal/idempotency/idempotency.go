@@ -3,8 +3,8 @@
 //
 // Begin gives a request its turn, or the reply that is there already. Whoever has the turn runs the call,
 // records what it answers, and calls End; repeats that arrive meanwhile wait for it. A reply is kept only
-// where it is whole, encrypted under a key made of the caller's own, of which no copy is kept. What a
-// reply on the wire looks like, and when it is whole, the door knows.
+// where it is whole, encrypted under a key made of the caller's own, of which no copy is kept, and of the
+// service's. What a reply on the wire looks like, and when it is whole, the door knows.
 package idempotency
 
 import (
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sluice/internal/fault"
+	"sluice/internal/seal"
 )
 
 // Header is the request header that holds the key.
@@ -60,6 +61,8 @@ type Options struct {
 	Wait time.Duration
 	// Life is how long a reply is kept; default 24 hours.
 	Life time.Duration
+	// Key is the service's own; zero: replies are sealed under the callers' keys alone.
+	Key seal.Key
 }
 
 // Replies is the replies that can be repeated, and the calls under way that may become such.
@@ -68,6 +71,7 @@ type Replies struct {
 	log   *slog.Logger
 	wait  time.Duration
 	life  time.Duration
+	key   seal.Key
 
 	held     atomic.Int64 // bytes being recorded
 	reported atomic.Int64 // when trouble was last logged, Unix nanoseconds
@@ -84,6 +88,9 @@ func New(store Store, log *slog.Logger, opts *Options) *Replies {
 	}
 	if opts != nil && opts.Life > 0 {
 		r.life = opts.Life
+	}
+	if opts != nil {
+		r.key = opts.Key
 	}
 	return r
 }
@@ -103,7 +110,7 @@ func (r *Replies) Begin(ctx context.Context, req Request) (*Turn, *Reply, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	s := secret{accountID: req.AccountID, path: req.Path, key: key}
+	s := secret{accountID: req.AccountID, path: req.Path, key: key, own: r.key}
 	t := &Turn{replies: r, secret: s, id: s.id(), body: sha256.Sum256(req.Body), done: make(chan struct{})}
 	reply, err := r.await(ctx, t)
 	if reply != nil || err != nil {

@@ -12,11 +12,15 @@ const (
 	bodySize = sha256.Size
 )
 
-// secret is the caller's key and where it counts. All that is made of it depends on all three.
-type secret struct{ accountID, path, key string }
+// secret is the caller's key and where it counts, and the service's own key. All that is made of it depends
+// on all four.
+type secret struct {
+	accountID, path, key string
+	own                  seal.Key
+}
 
 func (s secret) box() seal.Box {
-	return seal.New("idempotency", strconv.Itoa(len(s.accountID))+":"+s.accountID+s.path, s.key)
+	return s.own.Box("idempotency", strconv.Itoa(len(s.accountID))+":"+s.accountID+s.path, s.key)
 }
 
 // id is the hash that a record is found by.

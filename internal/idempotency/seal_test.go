@@ -6,11 +6,13 @@ import (
 	"crypto/cipher"
 	"crypto/sha256"
 	"testing"
+
+	"sluice/internal/seal"
 )
 
 func TestSeal(t *testing.T) {
 	t.Parallel()
-	s := secret{"acct_1", "/v1/x", "key"}
+	s := secret{accountID: "acct_1", path: "/v1/x", key: "key"}
 	body := sha256.Sum256([]byte("body"))
 	reply := &Reply{kept: []byte("what was answered")}
 	sealed := s.seal(body, reply)
@@ -24,7 +26,13 @@ func TestSeal(t *testing.T) {
 	if bytes.Equal(sealed, s.seal(body, reply)) {
 		t.Error("the same reply is sealed twice to the same bytes")
 	}
-	for _, other := range []secret{{"acct_1", "/v1/x", "kez"}, {"acct_2", "/v1/x", "key"}, {"acct_1", "/v1/y", "key"}, {"acct_1/", "v1/x", "key"}} {
+	for _, other := range []secret{
+		{"acct_1", "/v1/x", "kez", seal.Key{}},
+		{"acct_2", "/v1/x", "key", seal.Key{}},
+		{"acct_1", "/v1/y", "key", seal.Key{}},
+		{"acct_1/", "v1/x", "key", seal.Key{}},
+		{"acct_1", "/v1/x", "key", seal.NewKey()},
+	} {
 		if _, _, err := other.open(sealed); err == nil {
 			t.Errorf("%v opens what %v sealed", other, s)
 		}
@@ -47,7 +55,7 @@ func TestSeal(t *testing.T) {
 // The key that encrypts must not follow from the id, which everybody with the database knows.
 func TestIDIsNotTheKey(t *testing.T) {
 	t.Parallel()
-	s := secret{"acct_1", "/v1/x", "key"}
+	s := secret{accountID: "acct_1", path: "/v1/x", key: "key"}
 	sealed := s.seal([bodySize]byte{}, &Reply{kept: []byte("reply")})
 	id := s.id()
 	block, err := aes.NewCipher(id[:])
@@ -65,7 +73,7 @@ func TestIDIsNotTheKey(t *testing.T) {
 
 func TestOpenUnknownFormat(t *testing.T) {
 	t.Parallel()
-	s := secret{"acct_1", "/v1/x", "key"}
+	s := secret{accountID: "acct_1", path: "/v1/x", key: "key"}
 	for name, plain := range map[string][]byte{
 		"unknown":       append([]byte{9}, make([]byte, bodySize)...),
 		"short":         {formatBody},

@@ -8,7 +8,6 @@ package mail
 import (
 	"context"
 	"log/slog"
-	"time"
 )
 
 // Message is one mail of plain text.
@@ -18,79 +17,22 @@ type Message struct {
 	Text    string
 }
 
-// Sender delivers a message, or says why it cannot.
+func (m *Message) size() int { return len(m.To) + len(m.Subject) + len(m.Text) }
+
+// Sender delivers a message, or says why it cannot. It keeps to the deadline of ctx. A message that would never
+// be taken is a *Refused; after any other error it is tried again. It may be called by several goroutines at once.
 type Sender interface {
 	Send(ctx context.Context, m Message) error
 }
 
-const (
-	outboxSize = 1000
-	patience   = 30 * time.Second // for one attempt
-)
+// Refused means that a message was refused for good: another attempt would end the same.
+type Refused struct{ Err error }
 
-// pauses are the waits between attempts.
-var pauses = []time.Duration{2 * time.Second, 15 * time.Second, 2 * time.Minute}
+// Error implements error.
+func (r *Refused) Error() string { return "refused: " + r.Err.Error() }
 
-// Outbox holds messages until they are sent. They do not survive the process: whatever matters can be
-// asked for again, or is on a page as well.
-type Outbox struct {
-	sender  Sender
-	log     *slog.Logger
-	waiting chan Message
-}
-
-// NewOutbox returns an outbox that delivers through sender; see Run.
-func NewOutbox(sender Sender, log *slog.Logger) *Outbox {
-	return &Outbox{sender: sender, log: log, waiting: make(chan Message, outboxSize)}
-}
-
-// Post takes a message. It does not wait: where too many are waiting it is dropped, and the log says so.
-func (o *Outbox) Post(m Message) {
-	select {
-	case o.waiting <- m:
-	default:
-		o.log.Error("a mail was dropped: too many are waiting", "to", m.To, "subject", m.Subject)
-	}
-}
-
-// Run delivers messages until ctx ends, and then tries those that still wait once.
-func (o *Outbox) Run(ctx context.Context) {
-	for {
-		select {
-		case m := <-o.waiting:
-			o.deliver(ctx, m)
-		case <-ctx.Done():
-			for {
-				select {
-				case m := <-o.waiting:
-					o.deliver(ctx, m)
-				default:
-					return
-				}
-			}
-		}
-	}
-}
-
-// deliver tries until a message is sent or patience ends.
-func (o *Outbox) deliver(ctx context.Context, m Message) {
-	for attempt := 0; ; attempt++ {
-		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		err := o.sender.Send(once, m)
-		cancel()
-		if err == nil {
-			return
-		}
-		if attempt == len(pauses) || ctx.Err() != nil {
-			o.log.Error("a mail could not be sent", "to", m.To, "subject", m.Subject, "error", err.Error())
-			return
-		}
-		select {
-		case <-time.After(pauses[attempt]):
-		case <-ctx.Done():
-		}
-	}
-}
+// Unwrap returns the reason.
+func (r *Refused) Unwrap() error { return r.Err }
 
 // Log is the sender where no mail server is set up: the operator reads what should have been sent.
 type Log struct{ log *slog.Logger }

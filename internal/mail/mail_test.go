@@ -3,8 +3,10 @@ package mail_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"mime"
@@ -13,14 +15,13 @@ import (
 	netmail "net/mail"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sluice/internal/mail"
 )
 
-// server takes one message and returns its lines.
-func server(t *testing.T, refuse string) (addr string, got func() []string) {
+// server takes one message and returns its lines. It refuses the lines that begin with refuse.
+func server(t *testing.T, refuse, reply string) (addr string, got func() []string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -52,13 +53,15 @@ func server(t *testing.T, refuse string) (addr string, got func() []string) {
 			case data:
 			case strings.HasPrefix(line, "EHLO"):
 				say("250-test\r\n250 AUTH PLAIN")
-			case refuse != "" && strings.HasPrefix(line, refuse):
-				say("550 no")
+			case refuse != "" && refuse != "QUIT" && strings.HasPrefix(line, refuse):
+				say(cmp.Or(reply, "550 no"))
 			case line == "DATA":
 				data = true
 				say("354 go on")
 			case line == "QUIT":
-				say("221 bye")
+				if refuse != "QUIT" {
+					say("221 bye")
+				}
 				lines <- all
 				return
 			default:
@@ -72,7 +75,7 @@ func server(t *testing.T, refuse string) (addr string, got func() []string) {
 
 func TestSMTP(t *testing.T) {
 	t.Parallel()
-	addr, got := server(t, "")
+	addr, got := server(t, "", "")
 	s, err := mail.NewSMTP(addr, "Sluice <no-reply@example.com>", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +112,7 @@ func TestSMTP(t *testing.T) {
 
 func TestSMTPRefused(t *testing.T) {
 	t.Parallel()
-	addr, got := server(t, "RCPT")
+	addr, got := server(t, "RCPT", "")
 	s, err := mail.NewSMTP(addr, "no-reply@example.com", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -129,59 +132,6 @@ func TestSMTPRefused(t *testing.T) {
 	}
 }
 
-// flaky fails so many times before it sends.
-type flaky struct {
-	fails int
-	sent  []string
-}
-
-func (f *flaky) Send(_ context.Context, m mail.Message) error {
-	if f.fails > 0 {
-		f.fails--
-		return errors.New("not now")
-	}
-	f.sent = append(f.sent, m.To)
-	return nil
-}
-
-func TestOutbox(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		f := &flaky{fails: 2}
-		o := mail.NewOutbox(f, slog.New(slog.NewTextHandler(&log, nil)))
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { o.Run(ctx); close(done) }()
-		o.Post(mail.Message{To: "one"})
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if len(f.sent) != 1 {
-			t.Errorf("sent %v after two failures, want one", f.sent)
-		}
-		f.fails = 4
-		o.Post(mail.Message{To: "two", Subject: "lost"})
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-		if len(f.sent) != 1 || !strings.Contains(log.String(), "lost") {
-			t.Errorf("sent %v, log %s; want the second given up and named", f.sent, &log)
-		}
-		stop()
-		<-done
-	})
-	synctest.Test(t, func(t *testing.T) {
-		f := &flaky{}
-		o := mail.NewOutbox(f, slog.New(slog.DiscardHandler))
-		ctx, stop := context.WithCancel(t.Context())
-		stop()
-		o.Post(mail.Message{To: "late"})
-		o.Run(ctx)
-		if len(f.sent) != 1 {
-			t.Errorf("sent %v when it stopped, want what waited", f.sent)
-		}
-	})
-}
-
 func TestLog(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -190,5 +140,91 @@ func TestLog(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "https://link") || !strings.Contains(out.String(), "ana@example.com") {
 		t.Errorf("the log says %s, want the link and the address", &out)
+	}
+}
+
+// A recipient who is refused for good is not asked for again; a server with troubles of its own is.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		refuse, reply string
+		fails         bool
+		refused       bool
+	}{
+		{"RCPT", "550 no such user", true, true},
+		{"RCPT", "450 busy, come back", true, false},
+		{"RCPT", "421 going down", true, false},
+		{"DATA", "554 no", true, true},
+		{"DATA", "451 later", true, false},
+		{"MAIL", "550 not from you", true, false}, // the operator's setting
+		{"QUIT", "", false, false},                // the message was taken
+	} {
+		addr, got := server(t, tt.refuse, tt.reply)
+		s, err := mail.NewSMTP(addr, "no-reply@example.com", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Send(t.Context(), mail.Message{To: "ana@example.com"})
+		if _, refused := errors.AsType[*mail.Refused](err); (err != nil) != tt.fails || refused != tt.refused {
+			t.Errorf("Send with %q to %s = %v, refused for good: %t; want an error: %t, for good: %t", tt.reply, tt.refuse, err, refused, tt.fails, tt.refused)
+		}
+		got()
+	}
+	s, err := mail.NewSMTP("127.0.0.1:1", "no-reply@example.com", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{"ana@example.com\r\nRCPT TO:<eve@example.com>", "ana@example.com\nX: y", "a b@example.com", strings.Repeat("a", 250) + "@example.com"} {
+		if _, refused := errors.AsType[*mail.Refused](s.Send(t.Context(), mail.Message{To: to})); !refused {
+			t.Errorf("Send to %q is tried, want it refused", to)
+		}
+	}
+}
+
+// A server that stops talking, or never stops, does not hold a delivery longer than its deadline.
+func TestSMTPDeadline(t *testing.T) {
+	t.Parallel()
+	for name, say := range map[string]func(net.Conn){
+		"silent":  func(net.Conn) {},
+		"endless": func(c net.Conn) { endless(c) },
+		"after the greeting": func(c net.Conn) {
+			_, _ = io.WriteString(c, "220 test\r\n")
+		},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			say(conn)
+			_, _ = io.Copy(io.Discard, conn) // until the client gives up
+		}()
+		s, err := mail.NewSMTP(l.Addr().String(), "no-reply@example.com", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		if err := s.Send(ctx, mail.Message{To: "ana@example.com"}); err == nil {
+			t.Errorf("%s: Send = nil, want an error", name)
+		}
+		cancel()
+		<-done
+		l.Close()
+	}
+}
+
+// endless is a greeting without an end.
+func endless(c net.Conn) {
+	for {
+		if _, err := fmt.Fprintf(c, "220-%s\r\n", strings.Repeat("x", 500)); err != nil {
+			return
+		}
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"mime"
 	"mime/quotedprintable"
 	"net"
 	"net/mail"
 	"net/smtp"
+	"net/textproto"
 	"strings"
 	"time"
 )
@@ -51,30 +53,53 @@ func NewSMTP(addr, from string, opts *SMTPOptions) (*SMTP, error) {
 	return s, nil
 }
 
-// Send implements Sender.
+const (
+	// conversation bounds one delivery from dialing to the last word, where ctx has no deadline.
+	conversation = 30 * time.Second
+	// maxReplies bounds what the server may say in all.
+	maxReplies = 256 << 10
+	// maxAddress is the longest address that there is (RFC 5321).
+	maxAddress = 254
+)
+
+// Send implements Sender. The deadline of ctx holds for the whole conversation.
 func (s *SMTP) Send(ctx context.Context, m Message) error {
+	if len(m.To) > maxAddress || strings.ContainsFunc(m.To, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return &Refused{errors.New("the recipient is not an address")}
+	}
+	ctx, cancel := context.WithTimeout(ctx, conversation)
+	defer cancel()
 	c, err := s.connect(ctx)
 	if err != nil {
-		return fmt.Errorf("mail server: %w", err)
+		return fmt.Errorf("mail server: %w", err) // of the server or its settings: no fault of the message
 	}
 	defer c.Close()
 	if err := c.Mail(s.from.Address); err != nil {
-		return err
+		return fmt.Errorf("mail server: %w", err)
 	}
 	if err := c.Rcpt(m.To); err != nil {
-		return err
+		return verdict(err)
 	}
 	w, err := c.Data()
 	if err != nil {
-		return err
+		return verdict(err)
 	}
 	if _, err := w.Write(s.encode(m, time.Now())); err != nil {
-		return err
+		return verdict(err)
 	}
 	if err := w.Close(); err != nil {
-		return err
+		return verdict(err)
 	}
-	return c.Quit()
+	_ = c.Quit() // the message is the server's by now; to send it again would send it twice
+	return nil
+}
+
+// verdict tells a refusal for good from one that may end.
+func verdict(err error) error {
+	if reply, ok := errors.AsType[*textproto.Error](err); ok && reply.Code >= 500 {
+		return &Refused{err}
+	}
+	return err
 }
 
 func (s *SMTP) connect(ctx context.Context) (*smtp.Client, error) {
@@ -83,13 +108,14 @@ func (s *SMTP) connect(ctx context.Context) (*smtp.Client, error) {
 		secure = &tls.Config{ServerName: s.host}
 	}
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", s.addr)
+	dialed, err := d.DialContext(ctx, "tcp", s.addr)
 	if err != nil {
 		return nil, err
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(deadline)
+		_ = dialed.SetDeadline(deadline) // for TLS and every command
 	}
+	var conn net.Conn = &bounded{Conn: dialed, left: maxReplies}
 	if s.opts.ImplicitTLS {
 		conn = tls.Client(conn, secure)
 	}
@@ -103,6 +129,22 @@ func (s *SMTP) connect(ctx context.Context) (*smtp.Client, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// bounded is a connection that ends when the server has said too much: replies have no end of their own.
+type bounded struct {
+	net.Conn
+	left int // bytes
+}
+
+// Read implements net.Conn.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errors.New("the server says more than belongs to a delivery")
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }
 
 // prepare makes the connection private where it can be and signs in. PlainAuth refuses to send a

@@ -88,3 +88,23 @@ func Query(ctx context.Context, s *Store, query string, args ...any) error {
 		return rows.Scan(&n)
 	}, query, args...))
 }
+
+// ClearSecrets counts the values that are stored in the clear.
+func ClearSecrets(ctx context.Context, s *Store) (n int, err error) {
+	err = s.write.QueryRowContext(ctx, `SELECT COUNT(*) FROM logins WHERE totp_secret <> '' AND totp_secret NOT LIKE 'sealed:%'`).Scan(&n)
+	if err != nil {
+		return 0, err
+	}
+	tx, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer tx.Rollback()
+	values, err := clearValues(ctx, tx, `SELECT name, value FROM secrets WHERE name <> $1`, dataKey)
+	for _, v := range values {
+		if len(v.value) < len(sealedMark) || v.value[:len(sealedMark)] != sealedMark {
+			n++
+		}
+	}
+	return n, err
+}

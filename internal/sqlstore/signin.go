@@ -19,8 +19,12 @@ func (s *Store) FindLogin(ctx context.Context, accountID string) (signin.Login, 
 	if errors.Is(err, sql.ErrNoRows) {
 		return l, nil
 	}
+	if err != nil {
+		return l, unavailable(err)
+	}
 	l.TOTPOn = on == 1
-	return l, unavailable(err)
+	l.TOTPSecret, err = s.openText("second factor", accountID, l.TOTPSecret)
+	return l, err
 }
 
 // SetPassword replaces the password and closes every session but one. Links that would set another
@@ -44,7 +48,7 @@ func (s *Store) SetPassword(ctx context.Context, accountID, password, keepSessio
 func (s *Store) SetTOTP(ctx context.Context, accountID, secret string, on bool) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO logins (account_id, password, totp_secret, totp_on, totp_step) VALUES ($1, '', $2, $3, 0)
-			ON CONFLICT (account_id) DO UPDATE SET totp_secret = excluded.totp_secret, totp_on = excluded.totp_on`, accountID, secret, yesNo(on))
+			ON CONFLICT (account_id) DO UPDATE SET totp_secret = excluded.totp_secret, totp_on = excluded.totp_on`, accountID, s.sealText("second factor", accountID, secret), yesNo(on))
 		return err
 	})
 }

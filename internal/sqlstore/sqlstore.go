@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -23,6 +24,8 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"sluice/internal/seal"
 )
 
 // File is the name of the SQLite database inside the data folder.
@@ -34,7 +37,8 @@ var migrations embed.FS
 // Store is one open database.
 type Store struct {
 	engine Engine
-	path   string // of the SQLite file
+	path   string   // of the SQLite file
+	key    seal.Key // that secrets are sealed under; see Unlock
 	write  *sql.DB
 	read   *sql.DB
 
@@ -86,6 +90,8 @@ type Inspection struct {
 	Engine  Engine
 	Version int64 // of its tables; 0: it has none
 	Known   int64 // the newest version this program knows
+	// Sealed is the sealed data key (see Opens); nil: nothing is sealed yet.
+	Sealed []byte
 }
 
 // Inspect looks at a database without bringing it up to date.
@@ -107,6 +113,7 @@ func Inspect(ctx context.Context, database, dir string) (Inspection, error) {
 	if err != nil {
 		in.Version = 0 // no such table: nothing has been set up
 	}
+	in.Sealed, _ = s.Sealed(ctx) // nor is there this table before its migration
 	return in, nil
 }
 
@@ -124,6 +131,11 @@ func (s *Store) connect(database, dir string) error {
 	}
 	path := filepath.Join(dir, File)
 	s.path = path
+	// SQLite would make the file readable for everybody where the umask lets it. What it puts beside the file
+	// gets the file's mode. O_EXCL: to close another descriptor of a database in use would drop its locks.
+	if f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
+		f.Close()
+	} // else it is there, or SQLite says what is wrong
 	// FULL: what an operator or customer was told (a key, a plan) survives a power cut.
 	pragmas := []string{"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-4000)"}
 	var err error

@@ -23,11 +23,20 @@ func open(t testing.TB, database, dir string) *sqlstore.Store {
 	return s
 }
 
+// unlocked is the store as the service uses it, with its secrets sealed.
+func unlocked(t testing.TB, s *sqlstore.Store) *sqlstore.Store {
+	t.Helper()
+	if err := s.Unlock(t.Context(), first); err != nil {
+		t.Fatalf("Unlock = %v", err)
+	}
+	return s
+}
+
 func TestSQLite(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) func() *sqlstore.Store {
 		dir := t.TempDir()
-		return func() *sqlstore.Store { return open(t, "sqlite", dir) }
+		return func() *sqlstore.Store { return unlocked(t, open(t, "sqlite", dir)) }
 	})
 }
 
@@ -36,7 +45,7 @@ func TestPostgreSQL(t *testing.T) {
 	pgtest.URL(t) // skips the whole suite, by name, where there is no server
 	storetest.Run(t, func(t testing.TB) func() *sqlstore.Store {
 		url := pgtest.URL(t)
-		return func() *sqlstore.Store { return open(t, url, "") }
+		return func() *sqlstore.Store { return unlocked(t, open(t, url, "")) }
 	})
 }
 

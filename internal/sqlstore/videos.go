@@ -173,13 +173,6 @@ func (s *Store) DeleteVideo(ctx context.Context, id string) error {
 	return unavailable(err)
 }
 
-// Secret returns the secret of that name, which is fresh where there was none.
-func (s *Store) Secret(ctx context.Context, name string, fresh []byte) (value []byte, err error) {
-	err = s.write.QueryRowContext(ctx, `INSERT INTO secrets (name, value) VALUES ($1, $2)
-		ON CONFLICT (name) DO UPDATE SET value = secrets.value RETURNING value`, name, fresh).Scan(&value)
-	return value, unavailable(err)
-}
-
 func updateVideo(ctx context.Context, tx *sql.Tx, j *video.Job) error {
 	_, err := tx.ExecContext(ctx, `UPDATE video_jobs SET status = $2, progress = $3, reason = $4, started_at = $5, finished_at = $6, expires_at = $7,
 		attempts = $8, node = $9, until_at = $10, renderer = $11, credential = $12, upstream = $13, generation = $14, size = $15, sha256 = $16 WHERE id = $1`,

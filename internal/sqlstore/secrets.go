@@ -1,0 +1,257 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"sluice/internal/seal"
+)
+
+// Whatever could be used by whoever reads it in the database (the secrets of second factors, the key that
+// links are signed with) is sealed under the data key. The data key is random and lies in the table secrets,
+// sealed in its turn under the operator's secret: so another secret means another value in one row, and a
+// wrong one is noticed before anything is read or written.
+const dataKey = "data key"
+
+// sealedMark begins what is sealed. No second factor's secret begins with it, those are base32; a random key
+// of 32 bytes does once in 2^56.
+const sealedMark = "sealed:"
+
+// sealAtOnce is how many logins are sealed in one transaction.
+const sealAtOnce = 200
+
+// ErrWrongSecret means that the database was sealed under another secret.
+var ErrWrongSecret = errors.New("the database was sealed under another secret")
+
+// rootBox is what the data key is sealed in.
+func rootBox(secret string) seal.Box { return seal.New(dataKey, "", secret) }
+
+// Sealed returns the sealed data key; nil: there is none yet.
+func (s *Store) Sealed(ctx context.Context) ([]byte, error) {
+	var sealed []byte
+	err := s.read.QueryRowContext(ctx, `SELECT value FROM secrets WHERE name = $1`, dataKey).Scan(&sealed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return sealed, unavailable(err)
+}
+
+// Opens reports whether a secret opens a sealed data key.
+func Opens(sealed []byte, secret string) bool {
+	_, err := rootBox(secret).Open(sealed)
+	return err == nil
+}
+
+// Unlock opens the data key with the first of the secrets that can, or makes one on a new database, and then
+// seals what an older version stored in the clear. Where it is not the first secret, the data key is sealed
+// anew under the first: so a secret is replaced. Without Unlock a Store neither opens nor seals anything.
+func (s *Store) Unlock(ctx context.Context, secrets ...string) error {
+	sealed, err := s.Sealed(ctx)
+	if err != nil {
+		return err
+	}
+	if sealed == nil && len(secrets) > 0 {
+		// Another node may be quicker; then its key is returned.
+		if sealed, err = s.keepSecret(ctx, dataKey, rootBox(secrets[0]).Seal(seal.NewKey().Bytes())); err != nil {
+			return err
+		}
+	}
+	for i, secret := range secrets {
+		raw, err := rootBox(secret).Open(sealed)
+		if err != nil {
+			continue
+		}
+		if s.key, err = seal.KeyOf(raw); err != nil {
+			return fmt.Errorf("read the data key: %w", err)
+		}
+		if i > 0 {
+			if err := s.replaceSecret(ctx, dataKey, sealed, rootBox(secrets[0]).Seal(raw)); err != nil {
+				return err
+			}
+		}
+		return s.sealClear(ctx)
+	}
+	return ErrWrongSecret
+}
+
+// Key is the data key; zero before Unlock.
+func (s *Store) Key() seal.Key { return s.key }
+
+// Secret returns the secret of that name, which is fresh where there was none.
+func (s *Store) Secret(ctx context.Context, name string, fresh []byte) ([]byte, error) {
+	value, err := s.keepSecret(ctx, name, s.seal("secret", name, fresh))
+	if err != nil {
+		return nil, err
+	}
+	return s.open("secret", name, value)
+}
+
+// ForgetSealed gives up all that is sealed, where the secret is lost: accounts with a second factor have none
+// from then on, and links that were signed are good no longer. It returns how many accounts that are.
+func (s *Store) ForgetSealed(ctx context.Context) (accounts int, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM secrets`); err != nil {
+			return err
+		}
+		res, err := tx.ExecContext(ctx, `UPDATE logins SET totp_secret = '', totp_on = 0 WHERE totp_secret LIKE 'sealed:%'`)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		accounts = int(n)
+		return err
+	})
+	return accounts, err
+}
+
+// keepSecret stores a value unless there is one, and returns the one that is there.
+func (s *Store) keepSecret(ctx context.Context, name string, fresh []byte) (value []byte, err error) {
+	err = s.write.QueryRowContext(ctx, `INSERT INTO secrets (name, value) VALUES ($1, $2)
+		ON CONFLICT (name) DO UPDATE SET value = secrets.value RETURNING value`, name, fresh).Scan(&value)
+	return value, unavailable(err)
+}
+
+// replaceSecret replaces a value, unless somebody else has.
+func (s *Store) replaceSecret(ctx context.Context, name string, old, value []byte) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE secrets SET value = $3 WHERE name = $1 AND value = $2`, name, old, value)
+		return err
+	})
+}
+
+// seal makes a value fit to be stored. What it belongs to is part of the seal: a value that is moved to
+// another account does not open there.
+func (s *Store) seal(purpose, scope string, plain []byte) []byte {
+	if s.key.IsZero() {
+		return plain
+	}
+	return append([]byte(sealedMark), s.key.Box(purpose, scope, "").Seal(plain)...)
+}
+
+// open is the inverse of seal. What is not sealed passes.
+func (s *Store) open(purpose, scope string, value []byte) ([]byte, error) {
+	sealed, ok := bytes.CutPrefix(value, []byte(sealedMark))
+	if !ok {
+		return value, nil
+	}
+	plain, err := s.key.Box(purpose, scope, "").Open(sealed)
+	if err != nil {
+		return nil, fmt.Errorf("open the %s of %s: %w", purpose, scope, err)
+	}
+	return plain, nil
+}
+
+// sealText and openText are seal and open for a column of text. Empty means that there is nothing.
+func (s *Store) sealText(purpose, scope, plain string) string {
+	if plain == "" || s.key.IsZero() {
+		return plain
+	}
+	return sealedMark + base64.RawStdEncoding.EncodeToString(s.key.Box(purpose, scope, "").Seal([]byte(plain)))
+}
+
+func (s *Store) openText(purpose, scope, value string) (string, error) {
+	text, ok := strings.CutPrefix(value, sealedMark)
+	if !ok {
+		return value, nil
+	}
+	sealed, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return "", fmt.Errorf("open the %s of %s: %w", purpose, scope, seal.ErrUnreadable)
+	}
+	plain, err := s.key.Box(purpose, scope, "").Open(sealed)
+	if err != nil {
+		return "", fmt.Errorf("open the %s of %s: %w", purpose, scope, err)
+	}
+	return string(plain), nil
+}
+
+// sealClear seals what an older version stored in the clear. It may die at any point and begin again: each
+// value is one or the other.
+func (s *Store) sealClear(ctx context.Context) error {
+	sealed := 0
+	for {
+		n, err := s.sealSome(ctx)
+		if err != nil {
+			return fmt.Errorf("seal what is stored in the clear: %w", err)
+		}
+		sealed += n
+		if n < sealAtOnce {
+			break
+		}
+	}
+	if sealed == 0 || s.engine != SQLite {
+		return nil
+	}
+	// What stood there is overwritten (see sealSome) in the log alone so far. This brings it to the file and
+	// empties the log.
+	_, err := s.write.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	return unavailable(err)
+}
+
+type clearValue struct{ of, value string }
+
+// sealSome seals some values and returns how many it found.
+func (s *Store) sealSome(ctx context.Context) (n int, err error) {
+	if s.engine == SQLite {
+		// SQLite leaves what it replaces in the unused part of a page, unless told otherwise. The setting is
+		// the one writing connection's.
+		if _, err := s.write.ExecContext(ctx, `PRAGMA secure_delete = ON`); err != nil {
+			return 0, unavailable(err)
+		}
+		defer func() {
+			_, off := s.write.ExecContext(ctx, `PRAGMA secure_delete = OFF`)
+			err = errors.Join(err, unavailable(off))
+		}()
+	}
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		clear, err := clearValues(ctx, tx, `SELECT account_id, totp_secret FROM logins WHERE totp_secret <> '' AND totp_secret NOT LIKE 'sealed:%' LIMIT $1`, sealAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, c := range clear {
+			if _, err := tx.ExecContext(ctx, `UPDATE logins SET totp_secret = $3 WHERE account_id = $1 AND totp_secret = $2`, c.of, c.value, s.sealText("second factor", c.of, c.value)); err != nil {
+				return err
+			}
+		}
+		n = len(clear)
+		// There are few of these, so all are looked at.
+		secrets, err := clearValues(ctx, tx, `SELECT name, value FROM secrets WHERE name <> $1`, dataKey)
+		if err != nil {
+			return err
+		}
+		for _, c := range secrets {
+			if strings.HasPrefix(c.value, sealedMark) {
+				continue
+			}
+			n++
+			if _, err := tx.ExecContext(ctx, `UPDATE secrets SET value = $3 WHERE name = $1 AND value = $2`, c.of, []byte(c.value), s.seal("secret", c.of, []byte(c.value))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+func clearValues(ctx context.Context, tx *sql.Tx, query string, arg any) ([]clearValue, error) {
+	rows, err := tx.QueryContext(ctx, query, arg)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []clearValue
+	for rows.Next() {
+		var of string
+		var value []byte
+		if err := rows.Scan(&of, &value); err != nil {
+			return nil, err
+		}
+		out = append(out, clearValue{of, string(value)})
+	}
+	return out, rows.Err()
+}
