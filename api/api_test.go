@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"encoding/json"
+	"html"
 	"os"
 	"regexp"
 	"slices"
@@ -112,6 +113,7 @@ func TestOperations(t *testing.T) {
 		"getAccount GET /v1/account",
 		"getModel GET /v1/models/{id}",
 		"getVideoJob GET /v1/video/generations/jobs/{id}",
+		"listCatalogChanges GET /v1/catalog/changes",
 		"listModels GET /v1/models",
 		"listModelsVerbose GET /v1/models/verbose",
 		"listVideoJobs GET /v1/video/generations/jobs",
@@ -406,5 +408,47 @@ func TestReferenceAnchors(t *testing.T) {
 		if !ids[m[1]] {
 			t.Errorf("reference.html points at %s, which is not there", m[1])
 		}
+	}
+}
+
+// Every default name is replaced, wherever it stands, and nothing else is touched.
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	defaults := api.Describe(api.Defaults())
+	if !bytes.Equal(defaults.OpenAPI().Body, api.OpenAPI()) || !bytes.Equal(defaults.Reference().Body, api.Reference()) {
+		t.Error("Describe(Defaults()) is not what the files hold")
+	}
+	d := api.Describe(api.Names{Origin: "https://api.example.com", Brand: "acme", VideoModel: `clips "1" <x>`, Model: "lab/quick", Other: "lab/dear", Owner: "Lab & Sons"})
+	if _, err := openapi3.NewLoader().LoadFromData(d.OpenAPI().Body); err != nil {
+		t.Errorf("the description is not valid: %v", err)
+	}
+	for name, doc := range map[string]api.Document{"OpenAPI": d.OpenAPI(), "Reference": d.Reference()} {
+		text := string(doc.Body)
+		if name == "Reference" {
+			if strings.Contains(text, "<x>") || strings.Contains(text, "Lab & Sons") {
+				t.Errorf("%s: a name is not escaped", name)
+			}
+			text = html.UnescapeString(text)
+		}
+		for _, foreign := range []string{"127.0.0.1", "8080", "service-", "service/auto", "service%2Fauto", `"service"`, "video-default", "sandbox/", `"sandbox"`, "Sluice API"} {
+			if at := strings.Index(text, foreign); at >= 0 {
+				t.Errorf("%s says %q: …%s…", name, foreign, text[max(0, at-60):at+60])
+			}
+		}
+		for _, want := range []string{"https://api.example.com", "acme-", "acme/auto", "acme%2Fauto", `"acme"`, `clips \"1\" <x>`, "lab/quick", "lab/dear", `"Lab & Sons"`, "acme API"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %s", name, want)
+			}
+		}
+		if !regexp.MustCompile(`^"[0-9a-f]{32}"$`).MatchString(doc.ETag) {
+			t.Errorf("%s: ETag %s", name, doc.ETag)
+		}
+	}
+	if d.OpenAPI().ETag == defaults.OpenAPI().ETag {
+		t.Error("two descriptions have one ETag")
+	}
+	// What follows a brand must be a mark: "self-service-desk" would be rewritten, too.
+	for _, found := range regexp.MustCompile(`[A-Za-z]service-|[A-Za-z]service/auto`).FindAll(slices.Concat(api.OpenAPI(), api.Reference()), -1) {
+		t.Errorf("the description says %q, which Describe takes for a name", found)
 	}
 }

@@ -133,7 +133,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 	if err != nil {
 		return nil, err
 	}
-	if err := s.connect(nil, a.pulse, a.log); err != nil {
+	if err := s.connect(nil, a.pulse); err != nil {
 		return nil, err
 	}
 	if err := a.loadCertificate(cfg); err != nil {
@@ -161,6 +161,11 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 	if a.ownerKey, err = a.facts.createOwner(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.join(ctx, a.facts.store, nil); err != nil {
+		return nil, err
+	}
+	s.route(nil, a.log)
+	s.describe(a.origin(cfg), nil)
 	a.settings.Store(s)
 	a.watchLocal()
 	if err := a.openPages(cfg); err != nil {
@@ -199,7 +204,8 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (_ *App, err er
 	line := inference.New(gate, a.pulse, &inference.Options{States: continuation.New(a.facts.store, &continuation.Options{Key: a.facts.store.Key()}), Tools: a.tools.loop, Patience: opts.Patience})
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), line, s.http(), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(a.facts.store, a.log, replies), Videos: a.videos,
-		Pages: a.addWebhook(a.pages(cfg)), MCP: a.newMCPServer(nested).Serve,
+		Changes: a.facts.store.CatalogChanges,
+		Pages:   a.addWebhook(a.pages(cfg)), MCP: a.newMCPServer(nested).Serve,
 		Checks: []httpapi.Check{
 			{Name: "database", Run: a.facts.store.Ping},
 			{Name: "journal", Run: func(context.Context) error { return a.facts.journal.Ready() }, Note: a.backlogNote},

@@ -485,8 +485,8 @@ brand: acme
 sandbox: false
 providers: [{name: lab, kind: openai, base_url: "http://127.0.0.1:1/v1"}]
 models:
-  - {id: plain, provider: lab, plan: free, context_length: 1000, max_output: 100}
-  - {id: rich, provider: lab, plan: premium, context_length: 2000, max_output: 200, tool_calling: true, request_multiplier: 1.5,
+  - {id: plain, provider: lab, plan: free, context_length: 1000, max_output: 100, created: 2026-01-01}
+  - {id: rich, created: 2024-02-29, provider: lab, plan: premium, context_length: 2000, max_output: 200, tool_calling: true, request_multiplier: 1.5,
      owned_by: Lab Inc, description: Rich., pricing: {input: 0.25, output: 10, cached: 0.000001}}
 plans:
   premium: {requests_per_minute: unlimited, price_usd: 12.50}
@@ -499,7 +499,7 @@ plans:
 	for target, want := range map[string]string{
 		"/v1/models/plain": `{"id":"plain","object":"model","created":1767225600,"owned_by":"lab","plan":"free","request_multiplier":1,` +
 			`"permission":{"context_length":1000,"max_output":100,"tool_calling":false},"modalities":{"input":["text","image"],"output":["text"]},"provider":"lab"}`,
-		"/v1/models/rich": `{"id":"rich","object":"model","created":1767225600,"owned_by":"Lab Inc","plan":"premium","request_multiplier":1.5,` +
+		"/v1/models/rich": `{"id":"rich","object":"model","created":1709164800,"owned_by":"Lab Inc","plan":"premium","request_multiplier":1.5,` +
 			`"permission":{"context_length":2000,"max_output":200,"tool_calling":true},"description":"Rich.",` +
 			`"pricing":{"currency":"USD","unit":"per_million_tokens","input":0.25,"output":10,"cached_input":0.000001},` +
 			`"modalities":{"input":["text","image"],"output":["text"]},"provider":"lab"}`,

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"mime"
 	"net"
@@ -145,10 +146,11 @@ func TestRepliesFitTheDescription(t *testing.T) {
 	must[any](n, "key.deactivate", admin.Target{Actor: "t", Ref: deactivatedID, Reason: "r"})
 
 	const (
-		chat  = "/v1/chat/completions"
-		model = "/v1/models/{id}"
-		small = `{"model":"sandbox/small","messages":[{"role":"user","content":"Say hello."}]`
-		auto  = `{"model":"service/auto","messages":[{"role":"user","content":"Say hello."}]}`
+		chat    = "/v1/chat/completions"
+		model   = "/v1/models/{id}"
+		changes = "/v1/catalog/changes"
+		small   = `{"model":"sandbox/small","messages":[{"role":"user","content":"Say hello."}]`
+		auto    = `{"model":"service/auto","messages":[{"role":"user","content":"Say hello."}]}`
 	)
 	for _, tt := range []struct {
 		method, path, target, key, body string
@@ -169,6 +171,8 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"GET", model, "/v1/models/service/auto", owner, "", 200},
 		{"GET", model, "/v1/models/service%2Fauto", owner, "", 200},
 		{"GET", model, "/v1/models/none", owner, "", 404},
+		{"GET", changes, "", owner, "", 200},
+		{"GET", changes, changes + "?limit=0", owner, "", 400},
 		{"POST", chat, "", owner, small + `}`, 200},
 		{"POST", chat, "", owner, small + `,"stream":true}`, 200},
 		{"POST", chat, "", owner, small + `,"stream":true,"stream_options":{"include_usage":true}}`, 200},
@@ -226,6 +230,9 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		d.check(t, method, "/mcp", n.send(method+" /mcp HTTP/1.1\r\nHost: other.example.com\r\nAuthorization: Bearer "+owner+"\r\n\r\n"))
 	}
 	n.describeFiles(d)
+	for _, path := range []string{"/openapi.json", "/docs"} {
+		d.check(t, "GET", path, n.fetch("GET", n.scheme+n.Addr()+path, "", map[string]string{"If-None-Match": `"x", W/` + n.get(path, "").header.Get("ETag")}))
+	}
 
 	// Nothing is described that does not happen; what needs a fault of ours or of an upstream has tests of its own.
 	for path, item := range d.doc.Paths.Map() {
@@ -269,4 +276,138 @@ func (n *node) send(head string) reply {
 		n.t.Fatal(err)
 	}
 	return reply{status: resp.StatusCode, header: resp.Header, body: string(body)}
+}
+
+// described is a document of a node, with the names that have no place in it.
+func (n *node) described(path string, foreign ...string) string {
+	n.t.Helper()
+	r := n.get(path, "")
+	text := r.body
+	if path == "/docs" {
+		text = html.UnescapeString(text)
+	}
+	for _, name := range foreign {
+		if at := strings.Index(text, name); r.status != 200 || at >= 0 {
+			n.t.Errorf("GET %s = %d, which says %q: …%s…", path, r.status, name, text[max(0, at-60):min(len(text), max(0, at)+60)])
+		}
+	}
+	return text
+}
+
+// sendExamples sends every example of a request that the node's own description has.
+func (n *node) sendExamples(key string) {
+	n.t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(n.get("/openapi.json", "").body))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	sent := 0
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			if strings.Contains(path, "/video/") && strings.Contains(path, "{") || path == "/files/{file}" {
+				continue // their examples name a job that is nobody's
+			}
+			target := path
+			for _, p := range op.Parameters {
+				if p.Value.In == "path" {
+					target = strings.ReplaceAll(target, "{"+p.Value.Name+"}", p.Value.Example.(string))
+				}
+			}
+			bodies := []string{""}
+			if op.RequestBody != nil {
+				bodies = nil
+				for _, example := range op.RequestBody.Value.Content["application/json"].Examples {
+					raw, err := json.Marshal(example.Value.Value)
+					if err != nil {
+						n.t.Fatal(err)
+					}
+					// The tool server of the example is nowhere; our own one stands in.
+					bodies = append(bodies, strings.NewReplacer("https://tools.example.com/mcp", doc.Servers[0].URL+"/mcp", "ticket-server-token", key).Replace(string(raw)))
+				}
+			}
+			for _, body := range bodies {
+				sent++
+				if r := n.request(method, target, key, body); r.status >= 400 {
+					n.t.Errorf("%s %s %s, an example, = %d %s", method, target, body, r.status, r.body)
+				}
+			}
+		}
+	}
+	if sent < 15 {
+		n.t.Errorf("the description has %d examples, want the test to find them", sent)
+	}
+}
+
+// A fresh installation describes itself: its address, and models that are there.
+func TestDescriptionOfAFreshStart(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	for _, path := range []string{"/openapi.json", "/docs"} {
+		text := n.described(path, ":8080")
+		for _, want := range []string{"http://" + n.Addr(), "service/auto", "service-", "sandbox/small", "Sluice API"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("GET %s does not say %s", path, want)
+			}
+		}
+	}
+	n.sendExamples(n.OwnerKey())
+}
+
+// The description follows the configuration: brand, address, video model, and models that are there.
+func TestDescriptionFollowsTheConfiguration(t *testing.T) {
+	t.Parallel()
+	lab := modelServer(t, models())
+	yaml := func(publicURL, id string) string {
+		return `brand: acme
+public_url: ` + publicURL + `
+sandbox: false
+discover: false
+video: {model_id: clips-1}
+providers: [{name: lab, kind: openai, base_url: "` + lab + `"}]
+models:
+  - {id: odd"one, provider: lab, plan: free, context_length: 1000, max_output: 100}
+  - {id: lab/dear, provider: lab, plan: premium, context_length: 100000, max_output: 1000, tool_calling: true}
+  - {id: ` + id + `, provider: lab, plan: free, context_length: 100000, max_output: 1000, tool_calling: true, owned_by: "Lab <&> Sons"}
+`
+	}
+	s := newSite(t, yaml("https://api.acme.example", "lab/quick"))
+	n := s.start(t)
+	foreign := []string{"service-", "service/auto", "service%2Fauto", `"service"`, "8080", "127.0.0.1", "video-default", "sandbox/", `"sandbox"`, "Sluice API", `odd"one`}
+	wants := []string{"https://api.acme.example", "acme/auto", "acme-", "lab/quick", "lab/dear", "clips-1", "Lab <&> Sons", "acme API"}
+	tags := map[string]string{}
+	for _, path := range []string{"/openapi.json", "/docs"} {
+		text := n.described(path, foreign...)
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("GET %s does not say %s", path, want)
+			}
+		}
+		r := n.get(path, "")
+		tags[path] = r.header.Get("ETag")
+		if same := n.fetch("GET", n.scheme+n.Addr()+path, "", map[string]string{"If-None-Match": tags[path]}); same.status != 304 || same.body != "" {
+			t.Errorf("GET %s with its ETag %q = %d with %d bytes, want 304 and none", path, tags[path], same.status, len(same.body))
+		}
+	}
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(n.get("/openapi.json", "").body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Errorf("the description is not valid: %v", err)
+	}
+	if got := doc.Servers[0].URL; got != "https://api.acme.example" {
+		t.Errorf("the server's URL = %q", got)
+	}
+	n.sendExamples(n.OwnerKey())
+
+	s.write(t, yaml("https://new.acme.example", "lab/other"))
+	if err := n.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	for path, tag := range tags {
+		text := n.described(path, append(foreign, "api.acme.example", "lab/quick")...)
+		if r := n.get(path, ""); r.header.Get("ETag") == tag || !strings.Contains(text, "https://new.acme.example") || !strings.Contains(text, "lab/other") {
+			t.Errorf("GET %s after a reload is as before", path)
+		}
+	}
 }

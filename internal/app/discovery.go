@@ -203,9 +203,10 @@ func (a *App) applyFound(f *found) error {
 	if err != nil {
 		return err
 	}
-	if err := s.connect(old, a.pulse, a.log); err != nil {
+	if err := s.connect(old, a.pulse); err != nil {
 		return err
 	}
+	a.joinCatalog(old, s)
 	a.apply(old, s)
 	a.announce(old.catalog, s.catalog)
 	return nil

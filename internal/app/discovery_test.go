@@ -33,6 +33,10 @@ func modelServer(t *testing.T, list *atomic.Pointer[[]string]) string {
 	return s.URL + "/v1"
 }
 
+func localServer(base string) []discovery.Server {
+	return []discovery.Server{{Kind: "ollama", BaseURL: base}}
+}
+
 func models(ids ...string) *atomic.Pointer[[]string] {
 	p := &atomic.Pointer[[]string]{}
 	p.Store(&ids)

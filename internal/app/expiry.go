@@ -10,14 +10,15 @@ const (
 	expireAtOnce = 50 // they may have a MiB each
 )
 
-// dropExpired deletes the stored replies and states whose time is over, few at a time, so that nobody
-// waits for it.
+// dropExpired deletes stored replies, states and changes of the catalog whose time is over, few at a time,
+// so that nobody waits for it.
 func (a *App) dropExpired(ctx context.Context) {
 	tick := time.NewTicker(expireEvery)
 	defer tick.Stop()
 	for {
 		a.dropSome(ctx, "replies", a.facts.store.DropReplies)
 		a.dropSome(ctx, "states of tool calls", a.facts.store.DropStates)
+		a.dropSome(ctx, "changes of the catalog", a.facts.store.DropChanges)
 		if err := a.desk.DropExpired(ctx); err != nil && ctx.Err() == nil {
 			a.log.Warn("what has expired could not be deleted", "what", "sessions and links", "error", err.Error())
 		}
@@ -26,6 +27,7 @@ func (a *App) dropExpired(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		a.keepCatalog()
 	}
 }
 

@@ -20,14 +20,10 @@ import (
 	"sluice/internal/telemetry"
 )
 
-// connect makes the adapters and the routes to every model. A provider that is the same as in the old
-// settings keeps its adapters, and with them its open connections and what is known of its health.
-func (s *settings) connect(old *settings, p *pulse.Pulse, log *slog.Logger) error {
+// connect makes the adapters. A provider that is the same as in the old settings keeps its adapters, and
+// with them its open connections and what is known of its health.
+func (s *settings) connect(old *settings, p *pulse.Pulse) error {
 	s.providers = []routing.Provider{{Name: catalog.SandboxProvider, Keys: []routing.Key{{Adapter: sandbox.New()}}}}
-	opts := &routing.Options{Log: log}
-	if old != nil {
-		opts.Old = old.routes
-	}
 	for i := range s.upstreams {
 		c := &s.upstreams[i]
 		if kept, ok := old.provider(c); ok && old.config.UpstreamClient == s.config.UpstreamClient {
@@ -40,13 +36,21 @@ func (s *settings) connect(old *settings, p *pulse.Pulse, log *slog.Logger) erro
 		}
 		s.providers = append(s.providers, made)
 	}
-	s.routes = routing.New(s.catalog, s.providers, opts)
 	return nil
 }
 
 // pool is how connections to providers are made.
 func (s *settings) pool() *provider.PoolOptions {
 	return &provider.PoolOptions{Standard: s.config.UpstreamClient == "standard"}
+}
+
+// route makes the routes to every model of the catalog.
+func (s *settings) route(old *settings, log *slog.Logger) {
+	opts := &routing.Options{Log: log}
+	if old != nil {
+		opts.Old = old.routes
+	}
+	s.routes = routing.New(s.catalog, s.providers, opts)
 }
 
 // newUpstream makes an adapter for each key of a provider; they share its connections.

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"log/slog"
 	"net/http"
 	"testing"
 
@@ -45,7 +44,7 @@ func TestUpstreamClientChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.connect(old, pulse.New(), slog.New(slog.DiscardHandler)); err != nil {
+		if err := s.connect(old, pulse.New()); err != nil {
 			t.Fatal(err)
 		}
 		if s.pool().Standard != step.standard {

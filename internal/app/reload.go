@@ -43,7 +43,7 @@ func (a *App) reload() error {
 	if err != nil {
 		return err
 	}
-	if err := s.connect(old, a.pulse, a.log); err != nil {
+	if err := s.connect(old, a.pulse); err != nil {
 		return err
 	}
 	if err := a.loadCertificate(cfg); err != nil {
@@ -58,12 +58,14 @@ func (a *App) reload() error {
 	if a.level != nil {
 		a.level.Set(logLevel(cfg.Log.Level))
 	}
+	a.joinCatalog(old, s)
 	a.apply(old, s)
 	return nil
 }
 
 // apply makes the settings those of everything that begins from now on.
 func (a *App) apply(old, s *settings) {
+	s.describe(a.origin(s.config), old)
 	a.settings.Store(s)
 	a.api.Apply(s.http())
 	a.videos.Apply(a.videoSettings(s))

@@ -1,8 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"log/slog"
+	"slices"
+	"strings"
 
+	"sluice/api"
 	"sluice/internal/account"
 	"sluice/internal/catalog"
 	"sluice/internal/config"
@@ -14,8 +18,11 @@ import (
 type settings struct {
 	config  *config.Config
 	found   *found // beside the configuration
-	plans   account.Plans
-	catalog *catalog.Catalog
+	version string // of the configured catalog
+
+	description *api.Description // what callers are told of the API
+	plans       account.Plans
+	catalog     *catalog.Catalog
 
 	upstreams []config.Provider  // all providers but the sandbox
 	providers []routing.Provider // the sandbox, then the upstreams
@@ -36,7 +43,44 @@ func newSettings(cfg *config.Config, f *found) (*settings, error) {
 
 // http is the part that the front door reads.
 func (s *settings) http() httpapi.Settings {
-	return httpapi.Settings{Catalog: s.catalog, Routes: s.routes, Scorer: routing.Estimate{Dial: s.config.Router.Dial}, Plans: s.plans, CORSOrigins: s.config.CORSOrigins, TrustedProxies: s.config.TrustedProxies, PublicURL: s.config.PublicURL}
+	return httpapi.Settings{Description: s.description, Catalog: s.catalog, Routes: s.routes, Scorer: routing.Estimate{Dial: s.config.Router.Dial}, Plans: s.plans, CORSOrigins: s.config.CORSOrigins, TrustedProxies: s.config.TrustedProxies, PublicURL: s.config.PublicURL}
+}
+
+// describe makes the description of the API, unless that of the old settings has the same names.
+func (s *settings) describe(origin string, old *settings) {
+	names := api.Names{Origin: origin, Brand: s.config.Brand, VideoModel: s.config.Video.ModelID}
+	names.Model, names.Other, names.Owner = examples(s.catalog)
+	if old != nil && old.description.Names == names {
+		s.description = old.description
+		return
+	}
+	s.description = api.Describe(names)
+}
+
+// examples are two models for examples to call, and the owner of the first: built-in ones where there are
+// any, then such as need the lowest plan. Where there is none, it is the router.
+func examples(c *catalog.Catalog) (first, second, owner string) {
+	if m, ok := c.Lookup(api.Defaults().Model); ok && m.Sandbox {
+		d := api.Defaults()
+		return d.Model, d.Other, d.Owner
+	}
+	var fit []*catalog.Model
+	for _, m := range c.Models() {
+		if !m.Router && !m.StaffOnly && !m.Vanished && !strings.ContainsFunc(m.ID, needsQuoting) {
+			fit = append(fit, m)
+		}
+	}
+	slices.SortStableFunc(fit, func(a, b *catalog.Model) int { return cmp.Compare(a.Plan, b.Plan) })
+	if len(fit) == 0 {
+		router := c.Models()[0]
+		return router.ID, router.ID, router.OwnedBy
+	}
+	return fit[0].ID, fit[len(fit)-1].ID, fit[0].OwnedBy
+}
+
+// needsQuoting reports whether a character means something to a shell, JSON or HTML.
+func needsQuoting(c rune) bool {
+	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-._:/@", c))
 }
 
 // newPlans lays the configured overrides over the built-in table.
@@ -105,7 +149,7 @@ func newModel(c *config.Model) (catalog.Model, error) {
 		return catalog.Model{}, err
 	}
 	m := catalog.Model{
-		ID: c.ID, OwnedBy: c.OwnedBy, Created: catalog.Since, Description: c.Description,
+		ID: c.ID, OwnedBy: c.OwnedBy, Description: c.Description,
 		Plan: plan, RequestMilli: int64(c.RequestMultiplier), UnitMilli: int64(c.RequestMultiplier),
 		ContextLength: c.ContextLength, MaxOutput: c.MaxOutput,
 		ToolCalling: c.ToolCalling, Thinks: c.Reasoning, Images: true, NoJSON: !c.JSONMode, Origin: catalog.Configured,
@@ -113,6 +157,11 @@ func newModel(c *config.Model) (catalog.Model, error) {
 	}
 	for _, t := range c.Targets {
 		m.Targets = append(m.Targets, catalog.Target(t))
+	}
+	if day, err := c.CreatedAt(); err != nil {
+		return catalog.Model{}, err
+	} else if !day.IsZero() {
+		m.Created = day.Unix()
 	}
 	if m.OwnedBy == "" {
 		m.OwnedBy = m.Provider

@@ -2,19 +2,41 @@ package catalog
 
 import "sluice/internal/account"
 
-// Since is the creation time told of models whose own is not known: the start of this catalog.
-const Since = 1767225600 // 2026-01-01
-
 // SandboxProvider is the name of the provider that serves the built-in models.
 const SandboxProvider = "sandbox"
 
-// Router is the model that picks another one for each request (spec: What the service does).
+// Router is the model that picks another one for each request (spec: What the service does). New replaces
+// what it can do by what the models behind it can do; the figures here hold while there are none.
 func Router(brand string) Model {
 	return Model{
-		ID: brand + "/auto", OwnedBy: brand, Created: Since,
+		ID: brand + "/auto", OwnedBy: brand,
 		Description: "Picks a model for each request by what the request needs and what is available.",
 		Plan:        account.Basic, RequestMilli: 1000, UnitMilli: 1000,
 		ContextLength: 400_000, MaxOutput: 65_536, ToolCalling: true, Thinks: true, Images: true, Router: true, Origin: BuiltIn,
+	}
+}
+
+// standBehind makes the router as capable as the models that it picks from: the built-in ones only where
+// customers have no others. Its context stays.
+func (m *Model) standBehind(models []Model) {
+	real := false
+	for i := range models {
+		c := &models[i]
+		real = real || !c.Router && !c.Sandbox && !c.StaffOnly
+	}
+	first := true
+	for i := range models {
+		c := &models[i]
+		if c.Router || c.Vanished || real && c.Sandbox {
+			continue
+		}
+		if first {
+			m.MaxOutput, m.ToolCalling, m.Thinks, m.Images, first = 0, false, false, false, false
+		}
+		m.MaxOutput = max(m.MaxOutput, c.MaxOutput)
+		m.ToolCalling = m.ToolCalling || c.ToolCalling
+		m.Thinks = m.Thinks || c.Thinks
+		m.Images = m.Images || c.Images
 	}
 }
 
@@ -45,7 +67,7 @@ func Sandbox() []Model {
 	}
 	for i := range models {
 		m := &models[i]
-		m.OwnedBy, m.Provider, m.Created, m.Sandbox, m.Origin = SandboxProvider, SandboxProvider, Since, true, BuiltIn
+		m.OwnedBy, m.Provider, m.Sandbox, m.Origin = SandboxProvider, SandboxProvider, true, BuiltIn
 		if m.RequestMilli == 0 {
 			m.RequestMilli = 1000
 		}

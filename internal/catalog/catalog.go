@@ -18,7 +18,7 @@ import (
 type Model struct {
 	ID          string
 	OwnedBy     string
-	Created     int64 // Unix seconds
+	Created     int64 // Unix seconds: the configured date, or when it joined the catalog; 0: not known yet
 	Description string
 
 	Plan         account.Plan // the least plan that may call it: Free, Basic or Premium
@@ -44,6 +44,7 @@ type Model struct {
 	Origin    Origin
 	Vanished  bool // its provider no longer lists it
 
+	joins   bool // Created is when it joined, not a configured date
 	encoded []byte
 }
 
@@ -130,7 +131,8 @@ type Catalog struct {
 	verbose []byte
 }
 
-// New makes a catalog of the models, listed in the given order.
+// New makes a catalog of the models, listed in the given order. A router among them is made as capable as
+// the models behind it.
 func New(models []Model) (*Catalog, error) {
 	c := &Catalog{byID: make(map[string]*Model, len(models))}
 	for i := range models {
@@ -140,6 +142,9 @@ func New(models []Model) (*Catalog, error) {
 		}
 		if c.byID[m.ID] != nil {
 			return nil, fmt.Errorf("model %q is listed twice", m.ID)
+		}
+		if m.Router {
+			m.standBehind(models)
 		}
 		m.encoded = encodeModel(&m, true)
 		c.models = append(c.models, &m)

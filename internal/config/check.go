@@ -232,6 +232,9 @@ func (r *record) checkModels(c *Config, providers map[string]string) {
 		if m.Quality < 0 || m.Quality > 100 {
 			r.fail(path+".quality", "must be from 1 to 100, or 0 where nothing is known; got %d", m.Quality)
 		}
+		if _, err := m.CreatedAt(); err != nil {
+			r.fail(path+".created", "%s is not a day; write it as 2026-03-01", r.shown(path+".created", m.Created))
+		}
 		r.warnUncallable(c, m, path)
 	}
 	r.checkFallbacks(c, ids)

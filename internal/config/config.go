@@ -257,8 +257,19 @@ type Model struct {
 	// Who made it, for the catalog.
 	OwnedBy string `yaml:"owned_by"`
 
+	// The day that the catalog gives as `created`, such as `2026-03-01`. Not set: when this service first listed the model.
+	Created string `yaml:"created"`
+
 	// What its tokens cost, for the catalog: dollars per million tokens, with at most 6 decimals.
 	Pricing *Pricing `yaml:"pricing"`
+}
+
+// CreatedAt is the configured day of creation; the zero time where there is none.
+func (m *Model) CreatedAt() (time.Time, error) {
+	if m.Created == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.DateOnly, m.Created)
 }
 
 // Target is one place where a model is served.

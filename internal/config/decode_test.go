@@ -220,6 +220,7 @@ sluice.yaml:1:10: billing.webhook_secret: is required where billing.processor is
 	{"context length of 0", provider + strings.Replace(model, "context_length: 1000", "context_length: 0", 1), "sluice.yaml:9:19: models[0].context_length: must be above 0"},
 	{"negative output", provider + strings.Replace(model, "max_output: 100", "max_output: -1", 1), "sluice.yaml:10:15: models[0].max_output: must be above 0"},
 	{"output above context", provider + strings.Replace(model, "max_output: 100", "max_output: 1001", 1), "sluice.yaml:10:15: models[0].max_output: 1001 is more than the context_length of 1000"},
+	{"created on no day", provider + model + "  created: 2026-02-30\n", "sluice.yaml:11:12: models[0].created: \"2026-02-30\" is not a day; write it as 2026-03-01"},
 	{"number in quotes", provider + strings.Replace(model, "1000", "'1000'", 1), `sluice.yaml:9:19: models[0].context_length: expected a whole number, found "1000"`},
 	{"number in octal", provider + strings.Replace(model, "1000", "01000", 1), "sluice.yaml:9:19: models[0].context_length: expected a whole number, found 01000"},
 	{"number too large", provider + strings.Replace(model, "1000", "99999999999999999999", 1), `sluice.yaml:9:19: models[0].context_length: expected a whole number, found "99999999999999999999"`},

@@ -70,6 +70,7 @@ var fieldDocs = map[string]string{
 	"Model.Reasoning":          "Whether it can think before it answers. For a model that cannot, `reasoning_effort` is left out of the call.",
 	"Model.Description":        "One sentence about it for the catalog.",
 	"Model.OwnedBy":            "Who made it, for the catalog.",
+	"Model.Created":            "The day that the catalog gives as `created`, such as `2026-03-01`. Not set: when this service first listed the model.",
 	"Model.Pricing":            "What its tokens cost, for the catalog: dollars per million tokens, with at most 6 decimals.",
 	"Target.Provider":          "The name of the provider.",
 	"Target.Upstream":          "The provider's own name for the model. Empty: the model's `id`.",

@@ -110,11 +110,8 @@ func (d *Describer) Listed(kind, name string, l provider.Listed) catalog.Model {
 		}
 	}
 	m := catalog.Model{
-		Upstream: l.ID, Description: l.Name, OwnedBy: kind, Created: l.Created, RequestMilli: 1000, UnitMilli: 1000,
+		Upstream: l.ID, Description: l.Name, OwnedBy: kind, RequestMilli: 1000, UnitMilli: 1000,
 		ContextLength: l.ContextLength, MaxOutput: l.MaxOutput, ToolCalling: true, Images: true,
-	}
-	if m.Created == 0 {
-		m.Created = catalog.Since
 	}
 	if m.ContextLength == 0 {
 		m.ContextLength = unknownContext

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/internal/catalog"
 	"sluice/internal/discovery"
 	"sluice/internal/provider"
 )
@@ -58,14 +57,13 @@ func TestDescriber(t *testing.T) {
 		listed          provider.Listed
 		id              string
 		context, output int
-		created         int64
 	}{
-		{provider.Listed{ID: "llama3.2:3b"}, "local/llama3.2:3b", 32_768, 8_192, catalog.Since},
-		{provider.Listed{ID: "my model", ContextLength: 4096, Created: 7}, "local/my-model", 4096, 4096, 7},
-		{provider.Listed{ID: "x", ContextLength: 100_000, MaxOutput: 20_000}, "local/x", 100_000, 20_000, catalog.Since},
+		{provider.Listed{ID: "llama3.2:3b"}, "local/llama3.2:3b", 32_768, 8_192},
+		{provider.Listed{ID: "my model", ContextLength: 4096}, "local/my-model", 4096, 4096},
+		{provider.Listed{ID: "x", ContextLength: 100_000, MaxOutput: 20_000}, "local/x", 100_000, 20_000},
 	} {
 		m := d.Listed("ollama", "local", tt.listed)
-		if m.ID != tt.id || m.Upstream != tt.listed.ID || m.ContextLength != tt.context || m.MaxOutput != tt.output || m.Created != tt.created || m.Provider != "local" {
+		if m.ID != tt.id || m.Upstream != tt.listed.ID || m.ContextLength != tt.context || m.MaxOutput != tt.output || m.Created != 0 || m.Provider != "local" {
 			t.Errorf("Listed(%+v) = %+v", tt.listed, m)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/api"
 	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/admission"
@@ -41,6 +42,9 @@ type Options struct {
 	Abuse  *abuse.Control
 	// Replies are what requests with an Idempotency-Key repeat; nil: the header means nothing.
 	Replies *idempotency.Replies
+	// Changes reads up to most entries of the log of catalog changes after the one with this number; known is
+	// whether there is such an entry.
+	Changes func(ctx context.Context, after int64, most int) (changes []catalog.Change, known bool, err error)
 	// Videos is the way of video jobs; nil only where none are asked for.
 	Videos *video.Line
 	// MCP answers requests to our own MCP server; nil: there is none. Depth is how many of its own calls a
@@ -73,6 +77,8 @@ type Settings struct {
 	TrustedProxies []netip.Prefix
 	// PublicURL is the origin by which callers know the service; empty: only this machine's own names.
 	PublicURL string
+	// Description is what /openapi.json and /docs tell; nil: that of a fresh installation.
+	Description *api.Description
 }
 
 // API answers HTTP requests.
@@ -85,6 +91,7 @@ type API struct {
 	abuse   *abuse.Control
 	replies *idempotency.Replies
 	videos  *video.Line
+	changes func(ctx context.Context, after int64, most int) ([]catalog.Change, bool, error)
 	mcp     func(w http.ResponseWriter, r *http.Request, caller auth.Caller, depth int) error
 	checks  []Check
 	pages   map[string]http.Handler
@@ -102,27 +109,32 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 	if opts == nil {
 		opts = &Options{}
 	}
-	api := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, videos: opts.Videos, mcp: opts.MCP, checks: opts.Checks, pages: opts.Pages}
-	api.bodies = bodies{maxOne: opts.MaxBody, maxAll: opts.MaxBodies, patience: bodyPatience}
-	if api.bodies.maxOne == 0 {
-		api.bodies.maxOne = maxBody
+	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, checks: opts.Checks, pages: opts.Pages}
+	made.bodies = bodies{maxOne: opts.MaxBody, maxAll: opts.MaxBodies, patience: bodyPatience}
+	if made.bodies.maxOne == 0 {
+		made.bodies.maxOne = maxBody
 	}
-	if api.bodies.maxAll == 0 {
-		api.bodies.maxAll = maxBodies
+	if made.bodies.maxAll == 0 {
+		made.bodies.maxAll = maxBodies
 	}
-	if api.log == nil {
-		api.log = slog.Default()
+	if made.log == nil {
+		made.log = slog.Default()
 	}
-	if api.metrics == nil {
-		api.metrics = telemetry.NewMetrics("")
+	if made.metrics == nil {
+		made.metrics = telemetry.NewMetrics("")
 	}
-	api.Apply(s)
-	api.serve = api.assemble()
-	return api
+	made.Apply(s)
+	made.serve = made.assemble()
+	return made
 }
 
 // Apply makes the settings those of every request that arrives from now on.
-func (a *API) Apply(s Settings) { a.settings.Store(&s) }
+func (a *API) Apply(s Settings) {
+	if s.Description == nil {
+		s.Description = api.Describe(api.Defaults())
+	}
+	a.settings.Store(&s)
+}
 
 // Drain makes /readyz answer that no new work should come here.
 func (a *API) Drain() { a.draining.Store(true) }

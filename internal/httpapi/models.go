@@ -1,7 +1,10 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"sluice/internal/fault"
 )
@@ -29,4 +32,70 @@ func (a *API) showModel(x *exchange, r *http.Request) error {
 		return fault.New(fault.NotFound, "There is no model %q. GET /v1/models lists those there are.", clip(id))
 	}
 	return x.json(m.JSON())
+}
+
+const (
+	defaultChanges = 100
+	mostChanges    = 1000
+	cursorPrefix   = "chg_"
+)
+
+// changeList is the reply to GET /v1/catalog/changes.
+type changeList struct {
+	Object string       `json:"object"`
+	Data   []changeData `json:"data"`
+	Next   *string      `json:"next"` // what since is next time; null: nothing has changed yet
+}
+
+type changeData struct {
+	ID     string          `json:"id"`
+	At     int64           `json:"at"`
+	Type   string          `json:"type"`
+	Model  string          `json:"model"`
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
+}
+
+// listCatalogChanges is GET /v1/catalog/changes.
+func (a *API) listCatalogChanges(x *exchange, r *http.Request) error {
+	query := r.URL.Query()
+	limit, since := defaultChanges, query.Get("since")
+	if query.Has("limit") {
+		n, err := strconv.Atoi(query.Get("limit"))
+		if err != nil || n < 1 || n > mostChanges {
+			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", mostChanges, clip(query.Get("limit"))).At("limit")
+		}
+		limit = n
+	}
+	var after int64
+	if since != "" {
+		digits, ok := strings.CutPrefix(since, cursorPrefix)
+		n, err := strconv.ParseUint(digits, 10, 63)
+		if !ok || err != nil || n == 0 || digits[0] == '0' {
+			return fault.New(fault.Invalid, "since must be the id of a change, such as %s42; got %q.", cursorPrefix, clip(since)).At("since")
+		}
+		after = int64(n)
+	}
+	changes, known, err := a.changes(r.Context(), after, limit)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return fault.New(fault.Invalid, "There is no change %q. It may be more than a year old; leave since out to begin with the oldest change there is.", clip(since)).At("since")
+	}
+	out := changeList{Object: "list", Data: make([]changeData, 0, len(changes))}
+	if since != "" {
+		out.Next = &since
+	}
+	for i := range changes {
+		c := &changes[i]
+		d := changeData{ID: cursorPrefix + strconv.FormatInt(c.Number, 10), At: c.At.Unix(), Type: string(c.Type), Model: c.Model, Before: c.Before, After: c.After}
+		out.Data = append(out.Data, d)
+		out.Next = &d.ID
+	}
+	body, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	return x.json(body)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"sluice/api"
 	"sluice/internal/buildinfo"
@@ -63,15 +64,28 @@ func (a *API) readyz(x *exchange, r *http.Request) error {
 }
 
 // openAPI is the machine-readable description of this API.
-func (a *API) openAPI(x *exchange, _ *http.Request) error {
-	return x.json(api.OpenAPI())
+func (a *API) openAPI(x *exchange, r *http.Request) error {
+	return x.document(r, x.settings.Description.OpenAPI(), "application/json")
 }
 
 // reference is the same for people.
-func (a *API) reference(x *exchange, _ *http.Request) error {
+func (a *API) reference(x *exchange, r *http.Request) error {
+	x.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+	return x.document(r, x.settings.Description.Reference(), "text/html; charset=utf-8")
+}
+
+// document sends a document, or says that the caller has it already.
+func (x *exchange) document(r *http.Request, d api.Document, contentType string) error {
 	h := x.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
-	_, err := x.Write(api.Reference())
+	h.Set("ETag", d.ETag)
+	h.Set("Cache-Control", "no-cache") // a reload may change it: ask each time
+	for tag := range strings.SplitSeq(strings.Join(r.Header.Values("If-None-Match"), ","), ",") {
+		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == d.ETag || tag == "*" {
+			x.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+	}
+	h.Set("Content-Type", contentType)
+	_, err := x.Write(d.Body)
 	return clientGone(err)
 }

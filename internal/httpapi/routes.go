@@ -42,6 +42,7 @@ func (a *API) routes() []route {
 		{"GET", "/v1/models", a.listModels},
 		{"GET", "/v1/models/verbose", a.listModelsVerbose},
 		{"GET", "/v1/models/{id...}", a.showModel},
+		{"GET", "/v1/catalog/changes", a.listCatalogChanges},
 		{"POST", "/v1/video/generations/jobs", a.createVideo},
 		{"GET", "/v1/video/generations/jobs", a.listVideos},
 		{"GET", "/v1/video/generations/jobs/{id}", a.showVideo},

@@ -154,7 +154,7 @@ func models(t *testing.T) *catalog.Catalog {
 			Pricing: &catalog.Pricing{Input: price(1_000_000), Output: price(2_000_000)},
 		},
 		{ID: "real/lost", Plan: account.Free, Provider: "lost", RequestMilli: 1000, UnitMilli: 1000, ContextLength: 1000, MaxOutput: 100},
-		{ID: "real/premium", Plan: account.Premium, Provider: "real", RequestMilli: 1000, UnitMilli: 1000, ContextLength: 1000, MaxOutput: 100},
+		{ID: "real/premium", Plan: account.Premium, Provider: "real", RequestMilli: 1000, UnitMilli: 1000, ContextLength: 1000, MaxOutput: 100, Images: true},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -511,7 +511,7 @@ func TestRefusals(t *testing.T) {
 		"no plan":                          {account.None, request("real/one", true, ""), 402, "model"},
 		"a plan too low":                   {account.Free, request("real/one", true, ""), 403, "model"},
 		"the router's plan":                {account.Free, request("service/auto", true, ""), 403, "model"},
-		"nobody for the router":            {account.Basic, request("service/auto", true, `,"max_tokens":5000`), 400, "model"},
+		"nobody for the router":            {account.Basic, `{"model":"service/auto","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]}]}`, 400, "model"},
 		"too long for the router's choice": {account.Basic, `{"model":"service/auto","messages":[{"role":"user","content":"` + strings.Repeat(" !", 1500) + `"}]}`, 400, "messages"},
 		"more than the allowance":          {account.None, request("real/lost", true, `,"n":1`), 0, ""},
 	} {

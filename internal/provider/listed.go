@@ -4,7 +4,6 @@ package provider
 type Listed struct {
 	ID            string // the model's name over there
 	Name          string // what it is called in front of people
-	Created       int64  // Unix seconds
 	ContextLength int    // tokens
 	MaxOutput     int    // tokens
 }

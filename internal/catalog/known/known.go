@@ -67,7 +67,7 @@ func (e *entry) model() (Model, error) {
 		return Model{}, err
 	}
 	m := Model{Kind: e.Kind, Source: e.Source, Model: catalog.Model{
-		Description: e.Name, OwnedBy: e.Kind, Created: catalog.Since, Plan: plan, RequestMilli: 1000, UnitMilli: 1000,
+		Description: e.Name, OwnedBy: e.Kind, Plan: plan, RequestMilli: 1000, UnitMilli: 1000,
 		ContextLength: e.Context, MaxOutput: e.Output, ToolCalling: e.Tools, Thinks: e.Thinks, Images: e.Images, Upstream: e.Upstream,
 	}}
 	for name, q := range e.Quality {

@@ -115,7 +115,7 @@ func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 		}
 		for _, m := range page.Data {
 			listed = append(listed, provider.Listed{
-				ID: m.ID, Name: m.Name, Created: max(0, m.Created.Unix()), ContextLength: m.MaxInput, MaxOutput: m.MaxTokens,
+				ID: m.ID, Name: m.Name, ContextLength: m.MaxInput, MaxOutput: m.MaxTokens,
 			})
 		}
 		if !page.More || page.Last == "" || page.Last == after {
@@ -127,11 +127,10 @@ func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 
 type modelPage struct {
 	Data []struct {
-		ID        string    `json:"id"`
-		Name      string    `json:"display_name"`
-		Created   time.Time `json:"created_at"`
-		MaxInput  int       `json:"max_input_tokens"`
-		MaxTokens int       `json:"max_tokens"`
+		ID        string `json:"id"`
+		Name      string `json:"display_name"`
+		MaxInput  int    `json:"max_input_tokens"`
+		MaxTokens int    `json:"max_tokens"`
 	} `json:"data"`
 	More bool   `json:"has_more"`
 	Last string `json:"last_id"`

@@ -118,7 +118,7 @@ func TestModels(t *testing.T) {
 	}
 	defer a.Close()
 	got, err := a.Models(t.Context())
-	want := []provider.Listed{{ID: "claude-opus-5", Name: "Claude Opus 5", Created: 1784851200, ContextLength: 1000000, MaxOutput: 128000}, {ID: "claude-old", Name: "Old"}}
+	want := []provider.Listed{{ID: "claude-opus-5", Name: "Claude Opus 5", ContextLength: 1000000, MaxOutput: 128000}, {ID: "claude-old", Name: "Old"}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Models = %v: -want +got\n%s", err, diff)
 	}

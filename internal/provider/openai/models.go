@@ -12,15 +12,14 @@ import (
 // wireModel is a model as the vendors list it: the figures are an addition of theirs, each under its
 // own names.
 type wireModel struct {
-	ID            string      `json:"id"`
-	Name          string      `json:"name"`
-	DisplayName   string      `json:"display_name"`
-	Created       json.Number `json:"created"`
-	ContextLength int         `json:"context_length"`     // OpenRouter, Together, Fireworks
-	ContextWindow int         `json:"context_window"`     // Groq
-	MaxContext    int         `json:"max_context_length"` // Mistral
-	MaxModelLen   int         `json:"max_model_len"`      // vLLM
-	MaxCompletion int         `json:"max_completion_tokens"`
+	ID            string `json:"id"`
+	Name          string `json:"name"`
+	DisplayName   string `json:"display_name"`
+	ContextLength int    `json:"context_length"`     // OpenRouter, Together, Fireworks
+	ContextWindow int    `json:"context_window"`     // Groq
+	MaxContext    int    `json:"max_context_length"` // Mistral
+	MaxModelLen   int    `json:"max_model_len"`      // vLLM
+	MaxCompletion int    `json:"max_completion_tokens"`
 	TopProvider   struct {
 		MaxCompletion int `json:"max_completion_tokens"`
 	} `json:"top_provider"` // OpenRouter
@@ -54,9 +53,8 @@ func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 	var all []provider.Listed
 	for i := range list.Data {
 		m := &list.Data[i]
-		created, _ := m.Created.Float64() // none is as good as zero
 		all = append(all, provider.Listed{
-			ID: m.ID, Name: cmp.Or(m.Name, m.DisplayName), Created: int64(created),
+			ID: m.ID, Name: cmp.Or(m.Name, m.DisplayName),
 			ContextLength: cmp.Or(m.ContextLength, m.ContextWindow, m.MaxContext, m.MaxModelLen, m.Meta.TrainedOn),
 			MaxOutput:     cmp.Or(m.TopProvider.MaxCompletion, m.MaxCompletion),
 		})

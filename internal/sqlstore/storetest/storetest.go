@@ -75,6 +75,9 @@ func Run(t *testing.T, fresh Database) {
 		"Links":             links,
 		"Notices":           notices,
 		"Analytics":         analytics,
+		"Catalog":           catalogChanges,
+		"CatalogOnce":       catalogOnce,
+		"DropChanges":       dropChanges,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,179 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"maps"
+	"time"
+
+	"sluice/internal/catalog"
+)
+
+// RecordCatalog lets record change what is remembered of the catalog, and stores that and the changes it
+// returns. The counter's row keeps other processes out, so that two of them never log the same change, and a
+// reader who has seen a number has seen all below it.
+func (s *Store) RecordCatalog(ctx context.Context, record func(*catalog.State) []catalog.Change) error {
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		var number int64
+		if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value WHERE name = 'catalog_changes' RETURNING value`).Scan(&number); err != nil {
+			return err
+		}
+		state, err := catalogState(ctx, tx)
+		if err != nil {
+			return err
+		}
+		models, revisions := maps.Clone(state.Models), maps.Clone(state.Revisions)
+		changes := record(state)
+		if err := storeModels(ctx, tx, models, state.Models); err != nil {
+			return err
+		}
+		if err := storeRevisions(ctx, tx, revisions, state.Revisions); err != nil {
+			return err
+		}
+		for i := range changes {
+			c := &changes[i]
+			number++
+			if _, err := tx.ExecContext(ctx, `INSERT INTO catalog_changes (number, at, type, model, was, is_now) VALUES ($1, $2, $3, $4, $5, $6)`,
+				number, millis(c.At), string(c.Type), c.Model, orNull(c.Before), orNull(c.After)); err != nil {
+				return err
+			}
+		}
+		if len(changes) == 0 {
+			return nil
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE counters SET value = $1 WHERE name = 'catalog_changes'`, number)
+		return err
+	})
+}
+
+func catalogState(ctx context.Context, tx *sql.Tx) (*catalog.State, error) {
+	state := &catalog.State{Models: map[string]catalog.Kept{}, Revisions: map[string]catalog.Revision{}}
+	rows, err := tx.QueryContext(ctx, `SELECT id, joined_at, listing, fixed, seen_at, changed_at FROM catalog_models`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		var k catalog.Kept
+		var joined, seen, changed int64
+		if err := rows.Scan(&id, &joined, &k.Listing, &k.Fixed, &seen, &changed); err != nil {
+			return nil, err
+		}
+		k.Joined, k.Seen, k.ChangedAt = fromMillis(joined), fromMillis(seen), fromMillis(changed)
+		state.Models[id] = k
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	rows, err = tx.QueryContext(ctx, `SELECT hash, since, seen_at FROM catalog_revisions`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var hash string
+		var since, seen int64
+		if err := rows.Scan(&hash, &since, &seen); err != nil {
+			return nil, err
+		}
+		state.Revisions[hash] = catalog.Revision{Since: fromMillis(since), Seen: fromMillis(seen)}
+	}
+	return state, rows.Err()
+}
+
+// storeModels writes what differs.
+func storeModels(ctx context.Context, tx *sql.Tx, old, next map[string]catalog.Kept) error {
+	for id, k := range next {
+		was, there := old[id]
+		if there && k.Joined.Equal(was.Joined) && bytes.Equal(k.Listing, was.Listing) && k.Fixed == was.Fixed && k.Seen.Equal(was.Seen) && k.ChangedAt.Equal(was.ChangedAt) {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO catalog_models (id, joined_at, listing, fixed, seen_at, changed_at) VALUES ($1, $2, $3, $4, $5, $6)
+			ON CONFLICT (id) DO UPDATE SET joined_at = excluded.joined_at, listing = excluded.listing, fixed = excluded.fixed, seen_at = excluded.seen_at, changed_at = excluded.changed_at`,
+			id, millis(k.Joined), orNull(k.Listing), yesNo(k.Fixed), millis(k.Seen), millis(k.ChangedAt)); err != nil {
+			return err
+		}
+	}
+	for id := range old {
+		if _, stays := next[id]; !stays {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM catalog_models WHERE id = $1`, id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// orNull is the bytes as a parameter: a nil slice alone would be an empty value to one engine and null to the other.
+func orNull(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+func storeRevisions(ctx context.Context, tx *sql.Tx, old, next map[string]catalog.Revision) error {
+	for hash, r := range next {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO catalog_revisions (hash, since, seen_at) VALUES ($1, $2, $3)
+			ON CONFLICT (hash) DO UPDATE SET since = excluded.since, seen_at = excluded.seen_at`, hash, millis(r.Since), millis(r.Seen)); err != nil {
+			return err
+		}
+	}
+	for hash := range old {
+		if _, stays := next[hash]; !stays {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM catalog_revisions WHERE hash = $1`, hash); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// CatalogChanges returns up to most changes after the one with this number, oldest first. Known is whether
+// there is such a change; there always is one for 0, which is before the first.
+func (s *Store) CatalogChanges(ctx context.Context, after int64, most int) (changes []catalog.Change, known bool, err error) {
+	// One statement, so that the change asked for cannot be dropped in between.
+	rows, err := s.read.QueryContext(ctx, `SELECT number, at, type, model, was, is_now FROM catalog_changes WHERE number >= $1 ORDER BY number LIMIT $2`, after, most+1)
+	if err != nil {
+		return nil, false, unavailable(err)
+	}
+	defer rows.Close()
+	known = after == 0
+	for rows.Next() {
+		var c catalog.Change
+		var at int64
+		if err := rows.Scan(&c.Number, &at, &c.Type, &c.Model, &c.Before, &c.After); err != nil {
+			return nil, false, unavailable(err)
+		}
+		if c.Number == after {
+			known = true
+			continue
+		}
+		c.At = fromMillis(at)
+		changes = append(changes, c)
+	}
+	return changes[:min(len(changes), most)], known, unavailable(rows.Err())
+}
+
+// DropChanges deletes up to most changes that are too old or too many, and returns how many. The newest one
+// stays: somebody may go on from there.
+func (s *Store) DropChanges(ctx context.Context, now time.Time, most int) (dropped int, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		var last int64
+		if err := tx.QueryRowContext(ctx, `SELECT value FROM counters WHERE name = 'catalog_changes'`).Scan(&last); err != nil {
+			return err
+		}
+		res, err := tx.ExecContext(ctx, `DELETE FROM catalog_changes WHERE number IN
+			(SELECT number FROM catalog_changes WHERE number < $1 AND (at <= $2 OR number <= $3) ORDER BY number LIMIT $4)`,
+			last, millis(now.Add(-catalog.KeepChanges)), last-catalog.MostChanges, most)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		dropped = int(n)
+		return err
+	})
+	return dropped, err
+}
