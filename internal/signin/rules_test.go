@@ -35,7 +35,6 @@ type scene struct {
 	acct        *account.Account
 	here, other string // tokens of sessions
 	links       map[signin.Purpose]string
-	secret      string
 	circumstances
 }
 
