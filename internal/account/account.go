@@ -9,6 +9,7 @@ import (
 	"net/mail"
 	"strings"
 	"time"
+	"unicode"
 
 	"sluice/internal/fault"
 )
@@ -80,14 +81,29 @@ type Entry struct {
 	Reason    string
 }
 
-// parseEmail checks an address and brings it into the form accounts are found by.
-func parseEmail(text string) (string, error) {
-	text = strings.ToLower(strings.TrimSpace(text))
-	addr, err := mail.ParseAddress(text)
-	if err != nil || addr.Address != text || len(text) > 254 {
-		return "", fault.New(fault.Invalid, "%q is not an e-mail address; expected a form like ana@example.com", clip(text)).At("email")
+// maxEmail is how long an address may be, in bytes: the longest that mail servers accept.
+const maxEmail = 254
+
+// ParseEmail checks an address and returns it in the form accounts are found by. Whoever takes an address from
+// outside calls it before anything else, so that nothing longer is counted, looked up or kept.
+func ParseEmail(text string) (string, error) {
+	wrong := func() error {
+		return fault.New(fault.Invalid, "%q is not an e-mail address; expected a form like ana@example.com", clip(text)).At("email")
 	}
-	return text, nil
+	if len(text) > maxEmail+16 { // with room for surrounding spaces
+		return "", fault.New(fault.Invalid, "an e-mail address has at most %d characters", maxEmail).At("email")
+	}
+	// A few letters beyond ASCII become ASCII ones in lower case, such as the Kelvin sign. Two mailboxes would
+	// share an account.
+	if strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII && unicode.ToLower(r) <= unicode.MaxASCII }) {
+		return "", wrong()
+	}
+	lower := strings.ToLower(strings.TrimSpace(text))
+	addr, err := mail.ParseAddress(lower)
+	if err != nil || addr.Address != lower || len(lower) > maxEmail {
+		return "", wrong()
+	}
+	return lower, nil
 }
 
 // parseName checks the display name of a sub-key.

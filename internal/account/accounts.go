@@ -67,7 +67,7 @@ func New(store Store, opts *Options) *Accounts {
 // Create opens an account. Its master key is returned here and never again.
 // A plan other than none is granted.
 func (as *Accounts) Create(ctx context.Context, actor, email string, plan Plan, staff bool) (*Account, string, error) {
-	email, err := parseEmail(email)
+	email, err := ParseEmail(email)
 	if err != nil {
 		return nil, "", err
 	}

@@ -6,18 +6,9 @@ import (
 	"strings"
 )
 
-// NormalEmail brings an address into the form that accounts are found by.
-func NormalEmail(text string) string { return strings.ToLower(strings.TrimSpace(text)) }
-
-// CheckEmail says what is wrong with an address in normal form.
-func CheckEmail(text string) error {
-	_, err := parseEmail(text)
-	return err
-}
-
 // SetEmail changes the account's address.
 func (as *Accounts) SetEmail(ctx context.Context, actor, ref, email string) (*Account, error) {
-	email, err := parseEmail(email)
+	email, err := ParseEmail(email)
 	if err != nil {
 		return nil, err
 	}

@@ -59,24 +59,27 @@ func startIssuer(t *testing.T) string {
 	return s.URL
 }
 
+// leave goes to the provider and returns the way back for somebody it knows.
+func (p *person) leave(issuer, email string) (back string) {
+	t := p.n.t
+	t.Helper()
+	p.wants(p.get("/signin"), "GET /signin", 200, "Continue with Example")
+	to, err := url.Parse(p.wants(p.get("/signin/provider"), "GET /signin/provider", 303, issuer+"/authorize").header.Get("Location"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := to.Query()
+	if got, want := q.Get("redirect_uri"), p.n.Origin()+"/signin/provider/back"; got != want {
+		t.Errorf("redirect_uri = %s, want %s", got, want)
+	}
+	return "/signin/provider/back?" + url.Values{"state": {q.Get("state")}, "code": {email + " " + q.Get("nonce")}}.Encode()
+}
+
 func TestPagesWithAnIdentityProvider(t *testing.T) {
 	t.Parallel()
 	issuer := startIssuer(t)
 	n := newSite(t, fmt.Sprintf("oidc: {issuer: %q, name: Example, client_id: client, client_secret: secret}\n", issuer)).start(t)
-	// leave goes to the provider and returns the way back for somebody it knows.
-	leave := func(p *person, email string) (back string) {
-		t.Helper()
-		p.wants(p.get("/signin"), "GET /signin", 200, "Continue with Example")
-		to, err := url.Parse(p.wants(p.get("/signin/provider"), "GET /signin/provider", 303, issuer+"/authorize").header.Get("Location"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		q := to.Query()
-		if got, want := q.Get("redirect_uri"), n.Origin()+"/signin/provider/back"; got != want {
-			t.Errorf("redirect_uri = %s, want %s", got, want)
-		}
-		return "/signin/provider/back?" + url.Values{"state": {q.Get("state")}, "code": {email + " " + q.Get("nonce")}}.Encode()
-	}
+	leave := func(p *person, email string) string { return p.leave(issuer, email) }
 
 	p := n.person()
 	back := leave(p, "eva@example.com")

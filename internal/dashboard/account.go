@@ -16,6 +16,7 @@ type accountView struct {
 	Account     *account.Account
 	HasPassword bool
 	TOTPOn      bool
+	Demand      signin.Demand     // what the forms must come with
 	Enrolment   *signin.Enrolment // a second factor on its way
 	Sessions    []signin.Session
 	Here        string // the id of this browser's session
@@ -38,6 +39,7 @@ func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visit
 		return err
 	}
 	view.Account, view.HasPassword, view.TOTPOn, view.Here, view.Now = v.Account, login.Password != "", login.TOTPOn, v.session.ID, d.now()
+	view.Demand = d.Desk.Demand(login, v.session)
 	return d.ui.Render(w, r, status, accountPage(d.frame(w, r, v, "Account"), view))
 }
 
@@ -50,40 +52,49 @@ func (d *Dashboard) accountRefused(w http.ResponseWriter, r *http.Request, v *vi
 	return d.showAccount(w, r, v, status, view)
 }
 
+// owner is who changes the account, and what they typed to prove that it is theirs.
+func (d *Dashboard) owner(r *http.Request, v *visitor) signin.Owner {
+	return signin.Owner{Account: v.Account, Session: v.session, Visit: d.visit(r), Password: r.FormValue("current"), Code: r.FormValue("proof")}
+}
+
 func (d *Dashboard) changeEmail(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	view := accountView{Form: "email", Email: r.FormValue("email")}
-	if err := d.Desk.RequestEmail(r.Context(), v.Account, r.FormValue("current"), view.Email); err != nil {
-		return d.accountRefused(w, r, v, view, err, "email", "current")
+	email := r.FormValue("email")
+	if err := d.Desk.RequestEmail(r.Context(), d.owner(r, v), email); err != nil {
+		view := accountView{Form: "email"}
+		if len(email) <= maxEmail {
+			view.Email = email
+		}
+		return d.accountRefused(w, r, v, view, err, "email", "current", "code")
 	}
 	return d.seeOther(w, r, home+"/account", "email-sent")
 }
 
 func (d *Dashboard) changePassword(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	err := d.Desk.ChangePassword(r.Context(), v.Account, v.session.ID, r.FormValue("current"), r.FormValue("password"))
+	err := d.Desk.ChangePassword(r.Context(), d.owner(r, v), r.FormValue("password"))
 	if err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "password"}, err, "password", "current")
+		return d.accountRefused(w, r, v, accountView{Form: "password"}, err, "password", "current", "code")
 	}
 	return d.seeOther(w, r, home+"/account", "password-changed")
 }
 
 func (d *Dashboard) enrolTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	enrolment, err := d.Desk.Enrol(r.Context(), v.Account, d.ui.Settings().Brand)
+	enrolment, err := d.Desk.Enrol(r.Context(), d.owner(r, v), d.ui.Settings().Brand)
 	if err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err)
+		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "current", "code")
 	}
 	return d.showAccount(w, r, v, http.StatusOK, accountView{Enrolment: enrolment})
 }
 
 func (d *Dashboard) activateTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	if err := d.Desk.Activate(r.Context(), v.Account, r.FormValue("code")); err != nil {
+	if err := d.Desk.Activate(r.Context(), d.owner(r, v), r.FormValue("code")); err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err)
 	}
 	return d.seeOther(w, r, home+"/account", "totp-on")
 }
 
 func (d *Dashboard) removeTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	if err := d.Desk.RemoveTOTP(r.Context(), v.Account, r.FormValue("current")); err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "current")
+	if err := d.Desk.RemoveTOTP(r.Context(), d.owner(r, v)); err != nil {
+		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "current", "code")
 	}
 	return d.seeOther(w, r, home+"/account", "totp-off")
 }
@@ -95,13 +106,19 @@ func (d *Dashboard) closeSession(w http.ResponseWriter, r *http.Request, v *visi
 	return d.seeOther(w, r, home+"/account", "session-closed")
 }
 
+func (d *Dashboard) closeOtherSessions(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	if err := d.Desk.SignOutEverywhere(r.Context(), v.ID, v.session.ID); err != nil {
+		return err
+	}
+	return d.seeOther(w, r, home+"/account", "sessions-closed")
+}
+
 // closeAccount ends the account for good on its owner's word: its subscription, its keys, the way in. What
 // it consumed stays on the books.
 func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx := r.Context()
-	err := d.mayClose(ctx, v, r.FormValue("current"), r.FormValue("email"))
-	if err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "close"}, err, "current", "email")
+	if err := d.mayClose(ctx, v, d.owner(r, v), r.FormValue("email")); err != nil {
+		return d.accountRefused(w, r, v, accountView{Form: "close"}, err, "current", "code", "email")
 	}
 	if err := d.Billing.EndNow(ctx, actor, v.ID, "the account is closed"); err != nil {
 		return err
@@ -116,14 +133,14 @@ func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visi
 	return d.seeOther(w, r, "/signin", "account-closed")
 }
 
-func (d *Dashboard) mayClose(ctx context.Context, v *visitor, current, email string) error {
+func (d *Dashboard) mayClose(ctx context.Context, v *visitor, o signin.Owner, email string) error {
 	if v.Staff {
 		return fault.New(fault.Conflict, "An account of staff cannot be closed here.")
 	}
-	if account.NormalEmail(email) != v.Email {
+	if typed, err := account.ParseEmail(email); err != nil || typed != v.Email {
 		return fault.New(fault.Invalid, "Type the address of your account to close it.").At("email")
 	}
-	return d.Desk.Prove(ctx, v.ID, current)
+	return d.Desk.Prove(ctx, signin.CloseAccount, o)
 }
 
 // problem is what is wrong with a field of one of the page's forms.

@@ -207,11 +207,6 @@ func (d *Dashboard) seeOther(w http.ResponseWriter, r *http.Request, path, flash
 	return nil
 }
 
-// visit is where a request came from.
-func visit(r *http.Request) signin.Visit {
-	return signin.Visit{Remote: r.RemoteAddr, Agent: r.UserAgent()}
-}
-
 // complaint splits an error into what belongs to one field of a form and what to the form; any other error
 // is returned.
 func complaint(err error) (field, text string, rest error) {

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"net/http"
 
 	"sluice/internal/fault"
@@ -21,35 +20,42 @@ var linkTexts = map[signin.Purpose]struct {
 	title, lead, button string
 	password            bool // the form asks for a new one
 }{
-	signin.SignUp: {"Confirm your address", "This opens your account.", "Open my account", false},
-	signin.Invite: {"You are invited", "Choose a password, and your account is open.", "Open my account", true},
+	signin.SignUp: {"Open your account", "Choose a password to open your account.", "Open my account", true},
+	signin.Invite: {"You are invited", "Choose a password to open your account.", "Open my account", true},
 	signin.SignIn: {"Sign in", "This link signs you in, once.", "Sign in", false},
 	signin.Reset:  {"Set a new password", "You are signed out everywhere else.", "Set the password", true},
-	signin.Email:  {"Confirm your new address", "From now on you sign in with it.", "Use this address", false},
+	signin.Email:  {"Confirm your new address", "From now on you sign in with it. You are signed out everywhere else.", "Use this address", false},
 }
 
 // showLink shows what a link does. It does so only when its button is pressed: programs that look at mail
 // open links, too.
 func (d *Dashboard) showLink(w http.ResponseWriter, r *http.Request) error {
-	f := linkForm{Purpose: signin.Purpose(r.PathValue("purpose")), Token: r.FormValue("token")}
-	if _, known := linkTexts[f.Purpose]; !known {
-		return fault.New(fault.NotFound, "There is no such page.")
-	}
-	l, err := d.Desk.Peek(r.Context(), f.Purpose, f.Token)
+	f, err := d.linkForm(r)
 	if err != nil {
 		return err
 	}
-	f.Email = l.Email
 	return d.ui.Render(w, r, http.StatusOK, linkPage(d.ui.Page(w, r, linkTexts[f.Purpose].title), f))
 }
 
-func (d *Dashboard) useLink(w http.ResponseWriter, r *http.Request) error {
+// linkForm looks at the link of a request.
+func (d *Dashboard) linkForm(r *http.Request) (linkForm, error) {
 	f := linkForm{Purpose: signin.Purpose(r.PathValue("purpose")), Token: r.FormValue("token")}
+	if _, known := linkTexts[f.Purpose]; !known {
+		return f, fault.New(fault.NotFound, "There is no such page.")
+	}
 	l, err := d.Desk.Peek(r.Context(), f.Purpose, f.Token)
+	if err != nil {
+		return f, err
+	}
+	f.Email = l.Email
+	return f, nil
+}
+
+func (d *Dashboard) useLink(w http.ResponseWriter, r *http.Request) error {
+	f, err := d.linkForm(r)
 	if err != nil {
 		return err
 	}
-	f.Email = l.Email
 	err = d.follow(w, r, f)
 	if fault.Is(err, fault.Invalid) {
 		var status int
@@ -63,27 +69,33 @@ func (d *Dashboard) useLink(w http.ResponseWriter, r *http.Request) error {
 
 // follow does what a link is for.
 func (d *Dashboard) follow(w http.ResponseWriter, r *http.Request, f linkForm) error {
-	ctx := r.Context()
+	ctx, password := r.Context(), r.FormValue("password")
 	switch f.Purpose {
-	case signin.SignUp:
-		return d.welcome(w, r, func(ctx context.Context) (*signin.Welcome, error) { return d.Desk.Confirm(ctx, f.Token, visit(r)) })
-	case signin.Invite:
-		return d.welcome(w, r, func(ctx context.Context) (*signin.Welcome, error) {
-			return d.Desk.Accept(ctx, f.Token, r.FormValue("password"), visit(r))
-		})
+	case signin.SignUp, signin.Invite:
+		return d.welcome(w, r, f, password)
 	case signin.SignIn:
-		session, err := d.Desk.SignInByLink(ctx, f.Token, visit(r))
+		entry, err := d.Desk.SignInByLink(ctx, f.Token, d.visit(r))
 		if err != nil {
 			return err
 		}
-		return d.enter(w, r, session, home)
+		return d.enter(w, r, entry, home)
 	case signin.Reset:
-		if err := d.Desk.ResetPassword(ctx, f.Token, r.FormValue("password")); err != nil {
+		entry, err := d.Desk.ResetPassword(ctx, f.Token, password, d.visit(r))
+		if err != nil {
 			return err
 		}
-		return d.seeOther(w, r, "/signin", "password-set")
+		d.ui.SetFlash(w, "password-set")
+		return d.enter(w, r, entry, home)
 	case signin.Email:
-		if _, err := d.Desk.ConfirmEmail(ctx, f.Token); err != nil {
+		v, err := d.visitor(w, r)
+		if err != nil {
+			return err
+		}
+		var session *signin.Session
+		if v != nil {
+			session = v.session
+		}
+		if _, err := d.Desk.ConfirmEmail(ctx, f.Token, session); err != nil {
 			return err
 		}
 		return d.seeOther(w, r, home+"/account", "email-changed")
@@ -92,11 +104,11 @@ func (d *Dashboard) follow(w http.ResponseWriter, r *http.Request, f linkForm) e
 }
 
 // welcome opens an account and shows its master key: in the reply itself, so that it is nowhere else.
-func (d *Dashboard) welcome(w http.ResponseWriter, r *http.Request, open func(context.Context) (*signin.Welcome, error)) error {
-	made, err := open(r.Context())
+func (d *Dashboard) welcome(w http.ResponseWriter, r *http.Request, f linkForm, password string) error {
+	made, err := d.Desk.Join(r.Context(), f.Purpose, f.Token, password, d.visit(r))
 	if err != nil {
 		return err
 	}
-	d.ui.SetCookie(w, sessionCookie, made.Session, sessionLife)
+	d.keep(w, made.Entry)
 	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), made.Account.Email, made.MasterKey))
 }

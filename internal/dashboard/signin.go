@@ -9,10 +9,23 @@ import (
 	"sluice/internal/webui"
 )
 
-// journeyCookie holds the way to an identity provider and back.
-const journeyCookie = "journey"
+// journeyCookie holds the way to an identity provider and back; deviceCookie tells a browser that has signed in
+// before from a stranger's.
+const (
+	journeyCookie = "journey"
+	deviceCookie  = "device"
+)
 
-const journeyLife = 10 * time.Minute
+const (
+	journeyLife = 10 * time.Minute
+	deviceLife  = 90 * 24 * time.Hour
+)
+
+// What the forms of strangers may hold, in bytes, as far as it is shown again or handed on.
+const (
+	maxEmail = 254
+	maxNext  = 512
+)
 
 // entryForm is the sign-in form as it was sent.
 type entryForm struct {
@@ -24,11 +37,28 @@ type entryForm struct {
 }
 
 func (d *Dashboard) entryForm(r *http.Request) entryForm {
-	f := entryForm{Email: r.FormValue("email"), Next: webui.SafePath(r.FormValue("next"), home), Open: d.Desk.Settings().Open}
+	f := entryForm{Email: r.FormValue("email"), Next: next(r), Open: d.Desk.Settings().Open}
 	if d.Provider != nil {
 		f.Provider = d.Provider.Name()
 	}
 	return f
+}
+
+// shown is the form as its page shows it again: no more of an address than one may have.
+func (f entryForm) shown() entryForm {
+	if len(f.Email) > maxEmail {
+		f.Email = ""
+	}
+	return f
+}
+
+// next is the page that a sign-in leads to.
+func next(r *http.Request) string {
+	path := r.FormValue("next")
+	if len(path) > maxNext {
+		path = ""
+	}
+	return webui.SafePath(path, home)
 }
 
 func (d *Dashboard) showSignIn(w http.ResponseWriter, r *http.Request) error {
@@ -38,42 +68,53 @@ func (d *Dashboard) showSignIn(w http.ResponseWriter, r *http.Request) error {
 		}
 		return d.seeOther(w, r, home, "")
 	}
-	return d.ui.Render(w, r, http.StatusOK, signInPage(d.ui.Page(w, r, "Sign in"), d.entryForm(r)))
+	return d.ui.Render(w, r, http.StatusOK, signInPage(d.ui.Page(w, r, "Sign in"), d.entryForm(r).shown()))
 }
 
 func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) error {
 	f := d.entryForm(r)
-	entry, err := d.Desk.SignIn(r.Context(), f.Email, r.FormValue("password"), visit(r))
+	entry, err := d.Desk.SignIn(r.Context(), f.Email, r.FormValue("password"), d.visit(r))
 	if err != nil {
 		var status int
-		if f.Problems, status, err = refused(err); err != nil {
+		if f.Problems, status, err = refused(err, "email"); err != nil {
 			return err
 		}
-		return d.ui.Render(w, r, status, signInPage(d.ui.Page(w, r, "Sign in"), f))
+		return d.ui.Render(w, r, status, signInPage(d.ui.Page(w, r, "Sign in"), f.shown()))
 	}
-	if entry.Code != "" {
-		return d.ui.Render(w, r, http.StatusOK, codePage(d.ui.Page(w, r, "Sign in"), entry.Code, f.Next, ""))
-	}
-	return d.enter(w, r, entry.Session, f.Next)
+	return d.enter(w, r, entry, f.Next)
 }
 
 func (d *Dashboard) finishSignIn(w http.ResponseWriter, r *http.Request) error {
-	token, next := r.FormValue("token"), webui.SafePath(r.FormValue("next"), home)
-	session, err := d.Desk.Finish(r.Context(), token, r.FormValue("code"), visit(r))
+	token := r.FormValue("token")
+	entry, err := d.Desk.Finish(r.Context(), token, r.FormValue("code"), d.visit(r))
 	if err != nil {
 		_, text, rest := complaint(err)
 		if rest != nil {
 			return rest
 		}
-		return d.ui.Render(w, r, fault.From(err).Kind.Status(), codePage(d.ui.Page(w, r, "Sign in"), token, next, text))
+		return d.ui.Render(w, r, fault.From(err).Kind.Status(), codePage(d.ui.Page(w, r, "Sign in"), token, next(r), text))
 	}
-	return d.enter(w, r, session, next)
+	return d.enter(w, r, entry, next(r))
 }
 
-// enter gives the browser its session and leads on.
-func (d *Dashboard) enter(w http.ResponseWriter, r *http.Request, session, next string) error {
-	d.ui.SetCookie(w, sessionCookie, session, sessionLife)
+// enter gives the browser its session and leads on, or asks for the code first.
+func (d *Dashboard) enter(w http.ResponseWriter, r *http.Request, entry signin.Entry, next string) error {
+	if entry.Code != "" {
+		return d.ui.Render(w, r, http.StatusOK, codePage(d.ui.Page(w, r, "Sign in"), entry.Code, next, ""))
+	}
+	d.keep(w, entry)
 	return d.seeOther(w, r, next, "")
+}
+
+// keep gives the browser the tokens of a new session.
+func (d *Dashboard) keep(w http.ResponseWriter, entry signin.Entry) {
+	d.ui.SetCookie(w, sessionCookie, entry.Session, sessionLife)
+	d.ui.SetCookie(w, deviceCookie, entry.Device, deviceLife)
+}
+
+// visit is where a request came from.
+func (d *Dashboard) visit(r *http.Request) signin.Visit {
+	return signin.Visit{Remote: r.RemoteAddr, Agent: r.UserAgent(), Device: d.ui.Cookie(r, deviceCookie)}
 }
 
 func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) error {
@@ -91,33 +132,33 @@ func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *Dashboard) showSignUp(w http.ResponseWriter, r *http.Request) error {
-	return d.ui.Render(w, r, http.StatusOK, signUpPage(d.ui.Page(w, r, "Sign up"), d.entryForm(r)))
+	return d.ui.Render(w, r, http.StatusOK, signUpPage(d.ui.Page(w, r, "Sign up"), d.entryForm(r).shown()))
 }
 
 func (d *Dashboard) signUp(w http.ResponseWriter, r *http.Request) error {
 	f := d.entryForm(r)
-	if err := d.Desk.SignUp(r.Context(), f.Email, r.FormValue("password"), visit(r)); err != nil {
+	if err := d.Desk.SignUp(r.Context(), f.Email, d.visit(r)); err != nil {
 		var status int
-		if f.Problems, status, err = refused(err, "email", "password"); err != nil {
+		if f.Problems, status, err = refused(err, "email"); err != nil {
 			return err
 		}
-		return d.ui.Render(w, r, status, signUpPage(d.ui.Page(w, r, "Sign up"), f))
+		return d.ui.Render(w, r, status, signUpPage(d.ui.Page(w, r, "Sign up"), f.shown()))
 	}
 	return d.ui.Render(w, r, http.StatusOK, sentPage(d.ui.Page(w, r, "Check your mail"), f.Email, d.MailIsLogged))
 }
 
 func (d *Dashboard) showReset(w http.ResponseWriter, r *http.Request) error {
-	return d.ui.Render(w, r, http.StatusOK, resetPage(d.ui.Page(w, r, "New password"), d.entryForm(r)))
+	return d.ui.Render(w, r, http.StatusOK, resetPage(d.ui.Page(w, r, "New password"), d.entryForm(r).shown()))
 }
 
 func (d *Dashboard) requestReset(w http.ResponseWriter, r *http.Request) error {
 	f := d.entryForm(r)
-	if err := d.Desk.RequestReset(r.Context(), f.Email, visit(r)); err != nil {
+	if err := d.Desk.RequestReset(r.Context(), f.Email, d.visit(r)); err != nil {
 		var status int
-		if f.Problems, status, err = refused(err); err != nil {
+		if f.Problems, status, err = refused(err, "email"); err != nil {
 			return err
 		}
-		return d.ui.Render(w, r, status, resetPage(d.ui.Page(w, r, "New password"), f))
+		return d.ui.Render(w, r, status, resetPage(d.ui.Page(w, r, "New password"), f.shown()))
 	}
 	return d.ui.Render(w, r, http.StatusOK, sentPage(d.ui.Page(w, r, "Check your mail"), f.Email, d.MailIsLogged))
 }
@@ -128,6 +169,9 @@ func (d *Dashboard) providerBack() string { return d.ui.Settings().Origin + "/si
 func (d *Dashboard) beginProvider(w http.ResponseWriter, r *http.Request) error {
 	if d.Provider == nil {
 		return fault.New(fault.NotFound, "There is no identity provider here.")
+	}
+	if err := d.Desk.Knock(d.visit(r)); err != nil {
+		return err
 	}
 	to, journey, err := d.Provider.Begin(r.Context(), d.providerBack())
 	if err != nil {
@@ -144,17 +188,20 @@ func (d *Dashboard) endProvider(w http.ResponseWriter, r *http.Request) error {
 		return fault.New(fault.Invalid, "This sign-in took too long or was begun in another browser. Begin again.")
 	}
 	d.ui.DropCookie(w, journeyCookie)
+	if err := d.Desk.Knock(d.visit(r)); err != nil {
+		return err
+	}
 	email, err := d.Provider.End(r.Context(), d.providerBack(), journey, r.FormValue("state"), r.FormValue("code"))
 	if err != nil {
 		return err
 	}
-	session, masterKey, err := d.Desk.SignInVerified(r.Context(), email, visit(r))
+	entry, masterKey, err := d.Desk.SignInVerified(r.Context(), email, d.visit(r))
 	if err != nil {
 		return err
 	}
 	if masterKey == "" {
-		return d.enter(w, r, session, home)
+		return d.enter(w, r, entry, home)
 	}
-	d.ui.SetCookie(w, sessionCookie, session, sessionLife)
+	d.keep(w, entry)
 	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), email, masterKey))
 }

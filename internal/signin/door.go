@@ -12,12 +12,6 @@ import (
 // actor is who the audit log names for what an account's owner does on the pages.
 const actor = "owner"
 
-// Entry is the outcome of an attempt to sign in: a session, or the need for a code first.
-type Entry struct {
-	Session string // the token of a new session
-	Code    string // the token that the code must come with
-}
-
 // wrong is the one answer to a wrong address and to a wrong password.
 func wrong() error {
 	return fault.New(fault.Unauthenticated, "The address or the password is wrong.")
@@ -25,128 +19,150 @@ func wrong() error {
 
 // SignIn checks a password. An account with a second factor gets no session yet; see Finish.
 func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Entry, error) {
-	email = account.NormalEmail(email)
-	here := attempt{"guess " + email + " " + place(v.Remote), guessesHere}
-	err := d.limits.try(here, attempt{"guess " + email, guessesAnyhow}, attempt{"host " + place(v.Remote), attemptsByHost})
+	email, err := account.ParseEmail(email)
 	if err != nil {
 		return Entry{}, err
 	}
-	acct, login, err := d.loginOf(ctx, email)
+	guesses := d.guesses(ctx, email, v)
+	if err := d.limits.try(guesses...); err != nil {
+		f := fault.From(err)
+		f.Message += " Or have a link mailed to you: use “Forgot your password?”."
+		return Entry{}, f
+	}
+	p, err := d.personAt(ctx, email)
 	if err != nil {
 		return Entry{}, err
 	}
-	stored := login.Password
-	if stored == "" {
-		stored = d.decoy() // so that nobody can tell by the time
+	stored := d.decoy() // so that nobody can tell by the time
+	if p != nil && p.Password != "" {
+		stored = p.Password
 	}
 	ok := false
-	d.limits.hashing(func() { ok = matches(password, stored) })
-	if acct == nil || login.Password == "" || !ok {
+	if err := d.limits.hashing(ctx, func() { ok = matches(password, stored) }); err != nil {
+		return Entry{}, err
+	}
+	if p == nil || p.Password == "" || !ok {
 		return Entry{}, wrong()
 	}
-	d.limits.forget(here.key)
-	if login.TOTPOn {
-		token, err := d.link(ctx, Link{Purpose: Code, AccountID: acct.ID, Email: email}, codeLife)
-		return Entry{Code: token}, err
-	}
-	token, err := d.open(ctx, acct.ID, v)
-	return Entry{Session: token}, err
+	d.limits.forget(guesses[0].key)
+	return d.letIn(ctx, EnterPassword, p, v)
 }
 
-// loginOf finds the account of an address and its login; nil where there is none.
-func (d *Desk) loginOf(ctx context.Context, email string) (*account.Account, Login, error) {
+// personAt finds who has an address; nil where nobody does.
+func (d *Desk) personAt(ctx context.Context, email string) (*person, error) {
 	acct, err := d.accounts.Find(ctx, email)
 	if fault.Is(err, fault.NotFound) || err == nil && acct.Email != email {
-		return nil, Login{}, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, Login{}, err
+		return nil, err
 	}
 	login, err := d.store.FindLogin(ctx, acct.ID)
-	return acct, login, err
+	return &person{acct, login}, err
 }
 
-// Finish is the second step of SignIn: a code of the account's app.
-func (d *Desk) Finish(ctx context.Context, token, code string, v Visit) (string, error) {
+// Finish is the second step of signing in: a code of the account's app.
+func (d *Desk) Finish(ctx context.Context, token, code string, v Visit) (Entry, error) {
+	tooLate := func() error { return fault.New(fault.Unauthenticated, "This took too long. Sign in again.") }
 	l, err := d.Peek(ctx, Code, token)
 	if err != nil {
-		return "", fault.New(fault.Unauthenticated, "This took too long. Sign in again.")
+		return Entry{}, tooLate()
 	}
-	if err := d.checkCode(ctx, l.AccountID, code); err != nil {
-		return "", err
+	p, err := d.holder(ctx, l)
+	if err != nil {
+		return Entry{}, err
+	}
+	if err := d.checkCode(ctx, p, code, v); err != nil {
+		return Entry{}, err
 	}
 	if _, err := d.take(ctx, Code, token); err != nil {
-		return "", err
+		return Entry{}, tooLate()
 	}
-	return d.open(ctx, l.AccountID, v)
+	return d.open(ctx, EnterCode, p, v)
 }
 
-// SignInVerified lets in whom an identity provider vouches for. Where the address has no account one is
-// opened, if anybody may sign up; its master key is then the second result.
-func (d *Desk) SignInVerified(ctx context.Context, email string, v Visit) (session, masterKey string, err error) {
-	email = account.NormalEmail(email)
-	acct, _, err := d.loginOf(ctx, email)
+// SignInVerified lets in whom an identity provider vouches for, after a code where the account has a second
+// factor. Where the address has no account one is opened, if anybody may sign up; its master key is then the
+// second result.
+func (d *Desk) SignInVerified(ctx context.Context, email string, v Visit) (entry Entry, masterKey string, err error) {
+	email, err = account.ParseEmail(email)
 	if err != nil {
-		return "", "", err
+		return Entry{}, "", err
 	}
-	if acct == nil {
+	p, err := d.personAt(ctx, email)
+	if err != nil {
+		return Entry{}, "", err
+	}
+	if p == nil {
 		if !d.settings().Open {
-			return "", "", fault.New(fault.PlanTooLow, "There is no account for %s, and this service takes no new ones. Ask its operator for an invitation.", email)
+			return Entry{}, "", fault.New(fault.PlanTooLow, "There is no account for %s, and this service takes no new ones. Ask its operator for an invitation.", email)
 		}
-		if acct, masterKey, err = d.accounts.Create(ctx, "identity provider", email, account.None, false); err != nil {
-			return "", "", err
+		p = &person{}
+		if p.Account, masterKey, err = d.accounts.Create(ctx, "identity provider", email, account.None, false); err != nil {
+			return Entry{}, "", err
 		}
 	}
-	session, err = d.open(ctx, acct.ID, v)
-	return session, masterKey, err
+	entry, err = d.letIn(ctx, EnterProvider, p, v)
+	return entry, masterKey, err
 }
 
 // SignInLink makes a link that signs an account's owner in: the operator's way to let somebody in. For
 // an address without an account it is an invitation, where the service takes new accounts at all.
-func (d *Desk) SignInLink(ctx context.Context, email string) (string, error) {
-	email = account.NormalEmail(email)
-	acct, err := d.accounts.Find(ctx, email)
+func (d *Desk) SignInLink(ctx context.Context, ref string) (string, error) {
+	acct, err := d.accounts.Find(ctx, ref)
 	switch {
 	case err == nil:
-		token, err := d.link(ctx, Link{Purpose: SignIn, AccountID: acct.ID, Email: acct.Email}, mailLife)
+		token, _, err := d.link(ctx, Link{Purpose: SignIn, AccountID: acct.ID, Email: acct.Email}, signInLife, 0)
 		return d.url(SignIn, token), err
 	case !fault.Is(err, fault.NotFound):
 		return "", err
-	case d.settings().Closed:
-		return "", fault.New(fault.NotFound, "there is no account %q, and signup is closed; create it with \"sluice account create --email %s\", or set signup: invite", email, email)
 	}
-	if err := account.CheckEmail(email); err != nil {
-		return "", err
-	}
-	token, err := d.link(ctx, Link{Purpose: Invite, Email: email}, inviteLife)
-	return d.url(Invite, token), err
-}
-
-// SignInByLink uses a link of SignInLink.
-func (d *Desk) SignInByLink(ctx context.Context, token string, v Visit) (string, error) {
-	l, err := d.take(ctx, SignIn, token)
+	email, err := account.ParseEmail(ref)
 	if err != nil {
 		return "", err
 	}
-	return d.open(ctx, l.AccountID, v)
+	if d.settings().Closed {
+		return "", fault.New(fault.NotFound, "there is no account %q, and signup is closed; create it with \"sluice account create --email %s\", or set signup: invite", email, email)
+	}
+	token, _, err := d.link(ctx, Link{Purpose: Invite, Email: email}, inviteLife, 0)
+	return d.url(Invite, token), err
+}
+
+// SignInByLink uses a link of SignInLink. It asks for no code: the operator has made sure who it is.
+func (d *Desk) SignInByLink(ctx context.Context, token string, v Visit) (Entry, error) {
+	l, err := d.take(ctx, SignIn, token)
+	if err != nil {
+		return Entry{}, err
+	}
+	p, err := d.holder(ctx, l)
+	if err != nil {
+		return Entry{}, err
+	}
+	return d.letIn(ctx, EnterLink, p, v)
 }
 
 // RequestReset mails a link that sets a new password, if the address has an account.
 func (d *Desk) RequestReset(ctx context.Context, email string, v Visit) error {
-	email = account.NormalEmail(email)
-	if err := d.limits.try(attempt{"mail " + email, mailsTo}, attempt{"mails " + place(v.Remote), mailsByHost}); err != nil {
-		return err
-	}
-	acct, _, err := d.loginOf(ctx, email)
+	email, err := account.ParseEmail(email)
 	if err != nil {
 		return err
 	}
-	l := Link{Purpose: Reset, Email: email}
-	if acct != nil {
-		l.AccountID = acct.ID
+	recent, err := d.mayMail(ctx, email, v)
+	if err != nil {
+		return err
 	}
-	token, err := d.link(ctx, l, resetLife)
-	if err != nil || acct == nil { // the link that nobody gets takes as long as one that somebody does
+	p, err := d.personAt(ctx, email)
+	if err != nil {
+		return err
+	}
+	l, life := Link{Purpose: Reset, Email: email}, resetLife
+	if p == nil {
+		life = 0 // not kept, and takes as long
+	} else {
+		l.AccountID = p.ID
+	}
+	token, kept, err := d.link(ctx, l, life, recent)
+	if err != nil || !kept {
 		return err
 	}
 	d.poster.Post(mail.Message{To: email, Subject: "Set a new password", Text: fmt.Sprintf(
@@ -154,23 +170,44 @@ func (d *Desk) RequestReset(ctx context.Context, email string, v Visit) error {
 	return nil
 }
 
-// ResetPassword sets the password by a link. Every session of the account ends.
-func (d *Desk) ResetPassword(ctx context.Context, token, password string) error {
-	l, err := d.Peek(ctx, Reset, token)
+// ResetPassword sets the password by a link, and lets its holder in. Whatever else gave access ends: every
+// session, and every link, such as one that was to change the address.
+func (d *Desk) ResetPassword(ctx context.Context, token, password string, v Visit) (Entry, error) {
+	l, stored, err := d.choose(ctx, Reset, token, password)
 	if err != nil {
-		return err
+		return Entry{}, err
 	}
-	if err := checkPassword(password, l.Email); err != nil {
-		return err
+	p, err := d.holder(ctx, l)
+	if err != nil {
+		return Entry{}, err
 	}
-	if l, err = d.take(ctx, Reset, token); err != nil {
-		return err
+	if err := d.store.SetPassword(ctx, p.ID, stored, ""); err != nil {
+		return Entry{}, err
 	}
-	return d.setPassword(ctx, l.AccountID, password, "")
+	d.limits.forget(keyOf("guess", p.Email), keyOf("code", p.ID), keyOf("codes", p.ID))
+	d.tell(ResetPassword, p.Email, "Your password was changed", "A new password was set by a link that was mailed to you. You are signed out everywhere else.")
+	return d.letIn(ctx, ResetPassword, p, v)
 }
 
-func (d *Desk) setPassword(ctx context.Context, accountID, password, keepSession string) error {
-	var stored string
-	d.limits.hashing(func() { stored = hashPassword(password) })
-	return d.store.SetPassword(ctx, accountID, stored, keepSession)
+// choose takes a link together with the password that its holder chose, which is hashed. The link stays good
+// while the password is not.
+func (d *Desk) choose(ctx context.Context, purpose Purpose, token, password string) (l *Link, stored string, err error) {
+	if l, err = d.Peek(ctx, purpose, token); err != nil {
+		return nil, "", err
+	}
+	if err := checkPassword(password, l.Email); err != nil {
+		return nil, "", err
+	}
+	if err := d.limits.hashing(ctx, func() { stored = hashPassword(password) }); err != nil {
+		return nil, "", err
+	}
+	l, err = d.take(ctx, purpose, token)
+	return l, stored, err
+}
+
+// tell mails an account's owner what has changed, where the step's rule says so.
+func (d *Desk) tell(step Step, email, subject, text string) {
+	if ruleOf(step).Gives&GivesNotice != 0 {
+		d.poster.Post(mail.Message{To: email, Subject: subject, Text: text + " If that was not you, contact support at once.\n"})
+	}
 }

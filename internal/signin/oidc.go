@@ -3,6 +3,7 @@ package signin
 import (
 	"context"
 	"crypto/rand"
+	"crypto/subtle"
 	"errors"
 	"net/http"
 	"strings"
@@ -15,16 +16,25 @@ import (
 	"sluice/internal/fault"
 )
 
-// providerPatience is how long one question to an identity provider may take.
-const providerPatience = 10 * time.Second
+const (
+	// providerPatience is how long one question to an identity provider may take.
+	providerPatience = 10 * time.Second
+	// providerPause is how long a provider that did not answer is not asked again: those who wait for the
+	// first answer would else wait for one each.
+	providerPause = 5 * time.Second
+	// maxProviderCode is how long a provider's code may be. Anything longer is not sent back to it.
+	maxProviderCode = 4 << 10
+)
 
 // Provider is an identity provider that the operator trusts with its accounts' addresses.
 type Provider struct {
 	name, issuer, clientID, secret string
 	client                         *http.Client
 
-	mu    sync.Mutex
-	found *oidc.Provider // nil until first used: a provider that is away does not keep us from starting
+	mu     sync.Mutex
+	found  *oidc.Provider // nil until first used: a provider that is away does not keep us from starting
+	failed error          // what the last search ended with, at away
+	away   time.Time
 }
 
 // NewProvider returns the provider at an issuer. Name is what the button says.
@@ -60,9 +70,10 @@ func (p *Provider) Begin(ctx context.Context, redirect string) (string, Journey,
 	return config.AuthCodeURL(j.state, oidc.Nonce(j.nonce), oauth2.S256ChallengeOption(j.verifier)), j, nil
 }
 
-// End turns what the browser brought back into an address that the provider vouches for.
+// End turns what the browser brought back into an address that the provider has verified. Without its word on
+// that (email_verified) anybody could claim any address there.
 func (p *Provider) End(ctx context.Context, redirect string, j Journey, state, code string) (string, error) {
-	if state == "" || state != j.state {
+	if state == "" || subtle.ConstantTimeCompare([]byte(state), []byte(j.state)) != 1 || len(code) > maxProviderCode {
 		return "", fault.New(fault.Invalid, "This answer belongs to another sign-in. Begin again.")
 	}
 	config, provider, err := p.config(ctx, redirect)
@@ -102,11 +113,15 @@ func (p *Provider) End(ctx context.Context, redirect string, j Journey, state, c
 func (p *Provider) config(ctx context.Context, redirect string) (*oauth2.Config, *oidc.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.found == nil && p.failed != nil && time.Since(p.away) < providerPause {
+		return nil, nil, p.failed
+	}
 	if p.found == nil {
 		// The provider keeps its context for fetching keys later: it must outlive this request.
 		found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.issuer)
 		if err != nil {
-			return nil, nil, fault.New(fault.Unavailable, "%s does not answer. Try again shortly, or sign in another way.", p.name).Because(err)
+			p.failed, p.away = fault.New(fault.Unavailable, "%s does not answer. Try again shortly, or sign in another way.", p.name).After(providerPause).Because(err), time.Now()
+			return nil, nil, p.failed
 		}
 		p.found = found
 	}

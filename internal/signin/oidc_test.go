@@ -94,6 +94,7 @@ func TestProvider(t *testing.T) {
 		{name: "expired", change: func(c map[string]any) { c["exp"] = time.Now().Add(-time.Hour).Unix() }, want: fault.Unauthenticated},
 		{name: "of another issuer", change: func(c map[string]any) { c["iss"] = "https://other.example" }, want: fault.Unauthenticated},
 		{name: "address not verified", change: func(c map[string]any) { c["email_verified"] = false }, want: fault.Unauthenticated},
+		{name: "address neither verified nor not", change: func(c map[string]any) { delete(c, "email_verified") }, want: fault.Unauthenticated},
 		{name: "no address", change: func(c map[string]any) { delete(c, "email") }, want: fault.Unauthenticated},
 	}
 	for _, tt := range tests {
@@ -144,16 +145,16 @@ func TestProvider(t *testing.T) {
 func TestSignInVerified(t *testing.T) {
 	t.Parallel()
 	b, ctx := newBench(t), t.Context()
-	session, key, err := b.SignInVerified(ctx, "Ana@Example.com", here)
-	if err != nil || session == "" || key == "" {
+	first, key, err := b.SignInVerified(ctx, "Ana@Example.com", here)
+	if err != nil || first.Session == "" || key == "" {
 		t.Fatalf("SignInVerified of a stranger = %v, want a new account", err)
 	}
 	again, key, err := b.SignInVerified(ctx, "ana@example.com", here)
 	if err != nil || key != "" {
 		t.Errorf("SignInVerified again = key %t, %v, want the same account", key != "", err)
 	}
-	one, _ := b.Session(ctx, session)
-	two, _ := b.Session(ctx, again)
+	one, _ := b.Session(ctx, first.Session)
+	two, _ := b.Session(ctx, again.Session)
 	if one.AccountID != two.AccountID {
 		t.Errorf("SignInVerified led to accounts %s and %s", one.AccountID, two.AccountID)
 	}

@@ -9,70 +9,119 @@ import (
 	"sluice/internal/mail"
 )
 
-// Prove makes sure that whoever sits at an open session knows its password. An account that has none,
-// because its owner came by a link or an identity provider, has nothing to ask for.
-func (d *Desk) Prove(ctx context.Context, accountID, password string) error {
-	key := "prove " + accountID
-	if err := d.limits.try(attempt{key, guessesHere}); err != nil {
+// Owner is somebody at an open session of an account, and what they typed to prove that it is theirs.
+type Owner struct {
+	Account  *account.Account
+	Session  *Session
+	Visit    Visit
+	Password string
+	Code     string
+}
+
+// Demand is what fresh proof is at one session.
+type Demand struct {
+	Password bool // the account's password
+	Code     bool // a code of the second factor
+	SignIn   bool // a new session: the account has no password, and this session is no longer fresh
+}
+
+// Demand says what an owner must prove before the way in changes. A session that the operator's link opened
+// a moment ago stands for the password and the code: it is how people get back in who have lost them.
+func (d *Desk) Demand(login Login, s *Session) Demand {
+	isFresh := d.clock().Sub(s.CreatedAt) < fresh
+	if isFresh && s.Via == EnterLink {
+		return Demand{}
+	}
+	return Demand{Password: login.Password != "", Code: login.TOTPOn, SignIn: login.Password == "" && !isFresh}
+}
+
+// Prove makes sure that whoever sits at a session is its account's owner, where the step needs it.
+func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
+	if ruleOf(step).Needs&NeedsProof == 0 {
+		return nil
+	}
+	here := keyOf("prove", o.Session.ID)
+	if err := d.limits.try(attempt{here, proofsHere}, attempt{keyOf("proofs", o.Account.ID), proofsAnyhow}); err != nil {
 		return err
 	}
-	login, err := d.store.FindLogin(ctx, accountID)
+	login, err := d.store.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return err
 	}
-	ok := login.Password == ""
-	if !ok {
-		d.limits.hashing(func() { ok = matches(password, login.Password) })
+	need := d.Demand(login, o.Session)
+	if need.SignIn {
+		return fault.New(fault.PlanTooLow, "Your account has no password, and you signed in more than %d minutes ago. Sign in again, then try once more.", int(fresh.Minutes()))
 	}
-	if !ok {
-		return fault.New(fault.Invalid, "The present password is wrong.").At("current")
+	if need.Password {
+		ok := false
+		if err := d.limits.hashing(ctx, func() { ok = matches(o.Password, login.Password) }); err != nil {
+			return err
+		}
+		if !ok {
+			return fault.New(fault.Invalid, "The current password is wrong.").At("current")
+		}
 	}
-	d.limits.forget(key)
+	if need.Code {
+		if err := d.checkCode(ctx, &person{o.Account, login}, o.Code, o.Visit); err != nil {
+			return err
+		}
+	}
+	d.limits.forget(here)
 	return nil
 }
 
-// ChangePassword replaces the password and ends every session but the given one.
-func (d *Desk) ChangePassword(ctx context.Context, a *account.Account, sessionID, current, password string) error {
-	if err := checkPassword(password, a.Email); err != nil {
+// ChangePassword replaces the password, or sets the first one.
+func (d *Desk) ChangePassword(ctx context.Context, o Owner, password string) error {
+	if err := checkPassword(password, o.Account.Email); err != nil {
 		return err
 	}
-	if err := d.Prove(ctx, a.ID, current); err != nil {
+	if err := d.Prove(ctx, ChangePassword, o); err != nil {
 		return err
 	}
-	return d.setPassword(ctx, a.ID, password, sessionID)
+	var stored string
+	if err := d.limits.hashing(ctx, func() { stored = hashPassword(password) }); err != nil {
+		return err
+	}
+	if err := d.store.SetPassword(ctx, o.Account.ID, stored, o.Session.ID); err != nil {
+		return err
+	}
+	d.tell(ChangePassword, o.Account.Email, "Your password was changed", "The password of your account was changed on its page. Other browsers are signed out.")
+	return nil
 }
 
 // RequestEmail mails a link to a new address; following it makes the address the account's.
-func (d *Desk) RequestEmail(ctx context.Context, a *account.Account, current, email string) error {
-	email = account.NormalEmail(email)
-	if err := account.CheckEmail(email); err != nil {
-		return err
-	}
-	if err := d.Prove(ctx, a.ID, current); err != nil {
-		return err
-	}
-	if err := d.limits.try(attempt{"mail " + email, mailsTo}, attempt{"mails " + a.ID, mailsByHost}); err != nil {
-		return err
-	}
-	other, _, err := d.loginOf(ctx, email)
+func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
+	email, err := account.ParseEmail(email)
 	if err != nil {
+		return err
+	}
+	if err := d.Prove(ctx, AskEmail, o); err != nil {
+		return err
+	}
+	if err := d.limits.try(attempt{keyOf("mails of", o.Account.ID), mailsByOwner}); err != nil {
+		return err
+	}
+	other, err := d.personAt(ctx, email)
+	if err != nil {
+		return err
+	}
+	// As with SignUp: a link that nobody gets is kept as well.
+	token, kept, err := d.link(ctx, Link{Purpose: Email, AccountID: o.Account.ID, Email: email}, emailLife, mailsAnHour)
+	if err != nil || !kept {
 		return err
 	}
 	if other != nil { // the same words as for a free address: who has an account is nobody's business
 		d.poster.Post(mail.Message{To: email, Subject: "You already have an account", Text: "Somebody wanted to give your address to another account. Yours keeps it; nothing has changed.\n"})
 		return nil
 	}
-	token, err := d.link(ctx, Link{Purpose: Email, AccountID: a.ID, Email: email}, mailLife)
-	if err != nil {
-		return err
-	}
 	d.poster.Post(mail.Message{To: email, Subject: "Confirm your new address", Text: fmt.Sprintf(
-		"To make this the address of your account, open this link within a day:\n\n%s\n\nIf you did not ask for it, ignore this mail.\n", d.url(Email, token))})
+		"To make this the address of your account, open this link within an hour:\n\n%s\n\nIf you did not ask for it, ignore this mail.\n", d.url(Email, token))})
 	return nil
 }
 
-// ConfirmEmail follows a link of RequestEmail and tells the old address.
-func (d *Desk) ConfirmEmail(ctx context.Context, token string) (*account.Account, error) {
+// ConfirmEmail follows a link of RequestEmail and tells the old address. Session is the one of the browser that
+// did so; it stays open if it is the account's. It may be nil.
+func (d *Desk) ConfirmEmail(ctx context.Context, token string, s *Session) (*account.Account, error) {
 	l, err := d.take(ctx, Email, token)
 	if err != nil {
 		return nil, err
@@ -81,11 +130,18 @@ func (d *Desk) ConfirmEmail(ctx context.Context, token string) (*account.Account
 	if err != nil {
 		return nil, err
 	}
+	keep := ""
+	if s != nil && s.AccountID == l.AccountID {
+		keep = s.ID
+	}
+	// First, so that nothing survives the change. What is made in between is bound to the old address; see holder.
+	if err := d.end(ctx, ConfirmEmail, l.AccountID, keep); err != nil {
+		return nil, err
+	}
 	after, err := d.accounts.SetEmail(ctx, actor, l.AccountID, l.Email)
 	if err != nil {
 		return nil, err
 	}
-	d.poster.Post(mail.Message{To: before.Email, Subject: "Your address has changed", Text: fmt.Sprintf(
-		"Your account now has the address %s. If that was not you, contact support at once.\n", l.Email)})
+	d.tell(ConfirmEmail, before.Email, "Your address has changed", fmt.Sprintf("Your account now has the address %s.", l.Email))
 	return after, nil
 }

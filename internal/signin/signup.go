@@ -11,84 +11,75 @@ import (
 
 // Welcome is what a new account's owner gets: a session, and the master key's only showing.
 type Welcome struct {
+	Entry
 	Account   *account.Account
 	MasterKey string
-	Session   string
 }
 
-// SignUp mails a link that opens an account with the password. Where the address has one already, its
-// owner is told so by mail, and nobody else.
-func (d *Desk) SignUp(ctx context.Context, email, password string, v Visit) error {
-	if !d.settings().Open {
-		return fault.New(fault.PlanTooLow, "This service takes no new accounts. Ask its operator for an invitation.")
-	}
-	email = account.NormalEmail(email)
-	if err := account.CheckEmail(email); err != nil {
+// SignUp mails a link that opens an account. The password is chosen behind the link, by whoever reads the
+// address's mail. Where the address has an account already, its owner is told so by mail, and nobody else.
+func (d *Desk) SignUp(ctx context.Context, email string, v Visit) error {
+	if err := d.mayJoin(); err != nil {
 		return err
 	}
-	if err := checkPassword(password, email); err != nil {
-		return err
-	}
-	if err := d.limits.try(attempt{"mail " + email, mailsTo}, attempt{"mails " + place(v.Remote), mailsByHost}); err != nil {
-		return err
-	}
-	var stored string
-	d.limits.hashing(func() { stored = hashPassword(password) })
-	acct, _, err := d.loginOf(ctx, email)
+	email, err := account.ParseEmail(email)
 	if err != nil {
 		return err
 	}
-	token, err := d.link(ctx, Link{Purpose: SignUp, Email: email, Password: stored}, mailLife)
+	recent, err := d.mayMail(ctx, email, v)
 	if err != nil {
 		return err
 	}
-	if acct != nil { // the link that nobody gets takes as long as one that somebody does
+	p, err := d.personAt(ctx, email)
+	if err != nil {
+		return err
+	}
+	// Where there is an account the link is kept as well, and told to nobody: it takes the same time and counts
+	// among the mails of the hour.
+	token, kept, err := d.link(ctx, Link{Purpose: SignUp, Email: email}, signUpLife, recent)
+	if err != nil || !kept {
+		return err
+	}
+	if p != nil {
 		d.poster.Post(mail.Message{To: email, Subject: "You already have an account", Text: fmt.Sprintf(
 			"Somebody tried to sign up with your address. You already have an account; sign in here:\n\n%s/signin\n\nIf you forgot your password, set a new one there. If it was not you, ignore this mail.\n", d.settings().Origin)})
 		return nil
 	}
-	d.poster.Post(mail.Message{To: email, Subject: "Confirm your address", Text: fmt.Sprintf(
-		"Welcome. To open your account, confirm your address with this link within a day:\n\n%s\n\nIf you did not sign up, ignore this mail.\n", d.url(SignUp, token))})
+	d.poster.Post(mail.Message{To: email, Subject: "Open your account", Text: fmt.Sprintf(
+		"Welcome. To open your account, choose a password behind this link within a day:\n\n%s\n\nIf you did not sign up, ignore this mail.\n", d.url(SignUp, token))})
 	return nil
 }
 
-// Confirm opens the account of a sign-up link.
-func (d *Desk) Confirm(ctx context.Context, token string, v Visit) (*Welcome, error) {
-	l, err := d.take(ctx, SignUp, token)
+func (d *Desk) mayJoin() error {
+	if d.settings().Open {
+		return nil
+	}
+	return fault.New(fault.PlanTooLow, "This service takes no new accounts. Ask its operator for an invitation.")
+}
+
+// Join opens the account of a sign-up link or an invitation, with the password that its holder chose.
+func (d *Desk) Join(ctx context.Context, purpose Purpose, token, password string, v Visit) (*Welcome, error) {
+	step := AcceptInvite
+	if purpose == SignUp {
+		if err := d.mayJoin(); err != nil {
+			return nil, err
+		}
+		step = OpenAccount
+	}
+	l, stored, err := d.choose(ctx, purpose, token, password)
 	if err != nil {
 		return nil, err
 	}
-	return d.welcome(ctx, l.Email, l.Password, v)
-}
-
-// Accept opens the account of an invitation, with the password that its owner chose.
-func (d *Desk) Accept(ctx context.Context, token, password string, v Visit) (*Welcome, error) {
-	l, err := d.Peek(ctx, Invite, token)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkPassword(password, l.Email); err != nil {
-		return nil, err
-	}
-	if l, err = d.take(ctx, Invite, token); err != nil {
-		return nil, err
-	}
-	var stored string
-	d.limits.hashing(func() { stored = hashPassword(password) })
-	return d.welcome(ctx, l.Email, stored, v)
-}
-
-func (d *Desk) welcome(ctx context.Context, email, password string, v Visit) (*Welcome, error) {
-	acct, raw, err := d.accounts.Create(ctx, "sign-up", email, account.None, false)
+	acct, raw, err := d.accounts.Create(ctx, "sign-up", l.Email, account.None, false)
 	if fault.Is(err, fault.Conflict) {
 		return nil, fault.New(fault.Conflict, "This address has an account by now. Sign in.")
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := d.store.SetPassword(ctx, acct.ID, password, ""); err != nil {
+	if err := d.store.SetPassword(ctx, acct.ID, stored, ""); err != nil {
 		return nil, err
 	}
-	session, err := d.open(ctx, acct.ID, v)
-	return &Welcome{Account: acct, MasterKey: raw, Session: session}, err
+	entry, err := d.letIn(ctx, step, &person{Account: acct}, v)
+	return &Welcome{Entry: entry, Account: acct, MasterKey: raw}, err
 }

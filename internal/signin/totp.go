@@ -13,7 +13,6 @@ import (
 	"github.com/pquerna/otp/hotp"
 	"github.com/pquerna/otp/totp"
 
-	"sluice/internal/account"
 	"sluice/internal/fault"
 )
 
@@ -30,7 +29,11 @@ type Enrolment struct {
 }
 
 // Enrol makes a new secret. It counts only after Activate.
-func (d *Desk) Enrol(ctx context.Context, a *account.Account, issuer string) (*Enrolment, error) {
+func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, error) {
+	a := o.Account
+	if err := d.Prove(ctx, EnrolTOTP, o); err != nil {
+		return nil, err
+	}
 	login, err := d.store.FindLogin(ctx, a.ID)
 	if err != nil {
 		return nil, err
@@ -56,49 +59,70 @@ func (d *Desk) Enrol(ctx context.Context, a *account.Account, issuer string) (*E
 	return &Enrolment{Secret: key.Secret(), QR: "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())}, nil
 }
 
-// Activate turns the second factor on: its first code proves that the app has the secret.
-func (d *Desk) Activate(ctx context.Context, a *account.Account, code string) error {
-	if err := d.checkCode(ctx, a.ID, code); err != nil {
-		return err
-	}
-	login, err := d.store.FindLogin(ctx, a.ID)
+// Activate turns the second factor on: its first code proves that the app has the secret. Sessions that were
+// opened without it end.
+func (d *Desk) Activate(ctx context.Context, o Owner, code string) error {
+	login, err := d.store.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return err
 	}
-	return d.store.SetTOTP(ctx, a.ID, login.TOTPSecret, true)
+	if login.TOTPOn {
+		return fault.New(fault.Conflict, "Two-step sign-in is on already.")
+	}
+	if err := d.checkCode(ctx, &person{o.Account, login}, code, o.Visit); err != nil {
+		return err
+	}
+	if err := d.setTOTP(ctx, ActivateTOTP, o, login.TOTPSecret, true); err != nil {
+		return err
+	}
+	d.tell(ActivateTOTP, o.Account.Email, "Two-step sign-in is on", "Signing in to your account now needs a code of your authenticator app.")
+	return nil
 }
 
 // RemoveTOTP turns the second factor off.
-func (d *Desk) RemoveTOTP(ctx context.Context, a *account.Account, current string) error {
-	if err := d.Prove(ctx, a.ID, current); err != nil {
+func (d *Desk) RemoveTOTP(ctx context.Context, o Owner) error {
+	if err := d.Prove(ctx, RemoveTOTP, o); err != nil {
 		return err
 	}
-	return d.store.SetTOTP(ctx, a.ID, "", false)
+	if err := d.setTOTP(ctx, RemoveTOTP, o, "", false); err != nil {
+		return err
+	}
+	d.tell(RemoveTOTP, o.Account.Email, "Two-step sign-in is off", "Signing in to your account no longer needs a code.")
+	return nil
 }
 
-// checkCode takes a code of an account's app. Each is good once.
-func (d *Desk) checkCode(ctx context.Context, accountID, code string) error {
-	key := "code " + accountID
-	if err := d.limits.try(attempt{key, guessesHere}); err != nil {
+func (d *Desk) setTOTP(ctx context.Context, step Step, o Owner, secret string, on bool) error {
+	if err := d.end(ctx, step, o.Account.ID, o.Session.ID); err != nil {
 		return err
 	}
-	login, err := d.store.FindLogin(ctx, accountID)
-	if err != nil {
+	return d.store.SetTOTP(ctx, o.Account.ID, secret, on)
+}
+
+// maxCode is how long a code may be with the spaces that people type.
+const maxCode = 16
+
+// checkCode takes a code of an account's app. Each is good once.
+func (d *Desk) checkCode(ctx context.Context, p *person, code string, v Visit) error {
+	guesses := d.codeGuesses(ctx, p.ID, p.Email, v)
+	if err := d.limits.try(guesses...); err != nil {
 		return err
+	}
+	if len(code) > maxCode {
+		code = "" // wrong, like any other
 	}
 	code = strings.ReplaceAll(strings.TrimSpace(code), " ", "")
 	step := d.clock().Unix() / int64(totpPeriod/time.Second)
-	for at := step - totpSkew; at <= step+totpSkew && login.TOTPSecret != ""; at++ {
-		ok, err := hotp.ValidateCustom(code, uint64(at), login.TOTPSecret, hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1})
+	for at := step - totpSkew; at <= step+totpSkew && p.TOTPSecret != ""; at++ {
+		ok, err := hotp.ValidateCustom(code, uint64(at), p.TOTPSecret, hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1})
 		if err != nil || !ok {
 			continue // a code of the wrong length is an error there
 		}
-		fresh, err := d.store.UseTOTP(ctx, accountID, at)
+		fresh, err := d.store.UseTOTP(ctx, p.ID, at)
 		if err != nil {
 			return err
 		}
 		if fresh {
-			d.limits.forget(key)
+			d.limits.forget(guesses[0].key)
 			return nil
 		}
 	}

@@ -27,8 +27,7 @@ func (s *Store) FindLogin(ctx context.Context, accountID string) (signin.Login, 
 	return l, err
 }
 
-// SetPassword replaces the password and closes every session but one. Links that would set another
-// password, or finish a sign-in with the old one, are gone.
+// SetPassword replaces the password, and ends access as EndAccess does.
 func (s *Store) SetPassword(ctx context.Context, accountID, password, keepSession string) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO logins (account_id, password, totp_secret, totp_on, totp_step) VALUES ($1, $2, '', 0, 0)
@@ -36,12 +35,21 @@ func (s *Store) SetPassword(ctx context.Context, accountID, password, keepSessio
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE account_id = $1 AND id <> $2`, accountID, keepSession); err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM one_time_links WHERE account_id = $1 AND purpose IN ('reset', 'code', 'signin')`, accountID)
-		return err
+		return endAccess(ctx, tx, accountID, keepSession)
 	})
+}
+
+// EndAccess closes every session of an account but one, and deletes every link.
+func (s *Store) EndAccess(ctx context.Context, accountID, keepSession string) error {
+	return s.tx(ctx, func(tx *sql.Tx) error { return endAccess(ctx, tx, accountID, keepSession) })
+}
+
+func endAccess(ctx context.Context, tx *sql.Tx, accountID, keepSession string) error {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE account_id = $1 AND id <> $2`, accountID, keepSession); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `DELETE FROM one_time_links WHERE account_id = $1`, accountID)
+	return err
 }
 
 // SetTOTP replaces the second factor.
@@ -79,13 +87,19 @@ func (s *Store) EraseLogin(ctx context.Context, accountID string) error {
 	})
 }
 
-const sessionColumns = `id, token, account_id, created_at, seen_at, expires_at, remote, agent`
+const sessionColumns = `id, token, account_id, created_at, seen_at, expires_at, remote, agent, via`
 
-// OpenSession stores a new session.
-func (s *Store) OpenSession(ctx context.Context, n *signin.Session) error {
+// OpenSession stores a new session. Where the account then has more than most, those not seen for longest are
+// closed.
+func (s *Store) OpenSession(ctx context.Context, n *signin.Session, most int) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			n.ID, n.Token[:], n.AccountID, millis(n.CreatedAt), millis(n.SeenAt), millis(n.ExpiresAt), n.Remote, n.Agent)
+		_, err := tx.ExecContext(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+			n.ID, n.Token[:], n.AccountID, millis(n.CreatedAt), millis(n.SeenAt), millis(n.ExpiresAt), n.Remote, n.Agent, string(n.Via))
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `DELETE FROM sessions WHERE id <> $2 AND id IN
+			(SELECT id FROM sessions WHERE account_id = $1 ORDER BY seen_at DESC LIMIT 1000 OFFSET $3)`, n.AccountID, n.ID, most)
 		return err
 	})
 }
@@ -133,7 +147,7 @@ func scanSession(row interface{ Scan(...any) error }) (*signin.Session, error) {
 	var n signin.Session
 	var token []byte
 	var created, seen, expires int64
-	if err := row.Scan(&n.ID, &token, &n.AccountID, &created, &seen, &expires, &n.Remote, &n.Agent); err != nil {
+	if err := row.Scan(&n.ID, &token, &n.AccountID, &created, &seen, &expires, &n.Remote, &n.Agent, &n.Via); err != nil {
 		return nil, err
 	}
 	copy(n.Token[:], token)
@@ -141,15 +155,51 @@ func scanSession(row interface{ Scan(...any) error }) (*signin.Session, error) {
 	return &n, nil
 }
 
-const linkColumns = `token, purpose, account_id, email, password, expires_at`
+const linkColumns = `token, purpose, account_id, email, expires_at`
 
-// KeepLink stores a new link.
-func (s *Store) KeepLink(ctx context.Context, l *signin.Link) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO one_time_links (`+linkColumns+`) VALUES ($1, $2, $3, $4, $5, $6)`,
-			l.Token[:], string(l.Purpose), l.AccountID, l.Email, l.Password, millis(l.ExpiresAt))
-		return err
+// KeepLink stores a new link, if there is room for it and it has not expired. If not, it is stored and deleted
+// all the same: nobody can tell by the time.
+func (s *Store) KeepLink(ctx context.Context, l *signin.Link, now time.Time, room signin.Room) (kept bool, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		var recent int
+		err := tx.QueryRowContext(ctx, `SELECT count(*) FROM one_time_links WHERE purpose = $1 AND email = $2 AND expires_at > $3`,
+			string(l.Purpose), l.Email, millis(room.Since)).Scan(&recent)
+		if err != nil {
+			return err
+		}
+		expires := l.ExpiresAt
+		if room.Recent > 0 && recent >= room.Recent {
+			expires = now
+		}
+		kept = expires.After(now)
+		_, err = tx.ExecContext(ctx, `INSERT INTO one_time_links (`+linkColumns+`) VALUES ($1, $2, $3, $4, $5)`,
+			l.Token[:], string(l.Purpose), l.AccountID, l.Email, millis(expires))
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM one_time_links WHERE purpose = $1 AND email = $2 AND expires_at <= $3`,
+			string(l.Purpose), l.Email, millis(now)); err != nil {
+			return err
+		}
+		if room.PerAddress > 0 {
+			_, err := tx.ExecContext(ctx, `DELETE FROM one_time_links WHERE token <> $3 AND token IN
+				(SELECT token FROM one_time_links WHERE purpose = $1 AND email = $2 ORDER BY expires_at DESC LIMIT 1000 OFFSET $4)`,
+				string(l.Purpose), l.Email, l.Token[:], room.PerAddress)
+			if err != nil {
+				return err
+			}
+		}
+		if room.InAll > 0 {
+			_, err := tx.ExecContext(ctx, `DELETE FROM one_time_links WHERE token <> $2 AND token IN
+				(SELECT token FROM one_time_links WHERE purpose = $1 ORDER BY expires_at DESC LIMIT 1000 OFFSET $3)`,
+				string(l.Purpose), l.Token[:], room.InAll)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
+	return kept && err == nil, err
 }
 
 // FindLink returns a link that is still good.
@@ -171,7 +221,7 @@ func scanLink(row *sql.Row) (*signin.Link, error) {
 	var token []byte
 	var purpose string
 	var expires int64
-	err := row.Scan(&token, &purpose, &l.AccountID, &l.Email, &l.Password, &expires)
+	err := row.Scan(&token, &purpose, &l.AccountID, &l.Email, &expires)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fault.New(fault.NotFound, "This link was used already or has expired. Ask for a new one.")
 	}

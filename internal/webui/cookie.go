@@ -16,11 +16,12 @@ type Flash struct {
 // by setting a cookie.
 var flashes = map[string]Flash{
 	"signed-out":       {"good", "You are signed out."},
-	"password-set":     {"good", "Your password is set. Sign in with it."},
+	"password-set":     {"good", "Your password is set. You are signed out everywhere else."},
 	"password-changed": {"good", "Your password is changed. Other browsers are signed out."},
 	"email-sent":       {"good", "Open the link that was sent to the new address."},
 	"email-changed":    {"good", "Your address is changed."},
 	"session-closed":   {"good", "That browser is signed out."},
+	"sessions-closed":  {"good", "All other browsers are signed out."},
 	"key-renamed":      {"good", "The key has its new name."},
 	"key-deleted":      {"good", "The key is deleted. It is refused from now on."},
 	"totp-on":          {"good", "Two-step sign-in is on."},

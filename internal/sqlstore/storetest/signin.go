@@ -56,7 +56,7 @@ func logins(t *testing.T, open func() *sqlstore.Store) {
 }
 
 func session(id, accountID string, seen time.Time) *signin.Session {
-	n := &signin.Session{ID: id, AccountID: accountID, CreatedAt: base, SeenAt: seen, ExpiresAt: base.Add(time.Hour), Remote: "192.0.2.1", Agent: "Test/1"}
+	n := &signin.Session{ID: id, AccountID: accountID, CreatedAt: base, SeenAt: seen, ExpiresAt: base.Add(time.Hour), Remote: "192.0.2.1", Agent: "Test/1", Via: signin.EnterPassword}
 	copy(n.Token[:], id)
 	return n
 }
@@ -66,7 +66,7 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 	a, other := create(t, s, 1), create(t, s, 2)
 	one, two, theirs := session("ses_1", a.ID, base), session("ses_2", a.ID, base.Add(time.Minute)), session("ses_3", other.ID, base)
 	for _, n := range []*signin.Session{one, two, theirs} {
-		must(t, s.OpenSession(ctx, n))
+		must(t, s.OpenSession(ctx, n, 10))
 	}
 	got, err := s.FindSession(ctx, one.Token, base)
 	if diff := cmp.Diff(one, got); err != nil || diff != "" {
@@ -100,6 +100,17 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 	if _, err := s.FindSession(ctx, one.Token, base); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("FindSession of a closed one = %v, want unauthenticated", err)
 	}
+	for i := range 4 { // only the last three stay, and the new one always
+		must(t, s.OpenSession(ctx, session(fmt.Sprint("ses_many_", i), a.ID, base.Add(-time.Duration(i)*time.Minute)), 3))
+	}
+	list, err = s.Sessions(ctx, a.ID, base)
+	if err != nil || len(list) != 4 || list[0].ID != "ses_many_0" || list[3].ID != "ses_many_3" {
+		t.Errorf("Sessions of an account that opened too many = %v, %v, want three and the new one", list, err)
+	}
+	must(t, s.OpenSession(ctx, session("ses_new", a.ID, base.Add(time.Minute)), 3))
+	if list, err = s.Sessions(ctx, a.ID, base); err != nil || len(list) != 3 || list[0].ID != "ses_new" {
+		t.Errorf("Sessions after one more = %v, %v, want the last three", list, err)
+	}
 	must(t, s.DropSignins(ctx, theirs.ExpiresAt))
 	if _, err := s.FindSession(ctx, theirs.Token, base); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("FindSession of a dropped one = %v, want unauthenticated", err)
@@ -110,9 +121,11 @@ func links(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	a := create(t, s, 1)
 	newLink := func(name string, p signin.Purpose, accountID string) *signin.Link {
-		l := &signin.Link{Purpose: p, AccountID: accountID, Email: name + "@example.com", Password: "hash", ExpiresAt: base.Add(time.Hour)}
+		l := &signin.Link{Purpose: p, AccountID: accountID, Email: name + "@example.com", ExpiresAt: base.Add(time.Hour)}
 		copy(l.Token[:], name)
-		must(t, s.KeepLink(ctx, l))
+		if kept, err := s.KeepLink(ctx, l, base, signin.Room{}); err != nil || !kept {
+			t.Fatalf("KeepLink = %t, %v", kept, err)
+		}
 		return l
 	}
 	l := newLink("one", signin.SignUp, "")
@@ -139,16 +152,31 @@ func links(t *testing.T, open func() *sqlstore.Store) {
 	if taken.Load() != 1 {
 		t.Errorf("a link was taken %d times, want once", taken.Load())
 	}
-	reset, email := newLink("two", signin.Reset, a.ID), newLink("three", signin.Email, a.ID)
-	must(t, s.SetPassword(ctx, a.ID, "p", ""))
-	if _, err := s.FindLink(ctx, reset.Token, base); !fault.Is(err, fault.NotFound) {
-		t.Errorf("FindLink of a reset after SetPassword = %v, want not found", err)
+	// Whatever could let somebody in to an account is gone with its password, and with EndAccess.
+	for name, end := range map[string]func(keep string) error{
+		"SetPassword": func(keep string) error { return s.SetPassword(ctx, a.ID, "p", keep) },
+		"EndAccess":   func(keep string) error { return s.EndAccess(ctx, a.ID, keep) },
+	} {
+		mine, other := session("ses_mine"+name, a.ID, base), session("ses_other"+name, a.ID, base)
+		must(t, s.OpenSession(ctx, mine, 10))
+		must(t, s.OpenSession(ctx, other, 10))
+		var pending []*signin.Link
+		for _, p := range []signin.Purpose{signin.Reset, signin.Email, signin.Code, signin.SignIn, signin.Device} {
+			pending = append(pending, newLink(name+" "+string(p), p, a.ID))
+		}
+		must(t, end(mine.ID))
+		for _, l := range pending {
+			if _, err := s.FindLink(ctx, l.Token, base); !fault.Is(err, fault.NotFound) {
+				t.Errorf("FindLink of %s after %s = %v, want not found", l.Purpose, name, err)
+			}
+		}
+		if list, err := s.Sessions(ctx, a.ID, base); err != nil || len(list) != 1 || list[0].ID != mine.ID {
+			t.Errorf("Sessions after %s = %v, %v, want the one that was kept", name, list, err)
+		}
 	}
-	if _, err := s.FindLink(ctx, email.Token, base); err != nil {
-		t.Errorf("FindLink of a new address after SetPassword = %v, want it still there", err)
-	}
-	must(t, s.DropSignins(ctx, email.ExpiresAt))
-	if _, err := s.FindLink(ctx, email.Token, base); !fault.Is(err, fault.NotFound) {
+	late := newLink("late", signin.Email, a.ID)
+	must(t, s.DropSignins(ctx, late.ExpiresAt))
+	if _, err := s.FindLink(ctx, late.Token, base); !fault.Is(err, fault.NotFound) {
 		t.Errorf("FindLink of a dropped one = %v, want not found", err)
 	}
 	for i := range 3 {
@@ -157,6 +185,58 @@ func links(t *testing.T, open func() *sqlstore.Store) {
 	must(t, s.EraseLogin(ctx, a.ID))
 	if _, err := s.FindLink(ctx, signin.Hash{'m', 'o', 'r', 'e', '0'}, base); !fault.Is(err, fault.NotFound) {
 		t.Errorf("FindLink after EraseLogin = %v, want not found", err)
+	}
+}
+
+// linksBounded: what strangers can have kept has bounds, and does not push out what others wait for.
+func linksBounded(t *testing.T, open func() *sqlstore.Store) {
+	s, ctx := open(), t.Context()
+	n := 0
+	keep := func(email string, life time.Duration, room signin.Room) (signin.Hash, bool) {
+		n++
+		l := &signin.Link{Purpose: signin.SignUp, Email: email, ExpiresAt: base.Add(life)}
+		copy(l.Token[:], fmt.Sprint("bounded", n))
+		kept, err := s.KeepLink(ctx, l, base, room)
+		if err != nil {
+			t.Fatalf("KeepLink = %v", err)
+		}
+		return l.Token, kept
+	}
+	there := func(token signin.Hash) bool {
+		_, err := s.FindLink(ctx, token, base)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			t.Fatalf("FindLink = %v", err)
+		}
+		return err == nil
+	}
+	if token, kept := keep("expired@example.com", 0, signin.Room{}); kept || there(token) {
+		t.Errorf("a link that has expired: kept %t, found %t", kept, there(token))
+	}
+	recent := signin.Room{Recent: 2, Since: base.Add(30 * time.Minute)}
+	old, _ := keep("ana@example.com", 20*time.Minute, recent)
+	first, _ := keep("ana@example.com", time.Hour, recent)
+	second, kept := keep("ana@example.com", time.Hour, recent)
+	if !kept {
+		t.Error("the second recent link was not kept, want it: the first of all is not recent")
+	}
+	third, kept := keep("ana@example.com", time.Hour, recent)
+	if kept || there(third) || !there(old) || !there(first) || !there(second) {
+		t.Errorf("the third recent link: kept %t, found %t, want only the earlier ones", kept, there(third))
+	}
+	if _, kept := keep("bob@example.com", time.Hour, recent); !kept {
+		t.Error("another address has no room, want it counted by itself")
+	}
+	if token, kept := keep("ana@example.com", 2*time.Hour, signin.Room{PerAddress: 2}); !kept || !there(token) || there(old) {
+		t.Error("beyond the bound of an address the oldest link was kept")
+	}
+	for i := range 5 {
+		token, kept := keep(fmt.Sprint("p", i, "@example.com"), 3*time.Hour, signin.Room{InAll: 3})
+		if !kept || !there(token) {
+			t.Errorf("KeepLink %d with the bound of all = %t", i, kept)
+		}
+	}
+	if there(first) || there(second) {
+		t.Error("beyond the bound of all the oldest links were kept")
 	}
 }
 

@@ -73,6 +73,7 @@ func Run(t *testing.T, fresh Database) {
 		"Logins":            logins,
 		"Sessions":          sessions,
 		"Links":             links,
+		"LinksBounded":      linksBounded,
 		"Notices":           notices,
 		"Analytics":         analytics,
 		"Catalog":           catalogChanges,

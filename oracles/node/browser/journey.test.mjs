@@ -145,6 +145,26 @@ test("password, address, sessions and closing", async () => {
   await other.reload();
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
 
+  // Forgot the password: the link sets a new one, signs in, and signs out everywhere else.
+  await other.getByRole("link", { name: "Forgot your password?" }).click();
+  await other.getByLabel("E-mail").fill("dora@example.com");
+  await other.getByRole("button", { name: "Send the link" }).click();
+  await other.getByRole("heading", { name: "Check your mail" }).waitFor();
+  await other.goto(link(await mail("dora@example.com")));
+  await other.getByLabel("New password").fill(password);
+  await other.getByRole("button", { name: "Set the password" }).click();
+  await other.getByText("Your password is set.").waitFor();
+  await page.reload();
+  await page.getByLabel("E-mail").fill("dora@example.com");
+  await page.getByLabel("Password").fill(password);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { name: "Account", exact: true }).waitFor();
+  await page.getByRole("button", { name: "Sign out everywhere else" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Sign out" }).click();
+  await page.getByText("All other browsers are signed out.").waitFor();
+  await other.reload();
+  await other.getByRole("heading", { name: "Sign in" }).waitFor();
+
   await page.getByLabel("New e-mail").fill("dora@new.example.com");
   await page.locator("#current-email").fill(password);
   await page.getByRole("button", { name: "Send the link" }).click();

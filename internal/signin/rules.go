@@ -1,0 +1,136 @@
+package signin
+
+import "strings"
+
+// Step is one way to get in, or one change to how a person gets in.
+type Step string
+
+// The steps, in the order of Rules.
+const (
+	AskAccount        Step = "ask-account"
+	OpenAccount       Step = "open-account"
+	AcceptInvite      Step = "accept-invite"
+	EnterPassword     Step = "enter-password"
+	EnterProvider     Step = "enter-provider"
+	EnterCode         Step = "enter-code"
+	EnterLink         Step = "enter-link"
+	AskReset          Step = "ask-reset"
+	ResetPassword     Step = "reset-password"
+	ChangePassword    Step = "change-password"
+	AskEmail          Step = "ask-email"
+	ConfirmEmail      Step = "confirm-email"
+	EnrolTOTP         Step = "enrol-totp"
+	ActivateTOTP      Step = "activate-totp"
+	RemoveTOTP        Step = "remove-totp"
+	SignOut           Step = "sign-out"
+	SignOutEverywhere Step = "sign-out-everywhere"
+	CloseAccount      Step = "close-account"
+)
+
+// Need is what a step asks for; a step may ask for several things.
+type Need uint
+
+const (
+	NeedsOpen     Need = 1 << iota // sign-up is open to anybody
+	NeedsLink                      // a link of the step's purpose, which is then used up
+	NeedsPassword                  // the account's password
+	NeedsProvider                  // an address that the identity provider has verified
+	NeedsCode                      // with two-step sign-in on: a code, before there is a session
+	NeedsNewCode                   // a code of the secret that is being set up
+	NeedsSession                   // an open session
+	NeedsProof                     // fresh proof from whoever sits at the session; see Demand
+)
+
+// End is what a step ends.
+type End uint
+
+const (
+	EndsThis   End = 1 << iota // the session it happens in
+	EndsOthers                 // every other session
+	EndsLinks                  // every pending link of the account; known browsers are forgotten
+)
+
+// EndsAccess is what every change to the way in ends, so that whoever else had a way in has none left.
+const EndsAccess = EndsOthers | EndsLinks
+
+// Give is what a step leads to.
+type Give uint
+
+const (
+	GivesMail    Give = 1 << iota // a link by mail
+	GivesAccount                  // a new account
+	GivesSession                  // a session
+	GivesNotice                   // a mail that tells the account's owner, at the address the account had before
+)
+
+// Rule is what one step needs, gives and ends.
+type Rule struct {
+	Step  Step
+	Title string
+	Who   string
+	Needs Need
+	Gives Give
+	Ends  End
+}
+
+// Rules is every step there is. The desk asks it for proof and for what to end; docs/signin.md shows it.
+var Rules = []Rule{
+	{AskAccount, "Sign up", "anybody", NeedsOpen, GivesMail, 0},
+	{OpenAccount, "Open the account, with a password", "who reads the address's mail", NeedsOpen | NeedsLink, GivesAccount | GivesSession, 0},
+	{AcceptInvite, "Accept an invitation, with a password", "whom the operator gave the link", NeedsLink, GivesAccount | GivesSession, 0},
+	{EnterPassword, "Sign in with a password", "who knows the password", NeedsPassword | NeedsCode, GivesSession, 0},
+	{EnterProvider, "Sign in through the identity provider", "whom the provider knows", NeedsProvider | NeedsCode, GivesSession, 0},
+	{EnterCode, "Enter the code of two-step sign-in", "who took the first step", NeedsCode, GivesSession, 0},
+	{EnterLink, "Sign in with the operator's link", "whom the operator gave the link", NeedsLink, GivesSession, 0},
+	{AskReset, "Forgot the password", "anybody", 0, GivesMail, 0},
+	{ResetPassword, "Set a new password by mail", "who reads the address's mail", NeedsLink | NeedsCode, GivesSession | GivesNotice, EndsAccess},
+	{ChangePassword, "Change or set the password", "the owner", NeedsSession | NeedsProof, GivesNotice, EndsAccess},
+	{AskEmail, "Ask for another address", "the owner", NeedsSession | NeedsProof, GivesMail, 0},
+	{ConfirmEmail, "Confirm the other address", "who reads the new address's mail", NeedsLink, GivesNotice, EndsAccess},
+	{EnrolTOTP, "Set up two-step sign-in", "the owner", NeedsSession | NeedsProof, 0, 0},
+	{ActivateTOTP, "Turn two-step sign-in on", "the owner", NeedsSession | NeedsNewCode, GivesNotice, EndsAccess},
+	{RemoveTOTP, "Turn two-step sign-in off", "the owner", NeedsSession | NeedsProof, GivesNotice, EndsAccess},
+	{SignOut, "Sign out", "the owner", NeedsSession, 0, EndsThis},
+	{SignOutEverywhere, "Sign out everywhere else", "the owner", NeedsSession, 0, EndsAccess},
+	{CloseAccount, "Close the account", "the owner", NeedsSession | NeedsProof, 0, EndsThis | EndsAccess},
+}
+
+// ruleOf is the rule of a step.
+func ruleOf(step Step) Rule {
+	for _, r := range Rules {
+		if r.Step == step {
+			return r
+		}
+	}
+	panic("signin: step " + string(step) + " has no rule") // a step is always one of the constants
+}
+
+// RulesTable is Rules as a table in Markdown.
+func RulesTable() string {
+	var b strings.Builder
+	b.WriteString("| step | who may | needs | leads to | ends |\n|---|---|---|---|---|\n")
+	for _, r := range Rules {
+		b.WriteString("| " + r.Title + " | " + r.Who + " | " + words(uint(r.Needs), needWords) + " | " + words(uint(r.Gives), giveWords) + " | " + words(uint(r.Ends), endWords) + " |\n")
+	}
+	return b.String()
+}
+
+// The words for each bit, lowest first.
+var (
+	needWords = []string{"`signup: open`", "the link, once", "the password", "an address that the provider has verified", "a code before the session, if two-step sign-in is on", "a code of the new secret", "a session", "fresh proof"}
+	giveWords = []string{"a link by mail", "an account", "a session", "a mail to the owner"}
+	endWords  = []string{"this session", "all other sessions", "all pending links"}
+)
+
+func words(bits uint, names []string) string {
+	var list []string
+	for i, name := range names {
+		if bits&(1<<i) != 0 {
+			list = append(list, name)
+		}
+	}
+	if list == nil {
+		return "–"
+	}
+	return strings.Join(list, "; ")
+}
