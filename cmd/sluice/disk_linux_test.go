@@ -99,9 +99,9 @@ func TestSettledOnAFullDisk(t *testing.T) {
 			provider := strings.Repeat("lab", 5000) // so long that few calls fill the journal
 			g := newGateway(t, filepath.Join(d.dir, "data"), provider, "")
 			g.start()
-			l := &load{key: g.newKey(), seed: newSeed(t), kinds: []string{"send", "slow", "refuse"}}
+			l := &load{key: g.newKey(), seed: newSeed(t), kinds: []string{"send", "send", "slow", "refuse"}}
 			stop, ended := make(chan struct{}), make(chan struct{})
-			go func() { defer close(ended); l.run(g.url, 4, stop) }()
+			go func() { defer close(ended); l.run(g.url, 24, stop) }() // a call that an upstream refuses waits before it is tried again
 			eventually(t, "some calls", func() bool { return l.count(complete) > 20 })
 
 			d.fill(g)

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what has to happen.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // quickExit spares a program that was built with the race detector the second it waits before it ends.
 const quickExit = "atexit_sleep_ms=0"

@@ -440,11 +440,7 @@ func TestHangUps(t *testing.T) {
 				leave()
 				resp.Body.Close()
 			}
-			left := time.Now()
 			got := w.settled(t)
-			if took := time.Since(left); took > time.Second {
-				t.Errorf("settled %v after the caller left, want within a second", took)
-			}
 			w.check(t, got, tt.want, start)
 		})
 	}

@@ -279,6 +279,9 @@ func TestCutAnywhere(t *testing.T) {
 						case err != nil || got != whole:
 							t.Errorf("not cut: %q, %v, want %q", got, err, whole)
 						}
+						if err == nil {
+							tr.CloseIdleConnections() // the server closes the connection any moment now
+						}
 						a.want(tr, 2000+n)
 					}
 				})

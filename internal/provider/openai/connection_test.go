@@ -7,8 +7,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/internal/provider"
@@ -110,29 +112,26 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 // An upstream that does not end its stream after the mark costs its connection, and the caller nothing.
 func TestEndThatNeverComes(t *testing.T) {
 	t.Parallel()
-	a, connections := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Type", eventStream)
-		_, _ = io.WriteString(w, "data: [DONE]\n\n")
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
+	synctest.Test(t, func(t *testing.T) {
+		var body silent
+		a := adapter(t, openai.Options{}, func(r *http.Request) (*http.Response, error) {
+			body = silent{r.Context(), strings.NewReader("data: [DONE]\n\n")}
+			return answer(eventStream, &body), nil
+		})
+		in, err := a.Open(t.Context(), ask(t, streamed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		readAll(t, in)
+		if took := time.Since(start); took > 0 {
+			t.Errorf("the caller waited %v for an end that does not come", took)
+		}
+		a.Wait()
+		if took := time.Since(start); took != time.Second || body.ctx.Err() == nil {
+			t.Errorf("the end was awaited for %v and the call canceled: %v, want a second, and that it is", took, body.ctx.Err())
+		}
 	})
-	in, err := a.Open(t.Context(), ask(t, streamed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	readAll(t, in)
-	if took := time.Since(start); took > 500*time.Millisecond {
-		t.Errorf("the caller waited %v for an end that does not come", took)
-	}
-	a.Wait()
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("the end was awaited for %v, want a second", took)
-	}
-	if connections.Load() != 1 {
-		t.Error("want one connection")
-	}
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
@@ -176,7 +175,7 @@ func TestStreamThatIsLeftIsCanceled(t *testing.T) {
 	in.Close()
 	select {
 	case <-gone:
-	case <-time.After(time.Second):
-		t.Error("the upstream still writes a second after Close")
+	case <-time.After(20 * time.Second):
+		t.Error("the upstream still writes after Close")
 	}
 }
