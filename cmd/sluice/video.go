@@ -230,17 +230,7 @@ func (a *videoAPI) send(ctx context.Context, method, path string, body io.Reader
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&told); err != nil || told.Error.Message == "" {
 		return nil, fmt.Errorf("the server at %s answered %s", a.url, resp.Status)
 	}
-	return nil, &fault.Fault{Kind: kindOf(resp.StatusCode), Message: told.Error.Message}
-}
-
-// kindOf is the first kind of fault with a status.
-func kindOf(status int) fault.Kind {
-	for k := fault.Internal; k <= fault.Unavailable; k++ {
-		if k.Status() == status {
-			return k
-		}
-	}
-	return fault.Internal
+	return nil, &fault.Fault{Kind: fault.Named("", resp.StatusCode), Message: told.Error.Message}
 }
 
 // save downloads a video. Only a whole one gets the file's name.

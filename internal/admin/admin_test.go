@@ -80,7 +80,7 @@ func TestUsageOperations(t *testing.T) {
 	now := time.Now()
 	err := store.RecordSettlements(t.Context(), []usage.Settlement{
 		{ID: "1", At: now, AccountID: a.ID, KeyID: "key_1", ModelUsed: "m1", Tokens: chat.Usage{Prompt: 10, Completion: 5}, UnitMilli: 1500, CostMicro: &cost, End: usage.EndComplete, Latency: 100 * time.Millisecond},
-		{ID: "2", At: now, AccountID: a.ID, KeyID: "key_2", ModelUsed: "m1", Tokens: chat.Usage{Prompt: 1}, UnitMilli: 1000, End: usage.EndCut, Latency: 300 * time.Millisecond},
+		{ID: "2", At: now, AccountID: a.ID, KeyID: "key_2", ModelUsed: "m1", Tokens: chat.Usage{Prompt: 1}, UnitMilli: 1000, End: usage.EndCut, Latency: 300 * time.Millisecond, FirstToken: 200 * time.Millisecond},
 		{ID: "3", At: now.AddDate(0, 0, -3), AccountID: a.ID, KeyID: "key_1", ModelUsed: "m2", UnitMilli: 1000, End: usage.EndComplete},
 		{ID: "4", At: now.AddDate(0, 0, -40), AccountID: a.ID, KeyID: "key_1", ModelUsed: "m2", UnitMilli: 1000, End: usage.EndComplete},
 	})
@@ -90,7 +90,7 @@ func TestUsageOperations(t *testing.T) {
 	for by, rows := range map[string]int{"": 3, "model": 2, "key": 2, "day": 2} {
 		got := must[admin.Usage](t, c, "usage", admin.UsageQuery{Ref: "u@example.com", Days: 30, By: by})
 		want := admin.UsageSums{
-			Requests: 3, Failed: 1, PromptTokens: 11, CompletionTokens: 5, Units: "3.5", CostUSD: "1.25", Unpriced: 2, LatencyMS: 133,
+			Requests: 3, Failed: 1, PromptTokens: 11, CompletionTokens: 5, Units: "3.5", CostUSD: "1.25", Unpriced: 2, LatencyMS: 300, FirstTokenMS: 200, // both of the one call that had a first token
 		}
 		if got.Totals != want || len(got.Rows) != rows {
 			t.Errorf("usage by %q = %+v with %d rows, want %+v with %d", by, got.Totals, len(got.Rows), want, rows)

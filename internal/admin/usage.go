@@ -115,10 +115,8 @@ func viewSums(s usage.Sums) UsageSums {
 		CompletionTokens: s.Completion, ReasoningTokens: s.Reasoning, Unpriced: s.Unpriced,
 		Units: decimal(s.UnitMilli, 3), CostUSD: decimal(s.CostMicro, 6),
 	}
-	if s.Requests > 0 {
-		v.LatencyMS = s.LatencyMS / s.Requests
-	}
 	if s.First > 0 {
+		v.LatencyMS = s.LatencyMS / s.First
 		v.FirstTokenMS = s.FirstMS / s.First
 	}
 	return v

@@ -25,7 +25,7 @@ func figures(r usage.Row) templ.Attributes {
 		"data-prompt":     strconv.FormatInt(r.Prompt, 10),
 		"data-completion": strconv.FormatInt(r.Completion, 10),
 		"data-cost":       strconv.FormatFloat(float64(r.CostMicro)/1e6, 'f', 6, 64),
-		"data-latency":    strconv.FormatInt(mean(r.LatencyMS, r.Requests), 10),
+		"data-latency":    strconv.FormatInt(mean(r.LatencyMS, r.First), 10),
 		"data-first":      strconv.FormatInt(mean(r.FirstMS, r.First), 10),
 	}
 }

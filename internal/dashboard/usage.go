@@ -114,7 +114,7 @@ func (d *Dashboard) exportUsage(w http.ResponseWriter, r *http.Request, v *visit
 		n := func(v int64) string { return strconv.FormatInt(v, 10) }
 		_ = out.Write([]string{
 			row.Start.Format(time.DateOnly), inert(row.Model), row.KeyID, inert(keyName(names, row.KeyID)), n(row.Requests), n(row.Failed), n(row.Prompt), n(row.Cached),
-			n(row.Completion), n(row.Reasoning), fmt.Sprintf("%.6f", float64(row.CostMicro)/1e6), n(row.Unpriced), n(mean(row.LatencyMS, row.Requests)), n(mean(row.FirstMS, row.First)),
+			n(row.Completion), n(row.Reasoning), fmt.Sprintf("%.6f", float64(row.CostMicro)/1e6), n(row.Unpriced), n(mean(row.LatencyMS, row.First)), n(mean(row.FirstMS, row.First)),
 		})
 	}
 	out.Flush() // an error means that the browser left

@@ -155,7 +155,7 @@ func usagePage(p webui.Page, v usageView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = sumCard("Mean latency", webui.Millis(mean(v.Total.LatencyMS, v.Total.Requests)), "first token "+webui.Millis(mean(v.Total.FirstMS, v.Total.First))).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = sumCard("Mean latency", webui.Millis(mean(v.Total.LatencyMS, v.Total.First)), "first token "+webui.Millis(mean(v.Total.FirstMS, v.Total.First))).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -550,9 +550,9 @@ func sumCells(s usage.Sums) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var25 string
-		templ_7745c5c3_Var25, templ_7745c5c3_Err = templ.JoinStringErrs(webui.Millis(mean(s.LatencyMS, s.Requests)))
+		templ_7745c5c3_Var25, templ_7745c5c3_Err = templ.JoinStringErrs(webui.Millis(mean(s.LatencyMS, s.First)))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `usage.templ`, Line: 141, Col: 62}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `usage.templ`, Line: 141, Col: 59}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var25))
 		if templ_7745c5c3_Err != nil {

@@ -47,7 +47,7 @@ type modelUsage struct {
 	FirstToken   spread   `json:"first_token_ms"`
 }
 
-// spread is how long half, and nearly all, of the calls took at most; null where there were none.
+// spread is how long half, and nearly all, of the complete calls took at most; null where there were none.
 type spread struct {
 	P50 *int64 `json:"p50"`
 	P95 *int64 `json:"p95"`
@@ -122,14 +122,21 @@ func (v *visit) broken(err error) *mcp.CallToolResult {
 // sample is calls of one model.
 type sample struct {
 	calls, errors, ours int     // ours: errors that the service is to blame for
-	latency, first      []int64 // in milliseconds
+	latency, first      []int64 // in milliseconds, of the complete ones: both of the same calls
 }
 
 func (s *sample) add(r *usage.Settlement) {
 	s.calls++
 	switch r.End {
 	case usage.EndComplete:
+		// A reply without content has no first token before its end. Both figures are taken of the same
+		// calls, so that no percentile of the first token is later than that of the whole reply.
+		first := r.Latency
+		if r.FirstToken > 0 {
+			first = min(first, r.FirstToken)
+		}
 		s.latency = append(s.latency, r.Latency.Milliseconds())
+		s.first = append(s.first, first.Milliseconds())
 	case usage.EndCut:
 		s.errors++
 		s.ours++
@@ -138,9 +145,6 @@ func (s *sample) add(r *usage.Settlement) {
 		if r.Status >= http.StatusInternalServerError {
 			s.ours++
 		}
-	}
-	if r.FirstToken > 0 {
-		s.first = append(s.first, r.FirstToken.Milliseconds())
 	}
 }
 

@@ -13,10 +13,10 @@ type Sums struct {
 	RequestMilli int64 `json:"request_milli"`
 	UnitMilli    int64 `json:"unit_milli"`
 	CostMicro    int64 `json:"cost_micro"`
-	Unpriced     int64 `json:"unpriced"` // settlements of models without a price, not in cost_micro
-	LatencyMS    int64 `json:"latency_ms"`
+	Unpriced     int64 `json:"unpriced"`   // settlements of models without a price, not in cost_micro
+	LatencyMS    int64 `json:"latency_ms"` // of those that first_tokens counts: the same calls as first_token_ms
 	FirstMS      int64 `json:"first_token_ms"`
-	First        int64 `json:"first_tokens"` // settlements that first_token_ms adds up
+	First        int64 `json:"first_tokens"` // settlements with a first token
 }
 
 // Add adds one settlement.
@@ -36,9 +36,9 @@ func (s *Sums) Add(r *Settlement) {
 	} else {
 		s.Unpriced++
 	}
-	s.LatencyMS += r.Latency.Milliseconds()
-	if r.FirstToken > 0 {
-		s.FirstMS += r.FirstToken.Milliseconds()
+	if first := r.FirstToken.Milliseconds(); first > 0 { // as it is stored
+		s.LatencyMS += r.Latency.Milliseconds()
+		s.FirstMS += first
 		s.First++
 	}
 }
