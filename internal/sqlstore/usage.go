@@ -228,14 +228,29 @@ func sumTargets(v *usage.Sums) []any {
 
 const dayMillis = 24 * 60 * 60 * 1000
 
+// recounted is the sums of an account's day, and the latency of all its calls, those without a first token
+// included: older versions added that up.
+type recounted struct {
+	usage.Sums
+	allLatencyMS int64
+}
+
+// agree reports whether sums are what was recounted.
+func (r recounted) agree(sums usage.Sums) bool {
+	if sums.LatencyMS >= r.LatencyMS && sums.LatencyMS <= r.allLatencyMS {
+		sums.LatencyMS = r.LatencyMS
+	}
+	return r.Sums == sums
+}
+
 // recount is the sums of one table by account and day.
-func recount(ctx context.Context, tx *sql.Tx, query string, from int64) (map[usage.Slot]usage.Sums, error) {
-	out := map[usage.Slot]usage.Sums{}
+func recount(ctx context.Context, tx *sql.Tx, query string, from int64) (map[usage.Slot]recounted, error) {
+	out := map[usage.Slot]recounted{}
 	err := each(ctx, tx, func(rows *sql.Rows) error {
 		var slot usage.Slot
 		var day int64
-		var v usage.Sums
-		if err := rows.Scan(append([]any{&slot.AccountID, &day}, sumTargets(&v)...)...); err != nil {
+		var v recounted
+		if err := rows.Scan(append([]any{&slot.AccountID, &day, &v.allLatencyMS}, sumTargets(&v.Sums)...)...); err != nil {
 			return err
 		}
 		slot.Start = time.UnixMilli(day * dayMillis).UTC()
@@ -273,9 +288,9 @@ func auditUsage(ctx context.Context, tx *sql.Tx) ([]usage.Difference, int, error
 	}
 	from = (from + dayMillis - 1) / dayMillis * dayMillis // a day of which a part is gone cannot be compared
 	day := strconv.Itoa(dayMillis)
-	rows, err := recount(ctx, tx, `SELECT account_id, at / `+day+` AS day, COUNT(*), SUM(CASE WHEN ending = 'complete' THEN 0 ELSE 1 END),
+	rows, err := recount(ctx, tx, `SELECT account_id, at / `+day+` AS day, SUM(latency_ms), COUNT(*), SUM(CASE WHEN ending = 'complete' THEN 0 ELSE 1 END),
 		SUM(prompt + cached), SUM(cached), SUM(completion + reasoning), SUM(reasoning), SUM(request_milli), SUM(unit_milli),
-		SUM(COALESCE(cost_micro, 0)), SUM(CASE WHEN cost_micro IS NULL THEN 1 ELSE 0 END), 
+		SUM(COALESCE(cost_micro, 0)), SUM(CASE WHEN cost_micro IS NULL THEN 1 ELSE 0 END),
 		SUM(CASE WHEN first_token_ms > 0 THEN latency_ms ELSE 0 END), SUM(first_token_ms),
 		SUM(CASE WHEN first_token_ms > 0 THEN 1 ELSE 0 END) FROM settlements WHERE at >= $1 GROUP BY account_id, at / `+day, from)
 	if err != nil {
@@ -287,7 +302,7 @@ func auditUsage(ctx context.Context, tx *sql.Tx) ([]usage.Difference, int, error
 		for c := range strings.SplitSeq(sumColumns, ", ") {
 			sums = append(sums, "SUM("+c+")")
 		}
-		have, err := recount(ctx, tx, `SELECT account_id, start / `+day+` AS day, `+strings.Join(sums, ", ")+` FROM `+table+`
+		have, err := recount(ctx, tx, `SELECT account_id, start / `+day+` AS day, SUM(latency_ms), `+strings.Join(sums, ", ")+` FROM `+table+`
 			WHERE start >= $1 GROUP BY account_id, start / `+day, from)
 		if err != nil {
 			return nil, 0, err
@@ -297,7 +312,7 @@ func auditUsage(ctx context.Context, tx *sql.Tx) ([]usage.Difference, int, error
 	return differences, len(rows), nil
 }
 
-func compare(what string, rows, sums map[usage.Slot]usage.Sums) (out []usage.Difference) {
+func compare(what string, rows, sums map[usage.Slot]recounted) (out []usage.Difference) {
 	all := map[usage.Slot]bool{}
 	for slot := range rows {
 		all[slot] = true
@@ -306,10 +321,8 @@ func compare(what string, rows, sums map[usage.Slot]usage.Sums) (out []usage.Dif
 		all[slot] = true
 	}
 	for slot := range all {
-		a, b := rows[slot], sums[slot]
-		a.LatencyMS, b.LatencyMS = 0, 0 // older versions added it up for other calls; nobody is billed for it
-		if a != b {
-			out = append(out, usage.Difference{AccountID: slot.AccountID, Day: slot.Start, What: what, Rows: rows[slot], Sums: sums[slot]})
+		if !rows[slot].agree(sums[slot].Sums) {
+			out = append(out, usage.Difference{AccountID: slot.AccountID, Day: slot.Start, What: what, Rows: rows[slot].Sums, Sums: sums[slot].Sums})
 		}
 	}
 	slices.SortFunc(out, func(a, b usage.Difference) int {

@@ -30,9 +30,10 @@ func TestAuditFinds(t *testing.T) {
 			for n := range 6 {
 				batch = append(batch, usage.Settlement{
 					ID: fmt.Sprint("request-", n), At: day.Add(time.Duration(n) * 8 * time.Hour), AccountID: fmt.Sprint("acct_", n%2), KeyID: "k", ModelUsed: "m",
-					Tokens: chat.Usage{Prompt: 3, Completion: 4}, RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: usage.EndComplete, Latency: time.Second,
+					Tokens: chat.Usage{Prompt: 3, Completion: 4}, RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: usage.EndComplete, Latency: time.Second, FirstToken: 100 * time.Millisecond,
 				})
 			}
+			batch[5].FirstToken = 0 // of acct_1, on the next day
 			if err := s.RecordSettlements(t.Context(), batch); err != nil {
 				t.Fatal(err)
 			}
@@ -43,6 +44,10 @@ func TestAuditFinds(t *testing.T) {
 				{"UPDATE settlements SET id = id", nil},
 				{"UPDATE settlements SET latency_ms = 1001 WHERE id = 'request-0'", []string{"usage_days acct_0 " + day.Format(time.DateOnly), "usage_hours acct_0 " + day.Format(time.DateOnly)}},
 				{"UPDATE settlements SET latency_ms = 1000 WHERE id = 'request-0'", nil},
+				// Older versions added up the latency of calls without a first token, too.
+				{"UPDATE usage_days SET latency_ms = latency_ms + 1000 WHERE account_id = 'acct_1' AND start = " + fmt.Sprint(next.UnixMilli()), nil},
+				{"UPDATE usage_days SET latency_ms = latency_ms + 1 WHERE account_id = 'acct_1' AND start = " + fmt.Sprint(next.UnixMilli()), []string{"usage_days acct_1 " + next.Format(time.DateOnly)}},
+				{"UPDATE usage_days SET latency_ms = latency_ms - 1001 WHERE account_id = 'acct_1' AND start = " + fmt.Sprint(next.UnixMilli()), nil},
 				{"UPDATE usage_hours SET prompt = prompt + 1 WHERE account_id = 'acct_1' AND start = " + fmt.Sprint(next.Add(16*time.Hour).UnixMilli()), []string{"usage_hours acct_1 " + next.Format(time.DateOnly)}},
 				{"UPDATE usage_hours SET prompt = prompt - 1 WHERE account_id = 'acct_1' AND start = " + fmt.Sprint(next.Add(16*time.Hour).UnixMilli()), nil},
 				{"DELETE FROM usage_days WHERE account_id = 'acct_0' AND start = " + fmt.Sprint(next.UnixMilli()), []string{"usage_days acct_0 " + next.Format(time.DateOnly)}},
