@@ -2,6 +2,7 @@ package app
 
 import (
 	"log/slog"
+	"slices"
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
@@ -95,6 +96,10 @@ func newCatalog(cfg *config.Config, f *found) (*catalog.Catalog, error) {
 	models = append(models, more...)
 	if cfg.Sandbox {
 		models = append(models, catalog.Sandbox()...)
+	}
+	inside := insideProviders(cfg, f)
+	for i := range models {
+		models[i].NoImageURLs = slices.ContainsFunc(models[i].Places(), func(t catalog.Target) bool { return inside[t.Provider] })
 	}
 	return catalog.New(models)
 }
