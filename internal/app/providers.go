@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"reflect"
 	"time"
 
 	"sluice/internal/catalog"
 	"sluice/internal/config"
+	"sluice/internal/netguard"
 	"sluice/internal/provider"
 	"sluice/internal/provider/anthropic"
 	"sluice/internal/provider/bedrock"
@@ -151,4 +153,24 @@ func (s *settings) gauges() []telemetry.Upstream {
 		all = append(all, u)
 	}
 	return all
+}
+
+// insideProviders are those that would fetch an image's address from inside the operator's network, where a
+// caller has no business: see Provider.AllowImageURLs.
+func insideProviders(cfg *config.Config, f *found) map[string]bool {
+	inside := map[string]bool{}
+	all := upstreams(cfg, f)
+	for i := range all {
+		inside[all[i].Name] = !all[i].AllowImageURLs && isInside(&all[i])
+	}
+	return inside
+}
+
+func isInside(p *config.Provider) bool {
+	switch p.Kind {
+	case "vllm", "llamacpp", "lmstudio", "ollama": // run by the operator, wherever that is
+		return true
+	}
+	u, err := url.Parse(p.BaseURL)
+	return err != nil || u.Scheme != "https" || netguard.CheckHost(u.Hostname()) != nil
 }

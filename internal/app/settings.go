@@ -140,6 +140,10 @@ func newCatalog(cfg *config.Config, f *found) (*catalog.Catalog, error) {
 	if cfg.Sandbox {
 		models = append(models, catalog.Sandbox()...)
 	}
+	inside := insideProviders(cfg, f)
+	for i := range models {
+		models[i].NoImageURLs = slices.ContainsFunc(models[i].Places(), func(t catalog.Target) bool { return inside[t.Provider] })
+	}
 	return catalog.New(models)
 }
 

@@ -30,6 +30,7 @@ type Model struct {
 	ToolCalling   bool
 	Thinks        bool // can reason; reasoning_effort means something
 	Images        bool // takes image parts
+	NoImageURLs   bool // only as data: URLs: its upstream would fetch an address from inside the operator's network
 	NoJSON        bool // cannot be held to JSON
 	Quality       Quality
 	Pricing       *Pricing

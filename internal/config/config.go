@@ -177,6 +177,9 @@ type Provider struct {
 	// Further keys of the same provider. Calls are spread over all of its keys; one that is refused or used up rests while the others go on.
 	APIKeys []Secret `yaml:"api_keys"`
 
+	// Whether callers may give it images by address, where it would fetch them from inside your network: from a `base_url` with plain http, a private address or a name without a domain, and for the kinds `vllm`, `llamacpp`, `lmstudio` and `ollama`. Otherwise such images must come as data: URLs there. Set it only if the server refuses private addresses itself, or has nothing to reach.
+	AllowImageURLs bool `yaml:"allow_image_urls" default:"false"`
+
 	// How many calls may run there at the same time. Further ones go to other targets of their model, or wait a moment. 0: any number.
 	MaxConcurrent int `yaml:"max_concurrent" default:"0"`
 

@@ -49,6 +49,7 @@ var fieldDocs = map[string]string{
 	"Provider.APIKey":          "The key it is called with. Keep it out of the file: write `${NAME}` for an environment variable or `${file:/path}` for a file. Empty: no key is sent.",
 	"Provider.Discover":        "The tier of models that it lists and that are not under `models`: `free`, `basic` or `premium`. It is asked for its list at the start, every hour, and by `sluice models --refresh`. Not set: only the models under `models` are offered.",
 	"Provider.APIKeys":         "Further keys of the same provider. Calls are spread over all of its keys; one that is refused or used up rests while the others go on.",
+	"Provider.AllowImageURLs":  "Whether callers may give it images by address, where it would fetch them from inside your network: from a `base_url` with plain http, a private address or a name without a domain, and for the kinds `vllm`, `llamacpp`, `lmstudio` and `ollama`. Otherwise such images must come as data: URLs there. Set it only if the server refuses private addresses itself, or has nothing to reach.",
 	"Provider.MaxConcurrent":   "How many calls may run there at the same time. Further ones go to other targets of their model, or wait a moment. 0: any number.",
 	"Provider.Timeouts":        "How long it is waited for.",
 	"Timeouts.Connect":         "For a connection to it.",

@@ -7,6 +7,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/fault"
+	"sluice/internal/provider"
 	"sluice/internal/relay"
 	"sluice/internal/tokens"
 )
@@ -27,6 +28,9 @@ func check(req *chat.Request, m *catalog.Model) error {
 			name = "max_completion_tokens"
 		}
 		return fault.New(fault.Invalid, "%s is %d and the model %q writes at most %d.", name, req.MaxTokens, m.ID, m.MaxOutput).At(name)
+	}
+	if err := provider.CheckImages(req, m); err != nil {
+		return err
 	}
 	return checkWindow(req, m)
 }

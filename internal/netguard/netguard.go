@@ -15,8 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"code.dny.dev/ssrf"
 )
 
 // ErrRefused means that an address is not one of the internet and not allowed by the operator.
@@ -61,14 +59,13 @@ func New(opts *Options) *Guard {
 		}
 		g.allowed[hostKey(host, port)] = true
 	}
-	internet := ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(notPublic))
 	g.open = net.Dialer{Timeout: dialTimeout, KeepAlive: idleTimeout, Resolver: opts.Resolver}
 	g.guarded = g.open
 	g.guarded.Control = func(network, address string, c syscall.RawConn) error {
 		if host, port, err := net.SplitHostPort(address); err == nil && g.allows(host, port) {
 			return nil
 		}
-		if err := internet.Safe(network, address, c); err != nil {
+		if err := internet().Safe(network, address, c); err != nil {
 			return fmt.Errorf("%w: %w", ErrRefused, err)
 		}
 		return nil

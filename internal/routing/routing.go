@@ -15,6 +15,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/fault"
+	"sluice/internal/provider"
 )
 
 // Router chooses models. It remembers conversations, so there is one for the life of the process.
@@ -202,6 +203,8 @@ func (a *Asked) obstacle(m *catalog.Model) string {
 		return "cannot call tools"
 	case req.Images() > 0 && !m.Images:
 		return "does not take images"
+	case m.NoImageURLs && provider.RemoteImage(req) != "":
+		return "takes images as data: URLs alone"
 	case req.Format.Kind != chat.FormatText && m.NoJSON:
 		return "has no JSON mode"
 	case req.N > 1 && m.Sandbox:

@@ -1,0 +1,73 @@
+package netguard
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"code.dny.dev/ssrf"
+)
+
+// internet judges addresses by themselves: whether they are of the internet.
+var internet = sync.OnceValue(func() *ssrf.Guardian {
+	return ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(notPublic))
+})
+
+// insideNames end the names that are used inside networks and nowhere else.
+var insideNames = []string{
+	".localhost", ".localdomain", ".local", ".internal", ".intranet", ".private", ".corp", ".home", ".lan", ".home.arpa", ".svc",
+}
+
+// CheckHost judges the host of a URL that somebody else will fetch, without looking its name up: what the name
+// will mean to them cannot be known here. It refuses addresses that are not of the internet, names that are
+// only known inside a network, and every spelling that some program reads as an address and others do not.
+func CheckHost(host string) error {
+	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		host = host[1 : len(host)-1]
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return checkAddr(addr)
+	}
+	for i := range len(host) {
+		// Escapes, and letters of other scripts that become ASCII digits and dots on the way.
+		if c := host[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`%\/@:[]#?`, c) >= 0 {
+			return fmt.Errorf("%w: the host is not written in plain letters", ErrRefused)
+		}
+	}
+	name := strings.ToLower(host)
+	if name == "" || strings.HasSuffix(name, ".") {
+		return fmt.Errorf("%w: the host is not a full name", ErrRefused)
+	}
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	// Programs that follow the C library read 2130706433, 0x7f.1 and 127.1 as addresses. No top-level domain is a number.
+	if strings.HasPrefix(last, "0x") || strings.Trim(last, "0123456789") == "" {
+		return fmt.Errorf("%w: the host is an address in disguise", ErrRefused)
+	}
+	if last == name {
+		return fmt.Errorf("%w: the host is a name without a domain", ErrRefused)
+	}
+	for _, end := range insideNames {
+		if strings.HasSuffix(name, end) {
+			return fmt.Errorf("%w: names that end in %s are not of the internet", ErrRefused, end)
+		}
+	}
+	return nil
+}
+
+// checkAddr refuses what the dialer would refuse.
+func checkAddr(addr netip.Addr) error {
+	if addr.Zone() != "" {
+		return fmt.Errorf("%w: it is an address of this machine's network", ErrRefused)
+	}
+	addr = addr.Unmap()
+	network := "tcp6"
+	if addr.Is4() {
+		network = "tcp4"
+	}
+	if err := internet().Safe(network, net.JoinHostPort(addr.String(), "443"), nil); err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return nil
+}
