@@ -32,6 +32,7 @@ func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models Model
 				a.call.ID += "t" + strconv.Itoa(turn)
 			}
 			a.ctx, a.call.Request = ctx, req
+			a.prompt = size{req: req, tokenize: l.tokenize}
 			return a, nil
 		},
 	})
