@@ -93,6 +93,7 @@ type Line struct {
 	router   *routing.Router
 	patience time.Duration
 	tokenize func(text string) int // replaces the tokenizer, for tests
+	counts   ration
 }
 
 // New returns a line behind the gate. The pulse keeps silent streams alive.
@@ -118,7 +119,7 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 		return err
 	}
 	if most := models.edge(asked, &prompt); most > 0 {
-		if standing, err := l.measure(ctx, &ask, &prompt, most); err != nil {
+		if standing, err := l.measure(ctx, call.Start, &ask, &prompt, most); err != nil {
 			standing.SetHeader(w.Header())
 			return err
 		}
@@ -173,7 +174,7 @@ func (l *Line) Explain(models Models, call Call) (routing.Choice, error) {
 		return routing.Choice{}, err
 	}
 	if most := models.edge(asked, &prompt); most > 0 {
-		if _, err := l.measure(context.Background(), &ask, &prompt, most); err != nil {
+		if _, err := l.measure(context.Background(), call.Start, &ask, &prompt, most); err != nil {
 			return routing.Choice{}, err
 		}
 		if err := prompt.check(asked); err != nil {
@@ -186,13 +187,17 @@ func (l *Line) Explain(models Models, call Call) (routing.Choice, error) {
 // measure counts a prompt that is near a limit. Counting is the one check that costs, so whoever is to be
 // refused for another reason is refused before, and the call holds its place meanwhile: that bounds how
 // many prompts of one account are counted at a time. The place is given back; the call asks for it again
-// once its price is known.
-func (l *Line) measure(ctx context.Context, ask *admission.Ask, prompt *size, most int) (admission.Standing, error) {
+// once its price is known. An account that has had its share counted must do with samples.
+func (l *Line) measure(ctx context.Context, now time.Time, ask *admission.Ask, prompt *size, most int) (admission.Standing, error) {
 	lease, standing, err := l.gate.Admit(ask)
 	if err != nil {
 		return standing, err
 	}
 	defer lease.Release()
+	if !l.counts.take(ask.Caller.Account.ID, min(prompt.req.PromptBytes(), maxCounted), now) {
+		prompt.settled = true
+		return admission.Standing{}, nil
+	}
 	if err := prompt.count(ctx, most); err != nil {
 		return admission.Standing{}, errors.Join(relay.ErrGone, err)
 	}

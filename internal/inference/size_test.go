@@ -247,3 +247,45 @@ func TestCountingEndsWithTheCaller(t *testing.T) {
 		t.Errorf("Complete = %v with %d running, want ErrGone", err, ledger.Running())
 	}
 }
+
+// TestCountingIsRationed: an account that keeps sending prompts near the edge has only so many counted in a
+// minute. The next minute, and other accounts, are not concerned.
+func TestCountingIsRationed(t *testing.T) {
+	t.Parallel()
+	c, err := catalog.New([]catalog.Model{{ID: "m", Plan: account.Free, RequestMilli: 1000, ContextLength: 150_000, MaxOutput: 100, Sandbox: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := 0
+	l := New(admission.New(admission.NewMemory(nil), noBooks{}), nil, nil)
+	l.tokenize = func(text string) int {
+		if len(text) > sampleBytes+16 {
+			counted += len(text)
+		}
+		return len(text) / 3
+	}
+	req := parse(t, `"`+strings.Repeat("水位上升闸门", 27_000)+`"`, "") // 162,000 of these tokens
+	send := func(id string, at time.Time) {
+		t.Helper()
+		call := Call{ID: "id", Start: at, Caller: auth.Caller{Account: &account.Account{ID: id}}, Limits: account.BuiltinPlans()[account.Basic].Limits, Request: req}
+		if err := l.Complete(t.Context(), httptest.NewRecorder(), Models{Catalog: c}, call); !fault.Is(err, fault.Invalid) {
+			t.Fatalf("Complete = %v, want a 400", err)
+		}
+	}
+	start := time.Unix(1_800_000_000, 0)
+	for range 100 {
+		send("one", start)
+	}
+	if counted == 0 || counted > mostCounted {
+		t.Errorf("%d bytes were counted for one account in a minute, want at most %d", counted, mostCounted)
+	}
+	for _, tt := range []struct {
+		id string
+		at time.Time
+	}{{"two", start}, {"one", start.Add(time.Minute)}} {
+		counted = 0
+		if send(tt.id, tt.at); counted == 0 {
+			t.Errorf("nothing was counted for %s at %v", tt.id, tt.at)
+		}
+	}
+}

@@ -105,7 +105,9 @@ func TestRouterSizes(t *testing.T) {
 // hears what the first had to say; where some are only ill, that is what counts.
 func TestRouterPassesOn(t *testing.T) {
 	t.Parallel()
-	refuses := func() *script { return &script{refuse: provider.Refused(400, nil, []byte(`{"error":"too long for me"}`))} }
+	refuses := func() *script {
+		return &script{refuse: provider.Refused(400, nil, []byte(`{"error":"too long for me"}`))}
+	}
 	ill := func() *script { return &script{refuse: provider.Refused(401, nil, nil)} }
 	for name, tt := range map[string]struct {
 		best, next    *script
