@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -33,14 +34,16 @@ const (
 // before, so whatever fails until then is made good by the next one. One that is begun is never
 // replaced.
 type attempts struct {
-	line  *Line
-	ctx   context.Context //nolint:containedctx // one call's, like the stream itself
-	plan  routing.Plan
-	model *catalog.Model // the one that was chosen; others stand in for it
-	holds account.Plan   // the caller's
-	call  provider.Call
-	start time.Time // of the call
-	until time.Time // no round but the first begins after it
+	line   *Line
+	ctx    context.Context //nolint:containedctx // one call's, like the stream itself
+	plan   routing.Plan
+	model  *catalog.Model // the one that was chosen; others stand in for it
+	holds  account.Plan   // the caller's
+	prompt size           // how long it is
+	routed bool           // the router chose the model: others may take what it refuses
+	call   provider.Call
+	start  time.Time // of the call
+	until  time.Time // no round but the first begins after it
 
 	at      routing.Attempt // the last one
 	running bool            // and not ended
@@ -50,6 +53,7 @@ type attempts struct {
 	had     bool            // an upstream has been sent the prompt
 	err     error           // of the last attempt that failed
 	figures *chat.Usage     // what an attempt that was closed had cost by its upstream's figures; nil: it gave none
+	refused error           // what the router's choice finds wrong with the request
 
 	cancel context.CancelCauseFunc // of an attempt with a deadline
 	beat   *pulse.Beat
@@ -103,10 +107,13 @@ func (a *attempts) begin() (*provider.Event, error) {
 			if r, ok := errors.AsType[*provider.Refusal](err); ok && r.Lasting() {
 				a.plan.GiveUp()
 			}
-		case a.at.Model == a.model || !fault.Is(err, fault.Invalid):
+		case !fault.Is(err, fault.Invalid), a.at.Model == a.model && !a.routed:
 			return nil, err
-		default: // a stand-in that cannot take the request is no reason to refuse it
-			a.plan.GiveUp()
+		default: // a stand-in, or the router's choice, that cannot take the request is no reason to refuse it
+			if a.at.Model == a.model {
+				a.refused = err
+			}
+			a.plan.GiveUpModel()
 		}
 	}
 }
@@ -229,8 +236,8 @@ func figuresOf(s provider.Stream) (chat.Usage, bool) {
 func (a *attempts) pause(now time.Time) error {
 	d, ok := a.plan.Again(now)
 	if !ok || now.Add(d).After(a.until) {
-		if a.err != nil {
-			return a.err
+		if err := cmp.Or(a.err, a.refused); err != nil {
+			return err
 		}
 		return fault.New(fault.Unavailable, "The model %q is not available at the moment. Try again shortly.", a.model.ID).
 			After(max(d, time.Second)).Because(errors.New("no target can be asked"))
@@ -247,7 +254,7 @@ func (a *attempts) pause(now time.Time) error {
 
 // fits reports whether a model may stand in for the one that was chosen.
 func (a *attempts) fits(m *catalog.Model) bool {
-	return a.holds.Includes(m.Plan) && check(a.call.Request, m) == nil
+	return a.holds.Includes(m.Plan) && a.prompt.check(m) == nil
 }
 
 // introduce names whoever answers, or failed last, in the headers, and returns the model.

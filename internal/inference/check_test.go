@@ -54,8 +54,9 @@ func TestCheck(t *testing.T) {
 		"two replies":                           {able, hello, `,"n":2`, "", ""},
 		"two replies of the sandbox":            {box, hello, `,"n":2`, "n", "n must be 1"},
 		"as many tokens as there are":           {plain, hello, `,"max_tokens":100`, "", ""},
-		"too many tokens":                       {plain, hello, `,"max_tokens":101`, "max_tokens", "max_tokens is 101 and the model \"m\" writes at most 100"},
-		"too many tokens by their newer name":   {plain, hello, `,"max_completion_tokens":101`, "max_completion_tokens", "max_completion_tokens is 101"},
+		"more tokens than it writes":            {plain, hello, `,"max_tokens":101`, "", ""},
+		"a file, which the upstream may know":   {plain, `[{"type":"file","file":{}}]`, ``, "", ""},
+		"a file for the sandbox":                {box, `[{"type":"file","file":{}}]`, ``, "messages[0].content[0]", "does not know parts of type file"},
 		"a prompt that bytes show to fit":       {box, words(150), ``, "", ""},
 		"a prompt that only counting lets in":   {box, words(900), ``, "", ""},
 		"a prompt that fills the window":        {box, words(993), ``, "", ""},
@@ -65,7 +66,13 @@ func TestCheck(t *testing.T) {
 		"more than that":                        {plain, words(1194), ``, "messages", "reads at most 1000"},
 		"a prompt of images beyond the window":  {able, `[` + strings.Repeat(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}},`, 2) + `{"type":"text","text":"?"}]`, ``, "messages", "reads at most"},
 	} {
-		err := check(parse(t, tt.content, tt.more), &tt.model)
+		s := size{req: parse(t, tt.content, tt.more)}
+		if s.within(window(&tt.model)) == unsure {
+			if err := s.count(t.Context(), window(&tt.model)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := s.check(&tt.model)
 		if tt.param == "" {
 			if err != nil {
 				t.Errorf("%s: check = %v, want it accepted", name, err)
@@ -112,13 +119,14 @@ func TestAsking(t *testing.T) {
 	caller := Call{Limits: account.Limits{Concurrent: 7}}
 	caller.Request = parse(t, words(40), oneTool+`,"max_tokens":9`)
 	m := &catalog.Model{ID: "m"}
-	got := asking(caller, m)
+	got := asking(caller, m, &size{req: caller.Request})
 	if got.Model != m || !got.Tools || got.MaxTokens != 9 || got.Long || got.Limits.Concurrent != 7 || got.PromptTokens < 50 || got.PromptTokens > 90 {
 		t.Errorf("asking = %+v", got)
 	}
 	for n, want := range map[int]bool{admission.LongPrompt - 8: false, admission.LongPrompt + 1: true} {
-		if got := isLong(parse(t, words(n), "")); got != want {
-			t.Errorf("isLong(%d tokens) = %t, want %t", n+7, got, want)
+		s := size{req: parse(t, words(n), "")}
+		if err := s.count(t.Context(), admission.LongPrompt); err != nil || s.isLong() != want {
+			t.Errorf("isLong(%d tokens) = %t, %v, want %t", n+7, s.isLong(), err, want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ package inference
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -33,12 +34,32 @@ type Models struct {
 }
 
 // asked is what the router has to know of a call.
-func (m *Models) asked(call *Call, model *catalog.Model) *routing.Asked {
+func (m *Models) asked(call *Call, model *catalog.Model, prompt size) *routing.Asked {
 	a := call.Caller.Account
 	return &routing.Asked{
 		Catalog: m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Model: model,
 		AccountID: a.ID, Plan: a.Plan, Staff: a.Staff, Request: call.Request,
+		PromptTokens: prompt.estimate(), Reads: func(most int) bool { return prompt.within(most) != exceeds },
 	}
+}
+
+// edge is the largest of the limits that the prompt may or may not keep; 0: there is none. Behind the
+// router every window counts.
+func (m *Models) edge(asked *catalog.Model, prompt *size) (most int) {
+	look := func(limit int) {
+		if limit > most && prompt.within(limit) == unsure {
+			most = limit
+		}
+	}
+	look(admission.LongPrompt)
+	look(window(asked))
+	if asked.Router {
+		for _, other := range m.Catalog.Models() {
+			look(other.ContextLength)
+			look(window(other))
+		}
+	}
+	return most
 }
 
 // Call is one request for a completion.
@@ -70,6 +91,8 @@ type Line struct {
 	tools    *toolloop.Loop
 	router   *routing.Router
 	patience time.Duration
+	tokenize func(text string) int // replaces the tokenizer, for tests
+	counts   ration
 }
 
 // New returns a line behind the gate. The pulse keeps silent streams alive.
@@ -84,32 +107,41 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 // relay.ErrTold and relay.ErrGone, that there is nothing left to say.
 func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Models, call Call) error {
 	req := call.Request
-	asked, err := models.lookup(req)
+	prompt := size{req: req, tokenize: l.tokenize}
+	asked, err := models.lookup(&prompt)
 	if err != nil {
 		return err
 	}
-	ask := asking(call, asked)
+	ask := asking(call, asked, &prompt)
 	if standing, err := l.gate.Access(&ask); err != nil {
 		standing.SetHeader(w.Header())
 		return err
 	}
-	choice, err := l.router.Choose(models.asked(&call, asked))
-	if err != nil {
-		return err
+	if most := models.edge(asked, &prompt); most > 0 {
+		if standing, err := l.measure(ctx, call.Start, &ask, &prompt, most); err != nil {
+			standing.SetHeader(w.Header())
+			return err
+		}
+		if err := prompt.check(asked); err != nil {
+			return err
+		}
+		ask = asking(call, asked, &prompt)
 	}
-	model := choice.Model
-	if model != asked {
-		if err := check(req, model); err != nil {
+	choice := routing.Choice{Model: asked}
+	if asked.Router {
+		if choice, err = l.router.Choose(models.asked(&call, asked, prompt)); err != nil {
 			return err
 		}
 		w.Header()["X-Sluice-Route-Reason"] = []string{choice.Reason}
 	}
+	model := choice.Model
 	lease, standing, err := l.gate.Admit(&ask)
 	standing.SetHeader(w.Header())
 	if err != nil {
 		return err
 	}
 	stream := l.attempts(ctx, models.Routes.Plan(model, choice.Others...), model, &call)
+	stream.prompt, stream.routed = prompt, asked.Router
 	s := &settling{lease: lease, call: call, asked: asked, stream: stream, turn: stream, multiplier: ask.Multiplier(), status: http.StatusInternalServerError}
 	defer s.failed() // counts only where nothing else settled it
 	var reply provider.Stream = stream
@@ -131,22 +163,28 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 
 // Explain tells which model would answer the call, and why, without asking it. That costs one request.
 func (l *Line) Explain(models Models, call Call) (routing.Choice, admission.Standing, error) {
-	asked, err := models.lookup(call.Request)
+	prompt := size{req: call.Request, tokenize: l.tokenize}
+	asked, err := models.lookup(&prompt)
 	if err != nil {
 		return routing.Choice{}, admission.Standing{}, err
 	}
-	ask := asking(call, asked)
+	ask := asking(call, asked, &prompt)
 	if standing, err := l.gate.Access(&ask); err != nil {
 		return routing.Choice{}, standing, err
+	}
+	if most := models.edge(asked, &prompt); most > 0 {
+		if standing, err := l.measure(context.Background(), call.Start, &ask, &prompt, most); err != nil {
+			return routing.Choice{}, standing, err
+		}
+		if err := prompt.check(asked); err != nil {
+			return routing.Choice{}, admission.Standing{}, err
+		}
 	}
 	admitted, standing, err := l.gate.AdmitRequest(&ask)
 	if err != nil {
 		return routing.Choice{}, standing, err
 	}
-	choice, err := l.router.Explain(models.asked(&call, asked))
-	if err == nil && choice.Model != asked {
-		err = check(call.Request, choice.Model)
-	}
+	choice, err := l.router.Explain(models.asked(&call, asked, prompt))
 	if err != nil {
 		admitted.GiveBack()
 		standing = l.gate.Standing(&ask)
@@ -161,21 +199,45 @@ func (l *Line) Repeat(caller auth.Caller, limits account.Limits) (admission.Stan
 	return standing, err
 }
 
-// lookup finds the model that the request names and holds the request against it.
-func (m *Models) lookup(req *chat.Request) (*catalog.Model, error) {
-	asked, ok := m.Catalog.Lookup(req.Model)
-	if !ok {
-		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", clip(req.Model)).At("model")
+// measure counts a prompt that is near a limit. Counting is the one check that costs, so whoever is to be
+// refused for another reason is refused before, and the call holds its place meanwhile: that bounds how
+// many prompts of one account are counted at a time. The place is given back; the call asks for it again
+// once its price is known. An account that has had its share counted must do with samples.
+func (l *Line) measure(ctx context.Context, now time.Time, ask *admission.Ask, prompt *size, most int) (admission.Standing, error) {
+	lease, standing, err := l.gate.Admit(ask)
+	if err != nil {
+		return standing, err
 	}
-	return asked, check(req, asked)
+	defer lease.Release()
+	if !l.counts.take(ask.Caller.Account.ID, min(prompt.req.PromptBytes(), maxCounted), now) {
+		prompt.settled = true
+		return admission.Standing{}, nil
+	}
+	if err := prompt.count(ctx, most); err != nil {
+		return admission.Standing{}, errors.Join(relay.ErrGone, err)
+	}
+	return admission.Standing{}, nil
+}
+
+// lookup finds the model that the request names and holds the request against it.
+func (m *Models) lookup(prompt *size) (*catalog.Model, error) {
+	asked, ok := m.Catalog.Lookup(prompt.req.Model)
+	if !ok {
+		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", clip(prompt.req.Model)).At("model")
+	}
+	return asked, prompt.check(asked)
 }
 
 // asking is what the call wants of admission.
-func asking(call Call, asked *catalog.Model) admission.Ask {
+func asking(call Call, asked *catalog.Model, prompt *size) admission.Ask {
 	req := call.Request
+	most := req.MaxTokens
+	if asked.MaxOutput > 0 {
+		most = min(most, asked.MaxOutput)
+	}
 	return admission.Ask{
-		Caller: call.Caller, Limits: call.Limits, Model: asked, Tools: len(req.Tools) > 0,
-		PromptTokens: estimate(req), MaxTokens: req.MaxTokens, Choices: req.N, Long: isLong(req),
+		Caller: call.Caller, Limits: call.Limits, Model: asked, Tools: len(req.Tools) > 0 || req.WebSearch,
+		PromptTokens: prompt.estimate(), MaxTokens: most, Choices: req.N, Long: prompt.isLong(),
 	}
 }
 
@@ -183,6 +245,7 @@ func asking(call Call, asked *catalog.Model) admission.Ask {
 func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model, call *Call) *attempts {
 	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, start: call.Start, until: call.Start.Add(l.patience)}
 	a.call = provider.Call{Request: call.Request, ID: call.ID}
+	a.prompt = size{req: call.Request, tokenize: l.tokenize}
 	if l.states != nil {
 		a.call.Memory = l.states.For(call.Caller.Account.ID)
 	}

@@ -503,11 +503,11 @@ func TestRefusals(t *testing.T) {
 		"unknown model":                    {account.Scale, request("real/none", true, ""), 400, "model"},
 		"tools for one without":            {account.Scale, request("real/lost", false, tool), 400, "tools"},
 		"before the plan":                  {account.None, request("real/lost", false, tool), 400, "tools"},
-		"too many tokens":                  {account.None, request("real/one", false, `,"max_tokens":101`), 400, "max_tokens"},
+		"a search of the web":              {account.None, request("real/lost", false, `,"web_search_options":{}`), 402, "tools"},
 		"no plan":                          {account.None, request("real/one", true, ""), 402, "model"},
 		"a plan too low":                   {account.Free, request("real/one", true, ""), 403, "model"},
 		"the router's plan":                {account.Free, request("service/auto", true, ""), 403, "model"},
-		"nobody for the router":            {account.Basic, `{"model":"service/auto","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]}]}`, 400, "model"},
+		"nobody for the router":            {account.Basic, `{"model":"service/auto","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]}]}`, 400, "messages"},
 		"too long for the router's choice": {account.Basic, `{"model":"service/auto","messages":[{"role":"user","content":"` + strings.Repeat(" !", 1500) + `"}]}`, 400, "messages"},
 		"more than the allowance":          {account.None, request("real/lost", true, `,"n":1`), 0, ""},
 	} {

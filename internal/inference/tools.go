@@ -34,6 +34,7 @@ func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models Model
 			}
 			a.ctx, a.call.Request = ctx, req
 			s.turn = a
+			a.prompt = size{req: req, tokenize: l.tokenize}
 			return a, nil
 		},
 	})

@@ -88,6 +88,15 @@ func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, boo
 // GiveUp makes the target asked last one that is not asked again: another try would come to the same.
 func (p *Plan) GiveUp() { p.out = append(p.out, p.last) }
 
+// GiveUpModel does the same for every target of the model asked last.
+func (p *Plan) GiveUpModel() {
+	for _, rt := range append([]*route{p.route}, p.fallbacks...) {
+		if slices.Contains(rt.targets, p.last) {
+			p.out = append(p.out, rt.targets...)
+		}
+	}
+}
+
 // isOut reports whether the target is not to be asked again.
 func (p *Plan) isOut(t *Target) bool {
 	n := 0

@@ -1,8 +1,8 @@
 // Package routing decides which model answers a request, and who is asked for it.
 //
-// A model of its own answers for itself. For service/auto a Router chooses: first come the conditions
-// that leave no choice, then a score. Routes know where each model is served and how well those places
-// are; a Plan is the order in which one request asks them.
+// A model named in the request is served by its own targets; only service/auto is routed. A Router first
+// leaves out the models that cannot serve the request, then scores the others. Routes know where each
+// model is served and how well those places are; a Plan is the order in which one request asks them.
 package routing
 
 import (
@@ -14,7 +14,6 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
-	"sluice/internal/fault"
 	"sluice/internal/provider"
 )
 
@@ -37,6 +36,10 @@ type Asked struct {
 	Staff     bool   // may call what has no tier yet
 	Scorer    Scorer // nil: an Estimate at the middle of its dial
 	Request   *chat.Request
+	// PromptTokens is about how many tokens the prompt has; 0: a guess by its bytes.
+	PromptTokens int
+	// Reads reports whether the prompt may fit a window of so many tokens; nil: a guess by its bytes.
+	Reads func(most int) bool
 }
 
 // Choice is which model answers, and why.
@@ -82,14 +85,14 @@ func (r *Router) Explain(a *Asked) (Choice, error) {
 func (r *Router) choose(a *Asked, explain bool) (Choice, uint64, error) {
 	now := r.now()
 	features := FeaturesOf(a.Request)
+	if a.PromptTokens > 0 {
+		features.PromptTokens = a.PromptTokens
+	}
 	choice := Choice{Task: features.Task}
-	candidates, ill := a.candidates(now, &choice, explain)
+	candidates, missed := a.candidates(now, &choice, explain)
 	key := r.conversations.key(a.AccountID, a.Request)
 	if len(candidates) == 0 {
-		if ill {
-			return choice, key, fault.New(fault.Unavailable, "Every model that could serve this request is out of order or busy at the moment. Try again shortly.").After(time.Second)
-		}
-		return choice, key, fault.New(fault.Invalid, "No model that the router may choose can serve this request. It may be too long, or need tools, images or JSON that none of them has.").At("model")
+		return choice, key, missed.fault(a)
 	}
 	scores := make([]float64, len(candidates))
 	scorer := a.Scorer
@@ -154,33 +157,57 @@ func (c *Choice) rank(candidates []Candidate, scores []float64) {
 	}
 }
 
-// candidates are the models that meet every condition. Ill is whether some miss only health or room.
-func (a *Asked) candidates(now time.Time, choice *Choice, explain bool) (candidates []Candidate, ill bool) {
+// candidates are the models that meet every condition, and what the others miss.
+//
+// A prompt that is only a little longer than a window may still fit by the vendor's own count. Such a
+// model is a candidate where no window is surely large enough.
+func (a *Asked) candidates(now time.Time, choice *Choice, explain bool) (candidates []Candidate, missed missed) {
 	all := a.Catalog.Models()
-	real := false
+	real, roomy := false, false
 	for _, m := range all {
 		real = real || !m.Router && !m.Sandbox && a.mayCall(m)
+	}
+	for _, m := range all {
+		roomy = roomy || !m.Router && !(real && m.Sandbox) && a.obstacle(m, m.ContextLength) == none
 	}
 	candidates = make([]Candidate, 0, len(all))
 	for _, m := range all {
 		if m.Router || real && m.Sandbox {
 			continue
 		}
-		obstacle := a.obstacle(m)
-		var latency time.Duration
-		if obstacle == "" {
-			if latency, obstacle = a.Routes.condition(m, now); obstacle != "" {
-				ill = true
-			}
+		room := m.ContextLength
+		if !roomy && !m.Sandbox {
+			room = room / 5 * 6
 		}
-		if obstacle == "" {
+		obstacle := a.obstacle(m, room)
+		var latency time.Duration
+		if obstacle == none {
+			latency, obstacle = a.Routes.condition(m, now)
+		}
+		missed.note(obstacle)
+		if obstacle == none {
 			candidates = append(candidates, Candidate{Model: m, Latency: latency})
 		}
 		if explain {
-			choice.Ranking = append(choice.Ranking, Ranked{Model: m, Obstacle: obstacle})
+			choice.Ranking = append(choice.Ranking, Ranked{Model: m, Obstacle: obstacle.String()})
 		}
 	}
-	return candidates, ill
+	return a.eloquent(candidates, choice), missed
+}
+
+// eloquent leaves out who writes less than max_tokens, where somebody writes as much. Where nobody does,
+// the bound is clamped.
+func (a *Asked) eloquent(candidates []Candidate, choice *Choice) []Candidate {
+	short := func(c Candidate) bool { return c.Model.MaxOutput < a.Request.MaxTokens }
+	if !slices.ContainsFunc(candidates, func(c Candidate) bool { return !short(c) }) {
+		return candidates
+	}
+	for i := range choice.Ranking {
+		if r := &choice.Ranking[i]; r.Obstacle == "" && short(Candidate{Model: r.Model}) {
+			r.Obstacle = "writes less than max_tokens"
+		}
+	}
+	return slices.DeleteFunc(candidates, short)
 }
 
 // mayCall reports whether the caller may call the model at all.
@@ -188,42 +215,50 @@ func (a *Asked) mayCall(m *catalog.Model) bool {
 	return a.Plan.Includes(m.Plan) && (!m.StaffOnly || a.Staff)
 }
 
-// obstacle is why the model cannot serve the request, by what is written of it. Sizes are estimates: the
-// exact check follows for the model chosen.
-func (a *Asked) obstacle(m *catalog.Model) string {
+// obstacle is why the model cannot serve the request, by what is written of it. Room is how many tokens of
+// a prompt it reads.
+func (a *Asked) obstacle(m *catalog.Model, room int) obstacle {
 	req := a.Request
 	switch {
 	case m.StaffOnly && !a.Staff:
-		return "has no tier yet: only staff may call it"
+		return staffOnly
 	case !a.mayCall(m):
-		return "needs a higher plan"
+		return lowPlan
 	case m.Vanished:
-		return "is no longer listed by its provider"
+		return vanished
 	case len(req.Tools) > 0 && !m.ToolCalling:
-		return "cannot call tools"
+		return noTools
 	case req.Images() > 0 && !m.Images:
-		return "does not take images"
+		return noImages
 	case m.NoImageURLs && provider.RemoteImage(req) != "":
-		return "takes images as data: URLs alone"
+		return dataImages
+	case req.Foreign().Path != "" && m.Sandbox:
+		return foreign
 	case req.Format.Kind != chat.FormatText && m.NoJSON:
-		return "has no JSON mode"
+		return noJSON
 	case req.N > 1 && m.Sandbox:
-		return "gives one reply to a request"
-	case req.MaxTokens > m.MaxOutput:
-		return "writes less than max_tokens"
-	case req.PromptBytes()/bytesPerToken > m.ContextLength:
-		return "reads less than the prompt"
+		return oneReply
+	case !a.reads(room):
+		return tooLong
 	}
-	return ""
+	return none
+}
+
+// reads reports whether the prompt may fit a window.
+func (a *Asked) reads(most int) bool {
+	if a.Reads != nil {
+		return a.Reads(most)
+	}
+	return a.Request.PromptBytes()/bytesPerToken <= most
 }
 
 // condition is how soon the model's replies begin at its best place, or why it has none now.
-func (r *Routes) condition(m *catalog.Model, now time.Time) (latency time.Duration, obstacle string) {
+func (r *Routes) condition(m *catalog.Model, now time.Time) (latency time.Duration, o obstacle) {
 	rt := r.byModel[m]
 	if rt == nil || len(rt.targets) == 0 {
-		return 0, "has no provider"
+		return 0, noProvider
 	}
-	obstacle = "is out of order"
+	o = outOfOrder
 	found := false
 	for _, t := range rt.targets {
 		s := t.Standing(now)
@@ -232,14 +267,14 @@ func (r *Routes) condition(m *catalog.Model, now time.Time) (latency time.Durati
 		}
 		if most := t.load.most.Load(); most > 0 && t.load.running.Load() >= most {
 			if !found {
-				obstacle = "has no free place"
+				o = full
 			}
 			continue
 		}
 		if !found || s.Latency < latency {
 			latency = s.Latency
 		}
-		found, obstacle = true, ""
+		found, o = true, none
 	}
-	return latency, obstacle
+	return latency, o
 }

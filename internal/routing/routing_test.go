@@ -104,6 +104,79 @@ func (h *house) fail(id string) {
 	t.health.end(p, refused, h.now, time.Minute)
 }
 
+// TestNoCandidate holds the router to say what is true where it finds nobody, and to name nobody.
+func TestNoCandidate(t *testing.T) {
+	t.Parallel()
+	plain := model("plain", account.Basic, func(m *catalog.Model) { m.NoJSON = true })
+	premium := model("premium", account.Premium, nil)
+	gone := model("gone", account.Free, func(m *catalog.Model) { m.Vanished = true })
+	long := `"` + strings.Repeat("word ", 2000) + `"`
+	for name, tt := range map[string]struct {
+		models        []catalog.Model
+		content, more string
+		ill           bool
+		kind          fault.Kind
+		param, says   string
+	}{
+		"an empty catalog":           {nil, hello, "", false, fault.Unavailable, "", "There is no model behind"},
+		"nobody is listed any more":  {[]catalog.Model{gone}, hello, "", false, fault.Unavailable, "", "There is no model behind"},
+		"a higher plan":              {[]catalog.Model{premium, gone}, hello, "", false, fault.PlanTooLow, "model", "needs a higher plan"},
+		"tools":                      {[]catalog.Model{plain, premium}, hello, tool, false, fault.Invalid, "tools", "it has tools."},
+		"images":                     {[]catalog.Model{plain}, picture, "", false, fault.Invalid, "messages", "it has images."},
+		"JSON":                       {[]catalog.Model{plain}, hello, asJSON, false, fault.Invalid, "response_format", "it asks for JSON."},
+		"a prompt":                   {[]catalog.Model{plain}, long, "", false, fault.Invalid, "messages", "it has a prompt that is too long."},
+		"more than one reason":       {[]catalog.Model{plain, model("small", account.Basic, func(m *catalog.Model) { m.ToolCalling = true })}, long, tool, false, fault.Invalid, "model", "it has tools and has a prompt that is too long."},
+		"health":                     {[]catalog.Model{plain}, hello, "", true, fault.Unavailable, "", "out of order or busy"},
+		"health, and somebody small": {[]catalog.Model{plain, model("tiny", account.Basic, func(m *catalog.Model) { m.ContextLength = 0 })}, hello, "", true, fault.Unavailable, "", "out of order or busy"},
+	} {
+		h := build(t, tt.models)
+		if tt.ill {
+			h.fail("plain")
+		}
+		_, err := h.router.Choose(h.asked("service/auto", account.Basic, parse(t, tt.content, tt.more)))
+		f := fault.From(err)
+		if err == nil || f.Kind != tt.kind || f.Param != tt.param || !strings.Contains(f.Message, tt.says) || !strings.Contains(f.Message, "service/auto") {
+			t.Errorf("%s: Choose = %v at %q, want %v at %q that says %q of service/auto", name, err, f.Param, tt.kind, tt.param, tt.says)
+		}
+		for _, m := range tt.models {
+			if strings.Contains(f.Message, `"`+m.ID+`"`) {
+				t.Errorf("%s: Choose = %v, which names %s", name, err, m.ID)
+			}
+		}
+	}
+}
+
+// TestNearWindow asks with a prompt of 1,100 tokens: a window of 1,000 may still do by the vendor's own
+// count, but only where no other is larger.
+func TestNearWindow(t *testing.T) {
+	t.Parallel()
+	near := model("near", account.Free, func(m *catalog.Model) { m.Quality = catalog.Quality{100, 100, 100, 100, 100, 100} })
+	large := model("large", account.Free, func(m *catalog.Model) { m.ContextLength = 2000 })
+	box := model("box", account.Free, func(m *catalog.Model) { m.Sandbox, m.Provider = true, "sandbox" })
+	for _, tt := range []struct {
+		models []catalog.Model
+		want   string // empty: 400
+	}{
+		{[]catalog.Model{near}, "near"},
+		{[]catalog.Model{near, large}, "large"},
+		{[]catalog.Model{box}, ""}, // there the tokenizer is the model's own
+	} {
+		h := build(t, tt.models)
+		a := h.asked("service/auto", account.Basic, parse(t, hello, ""))
+		a.PromptTokens, a.Reads = 1100, func(most int) bool { return most >= 1100 }
+		got, err := h.router.Choose(a)
+		if tt.want == "" {
+			if !fault.Is(err, fault.Invalid) {
+				t.Errorf("Choose of %s = %v, want 400", tt.models[0].ID, err)
+			}
+			continue
+		}
+		if err != nil || got.Model.ID != tt.want {
+			t.Errorf("Choose = %+v, %v, want %s", got.Model, err, tt.want)
+		}
+	}
+}
+
 // TestConditions are those that leave no choice; scores count only among the rest.
 func TestConditions(t *testing.T) {
 	t.Parallel()
@@ -139,14 +212,14 @@ func TestConditions(t *testing.T) {
 		"who sees and can call tools":         {real, auto, account.Scale, picture, tool, nil, nil},
 		"who writes enough":                   {real, auto, account.Scale, hello, `,"max_tokens":101`, nil, []string{"large"}},
 		"who reads enough":                    {real, auto, account.Scale, `"` + strings.Repeat("word ", 2000) + `"`, "", nil, []string{"large"}},
-		"nobody writes that much":             {real, auto, account.Scale, hello, `,"max_tokens":5001`, nil, nil},
+		"nobody writes that much":             {real, auto, account.Scale, hello, `,"max_tokens":5001`, nil, []string{"premium", "plain", "tools", "images", "large"}},
+		"a file is for those who know it":     {real, auto, account.Scale, `[{"type":"file","file":{}}]`, "", nil, []string{"premium", "plain", "tools", "images", "large"}},
 		"nobody reads that much":              {real, auto, account.Scale, `"` + strings.Repeat("word ", 100_000) + `"`, "", nil, nil},
 		"who is well":                         {real, auto, account.Free, hello, "", func(h *house) { h.fail("images") }, []string{"large"}},
 		"the sandbox where there is no other": {catalog.Sandbox(), auto, account.Basic, hello, "", nil, []string{"sandbox/small", "sandbox/tiny", "sandbox/large", "sandbox/heavy"}},
 		"the sandbox with tools":              {catalog.Sandbox(), auto, account.Basic, hello, tool, nil, []string{"sandbox/small", "sandbox/large", "sandbox/heavy"}},
 		"the sandbox gives one reply":         {catalog.Sandbox(), auto, account.Basic, hello, `,"n":2`, nil, nil},
 		"the sandbox writes with a larger":    {catalog.Sandbox(), auto, account.Basic, hello, `,"max_tokens":40000`, nil, []string{"sandbox/large"}},
-		"never the router itself":             {nil, auto, account.Scale, hello, "", nil, nil},
 	} {
 		h := build(t, tt.models)
 		if tt.prepare != nil {
@@ -157,8 +230,8 @@ func TestConditions(t *testing.T) {
 			a.Scorer = Estimate{Dial: dial}
 			got, err := h.router.Choose(a)
 			if len(tt.want) == 0 {
-				if f := fault.From(err); err == nil || f.Kind != fault.Invalid || f.Param != "model" {
-					t.Errorf("%s: Choose = %+v, %v, want 400 at model", name, got.Model, err)
+				if f := fault.From(err); err == nil || f.Kind != fault.Invalid || f.Param == "" {
+					t.Errorf("%s: Choose = %+v, %v, want 400", name, got.Model, err)
 				}
 				continue
 			}

@@ -181,12 +181,12 @@ func (t *turn) consumed(prompt func(*chat.Request) int) (u chat.Usage, counted b
 	if t.hasUsage {
 		return t.usage, false
 	}
-	u = chat.Usage{Prompt: t.request.PromptBytes() / 4, Completion: tokens.Count(t.text.String()), Reasoning: tokens.Count(t.reasoning.String())}
+	u = chat.Usage{Prompt: t.request.PromptBytes() / 4, Completion: tokens.About(t.text.String()), Reasoning: tokens.About(t.reasoning.String())}
 	if prompt != nil {
 		u.Prompt = prompt(t.request)
 	}
 	for _, c := range t.calls {
-		u.Completion += tokens.Count(c.name) + tokens.Count(c.arguments.String())
+		u.Completion += tokens.Count(c.name) + tokens.About(c.arguments.String())
 	}
 	return u, true
 }

@@ -1,0 +1,95 @@
+package routing
+
+import (
+	"strings"
+	"time"
+
+	"sluice/internal/fault"
+)
+
+// obstacle is why the router cannot choose a model.
+type obstacle uint8
+
+const (
+	none obstacle = iota
+	// Nothing that the caller sent is in the way.
+	staffOnly
+	vanished
+	noProvider
+	outOfOrder
+	full
+	// The caller's plan is in the way.
+	lowPlan
+	// The request is in the way.
+	noTools
+	noImages
+	dataImages
+	foreign
+	noJSON
+	oneReply
+	tooLong
+
+	obstacles
+)
+
+// String says it of the model, for POST /v1/route; empty for none.
+func (o obstacle) String() string {
+	return [obstacles]string{
+		staffOnly:  "has no tier yet: only staff may call it",
+		vanished:   "is no longer listed by its provider",
+		noProvider: "has no provider",
+		outOfOrder: "is out of order",
+		full:       "has no free place",
+		lowPlan:    "needs a higher plan",
+		noTools:    "cannot call tools",
+		noImages:   "does not take images",
+		dataImages: "takes images as data: URLs alone",
+		foreign:    "takes text and images alone",
+		noJSON:     "has no JSON mode",
+		oneReply:   "gives one reply to a request",
+		tooLong:    "reads less than the prompt",
+	}[o]
+}
+
+// missed is what keeps the models from being chosen.
+type missed [obstacles]bool
+
+func (m *missed) note(o obstacle) { m[o] = true }
+
+// fault says why there is no candidate: 503 where a model could serve the request but for its health, 400
+// where the request rules all out, 403 where a higher plan has more. It names what the caller asked for;
+// which models there are behind it is not the caller's business.
+func (m *missed) fault(a *Asked) error {
+	if m[outOfOrder] || m[full] || m[noProvider] {
+		return fault.New(fault.Unavailable, "Every model behind %q that could serve this request is out of order or busy at the moment. Try again shortly.", a.Model.ID).After(time.Second)
+	}
+	var reasons []string
+	param := ""
+	for _, r := range []struct {
+		obstacle    obstacle
+		says, param string
+	}{
+		{noTools, "has tools", "tools"},
+		{noImages, "has images", "messages"},
+		{dataImages, "has images that are not data: URLs", "messages"},
+		{foreign, "has parts or tools of kinds that only some providers know", a.Request.Foreign().Path},
+		{noJSON, "asks for JSON", "response_format"},
+		{oneReply, "asks for more than one reply", "n"},
+		{tooLong, "has a prompt that is too long", "messages"},
+	} {
+		if m[r.obstacle] {
+			reasons = append(reasons, r.says)
+			param = r.param
+		}
+	}
+	switch {
+	case len(reasons) == 1:
+		return fault.New(fault.Invalid, "No model behind %q can serve this request: it %s.", a.Model.ID, reasons[0]).At(param)
+	case len(reasons) > 1:
+		last := len(reasons) - 1
+		return fault.New(fault.Invalid, "No model behind %q can serve this request: it %s and %s.", a.Model.ID, strings.Join(reasons[:last], ", "), reasons[last]).At("model")
+	case m[lowPlan]:
+		return fault.New(fault.PlanTooLow, "Every model behind %q needs a higher plan. Upgrade, or name a model of a lower tier.", a.Model.ID).At("model")
+	}
+	return fault.New(fault.Unavailable, "There is no model behind %q at the moment. Name another model, or try again later.", a.Model.ID).After(time.Minute)
+}
