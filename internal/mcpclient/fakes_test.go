@@ -140,9 +140,9 @@ func hang(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { <-r.Conte
 // eventually waits for something that happens behind the caller's back.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !ok(); {
+	for deadline := time.Now().Add(30 * time.Second); !ok(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s did not happen within 5 s", what)
+			t.Fatalf("%s did not happen within 30 s", what)
 		}
 		time.Sleep(time.Millisecond)
 	}
