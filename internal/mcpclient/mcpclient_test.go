@@ -100,7 +100,8 @@ func TestFailures(t *testing.T) {
 		"giant list":          {h: script{"tools/list": result(`{"tools":[{"name":"t","description":"` + giant + `","inputSchema":{}}]}`)}, want: "it sent more than 1048576 bytes at once"},
 		"giant result":        {h: script{"tools/call": result(`{"content":[{"type":"text","text":"` + giant + `"}]}`)}, call: "it sent more than 1048576 bytes at once"},
 		"giant event":         {h: script{"tools/call": event("data: " + giant + "\n\n")}, call: "it sent more than 1048576 bytes at once"},
-		"events without end":  {h: script{"tools/call": flood}, call: "it sent more than 10000 events"},
+		"events without end":  {h: script{"tools/call": flood(notification)}, call: "it sent more than 10000 events"},
+		"bytes without end":   {h: script{"tools/call": flood(wordy)}, call: "it sent more than 1048576 bytes at once"},
 		"slow":                {h: script{"tools/call": hang}, call: "it took longer than 0.5 s"},
 		"slow events":         {h: script{"tools/call": drip}, call: "it took longer than 0.5 s"},
 		"dies":                {h: script{"tools/call": die}, call: "it cannot be reached"},
@@ -184,11 +185,13 @@ const notification = `data: {"jsonrpc":"2.0","method":"notifications/message","p
 
 var wordy = strings.Replace(notification, `"x"`, `"`+strings.Repeat("x", 60<<10)+`"`, 1)
 
-func flood(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	for r.Context().Err() == nil {
-		if _, err := fmt.Fprint(w, wordy); err != nil {
-			return
+func flood(event string) act {
+	return func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for r.Context().Err() == nil {
+			if _, err := fmt.Fprint(w, event); err != nil {
+				return
+			}
 		}
 	}
 }
