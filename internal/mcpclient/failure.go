@@ -21,6 +21,8 @@ type Failure struct {
 	Reason string
 	// Status is the HTTP status that the server refused with; 0: something else happened.
 	Status int
+	// Busy means that the failure is ours, and passes.
+	Busy bool
 
 	cause error
 }
@@ -49,8 +51,10 @@ func (w *wire) explain(ctx context.Context, err error) *Failure {
 	switch {
 	case ctx.Err() != nil:
 		return ended(ctx)
-	case errors.Is(seen, errTooLarge):
-		return fail(fmt.Sprintf("it sent more than %d bytes at once", w.most), err)
+	case w.tell(seen) != "":
+		f := fail(w.tell(seen), err)
+		f.Busy = errors.Is(seen, errBusy)
+		return f
 	case errors.Is(seen, netguard.ErrRefused):
 		return fail("its address is not a public one", err)
 	case answer != nil:

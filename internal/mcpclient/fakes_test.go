@@ -140,7 +140,7 @@ func hang(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { <-r.Conte
 // eventually waits for something that happens behind the caller's back.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	const patience = 20 * time.Second
+	const patience = 30 * time.Second
 	for deadline := time.After(patience); !ok(); {
 		select {
 		case <-deadline:

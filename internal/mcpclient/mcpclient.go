@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/internal/netguard"
@@ -42,6 +43,7 @@ type Client struct {
 	opts  Options
 
 	parting sync.WaitGroup // sessions that are being closed
+	held    atomic.Int64   // about what is being read and decoded, in bytes
 
 	mu    sync.Mutex
 	lists map[[sha256.Size]byte]list
@@ -97,8 +99,13 @@ type Server struct {
 	header http.Header
 	local  http.Handler // serves it in process; nil: it is somewhere else
 
+	lists   *Budget                // for its list of tools; nil: one of its own
+	listing atomic.Pointer[Budget] // while it is being listed
+
 	connecting chan struct{} // holds one token for whoever connects
 	mu         sync.Mutex
+	exchanges  int      // under way
+	decoded    int64    // of Client.held: what has been read in them
 	session    *session // nil: none yet, or the last one broke
 	closed     bool
 }
@@ -140,6 +147,36 @@ func (s *Server) digest() [sha256.Size]byte {
 		note(s.header[name][0])
 	}
 	return [sha256.Size]byte(sum.Sum(nil))
+}
+
+// Share makes the server's list of tools a part of what a budget allows. It must be called before Tools.
+func (s *Server) Share(b *Budget) { s.lists = b }
+
+// exchange notes that something is asked of the server, until the returned function is called: what it
+// answers counts as held until then, since it is decoded after it was read.
+func (s *Server) exchange() (done func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.exchanges++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.exchanges--; s.exchanges == 0 {
+			s.client.held.Add(-s.decoded)
+			s.decoded = 0
+		}
+	}
+}
+
+// leave takes over what a reply that was read still holds.
+func (s *Server) leave(held int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.exchanges == 0 {
+		s.client.held.Add(-held)
+		return
+	}
+	s.decoded += held
 }
 
 // Close ends the session, if there is one. It does not wait for the server to agree; see Client.Close.

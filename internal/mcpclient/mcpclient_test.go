@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -99,7 +100,8 @@ func TestFailures(t *testing.T) {
 		"giant list":          {h: script{"tools/list": result(`{"tools":[{"name":"t","description":"` + giant + `","inputSchema":{}}]}`)}, want: "it sent more than 1048576 bytes at once"},
 		"giant result":        {h: script{"tools/call": result(`{"content":[{"type":"text","text":"` + giant + `"}]}`)}, call: "it sent more than 1048576 bytes at once"},
 		"giant event":         {h: script{"tools/call": event("data: " + giant + "\n\n")}, call: "it sent more than 1048576 bytes at once"},
-		"events without end":  {h: script{"tools/call": flood}, call: "it sent more than 1048576 bytes at once"},
+		"events without end":  {h: script{"tools/call": flood(notification)}, call: "it sent more than 10000 events"},
+		"bytes without end":   {h: script{"tools/call": flood(wordy)}, call: "it sent more than 1048576 bytes at once"},
 		"slow":                {h: script{"tools/call": hang}, call: "it took longer than 0.5 s"},
 		"slow events":         {h: script{"tools/call": drip}, call: "it took longer than 0.5 s"},
 		"dies":                {h: script{"tools/call": die}, call: "it cannot be reached"},
@@ -119,9 +121,12 @@ func TestFailures(t *testing.T) {
 			if strings.HasPrefix(name, "slow") {
 				limit = 500 * time.Millisecond
 			}
-			c := newClient(t, &mcpclient.Options{CallTimeout: limit, DiscoveryTimeout: limit})
+			discovery := limit
+			if test.want == "" { // only the call is slow
+				discovery = 20 * time.Second
+			}
+			c := newClient(t, &mcpclient.Options{CallTimeout: limit, DiscoveryTimeout: discovery})
 			s := server(t, c, at, nil)
-			start := time.Now()
 			tools, err := s.Tools(t.Context())
 			if reason(err) != test.want {
 				t.Fatalf("Tools = %s, %v, want %q", names(tools), err, test.want)
@@ -133,9 +138,6 @@ func TestFailures(t *testing.T) {
 			}
 			s.Close()
 			c.Close()
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("it took %s, want it bounded", took)
-			}
 		})
 	}
 }
@@ -183,11 +185,13 @@ const notification = `data: {"jsonrpc":"2.0","method":"notifications/message","p
 
 var wordy = strings.Replace(notification, `"x"`, `"`+strings.Repeat("x", 60<<10)+`"`, 1)
 
-func flood(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	for r.Context().Err() == nil {
-		if _, err := fmt.Fprint(w, wordy); err != nil {
-			return
+func flood(event string) act {
+	return func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for r.Context().Err() == nil {
+			if _, err := fmt.Fprint(w, event); err != nil {
+				return
+			}
 		}
 	}
 }
@@ -423,4 +427,138 @@ func TestFailureHidesAddress(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("Tools = %v, want a failure without the address", err)
 	}
+}
+
+// hostile is what servers may send to make their readers burst: a few bytes each that become much.
+var hostile = map[string]string{
+	"empty objects": "{},", "empty arrays": "[],", "numbers": "0,", "texts": `"",`, "deep": `{"a":{"a":{"a":[]}}},`, "escapes": `"\\\"",`,
+}
+
+// fill repeats a piece up to a size, without its last comma.
+func fill(piece string, size int) string {
+	return strings.TrimSuffix(strings.Repeat(piece, size/len(piece)), ",")
+}
+
+// What a server sends is refused before it is decoded, whatever it consists of: as a list of tools, as a
+// result, as an error, in a body or in a stream.
+func TestHostileReplies(t *testing.T) {
+	const size, most = 1 << 20, 32 << 20
+	for name, piece := range hostile {
+		junk := "[" + fill(piece, size) + "]"
+		answers := map[string]func(w http.ResponseWriter, _ *http.Request, id json.RawMessage){
+			"list": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				reply(w, id, `{"tools":[{"name":"work","inputSchema":{"type":"object","properties":{"a":{"enum":`+junk+`}}}}]}`)
+			},
+			"stream": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				fmt.Fprintf(w, ": \"\nevent: \"\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"tools\":%s}}\n\n", id, junk)
+			},
+			"refusal": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"no","data":%s}}`, id, junk)
+			},
+		}
+		for how, answer := range answers {
+			c := newClient(t, nil)
+			s := server(t, c, serve(t, script{"tools/list": answer}).URL, nil)
+			took := allocated(func() {
+				if tools, err := s.Tools(t.Context()); err == nil {
+					t.Errorf("%s in a %s: Tools = %d tools, want it refused", name, how, len(tools))
+				}
+			})
+			if took > most {
+				t.Errorf("%s in a %s: 1 MiB took %d MiB, want at most %d", name, how, took>>20, most>>20)
+			}
+			s.Close()
+			c.Close()
+			eventually(t, "the end of what is held", func() bool { return c.Held() == 0 })
+		}
+		c := newClient(t, nil)
+		s := server(t, c, serve(t, script{"tools/call": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			reply(w, id, `{"content":[],"structuredContent":{"a":`+junk+`}}`)
+		}}).URL, nil)
+		if took := allocated(func() {
+			if r, err := s.Call(t.Context(), "work", nil); reason(err) != "it sent more than 65536 JSON values at once" {
+				t.Errorf("%s: Call = %t, %v, want too many values", name, r != nil, err)
+			}
+		}); took > most {
+			t.Errorf("%s in a result: 1 MiB took %d MiB, want at most %d", name, took>>20, most>>20)
+		}
+		s.Close()
+		c.Close()
+		eventually(t, "the end of what is held", func() bool { return c.Held() == 0 })
+	}
+}
+
+// allocated is how many bytes are allocated meanwhile, by the test's own servers, too.
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// All servers of a request share one budget for their lists, over all pages.
+func TestListsShareABudget(t *testing.T) {
+	page := fmt.Sprintf(`{"tools":[%s],"nextCursor":"more"}`, fill(`{"name":"work","description":"`+strings.Repeat("x", 900)+`","inputSchema":{"type":"object"}},`, 900<<10))
+	address := serve(t, script{"tools/list": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { reply(w, id, page) }}).URL
+	c := newClient(t, nil)
+	budget := mcpclient.NewBudget()
+	took := allocated(func() {
+		var all sync.WaitGroup
+		for range 8 {
+			s := server(t, c, address, nil)
+			s.Share(budget)
+			all.Go(func() {
+				if tools, err := s.Tools(t.Context()); !strings.Contains(reason(err), "the lists of tools of the request's servers are larger than 4 MiB") {
+					t.Errorf("Tools = %d tools, %v, want the lists too large", len(tools), err)
+				}
+			})
+		}
+		all.Wait()
+	})
+	if took > 256<<20 {
+		t.Errorf("eight servers' lists took %d MiB", took>>20)
+	}
+}
+
+// The values of JSON are counted as it comes, however it is cut up.
+func FuzzCounter(f *testing.F) {
+	f.Add(`{"a":[1,"x,[\\\",{",{}],"b":null}`, 3)
+	f.Add("data: {\"a\":[\"\\\\\",1]}\n\n: \"\ndata: [[],[]]\n\n", 1)
+	f.Fuzz(func(t *testing.T, text string, cut int) {
+		whole := mcpclient.CountValues(text)
+		cut = max(0, min(cut, len(text)))
+		if parts := mcpclient.CountValues(text[:cut], text[cut:]); parts != whole {
+			t.Errorf("count(%q, %q) = %d, want %d", text[:cut], text[cut:], parts, whole)
+		}
+		var v any
+		if json.Unmarshal([]byte(text), &v) == nil && values(v) > whole+1 {
+			t.Errorf("count(%q) = %d, and it has %d values", text, whole, values(v))
+		}
+	})
+}
+
+// values is how many there are in a decoded one, itself included.
+func values(v any) int {
+	n := 1
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			n += values(e)
+		}
+		if len(v) > 0 {
+			n-- // the first needs no comma
+		}
+	case map[string]any:
+		for _, e := range v {
+			n += values(e)
+		}
+		if len(v) > 0 {
+			n--
+		}
+	}
+	return n
 }

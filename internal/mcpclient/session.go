@@ -56,7 +56,7 @@ func (s *Server) streamable(c *http.Client) mcp.Transport {
 func (s *Server) attempt(ctx context.Context, transport func(*http.Client) mcp.Transport, version string) (*session, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	unbind := context.AfterFunc(ctx, end)
-	w := newWire(life, s.client.opts.MaxResult)
+	w := newWire(life, s)
 	client := &http.Client{}
 	if s.local != nil {
 		w.next = &inProcess{handler: s.local, header: s.header, serving: &s.client.parting}

@@ -35,10 +35,17 @@ func (s *Server) Tools(ctx context.Context) ([]Tool, error) {
 	}
 	ctx, cancel := within(ctx, s.client.opts.DiscoveryTimeout)
 	defer cancel()
+	defer s.exchange()()
 	session, err := s.connected(ctx)
 	if err != nil {
 		return nil, err
 	}
+	lists := s.lists
+	if lists == nil {
+		lists = NewBudget()
+	}
+	s.listing.Store(lists)
+	defer s.listing.Store(nil)
 	var tools []Tool
 	params := &mcp.ListToolsParams{}
 	for range maxPages {
@@ -91,6 +98,7 @@ func newTool(t *mcp.Tool) Tool {
 func (s *Server) Call(ctx context.Context, tool string, arguments json.RawMessage) (*Result, error) {
 	ctx, cancel := within(ctx, s.client.opts.CallTimeout)
 	defer cancel()
+	defer s.exchange()()
 	session, err := s.connected(ctx)
 	if err != nil {
 		return nil, err

@@ -8,16 +8,16 @@ import (
 	"mime"
 	"net/http"
 	"sync"
+	"sync/atomic"
 )
-
-var errTooLarge = errors.New("more bytes than a message may have")
 
 // wire is the HTTP of one session: it bounds what comes in, ends with the session, and remembers what
 // went wrong, which the library tells only in words.
 type wire struct {
-	next http.RoundTripper
-	life context.Context // of the session
-	most int             // bytes of one message
+	next   http.RoundTripper
+	life   context.Context // of the session
+	server *Server
+	most   int // bytes of one message
 
 	mu     sync.Mutex
 	status int   // of the last reply that was an error
@@ -27,16 +27,9 @@ type wire struct {
 	told chan struct{} // a token for each that it was told of
 }
 
-func newWire(life context.Context, most int) *wire {
-	return &wire{life: life, most: most, told: make(chan struct{}, 1024)}
+func newWire(life context.Context, s *Server) *wire {
+	return &wire{life: life, server: s, most: s.client.opts.MaxResult, told: make(chan struct{}, 1024)}
 }
-
-const (
-	// envelope is what a message may have beside the result in it.
-	envelope = 64 << 10
-	// maxMessages is how many of the largest messages a stream of them may have in all.
-	maxMessages = 16
-)
 
 // trouble is what went wrong last, and forgets it.
 func (w *wire) trouble() (status int, err error) {
@@ -121,11 +114,14 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind == "text/event-stream" {
 		b.events, b.left = true, maxMessages*b.message
 	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		b.left = maxRefusal
+	}
 	resp.Body = b
 	return resp, nil
 }
 
-// body is a reply that ends where it becomes too large.
+// body is a reply that ends where it goes beyond a bound.
 type body struct {
 	io.ReadCloser
 	wire    *wire
@@ -133,28 +129,79 @@ type body struct {
 	left    int // bytes that may still come
 	message int // bytes that one message may have
 	events  bool
-	run     int  // bytes of the event under way
+	ends    int // of events
+	run     int // bytes of the event under way, or of the message
+	values  int // of it
+	counter counter
 	ended   bool // the last line was
+
+	// Close may come while another goroutine reads.
+	held   atomic.Int64 // of Client.held
+	closed atomic.Bool
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.left -= n
-	if b.events {
-		b.run += n
-		if at := eventEnd(p[:n], b.ended); at >= 0 {
-			b.run = n - at
-		}
-		b.ended = n > 0 && p[n-1] == '\n'
-	}
-	if b.left < 0 || b.run > b.message {
-		b.wire.note(0, errTooLarge)
-		return 0, errTooLarge
+	if beyond := b.take(p[:n]); beyond != nil {
+		b.wire.note(0, beyond)
+		return 0, beyond
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.wire.note(0, err)
 	}
 	return n, err
+}
+
+// take counts a piece that came, and says which bound it goes beyond.
+func (b *body) take(p []byte) error {
+	b.left -= len(p)
+	all := 0
+	if b.events {
+		if at := eventEnd(p, b.ended); at >= 0 {
+			all = b.counter.count(p[:at])
+			if b.run+at > b.message || b.values+all > maxValues {
+				b.run, b.values = b.run+at, b.values+all // too much before its end
+				return b.beyond()
+			}
+			b.run, b.values = -at, -all
+			b.ends += max(1, bytes.Count(p, []byte("\n\n"))+bytes.Count(p, []byte("\n\r\n")))
+		}
+		b.ended = len(p) > 0 && p[len(p)-1] == '\n'
+		all += b.counter.count(p[max(0, -b.run):])
+	} else {
+		all = b.counter.count(p)
+	}
+	b.run += len(p)
+	b.values += all
+	if err := b.beyond(); err != nil {
+		return err
+	}
+	s := b.wire.server
+	if lists := s.listing.Load(); lists != nil && !lists.spend(len(p), all) {
+		return errLists
+	}
+	weight := int64(len(p)) + int64(all)*valueBytes
+	b.held.Add(weight)
+	now := s.client.held.Add(weight)
+	if b.closed.Load() {
+		s.leave(b.held.Swap(0))
+	}
+	if now > maxHeld {
+		return errBusy
+	}
+	return nil
+}
+
+func (b *body) beyond() error {
+	switch {
+	case b.left < 0, b.run > b.message:
+		return errTooLarge
+	case b.values > maxValues:
+		return errTooMany
+	case b.ends > maxEvents:
+		return errEvents
+	}
+	return nil
 }
 
 // eventEnd is where the last event that ends in p does; -1: none does. Ended says that a line ended
@@ -170,5 +217,7 @@ func eventEnd(p []byte, ended bool) int {
 func (b *body) Close() error {
 	err := b.ReadCloser.Close()
 	b.end()
+	b.closed.Store(true)
+	b.wire.server.leave(b.held.Swap(0))
 	return err
 }

@@ -45,19 +45,24 @@ func newOffer(req *chat.Request, found []discovery, most int) (*offer, error) {
 		}
 	}
 	slugs := make(map[string]bool)
+	n := len(o.functions)
+	for i := range found {
+		found[i].narrow(req.Tools[found[i].entry].MCP)
+		n += len(found[i].tools)
+	}
+	if n > most {
+		return nil, fault.New(fault.Invalid, "The request and its MCP servers have %d tools together; at most %d are possible. Name those you need in allowed_tools.", n, most).At("tools")
+	}
 	var list [][]byte
 	for i, t := range req.Tools {
 		if t.Function != nil {
 			list = append(list, t.Raw())
 			continue
 		}
-		d := &found[slices.IndexFunc(found, func(d discovery) bool { return d.entry == i })]
+		d := of(found, i)
 		slug := unique(slugs, slugOf(d.label))
 		for k := range d.tools {
 			tool := &d.tools[k]
-			if t.MCP.AllowedTools != nil && !slices.Contains(t.MCP.AllowedTools, tool.Name) || o.has(d.server, tool.Name) {
-				continue
-			}
 			r := &remote{server: d.server, label: d.label, name: tool.Name, approve: t.MCP.RequireApproval == "always"}
 			r.offered = o.nameFor(slug, tool.Name)
 			o.remote[r.offered] = r
@@ -65,18 +70,37 @@ func newOffer(req *chat.Request, found []discovery, most int) (*offer, error) {
 			list = append(list, definition(r.offered, tool))
 		}
 	}
-	if len(list) > most {
-		return nil, fault.New(fault.Invalid, "The request and its MCP servers have %d tools together; at most %d are possible. Name those you need in allowed_tools.", len(list), most).At("tools")
-	}
 	if len(list) > 0 {
 		o.tools = slices.Concat([]byte("["), bytes.Join(list, []byte(",")), []byte("]"))
 	}
 	return o, o.choose(req.ToolChoice)
 }
 
-// has reports whether a server's tool is offered already: some list one twice.
-func (o *offer) has(server *mcpclient.Server, name string) bool {
-	return slices.ContainsFunc(o.plain[name], func(r *remote) bool { return r.server == server })
+// of is what was discovered for an entry of the request's tools.
+func of(found []discovery, entry int) *discovery {
+	return &found[slices.IndexFunc(found, func(d discovery) bool { return d.entry == entry })]
+}
+
+// narrow leaves the tools that the caller allows, each once: some servers list one twice. The list that was
+// discovered stays as it is, since others may have it, too.
+func (d *discovery) narrow(m *chat.MCP) {
+	wanted := make(map[string]bool, len(d.tools))
+	for i := range d.tools {
+		wanted[d.tools[i].Name] = m.AllowedTools == nil
+	}
+	for _, name := range m.AllowedTools {
+		if _, listed := wanted[name]; listed {
+			wanted[name] = true
+		}
+	}
+	var left []mcpclient.Tool
+	for i := range d.tools {
+		if name := d.tools[i].Name; wanted[name] {
+			wanted[name] = false
+			left = append(left, d.tools[i])
+		}
+	}
+	d.tools = left
 }
 
 // choose writes tool_choice for the first turn (spec: Tool calling rules). A tool of a server may be

@@ -145,8 +145,15 @@ func (s *Stream) answer(asked, m *chat.Message, ids map[string]string, open bool
 	}
 }
 
+// maxDecision is more than any decision has, with all the space that people leave. Longer texts are results,
+// which are not decoded to find that out.
+const maxDecision = 256
+
 // decision reads {"approve":true} or {"approve":false}.
 func decision(text string) (approve, ok bool) {
+	if len(text) > maxDecision {
+		return false, false
+	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal([]byte(text), &members) != nil || len(members) != 1 {
 		return false, false

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"sluice/internal/chat"
 	"sluice/internal/continuation"
@@ -114,12 +115,14 @@ type discovery struct {
 // discover asks all servers for their tools at the same time.
 func (s *Stream) discover() ([]discovery, error) {
 	var found []discovery
+	lists := mcpclient.NewBudget()
 	for i, t := range s.ask.Request.Tools {
 		if t.MCP == nil {
 			continue
 		}
 		d := discovery{entry: i, label: labelOf(t.MCP)}
 		if d.server, d.err = s.loop.client.Server(t.MCP.ServerURL, t.MCP.Headers, s.ask.Depth); d.err == nil {
+			d.server.Share(lists)
 			s.servers = append(s.servers, d.server)
 		}
 		found = append(found, d)
@@ -157,6 +160,9 @@ func (s *Stream) unusable(d *discovery) error {
 	var f *mcpclient.Failure
 	if errors.As(d.err, &f) {
 		reason = f.Reason
+		if f.Busy {
+			return fault.New(fault.Unavailable, "The MCP server %q cannot be used now: %s. Try again shortly.", clip(d.label, 100), f.Reason).After(time.Second).Because(d.err)
+		}
 		if f.Status == 401 || f.Status == 403 {
 			field = "headers"
 		}

@@ -181,7 +181,7 @@ func TestRefusals(t *testing.T) {
 // After discovery whatever goes wrong is a result that the model sees.
 func TestToolErrors(t *testing.T) {
 	t.Parallel()
-	s, docs := newSite(t, nil, 300*time.Millisecond), newTools(t, "echo", "fail", "wait", "draw")
+	s, docs := newSite(t, nil, 5*time.Second), newTools(t, "echo", "fail", "wait", "draw")
 	r := s.ask(with("", docs.entry("d")), calls("",
 		`1 d__fail {"text":"x"}`, `2 d__wait {"text":"x"}`, `3 d__nothing {}`, `4 d__echo [1]`, `5 d__echo {"text":`, `6 d__echo {"txt":1}`, `7 d__draw {"text":"x"}`, `7 d__echo {"text":"x"}`, `- d__echo {"text":"y"}`),
 		says("ok"))
@@ -191,7 +191,7 @@ func TestToolErrors(t *testing.T) {
 	got := s.model.messages(1)
 	for _, line := range []string{
 		"tool 1: Error: the tool broke",
-		`tool 2: Error: the MCP server "d" gave no result: it took longer than 0.3 s.`,
+		`tool 2: Error: the MCP server "d" gave no result: it took longer than 5 s.`,
 		`tool 3: Error: there is no tool called "d__nothing".`,
 		"tool 4: Error: the arguments are not a JSON object.",
 		"tool 5: Error: the arguments are not a JSON object.",

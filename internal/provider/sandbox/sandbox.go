@@ -12,6 +12,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -37,6 +38,9 @@ func (*Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream,
 		return nil, err
 	}
 	drop(call)
+	if err := checkSchemas(call.Request); err != nil {
+		return nil, err
+	}
 	p, err := read(call)
 	if err != nil {
 		return nil, err
@@ -78,6 +82,27 @@ func drop(call *provider.Call) {
 		call.DropEffort()
 	}
 	call.DropUnread()
+}
+
+// maxSchema bounds a schema. Those of other models are not decoded here; one of a few bytes an element takes
+// ten times its size.
+const maxSchema = 256 << 10
+
+// checkSchemas refuses schemas that are too large.
+func checkSchemas(req *chat.Request) error {
+	at := ""
+	if len(req.Format.Schema) > maxSchema {
+		at = "response_format.json_schema.schema"
+	}
+	for i := range req.Tools {
+		if f := req.Tools[i].Function; f != nil && len(f.Parameters) > maxSchema {
+			at = fmt.Sprintf("tools[%d].function.parameters", i)
+		}
+	}
+	if at == "" {
+		return nil
+	}
+	return fault.New(fault.Invalid, "%s is larger than %d KiB, the most that a sandbox model takes.", at, maxSchema>>10).At(at)
 }
 
 // stream hands a finished reply out, a token at a time.

@@ -3,10 +3,15 @@ package sandbox
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"sluice/internal/chat"
+	"sluice/internal/fault"
+	"sluice/internal/provider"
 )
 
 // TestEverySchemaIsFilled makes up schemas and prompts and asks an independent validator.
@@ -78,4 +83,28 @@ func value(r *rapid.T, depth int) string {
 		return fmt.Sprintf(`{"oneOf":[{"const":%d},{"type":"object","properties":{"z":%s},"required":["z"]}]}`, n(0, 9), value(r, depth-1))
 	}
 	return `{"type":"object","properties":` + memberSchemas(r, depth-1) + `}`
+}
+
+// A schema of many small elements is refused before it is decoded.
+func TestLargeSchemas(t *testing.T) {
+	enum := `{"type":"object","properties":{"a":{"enum":[` + strings.Repeat("0,", 4<<20) + `0]}}}`
+	for at, member := range map[string]string{
+		"response_format.json_schema.schema": `"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":` + enum + `}}`,
+		"tools[0].function.parameters":       `"tools":[{"type":"function","function":{"name":"f","parameters":` + enum + `}}]`,
+	} {
+		req, err := chat.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],` + member + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = New().Open(t.Context(), &provider.Call{Request: req, Upstream: "small"})
+		runtime.ReadMemStats(&after)
+		if f := fault.From(err); f.Kind != fault.Invalid || f.Param != at {
+			t.Errorf("Open = %v, want a 400 at %s", err, at)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > 16<<20 {
+			t.Errorf("%s: 8 MiB took %d MiB", at, took>>20)
+		}
+	}
 }
