@@ -411,3 +411,42 @@ models:
 		}
 	}
 }
+
+// Pages and the MCP server go by the configured names, too, and follow a reload where the API does.
+func TestNamesOnPages(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "brand: acme\nvideo: {model_id: clips-1}\n")
+	n := s.start(t)
+	visitor := n.join("ana@example.com")
+	if !strings.HasPrefix(visitor.key, "acme-") {
+		t.Errorf("the welcome shows the key %q, want the prefix acme-", visitor.key)
+	}
+	foreign := []string{"service/auto", "service-", "video-default", "8080"}
+	check := func(path, want string) {
+		t.Helper()
+		r := visitor.get(path)
+		if !strings.Contains(html.UnescapeString(r.body), want) {
+			t.Errorf("GET %s = %d without %s", path, r.status, want)
+		}
+		for _, name := range foreign {
+			if strings.Contains(r.body, name) {
+				t.Errorf("GET %s says %s", path, name)
+			}
+		}
+	}
+	check("/dashboard", "http://"+n.Addr()+"/v1")
+	check("/dashboard/models", "acme/auto")
+	check("/dashboard/videos", "clips-1")
+	s.write(t, "brand: acme\nvideo: {model_id: clips-2}\n")
+	if err := n.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	check("/dashboard/videos", "clips-2")
+	if r := n.request("POST", videoJobs, n.OwnerKey(), `{"prompt":"a lighthouse","model":"clips-2"}`); r.status != 200 {
+		t.Errorf("a job of the renamed model = %d %s", r.status, r.body)
+	}
+	hello := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	if r := n.request("POST", "/mcp", n.OwnerKey(), hello); !strings.Contains(r.body, `"title":"acme"`) {
+		t.Errorf("initialize = %d %s, want the brand as its title", r.status, r.body)
+	}
+}

@@ -72,7 +72,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		API:          func() dashboard.API { return a.api },
 		Health:       func(m *catalog.Model) string { return a.settings.Load().health(m) },
 		MailIsLogged: cfg.SMTP.Server == "",
-		VideoModel:   cfg.Video.ModelID,
+		VideoModel:   func() string { return a.settings.Load().config.Video.ModelID },
 	}, nil).Handler()
 	byPattern := map[string]http.Handler{}
 	for _, pattern := range dashboard.Patterns() {

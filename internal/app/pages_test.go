@@ -83,7 +83,7 @@ func (p *person) wants(r reply, what string, status int, text string) reply {
 
 var (
 	loggedLink = regexp.MustCompile(`"to":"([^"]+)","subject":"[^"]*","text":"[^"]*?http://[^/]+(/link/[a-z]+)\?token=(\w+)`)
-	shownKey   = regexp.MustCompile(`service-[0-9A-Za-z]{46}`)
+	shownKey   = regexp.MustCompile(`\b[a-z]+-[0-9A-Za-z]{46}\b`)
 	keyID      = regexp.MustCompile(`/keys/(key_\w+)/delete`)
 )
 

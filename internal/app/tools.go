@@ -35,8 +35,12 @@ func (t *remoteTools) close() {
 
 // newMCPServer is the service as tools for agents; api serves its requests.
 func (a *App) newMCPServer(api func(depth int) http.Handler) *mcpserver.Server {
+	title := "" // its own
+	if brand := a.settings.Load().config.Brand; brand != "service" {
+		title = brand
+	}
 	return mcpserver.New(mcpserver.Sources{API: api, Usage: pageBooks{a.facts}, Models: func() (*catalog.Catalog, *routing.Routes) {
 		s := a.settings.Load()
 		return s.catalog, s.routes
-	}}, &mcpserver.Options{Log: a.log})
+	}}, &mcpserver.Options{Log: a.log, Title: title})
 }

@@ -93,7 +93,7 @@ func open(b *testing.B, store *sqlstore.Store) (http.Handler, *account.Account, 
 	handler := dashboard.New(ui, dashboard.Sources{
 		Desk: desk, Accounts: accounts, Account: index.Account, LastUsed: index.LastUsed, Plans: account.BuiltinPlans, Catalog: func() *catalog.Catalog { return models },
 		Ledger: admission.NewMemory(nil), Abuse: abuse.New(store, abuse.Options{Plans: account.BuiltinPlans}), Usage: store,
-		Notices: notice.NewBoard(store, nowhere{}, func() string { return origin }, nil), Billing: billing.New(store, nil), VideoModel: "video-default",
+		Notices: notice.NewBoard(store, nowhere{}, func() string { return origin }, nil), Billing: billing.New(store, nil), VideoModel: func() string { return "video-default" },
 	}, nil).Handler()
 
 	link, err := desk.SignInLink(b.Context(), visitor.Email)

@@ -67,7 +67,7 @@ type Sources struct {
 	// MailIsLogged says that links are in the server's log because no mail server is set up.
 	MailIsLogged bool
 	// VideoModel is the id of the model that makes videos.
-	VideoModel string
+	VideoModel func() string
 }
 
 // Options are the choices of New; the zero value is the default.

@@ -18,7 +18,7 @@ type videoSize struct {
 func (d *Dashboard) videos(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	p := d.frame(w, r, v, "Videos")
 	p.Scripts = []string{"videos.js"}
-	view := videosView{Model: d.VideoModel, Sizes: []videoSize{
+	view := videosView{Model: d.VideoModel(), Sizes: []videoSize{
 		{"854x480", "854 × 480, counts once"},
 		{"480x854", "480 × 854, counts once"},
 		{"480x480", "480 × 480, counts once"},

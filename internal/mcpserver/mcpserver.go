@@ -49,8 +49,9 @@ type Books interface {
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	Log *slog.Logger     // default slog.Default()
-	Now func() time.Time // default time.Now
+	Log   *slog.Logger     // default slog.Default()
+	Title string           // what the service is called; default "Sluice"
+	Now   func() time.Time // default time.Now
 }
 
 // Server answers MCP requests.
@@ -58,6 +59,7 @@ type Server struct {
 	Sources
 	log   *slog.Logger
 	now   func() time.Time
+	title string
 	calls calls
 
 	whole, streamed http.Handler // answer by one JSON message, and by a stream of events
@@ -65,12 +67,15 @@ type Server struct {
 
 // New returns a server over the sources.
 func New(sources Sources, opts *Options) *Server {
-	s := &Server{Sources: sources, log: slog.Default(), now: time.Now, calls: calls{running: map[call]*context.CancelFunc{}}}
+	s := &Server{Sources: sources, log: slog.Default(), now: time.Now, title: "Sluice", calls: calls{running: map[call]*context.CancelFunc{}}}
 	if opts != nil && opts.Log != nil {
 		s.log = opts.Log
 	}
 	if opts != nil && opts.Now != nil {
 		s.now = opts.Now
+	}
+	if opts != nil && opts.Title != "" {
+		s.title = opts.Title
 	}
 	tools := s.tools()
 	handler := func(whole bool) http.Handler {
@@ -170,7 +175,7 @@ func (v *visit) plain(body []byte) *http.Request {
 
 // tools makes the MCP server that the SDK knows.
 func (s *Server) tools() *mcp.Server {
-	m := mcp.NewServer(&mcp.Implementation{Name: "sluice", Title: "Sluice", Version: buildinfo.Version}, &mcp.ServerOptions{
+	m := mcp.NewServer(&mcp.Implementation{Name: "sluice", Title: s.title, Version: buildinfo.Version}, &mcp.ServerOptions{
 		Instructions: instructions,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})

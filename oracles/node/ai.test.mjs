@@ -143,6 +143,23 @@ describe('JSON', options, () => {
     assert.deepEqual(output, trip);
   });
 
+  // Left to itself the package asks for JSON and keeps the schema to itself: the prompt has to tell it.
+  describe('without supportsStructuredOutputs', () => {
+    const plain = provider(keys.owner, { supportsStructuredOutputs: false })(models.small);
+    for (const [name, more] of [
+      ['schema in the system prompt', { system: `JSON schema:\n${JSON.stringify(z.toJSONSchema(schema))}\nYou MUST answer with a JSON object that matches the JSON schema above.` }],
+      ['keys in the prompt', { prompt: `${prompt}. Return JSON with the keys from, to and seats.` }],
+      ['keys of the text', {}],
+    ]) {
+      it(name, async () => {
+        assert.deepEqual((await generateObject({ model: plain, prompt, schema, ...more })).object, trip);
+        const { partialObjectStream, object } = streamObject({ model: plain, prompt, schema, ...more });
+        for await (const _ of partialObjectStream);
+        assert.deepEqual(await object, trip);
+      });
+    }
+  });
+
   it('upstream', async () => {
     const { text } = await generateText(ask(models.upstream, script({ do: 'echo' }).text, { seed: 7 }));
     const received = JSON.parse(text);
@@ -153,16 +170,18 @@ describe('JSON', options, () => {
 
 describe('tools', options, () => {
   const both = 'get_weather {"city":"Paris"}\nget_time {"city":"Tokyo"}';
-  for (const [name, model, prompt, toolChoice, want] of [
+  const optional = { get_weather: tool({ description: 'Get the weather', inputSchema: z.object({ city: z.string().optional() }) }) };
+  for (const [name, model, prompt, toolChoice, want, offered = tools] of [
     ['one', models.small, 'What is the weather in Paris?', undefined, 'get_weather {"city":"Paris"}'],
     ['several', models.small, "What's the weather in Paris and what time is it in Tokyo?", 'auto', both],
     ['forced', models.small, 'What is the weather in Paris?', { type: 'tool', toolName: 'get_time' }, 'get_time {"city":"Paris"}'],
     ['none', models.small, 'Use get_weather for Paris', 'none', ''],
+    ['optional', models.small, 'weather in Paris', 'auto', 'get_weather {"city":"Paris"}', optional],
     ['required', models.small, 'Hello, weather friend in Rome!', 'required', 'get_weather {"city":"Rome"}'],
     ['upstream', models.upstream, script({ do: 'call' }).text, undefined, both],
   ]) {
     it(name, async () => {
-      const request = ask(model, prompt, { tools, toolChoice });
+      const request = ask(model, prompt, { tools: offered, toolChoice });
       const whole = await generateText(request);
       const finish = want ? 'tool-calls' : 'stop';
       assert.equal(told(whole.toolCalls), want);

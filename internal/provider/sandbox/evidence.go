@@ -19,6 +19,7 @@ type evidence struct {
 	topic   map[string]bool // stems that name the tool, not what it is to treat
 	answer  string          // what a skill made of the prompt
 	sure    bool            // offer only what the text ties to the property
+	left    bool            // offer things, but never the prompt as a whole
 	like    kind            // offer only this, the kind of the other elements of a list
 	last    kind            // of what was handed out; 0 where that was no part of the text
 }
@@ -44,6 +45,7 @@ var (
 	valueEnd = lazyregexp.New(`[,;\n]|\.\s|\sand\s|$`)
 	leadIn   = lazyregexp.New(`(?i)^[ ,:]*(?:tool|function)?\s*(?:(?:for|about|on|of|to|with|that|in)\s+)?(?:say(?:ing)?\s+)?`)
 	denied   = lazyregexp.New(`(?i)^\W+(?:is\s+)?(?:false|no|off|not)\b`)
+	placing  = lazyregexp.New(`(?i)\b(?:in|at|near) $`)
 	denying  = lazyregexp.New(`(?i)\b(?:no|not|non|never|without|don't|isn't|disable)[ -](?:\w+ )?$`)
 )
 
@@ -75,18 +77,25 @@ func (e *evidence) first(offers []thing, accept func(thing) (json string, ok boo
 		}
 		if json, ok = accept(t); ok {
 			e.last = t.kind
-			copy(used, slices.Repeat([]bool{true}, len(used)))
+			e.use(t)
 			return json, true
 		}
 	}
 	return "", false
 }
 
+// use keeps a thing from being handed out again.
+func (e *evidence) use(t thing) {
+	for i := t.at; i < t.end; i++ {
+		e.used[i] = true
+	}
+}
+
 // of are the things of some kinds in the prompt.
 func (e *evidence) of(kinds ...kind) (all []thing) {
 	for _, kind := range kinds {
 		for _, t := range e.things {
-			if t.kind == kind && t.at >= e.from {
+			if t.kind == kind && t.at >= e.from && !(e.left && kind == spot && !placing.MatchString(e.text[:t.at])) {
 				all = append(all, t)
 			}
 		}
@@ -149,7 +158,10 @@ func (e *evidence) offers(property string, kinds ...kind) []thing {
 	if e.sure {
 		return all
 	}
-	matter := e.matter()
+	matter := ""
+	if !e.left {
+		matter = e.matter()
+	}
 	switch asked := kindNames[last]; {
 	case asked != nil:
 		kinds, matter = asked, ""

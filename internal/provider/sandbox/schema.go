@@ -50,6 +50,11 @@ func (s schema) with(raw []byte) *schema {
 
 func (s *schema) is(kind string) bool { return bytes.Contains(s.Type, []byte(`"`+kind+`"`)) }
 
+// text reports whether it takes a text, or a list of texts.
+func (s *schema) text() bool {
+	return s.is("string") || s.is("array") && parseSchema(s.Items).is("string")
+}
+
 // kind is the type to write; guessed from the name where the schema has none.
 func (s *schema) kind(name string) string {
 	for _, kind := range []string{"object", "array", "string", "integer", "number", "boolean", "null"} {
@@ -148,7 +153,15 @@ func (f *form) fill(name string, s *schema) (value string, found bool) {
 	case kind == "boolean":
 		value, found = f.truth(name)
 	case kind == "string":
-		value, found = f.prose(name, s)
+		if s.is("any") { // "3 seats" are a number
+			sure := f.sure
+			f.sure = true
+			value, found = f.number(name, s, false)
+			f.sure = sure
+		}
+		if !found {
+			value, found = f.prose(name, s)
+		}
 	case kind != "null":
 		value, found = f.number(name, s, kind == "integer")
 	}
@@ -212,8 +225,33 @@ func (f *form) object(s *schema) (value string, found bool) {
 			found = found || ok
 		}
 	}
+	if !sure && !f.every {
+		found = f.rest(all[:len(values)], values) || found
+	}
 	f.sure = sure
 	return string(join(slices.DeleteFunc(values, func(m member) bool { return m.value == nil }))), found
+}
+
+// rest fills what nothing requires with what is left: "the weather in Paris" is that of a city that may be left
+// out. Numbers count where no text is asked for. A property that takes any text takes all of it, or nothing.
+func (f *form) rest(all, values []member) (found bool) {
+	prose := slices.ContainsFunc(all, func(m member) bool { return proseNames[lastWord(m.name)] })
+	texts := slices.ContainsFunc(all, func(m member) bool { return parseSchema(m.value).text() })
+	if prose && slices.ContainsFunc(values, func(m member) bool { return m.value != nil }) {
+		return false
+	}
+	f.sure, f.left = false, !prose
+	defer func() { f.left = false }()
+	for i, m := range all {
+		p := parseSchema(m.value)
+		if values[i].value != nil || p.Enum != nil || p.Const != nil || p.text() != texts || prose && (found || !proseNames[lastWord(m.name)]) {
+			continue
+		}
+		if value, ok := f.fill(m.name, p); ok {
+			values[i], found = member{m.name, json.RawMessage(value)}, true
+		}
+	}
+	return found
 }
 
 // array takes elements for as long as each finds something new in the text.
@@ -289,8 +327,7 @@ var keyList = lazyregexp.New(`(?i)\b(?:(?:object|JSON) with|extract|keys?|fields
 func (p *prompt) shaped(answer string) string {
 	shape, text, said := p.request.Format.Schema, p.text, []string{}
 	if shape == nil {
-		shape, text = p.example(answer)
-		shape = shapeOf(shape)
+		shape, text = p.shape(answer)
 	}
 	for _, c := range p.made {
 		said = append(said, p.results[c.ID], c.Arguments, "")
@@ -300,12 +337,48 @@ func (p *prompt) shaped(answer string) string {
 	return fill(shape, e, true)
 }
 
-// example is an object as the prompt asks for, by one or by naming the keys, and the message without that.
+// shape is the schema of the object that the prompt asks for, by a schema, an example, or the names of the
+// keys, and the message without that. A message that does none of these may still tell of several things.
+func (p *prompt) shape(answer string) (shape json.RawMessage, text string) {
+	for _, text := range append([]string{p.text}, p.said...) {
+		if object := firstObject(text); object != nil {
+			if text = strings.Replace(p.text, string(object), "", 1); isSchema(object) {
+				return object, text
+			}
+			return shapeOf(object), text
+		}
+	}
+	example, text := p.example(answer)
+	return shapeOf(example), text
+}
+
+// firstObject is the first JSON object in a text; nil where there is none.
+func firstObject(text string) (object json.RawMessage) {
+	text = text[:min(len(text), mostSchema)]
+	for range 20 { // braces may mean something else
+		i := strings.IndexByte(text, '{')
+		if i < 0 {
+			break
+		}
+		if text = text[i:]; json.NewDecoder(strings.NewReader(text)).Decode(&object) == nil {
+			return object
+		}
+		text = text[1:]
+	}
+	return nil
+}
+
+const mostSchema = 64 << 10 // bytes of a text that are searched for a schema
+
+// isSchema reports whether an object describes others, rather than being an example of them.
+func isSchema(object json.RawMessage) bool {
+	s := parseSchema(object)
+	return s.is("object") && (members(s.Properties) != nil || s.AnyOf != nil) || s.Ref != ""
+}
+
+// example is an object with the keys that the prompt names, or that its parts go by.
 func (p *prompt) example(answer string) (example json.RawMessage, text string) {
 	all := excerpt(strings.Join(append([]string{p.text}, p.said...), "\n"), mostText)
-	if i := strings.IndexByte(all, '{'); i >= 0 && json.NewDecoder(strings.NewReader(all[i:])).Decode(&example) == nil {
-		return example, strings.Replace(p.text, string(example), "", 1)
-	}
 	if m := keyList.FindStringSubmatch(all); m != nil {
 		var keys []member
 		items, _ := parseList(m[1])
@@ -314,10 +387,31 @@ func (p *prompt) example(answer string) (example json.RawMessage, text string) {
 		}
 		return join(keys), strings.Replace(p.text, m[0], "", 1)
 	}
+	if keys := told(p.text); len(keys) > 1 {
+		return join(keys), p.text
+	}
 	if _, ok := rational(answer); ok {
 		return json.RawMessage(`{"answer":0}`), p.text
 	}
 	return json.RawMessage(`{"answer":""}`), p.text
+}
+
+var tellsKey = lazyregexp.New(`\b(from|to) (?:\p{Lu}|")|\b\d[\d.,]* (\p{Ll}{3,})\b`)
+
+// told are keys for what a text says by itself: from Porto to Lisbon with 3 seats.
+func told(text string) (keys []member) {
+	text = head(text)
+	for _, m := range tellsKey.FindAllStringSubmatchIndex(text, -1) {
+		g := group(m)
+		key, value := text[m[g]:m[g+1]], `""`
+		if g == 4 {
+			value = "0"
+		}
+		if !slices.ContainsFunc(keys, func(k member) bool { return k.name == key }) {
+			keys = append(keys, member{key, json.RawMessage(value)})
+		}
+	}
+	return keys
 }
 
 // shapeOf is the schema of an example.

@@ -114,8 +114,9 @@ func best(text string, all []tool, least float64) (found tool, ok bool) {
 // fill makes the call of a tool, or several where it needs one thing and the text names more.
 func (t tool) fill(text string) (calls []chat.ToolCall) {
 	texts, params, one := []string{text}, parseSchema(t.Parameters), false
-	for _, m := range members(params.Properties) {
-		one = one || slices.Equal(params.Required, []string{m.name}) && parseSchema(m.value).is("string") && !proseNames[lastWord(m.name)]
+	for i, m := range members(params.Properties) {
+		needed := slices.Equal(params.Required, []string{m.name}) || len(params.Required) == 0 && i == 0
+		one = one || needed && parseSchema(m.value).is("string") && !proseNames[lastWord(m.name)]
 	}
 	if m := several.FindStringSubmatch(text); m != nil && one {
 		texts, _ = parseList(m[1] + m[2])
@@ -126,6 +127,11 @@ func (t tool) fill(text string) (calls []chat.ToolCall) {
 	for _, text := range texts {
 		e := newEvidence("", text)
 		e.topic = t.topic
+		for _, name := range e.phrases {
+			if name.value == t.key && strings.ContainsAny(text[name.at:name.end], "_-") {
+				e.use(name) // get_weather is the tool, not the place
+			}
+		}
 		calls = append(calls, chat.ToolCall{Name: t.Name, Arguments: fill(t.Parameters, e, false)})
 	}
 	return calls
