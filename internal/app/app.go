@@ -244,19 +244,10 @@ func (a *App) OwnerLink() string { return a.ownerLink }
 // Run serves until ctx ends, then stops gracefully: no new work, and what runs gets the configured
 // time to finish. It closes the App.
 func (a *App) Run(ctx context.Context) error {
-	api := a.server(a.local.Watch(a.api))
-	servers := []*http.Server{api, a.server(admin.Handler(a.backend()))}
-	listeners := []net.Listener{a.listener, a.adminListener}
+	listeners := a.frontListeners()
+	servers := []*http.Server{httpapi.NewServer(a.local.Watch(a.api), listeners[0]), httpapi.NewServer(admin.Handler(a.backend()), listeners[1])}
 	if a.metricsListener != nil {
-		servers = append(servers, a.server(a.metricsHandler()))
-		listeners = append(listeners, a.metricsListener)
-	}
-	if a.settings.Load().config.TLS.Enabled() {
-		api.TLSConfig = &tls.Config{
-			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.cert.Load(), nil },
-			NextProtos:     []string{"h2", "http/1.1"},
-		}
-		listeners[0] = tls.NewListener(a.listener, api.TLSConfig)
+		servers = append(servers, httpapi.NewServer(a.metricsHandler(), listeners[2]))
 	}
 
 	failed := make(chan error, len(servers))
@@ -270,6 +261,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var working sync.WaitGroup
+	for _, l := range listeners {
+		working.Go(func() { l.Watch(background) })
+	}
 	working.Go(func() { a.pulse.Run(background) })
 	working.Go(func() { a.watch(background) })
 	working.Go(func() { a.keepBooks(background) })
@@ -345,21 +339,10 @@ func cause(err error) error {
 	return err
 }
 
-func (a *App) server(h http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug), // broken connections: routine
-
-		DisableGeneralOptionsHandler: true, // OPTIONS * is answered like everything else, with a request id
-	}
-}
-
 func (a *App) metricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", a.metrics.Handler())
+	mux.Handle("/", a.api.Nothing())
 	return mux
 }
 

@@ -12,3 +12,12 @@ func freeBytes(path string) (uint64, bool) {
 	}
 	return st.Bavail * uint64(st.Bsize), true
 }
+
+// fileLimit is how many files, connections included, the process may have open.
+func fileLimit() (uint64, bool) {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
+		return 0, false
+	}
+	return uint64(l.Cur), true //nolint:unconvert // signed on some systems
+}

@@ -82,6 +82,9 @@ func (r *record) checkService(c *Config) {
 			r.fail(path, `%s is not an origin; write "*" or one such as https://app.example.com, without a path and without a slash at the end`, r.shown(path, origin))
 		}
 	}
+	if c.MaxConnections < 10 {
+		r.fail("max_connections", "must be at least 10; got %d", c.MaxConnections)
+	}
 	r.checkMCP(c.MCP)
 	r.checkOneOf("upstream_client", c.UpstreamClient, "client", clients)
 	r.checkOneOf("log.format", c.Log.Format, "log format", logFormats)

@@ -44,6 +44,9 @@ type Config struct {
 	// The reverse proxies in front of Sluice, as networks such as `10.0.0.0/8` or single addresses. Only they are believed about the address a request came from.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
 
+	// How many connections may be open at once on the address the API is served on; further ones are closed as they arrive. At most half of the files that the process may open are used for them. One public address gets a tenth of them (at least 100), unless it is one of `trusted_proxies`; addresses of private networks share only the whole.
+	MaxConnections int `yaml:"max_connections" default:"10000"`
+
 	// Serve HTTPS directly, without a proxy in front.
 	TLS TLS `yaml:"tls"`
 
@@ -508,6 +511,7 @@ func (c *Config) RestartNeeded(old *Config) []string {
 		{"database", c.Database != old.Database},
 		{"secret", c.Secret != old.Secret},
 		{"metrics_listen", c.MetricsListen != old.MetricsListen},
+		{"max_connections", c.MaxConnections != old.MaxConnections},
 		{"smtp", c.SMTP != old.SMTP},
 		{"oidc", c.OIDC != old.OIDC},
 		// Another certificate is picked up by a running listener; HTTPS itself is not.

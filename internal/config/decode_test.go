@@ -160,6 +160,7 @@ var wrongFiles = []struct{ name, text, want string }{
 	{"payment processor", "billing: {processor: paypal}\n", `sluice.yaml:1:22: billing.processor: "paypal" is not a payment processor; expected one of testpay, stripe, none`},
 	{"Stripe without keys", "billing: {processor: stripe}\n", `sluice.yaml:1:10: billing.secret_key: is required where billing.processor is stripe
 sluice.yaml:1:10: billing.webhook_secret: is required where billing.processor is stripe`},
+	{"no connections", "max_connections: 0\n", `sluice.yaml:1:18: max_connections: must be at least 10; got 0`},
 	{"too many servers", "mcp: {max_servers: 9}\n", `sluice.yaml:1:20: mcp.max_servers: must be between 1 and 8; got 9`},
 	{"no time to call", "mcp: {call_timeout: 0s}\n", `sluice.yaml:1:21: mcp.call_timeout: must be between 1s and 10m; got 0s`},
 	{"host as URL", "mcp: {allow_hosts: [http://a]}\n", `sluice.yaml:1:21: mcp.allow_hosts[0]: "http://a" is not a host; write a name or an address alone, such as tools.example.com`},

@@ -12,6 +12,7 @@ var fieldDocs = map[string]string{
 	"Config.PublicURL":         "The origin under which callers reach the service, such as `https://api.example.com`, without a path and without a slash at the end. It is used in links, mail and quick starts, and never taken from a request. Empty: made from the listen address.",
 	"Config.MetricsListen":     "The address Prometheus metrics are served on, as host:port. Keep it private. Empty: metrics are off.",
 	"Config.TrustedProxies":    "The reverse proxies in front of Sluice, as networks such as `10.0.0.0/8` or single addresses. Only they are believed about the address a request came from.",
+	"Config.MaxConnections":    "How many connections may be open at once on the address the API is served on; further ones are closed as they arrive. At most half of the files that the process may open are used for them. One public address gets a tenth of them (at least 100), unless it is one of `trusted_proxies`; addresses of private networks share only the whole.",
 	"Config.TLS":               "Serve HTTPS directly, without a proxy in front.",
 	"Config.CORSOrigins":       "The web origins whose pages may call the API from a browser: `*` for all of them, or origins such as `https://app.example.com`.",
 	"Config.Sandbox":           "Whether the built-in sandbox models are offered. They need no provider and cost nothing.",

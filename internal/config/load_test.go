@@ -19,7 +19,7 @@ var sameConfig = cmp.Options{cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(fu
 
 func defaults() *Config {
 	return &Config{
-		Listen: "127.0.0.1:8080", Data: "./data", Brand: "service", Database: "sqlite", MetricsListen: "127.0.0.1:9090",
+		Listen: "127.0.0.1:8080", Data: "./data", Brand: "service", Database: "sqlite", MetricsListen: "127.0.0.1:9090", MaxConnections: 10_000,
 		CORSOrigins: []string{"*"}, Sandbox: true, Discover: true, Router: Router{Dial: 50}, ShutdownGrace: 30 * time.Second, Log: Log{Format: "auto", Level: "info"}, UpstreamClient: "lean",
 		Usage: Usage{KeepDays: 90}, OIDC: OIDC{Name: "single sign-on"}, Blob: Blob{Kind: "files"}, Billing: Billing{APIURL: "https://api.stripe.com"},
 		Video: Video{ModelID: "video-default", Plan: "free", Provider: "sandbox", Lease: 30 * time.Second, Keep: 24 * time.Hour, MaxFileMiB: 512, AccountMiB: 2048},
@@ -139,6 +139,7 @@ plans:
     monthly_units: 9
     unfinished_videos: 3
 usage: {sync_each: true, keep_days: 30}
+max_connections: 500
 mcp:
   allow_hosts: [tools.internal, "10.0.0.7:8080"]
 video:
@@ -165,11 +166,12 @@ billing: {processor: stripe, secret_key: "${KEY}", webhook_secret: "${KEY}", api
 		TrustedProxies: []netip.Prefix{
 			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("192.0.2.2/32"),
 		},
-		TLS:           TLS{cert, key},
-		CORSOrigins:   []string{"https://a.example", "http://localhost:3000", "app://x"},
-		Router:        Router{Dial: 80},
-		ShutdownGrace: 90 * time.Second,
-		Log:           Log{"json", "debug"}, UpstreamClient: "standard",
+		MaxConnections: 500,
+		TLS:            TLS{cert, key},
+		CORSOrigins:    []string{"https://a.example", "http://localhost:3000", "app://x"},
+		Router:         Router{Dial: 80},
+		ShutdownGrace:  90 * time.Second,
+		Log:            Log{"json", "debug"}, UpstreamClient: "standard",
 		Providers: []Provider{
 			{
 				Name: "one", Kind: "openai", BaseURL: "https://api.example.com/v1", APIKey: "sk-123456", APIKeys: []Secret{"sk-123456-b"}, MaxConcurrent: 9, Discover: "basic",
@@ -236,7 +238,7 @@ func TestVariables(t *testing.T) {
 		return false
 	})
 	want := []string{
-		"SLUICE_LISTEN", "SLUICE_DATA", "SLUICE_BRAND", "SLUICE_DATABASE", "SLUICE_SECRET", "SLUICE_PUBLIC_URL", "SLUICE_METRICS_LISTEN", "SLUICE_TRUSTED_PROXIES",
+		"SLUICE_LISTEN", "SLUICE_DATA", "SLUICE_BRAND", "SLUICE_DATABASE", "SLUICE_SECRET", "SLUICE_PUBLIC_URL", "SLUICE_METRICS_LISTEN", "SLUICE_TRUSTED_PROXIES", "SLUICE_MAX_CONNECTIONS",
 		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL", "SLUICE_UPSTREAM_CLIENT",
 	}
 	for _, plan := range []string{"NONE", "FREE", "BASIC", "PREMIUM", "SCALE"} {

@@ -54,7 +54,7 @@ func (d *Dashboard) Handler() http.Handler {
 	private("GET "+home+"/models", d.models)
 	private("GET "+home+"/playground", d.playground)
 	private("GET "+home+"/videos", d.videos)
-	open(home+"/v1/{path...}", d.api)
+	mux.Handle(home+"/v1/{path...}", d.ui.HandleUnread(d.api)) // the API reads the body, and charges the account
 	private("GET "+home+"/plan", d.plan)
 	private("POST "+home+"/plan/subscribe", d.subscribe)
 	private("GET "+home+"/plan/upgrade", d.showUpgrade)

@@ -28,6 +28,7 @@ const (
 	Suspended             // the account is suspended
 	RateLimited           // an allowance of the plan is used up for now
 	Unavailable           // we, or the upstream, cannot serve now
+	Timeout               // the request itself arrived too slowly
 )
 
 // kinds is the one table of statuses and type names (spec: Errors).
@@ -49,6 +50,7 @@ var kinds = [...]struct {
 	Suspended:        {423, "account_suspended", true},
 	RateLimited:      {429, "rate_limit_error", false},
 	Unavailable:      {503, "service_unavailable", false},
+	Timeout:          {408, "request_timeout", false},
 }
 
 // Status is the HTTP status of the kind.

@@ -32,8 +32,9 @@ func TestKinds(t *testing.T) {
 		{fault.Suspended, 423, "account_suspended", false},
 		{fault.RateLimited, 429, "rate_limit_error", true},
 		{fault.Unavailable, 503, "service_unavailable", true},
+		{fault.Timeout, 408, "request_timeout", true},
 	}
-	if got, want := len(tests), int(fault.Unavailable)+1; got != want {
+	if got, want := len(tests), int(fault.Timeout)+1; got != want {
 		t.Fatalf("%d kinds are tested, want all %d", got, want)
 	}
 	for _, tt := range tests {

@@ -6,7 +6,9 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -27,10 +29,14 @@ import (
 )
 
 const (
-	maxBody        = 32 << 20  // bytes of one request
-	maxBodies      = 512 << 20 // bytes of all requests being read or answered
-	bodyPatience   = 30 * time.Second
-	checksPatience = 3 * time.Second
+	maxBody           = 32 << 20  // bytes of one request
+	maxBodies         = 512 << 20 // bytes of all requests being read or answered
+	maxAccountBodies  = 64 << 20  // bytes of one account's
+	maxStrangerBodies = 32 << 20  // bytes of all requests without an account, such as forms
+	maxAddressBodies  = 4 << 20   // bytes of those from one address
+	bodyPatience      = 30 * time.Second
+	bodyTotal         = 10 * time.Minute
+	checksPatience    = 3 * time.Second
 )
 
 // Options are what New needs beside the callers' keys.
@@ -110,13 +116,9 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 		opts = &Options{}
 	}
 	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, checks: opts.Checks, pages: opts.Pages}
-	made.bodies = bodies{maxOne: opts.MaxBody, maxAll: opts.MaxBodies, patience: bodyPatience}
-	if made.bodies.maxOne == 0 {
-		made.bodies.maxOne = maxBody
-	}
-	if made.bodies.maxAll == 0 {
-		made.bodies.maxAll = maxBodies
-	}
+	made.bodies.maxOne, made.bodies.maxAll = cmp.Or(opts.MaxBody, maxBody), cmp.Or(opts.MaxBodies, maxBodies)
+	made.bodies.maxAccount, made.bodies.maxStrangers, made.bodies.maxStranger = maxAccountBodies, maxStrangerBodies, maxAddressBodies
+	made.bodies.patience, made.bodies.total, made.bodies.seed = bodyPatience, bodyTotal, maphash.MakeSeed()
 	if made.log == nil {
 		made.log = slog.Default()
 	}
@@ -159,7 +161,8 @@ func (a *API) Nested(depth int) http.Handler {
 }
 
 func (a *API) serveAt(depth int, w http.ResponseWriter, r *http.Request) {
-	x := &exchange{ResponseWriter: w, settings: a.settings.Load(), depth: depth}
-	a.bodies.expect(w, r)
+	x := &exchange{ResponseWriter: w, settings: a.settings.Load(), depth: depth, http2: r.ProtoMajor == 2}
+	a.bodies.expect(x, r)
+	defer x.body.release()
 	_ = a.serve(x, r) // the chain answers its own errors
 }

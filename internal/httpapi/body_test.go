@@ -277,12 +277,13 @@ func TestBrokenBodies(t *testing.T) {
 	for name, tt := range map[string]struct {
 		header, body string
 		hangUp       bool
-		object       string
+		status       int
+		kind, object string
 	}{
-		"cut":           {"Content-Length: 1000", "half", true, incomplete},
-		"cut, chunked":  {"Transfer-Encoding: chunked", "4\r\nhalf\r\n", true, incomplete},
-		"not in chunks": {"Transfer-Encoding: chunked", "this is no chunk\r\n", false, incomplete},
-		"silent":        {"Content-Length: 1000", "half", false, object(400, "invalid_request_error", "The request body did not arrive: nothing came for 1 seconds.")},
+		"cut":           {"Content-Length: 1000", "half", true, 400, "invalid_request_error", incomplete},
+		"cut, chunked":  {"Transfer-Encoding: chunked", "4\r\nhalf\r\n", true, 400, "invalid_request_error", incomplete},
+		"not in chunks": {"Transfer-Encoding: chunked", "this is no chunk\r\n", false, 400, "invalid_request_error", incomplete},
+		"silent":        {"Content-Length: 1000", "half", false, 408, "request_timeout", object(408, "request_timeout", "The request body arrived too slowly: less than 1024 bytes a second over 1s. Send it again.")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -301,11 +302,11 @@ func TestBrokenBodies(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			checkError(t, name, read(t, r, "POST"), 400, tt.object)
+			checkError(t, name, read(t, r, "POST"), tt.status, tt.object)
 			if rest, err := io.ReadAll(r); len(rest) > 0 || isTimeout(err) {
 				t.Errorf("after the reply came %q, %v, want the end of the connection", rest, err)
 			}
-			if events := w.logged(t, "request"); len(events) != 1 || events[0]["error"] == nil || events[0]["fault"] != "invalid_request_error" {
+			if events := w.logged(t, "request"); len(events) != 1 || events[0]["error"] == nil || events[0]["fault"] != tt.kind {
 				t.Errorf("events = %v, want one with the cause", events)
 			}
 			if held := w.api.BodiesInFlight(); held != 0 {

@@ -17,6 +17,7 @@ import (
 func (a *API) answerErrors(next handler) handler {
 	return func(x *exchange, r *http.Request) error {
 		if err := a.catch(next, x, r); err != nil {
+			a.showStanding(x, r, err)
 			x.answer(err, r)
 			a.bodies.finish(x, r)
 		}
@@ -39,6 +40,26 @@ func (a *API) catch(next handler, x *exchange, r *http.Request) (err error) {
 	}()
 	return next(x, r)
 }
+
+// showStanding sets the rate-limit headers of an error to what holds now. A call that failed was admitted and
+// has been settled since, so what admission said is no longer true (docs/api.md#limits).
+func (a *API) showStanding(x *exchange, r *http.Request, err error) {
+	if a.ledger == nil || x.caller.Account == nil || x.begun() || r.Method != http.MethodPost || !metered[x.event.Route] {
+		return
+	}
+	switch h := x.Header(); fault.From(err).Kind {
+	case fault.PaymentRequired, fault.PlanTooLow, fault.RateLimited, fault.Unavailable, fault.Internal:
+	default:
+		// Of the others only those that came after admission have headers.
+		if h["X-Ratelimit-Limit-Requests"] == nil && h["X-Ratelimit-Limit-Tokens"] == nil {
+			return
+		}
+	}
+	a.ledger.Peek(x.caller.Account.ID, x.limits()).SetHeader(x.Header())
+}
+
+// metered are the routes whose calls count against the minute.
+var metered = map[string]bool{chatPath: true, videoJobsPath: true}
 
 // errGone means that the caller went away while we wrote: nobody is left to tell.
 var errGone = errors.New("the caller went away")
@@ -64,7 +85,11 @@ type errorDetail struct {
 
 // encodeFault is a fault as the caller reads it.
 func encodeFault(f *fault.Fault) []byte {
-	body, err := json.Marshal(errorBody{errorDetail{Message: f.Message, Type: f.Kind.String(), Code: f.Kind.Status(), Param: f.Param}})
+	return encodeError(errorDetail{Message: f.Message, Type: f.Kind.String(), Code: f.Kind.Status(), Param: f.Param})
+}
+
+func encodeError(d errorDetail) []byte {
+	body, err := json.Marshal(errorBody{d})
 	if err != nil {
 		panic(err) // strings and an int always encode
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/auth"
@@ -15,6 +16,8 @@ type exchange struct {
 	settings *Settings
 	event    telemetry.Event
 	caller   auth.Caller
+	body     arrival // the request's, where it has one
+	http2    bool
 	depth    int   // how many calls of our own MCP server it is nested in
 	err      error // what the route returned, through the mux
 }
@@ -32,9 +35,27 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if x.event.Status == 0 {
 		x.event.Status = http.StatusOK
 	}
-	n, err := x.ResponseWriter.Write(p)
+	n, err := x.write(p)
 	x.event.Bytes += int64(n)
 	return n, err
+}
+
+// write sends bytes to the caller. On HTTP/1 the Listener notices one who does not take them. On HTTP/2 a
+// caller can hold up one stream of a busy connection, so each piece has a deadline of its own; relay keeps
+// watch over event streams itself.
+func (x *exchange) write(p []byte) (n int, err error) {
+	if !x.http2 || len(x.Header()["Content-Type"]) > 0 && x.Header()["Content-Type"][0] == eventStream[0] {
+		return x.ResponseWriter.Write(p)
+	}
+	// The last deadline stays: net/http sends the last bytes when the handler has returned.
+	rc := http.NewResponseController(x.ResponseWriter)
+	for {
+		_ = rc.SetWriteDeadline(time.Now().Add(writePatience))
+		m, err := x.ResponseWriter.Write(p[n:min(len(p), n+writePiece)])
+		if n += m; err != nil || n == len(p) {
+			return n, err
+		}
+	}
 }
 
 // Flush sends what has been written on its way.

@@ -31,6 +31,7 @@ const patience = 20 * time.Second
 type world struct {
 	api    *API
 	server *httptest.Server
+	front  *Listener
 	log    *lines
 	index  *auth.Index
 
@@ -58,8 +59,8 @@ func newWorld(t *testing.T, opts *Options, change func(*API)) *world {
 		change(w.api)
 	}
 	w.server = httptest.NewUnstartedServer(w.api)
-	w.server.Config.DisableGeneralOptionsHandler = true // as the program does
-	w.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	w.front = NewListener(w.server.Listener, ListenerOptions{Max: 100, Refuse: w.api.Refuse, Log: slog.New(slog.DiscardHandler)})
+	w.server.Listener, w.server.Config = w.front, NewServer(w.api, w.front) // as the program does
 	w.server.Start()
 	t.Cleanup(func() {
 		w.server.CloseClientConnections() // a test that failed may have left one waiting
@@ -221,7 +222,7 @@ func checkError(t *testing.T, name string, r reply, status int, object string) {
 		t.Errorf("%s: content type %q, want application/json", name, got)
 	}
 	want := "false"
-	if status == 500 || status == 503 {
+	if status == 408 || status == 429 || status == 500 || status == 503 {
 		want = ""
 	}
 	if got := r.header.Get("X-Should-Retry"); got != want {

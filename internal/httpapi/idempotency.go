@@ -10,9 +10,6 @@ import (
 	"sluice/internal/idempotency"
 )
 
-// replayPatience is how long a caller may take for one piece of a stored reply.
-const replayPatience = time.Minute
-
 var (
 	eventStream = []string{"text/event-stream"}
 	streamDone  = []byte("data: [DONE]\n\n")
@@ -48,9 +45,8 @@ func (x *exchange) replay(reply *idempotency.Reply) error {
 		h["Content-Type"], h["Content-Length"] = jsonType, []string{strconv.Itoa(reply.Size())}
 	}
 	control := http.NewResponseController(x)
-	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	for piece := range reply.Pieces {
-		_ = control.SetWriteDeadline(time.Now().Add(replayPatience))
+		_ = control.SetWriteDeadline(time.Now().Add(writePatience))
 		if _, err := x.Write(piece); err != nil {
 			return err
 		}

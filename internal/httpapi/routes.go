@@ -26,6 +26,11 @@ func (a *API) chain() []step {
 	}
 }
 
+const (
+	chatPath      = "/v1/chat/completions"
+	videoJobsPath = "/v1/video/generations/jobs"
+)
+
 // route is one operation.
 type route struct {
 	method  string
@@ -36,15 +41,15 @@ type route struct {
 // routes is every operation there is. HEAD goes wherever GET does.
 func (a *API) routes() []route {
 	return []route{
-		{"POST", "/v1/chat/completions", a.createChatCompletion},
+		{"POST", chatPath, a.createChatCompletion},
 		{"POST", "/v1/route", a.explainRoute},
 		{"GET", "/v1/account", a.showAccount},
 		{"GET", "/v1/models", a.listModels},
 		{"GET", "/v1/models/verbose", a.listModelsVerbose},
 		{"GET", "/v1/models/{id...}", a.showModel},
 		{"GET", "/v1/catalog/changes", a.listCatalogChanges},
-		{"POST", "/v1/video/generations/jobs", a.createVideo},
-		{"GET", "/v1/video/generations/jobs", a.listVideos},
+		{"POST", videoJobsPath, a.createVideo},
+		{"GET", videoJobsPath, a.listVideos},
 		{"GET", "/v1/video/generations/jobs/{id}", a.showVideo},
 		{"DELETE", "/v1/video/generations/jobs/{id}", a.cancelVideo},
 		{"GET", "/v1/video/generations/{id}/content/video", a.downloadVideo},
@@ -72,7 +77,7 @@ func (a *API) assemble() handler {
 		byPattern[rt.pattern][rt.method] = rt.handle
 	}
 	for pattern, page := range a.pages {
-		mux.Handle(pattern, showPage(page))
+		mux.Handle(pattern, a.showPage(page))
 	}
 	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.(*exchange).err = nothingAt(r)
@@ -92,13 +97,26 @@ func (a *API) assemble() handler {
 }
 
 // showPage hands a request over to a page, which answers everything itself.
-func showPage(page http.Handler) http.Handler {
+func (a *API) showPage(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := w.(*exchange)
 		x.event.Route = r.Pattern
 		r = r.Clone(r.Context())
 		r.RemoteAddr = x.event.Remote
 		page.ServeHTTP(x, r)
+		if x.event.Status >= http.StatusBadRequest {
+			a.bodies.finish(x, r) // a form that was refused unread
+		}
+	})
+}
+
+// Nothing answers that there is nothing at the path, on servers beside the API's.
+func (a *API) Nothing() http.Handler {
+	serve := a.observe(a.answerErrors(func(_ *exchange, r *http.Request) error { return nothingAt(r) }))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{ResponseWriter: w, settings: a.settings.Load()}
+		a.bodies.expect(x, r)
+		_ = serve(x, r) // the chain answers its own errors
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"sluice/internal/fault"
 	"sluice/internal/idempotency"
@@ -18,9 +17,6 @@ import (
 const (
 	defaultPage = 20
 	maxPage     = 100
-
-	// piecePatience is how long a caller may take for one piece of a video.
-	piecePatience = time.Minute
 )
 
 // videoReply is a job as callers see it (spec: Video generation job).
@@ -183,8 +179,7 @@ func (x *exchange) sendVideo(r *http.Request, j *video.Job, file io.ReadSeekClos
 	h["Etag"] = []string{`"` + j.SHA256 + `"`}
 	h["Cache-Control"] = []string{"private, max-age=3600"}
 	h["Content-Disposition"] = []string{`inline; filename="` + j.Generation + video.LinkSuffix + `"`}
-	out := &fileWriter{exchange: x, control: http.NewResponseController(x)}
-	defer func() { _ = out.control.SetWriteDeadline(time.Time{}) }()
+	out := &fileWriter{exchange: x}
 	http.ServeContent(out, r, "", j.FinishedAt, file)
 	return out.refuse(r)
 }
@@ -193,7 +188,6 @@ func (x *exchange) sendVideo(r *http.Request, j *video.Job, file io.ReadSeekClos
 // that cannot be met, in words that are not our error object.
 type fileWriter struct {
 	*exchange
-	control *http.ResponseController
 	refused int // the status held back
 }
 
@@ -209,7 +203,6 @@ func (w *fileWriter) Write(p []byte) (int, error) {
 	if w.refused != 0 {
 		return len(p), nil
 	}
-	_ = w.control.SetWriteDeadline(time.Now().Add(piecePatience))
 	return w.exchange.Write(p)
 }
 

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"sluice/internal/fault"
 )
 
 //go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
@@ -65,11 +67,24 @@ func Asset(name string) string {
 	panic("webui: there is no asset " + name) // a typo, found by every test that renders the page
 }
 
+// notFound answers with the error object: whoever asks for a file is a program.
+func notFound(w http.ResponseWriter, r *http.Request) {
+	body := []byte(`{"error":{"message":"There is no such file.","type":"` + fault.NotFound.String() + `","code":404}}`)
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Should-Retry", "false")
+	w.WriteHeader(http.StatusNotFound)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // whoever left needs no reply
+	}
+}
+
 // ServeAsset answers GET /assets/{name}.
 func ServeAsset(w http.ResponseWriter, r *http.Request) {
 	a := assets()[r.PathValue("name")]
 	if a == nil {
-		http.NotFound(w, r)
+		notFound(w, r)
 		return
 	}
 	h := w.Header()

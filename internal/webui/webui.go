@@ -41,8 +41,8 @@ func New(settings func() Settings, log *slog.Logger) *UI {
 // Settings is what holds now.
 func (u *UI) Settings() Settings { return u.settings() }
 
-// Protect stands around all pages: it refuses what another site's page sends, bounds bodies, and sets the
-// headers that keep a browser from doing what no page of ours asks for.
+// Protect stands around all pages: it refuses what another site's page sends, and sets the headers that keep
+// a browser from doing what no page of ours asks for.
 func (u *UI) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -56,13 +56,9 @@ func (u *UI) Protect(next http.Handler) http.Handler {
 			u.Error(w, r, fault.New(fault.PlanTooLow, "This form was sent by another site. Open the page here and try again.").Because(err))
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		next.ServeHTTP(w, r)
 	})
 }
-
-// maxForm is how many bytes a form, or a request of the playground, may have.
-const maxForm = 32 << 20
 
 func (u *UI) policy() string {
 	targets := append([]string{"'self'"}, u.settings().FormTargets...)
@@ -73,8 +69,19 @@ func (u *UI) policy() string {
 // Handler answers a request, or returns why it cannot.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// Handle makes an http.Handler of h: what it returns becomes a page.
+// Handle makes an http.Handler of h: what it returns becomes a page. The request's form is read, and held
+// to its bounds, before h runs.
 func (u *UI) Handle(h Handler) http.Handler {
+	return u.HandleUnread(func(w http.ResponseWriter, r *http.Request) error {
+		if err := readForm(w, r); err != nil {
+			return err
+		}
+		return h(w, r)
+	})
+}
+
+// HandleUnread is Handle for requests that are no forms: their body is left to h.
+func (u *UI) HandleUnread(h Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
 			u.Error(w, r, err)

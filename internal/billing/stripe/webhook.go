@@ -48,6 +48,9 @@ func (p *Processor) answer(w http.ResponseWriter, r *http.Request, receive func(
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return fault.New(fault.TooLarge, "The event is larger than %d MiB.", maxEvent>>20)
 	}
+	if _, ok := errors.AsType[*fault.Fault](err); ok {
+		return err // too slow, or too many at once
+	}
 	if err != nil {
 		return fault.New(fault.Invalid, "The event ended before it was complete.").Because(err)
 	}

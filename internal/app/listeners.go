@@ -1,0 +1,60 @@
+package app
+
+import (
+	"crypto/tls"
+	"net/netip"
+
+	"sluice/internal/httpapi"
+)
+
+const (
+	// sideConnections is how many connections the admin socket and the metrics may have each.
+	sideConnections = 100
+	// addressShare is the part of all connections that one public address may have, and addressLeast how
+	// many it may have in any case.
+	addressShare = 10
+	addressLeast = 100
+)
+
+// frontListeners are the API's, the admin socket's and, where there are any, the metrics' listeners with
+// bounds around them.
+func (a *App) frontListeners() []*httpapi.Listener {
+	most := a.maxConnections()
+	front := httpapi.ListenerOptions{
+		Max: most, MaxPerAddress: max(most/addressShare, addressLeast), Exempt: a.isProxy, Refuse: a.api.Refuse, Log: a.log,
+	}
+	if a.settings.Load().config.TLS.Enabled() {
+		front.TLS = &tls.Config{
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.cert.Load(), nil },
+			NextProtos:     []string{"h2", "http/1.1"},
+		}
+	}
+	api := httpapi.NewListener(a.listener, front)
+	a.metrics.Gauge("sluice_connections", "Connections open now on the address of the API.", func() float64 { return float64(api.Open()) })
+	all := []*httpapi.Listener{api, httpapi.NewListener(a.adminListener, httpapi.ListenerOptions{Max: sideConnections, Log: a.log})}
+	if a.metricsListener != nil {
+		all = append(all, httpapi.NewListener(a.metricsListener, httpapi.ListenerOptions{Max: sideConnections, Refuse: a.api.Refuse, Log: a.log}))
+	}
+	return all
+}
+
+// maxConnections is the configured bound, or less where the process may not open so many files: every call
+// needs a second one for its upstream.
+func (a *App) maxConnections() int {
+	most := a.settings.Load().config.MaxConnections
+	if files, ok := fileLimit(); ok && files/2 < uint64(most) {
+		a.log.Warn("max_connections is lowered to half of the files that this process may open", "files", files, "connections", files/2)
+		most = int(files / 2)
+	}
+	return most
+}
+
+// isProxy reports whether an address is that of a proxy in front of us, which speaks for many callers.
+func (a *App) isProxy(addr netip.Addr) bool {
+	for _, p := range a.settings.Load().config.TrustedProxies {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
