@@ -101,7 +101,8 @@ type node struct {
 	scheme string
 	cancel context.CancelFunc
 	ended  chan struct{}
-	err    error // what Run returned
+	err    error           // what Run returned
+	taken  map[string]bool // tokens of mailed links that linkTo has returned
 }
 
 // start runs an App until the test ends.

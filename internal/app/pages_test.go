@@ -92,12 +92,16 @@ func (n *node) linkTo(email string) (path, token string) {
 	n.t.Helper()
 	eventually(n.t, "a link to "+email, func() bool {
 		for _, m := range loggedLink.FindAllStringSubmatch(n.log.String(), -1) {
-			if m[1] == email {
+			if m[1] == email && !n.taken[m[3]] {
 				path, token = m[2], m[3]
 			}
 		}
 		return token != ""
 	})
+	if n.taken == nil {
+		n.taken = map[string]bool{}
+	}
+	n.taken[token] = true
 	return path, token
 }
 
