@@ -197,8 +197,8 @@ func TestBodiesOfAnAccount(t *testing.T) {
 func TestBodiesOfStrangers(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*bodies){
-		"by address": func(b *bodies) { b.maxStranger = 1000 },
-		"in all":     func(b *bodies) { b.maxStrangers = 1000 },
+		"by address": func(b *bodies) { b.maxStranger = waitingCost + 1000 },
+		"in all":     func(b *bodies) { b.maxStrangers = waitingCost + 1000 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

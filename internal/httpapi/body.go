@@ -45,6 +45,9 @@ const (
 	// minRate is the fewest bytes a second, on average over bodies.patience, at which a body may arrive.
 	minRate = 1 << 10
 
+	// waitingCost is what a caller without an account is charged for a request whose body we wait for.
+	waitingCost = 32 << 10
+
 	// firstBuffer is the most that is allocated before any byte has arrived.
 	firstBuffer = 64 << 10
 )
@@ -84,11 +87,16 @@ func (a *arrival) setDeadline(now time.Time) {
 
 // Read implements io.Reader. A body that is too slow ends with a fault of the kind Timeout.
 func (a *arrival) Read(p []byte) (int, error) {
+	stranger := a.x.caller.Account == nil
+	if stranger && a.charged == 0 {
+		if full := a.charge(waitingCost); full != nil {
+			return 0, full
+		}
+	}
 	n, err := a.src.Read(p)
 	a.window += int64(n)
-	if a.x.caller.Account == nil {
+	if stranger {
 		if full := a.charge(int64(n)); full != nil {
-			a.release() // nobody keeps the bytes
 			return 0, full
 		}
 	}
@@ -131,6 +139,7 @@ func (a *arrival) charge(n int64) error {
 	a.charged += n
 	all, one := b.strangers.Add(n), b.add("@"+a.x.event.Remote, n)
 	if all > b.maxStrangers || one > b.maxStranger {
+		a.release() // nobody keeps the bytes
 		return errBusy()
 	}
 	return nil

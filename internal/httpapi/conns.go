@@ -39,6 +39,10 @@ const (
 	// headerSlop is what net/http allows beyond what it is told.
 	headerSlop = 4 << 10
 
+	// maxStreams is how many requests a connection of HTTP/2 may have under way. Each costs about 30 KB, also
+	// one whose caller lets it wait.
+	maxStreams = 8
+
 	// warnEvery is how often refused connections are logged.
 	warnEvery = time.Minute
 )
@@ -53,10 +57,10 @@ func NewServer(h http.Handler, l *Listener) *http.Server {
 		ConnState:         l.ConnState,
 		ErrorLog:          slog.NewLogLogger(l.opts.Log.Handler(), slog.LevelDebug), // broken connections: routine
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          32,
+			MaxConcurrentStreams:          maxStreams,
 			MaxReadFrameSize:              16 << 10, // each connection keeps a buffer of that size
-			MaxReceiveBufferPerConnection: 128 << 10,
-			MaxReceiveBufferPerStream:     128 << 10,
+			MaxReceiveBufferPerConnection: 64 << 10,
+			MaxReceiveBufferPerStream:     64 << 10,
 			SendPingTimeout:               time.Minute,
 			PingTimeout:                   15 * time.Second,
 			WriteByteTimeout:              writePatience,

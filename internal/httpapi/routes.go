@@ -101,7 +101,7 @@ func (a *API) showPage(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := w.(*exchange)
 		x.event.Route = r.Pattern
-		r = r.Clone(r.Context())
+		r = r.WithContext(r.Context()) // a shallow copy: many headers are costly to copy
 		r.RemoteAddr = x.event.Remote
 		page.ServeHTTP(x, r)
 		if x.event.Status >= http.StatusBadRequest {
