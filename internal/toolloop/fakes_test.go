@@ -149,10 +149,14 @@ type site struct {
 	images bool
 }
 
+// generous is a time limit that a busy machine keeps.
+const generous = 5 * time.Minute
+
+// newSite makes a site whose calls of tools may take as long as timeout. Discovery has time enough.
 func newSite(t *testing.T, opts *toolloop.Options, timeout time.Duration) *site {
 	t.Helper()
 	g := netguard.New(&netguard.Options{Allow: []string{"127.0.0.1"}})
-	c := mcpclient.New(g, &mcpclient.Options{CallTimeout: timeout, DiscoveryTimeout: timeout})
+	c := mcpclient.New(g, &mcpclient.Options{CallTimeout: timeout, DiscoveryTimeout: generous})
 	t.Cleanup(func() { c.Close(); g.Close() })
 	return &site{t: t, client: c, loop: toolloop.New(c, opts), keeper: continuation.New(&shelf{kept: map[string][]byte{}}, nil)}
 }

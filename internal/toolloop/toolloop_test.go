@@ -181,9 +181,9 @@ func TestRefusals(t *testing.T) {
 // After discovery whatever goes wrong is a result that the model sees.
 func TestToolErrors(t *testing.T) {
 	t.Parallel()
-	s, docs := newSite(t, nil, 5*time.Second), newTools(t, "echo", "fail", "wait", "draw")
+	s, docs := newSite(t, nil, generous), newTools(t, "echo", "fail", "draw")
 	r := s.ask(with("", docs.entry("d")), calls("",
-		`1 d__fail {"text":"x"}`, `2 d__wait {"text":"x"}`, `3 d__nothing {}`, `4 d__echo [1]`, `5 d__echo {"text":`, `6 d__echo {"txt":1}`, `7 d__draw {"text":"x"}`, `7 d__echo {"text":"x"}`, `- d__echo {"text":"y"}`),
+		`1 d__fail {"text":"x"}`, `3 d__nothing {}`, `4 d__echo [1]`, `5 d__echo {"text":`, `6 d__echo {"txt":1}`, `7 d__draw {"text":"x"}`, `7 d__echo {"text":"x"}`, `- d__echo {"text":"y"}`),
 		says("ok"))
 	if r.err != nil || r.text != "ok" {
 		t.Fatalf("ask = %+v, want an answer", r)
@@ -191,21 +191,32 @@ func TestToolErrors(t *testing.T) {
 	got := s.model.messages(1)
 	for _, line := range []string{
 		"tool 1: Error: the tool broke",
-		`tool 2: Error: the MCP server "d" gave no result: it took longer than 5 s.`,
 		`tool 3: Error: there is no tool called "d__nothing".`,
 		"tool 4: Error: the arguments are not a JSON object.",
 		"tool 5: Error: the arguments are not a JSON object.",
 		"tool 6: Error: ",
 		"tool 7: [an image of 3 bytes, which the model cannot see]",
-		"tool call_000000000000000000012007: echo says x",
-		"tool call_000000000000000000012008: echo says y",
+		"tool call_000000000000000000012006: echo says x",
+		"tool call_000000000000000000012007: echo says y",
 	} {
 		if !strings.Contains(got, line) {
 			t.Errorf("the model saw\n%s\nwant a line that begins with %q", got, line)
 		}
 	}
-	if r.spent.Calls != 6 || r.spent.Failed != 3 {
-		t.Errorf("spent = %+v, want 6 calls, 3 of them failed", r.spent)
+	if r.spent.Calls != 5 || r.spent.Failed != 2 {
+		t.Errorf("spent = %+v, want 5 calls, 2 of them failed", r.spent)
+	}
+}
+
+func TestToolTimeout(t *testing.T) {
+	t.Parallel()
+	s, docs := newSite(t, nil, 300*time.Millisecond), newTools(t, "wait")
+	r := s.ask(with("", docs.entry("d")), calls("", `1 d__wait {"text":"x"}`), says("ok"))
+	if r.err != nil || r.text != "ok" || r.spent.Calls != 1 || r.spent.Failed != 1 {
+		t.Fatalf("ask = %+v, want an answer and a call that failed", r)
+	}
+	if got, want := s.model.messages(1), `tool 1: Error: the MCP server "d" gave no result: it took longer than 0.3 s.`; !strings.Contains(got, want) {
+		t.Errorf("the model saw\n%s\nwant a line that begins with %q", got, want)
 	}
 }
 
@@ -313,7 +324,7 @@ func TestReady(t *testing.T) {
 // Calls of one turn run at the same time.
 func TestParallel(t *testing.T) {
 	t.Parallel()
-	s, docs := newSite(t, nil, 20*time.Second), newTools(t, "meet")
+	s, docs := newSite(t, nil, generous), newTools(t, "meet")
 	r := s.ask(with("", docs.entry("d")), calls("", `1 d__meet {"text":"a"}`, `2 d__meet {"text":"b"}`), says("ok"))
 	if r.err != nil || r.spent.Calls != 2 || r.spent.Failed != 0 {
 		t.Errorf("ask = %+v, want both calls to meet", r)
@@ -323,7 +334,7 @@ func TestParallel(t *testing.T) {
 // All results of a request together are bounded.
 func TestResultsTogether(t *testing.T) {
 	t.Parallel()
-	s, docs := newSite(t, nil, time.Minute), newTools(t, "big")
+	s, docs := newSite(t, nil, generous), newTools(t, "big")
 	var all []string
 	for i := range 17 {
 		all = append(all, fmt.Sprintf(`%d d__big {"text":""}`, i))
@@ -340,7 +351,7 @@ func TestResultsTogether(t *testing.T) {
 // A server that dies in the middle is an error for the model, and may be back for the next call.
 func TestServerDies(t *testing.T) {
 	t.Parallel()
-	s, docs := newSite(t, nil, 20*time.Second), newTools(t, "die", "echo")
+	s, docs := newSite(t, nil, generous), newTools(t, "die", "echo")
 	r := s.ask(with("", docs.entry("d")), calls("", `1 d__die {"text":"a"}`), calls("", `2 d__echo {"text":"b"}`), says("ok"))
 	if r.err != nil || r.spent.Calls != 2 || r.spent.Failed != 1 {
 		t.Fatalf("ask = %+v, want an answer after one failure", r)
