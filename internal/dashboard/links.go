@@ -23,8 +23,8 @@ var linkTexts = map[signin.Purpose]struct {
 	signin.SignUp: {"Open your account", "Choose a password to open your account.", "Open my account", true},
 	signin.Invite: {"You are invited", "Choose a password to open your account.", "Open my account", true},
 	signin.SignIn: {"Sign in", "This link signs you in, once.", "Sign in", false},
-	signin.Reset:  {"Set a new password", "You are signed out everywhere else.", "Set the password", true},
-	signin.Email:  {"Confirm your new address", "From now on you sign in with it. You are signed out everywhere else.", "Use this address", false},
+	signin.Reset:  {"Set a new password", "This also signs you out everywhere else.", "Set the password", true},
+	signin.Email:  {"Confirm your new address", "From now on you sign in with it. This also signs you out everywhere else.", "Use this address", false},
 }
 
 // showLink shows what a link does. It does so only when its button is pressed: programs that look at mail

@@ -16,6 +16,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/fault"
 	"sluice/internal/signin"
+	"sluice/internal/sqlstore"
 )
 
 // circumstances are what a person finds when they take a step.
@@ -35,6 +36,8 @@ type scene struct {
 	acct        *account.Account
 	here, other string // tokens of sessions
 	links       map[signin.Purpose]string
+	newcomer    string // an address that an account may be opened for
+	newEmail    string // an address that the account may change to
 	circumstances
 }
 
@@ -43,12 +46,14 @@ const totpSecret = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 // storedPassword is how password is stored. It is hashed once: that is slow on purpose.
 var storedPassword = sync.OnceValue(func() string { return signin.HashPassword(password) })
 
-func newScene(t *testing.T, c circumstances) *scene {
+// newScene makes a scene with addresses of its own, so that many may share a database: to open one is slow.
+func newScene(t *testing.T, store *sqlstore.Store, c circumstances) *scene {
 	t.Helper()
-	s := &scene{bench: newBench(t), t: t, circumstances: c, links: map[signin.Purpose]string{}}
+	name := strings.ToLower(rand.Text())
+	s := &scene{bench: benchOn(store), t: t, circumstances: c, links: map[signin.Purpose]string{}, newcomer: "new." + name + "@example.com", newEmail: name + "@new.example"}
 	ctx := t.Context()
 	var err error
-	if s.acct, _, err = s.accounts.Create(ctx, "t", "ana@example.com", account.None, false); err != nil {
+	if s.acct, _, err = s.accounts.Create(ctx, "t", name+"@example.com", account.None, false); err != nil {
 		t.Fatal(err)
 	}
 	if !c.noPassword {
@@ -57,12 +62,12 @@ func newScene(t *testing.T, c circumstances) *scene {
 	check(t, s.store.SetTOTP(ctx, s.acct.ID, totpSecret, c.totp))
 	s.here, s.other = s.session(c.via, c.age), s.session(signin.EnterPassword, time.Minute)
 	for _, p := range []signin.Purpose{signin.SignUp, signin.Invite} {
-		s.links[p] = s.link(p, "", "new@example.com")
+		s.links[p] = s.link(p, "", s.newcomer)
 	}
 	for _, p := range []signin.Purpose{signin.SignIn, signin.Code, signin.Reset, signin.Device} {
 		s.links[p] = s.link(p, s.acct.ID, s.acct.Email)
 	}
-	s.links[signin.Email] = s.link(signin.Email, s.acct.ID, "ana@new.example")
+	s.links[signin.Email] = s.link(signin.Email, s.acct.ID, s.newEmail)
 	return s
 }
 
@@ -154,7 +159,7 @@ func (s *scene) as(do func(o signin.Owner) error) (signin.Entry, error) {
 var steps = map[signin.Step]func(ctx context.Context, s *scene) (signin.Entry, error){
 	signin.AskAccount: func(ctx context.Context, s *scene) (signin.Entry, error) {
 		s.settings.Open = !s.lacks(signin.NeedsOpen)
-		return signin.Entry{}, s.SignUp(ctx, "somebody@example.com", here)
+		return signin.Entry{}, s.SignUp(ctx, "other."+s.newcomer, here)
 	},
 	signin.OpenAccount: func(ctx context.Context, s *scene) (signin.Entry, error) {
 		s.settings.Open = !s.lacks(signin.NeedsOpen)
@@ -197,7 +202,7 @@ var steps = map[signin.Step]func(ctx context.Context, s *scene) (signin.Entry, e
 		return s.as(func(o signin.Owner) error { return s.ChangePassword(ctx, o, "another long password") })
 	},
 	signin.AskEmail: func(ctx context.Context, s *scene) (signin.Entry, error) {
-		return s.as(func(o signin.Owner) error { return s.RequestEmail(ctx, o, "ana@new.example") })
+		return s.as(func(o signin.Owner) error { return s.RequestEmail(ctx, o, s.newEmail) })
 	},
 	signin.ConfirmEmail: func(ctx context.Context, s *scene) (signin.Entry, error) {
 		return s.as(func(o signin.Owner) error {
@@ -267,6 +272,7 @@ func TestRules(t *testing.T) {
 	if len(steps) != len(signin.Rules) {
 		t.Errorf("%d steps are tested, want all %d", len(steps), len(signin.Rules))
 	}
+	_, store := newStore(t)
 	for _, rule := range signin.Rules {
 		do := steps[rule.Step]
 		if do == nil {
@@ -282,7 +288,7 @@ func TestRules(t *testing.T) {
 					continue
 				}
 				c := circumstances{totp: withCode, via: signin.EnterPassword, age: time.Hour}
-				s := newScene(t, c)
+				s := newScene(t, store, c)
 				entry, err := do(t.Context(), s)
 				if err != nil {
 					t.Fatalf("with %+v: %v", c, err)
@@ -295,7 +301,7 @@ func TestRules(t *testing.T) {
 					}
 					c := c
 					c.omit = need
-					s := newScene(t, c)
+					s := newScene(t, store, c)
 					if entry, err := do(t.Context(), s); err == nil || entry.Session != "" {
 						t.Errorf("without need %b, two steps %t: session %t, %v, want a refusal", need, withCode, entry.Session != "", err)
 					}
@@ -325,14 +331,14 @@ func checkGives(t *testing.T, s *scene, rule signin.Rule, entry signin.Entry) {
 	for _, m := range s.posted {
 		if linkIn.MatchString(m.Text) {
 			links++
-		} else if m.To == "ana@example.com" && strings.Contains(m.Text, "contact support") {
+		} else if m.To == s.acct.Email && strings.Contains(m.Text, "contact support") {
 			notices++
 		}
 	}
 	if (links > 0) != (rule.Gives&signin.GivesMail != 0) || (notices > 0) != (rule.Gives&signin.GivesNotice != 0) || links+notices != len(s.posted) {
 		t.Errorf("it mailed %+v", s.posted)
 	}
-	_, err := s.accounts.Find(t.Context(), "new@example.com")
+	_, err := s.accounts.Find(t.Context(), s.newcomer)
 	if (err == nil) != (rule.Gives&signin.GivesAccount != 0) {
 		t.Errorf("the new account: %v", err)
 	}
@@ -385,10 +391,11 @@ func TestProof(t *testing.T) {
 		{"the operator's link, a while ago", circumstances{totp: true, via: signin.EnterLink, age: time.Hour}, func(o *signin.Owner) { o.Password, o.Code = "", "" }, fault.Invalid},
 		{"the operator's link, no password to have, a while ago", circumstances{noPassword: true, via: signin.EnterLink, age: time.Hour}, nil, fault.PlanTooLow},
 	}
+	_, store := newStore(t)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, tt.circumstances)
+			s := newScene(t, store, tt.circumstances)
 			for _, rule := range signin.Rules {
 				if rule.Needs&signin.NeedsProof == 0 {
 					continue
@@ -424,9 +431,10 @@ func TestRulesInDocs(t *testing.T) {
 // A link is bound to the address it was made for, even if somebody changed the address around the desk.
 func TestLinksKeepToTheirAddress(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, circumstances{via: signin.EnterPassword})
+	_, store := newStore(t)
+	s := newScene(t, store, circumstances{via: signin.EnterPassword})
 	ctx := t.Context()
-	if _, err := s.accounts.SetEmail(ctx, "t", s.acct.ID, "ana@elsewhere.example"); err != nil {
+	if _, err := s.accounts.SetEmail(ctx, "t", s.acct.ID, s.newEmail); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.ResetPassword(ctx, s.links[signin.Reset], "another long password", here); !fault.Is(err, fault.NotFound) {

@@ -43,13 +43,27 @@ func (b *bench) Post(m mail.Message) {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	dir := t.TempDir()
+	dir, s := newStore(t)
+	b := benchOn(s)
+	b.dir = dir
+	return b
+}
+
+// newStore opens a database of the test's own.
+func newStore(t *testing.T) (dir string, s *sqlstore.Store) {
+	t.Helper()
+	dir = t.TempDir()
 	s, err := sqlstore.Open(t.Context(), "sqlite", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	b := &bench{dir: dir, store: s, settings: signin.Settings{Origin: "https://x.example", Open: true}, now: time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC)}
+	return dir, s
+}
+
+// benchOn is a desk of its own on a database that others use as well.
+func benchOn(s *sqlstore.Store) *bench {
+	b := &bench{store: s, settings: signin.Settings{Origin: "https://x.example", Open: true}, now: time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC)}
 	b.accounts = account.New(s, nil)
 	b.Desk = signin.New(s, b.accounts, b, func() signin.Settings { return b.settings }, &signin.Options{Now: func() time.Time { return b.now }})
 	return b
