@@ -103,7 +103,7 @@ func startAnthropic(t *testing.T, reply func(*anthropic.MessageNewParams) anthro
 	t.Cleanup(server.Close)
 	up.url = server.URL
 	return startGateway(t, fmt.Sprintf(`providers:
-  - {name: claude, kind: anthropic, base_url: "%s", api_key: "%s"}
+  - {name: claude, kind: anthropic, base_url: "%s", api_key: "%s", allow_image_urls: true}
 models:
   - {id: %s, provider: claude, upstream: %s, plan: basic, context_length: 200000, max_output: 64000, tool_calling: true, reasoning: true}
   - {id: %s, provider: claude, upstream: %s, plan: basic, context_length: 1000000, max_output: 128000, tool_calling: true, reasoning: true}

@@ -171,7 +171,7 @@ func startBedrock(t *testing.T, reply func(map[string]any) bedrockReply) (*gatew
 	t.Cleanup(server.Close)
 	up.url = server.URL
 	return startGateway(t, fmt.Sprintf(`providers:
-  - {name: aws, kind: bedrock, base_url: "%s", region: %s, access_key_id: %s, secret_access_key: "%s"}
+  - {name: aws, kind: bedrock, base_url: "%s", region: %s, access_key_id: %s, secret_access_key: "%s", allow_image_urls: true}
 models:
   - {id: %s, provider: aws, upstream: "%s", plan: basic, context_length: 200000, max_output: 64000, tool_calling: true, reasoning: true}
   - {id: %s, provider: aws, upstream: "%s", plan: basic, context_length: 300000, max_output: 10000, tool_calling: true}

@@ -104,7 +104,7 @@ func startGemini(t *testing.T, replies func(*geminiRequest) []*genai.GenerateCon
 	t.Cleanup(server.Close)
 	up.url = server.URL
 	return startGateway(t, fmt.Sprintf(`providers:
-  - {name: google, kind: gemini, base_url: "%s/v1beta", api_key: "%s"}
+  - {name: google, kind: gemini, base_url: "%s/v1beta", api_key: "%s", allow_image_urls: true}
 models:
   - {id: %s, provider: google, upstream: %s, plan: basic, context_length: 1000000, max_output: 65536, tool_calling: true, reasoning: true}
 `, up.url, upstreamKey, geminiModel, geminiUpstream)), up

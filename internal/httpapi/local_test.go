@@ -70,8 +70,7 @@ func TestForeign(t *testing.T) {
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	var told []string
-	var l *Local
-	l = NewLocal(false, func(why string) { told = append(told, why) })
+	l := NewLocal(false, func(why string) { told = append(told, why) })
 	held := true
 	h := l.Watch(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { held = l.Holds() }))
 	for i, step := range []struct {

@@ -177,10 +177,10 @@ func TestOrder(t *testing.T) {
 	t.Parallel()
 	p := &post{do: map[string]func(context.Context) error{"slow@x": fails(2)}}
 	once := true
-	p.do["refused@x"] = func(context.Context) error {
+	p.do["refused@x"] = func(ctx context.Context) error {
 		if once {
 			once = false
-			return refuses(nil)
+			return refuses(ctx)
 		}
 		return nil
 	}
