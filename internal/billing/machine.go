@@ -15,6 +15,14 @@ const (
 	visitAtOnce = 100
 	mostSteps   = 20 // of one visit; the next goes on
 	patience    = time.Minute
+
+	// What happens to a payment after it has ended, such as a refund or a dispute, is asked for in case its
+	// event was lost: every hour for the last days, and at the start for as long as no server may have run.
+	catchUpEvery = time.Hour
+	catchUpLast  = 3 * day
+	catchUpFirst = 30 * day
+
+	catchUpPatience = 10 * time.Minute
 )
 
 // Run renews, retries and ends subscriptions when their time has come, and finishes payments that were
@@ -22,9 +30,19 @@ const (
 func (m *Billing) Run(ctx context.Context) {
 	tick := time.NewTicker(visitEvery)
 	defer tick.Stop()
+	span, next := catchUpFirst, m.now()
 	for {
 		if err := m.VisitDue(ctx); err != nil && ctx.Err() == nil {
 			m.log.Warn("what is due in billing could not be looked up", "error", err.Error())
+		}
+		if now := m.now(); !now.Before(next) {
+			next = now.Add(catchUpEvery)
+			switch err := m.CatchUp(ctx, now.Add(-span)); {
+			case err == nil:
+				span = catchUpLast
+			case ctx.Err() == nil:
+				m.log.Warn("lost events of the payment processor could not be asked for", "error", err.Error())
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -281,6 +299,24 @@ func (m *Billing) refund(ctx context.Context, paymentID string) error {
 		return nil
 	})
 	return err
+}
+
+// Reporter is a processor that keeps what it has reported.
+type Reporter interface {
+	// Reports hands over the events since a time about what happens to payments after they have ended. Those
+	// that receive refuses come again the next time.
+	Reports(ctx context.Context, since time.Time, receive func(context.Context, Event) error) error
+}
+
+// CatchUp takes in the events since a time that were lost on their way.
+func (m *Billing) CatchUp(ctx context.Context, since time.Time) error {
+	r, ok := m.processor.(Reporter)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, catchUpPatience)
+	defer cancel()
+	return r.Reports(ctx, since, m.Receive)
 }
 
 // Event is what a processor reports of its own accord: that something has happened to a payment, or to

@@ -93,8 +93,9 @@ type fakeReply struct {
 }
 
 type fakeEvent struct {
-	id      string
-	payload []byte
+	id, kind string
+	created  int64
+	payload  []byte
 }
 
 func newFake(t testing.TB, now func() time.Time) (*fake, string) {
@@ -188,6 +189,8 @@ func (f *fake) route(r *http.Request) (int, any) {
 		return 200, f.intent(f.intents[id])
 	case what == "POST payment_intents" && f.intents[id] != nil && verb == "cancel":
 		return f.cancel(f.intents[id])
+	case what == "GET events":
+		return f.listEvents(form)
 	case what == "GET disputes":
 		return f.listDisputes(form.Get("payment_intent"))
 	case what == "POST refunds":
@@ -338,6 +341,30 @@ func (f *fake) decide(intent string, won bool) {
 	}
 }
 
+// listEvents has the newest first, two a page.
+func (f *fake) listEvents(form url.Values) (int, any) {
+	var kinds []string
+	for key, values := range form {
+		if strings.HasPrefix(key, "types[") {
+			kinds = append(kinds, values...)
+		}
+	}
+	data, more := []any{}, false
+	after := form.Get("starting_after")
+	for _, e := range slices.Backward(f.events) {
+		switch {
+		case e.id == after:
+			after = ""
+		case after != "" || e.created < amount(form, "created[gte]") || !slices.Contains(kinds, e.kind):
+		case len(data) == 2:
+			more = true
+		default:
+			data = append(data, json.RawMessage(e.payload))
+		}
+	}
+	return 200, map[string]any{"object": "list", "data": data, "has_more": more, "url": "/v1/events"}
+}
+
 func (f *fake) listDisputes(intent string) (int, any) {
 	data := []any{}
 	if pi := f.intents[intent]; pi != nil {
@@ -456,7 +483,7 @@ func (f *fake) emit(kind string, object any) {
 	if err != nil {
 		panic(err)
 	}
-	f.events = append(f.events, fakeEvent{id, payload})
+	f.events = append(f.events, fakeEvent{id, kind, f.now().Unix(), payload})
 }
 
 func (f *fake) customer(id string) map[string]any {

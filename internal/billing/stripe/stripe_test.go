@@ -501,6 +501,30 @@ func TestDisputeOfEarlier(t *testing.T) {
 	d.stands("a day later", account.Premium, billing.Active, 2500)
 }
 
+// Refunds and disputes whose events never came are asked for.
+func TestCatchUp(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fake.payPage(d.openPage(account.Basic), goodCard)
+	d.deliverAll()
+	d.fake.refundByHand(100)
+	d.fake.refundByHand(200)
+	d.fake.refundByHand(300)
+	d.fake.line(true, false)
+	if err := d.CatchUp(t.Context(), d.now().Add(-day)); err == nil {
+		t.Error("CatchUp while Stripe does not answer = nil, want an error")
+	}
+	d.fake.line(false, false)
+	for range 2 {
+		d.must(d.CatchUp(t.Context(), d.now().Add(-day)))
+		d.stands("three refunds", account.Basic, billing.Active, 400)
+	}
+	d.pass(2 * day)
+	d.fake.dispute(d.fake.charged()[0], false)
+	d.must(d.CatchUp(t.Context(), d.now().Add(-day)))
+	d.stands("a dispute", account.None, billing.NotSubscribed, 0)
+}
+
 // While Stripe does not answer, an event about a dispute is to come again.
 func TestDisputeUnanswered(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	stripe "github.com/stripe/stripe-go/v86"
 
@@ -65,7 +66,44 @@ func (p *Processor) event(ctx context.Context, payload []byte, signature string)
 	if err != nil || e.ID == "" || e.Data == nil {
 		return billing.Event{}, fault.New(fault.Invalid, "The event's signature is not Stripe's, or too old.").Because(err)
 	}
-	out := billing.Event{ID: e.ID, Kind: string(e.Type)}
+	return p.read(ctx, &e)
+}
+
+// reported are the kinds of events that nothing else would bring to light: what happens to a payment after
+// it has ended. Until then package billing asks about it.
+var reported = []string{
+	"checkout.session.completed", // on a page that was given up
+	"charge.refunded", "charge.dispute.created", "charge.dispute.closed", "charge.dispute.funds_withdrawn", "charge.dispute.funds_reinstated",
+}
+
+// Reports implements billing.Reporter.
+func (p *Processor) Reports(ctx context.Context, since time.Time, receive func(context.Context, billing.Event) error) error {
+	list := &stripe.EventListParams{
+		Types: stripe.StringSlice(reported), CreatedRange: &stripe.RangeQueryParams{GreaterThanOrEqual: since.Unix()},
+	}
+	list.Limit = stripe.Int64(100) // a page
+	var refused error
+	for e, err := range p.api.V1Events.List(ctx, list).All(ctx) {
+		if err != nil {
+			return errors.Join(refused, reduced(err))
+		}
+		if e.Data == nil {
+			continue
+		}
+		event, err := p.read(ctx, e)
+		if err == nil {
+			err = receive(ctx, event)
+		}
+		if refused == nil { // one tells enough
+			refused = err
+		}
+	}
+	return refused
+}
+
+// read tells what a believable event is about.
+func (p *Processor) read(ctx context.Context, e *stripe.Event) (out billing.Event, err error) {
+	out = billing.Event{ID: e.ID, Kind: string(e.Type)}
 	var object struct {
 		Object   string            `json:"object"`
 		ID       string            `json:"id"`
