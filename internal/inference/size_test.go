@@ -81,11 +81,11 @@ func TestSampleIsClose(t *testing.T) {
 	t.Parallel()
 	mixed := strings.Builder{}
 	for _, content := range []string{"English", "a table", "base64", "Chinese", "lines of spaces"} {
-		mixed.WriteString(huge(60 << 10)[content])
+		mixed.WriteString(huge(25 << 10)[content])
 	}
 	for name, content := range map[string]string{
-		"English": huge(300 << 10)["English"], "a table": huge(300 << 10)["a table"], "base64": huge(300 << 10)["base64"],
-		"Chinese, escaped": huge(300 << 10)["Chinese, escaped"], "mixed": mixed.String(),
+		"English": huge(100 << 10)["English"], "a table": huge(100 << 10)["a table"], "base64": huge(100 << 10)["base64"],
+		"Chinese, escaped": huge(100 << 10)["Chinese, escaped"], "mixed": mixed.String(),
 	} {
 		s := size{req: parse(t, `"`+content+`"`, "")}
 		about := s.sample()
