@@ -34,9 +34,10 @@ const (
 	countPatience = 10 * time.Second
 )
 
-// size is how many tokens a prompt has, as exactly as somebody needs to know. It looks in the order of the
-// cost: at bytes; at a floor that splits words; at a sample; and only near a limit does count ask the
-// tokenizer for all. What it finds is kept, so many models may be held against one prompt.
+// size is how many tokens a prompt has, as exactly as somebody needs to know. Bytes decide where they can,
+// then a sample, which costs the same for a prompt of any length. Near a limit it is a floor that splits
+// words, some 3 ms for a MiB, and only where that is below the limit does count ask the tokenizer for all.
+// What is found is kept, so many models may be held against one prompt.
 type size struct {
 	req *chat.Request
 	// tokenize replaces the tokenizer, for tests.
@@ -72,19 +73,19 @@ func (s *size) within(most int) verdict {
 	case s.req.PromptBytes() <= smallPrompt:
 		return unsure
 	}
-	if !s.floored {
-		// Twice the floor known before: a hundred models cost little more than the largest of them.
-		s.floor, s.floored = floorOf(s.req, max(most, 2*s.floor))
-		if s.floor > most {
-			return exceeds
-		}
-	}
 	// A sample errs by a few percent. It refuses only with a large margin: a call that it lets through
 	// the upstream can still refuse.
 	switch about := s.sample(); {
 	case about/4*5 <= most:
 		return fits
 	case about/3*2 > most:
+		return exceeds
+	}
+	if !s.floored {
+		// Twice the floor known before: a hundred models cost little more than the largest of them.
+		s.floor, s.floored = floorOf(s.req, max(most, 2*s.floor))
+	}
+	if s.floor > most {
 		return exceeds
 	}
 	return unsure
@@ -99,7 +100,8 @@ func decide(fit bool) verdict {
 
 func (s *size) sample() int {
 	if s.about == 0 {
-		s.about = max(s.floor, sampleOf(s.req, samplePieces, s.tokenize))
+		about, _ := sampleOf(s.req, samplePieces, tokens.Counter{Count: s.tokenize})
+		s.about = max(s.floor, about)
 	}
 	return s.about
 }
@@ -110,12 +112,15 @@ func (s *size) count(ctx context.Context, most int) error {
 	if s.exact > 0 || s.settled {
 		return nil
 	}
-	if s.req.PromptBytes() > maxCounted {
-		s.about, s.settled = max(s.floor, sampleOf(s.req, finePieces, s.tokenize)), true
-		return nil
-	}
 	patient, cancel := context.WithTimeout(ctx, countPatience)
 	defer cancel()
+	if s.req.PromptBytes() > maxCounted {
+		s.settled = true
+		if about, err := sampleOf(s.req, finePieces, tokens.Counter{Context: patient, Count: s.tokenize}); err == nil {
+			s.about = max(s.floor, about)
+		}
+		return ctx.Err()
+	}
 	n, err := countOf(s.req, tokens.Counter{Context: patient, Most: most, Count: s.tokenize})
 	switch {
 	case err == nil:
@@ -129,17 +134,21 @@ func (s *size) count(ctx context.Context, most int) error {
 	return ctx.Err()
 }
 
-// estimate is about how many tokens there are, at next to no cost: four bytes make one, more or less, and
-// a long prompt has at least as many as its floor.
+// estimate is about how many tokens there are, at next to no cost: four bytes make one, more or less. A
+// long prompt has at least as many as its floor: tables have a token every two bytes.
 func (s *size) estimate() int {
-	const long = 64 << 10 // from here on a floor, 60 µs, pays: tables have a token every two bytes
+	const (
+		long     = 64 << 10 // from here on a floor pays, 0.2 ms
+		veryLong = 1 << 20  // from here on a sample costs less
+	)
+	bytes := s.req.PromptBytes()
 	switch {
 	case s.exact > 0:
 		return s.exact
-	case s.about > 0:
-		return s.about
-	case !s.floored && s.req.PromptBytes() > long:
-		s.floor, s.floored = floorOf(s.req, 2*s.req.PromptBytes())
+	case s.about > 0, bytes > veryLong:
+		return s.sample()
+	case !s.floored && bytes > long:
+		s.floor, s.floored = floorOf(s.req, 2*bytes)
 	}
 	return max(s.floor, s.req.PromptBytes()/4+perMessage*len(s.req.Messages)+perImage*s.req.Attachments())
 }
@@ -193,16 +202,17 @@ func floorOf(req *chat.Request, most int) (floor int, whole bool) {
 	return frame + f.Tokens(), true
 }
 
-// sampleOf is about how many tokens the prompt has, by so many pieces of it.
-func sampleOf(req *chat.Request, pieces int, tokenize func(string) int) int {
+// sampleOf is about how many tokens the prompt has, by so many pieces of it. The error is that of the
+// counter's context. A counter with a context counts the pieces in blocks, and waits for its turn with
+// each; without one they are too small to be worth that.
+func sampleOf(req *chat.Request, pieces int, c tokens.Counter) (int, error) {
 	total := 0
 	for p := range req.Passages() {
 		total += p.Len()
 	}
 	if total == 0 {
-		return frameOf(req)
+		return frameOf(req), nil
 	}
-	c := tokens.Counter{Count: tokenize}
 	gap := max(1, total/pieces)
 	seen, at := 0, gap/2 // the middle of the next piece, in the passage
 	for p := range req.Passages() {
@@ -210,16 +220,23 @@ func sampleOf(req *chat.Request, pieces int, tokenize func(string) int) int {
 			part := p.Sample(at-sampleBytes/2, sampleBytes)
 			seen += part.Len()
 			for piece := range part.Pieces() {
-				_ = c.Add(piece) // without a limit and a context it cannot fail
+				if err := c.Add(piece); err != nil {
+					return 0, err
+				}
 			}
-			_ = c.End()
+			if c.Context == nil {
+				_ = c.End() // without a context it does not fail
+			}
 		}
 		at -= p.Len()
 	}
-	if seen == 0 {
-		return frameOf(req) + req.PromptBytes()/4
+	if err := c.End(); err != nil {
+		return 0, err
 	}
-	return frameOf(req) + int(int64(c.Tokens())*int64(total)/int64(seen))
+	if seen == 0 {
+		return frameOf(req) + req.PromptBytes()/4, nil
+	}
+	return frameOf(req) + int(int64(c.Tokens())*int64(total)/int64(seen)), nil
 }
 
 // countOf counts the prompt.
