@@ -87,7 +87,7 @@ func FuzzReadMessage(f *testing.F) {
 
 // A message costs a few times its bytes, whatever is in it.
 func TestMessageMemory(t *testing.T) {
-	const size, most = 8 << 20, 64 << 20
+	const size, most = 2 << 20, 16 << 20 // what holds for 2 MiB holds for 8
 	s := New(Sources{API: func(int) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
