@@ -36,7 +36,7 @@ const (
 )
 
 // MaxAccount bounds the states of one account.
-var MaxAccount = Bound{Entries: 20_000, Bytes: 64 << 20}
+func MaxAccount() Bound { return Bound{Entries: 20_000, Bytes: 64 << 20} }
 
 // Bound is how many states there may be, and how many bytes they may take.
 type Bound struct{ Entries, Bytes int64 }
@@ -111,7 +111,7 @@ func (m *Memory) Keep(ctx context.Context, callID string, state []byte) error {
 	box := m.box(callID)
 	id := box.ID()
 	sealed := &State{ID: id[:], AccountID: m.accountID, Sealed: box.Seal(state), ExpiresAt: m.keeper.now().Add(keepFor)}
-	err := m.keeper.store.KeepState(ctx, sealed, MaxAccount)
+	err := m.keeper.store.KeepState(ctx, sealed, MaxAccount())
 	if err == nil && m.keeper.fresh.Add(int64(len(sealed.Sealed))) > trimEvery {
 		m.keeper.fresh.Store(0)
 		err = m.keeper.trim(ctx)

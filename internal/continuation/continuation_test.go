@@ -24,7 +24,7 @@ type box struct {
 }
 
 func (s *shelf) KeepState(_ context.Context, st *continuation.State, most continuation.Bound) error {
-	if most != continuation.MaxAccount || st.AccountID == "" {
+	if most != continuation.MaxAccount() || st.AccountID == "" {
 		panic("a state without an account or a bound")
 	}
 	s.kept[string(st.ID)] = box{st.Sealed, st.ExpiresAt}

@@ -93,7 +93,7 @@ func deliver(t *testing.T, p *post, test func(t *testing.T, o *mail.Outbox, log 
 
 // after lets the time pass and everything happen that falls due.
 func after(d time.Duration) {
-	time.Sleep(d) // in a bubble: no time passes outside
+	time.Sleep(d) // the bubble's clock
 	synctest.Wait()
 }
 

@@ -1,11 +1,14 @@
 package signin
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Step is one way to get in, or one change to how a person gets in.
 type Step string
 
-// The steps, in the order of Rules.
+// The steps, in the order of the rules.
 const (
 	AskAccount        Step = "ask-account"
 	OpenAccount       Step = "open-account"
@@ -73,8 +76,8 @@ type Rule struct {
 	Ends  End
 }
 
-// Rules is every step there is. The desk asks it for proof and for what to end; docs/signin.md shows it.
-var Rules = []Rule{
+// rules is every step there is. The desk asks it for proof and for what to end; docs/signin.md shows it.
+var rules = []Rule{
 	{AskAccount, "Sign up", "anybody", NeedsOpen, GivesMail, 0},
 	{OpenAccount, "Open the account, with a password", "who reads the address's mail", NeedsOpen | NeedsLink, GivesAccount | GivesSession, 0},
 	{AcceptInvite, "Accept an invitation, with a password", "whom the operator gave the link", NeedsLink, GivesAccount | GivesSession, 0},
@@ -95,9 +98,12 @@ var Rules = []Rule{
 	{CloseAccount, "Close the account", "the owner", NeedsSession | NeedsProof, 0, EndsThis | EndsAccess},
 }
 
+// Rules returns the rule of every step.
+func Rules() []Rule { return slices.Clone(rules) }
+
 // ruleOf is the rule of a step.
 func ruleOf(step Step) Rule {
-	for _, r := range Rules {
+	for _, r := range rules {
 		if r.Step == step {
 			return r
 		}
@@ -105,11 +111,11 @@ func ruleOf(step Step) Rule {
 	panic("signin: step " + string(step) + " has no rule") // a step is always one of the constants
 }
 
-// RulesTable is Rules as a table in Markdown.
+// RulesTable is the rules as a table in Markdown.
 func RulesTable() string {
 	var b strings.Builder
 	b.WriteString("| step | who may | needs | leads to | ends |\n|---|---|---|---|---|\n")
-	for _, r := range Rules {
+	for _, r := range rules {
 		b.WriteString("| " + r.Title + " | " + r.Who + " | " + words(uint(r.Needs), needWords) + " | " + words(uint(r.Gives), giveWords) + " | " + words(uint(r.Ends), endWords) + " |\n")
 	}
 	return b.String()

@@ -269,11 +269,11 @@ func (s *scene) left() (this, other bool, links string) {
 // and what it ended.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	if len(steps) != len(signin.Rules) {
-		t.Errorf("%d steps are tested, want all %d", len(steps), len(signin.Rules))
+	if len(steps) != len(signin.Rules()) {
+		t.Errorf("%d steps are tested, want all %d", len(steps), len(signin.Rules()))
 	}
 	_, store := newStore(t)
-	for _, rule := range signin.Rules {
+	for _, rule := range signin.Rules() {
 		do := steps[rule.Step]
 		if do == nil {
 			t.Errorf("no test takes the step %s", rule.Step)
@@ -396,7 +396,7 @@ func TestProof(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, store, tt.circumstances)
-			for _, rule := range signin.Rules {
+			for _, rule := range signin.Rules() {
 				if rule.Needs&signin.NeedsProof == 0 {
 					continue
 				}
