@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"sync"
 	"syscall"
 
@@ -38,19 +37,13 @@ file, reloads the configuration without dropping a request.`,
 	return cmd
 }
 
-// gcPercent lets the heap grow further than Go's default before it is cleaned up: what lives on it is
-// small, so the collector runs half as often for little memory. GOGC in the environment goes before it.
-const gcPercent = 200
-
 func (p *program) serve(ctx context.Context) error {
 	cfg, err := p.load()
 	if err != nil {
 		return err
 	}
 	level := &slog.LevelVar{}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	paceCollector()
 	log, flush := telemetry.NewLogger(p.stderr, logAsJSON(cfg, p.stderr), level)
 	defer flush()
 	a, err := app.New(ctx, cfg, &app.Options{Log: log, Level: level, Load: p.load})

@@ -55,7 +55,7 @@ type Options struct {
 	Videos *video.Line
 	// MCP answers requests to our own MCP server; nil: there is none. Depth is how many of its own calls a
 	// request is nested in.
-	MCP func(w http.ResponseWriter, r *http.Request, caller auth.Caller, depth int) error
+	MCP func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
 	// Checks are what /readyz asks, in order.
 	Checks []Check
 	// Pages are answered by handlers of their own, by their patterns; they see the client's address as the
@@ -98,7 +98,7 @@ type API struct {
 	replies *idempotency.Replies
 	videos  *video.Line
 	changes func(ctx context.Context, after int64, most int) ([]catalog.Change, bool, error)
-	mcp     func(w http.ResponseWriter, r *http.Request, caller auth.Caller, depth int) error
+	mcp     func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
 	checks  []Check
 	pages   map[string]http.Handler
 	bodies  bodies

@@ -222,17 +222,22 @@ func (s *share) release() {
 // body is no longer needed. The buffer grows with what arrives: a small body of known length is one
 // allocation of its size, and nobody gets memory for an announcement.
 func (b *bodies) read(x *exchange, r *http.Request) ([]byte, func(), error) {
+	return b.readUpTo(b.maxOne, x, r)
+}
+
+// readUpTo is read for an operation that takes at most so many bytes.
+func (b *bodies) readUpTo(most int64, x *exchange, r *http.Request) ([]byte, func(), error) {
 	if err := checkContentType(r.Header); err != nil {
 		return nil, nil, err
 	}
-	if r.ContentLength > b.maxOne {
-		return nil, nil, b.tooLarge()
+	if r.ContentLength > most {
+		return nil, nil, tooLarge(most)
 	}
 	s := &share{of: b}
 	if x.caller.Account != nil {
 		s.who = x.caller.Account.ID
 	}
-	buf, err := b.collect(s, r)
+	buf, err := collect(s, most, r)
 	if err != nil {
 		s.release()
 		return nil, nil, err
@@ -243,7 +248,7 @@ func (b *bodies) read(x *exchange, r *http.Request) ([]byte, func(), error) {
 	return buf, s.release, nil
 }
 
-func (b *bodies) collect(s *share, r *http.Request) ([]byte, error) {
+func collect(s *share, most int64, r *http.Request) ([]byte, error) {
 	size := int64(4 << 10)
 	if r.ContentLength >= 0 {
 		size = min(r.ContentLength, firstBuffer)
@@ -257,10 +262,10 @@ func (b *bodies) collect(s *share, r *http.Request) ([]byte, error) {
 			if int64(len(buf)) == r.ContentLength {
 				return buf, nil
 			}
-			if size == b.maxOne {
-				return buf, b.checkEnd(r.Body)
+			if size == most {
+				return buf, checkEnd(r.Body, most)
 			}
-			next := min(2*size, b.maxOne)
+			next := min(2*size, most)
 			if r.ContentLength >= 0 {
 				next = min(next, r.ContentLength)
 			}
@@ -282,11 +287,11 @@ func (b *bodies) collect(s *share, r *http.Request) ([]byte, error) {
 }
 
 // checkEnd refuses a body that goes on when as much has come as may.
-func (b *bodies) checkEnd(body io.Reader) error {
+func checkEnd(body io.Reader, most int64) error {
 	var more [1]byte
 	switch _, err := io.ReadFull(body, more[:]); {
 	case err == nil:
-		return b.tooLarge()
+		return tooLarge(most)
 	case errors.Is(err, io.EOF):
 		return nil
 	default:
@@ -294,8 +299,8 @@ func (b *bodies) checkEnd(body io.Reader) error {
 	}
 }
 
-func (b *bodies) tooLarge() error {
-	return fault.New(fault.TooLarge, "The request body is larger than %d MiB, the most that is accepted.", b.maxOne>>20)
+func tooLarge(most int64) error {
+	return fault.New(fault.TooLarge, "The request body is larger than %d MiB, the most that is accepted.", most>>20)
 }
 
 func errBusy() error {

@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -29,25 +27,15 @@ func (a *API) serveMCP(x *exchange, r *http.Request) error {
 	}
 	r = r.Clone(r.Context())
 	r.RemoteAddr = x.event.Remote
-	if r.Method == http.MethodPost {
-		if r.ContentLength > maxMCPBody {
-			return messageTooLarge()
-		}
-		body, release, err := a.bodies.read(x, r)
-		if err != nil {
-			return err
-		}
-		defer release()
-		if len(body) > maxMCPBody {
-			return messageTooLarge()
-		}
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	if r.Method != http.MethodPost {
+		return a.mcp(x, r, nil, x.caller, x.depth)
 	}
-	return a.mcp(x, r, x.caller, x.depth)
-}
-
-func messageTooLarge() error {
-	return fault.New(fault.TooLarge, "The message is larger than %d MiB, the most that is accepted here.", maxMCPBody>>20)
+	body, release, err := a.bodies.readUpTo(maxMCPBody, x, r)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return a.mcp(x, r, body, x.caller, x.depth)
 }
 
 // checkSource refuses what a page in somebody's browser may have sent on its own account: a request from

@@ -62,12 +62,11 @@ func TestMCPSource(t *testing.T) {
 // answered like everything else.
 func TestMCP(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &Options{MCP: func(rw http.ResponseWriter, r *http.Request, caller auth.Caller, depth int) error {
-		body, err := io.ReadAll(r.Body)
-		if err != nil || depth == 0 {
+	w := newWorld(t, &Options{MCP: func(rw http.ResponseWriter, _ *http.Request, body []byte, caller auth.Caller, depth int) error {
+		if depth == 0 {
 			return fault.New(fault.Invalid, "%s says %s", caller.Account.ID, body)
 		}
-		_, err = io.WriteString(rw, strings.Repeat("+", depth))
+		_, err := io.WriteString(rw, strings.Repeat("+", depth))
 		return err
 	}}, nil)
 	call := func(h http.Handler, body string) (int, string) {

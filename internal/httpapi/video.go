@@ -17,6 +17,8 @@ import (
 const (
 	defaultPage = 20
 	maxPage     = 100
+	// maxVideoBody bounds what creates a job: the longest prompt, every character of it escaped, fits in.
+	maxVideoBody = 1 << 20
 )
 
 // videoReply is a job as callers see it (spec: Video generation job).
@@ -79,7 +81,7 @@ func (x *exchange) plainJSON(v any) error {
 
 // createVideo is POST /v1/video/generations/jobs.
 func (a *API) createVideo(x *exchange, r *http.Request) error {
-	body, release, err := a.bodies.read(x, r)
+	body, release, err := a.bodies.readUpTo(maxVideoBody, x, r)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"sluice/internal/account"
@@ -17,9 +16,10 @@ func BenchmarkServe(b *testing.B) {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, whole) })
 	}}, nil)
 	for b.Loop() {
-		r := httptest.NewRequest("POST", "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_models","arguments":{}}}`))
+		r := httptest.NewRequest("POST", "/mcp", nil)
+		body := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_models","arguments":{}}}`)
 		w := httptest.NewRecorder()
-		if err := s.Serve(w, r, auth.Caller{Account: &account.Account{ID: "a"}}, 0); err != nil || w.Code != 200 {
+		if err := s.Serve(w, r, body, auth.Caller{Account: &account.Account{ID: "a"}}, 0); err != nil || w.Code != 200 {
 			b.Fatal(err, w.Code)
 		}
 	}

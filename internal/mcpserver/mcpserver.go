@@ -92,19 +92,15 @@ func New(sources Sources, opts *Options) *Server {
 // nothing, since every request brings its key.
 const sessionHeader = "Mcp-Session-Id"
 
-// Serve answers a POST or DELETE of the caller, whose body is bounded by whoever hands it over. Depth is
+// Serve answers a POST or DELETE of the caller. Body is that of the request, which has been read. Depth is
 // how many calls of this server the request is nested in. A returned fault means that nothing has been
 // written.
-func (s *Server) Serve(w http.ResponseWriter, r *http.Request, caller auth.Caller, depth int) error {
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error {
 	session := r.Header.Get(sessionHeader)
 	if r.Method == http.MethodDelete {
 		s.calls.end(caller.Account.ID, session)
 		w.WriteHeader(http.StatusNoContent)
 		return nil
-	}
-	body, err := readBody(r)
-	if err != nil {
-		return err
 	}
 	m, err := readMessage(body)
 	if err != nil {
@@ -129,16 +125,6 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, caller auth.Calle
 	reply := &reply{ResponseWriter: w}
 	handler.ServeHTTP(reply, v.plain(m.envelope))
 	return reply.refusal()
-}
-
-// readBody reads the body, in one step where its length is known.
-func readBody(r *http.Request) ([]byte, error) {
-	if r.ContentLength < 0 {
-		return io.ReadAll(r.Body)
-	}
-	body := make([]byte, r.ContentLength)
-	_, err := io.ReadFull(r.Body, body)
-	return body, err
 }
 
 // accepts reports whether the client takes a reply of the kind. One that does not say takes any.

@@ -74,7 +74,11 @@ func listen(t *testing.T, s *Server) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller := auth.Caller{Account: &account.Account{ID: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}}
-		if err := s.Serve(w, r, caller, 1); err != nil {
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = s.Serve(w, r, body, caller, 1)
+		}
+		if err != nil {
 			http.Error(w, err.Error(), fault.From(err).Kind.Status())
 		}
 	}))

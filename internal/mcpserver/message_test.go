@@ -111,11 +111,11 @@ func TestMessageMemory(t *testing.T) {
 		"a batch of arrays": "[" + fill("[],") + "]",
 		"garbage":           strings.Repeat("[", size),
 	} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(body))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil)
 		w := httptest.NewRecorder()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_ = s.Serve(w, r, auth.Caller{Account: &account.Account{ID: "a"}}, 0) // refused or not
+		_ = s.Serve(w, r, []byte(body), auth.Caller{Account: &account.Account{ID: "a"}}, 0) // refused or not
 		runtime.ReadMemStats(&after)
 		if took := after.TotalAlloc - before.TotalAlloc; took > most {
 			t.Errorf("%s: a message of %d MiB takes %d MiB, want at most %d", name, len(body)>>20, took>>20, most>>20)

@@ -1,0 +1,6 @@
+//go:build race
+
+package main
+
+// raced says that the program under test was built with the race detector.
+const raced = true
