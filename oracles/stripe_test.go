@@ -1,6 +1,7 @@
 package oracles
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -70,7 +71,7 @@ func (m *mock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestStripeRequests(t *testing.T) {
 	t.Parallel()
 	m, url := newMock(t, map[string]any{
-		"metadata": map[string]string{"sluice_payment": "pay_1"}, "status": "succeeded",
+		"metadata": map[string]string{"sluice_payment": "pay_1"}, "status": "succeeded", "payment_status": "paid", "payment_intent": "pi_1",
 		"customer": "cus_1", "payment_method": map[string]string{"id": "pm_1", "object": "payment_method"},
 	})
 	p := stripe.New("sk_test_123", "whsec_1", "https://sluice.test/dashboard/plan", &stripe.Options{URL: url})
@@ -95,6 +96,9 @@ func TestStripeRequests(t *testing.T) {
 		"Refund":             func() error { _, err := p.Refund(t.Context(), with("pi_1", false)); return err },
 		"Portal":             func() error { _, _, err := p.Portal(t.Context(), who); return err },
 		"the payment method": func() error { _, err := p.Method(t.Context(), known); return err },
+		"Reports": func() error {
+			return p.Reports(t.Context(), time.Now().Add(-time.Hour), func(context.Context, billing.Event) error { return nil })
+		},
 	}
 	for name, step := range steps {
 		if err := step(); err != nil {
@@ -102,7 +106,7 @@ func TestStripeRequests(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"GET /v1/checkout/sessions/cs_1 200", "GET /v1/customers/cus_1 200", "GET /v1/payment_intents 200", "GET /v1/payment_intents/pi_1 200",
+		"GET /v1/checkout/sessions 200", "GET /v1/checkout/sessions/cs_1 200", "GET /v1/events 200", "GET /v1/customers/cus_1 200", "GET /v1/payment_intents 200", "GET /v1/payment_intents/pi_1 200",
 		"POST /v1/billing_portal/sessions 200", "POST /v1/checkout/sessions 200", "POST /v1/checkout/sessions/cs_1/expire 200", "POST /v1/customers 200",
 		"POST /v1/customers/cus_1 200", "POST /v1/payment_intents 200", "POST /v1/payment_intents/pi_1/cancel 200", "POST /v1/refunds 200",
 	} {
