@@ -41,7 +41,7 @@ type mode struct {
 func modes() []mode {
 	return []mode{
 		{
-			name: "test", run: (*session).test, args: []string{"-timeout", "8m"}, race: true,
+			name: "test", run: (*session).test, args: []string{"-timeout", "12m"}, race: true,
 			plan: []string{"lint: go vet, gofumpt, staticcheck", "go test -race in the module, without it where packages only compute, then in oracles/"},
 		},
 		{
