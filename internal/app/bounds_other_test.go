@@ -1,0 +1,175 @@
+package app_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/internal/config"
+	"sluice/internal/continuation"
+	"sluice/internal/plainhttp"
+	"sluice/internal/sqlstore"
+)
+
+// bareUpstream is an upstream that sends this text to whoever asks, and the client that speaks to it.
+func bareUpstream(t *testing.T, text string) error {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+			_, _ = io.WriteString(conn, text)
+		}
+	})
+	defer serving.Wait()
+	defer l.Close()
+	client := plainhttp.New(nil)
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.RoundTrip(req)
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	return err
+}
+
+// upstreamHead tries a bound of what an upstream sends.
+func upstreamHead(text func(n int64) string) try {
+	return func(t *testing.T, _ *stage, b bound) {
+		t.Helper()
+		b.says(t, "the attempt fails")
+		if err := bareUpstream(t, text(b.n)); err != nil {
+			t.Errorf("within %d: %v, want a reply", b.n, err)
+		}
+		if err := bareUpstream(t, text(b.n+1)); err == nil {
+			t.Errorf("beyond %d: a reply, want an error", b.n)
+		}
+	}
+}
+
+// noteBound is a store that remembers the bound it is given.
+type noteBound struct {
+	continuation.Store
+	most continuation.Bound
+}
+
+func (s *noteBound) KeepState(_ context.Context, _ *continuation.State, most continuation.Bound) error {
+	s.most = most
+	return nil
+}
+
+var otherTries = map[string]try{
+	"hidden steps, one": func(t *testing.T, _ *stage, b bound) {
+		b.says(t, "not kept")
+		memory := continuation.New(&noteBound{}, nil).For("acct_1")
+		if err := memory.Keep(t.Context(), "call_1", make([]byte, b.n)); err != nil {
+			t.Errorf("within %d: %v", b.n, err)
+		}
+		if err := memory.Keep(t.Context(), "call_1", make([]byte, b.n+1)); err == nil {
+			t.Errorf("beyond %d: kept", b.n)
+		}
+	},
+	"hidden steps of an account": func(t *testing.T, s *stage, b bound) {
+		b.says(t, "the oldest go")
+		store, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		now := time.Now()
+		memory := continuation.New(store, &continuation.Options{Now: func() time.Time { now = now.Add(time.Millisecond); return now }}).For("acct_1")
+		one := s.rows["hidden steps, one"].n
+		most := b.n / one // as many fit, but for a few bytes that each has around it
+		for i := range most {
+			if i == most-1 {
+				one -= 4 << 10
+			}
+			if err := memory.Keep(t.Context(), fmt.Sprint("call_", i), make([]byte, one)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		has := func(i int64) bool {
+			_, ok, err := memory.Recall(t.Context(), fmt.Sprint("call_", i))
+			return ok && err == nil
+		}
+		if !has(0) {
+			t.Errorf("within %d: the first of %d is gone", b.n, most)
+		}
+		if err := memory.Keep(t.Context(), "call_more", make([]byte, 8<<10)); err != nil {
+			t.Fatal(err)
+		}
+		if has(0) || !has(1) {
+			t.Errorf("beyond %d: the first is there: %t, the second: %t, want the second alone", b.n, has(0), has(1))
+		}
+	},
+	"hidden steps of an account, number": func(t *testing.T, s *stage, b bound) {
+		store := &noteBound{}
+		if err := continuation.New(store, nil).For("acct_1").Keep(t.Context(), "call_1", nil); err != nil || store.most.Entries != b.n {
+			t.Errorf("Keep = %v with at most %d entries, want %d", err, store.most.Entries, b.n)
+		}
+		triedBy("sqlstore", "TestSQLite", "the oldest go")(t, s, b) // its part about continuations
+	},
+	"video prompt": func(t *testing.T, s *stage, b bound) {
+		n, key := s.node(t), s.account(t).MasterKey
+		ask := func(size int64) reply {
+			return n.request("POST", videoJobs, key, strings.Replace(clip, "a lighthouse at dusk", strings.Repeat("é", int(size)), 1))
+		}
+		within := ask(b.n)
+		b.check(t, within, 200, ask(b.n+1))
+		n.request("DELETE", videoJobs+"/"+readVideo(t, within).ID, key, "")
+	},
+	"page of catalog changes": func(t *testing.T, s *stage, b bound) {
+		n, key := s.node(t), s.account(t).MasterKey
+		ask := func(limit int64) reply { return n.get(fmt.Sprint("/v1/catalog/changes?limit=", limit), key) }
+		b.check(t, ask(b.n), 200, ask(b.n+1))
+	},
+	"head of a plain upstream's reply": upstreamHead(func(n int64) string {
+		const head, tail = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: ", "\r\n\r\n"
+		return head + strings.Repeat("a", int(n)-len(head+tail)) + tail + "ok"
+	}),
+	"header lines of a plain upstream's reply": upstreamHead(func(n int64) string {
+		return "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + strings.Repeat("A: b\r\n", int(n-1)) + "\r\nok"
+	}),
+	"interim replies of a plain upstream": upstreamHead(func(n int64) string {
+		return strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", int(n)) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	}),
+	"configuration file": func(t *testing.T, _ *stage, b bound) {
+		b.says(t, "refused")
+		load := func(n int64) error {
+			path := filepath.Join(t.TempDir(), "sluice.yaml")
+			if err := os.WriteFile(path, []byte(strings.Repeat("#", int(n))), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := config.Load(config.Source{Path: path})
+			return err
+		}
+		if err := load(b.n); err != nil {
+			t.Errorf("within %d: %v", b.n, err)
+		}
+		if err := load(b.n + 1); err == nil {
+			t.Errorf("beyond %d: accepted", b.n)
+		}
+	},
+}
