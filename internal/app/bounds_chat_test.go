@@ -16,9 +16,10 @@ import (
 // "please choose 3." with three choices, and "please call." with a call of the tool work, and then with how that went.
 func obedient(t *testing.T) string {
 	t.Helper()
-	const open, choice, shut, rest = `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[`, `{"index":%d,"message":{"role":"assistant","content":"`, `"},"finish_reason":"stop"}`, `],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}`
-	head, tail := open+fmt.Sprintf(choice, 0), shut+rest
-	const chunk, end = `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`, "\n\n"
+	const open, choice, shut, rest = `{"pad":"%s","id":"x","object":"chat.completion","created":1,"model":"m","choices":[`, `{"index":%d,"message":{"role":"assistant","content":"`, `"},"finish_reason":"stop"}`, `],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}`
+	head, tail := fmt.Sprintf(open, "")+fmt.Sprintf(choice, 0), shut+rest
+	const chunk = `data: {"pad":"%s","id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}` + "\n\n"
+	pad := func(form string, n int) string { return fmt.Sprintf(form, strings.Repeat("x", n-len(form)+len("%s"))) }
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		_, wish, _ := bytes.Cut(body, []byte("please "))
@@ -29,9 +30,9 @@ func obedient(t *testing.T) string {
 		switch verb {
 		case "reply":
 			w.Header().Set("Content-Length", number)
-			_, _ = io.WriteString(w, head+"hi"+tail+strings.Repeat(" ", n-len(head+"hi"+tail)))
+			_, _ = io.WriteString(w, pad(open+fmt.Sprintf(choice, 0)+tail, n))
 		case "choose":
-			_, _ = io.WriteString(w, open+list(int64(n), func(i int64) string { return fmt.Sprintf(choice, i) + "hi" + shut })+rest)
+			_, _ = io.WriteString(w, fmt.Sprintf(open, "")+list(int64(n), func(i int64) string { return fmt.Sprintf(choice, i) + "hi" + shut })+rest)
 		case "call":
 			content := "fine"
 			switch {
@@ -43,7 +44,7 @@ func obedient(t *testing.T) string {
 			_, _ = io.WriteString(w, head+content+tail)
 		case "stream":
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, chunk+strings.Repeat(" ", n-len(chunk+end))+end+"data: [DONE]\n\n")
+			_, _ = io.WriteString(w, pad(chunk, n)+"data: [DONE]\n\n")
 		default:
 			_, _ = io.WriteString(w, head+strings.Repeat("x", n)+tail)
 		}

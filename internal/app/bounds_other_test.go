@@ -3,6 +3,7 @@ package app_test
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"fmt"
 	"io"
 	"net"
@@ -69,21 +70,60 @@ func upstreamHead(text func(n int64) string) try {
 	}
 }
 
-// noteBound is a store that remembers the bound it is given.
-type noteBound struct {
-	continuation.Store
-	most continuation.Bound
+// forgetful is a store that keeps nothing.
+type forgetful struct{ continuation.Store }
+
+func (forgetful) KeepState(context.Context, *continuation.State, continuation.Bound) error {
+	return nil
 }
 
-func (s *noteBound) KeepState(_ context.Context, _ *continuation.State, most continuation.Bound) error {
-	s.most = most
-	return nil
+// hiddenSteps tries how many hidden steps, or bytes of them, an account may have.
+func hiddenSteps(column string) try {
+	return func(t *testing.T, _ *stage, b bound) {
+		t.Helper()
+		b.says(t, "the oldest go")
+		dir := t.TempDir()
+		store, err := sqlstore.Open(t.Context(), "sqlite", dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		now := time.Now()
+		memory := continuation.New(store, &continuation.Options{Now: func() time.Time { now = now.Add(time.Millisecond); return now }}).For("acct_1")
+		keep := func(call string) {
+			if err := memory.Keep(t.Context(), call, make([]byte, 100)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		keep("first")
+		// As if the account had as many as leave room for one more of this size.
+		db, err := sql.Open("sqlite", filepath.Join(dir, sqlstore.File)+"?_pragma=busy_timeout(10000)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.Exec(`UPDATE continuation_sizes SET `+column+` = $1 - `+column, b.n); err != nil {
+			t.Fatal(err)
+		}
+		has := func(call string) bool {
+			_, ok, err := memory.Recall(t.Context(), call)
+			return ok && err == nil
+		}
+		keep("second")
+		if !has("first") {
+			t.Errorf("within %d: the first is gone", b.n)
+		}
+		keep("third")
+		if has("first") || !has("second") || !has("third") {
+			t.Errorf("beyond %d: the first is there: %t, the second: %t, the third: %t; want the first gone", b.n, has("first"), has("second"), has("third"))
+		}
+	}
 }
 
 var otherTries = map[string]try{
 	"hidden steps, one": func(t *testing.T, _ *stage, b bound) {
 		b.says(t, "not kept")
-		memory := continuation.New(&noteBound{}, nil).For("acct_1")
+		memory := continuation.New(forgetful{}, nil).For("acct_1")
 		if err := memory.Keep(t.Context(), "call_1", make([]byte, b.n)); err != nil {
 			t.Errorf("within %d: %v", b.n, err)
 		}
@@ -91,46 +131,8 @@ var otherTries = map[string]try{
 			t.Errorf("beyond %d: kept", b.n)
 		}
 	},
-	"hidden steps of an account": func(t *testing.T, s *stage, b bound) {
-		b.says(t, "the oldest go")
-		store, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		now := time.Now()
-		memory := continuation.New(store, &continuation.Options{Now: func() time.Time { now = now.Add(time.Millisecond); return now }}).For("acct_1")
-		one := s.rows["hidden steps, one"].n
-		most := b.n / one // as many fit, but for a few bytes that each has around it
-		for i := range most {
-			if i == most-1 {
-				one -= 4 << 10
-			}
-			if err := memory.Keep(t.Context(), fmt.Sprint("call_", i), make([]byte, one)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		has := func(i int64) bool {
-			_, ok, err := memory.Recall(t.Context(), fmt.Sprint("call_", i))
-			return ok && err == nil
-		}
-		if !has(0) {
-			t.Errorf("within %d: the first of %d is gone", b.n, most)
-		}
-		if err := memory.Keep(t.Context(), "call_more", make([]byte, 8<<10)); err != nil {
-			t.Fatal(err)
-		}
-		if has(0) || !has(1) {
-			t.Errorf("beyond %d: the first is there: %t, the second: %t, want the second alone", b.n, has(0), has(1))
-		}
-	},
-	"hidden steps of an account, number": func(t *testing.T, s *stage, b bound) {
-		store := &noteBound{}
-		if err := continuation.New(store, nil).For("acct_1").Keep(t.Context(), "call_1", nil); err != nil || store.most.Entries != b.n {
-			t.Errorf("Keep = %v with at most %d entries, want %d", err, store.most.Entries, b.n)
-		}
-		triedBy("sqlstore", "TestSQLite", "the oldest go")(t, s, b) // its part about continuations
-	},
+	"hidden steps of an account":         hiddenSteps("bytes"),
+	"hidden steps of an account, number": hiddenSteps("entries"),
 	"video prompt": func(t *testing.T, s *stage, b bound) {
 		n, key := s.node(t), s.account(t).MasterKey
 		ask := func(size int64) reply {
