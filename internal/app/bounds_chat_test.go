@@ -85,6 +85,9 @@ var chatTries = map[string]try{
 	"nesting of a chat request": member(func(n int64) string { // the request itself is one level
 		return `"unknown":` + strings.Repeat("[", int(n-1)) + strings.Repeat("]", int(n-1))
 	}),
+	"fields of the open objects of a chat request": member(func(n int64) string { // three are those of the request
+		return `"unknown":{` + list(n-3, func(i int64) string { return fmt.Sprintf(`"f%d":0`, i) }) + `}`
+	}),
 	"tools of a chat request": member(func(n int64) string {
 		return `"tools":[` + list(n, func(i int64) string { return fmt.Sprintf(`{"type":"function","function":{"name":"f%d"}}`, i) }) + `]`
 	}),
@@ -131,6 +134,8 @@ var chatTries = map[string]try{
 	"bytes of a prompt that are counted":       triedBy("inference", "TestCountIsBounded", "a sample decides"),
 	"bytes counted for an account in a minute": triedBy("inference", "TestCountingIsRationed", "a sample decides"),
 
+	"accounts with counted prompts in a minute": triedBy("inference", "TestMostRationed", "a sample decides"),
+
 	"`Idempotency-Key`": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey
 		ask := func(n int64) reply {
@@ -175,6 +180,9 @@ var chatTries = map[string]try{
 		n.want(one.MasterKey, "3", body, 200, true)
 		n.want(one.MasterKey, "1", body, 200, false)
 	},
+	"replies being recorded at once":       triedBy("idempotency", "TestRoomForRecordings", "not kept"),
+	"conversations that stay with a model": triedBy("routing", "TestForget", "the oldest go"),
+
 	"reply of an upstream that is not streamed": func(t *testing.T, s *stage, b bound) {
 		b.says(t, "the attempt fails")
 		n, key := s.node(t), s.account(t).MasterKey

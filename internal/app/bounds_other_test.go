@@ -120,6 +120,16 @@ func hiddenSteps(column string) try {
 	}
 }
 
+// page tries the largest page of a list.
+func page(path string) try {
+	return func(t *testing.T, s *stage, b bound) {
+		t.Helper()
+		n, key := s.node(t), s.account(t).MasterKey
+		ask := func(limit int64) reply { return n.get(fmt.Sprint(path, "?limit=", limit), key) }
+		b.check(t, ask(b.n), 200, ask(b.n+1))
+	}
+}
+
 var otherTries = map[string]try{
 	"hidden steps, one": func(t *testing.T, _ *stage, b bound) {
 		b.says(t, "not kept")
@@ -133,6 +143,8 @@ var otherTries = map[string]try{
 	},
 	"hidden steps of an account":         hiddenSteps("bytes"),
 	"hidden steps of an account, number": hiddenSteps("entries"),
+	"hidden steps of all accounts":       triedBy("continuation", "TestTrim", "the oldest go"),
+
 	"video prompt": func(t *testing.T, s *stage, b bound) {
 		n, key := s.node(t), s.account(t).MasterKey
 		ask := func(size int64) reply {
@@ -142,11 +154,8 @@ var otherTries = map[string]try{
 		b.check(t, within, 200, ask(b.n+1))
 		n.request("DELETE", videoJobs+"/"+readVideo(t, within).ID, key, "")
 	},
-	"page of catalog changes": func(t *testing.T, s *stage, b bound) {
-		n, key := s.node(t), s.account(t).MasterKey
-		ask := func(limit int64) reply { return n.get(fmt.Sprint("/v1/catalog/changes?limit=", limit), key) }
-		b.check(t, ask(b.n), 200, ask(b.n+1))
-	},
+	"page of video jobs":      page(videoJobs),
+	"page of catalog changes": page("/v1/catalog/changes"),
 	"head of a plain upstream's reply": upstreamHead(func(n int64) string {
 		const head, tail = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: ", "\r\n\r\n"
 		return head + strings.Repeat("a", int(n)-len(head+tail)) + tail + "ok"

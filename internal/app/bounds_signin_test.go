@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,21 +55,31 @@ func outbox() (*mail.Outbox, *bytes.Buffer) {
 	return mail.NewOutbox(nil, slog.New(slog.NewTextHandler(&log, nil))), &log
 }
 
-// lost checks what an outbox logs when one more is posted than may wait.
-func (b bound) lost(t *testing.T, to func(i int64) string) {
+// lost posts messages that may wait together, and then one more, which may not.
+func (b bound) lost(t *testing.T, waiting []mail.Message, more mail.Message) {
 	t.Helper()
 	b.says(t, "dropped, logged")
 	o, log := outbox()
-	for i := range b.n {
-		o.Post(mail.Message{To: to(i), Subject: "s"})
+	for _, m := range waiting {
+		o.Post(m)
 	}
 	if log.Len() > 0 {
-		t.Errorf("%d messages: %s, want all to wait", b.n, log)
+		t.Errorf("within %d: %s, want all to wait", b.n, log)
 	}
-	o.Post(mail.Message{To: to(b.n), Subject: "one too many"})
-	if !strings.Contains(log.String(), "one too many") {
-		t.Errorf("the log says %q of message %d, want it dropped", log, b.n+1)
+	more.Subject = "too much"
+	o.Post(more)
+	if !strings.Contains(log.String(), more.Subject) {
+		t.Errorf("beyond %d the log says %q, want the message dropped", b.n, log)
 	}
+}
+
+// letters are n messages to different recipients, of so many bytes each.
+func letters(n, size int64) (all []mail.Message) {
+	for i := range n {
+		to := fmt.Sprintf("a%04d@example.com", i)
+		all = append(all, mail.Message{To: to, Text: strings.Repeat("x", int(size)-len(to))})
+	}
+	return all
 }
 
 var signinTries = map[string]try{
@@ -113,6 +124,8 @@ var signinTries = map[string]try{
 		p.wants(p.post(path, "token", tokens[0]), "the oldest link", 404, "")
 		p.wants(p.post(path, "token", tokens[1]), "the oldest that is left", 303, "/dashboard")
 	},
+	"sign-up links of all addresses": triedBy("sqlstore", "TestSQLite", "the oldest go"), // by its part about links
+
 	"sessions of an account": func(t *testing.T, s *stage, b bound) {
 		b.says(t, "the oldest go")
 		one := s.account(t)
@@ -140,9 +153,20 @@ var signinTries = map[string]try{
 		b.check(t, within, 200, p.post("/dashboard/keys", "name", "one more"))
 	},
 	"mail waiting": func(t *testing.T, _ *stage, b bound) {
-		b.lost(t, func(i int64) string { return fmt.Sprintf("a%d@example.com", i) })
+		all := letters(b.n+1, 100)
+		b.lost(t, all[:b.n], all[b.n])
 	},
 	"mail waiting for one recipient": func(t *testing.T, _ *stage, b bound) {
-		b.lost(t, func(int64) string { return "a@example.com" })
+		all := slices.Repeat(letters(1, 100), int(b.n)+1)
+		b.lost(t, all[:b.n], all[b.n])
+	},
+	"mail waiting, bytes": func(t *testing.T, s *stage, b bound) {
+		one := s.rows["one mail"].n
+		all := letters(b.n/one+1, one)
+		b.lost(t, all[:b.n/one], mail.Message{To: "b"})
+	},
+	"one mail": func(t *testing.T, _ *stage, b bound) {
+		const subject = len("too much") // which the second has, too
+		b.lost(t, letters(1, b.n), letters(1, b.n+1-int64(subject))[0])
 	},
 }

@@ -53,6 +53,17 @@ func describedTool(n int64) string {
 	return head + strings.Repeat("x", int(n)-len(head+tail)) + tail
 }
 
+// choosyTool is a list of tools that comes in a message of n JSON values: one behind each comma, brace and bracket.
+func choosyTool(n int64) string {
+	const head, tail = `{"tools":[{"name":"work","inputSchema":{"type":"object","properties":{"a":{"enum":[`, `]}}}}]}`
+	for _, c := range fmt.Sprintf(toolReply, "1", head+tail) {
+		if strings.ContainsRune(",{[", c) {
+			n--
+		}
+	}
+	return head + list(n+1, func(int64) string { return "1" }) + tail
+}
+
 // servers is the member tools of a request, with an MCP server at each address.
 func servers(addresses ...string) string {
 	return `,"tools":[` + list(int64(len(addresses)), func(i int64) string {
@@ -97,6 +108,13 @@ var toolTries = map[string]try{
 		}
 		b.check(t, ask(b.n), 200, ask(b.n+1))
 	},
+	"header for a tool server": func(t *testing.T, s *stage, b bound) {
+		key, address := s.account(t).MasterKey, scriptedTools(t, workTool, worked)
+		ask := func(n int64) reply {
+			return s.ask(t, key, "say 2", fmt.Sprintf(`,"tools":[{"type":"mcp","server_label":"t","server_url":%q,"headers":{"x-a":"%s"}}]`, address, strings.Repeat("v", int(n))))
+		}
+		b.check(t, ask(b.n), 200, ask(b.n+1))
+	},
 	"result of a tool server": func(t *testing.T, s *stage, b bound) {
 		cfg, err := config.Load(config.Source{Path: s.running.site.file})
 		if err != nil || int64(cfg.MCP.MaxResult) != b.n {
@@ -120,20 +138,33 @@ var toolTries = map[string]try{
 	"JSON values of a tool server's message": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey
 		ask := func(n int64) reply {
-			const head, tail = `{"tools":[{"name":"work","inputSchema":{"type":"object","properties":{"a":{"enum":[`, `]}}}}]}`
-			around := int64(0) // a value begins behind each of these, and the first of the list behind its bracket
-			for _, c := range fmt.Sprintf(toolReply, "1", head+tail) {
-				if strings.ContainsRune(",{[", c) {
-					around++
-				}
-			}
-			return s.ask(t, key, "say 2", servers(scriptedTools(t, head+list(n-around+1, func(int64) string { return "1" })+tail, worked)))
+			return s.ask(t, key, "say 2", servers(scriptedTools(t, choosyTool(n), worked)))
 		}
 		if !strings.HasSuffix(b.beyond, " at discovery") {
 			t.Errorf("the page says %q, and what is tried is the discovery", b.beyond)
 		}
 		b.check(t, ask(b.n), 200, ask(b.n+1))
 	},
+	"JSON values of the tool lists of one request": func(t *testing.T, s *stage, b bound) {
+		key := s.account(t).MasterKey
+		ask := func(n int64) reply {
+			third := n / 3
+			return s.ask(t, key, "say 2", servers(scriptedTools(t, choosyTool(third), worked), scriptedTools(t, choosyTool(third), worked), scriptedTools(t, choosyTool(n-2*third), worked)))
+		}
+		b.check(t, ask(b.n), 200, ask(b.n+1))
+	},
+	"tools in the list of a tool server": func(t *testing.T, s *stage, b bound) {
+		key := s.account(t).MasterKey
+		ask := func(n int64) reply {
+			tools := list(n, func(i int64) string { return fmt.Sprintf(`{"name":"t%d","inputSchema":{"type":"object"}}`, i) })
+			return s.ask(t, key, "say 2", fmt.Sprintf(`,"tools":[{"type":"mcp","server_label":"t","server_url":%q,"allowed_tools":["t1"]}]`, scriptedTools(t, `{"tools":[`+tools+`]}`, worked)))
+		}
+		b.check(t, ask(b.n), 200, ask(b.n+1))
+	},
+	"events of a tool server's reply":      triedBy("mcpclient", "TestFailures", "tool error"),
+	"tool results of one request":          triedBy("toolloop", "TestResultsTogether", "tool error"),
+	"being read from tool servers at once": triedBy("mcpclient", "TestMostHeld", "400 at discovery, else tool error"),
+
 	"tool lists of one request": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey
 		const lists = 4
