@@ -161,10 +161,11 @@ var bodyTries = map[string]try{
 	},
 	"connections of one public address": func(t *testing.T, s *stage, b bound) {
 		path, name, _ := strings.Cut(b.where, " ")
-		if share, _ := constantOf(t, path, name); share == nil || share.String() != fmt.Sprint(s.rows["connections"].n/b.n) {
-			t.Errorf("%s is %v, want %d of which each is %d", name, share, s.rows["connections"].n, b.n)
+		all := s.rows["connections"].n
+		if share, _ := constantOf(t, path, name); share == nil || all%b.n != 0 || share.String() != fmt.Sprint(all/b.n) {
+			t.Errorf("%s is %v, want the part of %d that is %d", name, share, all, b.n)
 		}
-		b.connections(t, httpapi.ListenerOptions{Max: int(s.rows["connections"].n), MaxPerAddress: int(b.n)})
+		b.connections(t, httpapi.ListenerOptions{Max: int(all), MaxPerAddress: int(b.n)})
 	},
 	"HTTP/2 streams of a connection": func(t *testing.T, _ *stage, b bound) {
 		b.says(t, "the client waits") // as the server's first frame tells it to
