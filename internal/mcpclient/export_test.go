@@ -8,3 +8,9 @@ func CountValues(pieces ...string) (n int) {
 	}
 	return n
 }
+
+// Hold makes a client believe that so many bytes more are being read; negative: fewer.
+func (c *Client) Hold(n int64) { c.held.Add(n) }
+
+// MaxHeld bounds what is being read and decoded at once.
+const MaxHeld = maxHeld

@@ -562,3 +562,23 @@ func values(v any) int {
 	}
 	return n
 }
+
+// What is read from all servers at once is bounded.
+func TestMostHeld(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, nil)
+	address := serve(t, script{}).URL
+	for _, tt := range []struct {
+		held int64
+		want string
+	}{{mcpclient.MaxHeld, "too much is being read from MCP servers at the moment"}, {mcpclient.MaxHeld - 64<<10, ""}} {
+		c.Hold(tt.held)
+		s := server(t, c, address, nil)
+		if _, err := s.Tools(t.Context()); reason(err) != tt.want {
+			t.Errorf("Tools while %d bytes are held = %v, want %q", tt.held, err, tt.want)
+		}
+		s.Close()
+		eventually(t, "the end of what is held", func() bool { return c.Held() == tt.held })
+		c.Hold(-tt.held)
+	}
+}

@@ -1,0 +1,186 @@
+package app_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/internal/config"
+	"sluice/internal/continuation"
+	"sluice/internal/plainhttp"
+	"sluice/internal/sqlstore"
+)
+
+// bareUpstream is an upstream that sends this text to whoever asks, and the client that speaks to it.
+func bareUpstream(t *testing.T, text string) error {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+			_, _ = io.WriteString(conn, text)
+		}
+	})
+	defer serving.Wait()
+	defer l.Close()
+	client := plainhttp.New(nil)
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.RoundTrip(req)
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	return err
+}
+
+// upstreamHead tries a bound of what an upstream sends.
+func upstreamHead(text func(n int64) string) try {
+	return func(t *testing.T, _ *stage, b bound) {
+		t.Helper()
+		b.says(t, "the attempt fails")
+		if err := bareUpstream(t, text(b.n)); err != nil {
+			t.Errorf("within %d: %v, want a reply", b.n, err)
+		}
+		if err := bareUpstream(t, text(b.n+1)); err == nil {
+			t.Errorf("beyond %d: a reply, want an error", b.n)
+		}
+	}
+}
+
+// forgetful is a store that keeps nothing.
+type forgetful struct{ continuation.Store }
+
+func (forgetful) KeepState(context.Context, *continuation.State, continuation.Bound) error {
+	return nil
+}
+
+// hiddenSteps tries how many hidden steps, or bytes of them, an account may have.
+func hiddenSteps(column string) try {
+	return func(t *testing.T, _ *stage, b bound) {
+		t.Helper()
+		b.says(t, "the oldest go")
+		dir := t.TempDir()
+		store, err := sqlstore.Open(t.Context(), "sqlite", dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		now := time.Now()
+		memory := continuation.New(store, &continuation.Options{Now: func() time.Time { now = now.Add(time.Millisecond); return now }}).For("acct_1")
+		keep := func(call string) {
+			if err := memory.Keep(t.Context(), call, make([]byte, 100)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		keep("first")
+		// As if the account had as many as leave room for one more of this size.
+		db, err := sql.Open("sqlite", filepath.Join(dir, sqlstore.File)+"?_pragma=busy_timeout(10000)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.Exec(`UPDATE continuation_sizes SET `+column+` = $1 - `+column, b.n); err != nil {
+			t.Fatal(err)
+		}
+		has := func(call string) bool {
+			_, ok, err := memory.Recall(t.Context(), call)
+			return ok && err == nil
+		}
+		keep("second")
+		if !has("first") {
+			t.Errorf("within %d: the first is gone", b.n)
+		}
+		keep("third")
+		if has("first") || !has("second") || !has("third") {
+			t.Errorf("beyond %d: the first is there: %t, the second: %t, the third: %t; want the first gone", b.n, has("first"), has("second"), has("third"))
+		}
+	}
+}
+
+// page tries the largest page of a list.
+func page(path string) try {
+	return func(t *testing.T, s *stage, b bound) {
+		t.Helper()
+		n, key := s.node(t), s.account(t).MasterKey
+		ask := func(limit int64) reply { return n.get(fmt.Sprint(path, "?limit=", limit), key) }
+		b.check(t, ask(b.n), 200, ask(b.n+1))
+	}
+}
+
+var otherTries = map[string]try{
+	"hidden steps, one": func(t *testing.T, _ *stage, b bound) {
+		b.says(t, "not kept")
+		memory := continuation.New(forgetful{}, nil).For("acct_1")
+		if err := memory.Keep(t.Context(), "call_1", make([]byte, b.n)); err != nil {
+			t.Errorf("within %d: %v", b.n, err)
+		}
+		if err := memory.Keep(t.Context(), "call_1", make([]byte, b.n+1)); err == nil {
+			t.Errorf("beyond %d: kept", b.n)
+		}
+	},
+	"hidden steps of an account":         hiddenSteps("bytes"),
+	"hidden steps of an account, number": hiddenSteps("entries"),
+	"hidden steps of all accounts":       triedBy("continuation", "TestTrim", "the oldest go"),
+
+	"video prompt": func(t *testing.T, s *stage, b bound) {
+		n, key := s.node(t), s.account(t).MasterKey
+		ask := func(size int64) reply {
+			return n.request("POST", videoJobs, key, strings.Replace(clip, "a lighthouse at dusk", strings.Repeat("é", int(size)), 1))
+		}
+		within := ask(b.n)
+		b.check(t, within, 200, ask(b.n+1))
+		n.request("DELETE", videoJobs+"/"+readVideo(t, within).ID, key, "")
+	},
+	"page of video jobs":      page(videoJobs),
+	"page of catalog changes": page("/v1/catalog/changes"),
+	"head of a plain upstream's reply": upstreamHead(func(n int64) string {
+		const head, tail = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: ", "\r\n\r\n"
+		return head + strings.Repeat("a", int(n)-len(head+tail)) + tail + "ok"
+	}),
+	"header lines of a plain upstream's reply": upstreamHead(func(n int64) string {
+		return "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + strings.Repeat("A: b\r\n", int(n-1)) + "\r\nok"
+	}),
+	"interim replies of a plain upstream": upstreamHead(func(n int64) string {
+		return strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", int(n)) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	}),
+	"configuration file": func(t *testing.T, _ *stage, b bound) {
+		b.says(t, "refused")
+		load := func(n int64) error {
+			path := filepath.Join(t.TempDir(), "sluice.yaml")
+			if err := os.WriteFile(path, []byte(strings.Repeat("#", int(n))), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := config.Load(config.Source{Path: path})
+			return err
+		}
+		if err := load(b.n); err != nil {
+			t.Errorf("within %d: %v", b.n, err)
+		}
+		if err := load(b.n + 1); err == nil {
+			t.Errorf("beyond %d: accepted", b.n)
+		}
+	},
+}
