@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +17,9 @@ type disk struct {
 	dir  string
 	fill func(g *gateway)
 	free func(g *gateway)
+	// drains says that the database may still take what the journal holds. Nothing is gained by it: the journal gets no
+	// room back.
+	drains bool
 }
 
 // smallDisk is a file system in memory.
@@ -73,9 +77,10 @@ func smallFiles(t *testing.T) disk {
 		}
 	}
 	return disk{
-		dir:  t.TempDir(),
-		fill: func(g *gateway) { limit(g, 4<<20-1) },
-		free: func(g *gateway) { limit(g, ^uint64(0)) },
+		dir:    t.TempDir(),
+		fill:   func(g *gateway) { limit(g, 4<<20-1) },
+		free:   func(g *gateway) { limit(g, ^uint64(0)) },
+		drains: true,
 	}
 }
 
@@ -108,12 +113,11 @@ func TestSettledOnAFullDisk(t *testing.T) {
 			full := time.Now()
 			eventually(t, "a refusal", func() bool { return refusedSince(l, full) > 0 })
 			passed := len(l.during(full, time.Now())) - refusedSince(l, full)
-			eventually(t, "a database that takes nothing", func() bool { return strings.Contains(g.log.String(), "the database does not take them") })
-			late := time.Now() // what had been let in has ended by now
-			eventually(t, "more refusals", func() bool { return refusedSince(l, late) > 50 })
-			if n := len(l.during(late, time.Now())) - refusedSince(l, late); n > 0 {
-				t.Errorf("%d calls were let in though they could not be settled", n)
+			if !d.drains { // whatever the database took would make room
+				eventually(t, "a database that takes nothing", func() bool { return strings.Contains(g.log.String(), "the database does not take them") })
 			}
+			// A call that ends may leave room for another. That has an end.
+			eventually(t, "nothing but refusals", func() bool { return l.lastRefused(50) })
 			if passed < 200 {
 				t.Errorf("%d calls passed on the full disk, want those there was room for", passed)
 			}
@@ -155,6 +159,13 @@ func TestSettledOnAFullDisk(t *testing.T) {
 // refused reports whether a call was not let in.
 func (c *call) refused() bool {
 	return strings.Contains(c.body, "Calls cannot be accounted for at the moment")
+}
+
+// lastRefused reports whether the last n calls were not let in.
+func (l *load) lastRefused(n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.calls) >= n && !slices.ContainsFunc(l.calls[len(l.calls)-n:], func(c call) bool { return !c.refused() })
 }
 
 // refusedSince is how many calls that began after a time were not let in.
