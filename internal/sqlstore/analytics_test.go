@@ -40,7 +40,7 @@ func fill(t testing.TB, s *sqlstore.Store, rows int, now time.Time) (accountID s
 // rowsFor is how many usage rows a test looks at.
 func rowsFor(t testing.TB) int {
 	if os.Getenv("SLUICE_SOAK") != "" {
-		return 1_000_000
+		return soakRows
 	}
 	return 50_000
 }

@@ -46,7 +46,7 @@ func modes() []mode {
 		},
 		{
 			name: "soak", run: (*session).soak, args: []string{"-timeout", "60m", "-count", "1"}, race: true, durable: true,
-			plan: []string{"lint: go vet, gofumpt, staticcheck", "the same with SLUICE_SOAK=1", "each fuzz target for 20 seconds"},
+			plan: []string{"lint: go vet, gofumpt, staticcheck", "the same with SLUICE_SOAK=1", "each fuzz target for 10 seconds"},
 		},
 		{
 			name: "cover", run: (*session).cover, args: []string{"-timeout", "8m"},

@@ -1,0 +1,6 @@
+//go:build !race
+
+package sqlstore_test
+
+// soakRows is how many usage rows a soak looks at.
+const soakRows = 1_000_000

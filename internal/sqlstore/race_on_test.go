@@ -1,0 +1,6 @@
+//go:build race
+
+package sqlstore_test
+
+// soakRows is how many usage rows a soak looks at. Under the race detector a million take half an hour.
+const soakRows = 100_000
