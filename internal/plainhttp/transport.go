@@ -33,8 +33,11 @@ const (
 	readBuffer  = 4 << 10
 	writeAtOnce = 64 << 10 // requests up to this size leave in one piece
 	maxInterim  = 5        // replies of status 1xx before the real one
-	patience    = 5 * time.Minute
-	stuck       = 200 * time.Millisecond // how long a write waits before it looks for an early answer
+	// writeUnlimited is the size up to which a write has no deadline: the system's buffers take that much,
+	// whatever the server does. It saves the usual request two changes of a timer.
+	writeUnlimited = 8 << 10
+	patience       = 5 * time.Minute
+	stuck          = 200 * time.Millisecond // how long a write waits before it looks for an early answer
 )
 
 // Options are the choices of New; the zero value is the default.
@@ -221,15 +224,17 @@ var errStale = errors.New("the server closed the connection")
 // conn is one connection, used by one call at a time.
 type conn struct {
 	net.Conn
-	from      *Transport
-	host      string
-	reader    *bufio.Reader
-	probe     prober
-	limit     time.Time // for the request and the head of its reply
-	interim   int       // interim replies to this request
-	used      bool
-	once      bool // it must not go back to the pool
-	idleSince time.Time
+	from    *Transport
+	host    string
+	reader  *bufio.Reader
+	probe   prober
+	limit   time.Time // for the request and the head of its reply
+	interim int       // interim replies to this request
+	used    bool
+	// writeLimited says that the connection has a write deadline, which must be cleared.
+	writeLimited bool
+	once         bool // it must not go back to the pool
+	idleSince    time.Time
 }
 
 func newConn(t *Transport, host string, nc net.Conn) *conn {
@@ -266,7 +271,7 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 	reused := c.used
 	c.used, c.once, c.interim = true, req.Close, 0
 	c.limit = now.Add(c.from.patience)
-	_ = c.SetDeadline(c.limit) // an error here shows again when it is written
+	_ = c.SetReadDeadline(c.limit) // an error here shows again when it is read
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	fail := func(err error) (*http.Response, error) {
 		stop()
@@ -303,7 +308,11 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 		c.once = true
 	}
 	c.limit = time.Time{}
-	_ = c.SetDeadline(c.limit)
+	_ = c.SetReadDeadline(c.limit)
+	if c.writeLimited {
+		_ = c.SetWriteDeadline(c.limit)
+		c.writeLimited = false
+	}
 	b := &body{src: resp.Body, conn: c, stop: stop, ctx: ctx}
 	if resp.Body == http.NoBody {
 		b.end()
@@ -378,7 +387,12 @@ func readPiece(body io.Reader, p []byte, last bool) error {
 // write writes a piece of a request. While a long request cannot be written, it looks for an answer: a
 // server may refuse a request without reading it, and keep the connection open.
 func (c *conn) write(p []byte, long bool) (n int, err error) {
+	if !long && len(p) <= writeUnlimited {
+		return c.Write(p)
+	}
+	c.writeLimited = true
 	if !long {
+		_ = c.SetWriteDeadline(c.limit)
 		return c.Write(p)
 	}
 	for {
