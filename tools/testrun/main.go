@@ -2,7 +2,8 @@
 // throwaway PostgreSQL, runs everything in order, and says at the end what happened.
 //
 // It is what make test, soak, cover, bench and lint call. A need that is missing is installed with
-// apt-get where we may; where we may not, the rest runs and the report names what was skipped.
+// apt-get, after a line that says so. Without apt-get or root the rest runs, and the report names
+// what was skipped. With SLUICE_INSTALL=no nothing is installed, and a missing need fails the run.
 // Deciding what a test needs is not done here: a test says so itself, by skipping with a message
 // that begins with "needs".
 package main
@@ -30,9 +31,12 @@ import (
 type mode struct {
 	name string
 	plan []string // what the reader is told before it starts
-	run  func(*session)
-	args []string // for go test
-	race bool
+	// takes is about how long it runs. The machine that it was measured on has two cores.
+	takes string
+	needy bool // it uses what is in the table of needs
+	run   func(*session)
+	args  []string // for go test
+	race  bool
 	// durable keeps PostgreSQL's promises to disk, for figures that mean something.
 	durable bool
 }
@@ -42,23 +46,28 @@ func modes() []mode {
 	return []mode{
 		{
 			name: "test", run: (*session).test, args: []string{"-timeout", "12m"}, race: true,
+			takes: "15 minutes on two cores in a fresh clone, 5 to 10 after that", needy: true,
 			plan: []string{"lint: go vet, gofumpt, staticcheck", "go test -race in the module, without it where packages only compute, then in oracles/"},
 		},
 		{
 			name: "soak", run: (*session).soak, args: []string{"-timeout", "60m", "-count", "1"}, race: true, durable: true,
+			takes: "25 minutes to an hour on two cores", needy: true,
 			plan: []string{"lint: go vet, gofumpt, staticcheck", "the same with SLUICE_SOAK=1", "each fuzz target for 10 seconds"},
 		},
 		{
 			name: "cover", run: (*session).cover, args: []string{"-timeout", "8m"},
+			takes: "10 minutes on two cores", needy: true,
 			plan: []string{"go test ./... with coverage, in the module", "coverage by package, and a page to read it on"},
 		},
 		{
 			name: "bench", run: (*session).bench, durable: true,
+			takes: "10 minutes on two cores", needy: true,
 			plan: []string{"the programs in bench/", "the benchmarks beside the code"},
 		},
 		{
 			name: "lint", run: (*session).lint,
-			plan: []string{"go vet, gofumpt, staticcheck in the module, then in oracles/"},
+			takes: "2 minutes on two cores",
+			plan:  []string{"go vet, gofumpt, staticcheck in the module, then in oracles/"},
 		},
 	}
 }
@@ -124,9 +133,12 @@ type session struct {
 }
 
 func (s *session) start() int {
-	fmt.Fprintf(s.out, "Plan: %s\n", s.mode.name)
+	fmt.Fprintf(s.out, "Plan: %s, about %s\n", s.mode.name, s.mode.takes)
 	for _, line := range s.mode.plan {
 		fmt.Fprintf(s.out, "  %s\n", line)
+	}
+	if s.mode.needy && s.refuse(needs(s.root)) {
+		return s.report.close()
 	}
 	s.mode.run(s)
 	if s.ctx.Err() != nil {

@@ -84,10 +84,50 @@ func (s *session) look(table []need, found map[string]bool) (lost []missing) {
 	return lost
 }
 
-// install installs Debian packages. The error says why it could not.
+// installVar is the environment variable that forbids every installation when it is "no".
+const installVar = "SLUICE_INSTALL"
+
+// mayInstall reports whether the run may install what is missing.
+func (s *session) mayInstall() bool { return s.value(installVar) != "no" }
+
+// lacks returns what is missing for the tests: needs of the table, and npm packages. It prints and
+// installs nothing.
+func (s *session) lacks(table []need) (lost []string) {
+	var packages []string
+	for _, n := range table {
+		if _, err := n.find(); err != nil {
+			lost = append(lost, fmt.Sprintf("%s, for %s: %v", n.name, n.purpose, err))
+			packages = append(packages, n.packages...)
+		}
+	}
+	if len(packages) > 0 {
+		lost = append(lost, "To install them on Debian: apt-get install "+strings.Join(packages, " "))
+	}
+	if dir := nodeFolder(s.root); exists(dir, "package.json") && !nodePackagesInstalled(dir) {
+		lost = append(lost, "npm packages, for the tests with JavaScript clients and in a browser: run npm ci in oracles/node")
+	}
+	return lost
+}
+
+// refuse fails the run where something is missing and nothing may be installed. It reports whether it did.
+func (s *session) refuse(table []need) bool {
+	if s.mayInstall() {
+		return false
+	}
+	lost := s.lacks(table)
+	if len(lost) == 0 {
+		return false
+	}
+	lost = append(lost, "Nothing was installed, because "+installVar+"=no, and no test was run.",
+		"go test ./... needs none of this: tests that miss something skip.")
+	s.report.failWith("what the tests need is missing", strings.Join(lost, "\n"))
+	return true
+}
+
+// install installs Debian packages, after a line that says so. The error says why it could not.
 func (s *session) install(packages []string) error {
-	if os.Getenv("SLUICE_TEST_INSTALL") == "no" {
-		return errors.New("not installed because SLUICE_TEST_INSTALL=no")
+	if !s.mayInstall() {
+		return errors.New("not installed because " + installVar + "=no")
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return errors.New("there is no apt-get on this machine: install it yourself")
@@ -96,6 +136,7 @@ func (s *session) install(packages []string) error {
 	if err != nil {
 		return err
 	}
+	s.announce(packages)
 	for _, args := range [][]string{
 		{"update"},
 		append([]string{"install", "-y", "--no-install-recommends"}, packages...),
@@ -110,6 +151,12 @@ func (s *session) install(packages []string) error {
 		}
 	}
 	return nil
+}
+
+// announce says what is about to be installed, and how to avoid it.
+func (s *session) announce(packages []string) {
+	fmt.Fprintf(s.out, "INSTALLING SYSTEM PACKAGES with apt-get: %s. To avoid this, press Ctrl-C and run make %s with %s=no, which lists what is missing and installs nothing.\n",
+		strings.Join(packages, " "), s.mode.name, installVar)
 }
 
 // asRoot is what to put before a command that needs root: nothing, or a sudo that does not ask.
