@@ -16,6 +16,7 @@ var rules = []struct {
 	{"docs", checkDocs},
 	{"citations", checkCitations},
 	{"links", checkLinks},
+	{"guides", checkGuides},
 	{"names", checkNames},
 	{"globals", checkGlobals},
 	{"loops", checkLoops},
@@ -162,6 +163,17 @@ func TestRules(t *testing.T) {
 				"docs/b/c.md": "# Two\n[up](../a.md#one) ![](x.png)\n",
 			},
 			want: []string{"README.md:1: the link (docs/gone.md)", "docs/a.md:3: the link (#two)", "docs/a.md:3: the link (b/c.md#one)"},
+		},
+		{
+			name: "guides",
+			rule: checkGuides,
+			files: map[string]string{
+				"CONTRIBUTING.md":      "`internal/a/a.go`, `a/a.go`, `a.go`, `testdata/*.txtar`\n`b/b.go`\n",
+				"docs/architecture.md": "`a/gone.go` and `a/a.go`\n",
+				"docs/other.md":        "`a/gone.go`\n",
+				"internal/a/a.go":      "package a",
+			},
+			want: []string{"CONTRIBUTING.md:2: there is no b/b.go", "docs/architecture.md:1: there is no a/gone.go"},
 		},
 		{
 			name: "names",

@@ -21,6 +21,12 @@ var unciteable = regexp.MustCompile(`\bspec` + `:`)
 // link matches a link from one page to another, or to a heading of the same page.
 var link = regexp.MustCompile(`\]\(([A-Za-z0-9/._-]*\.md)?(?:#([A-Za-z0-9_-]+))?\)`)
 
+// cited matches a file that a page names: a path in backticks, from the root or from internal/.
+var cited = regexp.MustCompile("`([A-Za-z0-9_.-]+/[A-Za-z0-9_./-]+\\.(?:go|templ|sql|txtar|yaml|json|mjs|md))`")
+
+// guides are the pages that tell a newcomer where to change what: the files they name must exist.
+var guides = []string{"CONTRIBUTING.md", "docs/architecture.md"}
+
 // checkCitations checks that every page and heading of docs/ that a Go comment cites exists. A rule
 // of the contract is cited by its heading, so that the reader of the code can find it.
 func checkCitations(t *tree) (problems []string) {
@@ -53,6 +59,23 @@ func checkLinks(t *tree) (problems []string) {
 				}
 				if have, ok := pages[target]; !ok || anchor != "" && !have[anchor] {
 					problems = append(problems, fmt.Sprintf("%s:%d: the link %s leads nowhere", name, number, m[0][1:]))
+				}
+			}
+		}
+	}
+	return problems
+}
+
+// checkGuides checks that the files which the guides name exist.
+func checkGuides(t *tree) (problems []string) {
+	for _, name := range guides {
+		number := 0
+		for line := range bytes.Lines(t.texts[name]) {
+			number++
+			for _, m := range cited.FindAllSubmatch(line, -1) {
+				file := string(m[1])
+				if t.texts[file] == nil && t.texts["internal/"+file] == nil {
+					problems = append(problems, fmt.Sprintf("%s:%d: there is no %s, here or in internal/", name, number, file))
 				}
 			}
 		}
