@@ -17,14 +17,14 @@ import (
 // need is something outside the repository that tests use.
 type need struct {
 	name     string   // as tests name it when they skip: "needs PostgreSQL"
-	purpose  string   // what is lost without it
-	packages []string // what provides it on Debian
-	// find says where it is, or what is wrong.
+	purpose  string   // what cannot run without it
+	packages []string // the Debian packages that provide it
+	// find returns where it is, or an error that says what is missing.
 	find func() (where string, err error)
 }
 
-// needs is the table of all needs of the tests under root. To let tests use another program, add
-// its row here.
+// needs returns everything that the tests under root need. To let tests use another program, add its
+// row here.
 func needs(root string) []need {
 	table := []need{
 		{"gcc", "the race detector", []string{"gcc", "libc6-dev"}, findGCC},
@@ -44,8 +44,8 @@ type missing struct {
 	reason string
 }
 
-// ensure looks for every need, installs what is not there where it may, and returns the names of
-// what is there at the end and what is not.
+// ensure looks for every need and installs what is missing, where it may. It returns the names of the
+// needs that are met at the end, and the needs that are not.
 func (s *session) ensure(table []need) (found map[string]bool, lost []missing) {
 	fmt.Fprintln(s.out, "Needs")
 	found = map[string]bool{}
@@ -69,7 +69,7 @@ func (s *session) ensure(table []need) (found map[string]bool, lost []missing) {
 	return found, s.look(again, found)
 }
 
-// look prints where each need is, notes it in found, and returns those that are not there.
+// look prints where each need is, adds those that are met to found, and returns the others.
 func (s *session) look(table []need, found map[string]bool) (lost []missing) {
 	for _, n := range table {
 		where, err := n.find()
@@ -109,7 +109,7 @@ func (s *session) lacks(table []need) (lost []string) {
 	return lost
 }
 
-// refuse fails the run where something is missing and nothing may be installed. It reports whether it did.
+// refuse fails the run if something is missing and nothing may be installed. It reports whether it did.
 func (s *session) refuse(table []need) bool {
 	if s.mayInstall() {
 		return false
@@ -159,7 +159,8 @@ func (s *session) announce(packages []string) {
 		strings.Join(packages, " "), s.mode.name, installVar)
 }
 
-// asRoot is what to put before a command that needs root: nothing, or a sudo that does not ask.
+// asRoot returns the prefix of a command that needs root: nothing for root, otherwise sudo if it asks
+// for no password.
 func asRoot(ctx context.Context) ([]string, error) {
 	if os.Geteuid() == 0 {
 		return nil, nil
@@ -213,7 +214,7 @@ func findNode() (string, error) {
 	return fmt.Sprintf("%s (%s)", node, version), nil
 }
 
-// findFfmpeg wants ffprobe, too, which comes with it.
+// findFfmpeg looks for ffprobe as well, which Debian installs together with ffmpeg.
 func findFfmpeg() (string, error) {
 	if _, err := exec.LookPath("ffprobe"); err != nil {
 		return "", errors.New("no ffprobe in PATH")
@@ -239,7 +240,7 @@ func exists(elem ...string) bool {
 	return err == nil
 }
 
-// lastLine is the last line with text of a command's output.
+// lastLine returns the last line of a command's output that is not empty.
 func lastLine(out []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	return lines[len(lines)-1]

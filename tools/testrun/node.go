@@ -14,7 +14,7 @@ import (
 func nodeFolder(root string) string { return filepath.Join(root, "oracles", "node") }
 
 // nodePackages installs what oracles/node/package-lock.json names and tells the tests where node is.
-// The tests themselves are started by Go tests, which have a gateway running for them.
+// Go tests start the JavaScript tests, because they have a gateway running for them.
 func (s *session) nodePackages() {
 	node, err := exec.LookPath("node")
 	if err == nil {
@@ -46,7 +46,7 @@ func (s *session) installNodePackages(dir string) error {
 	if err != nil {
 		return err
 	}
-	// Where the lock file names nothing there is no node_modules.
+	// npm creates no node_modules if the lock file names no package.
 	if err := os.MkdirAll(filepath.Dir(stamp), 0o755); err != nil {
 		return err
 	}
