@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestNeedsTable(t *testing.T) {
@@ -113,6 +114,22 @@ func TestLacksNodePackages(t *testing.T) {
 	if lost := s.lacks(nil); len(lost) != 0 {
 		t.Errorf("lacks with node_modules = %q, want nothing", lost)
 	}
+	if err := os.Remove(stamp); err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(filepath.Dir(stamp), ".package-lock.json")
+	write(t, "", list) // npm ci by hand
+	if lost := s.lacks(nil); len(lost) != 0 {
+		t.Errorf("lacks after npm ci = %q, want nothing", lost)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(list, old, old); err != nil {
+		t.Fatal(err)
+	}
+	if lost := s.lacks(nil); len(lost) != 1 {
+		t.Errorf("lacks after an npm ci for an older lock file = %q, want the npm packages", lost)
+	}
+	write(t, want, stamp)
 	write(t, "2", nodeFolder(root), "package-lock.json")
 	if lost := s.lacks(nil); len(lost) != 1 {
 		t.Errorf("lacks with the node_modules of another lock file = %q, want the npm packages", lost)

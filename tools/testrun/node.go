@@ -53,14 +53,23 @@ func (s *session) installNodePackages(dir string) error {
 	return os.WriteFile(stamp, []byte(want), 0o644)
 }
 
-// nodePackagesInstalled reports whether the last complete npm ci in dir was for its lock file.
+// nodePackagesInstalled reports whether the last complete npm ci in dir was for its lock file. One that
+// somebody ran by hand left no stamp; then npm's own list of what it installed must not be older than
+// the lock file.
 func nodePackagesInstalled(dir string) bool {
 	stamp, want, err := nodeStamp(dir)
 	if err != nil {
 		return false
 	}
-	have, err := os.ReadFile(stamp)
-	return err == nil && string(have) == want
+	if have, err := os.ReadFile(stamp); err == nil {
+		return string(have) == want
+	}
+	lock, err := os.Stat(filepath.Join(dir, "package-lock.json"))
+	if err != nil {
+		return false
+	}
+	list, err := os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json"))
+	return err == nil && !list.ModTime().Before(lock.ModTime())
 }
 
 // nodeStamp returns the file that marks a complete install in dir, and what it must hold: the hash of
