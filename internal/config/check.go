@@ -24,7 +24,7 @@ var (
 	planNames     = []string{"none", "free", "basic", "premium", "scale"} // lowest first
 )
 
-// builtIn is what the warnings need to know of the built-in plans (spec: Limits, Plan and model access).
+// builtIn is what the warnings need to know of the built-in plans (docs/api.md#limits-by-plan, docs/api.md#plan-and-model-access).
 var builtIn = map[string]struct {
 	requestsPerMinute Limit
 	tiers             int // how many of modelTiers it includes

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/webui"
 )
 
-// window is how far back usage is shown (spec: Other constants).
+// window is how far back usage is shown (docs/api.md#other-constants).
 const window = 30
 
 // overviewView is what the first page shows.

@@ -8,7 +8,7 @@ type videosView struct {
 	Sizes []videoSize
 }
 
-// videoSize is a usual pair of width and height (spec: POST /v1/video/generations/jobs).
+// videoSize is a usual pair of width and height (docs/api.md#video-request).
 type videoSize struct {
 	Value, Text string
 }

@@ -71,7 +71,7 @@ func clientGone(err error) error {
 	return nil
 }
 
-// errorBody is the error object (spec: Error object).
+// errorBody is the error object (docs/api.md#error-object).
 type errorBody struct {
 	Error errorDetail `json:"error"`
 }

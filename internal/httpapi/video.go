@@ -21,7 +21,7 @@ const (
 	maxVideoBody = 1 << 20
 )
 
-// videoReply is a job as callers see it (spec: Video generation job).
+// videoReply is a job as callers see it (docs/api.md#video-job).
 type videoReply struct {
 	ID            string            `json:"id"`
 	Object        string            `json:"object"`

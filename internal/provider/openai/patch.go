@@ -49,7 +49,7 @@ func (q *quirks) apply(ctx context.Context) error {
 		q.drop(p.refusedThinking)
 	}
 	if t := q.req.Temperature; t != nil && p.hottest > 0 && *t > p.hottest {
-		q.set("temperature", strconv.FormatFloat(p.hottest, 'g', -1, 64)) // spec: legal for every model up to 2
+		q.set("temperature", strconv.FormatFloat(p.hottest, 'g', -1, 64)) // legal up to 2 for every model: docs/api.md#chat-completion-request
 	}
 	if p.single && q.req.N > 1 {
 		return fault.New(fault.Invalid, "This model gives one reply to a request; n must be 1, got %d.", q.req.N).At("n")
