@@ -142,22 +142,24 @@ func ReadUsage(raw []byte) (chat.Usage, bool) {
 		return chat.Usage{}, false
 	}
 	// The wire counts some parts twice; ours are disjoint.
-	prompt, completion := clamp(w.Prompt, mostTokens), clamp(w.Completion, mostTokens)
+	prompt, completion := ClampTokens(w.Prompt), ClampTokens(w.Completion)
 	if r := w.CompletionDetails.Reasoning; r > 0 && string(w.Total) == strconv.Itoa(w.Prompt+w.Completion+r) {
-		completion = clamp(w.Completion+r, mostTokens) // xAI counts them apart, as its total tells
+		completion = ClampTokens(w.Completion + r) // xAI counts them apart, as its total tells
 	}
 	u := chat.Usage{
-		Cached:    clamp(w.PromptDetails.Cached, prompt),
-		Reasoning: clamp(w.CompletionDetails.Reasoning, completion),
+		Cached:    min(ClampTokens(w.PromptDetails.Cached), prompt),
+		Reasoning: min(ClampTokens(w.CompletionDetails.Reasoning), completion),
 	}
 	u.Prompt, u.Completion = prompt-u.Cached, completion-u.Reasoning
 	return u, true
 }
 
-// mostTokens is more than any call can consume; what is above it is an error of the upstream.
-const mostTokens = 1 << 30
+// maxTokens is more than any call can consume. A larger figure is an error of the upstream.
+const maxTokens = 1 << 30
 
-func clamp(part, whole int) int { return max(0, min(part, whole)) }
+// ClampTokens returns a token count that an upstream reported, within 0 and a bound that no call reaches.
+// Sums of clamped counts do not overflow.
+func ClampTokens(n int) int { return max(0, min(n, maxTokens)) }
 
 func (d *Decoder) delta(events []Event, choice int, w *wireDelta) []Event {
 	text := func(kind Kind, s string) {

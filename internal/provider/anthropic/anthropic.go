@@ -47,7 +47,6 @@ type Adapter struct {
 	messages *url.URL
 	models   *url.URL
 	header   http.Header // shared by all requests, never written to
-	key      []byte
 }
 
 // New returns an adapter for the upstream at baseURL, with or without the /v1 that all its paths begin
@@ -70,7 +69,7 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 		version = "2023-06-01"
 	}
 	a := &Adapter{
-		messages: messages, models: models, key: []byte(opts.APIKey),
+		messages: messages, models: models,
 		header: http.Header{
 			"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
 			"User-Agent": {"sluice"}, "Anthropic-Version": {version},
@@ -88,20 +87,17 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 // Open sends the call.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	call.Dropped = nil
-	w := writer{ctx: ctx, call: call, req: call.Request}
-	body, err := w.write()
+	w := writer{call: call, req: call.Request}
+	body, err := w.write(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{decoder: decoder{key: a.key, names: w.names, turn: provider.Turn{Dialect: dialect, Model: call.Upstream}}}
-	if w.model.EmulatesJSON(w.req.Format) {
-		s.json = &provider.JSONText{}
-	}
+	s := &stream{}
+	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
 	if err := a.Post(ctx, &s.reply, a.messages, a.header, body); err != nil {
 		return nil, err
 	}
 	s.whole = !s.reply.IsStream()
-	s.ended = func() { s.turn.Keep(ctx, call) }
 	return s, nil
 }
 
@@ -167,17 +163,4 @@ func refused(status int, header http.Header, body []byte) *fault.Fault {
 		status = http.StatusPaymentRequired
 	}
 	return provider.Refused(status, header, body)
-}
-
-// errorStatus is the status that goes with each type of error, for errors inside a stream.
-var errorStatus = map[string]int{
-	"invalid_request_error": http.StatusBadRequest,
-	"authentication_error":  http.StatusUnauthorized,
-	"billing_error":         http.StatusPaymentRequired,
-	"permission_error":      http.StatusForbidden,
-	"not_found_error":       http.StatusNotFound,
-	"request_too_large":     http.StatusRequestEntityTooLarge,
-	"rate_limit_error":      http.StatusTooManyRequests,
-	"timeout_error":         http.StatusGatewayTimeout,
-	"overloaded_error":      529,
 }

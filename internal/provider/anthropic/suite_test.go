@@ -13,6 +13,7 @@ import (
 	"sluice/internal/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/anthropic"
+	"sluice/internal/provider/claude"
 	"sluice/internal/provider/providertest"
 	"sluice/internal/pulse"
 )
@@ -183,7 +184,7 @@ func readRequest(r *http.Request, body []byte) providertest.Asked {
 	for _, s := range w.System {
 		a.Texts = append(a.Texts, s.Text)
 	}
-	instruction := provider.JSONInstruction(chat.Format{})
+	instruction := claude.JSONInstruction(chat.Format{})
 	if i := slices.Index(a.Texts, instruction); i >= 0 {
 		a.JSON, a.Texts = true, slices.Delete(a.Texts, i, i+1)
 	}

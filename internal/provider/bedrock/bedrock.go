@@ -80,8 +80,8 @@ func New(region string, keys Keys, opts *Options) (*Adapter, error) {
 // Open sends the call.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	call.Dropped = nil
-	w := writer{ctx: ctx, call: call, req: call.Request}
-	body, err := w.write()
+	w := writer{call: call, req: call.Request}
+	body, err := w.write(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -93,14 +93,11 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{decoder: decoder{names: w.names, turn: provider.Turn{Dialect: dialect, Model: call.Upstream}}, secrets: a.keys, whole: !call.Request.Stream}
-	if w.model.EmulatesJSON(call.Request.Format) {
-		s.json = &provider.JSONText{}
-	}
+	s := &stream{whole: !call.Request.Stream}
+	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
 	if err := a.Post(ctx, &s.reply, u, header, body); err != nil {
 		return nil, err
 	}
-	s.ended = func() { s.turn.Keep(ctx, call) }
 	return s, nil
 }
 

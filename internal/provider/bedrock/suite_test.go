@@ -15,6 +15,7 @@ import (
 	"sluice/internal/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/bedrock"
+	"sluice/internal/provider/claude"
 	"sluice/internal/provider/providertest"
 	"sluice/internal/pulse"
 )
@@ -190,7 +191,7 @@ func readRequest(r *http.Request, body []byte) providertest.Asked {
 	for _, s := range w.System {
 		a.Texts = append(a.Texts, s.Text)
 	}
-	if i := slices.Index(a.Texts, provider.JSONInstruction(chat.Format{})); i >= 0 {
+	if i := slices.Index(a.Texts, claude.JSONInstruction(chat.Format{})); i >= 0 {
 		a.JSON, a.Texts = true, slices.Delete(a.Texts, i, i+1)
 	}
 	for _, m := range w.Messages {
