@@ -3,6 +3,7 @@ package provider
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -128,6 +129,23 @@ func (p *payload) Close() error { return nil }
 // Fetch asks for the resource at u, like Post.
 func (c *Client) Fetch(ctx context.Context, to *Reply, u *url.URL, header http.Header) error {
 	return c.do(ctx, to, &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header})
+}
+
+// FetchJSON decodes the JSON at u into v. What cannot be decoded is a fault.
+func (c *Client) FetchJSON(ctx context.Context, u *url.URL, header http.Header, v any) error {
+	var reply Reply
+	if err := c.Fetch(ctx, &reply, u, header); err != nil {
+		return err
+	}
+	defer reply.Close(true)
+	raw, err := reply.Whole()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return Garbled(err)
+	}
+	return nil
 }
 
 func (c *Client) do(ctx context.Context, to *Reply, req *http.Request) error {

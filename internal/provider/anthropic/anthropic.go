@@ -9,7 +9,6 @@ package anthropic
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -140,18 +139,9 @@ func (a *Adapter) page(ctx context.Context, after string) (*modelPage, error) {
 	}
 	u := *a.models
 	u.RawQuery = query.Encode()
-	var reply provider.Reply
-	if err := a.Fetch(ctx, &reply, &u, a.header); err != nil {
-		return nil, err
-	}
-	raw, err := reply.Whole()
-	_ = reply.Close(err == nil)
-	if err != nil {
-		return nil, err
-	}
 	var page modelPage
-	if err := json.Unmarshal(raw, &page); err != nil {
-		return nil, provider.Garbled(err)
+	if err := a.FetchJSON(ctx, &u, a.header, &page); err != nil {
+		return nil, err
 	}
 	return &page, nil
 }

@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"context"
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
@@ -40,15 +39,6 @@ func (a *Adapter) models(ctx context.Context, token string) ([]provider.Listed, 
 		query.Set("pageToken", token)
 	}
 	u.RawQuery = query.Encode()
-	var reply provider.Reply
-	if err := a.Fetch(ctx, &reply, &u, a.header); err != nil {
-		return nil, "", err
-	}
-	defer reply.Close(true)
-	raw, err := reply.Whole()
-	if err != nil {
-		return nil, "", err
-	}
 	var w struct {
 		Models []struct {
 			Name        string   `json:"name"`
@@ -59,8 +49,8 @@ func (a *Adapter) models(ctx context.Context, token string) ([]provider.Listed, 
 		} `json:"models"`
 		Next string `json:"nextPageToken"`
 	}
-	if err := json.Unmarshal(raw, &w); err != nil {
-		return nil, "", provider.Garbled(err)
+	if err := a.FetchJSON(ctx, &u, a.header, &w); err != nil {
+		return nil, "", err
 	}
 	var page []provider.Listed
 	for _, m := range w.Models {

@@ -37,15 +37,13 @@ type usageMetadata struct {
 
 // stream is a reply, in chunks or in one piece.
 type stream struct {
-	ctx     context.Context //nolint:containedctx // one call's, for what is kept for the next turn
+	provider.Pending
+	ctx     context.Context //nolint:containedctx // one call's, to keep signatures for the next turn
 	call    *provider.Call
 	reply   provider.Reply
-	events  []provider.Event // of the piece that was read last
-	next    int              // the first of them that was not handed out
-	choices []choice
-	usage   *chat.Usage
-	whole   bool // it comes in one piece
-	ended   bool // all of it has been read
+	choices []choice    // by index, as many as the caller asked for
+	usage   *chat.Usage // the latest figures; nil until some have come
+	whole   bool        // the reply comes in one piece
 }
 
 // choice is one of the n replies.
@@ -59,19 +57,8 @@ func newStream(ctx context.Context, call *provider.Call) *stream {
 	return &stream{ctx: ctx, call: call, choices: make([]choice, max(call.Request.N, 1))}
 }
 
-func (s *stream) Next() (*provider.Event, error) {
-	for s.next == len(s.events) {
-		if s.ended {
-			return nil, io.EOF
-		}
-		s.events, s.next = s.events[:0], 0
-		if err := s.read(); err != nil {
-			return nil, err
-		}
-	}
-	s.next++
-	return &s.events[s.next-1], nil
-}
+// Next implements provider.Stream.
+func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
 
 // read reads the next piece of the reply into events. The finish reason is held back until the end
 // of the body, since some models write one into every chunk.
@@ -84,17 +71,17 @@ func (s *stream) read() error {
 		if err := s.decode(raw); err != nil {
 			return err
 		}
-		return s.end(io.EOF)
+		return s.finish(io.EOF)
 	}
 	ev, err := s.reply.Event()
 	if err != nil {
-		return s.end(err)
+		return s.finish(err)
 	}
 	return s.decode(ev.Data)
 }
 
-// end closes the reply, if every choice has its finish reason; else it broke off.
-func (s *stream) end(err error) error {
+// finish closes the reply, if every choice has its finish reason; else it broke off.
+func (s *stream) finish(err error) error {
 	for i := range s.choices {
 		if s.choices[i].finish == "" {
 			if errors.Is(err, io.EOF) {
@@ -103,16 +90,16 @@ func (s *stream) end(err error) error {
 			return err
 		}
 	}
-	s.ended = true
+	s.End()
 	for i := range s.choices {
 		c := &s.choices[i]
 		if c.finish == chat.FinishStop && c.calls > 0 {
 			c.finish = chat.FinishToolCalls
 		}
-		s.events = append(s.events, provider.Event{Kind: provider.Finish, Choice: i, Finish: c.finish})
+		s.Push(provider.Event{Kind: provider.Finish, Choice: i, Finish: c.finish})
 	}
 	if s.usage != nil {
-		s.events = append(s.events, provider.Event{Kind: provider.Usage, Usage: *s.usage})
+		s.Push(provider.Event{Kind: provider.Usage, Usage: *s.usage})
 	}
 	return nil
 }
@@ -190,16 +177,12 @@ func (s *stream) part(index int, c *choice, w *part) {
 	case w.FunctionCall != nil:
 		s.functionCall(index, c, w)
 	case w.Thought:
-		if w.Text != "" {
-			s.events = append(s.events, provider.Event{Kind: provider.Reasoning, Choice: index, Text: w.Text})
-		}
+		s.PushText(provider.Reasoning, index, w.Text)
 	default:
 		if w.ThoughtSignature != "" {
 			c.text = w.ThoughtSignature
 		}
-		if w.Text != "" {
-			s.events = append(s.events, provider.Event{Kind: provider.Text, Choice: index, Text: w.Text})
-		}
+		s.PushText(provider.Text, index, w.Text)
 	}
 }
 
@@ -210,20 +193,16 @@ func (s *stream) functionCall(index int, c *choice, w *part) {
 	if one := s.call.Request.ParallelToolCalls; c.calls > 0 && one != nil && !*one {
 		return // one at a time cannot be asked for over there; the model asks for the others again
 	}
-	piece := provider.ToolPiece{Index: c.calls, ID: w.FunctionCall.ID, Name: w.FunctionCall.Name, Arguments: "{}"}
+	piece := provider.ToolPiece{Index: c.calls, ID: w.FunctionCall.ID, Name: w.FunctionCall.Name, Arguments: provider.ArgumentsText(w.FunctionCall.Args)}
 	if piece.ID == "" {
 		piece.ID = provider.CallID(s.call.ID, index*maxCalls+c.calls)
-	}
-	var args bytes.Buffer
-	if raw := w.FunctionCall.Args; len(raw) > 0 && string(raw) != "null" && json.Compact(&args, raw) == nil {
-		piece.Arguments = args.String()
 	}
 	if w.ThoughtSignature != "" || c.text != "" {
 		keep(s.ctx, s.call.Memory, piece.ID, signatures{Call: w.ThoughtSignature, Text: c.text})
 		c.text = ""
 	}
 	c.calls++
-	s.events = append(s.events, provider.Event{Kind: provider.ToolCall, Choice: index, Tool: piece})
+	s.Push(provider.Event{Kind: provider.ToolCall, Choice: index, Tool: piece})
 }
 
 // figures are the usage in our terms; nil where there are none.
@@ -231,22 +210,18 @@ func (w *usageMetadata) figures() *chat.Usage {
 	if w.PromptTokenCount <= 0 && w.CandidatesTokenCount <= 0 && w.ThoughtsTokenCount <= 0 {
 		return nil
 	}
+	prompt := provider.ClampTokens(w.PromptTokenCount)
 	u := &chat.Usage{
-		Cached:     clamp(w.CachedContentTokenCount, clamp(w.PromptTokenCount, mostTokens)),
-		Completion: clamp(w.CandidatesTokenCount, mostTokens),
-		Reasoning:  clamp(w.ThoughtsTokenCount, mostTokens),
+		Cached:     min(provider.ClampTokens(w.CachedContentTokenCount), prompt),
+		Completion: provider.ClampTokens(w.CandidatesTokenCount),
+		Reasoning:  provider.ClampTokens(w.ThoughtsTokenCount),
 	}
-	u.Prompt = clamp(w.PromptTokenCount, mostTokens) - u.Cached + clamp(w.ToolUsePromptTokenCount, mostTokens)
+	u.Prompt = prompt - u.Cached + provider.ClampTokens(w.ToolUsePromptTokenCount)
 	return u
 }
 
-// mostTokens is more than any call can consume; what is above it is an error of the upstream.
-const mostTokens = 1 << 30
+// Ready implements provider.Stream.
+func (s *stream) Ready() bool { return s.Waiting() || !s.whole && s.reply.Ready() }
 
-func clamp(part, whole int) int { return max(0, min(part, whole)) }
-
-func (s *stream) Ready() bool {
-	return s.ended || s.next < len(s.events) || !s.whole && s.reply.Ready()
-}
-
-func (s *stream) Close() error { return s.reply.Close(s.ended) }
+// Close implements provider.Stream.
+func (s *stream) Close() error { return s.reply.Close(s.Ended()) }

@@ -167,9 +167,8 @@ func (t *translation) userParts(i int, m *chat.Message) ([]part, error) {
 
 // imagePart is an image; false where its address is none that the upstream can fetch.
 func imagePart(address string) (part, bool) {
-	if head, data, ok := strings.Cut(address, ","); ok && strings.EqualFold(head[:min(len(head), len("data:"))], "data:") {
-		mimeType, _, _ := strings.Cut(head[len("data:"):], ";")
-		return part{InlineData: &inlineData{MIMEType: strings.ToLower(mimeType), Data: data}}, true
+	if mimeType, data, ok := provider.DataURL(address); ok {
+		return part{InlineData: &inlineData{MIMEType: mimeType, Data: data}}, true
 	}
 	const scheme = "https://"
 	if len(address) < len(scheme) || !strings.EqualFold(address[:len(scheme)], scheme) {
@@ -195,7 +194,7 @@ func (t *translation) modelParts(m *chat.Message) []part {
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
 		t.names[c.ID] = c.Name
-		p := part{FunctionCall: &functionCall{ID: c.ID, Name: c.Name, Args: arguments(c.Arguments)}}
+		p := part{FunctionCall: &functionCall{ID: c.ID, Name: c.Name, Args: provider.ObjectArguments(c.Arguments)}}
 		if kept, ok := recall(t.ctx, t.call.Memory, c.ID); ok {
 			p.ThoughtSignature, signed = kept.Call, true
 			if first == 1 && kept.Text != "" {
@@ -220,37 +219,15 @@ func wantsSignatures(model string) bool {
 	return strings.HasPrefix(model, "gemini-") && !strings.HasPrefix(model, "gemini-1") && !strings.HasPrefix(model, "gemini-2")
 }
 
-// arguments are those of a call as the object that they must be. What an earlier model wrote wrong is
-// handed on as a text.
-func arguments(text string) json.RawMessage {
-	raw := []byte(text)
-	switch {
-	case strings.TrimSpace(text) == "":
-		return json.RawMessage(`{}`)
-	case isObject(raw):
-		return raw
-	}
-	return object("arguments", quote(text))
-}
-
-// result is a tool's as the object that it must be.
+// result returns the result of a tool as an object, which Gemini requires: an object as it is, anything else as
+// its member output.
 func result(text string) json.RawMessage {
 	raw := []byte(text)
-	switch {
-	case isObject(raw):
+	switch valid := json.Valid(raw); {
+	case valid && bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")):
 		return raw
-	case json.Valid(raw):
-		return object("output", raw)
+	case !valid:
+		raw = chat.AppendQuoted(nil, text)
 	}
-	return object("output", quote(text))
+	return append(append([]byte(`{"output":`), raw...), '}')
 }
-
-func isObject(raw []byte) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")) && json.Valid(raw)
-}
-
-func object(key string, value []byte) json.RawMessage {
-	return append(append([]byte(`{"`+key+`":`), value...), '}')
-}
-
-func quote(text string) []byte { return chat.AppendQuoted(nil, text) }

@@ -28,31 +28,28 @@ type wireModel struct {
 	} `json:"meta"` // llama.cpp
 }
 
+// modelList is a list of models: the member data of an object, or the list itself, as Together answers.
+type modelList []wireModel
+
+func (l *modelList) UnmarshalJSON(raw []byte) error {
+	if bytes.HasPrefix(raw, []byte("[")) {
+		return json.Unmarshal(raw, (*[]wireModel)(l))
+	}
+	w := struct {
+		Data *[]wireModel `json:"data"`
+	}{(*[]wireModel)(l)}
+	return json.Unmarshal(raw, &w)
+}
+
 // Models lists the models of the upstream.
 func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
-	var reply provider.Reply
-	if err := a.Fetch(ctx, &reply, a.models, a.header); err != nil {
+	var list modelList
+	if err := a.FetchJSON(ctx, a.models, a.header, &list); err != nil {
 		return nil, err
-	}
-	defer reply.Close(true)
-	raw, err := reply.Whole()
-	if err != nil {
-		return nil, err
-	}
-	var list struct {
-		Data []wireModel `json:"data"`
-	}
-	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) {
-		err = json.Unmarshal(raw, &list.Data) // Together answers with the list itself
-	} else {
-		err = json.Unmarshal(raw, &list)
-	}
-	if err != nil {
-		return nil, provider.Garbled(err)
 	}
 	var all []provider.Listed
-	for i := range list.Data {
-		m := &list.Data[i]
+	for i := range list {
+		m := &list[i]
 		all = append(all, provider.Listed{
 			ID: m.ID, Name: cmp.Or(m.Name, m.DisplayName),
 			ContextLength: cmp.Or(m.ContextLength, m.ContextWindow, m.MaxContext, m.MaxModelLen, m.Meta.TrainedOn),
