@@ -45,3 +45,13 @@ func (p *Pending) Pull(read func() error) (*Event, error) {
 	p.next++
 	return &p.events[p.next-1], nil
 }
+
+// Whole reads a reply that comes in one piece, ends it, and passes it to decode, which pushes its events.
+func (p *Pending) Whole(reply *Reply, decode func(raw []byte) error) error {
+	raw, err := reply.Whole()
+	if err != nil {
+		return err
+	}
+	p.End()
+	return decode(raw)
+}

@@ -8,6 +8,7 @@ package anthropic
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -54,24 +55,17 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	if baseURL == "" {
-		baseURL = BaseURL
-	}
-	base := strings.TrimSuffix(strings.TrimSuffix(baseURL, "/"), "/v1")
+	base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(baseURL, BaseURL), "/"), "/v1")
 	messages, err := url.Parse(base + "/v1/messages")
 	models, err2 := url.Parse(base + "/v1/models")
 	if err != nil || err2 != nil {
 		return nil, errors.New("the base URL cannot be read")
 	}
-	version := opts.Version
-	if version == "" {
-		version = "2023-06-01"
-	}
 	a := &Adapter{
 		messages: messages, models: models,
 		header: http.Header{
 			"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
-			"User-Agent": {"sluice"}, "Anthropic-Version": {version},
+			"User-Agent": {"sluice"}, "Anthropic-Version": {cmp.Or(opts.Version, "2023-06-01")},
 		},
 	}
 	a.Client = provider.NewClient(&provider.ClientOptions{
@@ -85,7 +79,6 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 
 // Open sends the call.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
-	call.Dropped = nil
 	w := writer{call: call, req: call.Request}
 	body, err := w.write(ctx)
 	if err != nil {

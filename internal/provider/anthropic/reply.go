@@ -24,12 +24,7 @@ func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
 // read reads the next event, or the one piece.
 func (s *stream) read() error {
 	if s.whole {
-		raw, err := s.reply.Whole()
-		if err != nil {
-			return err
-		}
-		s.End()
-		return s.message(raw)
+		return s.Whole(&s.reply, s.message)
 	}
 	ev, err := s.reply.Event()
 	switch {

@@ -48,7 +48,7 @@ type script struct {
 
 func (s *script) event(kind string, members object) {
 	members["type"] = kind
-	s.out = append(s.out, "event: "+kind+"\ndata: "+encode(members)+"\n\n")
+	s.out = append(s.out, "event: "+kind+"\ndata: "+providertest.Encode(members)+"\n\n")
 }
 
 // block begins a block unless it is the open one.
@@ -141,19 +141,11 @@ func writeWhole(events []provider.Event) string {
 	if r.Usage != nil {
 		w["usage"] = wireUsage(r.Usage)
 	}
-	return encode(w)
+	return providertest.Encode(w)
 }
 
 func writeError(message string) string {
-	return encode(object{"type": "error", "error": object{"type": "some_error", "message": message}, "request_id": "req_1"})
-}
-
-func encode(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // the test's own values always encode
-	}
-	return string(b)
+	return providertest.Encode(object{"type": "error", "error": object{"type": "some_error", "message": message}, "request_id": "req_1"})
 }
 
 // readRequest understands a request with a decoder that is not ours.

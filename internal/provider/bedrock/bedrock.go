@@ -7,6 +7,7 @@
 package bedrock
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -60,10 +61,7 @@ func New(region string, keys Keys, opts *Options) (*Adapter, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	base := opts.BaseURL
-	if base == "" {
-		base = "https://bedrock-runtime." + region + ".amazonaws.com"
-	}
+	base := cmp.Or(opts.BaseURL, "https://bedrock-runtime."+region+".amazonaws.com")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || region == "" {
 		return nil, errors.New("the region or the base URL cannot be read")
 	}
@@ -79,7 +77,6 @@ func New(region string, keys Keys, opts *Options) (*Adapter, error) {
 
 // Open sends the call.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
-	call.Dropped = nil
 	w := writer{call: call, req: call.Request}
 	body, err := w.write(ctx)
 	if err != nil {

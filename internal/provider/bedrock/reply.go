@@ -33,12 +33,7 @@ func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
 // read reads the next frame, or the one piece.
 func (s *stream) read() error {
 	if s.whole {
-		raw, err := s.reply.Whole()
-		if err != nil {
-			return err
-		}
-		s.End()
-		return s.message(raw)
+		return s.Whole(&s.reply, s.message)
 	}
 	if s.frames == nil {
 		s.frames = bufio.NewReader(source{s})

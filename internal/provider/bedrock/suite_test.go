@@ -47,7 +47,7 @@ type object = map[string]any
 
 // frame is an event of a stream.
 func frame(kind string, payload any) string {
-	return rawFrame("event", ":event-type", kind, encode(payload))
+	return rawFrame("event", ":event-type", kind, providertest.Encode(payload))
 }
 
 func rawFrame(messageType, header, kind, payload string) string {
@@ -143,18 +143,10 @@ func writeWhole(events []provider.Event) string {
 	if r.Usage != nil {
 		w["usage"] = wireUsage(*r.Usage)
 	}
-	return encode(w)
+	return providertest.Encode(w)
 }
 
-func writeError(message string) string { return encode(object{"message": message}) }
-
-func encode(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // the test's own values always encode
-	}
-	return string(b)
-}
+func writeError(message string) string { return providertest.Encode(object{"message": message}) }
 
 // readRequest understands a request with a decoder that is not ours.
 func readRequest(r *http.Request, body []byte) providertest.Asked {

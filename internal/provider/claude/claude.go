@@ -23,8 +23,10 @@ import (
 const DefaultMaxTokens = 8192
 
 // Check refuses what no Claude can do, and drops the fields that none of them takes. More are fields that
-// this API does not take either.
+// this API does not take either. It starts the list of dropped fields anew: another upstream may have been
+// tried before.
 func Check(call *provider.Call, more ...string) error {
+	call.Dropped = nil
 	if n := call.Request.N; n > 1 {
 		return fault.New(fault.Invalid, "This model gives one reply at a time: n must be 1, got %d", n).At("n")
 	}

@@ -7,6 +7,7 @@ package gemini
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,10 +47,7 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	if baseURL == "" {
-		baseURL = BaseURL
-	}
-	u, err := url.Parse(strings.TrimSuffix(baseURL, "/"))
+	u, err := url.Parse(strings.TrimSuffix(cmp.Or(baseURL, BaseURL), "/"))
 	if err != nil {
 		return nil, errors.New("the base URL cannot be read")
 	}

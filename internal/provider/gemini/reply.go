@@ -64,14 +64,12 @@ func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
 // of the body, since some models write one into every chunk.
 func (s *stream) read() error {
 	if s.whole {
-		raw, err := s.reply.Whole()
-		if err != nil {
-			return err
-		}
-		if err := s.decode(raw); err != nil {
-			return err
-		}
-		return s.finish(io.EOF)
+		return s.Whole(&s.reply, func(raw []byte) error {
+			if err := s.decode(raw); err != nil {
+				return err
+			}
+			return s.finish(io.EOF)
+		})
 	}
 	ev, err := s.reply.Event()
 	if err != nil {

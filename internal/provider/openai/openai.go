@@ -7,6 +7,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -50,10 +51,7 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	if baseURL == "" {
-		baseURL = opts.Preset.BaseURL
-	}
-	base, err := url.Parse(strings.TrimSuffix(baseURL, "/"))
+	base, err := url.Parse(strings.TrimSuffix(cmp.Or(baseURL, opts.Preset.BaseURL), "/"))
 	if err != nil {
 		return nil, errors.New("the base URL cannot be read")
 	}

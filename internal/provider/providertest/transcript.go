@@ -116,7 +116,7 @@ func (x *exchange) play(t *testing.T, open func(http.RoundTripper) (provider.Ada
 	if err != nil {
 		t.Fatalf("%s: Parse = %v", x.name, err)
 	}
-	a, err := open(wire(func(r *http.Request) (*http.Response, error) { return x.answer(r, headers) }))
+	a, err := open(Transport(func(r *http.Request) (*http.Response, error) { return x.answer(r, headers) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,11 +191,6 @@ func (x *exchange) answer(r *http.Request, headers []string) (*http.Response, er
 		Body: io.NopCloser(strings.NewReader(rest)),
 	}, nil
 }
-
-// wire answers requests without a network.
-type wire func(*http.Request) (*http.Response, error)
-
-func (w wire) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
 
 // shelf keeps states in memory, for as long as a test runs.
 type shelf map[string][]byte
