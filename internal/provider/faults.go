@@ -60,8 +60,7 @@ func Cut(err error) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model's provider broke off before the reply was complete. Try again.").After(time.Second).Because(scrub(err))
 }
 
-// Garbled returns the fault of a reply that is not in the upstream's dialect. err must hold nothing of the reply
-// but what a JSON decoder quotes.
+// Garbled returns the fault of a reply that is not in the upstream's dialect. err goes to the log as it is.
 func Garbled(err error) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model's provider sent a reply that cannot be read. Try again.").After(time.Second).Because(err)
 }

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// wireModel is a model as the vendors list it: the figures are an addition of theirs, each under its
-// own names.
+// wireModel is a model as vendors list it. OpenAI's dialect has no figures; vendors add them, each under names of
+// its own.
 type wireModel struct {
 	ID            string `json:"id"`
 	Name          string `json:"name"`
@@ -31,6 +31,7 @@ type wireModel struct {
 // modelList is a list of models: the member data of an object, or the list itself, as Together answers.
 type modelList []wireModel
 
+// UnmarshalJSON implements json.Unmarshaler.
 func (l *modelList) UnmarshalJSON(raw []byte) error {
 	if bytes.HasPrefix(raw, []byte("[")) {
 		return json.Unmarshal(raw, (*[]wireModel)(l))
@@ -41,7 +42,7 @@ func (l *modelList) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &w)
 }
 
-// Models lists the models of the upstream.
+// Models returns the models that the upstream lists. Figures that it does not give are zero.
 func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 	var list modelList
 	if err := a.FetchJSON(ctx, a.models, a.header, &list); err != nil {
