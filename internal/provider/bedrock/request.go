@@ -21,6 +21,7 @@ type request struct {
 	Output     *outputSettings         `json:"outputConfig,omitempty"`
 }
 
+// inference has the settings that all models share.
 type inference struct {
 	MaxTokens     int      `json:"maxTokens,omitempty"`
 	Temperature   *float64 `json:"temperature,omitempty"`
@@ -33,6 +34,7 @@ func (i inference) IsZero() bool {
 	return i.MaxTokens == 0 && i.Temperature == nil && i.TopP == nil && i.StopSequences == nil
 }
 
+// toolConfig lists the tools. A nil Choice leaves it to the model.
 type toolConfig struct {
 	Tools  []tool      `json:"tools"`
 	Choice *toolChoice `json:"toolChoice,omitempty"`
@@ -53,6 +55,7 @@ type inputSchema struct {
 	JSON json.RawMessage `json:"json"`
 }
 
+// toolChoice forces a call: of any tool, or of a named one.
 type toolChoice struct {
 	Any  *struct{}  `json:"any,omitempty"`
 	Tool *namedTool `json:"tool,omitempty"`
@@ -75,6 +78,7 @@ type novaReasoning struct {
 	Effort string `json:"maxReasoningEffort,omitempty"`
 }
 
+// outputSettings has the effort of models without members of their own for it, and a schema for the text.
 type outputSettings struct {
 	Effort string      `json:"effort,omitempty"`
 	Format *textFormat `json:"textFormat,omitempty"`
@@ -112,6 +116,7 @@ type writer struct {
 // upstream cannot do.
 func (w *writer) write(ctx context.Context) ([]byte, error) {
 	if w.model, w.claude = claude.ModelOf(w.call.Upstream); !w.claude {
+		// Models of other vendors sample freely, and are not known to follow a schema.
 		w.model = claude.Model{Samples: true, Both: true}
 	}
 	if err := claude.Check(w.call, "user"); err != nil {
@@ -217,7 +222,7 @@ func (w *writer) think() {
 // such thing.
 func (w *writer) effort() {
 	e := w.req.ReasoningEffort
-	level := "low"
+	level := "low" // there is no minimal
 	if e == chat.EffortMedium || e == chat.EffortHigh {
 		level = string(e)
 	}
