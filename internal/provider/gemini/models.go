@@ -9,10 +9,11 @@ import (
 	"sluice/internal/provider"
 )
 
-// maxPages bounds how often a list that goes on is asked for.
+// maxPages bounds how many pages of the list are read. A page has up to 1000 models, so the bound only stops a list
+// that never ends.
 const maxPages = 20
 
-// Models lists the models that answer generateContent.
+// Models returns the models that answer generateContent; the list also has those for embeddings and the like.
 func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 	var all []provider.Listed
 	token := ""
@@ -30,7 +31,8 @@ func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 	return all, nil
 }
 
-// models is one page of the list, and the token of the next one.
+// models fetches one page of the list, and returns the token of the next one; empty if there is none. The token of
+// the first page is empty.
 func (a *Adapter) models(ctx context.Context, token string) ([]provider.Listed, string, error) {
 	u := *a.base
 	u.Path += "/models"

@@ -11,27 +11,29 @@ import (
 	"sluice/internal/provider"
 )
 
-// response is a reply, or one chunk of it.
+// response is a reply, or one chunk of it: both have the same form.
 type response struct {
 	Candidates     []candidate `json:"candidates"`
 	PromptFeedback struct {
-		BlockReason string `json:"blockReason"`
+		BlockReason string `json:"blockReason"` // set if a filter stopped the prompt; there are no candidates then
 	} `json:"promptFeedback"`
 	UsageMetadata *usageMetadata  `json:"usageMetadata"`
 	Error         json.RawMessage `json:"error"`
 }
 
+// candidate is one of n replies, or a piece of it.
 type candidate struct {
 	Index        int     `json:"index"`
 	Content      content `json:"content"`
 	FinishReason string  `json:"finishReason"`
 }
 
+// usageMetadata has the figures up to the chunk that it comes with.
 type usageMetadata struct {
-	PromptTokenCount        int `json:"promptTokenCount"` // with the cached ones
+	PromptTokenCount        int `json:"promptTokenCount"` // includes the cached ones
 	CachedContentTokenCount int `json:"cachedContentTokenCount"`
-	ToolUsePromptTokenCount int `json:"toolUsePromptTokenCount"`
-	CandidatesTokenCount    int `json:"candidatesTokenCount"` // without thoughts
+	ToolUsePromptTokenCount int `json:"toolUsePromptTokenCount"` // not part of the prompt's
+	CandidatesTokenCount    int `json:"candidatesTokenCount"`    // without thoughts
 	ThoughtsTokenCount      int `json:"thoughtsTokenCount"`
 }
 
@@ -46,13 +48,14 @@ type stream struct {
 	whole   bool        // the reply comes in one piece
 }
 
-// choice is one of the n replies.
+// choice is the state of one of the n replies.
 type choice struct {
-	calls  int
-	finish chat.Finish
-	text   string // the signature of its text
+	calls  int         // how many have come
+	finish chat.Finish // empty until a finish reason has come
+	text   string      // the signature of the text since the last call; empty if there is none
 }
 
+// newStream returns a stream without its reply, which Open fills in.
 func newStream(ctx context.Context, call *provider.Call) *stream {
 	return &stream{ctx: ctx, call: call, choices: make([]choice, max(call.Request.N, 1))}
 }
@@ -60,8 +63,8 @@ func newStream(ctx context.Context, call *provider.Call) *stream {
 // Next implements provider.Stream.
 func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
 
-// read reads the next piece of the reply into events. The finish reason is held back until the end
-// of the body, since some models write one into every chunk.
+// read reads the next piece of the reply into events. Finish reasons are held back until the end of the body: some
+// models write one into every chunk.
 func (s *stream) read() error {
 	if s.whole {
 		return s.Whole(&s.reply, func(raw []byte) error {
@@ -78,7 +81,8 @@ func (s *stream) read() error {
 	return s.decode(ev.Data)
 }
 
-// finish closes the reply, if every choice has its finish reason; else it broke off.
+// finish ends the reply at the end of the body, or at an error of it. If every choice has its finish reason, the
+// reply is complete, whatever the error; else it broke off.
 func (s *stream) finish(err error) error {
 	for i := range s.choices {
 		if s.choices[i].finish == "" {
@@ -102,7 +106,7 @@ func (s *stream) finish(err error) error {
 	return nil
 }
 
-// Figures implements provider.Metered: chunks bring those up to them.
+// Figures implements provider.Metered.
 func (s *stream) Figures() (chat.Usage, bool) {
 	if s.usage == nil {
 		return chat.Usage{}, false
@@ -110,7 +114,8 @@ func (s *stream) Figures() (chat.Usage, bool) {
 	return *s.usage, true
 }
 
-// decode reads a chunk, or several in an array, into events.
+// decode reads a chunk, or an array of several, into events. Google sends an array where a stream was asked for
+// without server-sent events, as some proxies do.
 func (s *stream) decode(raw []byte) error {
 	if bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("[")) {
 		var several []json.RawMessage
@@ -147,9 +152,11 @@ func (s *stream) decode(raw []byte) error {
 	return nil
 }
 
+// candidate reads a piece of one of the replies. It returns a fault for a finish reason that says that the reply
+// broke off.
 func (s *stream) candidate(w *candidate) error {
 	if w.Index < 0 || w.Index >= len(s.choices) {
-		return nil // nobody asked for it
+		return nil // more than the caller asked for
 	}
 	c := &s.choices[w.Index]
 	for i := range w.Content.Parts {
@@ -170,6 +177,7 @@ func (s *stream) candidate(w *candidate) error {
 	return nil
 }
 
+// part reads a part of the reply with the index. The signature of a text is kept with the call that follows it.
 func (s *stream) part(index int, c *choice, w *part) {
 	switch {
 	case w.FunctionCall != nil:
@@ -184,12 +192,13 @@ func (s *stream) part(index int, c *choice, w *part) {
 	}
 }
 
-// maxCalls is how many calls of one choice have ids of their own.
+// maxCalls is how many calls one choice may have before the ids that we make would repeat those of the next.
 const maxCalls = 1024
 
+// functionCall reads a call, which always comes in one piece, and keeps its signatures.
 func (s *stream) functionCall(index int, c *choice, w *part) {
 	if one := s.call.Request.ParallelToolCalls; c.calls > 0 && one != nil && !*one {
-		return // one at a time cannot be asked for over there; the model asks for the others again
+		return // Gemini cannot be told to make one call at a time; it makes the others again in the next turn
 	}
 	piece := provider.ToolPiece{Index: c.calls, ID: w.FunctionCall.ID, Name: w.FunctionCall.Name, Arguments: provider.ArgumentsText(w.FunctionCall.Args)}
 	if piece.ID == "" {
@@ -203,7 +212,7 @@ func (s *stream) functionCall(index int, c *choice, w *part) {
 	s.Push(provider.Event{Kind: provider.ToolCall, Choice: index, Tool: piece})
 }
 
-// figures are the usage in our terms; nil where there are none.
+// figures translates the usage. It returns nil if there are no figures.
 func (w *usageMetadata) figures() *chat.Usage {
 	if w.PromptTokenCount <= 0 && w.CandidatesTokenCount <= 0 && w.ThoughtsTokenCount <= 0 {
 		return nil
