@@ -114,8 +114,8 @@ func (s *stream) Figures() (chat.Usage, bool) {
 	return *s.usage, true
 }
 
-// decode reads a chunk, or an array of several, into events. Google sends an array where a stream was asked for
-// without server-sent events, as some proxies do.
+// decode reads a chunk, or an array of several, into events. Google answers with an array if a proxy has lost the
+// alt=sse of the URL.
 func (s *stream) decode(raw []byte) error {
 	if bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("[")) {
 		var several []json.RawMessage

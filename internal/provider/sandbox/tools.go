@@ -11,23 +11,29 @@ import (
 )
 
 const (
-	enough  = 2 // what a tool must share with a text to be called unasked
+	// enough is the weight that a text and a tool must share for a call that is not forced. A word of the
+	// description weighs 1, the whole name 3.
+	enough  = 2
 	oneItem = `(?:"[^"]*"|` + oneName + `|[\w.-]*(?:/[\w.-]+)+)`
 )
 
+// clauseEnd matches the end of a clause, several a list of two items or more: names, quotations and paths, or words
+// behind a preposition at the end of the text.
 var (
 	clauseEnd = lazyregexp.New(`(?i)\s+(?:and|also|plus|then)\s+|[;.?!]\s+|,\s+`)
 	several   = lazyregexp.New(`((?:` + oneItem + `, )*` + oneItem + `,? (?:and|&) ` + oneItem + `)|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
 )
 
-// tool is a function and what a request may share with it.
+// tool is a function and the words by which a text may ask for it.
 type tool struct {
 	*chat.Function
-	key    string             // its name, without the label of the server it came from
-	topic  map[string]bool    // the stems of that
-	weight map[string]float64 // of all stems that speak for it
+	key    string             // its name without the label of its MCP server, written as fold does
+	topic  map[string]bool    // the stems of that name
+	weight map[string]float64 // how much each stem in a text speaks for the tool
 }
 
+// newTool returns the tool of a function. Its description, its first 100 parameters and their allowed values speak
+// for it, and more than those its name.
 func newTool(f *chat.Function) tool {
 	_, name, _ := strings.Cut(f.Name, "__")
 	name = strings.Join(keyPart.FindAllString(cmp.Or(name, f.Name), -1), " ")
@@ -46,7 +52,8 @@ func newTool(f *chat.Function) tool {
 	return t
 }
 
-// calls are the calls that the turn makes; none where it is to be answered in words.
+// calls returns the calls that the turn makes; none if it is answered in words. After tools have answered, only a
+// forced choice leads to more calls, so that an exchange ends.
 func (p *prompt) calls() (calls []chat.ToolCall) {
 	choice := p.request.ToolChoice
 	forced := choice.Mode == chat.ChoiceRequired || choice.Mode == chat.ChoiceNamed
@@ -70,7 +77,8 @@ func (p *prompt) calls() (calls []chat.ToolCall) {
 	return calls
 }
 
-// choose finds the tools that a text asks for: one for each clause that asks for one by itself.
+// choose returns the calls that a text asks for. Each clause that asks for a tool by itself gets a call; the clauses
+// that do not are added to the part before them. least is the weight that a tool must reach.
 func choose(text string, all []tool, least float64) (calls []chat.ToolCall) {
 	parts, start, claimed := []string{""}, 0, false
 	for _, at := range append(clauseEnd.FindAllStringIndex(mask(text, quotedPattern), -1), []int{len(text), len(text)}) {
@@ -89,7 +97,8 @@ func choose(text string, all []tool, least float64) (calls []chat.ToolCall) {
 	return calls
 }
 
-// best is the tool that shares most with a text: words, or better its name spelled out, as get_weather or the echo tool.
+// best returns the tool that shares most weight with a text, if that is at least least. A tool's name spelled out, as
+// in get_weather or "the echo tool", counts more than words.
 func best(text string, all []tool, least float64) (found tool, ok bool) {
 	have, spelled := stems(text), make(map[string]bool)
 	called := strings.Contains(text, "tool") || strings.Contains(text, "function")
@@ -111,7 +120,8 @@ func best(text string, all []tool, least float64) (found tool, ok bool) {
 	return found, ok
 }
 
-// fill makes the call of a tool, or several where it needs one thing and the text names more.
+// fill returns the call of a tool, with arguments from the text. If the tool needs one thing and the text names
+// several, there is a call for each: "the weather in Rome and Paris" makes two.
 func (t tool) fill(text string) (calls []chat.ToolCall) {
 	texts, params, one := []string{text}, parseSchema(t.Parameters), false
 	for i, m := range members(params.Properties) {
@@ -137,7 +147,7 @@ func (t tool) fill(text string) (calls []chat.ToolCall) {
 	return calls
 }
 
-// reporting makes an answer of what the tools said.
+// reporting returns what the tools answered, a line for each call. It fits only if there are calls.
 func reporting(t task) (value, about string) {
 	var lines []string
 	for _, c := range t.made {
@@ -147,7 +157,7 @@ func reporting(t task) (value, about string) {
 	return strings.Join(lines, "\n"), "results"
 }
 
-// plain writes the members of a JSON object as words. Other text stays as it is.
+// plain returns the members of a JSON object as words. Other text stays as it is.
 func plain(text string) string {
 	all := members([]byte(text))
 	if all == nil {
