@@ -36,7 +36,7 @@ func CheckImages(req *chat.Request, m *catalog.Model) (err error) {
 		case why != "":
 			err = fault.New(fault.Invalid, "This image cannot be fetched: %s. Give an address on the public internet, or send the image as a data: URL.", why).At(at)
 		case m.NoImageURLs:
-			err = fault.New(fault.Invalid, "The model %q takes images as data: URLs alone, not by their address.", m.ID).At(at)
+			err = fault.New(fault.Invalid, "The model %q takes images only as data: URLs, not by their address.", m.ID).At(at)
 		}
 		return err == nil
 	})
@@ -71,7 +71,7 @@ func unfit(address string) string {
 		return fmt.Sprintf("its address has more than %d characters", maxImageURL)
 	}
 	if strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f }) {
-		return "its address holds characters that do not belong there"
+		return "its address has characters that a URL must not have"
 	}
 	u, err := url.Parse(address)
 	switch {
@@ -80,10 +80,10 @@ func unfit(address string) string {
 	case u.Scheme != "http" && u.Scheme != "https": // Parse has made it lower case
 		return "its address is not an http or https URL"
 	case u.User != nil:
-		return "its address holds a user name"
+		return "its address has a user name in it"
 	}
 	if netguard.CheckHost(u.Hostname()) != nil {
-		return "its host is not one of the public internet"
+		return "its host is not on the public internet"
 	}
 	return ""
 }

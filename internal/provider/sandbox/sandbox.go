@@ -170,7 +170,7 @@ func wait(ctx context.Context, d time.Duration) error {
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return fault.New(fault.Unavailable, "The call was ended before the reply was complete.").Because(err)
+		return fault.New(fault.Unavailable, "The call was canceled before the reply was complete.").Because(err)
 	}
 	return nil
 }
