@@ -11,16 +11,19 @@ import (
 // The blocks of a message are written as values of these types, or as a json.RawMessage where a block goes
 // back as it came. Type is always set: it tells the vendor which of them a block is.
 
+// textBlock is a text, of anybody.
 type textBlock struct {
 	Type string `json:"type"` // text
 	Text string `json:"text"`
 }
 
+// imageBlock is an image, of the user only.
 type imageBlock struct {
 	Type   string      `json:"type"` // image
 	Source imageSource `json:"source"`
 }
 
+// imageSource has MediaType and Data for the type base64, and URL for the type url.
 type imageSource struct {
 	Type      string `json:"type"` // base64 or url
 	MediaType string `json:"media_type,omitempty"`
@@ -28,6 +31,7 @@ type imageSource struct {
 	URL       string `json:"url,omitempty"`
 }
 
+// toolUseBlock is a call that the assistant made.
 type toolUseBlock struct {
 	Type  string          `json:"type"` // tool_use
 	ID    string          `json:"id"`
@@ -35,6 +39,7 @@ type toolUseBlock struct {
 	Input json.RawMessage `json:"input"`
 }
 
+// toolResultBlock is the result of a call. It belongs to the user's turn behind the call.
 type toolResultBlock struct {
 	Type    string `json:"type"` // tool_result
 	ID      string `json:"tool_use_id"`

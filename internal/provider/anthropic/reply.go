@@ -78,6 +78,7 @@ type wireBlock struct {
 	Input     json.RawMessage `json:"input"`
 }
 
+// wireDelta is a piece of a block or, in a message_delta, the stop reason.
 type wireDelta struct {
 	Type       string `json:"type"`
 	Text       string `json:"text"`
@@ -98,7 +99,10 @@ type wireUsage struct {
 	} `json:"output_tokens_details"`
 }
 
-// decode reads one event of a stream.
+// decode reads one event of a stream. The events come in this order: message_start; for each block
+// content_block_start, any number of content_block_delta, content_block_stop; message_delta with the stop reason;
+// message_stop. A ping or an error may come anywhere, and events that are not known are ignored: the vendor adds new
+// ones without a new version.
 func (s *stream) decode(raw []byte) error {
 	var w wireEvent
 	if err := json.Unmarshal(raw, &w); err != nil {
@@ -132,7 +136,8 @@ func (s *stream) decode(raw []byte) error {
 	return nil
 }
 
-// message reads a reply that comes in one piece.
+// message reads a reply that comes in one piece. Its blocks are read like those of a stream that start and end
+// without deltas.
 func (s *stream) message(raw []byte) error {
 	var w wireMessage
 	if err := json.Unmarshal(raw, &w); err != nil {
@@ -224,7 +229,7 @@ func (s *stream) finish(reason string, u *wireUsage) error {
 // Figures implements provider.Metered: those of the prompt come with the first event.
 func (s *stream) Figures() (chat.Usage, bool) { return s.usage.figures().Usage() }
 
-// failure returns the fault of an error inside a reply.
+// failure returns the fault of an error inside a reply. raw is the error object; it may be nil.
 func (s *stream) failure(raw json.RawMessage) error {
 	raw = s.reply.Conceal(raw)
 	var w struct {

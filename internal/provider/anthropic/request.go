@@ -16,7 +16,8 @@ import (
 // maxUser is the longest user id that the vendor accepts, in bytes.
 const maxUser = 256
 
-// request is the body of POST /v1/messages.
+// request is the body of POST /v1/messages (docs.anthropic.com/en/api/messages). Only the members that we write are
+// listed. The content blocks of System and Messages are of the types in messages.go.
 type request struct {
 	Model         string                `json:"model"`
 	MaxTokens     int                   `json:"max_tokens"`
@@ -33,16 +34,19 @@ type request struct {
 	Stream        bool                  `json:"stream,omitempty"`
 }
 
+// outputConfig has the effort of models that do not think by a budget, and the schema of the reply's text.
 type outputConfig struct {
 	Effort string        `json:"effort,omitempty"`
 	Format *outputFormat `json:"format,omitempty"`
 }
 
+// outputFormat is a schema that the vendor enforces.
 type outputFormat struct {
 	Type   string          `json:"type"` // json_schema
 	Schema json.RawMessage `json:"schema"`
 }
 
+// metadata has the caller's user id, by which the vendor recognizes abuse.
 type metadata struct {
 	UserID string `json:"user_id"`
 }
@@ -65,6 +69,7 @@ func (w *writer) write(ctx context.Context) ([]byte, error) {
 		model = claude.Model{Samples: true, Both: true, Idle: "disabled"}
 	}
 	w.model = model
+	// The order matters: what is listed decides what may be said of tools, and thinking depends on the messages.
 	if err := claude.Check(w.call); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ type block struct {
 	Reasoning  json.RawMessage `json:"reasoningContent,omitempty"` // a wireReasoning, as it was kept
 }
 
+// image is an image that is sent along.
 type image struct {
 	Format string      `json:"format"` // the media type without image/
 	Source imageSource `json:"source"`
@@ -27,12 +28,14 @@ type imageSource struct {
 	Bytes string `json:"bytes"` // base64
 }
 
+// toolUse is a call that the assistant made.
 type toolUse struct {
 	ID    string          `json:"toolUseId"`
 	Name  string          `json:"name"`
 	Input json.RawMessage `json:"input"`
 }
 
+// toolResult is the result of a call. It belongs to the user's turn behind the call.
 type toolResult struct {
 	ID      string  `json:"toolUseId"`
 	Content []block `json:"content"` // texts; required, so empty rather than nil

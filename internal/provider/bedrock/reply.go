@@ -38,6 +38,7 @@ func (s *stream) read() error {
 	if s.frames == nil {
 		s.frames = bufio.NewReader(source{s})
 	}
+	// An end between two frames is a normal one, if the stop reason has come. Inside a frame it never is.
 	if _, err := s.frames.Peek(1); errors.Is(err, io.EOF) {
 		if !s.Finished() {
 			return provider.Cut(io.ErrUnexpectedEOF)
@@ -62,6 +63,7 @@ func (s *stream) read() error {
 // from one that is not complete.
 type source struct{ s *stream }
 
+// Read implements io.Reader.
 func (r source) Read(p []byte) (int, error) {
 	n, err := r.s.reply.Read(p)
 	if err != nil {
@@ -147,6 +149,7 @@ type wireEvent struct {
 	Usage      *wireUsage `json:"usage"`
 }
 
+// wireToolUse is a tool call, or the start of one in a stream.
 type wireToolUse struct {
 	ID    string          `json:"toolUseId"`
 	Name  string          `json:"name"`
@@ -159,6 +162,7 @@ type wireReasoning struct {
 	Redacted []byte         `json:"redactedContent,omitempty"`
 }
 
+// reasoningText is thinking that can be read. Without a signature it is of no use to the model.
 type reasoningText struct {
 	Text      string `json:"text"`
 	Signature string `json:"signature,omitempty"`
@@ -179,6 +183,8 @@ type wireMessage struct {
 	Usage      *wireUsage `json:"usage"`
 }
 
+// wireUsage has the figures of a reply. They come once, behind the stop reason, so there are no early figures of a
+// reply that breaks off.
 type wireUsage struct {
 	Input      int `json:"inputTokens"`
 	Output     int `json:"outputTokens"` // with thinking, which is not counted apart
@@ -186,14 +192,16 @@ type wireUsage struct {
 	CacheWrite int `json:"cacheWriteInputTokens"`
 }
 
-// event reads one event of a stream.
+// event reads one event of a stream. kind is its type, raw its payload. Events come in this order: messageStart; the
+// blocks, of which only calls have a contentBlockStart; messageStop with the stop reason; metadata with the figures.
+// Events that are not known are ignored.
 func (s *stream) event(kind string, raw []byte) error {
 	var w wireEvent
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return provider.Garbled(err)
 	}
 	switch kind {
-	case "contentBlockStart": // only calls have one
+	case "contentBlockStart":
 		if t := w.Start.ToolUse; t != nil {
 			s.StartCall(w.Index, t.ID, t.Name, nil)
 		}

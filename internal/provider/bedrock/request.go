@@ -11,7 +11,9 @@ import (
 	"sluice/internal/provider/claude"
 )
 
-// request is the body of Converse and ConverseStream.
+// request is the body of Converse and ConverseStream, which differ in the URL only
+// (docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html). Only the members that we write are
+// listed.
 type request struct {
 	Messages   []claude.Message[block] `json:"messages"`
 	System     []block                 `json:"system,omitempty"`
@@ -40,10 +42,12 @@ type toolConfig struct {
 	Choice *toolChoice `json:"toolChoice,omitempty"`
 }
 
+// tool wraps a toolSpec, as Converse wants it.
 type tool struct {
 	Spec toolSpec `json:"toolSpec"`
 }
 
+// toolSpec is a function that the model may call.
 type toolSpec struct {
 	Name        string      `json:"name"`
 	Description string      `json:"description,omitempty"`
@@ -51,6 +55,7 @@ type toolSpec struct {
 	Strict      bool        `json:"strict,omitempty"`
 }
 
+// inputSchema has the schema of a function's arguments, of the type object.
 type inputSchema struct {
 	JSON json.RawMessage `json:"json"`
 }
@@ -61,6 +66,7 @@ type toolChoice struct {
 	Tool *namedTool `json:"tool,omitempty"`
 }
 
+// namedTool is the tool that must be called.
 type namedTool struct {
 	Name string `json:"name"`
 }
@@ -73,6 +79,7 @@ type modelFields struct {
 	Effort     string             `json:"reasoning_effort,omitempty"` // gpt-oss
 }
 
+// novaReasoning configures the thinking of Amazon's Nova models.
 type novaReasoning struct {
 	Type   string `json:"type"`
 	Effort string `json:"maxReasoningEffort,omitempty"`
@@ -84,6 +91,8 @@ type outputSettings struct {
 	Format *textFormat `json:"textFormat,omitempty"`
 }
 
+// textFormat, formatStructure and jsonSchema together are a schema for the reply's text. The schema itself goes in a
+// string.
 type textFormat struct {
 	Type      string          `json:"type"`
 	Structure formatStructure `json:"structure"`

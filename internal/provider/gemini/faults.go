@@ -32,7 +32,7 @@ func refused(status int, header http.Header, body []byte) *fault.Fault {
 		return provider.Refused(status, header, body)
 	}
 	if status == http.StatusBadRequest && w.isOurs() {
-		status = http.StatusUnauthorized
+		status = http.StatusUnauthorized // which is not told to the caller
 	}
 	f := provider.Refused(status, header, body)
 	if after := w.retryDelay(); after > 0 && f.Kind == fault.Unavailable && header.Get("Retry-After") == "" {

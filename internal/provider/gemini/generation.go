@@ -36,12 +36,14 @@ type toolbox struct {
 	FunctionDeclarations []declaration `json:"functionDeclarations"`
 }
 
+// declaration is a function that the model may call. A nil schema is for a function without arguments.
 type declaration struct {
 	Name                 string          `json:"name"`
 	Description          string          `json:"description,omitempty"`
 	ParametersJSONSchema json.RawMessage `json:"parametersJsonSchema,omitempty"`
 }
 
+// toolConfig says how free the model is to call functions: AUTO, NONE, or ANY of some of them.
 type toolConfig struct {
 	FunctionCallingConfig struct {
 		Mode                 string   `json:"mode"`
@@ -65,7 +67,7 @@ func (t *translation) configure() error {
 		return err
 	}
 	g := &t.out.GenerationConfig
-	switch {
+	switch { // what would change the answer is refused, not dropped
 	case len(req.Stop) > maxStops:
 		return fault.New(fault.Invalid, "This model takes at most %d stop sequences; got %d.", maxStops, len(req.Stop)).At("stop")
 	case req.N > 1 && req.Stream:
@@ -131,7 +133,7 @@ func (t *translation) tools() error {
 		return nil
 	}
 	t.out.Tools = []toolbox{{declared}}
-	c := new(toolConfig)
+	c := new(toolConfig) // left out for AUTO, the default
 	switch req.ToolChoice.Mode {
 	case chat.ChoiceAuto:
 		return nil

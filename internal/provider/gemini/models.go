@@ -41,6 +41,7 @@ func (a *Adapter) models(ctx context.Context, token string) ([]provider.Listed, 
 		query.Set("pageToken", token)
 	}
 	u.RawQuery = query.Encode()
+	// The names of models come with the collection, as in models/gemini-2.5-pro.
 	var w struct {
 		Models []struct {
 			Name        string   `json:"name"`

@@ -95,7 +95,7 @@ func (s *stream) finish(err error) error {
 	s.End()
 	for i := range s.choices {
 		c := &s.choices[i]
-		if c.finish == chat.FinishStop && c.calls > 0 {
+		if c.finish == chat.FinishStop && c.calls > 0 { // Gemini has no finish reason of its own for calls
 			c.finish = chat.FinishToolCalls
 		}
 		s.Push(provider.Event{Kind: provider.Finish, Choice: i, Finish: c.finish})
@@ -139,6 +139,7 @@ func (s *stream) decode(raw []byte) error {
 	if w.UsageMetadata != nil {
 		s.usage = w.UsageMetadata.figures()
 	}
+	// A prompt that a filter stopped has no candidates and so no finish reason. It is a complete reply nevertheless.
 	if w.PromptFeedback.BlockReason != "" && len(w.Candidates) == 0 {
 		for i := range s.choices {
 			s.choices[i].finish = chat.FinishContentFilter
@@ -204,6 +205,7 @@ func (s *stream) functionCall(index int, c *choice, w *part) {
 	if piece.ID == "" {
 		piece.ID = provider.CallID(s.call.ID, index*maxCalls+c.calls)
 	}
+	// The signature of the text before the call is kept with the call: a text has no id to keep it under.
 	if w.ThoughtSignature != "" || c.text != "" {
 		keep(s.ctx, s.call.Memory, piece.ID, signatures{Call: w.ThoughtSignature, Text: c.text})
 		c.text = ""

@@ -15,7 +15,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// request is the body of generateContent.
+// request is the body of generateContent and streamGenerateContent (ai.google.dev/api/generate-content). Only the
+// members that we write are listed.
 type request struct {
 	Contents          []content   `json:"contents"`
 	SystemInstruction *content    `json:"systemInstruction,omitempty"`
@@ -30,6 +31,7 @@ type content struct {
 	Parts []part `json:"parts"`
 }
 
+// The two roles of a turn.
 const (
 	roleUser  = "user"
 	roleModel = "model"
@@ -184,6 +186,7 @@ func imagePart(address string) (part, bool) {
 	if len(address) < len(scheme) || !strings.EqualFold(address[:len(scheme)], scheme) {
 		return part{}, false
 	}
+	// The address is not fetched here, so only its ending tells the type of the image.
 	file, _, _ := strings.Cut(address, "?")
 	file, _, _ = strings.Cut(file, "#")
 	mimeType := mime.TypeByExtension(strings.ToLower(path.Ext(file)))
@@ -199,8 +202,8 @@ func (t *translation) modelParts(m *chat.Message) []part {
 	if text := m.Content.Text(); text != "" {
 		parts = append(parts, part{Text: text})
 	}
-	signed := false
-	first := len(parts)
+	signed := false     // at least one call has a signature
+	first := len(parts) // the index of the first call
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
 		t.names[c.ID] = c.Name

@@ -35,6 +35,7 @@ func parameters(raw []byte) (json.RawMessage, error) {
 		return nil, err
 	}
 	n.reduce()
+	// A schema that could describe members in any other way than by properties is kept.
 	if extra := n.get("additionalProperties"); !n.has("$ref") && !n.has("anyOf") && !n.has("oneOf") && (extra == nil || !extra.isObject) {
 		if p := n.get("properties"); p == nil || len(p.members) == 0 {
 			return nil, nil
@@ -175,6 +176,7 @@ func (n *node) reduce() {
 		*n = node{isObject: true}
 		return
 	}
+	// First everything moves to the keywords that are known, then the others are deleted.
 	n.mergeAll()
 	n.rename("definitions", "$defs")
 	n.rename("exclusiveMinimum", "minimum")
