@@ -5,6 +5,16 @@
 // fails, and which fields of a request were dropped. A Stream is pulled by one goroutine, event by event; a
 // reply that is not streamed is the same stream, collected.
 //
+// To add a wire format:
+//
+//   - Make a package below this one. Its Adapter embeds a Client and implements Open; if the upstream lists its
+//     models, a method Models returns them.
+//   - Translate the request into wire types. Call Drop for each field that the upstream does not take and that does
+//     not change the answer, and return a fault of the kind Invalid for each that does.
+//   - Read the reply into events. Embed a Pending in the stream, and use Reply for bounds, silence and faults.
+//   - Pass the suite of providertest, and write transcripts of the wire.
+//   - Let package app make the adapter from the configuration.
+//
 // Which upstream is asked, and in what order, is decided by package routing. How events become the caller's
 // reply is up to package relay.
 package provider

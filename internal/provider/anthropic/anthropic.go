@@ -3,6 +3,18 @@
 // A request is translated into the types of request.go and messages.go; a reply, streamed or whole, is read into
 // events. The rules of both directions are those of Claude, whichever API it is called through, and stand in
 // package claude. Here are the wire types, the HTTP side, and what only this API does.
+//
+// How the words of our API translate:
+//
+//	system message         system, a list of text blocks
+//	tool result            tool_result block in a turn of the user
+//	tool_calls             tool_use blocks, with the arguments as an object
+//	reasoning_content      thinking blocks; redacted ones are kept and not shown
+//	image_url              image block, base64 or an address
+//	response_format        output_config.format for strict schemas, else emulated
+//	reasoning_effort       thinking, and output_config.effort for newer models
+//	user                   metadata.user_id
+//	finish_reason          stop_reason of the message_delta event
 package anthropic
 
 import (
@@ -54,6 +66,7 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
+	// Operators copy the address with or without /v1 from their vendor's page; both must work.
 	base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(baseURL, BaseURL), "/"), "/v1")
 	messages, err := url.Parse(base + "/v1/messages")
 	models, err2 := url.Parse(base + "/v1/models")
@@ -70,7 +83,7 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 	a.Client = provider.NewClient(&provider.ClientOptions{
 		Secrets: []string{opts.APIKey}, Pulse: opts.Pulse, Silence: opts.Silence, Refused: refused, Transport: opts.Transport,
 	})
-	if opts.APIKey != "" {
+	if opts.APIKey != "" { // a proxy may add the key itself
 		a.header["X-Api-Key"] = []string{opts.APIKey}
 	}
 	return a, nil

@@ -122,6 +122,7 @@ func (s *stream) decode(raw []byte) error {
 	case "content_block_stop":
 		s.end(w.Index)
 	case "message_delta":
+		// A second one would end the reply twice; the figures of the first are final.
 		if w.Delta.StopReason != "" && !s.Finished() {
 			return s.finish(w.Delta.StopReason, w.Usage)
 		}
@@ -201,7 +202,8 @@ func (s *stream) end(at int) {
 	}
 }
 
-// signedThinking and redactedThinking are what is kept of a reply and goes back in the next request.
+// signedThinking and redactedThinking are the blocks that are kept of a reply and go back in the next request. The
+// vendor checks the signature against the text, so neither may change.
 type signedThinking struct {
 	Type      string `json:"type"` // thinking
 	Thinking  string `json:"thinking"`
@@ -235,6 +237,7 @@ func (s *stream) failure(raw json.RawMessage) error {
 	var w struct {
 		Type string `json:"type"`
 	}
+	// The type decides whose fault it is, as the status does for an error before the reply.
 	if json.Unmarshal(raw, &w) == nil && claude.ErrorStatus(w.Type) != 0 {
 		return refused(claude.ErrorStatus(w.Type), nil, raw)
 	}

@@ -4,6 +4,18 @@
 // claude. Here are the wire types and what only Converse does: requests are signed with the keys of an AWS
 // account, streams come in frames of AWS's own instead of server-sent events, and what only some models know,
 // such as thinking, goes along in additional members.
+//
+// How the words of our API translate:
+//
+//	system message         system, a list of text blocks
+//	tool result            toolResult block in a turn of the user
+//	tool_calls             toolUse blocks, with the arguments as an object
+//	reasoning_content      reasoningContent blocks; redacted ones are kept and not shown
+//	image_url              image block; addresses are refused
+//	response_format        outputConfig.textFormat for strict schemas of Claude, else emulated
+//	reasoning_effort       additionalModelRequestFields or outputConfig.effort, by the model's vendor
+//	tool_choice none       no tools, and earlier calls as text
+//	finish_reason          stopReason of the messageStop event
 package bedrock
 
 import (
@@ -120,6 +132,7 @@ func (a *Adapter) sign(ctx context.Context, u *url.URL, body []byte) (http.Heade
 		Method: http.MethodPost, URL: u, Host: u.Host, ContentLength: int64(len(body)),
 		Header: http.Header{"Content-Type": {"application/json"}, "User-Agent": {"sluice"}},
 	}
+	// The request is made up for the signer alone; Post sends another one with this header.
 	sum := sha256.Sum256(body)
 	if err := a.signer.SignHTTP(ctx, a.keys, r, hex.EncodeToString(sum[:]), "bedrock", a.region, time.Now()); err != nil {
 		return nil, fmt.Errorf("signing a request: %w", err)

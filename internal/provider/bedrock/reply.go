@@ -46,6 +46,7 @@ func (s *stream) read() error {
 		s.End()
 		return nil
 	}
+	// The decoder checks the sums of the frame. If it fails, the body's own error, if there is one, says more.
 	m, err := s.decode.Decode(s.frames, s.payload[:0])
 	switch {
 	case err == nil:
@@ -266,6 +267,7 @@ func (s *stream) end(at int) {
 	if !ok {
 		return
 	}
+	// What is kept has the form of a reply that is not streamed, which is also the form of a request.
 	r := wireReasoning{Redacted: []byte(signed.Redacted)}
 	if signed.Text != "" || signed.Signature != "" {
 		r.Text = &reasoningText{signed.Text, signed.Signature}

@@ -208,6 +208,7 @@ func (w *writer) additional() *modelFields {
 
 // think bounds the reply, and sets how the model thinks and samples. Messages must be written.
 func (w *writer) think() {
+	// Only Claude requires a bound. Others have a default of their own.
 	in := &w.out.Inference
 	in.MaxTokens = w.call.Limit()
 	if !w.claude {
@@ -264,6 +265,7 @@ func nova(e chat.Effort, level string) *novaReasoning {
 
 // format holds the model to a strict schema. Other JSON is emulated.
 func (w *writer) format() {
+	// Converse wants the schema's name, which our API requires as well.
 	f := w.req.Format
 	if f.Kind == chat.FormatText || w.emulatesJSON() {
 		return

@@ -48,6 +48,7 @@ func ModelOf(name string) (Model, bool) {
 			line = word
 		}
 	}
+	// Lines that came after the table, and names without a number such as claude-opus-latest.
 	if line == "fable" || line == "mythos" || version == 0 {
 		return Model{Adaptive: true, Structured: true, Idle: Always}, true
 	}
@@ -96,6 +97,8 @@ func (m Model) Think(call *provider.Call, bound int, forced, unsigned bool) Thou
 	thought := Thought{Max: bound}
 	switch {
 	case forced:
+		// Thinking that is on by default must be turned off. Models that always think are left to refuse the
+		// call: the caller learns the reason from the vendor.
 		if m.Idle != Always && (m.Adaptive || effort != "") {
 			thought = m.rest(bound)
 		}
@@ -155,6 +158,7 @@ const leastThinkingTopP = 0.95
 // Sample returns the temperature and the top_p to send; nil leaves one out. It drops those that the model
 // refuses, and those that are refused while it thinks. t is the thinking of the same call and may be nil.
 func (m Model) Sample(call *provider.Call, t *Thinking) (temperature, topP *float64) {
+	// Claudes that think without being asked do not sample at all, so t alone tells whether thinking is in the way.
 	thinks := t != nil && t.Type != m.Idle
 	if v := call.Request.Temperature; v != nil && *v < maxTemperature {
 		if m.Samples && !thinks {

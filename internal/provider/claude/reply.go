@@ -134,6 +134,7 @@ func (b *Builder) StartBlock(at int) { b.blocks = append(b.blocks, block{at: at,
 // HasBlock reports whether a block has started and not ended.
 func (b *Builder) HasBlock(at int) bool { return b.find(at) >= 0 }
 
+// find returns the position in blocks of the block with the upstream's index, or -1.
 func (b *Builder) find(at int) int {
 	return slices.IndexFunc(b.blocks, func(k block) bool { return k.at == at })
 }
@@ -155,6 +156,7 @@ func (b *Builder) Arguments(at int, piece string) {
 	}
 }
 
+// pushArguments appends a piece of the arguments of the call with our index.
 func (b *Builder) pushArguments(call int, piece string) {
 	b.Push(provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: call, Arguments: piece}})
 }
@@ -181,6 +183,7 @@ func (b *Builder) EndBlock(at int) (Signed, bool) {
 	if i < 0 {
 		return Signed{}, false
 	}
+	// The index may be used again, so the block must not be found any more.
 	k := b.blocks[i]
 	b.blocks = slices.Delete(b.blocks, i, i+1)
 	if k.call >= 0 {

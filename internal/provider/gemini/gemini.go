@@ -3,6 +3,20 @@
 // A request is translated into the types of request.go and generation.go; a reply is read chunk by chunk into
 // events. Gemini signs its thoughts and wants the signatures back on the next turn. They are kept under the ids of
 // the tool calls, and put back onto the parts they came with.
+//
+// How the words of our API translate:
+//
+//	system message         systemInstruction
+//	assistant              the role model
+//	tool result            functionResponse part in a turn of the user
+//	tool_calls             functionCall parts, each in one piece
+//	reasoning_content      parts that are marked as thought
+//	image_url              inlineData, or fileData for an address
+//	tools                  functionDeclarations, with a reduced schema (see schema.go)
+//	response_format        responseMimeType and responseJsonSchema
+//	reasoning_effort       thinkingBudget or thinkingLevel, by the generation of the model
+//	n                      candidateCount
+//	finish_reason          finishReason, held back until the end of the body
 package gemini
 
 import (
@@ -63,7 +77,7 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 	return a, nil
 }
 
-// Open implements provider.Adapter.
+// Open implements provider.Adapter. Whether the reply is streamed is a matter of the URL, not of the body.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	call.Dropped = nil
 	req, err := translate(ctx, call)

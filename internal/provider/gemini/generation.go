@@ -77,6 +77,7 @@ func (t *translation) configure() error {
 	case req.N > 1:
 		g.CandidateCount = req.N
 	}
+	// The ranges of temperature and top_p are those of our API.
 	g.StopSequences = req.Stop
 	g.MaxOutputTokens = t.call.Limit()
 	g.Temperature, g.TopP = req.Temperature, req.TopP
@@ -163,6 +164,7 @@ func (t *translation) format() error {
 	if f.Kind != chat.FormatJSONSchema || f.Schema == nil {
 		return nil
 	}
+	// A schema that is not strict goes up as well: Gemini enforces every schema it gets.
 	schema, err := subset(f.Schema)
 	if err != nil {
 		return err
@@ -195,6 +197,7 @@ func (t *translation) thinking() *thinkingConfig {
 		t.call.DropEffort()
 		return nil
 	}
+	// Without an effort the model decides how much it thinks, and shows it.
 	c := &thinkingConfig{IncludeThoughts: effort != chat.EffortNone}
 	switch {
 	case effort == "":
@@ -208,9 +211,9 @@ func (t *translation) thinking() *thinkingConfig {
 		c.ThinkingLevel = levels[effort]
 		switch {
 		case strings.HasPrefix(model, "gemini-3-pro") && effort == chat.EffortMedium:
-			c.ThinkingLevel = "HIGH" // it has low and high alone
+			c.ThinkingLevel = "HIGH" // it has only low and high
 		case strings.Contains(model, "-pro") && c.ThinkingLevel == "MINIMAL":
-			c.ThinkingLevel = "LOW" // the least of all Pro models
+			c.ThinkingLevel = "LOW" // the lowest level of Pro models
 		}
 	}
 	return c

@@ -74,6 +74,7 @@ func (s *stream) read() error {
 			return s.finish(io.EOF)
 		})
 	}
+	// There is no event that marks the end, so the end of the body is the only sign.
 	ev, err := s.reply.Event()
 	if err != nil {
 		return s.finish(err)
@@ -159,6 +160,7 @@ func (s *stream) candidate(w *candidate) error {
 	if w.Index < 0 || w.Index >= len(s.choices) {
 		return nil // more than the caller asked for
 	}
+	// Reasons that are not listed below, such as MALFORMED_FUNCTION_CALL, say that there is no usable reply.
 	c := &s.choices[w.Index]
 	for i := range w.Content.Parts {
 		s.part(w.Index, c, &w.Content.Parts[i])

@@ -94,8 +94,8 @@ func translate(ctx context.Context, call *provider.Call) (*request, error) {
 			return nil, err
 		}
 	}
+	// Other vendors answer instructions alone. Gemini requires a turn of the user, so they become one.
 	if len(t.out.Contents) == 0 && t.out.SystemInstruction != nil {
-		// Other vendors answer instructions alone. Gemini requires a turn of the user.
 		t.out.Contents = []content{{Role: roleUser, Parts: t.out.SystemInstruction.Parts}}
 		t.out.SystemInstruction = nil
 	}
@@ -129,6 +129,7 @@ func (t *translation) message(i int, m *chat.Message) error {
 	case chat.RoleAssistant:
 		t.add(roleModel, t.modelParts(m))
 	case chat.RoleTool:
+		// The caller's message has only the id of the call. Its name is that of an earlier message, if there is one.
 		t.add(roleUser, []part{{FunctionResponse: &functionResponse{
 			ID: m.ToolCallID, Name: t.names[m.ToolCallID], Response: result(m.Content.Text()),
 		}}})
@@ -143,6 +144,7 @@ func (t *translation) add(role string, parts []part) {
 	if len(parts) == 0 {
 		return // the message had only empty texts, which Gemini refuses
 	}
+	// The first part of a turn tells whether it is one of results: turns are never mixed.
 	if n := len(t.out.Contents); n > 0 {
 		last := &t.out.Contents[n-1]
 		if last.Role == role && (last.Parts[0].FunctionResponse == nil) == (parts[0].FunctionResponse == nil) {
@@ -166,6 +168,7 @@ func (t *translation) userParts(i int, m *chat.Message) ([]part, error) {
 		if p.Detail != "" && p.Detail != "auto" {
 			t.call.Omit("image_url.detail")
 		}
+		// Gemini 2.0 does not fetch images from the web.
 		image, ok := imagePart(p.ImageURL)
 		if !ok || image.FileData != nil && strings.HasPrefix(t.call.Upstream, "gemini-2.0") {
 			return nil, fault.New(fault.Invalid, "This model cannot fetch the image. Send it as a data: URL, or, for most models, under an https:// address.").
@@ -216,6 +219,7 @@ func (t *translation) modelParts(m *chat.Message) []part {
 		}
 		parts = append(parts, p)
 	}
+	// Of parallel calls Gemini signs only the first, so one signature is enough for all.
 	if len(m.ToolCalls) > 0 && !signed && wantsSignatures(t.call.Upstream) {
 		parts[first].ThoughtSignature = unsigned
 	}

@@ -29,6 +29,7 @@ func keep(ctx context.Context, m *continuation.Memory, id string, s signatures) 
 
 // recall returns the signatures that came with a call, and reports whether there are any. m may be nil.
 func recall(ctx context.Context, m *continuation.Memory, id string) (signatures, bool) {
+	// Whatever goes wrong, the call is treated like one without signatures.
 	var s signatures
 	state, ok, err := m.Recall(ctx, id)
 	if err != nil || !ok || json.Unmarshal(state, &s) != nil || s.Vendor != vendor {

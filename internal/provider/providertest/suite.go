@@ -4,6 +4,14 @@
 // dialect. The adapter's events must be the script again, whatever the wire looked like in between. A harness
 // declares what it cannot express, and docs/providers.md lists it. The bytes on the wire, and what only one adapter
 // does, belong in that adapter's own tests; Transcripts helps with the bytes.
+//
+// To run the suite on an adapter that calls an upstream over HTTP, write a Dialect: functions that write events and
+// errors in the wire format and that read a request from it. HTTP makes a server of it, and Run plays all cases:
+//
+//   - replies that end well (replies.go), streamed and whole;
+//   - error statuses (failures.go), of which the caller learns only what is the caller's own fault;
+//   - replies that are cut, stall or turn to garbage on the way;
+//   - callers who leave, after which nothing may stay behind.
 package providertest
 
 import (

@@ -53,6 +53,7 @@ func (d *directives) parse(text string) (rest string, err error) {
 	if !ok {
 		return "", invalid("A sandbox directive is not closed: it must end with ]].")
 	}
+	// Each directive but call sets a number within bounds, or a delay of at most a minute.
 	numbers := map[string]struct {
 		into      *int
 		low, high int

@@ -123,12 +123,14 @@ func (e *evidence) after(property string) (all []thing) {
 		// at is where the value begins; signed says that a colon or an equals sign stands before it.
 		m := joint.FindStringSubmatchIndex(e.text[phrase.end:])
 		at, signed := phrase.end+m[1], m[2] >= 0
+		// Only the thing at the value's offset counts. An unsigned value must not be a plain word, unless the
+		// property takes any text, and a property of one letter needs a sign: "a" is also an article.
 		for _, t := range e.things {
 			loose := proseNames[property] && !idle(t.value)
 			switch {
 			case t.end <= at || t.at > at || !signed && (len(property) == 1 || t.kind == plainWord && !loose):
 				continue
-			case t.kind == plainWord || t.kind == properName && (signed || loose):
+			case t.kind == plainWord || t.kind == properName && (signed || loose): // the value goes on to its end
 				t.value = bare(e.text[at : at+valueEnd.FindStringIndex(e.text[at:])[0]])
 				t.end = at + len(t.value)
 			}
@@ -142,6 +144,7 @@ func (e *evidence) after(property string) (all []thing) {
 // tool is search. It returns the empty string if nothing else is left, or if there is no tool.
 func (e *evidence) matter() string {
 	prompt, rest := e.text[e.from:], e.text[e.from:]
+	// Words of the tool's name are skipped, and before them stop words and imperatives, up to the first other word.
 	for _, at := range wordPattern.FindAllStringIndex(prompt, -1) {
 		if word := prompt[at[0]:at[1]]; e.topic[stem(word)] {
 			rest = prompt[at[1]:]
@@ -174,6 +177,8 @@ func (e *evidence) offers(property string, kinds ...kind) []thing {
 	if !e.left {
 		matter = e.matter()
 	}
+	// A name such as email asks for certain kinds and nothing else. A name such as query takes any text: quotations
+	// and what is marked come before the whole prompt.
 	switch asked := kindNames[last]; {
 	case asked != nil:
 		kinds, matter = asked, ""

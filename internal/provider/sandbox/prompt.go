@@ -41,6 +41,7 @@ func read(call *provider.Call) (p *prompt, err error) {
 			p.tokens += tokens.Count(text)
 		}
 	}
+	// last is the index of the last user message, or -1. What follows it is the exchange with tools.
 	last := len(r.Messages) - 1
 	for last >= 0 && r.Messages[last].Role != chat.RoleUser {
 		last--
@@ -113,6 +114,7 @@ func (p *prompt) reply() (r reply) {
 	if n := p.orders.tokens; n > 0 {
 		return reply{text: filler(n), skill: skill{name: "a given length", trace: "A directive says how long the reply is."}}
 	}
+	// The last skill always fits, so r.skill is the one that made the value.
 	for _, r.skill = range skills {
 		if m := r.skill.order.FindStringSubmatch(head(p.asks)); m != nil {
 			rest := p.asks[len(m[0]):]
@@ -151,6 +153,7 @@ var depth = map[chat.Effort]int{chat.EffortMinimal: 1, chat.EffortLow: 2, chat.E
 
 // reasoning returns the model's account of how it came to a reply. A higher effort makes it longer.
 func (p *prompt) reasoning(r reply) string {
+	// doing says what is done, how says in which way; for calls both come from their names and arguments.
 	doing, how := "This is a request for "+r.skill.name+".", r.say(r.skill.trace)
 	for _, c := range r.calls {
 		doing = "The request asks for the tool " + c.Name + "."

@@ -6,8 +6,18 @@
 // [[sandbox:error=503]], make failures happen on demand. Nothing here knows anything about the world: if no skill
 // fits, the reply says so.
 //
+// The directives are:
+//
+//	[[sandbox:error=503]]          fail with a status
+//	[[sandbox:delay=2s]]           wait before the reply
+//	[[sandbox:chunk_delay=50ms]]   wait before each event of a stream
+//	[[sandbox:tokens=200]]         reply with so many tokens
+//	[[sandbox:cut=3]]              break off after so many events
+//	[[sandbox:call=f {"a":1}]]     call a tool of the request
+//
 // To read the code, follow Open: prompt.go takes the request apart, skills.go and tools.go compute the reply,
-// schema.go shapes it as JSON. Which models there are is up to package catalog.
+// evidence.go and words.go find values in a text, and schema.go shapes them as JSON. Which models there are is up to
+// package catalog.
 package sandbox
 
 import (

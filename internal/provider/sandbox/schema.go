@@ -177,6 +177,7 @@ func (f *form) fill(name string, s *schema) (value string, found bool) {
 	case kind != "null":
 		value, found = f.number(name, s, kind == "integer")
 	}
+	// Without a value in the text, a default or null is more honest than a sample.
 	switch {
 	case !found && s.Default != nil:
 		return string(s.Default), false
@@ -225,7 +226,7 @@ func (f *form) choose(name string, s *schema) (first string, found bool) {
 // of the party. A property that is not required is filled only with what the text ties to it by name.
 func (f *form) object(s *schema) (value string, found bool) {
 	sure, all := f.sure, members(s.Properties)
-	values := make([]member, min(len(all), mostValues))
+	values := make([]member, min(len(all), mostValues)) // in the order of the properties; those without a value are cut
 	for _, lists := range []bool{true, false} {
 		for i, m := range all[:len(values)] {
 			p, must := parseSchema(m.value), slices.Contains(s.Required, m.name) || f.every && len(s.Required) == 0
@@ -240,7 +241,7 @@ func (f *form) object(s *schema) (value string, found bool) {
 			found = found || ok
 		}
 	}
-	if !sure && !f.every {
+	if !sure && !f.every { // in arguments of a tool, unless the object itself is not required
 		found = f.rest(all[:len(values)], values) || found
 	}
 	f.sure = sure
@@ -280,6 +281,7 @@ func (f *form) array(name string, s *schema) (value string, found bool) {
 		if !must && !f.free(items) {
 			break
 		}
+		// An element that takes nothing from the text would come again and again, so it ends the list.
 		f.last = 0
 		value, ok := f.fill(name, items)
 		if ok = ok && f.last != 0; !ok && !must {
@@ -329,6 +331,7 @@ func (f *form) prose(name string, s *schema) (value string, found bool) {
 		offers = f.offers(name, properName, quotation, email, link, spot, code)
 	}
 	value, found = f.first(offers, func(t thing) (string, bool) {
+		// A date is accepted only if it can be rewritten; the time of a date-time is the sample's.
 		for _, layout := range []string{time.DateOnly, time.RFC3339, "2 January 2006", "2 Jan 2006", "January 2, 2006", "Jan 2, 2006", "1/2/2006"} {
 			if day, err := time.Parse(layout, t.value); err == nil && dated {
 				return encode(day.Format(time.DateOnly) + strings.TrimPrefix(samples[s.Format], samples["date"])), true
@@ -360,6 +363,7 @@ func (p *prompt) shaped(answer string) string {
 // prompt may have a schema, an example, or the names of keys. If it has none of them, the keys are made of what the
 // message tells; see example.
 func (p *prompt) shape(answer string) (shape json.RawMessage, text string) {
+	// The last user message comes before the others: it may ask for another object.
 	for _, text := range append([]string{p.text}, p.said...) {
 		if object := firstObject(text); object != nil {
 			if text = strings.Replace(p.text, string(object), "", 1); isSchema(object) {

@@ -114,6 +114,7 @@ var countable = map[string]*lazyregexp.Regexp{
 
 // counting counts the units of a text, or how often a letter or a word occurs in it.
 func counting(t task) (value, about string) {
+	// what is a unit ("how many words"), a letter ("how many r are in"), or a word ("how many times does the").
 	what, text := strings.ToLower(t.match[2]), cmp.Or(t.matter, t.text)
 	if unit := countable[what]; unit != nil {
 		return strconv.Itoa(len(unit.FindAllString(text, -1))), "the " + what + "s"
@@ -130,6 +131,7 @@ func counting(t task) (value, about string) {
 
 // reversing reverses a word, the words of a text, or a list.
 func reversing(t task) (value, about string) {
+	// By letters, unless the request speaks of a list or of words.
 	items, join := strings.Split(t.matter, ""), ""
 	if listWords.MatchString(t.way) {
 		items, join = parseList(t.matter)
@@ -201,13 +203,16 @@ func extracting(t task) (value, about string) {
 // question, and more than half of them. Of equals it takes the latest. Questions, and replies of the sandbox about
 // itself, are no answers.
 func recalling(t task) (value, about string) {
+	// asked is the index of the question: the first sentence with a question mark, else the first of all. The empty
+	// sentence makes sure that there is one.
 	all := append(sentences(t.text), "")
 	asked := max(slices.IndexFunc(all, func(s string) bool { return strings.HasSuffix(s, "?") }), 0)
 	if !question.MatchString(all[asked]) {
 		return "", ""
 	}
 	wanted := stems(all[asked])
-	most := len(wanted)/2 + 1
+	most := len(wanted)/2 + 1 // the number of shared words to reach
+	// The rest of the message itself counts as said last.
 	for _, text := range append(slices.Clone(t.said), strings.Join(slices.Delete(all, asked, asked+1), "\n")) {
 		for _, s := range sentences(text) {
 			have := stems(s)
@@ -252,6 +257,8 @@ func arithmetic(t task) (value, about string) {
 	for _, at := range sumPattern.FindAllStringIndex(text, -1) {
 		before, after := text[:at[0]], text[at[1]:]
 		sum := strings.TrimRight(strings.TrimSpace(text[at[0]:at[1]]), " .(+-*/^")
+		// Skipped are sums that are no longer than the best so far, numbers without an operator, sums among other
+		// words that nothing asks for, and digits joined by dashes.
 		if len(sum) <= len(about) || !strings.ContainsAny(strings.TrimLeft(sum, "-"), "+-*/^") ||
 			!cue && len(words(before))+len(words(after)) > 0 || dashes.MatchString(sum) && !sumVerb.MatchString(before) {
 			continue

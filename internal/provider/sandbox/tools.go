@@ -35,6 +35,7 @@ type tool struct {
 // newTool returns the tool of a function. Its description, its first 100 parameters and their allowed values speak
 // for it, and more than those its name.
 func newTool(f *chat.Function) tool {
+	// The tools of MCP servers are named label__tool. Names in camel case and with underscores are cut into words.
 	_, name, _ := strings.Cut(f.Name, "__")
 	name = strings.Join(keyPart.FindAllString(cmp.Or(name, f.Name), -1), " ")
 	about := f.Description
@@ -46,6 +47,7 @@ func newTool(f *chat.Function) tool {
 	for s := range stems(about) {
 		t.weight[s] = 1
 	}
+	// All words of a name together weigh 3 more, however many there are: more than enough by themselves.
 	for s := range t.topic {
 		t.weight[s] += 3 / float64(len(t.topic))
 	}
@@ -60,6 +62,7 @@ func (p *prompt) calls() (calls []chat.ToolCall) {
 	if choice.Mode == chat.ChoiceNone || len(p.made) > 0 && !forced {
 		return nil
 	}
+	// A directive's calls are made once. A choice that is still forced after them is filled from the text.
 	if calls = p.orders.calls; len(calls) == 0 || len(p.made) > 0 {
 		var all []tool
 		for _, f := range p.tools {
@@ -67,6 +70,7 @@ func (p *prompt) calls() (calls []chat.ToolCall) {
 				all = append(all, newTool(f))
 			}
 		}
+		// If a call is forced and no tool is asked for, the best one is called, however little it fits.
 		if calls = choose(excerpt(p.text, 4096), all, enough); len(calls) == 0 && forced {
 			calls = choose(excerpt(p.text, 4096), all, 0)
 		}
@@ -80,6 +84,8 @@ func (p *prompt) calls() (calls []chat.ToolCall) {
 // choose returns the calls that a text asks for. Each clause that asks for a tool by itself gets a call; the clauses
 // that do not are added to the part before them. least is the weight that a tool must reach.
 func choose(text string, all []tool, least float64) (calls []chat.ToolCall) {
+	// parts are runs of clauses, each with at most one that asks for a tool; claimed says that the last part has
+	// one. Ends of clauses inside quotation marks do not count.
 	parts, start, claimed := []string{""}, 0, false
 	for _, at := range append(clauseEnd.FindAllStringIndex(mask(text, quotedPattern), -1), []int{len(text), len(text)}) {
 		_, asks := best(text[start:at[0]], all, enough)
@@ -100,6 +106,8 @@ func choose(text string, all []tool, least float64) (calls []chat.ToolCall) {
 // best returns the tool that shares most weight with a text, if that is at least least. A tool's name spelled out, as
 // in get_weather or "the echo tool", counts more than words.
 func best(text string, all []tool, least float64) (found tool, ok bool) {
+	// spelled has the phrases that may be a tool's name: all of them if the text speaks of a tool or function, else
+	// those with an underscore or hyphen.
 	have, spelled := stems(text), make(map[string]bool)
 	called := strings.Contains(text, "tool") || strings.Contains(text, "function")
 	for _, t := range phrases(text) {
@@ -113,7 +121,7 @@ func best(text string, all []tool, least float64) (found tool, ok bool) {
 		if spelled[t.key] {
 			shared += 10
 		}
-		if shared >= least && (!ok || shared > least) {
+		if shared >= least && (!ok || shared > least) { // of equals the first
 			found, ok, least = t, true, shared
 		}
 	}
@@ -123,6 +131,7 @@ func best(text string, all []tool, least float64) (found tool, ok bool) {
 // fill returns the call of a tool, with arguments from the text. If the tool needs one thing and the text names
 // several, there is a call for each: "the weather in Rome and Paris" makes two.
 func (t tool) fill(text string) (calls []chat.ToolCall) {
+	// one says that the tool needs exactly one thing, and that this is a short text such as a city.
 	texts, params, one := []string{text}, parseSchema(t.Parameters), false
 	for i, m := range members(params.Properties) {
 		needed := slices.Equal(params.Required, []string{m.name}) || len(params.Required) == 0 && i == 0
@@ -139,7 +148,7 @@ func (t tool) fill(text string) (calls []chat.ToolCall) {
 		e.topic = t.topic
 		for _, name := range e.phrases {
 			if name.value == t.key && strings.ContainsAny(text[name.at:name.end], "_-") {
-				e.use(name) // get_weather is the tool, not the place
+				e.use(name) // the tool's own name must not become a value
 			}
 		}
 		calls = append(calls, chat.ToolCall{Name: t.Name, Arguments: fill(t.Parameters, e, false)})

@@ -97,6 +97,7 @@ func things(text string) []thing {
 		}
 	}
 	slices.SortFunc(all, func(a, b thing) int { return cmp.Compare(a.at, b.at) })
+	// A second pass finds spots, since a spot depends on the word before it.
 	for i, t := range all {
 		if i > 0 && t.kind == plainWord && !idle(t.value) && strings.Contains(" in at for of near ", " "+all[i-1].value+" ") {
 			all[i].kind = spot
@@ -107,6 +108,7 @@ func things(text string) []thing {
 
 // isName reports whether words with capital letters are a name, and not only the beginning of a sentence.
 func isName(before, words, after string) bool {
+	// Inside a sentence any capital makes a name. At its beginning only several words, or a subject, do.
 	first, _, several := strings.Cut(strings.ToLower(words), " ")
 	before = strings.TrimRight(before, " \x00")
 	if before != "" && !strings.ContainsAny(before[len(before)-1:], ".!?\n") {
