@@ -46,16 +46,22 @@ var (
 	countNames  = wordSet("age amount count limit max min number price qty quantity rating score size temperature total weight year")
 	kindNames   = map[string][]kind{"email": {email}, "url": {link}, "uri": {link}, "link": {link}, "date": {date}, "date-time": {date}, "day": {date}, "id": {code, numeral, quotation}}
 
-	// The patterns recognize, in this order: a part of a name in camel case, the last such part, what may stand
-	// between a property and its value, the end of a value, words that lead to the matter, and denials.
-	keyPart  = lazyregexp.New(`\p{Lu}?\p{Ll}+|\p{Lu}+|\p{Lo}+|\p{N}+`)
+	// keyPart matches a word of a name in camel case, or joined with underscores.
+	keyPart = lazyregexp.New(`\p{Lu}?\p{Ll}+|\p{Lu}+|\p{Lo}+|\p{N}+`)
+	// lastPart matches the last such word.
 	lastPart = lazyregexp.New(`(?:` + keyPart.String() + `)$`)
-	joint    = lazyregexp.New(`^["']?(?:\s*([=:])\s*|\s+(?:(?:is|are|was|named|called|of)\s+)?)[$€£]?`)
+	// joint matches what may stand between a property and its value. Its group is a colon or an equals sign.
+	joint = lazyregexp.New(`^["']?(?:\s*([=:])\s*|\s+(?:(?:is|are|was|named|called|of)\s+)?)[$€£]?`)
+	// valueEnd matches the end of a value that is written without quotation marks.
 	valueEnd = lazyregexp.New(`[,;\n]|\.\s|\sand\s|$`)
-	leadIn   = lazyregexp.New(`(?i)^[ ,:]*(?:tool|function)?\s*(?:(?:for|about|on|of|to|with|that|in)\s+)?(?:say(?:ing)?\s+)?`)
-	denied   = lazyregexp.New(`(?i)^\W+(?:is\s+)?(?:false|no|off|not)\b`)
-	placing  = lazyregexp.New(`(?i)\b(?:in|at|near) $`)
-	denying  = lazyregexp.New(`(?i)\b(?:no|not|non|never|without|don't|isn't|disable)[ -](?:\w+ )?$`)
+	// leadIn matches the words between a tool and what it is to work on: "tool for", "saying".
+	leadIn = lazyregexp.New(`(?i)^[ ,:]*(?:tool|function)?\s*(?:(?:for|about|on|of|to|with|that|in)\s+)?(?:say(?:ing)?\s+)?`)
+	// denied matches a denial behind a property: "vegan: no", "alarm is off".
+	denied = lazyregexp.New(`(?i)^\W+(?:is\s+)?(?:false|no|off|not)\b`)
+	// placing matches a preposition of place at the end of a text.
+	placing = lazyregexp.New(`(?i)\b(?:in|at|near) $`)
+	// denying matches a denial before a property: "without sugar", "not very spicy".
+	denying = lazyregexp.New(`(?i)\b(?:no|not|non|never|without|don't|isn't|disable)[ -](?:\w+ )?$`)
 )
 
 // lastWord returns the last word of a name, in lower case: date for startDate and start_date.

@@ -53,25 +53,38 @@ var skills = []skill{
 const fluff = `(?:\s+(?:back|exactly|only|just|with|after me|to me|nothing but|verbatim|the following|the (?:exact |single )?(?:words?|text|phrase|sentence|string|message|line)))`
 
 var (
-	anything   = lazyregexp.New(``)
+	// anything is for skills that decide by themselves whether they fit.
+	anything = lazyregexp.New(``)
+	// quoteOrder matches "say exactly", "reply with the word". Its first group is a "with" that nothing follows, its
+	// second a colon or a space.
 	quoteOrder = lazyregexp.New(`(?i)^(?:(?:repeat|say|echo|print|output)` + fluff + `*|(?:reply|respond|answer)(?:\s+(?:back|only|just))*\s+(?:with` + fluff + `+|(with)))` +
 		`((?:\s+(?:this|it))?\s*:\s*|\s+)`)
+	// countOrder matches "how many r are in". Its first group is "times", its second what is counted.
 	countOrder = lazyregexp.New(`(?i)^(?:how (?:many|often)|count)\s+(times\s+)?(?:(?:does|do|is|are|all|the|number of|letter|character|word)\s+)*` +
 		`["'“]?(\p{L}+?)(?:['’]?s)?\b["'”]?\s*(?:(?:are|is|there|does|do|appears?|occurs?|used|found|in)\b\s*)*`)
 	reverseOrder = lazyregexp.New(`(?i)^reverse\b`)
 	sortOrder    = lazyregexp.New(`(?i)^(?:sort|alphabeti[sz]e|(?:order|arrange)\s+(?:the|these|this|my))\b`)
+	// extractOrder matches "list all emails". Its group is the kind of thing, without "e-".
 	extractOrder = lazyregexp.New(`(?i)^(?:extract|find|list|get|identify|show|give me|return)\s+(?:me\s+)?(?:all\s+|every\s+|any\s+)?(?:of\s+)?(?:the\s+)?(?:e-?)?(mail|url|link|number|date|quotation|quote)s?`)
 
+	// courtesy matches polite words at the beginning of a request.
 	courtesy = lazyregexp.New(`(?i)^\W*(?:(?:please|kindly|now|just|can you|could you|would you)[\s,]+)*`)
-	colon    = lazyregexp.New(`:(?:\s|$)|\n`)
+	// colon matches a colon that ends an instruction, or the end of its line.
+	colon = lazyregexp.New(`:(?:\s|$)|\n`)
 	// leading matches words that name what is to be worked on and are not part of it, as in "the word".
-	leading   = lazyregexp.New(`(?i)^\s*(?:(?:the|this|these|my|following|in|of|from|order|address(?:es)?|(?:word|letter|text|sentence|string|phrase|name|list|number|item|value|line)s?)\b[\s:]*)*`)
+	leading = lazyregexp.New(`(?i)^\s*(?:(?:the|this|these|my|following|in|of|from|order|address(?:es)?|(?:word|letter|text|sentence|string|phrase|name|list|number|item|value|line)s?)\b[\s:]*)*`)
+	// quoteTail matches what follows words to say: "and nothing else".
 	quoteTail = lazyregexp.New(`(?i)(?:,? and (?:nothing else|only that))?[.!]?$`)
+	// listWords matches words that say that the text is a list.
 	listWords = lazyregexp.New(`\b(?:list|items|array|numbers|lines)\b`)
-	sortDown  = lazyregexp.New(`descending|decreasing|reverse|(?:largest|biggest|highest) (?:first|to)|z to a`)
-	sortTail  = lazyregexp.New(`(?i)\s+(?:in (?:an? )?\w+ order|from \S+ to \S+|alphabetically|numerically|ascending|descending)[.!?]?$`)
+	// sortDown matches requests for a descending order.
+	sortDown = lazyregexp.New(`descending|decreasing|reverse|(?:largest|biggest|highest) (?:first|to)|z to a`)
+	// sortTail matches a request for an order behind the list.
+	sortTail = lazyregexp.New(`(?i)\s+(?:in (?:an? )?\w+ order|from \S+ to \S+|alphabetically|numerically|ascending|descending)[.!?]?$`)
+	// listSplit matches what separates the items of a list.
 	listSplit = lazyregexp.New(`\s*[,;]\s*(?:and\s+|or\s+)?|\s+(?:and|or|&)\s+`)
-	question  = lazyregexp.New(`(?i)\?\s*$|^(?:who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|tell me|recall)\b`)
+	// question matches a question, with or without its mark.
+	question = lazyregexp.New(`(?i)\?\s*$|^(?:who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|tell me|recall)\b`)
 )
 
 // marked returns the part of a text that is quoted or, failing that, that follows a colon or the first line. rest is
@@ -235,17 +248,22 @@ func honest(t task) (value, about string) {
 var spoken = strings.NewReplacer(" plus ", " + ", " minus ", " - ", "−", "-", " times ", " * ", " x ", " * ", " multiplied by ", " * ", "×", "*",
 	" divided by ", " / ", "÷", "/", " to the power of ", " ^ ", "**", "^", "% of ", " / 100 * ", " percent of ", " / 100 * ")
 
-// The patterns of arithmetic. sumPattern matches anything that may be an expression; evaluate decides. noNumbers
-// matches digits that are no numbers, such as dates and B7. A sum counts if a cue or a verb asks for it, or if it
-// is the whole text.
+// The patterns of arithmetic. A sum counts if a cue or a verb asks for it, or if it is the whole text.
 var (
-	sumPattern   = lazyregexp.New(`[-( ]*[\d.][\d\s.()+\-*/^]*`)
+	// sumPattern matches anything that may be an expression; evaluate decides.
+	sumPattern = lazyregexp.New(`[-( ]*[\d.][\d\s.()+\-*/^]*`)
+	// powerPattern matches a power of numbers that are small enough to write out as a product.
 	powerPattern = lazyregexp.New(`\b(\d{1,12})\s*\^\s*(\d{1,2})\b`)
-	noNumbers    = lazyregexp.New(forms[date] + `|\p{L}[\p{L}_]*\d[\w.]*|\d+[\p{L}_]\w*`) // B7, 1e3
-	sumCue       = lazyregexp.New(`(?i)what(?:'s|’s| is| are| does)|how much|calculat|comput|evaluat|solv|work out|equal|result|=`)
-	sumVerb      = lazyregexp.New(`(?i)(?:^|\bis|'s|calculate|compute|evaluate)\s*$`)
-	thousands    = lazyregexp.New(`,(\d{3})\b`)
-	dashes       = lazyregexp.New(`^\d+(?:-\d+)+$`)
+	// noNumbers matches digits that are no numbers: dates, B7, 1e3.
+	noNumbers = lazyregexp.New(forms[date] + `|\p{L}[\p{L}_]*\d[\w.]*|\d+[\p{L}_]\w*`)
+	// sumCue matches words that ask for a result anywhere in the text.
+	sumCue = lazyregexp.New(`(?i)what(?:'s|’s| is| are| does)|how much|calculat|comput|evaluat|solv|work out|equal|result|=`)
+	// sumVerb matches the end of the text before a sum, if it asks for a result.
+	sumVerb = lazyregexp.New(`(?i)(?:^|\bis|'s|calculate|compute|evaluate)\s*$`)
+	// thousands matches a comma between thousands, with the digits behind it.
+	thousands = lazyregexp.New(`,(\d{3})\b`)
+	// dashes matches numbers joined by dashes, which may be a telephone number.
+	dashes = lazyregexp.New(`^\d+(?:-\d+)+$`)
 )
 
 // arithmetic evaluates the longest expression in a text. It leaves out what may be a date or a telephone number,

@@ -17,11 +17,12 @@ const (
 	oneItem = `(?:"[^"]*"|` + oneName + `|[\w.-]*(?:/[\w.-]+)+)`
 )
 
-// clauseEnd matches the end of a clause, several a list of two items or more: names, quotations and paths, or words
-// behind a preposition at the end of the text.
 var (
+	// clauseEnd matches what ends a clause.
 	clauseEnd = lazyregexp.New(`(?i)\s+(?:and|also|plus|then)\s+|[;.?!]\s+|,\s+`)
-	several   = lazyregexp.New(`((?:` + oneItem + `, )*` + oneItem + `,? (?:and|&) ` + oneItem + `)|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
+	// several matches a list of two items or more. Its first group is a list of names, quotations and paths, its second
+	// one of plain words behind a preposition at the end of the text.
+	several = lazyregexp.New(`((?:` + oneItem + `, )*` + oneItem + `,? (?:and|&) ` + oneItem + `)|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
 )
 
 // tool is a function and the words by which a text may ask for it.

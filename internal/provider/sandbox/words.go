@@ -71,10 +71,13 @@ var forms = [...]string{
 }
 
 var (
+	// quotedPattern matches a part in quotation marks of any kind. An apostrophe inside a word is none.
 	quotedPattern = lazyregexp.New("\"((?:[^\"\\\\]|\\\\.)*)\"|“([^”]*)”|«([^»]*)»|`([^`]+)`|(?:^|[\\s(:=])'([^'\\n]+)'(?:$|[\\s.,;:!?)])")
-	thingPattern  = lazyregexp.New(`(` + strings.Join(forms[email:], `)|(`) + `)`)
-	wordPattern   = lazyregexp.New(forms[plainWord])
-	sentenceEnd   = lazyregexp.New(`([.!?]["”»]?) +|\n\s*`)
+	// thingPattern has a group for each of forms, in order.
+	thingPattern = lazyregexp.New(`(` + strings.Join(forms[email:], `)|(`) + `)`)
+	wordPattern  = lazyregexp.New(forms[plainWord])
+	// sentenceEnd matches the end of a sentence, and keeps its mark in its group.
+	sentenceEnd = lazyregexp.New(`([.!?]["”»]?) +|\n\s*`)
 	// subject matches what follows a name at the beginning of a sentence: "Ana is", "Alice and Bob".
 	subject = lazyregexp.New(`^(?:$|,| (?:and|are|will|\p{L}+s|\p{L}+ed)\b)`)
 )
