@@ -34,6 +34,7 @@ func refused(status int, header http.Header, body []byte) *fault.Fault {
 	if status == http.StatusBadRequest && w.isOurs() {
 		status = http.StatusUnauthorized // which is not told to the caller
 	}
+	// A Retry-After header, if there is one, comes first: Refused has read it.
 	f := provider.Refused(status, header, body)
 	if after := w.retryDelay(); after > 0 && f.Kind == fault.Unavailable && header.Get("Retry-After") == "" {
 		f = f.After(after)
@@ -55,6 +56,7 @@ func readFailure(body []byte) (failure, bool) {
 	if json.Unmarshal(body, &one) == nil {
 		return one, true
 	}
+	// The array of a stream that was refused.
 	var several []failure
 	if json.Unmarshal(body, &several) == nil && len(several) > 0 {
 		return several[0], true
@@ -91,6 +93,7 @@ func (w *failure) retryDelay() time.Duration {
 
 // brokeOff returns the fault of a finish reason that says that the reply is not complete.
 func brokeOff(reason string) *fault.Fault {
+	// A call that cannot be read is a mistake of the model; the same request often works the next time.
 	cause := errors.New("the upstream's finish reason is " + reason)
 	if reason == "MALFORMED_FUNCTION_CALL" || reason == "UNEXPECTED_TOOL_CALL" || reason == "TOO_MANY_TOOL_CALLS" {
 		return fault.New(fault.Unavailable, "The model made a tool call that cannot be read. Try again.").After(time.Second).Because(cause)

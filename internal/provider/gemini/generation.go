@@ -11,14 +11,16 @@ import (
 
 // generation has the settings of a reply. Nil and zero leave a setting to the model's default.
 type generation struct {
-	CandidateCount     int             `json:"candidateCount,omitempty"`
-	MaxOutputTokens    int             `json:"maxOutputTokens,omitempty"`
-	Temperature        *float64        `json:"temperature,omitempty"`
-	TopP               *float64        `json:"topP,omitempty"`
-	Seed               *int64          `json:"seed,omitempty"`
-	PresencePenalty    *float64        `json:"presencePenalty,omitempty"`
-	FrequencyPenalty   *float64        `json:"frequencyPenalty,omitempty"`
-	StopSequences      []string        `json:"stopSequences,omitempty"`
+	// CandidateCount is left out for one reply, the default.
+	CandidateCount   int      `json:"candidateCount,omitempty"`
+	MaxOutputTokens  int      `json:"maxOutputTokens,omitempty"`
+	Temperature      *float64 `json:"temperature,omitempty"`
+	TopP             *float64 `json:"topP,omitempty"`
+	Seed             *int64   `json:"seed,omitempty"`
+	PresencePenalty  *float64 `json:"presencePenalty,omitempty"`
+	FrequencyPenalty *float64 `json:"frequencyPenalty,omitempty"`
+	StopSequences    []string `json:"stopSequences,omitempty"`
+	// ResponseMIMEType is application/json or empty. ResponseJSONSchema needs it.
 	ResponseMIMEType   string          `json:"responseMimeType,omitempty"`
 	ResponseJSONSchema json.RawMessage `json:"responseJsonSchema,omitempty"`
 	ThinkingConfig     *thinkingConfig `json:"thinkingConfig,omitempty"`
@@ -202,6 +204,7 @@ func (t *translation) thinking() *thinkingConfig {
 	switch {
 	case effort == "":
 	case isOld(model):
+		// Pro models refuse a budget below their least, also the 0 that turns thinking off elsewhere.
 		budget := budgets[effort]
 		if strings.Contains(model, "-pro") {
 			budget = max(budget, leastBudget)

@@ -94,6 +94,7 @@ func (s *stream) finish(err error) error {
 		}
 	}
 	s.End()
+	// All finish reasons come before the figures, which are those of all choices together.
 	for i := range s.choices {
 		c := &s.choices[i]
 		if c.finish == chat.FinishStop && c.calls > 0 { // Gemini has no finish reason of its own for calls
@@ -221,6 +222,7 @@ func (w *usageMetadata) figures() *chat.Usage {
 	if w.PromptTokenCount <= 0 && w.CandidatesTokenCount <= 0 && w.ThoughtsTokenCount <= 0 {
 		return nil
 	}
+	// The parts of a chat.Usage are disjoint, so the cached tokens leave the prompt.
 	prompt := provider.ClampTokens(w.PromptTokenCount)
 	u := &chat.Usage{
 		Cached:     min(provider.ClampTokens(w.CachedContentTokenCount), prompt),

@@ -179,6 +179,7 @@ func (n *node) reduce() {
 	// First everything moves to the keywords that are known, then the others are deleted.
 	n.mergeAll()
 	n.rename("definitions", "$defs")
+	// An exclusive bound becomes an inclusive one: the schema gets wider by one value.
 	n.rename("exclusiveMinimum", "minimum")
 	n.rename("exclusiveMaximum", "maximum")
 	n.tuple()
@@ -213,20 +214,24 @@ func (n *node) fits(key string) bool {
 // reduceBelow reduces the schemas inside the value of a keyword.
 func (n *node) reduceBelow(key string) {
 	switch key {
+	// Objects whose members are schemas, under names that are no keywords.
 	case "properties", "$defs":
 		for _, m := range n.members {
 			m.value.reduce()
 		}
+	// Arrays of schemas.
 	case "anyOf", "oneOf", "prefixItems":
 		for _, e := range n.elements {
 			e.reduce()
 		}
+	// Schemas; additionalProperties may also be a boolean, which the vendor accepts.
 	case "items":
 		n.reduce()
 	case "additionalProperties":
 		if n.isObject {
 			n.reduce()
 		}
+	// The definitions have been renamed, so references to them must follow.
 	case "$ref":
 		n.scalar = bytes.Replace(n.scalar, []byte(`"#/definitions/`), []byte(`"#/$defs/`), 1)
 	}
@@ -257,7 +262,7 @@ func (n *node) mergeAll() {
 	}
 	n.members = slices.DeleteFunc(n.members, func(m member) bool { return m.key == "allOf" })
 	for _, e := range all.elements {
-		if e.isObject {
+		if e.isObject { // which may have an allOf of its own
 			e.mergeAll()
 		}
 		for _, m := range e.members {
