@@ -11,7 +11,8 @@ import (
 	"sluice/internal/signin"
 )
 
-// accountView is what the account's page shows.
+// accountView is the data of the account page, which has several forms. Form names the one
+// that Problems belongs to.
 type accountView struct {
 	Account     *account.Account
 	HasPassword bool
@@ -30,6 +31,8 @@ func (d *Dashboard) account(w http.ResponseWriter, r *http.Request, v *visitor) 
 	return d.showAccount(w, r, v, http.StatusOK, accountView{})
 }
 
+// showAccount renders the page. The caller sets Enrolment, Email, Form and Problems of the
+// view; showAccount fills in the rest.
 func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visitor, status int, view accountView) error {
 	login, err := d.Desk.Login(r.Context(), v.ID)
 	if err != nil {
@@ -43,7 +46,7 @@ func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visit
 	return d.ui.Render(w, r, status, accountPage(d.frame(w, r, v, "Account"), view))
 }
 
-// accountRefused shows the page again with what is wrong with one of its forms.
+// accountRefused renders the page again with the problem of one of its forms.
 func (d *Dashboard) accountRefused(w http.ResponseWriter, r *http.Request, v *visitor, view accountView, err error, fields ...string) error {
 	var status int
 	if view.Problems, status, err = refused(err, fields...); err != nil {
@@ -52,11 +55,13 @@ func (d *Dashboard) accountRefused(w http.ResponseWriter, r *http.Request, v *vi
 	return d.showAccount(w, r, v, status, view)
 }
 
-// owner is who changes the account, and what they typed to prove that it is theirs.
+// owner returns who wants to change the account, with the proof that was typed. Package signin
+// decides which proof is needed.
 func (d *Dashboard) owner(r *http.Request, v *visitor) signin.Owner {
 	return signin.Owner{Account: v.Account, Session: v.session, Visit: d.visit(r), Password: r.FormValue("current"), Code: r.FormValue("proof")}
 }
 
+// changeEmail sends a link to the new address. The address changes when the link is opened.
 func (d *Dashboard) changeEmail(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	email := r.FormValue("email")
 	if err := d.Desk.RequestEmail(r.Context(), d.owner(r, v), email); err != nil {
@@ -77,6 +82,8 @@ func (d *Dashboard) changePassword(w http.ResponseWriter, r *http.Request, v *vi
 	return d.seeOther(w, r, home+"/account", "password-changed")
 }
 
+// enrolTOTP creates a TOTP secret and shows it. Two-step sign-in is off until activateTOTP
+// receives a valid code, so that a failed scan cannot lock the owner out.
 func (d *Dashboard) enrolTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	enrolment, err := d.Desk.Enrol(r.Context(), d.owner(r, v), d.ui.Settings().Brand)
 	if err != nil {
@@ -99,6 +106,7 @@ func (d *Dashboard) removeTOTP(w http.ResponseWriter, r *http.Request, v *visito
 	return d.seeOther(w, r, home+"/account", "totp-off")
 }
 
+// closeSession ends one session. SignOut checks that it belongs to the visitor.
 func (d *Dashboard) closeSession(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err := d.Desk.SignOut(r.Context(), v.ID, r.PathValue("id")); err != nil {
 		return err
@@ -113,8 +121,8 @@ func (d *Dashboard) closeOtherSessions(w http.ResponseWriter, r *http.Request, v
 	return d.seeOther(w, r, home+"/account", "sessions-closed")
 }
 
-// closeAccount ends the account for good on its owner's word: its subscription, its keys, the way in. What
-// it consumed stays on the books.
+// closeAccount closes the account permanently: subscription first, then keys, then sign-in. If
+// a step fails, the owner can still sign in and try again. Recorded usage is kept.
 func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx := r.Context()
 	if err := d.mayClose(ctx, v, d.owner(r, v), r.FormValue("email")); err != nil {
@@ -133,17 +141,19 @@ func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visi
 	return d.seeOther(w, r, "/signin", "account-closed")
 }
 
+// mayClose checks that the owner really means it: the address typed matches, and the proof is
+// valid.
 func (d *Dashboard) mayClose(ctx context.Context, v *visitor, o signin.Owner, email string) error {
 	if v.Staff {
-		return fault.New(fault.Conflict, "An account of staff cannot be closed here.")
+		return fault.New(fault.Conflict, "Staff accounts cannot be closed here.")
 	}
 	if typed, err := account.ParseEmail(email); err != nil || typed != v.Email {
-		return fault.New(fault.Invalid, "Type the address of your account to close it.").At("email")
+		return fault.New(fault.Invalid, "Enter the e-mail address of your account to close it.").At("email")
 	}
 	return d.Desk.Prove(ctx, signin.CloseAccount, o)
 }
 
-// problem is what is wrong with a field of one of the page's forms.
+// problem returns the error of a field of one of the page's forms, or "".
 func (v *accountView) problem(form, field string) string {
 	if v.Form != form {
 		return ""
@@ -151,7 +161,8 @@ func (v *accountView) problem(form, field string) string {
 	return v.Problems[field]
 }
 
-// browser is what people call the program behind a user agent.
+// browser returns a readable name for a user agent, such as "Firefox on Linux". The order
+// matters: Edge and Opera also contain "Chrome/", and Chrome contains "Safari/".
 func browser(agent string) string {
 	name := "Unknown browser"
 	for _, known := range [][2]string{{"Firefox/", "Firefox"}, {"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"}} {

@@ -7,13 +7,13 @@ import (
 	"sluice/internal/fault"
 )
 
-// CheckoutPath and CardPath are where the built-in test processor has its forms.
+// CheckoutPath and CardPath are the paths of the built-in test processor's forms.
 const (
 	CheckoutPath = home + "/plan/pay"
 	CardPath     = home + "/plan/card"
 )
 
-// checkoutView is the form of the test checkout.
+// checkoutView is the data of the test checkout.
 type checkoutView struct {
 	Payment *billing.Payment // nil: a card is saved, nothing is paid
 	Confirm bool             // the card asks for confirmation
@@ -25,6 +25,8 @@ func (d *Dashboard) checkout(w http.ResponseWriter, r *http.Request, v *visitor)
 	return d.showCheckout(w, r, v, http.StatusOK, r.FormValue("payment"), "")
 }
 
+// showCheckout renders the form of an open payment. A payment that is no longer open shows its
+// outcome instead.
 func (d *Dashboard) showCheckout(w http.ResponseWriter, r *http.Request, v *visitor, status int, id, problem string) error {
 	p, confirm, err := d.Billing.TestPayment(r.Context(), v.ID, id)
 	if err != nil {
@@ -37,6 +39,8 @@ func (d *Dashboard) showCheckout(w http.ResponseWriter, r *http.Request, v *visi
 	return d.ui.Render(w, r, status, checkoutPage(d.ui.Page(w, r, "Test checkout"), view))
 }
 
+// payTest handles both steps of the test checkout: choosing a card, and confirming for a card
+// whose bank asks.
 func (d *Dashboard) payTest(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	id := r.FormValue("payment")
 	var p *billing.Payment
@@ -54,6 +58,7 @@ func (d *Dashboard) payTest(w http.ResponseWriter, r *http.Request, v *visitor) 
 		}
 		return d.showCheckout(w, r, v, fault.From(err).Kind.Status(), id, text)
 	}
+	// Still open: the card was declined, or it needs confirmation.
 	if p.Open() {
 		problem := sentence(p.Reason)
 		if problem == "" && !confirm {
@@ -84,7 +89,7 @@ func (d *Dashboard) saveTestCard(w http.ResponseWriter, r *http.Request, v *visi
 	return d.seeOther(w, r, home+"/plan", "card-changed")
 }
 
-// spaced writes a card's number as cards do.
+// spaced writes a card number in groups of four.
 func spaced(number string) string {
 	out := ""
 	for i, c := range number {
@@ -96,7 +101,7 @@ func spaced(number string) string {
 	return out
 }
 
-// formPath is where the form goes.
+// formPath returns where the checkout form is sent: a payment, or only a new card.
 func formPath(v checkoutView) string {
 	if v.Payment == nil {
 		return CardPath

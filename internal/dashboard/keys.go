@@ -9,7 +9,7 @@ import (
 	"sluice/internal/usage"
 )
 
-// keysView is what the page of keys shows.
+// keysView is the data of the keys page.
 type keysView struct {
 	Keys     []account.Key // the master key first
 	Requests map[string]int64
@@ -27,6 +27,8 @@ func (d *Dashboard) keys(w http.ResponseWriter, r *http.Request, v *visitor) err
 	return d.showKeys(w, r, v, http.StatusOK, keysView{})
 }
 
+// showKeys renders the page. It reads the account from the database, because the visitor's
+// snapshot may be older than the change that was just made.
 func (d *Dashboard) showKeys(w http.ResponseWriter, r *http.Request, v *visitor, status int, view keysView) error {
 	present, err := d.Accounts.Find(r.Context(), v.ID)
 	if err != nil {
@@ -52,6 +54,8 @@ func (d *Dashboard) showKeys(w http.ResponseWriter, r *http.Request, v *visitor,
 	return d.ui.Render(w, r, status, keysPage(d.frame(w, r, v, "Keys"), view))
 }
 
+// createKey creates a sub-key and shows it in the reply. There is no redirect: the raw key is
+// not stored anywhere, so a second request could not show it.
 func (d *Dashboard) createKey(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := keysView{Name: r.FormValue("name")}
 	k, raw, err := d.Accounts.CreateKey(r.Context(), actor, v.ID, view.Name)
@@ -65,6 +69,7 @@ func (d *Dashboard) createKey(w http.ResponseWriter, r *http.Request, v *visitor
 	return d.showKeys(w, r, v, http.StatusOK, keysView{New: raw, NewName: k.Name})
 }
 
+// regenerateMaster replaces the master key. The old one is refused from then on.
 func (d *Dashboard) regenerateMaster(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	raw, err := d.Accounts.RegenerateMaster(r.Context(), actor, v.ID)
 	if err != nil {
@@ -100,7 +105,8 @@ func (d *Dashboard) deleteKey(w http.ResponseWriter, r *http.Request, v *visitor
 	return d.seeOther(w, r, home+"/keys", "key-deleted")
 }
 
-// owns refuses a key that is not the visitor's, like one that does not exist.
+// owns returns an error unless the key belongs to the visitor. The error is the one for keys
+// that do not exist, so that nobody can probe ids.
 func owns(v *visitor, keyID string) error {
 	for i := range v.Keys {
 		if v.Keys[i].ID == keyID {

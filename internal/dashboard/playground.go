@@ -6,7 +6,7 @@ import (
 	"sluice/internal/catalog"
 )
 
-// playgroundView is what the playground starts with.
+// playgroundView is the initial data of the playground. playground.js does the rest.
 type playgroundView struct {
 	Models []*catalog.Model // those of the visitor's plan
 	Model  string
@@ -14,6 +14,7 @@ type playgroundView struct {
 	Tools  bool // the plan includes them
 }
 
+// playground shows the page. The query may name a model to select.
 func (d *Dashboard) playground(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := playgroundView{Model: r.FormValue("model"), Origin: d.ui.Settings().Origin, Tools: v.Plan.IncludesTools()}
 	for _, m := range d.Catalog().Models() {

@@ -42,7 +42,7 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Playground</h1><p>Talks to the API as your programs do: the same models, limits and accounting.</p></div><button type=\"button\" id=\"clear\">New conversation</button></div><div class=\"play\" id=\"playground\" data-origin=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Playground</h1><p>Chat with a model through the API. The same models, limits and usage apply as for your programs.</p></div><button type=\"button\" id=\"clear\">New conversation</button></div><div class=\"play\" id=\"playground\" data-origin=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -55,7 +55,7 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\"><section class=\"card flush\" aria-label=\"Conversation\"><div class=\"talk\" id=\"talk\" tabindex=\"0\" role=\"log\" aria-label=\"Messages\"><p class=\"empty\" id=\"talk-empty\">Say something. Enter sends, Shift and Enter begin a new line.</p></div><form class=\"ask\" id=\"ask\"><label class=\"sr\" for=\"prompt\">Message</label> <textarea id=\"prompt\" rows=\"1\" placeholder=\"Message\" required></textarea> <button class=\"primary\" id=\"send\">Send</button> <button type=\"button\" id=\"stop\" hidden>Stop</button></form></section><aside class=\"stack\" aria-label=\"Settings\"><div class=\"card\"><div class=\"field\"><label for=\"model\">Model</label> <select id=\"model\" data-setting>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\"><section class=\"card flush\" aria-label=\"Conversation\"><div class=\"talk\" id=\"talk\" tabindex=\"0\" role=\"log\" aria-label=\"Messages\"><p class=\"empty\" id=\"talk-empty\">Send a message to start. Press Enter to send, Shift+Enter for a new line.</p></div><form class=\"ask\" id=\"ask\"><label class=\"sr\" for=\"prompt\">Message</label> <textarea id=\"prompt\" rows=\"1\" placeholder=\"Message\" required></textarea> <button class=\"primary\" id=\"send\">Send</button> <button type=\"button\" id=\"stop\" hidden>Stop</button></form></section><aside class=\"stack\" aria-label=\"Settings\"><div class=\"card\"><div class=\"field\"><label for=\"model\">Model</label> <select id=\"model\" data-setting>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -121,11 +121,11 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = number("max_tokens", "Max tokens", "1", "", "1", "model's").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = number("max_tokens", "Max tokens", "1", "", "1", "default").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</div><div class=\"field\"><label for=\"reasoning_effort\">Reasoning effort</label> <select id=\"reasoning_effort\" data-setting><option value=\"\">The model's own</option> ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</div><div class=\"field\"><label for=\"reasoning_effort\">Reasoning effort</label> <select id=\"reasoning_effort\" data-setting><option value=\"\">Model default</option> ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -148,7 +148,7 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</select></div><div class=\"field\"><label for=\"response_format\">Reply as</label> <select id=\"response_format\" data-setting><option value=\"\">text</option> <option value=\"json_object\">JSON object</option></select></div><label class=\"check\"><input type=\"checkbox\" id=\"stream\" data-setting checked> Stream the reply</label></div></details> <details><summary>Tools</summary><div class=\"stack\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</select></div><div class=\"field\"><label for=\"response_format\">Response format</label> <select id=\"response_format\" data-setting><option value=\"\">Text</option> <option value=\"json_object\">JSON object</option></select></div><label class=\"check\"><input type=\"checkbox\" id=\"stream\" data-setting checked> Stream response</label></div></details> <details><summary>Tools</summary><div class=\"stack\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -158,7 +158,7 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<div class=\"field\"><label for=\"functions\">Functions</label> <textarea id=\"functions\" class=\"code\" data-setting rows=\"7\" spellcheck=\"false\" aria-describedby=\"functions-hint\"></textarea> <span class=\"hint\" id=\"functions-hint\">A JSON list of functions: name, description, parameters.</span> <span class=\"wrong\" id=\"functions-wrong\" role=\"alert\" hidden></span></div><div class=\"row\"><button type=\"button\" class=\"small\" id=\"sample\">Put in an example</button></div><div class=\"field\"><label for=\"mcp-url\">MCP server</label> <input id=\"mcp-url\" data-setting type=\"url\" placeholder=\"https://tools.example.com/mcp\" autocomplete=\"off\"></div><div class=\"field\"><label for=\"mcp-auth\">Its Authorization header</label> <input id=\"mcp-auth\" data-setting type=\"password\" placeholder=\"Bearer …\" autocomplete=\"off\"></div></div></details></div><div class=\"card\"><div class=\"top\"><h2>The same with curl</h2><button type=\"button\" class=\"small\" data-copy=\"curl\">Copy</button></div><pre tabindex=\"0\" class=\"small\"><code id=\"curl\"></code></pre></div></aside></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<div class=\"field\"><label for=\"functions\">Functions</label> <textarea id=\"functions\" class=\"code\" data-setting rows=\"7\" spellcheck=\"false\" aria-describedby=\"functions-hint\"></textarea> <span class=\"hint\" id=\"functions-hint\">A JSON array of functions, each with name, description and parameters.</span> <span class=\"wrong\" id=\"functions-wrong\" role=\"alert\" hidden></span></div><div class=\"row\"><button type=\"button\" class=\"small\" id=\"sample\">Insert example</button></div><div class=\"field\"><label for=\"mcp-url\">MCP server URL</label> <input id=\"mcp-url\" data-setting type=\"url\" placeholder=\"https://tools.example.com/mcp\" autocomplete=\"off\"></div><div class=\"field\"><label for=\"mcp-auth\">Authorization header</label> <input id=\"mcp-auth\" data-setting type=\"password\" placeholder=\"Bearer …\" autocomplete=\"off\"></div></div></details></div><div class=\"card\"><div class=\"top\"><h2>curl command</h2><button type=\"button\" class=\"small\" data-copy=\"curl\">Copy</button></div><pre tabindex=\"0\" class=\"small\"><code id=\"curl\"></code></pre></div></aside></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -14,13 +14,13 @@ import (
 	"sluice/internal/usage"
 )
 
-// pageKey is the key of calls that were made on these pages.
+// pageKey is the key id recorded for calls made from these pages, which have no key.
 const pageKey = "dashboard"
 
-// recentCalls is how many single calls are shown at once.
+// recentCalls is the number of calls in one part of the list.
 const recentCalls = 20
 
-// usageView is what the page of usage shows.
+// usageView is the data of the usage page.
 type usageView struct {
 	Total   usage.Sums
 	Days    []usage.Row
@@ -34,15 +34,17 @@ type usageView struct {
 	Choices []string // models
 }
 
+// keyChoice is an entry of the filter by key.
 type keyChoice struct{ ID, Name string }
 
-// recentView is a part of the list of calls.
+// recentView is one part of the list of calls.
 type recentView struct {
 	Calls []usage.Settlement
 	Names map[string]string
 	Next  string // where the next part is; empty: this is the last
 }
 
+// usage shows the last 30 days, filtered by key and model if the query names them.
 func (d *Dashboard) usage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	from := firstDay(d.now())
 	view := usageView{Key: r.FormValue("key"), Model: r.FormValue("model"), Names: keyNames(v)}
@@ -64,6 +66,8 @@ func (d *Dashboard) usage(w http.ResponseWriter, r *http.Request, v *visitor) er
 	}
 	view.AllKeys, view.Choices = keyChoices(v), modelChoices(view)
 	var err error
+	// The list starts a minute in the future, so that a call recorded by a server whose clock
+	// is ahead is not left out.
 	if view.Recent, err = d.recentCalls(r, v, usage.Point{At: d.now().Add(time.Minute)}); err != nil {
 		return err
 	}
@@ -72,7 +76,7 @@ func (d *Dashboard) usage(w http.ResponseWriter, r *http.Request, v *visitor) er
 	return d.ui.Render(w, r, http.StatusOK, usagePage(p, view))
 }
 
-// recent is the next part of the list of calls.
+// recent renders the next part of the list of calls, for htmx.
 func (d *Dashboard) recent(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	before, err := strconv.ParseInt(r.FormValue("before"), 10, 64)
 	if err != nil {
@@ -85,6 +89,8 @@ func (d *Dashboard) recent(w http.ResponseWriter, r *http.Request, v *visitor) e
 	return d.ui.Render(w, r, http.StatusOK, recentRows(part))
 }
 
+// recentCalls reads one part of the list. A full part may be the last one; the next is then
+// empty.
 func (d *Dashboard) recentCalls(r *http.Request, v *visitor, before usage.Point) (recentView, error) {
 	calls, err := d.Usage.RecentSettlements(r.Context(), v.ID, before, recentCalls)
 	part := recentView{Calls: calls, Names: keyNames(v)}
@@ -95,7 +101,8 @@ func (d *Dashboard) recentCalls(r *http.Request, v *visitor, before usage.Point)
 	return part, err
 }
 
-// exportUsage is the usage of the window as a table for other programs.
+// exportUsage writes the usage of the window as CSV. Column names are part of the format:
+// programs read them.
 func (d *Dashboard) exportUsage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	rows, err := d.Usage.UsageByDay(r.Context(), v.ID, firstDay(d.now()))
 	if err != nil {
@@ -121,7 +128,8 @@ func (d *Dashboard) exportUsage(w http.ResponseWriter, r *http.Request, v *visit
 	return nil
 }
 
-// inert keeps a spreadsheet from taking a text for a formula.
+// inert returns text so that a spreadsheet does not run it as a formula. Names of keys are
+// free text, and a spreadsheet evaluates a cell that starts with one of these characters.
 func inert(text string) string {
 	if text != "" && (text[0] == '=' || text[0] == '+' || text[0] == '-' || text[0] == '@' || text[0] == '\t') {
 		return "'" + text
@@ -129,6 +137,7 @@ func inert(text string) string {
 	return text
 }
 
+// mean returns the average, rounded down, or 0 if n is 0.
 func mean(sum, n int64) int64 {
 	if n == 0 {
 		return 0
@@ -136,7 +145,7 @@ func mean(sum, n int64) int64 {
 	return sum / n
 }
 
-// keyNames are the names of an account's keys by their ids.
+// keyNames returns the names of an account's keys by id.
 func keyNames(v *visitor) map[string]string {
 	names := map[string]string{pageKey: "Dashboard"}
 	for i := range v.Keys {
@@ -145,6 +154,7 @@ func keyNames(v *visitor) map[string]string {
 	return names
 }
 
+// nameOf returns a key's display name. The master key has none of its own.
 func nameOf(k *account.Key) string {
 	if k.Master {
 		return "Master key"
@@ -152,7 +162,7 @@ func nameOf(k *account.Key) string {
 	return k.Name
 }
 
-// keyName is a key's name; one that is gone has none any more.
+// keyName returns a key's name. Usage outlives its key, so the key may be gone.
 func keyName(names map[string]string, id string) string {
 	if name := names[id]; name != "" {
 		return name
@@ -160,6 +170,7 @@ func keyName(names map[string]string, id string) string {
 	return "deleted key"
 }
 
+// keyChoices returns the keys to filter by, with the pages' own as the last one.
 func keyChoices(v *visitor) []keyChoice {
 	list := make([]keyChoice, 0, len(v.Keys)+1)
 	for i := range v.Keys {
@@ -168,7 +179,8 @@ func keyChoices(v *visitor) []keyChoice {
 	return append(list, keyChoice{pageKey, "Dashboard"})
 }
 
-// modelChoices are the models that were called, and the one that is filtered by.
+// modelChoices returns the models to filter by: those with usage, and the current filter even
+// if it has none.
 func modelChoices(view usageView) []string {
 	var list []string
 	for i := range view.Models {
@@ -181,15 +193,16 @@ func modelChoices(view usageView) []string {
 	return list
 }
 
-// ended says how a call ended.
+// ended returns how a call ended and the colour of its badge. A client that disconnects is not
+// a failure of ours.
 func ended(s *usage.Settlement) (text, tone string) {
 	switch s.End {
 	case usage.EndComplete:
-		return "complete", "good"
+		return "completed", "good"
 	case usage.EndHangUp:
-		return "hung up", ""
+		return "client disconnected", ""
 	case usage.EndCut:
-		return "cut short", "bad"
+		return "cut off", "bad"
 	}
 	return "failed", "bad"
 }

@@ -47,7 +47,7 @@ func usagePage(p webui.Page, v usageView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Usage</h1><p>The last 30 days, by day in UTC.</p></div><a class=\"button\" href=\"/dashboard/usage.csv\" download>Export CSV</a></div><form method=\"get\" action=\"/dashboard/usage\" class=\"filters card\"><div class=\"field\"><label for=\"f-model\">Model</label> <select id=\"f-model\" name=\"model\"><option value=\"\">All models</option> ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Usage</h1><p>Your usage in the last 30 days. Days are in UTC.</p></div><a class=\"button\" href=\"/dashboard/usage.csv\" download>Export CSV</a></div><form method=\"get\" action=\"/dashboard/usage\" class=\"filters card\"><div class=\"field\"><label for=\"f-model\">Model</label> <select id=\"f-model\" name=\"model\"><option value=\"\">All models</option> ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -139,15 +139,15 @@ func usagePage(p webui.Page, v usageView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</select></div><button>Show</button></form><div class=\"grid figures\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</select></div><button>Apply</button></form><div class=\"grid figures\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = sumCard("Requests", webui.Number(v.Total.Requests), webui.Number(v.Total.Failed)+" not complete").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = sumCard("Requests", webui.Number(v.Total.Requests), webui.Number(v.Total.Failed)+" failed or cut off").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = sumCard("Tokens", webui.Short(v.Total.Prompt+v.Total.Completion), webui.Short(v.Total.Prompt)+" in, "+webui.Short(v.Total.Completion)+" out").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = sumCard("Tokens", webui.Short(v.Total.Prompt+v.Total.Completion), webui.Short(v.Total.Prompt)+" input, "+webui.Short(v.Total.Completion)+" output").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -155,11 +155,11 @@ func usagePage(p webui.Page, v usageView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = sumCard("Mean latency", webui.Millis(mean(v.Total.LatencyMS, v.Total.First)), "first token "+webui.Millis(mean(v.Total.FirstMS, v.Total.First))).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = sumCard("Average latency", webui.Millis(mean(v.Total.LatencyMS, v.Total.First)), "first token "+webui.Millis(mean(v.Total.FirstMS, v.Total.First))).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "</div><section class=\"card\" aria-labelledby=\"by-day\"><div class=\"top\"><h2 id=\"by-day\">By day</h2><div class=\"row\"><label class=\"sr\" for=\"measure\">Figure in the chart</label> <select id=\"measure\" data-measure><option value=\"requests\">Requests</option> <option value=\"tokens\">Tokens</option> <option value=\"cost\">Cost</option> <option value=\"latency\">Latency</option></select></div></div><div class=\"chart\" data-chart=\"days\" aria-hidden=\"true\"></div><details><summary>The figures as a table</summary><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Usage by day\"><table id=\"days\"><thead><tr><th>Day</th><th class=\"num\">Requests</th><th class=\"num\">Not complete</th><th class=\"num\">Tokens in</th><th class=\"num\">Tokens out</th><th class=\"num\">Cost</th><th class=\"num\">Latency</th><th class=\"num\">First token</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "</div><section class=\"card\" aria-labelledby=\"by-day\"><div class=\"top\"><h2 id=\"by-day\">By day</h2><div class=\"row\"><label class=\"sr\" for=\"measure\">Chart metric</label> <select id=\"measure\" data-measure><option value=\"requests\">Requests</option> <option value=\"tokens\">Tokens</option> <option value=\"cost\">Cost</option> <option value=\"latency\">Latency</option></select></div></div><div class=\"chart\" data-chart=\"days\" aria-hidden=\"true\"></div><details><summary>Show as a table</summary><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Usage by day\"><table id=\"days\"><thead><tr><th>Day</th><th class=\"num\">Requests</th><th class=\"num\">Failed or cut off</th><th class=\"num\">Input tokens</th><th class=\"num\">Output tokens</th><th class=\"num\">Cost</th><th class=\"num\">Latency</th><th class=\"num\">First token</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -214,17 +214,17 @@ func usagePage(p webui.Page, v usageView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, " <section class=\"card flush\" aria-labelledby=\"recent-title\"><div class=\"top\"><h2 id=\"recent-title\">Recent requests</h2><span class=\"small muted\">Prompts and replies are not kept.</span></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, " <section class=\"card flush\" aria-labelledby=\"recent-title\"><div class=\"top\"><h2 id=\"recent-title\">Recent requests</h2><span class=\"small muted\">Prompts and replies are not stored.</span></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			if len(v.Recent.Calls) == 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<p class=\"empty\">No calls yet.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<p class=\"empty\">No requests yet.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Recent requests\"><table><thead><tr><th>When</th><th>Model</th><th>Key</th><th>Status</th><th class=\"num\">Tokens</th><th class=\"num\">Cost</th><th class=\"num\">Latency</th><th>Request id</th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Recent requests\"><table><thead><tr><th>When</th><th>Model</th><th>Key</th><th>Status</th><th class=\"num\">Tokens</th><th class=\"num\">Cost</th><th class=\"num\">Latency</th><th>Request ID</th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -384,7 +384,7 @@ func sumTable(id, title, first string, rows []usage.Row, name func(usage.Row) st
 			return templ_7745c5c3_Err
 		}
 		if len(rows) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<p class=\"empty\">Nothing in these 30 days.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<p class=\"empty\">No usage in the last 30 days.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -415,7 +415,7 @@ func sumTable(id, title, first string, rows []usage.Row, name func(usage.Row) st
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 37, "</th><th class=\"num\">Requests</th><th class=\"num\">Not complete</th><th class=\"num\">Tokens in</th><th class=\"num\">Tokens out</th><th class=\"num\">Cost</th><th class=\"num\">Latency</th><th class=\"num\">First token</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 37, "</th><th class=\"num\">Requests</th><th class=\"num\">Failed or cut off</th><th class=\"num\">Input tokens</th><th class=\"num\">Output tokens</th><th class=\"num\">Cost</th><th class=\"num\">Latency</th><th class=\"num\">First token</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -42,7 +42,7 @@ func videosPage(p webui.Page, v videosView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Videos</h1><p>Finished videos are kept for a while and then deleted; download what you want to keep.</p></div></div><section class=\"card\" aria-labelledby=\"make-title\"><h2 id=\"make-title\">New video</h2><div class=\"note bad\" id=\"video-problem\" role=\"alert\" hidden></div><form id=\"video-form\" class=\"stack broad\" data-model=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Videos</h1><p>Videos are deleted some time after they are finished. Download the ones you want to keep.</p></div></div><section class=\"card\" aria-labelledby=\"make-title\"><h2 id=\"make-title\">New video</h2><div class=\"note bad\" id=\"video-problem\" role=\"alert\" hidden></div><form id=\"video-form\" class=\"stack broad\" data-model=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -21,7 +21,8 @@ import (
 //go:embed assets/*.js assets/*.css assets/*.LICENSE assets/*.svg
 var files embed.FS
 
-// asset is a file as it is served.
+// asset is a file as it is served: its content type, a hash of its content, and both
+// encodings.
 type asset struct {
 	kind    string
 	tag     string
@@ -30,7 +31,8 @@ type asset struct {
 	address string
 }
 
-// assets reads every file once. Its address names its content, so browsers may keep it for good.
+// assets reads and compresses every file once, on first use. The address of a file contains a
+// hash of its content, so browsers may cache it forever.
 var assets = sync.OnceValue(func() map[string]*asset {
 	all := map[string]*asset{}
 	list, err := files.ReadDir("assets")
@@ -59,7 +61,7 @@ var assets = sync.OnceValue(func() map[string]*asset {
 	return all
 })
 
-// Asset is the address of a file below assets.
+// Asset returns the address of a file in the assets directory. It panics if there is none.
 func Asset(name string) string {
 	if a := assets()[name]; a != nil {
 		return a.address
@@ -67,7 +69,7 @@ func Asset(name string) string {
 	panic("webui: there is no asset " + name) // a typo, found by every test that renders the page
 }
 
-// notFound answers with the error object: whoever asks for a file is a program.
+// notFound replies with the error object: clients that request files are programs, not people.
 func notFound(w http.ResponseWriter, r *http.Request) {
 	body := []byte(`{"error":{"message":"There is no such file.","type":"` + fault.NotFound.String() + `","code":404}}`)
 	h := w.Header()
@@ -80,7 +82,7 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ServeAsset answers GET /assets/{name}.
+// ServeAsset serves GET /assets/{name}.
 func ServeAsset(w http.ResponseWriter, r *http.Request) {
 	a := assets()[r.PathValue("name")]
 	if a == nil {
