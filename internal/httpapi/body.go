@@ -15,8 +15,9 @@ import (
 	"sluice/internal/fault"
 )
 
-// bodies reads request bodies and bounds the memory they take: each body, those of one caller, and all
-// together. Bytes are charged as they arrive, whatever length was announced. See docs/api.md#bodies.
+// bodies reads request bodies and limits the memory they take: for one body, for one caller,
+// and in total. Bytes are charged as they arrive, whatever Content-Length announced. See
+// docs/api.md#bodies.
 type bodies struct {
 	maxOne, maxAll int64
 	maxAccount     int64 // held at once for one account
@@ -31,30 +32,36 @@ type bodies struct {
 	callers   [64]callerShares // by the hash of who pays
 }
 
-// callerShares is what some of the callers hold. Who holds nothing has no entry.
+// callerShares holds the bytes of the callers with one hash value. 64 of them keep callers
+// from waiting for each other's lock. Callers that hold nothing have no entry.
 type callerShares struct {
 	mu   sync.Mutex
 	held map[string]int64
 }
 
 const (
-	// lingering is how long, and lingeringBytes how much, a refused request may go on sending.
+	// lingering and lingeringBytes limit how long, and how much, a refused request may go on
+	// sending.
 	lingering      = 5 * time.Second
 	lingeringBytes = maxBody
 
-	// minRate is the fewest bytes a second, on average over bodies.patience, at which a body may arrive.
+	// minRate is the minimum average rate of a body, in bytes per second, over
+	// bodies.patience.
 	minRate = 1 << 10
 
-	// waitingCost is what a caller without an account is charged for a request whose body we wait for.
+	// waitingCost is charged to a caller without an account for each request whose body we
+	// wait for. It stands for the connection and its buffers, so that many empty bodies are
+	// limited, too.
 	waitingCost = 32 << 10
 
-	// firstBuffer is the most that is allocated before any byte has arrived.
+	// firstBuffer is the most that is allocated before any byte has arrived. A large
+	// Content-Length alone gets no memory.
 	firstBuffer = 64 << 10
 )
 
-// arrival is a request's body on its way in. It holds the sender to a minimum rate with nothing but the
-// connection's read deadline: the deadline moves each time that as many bytes have come as the rate asks
-// for, so most bodies set it once and clear it once.
+// arrival is a request body that is still arriving. It enforces the minimum rate with the
+// connection's read deadline alone: the deadline moves each time enough bytes for the rate
+// have arrived, so most bodies set it once and clear it once.
 type arrival struct {
 	src     io.ReadCloser // net/http's
 	x       *exchange
@@ -65,8 +72,9 @@ type arrival struct {
 	whole   bool      // the end was seen
 }
 
-// expect puts the request's body under the bounds of time. It must be called before anybody reads: net/http
-// itself waits for an announced body before it sends the reply of a handler that did not read it.
+// expect puts the request body under the time limits. It must be called before anything reads
+// the body: net/http itself waits for an announced body before it sends the reply of a handler
+// that did not read it.
 func (b *bodies) expect(x *exchange, r *http.Request) {
 	if !hasBody(r) {
 		return
@@ -77,6 +85,7 @@ func (b *bodies) expect(x *exchange, r *http.Request) {
 	x.body.setDeadline(now)
 }
 
+// setDeadline gives the body another patience, but not beyond its end.
 func (a *arrival) setDeadline(now time.Time) {
 	until := now.Add(a.limits.patience)
 	if until.After(a.end) {
@@ -85,7 +94,9 @@ func (a *arrival) setDeadline(now time.Time) {
 	_ = http.NewResponseController(a.x.ResponseWriter).SetReadDeadline(until) // in process there is none
 }
 
-// Read implements io.Reader. A body that is too slow ends with a fault of the kind Timeout.
+// Read implements io.Reader. If the body is too slow it returns a fault of kind Timeout. If
+// the caller has no account and holds too much already, it returns a fault of kind
+// Unavailable.
 func (a *arrival) Read(p []byte) (int, error) {
 	stranger := a.x.caller.Account == nil
 	if stranger && a.charged == 0 {
@@ -117,8 +128,8 @@ func (a *arrival) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (a *arrival) Close() error { return a.src.Close() }
 
-// arrived ends the deadline: what net/http reads from now on is not the body, and a deadline that passes
-// there would look like a caller who hung up.
+// arrived clears the deadline. net/http keeps reading the connection after the body to notice
+// a disconnect; a deadline that expires then would look like one.
 func (a *arrival) arrived() {
 	if !a.whole {
 		a.whole = true
@@ -126,6 +137,7 @@ func (a *arrival) arrived() {
 	}
 }
 
+// tooSlow tells which of the two limits was exceeded: the total time or the rate.
 func (a *arrival) tooSlow(cause error) error {
 	if !time.Now().Before(a.end) {
 		return fault.New(fault.Timeout, "The request body was not complete after %s. Send it faster, or send less.", a.limits.total).Because(cause)
@@ -133,7 +145,8 @@ func (a *arrival) tooSlow(cause error) error {
 	return fault.New(fault.Timeout, "The request body arrived too slowly: less than %d bytes a second over %s. Send it again.", minRate, a.limits.patience).Because(cause)
 }
 
-// charge counts bytes of a caller without an account, by the address they come from.
+// charge counts bytes of a caller without an account, by its address. If a limit is exceeded
+// it releases everything charged so far and returns an error.
 func (a *arrival) charge(n int64) error {
 	b := a.limits
 	a.charged += n
@@ -145,7 +158,7 @@ func (a *arrival) charge(n int64) error {
 	return nil
 }
 
-// release gives back what charge took.
+// release returns the bytes that charge counted. It may be called more than once.
 func (a *arrival) release() {
 	if a.charged != 0 {
 		a.limits.strangers.Add(-a.charged)
@@ -154,7 +167,8 @@ func (a *arrival) release() {
 	}
 }
 
-// add changes what a caller holds and returns the new amount.
+// add changes the number of bytes that a caller holds by n and returns the new number.
+// Accounts are named by their id, addresses with a leading "@".
 func (b *bodies) add(who string, n int64) int64 {
 	s := &b.callers[maphash.String(b.seed, who)%uint64(len(b.callers))]
 	s.mu.Lock()
@@ -171,9 +185,10 @@ func (b *bodies) add(who string, n int64) int64 {
 	return now
 }
 
-// finish reads on for a moment after a request was answered early. A client that writes its whole request
-// before it reads gets its answer so, and the connection can serve the next request. One that stays silent,
-// or does not stop, is cut off; net/http would wait for it without end.
+// finish reads the rest of the body for a moment after a request was answered early. A client
+// that writes its whole request before it reads then gets the reply, and the connection can be
+// reused. A client that stays silent or does not stop is disconnected; net/http would wait for
+// it forever.
 func (b *bodies) finish(x *exchange, r *http.Request) {
 	if x.body.src == nil || x.body.whole || r.ProtoMajor != 1 {
 		return
@@ -189,16 +204,17 @@ func (b *bodies) finish(x *exchange, r *http.Request) {
 	}
 }
 
+// hasBody reports whether the request has a body. Requests in process may have a nil Body.
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
-// share is what one body takes of the bounds.
+// share is the part of the limits that one body uses.
 type share struct {
 	of    *bodies
 	who   string // the account; empty: nobody is charged
 	taken int64
 }
 
-// take asks for n more bytes. What was taken must be released, also after a refusal.
+// take reserves n more bytes. The caller must call release in the end, even after an error.
 func (s *share) take(n int64) error {
 	s.taken += n
 	all := s.of.held.Add(n)
@@ -211,6 +227,7 @@ func (s *share) take(n int64) error {
 	return nil
 }
 
+// release returns everything that take reserved. It must be called exactly once.
 func (s *share) release() {
 	s.of.held.Add(-s.taken)
 	if s.who != "" {
@@ -218,14 +235,14 @@ func (s *share) release() {
 	}
 }
 
-// read returns the whole JSON body and a function that gives its share of the bounds back; call it when the
-// body is no longer needed. The buffer grows with what arrives: a small body of known length is one
-// allocation of its size, and nobody gets memory for an announcement.
+// read returns the whole JSON body and a function that returns its share of the limits. Call
+// the function when the body is no longer needed. The buffer grows with the bytes that arrive:
+// a small body of known length takes one allocation of its size.
 func (b *bodies) read(x *exchange, r *http.Request) ([]byte, func(), error) {
 	return b.readUpTo(b.maxOne, x, r)
 }
 
-// readUpTo is read for an operation that takes at most so many bytes.
+// readUpTo is like read for an operation that accepts at most most bytes.
 func (b *bodies) readUpTo(most int64, x *exchange, r *http.Request) ([]byte, func(), error) {
 	if err := checkContentType(r.Header); err != nil {
 		return nil, nil, err
@@ -248,6 +265,8 @@ func (b *bodies) readUpTo(most int64, x *exchange, r *http.Request) ([]byte, fun
 	return buf, s.release, nil
 }
 
+// collect reads the body into a buffer that doubles as it fills. Each step is reserved before
+// it is allocated.
 func collect(s *share, most int64, r *http.Request) ([]byte, error) {
 	size := int64(4 << 10)
 	if r.ContentLength >= 0 {
@@ -286,7 +305,7 @@ func collect(s *share, most int64, r *http.Request) ([]byte, error) {
 	}
 }
 
-// checkEnd refuses a body that goes on when as much has come as may.
+// checkEnd returns an error if the body continues after most bytes.
 func checkEnd(body io.Reader, most int64) error {
 	var more [1]byte
 	switch _, err := io.ReadFull(body, more[:]); {
@@ -299,14 +318,19 @@ func checkEnd(body io.Reader, most int64) error {
 	}
 }
 
+// tooLarge is the fault of a body above a limit that is a whole number of MiB.
 func tooLarge(most int64) error {
 	return fault.New(fault.TooLarge, "The request body is larger than %d MiB, the most that is accepted.", most>>20)
 }
 
+// errBusy is the fault when all bodies together, or those of callers without an account, take
+// too much memory. It is temporary, so it asks for a retry.
 func errBusy() error {
 	return fault.New(fault.Unavailable, "Too many large requests are being handled at once. Try again shortly.").After(time.Second)
 }
 
+// readFault turns an error of reading the body into a fault. An arrival returns faults
+// already.
 func readFault(err error) error {
 	if _, ok := errors.AsType[*fault.Fault](err); ok {
 		return err
@@ -314,7 +338,8 @@ func readFault(err error) error {
 	return fault.New(fault.Invalid, "The request body ended before it was complete.").Because(err)
 }
 
-// checkContentType takes JSON, and a request that does not say what it is, for JSON.
+// checkContentType accepts JSON in UTF-8, and requests without a Content-Type, which are taken
+// to be JSON.
 func checkContentType(h http.Header) error {
 	if enc := h.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return fault.New(fault.Invalid, "Content-Encoding %q is not accepted; send the body as plain JSON.", clip(enc))

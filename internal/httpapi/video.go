@@ -15,13 +15,16 @@ import (
 )
 
 const (
+	// Number of jobs in a list if the caller does not say, and at most.
 	defaultPage = 20
 	maxPage     = 100
-	// maxVideoBody bounds what creates a job: the longest prompt, every character of it escaped, fits in.
+	// maxVideoBody limits the body that creates a job. The longest prompt fits even if every
+	// character is escaped.
 	maxVideoBody = 1 << 20
 )
 
-// videoReply is a job as callers see it (spec: Video generation job).
+// videoReply is a job as the API shows it (spec: Video generation job). Times are Unix
+// seconds.
 type videoReply struct {
 	ID            string            `json:"id"`
 	Object        string            `json:"object"`
@@ -54,6 +57,8 @@ type videoListReply struct {
 	HasMore bool         `json:"has_more"`
 }
 
+// videoReply converts a job. Only a succeeded job has a generation, with a signed link to its
+// file.
 func (a *API) videoReply(j *video.Job) videoReply {
 	out := videoReply{
 		ID: j.ID, Object: "video.generation.job", Status: j.Status, CreatedAt: j.CreatedAt.Unix(), ExpiresAt: j.ExpiresAt.Unix(),
@@ -68,7 +73,8 @@ func (a *API) videoReply(j *video.Job) videoReply {
 	return out
 }
 
-// plainJSON sends a value with the links in it as they are: "&" is not escaped.
+// plainJSON sends v without escaping "&" in links, so that people can copy them from the
+// reply.
 func (x *exchange) plainJSON(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -79,7 +85,7 @@ func (x *exchange) plainJSON(v any) error {
 	return x.json(b.Bytes())
 }
 
-// createVideo is POST /v1/video/generations/jobs.
+// createVideo serves POST /v1/video/generations/jobs.
 func (a *API) createVideo(x *exchange, r *http.Request) error {
 	body, release, err := a.bodies.readUpTo(maxVideoBody, x, r)
 	if err != nil {
@@ -97,6 +103,8 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 		if err != nil {
 			return err
 		}
+		// Only hashes are stored: the key for finding the earlier job, the body for refusing a
+		// different request with the same key.
 		repeat, sum := sha256.Sum256([]byte(key)), sha256.Sum256(body)
 		order.Repeat, order.Body = repeat[:], sum[:]
 	}
@@ -111,7 +119,7 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 	return x.plainJSON(a.videoReply(j))
 }
 
-// listVideos is GET /v1/video/generations/jobs.
+// listVideos serves GET /v1/video/generations/jobs.
 func (a *API) listVideos(x *exchange, r *http.Request) error {
 	query := r.URL.Query()
 	limit := defaultPage
@@ -132,7 +140,8 @@ func (a *API) listVideos(x *exchange, r *http.Request) error {
 	return x.plainJSON(out)
 }
 
-// showVideo is GET /v1/video/generations/jobs/{id}.
+// showVideo serves GET /v1/video/generations/jobs/{id}. Jobs of other accounts do not exist
+// for the caller.
 func (a *API) showVideo(x *exchange, r *http.Request) error {
 	j, err := a.videos.Find(r.Context(), x.caller.Account.ID, r.PathValue("id"))
 	if err != nil {
@@ -141,7 +150,7 @@ func (a *API) showVideo(x *exchange, r *http.Request) error {
 	return x.plainJSON(a.videoReply(j))
 }
 
-// cancelVideo is DELETE /v1/video/generations/jobs/{id}.
+// cancelVideo serves DELETE /v1/video/generations/jobs/{id}.
 func (a *API) cancelVideo(x *exchange, r *http.Request) error {
 	j, err := a.videos.Cancel(r.Context(), x.caller.Account.ID, r.PathValue("id"))
 	if err != nil {
@@ -150,7 +159,7 @@ func (a *API) cancelVideo(x *exchange, r *http.Request) error {
 	return x.plainJSON(a.videoReply(j))
 }
 
-// downloadVideo is GET /v1/video/generations/{id}/content/video.
+// downloadVideo serves GET /v1/video/generations/{id}/content/video.
 func (a *API) downloadVideo(x *exchange, r *http.Request) error {
 	j, file, err := a.videos.Open(r.Context(), x.caller.Account.ID, r.PathValue("id"))
 	if err != nil {
@@ -159,7 +168,7 @@ func (a *API) downloadVideo(x *exchange, r *http.Request) error {
 	return x.sendVideo(r, j, file)
 }
 
-// followLink is GET /files/{file}: a signed link, which needs no key.
+// followLink serves GET /files/{file}: a signed link, which needs no key.
 func (a *API) followLink(x *exchange, r *http.Request) error {
 	generation, ok := strings.CutSuffix(r.PathValue("file"), video.LinkSuffix)
 	if !ok {
@@ -173,7 +182,7 @@ func (a *API) followLink(x *exchange, r *http.Request) error {
 	return x.sendVideo(r, j, file)
 }
 
-// sendVideo answers with a file, or what of it the caller's headers ask for.
+// sendVideo sends the file, or the range of it that the request asks for, and closes it.
 func (x *exchange) sendVideo(r *http.Request, j *video.Job, file io.ReadSeekCloser) error {
 	defer file.Close()
 	h := x.Header()
@@ -186,8 +195,8 @@ func (x *exchange) sendVideo(r *http.Request, j *video.Job, file io.ReadSeekClos
 	return out.refuse(r)
 }
 
-// fileWriter is the exchange of a file. It holds back what net/http would say of a range or a condition
-// that cannot be met, in words that are not our error object.
+// fileWriter is the ResponseWriter of a file. It holds back the errors of http.ServeContent,
+// such as an invalid range, because their plain text is not our error object.
 type fileWriter struct {
 	*exchange
 	refused int // the status held back
@@ -208,7 +217,8 @@ func (w *fileWriter) Write(p []byte) (int, error) {
 	return w.exchange.Write(p)
 }
 
-// refuse sends the error object of what was held back.
+// refuse sends the error that was held back as our error object. It returns nil if there was
+// none.
 func (w *fileWriter) refuse(r *http.Request) error {
 	message := ""
 	switch w.refused {
