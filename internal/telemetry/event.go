@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Event is what is known of one request in the end. Each step fills its own fields.
+// Event collects what is known about one request. Each step of the chain fills in its own
+// fields, and the event is logged once at the end. One goroutine uses it at a time.
 type Event struct {
 	RequestID string
 	Start     time.Time
@@ -25,10 +26,11 @@ type Event struct {
 	Err    error  // the cause behind it, for the log alone
 }
 
-// requestMessage is the message of every event.
+// requestMessage is the log message of every event. The log handler recognises requests by it.
 const requestMessage = "request"
 
-// Log writes the event. Faults of our own are errors, the rest is routine.
+// Log writes the event. Status 5xx is logged as an error, everything else as info: a refused
+// request is routine.
 func (e *Event) Log(ctx context.Context, log *slog.Logger, took time.Duration) {
 	level := slog.LevelInfo
 	if e.Status >= 500 {
@@ -57,7 +59,7 @@ func (e *Event) Log(ctx context.Context, log *slog.Logger, took time.Duration) {
 	log.LogAttrs(ctx, level, requestMessage, attrs...)
 }
 
-// clip bounds what a caller can make us write.
+// clip limits how much of a caller's text is logged.
 func clip(s string) string {
 	if len(s) > 200 {
 		return s[:200] + "…"

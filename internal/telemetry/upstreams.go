@@ -2,7 +2,8 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Upstream is what is shown of one provider. Keys and models are no labels: there may be many.
+// Upstream holds the metrics of one provider. Keys and models are not labels: there may be
+// many, and each would be a time series.
 type Upstream struct {
 	Provider         string
 	Running          int64
@@ -12,7 +13,7 @@ type Upstream struct {
 	FirstContent     float64        // seconds, of its slowest target
 }
 
-// Upstreams shows the providers as they are when somebody looks.
+// Upstreams registers the metrics of the providers. read is called at each scrape.
 func (m *Metrics) Upstreams(read func() []Upstream) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("sluice_upstream_"+name, help, append([]string{"provider"}, labels...), nil)
@@ -27,7 +28,7 @@ func (m *Metrics) Upstreams(read func() []Upstream) {
 	})
 }
 
-// upstreams collects what Upstreams shows.
+// upstreams is the prometheus.Collector behind Upstreams.
 type upstreams struct {
 	read                                                func() []Upstream
 	targets, attempts, running, errorRate, firstContent *prometheus.Desc
