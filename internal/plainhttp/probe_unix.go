@@ -11,7 +11,7 @@ import (
 // prober checks whether the peer has closed a connection or sent anything, without blocking
 // and without consuming data.
 type prober struct {
-	raw  syscall.RawConn
+	raw syscall.RawConn
 	// look is created once per connection: a closure per call would be an allocation.
 	look func(fd uintptr) bool // made once: a closure a call would be garbage
 	ok   bool
