@@ -1,5 +1,10 @@
-// Command sluice is an inference gateway: one binary that gives programs access to language models
-// of many providers behind one OpenAI-compatible API.
+// Command sluice is an inference gateway: one binary that gives programs access to language
+// models of many providers behind one OpenAI-compatible API.
+//
+// Each command is a method in the file of its noun. Commands parse flags, call package app or
+// an admin operation, and print the result. Except for serve and the ones that repair a data
+// folder, they talk to the running server through its admin socket, or run the same operation
+// in process if no server is running; see program.call.
 package main
 
 import (
@@ -22,7 +27,8 @@ func main() {
 	os.Exit(code)
 }
 
-// program is what the outside world gives a run.
+// program is one run of the command: its arguments, its environment and its output. Tests run
+// it in process with their own.
 type program struct {
 	args    []string
 	environ []string
@@ -34,7 +40,8 @@ type program struct {
 	overrides  map[string]string // configuration paths set by flags
 }
 
-// run executes one command line and returns the exit code: 0 done, 1 refused or failed, 2 misused.
+// run executes one command line and returns the exit code: 0 for success, 1 for a refusal or
+// failure, 2 for a mistake in the command line.
 func run(ctx context.Context, p *program) int {
 	cmd := p.root()
 	cmd.SetArgs(p.args)

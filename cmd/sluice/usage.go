@@ -31,11 +31,13 @@ func (p *program) usageCmd() *cobra.Command {
 			return p.print(out, func(w io.Writer) { printUsage(w, &out) })
 		},
 	}
-	cmd.Flags().IntVar(&in.Days, "days", 30, "how many `days`, today included")
-	cmd.Flags().StringVar(&in.By, "by", "", "divide by `what`: model, key or day (default all three)")
+	cmd.Flags().IntVar(&in.Days, "days", 30, "number of `days`, including today")
+	cmd.Flags().StringVar(&in.By, "by", "", "group by `field`: model, key or day (default all three)")
 	return cmd
 }
 
+// printUsage prints one line per row and a total. Columns that the rows are not grouped by
+// stay empty.
 func printUsage(w io.Writer, u *admin.Usage) {
 	rows := [][]string{{"DAY", "MODEL", "KEY", "REQUESTS", "FAILED", "PROMPT", "COMPLETION", "UNITS", "COST USD", "LATENCY", "FIRST TOKEN"}}
 	line := func(day, model, key string, s *admin.UsageSums) {
@@ -58,8 +60,8 @@ func printUsage(w io.Writer, u *admin.Usage) {
 
 func (p *program) auditCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "audit", Short: "Recount settlements and sums, and show every difference", Args: args(),
-		Long: "Recount the settlements of every account and day, from the journal and the database, and hold\nthem against the sums by hour and day. The exit code is 1 if anything differs.",
+		Use: "audit", Short: "Recompute usage sums and report differences", Args: args(),
+		Long: "Recompute the usage of every account and day from the journal and the database, and compare it\nwith the hourly and daily sums. The exit code is 1 if anything differs.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var out admin.Audit
 			if err := p.call(c.Context(), "audit", admin.Empty{}, &out); err != nil {
@@ -67,10 +69,11 @@ func (p *program) auditCmd() *cobra.Command {
 			}
 			err := p.print(out, func(w io.Writer) {
 				for _, d := range out.Differences {
-					fmt.Fprintf(w, "%s %s: %s: recounted %s, added up %s\n", d.Day.Format(time.DateOnly), d.AccountID, d.What, sumsText(d.Rows, d.Sums), sumsText(d.Sums, d.Rows))
+					fmt.Fprintf(w, "%s %s: %s: recomputed %s, stored %s\n", d.Day.Format(time.DateOnly), d.AccountID, d.What, sumsText(d.Rows, d.Sums), sumsText(d.Sums, d.Rows))
 				}
 				fmt.Fprintf(w, "%d account days compared, %d differences.\n", out.Compared, len(out.Differences))
 			})
+			// Scripts notice differences by the exit code.
 			if err == nil && len(out.Differences) > 0 {
 				return errSilent
 			}
@@ -79,7 +82,7 @@ func (p *program) auditCmd() *cobra.Command {
 	}
 }
 
-// sumsText writes the sums that differ from others.
+// sumsText returns the sums of s that differ from those of others, by their JSON names.
 func sumsText(s, others usage.Sums) string {
 	of := func(s usage.Sums) (m map[string]int64) {
 		raw, _ := json.Marshal(s) // numbers alone
@@ -99,8 +102,9 @@ func sumsText(s, others usage.Sums) string {
 
 func (p *program) backupCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "backup FILE", Short: "Write a consistent copy of the database, while the server runs", Args: args("FILE"),
+		Use: "backup FILE", Short: "Write a consistent copy of the database while the server is running", Args: args("FILE"),
 		RunE: func(c *cobra.Command, given []string) error {
+			// The server writes the file, and its working directory may be another one.
 			path, err := filepath.Abs(given[0])
 			if err != nil {
 				return err
@@ -110,7 +114,7 @@ func (p *program) backupCmd() *cobra.Command {
 				return err
 			}
 			return p.print(out, func(w io.Writer) {
-				fmt.Fprintf(w, "The database is in %s. The secret that it is sealed under is not: keep secret.key of the data folder, or SLUICE_SECRET, as well.\n", out.Path)
+				fmt.Fprintf(w, "The database was copied to %s. The copy does not include the secret that encrypts it: also keep secret.key of the data folder, or SLUICE_SECRET.\n", out.Path)
 			})
 		},
 	}
@@ -118,7 +122,7 @@ func (p *program) backupCmd() *cobra.Command {
 
 func (p *program) restoreCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "restore FILE", Short: "Put a backup into an empty data folder", Args: args("FILE"),
+		Use: "restore FILE", Short: "Restore a backup into an empty data folder", Args: args("FILE"),
 		RunE: func(c *cobra.Command, given []string) error {
 			cfg, err := p.load()
 			if err != nil {
@@ -134,9 +138,9 @@ func (p *program) restoreCmd() *cobra.Command {
 			}
 			return p.print(out, func(w io.Writer) {
 				if note == "" {
-					note = "Start the server on it."
+					note = "You can start the server now."
 				}
-				fmt.Fprintf(w, "%s is restored. %s\n", cfg.Data, note)
+				fmt.Fprintf(w, "Restored %s. %s\n", cfg.Data, note)
 			})
 		},
 	}

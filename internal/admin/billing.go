@@ -8,7 +8,8 @@ import (
 	"sluice/internal/billing"
 )
 
-// Billing is how an account's billing stands.
+// Billing is the state of an account's billing. Amounts are in cents. Period and due date are
+// nil without a subscription.
 type Billing struct {
 	ID          string          `json:"id"`
 	Email       string          `json:"email"`
@@ -29,7 +30,7 @@ type Billing struct {
 	Invoices    []BillingRecord `json:"invoices"`
 }
 
-// BillingEntry is a line of the ledger.
+// BillingEntry is one entry of the ledger.
 type BillingEntry struct {
 	Seq     int64        `json:"seq"`
 	At      time.Time    `json:"at"`
@@ -41,7 +42,7 @@ type BillingEntry struct {
 	Detail  string       `json:"detail,omitempty"`
 }
 
-// BillingRecord is a payment that was made.
+// BillingRecord is a paid invoice.
 type BillingRecord struct {
 	Invoice     int64        `json:"invoice"`
 	Payment     string       `json:"payment"`
@@ -54,14 +55,14 @@ type BillingRecord struct {
 	PeriodEnd   time.Time    `json:"period_end"`
 }
 
-// Move is what billing.advance takes.
+// Move is the argument of billing.advance.
 type Move struct {
 	Actor string    `json:"actor"`
 	Ref   string    `json:"ref"`
 	To    time.Time `json:"to"`
 }
 
-// RefundOrder is what billing.refund takes.
+// RefundOrder is the argument of billing.refund.
 type RefundOrder struct {
 	Actor   string `json:"actor"`
 	Payment string `json:"payment"`
@@ -103,6 +104,7 @@ func (b *Backend) accountTerminate(ctx context.Context, in Target) (Account, err
 	return b.viewOf(b.Billing.Terminate(ctx, in.Actor, in.Ref, in.Reason))
 }
 
+// billingView converts an account's billing and adds its ledger and invoices.
 func (b *Backend) billingView(ctx context.Context, v billing.View, err error) (Billing, error) {
 	if err != nil {
 		return Billing{}, err

@@ -47,7 +47,7 @@ type tierReply struct {
 	Score   int           `json:"score"`
 	Units   json.Number   `json:"units"`
 	Budget  account.Limit `json:"budget"`
-	Reaches *string       `json:"reaches_100_on"` // a day; null: not this month at the present speed
+	Reaches *string       `json:"reaches_100_on"` // a day; null: not this month at the current rate
 }
 
 // showAccount serves GET /v1/account.
