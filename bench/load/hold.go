@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// held is what many streams that are open at the same time came to.
+// held is the result of many streams that were open at the same time.
 type held struct {
 	perStream float64 // bytes of memory
 	errors    int
 	err       error // the first of them
 }
 
-// hold opens streams so quickly that all are open at the same time, and reads how much memory the target
-// holds at most until they have ended.
+// hold opens streams so quickly that all of them are open at the same time, and returns the
+// peak memory of the target above its idle memory, per stream.
 func hold(ctx context.Context, t *target, streams int, length time.Duration) (held, error) {
 	const pause = 250 * time.Millisecond
 	w := workload{chunks: int(length / pause), pause: pause}

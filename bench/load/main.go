@@ -1,11 +1,11 @@
-// Command load measures what the gateway costs: CPU time for each request and each chunk of a stream,
-// the time it adds, and the memory that an open stream holds.
+// Command load measures the cost of the gateway: CPU time per request and per chunk of a
+// stream, added latency, and memory per open stream.
 //
-// It builds the binary as a release is built, unless one is named with -bin, and starts it beside a
-// fake upstream (bench/upstream) and a bare net/http proxy (bench/floor), each in a process of its own.
-// All three are put under the same load in turns, several times over, so that whatever else the machine
-// does meets all of them alike: read the ratios, the figures themselves are the machine's. It judges
-// nothing; only replies that are wrong or missing make it fail.
+// It builds the binary like a release, unless -bin names one, and starts it together with a
+// fake upstream (bench/upstream) and a bare net/http proxy (bench/floor), each in its own
+// process. All three get the same load in turns, several times, so that other activity on the
+// machine affects them equally. Read the ratios; the absolute figures depend on the machine.
+// The command does not judge: it fails only if replies are wrong or missing.
 package main
 
 import (
@@ -117,7 +117,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// wait pauses, unless the run is over.
+// wait sleeps for d. It returns an error if the run is interrupted.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

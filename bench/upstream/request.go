@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// request is what an answer depends on.
+// request is the part of a request that the reply depends on.
 type request struct {
 	stream bool
 	usage  bool // the stream ends with figures
@@ -19,7 +19,8 @@ type request struct {
 	last   bool // no other follows on the connection
 }
 
-// reader reads requests just well enough for the clients that come here.
+// reader parses requests just well enough for the clients of this package. It reuses its
+// buffers.
 type reader struct {
 	c    net.Conn
 	buf  *bufio.Reader
@@ -32,7 +33,7 @@ const maxBody = 64 << 20
 
 var errBody = errors.New("the body is too large, or of unknown length")
 
-// next reads a request to its end.
+// next reads one request to its end.
 func (r *reader) next() (request, error) {
 	if _, err := r.buf.ReadSlice('\n'); err != nil {
 		return request{}, err
@@ -78,7 +79,7 @@ var (
 	closing          = []byte("close")
 )
 
-// read reads n bytes of the body behind those that are there.
+// read reads n bytes of the body and stores them after the first from bytes.
 func (r *reader) read(from, n int) error {
 	if n < 0 || from+n > maxBody {
 		return errBody
@@ -114,8 +115,8 @@ func (r *reader) readChunks() error {
 	}
 }
 
-// parse looks for the few things that matter, without reading JSON: an upstream that did would take
-// time from the gateway that is measured.
+// parse looks for the few things that matter without parsing JSON, which would take CPU time
+// from the gateway that is measured.
 func parse(body []byte) request {
 	req := request{
 		stream: bytes.Contains(body, []byte(`"stream":true`)),

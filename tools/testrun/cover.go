@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// cover runs the module's tests with coverage and prints what they reach.
+// cover runs the module's tests with coverage and prints the coverage of each package.
 func (s *session) cover() {
 	done := s.provide()
 	defer done()
@@ -61,8 +61,8 @@ func (c coverage) percent() float64 {
 	return 100 * float64(c.reached) / float64(c.total)
 }
 
-// readProfile sums a coverage profile up by package, test support left out. Every test binary
-// writes every block, so a block counts as reached when any of its lines says so.
+// readProfile summarizes a coverage profile by package, without packages of test support.
+// Every test binary writes every block, so a block is covered if any of its lines says so.
 func readProfile(r io.Reader) (map[string]coverage, error) {
 	type block struct {
 		statements int

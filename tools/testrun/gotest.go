@@ -12,15 +12,16 @@ import (
 	"time"
 )
 
-// silence is how long nothing may be printed before the reader is told what still runs.
+// silence is how long nothing may be printed before the report says what is still running.
+// Without a sign of life, people and CI systems give up on long packages.
 const silence = 20 * time.Second
 
-// unraced are the packages of the module that are tested without the race detector: those that compute, which
-// it makes ten times as slow, and the program, whose parts have met under it in the tests of app. So is the
-// module of oracles, most of which is other people's code.
+// unraced lists the packages that are tested without the race detector: those that only
+// compute, which it makes ten times slower, and the program, whose parts run under it in the
+// tests of app. The oracles module is not raced either: most of it is other people's code.
 var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/archtest", "./internal/billing/...", "./internal/video/sandbox/..."}
 
-// goTest runs the tests of the module in dir and reports every package as it ends.
+// goTest runs the tests of the module in dir and reports every package when it ends.
 func (s *session) goTest(dir string, args ...string) {
 	if !s.mode.race || dir != s.root {
 		s.goTestPackages(dir, false, args, "./...")
@@ -35,7 +36,7 @@ func (s *session) goTest(dir string, args ...string) {
 	s.goTestPackages(dir, false, args, unraced...)
 }
 
-// packages are those of the module but some.
+// packages returns the packages of the module except some.
 func (s *session) packages(dir string, but []string) ([]string, error) {
 	list := func(patterns ...string) ([]string, error) {
 		out, err := s.command(dir, "go", append([]string{"list"}, patterns...)...).Output()
@@ -49,11 +50,13 @@ func (s *session) packages(dir string, but []string) ([]string, error) {
 	return slices.DeleteFunc(all, func(p string) bool { return slices.Contains(left, p) }), err
 }
 
+// goTestPackages runs "go test -json" for packages. If go itself fails without any failed
+// test, that is a failure of its own.
 func (s *session) goTestPackages(dir string, race bool, args []string, packages ...string) {
 	if s.ctx.Err() != nil {
 		return
 	}
-	// Vet has had its turn.
+	// lint has run vet already.
 	line := []string{"test", "-json", "-vet=off"}
 	if race {
 		line = append(line, "-race")
@@ -91,7 +94,8 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 	}
 }
 
-// follow reads the events of go test until it closes its output.
+// follow reads the events of go test until it closes its output. A separate goroutine reads,
+// so that the ticker can report silence meanwhile.
 func (s *session) follow(stdout io.Reader) {
 	lines := make(chan string)
 	go func() {
@@ -131,7 +135,7 @@ func (s *session) follow(stdout io.Reader) {
 	}
 }
 
-// stillRunning names the packages that have started and not ended, the oldest first.
+// stillRunning names the packages that have started but not ended, the oldest first.
 func (t *tally) stillRunning(now time.Time) string {
 	if len(t.running) == 0 {
 		return "building"

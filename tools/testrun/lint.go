@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// lint runs the checks that need no test: vet, formatting, static analysis.
+// lint runs the static checks: formatting, vet and staticcheck.
 func (s *session) lint() {
-	// The versions of the tools are pinned in a module of their own, so that the product's go.mod
-	// names only what the product uses.
+	// The versions of the tools are pinned in their own module, so that the product's go.mod
+	// lists only what the product uses.
 	pinned := "-modfile=" + filepath.Join(s.root, "tools", "lint", "go.mod")
 	s.check("gofumpt", s.command(s.root, "go", "tool", pinned, "gofumpt", "-l", "."), func(out string) error {
 		if out != "" {
@@ -32,8 +32,8 @@ func (s *session) lint() {
 	}
 }
 
-// check runs a command as one check and reports it. It fails when the command does, or when verdict
-// finds something in what the command printed.
+// check runs a command as one check and reports the result. It fails if the command fails, or
+// if verdict finds a problem in its output. verdict may be nil.
 func (s *session) check(name string, cmd *exec.Cmd, verdict func(stdout string) error) (passed bool) {
 	if s.ctx.Err() != nil {
 		return false
@@ -56,7 +56,7 @@ func (s *session) check(name string, cmd *exec.Cmd, verdict func(stdout string) 
 	return true
 }
 
-// tell says from time to time that something still runs, until quiet is called.
+// tell prints from time to time that something is still running, until quiet is called.
 func (s *session) tell(name string) (quiet func()) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup

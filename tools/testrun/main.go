@@ -1,10 +1,10 @@
-// Command testrun runs the project's checks: it makes sure of what the tests need, starts a
-// throwaway PostgreSQL, runs everything in order, and says at the end what happened.
+// Command testrun runs the project's checks. It provides what the tests need, starts a
+// temporary PostgreSQL, runs everything in order, and prints a report.
 //
-// It is what make test, soak, cover, bench and lint call. A need that is missing is installed with
-// apt-get where we may; where we may not, the rest runs and the report names what was skipped.
-// Deciding what a test needs is not done here: a test says so itself, by skipping with a message
-// that begins with "needs".
+// make test, soak, cover, bench and lint call it. Missing programs are installed with apt-get
+// if that is allowed. Otherwise the rest of the tests run, and the report lists what was
+// skipped. This command does not decide what a test needs: a test says so itself, by skipping
+// with a message that begins with "needs".
 package main
 
 import (
@@ -26,18 +26,18 @@ import (
 	"sluice/internal/pgtest"
 )
 
-// mode is one way to run; its name is the command's argument.
+// mode is one way to run the command. Its name is the command-line argument.
 type mode struct {
 	name string
 	plan []string // what the reader is told before it starts
 	run  func(*session)
 	args []string // for go test
 	race bool
-	// durable keeps PostgreSQL's promises to disk, for figures that mean something.
+	// durable makes PostgreSQL sync its writes to disk. Timings without it would be too good.
 	durable bool
 }
 
-// modes are all there are.
+// modes returns all modes.
 func modes() []mode {
 	return []mode{
 		{
@@ -70,7 +70,8 @@ func main() {
 	os.Exit(code)
 }
 
-// start runs the mode that args name and returns the exit code.
+// start runs the mode that args name and returns the exit code: 0 for success, 1 for failed
+// checks, 2 for a usage error.
 func start(ctx context.Context, args []string, out io.Writer) int {
 	var names []string
 	for _, m := range modes() {
@@ -93,8 +94,8 @@ func start(ctx context.Context, args []string, out io.Writer) int {
 	return 2
 }
 
-// watchParent calls orphaned when the process that started us is gone: a terminated `go run` tells
-// its child nothing, and nobody would stop the tests.
+// watchParent calls orphaned when the parent process has ended. A terminated "go run" does not
+// signal its child, so the tests would go on without anybody waiting for them.
 func watchParent(ctx context.Context, orphaned func()) {
 	parent := os.Getppid()
 	tick := time.NewTicker(time.Second)
@@ -123,6 +124,7 @@ type session struct {
 	strict bool // everything a test may need is there, so none may skip for want of it
 }
 
+// start prints the plan, runs the mode and returns the exit code.
 func (s *session) start() int {
 	fmt.Fprintf(s.out, "Plan: %s\n", s.mode.name)
 	for _, line := range s.mode.plan {
@@ -135,6 +137,7 @@ func (s *session) start() int {
 	return s.report.close()
 }
 
+// test runs lint and the tests of all modules.
 func (s *session) test() {
 	done := s.provide()
 	defer done()
@@ -144,6 +147,8 @@ func (s *session) test() {
 	}
 }
 
+// soak runs the tests with their long variants, then the fuzz targets. The seed is printed, so
+// that a failed run can be repeated.
 func (s *session) soak() {
 	if os.Getenv("SLUICE_SEED") == "" {
 		var b [8]byte
@@ -158,7 +163,8 @@ func (s *session) soak() {
 	s.fuzz()
 }
 
-// provide makes sure of what the tests need and returns what ends it all again.
+// provide looks for what the tests need, installs what is missing, and starts PostgreSQL. The
+// returned function stops it again and must be called.
 func (s *session) provide() (done func()) {
 	done = func() {}
 	found, missing := s.ensure(needs(s.root))
@@ -178,7 +184,7 @@ func (s *session) provide() (done func()) {
 	return done
 }
 
-// postgres starts the run's server, and returns what stops it and clears it away.
+// postgres starts the server of this run. The returned function stops it and removes its data.
 func (s *session) postgres() (stop func()) {
 	dir, err := os.MkdirTemp("", "sluice-postgres-")
 	if err != nil {
@@ -204,7 +210,7 @@ func (s *session) postgres() (stop func()) {
 	}
 }
 
-// modules are the folders of the modules whose code is checked, the main one first.
+// modules returns the directories of the modules to check, the main one first.
 func (s *session) modules() []string {
 	dirs := []string{s.root}
 	oracles := filepath.Join(s.root, "oracles")
@@ -214,8 +220,8 @@ func (s *session) modules() []string {
 	return dirs
 }
 
-// command prepares a program in a process group of its own: canceling the run interrupts the whole
-// group, so that the tests below `go test` end too.
+// command prepares a program in its own process group. Canceling the run interrupts the whole
+// group, so that the test binaries below "go test" end, too.
 func (s *session) command(dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(s.ctx, name, args...)
 	cmd.Dir = dir
@@ -226,7 +232,8 @@ func (s *session) command(dir, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// value is a variable as the commands that we start will see it.
+// value returns an environment variable as the started commands will see it: the last entry
+// wins.
 func (s *session) value(name string) string {
 	for i := len(s.env) - 1; i >= 0; i-- {
 		if v, ok := strings.CutPrefix(s.env[i], name+"="); ok {
@@ -236,7 +243,7 @@ func (s *session) value(name string) string {
 	return ""
 }
 
-// moduleRoot is the nearest folder, upwards from here, with a go.mod.
+// moduleRoot returns the nearest directory, from here upwards, with a go.mod.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

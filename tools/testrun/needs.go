@@ -19,12 +19,12 @@ type need struct {
 	name     string   // as tests name it when they skip: "needs PostgreSQL"
 	purpose  string   // what is lost without it
 	packages []string // what provides it on Debian
-	// find says where it is, or what is wrong.
+	// find returns where it is, or an error that says what is wrong.
 	find func() (where string, err error)
 }
 
-// needs is the table of all needs of the tests under root. To let tests use another program, add
-// its row here.
+// needs returns everything that the tests under root need. To let tests use another program,
+// add a row here.
 func needs(root string) []need {
 	table := []need{
 		{"gcc", "the race detector", []string{"gcc", "libc6-dev"}, findGCC},
@@ -38,14 +38,14 @@ func needs(root string) []need {
 	return table
 }
 
-// missing is a need that is not met, and why.
+// missing is a need that is not met, and the reason.
 type missing struct {
 	need   need
 	reason string
 }
 
-// ensure looks for every need, installs what is not there where it may, and returns the names of
-// what is there at the end and what is not.
+// ensure looks for every need and installs what is missing, if it may. It returns the names of
+// what is there in the end, and what is not.
 func (s *session) ensure(table []need) (found map[string]bool, lost []missing) {
 	fmt.Fprintln(s.out, "Needs")
 	found = map[string]bool{}
@@ -69,7 +69,7 @@ func (s *session) ensure(table []need) (found map[string]bool, lost []missing) {
 	return found, s.look(again, found)
 }
 
-// look prints where each need is, notes it in found, and returns those that are not there.
+// look prints where each need is, adds it to found, and returns those that are missing.
 func (s *session) look(table []need, found map[string]bool) (lost []missing) {
 	for _, n := range table {
 		where, err := n.find()
@@ -84,7 +84,8 @@ func (s *session) look(table []need, found map[string]bool) (lost []missing) {
 	return lost
 }
 
-// install installs Debian packages. The error says why it could not.
+// install installs Debian packages. The error says why it could not; it becomes part of the
+// report.
 func (s *session) install(packages []string) error {
 	if os.Getenv("SLUICE_TEST_INSTALL") == "no" {
 		return errors.New("not installed because SLUICE_TEST_INSTALL=no")
@@ -112,7 +113,8 @@ func (s *session) install(packages []string) error {
 	return nil
 }
 
-// asRoot is what to put before a command that needs root: nothing, or a sudo that does not ask.
+// asRoot returns the prefix of a command that needs root: nothing, or sudo if it works without
+// a password.
 func asRoot(ctx context.Context) ([]string, error) {
 	if os.Geteuid() == 0 {
 		return nil, nil
@@ -123,6 +125,7 @@ func asRoot(ctx context.Context) ([]string, error) {
 	return nil, errors.New("installing it needs root")
 }
 
+// findGCC looks for a C compiler, which the race detector needs.
 func findGCC() (string, error) {
 	path, err := exec.LookPath("gcc")
 	if err != nil {
@@ -143,7 +146,7 @@ func findPostgres() (string, error) {
 	return fmt.Sprintf("%s (version %d)", programs.Dir, programs.Version), nil
 }
 
-// oldestNode is the first major version that the JavaScript clients in oracles/node run on.
+// oldestNode is the oldest major version that the JavaScript clients in oracles/node run on.
 const oldestNode = 18
 
 func findNode() (string, error) {
@@ -166,7 +169,7 @@ func findNode() (string, error) {
 	return fmt.Sprintf("%s (%s)", node, version), nil
 }
 
-// findFfmpeg wants ffprobe, too, which comes with it.
+// findFfmpeg looks for ffmpeg and ffprobe, which comes with it.
 func findFfmpeg() (string, error) {
 	if _, err := exec.LookPath("ffprobe"); err != nil {
 		return "", errors.New("no ffprobe in PATH")
@@ -192,7 +195,7 @@ func exists(elem ...string) bool {
 	return err == nil
 }
 
-// lastLine is the last line with text of a command's output.
+// lastLine returns the last non-empty line of a command's output.
 func lastLine(out []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	return lines[len(lines)-1]

@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 )
 
-// nodeFolder is where the JavaScript clients and their tests live.
+// nodeFolder returns the directory of the JavaScript clients and their tests.
 func nodeFolder(root string) string { return filepath.Join(root, "oracles", "node") }
 
-// nodePackages installs what oracles/node/package-lock.json names and tells the tests where node is.
-// The tests themselves are started by Go tests, which have a gateway running for them.
+// nodePackages installs the packages of oracles/node/package-lock.json and tells the tests
+// where node is. Go tests start the JavaScript tests, with a gateway running for them.
 func (s *session) nodePackages() {
 	node, err := exec.LookPath("node")
 	if err == nil {
@@ -26,7 +26,7 @@ func (s *session) nodePackages() {
 	s.env = append(s.env, "SLUICE_TEST_NODE="+node)
 }
 
-// installNodePackages runs npm ci in dir unless node_modules is what the lock file wants already.
+// installNodePackages runs "npm ci" in dir unless node_modules matches the lock file already.
 func (s *session) installNodePackages(dir string) error {
 	lock, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
 	if err != nil {
@@ -34,7 +34,8 @@ func (s *session) installNodePackages(dir string) error {
 	}
 	sum := sha256.Sum256(lock)
 	want := hex.EncodeToString(sum[:])
-	// npm ci empties node_modules before it starts, so the stamp is there only after a whole install.
+	// "npm ci" empties node_modules before it starts, so the stamp exists only after a
+	// complete install.
 	modules := filepath.Join(dir, "node_modules")
 	stamp := filepath.Join(modules, ".installed")
 	if have, err := os.ReadFile(stamp); err == nil && string(have) == want {
@@ -47,7 +48,7 @@ func (s *session) installNodePackages(dir string) error {
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
-	// Where the lock file names nothing there is no node_modules.
+	// If the lock file lists no packages, npm creates no node_modules.
 	if err := os.MkdirAll(modules, 0o755); err != nil {
 		return err
 	}

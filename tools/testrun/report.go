@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// report prints what happens as it happens, and sums it up at the end.
+// report prints results as they arrive and a summary at the end.
 type report struct {
 	out   io.Writer
 	began time.Time
@@ -24,33 +24,33 @@ type report struct {
 
 func newReport(out io.Writer) *report { return &report{out: out, began: time.Now()} }
 
-// pass reports a check that is not a Go test.
+// pass reports a successful check that is not a Go test.
 func (r *report) pass(name string, took time.Duration) {
 	r.passed++
 	fmt.Fprintf(r.out, "ok    %-40s %6.2fs\n", name, took.Seconds())
 }
 
-// failWith reports a failure and everything that is known about it.
+// failWith reports a failure with its output.
 func (r *report) failWith(name, text string) {
 	fmt.Fprintf(r.out, "FAIL  %s\n%s\n", name, indent(text))
 	r.fail(name)
 }
 
-// fail counts a failure about which enough has been printed.
+// fail counts a failure whose output has been printed already.
 func (r *report) fail(name string) {
 	r.failed++
 	r.failures = append(r.failures, name)
 }
 
-// skip notes something that was left out.
+// skip records something that was skipped.
 func (r *report) skip(name, reason string) {
 	r.skips = append(r.skips, skipped{name, reason})
 }
 
-// note keeps a line for the end.
+// note records a line for the end of the report.
 func (r *report) note(text string) { r.notes = append(r.notes, text) }
 
-// add reports a package of Go tests.
+// add reports the outcome of a package.
 func (r *report) add(o *outcome) {
 	r.passed += o.passed
 	r.skips = append(r.skips, o.skips...)
@@ -75,7 +75,7 @@ func (r *report) add(o *outcome) {
 	}
 }
 
-// close prints the end of the report and returns the exit code.
+// close prints the summary and returns the exit code.
 func (r *report) close() int {
 	if r.soaking && len(r.soak) > 0 {
 		fmt.Fprintln(r.out, "\nSoak")
@@ -104,7 +104,7 @@ func (r *report) close() int {
 	return 0
 }
 
-// closeSkips prints what was skipped, by reason.
+// closeSkips prints what was skipped, grouped by reason.
 func (r *report) closeSkips() {
 	if len(r.skips) == 0 {
 		return
@@ -119,7 +119,7 @@ func (r *report) closeSkips() {
 	}
 }
 
-// indent sets a text off from the report's own lines.
+// indent indents output, to set it off from the lines of the report.
 func indent(text string) string {
 	return "      " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n      ")
 }
