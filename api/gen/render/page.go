@@ -15,10 +15,11 @@ import (
 //go:embed page.html page.css snippets
 var files embed.FS
 
-// baseURL is the origin that examples show: where a gateway listens unless told otherwise.
+// baseURL is the origin in the examples: the default address of a gateway. api.Describe
+// replaces it.
 const baseURL = "http://127.0.0.1:8080"
 
-// page is what the template reads.
+// page is the data of the template.
 type page struct {
 	Title, Version string
 	Summary        template.HTML
@@ -33,26 +34,28 @@ type page struct {
 	Groups         []group
 }
 
-// group is the operations of one tag.
+// group holds the operations of one tag.
 type group struct {
 	Name       string
 	Note       template.HTML
 	Operations []operation
 }
 
+// operation is one section of the page.
 type operation struct {
 	ID, Method, Path, Summary string
 	Note                      template.HTML
-	Open                      bool // needs no key
-	Parameters                []field
-	BodyNote                  template.HTML
-	Body                      []form
-	Replies                   []reply
-	Errors                    []errorType
-	Request, Response         samples
+	// Open reports whether the operation needs no key.
+	Open              bool
+	Parameters        []field
+	BodyNote          template.HTML
+	Body              []form
+	Replies           []reply
+	Errors            []errorType
+	Request, Response samples
 }
 
-// reply is one body that an operation may answer with.
+// reply is one body that an operation may return.
 type reply struct {
 	Status, Media string
 	Note          template.HTML
@@ -79,10 +82,11 @@ type samples struct {
 type sample struct {
 	Title string
 	Code  template.HTML
-	Wire  bool // long lines are wrapped rather than scrolled
+	// Wire makes long lines wrap instead of scroll.
+	Wire bool
 }
 
-// Page is the reference page. It needs neither script nor anything from elsewhere.
+// Page returns the reference page. It needs no scripts and loads nothing.
 func (d *Document) Page() ([]byte, error) {
 	css, err := files.ReadFile("page.css")
 	if err != nil {
@@ -124,7 +128,7 @@ func (d *Document) Page() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// quickStart are the first calls, one file for each language.
+// quickStart returns the first request in each language, from the files in snippets.
 func quickStart() (samples, error) {
 	s := samples{ID: "start", Title: "First call"}
 	for _, name := range []string{"curl", "Python", "Node", "Go"} {
@@ -159,7 +163,7 @@ func (d *Document) headers(reply yaml.MapSlice) []header {
 	return headers
 }
 
-// groups are the operations by tag, in the order of the document.
+// groups returns the operations by tag, in the order of the document.
 func (d *explainer) groups() []group {
 	var groups []group
 	for _, tag := range list(d.root, "tags") {
@@ -176,6 +180,7 @@ func (d *explainer) groups() []group {
 	return groups
 }
 
+// operation collects everything about one operation.
 func (d *explainer) operation(path, method string, v any) operation {
 	op := operation{
 		ID:      text(v, "operationId"),
@@ -206,7 +211,7 @@ func (d *explainer) operation(path, method string, v any) operation {
 	return op
 }
 
-// curls are the calls of an operation, one for each example of its body.
+// curls returns the curl commands of an operation, one for each example of its body.
 func curls(path string, open bool, bodies yaml.MapSlice) []sample {
 	head := "curl " + baseURL + path
 	if !open {
@@ -232,7 +237,7 @@ func curls(path string, open bool, bodies yaml.MapSlice) []sample {
 	return tabs
 }
 
-// addReplies fills in what an operation answers: bodies with their samples, and errors.
+// addReplies adds the replies of an operation with their samples, and its errors.
 func (d *explainer) addReplies(op *operation, responses yaml.MapSlice) {
 	seen := map[string]bool{}
 	for _, item := range responses {
@@ -246,7 +251,7 @@ func (d *explainer) addReplies(op *operation, responses yaml.MapSlice) {
 				continue
 			}
 			r := reply{Status: status, Media: content.Key.(string), Note: prose(note)}
-			note = ""                    // said once for all media types
+			note = ""                    // shown once for all media types
 			if ref == "" || !seen[ref] { // the same object is explained once
 				r.Note += prose(text(d.object(schema), "description"))
 				r.Forms = d.forms(d.object(schema), response)
@@ -270,7 +275,8 @@ func (d *explainer) addReplies(op *operation, responses yaml.MapSlice) {
 	}
 }
 
-// errors are the error types of one status. Where there is but one, the operation's own words say what it means.
+// errors returns the error types of one status. If there is only one, the operation's own
+// description replaces its general meaning.
 func (d *Document) errors(status, meaning string) []errorType {
 	var types []errorType
 	for _, t := range d.errorTypes() {
