@@ -21,7 +21,8 @@ import (
 
 const (
 	maxBody = 10 << 20
-	piece   = 4 << 10 // bytes read of a reply at once
+	// piece is how many bytes of a reply are read at once.
+	piece = 4 << 10
 )
 
 // Proxy forwards the calls of one key to one upstream.
@@ -29,8 +30,9 @@ type Proxy struct {
 	upstream  *url.URL
 	accounts  map[[sha256.Size]byte]*account
 	transport *http.Transport
-	header    http.Header // of every upstream request, never written to
-	buffers   sync.Pool
+	// header is sent with every upstream request. It is shared and never modified.
+	header  http.Header
+	buffers sync.Pool
 }
 
 // account counts the tokens that a key has used.
@@ -101,7 +103,7 @@ func (p *Proxy) relay(w http.ResponseWriter, resp *http.Response, a *account) {
 		h["Content-Length"] = resp.Header["Content-Length"]
 	}
 	w.WriteHeader(resp.StatusCode)
-	flusher := w.(http.Flusher) // net/http's own always is
+	flusher := w.(http.Flusher) // net/http's writer always is one
 	pooled := p.buffers.Get().(*[]byte)
 	defer p.buffers.Put(pooled)
 	for {
@@ -138,6 +140,6 @@ func numberAfter(text []byte, key string) int64 {
 	for digits < len(rest) && '0' <= rest[digits] && rest[digits] <= '9' {
 		digits++
 	}
-	n, _ := strconv.ParseInt(string(rest[:digits]), 10, 64) // 0 where there is none
+	n, _ := strconv.ParseInt(string(rest[:digits]), 10, 64) // 0 if there is none
 	return n
 }

@@ -74,7 +74,7 @@ func (k *conn) roundTrip(request []byte, each func(line []byte)) error {
 	}
 	switch {
 	case !good:
-		text, _ := io.ReadAll(io.LimitReader(k.buf, int64(max(0, min(length, 400))))) // what there is of it will do
+		text, _ := io.ReadAll(io.LimitReader(k.buf, int64(max(0, min(length, 400))))) // a part of it is enough
 		return fmt.Errorf("%s: %s", status, text)
 	case length < 0:
 		return k.chunks(each)

@@ -11,9 +11,11 @@ import (
 
 // held is the result of many streams that were open at the same time.
 type held struct {
-	perStream float64 // bytes of memory
+	// perStream is the memory of one stream, in bytes.
+	perStream float64
 	errors    int
-	err       error // the first of them
+	// err is the first error.
+	err error
 }
 
 // hold opens streams so quickly that all of them are open at the same time, and returns the

@@ -25,12 +25,17 @@ import (
 
 // plan says what is measured.
 type plan struct {
-	bin     string        // empty: build one
-	rounds  int           // turns of each target under each load
-	streams int           // held open while memory is read
-	open    time.Duration // how long each of them is
-	slice   time.Duration // the measured part of a turn
-	lag     time.Duration // for how long the gateway may put off what it has to do about a call
+	// bin is the binary to measure. If empty, one is built.
+	bin string
+	// rounds is how many turns each target gets under each workload.
+	rounds int
+	// streams is how many streams are open while memory is read, and open how long each lasts.
+	streams int
+	open    time.Duration
+	// slice is the measured part of a turn.
+	slice time.Duration
+	// lag is how long the gateway may defer work for a call.
+	lag time.Duration
 }
 
 func main() {
@@ -43,7 +48,7 @@ func main() {
 	}
 	p := plan{
 		streams: 1000, open: 3 * time.Second, slice: 400 * time.Millisecond,
-		lag: 1200 * time.Millisecond, // it moves settlements into the database every second
+		lag: 1200 * time.Millisecond, // the gateway writes settlements to the database every second
 	}
 	flag.StringVar(&p.bin, "bin", "", "measure this binary instead of building one")
 	flag.IntVar(&p.rounds, "rounds", 3, "turns of each target under each load")
@@ -68,7 +73,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	self, err := os.Executable() // plays upstream and floor, too; see roles
+	self, err := os.Executable() // also runs as upstream and floor; see roles
 	if err != nil {
 		return err
 	}
@@ -100,7 +105,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	for round := range p.rounds {
 		for _, w := range workloads {
 			for i := range targets {
-				t := targets[(i+round)%len(targets)] // nobody is always the first
+				t := targets[(i+round)%len(targets)] // each target is first in some round
 				s, err := w.run(ctx, t, p.slice)
 				if err != nil {
 					return err

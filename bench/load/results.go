@@ -12,7 +12,8 @@ import (
 // results holds everything that was measured.
 type results struct {
 	targets []*target
-	samples map[string]map[string][]*sample // by workload, by target, in the order of the rounds
+	// samples holds the turns by workload and target, in the order of the rounds.
+	samples map[string]map[string][]*sample
 	held    map[string]held
 }
 
@@ -56,7 +57,7 @@ func (r *results) print(out io.Writer) {
 	names := r.targets[1:]
 	fmt.Fprintf(out, "%16s\n", names[1].name+"/"+names[0].name)
 	for _, row := range rows {
-		// Padded by hand: fmt counts bytes of a name, and µ has two.
+		// Padded by hand: fmt pads by bytes, and µ has two.
 		fmt.Fprint(out, row.name, strings.Repeat(" ", 30-len([]rune(row.name))))
 		for _, t := range r.targets {
 			fmt.Fprint(out, cell(12, 1, row.of(t.name)))

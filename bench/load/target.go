@@ -22,7 +22,8 @@ type target struct {
 	addr  string
 	key   string
 	model string
-	lag   time.Duration // see plan
+	// lag is how long the target may defer work; see plan.
+	lag time.Duration
 	*process.Process
 }
 
@@ -71,13 +72,13 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 	if err != nil {
 		return targets, stop, err
 	}
-	defer log.Close() // the gateway has a handle of its own
+	defer log.Close() // the gateway has its own descriptor
 	gateway := &target{name: "sluice", addr: addrs[2], model: "bench/gpt"}
 	if err := start(gateway, &process.Options{Dir: data, Output: log}, bin, "serve", "--config", file, "--data", data, "--listen", addrs[2], "--metrics-listen", ""); err != nil {
 		return targets, stop, err
 	}
 	if err := gateway.listens(ctx); err != nil {
-		text, _ := os.ReadFile(log.Name()) // what there is of it will do
+		text, _ := os.ReadFile(log.Name()) // a part of it is enough
 		return targets, stop, fmt.Errorf("%w\n%s", err, text)
 	}
 	if gateway.key, err = process.MasterKey(ctx, bin, data); err != nil {

@@ -16,8 +16,10 @@ import (
 type workload struct {
 	name    string
 	callers int
-	chunks  int // of a stream; 0: the reply comes in one piece
-	pause   time.Duration
+	// chunks is the number of chunks with text in a stream, or 0 for a reply that is not
+	// streamed. pause is the time between them.
+	chunks int
+	pause  time.Duration
 }
 
 // frames is the number of chunks without text in a stream: role, finish reason, usage.
@@ -71,12 +73,18 @@ func (w workload) call(c *conn, request []byte, chunk func()) error {
 
 // sample is the result of one turn.
 type sample struct {
-	requests, chunks int             // of the whole turn
-	cpu              time.Duration   // likewise, with what the target did about them later
-	rate             float64         // requests per second while it was measured
-	latency, first   []time.Duration // of each request that was, sorted: to its end, to its first chunk
-	errors           int
-	err              error // the first of them
+	// requests and chunks count the whole turn.
+	requests, chunks int
+	// cpu is the CPU time of the whole turn, including work that the target deferred.
+	cpu time.Duration
+	// rate is requests per second in the measured slice.
+	rate float64
+	// latency and first are the sorted times of each measured request: to its end, and to its
+	// first chunk.
+	latency, first []time.Duration
+	errors         int
+	// err is the first error.
+	err error
 }
 
 // run gives the target one turn: a warm-up, then the slice that is measured. CPU time is
@@ -105,7 +113,7 @@ func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sa
 	parts := make([]sample, w.callers)
 	for i := range parts {
 		callers.Go(func() {
-			// Streams that keep step would make all their noise at once.
+			// Streams in step would send all their chunks at the same moment.
 			if wait(ctx, w.length()*time.Duration(i)/time.Duration(w.callers)) == nil {
 				w.repeat(t, request, &parts[i], &measuring, &over)
 			}
@@ -152,12 +160,12 @@ func (w workload) repeat(t *target, request []byte, to *sample, measuring, over 
 				to.err = err
 			}
 			if to.errors > 20 {
-				return // it will not get better
+				return // the target is broken
 			}
 			continue
 		}
 		to.requests++
-		if measured && measuring.Load() { // from its beginning to its end
+		if measured && measuring.Load() { // the whole request was inside the slice
 			to.latency = append(to.latency, time.Since(began))
 			to.first = append(to.first, first)
 		}

@@ -36,9 +36,10 @@ type Options struct {
 
 // Process is a running program.
 type Process struct {
-	cmd    *exec.Cmd
-	began  time.Time
-	memory bytes.Buffer // written until exited is closed
+	cmd   *exec.Cmd
+	began time.Time
+	// memory is the output. It is written until exited is closed.
+	memory bytes.Buffer
 	exited chan struct{}
 }
 
@@ -56,14 +57,15 @@ func Start(ctx context.Context, opts *Options, program string, args ...string) (
 		p.cmd.Stdout = opts.Output
 	}
 	p.cmd.Stderr = p.cmd.Stdout
-	p.cmd.WaitDelay = Patience // should something it started keep its output open
+	// A child of the program may keep its output open; do not wait for it forever.
+	p.cmd.WaitDelay = Patience
 	p.began = time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // how it ended is not what we measure
+		_ = p.cmd.Wait() // the exit status does not matter
 	}()
 	return p, nil
 }
@@ -83,7 +85,7 @@ func (p *Process) Output() string {
 // Stop terminates the program, kills it if it does not end, and waits for it.
 func (p *Process) Stop() {
 	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		_ = p.cmd.Process.Signal(sig) // an error says that it is gone already
+		_ = p.cmd.Process.Signal(sig) // an error means that it has ended already
 		select {
 		case <-p.exited:
 			return

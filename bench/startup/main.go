@@ -25,9 +25,12 @@ const memoryRuns = 3
 
 // plan says what is measured.
 type plan struct {
-	bin  string        // empty: build one
-	runs int           // starts of each kind
-	idle time.Duration // how long a gateway does nothing before its memory is read
+	// bin is the binary to measure. If empty, one is built.
+	bin string
+	// runs is the number of starts of each kind.
+	runs int
+	// idle is how long a gateway is left alone before its memory is read.
+	idle time.Duration
 }
 
 func main() {

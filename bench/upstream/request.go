@@ -13,10 +13,12 @@ import (
 // request is the part of a request that the reply depends on.
 type request struct {
 	stream bool
-	usage  bool // the stream ends with figures
+	// usage reports whether the stream ends with a usage chunk.
+	usage  bool
 	chunks int
 	pause  time.Duration
-	last   bool // no other follows on the connection
+	// last reports whether the connection closes after this request.
+	last bool
 }
 
 // reader parses requests just well enough for the clients of this package. It reuses its

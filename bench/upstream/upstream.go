@@ -114,7 +114,7 @@ func stream(c net.Conn, out []byte, req request) ([]byte, error) {
 	next := time.Now()
 	for i := range req.chunks {
 		if i > 0 && req.pause > 0 {
-			next = next.Add(req.pause) // late chunks do not make later ones late
+			next = next.Add(req.pause) // a late chunk does not delay the next ones
 			time.Sleep(time.Until(next))
 		}
 		out = append(out, text...)
@@ -151,7 +151,7 @@ var (
 
 	roleChunk = chunk(`[{"index":0,"delta":{"role":"assistant","content":"","refusal":null` + unstopped)
 	textChunk = chunk(`[{"index":0,"delta":{"content":" token"` + unstopped)
-	// Once asked for usage OpenAI tells it on every chunk: on all but the last there is none.
+	// If usage was requested, OpenAI sends the field on every chunk: null on all but the last.
 	textChunkNull = chunk(`[{"index":0,"delta":{"content":" token"` + unstopped + `,"usage":null`)
 	stopChunk     = chunk(`[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]`)
 	usageChunk    = chunk(`[],"usage":{"prompt_tokens":57,"completion_tokens":100,"total_tokens":157}`)

@@ -19,9 +19,12 @@ import (
 )
 
 func main() {
+	// Before anything is created: files of the data folder must be private.
 	datadir.Umask()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	// The first signal starts a graceful shutdown. After that signals have their default
+	// effect, so a second one ends the process immediately.
+	context.AfterFunc(ctx, stop)
 	code := run(ctx, &program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr})
 	stop()
 	os.Exit(code)
@@ -37,7 +40,8 @@ type program struct {
 
 	configPath string
 	asJSON     bool
-	overrides  map[string]string // configuration paths set by flags
+	// overrides holds the configuration paths that flags set, with their values.
+	overrides map[string]string
 }
 
 // run executes one command line and returns the exit code: 0 for success, 1 for a refusal or

@@ -56,7 +56,7 @@ func table(w io.Writer, rows [][]string) {
 	for _, row := range rows {
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
-	_ = tw.Flush() // it writes to stdout; nobody is left to tell if that fails
+	_ = tw.Flush() // there is nowhere to report that stdout failed
 }
 
 // printAccount prints an account as a list of properties, followed by its keys.

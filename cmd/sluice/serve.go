@@ -70,7 +70,7 @@ func (p *program) serve(ctx context.Context) error {
 		for {
 			select {
 			case <-hangup:
-				_ = a.Reload() // logged there
+				_ = a.Reload() // Reload logs its errors
 			case <-done:
 				return
 			}

@@ -85,7 +85,7 @@ func (p *program) auditCmd() *cobra.Command {
 // sumsText returns the sums of s that differ from those of others, by their JSON names.
 func sumsText(s, others usage.Sums) string {
 	of := func(s usage.Sums) (m map[string]int64) {
-		raw, _ := json.Marshal(s) // numbers alone
+		raw, _ := json.Marshal(s) // only numbers: never fails
 		_ = json.Unmarshal(raw, &m)
 		return m
 	}

@@ -11,23 +11,24 @@ import (
 // Billing is the state of an account's billing. Amounts are in cents. Period and due date are
 // nil without a subscription.
 type Billing struct {
-	ID          string          `json:"id"`
-	Email       string          `json:"email"`
-	Plan        string          `json:"plan"`
-	Granted     bool            `json:"granted"`
-	Status      billing.Status  `json:"status"`
-	PriceCents  int64           `json:"price_cents,omitempty"`
-	NextPlan    string          `json:"next_plan,omitempty"`
-	PeriodStart *time.Time      `json:"period_start,omitempty"`
-	PeriodEnd   *time.Time      `json:"period_end,omitempty"`
-	CancelAtEnd bool            `json:"cancel_at_end,omitempty"`
-	Failed      int             `json:"failed_tries,omitempty"`
-	Due         *time.Time      `json:"due,omitempty"`
-	Method      string          `json:"payment_method,omitempty"`
-	Now         time.Time       `json:"now"` // the account's clock, which test mode can move
-	Balance     int64           `json:"charged_cents"`
-	Ledger      []BillingEntry  `json:"ledger"`
-	Invoices    []BillingRecord `json:"invoices"`
+	ID          string         `json:"id"`
+	Email       string         `json:"email"`
+	Plan        string         `json:"plan"`
+	Granted     bool           `json:"granted"`
+	Status      billing.Status `json:"status"`
+	PriceCents  int64          `json:"price_cents,omitempty"`
+	NextPlan    string         `json:"next_plan,omitempty"`
+	PeriodStart *time.Time     `json:"period_start,omitempty"`
+	PeriodEnd   *time.Time     `json:"period_end,omitempty"`
+	CancelAtEnd bool           `json:"cancel_at_end,omitempty"`
+	Failed      int            `json:"failed_tries,omitempty"`
+	Due         *time.Time     `json:"due,omitempty"`
+	Method      string         `json:"payment_method,omitempty"`
+	// Now is the account's clock, which test mode can move.
+	Now      time.Time       `json:"now"`
+	Balance  int64           `json:"charged_cents"`
+	Ledger   []BillingEntry  `json:"ledger"`
+	Invoices []BillingRecord `json:"invoices"`
 }
 
 // BillingEntry is one entry of the ledger.
@@ -69,7 +70,8 @@ type RefundOrder struct {
 	Cents   int64  `json:"cents"`
 }
 
-const mostEntries = 10_000 // of one ledger that are shown
+// mostEntries limits the ledger and the invoices in one reply.
+const mostEntries = 10_000
 
 func (b *Backend) billingShow(ctx context.Context, in Target) (Billing, error) {
 	v, err := b.Billing.Show(ctx, in.Ref)

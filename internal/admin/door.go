@@ -72,12 +72,12 @@ func Handler(b *Backend) http.Handler {
 			f := fault.From(err)
 			msg := f.Message
 			if cause := f.Unwrap(); cause != nil && (f.Kind == fault.Internal || f.Kind == fault.Unavailable) {
-				msg = cause.Error() // the operator may read it, and can do something about it
+				msg = cause.Error() // operators may read it, and can do something about it
 			}
 			out = problem{Type: f.Kind.String(), Message: msg, Param: f.Param}
 			w.WriteHeader(f.Kind.Status())
 		}
-		_ = json.NewEncoder(w).Encode(out) // a client that left needs no answer
+		_ = json.NewEncoder(w).Encode(out) // an error means that the client disconnected
 	})
 }
 
@@ -110,7 +110,7 @@ func Listen(dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the admin socket: %w", err)
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // its address may be a short-lived alias
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // the address may be an alias that is no longer valid then
 	// Only the owner may connect, also if the umask was wider.
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()

@@ -111,18 +111,20 @@ type Page struct {
 
 // Account is an account as operators see it.
 type Account struct {
-	ID          string            `json:"id"`
-	Email       string            `json:"email"`
-	Plan        string            `json:"plan"`
-	Granted     bool              `json:"granted"`
-	Staff       bool              `json:"staff"`
-	Status      string            `json:"status"` // active, deactivated, suspended or terminated
-	Suspended   *Mark             `json:"suspended,omitempty"`
-	Deactivated *Mark             `json:"deactivated,omitempty"`
-	Limits      account.Limits    `json:"limits"` // those in force
-	Overrides   account.Overrides `json:"overrides"`
-	CreatedAt   time.Time         `json:"created_at"`
-	Keys        []Key             `json:"keys"`
+	ID      string `json:"id"`
+	Email   string `json:"email"`
+	Plan    string `json:"plan"`
+	Granted bool   `json:"granted"`
+	Staff   bool   `json:"staff"`
+	// Status is "active", "deactivated", "suspended" or "terminated".
+	Status      string `json:"status"`
+	Suspended   *Mark  `json:"suspended,omitempty"`
+	Deactivated *Mark  `json:"deactivated,omitempty"`
+	// Limits are the current limits: those of the plan with Overrides applied.
+	Limits    account.Limits    `json:"limits"`
+	Overrides account.Overrides `json:"overrides"`
+	CreatedAt time.Time         `json:"created_at"`
+	Keys      []Key             `json:"keys"`
 }
 
 // Mark says since when and why an account is suspended or its keys are deactivated.
@@ -133,11 +135,13 @@ type Mark struct {
 
 // Key is a key as operators see it, without the key itself. A nil LastUsedAt means never.
 type Key struct {
-	ID         string     `json:"id"`
-	Kind       string     `json:"kind"` // master or sub
-	Name       string     `json:"name"`
-	LastFour   string     `json:"last_four"`
-	Status     string     `json:"status"` // active or deactivated
+	ID string `json:"id"`
+	// Kind is "master" or "sub".
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+	LastFour string `json:"last_four"`
+	// Status is "active" or "deactivated".
+	Status     string     `json:"status"`
 	CreatedAt  time.Time  `json:"created_at"`
 	LastUsedAt *time.Time `json:"last_used_at"`
 }
@@ -325,9 +329,10 @@ func (b *Backend) models(_ context.Context, in ModelQuery) (rawJSON, error) {
 
 // ModelStanding says where a model comes from and how healthy it is.
 type ModelStanding struct {
-	ID     string `json:"id"`
-	From   string `json:"from"`
-	Access string `json:"access"` // the lowest plan that may call it, or "staff"
+	ID   string `json:"id"`
+	From string `json:"from"`
+	// Access is the lowest plan that may call the model, or "staff".
+	Access string `json:"access"`
 	// Health is "well", "out of order", "partly out of order" or "vanished". It is empty if no
 	// server is running.
 	Health string `json:"health,omitempty"`

@@ -29,7 +29,8 @@ type Books interface {
 type UsageQuery struct {
 	Ref  string `json:"ref"`
 	Days int    `json:"days"`
-	By   string `json:"by"` // model, key, day, or empty for all three
+	// By is "model", "key", "day", or "" for all three.
+	By string `json:"by"`
 }
 
 // Usage is the result of usage.
@@ -57,9 +58,10 @@ type UsageSums struct {
 	ReasoningTokens  int64       `json:"reasoning_tokens"`
 	Units            json.Number `json:"units"`
 	CostUSD          json.Number `json:"cost_usd"`
-	Unpriced         int64       `json:"unpriced_requests"` // of models without a price; not in cost_usd
-	LatencyMS        int64       `json:"average_latency_ms"`
-	FirstTokenMS     int64       `json:"average_first_token_ms"`
+	// Unpriced counts requests to models without a price. CostUSD does not include them.
+	Unpriced     int64 `json:"unpriced_requests"`
+	LatencyMS    int64 `json:"average_latency_ms"`
+	FirstTokenMS int64 `json:"average_first_token_ms"`
 }
 
 func (b *Backend) usage(ctx context.Context, in UsageQuery) (Usage, error) {

@@ -30,7 +30,8 @@ var (
 // model access).
 var builtIn = map[string]struct {
 	requestsPerMinute Limit
-	tiers             int // how many of modelTiers it includes
+	// tiers is how many of modelTiers the plan includes.
+	tiers int
 }{
 	"none":    {2, 1},
 	"free":    {2, 1},
@@ -179,7 +180,8 @@ func (r *record) checkProviders(c *Config) map[string]string {
 			r.checkOneOf(path+".discover", p.Discover, "plan tier", modelTiers)
 		}
 	}
-	for _, f := range c.found { // models may name them, too
+	// Models may refer to providers that were found in the environment.
+	for _, f := range c.found {
 		names[f.Name] = f.Variable
 	}
 	return names
@@ -190,7 +192,7 @@ func (r *record) checkKey(path string, key Secret) {
 	if strings.ContainsFunc(key.Reveal(), func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
 		r.fail(path, "must not contain spaces or line breaks")
 	}
-	if at := r.placeOf(path); key != "" && at.raw == "" && at.line > 0 { // a variable or flag has no line
+	if at := r.placeOf(path); key != "" && at.raw == "" && at.line > 0 { // not from a variable or flag, which have no line
 		r.warn(path, "the key is written in the file; put it into the environment and write ${NAME} here")
 	}
 }
@@ -212,7 +214,7 @@ func (r *record) checkTimeouts(path string, t Timeouts) {
 // checkModels checks the models. Their providers are checked only if the providers themselves
 // are valid: otherwise one mistake would be reported many times.
 func (r *record) checkModels(c *Config, providers map[string]string) {
-	ids := map[string]string{} // the path of each
+	ids := map[string]string{} // id → path of the model
 	providersFailed := r.failedIn("providers")
 	for i := range c.Models {
 		m, path := &c.Models[i], index("models", i)

@@ -577,11 +577,13 @@ func (c *Config) Origin() string {
 		scheme = "https://"
 	}
 	host, port, err := net.SplitHostPort(c.Listen)
-	if err != nil { // cannot be after Load
+	// After Load the address is always valid.
+	if err != nil {
 		return scheme + c.Listen
 	}
 	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
-		host = "127.0.0.1" // "every interface" is not an address one can call
+		// "Every interface" is not an address that a client can call.
+		host = "127.0.0.1"
 	}
 	return scheme + net.JoinHostPort(host, port)
 }
@@ -603,7 +605,7 @@ func (c *Config) RestartNeeded(old *Config) []string {
 		{"max_connections", c.MaxConnections != old.MaxConnections},
 		{"smtp", c.SMTP != old.SMTP},
 		{"oidc", c.OIDC != old.OIDC},
-		// Another certificate is picked up by a running listener; HTTPS itself is not.
+		// A running listener loads a new certificate, but cannot switch between HTTP and HTTPS.
 		{"tls", c.TLS.Enabled() != old.TLS.Enabled()},
 		{"blob", c.Blob != old.Blob},
 		{"billing", c.Billing != old.Billing},

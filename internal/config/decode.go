@@ -60,7 +60,8 @@ func (d *decoder) parse(raw []byte) (ast.Node, place, string) {
 	if tk := tooDeep(tokens); tk != nil {
 		return nil, d.placeAt(tk), fmt.Sprintf("lists and mappings are nested more than %d deep", maxNesting)
 	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // mapping finds duplicates itself, and says so better
+	// mapping reports duplicate keys itself, with both lines.
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		at, problem := d.syntaxError(err)
 		return nil, at, problem
@@ -161,12 +162,12 @@ func (d *decoder) mapping(v reflect.Value, node ast.Node, path string) {
 		entries = node.Values
 	case *ast.MappingValueNode:
 		entries = []*ast.MappingValueNode{node}
-	case *ast.NullNode: // "plans:" with everything below it commented out
+	case *ast.NullNode: // a key whose whole content is commented out
 	default:
 		d.mismatch(v.Type(), node, path)
 		return
 	}
-	lines := map[string]int{} // where each key stands
+	lines := map[string]int{} // key → its line
 	for _, entry := range entries {
 		at := d.placeOfNode(entry.Key)
 		key, problem := keyText(entry.Key)

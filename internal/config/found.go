@@ -22,7 +22,8 @@ var vendorKeys = []struct{ kind, variable string }{
 // Found is a provider that is not configured but whose key is in the environment.
 type Found struct {
 	Provider
-	Variable string // where its key was
+	// Variable is the environment variable with the key.
+	Variable string
 }
 
 // Found returns the vendors whose keys are in the environment and that are not configured.

@@ -51,7 +51,8 @@ func Load(src Source) (*Config, error) {
 	if path != "" {
 		d := &decoder{record: r, file: path, env: env, readFile: readSecretFile}
 		if !d.decode(text, root) {
-			return nil, r.err() // not YAML: what the settings are, and so what else is wrong, is unknown
+			// The text is not YAML, so nothing else can be checked.
+			return nil, r.err()
 		}
 	}
 	flags := make(map[string]string, len(src.Flags))
@@ -120,7 +121,7 @@ func reason(err error) string {
 func setDefaults(v reflect.Value) {
 	for field, value := range v.Fields() {
 		if text, ok := field.Tag.Lookup("default"); ok {
-			setText(value, text) // cannot fail: a test loads every default
+			setText(value, text) // never fails: a test loads every default
 		} else if value.Kind() == reflect.Struct {
 			setDefaults(value)
 		}
@@ -214,7 +215,7 @@ func (r *record) strayVariable(name string, known []string) {
 	switch {
 	case !strings.HasPrefix(name, envPrefix),
 		name == envPrefix+"CONFIG", // names the file
-		// What follows is no setting of the service: it is documented with the commands and tests that read it.
+		// The rest are not settings of the service. They are documented with the commands and tests that use them.
 		name == envPrefix+"KEY",
 		strings.HasPrefix(name, envPrefix+"TEST_"),
 		strings.HasPrefix(name, envPrefix+"SOAK"):

@@ -40,17 +40,21 @@ func (e *Error) Error() string {
 // record remembers where each value came from, so that a mistake found later can be reported
 // at that place. It also collects the mistakes.
 type record struct {
-	places   map[string]place // by path
-	failed   map[string]bool  // paths that have been reported
+	// places holds where each value was written, by path.
+	places map[string]place
+	// failed holds the paths that were reported already.
+	failed   map[string]bool
 	errors   []*Error
 	warnings []string
 }
 
 // place is where a value was written. A variable or flag has no line.
 type place struct {
-	source       string // file, variable or flag
+	// source is the file, the variable or the flag.
+	source       string
 	line, column int
-	raw          string // the text before ${…} in it was expanded; messages show this instead of the value
+	// raw is the text before ${…} in it was expanded. Messages show it instead of the value.
+	raw string
 }
 
 // around returns the path of the value that contains path. The whole file has the empty path.

@@ -98,7 +98,7 @@ func parseDecimal(text string, places int, largest uint64) (int64, error) {
 		return 0, errValue
 	}
 	digits := whole + fraction + strings.Repeat("0", places-len(fraction))
-	n, err := strconv.ParseUint(digits, 10, 63) // takes no sign
+	n, err := strconv.ParseUint(digits, 10, 63) // accepts no sign
 	bound := largest
 	for range places {
 		bound *= 10

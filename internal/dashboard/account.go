@@ -17,14 +17,19 @@ type accountView struct {
 	Account     *account.Account
 	HasPassword bool
 	TOTPOn      bool
-	Demand      signin.Demand     // what the forms must come with
-	Enrolment   *signin.Enrolment // a second factor on its way
-	Sessions    []signin.Session
-	Here        string // the id of this browser's session
-	Email       string // a new one, as it was typed
-	Form        string // the form that Problems is about
-	Problems    problems
-	Now         time.Time
+	// Demand says which proof of ownership the forms must include.
+	Demand signin.Demand
+	// Enrolment is a second factor that is being set up, or nil.
+	Enrolment *signin.Enrolment
+	Sessions  []signin.Session
+	// Here is the id of this browser's session.
+	Here string
+	// Email is the new address as it was typed.
+	Email string
+	// Form names the form that Problems belongs to.
+	Form     string
+	Problems problems
+	Now      time.Time
 }
 
 func (d *Dashboard) account(w http.ResponseWriter, r *http.Request, v *visitor) error {

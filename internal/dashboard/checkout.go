@@ -15,8 +15,10 @@ const (
 
 // checkoutView is the data of the test checkout.
 type checkoutView struct {
-	Payment *billing.Payment // nil: a card is saved, nothing is paid
-	Confirm bool             // the card asks for confirmation
+	// Payment is nil if a card is saved and nothing is paid.
+	Payment *billing.Payment
+	// Confirm reports whether the bank asks the customer to confirm.
+	Confirm bool
 	Cards   []billing.TestCard
 	Problem string
 }

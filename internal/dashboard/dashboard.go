@@ -50,8 +50,9 @@ type API interface {
 // Sources holds the packages that the pages read from and write to. All fields are required
 // unless they say otherwise.
 type Sources struct {
-	Desk     *signin.Desk
-	Provider *signin.Provider // nil: there is no identity provider
+	Desk *signin.Desk
+	// Provider is the identity provider, or nil if there is none.
+	Provider *signin.Provider
 	Accounts *account.Accounts
 	// Account returns the current state of an account, or nil if there is none with this id.
 	Account func(id string) *account.Account
@@ -173,7 +174,8 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 	p.Person = v.Email
 	unread, err := d.Notices.Unread(r.Context(), v.ID)
 	if err != nil {
-		unread = 0 // the page itself says more where the database is away
+		// If the database is down, the page itself reports it.
+		unread = 0
 	}
 	p.Links = []webui.Link{
 		{Path: home, Text: "Overview", Icon: "overview"},
@@ -188,7 +190,9 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 	}
 	for _, l := range p.Links {
 		if l.Path != home && strings.HasPrefix(r.URL.Path, l.Path+"/") {
-			p.Path = l.Path // a form's answer belongs to the page of the form
+			// The page after a form, such as /dashboard/keys/x/name, belongs to the page of
+			// the form.
+			p.Path = l.Path
 		}
 	}
 	p.Banner = d.banner(r, v)
@@ -206,7 +210,8 @@ func (d *Dashboard) banner(r *http.Request, v *visitor) *webui.Banner {
 	case v.Deactivated != nil:
 		return &webui.Banner{Tone: "bad", Text: "Your keys are switched off: " + v.Deactivated.Reason + ". Support can restore them.", Path: home + "/messages", Link: "Messages"}
 	}
-	if v.Plan < account.Basic || v.Granted || r.URL.Path == home+"/plan" { // that page says more
+	// Only a subscription can be past due, and the plan page itself says more about it.
+	if v.Plan < account.Basic || v.Granted || r.URL.Path == home+"/plan" {
 		return nil
 	}
 	if b, err := d.Billing.Show(r.Context(), v.ID); err == nil && b.Status() == billing.PastDue {

@@ -11,14 +11,20 @@ import (
 
 // keysView is the data of the keys page.
 type keysView struct {
-	Keys     []account.Key // the master key first
+	// Keys holds the master key first.
+	Keys     []account.Key
 	Requests map[string]int64
-	Used     map[string]time.Time // when each was last used
-	Left     int                  // sub-keys that may still be made
-	Off      bool                 // the keys are deactivated
-	New      string               // a raw key, in the reply to its making alone
-	NewName  string
-	Name     string // as it was typed
+	// Used is when each key was last used, by id.
+	Used map[string]time.Time
+	// Left is how many sub-keys may still be created.
+	Left int
+	// Off reports whether the keys are deactivated.
+	Off bool
+	// New is the raw key that this request created, or "". It is shown only in this reply.
+	New     string
+	NewName string
+	// Name is the name as it was typed, if the form is shown again.
+	Name     string
 	Problems problems
 	Now      time.Time
 }
@@ -39,7 +45,8 @@ func (d *Dashboard) showKeys(w http.ResponseWriter, r *http.Request, v *visitor,
 		k := &present.Keys[i]
 		view.Used[k.ID] = k.LastUsedAt
 		if used := d.LastUsed(k); used.After(k.LastUsedAt) {
-			view.Used[k.ID] = used // it is stored once a minute
+			// The database is updated only once a minute, so this process may know better.
+			view.Used[k.ID] = used
 		}
 	}
 	rows, err := d.Usage.UsageBy(r.Context(), usage.Query{AccountID: v.ID, From: firstDay(d.now()), By: usage.ByKey})

@@ -18,7 +18,8 @@ type linkForm struct {
 // linkTexts holds the texts of each link's page. A purpose that is not in the map has no page.
 var linkTexts = map[signin.Purpose]struct {
 	title, lead, button string
-	password            bool // the form asks for a new one
+	// password reports whether the form asks for a new password.
+	password bool
 }{
 	signin.SignUp: {"Create your account", "Choose a password to create your account.", "Create account", true},
 	signin.Invite: {"You are invited", "Choose a password to create your account.", "Create account", true},

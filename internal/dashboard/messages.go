@@ -11,9 +11,10 @@ const messagesShown = 100
 
 // messagesView is the data of the messages page.
 type messagesView struct {
-	Notices  []notice.Notice
-	Answer   string // as it was typed
-	To       string // the message it answers
+	Notices []notice.Notice
+	// Answer is the text as it was typed, and To the id of the message that it answers.
+	Answer   string
+	To       string
 	Problems problems
 }
 

@@ -23,14 +23,16 @@ type modelsView struct {
 // modelView is one model in the list. Health is "" if unknown.
 type modelView struct {
 	*catalog.Model
-	Health   string
-	Included bool // in the visitor's plan
+	Health string
+	// Included reports whether the visitor may call the model.
+	Included bool
 }
 
 // models shows the catalog. When htmx asks, only the list is rendered.
 func (d *Dashboard) models(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := modelsView{Search: strings.TrimSpace(r.FormValue("q")), Plan: r.FormValue("plan"), Tools: r.FormValue("tools") != ""}
-	view.Context, _ = strconv.Atoi(r.FormValue("context")) // anything else filters nothing
+	// Anything that is not a number does not filter.
+	view.Context, _ = strconv.Atoi(r.FormValue("context"))
 	all := d.Catalog().Models()
 	view.All = len(all)
 	for _, m := range all {

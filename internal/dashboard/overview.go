@@ -20,13 +20,14 @@ const window = 30
 
 // overviewView is the data of the overview.
 type overviewView struct {
-	Plan     account.Plan
-	Granted  bool
-	Minute   minuteView
-	Score    int
-	Tiers    []abuse.Standing
-	Total    usage.Sums
-	Days     []usage.Row // one for each day of the window
+	Plan    account.Plan
+	Granted bool
+	Minute  minuteView
+	Score   int
+	Tiers   []abuse.Standing
+	Total   usage.Sums
+	// Days has one row for each day of the window.
+	Days     []usage.Row
 	Snippets []snippet
 	HasUsage bool
 }

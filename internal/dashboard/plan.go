@@ -20,8 +20,10 @@ type planView struct {
 	billing.View
 	Plans    account.Plans
 	Invoices []billing.Payment
-	Sells    bool // paid plans are for sale
-	Test     bool // no real money moves
+	// Sells reports whether paid plans are for sale.
+	Sells bool
+	// Test reports whether the processor is the test one, which moves no real money.
+	Test     bool
 	Message  string
 	Problems problems
 }

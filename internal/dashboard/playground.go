@@ -8,10 +8,12 @@ import (
 
 // playgroundView is the initial data of the playground. playground.js does the rest.
 type playgroundView struct {
-	Models []*catalog.Model // those of the visitor's plan
+	// Models holds the models of the visitor's plan.
+	Models []*catalog.Model
 	Model  string
 	Origin string
-	Tools  bool // the plan includes them
+	// Tools reports whether the plan includes tool calling.
+	Tools bool
 }
 
 // playground shows the page. The query may name a model to select.

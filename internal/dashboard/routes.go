@@ -57,7 +57,8 @@ func (d *Dashboard) Handler() http.Handler {
 	private("GET "+home+"/models", d.models)
 	private("GET "+home+"/playground", d.playground)
 	private("GET "+home+"/videos", d.videos)
-	mux.Handle(home+"/v1/{path...}", d.ui.HandleUnread(d.api)) // the API reads the body, and charges the account
+	// The body is left to the API, which reads it and counts it against the account.
+	mux.Handle(home+"/v1/{path...}", d.ui.HandleUnread(d.api))
 	private("GET "+home+"/plan", d.plan)
 	private("POST "+home+"/plan/subscribe", d.subscribe)
 	private("GET "+home+"/plan/upgrade", d.showUpgrade)

@@ -33,10 +33,12 @@ const (
 
 // entryForm is the data of the forms for visitors who are not signed in.
 type entryForm struct {
-	Email    string
-	Next     string
-	Provider string // name of the identity provider; empty: there is none
-	Open     bool   // anybody may sign up
+	Email string
+	Next  string
+	// Provider is the name of the identity provider, or "".
+	Provider string
+	// Open reports whether anyone may sign up.
+	Open     bool
 	Problems problems
 }
 

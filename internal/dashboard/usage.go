@@ -22,16 +22,20 @@ const recentCalls = 20
 
 // usageView is the data of the usage page.
 type usageView struct {
-	Total   usage.Sums
-	Days    []usage.Row
-	Models  []usage.Row // the most called first
-	Keys    []usage.Row
-	Names   map[string]string // of keys
-	Recent  recentView
-	Key     string // the filter
+	Total usage.Sums
+	Days  []usage.Row
+	// Models and Keys are sorted by requests, the most used first.
+	Models []usage.Row
+	Keys   []usage.Row
+	// Names holds the names of keys by id.
+	Names  map[string]string
+	Recent recentView
+	// Key and Model are the current filters. Empty means all.
+	Key     string
 	Model   string
 	AllKeys []keyChoice
-	Choices []string // models
+	// Choices holds the models to filter by.
+	Choices []string
 }
 
 // keyChoice is an entry of the filter by key.
@@ -41,7 +45,8 @@ type keyChoice struct{ ID, Name string }
 type recentView struct {
 	Calls []usage.Settlement
 	Names map[string]string
-	Next  string // where the next part is; empty: this is the last
+	// Next is the address of the next part, or "" if this is the last.
+	Next string
 }
 
 // usage shows the last 30 days, filtered by key and model if the query names them.

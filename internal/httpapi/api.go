@@ -30,21 +30,32 @@ import (
 )
 
 const (
-	// Limits on request bodies, in bytes and time; see docs/api.md#bodies.
-	maxBody           = 32 << 20  // bytes of one request
-	maxBodies         = 512 << 20 // bytes of all requests being read or answered
-	maxAccountBodies  = 64 << 20  // bytes of one account's
-	maxStrangerBodies = 32 << 20  // bytes of all requests without an account, such as forms
-	maxAddressBodies  = 4 << 20   // bytes of those from one address
-	bodyPatience      = 30 * time.Second
-	bodyTotal         = 10 * time.Minute
-	checksPatience    = 3 * time.Second
+	// Limits on request bodies; see docs/api.md#bodies.
+	//
+	// maxBody is the maximum size of one request, and maxBodies of all requests that are being
+	// read or answered.
+	maxBody   = 32 << 20
+	maxBodies = 512 << 20
+	// maxAccountBodies is the maximum for all requests of one account.
+	maxAccountBodies = 64 << 20
+	// maxStrangerBodies is the maximum for all requests without an account, such as forms, and
+	// maxAddressBodies for those from one address.
+	maxStrangerBodies = 32 << 20
+	maxAddressBodies  = 4 << 20
+	// bodyPatience is the period over which the minimum rate of a body is measured. bodyTotal
+	// is the maximum time for a whole body.
+	bodyPatience = 30 * time.Second
+	bodyTotal    = 10 * time.Minute
+	// checksPatience is the timeout of all readiness checks together.
+	checksPatience = 3 * time.Second
 )
 
 // Options holds the optional parts of New.
 type Options struct {
-	Log     *slog.Logger       // default: slog.Default()
-	Metrics *telemetry.Metrics // default: a fresh one that nobody reads
+	// Log is where requests are logged. The default is slog.Default().
+	Log *slog.Logger
+	// Metrics counts requests. The default is one that nobody reads.
+	Metrics *telemetry.Metrics
 	// Ledger and Abuse are read by GET /v1/account. Ledger also provides the rate-limit
 	// headers of errors.
 	Ledger admission.Ledger
@@ -82,9 +93,10 @@ type Check struct {
 // Settings holds what a reload of the configuration may change. A request uses the settings
 // that were current when it arrived, until its end.
 type Settings struct {
-	Catalog        *catalog.Catalog
-	Routes         *routing.Routes
-	Scorer         routing.Scorer // what the router chooses by; nil: its own estimate
+	Catalog *catalog.Catalog
+	Routes  *routing.Routes
+	// Scorer rates models for the router. If nil, the router uses its own estimate.
+	Scorer         routing.Scorer
 	Plans          account.Plans
 	CORSOrigins    []string
 	TrustedProxies []netip.Prefix
@@ -160,7 +172,7 @@ func (a *API) BodiesInFlight() int64 { return a.bodies.held.Load() }
 func (a *API) ServeAs(caller auth.Caller, w http.ResponseWriter, r *http.Request) {
 	x := w.(*exchange)
 	x.caller = caller
-	_ = a.serveInside(x, r) // the chain answers its own errors
+	_ = a.serveInside(x, r) // the chain has replied to errors itself
 }
 
 // ServeHTTP implements http.Handler.
@@ -176,5 +188,5 @@ func (a *API) serveAt(depth int, w http.ResponseWriter, r *http.Request) {
 	x := &exchange{ResponseWriter: w, settings: a.settings.Load(), depth: depth, http2: r.ProtoMajor == 2}
 	a.bodies.expect(x, r)
 	defer x.body.release()
-	_ = a.serve(x, r) // the chain answers its own errors
+	_ = a.serve(x, r) // the chain has replied to errors itself
 }

@@ -20,16 +20,20 @@ import (
 // docs/api.md#bodies.
 type bodies struct {
 	maxOne, maxAll int64
-	maxAccount     int64 // held at once for one account
-	maxStrangers   int64 // held at once for all callers without an account: forms, webhooks
-	maxStranger    int64 // held at once for one address of such a caller
-	patience       time.Duration
-	total          time.Duration
+	// maxAccount is the maximum for one account.
+	maxAccount int64
+	// maxStrangers is the maximum for all callers without an account (forms, webhooks), and
+	// maxStranger for one address of them.
+	maxStrangers int64
+	maxStranger  int64
+	patience     time.Duration
+	total        time.Duration
 
 	held      atomic.Int64
 	strangers atomic.Int64
 	seed      maphash.Seed
-	callers   [64]callerShares // by the hash of who pays
+	// callers holds the bytes of each caller, by the hash of its name.
+	callers [64]callerShares
 }
 
 // callerShares holds the bytes of the callers with one hash value. 64 of them keep callers
@@ -63,13 +67,18 @@ const (
 // connection's read deadline alone: the deadline moves each time enough bytes for the rate
 // have arrived, so most bodies set it once and clear it once.
 type arrival struct {
-	src     io.ReadCloser // net/http's
-	x       *exchange
-	limits  *bodies
-	end     time.Time // when the whole body must be here
-	window  int64     // bytes since the deadline was moved
-	charged int64     // bytes charged to a caller without an account
-	whole   bool      // the end was seen
+	// src is the body of net/http. It is nil if the request has none.
+	src    io.ReadCloser
+	x      *exchange
+	limits *bodies
+	// end is when the whole body must have arrived.
+	end time.Time
+	// window is the number of bytes since the deadline was last moved.
+	window int64
+	// charged is the number of bytes that were charged to a caller without an account.
+	charged int64
+	// whole reports whether the end of the body was seen.
+	whole bool
 }
 
 // expect puts the request body under the time limits. It must be called before anything reads
@@ -91,7 +100,7 @@ func (a *arrival) setDeadline(now time.Time) {
 	if until.After(a.end) {
 		until = a.end
 	}
-	_ = http.NewResponseController(a.x.ResponseWriter).SetReadDeadline(until) // in process there is none
+	_ = http.NewResponseController(a.x.ResponseWriter).SetReadDeadline(until) // in-process requests have no connection
 }
 
 // Read implements io.Reader. If the body is too slow it returns a fault of kind Timeout. If
@@ -152,7 +161,7 @@ func (a *arrival) charge(n int64) error {
 	a.charged += n
 	all, one := b.strangers.Add(n), b.add("@"+a.x.event.Remote, n)
 	if all > b.maxStrangers || one > b.maxStranger {
-		a.release() // nobody keeps the bytes
+		a.release() // the body is dropped
 		return errBusy()
 	}
 	return nil
@@ -209,8 +218,9 @@ func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBo
 
 // share is the part of the limits that one body uses.
 type share struct {
-	of    *bodies
-	who   string // the account; empty: nobody is charged
+	of *bodies
+	// who is the account's id. If empty, only the total is charged.
+	who   string
 	taken int64
 }
 
@@ -260,7 +270,9 @@ func (b *bodies) readUpTo(most int64, x *exchange, r *http.Request) ([]byte, fun
 		return nil, nil, err
 	}
 	if x.body.src != nil {
-		x.body.arrived() // HTTP/2 tells the end of a body of known length in a read of its own
+		// HTTP/2 reports the end of a body of known length in a separate read, which collect
+		// does not make.
+		x.body.arrived()
 	}
 	return buf, s.release, nil
 }
@@ -345,7 +357,8 @@ func checkContentType(h http.Header) error {
 		return fault.New(fault.Invalid, "Content-Encoding %q is not accepted; send the body as plain JSON.", clip(enc))
 	}
 	ct := h.Get("Content-Type")
-	if ct == "" || ct == "application/json" { // what nearly all send, and cheaper than parsing it
+	// Nearly all requests send this, and comparing is cheaper than parsing.
+	if ct == "" || ct == "application/json" {
 		return nil
 	}
 	kind, params, err := mime.ParseMediaType(ct)

@@ -61,10 +61,10 @@ func NewServer(h http.Handler, l *Listener) *http.Server {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    MaxHeaderBytes - headerSlop,
 		ConnState:         l.ConnState,
-		ErrorLog:          slog.NewLogLogger(l.opts.Log.Handler(), slog.LevelDebug), // broken connections: routine
+		ErrorLog:          slog.NewLogLogger(l.opts.Log.Handler(), slog.LevelDebug), // broken connections are routine
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          maxStreams,
-			MaxReadFrameSize:              16 << 10, // each connection keeps a buffer of that size
+			MaxReadFrameSize:              16 << 10, // each connection keeps a buffer of this size
 			MaxReceiveBufferPerConnection: 64 << 10,
 			MaxReceiveBufferPerStream:     64 << 10,
 			SendPingTimeout:               time.Minute,
@@ -73,7 +73,7 @@ func NewServer(h http.Handler, l *Listener) *http.Server {
 		},
 		Protocols: new(http.Protocols),
 
-		DisableGeneralOptionsHandler: true, // OPTIONS * is answered like everything else, with a request id
+		DisableGeneralOptionsHandler: true, // OPTIONS * gets our error object, with a request id
 	}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(l.opts.TLS != nil) // see Listener
@@ -94,7 +94,8 @@ type ListenerOptions struct {
 	// Refuse returns the complete reply to a request that net/http would answer by itself. If
 	// nil, net/http's own reply is sent.
 	Refuse func(Malformed) []byte
-	Log    *slog.Logger // default: slog.Default()
+	// Log is where refused connections are logged. The default is slog.Default().
+	Log *slog.Logger
 }
 
 // Listener limits the connections of a server and what each of them can hold up. It closes
@@ -232,7 +233,7 @@ func (l *Listener) sweep() {
 	}
 	l.mu.Unlock()
 	for _, w := range stuck {
-		abort(w) // takes the lock
+		abort(w) // outside the lock: Close takes it
 	}
 }
 
@@ -254,9 +255,10 @@ type wire struct {
 	// writes counts the starts and ends of writes, so it is odd while one is running. The two
 	// atomic additions replace a write deadline, which would cost a timer change per write.
 	writes atomic.Uint64
-	// Guarded by Listener.mu.
-	seen  uint64 // the count at the last sweep
-	since int    // how many sweeps have found it the same
+	// Guarded by Listener.mu: the value of writes at the last check, and how many checks have
+	// found it unchanged.
+	seen  uint64
+	since int
 }
 
 // Write writes p in pieces of at most writePiece, so that a slow reader makes progress that
@@ -308,12 +310,13 @@ func abort(c net.Conn) {
 
 // conn is a connection as the server sees it, above TLS.
 type conn struct {
-	net.Conn // the wire, or TLS over it
+	net.Conn // the wire, or TLS on top of it
 	wire     *wire
 	// fresh reports whether nothing was written since the last reply. Only then can net/http
 	// send a reply of its own, so only the first write of each reply is inspected.
 	fresh atomic.Bool
-	plain atomic.Bool // it speaks HTTP where TLS was expected
+	// plain reports whether the client speaks plain HTTP on the TLS port.
+	plain atomic.Bool
 }
 
 // Read notes when a client speaks plain HTTP to the TLS port, so that refuse can say so in
@@ -375,14 +378,15 @@ func (c *conn) refuse(m Malformed) error {
 	}
 	_ = c.CloseWrite()
 	_ = c.wire.SetReadDeadline(time.Now().Add(drainPatience))
-	_, _ = io.Copy(io.Discard, io.LimitReader(c.wire, drainBytes)) // it is closed next, whatever comes
+	_, _ = io.Copy(io.Discard, io.LimitReader(c.wire, drainBytes)) // errors do not matter: the connection is closed next
 	return nil
 }
 
 // Malformed describes a request that net/http rejected before any handler saw it.
 type Malformed struct {
 	Status int
-	Detail string // empty: not known
+	// Detail is net/http's own text, or "".
+	Detail string
 	Remote string
 }
 
@@ -441,7 +445,7 @@ func (a *API) Refuse(m Malformed) []byte {
 	}
 	var b bytes.Buffer
 	b.WriteString("HTTP/1.1 " + strconv.Itoa(m.Status) + " " + http.StatusText(m.Status) + "\r\n")
-	_ = h.Write(&b) // a bytes.Buffer takes everything
+	_ = h.Write(&b) // a bytes.Buffer never fails
 	b.WriteString("\r\n")
 	b.Write(body)
 	e.Bytes = int64(len(body))

@@ -52,7 +52,7 @@ func (a *API) showStanding(x *exchange, r *http.Request, err error) {
 	switch h := x.Header(); fault.From(err).Kind {
 	case fault.PaymentRequired, fault.PlanTooLow, fault.RateLimited, fault.Unavailable, fault.Internal:
 	default:
-		// Of the others only those that came after admission have headers.
+		// Other errors have these headers only if they came after admission.
 		if h["X-Ratelimit-Limit-Requests"] == nil && h["X-Ratelimit-Limit-Tokens"] == nil {
 			return
 		}
@@ -95,7 +95,7 @@ func encodeFault(f *fault.Fault) []byte {
 func encodeError(d errorDetail) []byte {
 	body, err := json.Marshal(errorBody{d})
 	if err != nil {
-		panic(err) // strings and an int always encode
+		panic(err) // strings and integers always encode
 	}
 	return body
 }
@@ -127,14 +127,14 @@ func (x *exchange) answer(err error, r *http.Request) {
 		setRetryAfter(h, time.Second)
 	}
 	if hasBody(r) {
-		// Answer now: net/http would otherwise wait for the body of a request that is refused anyway.
+		// Reply now: net/http would otherwise wait for the body of a request that is refused anyway.
 		_ = http.NewResponseController(x.ResponseWriter).EnableFullDuplex()
 	}
 	body := encodeFault(f)
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.WriteHeader(f.Kind.Status())
 	if r.Method != http.MethodHead {
-		_, _ = x.Write(body) // nobody is left to tell if it fails
+		_, _ = x.Write(body) // an error means that the caller disconnected
 	}
 }
 

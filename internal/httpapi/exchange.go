@@ -16,10 +16,13 @@ type exchange struct {
 	settings *Settings
 	event    telemetry.Event
 	caller   auth.Caller
-	body     arrival // the request's, where it has one
-	http2    bool
-	depth    int   // how many calls of our own MCP server it is nested in
-	err      error // what the route returned, through the mux
+	// body is the request's body. Its src is nil if there is none.
+	body  arrival
+	http2 bool
+	// depth is how many calls of our own MCP server this request is nested in.
+	depth int
+	// err is the error of the route. The mux has no way to return it.
+	err error
 }
 
 // WriteHeader records the status for the log. Interim replies (1xx) do not count.

@@ -46,7 +46,7 @@ const (
 type changeList struct {
 	Object string       `json:"object"`
 	Data   []changeData `json:"data"`
-	Next   *string      `json:"next"` // what since is next time; null: nothing has changed yet
+	Next   *string      `json:"next"`
 }
 
 // changeData is one change. At is in Unix seconds. Before and After are model objects, or null

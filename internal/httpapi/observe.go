@@ -34,7 +34,7 @@ func (a *API) observe(next handler) handler {
 		a.metrics.RequestStarted()
 		defer func() {
 			if e.Status == 0 {
-				e.Status = statusNone // nothing was sent: the connection is gone
+				e.Status = statusNone // nothing was sent: the caller disconnected
 			}
 			took := time.Since(e.Start)
 			a.metrics.RequestEnded(e, took)

@@ -79,7 +79,7 @@ func (a *API) reference(x *exchange, r *http.Request) error {
 func (x *exchange) document(r *http.Request, d api.Document, contentType string) error {
 	h := x.Header()
 	h.Set("ETag", d.ETag)
-	h.Set("Cache-Control", "no-cache") // a reload may change it: ask each time
+	h.Set("Cache-Control", "no-cache") // a reload of the configuration may change it
 	for tag := range strings.SplitSeq(strings.Join(r.Header.Values("If-None-Match"), ","), ",") {
 		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == d.ETag || tag == "*" {
 			x.WriteHeader(http.StatusNotModified)

@@ -16,7 +16,7 @@ type routeReply struct {
 	Asked      string           `json:"asked"`
 	Model      string           `json:"model"`
 	Reason     string           `json:"reason"`
-	Task       string           `json:"task,omitempty"` // only where the router chose
+	Task       string           `json:"task,omitempty"` // only if the router chose
 	Sticky     bool             `json:"sticky"`
 	Candidates []candidateReply `json:"candidates"`
 }
@@ -24,8 +24,8 @@ type routeReply struct {
 // candidateReply is a model that the router considered.
 type candidateReply struct {
 	Model    string   `json:"model"`
-	Score    *float64 `json:"score"`              // null where it cannot be chosen
-	Obstacle string   `json:"obstacle,omitempty"` // why it cannot
+	Score    *float64 `json:"score"`              // null if it cannot be chosen
+	Obstacle string   `json:"obstacle,omitempty"` // why it cannot be chosen
 }
 
 // explainRoute serves POST /v1/route. It takes a chat request and returns the routing decision

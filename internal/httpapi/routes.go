@@ -19,10 +19,10 @@ type step func(next handler) handler
 // chain returns the steps that every request passes, the outermost first.
 func (a *API) chain() []step {
 	return []step{
-		a.observe,      // request id and fixed headers; in the end one log event and the metrics
-		a.answerErrors, // a returned error or a panic becomes the error object
-		a.cors,         // /v1 for browsers; a preflight needs no key
-		a.authenticate, // /v1: 401, then 423, from the headers alone
+		a.observe,      // request id and fixed headers; at the end, log event and metrics
+		a.answerErrors, // turns a returned error or a panic into the error object
+		a.cors,         // lets browsers call /v1; a preflight needs no key
+		a.authenticate, // /v1: 401, then 423, from the headers only
 	}
 }
 
@@ -34,7 +34,7 @@ const (
 // route is one operation of the API.
 type route struct {
 	method  string
-	pattern string // as in net/http.ServeMux
+	pattern string // for net/http.ServeMux
 	handle  handler
 }
 
@@ -84,7 +84,7 @@ func (a *API) assemble() handler {
 	}))
 	serve := func(x *exchange, r *http.Request) error {
 		if r.RequestURI == "*" || path.Clean(r.URL.Path) != r.URL.Path {
-			return nothingAt(r) // the mux would answer in a way of its own making
+			return nothingAt(r) // the mux would redirect, or reply with plain text
 		}
 		mux.ServeHTTP(x, r)
 		return x.err
@@ -101,11 +101,11 @@ func (a *API) showPage(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := w.(*exchange)
 		x.event.Route = r.Pattern
-		r = r.WithContext(r.Context()) // a shallow copy: many headers are costly to copy
+		r = r.WithContext(r.Context()) // a shallow copy; Clone would copy all headers
 		r.RemoteAddr = x.event.Remote
 		page.ServeHTTP(x, r)
 		if x.event.Status >= http.StatusBadRequest {
-			a.bodies.finish(x, r) // a form that was refused unread
+			a.bodies.finish(x, r) // a form that was refused before it was read
 		}
 	})
 }
@@ -117,7 +117,7 @@ func (a *API) Nothing() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{ResponseWriter: w, settings: a.settings.Load()}
 		a.bodies.expect(x, r)
-		_ = serve(x, r) // the chain answers its own errors
+		_ = serve(x, r) // the chain has replied to errors itself
 	})
 }
 

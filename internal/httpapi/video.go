@@ -199,7 +199,8 @@ func (x *exchange) sendVideo(r *http.Request, j *video.Job, file io.ReadSeekClos
 // such as an invalid range, because their plain text is not our error object.
 type fileWriter struct {
 	*exchange
-	refused int // the status held back
+	// refused is the status that was held back, or 0.
+	refused int
 }
 
 func (w *fileWriter) WriteHeader(status int) {

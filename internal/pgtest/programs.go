@@ -15,8 +15,10 @@ const oldest = 15
 
 // Programs is one installation of the PostgreSQL server programs.
 type Programs struct {
-	Dir     string // holds postgres and initdb
-	Version int    // major
+	// Dir is the directory of postgres and initdb.
+	Dir string
+	// Version is the major version.
+	Version int
 }
 
 // Find returns the newest installed PostgreSQL. It returns an error if there is none of
@@ -56,7 +58,7 @@ func folders() []string {
 		}
 	}
 	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin"} {
-		found, _ := filepath.Glob(pattern) // the patterns are well formed
+		found, _ := filepath.Glob(pattern) // the patterns are valid
 		dirs = append(dirs, found...)
 	}
 	slices.Sort(dirs)

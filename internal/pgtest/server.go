@@ -33,10 +33,12 @@ type Server struct {
 	dir      string
 	port     int
 	settings []string
-	owner    *syscall.Credential // who runs it, where that is not us
+	// owner is the user who runs the server, or nil if that is us.
+	owner *syscall.Credential
 
 	process *os.Process
-	exited  chan struct{} // closed when process has ended
+	// exited is closed when process has ended.
+	exited chan struct{}
 }
 
 // Own starts a server for this test and stops it when the test ends. It skips the test if
@@ -144,7 +146,7 @@ func (s *Server) run() error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the process has its own copy
+	defer log.Close() // the process has its own descriptor
 
 	args := []string{"-D", s.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", s.dir}
 	for _, setting := range s.settings {

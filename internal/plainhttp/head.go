@@ -9,8 +9,10 @@ import (
 )
 
 const (
-	maxHead   = 64 << 10 // bytes of a reply's status line and header
-	maxFields = 256      // lines of a reply's header
+	// Limits on the head of a reply: bytes of the status line and header, and number of header
+	// lines.
+	maxHead   = 64 << 10
+	maxFields = 256
 )
 
 // appendHead appends the request line and the header to b. The length of the body must be

@@ -13,7 +13,7 @@ import (
 type prober struct {
 	raw syscall.RawConn
 	// look is created once per connection: a closure per call would be an allocation.
-	look func(fd uintptr) bool // made once: a closure a call would be garbage
+	look func(fd uintptr) bool
 	ok   bool
 	buf  [1]byte
 }

@@ -28,13 +28,22 @@ import (
 )
 
 const (
-	maxIdle     = 4096            // connections to one host
-	idleFor     = 4 * time.Second // shorter than the 5 s after which uvicorn and Node.js close theirs
-	readBuffer  = 4 << 10
-	writeAtOnce = 64 << 10 // requests up to this size leave in one piece
-	maxInterim  = 5        // replies of status 1xx before the real one
-	patience    = 5 * time.Minute
-	stuck       = 200 * time.Millisecond // how long a write waits before it looks for an early answer
+	// maxIdle is the maximum number of idle connections to one host.
+	maxIdle = 4096
+	// idleFor is how long a connection stays in the pool. It is shorter than the 5 seconds
+	// after which uvicorn and Node.js close theirs, so that we rarely use one that is being
+	// closed.
+	idleFor = 4 * time.Second
+	// readBuffer is the size of each connection's buffer. It holds the head of a usual reply.
+	readBuffer = 4 << 10
+	// writeAtOnce is the largest request that is sent in one write.
+	writeAtOnce = 64 << 10
+	// maxInterim is the maximum number of interim replies (1xx) before the final one.
+	maxInterim = 5
+	// patience is the default of Options.Patience.
+	patience = 5 * time.Minute
+	// stuck is how long a write may block before it checks for an early reply.
+	stuck = 200 * time.Millisecond
 )
 
 // Options holds the optional settings of New. The zero value is the default.
@@ -55,9 +64,11 @@ type Transport struct {
 
 	// mu guards the pool. It is held only to push and pop, never during I/O other than
 	// closing.
-	mu      sync.Mutex
-	idle    map[string][]*conn // by host, the least recently used first
-	trimmer *time.Timer        // runs while there are idle connections
+	mu sync.Mutex
+	// idle holds the pooled connections by host, the least recently used first.
+	idle map[string][]*conn
+	// trimmer runs while there are idle connections, and is nil otherwise.
+	trimmer *time.Timer
 }
 
 // New returns a Transport with an empty pool. opts may be nil.
@@ -112,7 +123,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	if c, err = t.open(&again); err != nil { // not from the pool: one repetition is all there is
+	// Not from the pool, where the next connection may be dead as well: there is only one
+	// repetition.
+	if c, err = t.open(&again); err != nil {
 		return nil, err
 	}
 	return c.exchange(&again, out, time.Now())
@@ -129,7 +142,7 @@ func (t *Transport) open(req *http.Request) (*conn, error) {
 	if err != nil {
 		closeBody(req)
 		if ctx.Err() != nil {
-			err = context.Cause(ctx) // a dialer says only that it was canceled
+			err = context.Cause(ctx) // a dialer reports only that it was canceled
 		}
 		return nil, err
 	}
@@ -236,14 +249,17 @@ var errStale = errors.New("the server closed the connection")
 // conn is one connection. One call uses it at a time, from take or open until put or Close.
 type conn struct {
 	net.Conn
-	from      *Transport
-	host      string
-	reader    *bufio.Reader
-	probe     prober
-	limit     time.Time // for the request and the head of its reply
-	interim   int       // interim replies to this request
-	used      bool
-	once      bool // it must not go back to the pool
+	from   *Transport
+	host   string
+	reader *bufio.Reader
+	probe  prober
+	// limit is the deadline for the request and the head of its reply.
+	limit time.Time
+	// interim counts the interim replies to this request.
+	interim int
+	used    bool
+	// once reports that the connection must not return to the pool.
+	once      bool
 	idleSince time.Time
 }
 
@@ -283,7 +299,7 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 	reused := c.used
 	c.used, c.once, c.interim = true, req.Close, 0
 	c.limit = now.Add(c.from.patience)
-	_ = c.SetDeadline(c.limit) // an error here shows again when it is written
+	_ = c.SetDeadline(c.limit) // an error shows again at the next write
 	// The only way to interrupt a blocked read or write is to close the connection.
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	// fail closes the connection and returns err, or the cause of the cancellation if that was
@@ -301,11 +317,11 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 		return fail(sent)
 	}
 	if reused && sent != nil && n == 0 {
-		return fail(fmt.Errorf("%w: %w", errStale, sent)) // whatever there is to read is no answer to this request
+		return fail(fmt.Errorf("%w: %w", errStale, sent)) // anything to read is not a reply to this request
 	}
 	if _, err := c.reader.Peek(1); err != nil {
-		// The server may close a connection in the moment in which it is used again; or it may have run
-		// the request and died of it.
+		// The server may have closed the connection just when it was reused, or it may have run the request and
+		// crashed. Only a safe method may therefore be repeated.
 		stale := reused && isSafe(req.Method) && !errors.Is(err, os.ErrDeadlineExceeded)
 		if err = noEOF(err); sent != nil {
 			err = sent
@@ -488,7 +504,7 @@ func (c *conn) peekHead() ([]byte, error) {
 			return nil, errHeadLong
 		case looked == c.reader.Size():
 			c.reader = bufio.NewReaderSize(c.reader, maxHead)
-			c.once = true // such a buffer is too large to keep
+			c.once = true // the buffer is too large to keep in the pool
 			looked = 0
 		}
 	}
@@ -505,11 +521,14 @@ func noEOF(err error) error {
 // body is the body of a reply. When it has been read to the end, its connection returns to the
 // pool.
 type body struct {
-	src   io.ReadCloser
-	conn  *conn
-	stop  func() bool     // ends the watch over ctx; false: ctx was quicker
-	ctx   context.Context //nolint:containedctx // one call's
-	state atomic.Int32    // whoever leaves open decides about the connection
+	src  io.ReadCloser
+	conn *conn
+	// stop ends the watch over ctx. It reports false if ctx was canceled first.
+	stop func() bool
+	ctx  context.Context //nolint:containedctx // one call's
+	// state is open, ended or closed. Whoever moves it away from open decides what happens to
+	// the connection: end and Close may run at the same time.
+	state atomic.Int32
 }
 
 // States of a body.

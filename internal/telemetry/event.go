@@ -11,19 +11,24 @@ import (
 type Event struct {
 	RequestID string
 	Start     time.Time
-	Remote    string // the client's address, from a trusted proxy where one is configured
-	Method    string
-	Path      string
-	Route     string // the pattern of the route; empty where none matched
+	// Remote is the client's address, as told by a trusted proxy if one is configured.
+	Remote string
+	Method string
+	Path   string
+	// Route is the pattern of the route, or "" if none matched.
+	Route string
 
 	AccountID string
 	KeyID     string
-	Model     string // as asked for, once it is known to exist
+	// Model is the requested model, if it exists.
+	Model string
 
 	Status int
 	Bytes  int64
-	Fault  string // the type of the error object, where one was sent
-	Err    error  // the cause behind it, for the log alone
+	// Fault is the type of the error object, if one was sent.
+	Fault string
+	// Err is the cause of the fault. It is logged but never sent.
+	Err error
 }
 
 // requestMessage is the log message of every event. The log handler recognises requests by it.

@@ -62,7 +62,8 @@ type holder struct {
 	mu    sync.Mutex
 	to    io.Writer
 	lines []byte
-	timer *time.Timer // nil as long as nothing was held
+	// timer flushes the buffer. It is nil until the first line.
+	timer *time.Timer
 }
 
 // Write appends a line to the buffer. The first line starts the timer that flushes it.
@@ -92,7 +93,7 @@ func (h *holder) flush() {
 // write writes the buffer. The caller holds mu.
 func (h *holder) write() {
 	if len(h.lines) > 0 {
-		_, _ = h.to.Write(h.lines) // a log that cannot be written has nobody to tell
+		_, _ = h.to.Write(h.lines) // there is nowhere to report that the log cannot be written
 		h.lines = h.lines[:0]
 	}
 }

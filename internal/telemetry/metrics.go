@@ -66,7 +66,7 @@ func (m *Metrics) RequestEnded(e *Event, took time.Duration) {
 	m.inFlight.Dec()
 	route := e.Route
 	if route == "" {
-		route = "none" // unknown paths share one label, however many there are
+		route = "none" // all unknown paths share one label
 	}
 	m.requests.WithLabelValues(route, knownMethod(e.Method), strconv.Itoa(e.Status)).Inc()
 	m.duration.WithLabelValues(route).Observe(took.Seconds())

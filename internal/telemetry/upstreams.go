@@ -5,12 +5,16 @@ import "github.com/prometheus/client_golang/prometheus"
 // Upstream holds the metrics of one provider. Keys and models are not labels: there may be
 // many, and each would be a time series.
 type Upstream struct {
-	Provider         string
-	Running          int64
-	Answered, Failed int64          // attempts since the start
-	States           map[string]int // how many of its targets have their breaker in which state
-	ErrorRate        float64        // of its worst target
-	FirstContent     float64        // seconds, of its slowest target
+	Provider string
+	Running  int64
+	// Answered and Failed count attempts since the start.
+	Answered, Failed int64
+	// States counts the provider's targets by the state of their breaker.
+	States map[string]int
+	// ErrorRate is that of the provider's worst target, from 0 to 1.
+	ErrorRate float64
+	// FirstContent is the time to the first content, in seconds, of the slowest target.
+	FirstContent float64
 }
 
 // Upstreams registers the metrics of the providers. read is called at each scrape.

@@ -37,7 +37,7 @@ var assets = sync.OnceValue(func() map[string]*asset {
 	all := map[string]*asset{}
 	list, err := files.ReadDir("assets")
 	if err != nil {
-		panic(err) // they are part of the program
+		panic(err) // the files are embedded in the program
 	}
 	for _, entry := range list {
 		name := entry.Name()
@@ -53,7 +53,7 @@ var assets = sync.OnceValue(func() map[string]*asset {
 		a.address = "/assets/" + name + "?v=" + a.tag
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
-		_, _ = z.Write(plain) // a bytes.Buffer takes everything
+		_, _ = z.Write(plain) // a bytes.Buffer never fails
 		_ = z.Close()
 		a.zipped = b.Bytes()
 		all[name] = a
@@ -78,7 +78,7 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Should-Retry", "false")
 	w.WriteHeader(http.StatusNotFound)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // whoever left needs no reply
+		_, _ = w.Write(body) // an error means that the client disconnected
 	}
 }
 
@@ -100,6 +100,6 @@ func ServeAsset(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // a browser that left needs no file
+		_, _ = w.Write(body) // an error means that the browser disconnected
 	}
 }

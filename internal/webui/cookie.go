@@ -8,7 +8,8 @@ import (
 
 // Flash is a message that the next page shows once, after a redirect.
 type Flash struct {
-	Tone string // good or bad
+	// Tone is "good" or "bad". It selects the colour.
+	Tone string
 	Text string
 }
 

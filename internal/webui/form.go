@@ -30,7 +30,7 @@ func readForm(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	// Reply immediately if the form is refused: net/http would wait for the rest of it.
-	_ = http.NewResponseController(w).EnableFullDuplex() // in process there is none
+	_ = http.NewResponseController(w).EnableFullDuplex() // in-process requests have no connection
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
 		return fault.New(fault.Invalid, "The form must be sent as application/x-www-form-urlencoded.")
 	}

@@ -21,7 +21,8 @@ import (
 
 // Settings holds what a reload of the configuration may change.
 type Settings struct {
-	Origin string // where browsers find the pages: https makes cookies secure
+	// Origin is the public origin of the pages. With https, cookies are secure.
+	Origin string
 	Brand  string
 	// FormTargets are other origins that a form may redirect to, such as that of a payment
 	// page. The Content-Security-Policy blocks all others.
@@ -120,20 +121,23 @@ func (u *UI) Render(w http.ResponseWriter, r *http.Request, status int, page tem
 	h.Set("Content-Length", strconv.Itoa(b.Len()))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(b.Bytes()) // a browser that left needs no page
+		_, _ = w.Write(b.Bytes()) // an error means that the browser disconnected
 	}
 	return nil
 }
 
 // Page holds what the layout shows around the content of a page.
 type Page struct {
-	Title  string
-	Brand  string
-	Path   string // of the link that is lit
-	Theme  string // light, dark, or empty: the system's
-	Flash  *Flash
-	Links  []Link
-	Person string // who is signed in; empty: nobody
+	Title string
+	Brand string
+	// Path is the path of the navigation link to highlight.
+	Path string
+	// Theme is "light", "dark", or "" for the theme of the system.
+	Theme string
+	Flash *Flash
+	Links []Link
+	// Person is who is signed in, or "".
+	Person string
 	Banner *Banner
 	// Styles and Scripts are assets that only this page needs.
 	Styles  []string
@@ -142,15 +146,17 @@ type Page struct {
 
 // Link is one entry of the navigation.
 type Link struct {
-	Path  string
-	Text  string
-	Icon  string
-	Count int // shown where it is not zero
+	Path string
+	Text string
+	Icon string
+	// Count is a number beside the link, such as unread messages. 0 is not shown.
+	Count int
 }
 
 // Banner is a message above every page until its cause is gone. Path and Link may be empty.
 type Banner struct {
-	Tone string // warn or bad
+	// Tone is "warn" or "bad". It selects the colour.
+	Tone string
 	Text string
 	Path string
 	Link string

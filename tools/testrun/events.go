@@ -9,20 +9,25 @@ import (
 
 // event is one line of "go test -json".
 type event struct {
-	Action      string
-	Package     string
-	Test        string
-	Output      string
-	Elapsed     float64 // seconds
-	ImportPath  string  // of build-output
-	FailedBuild string  // of a package that could not be built: the ImportPath to look for
+	Action  string
+	Package string
+	Test    string
+	Output  string
+	Elapsed float64 // seconds
+	// ImportPath is the package of a build-output event.
+	ImportPath string
+	// FailedBuild is the ImportPath whose build failed, on a package that could not be built
+	// because of it.
+	FailedBuild string
 }
 
 // tally follows the events of one "go test -json" and summarizes each package when it ends.
 type tally struct {
-	strict  bool // a test that skips for want of something has failed
+	// strict makes a test fail that skips although everything it needs is there.
+	strict  bool
 	running map[string]*progress
-	builds  map[string]string // what the compiler said, by import path
+	// builds holds the compiler's output by import path.
+	builds map[string]string
 }
 
 func newTally(strict bool) *tally {
@@ -31,10 +36,12 @@ func newTally(strict bool) *tally {
 
 // progress is a package whose tests are running.
 type progress struct {
-	began  time.Time
-	states map[string]string // by test: run, pause, cont, pass, fail or skip
-	order  []string          // of the tests' first events
-	lines  []line
+	began time.Time
+	// states holds the last action of each test: run, pause, cont, pass, fail or skip.
+	states map[string]string
+	// order holds the tests in the order of their first events.
+	order []string
+	lines []line
 }
 
 // line is one line of output. test is empty if it belongs to the package as a whole.
@@ -46,14 +53,17 @@ type outcome struct {
 	elapsed time.Duration
 	cached  bool
 	failed  bool
-	unbuilt bool // it does not compile
-	empty   bool // it has no tests
+	// unbuilt reports that the package does not compile, and empty that it has no tests.
+	unbuilt bool
+	empty   bool
 
-	passed   int
-	failures []string // tests, or the package itself where no test is to blame
+	passed int
+	// failures holds the failed tests, or the package itself if no test is to blame.
+	failures []string
 	skips    []skipped
-	output   string // of what failed, whole
-	soak     []measure
+	// output is the complete output of what failed.
+	output string
+	soak   []measure
 }
 
 // skipped is a test, or a part of the run, that was skipped.
@@ -111,7 +121,8 @@ func (t *tally) end(p *progress, e event) *outcome {
 		}
 	}
 
-	blamed := map[string]bool{"": true} // whose lines are worth reading; the package's own always are
+	// blamed holds the tests whose output is shown. The package's own output always is.
+	blamed := map[string]bool{"": true}
 	for _, name := range p.order {
 		full := o.path + " " + name
 		switch p.states[name] {
@@ -121,7 +132,7 @@ func (t *tally) end(p *progress, e event) *outcome {
 			}
 		case "fail":
 			blamed[name] = true
-			// A test that failed because of its subtests is not counted beside them.
+			// A test that failed because of its subtests is not counted in addition to them.
 			if !p.hasChildren(name, "fail") {
 				o.failures = append(o.failures, full)
 			}
@@ -159,7 +170,7 @@ func (o *outcome) blamePackage(p *progress, blamed map[string]bool) {
 		o.failures = []string{o.path + " (does not build)"}
 	case len(o.failures) == 0:
 		o.failures = []string{o.path}
-		for _, name := range p.order { // anything may hold the reason
+		for _, name := range p.order { // any test's output may contain the reason
 			blamed[name] = true
 		}
 	}

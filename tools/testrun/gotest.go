@@ -122,7 +122,7 @@ func (s *session) follow(stdout io.Reader) {
 			}
 			var e event
 			if err := json.Unmarshal([]byte(text), &e); err != nil {
-				fmt.Fprint(s.out, text) // not an event: something that go itself has to say
+				fmt.Fprint(s.out, text) // not an event: a message of the go command itself
 				continue
 			}
 			if o := t.add(e); o != nil {

@@ -29,9 +29,11 @@ import (
 // mode is one way to run the command. Its name is the command-line argument.
 type mode struct {
 	name string
-	plan []string // what the reader is told before it starts
+	// plan is printed before the run, one line for each step.
+	plan []string
 	run  func(*session)
-	args []string // for go test
+	// args are passed to go test.
+	args []string
 	race bool
 	// durable makes PostgreSQL sync its writes to disk. Timings without it would be too good.
 	durable bool
@@ -115,13 +117,15 @@ func watchParent(ctx context.Context, orphaned func()) {
 
 // session is one run.
 type session struct {
-	ctx    context.Context
-	mode   mode
-	root   string
-	out    io.Writer
-	env    []string // of every command that it starts
+	ctx  context.Context
+	mode mode
+	root string
+	out  io.Writer
+	// env is the environment of every command that the session starts.
+	env    []string
 	report *report
-	strict bool // everything a test may need is there, so none may skip for want of it
+	// strict reports that everything a test may need is there, so that none may skip.
+	strict bool
 }
 
 // start prints the plan, runs the mode and returns the exit code.

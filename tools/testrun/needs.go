@@ -16,9 +16,12 @@ import (
 
 // need is something outside the repository that tests use.
 type need struct {
-	name     string   // as tests name it when they skip: "needs PostgreSQL"
-	purpose  string   // what is lost without it
-	packages []string // what provides it on Debian
+	// name is what tests call it when they skip: "needs PostgreSQL".
+	name string
+	// purpose says what is skipped without it.
+	purpose string
+	// packages are the Debian packages that provide it.
+	packages []string
 	// find returns where it is, or an error that says what is wrong.
 	find func() (where string, err error)
 }

@@ -18,8 +18,9 @@ type report struct {
 	failures       []string
 	skips          []skipped
 	notes          []string
-	soaking        bool // what soak tests measured is part of the report
-	soak           []measure
+	// soaking adds the figures of soak tests to the report.
+	soaking bool
+	soak    []measure
 }
 
 func newReport(out io.Writer) *report { return &report{out: out, began: time.Now()} }
