@@ -32,6 +32,7 @@ type accountView struct {
 	Now      time.Time
 }
 
+// account shows the page.
 func (d *Dashboard) account(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.showAccount(w, r, v, http.StatusOK, accountView{})
 }
@@ -71,6 +72,7 @@ func (d *Dashboard) changeEmail(w http.ResponseWriter, r *http.Request, v *visit
 	email := r.FormValue("email")
 	if err := d.Desk.RequestEmail(r.Context(), d.owner(r, v), email); err != nil {
 		view := accountView{Form: "email"}
+		// An address that is too long is not echoed.
 		if len(email) <= maxEmail {
 			view.Email = email
 		}
@@ -79,6 +81,8 @@ func (d *Dashboard) changeEmail(w http.ResponseWriter, r *http.Request, v *visit
 	return d.seeOther(w, r, home+"/account", "email-sent")
 }
 
+// changePassword sets a new password and ends all other sessions. An account without a
+// password gets its first one here.
 func (d *Dashboard) changePassword(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	err := d.Desk.ChangePassword(r.Context(), d.owner(r, v), r.FormValue("password"))
 	if err != nil {
@@ -97,6 +101,7 @@ func (d *Dashboard) enrolTOTP(w http.ResponseWriter, r *http.Request, v *visitor
 	return d.showAccount(w, r, v, http.StatusOK, accountView{Enrolment: enrolment})
 }
 
+// activateTOTP turns on two-step sign-in after the first valid code.
 func (d *Dashboard) activateTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err := d.Desk.Activate(r.Context(), d.owner(r, v), r.FormValue("code")); err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err)
@@ -104,6 +109,7 @@ func (d *Dashboard) activateTOTP(w http.ResponseWriter, r *http.Request, v *visi
 	return d.seeOther(w, r, home+"/account", "totp-on")
 }
 
+// removeTOTP turns off two-step sign-in.
 func (d *Dashboard) removeTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err := d.Desk.RemoveTOTP(r.Context(), d.owner(r, v)); err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "current", "code")
@@ -119,6 +125,7 @@ func (d *Dashboard) closeSession(w http.ResponseWriter, r *http.Request, v *visi
 	return d.seeOther(w, r, home+"/account", "session-closed")
 }
 
+// closeOtherSessions ends all sessions but this one.
 func (d *Dashboard) closeOtherSessions(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err := d.Desk.SignOutEverywhere(r.Context(), v.ID, v.session.ID); err != nil {
 		return err
@@ -152,6 +159,7 @@ func (d *Dashboard) mayClose(ctx context.Context, v *visitor, o signin.Owner, em
 	if v.Staff {
 		return fault.New(fault.Conflict, "Staff accounts cannot be closed here.")
 	}
+	// ParseEmail normalizes the address, so that upper case does not matter.
 	if typed, err := account.ParseEmail(email); err != nil || typed != v.Email {
 		return fault.New(fault.Invalid, "Enter the e-mail address of your account to close it.").At("email")
 	}

@@ -23,6 +23,7 @@ type checkoutView struct {
 	Problem string
 }
 
+// checkout shows the test processor's form for a payment.
 func (d *Dashboard) checkout(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.showCheckout(w, r, v, http.StatusOK, r.FormValue("payment"), "")
 }
@@ -48,6 +49,7 @@ func (d *Dashboard) payTest(w http.ResponseWriter, r *http.Request, v *visitor) 
 	var p *billing.Payment
 	var confirm bool
 	var err error
+	// The second step: the customer answers the bank's question.
 	if answer := r.FormValue("confirm"); answer != "" {
 		p, err = d.Billing.ConfirmTest(r.Context(), v.ID, id, answer == "yes")
 	} else {
@@ -75,10 +77,12 @@ func (d *Dashboard) payTest(w http.ResponseWriter, r *http.Request, v *visitor) 
 	return d.afterPayment(w, r, v, p)
 }
 
+// testCard shows the form for another test card.
 func (d *Dashboard) testCard(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.ui.Render(w, r, http.StatusOK, checkoutPage(d.ui.Page(w, r, "Test card"), checkoutView{Cards: d.Billing.TestCards()}))
 }
 
+// saveTestCard saves the chosen test card as the payment method.
 func (d *Dashboard) saveTestCard(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if _, err := d.Billing.SetTestCard(r.Context(), v.ID, r.FormValue("card")); err != nil {
 		_, text, rest := complaint(err)

@@ -125,6 +125,8 @@ func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visitor, e
 	if token == "" {
 		return nil, nil
 	}
+	// Session fails with Unauthenticated if the token is unknown, expired or signed out. Any
+	// other error means that we do not know, and must not sign anybody out.
 	s, err := d.Desk.Session(r.Context(), token)
 	if fault.Is(err, fault.Unauthenticated) {
 		d.ui.DropCookie(w, sessionCookie)
@@ -151,6 +153,8 @@ func (d *Dashboard) private(p page) webui.Handler {
 		if v != nil {
 			return p(w, r, v)
 		}
+		// Only a page that was opened by itself is worth coming back to: a form cannot be
+		// repeated, and a part of a page is not a page.
 		to := "/signin"
 		if r.Method == http.MethodGet && !webui.Swapping(r) && r.URL.Path != home {
 			to += "?next=" + r.URL.EscapedPath()
@@ -177,6 +181,7 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 		// If the database is down, the page itself reports it.
 		unread = 0
 	}
+	// The order is that of the navigation.
 	p.Links = []webui.Link{
 		{Path: home, Text: "Overview", Icon: "overview"},
 		{Path: home + "/keys", Text: "Keys", Icon: "keys"},
@@ -203,6 +208,7 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 // nil. The most serious problem comes first.
 func (d *Dashboard) banner(r *http.Request, v *visitor) *webui.Banner {
 	switch {
+	// A terminated account is also suspended, so this case comes first.
 	case v.Suspended != nil && v.Suspended.Final:
 		return &webui.Banner{Tone: "bad", Text: "Your account was terminated: " + v.Suspended.Reason + ". Requests are refused.", Path: home + "/messages", Link: "Messages"}
 	case v.Suspended != nil:
@@ -236,6 +242,8 @@ func complaint(err error) (field, text string, rest error) {
 	if err == nil {
 		return "", "", nil
 	}
+	// The message of a fault is written for users. Internal and Unavailable are logged and
+	// shown as an error page, because no change to the form would help.
 	f := fault.From(err)
 	switch f.Kind {
 	case fault.Internal, fault.Unavailable:
@@ -271,6 +279,8 @@ func refused(err error, fields ...string) (problems, int, error) {
 	if rest != nil {
 		return nil, 0, rest
 	}
+	// The form is shown with the status of the error, so that scripts and monitoring see the
+	// refusal.
 	status := fault.From(err).Kind.Status()
 	for _, f := range fields {
 		if f == field {

@@ -24,6 +24,7 @@ type export struct {
 	Calls    []exportedCall    `json:"calls"`
 }
 
+// exportedAccount is the account itself.
 type exportedAccount struct {
 	ID        string    `json:"id"`
 	Email     string    `json:"email"`
@@ -32,6 +33,7 @@ type exportedAccount struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
+// exportedKey is a key without its secret part. A zero LastUsedAt is left out.
 type exportedKey struct {
 	ID         string    `json:"id"`
 	Name       string    `json:"name"`
@@ -40,6 +42,7 @@ type exportedKey struct {
 	LastUsedAt time.Time `json:"last_used_at,omitzero"`
 }
 
+// exportedSession is a browser that is signed in.
 type exportedSession struct {
 	CreatedAt time.Time `json:"created_at"`
 	SeenAt    time.Time `json:"seen_at"`
@@ -47,6 +50,7 @@ type exportedSession struct {
 	Agent     string    `json:"agent"`
 }
 
+// exportedMessage is a message to the owner, with the owner's answer.
 type exportedMessage struct {
 	At         time.Time `json:"at"`
 	Kind       string    `json:"kind"`
@@ -56,6 +60,7 @@ type exportedMessage struct {
 	AnsweredAt time.Time `json:"answered_at,omitzero"`
 }
 
+// exportedEvent is an event of abuse control.
 type exportedEvent struct {
 	At    time.Time `json:"at"`
 	Kind  string    `json:"kind"`
@@ -65,6 +70,7 @@ type exportedEvent struct {
 	Why   string    `json:"why"`
 }
 
+// exportedChange is an entry of the account's audit log.
 type exportedChange struct {
 	At     time.Time `json:"at"`
 	Actor  string    `json:"actor"`
@@ -120,6 +126,7 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 		k := &v.Keys[i]
 		out.Keys = append(out.Keys, exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt})
 	}
+	// One list after the other: an export is rare, and need not be fast.
 	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherBilling, d.gatherUsage} {
 		if err := gather(r.Context(), v, out); err != nil {
 			return err
@@ -181,6 +188,7 @@ func (d *Dashboard) gatherBilling(ctx context.Context, v *visitor, out *export) 
 
 // gatherUsage adds the sums of all days and the most recent calls.
 func (d *Dashboard) gatherUsage(ctx context.Context, v *visitor, out *export) error {
+	// From the beginning: sums are kept forever.
 	days, err := d.Usage.UsageByDay(ctx, v.ID, time.Unix(0, 0))
 	if err != nil {
 		return err

@@ -29,6 +29,7 @@ type keysView struct {
 	Now      time.Time
 }
 
+// keys shows the page.
 func (d *Dashboard) keys(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.showKeys(w, r, v, http.StatusOK, keysView{})
 }
@@ -85,6 +86,7 @@ func (d *Dashboard) regenerateMaster(w http.ResponseWriter, r *http.Request, v *
 	return d.showKeys(w, r, v, http.StatusOK, keysView{New: raw, NewName: "The master key"})
 }
 
+// renameKey changes the display name of a sub-key.
 func (d *Dashboard) renameKey(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	id := r.PathValue("id")
 	if err := owns(v, id); err != nil {
@@ -101,6 +103,7 @@ func (d *Dashboard) renameKey(w http.ResponseWriter, r *http.Request, v *visitor
 	return d.seeOther(w, r, home+"/keys", "key-renamed")
 }
 
+// deleteKey deletes a sub-key. It is refused from the next request on.
 func (d *Dashboard) deleteKey(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	id := r.PathValue("id")
 	if err := owns(v, id); err != nil {

@@ -59,6 +59,7 @@ func (d *Dashboard) useLink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// Only an invalid password can be corrected in the form. Other errors become a page.
 	err = d.follow(w, r, f)
 	if fault.Is(err, fault.Invalid) {
 		var status int
@@ -87,6 +88,8 @@ func (d *Dashboard) follow(w http.ResponseWriter, r *http.Request, f linkForm) e
 		if err != nil {
 			return err
 		}
+		// The password is set even if the sign-in still needs a code, so the message is stored
+		// now.
 		d.ui.SetFlash(w, "password-set")
 		return d.enter(w, r, entry, home)
 	case signin.Email:

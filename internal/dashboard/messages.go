@@ -18,6 +18,7 @@ type messagesView struct {
 	Problems problems
 }
 
+// messages shows the page.
 func (d *Dashboard) messages(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.showMessages(w, r, v, http.StatusOK, messagesView{})
 }
@@ -29,6 +30,7 @@ func (d *Dashboard) showMessages(w http.ResponseWriter, r *http.Request, v *visi
 	if view.Notices, err = d.Notices.List(r.Context(), v.ID, messagesShown); err != nil {
 		return err
 	}
+	// A HEAD request shows nothing, so it must not mark anything as read.
 	if r.Method != http.MethodHead {
 		if err := d.Notices.Read(r.Context(), v.ID); err != nil {
 			return err

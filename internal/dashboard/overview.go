@@ -47,6 +47,8 @@ func (d *Dashboard) minuteView(v *visitor) minuteView {
 	return minuteView{Limits: limits, Requests: s.Requests, Tokens: s.Tokens}
 }
 
+// overview shows the first page. The sums of the month are those of its days, so one query is
+// enough.
 func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	from := firstDay(d.now())
 	rows, err := d.Usage.UsageBy(r.Context(), usage.Query{AccountID: v.ID, From: from, By: usage.ByDay})
@@ -78,6 +80,8 @@ func everyDay(rows []usage.Row, from time.Time) []usage.Row {
 		out[i].Start = from.AddDate(0, 0, i)
 	}
 	for _, row := range rows {
+		// A row outside the window can appear when the day changes between the query and this
+		// call.
 		if i := int(row.Start.Sub(from) / (24 * time.Hour)); i >= 0 && i < window {
 			out[i] = row
 		}
@@ -94,6 +98,7 @@ type bar struct {
 
 // bars lays out requests by day in an SVG of 300 by 100 units.
 func bars(days []usage.Row) []bar {
+	// At least 1, so that a month without requests does not divide by zero.
 	most := int64(1)
 	for i := range days {
 		most = max(most, days[i].Requests)
@@ -133,6 +138,7 @@ func exampleModel(c *catalog.Catalog, v *visitor) string {
 		if !v.includes(m) {
 			continue
 		}
+		// The router is the best start: it works even if models change later.
 		if m.Router {
 			return m.ID
 		}
@@ -149,6 +155,7 @@ type snippet struct{ ID, Name, Text string }
 // snippets returns the quick start in each language. The programs run as they are once
 // SLUICE_API_KEY is set; only the server's origin and the model are filled in.
 func snippets(origin, model string) []snippet {
+	// The origin and model ids contain no characters that need quoting in these languages.
 	fill := strings.NewReplacer("{origin}", origin, "{model}", model)
 	list := []snippet{
 		{"curl", "curl", `curl {origin}/v1/chat/completions \

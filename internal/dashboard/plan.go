@@ -121,6 +121,7 @@ type upgradeView struct {
 	Problem string
 }
 
+// showUpgrade asks the customer to confirm an upgrade.
 func (d *Dashboard) showUpgrade(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	plan, err := account.ParsePlan(r.FormValue("plan"))
 	if err != nil {
@@ -131,6 +132,8 @@ func (d *Dashboard) showUpgrade(w http.ResponseWriter, r *http.Request, v *visit
 
 // quote renders the confirmation page with a fresh offer.
 func (d *Dashboard) quote(w http.ResponseWriter, r *http.Request, v *visitor, status int, plan account.Plan, problem string) error {
+	// Quote refuses if there is no subscription to upgrade or the plan is not higher. The plan
+	// page then shows the reason.
 	offer, err := d.Billing.Quote(r.Context(), v.ID, plan)
 	if err != nil {
 		return d.planRefused(w, r, v, err)
@@ -151,12 +154,15 @@ func (d *Dashboard) upgrade(w http.ResponseWriter, r *http.Request, v *visitor) 
 	if err != nil {
 		return fault.New(fault.NotFound, "There is no such plan.")
 	}
+	// The hidden fields come from our own page, so a value that cannot be parsed is not the
+	// customer's mistake.
 	cents, err1 := strconv.ParseInt(r.FormValue("cents"), 10, 64)
 	at, err2 := strconv.ParseInt(r.FormValue("at"), 10, 64)
 	if err1 != nil || err2 != nil {
 		return fault.New(fault.Invalid, "This form is incomplete. Go back and try again.")
 	}
 	offer := billing.Offer{Plan: plan, AmountCents: cents, At: time.Unix(at, 0).UTC()}
+	// The saved payment method is charged unless the customer wants to use another card.
 	charge := d.Billing.Upgrade
 	if r.FormValue("how") == "card" {
 		charge = d.Billing.UpgradeInPerson
@@ -178,6 +184,7 @@ func (d *Dashboard) upgrade(w http.ResponseWriter, r *http.Request, v *visitor) 
 	return d.pay(w, r, v, p)
 }
 
+// cancelPlan cancels the subscription at the end of the period that is paid for.
 func (d *Dashboard) cancelPlan(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err := d.Billing.CancelAtPeriodEnd(r.Context(), actor, v.ID); err != nil {
 		return d.planRefused(w, r, v, err)
@@ -185,6 +192,7 @@ func (d *Dashboard) cancelPlan(w http.ResponseWriter, r *http.Request, v *visito
 	return d.seeOther(w, r, home+"/plan", "cancelled")
 }
 
+// resumePlan takes back a cancellation that has not taken effect yet.
 func (d *Dashboard) resumePlan(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err := d.Billing.Resume(r.Context(), actor, v.ID); err != nil {
 		return d.planRefused(w, r, v, err)
@@ -192,6 +200,7 @@ func (d *Dashboard) resumePlan(w http.ResponseWriter, r *http.Request, v *visito
 	return d.seeOther(w, r, home+"/plan", "resumed")
 }
 
+// payOverdue pays a renewal that failed, without waiting for the next retry.
 func (d *Dashboard) payOverdue(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	p, err := d.Billing.PayOverdue(r.Context(), actor, v.ID)
 	if err != nil {
@@ -200,6 +209,8 @@ func (d *Dashboard) payOverdue(w http.ResponseWriter, r *http.Request, v *visito
 	return d.pay(w, r, v, p)
 }
 
+// changeMethod redirects to the processor's page for the payment method. Card data never
+// reaches this server.
 func (d *Dashboard) changeMethod(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	to, err := d.Billing.Portal(r.Context(), actor, v.ID)
 	if err != nil {
@@ -209,6 +220,8 @@ func (d *Dashboard) changeMethod(w http.ResponseWriter, r *http.Request, v *visi
 	return nil
 }
 
+// askDowngrade sends a request for a lower plan to support. Customers cannot downgrade by
+// themselves.
 func (d *Dashboard) askDowngrade(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	plan, err := account.ParsePlan(r.FormValue("plan"))
 	if err != nil {
@@ -244,11 +257,13 @@ func planAction(v planView, p account.Plan) string {
 		return "present"
 	case p == account.Free && present == account.None:
 		return "free"
+	// A lower plan, or Free for a subscriber.
 	case p <= account.Free || p < present && present != account.None:
 		return ""
 	// Nothing is for sale, or the account may not buy.
 	case !v.Sells || v.Account.Suspended != nil:
 		return ""
+	// An account with a granted plan may subscribe to a higher one as well.
 	case v.Status() == billing.NotSubscribed:
 		return "subscribe"
 	case v.Status() == billing.Active && p > present:
@@ -268,6 +283,7 @@ func paymentText(p *billing.Payment) string {
 	return planName(p.Plan)
 }
 
+// upgradePath returns the address of the confirmation page for a plan.
 func upgradePath(p account.Plan) string {
 	return home + "/plan/upgrade?plan=" + url.QueryEscape(p.String())
 }

@@ -29,6 +29,7 @@ func (d *Dashboard) Handler() http.Handler {
 	open := func(pattern string, h webui.Handler) { mux.Handle(pattern, d.ui.Handle(h)) }
 	private := func(pattern string, p page) { open(pattern, d.private(p)) }
 
+	// Sign-in, sign-up and the links in mails.
 	open("GET /{$}", func(w http.ResponseWriter, r *http.Request) error { return d.seeOther(w, r, home, "") })
 	open("GET /signup", d.showSignUp)
 	open("POST /signup", d.signUp)
@@ -44,6 +45,7 @@ func (d *Dashboard) Handler() http.Handler {
 	open("POST /link/{purpose}", d.useLink)
 	mux.HandleFunc("GET /assets/{name}", webui.ServeAsset)
 
+	// The pages, by noun.
 	private("GET "+home, d.overview)
 	private("GET "+home+"/minute", d.minute)
 	private("GET "+home+"/keys", d.keys)

@@ -70,6 +70,7 @@ func next(r *http.Request) string {
 	return webui.SafePath(path, home)
 }
 
+// showSignIn shows the form, or the overview to somebody who is signed in already.
 func (d *Dashboard) showSignIn(w http.ResponseWriter, r *http.Request) error {
 	if v, err := d.visitor(w, r); err != nil || v != nil {
 		if err != nil {
@@ -80,6 +81,8 @@ func (d *Dashboard) showSignIn(w http.ResponseWriter, r *http.Request) error {
 	return d.ui.Render(w, r, http.StatusOK, signInPage(d.ui.Page(w, r, "Sign in"), d.entryForm(r).shown()))
 }
 
+// signIn checks the password. The error is the same for an unknown address and a wrong
+// password.
 func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) error {
 	f := d.entryForm(r)
 	entry, err := d.Desk.SignIn(r.Context(), f.Email, r.FormValue("password"), d.visit(r))
@@ -145,6 +148,7 @@ func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) error {
 	return d.seeOther(w, r, "/signin", "signed-out")
 }
 
+// showSignUp shows the form, or a note that sign-up is closed.
 func (d *Dashboard) showSignUp(w http.ResponseWriter, r *http.Request) error {
 	return d.ui.Render(w, r, http.StatusOK, signUpPage(d.ui.Page(w, r, "Sign up"), d.entryForm(r).shown()))
 }
@@ -163,6 +167,7 @@ func (d *Dashboard) signUp(w http.ResponseWriter, r *http.Request) error {
 	return d.ui.Render(w, r, http.StatusOK, sentPage(d.ui.Page(w, r, "Check your e-mail"), f.Email, d.MailIsLogged))
 }
 
+// showReset shows the form for a new password.
 func (d *Dashboard) showReset(w http.ResponseWriter, r *http.Request) error {
 	return d.ui.Render(w, r, http.StatusOK, resetPage(d.ui.Page(w, r, "Reset password"), d.entryForm(r).shown()))
 }
@@ -222,6 +227,7 @@ func (d *Dashboard) endProvider(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// An existing account. A new one has its master key to show first.
 	if masterKey == "" {
 		return d.enter(w, r, entry, home)
 	}

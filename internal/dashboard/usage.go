@@ -53,6 +53,7 @@ type recentView struct {
 func (d *Dashboard) usage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	from := firstDay(d.now())
 	view := usageView{Key: r.FormValue("key"), Model: r.FormValue("model"), Names: keyNames(v)}
+	// The same query runs three times, grouped differently.
 	ask := usage.Query{AccountID: v.ID, From: from, KeyID: view.Key, Model: view.Model}
 	for by, to := range map[usage.By]*[]usage.Row{usage.ByDay: &view.Days, usage.ByModel: &view.Models, usage.ByKey: &view.Keys} {
 		ask.By = by
@@ -62,6 +63,7 @@ func (d *Dashboard) usage(w http.ResponseWriter, r *http.Request, v *visitor) er
 		}
 		*to = rows
 	}
+	// The total must be taken before everyDay, but zero rows would not change it.
 	for i := range view.Days {
 		view.Total.Merge(view.Days[i].Sums)
 	}
@@ -69,6 +71,8 @@ func (d *Dashboard) usage(w http.ResponseWriter, r *http.Request, v *visitor) er
 	for _, rows := range [][]usage.Row{view.Models, view.Keys} {
 		slices.SortStableFunc(rows, func(a, b usage.Row) int { return int(b.Requests - a.Requests) })
 	}
+	// The filters offer all keys, but only models that have usage: the catalog may have
+	// hundreds.
 	view.AllKeys, view.Choices = keyChoices(v), modelChoices(view)
 	var err error
 	// The list starts a minute in the future, so that a call recorded by a server whose clock
@@ -77,12 +81,15 @@ func (d *Dashboard) usage(w http.ResponseWriter, r *http.Request, v *visitor) er
 		return err
 	}
 	p := d.frame(w, r, v, "Usage")
+	// Only this page has a chart.
 	p.Styles, p.Scripts = []string{"uplot.css"}, []string{"uplot.js", "charts.js"}
 	return d.ui.Render(w, r, http.StatusOK, usagePage(p, view))
 }
 
 // recent renders the next part of the list of calls, for htmx.
 func (d *Dashboard) recent(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	// The cursor is the time in milliseconds and the id of the last call shown. The id breaks
+	// ties.
 	before, err := strconv.ParseInt(r.FormValue("before"), 10, 64)
 	if err != nil {
 		return fault.New(fault.Invalid, "There is no such part of the list.")
@@ -116,6 +123,7 @@ func (d *Dashboard) exportUsage(w http.ResponseWriter, r *http.Request, v *visit
 	names := keyNames(v)
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="usage.csv"`)
+	// csv.Writer remembers its first error, so the results of Write can be ignored.
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{
 		"day", "model", "key_id", "key_name", "requests", "not_complete", "prompt_tokens", "cached_tokens", "completion_tokens",
