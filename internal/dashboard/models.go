@@ -40,7 +40,6 @@ func (d *Dashboard) models(w http.ResponseWriter, r *http.Request, v *visitor) e
 			continue
 		}
 		item := modelView{Model: m, Included: v.includes(m)}
-		// Health is nil in tests and while no provider is watched.
 		if d.Health != nil {
 			item.Health = d.Health(m)
 		}

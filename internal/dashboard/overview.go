@@ -155,7 +155,7 @@ type snippet struct{ ID, Name, Text string }
 // snippets returns the quick start in each language. The programs run as they are once
 // SLUICE_API_KEY is set; only the server's origin and the model are filled in.
 func snippets(origin, model string) []snippet {
-	// The origin and model ids contain no characters that need quoting in these languages.
+	// A text/template would need escaping: the snippets are full of braces.
 	fill := strings.NewReplacer("{origin}", origin, "{model}", model)
 	list := []snippet{
 		{"curl", "curl", `curl {origin}/v1/chat/completions \

@@ -132,8 +132,8 @@ func (d *Dashboard) showUpgrade(w http.ResponseWriter, r *http.Request, v *visit
 
 // quote renders the confirmation page with a fresh offer.
 func (d *Dashboard) quote(w http.ResponseWriter, r *http.Request, v *visitor, status int, plan account.Plan, problem string) error {
-	// Quote refuses if there is no subscription to upgrade or the plan is not higher. The plan
-	// page then shows the reason.
+	// Quote refuses a plan that is not higher than the current one. The plan page then shows
+	// the reason.
 	offer, err := d.Billing.Quote(r.Context(), v.ID, plan)
 	if err != nil {
 		return d.planRefused(w, r, v, err)

@@ -63,7 +63,6 @@ func (d *Dashboard) usage(w http.ResponseWriter, r *http.Request, v *visitor) er
 		}
 		*to = rows
 	}
-	// The total must be taken before everyDay, but zero rows would not change it.
 	for i := range view.Days {
 		view.Total.Merge(view.Days[i].Sums)
 	}
