@@ -11,6 +11,8 @@ import (
 	"sluice/internal/admin"
 )
 
+// accountCmd groups the commands about accounts. An account is named by its id or its e-mail
+// address everywhere.
 func (p *program) accountCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "account", Short: "Create, show and change accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(),
@@ -18,6 +20,8 @@ func (p *program) accountCmd() *cobra.Command {
 	return cmd
 }
 
+// accountCreateCmd creates an account that has no password. "sluice signin-link" lets its
+// owner in.
 func (p *program) accountCreateCmd() *cobra.Command {
 	var in admin.NewAccount
 	cmd := &cobra.Command{
@@ -42,6 +46,8 @@ func (p *program) accountCreateCmd() *cobra.Command {
 	return cmd
 }
 
+// accountListCmd prints all accounts. It fetches them page by page, because a reply has a
+// maximum size.
 func (p *program) accountListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List all accounts", Args: args(),
@@ -73,6 +79,7 @@ func (p *program) accountListCmd() *cobra.Command {
 	}
 }
 
+// accountShowCmd prints one account with its current limits.
 func (p *program) accountShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID|E-MAIL", Short: "Show an account with its limits and keys", Args: args("ID"),
@@ -82,6 +89,7 @@ func (p *program) accountShowCmd() *cobra.Command {
 	}
 }
 
+// accountHistoryCmd prints the audit log of an account, the newest entries first.
 func (p *program) accountHistoryCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "history ID|E-MAIL", Short: "Show who changed an account, when and why", Args: args("ID"),
@@ -102,6 +110,7 @@ func (p *program) accountHistoryCmd() *cobra.Command {
 	}
 }
 
+// accountAbuseCmd prints why an account has its abuse score.
 func (p *program) accountAbuseCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "abuse ID|E-MAIL", Short: "Show an account's abuse score and its history", Args: args("ID"),
@@ -137,6 +146,8 @@ func printAbuse(w io.Writer, a *admin.Abuse) {
 	table(w, rows)
 }
 
+// accountSetPlanCmd grants a plan outside of billing. Paid subscriptions are changed with
+// "sluice billing".
 func (p *program) accountSetPlanCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "set-plan ID PLAN", Short: "Grant a plan: none, free, basic, premium or scale", Args: args("ID", "PLAN"),
@@ -147,6 +158,8 @@ func (p *program) accountSetPlanCmd() *cobra.Command {
 	}
 }
 
+// accountSetLimitsCmd overrides single limits of the plan. Limits that are not given stay as
+// they are.
 func (p *program) accountSetLimitsCmd() *cobra.Command {
 	in := admin.NewLimits{}
 	var rpm, concurrent, tpm string
@@ -183,6 +196,7 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 	return cmd
 }
 
+// accountSuspendCmd suspends an account. The owner sees the reason on the dashboard.
 func (p *program) accountSuspendCmd() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
@@ -195,6 +209,7 @@ func (p *program) accountSuspendCmd() *cobra.Command {
 	return cmd
 }
 
+// accountUnsuspendCmd lifts a suspension.
 func (p *program) accountUnsuspendCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "unsuspend ID", Short: "Lift the suspension of an account; a terminated account stays closed", Args: args("ID"),

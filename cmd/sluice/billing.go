@@ -12,12 +12,14 @@ import (
 	"sluice/internal/billing"
 )
 
+// billingCmd groups the commands about subscriptions and payments.
 func (p *program) billingCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "billing", Short: "Show subscriptions, refund payments and downgrade plans", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.billingShowCmd(), p.billingDowngradeCmd(), p.billingRefundCmd(), p.billingAdvanceCmd())
 	return cmd
 }
 
+// billingShowCmd prints everything that billing knows about an account.
 func (p *program) billingShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID|E-MAIL", Short: "Show an account's subscription, invoices and ledger", Args: args("ID"),
@@ -27,6 +29,7 @@ func (p *program) billingShowCmd() *cobra.Command {
 	}
 }
 
+// billingDowngradeCmd is how support fulfils a customer's request for a lower plan.
 func (p *program) billingDowngradeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "downgrade ID PLAN", Short: "Downgrade to a lower paid plan at the end of the period", Args: args("ID", "PLAN"),
@@ -37,6 +40,8 @@ func (p *program) billingDowngradeCmd() *cobra.Command {
 	}
 }
 
+// billingRefundCmd refunds a payment. The amount is required, so that nobody refunds
+// everything by accident.
 func (p *program) billingRefundCmd() *cobra.Command {
 	in := admin.RefundOrder{}
 	cmd := &cobra.Command{
@@ -52,6 +57,7 @@ func (p *program) billingRefundCmd() *cobra.Command {
 	return cmd
 }
 
+// billingAdvanceCmd lets testers see renewals and failed payments without waiting for a month.
 func (p *program) billingAdvanceCmd() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
@@ -71,6 +77,7 @@ func (p *program) billingAdvanceCmd() *cobra.Command {
 	return cmd
 }
 
+// accountTerminateCmd terminates an account. It is here because it also ends the subscription.
 func (p *program) accountTerminateCmd() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
@@ -110,6 +117,7 @@ func printBilling(w io.Writer, b *admin.Billing) {
 	}
 	rows := [][]string{{"account", b.ID + " " + b.Email}, {"plan", plan}, {"subscription", string(b.Status)}}
 	if b.PeriodEnd != nil {
+		// What happens at the end of the period; a failed renewal is the most important news.
 		next := "renews " + utcText(*b.Due)
 		switch {
 		case b.Failed > 0:

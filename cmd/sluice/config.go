@@ -9,6 +9,8 @@ import (
 	"sluice/internal/config"
 )
 
+// configCmd groups the commands that help to write a configuration. None of them needs a
+// server.
 func (p *program) configCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Create, check and explain the configuration", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(
@@ -26,6 +28,7 @@ func (p *program) configCmd() *cobra.Command {
 	return cmd
 }
 
+// configCheckCmd loads the configuration as serve would. Warnings do not make it fail.
 func (p *program) configCheckCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "check", Short: "Check the configuration without starting", Args: args(),

@@ -19,6 +19,7 @@ func (p *program) doctorCmd() *cobra.Command {
 			var findings []app.Finding
 			cfg, err := p.load()
 			if err != nil {
+				// Load joins all mistakes, one per line. Each becomes a finding.
 				for line := range strings.Lines(err.Error()) {
 					findings = append(findings, app.Finding{
 						Subject: "configuration", State: app.StateProblem, Message: strings.TrimSpace(line),

@@ -10,6 +10,7 @@ import (
 	"sluice/internal/admin"
 )
 
+// keyCmd groups the commands about API keys.
 func (p *program) keyCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "key", Short: "Create, list and revoke API keys", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.keyListCmd(), p.keyCreateCmd(), p.keyRenameCmd(), p.keyDeleteCmd(),
@@ -17,6 +18,7 @@ func (p *program) keyCmd() *cobra.Command {
 	return cmd
 }
 
+// keyListCmd prints the keys of an account, without their secret parts.
 func (p *program) keyListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list ID", Short: "List the keys of an account", Args: args("ID"),
@@ -30,6 +32,7 @@ func (p *program) keyListCmd() *cobra.Command {
 	}
 }
 
+// keyCreateCmd creates a sub-key. The key is printed once and stored only as a hash.
 func (p *program) keyCreateCmd() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
@@ -49,6 +52,7 @@ func (p *program) keyCreateCmd() *cobra.Command {
 	return cmd
 }
 
+// keyRenameCmd changes the display name of a sub-key. The master key has none.
 func (p *program) keyRenameCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "rename KEYID NAME", Short: "Rename a sub-key", Args: args("KEYID", "NAME"),
@@ -62,6 +66,7 @@ func (p *program) keyRenameCmd() *cobra.Command {
 	}
 }
 
+// keyDeleteCmd deletes a sub-key. The master key can only be replaced.
 func (p *program) keyDeleteCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete KEYID", Short: "Delete a sub-key permanently", Args: args("KEYID"),
@@ -76,6 +81,8 @@ func (p *program) keyDeleteCmd() *cobra.Command {
 	}
 }
 
+// keyRegenerateMasterCmd replaces a master key. It is also how the owner gets a first key on a
+// server without a terminal, so the account may be left out.
 func (p *program) keyRegenerateMasterCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "regenerate-master [ID]", Short: "Replace a master key and print the new one", Args: optional("ID"),
@@ -96,6 +103,8 @@ func (p *program) keyRegenerateMasterCmd() *cobra.Command {
 	}
 }
 
+// keyDeactivateCmd deactivates all keys of an account, as abuse control does at a score of
+// 100. The account can still sign in to the dashboard.
 func (p *program) keyDeactivateCmd() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
@@ -108,6 +117,7 @@ func (p *program) keyDeactivateCmd() *cobra.Command {
 	return cmd
 }
 
+// keyRestoreCmd reactivates the keys and resets the abuse score.
 func (p *program) keyRestoreCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "restore ID", Short: "Reactivate the keys of an account", Args: args("ID"),

@@ -1,10 +1,10 @@
 // Command sluice is an inference gateway: one binary that gives programs access to language
 // models of many providers behind one OpenAI-compatible API.
 //
-// Each command is a method in the file of its noun. Commands parse flags, call package app or
-// an admin operation, and print the result. Except for serve and the ones that repair a data
-// folder, they talk to the running server through its admin socket, or run the same operation
-// in process if no server is running; see program.call.
+// Each command is a method in the file of its noun. It parses flags, calls package app or an
+// admin operation, and prints the result. Commands about accounts, keys, billing and usage
+// talk to the running server through its admin socket. If no server is running, the same
+// operation runs in process on the data folder; see program.call.
 package main
 
 import (

@@ -12,6 +12,8 @@ import (
 	"sluice/internal/app"
 )
 
+// modelsCmd prints the catalog: of the running server, or as the configuration defines it if
+// no server is running.
 func (p *program) modelsCmd() *cobra.Command {
 	var verbose, refresh bool
 	cmd := &cobra.Command{
@@ -58,6 +60,7 @@ type modelList struct {
 // printModels prints the catalog together with the standing of each model, which is known only
 // to a running server.
 func printModels(w io.Writer, list modelList, standing []admin.ModelStanding, verbose bool) {
+	// The catalog and the standings are separate replies, joined by id.
 	known := map[string]admin.ModelStanding{}
 	for _, s := range standing {
 		known[s.ID] = s

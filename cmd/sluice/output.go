@@ -95,6 +95,7 @@ func printKeys(w io.Writer, keys []admin.Key) {
 	table(w, rows)
 }
 
+// planText marks a plan that was granted and is not paid for.
 func planText(a *admin.Account) string {
 	if a.Granted {
 		return a.Plan + " (granted)"

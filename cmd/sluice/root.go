@@ -30,12 +30,15 @@ they work on the folder directly.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	// The completion command works but is not worth a line in the help.
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misused(c, err) })
+	// These flags apply to every command.
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml if it exists)")
 	flags.BoolVar(&p.asJSON, "json", false, "print JSON")
 	p.override(flags, "data", "data", "`folder` for all data (default ./data)")
+	// cobra sorts the commands by name in the help.
 	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.billingCmd(), p.usageCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.resetSecretCmd(), p.modelsCmd(), p.videoCmd(), p.doctorCmd(), p.configCmd(), p.versionCmd())
 	return cmd
 }
@@ -72,6 +75,7 @@ type usageError struct {
 	command string
 }
 
+// Error includes a hint to the help of the command, not of the whole program.
 func (e *usageError) Error() string {
 	return fmt.Sprintf("%v\nRun \"%s --help\" for usage.", e.err, e.command)
 }
@@ -83,6 +87,7 @@ func misused(c *cobra.Command, err error) error { return &usageError{err, c.Comm
 func args(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if len(given) < len(names) {
+			// "ID is missing", but "ID and PLAN are missing".
 			verb := "is"
 			if len(names)-len(given) > 1 {
 				verb = "are"
@@ -120,6 +125,7 @@ func (p *program) explain(err error) (int, string) {
 		return 2, "sluice: " + err.Error() + "\nRun \"sluice --help\" for usage."
 	}
 	if f, ok := errors.AsType[*fault.Fault](err); ok && p.asJSON {
+		// A map of strings and numbers always encodes.
 		body, _ := json.Marshal(map[string]any{"error": map[string]any{"message": f.Message, "type": f.Kind.String(), "code": f.Kind.Status()}})
 		return 1, string(body)
 	}

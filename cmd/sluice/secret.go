@@ -10,6 +10,8 @@ import (
 	"sluice/internal/app"
 )
 
+// resetSecretCmd deletes what can no longer be decrypted, so that the server starts again. It
+// needs --yes because it weakens the accounts that used two-step sign-in.
 func (p *program) resetSecretCmd() *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{

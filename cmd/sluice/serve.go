@@ -20,6 +20,8 @@ import (
 	"sluice/internal/telemetry"
 )
 
+// serveCmd starts the server. Its flags exist for quick tries; everything can be set in the
+// configuration file as well.
 func (p *program) serveCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run the gateway", Args: args(),
@@ -43,6 +45,7 @@ func (p *program) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// A reload of the configuration can change the level.
 	level := &slog.LevelVar{}
 	paceCollector()
 	log, flush := telemetry.NewLogger(p.stderr, logAsJSON(cfg, p.stderr), level)
@@ -51,6 +54,7 @@ func (p *program) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Only the first start on a data folder creates the owner.
 	if key := a.OwnerKey(); key != "" {
 		p.welcome(a, key)
 	}

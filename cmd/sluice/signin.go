@@ -9,6 +9,8 @@ import (
 	"sluice/internal/admin"
 )
 
+// signInLinkCmd prints a sign-in link. It is the way in for an owner who has no mail server,
+// no password or no second factor.
 func (p *program) signInLinkCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "signin-link E-MAIL", Short: "Create a one-time sign-in link for the dashboard", Args: args("E-MAIL"),

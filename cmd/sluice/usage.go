@@ -17,6 +17,7 @@ import (
 	"sluice/internal/usage"
 )
 
+// usageCmd prints an account's usage, including calls of the last second.
 func (p *program) usageCmd() *cobra.Command {
 	in := admin.UsageQuery{}
 	cmd := &cobra.Command{
@@ -58,6 +59,7 @@ func printUsage(w io.Writer, u *admin.Usage) {
 	table(w, rows)
 }
 
+// auditCmd checks the stored sums against the single calls. It changes nothing.
 func (p *program) auditCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "audit", Short: "Recompute usage sums and report differences", Args: args(),
@@ -100,6 +102,7 @@ func sumsText(s, others usage.Sums) string {
 	return strings.Join(text, ", ")
 }
 
+// backupCmd copies the SQLite database of a running or stopped server.
 func (p *program) backupCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "backup FILE", Short: "Write a consistent copy of the database while the server is running", Args: args("FILE"),
@@ -120,6 +123,7 @@ func (p *program) backupCmd() *cobra.Command {
 	}
 }
 
+// restoreCmd works on the data folder itself, since no server may be using it.
 func (p *program) restoreCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "restore FILE", Short: "Restore a backup into an empty data folder", Args: args("FILE"),

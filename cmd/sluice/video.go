@@ -26,6 +26,7 @@ const (
 	barWidth  = 30
 )
 
+// videoCmd groups the commands about videos.
 func (p *program) videoCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "video", Short: "Create videos", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.videoCreateCmd())
@@ -76,6 +77,7 @@ type videoJob struct {
 func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 	body := map[string]any{"prompt": o.prompt, "n_seconds": o.seconds}
 	var width, height int
+	// The line feed at the end makes Sscanf reject trailing text, as in 10x20x30.
 	if n, err := fmt.Sscanf(o.size+"\n", "%dx%d\n", &width, &height); n != 2 || err != nil {
 		return misused(c, fmt.Errorf("--size %q is not a size; write it as 1280x720", o.size))
 	}
@@ -155,6 +157,8 @@ func (p *program) awaitVideo(ctx context.Context, api *videoAPI, job *videoJob) 
 		case <-time.After(pollEvery):
 		}
 		err := api.call(ctx, http.MethodGet, "/v1/video/generations/jobs/"+job.ID, nil, job)
+		// A refusal that a retry cannot change ends the wait. Everything else may be a restart
+		// of the server.
 		if f, refused := errors.AsType[*fault.Fault](err); refused && !f.Retryable() {
 			return err
 		}
@@ -170,6 +174,7 @@ func (p *program) awaitVideo(ctx context.Context, api *videoAPI, job *videoJob) 
 // progressBar returns a function that draws the progress over its own line.
 func (p *program) progressBar() func(*videoJob) {
 	return func(j *videoJob) {
+		// Each update ends with padding, so that a shorter status erases a longer one.
 		done := barWidth * j.Progress / 100
 		fmt.Fprintf(p.stderr, "\r[%s%s] %3d%% %-10s", strings.Repeat("#", done), strings.Repeat("·", barWidth-done), j.Progress, j.Status)
 		if j.Status != "queued" && j.Status != "running" {

@@ -45,6 +45,7 @@ type AbuseEvent struct {
 	By    string    `json:"by"`
 }
 
+// accountAbuse returns an account's score with its tiers and events.
 func (b *Backend) accountAbuse(ctx context.Context, in Target) (Abuse, error) {
 	a, err := b.Accounts.Find(ctx, in.Ref)
 	if err != nil {

@@ -78,11 +78,13 @@ func (b *Backend) billingShow(ctx context.Context, in Target) (Billing, error) {
 	return b.billingView(ctx, v, err)
 }
 
+// billingAdvance moves an account's clock, in test mode only.
 func (b *Backend) billingAdvance(ctx context.Context, in Move) (Billing, error) {
 	v, err := b.Billing.Advance(ctx, in.Actor, in.Ref, in.To)
 	return b.billingView(ctx, v, err)
 }
 
+// billingDowngrade sets the plan for the next period.
 func (b *Backend) billingDowngrade(ctx context.Context, in Target) (Billing, error) {
 	plan, err := parsePlan(in.Plan)
 	if err != nil {
@@ -94,6 +96,7 @@ func (b *Backend) billingDowngrade(ctx context.Context, in Target) (Billing, err
 	return b.billingShow(ctx, in)
 }
 
+// billingRefund refunds a payment. The payment names the account.
 func (b *Backend) billingRefund(ctx context.Context, in RefundOrder) (Billing, error) {
 	p, err := b.Billing.Refund(ctx, in.Actor, in.Payment, in.Cents)
 	if err != nil {
@@ -102,6 +105,7 @@ func (b *Backend) billingRefund(ctx context.Context, in RefundOrder) (Billing, e
 	return b.billingShow(ctx, Target{Ref: p.AccountID})
 }
 
+// accountTerminate ends the subscription and suspends the account permanently.
 func (b *Backend) accountTerminate(ctx context.Context, in Target) (Account, error) {
 	return b.viewOf(b.Billing.Terminate(ctx, in.Actor, in.Ref, in.Reason))
 }
@@ -127,6 +131,7 @@ func (b *Backend) billingView(ctx context.Context, v billing.View, err error) (B
 		return Billing{}, err
 	}
 	for _, e := range entries {
+		// Refunds are negative entries, so the sum is what was charged in total.
 		out.Balance += e.AmountCents
 		out.Ledger = append(out.Ledger, BillingEntry{e.Seq, e.At, e.Actor, e.What, e.Plan.String(), e.AmountCents, e.PaymentID, e.Detail})
 	}

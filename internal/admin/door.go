@@ -71,6 +71,7 @@ func Handler(b *Backend) http.Handler {
 		if err != nil {
 			f := fault.From(err)
 			msg := f.Message
+			// The API hides the cause of its own failures.
 			if cause := f.Unwrap(); cause != nil && (f.Kind == fault.Internal || f.Kind == fault.Unavailable) {
 				msg = cause.Error() // operators may read it, and can do something about it
 			}
@@ -103,6 +104,7 @@ func Listen(dir string) (net.Listener, error) {
 	}
 	defer done()
 	path := filepath.Join(dir, Socket)
+	// A crashed server leaves its socket behind, and Listen would fail on it.
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the old admin socket: %w", err)
 	}
@@ -134,6 +136,8 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", addr)
 	}
+	// Connect once now, so that the caller learns whether a server is running. A socket file
+	// alone proves nothing: a crashed server leaves it behind.
 	probe, err := dial(ctx, "", "")
 	if err != nil {
 		return nil, err

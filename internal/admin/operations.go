@@ -186,6 +186,7 @@ type Status struct {
 // Empty is the argument or result of an operation that has none.
 type Empty struct{}
 
+// accountCreate creates an account and returns its master key, which is not stored.
 func (b *Backend) accountCreate(ctx context.Context, in NewAccount) (CreatedAccount, error) {
 	plan, err := parsePlan(in.Plan)
 	if err != nil {
@@ -231,6 +232,7 @@ func (b *Backend) accountHistory(ctx context.Context, in Target) ([]Entry, error
 	return out, nil
 }
 
+// accountSetPlan grants a plan, independent of any subscription.
 func (b *Backend) accountSetPlan(ctx context.Context, in Target) (Account, error) {
 	plan, err := parsePlan(in.Plan)
 	if err != nil {
@@ -273,6 +275,7 @@ func (b *Backend) keyCreate(ctx context.Context, in Target) (NewKey, error) {
 	return NewKey{ID: k.ID, Name: k.Name, Key: raw}, nil
 }
 
+// keyRename changes the display name of a sub-key. Ref is the id of the key.
 func (b *Backend) keyRename(ctx context.Context, in Target) (Key, error) {
 	k, err := b.Accounts.RenameKey(ctx, in.Actor, in.Ref, in.Name)
 	if err != nil {
@@ -281,10 +284,12 @@ func (b *Backend) keyRename(ctx context.Context, in Target) (Key, error) {
 	return keyView(k, "active"), nil
 }
 
+// keyDelete deletes a sub-key. Ref is the id of the key.
 func (b *Backend) keyDelete(ctx context.Context, in Target) (Empty, error) {
 	return Empty{}, b.Accounts.DeleteKey(ctx, in.Actor, in.Ref)
 }
 
+// keyRegenerateMaster replaces the master key of an account, or of the owner if Ref is empty.
 func (b *Backend) keyRegenerateMaster(ctx context.Context, in Target) (RawKey, error) {
 	if in.Ref == "" {
 		in.Ref = account.OwnerEmail
@@ -293,6 +298,7 @@ func (b *Backend) keyRegenerateMaster(ctx context.Context, in Target) (RawKey, e
 	return RawKey{Key: raw}, err
 }
 
+// keyDeactivate deactivates all keys of an account.
 func (b *Backend) keyDeactivate(ctx context.Context, in Target) (Account, error) {
 	return b.viewOf(b.Accounts.Deactivate(ctx, in.Actor, in.Ref, in.Reason))
 }
@@ -323,6 +329,8 @@ type ModelQuery struct {
 	Verbose bool `json:"verbose"`
 }
 
+// models returns the catalog exactly as GET /v1/models does, so that the command and the API
+// agree.
 func (b *Backend) models(_ context.Context, in ModelQuery) (rawJSON, error) {
 	return b.Catalog().JSON(in.Verbose), nil
 }
@@ -342,6 +350,8 @@ func (b *Backend) modelsStanding(context.Context, Empty) ([]ModelStanding, error
 	return b.Standing(), nil
 }
 
+// modelsRefresh looks for models now instead of at the next scheduled time, and returns the
+// new standings.
 func (b *Backend) modelsRefresh(ctx context.Context, _ Empty) ([]ModelStanding, error) {
 	if b.Refresh == nil {
 		return nil, fault.New(fault.Conflict, "No server runs on this data folder, so there is nobody to look for models.")
@@ -395,6 +405,7 @@ func (b *Backend) view(a *account.Account) Account {
 	return v
 }
 
+// keyView converts a key. All keys of an account have the same status.
 func keyView(k *account.Key, status string) Key {
 	v := Key{ID: k.ID, Kind: "sub", Name: k.Name, LastFour: k.LastFour, Status: status, CreatedAt: k.CreatedAt}
 	if k.Master {
@@ -406,6 +417,7 @@ func keyView(k *account.Key, status string) Key {
 	return v
 }
 
+// markView converts a mark. nil stays nil.
 func markView(m *account.Mark) *Mark {
 	if m == nil {
 		return nil

@@ -64,6 +64,7 @@ type UsageSums struct {
 	FirstTokenMS int64 `json:"average_first_token_ms"`
 }
 
+// usage returns the sums of the last days, today included. Days are in UTC.
 func (b *Backend) usage(ctx context.Context, in UsageQuery) (Usage, error) {
 	if in.Days < 1 || in.Days > 3660 {
 		return Usage{}, fault.New(fault.Invalid, "days must be between 1 and 3660").At("days")
@@ -84,6 +85,7 @@ func (b *Backend) usage(ctx context.Context, in UsageQuery) (Usage, error) {
 
 // divide groups the rows by day, model or key, or by all three if by is empty.
 func divide(rows []usage.Row, by string) Usage {
+	// Grouping by a struct with empty fields merges the rows that differ only in them.
 	var total usage.Sums
 	sums := map[UsageRow]usage.Sums{}
 	for i := range rows {
@@ -107,6 +109,7 @@ func divide(rows []usage.Row, by string) Usage {
 		slot.UsageSums = viewSums(s)
 		out.Rows = append(out.Rows, slot)
 	}
+	// Maps have no order; the output must be stable.
 	slices.SortFunc(out.Rows, func(x, y UsageRow) int {
 		return cmp.Or(strings.Compare(x.Day, y.Day), strings.Compare(x.Model, y.Model), strings.Compare(x.Key, y.Key))
 	})
@@ -146,6 +149,7 @@ type Audit struct {
 	Differences []usage.Difference `json:"differences"`
 }
 
+// audit returns an empty list, not null, if nothing differs.
 func (b *Backend) audit(ctx context.Context, _ Empty) (Audit, error) {
 	differences, n, err := b.Books.Audit(ctx)
 	if err != nil {
@@ -159,6 +163,7 @@ type File struct {
 	Path string `json:"path"`
 }
 
+// backup writes a file on the server's machine. The client makes the path absolute.
 func (b *Backend) backup(ctx context.Context, in File) (File, error) {
 	return in, b.Books.Backup(ctx, in.Path)
 }
