@@ -77,11 +77,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
+	// The whole body is read, as every gateway must that looks at the model.
 	body := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(r.Body, body); err != nil || !bytes.Contains(body, []byte(`"model":"`)) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
+	// Built by hand: http.NewRequest and the client's redirects are not part of the minimum.
 	resp, err := p.transport.RoundTrip((&http.Request{
 		Method: http.MethodPost, URL: p.upstream, Host: p.upstream.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: p.header, ContentLength: r.ContentLength, Body: io.NopCloser(bytes.NewReader(body)),

@@ -22,6 +22,7 @@ type held struct {
 // peak memory of the target above its idle memory, per stream.
 func hold(ctx context.Context, t *target, streams int, length time.Duration) (held, error) {
 	const pause = 250 * time.Millisecond
+	// Slow streams keep the connections open without much CPU time.
 	w := workload{chunks: int(length / pause), pause: pause}
 	if _, err := t.rest(ctx); err != nil {
 		return held{}, err
@@ -37,6 +38,8 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 	defer callers.Wait()
 	for i := range parts {
 		callers.Go(func() {
+			// One new stream per millisecond: a burst of connects would measure the backlog
+			// instead.
 			if wait(ctx, time.Duration(i)*time.Millisecond) != nil {
 				return
 			}
@@ -56,6 +59,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 			}
 		})
 	}
+	// Closed when all streams have ended, so that the loop below can poll meanwhile.
 	ended := make(chan struct{})
 	go func() {
 		callers.Wait()
@@ -81,6 +85,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 	for i := range parts {
 		all.join(&parts[i])
 	}
+	// If the streams did not overlap, the figure would be too low.
 	if together < int64(streams) && all.err == nil {
 		all.errors, all.err = 1, fmt.Errorf("at most %d of %d streams were seen open at the same time", together, streams)
 	}

@@ -39,6 +39,7 @@ type plan struct {
 }
 
 func main() {
+	// The program starts itself as upstream and floor.
 	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
 		if err := play(os.Args[1:]); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[1], err)
@@ -67,6 +68,7 @@ func main() {
 	}
 }
 
+// run measures everything and prints the results.
 func (p plan) run(ctx context.Context, out io.Writer) error {
 	scratch, err := os.MkdirTemp("", "sluice-load-")
 	if err != nil {
@@ -77,6 +79,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	// In the scratch directory, unless the caller names a binary.
 	bin := filepath.Join(scratch, "sluice")
 	if p.bin != "" {
 		bin, err = filepath.Abs(p.bin)
@@ -94,7 +97,8 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	}
 	targets[len(targets)-1].lag = p.lag
 	r := newResults(targets)
-	// First, while the processes are fresh: a heap that has grown hides what streams need.
+	// Memory is measured first, while the processes are fresh: a heap that has grown would
+	// hide what streams need.
 	for _, t := range targets[1:] {
 		h, err := hold(ctx, t, p.streams, p.open)
 		if err != nil {
@@ -102,6 +106,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 		}
 		r.held[t.name] = h
 	}
+	// The order of the targets rotates with the rounds.
 	for round := range p.rounds {
 		for _, w := range workloads {
 			for i := range targets {

@@ -54,6 +54,7 @@ func (r *results) print(out io.Writer) {
 	for _, t := range r.targets {
 		fmt.Fprintf(out, "%12s", t.name)
 	}
+	// Direct is the base of the other two, so it has no ratio.
 	names := r.targets[1:]
 	fmt.Fprintf(out, "%16s\n", names[1].name+"/"+names[0].name)
 	for _, row := range rows {
@@ -106,6 +107,7 @@ func (r *results) added(w workload, t string, of float64, times func(*sample) []
 	if t == direct {
 		return none
 	}
+	// Samples of the same index belong to the same round.
 	var differences []float64
 	for i, s := range r.samples[w.name][t] {
 		base := times(r.samples[w.name][direct][i])

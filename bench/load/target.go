@@ -48,6 +48,8 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 		targets = append(targets, t)
 		return nil
 	}
+	// One address for each program. They are chosen first, because the programs refer to each
+	// other.
 	addrs := make([]string, 3)
 	for i := range addrs {
 		if addrs[i], err = process.FreeAddress(); err != nil {
@@ -84,6 +86,7 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 	if gateway.key, err = process.MasterKey(ctx, bin, data); err != nil {
 		return targets, stop, err
 	}
+	// The limits of a plan would refuse nearly all of the load.
 	if _, err := process.Run(ctx, bin, data, "account", "set-limits", account.OwnerEmail, "--rpm", "unlimited", "--concurrent", "unlimited", "--tpm", "unlimited"); err != nil {
 		return targets, stop, err
 	}

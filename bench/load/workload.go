@@ -94,6 +94,8 @@ func (w workload) run(ctx context.Context, t *target, slice time.Duration) (*sam
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.name, err)
 	}
+	// Warm-up and slice both count for CPU time per request, which is divided by all requests
+	// of the turn.
 	all, err := w.load(ctx, t, slice)
 	if err != nil {
 		return nil, err
@@ -119,6 +121,7 @@ func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sa
 			}
 		})
 	}
+	// The warm-up is long enough for every caller to start.
 	if err := wait(ctx, slice/2+w.length()); err != nil {
 		return nil, err
 	}
@@ -146,6 +149,7 @@ func (w workload) repeat(t *target, request []byte, to *sample, measuring, over 
 	c := newConn(t.addr)
 	defer c.close()
 	for !over.Load() {
+		// Only requests that start and end inside the slice are measured.
 		measured := measuring.Load()
 		var first time.Duration
 		began := time.Now()

@@ -90,6 +90,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 		}
 		known = append(known, took)
 
+		// Waiting for idle memory takes seconds, so not every run does it.
 		if i < memoryRuns {
 			bytes, err := idleMemory(ctx, bin, dir, p.idle)
 			if err != nil {

@@ -37,6 +37,7 @@ var errBody = errors.New("the body is too large, or of unknown length")
 
 // next reads one request to its end.
 func (r *reader) next() (request, error) {
+	// The request line does not matter: every path gets the same reply.
 	if _, err := r.buf.ReadSlice('\n'); err != nil {
 		return request{}, err
 	}
@@ -86,6 +87,7 @@ func (r *reader) read(from, n int) error {
 	if n < 0 || from+n > maxBody {
 		return errBody
 	}
+	// Twice the size, so that a connection's buffer settles after a few requests.
 	if cap(r.body) < from+n {
 		r.body = append(make([]byte, 0, 2*(from+n)), r.body[:from]...)
 	}

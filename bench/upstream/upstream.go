@@ -30,6 +30,7 @@ const Chunks = 100
 // them.
 func Serve(l net.Listener) error {
 	s := &server{conns: map[net.Conn]struct{}{}}
+	// In this order: close the connections, then wait for their goroutines.
 	defer s.serving.Wait()
 	defer s.close()
 	for {

@@ -23,7 +23,8 @@ func (s *session) cover() {
 		return
 	}
 	profile, page := filepath.Join(dir, "cover.out"), filepath.Join(dir, "index.html")
-	// A line counts as reached whichever package's test reaches it: end-to-end tests count too.
+	// A line counts as covered whichever package's test reaches it, so end-to-end tests count,
+	// too.
 	s.goTest(s.root, append(s.mode.args, "-coverpkg=./internal/...,./cmd/...", "-coverprofile="+profile)...)
 
 	f, err := os.Open(profile)
@@ -88,6 +89,7 @@ func readProfile(r io.Reader) (map[string]coverage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("coverage profile: %w", err)
 		}
+		// The same block appears once per test binary.
 		b := blocks[fields[0]]
 		blocks[fields[0]] = block{statements, b.reached || fields[2] != "0"}
 	}

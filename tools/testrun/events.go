@@ -75,6 +75,7 @@ type measure struct{ test, text string }
 // add processes the next event. It returns the package's outcome if this event ends a package,
 // and nil otherwise.
 func (t *tally) add(e event) *outcome {
+	// Compiler output comes before the package event that refers to it.
 	if e.Action == "build-output" {
 		t.builds[e.ImportPath] += e.Output
 		return nil
@@ -91,6 +92,7 @@ func (t *tally) add(e event) *outcome {
 	case "output":
 		p.lines = append(p.lines, line{e.Test, e.Output})
 	case "run", "pause", "cont", "pass", "fail", "skip":
+		// An event without a test is the last one of its package.
 		if e.Test == "" {
 			delete(t.running, e.Package)
 			return t.end(p, e)
@@ -113,6 +115,7 @@ func (t *tally) end(p *progress, e event) *outcome {
 		empty:   e.Action == "skip" || len(p.order) == 0,
 	}
 	for _, l := range p.lines {
+		// The event has no field for cached results, only the output line shows it.
 		if l.test == "" && strings.HasPrefix(l.text, "ok ") && strings.Contains(l.text, "\t(cached)") {
 			o.cached = true
 		}
@@ -127,6 +130,7 @@ func (t *tally) end(p *progress, e event) *outcome {
 		full := o.path + " " + name
 		switch p.states[name] {
 		case "pass":
+			// A test with subtests is not counted in addition to them.
 			if !p.hasChildren(name, "") {
 				o.passed++
 			}
@@ -138,6 +142,7 @@ func (t *tally) end(p *progress, e event) *outcome {
 			}
 		case "skip":
 			reason := p.reason(name)
+			// Otherwise a broken setup would silently skip tests.
 			if t.strict && unmetNeed(reason) {
 				blamed[name] = true
 				o.failures = append(o.failures, full+" (skipped, though all it needs is here)")

@@ -62,6 +62,7 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 		line = append(line, "-race")
 	}
 	line = append(line, args...)
+	// The list of packages would fill the screen; it is shown only if it is short.
 	shown := line
 	line = append(slices.Clip(line), packages...)
 	name := fmt.Sprintf("go %s for %d packages", strings.Join(shown, " "), len(packages))
@@ -87,6 +88,7 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 		return
 	}
 
+	// Remember the count, to notice a failure of go itself below.
 	before := s.report.failed
 	s.follow(stdout)
 	if err := cmd.Wait(); err != nil && s.report.failed == before && s.ctx.Err() == nil {
@@ -127,6 +129,7 @@ func (s *session) follow(stdout io.Reader) {
 			}
 			if o := t.add(e); o != nil {
 				s.report.add(o)
+				// Something was printed, so the silence starts again.
 				quiet.Reset(silence)
 			}
 		case <-quiet.C:

@@ -88,6 +88,7 @@ func start(ctx context.Context, args []string, out io.Writer) int {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		// cancel ends the run like an interrupt does.
 		go watchParent(ctx, cancel)
 		s := &session{ctx: ctx, mode: m, root: root, out: out, env: os.Environ(), report: newReport(out)}
 		return s.start()
@@ -134,6 +135,7 @@ func (s *session) start() int {
 	for _, line := range s.mode.plan {
 		fmt.Fprintf(s.out, "  %s\n", line)
 	}
+	// The steps report to s.report; they return nothing.
 	s.mode.run(s)
 	if s.ctx.Err() != nil {
 		s.report.fail("interrupted")
@@ -176,12 +178,14 @@ func (s *session) provide() (done func()) {
 	for _, m := range missing {
 		s.report.skip(m.need.name+", for "+m.need.purpose, m.reason)
 	}
+	// Without a C compiler the tests still run, only without the race detector.
 	if s.mode.race && !found["gcc"] {
 		s.mode.race = false
 	}
 	if found["Node.js"] {
 		s.nodePackages()
 	}
+	// A server that the caller provides is used instead of our own.
 	if found["PostgreSQL"] && s.value(pgtest.Env) == "" {
 		done = s.postgres()
 	}
@@ -232,6 +236,7 @@ func (s *session) command(dir, name string, args ...string) *exec.Cmd {
 	cmd.Env = s.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	// After the interrupt, tests have 10 seconds to clean up before they are killed.
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }

@@ -63,6 +63,7 @@ func (s *session) ensure(table []need) (found map[string]bool, lost []missing) {
 		packages = append(packages, m.need.packages...)
 		again = append(again, m.need)
 	}
+	// The tests that need nothing of this still run.
 	if err := s.install(packages); err != nil {
 		for i := range lost {
 			lost[i].reason += fmt.Sprintf("; %v (Debian packages: %s)", err, strings.Join(lost[i].need.packages, " "))
@@ -101,6 +102,7 @@ func (s *session) install(packages []string) error {
 		return err
 	}
 	for _, args := range [][]string{
+		// Package lists of a fresh container are empty.
 		{"update"},
 		append([]string{"install", "-y", "--no-install-recommends"}, packages...),
 	} {
@@ -141,6 +143,7 @@ func findGCC() (string, error) {
 	return path, nil
 }
 
+// findPostgres looks for the server programs, which Debian keeps out of PATH.
 func findPostgres() (string, error) {
 	programs, err := pgtest.Find()
 	if err != nil {
@@ -152,6 +155,7 @@ func findPostgres() (string, error) {
 // oldestNode is the oldest major version that the JavaScript clients in oracles/node run on.
 const oldestNode = 18
 
+// findNode looks for node and npm in a recent version.
 func findNode() (string, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -184,6 +188,7 @@ func findFfmpeg() (string, error) {
 	return path, nil
 }
 
+// findChromium looks for a browser under its usual names.
 func findChromium() (string, error) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -193,6 +198,7 @@ func findChromium() (string, error) {
 	return "", errors.New("no chromium in PATH")
 }
 
+// exists reports whether a path exists.
 func exists(elem ...string) bool {
 	_, err := os.Stat(filepath.Join(elem...))
 	return err == nil

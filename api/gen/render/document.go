@@ -81,6 +81,7 @@ func (d *Document) object(v any) yaml.MapSlice {
 			merged = append(merged, item)
 		}
 	}
+	// Members beside $ref come first and take precedence.
 	for _, item := range d.target(ref) {
 		if get(object, item.Key.(string)) == nil {
 			merged = append(merged, item)
@@ -172,6 +173,7 @@ func writePretty(b *strings.Builder, v any, indent string, column int) {
 	case []any:
 		open, end, items = "[", "]", v
 	}
+	// The outermost value is always expanded.
 	if len(items) == 0 || column > 0 && column+len(one) <= inlineWidth {
 		b.WriteString(one)
 		return

@@ -62,12 +62,14 @@ type reply struct {
 	Forms         []form
 }
 
+// errorType is one row of a table of errors.
 type errorType struct {
 	Status          uint64
 	Type            string
 	Meaning, Remedy template.HTML
 }
 
+// header is one row of the table of response headers.
 type header struct {
 	Name, Example string
 	Note          template.HTML
@@ -79,6 +81,7 @@ type samples struct {
 	Tabs      []sample
 }
 
+// sample is one tab of code.
 type sample struct {
 	Title string
 	Code  template.HTML
@@ -101,6 +104,8 @@ func (d *Document) Page() ([]byte, error) {
 		return nil, err
 	}
 	info := members(d.root, "info")
+	// One explainer for the whole page, in the order of the page: it collapses objects that
+	// were explained further up.
 	explain := &explainer{d, map[string]bool{}}
 	failure := d.target("#/components/schemas/Error")
 	limited := d.target("#/components/responses/RateLimited")
@@ -141,6 +146,7 @@ func quickStart() (samples, error) {
 	return s, nil
 }
 
+// errorTypes returns all error types, from an extension of the Error schema.
 func (d *Document) errorTypes() []errorType {
 	var types []errorType
 	for _, v := range list(d.target("#/components/schemas/Error"), "x-error-types") {
@@ -150,6 +156,7 @@ func (d *Document) errorTypes() []errorType {
 	return types
 }
 
+// headers returns the response headers of a reply. The 429 has all of them.
 func (d *Document) headers(reply yaml.MapSlice) []header {
 	var headers []header
 	for _, item := range members(reply, "headers") {
@@ -168,6 +175,7 @@ func (d *explainer) groups() []group {
 	var groups []group
 	for _, tag := range list(d.root, "tags") {
 		g := group{Name: text(tag, "name"), Note: prose(text(tag, "description"))}
+		// An operation may have several tags, but appears once for each.
 		for _, path := range members(d.root, "paths") {
 			for _, item := range path.Value.(yaml.MapSlice) {
 				if slices.Contains(list(item.Value, "tags"), any(g.Name)) {
@@ -190,6 +198,7 @@ func (d *explainer) operation(path, method string, v any) operation {
 		Note:    prose(text(v, "description")),
 		Open:    get(v, "security") != nil,
 	}
+	// The curl sample has the example values in place of the path parameters.
 	call := path
 	for _, v := range list(v, "parameters") {
 		parameter := d.object(v)
@@ -228,6 +237,7 @@ func curls(path string, open bool, bodies yaml.MapSlice) []sample {
 		if get(value, "stream") == true {
 			call = strings.Replace(head, "curl ", "curl -N ", 1) // show each event as it arrives
 		}
+		// The body is in single quotes of the shell.
 		quoted := strings.ReplaceAll(pretty(value), "'", `'\''`)
 		tabs = append(tabs, sample{
 			Title: text(item.Value, "summary"),
@@ -246,6 +256,7 @@ func (d *explainer) addReplies(op *operation, responses yaml.MapSlice) {
 		for _, content := range members(answer, "content") {
 			schema := get(content.Value, "schema")
 			ref := text(schema, "$ref")
+			// All errors have the same body. They are listed in a table of their own.
 			if ref == "#/components/schemas/Error" {
 				op.Errors = append(op.Errors, d.errors(status, note)...)
 				continue

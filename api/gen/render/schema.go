@@ -64,6 +64,8 @@ func (d *explainer) fields(schema yaml.MapSlice, dir direction) []field {
 	for _, property := range members(schema, "properties") {
 		row := d.field(d.object(property.Value), dir)
 		row.Name = property.Key.(string)
+		// In a request only required fields are marked; in a reply only those that may be
+		// absent.
 		known := slices.Contains(required, any(row.Name))
 		row.Required, row.Optional = known && dir == request, !known && dir == response
 		rows = append(rows, row)
@@ -76,6 +78,7 @@ func (d *explainer) fields(schema yaml.MapSlice, dir direction) []field {
 func (d *explainer) field(schema yaml.MapSlice, dir direction) field {
 	row := field{Note: prose(text(schema, "description"))}
 	var kinds []string
+	// null in a request means the same as leaving the field out.
 	alternatives := slices.DeleteFunc(d.alternatives(schema), func(a yaml.MapSlice) bool {
 		return dir == request && text(a, "type") == "null"
 	})
@@ -116,6 +119,7 @@ func (d *explainer) forms(schema yaml.MapSlice, dir direction) []form {
 	for _, alternative := range alternatives {
 		title := text(alternative, "title")
 		told := d.told[title]
+		// Objects without a title are never collapsed.
 		d.told[title] = title != ""
 		if rows := d.fields(alternative, dir); len(rows) > 0 {
 			forms = append(forms, form{title, len(alternatives) == 1, told, rows})
@@ -156,6 +160,7 @@ func (d *Document) typeNames(schema yaml.MapSlice) (one, many string) {
 		return "array of " + items, "items"
 	case "null":
 		return "null", "nulls"
+	// A schema without a type is a choice of objects.
 	case "":
 		return "object", "objects"
 	case "object":

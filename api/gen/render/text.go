@@ -36,6 +36,7 @@ func inline(s string) template.HTML {
 func prose(s string) template.HTML {
 	var b strings.Builder
 	for block := range strings.SplitSeq(strings.TrimSpace(s), "\n\n") {
+		// The first part is the paragraph before the list, if there is one.
 		items := strings.Split("\n"+block, "\n- ")
 		if lead := strings.TrimSpace(items[0]); lead != "" {
 			b.WriteString("<p>" + string(inline(lead)) + "</p>")
@@ -68,6 +69,7 @@ func wire(code string) template.HTML {
 // class.
 func highlight(tokens *regexp.Regexp, code string) template.HTML {
 	var b strings.Builder
+	// Everything between the tokens is copied unchanged, but escaped.
 	at := 0
 	for _, m := range tokens.FindAllStringSubmatchIndex(code, -1) {
 		for i, class := range tokens.SubexpNames() {
