@@ -30,11 +30,14 @@ type remainingReply struct {
 	Tokens   *meterReply `json:"tokens"`
 }
 
+// meterReply is one limit: what remains of it, and the milliseconds until all of it is
+// available again.
 type meterReply struct {
 	Left    int64 `json:"left"`
 	ResetMS int64 `json:"reset_ms"`
 }
 
+// abuseReply is the overall score, which is the highest of all tiers, and its parts.
 type abuseReply struct {
 	Score int         `json:"score"`
 	Tiers []tierReply `json:"tiers"`

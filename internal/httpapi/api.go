@@ -184,6 +184,8 @@ func (a *API) Nested(depth int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serveAt(depth, w, r) })
 }
 
+// serveAt serves a request at an MCP nesting depth. The settings are loaded once here, so that
+// a reload does not change them in the middle of a request.
 func (a *API) serveAt(depth int, w http.ResponseWriter, r *http.Request) {
 	x := &exchange{ResponseWriter: w, settings: a.settings.Load(), depth: depth, http2: r.ProtoMajor == 2}
 	a.bodies.expect(x, r)

@@ -108,6 +108,7 @@ func (a *arrival) setDeadline(now time.Time) {
 // Unavailable.
 func (a *arrival) Read(p []byte) (int, error) {
 	stranger := a.x.caller.Account == nil
+	// Charged before the first byte, so that connections which send nothing count as well.
 	if stranger && a.charged == 0 {
 		if full := a.charge(waitingCost); full != nil {
 			return 0, full
@@ -122,6 +123,7 @@ func (a *arrival) Read(p []byte) (int, error) {
 	}
 	switch {
 	case err == nil:
+		// Moving the deadline costs a timer change, so it moves only once per quota of bytes.
 		if a.window >= int64(a.limits.patience)*minRate/int64(time.Second) {
 			a.window = 0
 			a.setDeadline(time.Now())
@@ -149,7 +151,7 @@ func (a *arrival) arrived() {
 // tooSlow tells which of the two limits was exceeded: the total time or the rate.
 func (a *arrival) tooSlow(cause error) error {
 	if !time.Now().Before(a.end) {
-		return fault.New(fault.Timeout, "The request body was not complete after %s. Send it faster, or send less.", a.limits.total).Because(cause)
+		return fault.New(fault.Timeout, "The request body was incomplete after %s. Send it faster, or send a smaller one.", a.limits.total).Because(cause)
 	}
 	return fault.New(fault.Timeout, "The request body arrived too slowly: less than %d bytes a second over %s. Send it again.", minRate, a.limits.patience).Because(cause)
 }
@@ -183,6 +185,7 @@ func (b *bodies) add(who string, n int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.held[who] + n
+	// Entries must not accumulate: addresses of strangers are unbounded.
 	if now == 0 {
 		delete(s.held, who)
 		return 0
@@ -199,6 +202,7 @@ func (b *bodies) add(who string, n int64) int64 {
 // reused. A client that stays silent or does not stop is disconnected; net/http would wait for
 // it forever.
 func (b *bodies) finish(x *exchange, r *http.Request) {
+	// HTTP/2 resets only the one stream, so nothing needs to be read.
 	if x.body.src == nil || x.body.whole || r.ProtoMajor != 1 {
 		return
 	}
@@ -206,7 +210,8 @@ func (b *bodies) finish(x *exchange, r *http.Request) {
 	if rc.Flush() != nil || rc.SetReadDeadline(time.Now().Add(min(b.patience, lingering))) != nil {
 		return
 	}
-	// Where a reply had begun before it failed, net/http has closed the body with the reply's first byte.
+	// If a reply had started before it failed, net/http has closed the body with the reply's
+	// first byte.
 	n, err := io.Copy(io.Discard, io.LimitReader(x.body.src, lingeringBytes))
 	if err != nil && !errors.Is(err, http.ErrBodyReadAfterClose) || n == lingeringBytes {
 		panic(http.ErrAbortHandler)
@@ -229,7 +234,7 @@ func (s *share) take(n int64) error {
 	s.taken += n
 	all := s.of.held.Add(n)
 	if s.who != "" && s.of.add(s.who, n) > s.of.maxAccount {
-		return fault.New(fault.RateLimited, "The bodies of this account's running requests would take more than %d MiB, the most at once. One of them must end first.", s.of.maxAccount>>20).After(time.Second)
+		return fault.New(fault.RateLimited, "The running requests of this account would have more than %d MiB of bodies, the maximum at a time. Wait until one of them has ended.", s.of.maxAccount>>20).After(time.Second)
 	}
 	if all > s.of.maxAll {
 		return errBusy()
@@ -280,6 +285,7 @@ func (b *bodies) readUpTo(most int64, x *exchange, r *http.Request) ([]byte, fun
 // collect reads the body into a buffer that doubles as it fills. Each step is reserved before
 // it is allocated.
 func collect(s *share, most int64, r *http.Request) ([]byte, error) {
+	// The start for a body of unknown length.
 	size := int64(4 << 10)
 	if r.ContentLength >= 0 {
 		size = min(r.ContentLength, firstBuffer)
@@ -293,6 +299,7 @@ func collect(s *share, most int64, r *http.Request) ([]byte, error) {
 			if int64(len(buf)) == r.ContentLength {
 				return buf, nil
 			}
+			// The buffer is full at the maximum size; only the end may follow.
 			if size == most {
 				return buf, checkEnd(r.Body, most)
 			}
@@ -332,7 +339,7 @@ func checkEnd(body io.Reader, most int64) error {
 
 // tooLarge is the fault of a body above a limit that is a whole number of MiB.
 func tooLarge(most int64) error {
-	return fault.New(fault.TooLarge, "The request body is larger than %d MiB, the most that is accepted.", most>>20)
+	return fault.New(fault.TooLarge, "The request body is larger than %d MiB, the maximum size.", most>>20)
 }
 
 // errBusy is the fault when all bodies together, or those of callers without an account, take
@@ -347,7 +354,7 @@ func readFault(err error) error {
 	if _, ok := errors.AsType[*fault.Fault](err); ok {
 		return err
 	}
-	return fault.New(fault.Invalid, "The request body ended before it was complete.").Because(err)
+	return fault.New(fault.Invalid, "The request body was cut off before its end.").Because(err)
 }
 
 // checkContentType accepts JSON in UTF-8, and requests without a Content-Type, which are taken
@@ -371,6 +378,7 @@ func checkContentType(h http.Header) error {
 	return nil
 }
 
+// isUTF8 reports whether a charset is UTF-8 or a subset of it.
 func isUTF8(charset string) bool {
 	switch strings.ToLower(charset) {
 	case "utf-8", "utf8", "us-ascii":

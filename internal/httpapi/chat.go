@@ -38,6 +38,7 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 	err = a.line.Complete(r.Context(), w, x.models(), inference.Call{
 		ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req, Depth: x.depth,
 	})
+	// A caller that disconnects is not an error to reply to.
 	if errors.Is(err, relay.ErrGone) {
 		return clientGone(err)
 	}

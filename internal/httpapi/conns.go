@@ -75,6 +75,7 @@ func NewServer(h http.Handler, l *Listener) *http.Server {
 
 		DisableGeneralOptionsHandler: true, // OPTIONS * gets our error object, with a request id
 	}
+	// Unencrypted HTTP/2 is accepted only behind our own TLS, see Listener.
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(l.opts.TLS != nil) // see Listener
 	return s
@@ -172,6 +173,7 @@ func (l *Listener) bounded(a net.Addr) netip.Addr {
 func (l *Listener) add(w *wire) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// The total is checked first; it is the more serious of the two.
 	full := l.opts.Max > 0 && len(l.open) >= l.opts.Max
 	if full || w.address.IsValid() && l.byAddress[w.address] >= l.opts.MaxPerAddress {
 		if now := time.Now(); now.Sub(l.warned) >= warnEvery {
@@ -224,6 +226,7 @@ func (l *Listener) Watch(ctx context.Context) {
 // sweep closes the connections whose current write has been running for at least sweeps
 // checks.
 func (l *Listener) sweep() {
+	// Collected under the lock and closed outside of it, since Close takes the lock.
 	var stuck []*wire
 	l.mu.Lock()
 	for w := range l.open {
@@ -369,6 +372,7 @@ func (c *conn) CloseWrite() error {
 // connection is closed while it has unread bytes, the kernel resets it and the caller may
 // never see the reply.
 func (c *conn) refuse(m Malformed) error {
+	// A client that speaks plain HTTP cannot read TLS, so it gets the reply in plain HTTP.
 	to := c.Conn
 	if c.plain.Load() {
 		to, m.Detail = c.wire, "this port speaks HTTPS, so use an address that begins with https://"
@@ -416,9 +420,9 @@ func canned(p []byte) (Malformed, bool) {
 func (m *Malformed) message() string {
 	switch m.Status {
 	case http.StatusRequestHeaderFieldsTooLarge:
-		return "The headers of the request are larger than " + strconv.Itoa(MaxHeaderBytes>>10) + " KiB, the most that is accepted."
+		return "The request headers are larger than " + strconv.Itoa(MaxHeaderBytes>>10) + " KiB, the maximum size."
 	case http.StatusExpectationFailed:
-		return "The Expect header asks for something that is not possible here; only 100-continue is."
+		return "The Expect header has an unsupported value; only 100-continue is supported."
 	case http.StatusNotImplemented:
 		return "The Transfer-Encoding of the request is not supported; send it chunked, or with a Content-Length."
 	case http.StatusHTTPVersionNotSupported:
@@ -434,6 +438,7 @@ func (m *Malformed) message() string {
 // log and the metrics like any other request.
 func (a *API) Refuse(m Malformed) []byte {
 	e := telemetry.Event{RequestID: newRequestID(), Start: time.Now(), Remote: m.Remote, Status: m.Status, Fault: fault.Invalid.String()}
+	// The log has addresses without ports.
 	if host, _, err := net.SplitHostPort(m.Remote); err == nil {
 		e.Remote = host
 	}

@@ -30,9 +30,12 @@ func (a *API) cors(next handler) handler {
 		switch {
 		case slices.Contains(x.settings.CORSOrigins, "*"):
 			h["Access-Control-Allow-Origin"] = anyOrigin
+		// Caches must not serve this reply to another origin, hence Vary.
 		case slices.Contains(x.settings.CORSOrigins, origin):
 			h["Access-Control-Allow-Origin"] = []string{origin}
 			h.Add("Vary", "Origin")
+		// Without the headers the browser hides the reply. The request itself is served: it
+		// needs a key anyway.
 		default:
 			h.Add("Vary", "Origin")
 			return next(x, r)

@@ -80,6 +80,7 @@ type errorBody struct {
 	Error errorDetail `json:"error"`
 }
 
+// errorDetail is the content of the error object. Param is left out if no field is to blame.
 type errorDetail struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
@@ -92,6 +93,7 @@ func encodeFault(f *fault.Fault) []byte {
 	return encodeError(errorDetail{Message: f.Message, Type: f.Kind.String(), Code: f.Kind.Status(), Param: f.Param})
 }
 
+// encodeError returns the error object.
 func encodeError(d errorDetail) []byte {
 	body, err := json.Marshal(errorBody{d})
 	if err != nil {
@@ -109,6 +111,7 @@ func (x *exchange) answer(err error, r *http.Request) {
 	}
 	f := fault.From(err)
 	x.event.Fault, x.event.Err = f.Kind.String(), f.Unwrap()
+	// The error was already sent as an event of the stream.
 	if errors.Is(err, relay.ErrTold) {
 		return
 	}

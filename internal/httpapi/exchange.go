@@ -88,4 +88,5 @@ func (x *exchange) json(body []byte) error {
 	return clientGone(err)
 }
 
+// jsonType is shared by all replies, to save an allocation. It must not be modified.
 var jsonType = []string{"application/json"}

@@ -23,6 +23,7 @@ var (
 func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte) (*keeper, error) {
 	turn, reply, err := a.replies.Begin(r.Context(), idempotency.Request{AccountID: x.caller.Account.ID, Path: r.URL.Path, Key: key, Body: body})
 	switch {
+	// The caller disconnected while it waited for the first request.
 	case err != nil && r.Context().Err() != nil:
 		return nil, clientGone(err)
 	case err != nil:
@@ -49,6 +50,8 @@ func (x *exchange) replay(reply *idempotency.Reply) error {
 	}
 	control := http.NewResponseController(x)
 	for piece := range reply.Pieces {
+		// A stored reply may be large, and nobody watches this stream for a caller that does
+		// not read.
 		_ = control.SetWriteDeadline(time.Now().Add(writePatience))
 		if _, err := x.Write(piece); err != nil {
 			return err

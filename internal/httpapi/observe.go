@@ -64,6 +64,7 @@ func remote(r *http.Request, trusted []netip.Prefix) string {
 	if err != nil {
 		return r.RemoteAddr
 	}
+	// Without trusted proxies the header is ignored: anyone can send it.
 	if len(trusted) == 0 {
 		return host
 	}

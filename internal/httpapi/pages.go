@@ -21,6 +21,8 @@ type readiness struct {
 	Checks []checkResult `json:"checks"`
 }
 
+// checkResult is the outcome of one check. Message is for everybody, so it contains no
+// details.
 type checkResult struct {
 	Name    string `json:"name"`
 	OK      bool   `json:"ok"`

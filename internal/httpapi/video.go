@@ -42,6 +42,7 @@ type videoReply struct {
 	Generations   []generationReply `json:"generations,omitempty"`
 }
 
+// generationReply is the result of a job.
 type generationReply struct {
 	ID     string      `json:"id"`
 	Output outputReply `json:"output"`
@@ -51,6 +52,7 @@ type outputReply struct {
 	VideoURL string `json:"video_url"`
 }
 
+// videoListReply is one page of jobs.
 type videoListReply struct {
 	Object  string       `json:"object"`
 	Data    []videoReply `json:"data"`
@@ -203,6 +205,7 @@ type fileWriter struct {
 	refused int
 }
 
+// WriteHeader holds back errors.
 func (w *fileWriter) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
 		w.refused = status
@@ -211,6 +214,7 @@ func (w *fileWriter) WriteHeader(status int) {
 	w.exchange.WriteHeader(status)
 }
 
+// Write drops the text of an error that was held back.
 func (w *fileWriter) Write(p []byte) (int, error) {
 	if w.refused != 0 {
 		return len(p), nil
@@ -226,9 +230,9 @@ func (w *fileWriter) refuse(r *http.Request) error {
 	case 0:
 		return nil
 	case http.StatusRequestedRangeNotSatisfiable:
-		message = "The range asked for is not within the file; Content-Range tells its length."
+		message = "The requested range is not within the file; Content-Range has its length."
 	case http.StatusPreconditionFailed:
-		message = "The file is not the one that If-Match or If-Unmodified-Since describe."
+		message = "The file does not match If-Match or If-Unmodified-Since."
 	default:
 		return fault.New(fault.Unavailable, "The file of this video cannot be read at the moment. Try again shortly.")
 	}
@@ -237,6 +241,7 @@ func (w *fileWriter) refuse(r *http.Request) error {
 		return err
 	}
 	h := w.Header()
+	// These headers describe the file, not the error.
 	for _, name := range []string{"Etag", "Last-Modified", "Cache-Control", "Content-Disposition", "Accept-Ranges"} {
 		h.Del(name)
 	}

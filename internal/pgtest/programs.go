@@ -65,6 +65,7 @@ func folders() []string {
 	return slices.Compact(dirs)
 }
 
+// versionText matches the output of "postgres --version".
 var versionText = regexp.MustCompile(`^postgres \(PostgreSQL\) (\d+)`)
 
 // majorVersion parses the output of "postgres --version". It returns 0 if it cannot.

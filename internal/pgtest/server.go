@@ -157,6 +157,8 @@ func (s *Server) run() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting PostgreSQL: %w", err)
 	}
+	// Wait must be called exactly once, so a goroutine does it and everybody else watches the
+	// channel.
 	exited := make(chan struct{})
 	go func() {
 		cmd.Wait()
@@ -203,6 +205,7 @@ func (s *Server) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// data returns the data directory.
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // ordinaryUser returns the user who runs the server if this process is root.

@@ -106,6 +106,7 @@ func checkHead(head []byte) (status int, err error) {
 		return 0, errNotHTTP
 	}
 	status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
+	// HTTP/1.0 has no chunked encoding.
 	old := line[7] == '0'
 	var length, encoded bool
 	for fields := 0; ; fields++ {
@@ -146,6 +147,7 @@ func checkHead(head []byte) (status int, err error) {
 	return status, nil
 }
 
+// colon is allocated once.
 var colon = []byte(":")
 
 // headEnd returns the length of the head at the start of b, including its empty line, or 0 if

@@ -40,6 +40,8 @@ type handler struct {
 	held *holder
 }
 
+// Handle formats the record into the buffer, and flushes it unless the record is about a
+// successful request.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	err := h.Handler.Handle(ctx, r)
 	if r.Level > slog.LevelInfo || r.Message != requestMessage {
@@ -48,6 +50,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
+// WithAttrs and WithGroup keep the same buffer, so that lines stay in order.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &handler{h.Handler.WithAttrs(attrs), h.held}
 }
@@ -84,6 +87,7 @@ func (h *holder) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// flush writes the buffer now. The timer and NewLogger's flush call it.
 func (h *holder) flush() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -30,6 +30,7 @@ func NewMetrics(version string) *Metrics {
 		}, []string{"route", "method", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "sluice_http_request_duration_seconds", Help: "Time from the first byte of a request to the last of its reply.",
+			// From a refused request (1 ms) to a long stream (5 minutes).
 			Buckets: []float64{.001, .005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300},
 		}, []string{"route"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{

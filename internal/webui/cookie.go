@@ -37,6 +37,7 @@ var flashes = map[string]Flash{
 	"support-asked":    {"good", "Your request was sent to support. You will get a reply by e-mail."},
 }
 
+// flashCookie holds the name of the next flash message.
 const flashCookie = "flash"
 
 // SetFlash makes the next page show a message of flashes. The cookie lasts a minute: long
@@ -79,6 +80,8 @@ func (u *UI) Cookie(r *http.Request, name string) string {
 	return c.Value
 }
 
+// cookie returns a cookie with the attributes that all of ours have. maxAge is in seconds; -1
+// deletes it.
 func (u *UI) cookie(name, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
 		Name: u.cookieName(name), Value: value, Path: "/", MaxAge: maxAge,

@@ -23,6 +23,7 @@ const (
 // readForm reads and parses the request's form, so that handlers can use FormValue. Without it
 // FormValue would read the form itself, without our limits, and ignore errors.
 func readForm(w http.ResponseWriter, r *http.Request) error {
+	// Counting separators is cheap; parsing would allocate for each field.
 	if strings.Count(r.URL.RawQuery, "&") >= maxFields {
 		return tooManyFields()
 	}
@@ -34,6 +35,7 @@ func readForm(w http.ResponseWriter, r *http.Request) error {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
 		return fault.New(fault.Invalid, "The form must be sent as application/x-www-form-urlencoded.")
 	}
+	// Refused by its announcement, before anything is read.
 	if r.ContentLength > maxForm {
 		return formTooLarge()
 	}
@@ -50,6 +52,7 @@ func readForm(w http.ResponseWriter, r *http.Request) error {
 	if bytes.Count(body, []byte("&")) >= maxFields {
 		return tooManyFields()
 	}
+	// ParseForm reads it from here, within the limits.
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if err := r.ParseForm(); err != nil {
 		return fault.New(fault.Invalid, "The form or the query string is malformed.").Because(err)
@@ -58,7 +61,7 @@ func readForm(w http.ResponseWriter, r *http.Request) error {
 }
 
 func formTooLarge() error {
-	return fault.New(fault.TooLarge, "The form is larger than %d KiB, the most that is accepted.", maxForm>>10)
+	return fault.New(fault.TooLarge, "The form is larger than %d KiB, the maximum size.", maxForm>>10)
 }
 
 func tooManyFields() error {

@@ -102,6 +102,7 @@ func Ago(at, now time.Time) string {
 	return at.UTC().Format("2 Jan 2006")
 }
 
+// plural formats a number with its noun.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

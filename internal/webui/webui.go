@@ -54,6 +54,8 @@ func (u *UI) Protect(next http.Handler) http.Handler {
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+		// Pages show keys and personal data: nothing may store them. ServeAsset overrides this
+		// for assets.
 		h.Set("Cache-Control", "no-store")
 		if err := u.guard.Check(r); err != nil {
 			u.Error(w, r, fault.New(fault.PlanTooLow, "This form was sent by another site. Open the page here and try again.").Because(err))
@@ -101,6 +103,7 @@ func (u *UI) Error(w http.ResponseWriter, r *http.Request, err error) {
 		u.log.Error("a page could not be made", "path", r.URL.Path, "request_id", w.Header().Get("X-Request-Id"), "error", err.Error())
 	}
 	status := f.Kind.Status()
+	// Rounded up, so that a retry is not too early.
 	if f.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())+1))
 	}
