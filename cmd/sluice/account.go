@@ -165,7 +165,7 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 	var rpm, concurrent, tpm string
 	cmd := &cobra.Command{
 		Use: "set-limits ID [--rpm N] [--concurrent N] [--tpm N]", Short: "Override the limits of an account", Args: args("ID"),
-		Long:    "Set limits that override those of the account's plan. A limit is a whole number or \"unlimited\".\nUse --clear to return to the limits of the plan.",
+		Long:    "Set limits that override those of the account's plan. A limit is a whole number\nor \"unlimited\". Use --clear to return to the limits of the plan.",
 		Example: "  sluice account set-limits ana@example.com --rpm 200 --concurrent unlimited",
 		RunE: func(c *cobra.Command, given []string) error {
 			in.Actor, in.Ref = p.actor(), given[0]

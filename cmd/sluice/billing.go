@@ -33,7 +33,7 @@ func (p *program) billingShowCmd() *cobra.Command {
 func (p *program) billingDowngradeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "downgrade ID PLAN", Short: "Downgrade to a lower paid plan at the end of the period", Args: args("ID", "PLAN"),
-		Long: "Downgrade an account to a lower paid plan at the end of the billing period, as a customer requested.\nThe current plan, which is paid for, stays until then.",
+		Long: "Downgrade an account to a lower paid plan at the end of the billing period, as a\ncustomer requested. The current plan, which is paid for, stays until then.",
 		RunE: func(c *cobra.Command, given []string) error {
 			return p.callBilling(c, "billing.downgrade", admin.Target{Actor: p.actor(), Ref: given[0], Plan: given[1]})
 		},
@@ -62,7 +62,7 @@ func (p *program) billingAdvanceCmd() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use: "advance ID --to DATE", Short: "Move an account's clock forward, in test mode", Args: args("ID"),
-		Long:    "Move an account's clock to a later date. Everything that is due before then happens: renewals, retries,\nthe end of a subscription. The clock continues from there. This works only with test cards.",
+		Long:    "Move an account's clock to a later date. Everything that is due before then\nhappens: renewals, retries, the end of a subscription. The clock continues from\nthere. This works only with test cards.",
 		Example: "  sluice billing advance ana@example.com --to 2027-03-01",
 		RunE: func(c *cobra.Command, given []string) error {
 			at, err := parseDate(to)

@@ -24,8 +24,8 @@ func (p *program) root() *cobra.Command {
 		Long: `Sluice gives programs access to language models of many providers behind one
 OpenAI-compatible API.
 
-Run "sluice serve" to start it. The other commands manage
-accounts and keys. They talk to the server that uses the data folder. If none is running,
+Run "sluice serve" to start it. The other commands manage accounts, keys and
+billing. They talk to the server that uses the data folder. If none is running,
 they work on the folder directly.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -20,9 +20,9 @@ func (p *program) resetSecretCmd() *cobra.Command {
 
 Second-factor secrets and the key that signs links to videos are encrypted
 in the database, with secret.key in the data folder or with SLUICE_SECRET.
-If both are lost, this command deletes the encrypted data. Every
-account that used two-step sign-in then has only its password, and existing
-links to videos stop working. Accounts, keys, plans and usage are kept.
+If both are lost, this command deletes the encrypted data. Every account that
+used two-step sign-in then has only its password, and existing links to videos
+stop working. Accounts, keys, plans and usage are kept.
 
 Stop the server on every node first. The next start creates a new secret.`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -14,11 +14,12 @@ import (
 func (p *program) signInLinkCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "signin-link E-MAIL", Short: "Create a one-time sign-in link for the dashboard", Args: args("E-MAIL"),
-		Long: `Create a link that signs the owner of an account in to the dashboard. It works once, within a day.
+		Long: `Create a link that signs the owner of an account in to the dashboard. It works
+once, within a day.
 
-The link needs no password and no second factor. For 15 minutes after it was used, that
-person can change both, so give it to nobody else. For an address without an account it is an
-invitation, valid for a week, unless signup is closed.`,
+The link needs no password and no second factor. For 15 minutes after it was
+used, that person can change both, so give it to nobody else. For an address
+without an account it is an invitation, valid for a week, unless signup is closed.`,
 		Example: "  sluice signin-link ana@example.com",
 		RunE: func(c *cobra.Command, given []string) error {
 			var out admin.SignInLink

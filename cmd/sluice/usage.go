@@ -21,7 +21,7 @@ import (
 func (p *program) usageCmd() *cobra.Command {
 	in := admin.UsageQuery{}
 	cmd := &cobra.Command{
-		Use: "usage ID|E-MAIL", Short: "Show what an account has used", Args: args("ID"),
+		Use: "usage ID|E-MAIL", Short: "Show the usage of an account", Args: args("ID"),
 		Example: "  sluice usage ana@example.com --days 7 --by model",
 		RunE: func(c *cobra.Command, given []string) error {
 			in.Ref = given[0]
@@ -63,7 +63,7 @@ func printUsage(w io.Writer, u *admin.Usage) {
 func (p *program) auditCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "audit", Short: "Recompute usage sums and report differences", Args: args(),
-		Long: "Recompute the usage of every account and day from the journal and the database, and compare it\nwith the hourly and daily sums. The exit code is 1 if anything differs.",
+		Long: "Recompute the usage of every account and day from the journal and the database,\nand compare it with the hourly and daily sums. The exit code is 1 if anything\ndiffers.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var out admin.Audit
 			if err := p.call(c.Context(), "audit", admin.Empty{}, &out); err != nil {
