@@ -7,23 +7,26 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// instructions tell a model how to use the tools. The client puts them into its prompt.
 const instructions = "Language models of many providers behind one service. list_models tells which there are; chat_completion asks one, " +
 	"or has the router choose; model_analytics tells how calls of your account went and which models are well."
 
 //go:embed schemas
 var schemas embed.FS
 
-// schema reads a schema that is part of the program.
+// schema returns an embedded JSON schema.
 func schema(name string) json.RawMessage {
 	text, err := schemas.ReadFile("schemas/" + name + ".json")
 	if err != nil {
-		panic(err) // a tool is named after a file that is not there
+		panic(err) // a programming error: there is no schema of that name
 	}
 	return text
 }
 
+// The tools, in the form that clients list them. Descriptions are written for models. OpenWorldHint
+// says whether a tool reaches systems outside this service.
 var (
-	yes, no = true, false
+	yes, no = true, false // the hints are pointers
 
 	chatCompletion = &mcp.Tool{
 		Name: "chat_completion", Title: "Chat completion",
