@@ -10,11 +10,12 @@ import (
 	"sluice/internal/usage"
 )
 
-// byColumns is the column of each way to add usage up.
+// byColumns maps each way to group usage to its column. The column becomes part of the SQL, so it
+// must come from here and never from a caller.
 var byColumns = map[usage.By]string{usage.ByDay: "start", usage.ByModel: "model", usage.ByKey: "key_id"}
 
-// UsageBy adds up an account's usage by day, model or key, in that order. Of the slot only what it is added
-// up by is set.
+// UsageBy adds up an account's usage by day, model or key, and orders the rows by that. In the slot
+// of a row, only the account and what it is grouped by are set.
 func (s *Store) UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error) {
 	query, args, err := usageBy(q)
 	if err != nil {
@@ -35,6 +36,7 @@ func (s *Store) UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
 	return out, unavailable(err)
 }
 
+// usageBy returns the query and its arguments. Hours and days are kept in tables of the same form.
 func usageBy(q usage.Query) (string, []any, error) {
 	column, ok := byColumns[q.By]
 	if !ok {
@@ -59,10 +61,12 @@ func usageBy(q usage.Query) (string, []any, error) {
 	return query + ` GROUP BY ` + column + ` ORDER BY ` + column, args, nil
 }
 
+// recentQuery pages by the pair of time and id, because several calls may share a millisecond. The
+// condition on at alone lets the index on account and time find the first row.
 const recentQuery = `SELECT ` + settlementColumns + ` FROM settlements 
 	WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) ORDER BY at DESC, id DESC LIMIT $4`
 
-// RecentSettlements returns an account's last calls before a point, newest first.
+// RecentSettlements returns an account's latest calls before a point, newest first.
 func (s *Store) RecentSettlements(ctx context.Context, accountID string, before usage.Point, limit int) ([]usage.Settlement, error) {
 	var out []usage.Settlement
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
