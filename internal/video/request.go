@@ -14,6 +14,7 @@ import (
 	"sluice/internal/fault"
 )
 
+// The limits and defaults of a request.
 const (
 	maxPrompt      = 32_000 // characters
 	maxSeconds     = 20
@@ -28,7 +29,7 @@ var sides = []struct {
 	costMilli int64
 }{{480, 1000}, {720, 1500}, {854, 1000}, {1080, 2000}, {1280, 1500}, {1920, 2000}}
 
-// Request is what a caller asks for.
+// Request is what a caller asks for. All fields are set and valid once Parse has returned it.
 type Request struct {
 	Prompt  string
 	Model   string
@@ -37,7 +38,8 @@ type Request struct {
 	Seconds int
 }
 
-// costMilli is what the request costs: the larger of its sides' multipliers.
+// costMilli returns what the request costs in thousandths of a request: the larger of the costs of
+// its two sides.
 func (r *Request) costMilli() int64 {
 	var cost int64
 	for _, s := range sides {
@@ -48,7 +50,8 @@ func (r *Request) costMilli() int64 {
 	return cost
 }
 
-// Parse reads the body of a request for a job. Model is the only one there is.
+// Parse reads and checks the body of a request for a job. The given model is the only one that is
+// accepted. Fields that it does not know are ignored.
 func Parse(body []byte, model string) (Request, error) {
 	r := Request{Model: model, Width: defaultWidth, Height: defaultHeight, Seconds: defaultSeconds}
 	fields, err := members(body)
@@ -83,6 +86,7 @@ func Parse(body []byte, model string) (Request, error) {
 	return r, nil
 }
 
+// readPrompt checks the prompt and stores it in r.
 func (r *Request) readPrompt(raw json.RawMessage) error {
 	if raw == nil {
 		return fault.New(fault.Invalid, "prompt is required: say what the video shows.").At("prompt")
@@ -93,6 +97,7 @@ func (r *Request) readPrompt(raw json.RawMessage) error {
 	if strings.TrimSpace(r.Prompt) == "" {
 		return fault.New(fault.Invalid, "prompt must not be empty: say what the video shows.").At("prompt")
 	}
+	// PostgreSQL cannot store the character in a text column.
 	if strings.Contains(r.Prompt, "\x00") {
 		return fault.New(fault.Invalid, "prompt must not hold the character U+0000.").At("prompt")
 	}
@@ -102,6 +107,7 @@ func (r *Request) readPrompt(raw json.RawMessage) error {
 	return nil
 }
 
+// readSide reads an optional width or height into to. A missing field leaves the default.
 func readSide(fields map[string]json.RawMessage, name string, to *int) error {
 	raw := fields[name]
 	if raw == nil {
@@ -119,8 +125,8 @@ func readSide(fields map[string]json.RawMessage, name string, to *int) error {
 	return nil
 }
 
-// members splits a JSON object. A member that is null counts as absent; one that is there twice could be
-// read in two ways, and is refused.
+// members splits a JSON object into its members. A member that is null counts as missing. A member
+// that occurs twice is refused, because readers of the same body could take either value.
 func members(body []byte) (map[string]json.RawMessage, error) {
 	malformed := func(err error) error {
 		return fault.New(fault.Invalid, "The body is not valid JSON; send one JSON object.").Because(err)
@@ -144,7 +150,7 @@ func members(body []byte) (map[string]json.RawMessage, error) {
 		if err := d.Decode(&raw); err != nil {
 			return nil, malformed(err)
 		}
-		name := key.(string) // the decoder takes nothing else for a member's name
+		name := key.(string) // the decoder accepts nothing else as a name
 		if seen[name] {
 			return nil, fault.New(fault.Invalid, "The member %q is there twice.", clip([]byte(name))).At(clip([]byte(name)))
 		}
@@ -153,16 +159,18 @@ func members(body []byte) (map[string]json.RawMessage, error) {
 			out[name] = raw
 		}
 	}
+	// The closing brace.
 	if _, err := d.Token(); err != nil {
 		return nil, malformed(err)
 	}
+	// Nothing may follow the object.
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, malformed(errors.New("more than one value"))
 	}
 	return out, nil
 }
 
-// whole reads a JSON number without a fraction; 5.0 and 5e0 are such, too.
+// whole parses a JSON number without a fraction. 5.0 and 5e0 count as such.
 func whole(raw json.RawMessage) (int, bool) {
 	if raw[0] == '"' {
 		return 0, false
@@ -174,7 +182,7 @@ func whole(raw json.RawMessage) (int, bool) {
 	return int(f), true
 }
 
-// clip bounds what we repeat of a caller's text.
+// clip shortens a caller's text before it is repeated in an error message.
 func clip(raw []byte) string {
 	if len(raw) > 60 {
 		return strings.ToValidUTF8(string(raw[:60]), "") + "…"
