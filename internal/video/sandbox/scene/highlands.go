@@ -1,5 +1,6 @@
 package scene
 
+// mountains builds a range of snowy peaks with mist below, and in front of it a lake or a forest.
 func (st *stage) mountains() {
 	horizon := st.tall * st.rand(0.6, 0.68)
 	s := st.sunAt(horizon, 0.5, 0.8, 0.055)
@@ -26,11 +27,13 @@ func (st *stage) mountains() {
 	}
 }
 
-// massif puts sharp peaks with a side in the shade, and snow.
+// massif puts sharp peaks with snow and a shaded side. The highest summit stands opposite the sun.
 func (st *stage) massif(d, base, height float32, rock, snowy rgb, s sun) {
 	seed := st.rand(0, 100)
 	summit := st.other(s.x)
 	x0, x1 := st.reach(d)
+	// Each peak is a triangle with a height and a slope. The profile is the highest of them, made
+	// rough.
 	type peak struct{ x, height, slope float32 }
 	peaks := []peak{{summit, 1, 1.9}}
 	for x := x0; x < x1; x += st.rand(0.14, 0.3) {
@@ -46,6 +49,7 @@ func (st *stage) massif(d, base, height float32, rock, snowy rgb, s sun) {
 		}
 		return base - height*(top+0.045*rough)
 	}
+	// side is 1 if the light comes from the left.
 	side := float32(1)
 	if s.x > summit {
 		side = -1
@@ -54,7 +58,8 @@ func (st *stage) massif(d, base, height float32, rock, snowy rgb, s sun) {
 	bright := mix(rock, st.light, 0.3)
 	haze := mix(st.horizon, rock, 0.35)
 	st.put(cutout{mask: m, move: st.depth(d), paint: fade(bright, haze, base-height, base+0.02)})
-	// A slope that falls away from the light is dark. Its edge runs down from each summit, crookedly.
+	// A slope that faces away from the light is dark. The edge of the shade runs down from each
+	// summit, crookedly: a place takes the slope of the profile some way towards the light.
 	slope := func(x, y float32) float32 {
 		below := y - profile(x)
 		px := x - side*(0.22*below+0.03*st.n.fbm(x*9, y*9+seed, 3))
@@ -62,6 +67,7 @@ func (st *stage) massif(d, base, height float32, rock, snowy rgb, s sun) {
 	}
 	shade := m.copy().carve(func(x, y float32) float32 { return smooth(-0.1, 0.25, slope(x, y)) })
 	shade.solid = false
+	// Snow lies above a ragged line that comes down farther on higher peaks.
 	snow := m.copy().carve(func(x, y float32) float32 {
 		depth := y - profile(x)
 		line := height * (0.2 + 0.26*st.n.fbm(x*13+seed, y*5, 3)) * smooth(base-0.25*height, base-0.85*height, profile(x))
@@ -72,7 +78,7 @@ func (st *stage) massif(d, base, height float32, rock, snowy rgb, s sun) {
 	st.put(cutout{mask: shade, move: st.depth(d), paint: fade(mix(rock, st.zenith, 0.5), haze, base-height, base)})
 }
 
-// shore puts wooded banks to both sides of a lake.
+// shore puts wooded banks on both sides of a lake.
 func (st *stage) shore() {
 	x0, x1 := st.reach(0.8)
 	bank := func(x float32) float32 {
@@ -100,6 +106,7 @@ func (st *stage) pines(d, base, amp, height float32, color rgb) {
 	st.put(cutout{mask: m, move: st.depth(d), paint: fade(color, mix(color, st.near, 0.5), base-amp-height, base+0.2)})
 }
 
+// winter builds a snowy landscape with firs and perhaps a cabin in a clearing.
 func (st *stage) winter() {
 	horizon := st.tall * st.rand(0.5, 0.6)
 	s := st.sunAt(horizon, 0.35, 0.65, 0.06)
@@ -123,6 +130,7 @@ func (st *stage) winter() {
 	}
 	ground := st.hills(0.5, base+0.03, 0.05, 0.9, 2, mix(st.near, st.horizon, 0.15), shadow)
 	fir := mix(st.zenith, rgb{0.05, 0.12, 0.12}, 0.55)
+	// Firs stand everywhere but in the clearing. Nearer ones are larger and stand lower.
 	x0, x1 := st.reach(0.8)
 	for x := x0; x < x1; x += st.rand(0.05, 0.24) {
 		if abs(x-clearing) > 0.17 {
@@ -131,7 +139,7 @@ func (st *stage) winter() {
 		}
 	}
 	st.hills(0.9, st.tall*0.93, 0.1, 0.8, 2, mix(st.near, rgb{1, 1, 1}, 0.25), mix(st.near, shadow, 0.6))
-	if !housed { // tall trees frame the view
+	if !housed { // without a cabin, tall trees frame the view
 		for _, at := range []float32{0.02, 0.13, 0.95} {
 			st.snowyPine(0.9, at*st.wide, st.tall*0.95, st.rand(0.6, 0.85), mix(fir, rgb{}, 0.2))
 		}
@@ -144,6 +152,7 @@ func (st *stage) snowyPine(d, x, y, height float32, color rgb) {
 	m := newMask(st.unit, a, b)
 	m.pine(st, x, y, height)
 	st.put(cutout{mask: m, move: st.depth(d), paint: fade(mix(color, st.sky, 0.2), color, y-height, y)})
+	// Snow lies on the left part of each tier, but only where the tree is.
 	snow := newMask(st.unit, a, b)
 	for i := range 6 {
 		f := float32(i) / 6
@@ -157,7 +166,7 @@ func (st *stage) snowyPine(d, x, y, height float32, color rgb) {
 	st.put(cutout{mask: snow, move: st.depth(d), paint: plain(mix(st.near, rgb{1, 1, 1}, 0.35))})
 }
 
-// cabin puts a house with lit windows and smoke.
+// cabin puts a house with a snowy roof, lit windows and smoke.
 func (st *stage) cabin(d, x, y, size float32) {
 	a, b := point{x - size, y - 1.2*size}, point{x + size, y + 0.1*size}
 	wood := mix(hex(0x4a2c20), st.zenith, 0.3)
@@ -181,6 +190,7 @@ func (st *stage) cabin(d, x, y, size float32) {
 	st.halo(x, y-0.2*size, 1.6*size, glow, st.accent, steady)
 	smoke := mix(st.horizon, st.light, 0.3)
 	sx, sy := x+0.27*size, y-size
+	// Smoke rises from the chimney, drifts, widens and fades.
 	st.put(haze{x0: sx - 0.3, y0: sy - 0.35, x1: sx + 0.3, y1: sy + 0.02, paint: func(t float32) veil {
 		return func(px, py float32) (rgb, float32) {
 			up := (sy - py) / 0.35
@@ -195,6 +205,8 @@ func (st *stage) cabin(d, x, y, size float32) {
 	}})
 }
 
+// desert builds rows of dunes below mesas, pyramids or hills, with a caravan or cacti if the prompt
+// asks for them.
 func (st *stage) desert() {
 	horizon := st.tall * st.rand(0.5, 0.6)
 	size := float32(0.07)
@@ -234,7 +246,8 @@ func (st *stage) desert() {
 	st.dust(22)
 }
 
-// dune puts a sand dune whose side away from the light is dark below a sharp crest.
+// dune puts a sand dune whose side away from the light is dark below a sharp crest, and returns its
+// profile.
 func (st *stage) dune(d, base, amp float32, sand rgb, s sun) (crest func(x float32) float32) {
 	seed := st.rand(0, 100)
 	profile := func(x float32) float32 {
@@ -250,6 +263,7 @@ func (st *stage) dune(d, base, amp float32, sand rgb, s sun) (crest func(x float
 	}
 	low := base + 2.2*amp
 	shade := ridge(st.unit, x0, x1, base-1.7*amp, min(low, st.tall), profile).carve(func(x, y float32) float32 {
+		// As in massif, the shade at a place is given by the slope of the crest towards the light.
 		below := y - profile(x)
 		px := x - side*(1.15*below+0.04*sin(7*below/amp+seed))
 		rise := (profile(px+0.02) - profile(px-0.02)) * side / 0.04
@@ -260,7 +274,7 @@ func (st *stage) dune(d, base, amp float32, sand rgb, s sun) (crest func(x float
 	return profile
 }
 
-// mesas puts flat-topped rocks on the horizon.
+// mesas puts flat-topped rocks with bands of darker stone on the horizon.
 func (st *stage) mesas(base float32) {
 	color := mix(st.far, st.near, 0.35)
 	x0, x1 := st.reach(0.1)
@@ -279,7 +293,7 @@ func (st *stage) mesas(base float32) {
 	st.put(cutout{mask: bands, move: st.depth(0.1), paint: plain(mix(color, st.near, 0.7))})
 }
 
-// pyramids puts three of them, lit from one side.
+// pyramids puts three pyramids with a bright and a dark face.
 func (st *stage) pyramids(base, x float32, s sun) {
 	stone := mix(st.far, st.light, 0.2)
 	for i, size := range []float32{0.2, 0.32, 0.15} {
@@ -300,7 +314,7 @@ func (st *stage) pyramids(base, x float32, s sun) {
 	}
 }
 
-// caravan puts camels that walk along a crest.
+// caravan puts camels that walk along a crest. They follow its height as they go.
 func (st *stage) caravan(d, x float32, crest func(x float32) float32) {
 	const size, pace = 0.085, 0.01
 	dark := plain(mix(st.near, rgb{0.05, 0.03, 0.06}, 0.6))
