@@ -38,7 +38,7 @@ const unfinished = ".part"
 // newSpool returns a spool in dir, which is created if it is missing.
 func newSpool(dir string) (*spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder for unfinished files: %w", err)
+		return nil, fmt.Errorf("create the folder for unfinished files: %w", err)
 	}
 	return &spool{dir}, nil
 }
@@ -54,7 +54,7 @@ func (s *spool) write(ctx context.Context, name string, fill func(io.Writer) err
 	path := s.path(name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return "", Info{}, fmt.Errorf("begin a file: %w", err)
+		return "", Info{}, fmt.Errorf("create a file: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -71,10 +71,10 @@ func (s *spool) write(ctx context.Context, name string, fill func(io.Writer) err
 		return "", Info{}, err
 	}
 	if err := f.Sync(); err != nil {
-		return "", Info{}, fmt.Errorf("bring a file to the disk: %w", err)
+		return "", Info{}, fmt.Errorf("sync a file: %w", err)
 	}
 	if err := f.Close(); err != nil {
-		return "", Info{}, fmt.Errorf("end a file: %w", err)
+		return "", Info{}, fmt.Errorf("close a file: %w", err)
 	}
 	return path, Info{Size: w.size, SHA256: hex.EncodeToString(w.sum.Sum(nil))}, nil
 }

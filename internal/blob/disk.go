@@ -33,11 +33,11 @@ func (d *Disk) Put(ctx context.Context, name string, fill func(io.Writer) error)
 	}
 	path := d.place(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return Info{}, fmt.Errorf("make room for a file: %w", err)
+		return Info{}, fmt.Errorf("create the folder of a file: %w", err)
 	}
 	if err := os.Rename(aside, path); err != nil {
 		_ = d.remove(name) // another process may have removed it already
-		return Info{}, fmt.Errorf("give a file its name: %w", err)
+		return Info{}, fmt.Errorf("rename a file: %w", err)
 	}
 	return info, syncFolder(filepath.Dir(path))
 }
@@ -77,7 +77,7 @@ func (d *Disk) place(name string) string { return filepath.Join(d.dir, filepath.
 func syncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
-		return fmt.Errorf("bring a file's name to the disk: %w", err)
+		return fmt.Errorf("sync the folder of a file: %w", err)
 	}
 	_ = f.Sync()
 	return f.Close()

@@ -69,7 +69,7 @@ func (s *S3) Put(ctx context.Context, name string, fill func(io.Writer) error) (
 	defer os.Remove(aside)
 	f, err := os.Open(aside)
 	if err != nil {
-		return Info{}, fmt.Errorf("read a file again: %w", err)
+		return Info{}, fmt.Errorf("reopen a file: %w", err)
 	}
 	defer f.Close()
 	// One request instead of a multipart upload: an aborted multipart upload would leave parts
@@ -117,7 +117,7 @@ func (s *S3) Check(ctx context.Context) error {
 	if err == nil && !found {
 		return fmt.Errorf("there is no bucket %q", s.bucket)
 	}
-	return trouble("look for the bucket", err)
+	return trouble("check the bucket", err)
 }
 
 // trouble wraps an error with what was attempted. The client library's errors may contain URLs that

@@ -47,7 +47,7 @@ func Open(path string) (*Dir, error) {
 	// The lock file stays when the process ends. Only the lock on it counts, not its existence.
 	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open the data folder's lock: %w", err)
+		return nil, fmt.Errorf("open the lock file of the data folder: %w", err)
 	}
 	held, err := tryLock(f)
 	if err != nil {

@@ -17,13 +17,13 @@ func Umask() { syscall.Umask(0o077) }
 func Check(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("look at the data folder: %w", err)
+		return fmt.Errorf("check the data folder: %w", err)
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("the data folder %s is a file", path)
 	}
 	if owner, ok := ownerOf(info); ok && os.Geteuid() != 0 && owner != os.Geteuid() && owner != 0 {
-		return fmt.Errorf("%w: %s belongs to the user with the id %d, and this process runs as %d; run it as the owner, or name another folder with --data",
+		return fmt.Errorf("%w: %s belongs to the user with id %d, but this process runs as %d; run it as the owner, or choose another folder with --data",
 			ErrExposed, path, owner, os.Geteuid())
 	}
 	if isExposed(info) {

@@ -51,7 +51,7 @@ func Secret(dir string) (string, error) {
 	}
 	text := strings.TrimSpace(string(raw))
 	if len(text) < MinSecret {
-		return "", fmt.Errorf("the key file %s is damaged: it has %d characters and needs %d; put a copy of it there", name, len(text), MinSecret)
+		return "", fmt.Errorf("the key file %s is damaged: it has %d characters and needs %d; restore it from a copy", name, len(text), MinSecret)
 	}
 	return text, nil
 }

@@ -47,6 +47,6 @@ func NewLog(log *slog.Logger) *Log { return &Log{log} }
 
 // Send implements Sender.
 func (l *Log) Send(_ context.Context, m Message) error {
-	l.log.Info("no mail server is set up; please pass this on", "to", m.To, "subject", m.Subject, "text", m.Text)
+	l.log.Info("no mail server is configured; please forward this message", "to", m.To, "subject", m.Subject, "text", m.Text)
 	return nil
 }

@@ -67,7 +67,7 @@ const (
 func (s *SMTP) Send(ctx context.Context, m Message) error {
 	// Spaces and control characters could end the RCPT command early and smuggle in another one.
 	if len(m.To) > maxAddress || strings.ContainsFunc(m.To, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return &Refused{errors.New("the recipient is not an address")}
+		return &Refused{errors.New("the recipient is not a valid address")}
 	}
 	ctx, cancel := context.WithTimeout(ctx, conversation)
 	defer cancel()
@@ -145,7 +145,7 @@ type bounded struct {
 // Read implements net.Conn.
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, errors.New("the server says more than belongs to a delivery")
+		return 0, errors.New("the server's replies are too long")
 	}
 	n, err := b.Conn.Read(p[:min(len(p), b.left)])
 	b.left -= n

@@ -72,7 +72,7 @@ func (w *wire) explain(ctx context.Context, err error) *Failure {
 	case status != 0:
 		return refused(status, "", err)
 	}
-	return fail("it does not answer as an MCP server does", err)
+	return fail("it does not answer like an MCP server", err)
 }
 
 // refused returns a Failure for a reply with an error status.
@@ -109,7 +109,7 @@ func ended(ctx context.Context) *Failure {
 	if f, ok := errors.AsType[*Failure](context.Cause(ctx)); ok {
 		return f
 	}
-	return fail("the call was ended", context.Cause(ctx))
+	return fail("the call was canceled", context.Cause(ctx))
 }
 
 // maxSentence is how many bytes of a server's error message are passed on.

@@ -224,7 +224,7 @@ func (s *Server) connected(ctx context.Context) (*session, error) {
 	// Close was called while connecting, so nobody would close this session.
 	if s.closed {
 		s.client.part(made)
-		return nil, fail("the call was ended", context.Canceled)
+		return nil, fail("the call was canceled", context.Canceled)
 	}
 	s.session = made
 	return made, nil

@@ -84,9 +84,9 @@ func TestFailures(t *testing.T) {
 	}{
 		"unreachable":         {at: gone.URL, want: "it cannot be reached"},
 		"private":             {at: "http://127.0.0.9:1/", want: "its address is not a public one"},
-		"not MCP":             {h: text(200, "text/html", "<html>"), want: "it does not answer as an MCP server does"},
-		"not JSON":            {h: text(200, "application/json", "hello"), want: "it does not answer as an MCP server does"},
-		"empty":               {h: text(200, "", ""), want: "it does not answer as an MCP server does"},
+		"not MCP":             {h: text(200, "text/html", "<html>"), want: "it does not answer like an MCP server"},
+		"not JSON":            {h: text(200, "application/json", "hello"), want: "it does not answer like an MCP server"},
+		"empty":               {h: text(200, "", ""), want: "it does not answer like an MCP server"},
 		"unauthorized":        {h: text(401, "application/json", `{}`), want: "it answered with status 401; check the headers that are sent to it"},
 		"not found":           {h: text(404, "text/plain", "no"), want: "it answered with status 404"},
 		"broken":              {h: text(500, "text/plain", "oh"), want: "it answered with status 500"},
@@ -106,10 +106,10 @@ func TestFailures(t *testing.T) {
 		"slow events":         {h: script{"tools/call": drip}, call: "it took longer than 0.5 s"},
 		"dies":                {h: script{"tools/call": die}, call: "it cannot be reached"},
 		"dies in its answer":  {h: script{"tools/call": dieInside}, call: "it cannot be reached"},
-		"ends without answer": {h: script{"tools/call": event(": nothing\n\n")}, call: "it does not answer as an MCP server does"},
+		"ends without answer": {h: script{"tools/call": event(": nothing\n\n")}, call: "it does not answer like an MCP server"},
 		"session lost":        {h: script{"tools/call": func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { w.WriteHeader(404) }}, call: "it answered with status 404"},
 		"tool is gone":        {h: script{"tools/call": rpcError("unknown tool work")}, call: "it answered with an error: unknown tool work"},
-		"asks for input":      {h: script{"tools/call": result(`{"content":[],"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object"}}}}}`)}, call: "it asks for more input, which nobody here can give"},
+		"asks for input":      {h: script{"tools/call": result(`{"content":[],"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object"}}}}}`)}, call: "it asks for more input, which cannot be provided here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -272,7 +272,7 @@ func TestHangUp(t *testing.T) {
 	s := server(t, c, at.URL, nil)
 	ctx, hangUp := context.WithCancel(t.Context())
 	go func() { <-begun; hangUp() }()
-	if _, err := s.Call(ctx, "work", json.RawMessage(`{}`)); reason(err) != "the call was ended" {
+	if _, err := s.Call(ctx, "work", json.RawMessage(`{}`)); reason(err) != "the call was canceled" {
 		t.Errorf("Call = %v, want that it was ended", err)
 	}
 	<-ended

@@ -127,7 +127,7 @@ func (s *Server) Call(ctx context.Context, tool string, arguments json.RawMessag
 	}
 	// Nobody is there to answer: elicitation is not offered.
 	if answer.NeedsInput() {
-		return nil, fail("it asks for more input, which nobody here can give", nil)
+		return nil, fail("it asks for more input, which cannot be provided here", nil)
 	}
 	return newResult(answer), nil
 }

@@ -61,7 +61,7 @@ func readMessage(body []byte) (message, error) {
 		m.arguments = nil
 	}
 	if len(body)-len(m.arguments) > maxEnvelope {
-		return m, fault.New(fault.TooLarge, "Beside the arguments of a tool, a message may have %d KiB.", maxEnvelope>>10)
+		return m, fault.New(fault.TooLarge, "A message may have at most %d KiB in addition to the arguments of a tool.", maxEnvelope>>10)
 	}
 	if m.arguments != nil {
 		// The arguments are a slice of the body, so the difference of the capacities is their

@@ -58,7 +58,7 @@ func (v *visitor) redirect(req *http.Request, via []*http.Request) error {
 		return errTooFar
 	}
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.User != nil {
-		return fmt.Errorf("the server redirects to an address that is no plain http or https one")
+		return fmt.Errorf("the server redirects to a URL that is not plain http or https")
 	}
 	if origin(req.URL) == v.origin {
 		return nil

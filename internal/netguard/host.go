@@ -36,25 +36,25 @@ func CheckHost(host string) error {
 		// Refuse escapes, delimiters, and characters outside ASCII: some clients normalize those to
 		// ASCII digits and dots.
 		if c := host[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`%\/@:[]#?`, c) >= 0 {
-			return fmt.Errorf("%w: the host is not written in plain letters", ErrRefused)
+			return fmt.Errorf("%w: the host contains characters that are not allowed", ErrRefused)
 		}
 	}
 	name := strings.ToLower(host)
 	if name == "" || strings.HasSuffix(name, ".") {
-		return fmt.Errorf("%w: the host is not a full name", ErrRefused)
+		return fmt.Errorf("%w: the host is empty or ends in a dot", ErrRefused)
 	}
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	// Programs that follow the C library's inet_aton read 2130706433, 0x7f.1 and 127.1 as
 	// addresses. No top-level domain is a number, so nothing legitimate is lost.
 	if strings.HasPrefix(last, "0x") || strings.Trim(last, "0123456789") == "" {
-		return fmt.Errorf("%w: the host is an address in disguise", ErrRefused)
+		return fmt.Errorf("%w: the host is an IP address in an unusual notation", ErrRefused)
 	}
 	if last == name {
 		return fmt.Errorf("%w: the host is a name without a domain", ErrRefused)
 	}
 	for _, end := range insideNames {
 		if strings.HasSuffix(name, end) {
-			return fmt.Errorf("%w: names that end in %s are not of the internet", ErrRefused, end)
+			return fmt.Errorf("%w: names that end in %s only exist inside private networks", ErrRefused, end)
 		}
 	}
 	return nil
@@ -63,7 +63,7 @@ func CheckHost(host string) error {
 // checkAddr applies the dialer's check to a literal address.
 func checkAddr(addr netip.Addr) error {
 	if addr.Zone() != "" {
-		return fmt.Errorf("%w: it is an address of this machine's network", ErrRefused)
+		return fmt.Errorf("%w: it is an address of the local network", ErrRefused)
 	}
 	addr = addr.Unmap()
 	network := "tcp6"

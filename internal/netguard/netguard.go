@@ -19,7 +19,7 @@ import (
 )
 
 // ErrRefused means that an address is not public and the operator has not allowed it.
-var ErrRefused = errors.New("the address is not a public one")
+var ErrRefused = errors.New("the address is not public")
 
 // Options are the optional settings of New. The zero value is the default.
 type Options struct {

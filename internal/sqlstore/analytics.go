@@ -40,7 +40,7 @@ func (s *Store) UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
 func usageBy(q usage.Query) (string, []any, error) {
 	column, ok := byColumns[q.By]
 	if !ok {
-		return "", nil, fmt.Errorf("usage cannot be added up by %q", q.By)
+		return "", nil, fmt.Errorf("usage cannot be grouped by %q", q.By)
 	}
 	table := "usage_days"
 	if q.Hours {

@@ -55,7 +55,7 @@ func Restore(ctx context.Context, backup, dir string) error {
 	}
 	// SQLite would replay a leftover write-ahead log into the restored database.
 	if _, err := os.Stat(target + "-wal"); err == nil {
-		return fmt.Errorf("%s holds the rest of another database; move %s away, or restore into an empty folder with --data", dir, File+"-wal")
+		return fmt.Errorf("%s holds leftovers of another database; move %s away, or restore into an empty folder with --data", dir, File+"-wal")
 	}
 	// Copy to a temporary name, check the copy, and rename, so that a failure leaves no database
 	// behind.
@@ -101,7 +101,7 @@ func checkFile(ctx context.Context, path string) error {
 	}
 	var accounts int
 	if err := db.QueryRowContext(ctx, `SELECT COUNT(*) FROM accounts`).Scan(&accounts); err != nil {
-		return errors.New("the file is no backup of sluice")
+		return errors.New("the file is not a backup of sluice")
 	}
 	return nil
 }

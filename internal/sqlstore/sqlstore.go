@@ -228,7 +228,7 @@ func (s *Store) migrate(ctx context.Context) error {
 		return fmt.Errorf("the database is at version %d and this program knows versions up to %d: use a newer sluice", have, known)
 	}
 	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("bring the %s database up to date: %w", s.engine, clean(err))
+		return fmt.Errorf("migrate the %s database: %w", s.engine, clean(err))
 	}
 	return nil
 }

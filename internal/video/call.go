@@ -76,7 +76,7 @@ func PlainID(id string) (string, error) {
 	if id == "" || len(id) > 200 || strings.ContainsFunc(id, func(c rune) bool {
 		return c != '-' && c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9')
 	}) {
-		return "", errors.New("the provider gave no id that can be used")
+		return "", errors.New("the provider returned an unusable id")
 	}
 	return id, nil
 }
@@ -132,7 +132,7 @@ func (c *Caller) Fetch(ctx context.Context, address string, w io.Writer) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	// Some vendors serve files from a generic store that does not know their type.
 	if kind != "video/mp4" && kind != "application/octet-stream" && kind != "binary/octet-stream" {
-		return fmt.Errorf("the provider sent %q in the place of a video", kind)
+		return fmt.Errorf("the provider sent %q instead of a video", kind)
 	}
 	n, err := io.Copy(w, &alive{resp.Body, late})
 	// w refused to take more; the vendor is not to blame.
@@ -173,7 +173,7 @@ func (a *alive) Read(p []byte) (int, error) {
 func (c *Caller) send(ctx context.Context, method, address, contentType string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("the provider named an address that cannot be read")
+		return nil, errors.New("the provider returned an invalid URL")
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)

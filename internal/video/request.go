@@ -99,7 +99,7 @@ func (r *Request) readPrompt(raw json.RawMessage) error {
 	}
 	// PostgreSQL cannot store the character in a text column.
 	if strings.Contains(r.Prompt, "\x00") {
-		return fault.New(fault.Invalid, "prompt must not hold the character U+0000.").At("prompt")
+		return fault.New(fault.Invalid, "prompt must not contain the character U+0000.").At("prompt")
 	}
 	if n := utf8.RuneCountInString(r.Prompt); n > maxPrompt {
 		return fault.New(fault.Invalid, "prompt has %d characters; %d is the most.", n, maxPrompt).At("prompt")
@@ -152,7 +152,7 @@ func members(body []byte) (map[string]json.RawMessage, error) {
 		}
 		name := key.(string) // the decoder accepts nothing else as a name
 		if seen[name] {
-			return nil, fault.New(fault.Invalid, "The member %q is there twice.", clip([]byte(name))).At(clip([]byte(name)))
+			return nil, fault.New(fault.Invalid, "The member %q occurs twice.", clip([]byte(name))).At(clip([]byte(name)))
 		}
 		seen[name] = true
 		if string(raw) != "null" {

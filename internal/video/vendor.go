@@ -107,7 +107,7 @@ func (r *remote) begin(ctx context.Context, t *Task) error {
 		case answered && answer.Status/100 == 4: // probably our key: nothing was started
 			return err
 		default:
-			return Refuse(Provider, "it is not known whether the provider took the job: %w", err)
+			return Refuse(Provider, "it is not known whether the provider accepted the job: %w", err)
 		}
 		if try == beginTries {
 			return err
@@ -146,7 +146,7 @@ func (r *remote) await(ctx context.Context, t *Task) (Sight, error) {
 		// Look failed. The job itself may be fine, so keep polling.
 		case err != nil:
 			if trouble++; trouble == maxTrouble {
-				return Sight{}, fmt.Errorf("the provider was asked %d times: %w", trouble, err)
+				return Sight{}, fmt.Errorf("the provider was polled %d times: %w", trouble, err)
 			}
 			if answer, ok := errors.AsType[*Answer](err); ok {
 				pause = answer.wait(wait)

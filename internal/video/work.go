@@ -62,7 +62,7 @@ func (l *Line) Run(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil && time.Since(warned) >= warnEvery {
 			warned = time.Now()
-			l.log.Warn("video jobs wait: the database does not answer", "error", err.Error())
+			l.log.Warn("video jobs are waiting: the database does not answer", "error", err.Error())
 		}
 		select {
 		case <-ctx.Done():
@@ -337,7 +337,7 @@ func (l *Line) release(j *Job, wait time.Duration, cause error) {
 	})
 	l.report(j, err)
 	if !errors.Is(cause, errStopping) {
-		l.log.Warn("a video job is tried again", "job", j.ID, "attempt", j.Attempts, "in", wait.String(), "error", cause.Error())
+		l.log.Warn("a video job is retried", "job", j.ID, "attempt", j.Attempts, "in", wait.String(), "error", cause.Error())
 	}
 }
 
@@ -345,7 +345,7 @@ func (l *Line) release(j *Job, wait time.Duration, cause error) {
 // worker finds an outcome.
 func (l *Line) report(j *Job, err error) {
 	if err != nil && !given(err) {
-		l.log.Warn("the outcome of a video job could not be stored; it will be taken up again", "job", j.ID, "error", err.Error())
+		l.log.Warn("the outcome of a video job could not be stored; the job will be retried", "job", j.ID, "error", err.Error())
 	}
 }
 

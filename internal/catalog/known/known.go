@@ -80,7 +80,7 @@ func (e *entry) model() (Model, error) {
 	for name, q := range e.Quality {
 		t, ok := catalog.ParseTask(name)
 		if !ok {
-			return Model{}, fmt.Errorf("%q is no task", name)
+			return Model{}, fmt.Errorf("%q is not a task", name)
 		}
 		m.Quality[t] = q
 	}

@@ -82,7 +82,7 @@ func (v *Vendor) Begin(ctx context.Context, t *video.Task) (string, error) {
 		return "", video.Final(err)
 	}
 	if !named.MatchString(op.Name) {
-		return "", errors.New("the provider's operation has no name that can be used")
+		return "", errors.New("the provider returned an unusable operation name")
 	}
 	return op.Name, nil
 }
@@ -138,7 +138,7 @@ const invalidArgument = 3
 func (v *Vendor) Fetch(ctx context.Context, s video.Sight, w io.Writer) error {
 	name := file.FindStringSubmatch(s.File)
 	if name == nil {
-		return errors.New("the provider named a file that cannot be used")
+		return errors.New("the provider returned an unusable file name")
 	}
 	return video.Final(v.caller.Fetch(ctx, v.caller.At("/files/"+name[1]+":download", url.Values{"alt": {"media"}}), w))
 }

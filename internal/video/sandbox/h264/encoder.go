@@ -78,7 +78,7 @@ type Encoder struct {
 // pictures per second.
 func New(width, height, fps int) (*Encoder, error) {
 	if width < 16 || height < 16 || width%2 != 0 || height%2 != 0 || width > 4096 || height > 4096 {
-		return nil, fmt.Errorf("h264: no pictures of %dx%d: sides are even, from 16 to 4096", width, height)
+		return nil, fmt.Errorf("h264: pictures of %dx%d are not supported: sides must be even, from 16 to 4096", width, height)
 	}
 	e := &Encoder{width: width, height: height, fps: fps, mbWide: (width + 15) / 16, mbHigh: (height + 15) / 16}
 	w, h := e.mbWide*16, e.mbHigh*16
