@@ -62,6 +62,7 @@ func (s *spool) write(ctx context.Context, name string, fill func(io.Writer) err
 			_ = os.Remove(path)
 		}
 	}()
+	// Hash while writing, so that the file need not be read again.
 	w := &measuring{to: f, sum: sha256.New()}
 	if err := fill(w); err != nil {
 		return "", Info{}, err

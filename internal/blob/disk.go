@@ -31,6 +31,7 @@ func (d *Disk) Put(ctx context.Context, name string, fill func(io.Writer) error)
 	if err != nil {
 		return Info{}, err
 	}
+	// The subfolder of a name is created with its first file.
 	path := d.place(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return Info{}, fmt.Errorf("create the folder of a file: %w", err)

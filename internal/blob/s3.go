@@ -49,6 +49,7 @@ func NewS3(dir string, o S3Options) (*S3, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the object store: %w", err)
 	}
+	// Leftovers of an earlier process can never be finished.
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, fmt.Errorf("empty the folder for unfinished files: %w", err)
 	}
@@ -128,6 +129,7 @@ func trouble(what string, err error) error {
 	}
 	answer := minio.ToErrorResponse(err)
 	switch {
+	// Callers test for this one, so it keeps its identity. So do the errors of a canceled context.
 	case answer.Code == minio.NoSuchKey:
 		return fmt.Errorf("%s: %w", what, ErrNotExist)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -193,6 +193,7 @@ const (
 // about the traffic of others.
 func health(c *catalog.Catalog, routes *routing.Routes) service {
 	out := service{Status: operational, Models: []modelHealth{}}
+	// The service is unavailable only if all of its models are, and degraded if any is not well.
 	down := 0
 	for _, m := range c.Models() {
 		if m.Router {
@@ -219,6 +220,7 @@ func health(c *catalog.Catalog, routes *routing.Routes) service {
 // statusOf returns the state of a model with these targets. A model without targets is unavailable.
 // Closed and open are the states of a circuit breaker: closed means that calls get through.
 func statusOf(targets []routing.Standing) string {
+	// A half-open breaker counts as neither.
 	well, open := 0, 0
 	for i := range targets {
 		switch targets[i].State {

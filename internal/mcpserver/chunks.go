@@ -19,12 +19,14 @@ type completion struct {
 	Usage   json.RawMessage `json:"usage,omitempty"`
 }
 
+// choice is one of the alternatives that the model offers.
 type choice struct {
 	Index        int     `json:"index"`
 	Message      content `json:"message"`
 	FinishReason string  `json:"finish_reason"`
 }
 
+// content is the model's message. Content is null if it consists of tool calls only.
 type content struct {
 	Role      string     `json:"role"`
 	Content   *string    `json:"content"`
@@ -32,6 +34,7 @@ type content struct {
 	ToolCalls []toolCall `json:"tool_calls,omitempty"`
 }
 
+// toolCall is a call that the model wants its client to make. Arguments is JSON in a string.
 type toolCall struct {
 	ID       string   `json:"id"`
 	Type     string   `json:"type"`
@@ -117,6 +120,7 @@ func (c *chunks) add(next *chunk) {
 	text := ""
 	for i := range next.Choices {
 		piece := &next.Choices[i]
+		// Indices of choices are contiguous, so appending up to the index is enough.
 		for len(w.Choices) <= piece.Index {
 			w.Choices = append(w.Choices, choice{Index: len(w.Choices), Message: content{Role: "assistant"}})
 		}
@@ -125,6 +129,7 @@ func (c *chunks) add(next *chunk) {
 			to.FinishReason = piece.FinishReason
 		}
 		if more := piece.Delta.Content; more != nil {
+			// Content stays nil for a reply that only consists of tool calls.
 			if to.Message.Content == nil {
 				to.Message.Content = new(string)
 			}

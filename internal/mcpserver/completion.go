@@ -33,6 +33,7 @@ func (v *visit) complete(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Ca
 // this package is our choice. Nothing is decoded: a prompt may be long.
 func chatBody(arguments []byte, stream bool) (_ []byte, ok bool) {
 	const streamed = `"stream":true,"stream_options":{"include_usage":true}`
+	// Missing arguments are an empty object; the API will say what is required.
 	object := bytes.TrimLeft(arguments, space)
 	switch {
 	case len(object) == 0 || string(object) == "null":
@@ -41,6 +42,7 @@ func chatBody(arguments []byte, stream bool) (_ []byte, ok bool) {
 		return nil, false
 	}
 	b := append(make([]byte, 0, len(object)+len(streamed)+2), '{')
+	// Copy all members but those that decide how the reply is sent.
 	members(object, func(key, value []byte) {
 		if string(key) == `"stream"` || string(key) == `"stream_options"` {
 			return
@@ -146,6 +148,7 @@ func (a *answer) Flush() {}
 
 // result converts the reply to the result of a tool.
 func (a *answer) result() *mcp.CallToolResult {
+	// A stream that has begun has status 200, even if it ended with an error.
 	if a.chunks != nil && a.chunks.begun() {
 		whole, failure := a.chunks.end()
 		if failure != nil {
@@ -196,6 +199,7 @@ func failed(object json.RawMessage, header http.Header) *mcp.CallToolResult {
 		return refused(fault.New(fault.Unavailable, "The reply broke off."))
 	}
 	result := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: said.Message}}, Meta: mcp.Meta{"error": object}}
+	// Tool results have no headers, so the time goes into the metadata.
 	if ms, err := strconv.Atoi(header.Get("Retry-After-Ms")); err == nil {
 		result.Meta["retry_after_ms"] = ms
 	}

@@ -101,6 +101,7 @@ const sessionHeader = "Mcp-Session-Id"
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error {
 	session := r.Header.Get(sessionHeader)
 	if r.Method == http.MethodDelete {
+		// A client deletes its session when it ends. Cancel what still runs under it.
 		s.calls.end(caller.Account.ID, session)
 		w.WriteHeader(http.StatusNoContent)
 		return nil
@@ -112,11 +113,14 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, body []byte, call
 	v := &visit{server: s, request: r, caller: caller, depth: depth, arguments: m.arguments, life: r.Context()}
 	switch m.method {
 	case "initialize":
+		// The client sends this id with all of its later requests.
 		w.Header().Set(sessionHeader, rand.Text())
 	case "notifications/cancelled":
+		// The account is part of the name, so nobody can cancel the calls of others.
 		s.calls.cancel(call{caller.Account.ID, session, string(m.requestID)})
 	case "tools/call":
 		var end func()
+		// From here on, the call can be canceled by its id.
 		v.life, end = s.calls.begin(r.Context(), call{caller.Account.ID, session, string(m.id)})
 		defer end()
 	}
@@ -160,6 +164,7 @@ type visitKey struct{}
 // plain returns the request in the form that the SDK requires: it insists on headers that we do not
 // need.
 func (v *visit) plain(body []byte) *http.Request {
+	// The SDK reads the envelope, not the body: the arguments are replaced by {}.
 	r := v.request.Clone(context.WithValue(v.request.Context(), visitKey{}, v))
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	r.Header.Set("Content-Type", "application/json")
@@ -173,6 +178,7 @@ func (s *Server) tools() *mcp.Server {
 		Instructions: instructions,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})
+	// add registers a tool whose function is a method of visit.
 	add := func(t *mcp.Tool, call func(*visit, context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)) {
 		m.AddTool(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return call(ctx.Value(visitKey{}).(*visit), ctx, req)

@@ -44,6 +44,7 @@ func readMessage(body []byte) (message, error) {
 			params = value
 		}
 	})
+	// params is nil for a message without parameters, and then has no members.
 	members(params, func(key, value []byte) {
 		switch string(key) {
 		case `"requestId"`:
@@ -56,6 +57,8 @@ func readMessage(body []byte) (message, error) {
 			})
 		}
 	})
+	// Only tool calls may have large arguments. For other methods they count as part of the
+	// envelope.
 	m.envelope = body
 	if m.method != "tools/call" {
 		m.arguments = nil
@@ -78,6 +81,7 @@ const space = " \t\r\n"
 // members calls with for each member of an object, with the quoted key and the value. The JSON must
 // be valid. A value that is not an object has no members.
 func members(raw []byte, with func(key, value []byte)) {
+	// Bounds need no checks below, because the JSON is valid.
 	rest := bytes.TrimLeft(raw, space)
 	if len(rest) == 0 || rest[0] != '{' {
 		return
@@ -112,6 +116,7 @@ func textEnd(raw []byte) int {
 
 // valueEnd returns the length of the value that raw begins with.
 func valueEnd(raw []byte) int {
+	// depth counts the braces and brackets that are open inside the value.
 	depth := 0
 	for i := 0; i < len(raw); i++ {
 		switch raw[i] {

@@ -38,6 +38,7 @@ func addUnits(ctx context.Context, tx *sql.Tx, units map[monthly]int64) error {
 	}
 	slices.SortFunc(keys, func(a, b monthly) int { return strings.Compare(a.String(), b.String()) }) // the same order on all nodes, so they cannot deadlock
 	for _, k := range keys {
+		// Add to the count, or start it. What was forgiven stays.
 		_, err := tx.ExecContext(ctx, `INSERT INTO abuse_counts (account_id, month, plan, tier, unit_milli, forgiven_milli) VALUES ($1, $2, $3, $4, $5, 0)
 			ON CONFLICT (account_id, month, plan, tier) DO UPDATE SET unit_milli = abuse_counts.unit_milli + excluded.unit_milli`,
 			k.account, k.month, k.plan, k.tier, units[k])
@@ -70,6 +71,7 @@ func (s *Store) AbuseCounts(ctx context.Context, month time.Time) ([]abuse.Count
 // UnitsSince calls yield with the units settled since a time, added up by account, plan, tier and
 // hour.
 func (s *Store) UnitsSince(ctx context.Context, since time.Time, yield func(c abuse.Count, hour time.Time)) error {
+	// The query divides integers, so at / 3600000 is the number of the hour.
 	const hourMillis = 60 * 60 * 1000
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		var err error
@@ -99,6 +101,7 @@ func (s *Store) RecordAbuseEvents(ctx context.Context, events []abuse.Event) err
 // the caller passes the number that it acted on.
 func (s *Store) ForgiveUnits(ctx context.Context, month time.Time, counts []abuse.Count, events []abuse.Event) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
+		// The row may be missing if all of the count's units are still in the journal.
 		for _, c := range counts {
 			_, err := tx.ExecContext(ctx, `INSERT INTO abuse_counts (account_id, month, plan, tier, unit_milli, forgiven_milli) VALUES ($1, $2, $3, $4, 0, $5)
 				ON CONFLICT (account_id, month, plan, tier) DO UPDATE SET forgiven_milli = abuse_counts.forgiven_milli + excluded.forgiven_milli`,

@@ -60,6 +60,7 @@ func (s *Store) ChangeAccount(ctx context.Context, id string, change func(*accou
 		if err != nil {
 			return err
 		}
+		// Nothing changed. The error also undoes the new version.
 		if e.Action == "" {
 			return errUnchanged
 		}
@@ -87,6 +88,7 @@ var errUnchanged = errors.New("nothing changed")
 
 // FindAccount finds an account by its id, its address, or the id of a key that is not revoked.
 func (s *Store) FindAccount(ctx context.Context, ref string) (*account.Account, error) {
+	// A revoked key no longer leads to its account.
 	row := s.read.QueryRowContext(ctx, `SELECT `+accountColumns+` FROM accounts
 		WHERE id = $1 OR email = $1 OR id = (SELECT account_id FROM api_keys WHERE id = $1 AND revoked_at IS NULL)`, ref)
 	a, err := scanAccount(row)
@@ -107,6 +109,7 @@ func (s *Store) Accounts(ctx context.Context, after string, limit int) ([]*accou
 		if err != nil {
 			return err
 		}
+		// byID finds the owner of each key that the second query returns.
 		list, byID[a.ID] = append(list, a), a
 		return nil
 	}, `SELECT `+accountColumns+` FROM accounts WHERE id > $1 ORDER BY id LIMIT $2`, after, limit)
@@ -146,6 +149,7 @@ func (s *Store) AuditLog(ctx context.Context, accountID string, limit int) ([]ac
 // ChangedSince returns the accounts that have an audit entry after seq, and the number of the
 // newest entry. This is how one node learns what another has changed.
 func (s *Store) ChangedSince(ctx context.Context, seq int64) (ids []string, newest int64, err error) {
+	// If nothing has changed, the caller continues from the same number.
 	newest = seq
 	err = each(ctx, s.read, func(rows *sql.Rows) error {
 		var id string
@@ -172,6 +176,7 @@ func (s *Store) LastChange(ctx context.Context) (int64, error) {
 // RecordKeyUse stores when keys were last used. It never replaces a time by an older one.
 func (s *Store) RecordKeyUse(ctx context.Context, used map[string]time.Time) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
+		// A key that was revoked or does not exist matches no row and is ignored.
 		stmt, err := tx.PrepareContext(ctx, `UPDATE api_keys SET last_used_at = $1 WHERE id = $2 AND last_used_at < $1`)
 		if err != nil {
 			return err
@@ -222,6 +227,7 @@ func emailTaken(email string) error {
 // saveKeys stores how a change modified the account's keys: it revokes those that are gone, inserts
 // new ones and renames those whose name changed. Nothing else about a key ever changes here.
 func saveKeys(ctx context.Context, tx *sql.Tx, accountID string, before, after []account.Key, now time.Time) error {
+	// has returns the index of the key with the id, or -1.
 	has := func(keys []account.Key, id string) int {
 		return slices.IndexFunc(keys, func(k account.Key) bool { return k.ID == id })
 	}
@@ -290,6 +296,7 @@ func eachKey(ctx context.Context, q querier, yield func(owner string, k account.
 			return err
 		}
 		copy(k.Hash[:], hash)
+		// A LastUsedAt of zero means that the key was never used.
 		k.Master, k.CreatedAt, k.LastUsedAt = master == 1, fromMillis(created), fromMillis(used)
 		yield(owner, k)
 		return nil
@@ -312,9 +319,11 @@ func scanAccount(row interface{ Scan(...any) error }) (*account.Account, error) 
 	if a.Plan, err = account.ParsePlan(plan); err != nil {
 		return nil, err
 	}
+	// The rest is stored as 0 and 1, as Unix milliseconds, or as NULL for what is not set.
 	a.Granted, a.Staff, a.CreatedAt = granted == 1, staff == 1, fromMillis(created)
 	a.Overrides = account.Overrides{RequestsPerMinute: limitOf(rpm), Concurrent: limitOf(concurrent), TokensPerMinute: limitOf(tpm)}
 	a.Suspended, a.Deactivated = markOf(suspendedAt, suspendReason), markOf(deactivatedAt, deactivateReason)
+	// Terminated is a property of the suspension, so it means nothing without one.
 	if a.Suspended != nil {
 		a.Suspended.Final = terminated == 1
 	}

@@ -23,8 +23,10 @@ func (s *Store) UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
 	}
 	var out []usage.Row
 	err = each(ctx, s.read, func(rows *sql.Rows) error {
+		// The database added up everything else, so the rest of the slot stays empty.
 		r := usage.Row{Slot: usage.Slot{AccountID: q.AccountID}}
 		var start int64
+		// The first column goes where the query says that the rows are grouped by.
 		by := map[usage.By]any{usage.ByDay: &start, usage.ByModel: &r.Model, usage.ByKey: &r.KeyID}[q.By]
 		if err := rows.Scan(append([]any{by}, sumTargets(&r.Sums)...)...); err != nil {
 			return err
@@ -52,6 +54,7 @@ func usageBy(q usage.Query) (string, []any, error) {
 	}
 	query := `SELECT ` + column + `, ` + strings.Join(sums, ", ") + ` FROM ` + table + ` WHERE account_id = $1 AND start >= $2`
 	args := []any{q.AccountID, millis(q.From)}
+	// An empty filter selects everything.
 	for _, narrow := range [][2]string{{"key_id", q.KeyID}, {"model", q.Model}} {
 		if narrow[1] != "" {
 			args = append(args, narrow[1])
@@ -82,6 +85,7 @@ func (s *Store) RecentSettlements(ctx context.Context, accountID string, before 
 			return err
 		}
 		r.At, r.Counted, r.CostMicro, r.End = fromMillis(at), counted == 1, cost, usage.End(end)
+		// Durations are stored in whole milliseconds.
 		r.Latency, r.FirstToken = time.Duration(latency)*time.Millisecond, time.Duration(first)*time.Millisecond
 		out = append(out, r)
 		return nil

@@ -31,12 +31,14 @@ func (s *Store) Backup(ctx context.Context, path string) error {
 	if err := s.copyTo(ctx, path); err != nil {
 		return errors.Join(fmt.Errorf("write the backup: %w", err), os.Remove(path))
 	}
+	// The copy was written through another descriptor. Sync flushes the file, whoever wrote it.
 	return f.Sync()
 }
 
 // copyTo copies the database into the empty file at path.
 func (s *Store) copyTo(ctx context.Context, path string) error {
 	// Use a separate connection. It reads a snapshot, so no writer has to wait for it.
+	// VACUUM INTO writes a new database without the free pages of the old one.
 	db, err := sql.Open("sqlite", sqliteDSN(s.path, []string{"busy_timeout(10000)"}))
 	if err != nil {
 		return err
@@ -90,6 +92,7 @@ func copyFile(from, to string) error {
 
 // checkFile returns an error if the file is not an intact database of this program.
 func checkFile(ctx context.Context, path string) error {
+	// query_only keeps the check from changing the copy.
 	db, err := sql.Open("sqlite", sqliteDSN(path, []string{"query_only(1)"}))
 	if err != nil {
 		return err
@@ -99,6 +102,7 @@ func checkFile(ctx context.Context, path string) error {
 	if err := db.QueryRowContext(ctx, `PRAGMA integrity_check`).Scan(&verdict); err != nil || verdict != "ok" {
 		return errors.New("the backup is damaged, or is not a backup of sluice")
 	}
+	// A sound database without our tables is not a backup, either.
 	var accounts int
 	if err := db.QueryRowContext(ctx, `SELECT COUNT(*) FROM accounts`).Scan(&accounts); err != nil {
 		return errors.New("the file is not a backup of sluice")

@@ -79,6 +79,7 @@ func booksOf(ctx context.Context, q rowQuerier, a *account.Account, paymentID st
 	if err := scanBooks(q.QueryRowContext(ctx, `SELECT `+booksColumns+` FROM billing_accounts WHERE account_id = $1`, a.ID), b); err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
+	// A payment of another account is not found, either.
 	if paymentID != "" {
 		b.Payment, err = scanPayment(q.QueryRowContext(ctx, `SELECT `+paymentColumns+` FROM billing_payments WHERE id = $1 AND account_id = $2`, paymentID, a.ID))
 		if err != nil {
@@ -123,6 +124,8 @@ func saveBooks(ctx context.Context, tx *sql.Tx, b *billing.Books) error {
 	if b.Audit.Action == "" {
 		return nil
 	}
+	// The plan may have changed. The higher version makes this state replace older ones in the key
+	// index.
 	b.Account.Version++
 	if err := updateAccount(ctx, tx, b.Account); err != nil {
 		return err
@@ -133,6 +136,8 @@ func saveBooks(ctx context.Context, tx *sql.Tx, b *billing.Books) error {
 // savePayment inserts or updates a payment. A payment gets its invoice number when it is paid, in
 // the same transaction, so the numbers have no gaps.
 func savePayment(ctx context.Context, tx *sql.Tx, p *billing.Payment, ahead time.Duration) error {
+	// The counter's row stays locked until the transaction ends, so payments are numbered one after
+	// the other.
 	if p.Status == billing.Paid && p.Invoice == 0 {
 		err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'billing_invoices' RETURNING value`).Scan(&p.Invoice)
 		if err != nil {
@@ -258,6 +263,7 @@ func (s *Store) ChangeTestObject(ctx context.Context, id string, change func(bod
 		if err := tx.QueryRowContext(ctx, `SELECT body FROM testpay_objects WHERE id = $1`, id).Scan(&body); err != nil {
 			return err
 		}
+		// The row may be the empty one from above.
 		if len(body) == 0 {
 			body = nil
 		}
@@ -284,6 +290,7 @@ func scanBooks(row interface{ Scan(...any) error }, b *billing.Books) error {
 	}
 	b.Began, b.PeriodStart, b.PeriodEnd = fromMillis(began), fromMillis(start), fromMillis(end)
 	b.CancelAtEnd, b.FailingSince, b.Due = cancelAtEnd == 1, fromMillis(failingSince), fromMillis(due)
+	// The column visit_at is derived from the other fields, so it is not read back.
 	b.Ahead = time.Duration(ahead) * time.Millisecond
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 // it.
 func (s *Store) RecordCatalog(ctx context.Context, record func(*catalog.State) []catalog.Change) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
+		// Writing the counter locks its row, even though its value stays the same.
 		var number int64
 		if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value WHERE name = 'catalog_changes' RETURNING value`).Scan(&number); err != nil {
 			return err
@@ -41,6 +42,7 @@ func (s *Store) RecordCatalog(ctx context.Context, record func(*catalog.State) [
 				return err
 			}
 		}
+		// The usual case: nothing was logged, so the counter stays.
 		if len(changes) == 0 {
 			return nil
 		}
@@ -89,6 +91,7 @@ func catalogState(ctx context.Context, tx *sql.Tx) (*catalog.State, error) {
 // storeModels writes the models that differ. Most calls change nothing and then write nothing.
 func storeModels(ctx context.Context, tx *sql.Tx, old, next map[string]catalog.Kept) error {
 	for id, k := range next {
+		// Listings are compared as bytes. They are encoded in the same way every time.
 		was, there := old[id]
 		if there && k.Joined.Equal(was.Joined) && bytes.Equal(k.Listing, was.Listing) && k.Fixed == was.Fixed && k.Seen.Equal(was.Seen) && k.ChangedAt.Equal(was.ChangedAt) {
 			continue
@@ -154,6 +157,7 @@ func (s *Store) CatalogChanges(ctx context.Context, after int64, most int) (chan
 		if err := rows.Scan(&c.Number, &at, &c.Type, &c.Model, &c.Before, &c.After); err != nil {
 			return nil, false, unavailable(err)
 		}
+		// The change that the reader has seen already. It only proves that no other was dropped.
 		if c.Number == after {
 			known = true
 			continue
@@ -168,10 +172,12 @@ func (s *Store) CatalogChanges(ctx context.Context, after int64, most int) (chan
 // deleted. The newest one always stays, because readers continue from it.
 func (s *Store) DropChanges(ctx context.Context, now time.Time, most int) (dropped int, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
+		// The number of the newest change, which must stay.
 		var last int64
 		if err := tx.QueryRowContext(ctx, `SELECT value FROM counters WHERE name = 'catalog_changes'`).Scan(&last); err != nil {
 			return err
 		}
+		// Too old by time, or too far behind the newest one by number.
 		res, err := tx.ExecContext(ctx, `DELETE FROM catalog_changes WHERE number IN
 			(SELECT number FROM catalog_changes WHERE number < $1 AND (at <= $2 OR number <= $3) ORDER BY number LIMIT $4)`,
 			last, millis(now.Add(-catalog.KeepChanges)), last-catalog.MostChanges, most)

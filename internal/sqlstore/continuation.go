@@ -19,6 +19,7 @@ func (s *Store) KeepState(ctx context.Context, st *continuation.State, most cont
 		if err != nil {
 			return err
 		}
+		// A state that is replaced no longer counts.
 		if err := have.remove(tx.QueryRowContext(ctx, `DELETE FROM continuations WHERE id = $1 RETURNING account_id, size`, st.ID)); err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
@@ -28,6 +29,7 @@ func (s *Store) KeepState(ctx context.Context, st *continuation.State, most cont
 		}
 		have.Entries++
 		have.Bytes += int64(len(st.Sealed))
+		// Delete the oldest states until the bound holds, but never the new one.
 		for have.Entries > most.Entries || have.Bytes > most.Bytes {
 			err := have.remove(tx.QueryRowContext(ctx, `DELETE FROM continuations WHERE id = (SELECT id FROM continuations
 				WHERE account_id = $1 AND id <> $2 ORDER BY expires_at LIMIT 1) RETURNING account_id, size`, st.AccountID, st.ID))
@@ -65,6 +67,7 @@ func (s *Store) DropStates(ctx context.Context, now time.Time, most int) (droppe
 // more than most bytes. It returns how many it deleted. The caller repeats it until that is zero.
 func (s *Store) TrimStates(ctx context.Context, most int64, atOnce int) (dropped int, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
+		// The sums are kept per account, so this adds up few rows.
 		var all int64
 		if err := tx.QueryRowContext(ctx, `SELECT COALESCE(SUM(bytes), 0) FROM continuation_sizes`).Scan(&all); err != nil || all <= most {
 			return err
@@ -117,6 +120,8 @@ func setStates(ctx context.Context, tx *sql.Tx, accountID string, now continuati
 
 // dropStates deletes the states that a query selects and returns how many it deleted.
 func dropStates(ctx context.Context, tx *sql.Tx, query string, args ...any) (dropped int, err error) {
+	// Read all ids before deleting: on PostgreSQL a connection cannot run statements while rows are
+	// open.
 	found, err := stateIDs(ctx, tx, query, args...)
 	if err != nil {
 		return 0, err

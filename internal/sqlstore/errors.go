@@ -41,11 +41,14 @@ func unavailable(err error) error {
 // conflict with another one.
 func isTransient(err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		// The drivers' own error types are tested first, because some of them also look like
+		// network errors.
 		return slices.Contains(transientSQLite[:], e.Code()&0xff) // the upper bits only refine the primary code
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return len(e.Code) == 5 && (slices.Contains(transientClasses[:], e.Code[:2]) || slices.Contains(transientStates[:], e.Code))
 	}
+	// The server could not be reached, or refused the connection.
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
 	}

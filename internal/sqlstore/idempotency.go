@@ -29,6 +29,7 @@ func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.T
 		if err != nil {
 			return err
 		}
+		// An expired record with this id makes way and no longer counts.
 		size, err := deleteReply(ctx, tx, r.ID, now)
 		if err != nil {
 			return err
@@ -43,6 +44,7 @@ func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.T
 			return err // another node was faster; its reply is kept
 		}
 		total += int64(len(r.Sealed))
+		// Delete the oldest records until the limit holds, but never the new one.
 		for total > most {
 			size, err := deleteOldestReply(ctx, tx, r.AccountID, r.ID)
 			if errors.Is(err, sql.ErrNoRows) {
@@ -61,6 +63,8 @@ func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.T
 func (s *Store) DropReplies(ctx context.Context, now time.Time, most int) (int, error) {
 	dropped := 0
 	err := s.tx(ctx, func(tx *sql.Tx) error {
+		// Read all ids before deleting: on PostgreSQL a connection cannot run statements while rows
+		// are open.
 		old, err := expiredReplies(ctx, tx, now, most)
 		if err != nil {
 			return err

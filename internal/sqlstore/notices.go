@@ -62,6 +62,7 @@ func (s *Store) AnswerNotice(ctx context.Context, accountID, id, answer string, 
 		if err != nil {
 			return err
 		}
+		// No row means that the conditions did not hold.
 		if n, err := res.RowsAffected(); err != nil || n == 1 {
 			return err
 		}

@@ -71,6 +71,7 @@ func (s *Store) Unlock(ctx context.Context, secrets ...string) error {
 		if err != nil {
 			continue
 		}
+		// Set the key before sealClear, which needs it.
 		if s.key, err = seal.KeyOf(raw); err != nil {
 			return fmt.Errorf("read the data key: %w", err)
 		}
@@ -81,6 +82,7 @@ func (s *Store) Unlock(ctx context.Context, secrets ...string) error {
 		}
 		return s.sealClear(ctx)
 	}
+	// None of the secrets opens it, or none was given.
 	return ErrWrongSecret
 }
 
@@ -189,6 +191,7 @@ func (s *Store) sealClear(ctx context.Context) error {
 			return fmt.Errorf("seal what is stored in the clear: %w", err)
 		}
 		sealed += n
+		// A full batch means that there may be more.
 		if n < sealAtOnce {
 			break
 		}

@@ -22,6 +22,7 @@ func (s *Store) FindLogin(ctx context.Context, accountID string) (signin.Login, 
 	if err != nil {
 		return l, unavailable(err)
 	}
+	// An empty secret stays empty; there is nothing to open.
 	l.TOTPOn = on == 1
 	l.TOTPSecret, err = s.openText("second factor", accountID, l.TOTPSecret)
 	return l, err
@@ -46,6 +47,7 @@ func (s *Store) EndAccess(ctx context.Context, accountID, keepSession string) er
 
 // endAccess is EndAccess inside a transaction. An empty keepSession keeps none.
 func endAccess(ctx context.Context, tx *sql.Tx, accountID, keepSession string) error {
+	// Links go, too: a link that was mailed before could still sign somebody in.
 	if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE account_id = $1 AND id <> $2`, accountID, keepSession); err != nil {
 		return err
 	}
@@ -66,6 +68,7 @@ func (s *Store) SetTOTP(ctx context.Context, accountID, secret string, on bool) 
 // one was used before, so that nobody can replay a code.
 func (s *Store) UseTOTP(ctx context.Context, accountID string, step int64) (fresh bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
+		// The update only matches if the step is newer, so of concurrent calls only one succeeds.
 		res, err := tx.ExecContext(ctx, `UPDATE logins SET totp_step = $2 WHERE account_id = $1 AND totp_step < $2`, accountID, step)
 		if err != nil {
 			return err
@@ -80,6 +83,7 @@ func (s *Store) UseTOTP(ctx context.Context, accountID string, step int64) (fres
 // EraseLogin deletes the login, the sessions and the links of an account.
 func (s *Store) EraseLogin(ctx context.Context, accountID string) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
+		// Table names are constants, so building the statement from them is safe.
 		for _, table := range []string{"sessions", "one_time_links", "logins"} {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE account_id = $1`, accountID); err != nil {
 				return err
@@ -174,12 +178,14 @@ const linkColumns = `token, purpose, account_id, email, expires_at`
 // links of all addresses beyond the limit for the whole service.
 func (s *Store) KeepLink(ctx context.Context, l *signin.Link, now time.Time, room signin.Room) (kept bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
+		// A link that expires after Since counts as recent.
 		var recent int
 		err := tx.QueryRowContext(ctx, `SELECT count(*) FROM one_time_links WHERE purpose = $1 AND email = $2 AND expires_at > $3`,
 			string(l.Purpose), l.Email, millis(room.Since)).Scan(&recent)
 		if err != nil {
 			return err
 		}
+		// Without room, the link gets an expiry in the past and is deleted by the next statement.
 		expires := l.ExpiresAt
 		if room.Recent > 0 && recent >= room.Recent {
 			expires = now
@@ -194,6 +200,7 @@ func (s *Store) KeepLink(ctx context.Context, l *signin.Link, now time.Time, roo
 			string(l.Purpose), l.Email, millis(now)); err != nil {
 			return err
 		}
+		// Beyond the limit of the address, its oldest links go. The new one stays in any case.
 		if room.PerAddress > 0 {
 			_, err := tx.ExecContext(ctx, `DELETE FROM one_time_links WHERE token <> $3 AND token IN
 				(SELECT token FROM one_time_links WHERE purpose = $1 AND email = $2 ORDER BY expires_at DESC LIMIT 1000 OFFSET $4)`,
@@ -202,6 +209,7 @@ func (s *Store) KeepLink(ctx context.Context, l *signin.Link, now time.Time, roo
 				return err
 			}
 		}
+		// The same for all addresses together.
 		if room.InAll > 0 {
 			_, err := tx.ExecContext(ctx, `DELETE FROM one_time_links WHERE token <> $2 AND token IN
 				(SELECT token FROM one_time_links WHERE purpose = $1 ORDER BY expires_at DESC LIMIT 1000 OFFSET $3)`,

@@ -85,6 +85,7 @@ func (s *Store) Engine() Engine { return s.engine }
 
 // Close closes the database. Transactions in progress fail.
 func (s *Store) Close() error {
+	// PostgreSQL has one pool.
 	if s.read == s.write {
 		return s.write.Close()
 	}
@@ -118,6 +119,7 @@ func Inspect(ctx context.Context, database, dir string) (Inspection, error) {
 	if err != nil {
 		return Inspection{}, err
 	}
+	// Connecting is lazy, so ask the database for a sign of life.
 	in := Inspection{Engine: s.engine, Known: newest(p)}
 	if err := s.read.PingContext(ctx); err != nil {
 		return in, clean(err)
@@ -134,6 +136,7 @@ func Inspect(ctx context.Context, database, dir string) (Inspection, error) {
 // answers.
 func (s *Store) connect(database, dir string) error {
 	if database != "sqlite" {
+		// Opening parses the URL but does not connect.
 		db, err := sql.Open("pgx", database)
 		if err != nil {
 			// The driver's own error may repeat the URL with its password, so it is dropped.
@@ -158,6 +161,7 @@ func (s *Store) connect(database, dir string) error {
 	} // else it exists already, or SQLite will report what is wrong
 	// synchronous=FULL: whatever an operator or customer was told (a key, a plan) survives a power
 	// failure. cache_size is in KiB if negative: 4 MB for each connection.
+	// busy_timeout is in milliseconds. WAL lets readers and the writer work at the same time.
 	pragmas := []string{"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-4000)"}
 	var err error
 	if s.write, err = sql.Open("sqlite", sqliteDSN(path, pragmas, "_txlock=immediate")); err != nil {
@@ -170,6 +174,7 @@ func (s *Store) connect(database, dir string) error {
 		s.write.Close()
 		return fmt.Errorf("open %s: %w", path, err)
 	}
+	// Idle readers are closed, except for one: each has its own page cache.
 	s.read.SetMaxOpenConns(4)
 	s.read.SetMaxIdleConns(1)
 	s.engine = SQLite
@@ -201,6 +206,7 @@ func (s *Store) provider() (*goose.Provider, error) {
 		}
 		opts = append(opts, goose.WithSessionLocker(locker))
 	}
+	// Migrations need the writing pool; on SQLite the others cannot write.
 	p, err := goose.NewProvider(dialect, s.write, files, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
@@ -221,12 +227,14 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// GetDBVersion is also the first statement that reaches the database.
 	known := newest(p)
 	if have, err := p.GetDBVersion(ctx); err != nil {
 		return fmt.Errorf("open the %s database: %w", s.engine, clean(err))
 	} else if have > known {
 		return fmt.Errorf("the database is at version %d and this program knows versions up to %d: use a newer sluice", have, known)
 	}
+	// Each migration is one transaction, so a failed start leaves no half-applied one behind.
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrate the %s database: %w", s.engine, clean(err))
 	}

@@ -43,8 +43,10 @@ func (s *Store) prepareInserts(ctx context.Context) error {
 // addSettlements stores those that are new and adds them to the sums by hour and by day and to the
 // abuse counts. Rows and sums change in one transaction, so they can never disagree.
 func (s *Store) addSettlements(ctx context.Context, tx *sql.Tx, batch []usage.Settlement) error {
+	// Add up in memory first, so that each slot is written once.
 	hours, days := map[usage.Slot]usage.Sums{}, map[usage.Slot]usage.Sums{}
 	units := map[monthly]int64{}
+	// fresh maps only the ids of one part, so a large batch needs no large map.
 	for part := range slices.Chunk(batch, 100) {
 		fresh, err := s.insertSettlements(ctx, tx, part)
 		if err != nil {
@@ -95,6 +97,7 @@ func (s *Store) insertSettlements(ctx context.Context, tx *sql.Tx, batch []usage
 	fresh := make(map[string]bool, len(batch))
 	args := make([]any, 0, insertAtOnce*settlementFields)
 	for len(batch) > 0 {
+		// Full groups by the large statement, and the rest by the small one.
 		n := insertAtOnce
 		if len(batch) < n {
 			n = 1
@@ -120,6 +123,7 @@ func (s *Store) insertRows(ctx context.Context, tx *sql.Tx, args []any, batch []
 	for i := range batch {
 		args = appendValues(args, &batch[i])
 	}
+	// The savepoint makes it possible to undo this statement alone if some rows were not new.
 	if len(batch) > 1 {
 		if _, err := tx.ExecContext(ctx, `SAVEPOINT many`); err != nil {
 			return err
@@ -138,9 +142,11 @@ func (s *Store) insertRows(ctx context.Context, tx *sql.Tx, args []any, batch []
 			fresh[batch[i].ID] = true
 		}
 		return nil
+	// The row was stored before.
 	case len(batch) == 1:
 		return nil
 	}
+	// Some rows were stored before, but it is not known which. Find out one by one.
 	if _, err := tx.ExecContext(ctx, `ROLLBACK TO SAVEPOINT many`); err != nil {
 		return err
 	}
@@ -174,6 +180,7 @@ func (s *Store) prepared(ctx context.Context, n int) (*sql.Stmt, error) {
 		return stmt, nil
 	}
 	// Conflicts are ignored: an existing row means that the settlement was recorded before.
+	// Preparing happens outside of any transaction; see prepareInserts.
 	stmt, err := s.write.PrepareContext(ctx, `INSERT INTO settlements (`+settlementColumns+`) VALUES `+s.manyPlaceholders(n, settlementFields)+` ON CONFLICT (at, id) DO NOTHING`)
 	if err != nil {
 		return nil, err
@@ -284,6 +291,7 @@ func recount(ctx context.Context, tx *sql.Tx, query string, from int64) (map[usa
 // account days compared.
 func (s *Store) AuditUsage(ctx context.Context) (differences []usage.Difference, compared int, err error) {
 	// Read one snapshot, so that calls settled in the meantime do not look like differences.
+	// This uses a reading connection, so settling goes on.
 	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{Isolation: s.snapshot(), ReadOnly: true})
 	if err != nil {
 		return nil, 0, unavailable(err)
@@ -319,6 +327,7 @@ func auditUsage(ctx context.Context, tx *sql.Tx) ([]usage.Difference, int, error
 	if err != nil {
 		return nil, 0, err
 	}
+	// Both tables of sums must agree with the settlements.
 	var differences []usage.Difference
 	for _, table := range []string{"usage_days", "usage_hours"} {
 		var sums []string
@@ -338,6 +347,7 @@ func auditUsage(ctx context.Context, tx *sql.Tx) ([]usage.Difference, int, error
 // compare returns the slots whose sums differ or exist on one side only, ordered by account and
 // day.
 func compare(what string, rows, sums map[usage.Slot]recounted) (out []usage.Difference) {
+	// A slot may be missing on either side.
 	all := map[usage.Slot]bool{}
 	for slot := range rows {
 		all[slot] = true

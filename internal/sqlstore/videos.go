@@ -34,6 +34,7 @@ func (s *Store) CreateVideo(ctx context.Context, j *video.Job, allow func(video.
 				return err
 			}
 		}
+		// The lock keeps the load from changing until the job is stored.
 		have, err := videoLoad(ctx, tx, j.AccountID)
 		if err != nil {
 			return err
@@ -73,6 +74,7 @@ func (s *Store) FindRepeat(ctx context.Context, accountID string, repeat []byte)
 // Videos returns an account's jobs, newest first, starting after the job behind. A nil behind
 // starts with the newest.
 func (s *Store) Videos(ctx context.Context, accountID string, behind *video.Job, most int) ([]video.Job, error) {
+	// The second page starts after a pair of time and id, because jobs may share a millisecond.
 	if behind == nil {
 		return s.videos(ctx, `WHERE account_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2`, accountID, most)
 	}
@@ -118,6 +120,7 @@ func (s *Store) ClaimVideo(ctx context.Context, now time.Time, claim func(*video
 		query += ` FOR UPDATE OF video_jobs SKIP LOCKED` // on SQLite this transaction is the only writer
 	}
 	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
+		// SKIP LOCKED leaves out jobs that another node is claiming right now.
 		if j, err = scanVideo(tx.QueryRowContext(ctx, query, millis(now))); err != nil || j == nil {
 			return err
 		}
@@ -125,6 +128,7 @@ func (s *Store) ClaimVideo(ctx context.Context, now time.Time, claim func(*video
 		if err := updateVideo(ctx, tx, j); err != nil {
 			return err
 		}
+		// The account that was just served goes to the end of the queue.
 		var turn int64
 		if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'video_turns' RETURNING value`).Scan(&turn); err != nil {
 			return err
@@ -146,6 +150,7 @@ func (s *Store) ChangeVideo(ctx context.Context, id string, change func(*video.J
 		return nil, err
 	}
 	var j *video.Job
+	// Errors of change must not pass through unavailable, which might replace them.
 	var refused error
 	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
 		// The update takes the row's lock on PostgreSQL. On SQLite this transaction is the only
@@ -165,6 +170,7 @@ func (s *Store) ChangeVideo(ctx context.Context, id string, change func(*video.J
 		if err := updateVideo(ctx, tx, j); err != nil || settlement == nil {
 			return err
 		}
+		// In the same transaction: a finished job is settled, and a settled job is finished.
 		return s.addSettlements(ctx, tx, []usage.Settlement{*settlement})
 	})
 	switch {
@@ -221,6 +227,7 @@ func scanVideo(row interface{ Scan(dest ...any) error }) (*video.Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A generation of NULL means that there is no video yet.
 	j.Status, j.Reason, j.Generation = video.Status(status), video.Reason(reason), generation.String
 	j.CreatedAt, j.StartedAt, j.FinishedAt = fromMillis(created), fromMillis(started), fromMillis(finished)
 	j.ExpiresAt, j.Until = fromMillis(expires), fromMillis(until)

@@ -22,6 +22,7 @@ type Vendor struct {
 // New returns the API that begins at baseURL, such as https://api.openai.com/v1. An empty key sends
 // no credentials.
 func New(baseURL, key, model string) (*Vendor, error) {
+	// Compatible servers on the operator's machine often need no key.
 	header := http.Header{}
 	if key != "" {
 		header.Set("Authorization", "Bearer "+key)
@@ -67,6 +68,7 @@ func (v *Vendor) Begin(ctx context.Context, t *video.Task) (string, error) {
 // size returns the offered size that is closest to the requested one: portrait or landscape, and
 // larger only with a pro model.
 func (v *Vendor) size(t *video.Task) string {
+	// A full-HD side counts as large. Only pro models offer the large sizes.
 	large := max(t.Width, t.Height) >= 1080 && min(t.Width, t.Height) >= 1080 || max(t.Width, t.Height) == 1920
 	switch large = large && strings.Contains(v.model, "pro"); {
 	case large && t.Height > t.Width:
@@ -99,6 +101,7 @@ func (v *Vendor) Look(ctx context.Context, upstream string) (video.Sight, error)
 	case "completed":
 		return video.Sight{Done: true, File: upstream}, nil
 	case "failed":
+		// The log gets the code only: the message may repeat the prompt.
 		if video.Moderates(j.Error.Code + " " + j.Error.Message) {
 			return video.Sight{}, video.Refuse(video.Moderated, "%s", j.Error.Code)
 		}

@@ -132,6 +132,8 @@ func (b *brief) count(words string) int {
 func (b *brief) chooseFamily(lower string) {
 	best := 0
 	for _, f := range families {
+		// A word that stands for a scene outweighs a place with one hint, and a place outweighs one
+		// hint.
 		score := 7*b.count(f.strong) + 4*b.count(f.places) + 2*b.count(f.hints)
 		if strings.ContainsAny(lower, f.han) {
 			score += 4

@@ -182,6 +182,7 @@ func blend(out *uint8, value, a int32) {
 
 // lay paints a veil over the pixels of the strip from x0 up to x1.
 func (c *canvas) lay(f veil, x0, x1 int) {
+	// Start at the beginning of a cell, where a point is.
 	x0, x1 = max(0, x0)&^(cell-1), min(x1, c.w)
 	if x0 >= x1 {
 		return
@@ -337,6 +338,7 @@ func (c *canvas) streak(ax, ay, bx, by, r float32, color video, a float32) {
 	}
 	x0, x1 := max(0, int(min(ax, bx)-r-1)), min(c.w-1, int(max(ax, bx)+r+2))
 	y0, y1 := max(c.y0, int(top)), min(c.y1-1, int(low)+1)
+	// The line is a + t*(dx, dy) for t from 0 to 1; length is the square of its length.
 	dx, dy := bx-ax, by-ay
 	length := dx*dx + dy*dy
 	strength := 256 * a

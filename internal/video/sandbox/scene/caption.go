@@ -79,6 +79,7 @@ func fold(text string, most int, fits func(string) bool) []string {
 	line := ""
 	for _, word := range strings.Fields(text) {
 		for !fits(word) { // the word alone is longer than a line: break it
+			// n is how many characters fit, at least one.
 			n := len([]rune(word)) - 1
 			for n > 1 && !fits(string([]rune(word)[:n])) {
 				n--

@@ -7,6 +7,8 @@ func (st *stage) city() {
 	horizon := st.tall * st.rand(0.64, 0.72)
 	s := st.sunAt(horizon, 0.35, 0.75, 0.065)
 	st.heaven(horizon, s, st.rand(0.2, 0.45))
+	// Water if the prompt names some, or at random unless it names something that belongs to a
+	// street.
 	river := st.has("river harbour harbor bay bridge water reflection sea hongkong") || !st.has("street rooftop traffic car taxi") && st.rng.IntN(2) == 0
 	// The share of windows that are lit, by day, at dusk and at night.
 	lit := [3]float32{0.1, 0.5, 0.75}[st.hour]
@@ -26,6 +28,7 @@ func (st *stage) city() {
 		st.quay(horizon, s)
 		return
 	}
+	// Without a river, a last row of buildings stands right at the street.
 	st.blocks(0.7, st.tall*0.93, top*0.62, 0.16, mix(st.near, st.far, 0.12), lit*0.8, false)
 	st.traffic(st.tall * 0.93)
 }
@@ -34,6 +37,7 @@ func (st *stage) city() {
 // reflection in the water. d is the depth (see stage.depth), base is the row that they stand on.
 func (st *stage) blocks(d, base, height, width float32, color rgb, lit float32, mirrored bool) {
 	x0, x1 := st.reach(d)
+	// Walls and windows are separate masks, because each is painted in its own colors.
 	walls := newMask(st.unit, point{x0, base - 1.35*height}, point{x1, base})
 	windows := newMask(st.unit, point{x0, base - 1.35*height}, point{x1, base})
 	// Behind a reflection there is water to see; otherwise everything below the row is hidden.
@@ -43,6 +47,7 @@ func (st *stage) blocks(d, base, height, width float32, color rgb, lit float32, 
 		// Buildings are tallest in the middle of the picture.
 		middle := abs(x-st.wide*0.5) / st.wide
 		h := height * st.rand(0.32, 0.8) * (1.15 - 0.7*middle)
+		// Now and then a building towers above the others.
 		if st.rng.IntN(6) == 0 {
 			h *= 1.35
 		}
@@ -50,6 +55,7 @@ func (st *stage) blocks(d, base, height, width float32, color rgb, lit float32, 
 		st.panes(windows, x, base, w, h, lit)
 		x += w * st.rand(0.92, 1.12)
 	}
+	// Walls get paler towards the ground, where the haze is.
 	wall := fade(color, mix(color, st.horizon, 0.35*(1-d)), base-height, base)
 	st.put(cutout{mask: walls, move: st.depth(d), paint: wall})
 	glow := mix(st.accent, color, 0.25*(1-d))
@@ -58,12 +64,14 @@ func (st *stage) blocks(d, base, height, width float32, color rgb, lit float32, 
 		glow = mix(color, st.zenith, 0.35)
 	}
 	st.put(cutout{mask: windows, move: st.depth(d), paint: func(float32) shader {
+		// Some windows are warm and some are cool, in patches.
 		cool := mix(glow, hex(0x9fd8ff), 0.55)
 		return func(x, y float32) rgb { return mix(glow, cool, smooth(0.1, 0.4, st.n.at(x*9, y*9))) }
 	}})
 	if !mirrored {
 		return
 	}
+	// The reflection is darker than the original, and its rows waver.
 	for _, m := range []struct {
 		mask  *mask
 		color rgb
@@ -94,6 +102,7 @@ func (st *stage) tower(m *mask, x, base, w, h float32) {
 
 // panes adds the lit windows of a building.
 func (st *stage) panes(m *mask, x, base, w, h, lit float32) {
+	// pitch is the distance between two windows. Smaller windows would only be noise.
 	pitch := max(w/float32(4+st.rng.IntN(5)), 0.0125)
 	size := 0.52 * pitch
 	for y := base - h + 0.6*pitch; y < base-0.4*pitch; y += 1.25 * pitch {
@@ -116,6 +125,7 @@ func (st *stage) quay(horizon float32, s sun) {
 			}
 			// Ripples, and the light of the sun on them, wider towards the viewer.
 			ripple := st.n.at(x*7+0.1*t, y*40-0.5*st.speed*t)
+			// f is 0 at the far bank and 1 at the lower edge of the picture.
 			dx := (x - s.x) / (0.06 + 0.3*f)
 			shine := exp(-dx*dx) * (0.5 + 0.5*ripple) * (1 - f)
 			c := add(mix(mix(st.far, st.sky, 0.4), st.near, clamp(0.3+f)), st.light, 0.7*shine)
@@ -147,6 +157,7 @@ func (st *stage) lamps(y float32) {
 
 // bridge puts a suspension bridge across the river.
 func (st *stage) bridge(horizon float32) {
+	// deck is the row of the roadway.
 	deck := horizon + 0.035
 	steel := mix(st.near, hex(0x8a2f2a), 0.3)
 	st.shape(0, point{-0.02, deck - 0.36}, point{st.wide + 0.02, deck + 0.14}, fade(mix(steel, st.light, 0.25), steel, deck-0.3, deck+0.1), func(m *mask) {
@@ -172,6 +183,7 @@ func (st *stage) bridge(horizon float32) {
 		}
 		for x := float32(0); x < st.wide; x += 0.02 {
 			m.stroke(point{x, cable(x)}, point{x + 0.02, cable(x + 0.02)}, 0.005, 0.005)
+			// A hanger from the cable to the deck.
 			m.stroke(point{x, cable(x)}, point{x, deck}, 0.0016, 0.0016)
 		}
 	})
@@ -189,6 +201,7 @@ func (st *stage) traffic(y float32) {
 	white, red := hex(0xfff0c8).video(), hex(0xff3b2e).video()
 	st.put(swarm(func(c *canvas) {
 		for i, v := range all {
+			// Every second car drives in the other lane.
 			way, color, lane := float32(1), white, y+0.012
 			if i%2 == 0 {
 				way, color, lane = -1, red, y+0.026
@@ -196,6 +209,7 @@ func (st *stage) traffic(y float32) {
 			// Cars that leave the picture on one side enter it again on the other.
 			x := wrap(v.x+way*(0.1+0.05*v.depth)*st.speed*c.t/(st.wide+0.2))*(st.wide+0.2) - 0.1
 			px, py := x*c.unit, lane*c.unit
+			// A trail behind the light, and the light itself.
 			c.streak(px, py, px-way*0.02*c.unit, py, 0.0014*c.unit, color, 0.4)
 			c.streak(px, py, px, py, 0.0028*c.unit, color, 0.95)
 		}
@@ -250,6 +264,8 @@ func (st *stage) rainyStreet(horizon float32, s sun) {
 	}
 	st.mist(horizon, 0.12, 0.55, mix(st.horizon, st.sky, 0.3))
 	vx := s.x
+	// Where the lamps stand: -1 and 1 are the nearest ones at the sides, and 0 is the vanishing
+	// point.
 	lamps := []float32{-1, -0.52, -0.28, 0.28, 0.52, 1}
 	glow := st.accent
 	ground := newMask(st.unit, point{0, horizon + 0.01}, point{st.wide, horizon + 0.02})

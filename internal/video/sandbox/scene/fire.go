@@ -18,6 +18,7 @@ func (st *stage) flicker(t float32) float32 {
 // ground and the nearer trees.
 func (st *stage) campfire() {
 	horizon := st.tall * 0.6
+	// A small moon in the corner.
 	s := sun{x: st.wide * 0.82, y: 0.2 * horizon, r: 0.035}
 	st.light = hex(0xf2ead8) // the moon, whatever the palette says
 	st.heaven(horizon, s, 0.12)
@@ -34,6 +35,7 @@ func (st *stage) campfire() {
 	st.put(cutout{mask: ridge(st.unit, -0.02, st.wide+0.02, st.tall*0.68, st.tall*0.8, line), move: still, paint: func(t float32) shader {
 		warm := 0.75 * st.flicker(t)
 		return func(px, py float32) rgb {
+			// d2 is the squared distance from the fire.
 			dx, dy := px-x, (py-y-0.02)*2.6
 			d2 := dx*dx + dy*dy
 			ground := mix(st.near, st.far, 0.35)
@@ -58,6 +60,7 @@ func (st *stage) stones(x, y float32) {
 	lit := mix(hex(0xb8683a), st.near, 0.45)
 	st.shape(0, point{x - 0.3, y - 0.1}, point{x + 0.3, y + 0.1}, fade(lit, mix(st.near, rgb{}, 0.2), y-0.03, y+0.055), func(m *mask) {
 		for i := range 11 {
+			// 6.283 is a full circle.
 			a := 6.283 * float32(i) / 11
 			m.ellipse(x+0.2*cos(a), y+0.012+0.04*sin(a), st.rand(0.026, 0.038), st.rand(0.018, 0.026))
 		}
@@ -78,6 +81,7 @@ func (st *stage) logs(x, y float32) {
 func (st *stage) flame(x, y, height float32) {
 	outer, middle, inner := hex(0xf2501a), hex(0xff9a2a), hex(0xfff0b0)
 	st.put(haze{x0: x - 0.3, y0: y - 1.4*height, x1: x + 0.3, y1: y + 0.03, paint: func(t float32) veil {
+		// lift is how far the turbulence has risen.
 		lift := 1.5 * st.speed * t
 		return func(px, py float32) (rgb, float32) {
 			up := (y - py) / height
@@ -91,6 +95,8 @@ func (st *stage) flame(x, y, height float32) {
 			turbulence := 0.42 * st.n.fbm(px*13, up*3.2-lift, 3)
 			d := abs(px-x-bend)/max(0.01, width) + 0.75*up*up + turbulence*(0.35+0.9*up)
 			a := smooth(1.05, 0.62, d)
+			// From red at the edge over orange to pale yellow at the core, which is shorter than
+			// the flame.
 			c := mix(outer, middle, smooth(0.95, 0.55, d))
 			return mix(c, inner, smooth(0.6, 0.2, d+0.25*up)), a
 		}
@@ -121,6 +127,7 @@ func (st *stage) volcano() {
 	cx := st.wide * st.rand(0.42, 0.58)
 	peak := st.tall * 0.36
 	glow := hex(0xff6a24)
+	// The glow of the sky comes from the crater. There is no sun.
 	st.heaven(horizon, sun{x: cx, y: peak}, 0.75)
 	st.plume(cx, peak)
 	st.halo(cx, peak, 0.5, 0.7, glow, st.flicker)
@@ -140,6 +147,7 @@ func (st *stage) volcano() {
 	st.put(cutout{mask: ridge(st.unit, -0.02, st.wide+0.02, peak-0.04, horizon+0.06, cone), move: still, paint: func(t float32) shader {
 		warm := 0.5 * st.flicker(t)
 		return func(x, y float32) rgb {
+			// The glow of the crater lights the upper part of the cone.
 			d2 := (x-cx)*(x-cx)*3 + (y-peak)*(y-peak)*4
 			c := mix(rock, st.near, smooth(peak, horizon, y))
 			return add(c, glow, warm*exp(-d2*5))
@@ -164,6 +172,7 @@ func (st *stage) plume(x, y float32) {
 			if up < 0 {
 				return ash, 0
 			}
+			// The plume gets wider as it rises, and drifts to the right.
 			width := 0.05 + 0.55*up
 			puff := st.n.fbm((px-x)*5/(0.5+up), up*6-0.35*st.speed*t, 4)
 			d := abs(px-x-0.35*up*up)/width + 0.9*puff
@@ -179,6 +188,7 @@ func (st *stage) stream(cx, peak, lean float32, ground func(x float32) float32) 
 	at := point{cx + 0.028*lean, peak + 0.012}
 	length := st.rand(9, 17)
 	for k := float32(0); k < length; k++ {
+		// Each step goes at least a little down, and never above the ground.
 		next := point{at.x + lean*0.016 + st.rand(-0.007, 0.007), 0}
 		next.y = max(at.y+0.012, ground(next.x)+0.012+0.004*k)
 		w := 0.014 * (1 - 0.8*k/length)

@@ -8,12 +8,14 @@ func (st *stage) mountains() {
 	if st.hour == night && st.has("aurora") {
 		st.aurora(0.9 * horizon)
 	}
+	// From back to front: pale hills, the massif, mist, darker hills, and then water or trees.
 	pale := mix(st.horizon, st.far, 0.55)
 	st.hills(0.06, horizon-0.06, 0.16, 2.4, 5, pale, st.horizon)
 	peaks := 0.46 * min(1.2, 0.6*st.tall+0.2)
 	st.massif(0.14, horizon+0.02, peaks, mix(st.far, st.zenith, 0.15), mix(st.accent, st.light, 0.25), s)
 	st.mist(horizon+0.01, 0.1, 0.75, mix(st.horizon, st.light, 0.2))
 	st.hills(0.3, horizon+0.07, 0.12, 3, 5, mix(st.far, st.near, 0.42), mix(st.far, st.near, 0.3))
+	// A lake needs an open foreground, so trees stand only at its sides.
 	if st.has("lake river water reflection fjord") {
 		st.water(horizon+0.04, s, 6)
 		st.shore()
@@ -43,6 +45,7 @@ func (st *stage) massif(d, base, height float32, rock, snowy rgb, s sun) {
 	}
 	profile := func(x float32) float32 {
 		rough := st.n.fbm(x*11+seed, 1, 4)
+		// Between the peaks, the profile does not fall below this height.
 		top := 0.2 + 0.06*rough
 		for _, p := range peaks {
 			top = max(top, p.height-p.slope*abs(x-p.x+0.012*rough))
@@ -82,6 +85,7 @@ func (st *stage) massif(d, base, height float32, rock, snowy rgb, s sun) {
 func (st *stage) shore() {
 	x0, x1 := st.reach(0.8)
 	bank := func(x float32) float32 {
+		// out is 0 in the middle and 1 at both edges, where the banks are highest.
 		out := abs(x-0.5*st.wide) / (0.5 * st.wide)
 		return st.tall*(1.12-0.3*out*out*out) - 0.02*st.n.fbm(x*6, 5, 3)
 	}
@@ -122,8 +126,10 @@ func (st *stage) winter() {
 	shadow := mix(st.far, st.sky, 0.45)
 	st.pines(0.25, horizon+0.09, 0.08, 0.06, mix(st.far, st.zenith, 0.45))
 	st.hills(0.35, horizon+0.13, 0.09, 1.1, 2, mix(st.near, st.far, 0.35), shadow)
+	// The clearing lies on the side where the sun is not.
 	clearing := st.other(s.x)
 	base := horizon + 0.2
+	// A cabin if the prompt names one, and otherwise in one clip of four.
 	housed := st.has("cabin village house home cottage christmas cozy igloo") || st.rng.IntN(4) == 0
 	if housed {
 		st.cabin(0.5, clearing, base-0.03, 0.16)
@@ -156,6 +162,7 @@ func (st *stage) snowyPine(d, x, y, height float32, color rgb) {
 	snow := newMask(st.unit, a, b)
 	for i := range 6 {
 		f := float32(i) / 6
+		// The tiers are those of mask.pine.
 		base := y - height*(0.13+0.78*f)
 		half := height * 0.24 * (1 - 0.86*f)
 		snow.poly(point{x - 0.85*half, base}, point{x - 0.1*half, base - height*(0.2-0.07*f)}, point{x + 0.15*half, base - height*(0.2-0.07*f)}, point{x + 0.1*half, base - 0.05*height})
@@ -169,6 +176,7 @@ func (st *stage) snowyPine(d, x, y, height float32, color rgb) {
 // cabin puts a house with a snowy roof, lit windows and smoke.
 func (st *stage) cabin(d, x, y, size float32) {
 	a, b := point{x - size, y - 1.2*size}, point{x + size, y + 0.1*size}
+	// The house, its roof with snow, and its windows are three shapes on top of each other.
 	wood := mix(hex(0x4a2c20), st.zenith, 0.3)
 	st.shape(d, a, b, fade(wood, mix(wood, rgb{}, 0.4), y-0.5*size, y), func(m *mask) {
 		m.rect(x-0.5*size, y-0.42*size, x+0.5*size, y+0.05*size)
@@ -209,12 +217,14 @@ func (st *stage) cabin(d, x, y, size float32) {
 // asks for them.
 func (st *stage) desert() {
 	horizon := st.tall * st.rand(0.5, 0.6)
+	// The setting sun over a desert is larger.
 	size := float32(0.07)
 	if st.hour == dusk {
 		size = 0.13
 	}
 	s := st.sunAt(horizon, 0.3, 0.7, size)
 	st.heaven(horizon, s, st.rand(0, 0.22))
+	// away is where the main subject stands: on the side where the sun is not.
 	away := st.other(s.x)
 	switch {
 	case st.has("pyramid egypt"):
@@ -225,6 +235,7 @@ func (st *stage) desert() {
 		st.hills(0.06, horizon+0.03, 0.1, 1.6, 3, mix(st.horizon, st.far, 0.5), mix(st.horizon, st.far, 0.6))
 	}
 	for i := range 4 {
+		// Dunes from far to near. The caravan walks on the second one.
 		f := float32(i) / 3
 		d := 0.15 + 0.85*f
 		crest := st.dune(d, horizon+0.06+(st.tall*0.86-horizon)*f*0.78, 0.09+0.1*f, mix(st.far, st.near, f*0.8), s)
@@ -251,6 +262,7 @@ func (st *stage) desert() {
 func (st *stage) dune(d, base, amp float32, sand rgb, s sun) (crest func(x float32) float32) {
 	seed := st.rand(0, 100)
 	profile := func(x float32) float32 {
+		// Long waves, with the sharp crests that 1-|noise| gives, and a little roughness.
 		v := st.n.at(x*0.9+seed, seed)
 		return base - amp*(0.5+0.75*v+0.28*(1-abs(st.n.at(x*1.7+seed, 4)))+0.05*st.n.at(x*4+seed, 8))
 	}
@@ -298,6 +310,7 @@ func (st *stage) pyramids(base, x float32, s sun) {
 	stone := mix(st.far, st.light, 0.2)
 	for i, size := range []float32{0.2, 0.32, 0.15} {
 		px := x + []float32{-0.34, 0, 0.33}[i]
+		// edge is where the edge between the two visible faces meets the ground.
 		edge := px - 0.22*size
 		if s.x > px {
 			edge = px + 0.22*size
@@ -319,12 +332,14 @@ func (st *stage) caravan(d, x float32, crest func(x float32) float32) {
 	const size, pace = 0.085, 0.01
 	dark := plain(mix(st.near, rgb{0.05, 0.03, 0.06}, 0.6))
 	for i := range 5 {
+		// The camels walk in a line, 0.14 units apart.
 		px := x - 0.28 + 0.14*float32(i)
 		py := crest(px) + 0.006
 		m := newMask(st.unit, point{px - size, py - 1.2*size}, point{px + size, py + 0.02})
 		m.camel(px, py, size)
 		phase := float32(i)
 		st.put(cutout{mask: m, paint: dark, move: func(t float32) (float32, float32) {
+			// They walk to the left, follow the crest up and down, and sway.
 			step := -pace * st.speed * t
 			return step - st.pan*d*t, crest(px+step) - crest(px) + 0.001*sin(phase+5*t)
 		}})

@@ -93,6 +93,7 @@ func (m *mask) finish() {
 func (m *mask) soften() {
 	for y := range m.h {
 		row := m.line(y)
+		// A filter with the weights 1, 2, 1. Pixels beyond the ends repeat the last one.
 		left := int(row[0])
 		for x, p := range row {
 			right := int(row[min(x+1, len(row)-1)])
@@ -114,6 +115,7 @@ func (m *mask) poly(p ...point) {
 	if box.Empty() {
 		return
 	}
+	// The rasterizer computes how much of each pixel is covered.
 	z := vector.NewRasterizer(box.Dx(), box.Dy())
 	ox, oy := float32(m.x+box.Min.X), float32(m.y+box.Min.Y)
 	z.MoveTo(p[0].x*m.unit-ox, p[0].y*m.unit-oy)

@@ -7,6 +7,8 @@ import "math"
 func (st *stage) sea() {
 	horizon := st.tall * st.rand(0.46, 0.56)
 	s := st.sunAt(horizon, 0.22, 0.6, 0.075)
+	// From back to front: sky, birds, perhaps distant land, water, and perhaps something on the
+	// shore.
 	clouds := st.rand(0.25, 0.6)
 	if st.has("storm stormy") {
 		clouds = 1
@@ -48,6 +50,7 @@ func (st *stage) water(horizon float32, s sun, rows int) {
 		f := float32(i) / float32(rows)
 		f *= 0.4 + 0.6*f
 		base := horizon + deep*f
+		// Waves are higher towards the viewer and in a storm. The horizon itself is straight.
 		amp := 0.002 + 0.02*f*min(1.6, st.speed)
 		if i == 0 {
 			amp = 0
@@ -91,6 +94,7 @@ func (st *stage) water(horizon float32, s sun, rows int) {
 func (st *stage) sail(x, y, size float32, move motion) {
 	m := newMask(st.unit, point{x - 0.7*size, y - 1.25*size}, point{x + 0.7*size, y + 0.1*size})
 	m.boat(x, y, size)
+	// By day the sails are white; against a darker sky they are silhouettes.
 	sailcloth := mix(st.near, st.horizon, 0.12)
 	if st.hour == day {
 		sailcloth = rgb{0.98, 0.97, 0.94}
@@ -109,6 +113,7 @@ func (st *stage) glitter(horizon float32, s sun) {
 	deep := st.tall - horizon
 	st.put(swarm(func(c *canvas) {
 		for _, m := range all {
+			// Most flashes are far away, where the path of light is narrow.
 			f := 0.02 + 0.8*m.y*m.y
 			y := horizon + deep*f
 			x := s.x + (m.x-0.5)*(0.1+1.0*f)
@@ -127,6 +132,7 @@ func (st *stage) lighthouse(x, horizon float32) {
 	if x < st.wide/2 {
 		side = -1
 	}
+	// edge is the side of the picture that the cape reaches.
 	edge := float32(0)
 	if side > 0 {
 		edge = st.wide
@@ -225,6 +231,7 @@ func (st *stage) beach() {
 		h := st.rand(0.42, 0.62)
 		m := newMask(st.unit, point{x - 0.8*h, st.tall*0.9 - 1.4*h}, point{x + 0.8*h, st.tall*0.9 + 0.02})
 		m.palm(st, x, st.tall*0.9, h)
+		// Palms sway out of step.
 		phase := st.rand(0, 2*math.Pi)
 		st.put(cutout{mask: m, paint: plain(trunk), move: func(t float32) (float32, float32) {
 			return -st.pan*t + 0.003*sin(phase+0.8*t), 0

@@ -33,6 +33,7 @@ func (m *mask) tree(st *stage, x, y, height float32) {
 
 // palm adds a palm tree that stands on (x, y). Its trunk bends to one side.
 func (m *mask) palm(st *stage, x, y, height float32) {
+	// at returns a place on the trunk, from 0 at the foot to 1 at the top.
 	lean := height * st.rand(-0.25, 0.25)
 	at := func(f float32) point { return point{x + lean*f*f, y - height*f} }
 	for i := range 8 {
@@ -41,6 +42,8 @@ func (m *mask) palm(st *stage, x, y, height float32) {
 	}
 	top := at(1)
 	for i := range 10 { // fronds that hang down at their ends, each with leaves on both sides
+		// The fronds fan out from the top; at returns a place on the frond, which falls like a
+		// thrown stone.
 		a := math.Pi * (-0.12 + 1.24*float32(i)/9)
 		reach := height * st.rand(0.32, 0.44)
 		at := func(f float32) point {
@@ -78,6 +81,7 @@ func (m *mask) cactus(st *stage, x, y, height float32) {
 func (m *mask) grass(st *stage, x0, x1, height float32, ground func(x float32) float32) {
 	for x := x0; x < x1; x += st.rand(0.003, 0.008) {
 		h := height * st.rand(0.4, 1)
+		// A blade is two strokes, so that it bends.
 		lean := st.rand(-0.4, 0.4) * h
 		y := ground(x) + 0.006
 		middle := point{x + 0.35*lean, y - 0.6*h}
@@ -101,6 +105,7 @@ func (m *mask) figure(x, y, height float32) {
 	m.stroke(point{x - 0.06*height, y - 0.32*height}, point{x - 0.08*height, y}, 0.07*height, 0.05*height)
 	m.stroke(point{x + 0.06*height, y - 0.32*height}, point{x + 0.08*height, y}, 0.07*height, 0.05*height)
 	m.stroke(point{x + 0.09*height, y - 0.5*height}, point{x + 0.09*height, y - 1.1*height}, 0.018*height, 0.018*height)
+	// The umbrella: half an ellipse above the head.
 	dome := []point{{x - 0.36*height, y - 0.98*height}}
 	for i := range 13 {
 		a := math.Pi * float32(i) / 12

@@ -9,6 +9,7 @@ type sun struct{ x, y, r float32 }
 // heaven puts the sky with its light, clouds and stars. Below the row horizon it continues, for
 // water to mirror. Clouds is how much of the sky they take, from 0 to 1.
 func (st *stage) heaven(horizon float32, s sun, clouds float32) {
+	// The moon lights the sky less than the sun does.
 	glow := float32(0.55)
 	if st.hour == night {
 		glow = 0.3
@@ -23,6 +24,7 @@ func (st *stage) heaven(horizon float32, s sun, clouds float32) {
 		// height is where the light is now.
 		height := s.y + st.sink()*t
 		return func(x, y float32) rgb {
+			// v is 0 at the top of the picture and 1 at the horizon.
 			v := y / horizon
 			c := mix(st.zenith, st.sky, smooth(0, 0.62, v))
 			c = mix(c, st.horizon, smooth(0.42, 1, v))
@@ -91,6 +93,7 @@ func (st *stage) stars(horizon float32, count int) {
 	type star struct{ x, y, r, a, phase, pace float32 }
 	all := make([]star, int(float32(count)*st.wide))
 	for i := range all {
+		// Squaring makes most stars faint.
 		bright := st.rand(0, 1)
 		bright *= bright
 		all[i] = star{st.rand(0, st.wide), st.rand(0, horizon), 0.0006 + 0.0013*bright, 0.35 + 0.65*bright, st.rand(0, 7), st.rand(0.4, 1.8)}
@@ -110,6 +113,7 @@ func (st *stage) cumulus(count int, top, low float32) {
 		d := st.rand(0.15, 0.4)
 		x0, x1 := st.reach(d)
 		x, y := x0+(x1-x0)*(float32(i)+st.rand(0.2, 0.8))/float32(count), st.rand(top, low)
+		// Lower clouds are larger.
 		size := st.rand(0.09, 0.2) * (0.6 + 0.8*y/low)
 		m := newMask(st.unit, point{x - 1.3*size, y - 0.8*size}, point{x + 1.3*size, y})
 		// A cloud is a row of discs on a line, the largest in the middle.
@@ -141,6 +145,7 @@ func (st *stage) birds(count int, x, y float32) {
 	}
 	st.put(swarm(func(c *canvas) {
 		for _, b := range flock {
+			// flap is the position of the wings. Each bird glides from time to time.
 			flap := sin(b.phase+5*c.t) * (0.6 + 0.4*sin(b.phase+0.7*c.t))
 			x, y := (b.x+way*c.t)*c.unit, (b.y+0.006*sin(b.phase+c.t))*c.unit
 			s := b.size * c.unit
@@ -171,6 +176,7 @@ func (st *stage) aurora(horizon float32) {
 				if h < -0.05 {
 					continue
 				}
+				// Vertical rays of different brightness wander along the curtain.
 				rays := 0.7 + 0.3*st.n.fbm(x*6+f*31+0.25*t, 0.15*t+f, 2)
 				sum += rays * smooth(-0.05, 0.03, h) * exp(-h*(6.5-f)) * 0.6
 				color = mix(color, violet, 0.35*smooth(0.05, 0.3, h))

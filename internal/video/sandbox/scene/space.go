@@ -17,6 +17,7 @@ func (st *stage) space() {
 			// Noise that is distorted by other noise looks like gas.
 			warp := 0.5 * st.n.at(u*1.3+seed, v*1.3+0.02*t)
 			cloud := st.n.fbm(u*1.5+seed+0.008*st.speed*t, v*2.4+warp, 5)
+			// glow is the gas, heat its brightest parts, and dust dark lanes in front of it.
 			glow := smooth(-0.15, 0.65, cloud+0.35*exp(-v*v*9)-0.1)
 			heat := smooth(0.25, 0.8, cloud+0.3*exp(-v*v*20))
 			dust := smooth(0, 0.45, st.n.fbm(u*3+40, v*4+warp*2, 4))
@@ -33,6 +34,7 @@ func (st *stage) space() {
 	if st.has("comet meteor shooting asteroid") || st.rng.IntN(2) == 0 {
 		st.comet()
 	}
+	// A place for the main planet: left or right of the middle.
 	x, y := st.rand(0.62, 0.74)*st.wide, st.rand(0.4, 0.5)*st.tall
 	r := st.rand(0.2, 0.27)
 	if st.rng.IntN(2) == 0 {
@@ -123,6 +125,7 @@ func (st *stage) planet(x, y, r float32, ring bool) {
 			// z is the height of the sphere above the plane of the picture, so (u, v, z) is its
 			// normal.
 			z := sqrt(max(0, 1-u*u-v*v))
+			// Bands along the tilted equator, compressed towards the edge and slowly turning.
 			bands := st.n.fbm(seed+0.9*u/(0.4+z)+0.05*t, (v+tilt*u)*5+seed, 4)
 			surface := mix(st.far, mix(st.light, st.far, 0.35), smooth(-0.3, 0.45, bands))
 			surface = mix(surface, st.horizon, 0.4*smooth(0.1, 0.5, st.n.at(seed, (v+tilt*u)*3)))
@@ -130,6 +133,7 @@ func (st *stage) planet(x, y, r float32, ring bool) {
 			// of the light.
 			light := u*lx + v*ly + z*lz
 			c := mix(dark, surface, smooth(-0.12, 0.75, light))
+			// The atmosphere shines at the lit edge.
 			rim := smooth(0.55, 0, z) * smooth(-0.1, 0.6, light)
 			return add(c, mix(st.far, rgb{0.8, 0.9, 1}, 0.6), 0.6*rim)
 		}
@@ -151,6 +155,7 @@ func (st *stage) ring(x, y, r, tilt float32, front bool, move motion) {
 		if (v > 0) != front {
 			continue
 		}
+		// d is the distance from the planet's center in the plane of the ring, in radii.
 		d := sqrt(u*u+v*v*22) / r
 		// A gap divides the ring, and its edges are two pixels soft.
 		gap := 1 - 0.75*smooth(0.05, 0, abs(d-1.72))
@@ -202,8 +207,10 @@ func (st *stage) crater() {
 func (st *stage) rocket() {
 	x, y := st.wide*0.3, st.tall*0.62
 	const h = 0.2
+	// climb is how far the rocket has flown.
 	climb := func(t float32) (float32, float32) { return 0.012 * st.speed * t, -0.02 * st.speed * t }
 	m := newMask(st.unit, point{x - 0.1, y - h}, point{x + 0.1, y + 0.05})
+	// The body ends in a rounded tip.
 	body := []point{{x - 0.022, y}}
 	for i := range 11 {
 		a := math.Pi * float32(i) / 10
@@ -218,6 +225,8 @@ func (st *stage) rocket() {
 		px, py := (x+dx)*c.unit, (y+dy)*c.unit
 		for k := range 10 {
 			f := float32(k) / 10
+			// The flame is made of streaks on top of each other, shorter and brighter towards the
+			// core, and flickers.
 			length := (0.16 - 0.13*f) * (1 + 0.12*sin(23*c.t+float32(k)))
 			color := mix(hex(0xff6a2a), hex(0xfff3c0), f).video()
 			c.streak(px, py, px-0.3*length*c.unit*0.3, py+length*c.unit, (0.013-0.006*f)*c.unit, color, 0.1+0.2*f)

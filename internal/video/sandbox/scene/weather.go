@@ -50,6 +50,7 @@ func (st *stage) snow() {
 	color := rgb{0.98, 0.99, 1}.video()
 	st.put(swarm(func(c *canvas) {
 		for _, m := range all {
+			// Most flakes are far away.
 			d := m.depth * m.depth
 			x := wrap(m.x+(0.012*sin(m.phase+0.8*c.t)+lean*c.t*(0.5+d))/st.wide) * (st.wide + 0.04)
 			y := wrap(m.y+fall*(0.6+1.1*d)*c.t/st.tall) * (st.tall + 0.04)
@@ -63,6 +64,7 @@ func (st *stage) snow() {
 func (st *stage) rain() {
 	all := st.motes(85)
 	color := mix(st.horizon, rgb{1, 1, 1}, 0.35).video()
+	// slant is how far a drop moves sideways while it falls by one unit.
 	slant := -0.1 - 0.08*st.speed
 	st.put(swarm(func(c *canvas) {
 		for _, m := range all {
@@ -83,6 +85,7 @@ func (st *stage) petals(count int, colors []rgb) {
 			x := wrap(m.x+(0.04*sin(m.phase+0.9*c.t)-0.03*c.t)/st.wide) * (st.wide + 0.1)
 			r := (0.0028 + 0.0042*m.depth) * c.unit
 			// A turning streak looks like something flat that tumbles.
+			// turn is the angle of the petal.
 			turn := m.phase + 1.7*c.t
 			px, py := (x-0.05)*c.unit, (y-0.05)*c.unit
 			c.streak(px-r*cos(turn), py-0.6*r*sin(turn), px+r*cos(turn), py+0.6*r*sin(turn), 0.55*r, colors[i%len(colors)].video(), 0.9)

@@ -14,6 +14,7 @@ func (st *stage) forest() {
 // trunks builds the forest from inside: light falls between the trunks.
 func (st *stage) trunks() {
 	st.pan *= 0.6 // among trees every movement shows
+	// (lx, ly) is where the light comes from, and ground is the row of the farthest ground.
 	lx, ly := st.rand(0.3, 0.7)*st.wide, st.tall*st.rand(0.3, 0.42)
 	ground := st.tall * st.rand(0.74, 0.8)
 	// The background: leaves in front of a bright place that the light comes from.
@@ -32,6 +33,7 @@ func (st *stage) trunks() {
 	const layers = 5
 	for i := range layers {
 		f := float32(i) / (layers - 1)
+		// f is 0 for the farthest layer and 1 for the nearest.
 		color := mix(mix(st.horizon, st.far, 0.6), st.near, smooth(0, 1, f))
 		st.stems(0.12+0.88*f*f, ground+0.2*f*f*(st.tall-ground), 0.012+0.05*f*f, 0.24-0.02*f, f, color)
 		if i == 2 {
@@ -52,6 +54,7 @@ func (st *stage) trunks() {
 	}
 	st.put(cutout{mask: m, move: st.depth(d), paint: plain(dark)})
 	switch {
+	// Something floats in the air at every hour.
 	case st.hour == night:
 		st.fireflies(55)
 	case st.hour == dusk:
@@ -95,6 +98,7 @@ func (st *stage) shafts(lx, ly float32) {
 	}
 	st.put(haze{x0: 0, y0: 0, x1: st.wide, y1: st.tall, paint: func(t float32) veil {
 		return func(x, y float32) (rgb, float32) {
+			// The rays meet 0.75 units above the light.
 			dx, dy := x-lx, y-ly+0.75
 			// a is the direction of the ray through this place; noise over the direction makes
 			// rays.
@@ -121,6 +125,7 @@ func (st *stage) canopy(color rgb) {
 // fern adds a fern that grows on (x, y).
 func (m *mask) fern(st *stage, x, y, size float32) {
 	for i := range 7 {
+		// Seven fronds in a fan, each bending down at its end.
 		a := math.Pi * (0.12 + 0.76*float32(i)/6)
 		reach := size * st.rand(0.7, 1.1)
 		previous := point{x, y}
@@ -153,6 +158,7 @@ func (st *stage) treetops() {
 	const rows = 6
 	for i := range rows {
 		f := float32(i) / (rows - 1)
+		// Rows get darker and larger towards the viewer, and the fog between them thins out.
 		base := st.tall * (0.42 + 0.55*f)
 		color := mix(mix(st.horizon, st.far, 0.35), st.near, smooth(-0.1, 1, f))
 		st.pines(0.1+0.9*f*f, base, 0.13, 0.06+0.17*f*f, color)
@@ -179,6 +185,7 @@ func (st *stage) meadow() {
 	if st.has("balloon balloons") {
 		st.balloons(horizon)
 	}
+	// tone goes from the color of distant land at 0 to that of near land at 1.
 	tone := func(f float32) rgb { return mix(st.far, st.near, f) }
 	st.hills(0.08, horizon+0.03, 0.13, 1.2, 3, mix(st.horizon, st.far, 0.5), mix(st.horizon, st.far, 0.75))
 	st.hills(0.18, horizon+0.1, 0.1, 1, 2, tone(0.2), tone(0.1))
@@ -186,6 +193,7 @@ func (st *stage) meadow() {
 	dark := mix(st.near, rgb{0.02, 0.05, 0.04}, 0.35)
 	ground := st.hills(0.35, horizon+0.2, 0.12, 0.8, 2, tone(0.45), tone(0.3))
 	switch {
+	// A windmill, or else a tree, unless the prompt asks for a field of flowers.
 	case st.has("windmill farm"):
 		st.windmill(0.35, away, ground(away)+0.01, 0.3)
 	case st.has("lavender sunflower tulip poppy poppies field"):
@@ -214,6 +222,7 @@ func (st *stage) meadow() {
 // masks, since each has one color.
 func (st *stage) flowers(green rgb) {
 	for row := range 2 {
+		// Two rows: the second is nearer, lower and darker.
 		d := 0.8 + 0.3*float32(row)
 		x0, x1 := st.reach(d)
 		base := st.tall * (0.9 + 0.08*float32(row))
@@ -237,6 +246,7 @@ func (st *stage) flowers(green rgb) {
 		move := func(t float32) (float32, float32) { return -st.pan*d*t + 0.006*sin(phase+1.1*st.speed*t), 0 }
 		color := mix(green, st.near, 0.6-0.5*float32(row))
 		st.put(cutout{mask: stems, move: move, paint: fade(mix(color, st.light, 0.12), color, base-0.15, base)})
+		// The nearer row has flowers of another hue. At night all are pale.
 		petal := st.accent
 		if row == 1 && st.hour != night {
 			petal = turn(st.accent, 0.09)
@@ -252,6 +262,7 @@ func (st *stage) flowers(green rgb) {
 // furrows puts rows of flowers that run towards the horizon. The rows converge at the middle of the
 // picture.
 func (st *stage) furrows(y float32) {
+	// The rows meet at the column vx.
 	vx := st.wide * 0.5
 	color := st.accent
 	if st.has("lavender") {
@@ -280,6 +291,7 @@ func (st *stage) balloons(horizon float32) {
 		phase := st.rand(0, 6)
 		color := turn(mix(st.accent, hex(0xe8502e), 0.4), 0.17*float32(i))
 		a, b := point{x - 1.1*r, y - 1.2*r}, point{x + 1.1*r, y + 2*r}
+		// Balloons rise slowly and drift.
 		move := func(t float32) (float32, float32) { return 0.006 * sin(phase+0.3*t), -0.004*t + 0.004*sin(phase+0.7*t) }
 		m := newMask(st.unit, a, b)
 		m.balloon(x, y, r)
@@ -307,6 +319,7 @@ func (st *stage) windmill(d, x, y, size float32) {
 		m.poly(point{x - 0.16*size, y - 0.73*size}, point{x, y - 0.98*size}, point{x + 0.16*size, y - 0.73*size})
 	})
 	color := mix(st.near, rgb{0.1, 0.07, 0.06}, 0.5).video()
+	// (hx, hy) is the hub of the sails.
 	hx, hy := x, y-0.78*size
 	// The sails are drawn in each frame, since a mask can only be moved, not turned.
 	st.put(swarm(func(c *canvas) {

@@ -73,12 +73,14 @@ func write(folder, name, prompt string) error {
 func sheet(prompt string, w, h int) (image.Image, error) {
 	var numbers []int
 	for i := range columns * rows {
+		// The first and the last picture are among them.
 		numbers = append(numbers, i*(seconds*fps-1)/(columns*rows-1))
 	}
 	all, err := frames(prompt, w, h, numbers)
 	if err != nil {
 		return nil, err
 	}
+	// White lines of 4 pixels separate the pictures.
 	const gap = 4
 	img := image.NewRGBA(image.Rect(0, 0, columns*(w+gap)-gap, rows*(h+gap)-gap))
 	draw.Draw(img, img.Rect, image.White, image.Point{}, draw.Src)
