@@ -16,7 +16,7 @@ import (
 	"sluice/internal/usage"
 )
 
-// A backup that is made while calls are settled is of one moment, and private.
+// A backup made while calls are settled is consistent and private.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	s := open(t, "sqlite", t.TempDir())

@@ -41,8 +41,6 @@ func unavailable(err error) error {
 // conflict with another one.
 func isTransient(err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		// The drivers' own error types are tested first, because some of them also look like
-		// network errors.
 		return slices.Contains(transientSQLite[:], e.Code()&0xff) // the upper bits only refine the primary code
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
