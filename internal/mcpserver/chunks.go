@@ -97,6 +97,7 @@ func (c *chunks) event(event []byte) {
 		c.done = true
 		return
 	}
+	// Everything but a comment and the end is one JSON object.
 	var next chunk
 	if json.Unmarshal(data, &next) != nil {
 		return // our own stream is well formed; a lost chunk shows as a missing end
@@ -171,6 +172,7 @@ func (c *chunks) end() (whole []byte, failure json.RawMessage) {
 			m.Content = new(string)
 		}
 	}
+	// The usage is passed on as the API wrote it.
 	whole, err := json.Marshal(&c.whole)
 	if err != nil {
 		panic(err) // cannot happen: it was decoded from JSON
@@ -198,6 +200,7 @@ type progress struct {
 func (p *progress) note(text string) {
 	p.events++
 	p.text += text
+	// Text that is not sent now is sent with a later event, or by rest.
 	if now := p.now(); now.Sub(p.told) >= progressEvery {
 		p.told = now
 		p.tell()

@@ -33,6 +33,7 @@ var (
 		Description: "Ask a language model. The arguments are those of POST /v1/chat/completions; fields beyond those listed are accepted, too. " +
 			"The reply is returned as a whole; a client that asks for progress receives the text as it is written.",
 		InputSchema: schema("chat_completion"), OutputSchema: schema("completion"),
+		// A completion is made by outside providers and may call remote tools.
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &yes},
 	}
 	listModels = &mcp.Tool{

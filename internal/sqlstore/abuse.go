@@ -32,6 +32,7 @@ func monthOf(r *usage.Settlement) monthly {
 
 // addUnits adds units, in thousandths, to the counts of the abuse score.
 func addUnits(ctx context.Context, tx *sql.Tx, units map[monthly]int64) error {
+	// Maps have no order, so sort the keys before locking their rows.
 	keys := make([]monthly, 0, len(units))
 	for k := range units {
 		keys = append(keys, k)
@@ -118,6 +119,7 @@ func (s *Store) ForgiveUnits(ctx context.Context, month time.Time, counts []abus
 func insertEvents(ctx context.Context, tx *sql.Tx, events []abuse.Event) error {
 	for _, e := range events {
 		var seq int64
+		// The events of one call get consecutive numbers.
 		err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'abuse_events' RETURNING value`).Scan(&seq)
 		if err != nil {
 			return err

@@ -31,6 +31,7 @@ func (s *Store) CreateAccount(ctx context.Context, a *account.Account, e account
 			return err
 		}
 		for i := range a.Keys {
+			// A new account has one key, its master key.
 			if err := insertKey(ctx, tx, a.ID, &a.Keys[i]); err != nil {
 				return err
 			}
@@ -198,6 +199,7 @@ func (s *Store) RecordKeyUse(ctx context.Context, used map[string]time.Time) err
 
 // accountValues returns the columns of an account in the order of accountColumns.
 func accountValues(a *account.Account) []any {
+	// A mark is two columns, and whether a suspension is final is a third one.
 	suspendedAt, suspendReason := markValues(a.Suspended)
 	deactivatedAt, deactivateReason := markValues(a.Deactivated)
 	o := a.Overrides

@@ -71,6 +71,7 @@ func (s *Store) Books(ctx context.Context, accountID string) (*billing.Books, er
 // booksOf reads the books of an account, its keys, and the payment. An account without a row in
 // billing_accounts has never paid anything; its books are the zero value.
 func booksOf(ctx context.Context, q rowQuerier, a *account.Account, paymentID string) (*billing.Books, error) {
+	// The keys are read, too, because the account is published to the key index after the change.
 	b := &billing.Books{Account: a}
 	var err error
 	if a.Keys, err = keysOf(ctx, q, a.ID); err != nil {
@@ -116,6 +117,7 @@ func saveBooks(ctx context.Context, tx *sql.Tx, b *billing.Books) error {
 			return err
 		}
 	}
+	// Only the new entries; those of earlier changes are not in the books.
 	for i := range b.Entries {
 		if err := appendLedger(ctx, tx, &b.Entries[i]); err != nil {
 			return err
@@ -236,6 +238,7 @@ func (s *Store) BillingDue(ctx context.Context, now time.Time, after string, lim
 
 // HasBillingEvent reports whether an event of the payment processor has been handled already.
 func (s *Store) HasBillingEvent(ctx context.Context, id string) (bool, error) {
+	// COUNT instead of the row itself: a missing row is not an error here.
 	var n int
 	err := s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM billing_events WHERE id = $1`, id).Scan(&n)
 	return n > 0, unavailable(err)

@@ -53,6 +53,7 @@ func (s *Store) RecordCatalog(ctx context.Context, record func(*catalog.State) [
 
 // catalogState reads the state that all nodes share.
 func catalogState(ctx context.Context, tx *sql.Tx) (*catalog.State, error) {
+	// The maps must not be nil: record writes to them.
 	state := &catalog.State{Models: map[string]catalog.Kept{}, Revisions: map[string]catalog.Revision{}}
 	rows, err := tx.QueryContext(ctx, `SELECT id, joined_at, listing, fixed, seen_at, changed_at FROM catalog_models`)
 	if err != nil {
@@ -102,6 +103,7 @@ func storeModels(ctx context.Context, tx *sql.Tx, old, next map[string]catalog.K
 			return err
 		}
 	}
+	// Models that were forgotten.
 	for id := range old {
 		if _, stays := next[id]; !stays {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM catalog_models WHERE id = $1`, id); err != nil {
@@ -129,6 +131,7 @@ func storeRevisions(ctx context.Context, tx *sql.Tx, old, next map[string]catalo
 			return err
 		}
 	}
+	// Configurations that no process runs any more.
 	for hash := range old {
 		if _, stays := next[hash]; !stays {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM catalog_revisions WHERE hash = $1`, hash); err != nil {

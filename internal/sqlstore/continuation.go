@@ -15,6 +15,8 @@ import (
 // account would then exceed the bound, its oldest ones are deleted.
 func (s *Store) KeepState(ctx context.Context, st *continuation.State, most continuation.Bound) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
+		// The sums are read under the lock, so no other transaction can change them before they are
+		// written back.
 		have, err := lockStates(ctx, tx, st.AccountID)
 		if err != nil {
 			return err
@@ -92,6 +94,7 @@ func (u *statesUse) remove(deleted *sql.Row) error {
 	if err := deleted.Scan(&accountID, &size); err != nil {
 		return err
 	}
+	// Only rows of this account are in these sums.
 	if accountID == u.accountID && accountID != "" {
 		u.Entries--
 		u.Bytes -= size
@@ -133,6 +136,7 @@ func dropStates(ctx context.Context, tx *sql.Tx, query string, args ...any) (dro
 		if err != nil {
 			return 0, err
 		}
+		// All states of one account, under one lock.
 		for ; len(found) > 0 && found[0].accountID == have.accountID; found = found[1:] {
 			err := have.remove(tx.QueryRowContext(ctx, `DELETE FROM continuations WHERE id = $1 RETURNING account_id, size`, found[0].id))
 			if errors.Is(err, sql.ErrNoRows) {

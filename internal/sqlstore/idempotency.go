@@ -25,6 +25,8 @@ func (s *Store) FindReply(ctx context.Context, id []byte, now time.Time) ([]byte
 // records of the account would then exceed most bytes, its oldest ones are deleted.
 func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.Time, most int64) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
+		// The size is read under the lock, so no other transaction can change it before it is
+		// written back.
 		total, err := lockReplies(ctx, tx, r.AccountID)
 		if err != nil {
 			return err
@@ -77,6 +79,7 @@ func (s *Store) DropReplies(ctx context.Context, now time.Time, most int) (int, 
 			if err != nil {
 				return err
 			}
+			// All records of one account, under one lock.
 			for ; len(old) > 0 && old[0].accountID == account; old = old[1:] {
 				size, err := deleteReply(ctx, tx, old[0].id, now)
 				if err != nil {

@@ -58,6 +58,7 @@ func NewCaller(baseURL string, header http.Header, secret string) (*Caller, erro
 	}
 	header = header.Clone()
 	header.Set("User-Agent", "sluice")
+	// Redirects may only lead to public addresses and to this host.
 	guard := netguard.New(&netguard.Options{Allow: []string{host}})
 	return &Caller{base: base, secret: secret, client: guard.Client(base, header)}, nil
 }
@@ -91,6 +92,7 @@ func (c *Caller) Ask(ctx context.Context, method, address, contentType string, b
 		return err
 	}
 	defer resp.Body.Close()
+	// One byte more than allowed, to notice that there is more.
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
@@ -122,6 +124,7 @@ func (c *Caller) AskJSON(ctx context.Context, method, address string, in, out an
 func (c *Caller) Fetch(ctx context.Context, address string, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	// The timer cancels the request unless data keeps arriving; see alive.
 	late := time.AfterFunc(fetchPatience, func() { cancel(errStalled) })
 	defer late.Stop()
 	resp, err := c.send(ctx, http.MethodGet, address, "", nil)

@@ -27,6 +27,7 @@ func (l *Line) sweep(ctx context.Context) {
 // sweepOnce removes unfinished files that nobody writes any more, and then all expired jobs, in
 // batches.
 func (l *Line) sweepOnce(ctx context.Context, now time.Time) error {
+	// Unfinished files belong to no job, so they are found by age alone.
 	if err := l.files.Sweep(now.Add(-staleAfter)); err != nil {
 		return err
 	}
@@ -40,6 +41,7 @@ func (l *Line) sweepOnce(ctx context.Context, now time.Time) error {
 				return err
 			}
 		}
+		// A full batch means that there may be more.
 		if len(jobs) < sweepAtOnce {
 			return nil
 		}
@@ -55,6 +57,8 @@ func (l *Line) expire(ctx context.Context, j *Job, now time.Time) error {
 			if j.Status.Final() {
 				return errFinal
 			}
+			// The job gets a new time to live, counted from now, so that its owner can see why it
+			// failed.
 			j.Reason = Expired
 			j.finish(Failed, now, s.Keep)
 			return nil

@@ -93,6 +93,7 @@ func New(ctx context.Context, gate *admission.Gate, store Store, files Files, no
 	if l.settled == nil {
 		l.settled = func(*usage.Settlement) {}
 	}
+	// The first node stores its secret, and all others get that one.
 	fresh := make([]byte, 32)
 	rand.Read(fresh) // crypto/rand never fails
 	var err error
@@ -187,9 +188,12 @@ func (l *Line) repeat(first *Job, o Order, ask *admission.Ask) (*Job, admission.
 // again returns the job as it was when it was created, to answer a repeat of that request. The body
 // must be the same.
 func (j *Job) again(o Order) (*Job, error) {
+	// The key was used for a different request, which is the client's mistake.
 	if !bytes.Equal(j.Body, o.Body) {
 		return nil, idempotency.OtherBody()
 	}
+	// The reply to the creation promised a time to live. Undo what finishing the job changed about
+	// it.
 	since := j.CreatedAt
 	if j.Status.Final() {
 		since = j.FinishedAt
@@ -205,6 +209,7 @@ func (j *Job) again(o Order) (*Job, error) {
 func (s *Settings) allow(p account.Plan, have Load, now time.Time) error {
 	if most := s.Plans[p].UnfinishedVideos; most != account.Unlimited && int64(have.Unfinished) >= int64(most) {
 		f := fault.New(fault.RateLimited, "%d video jobs of this account are unfinished, and %d is the most its plan allows. One of them must end first.", have.Unfinished, int64(most)).After(5 * time.Second)
+		// With a limit of zero, waiting does not help.
 		f.Final = most == 0
 		return f
 	}
@@ -221,6 +226,7 @@ func (l *Line) Find(ctx context.Context, accountID, id string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	// find also accepts the id of a generation, which does not name a job here.
 	if j == nil || j.ID != id || !l.visible(j, accountID) {
 		return nil, noJob(id)
 	}
@@ -295,6 +301,7 @@ func (l *Line) Cancel(ctx context.Context, accountID, id string) (*Job, error) {
 	}
 	// If the job runs on another node, that node notices when it renews its claim; see beat.
 	l.mu.Lock()
+	// stop is nil unless this process is rendering the job.
 	stop := l.running[id]
 	l.mu.Unlock()
 	if stop != nil {

@@ -46,6 +46,7 @@ func (l *Line) OpenLink(ctx context.Context, generation, expires, signature stri
 	if err != nil {
 		return nil, nil, err // cannot happen: we signed it
 	}
+	// The signature covers the expiry, so nobody can extend a link.
 	if time.Now().Unix() >= until {
 		return nil, nil, fault.New(fault.PlanTooLow, "This link has expired, and with it the video.")
 	}
@@ -68,6 +69,7 @@ func (l *Line) open(ctx context.Context, generation, accountID string) (*Job, io
 	}
 	// Only the last attempt can have finished the job.
 	f, err := l.files.Open(ctx, j.file(j.Attempts))
+	// The job says that there is a file, so the storage is at fault, not the caller.
 	if errors.Is(err, blob.ErrNotExist) {
 		return nil, nil, fault.New(fault.Unavailable, "The file of this video cannot be reached at the moment. Try again shortly.").Because(err)
 	}

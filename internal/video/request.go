@@ -41,6 +41,7 @@ type Request struct {
 // costMilli returns what the request costs in thousandths of a request: the larger of the costs of
 // its two sides.
 func (r *Request) costMilli() int64 {
+	// A side that is not in the table cannot occur: Parse refuses it.
 	var cost int64
 	for _, s := range sides {
 		if s.pixels == r.Width || s.pixels == r.Height {
@@ -53,6 +54,7 @@ func (r *Request) costMilli() int64 {
 // Parse reads and checks the body of a request for a job. The given model is the only one that is
 // accepted. Fields that it does not know are ignored.
 func Parse(body []byte, model string) (Request, error) {
+	// Start with the defaults; the fields below replace them.
 	r := Request{Model: model, Width: defaultWidth, Height: defaultHeight, Seconds: defaultSeconds}
 	fields, err := members(body)
 	if err != nil {
@@ -61,6 +63,7 @@ func Parse(body []byte, model string) (Request, error) {
 	if err := r.readPrompt(fields["prompt"]); err != nil {
 		return r, err
 	}
+	// The field is optional, because there is only one model to choose.
 	if raw := fields["model"]; raw != nil {
 		var name string
 		if json.Unmarshal(raw, &name) != nil {
@@ -114,6 +117,7 @@ func readSide(fields map[string]json.RawMessage, name string, to *int) error {
 		return nil
 	}
 	n, ok := whole(raw)
+	// The message lists the allowed values, so that the caller need not look them up.
 	known := make([]string, len(sides))
 	for i, s := range sides {
 		known[i] = strconv.Itoa(s.pixels)
@@ -131,6 +135,7 @@ func members(body []byte) (map[string]json.RawMessage, error) {
 	malformed := func(err error) error {
 		return fault.New(fault.Invalid, "The body is not valid JSON; send one JSON object.").Because(err)
 	}
+	// Read token by token, because decoding into a map would silently drop repeated members.
 	d := json.NewDecoder(bytes.NewReader(body))
 	open, err := d.Token()
 	if err != nil {
@@ -140,6 +145,7 @@ func members(body []byte) (map[string]json.RawMessage, error) {
 		return nil, fault.New(fault.Invalid, "The body must be a JSON object.")
 	}
 	out := map[string]json.RawMessage{}
+	// seen also contains members that are null: repeating one is ambiguous, too.
 	seen := map[string]bool{}
 	for d.More() {
 		key, err := d.Token()
@@ -175,6 +181,7 @@ func whole(raw json.RawMessage) (int, bool) {
 	if raw[0] == '"' {
 		return 0, false
 	}
+	// The bound keeps the conversion to int safe. It is far above any limit that follows.
 	f, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1e6 {
 		return 0, false
@@ -184,6 +191,7 @@ func whole(raw json.RawMessage) (int, bool) {
 
 // clip shortens a caller's text before it is repeated in an error message.
 func clip(raw []byte) string {
+	// Enough to recognize the value, and short enough for a message.
 	if len(raw) > 60 {
 		return strings.ToValidUTF8(string(raw[:60]), "") + "…"
 	}

@@ -81,6 +81,8 @@ func (l *Line) Run(ctx context.Context) {
 // claim claims the job whose turn it is, or returns nil if none is waiting.
 func (l *Line) claim(ctx context.Context) (*Job, error) {
 	s, now := l.settings.Load(), time.Now()
+	// The lease counts from before the call, so that we never believe in it for longer than the
+	// store does.
 	return l.store.ClaimVideo(ctx, now, func(j *Job) {
 		j.Status, j.Node, j.Until = Running, l.node, now.Add(s.Lease)
 		j.Attempts++
@@ -140,6 +142,7 @@ func (l *Line) render(ctx context.Context, j *Job, s *Settings, progress *atomic
 	if j.Attempts > maxAttempts {
 		return Refuse(Interrupted, "%d attempts", j.Attempts-1)
 	}
+	// A vendor's job can only be polled with the credential that created it.
 	engine := s.engine(j.Credential)
 	if engine == nil {
 		return Refuse(Provider, "the job was begun at %s with a credential that is no longer configured", j.Renderer)
@@ -162,6 +165,7 @@ func (l *Line) render(ctx context.Context, j *Job, s *Settings, progress *atomic
 func (l *Line) succeed(ctx context.Context, j *Job, info blob.Info, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
+	// The id is made once, so that a repeated try can recognize its own success.
 	generation := newID("gen_")
 	_, err := l.insist(ctx, j, func(now *Job, s *Settings) error {
 		if now.Generation == generation {
@@ -228,6 +232,7 @@ func (l *Line) begun(ctx context.Context, j *Job, upstream string) error {
 
 // insist changes a claimed job and retries while the database does not answer, until ctx ends.
 func (l *Line) insist(ctx context.Context, j *Job, rule func(*Job, *Settings) error) (*Job, error) {
+	// Wait longer after each failure, up to a second.
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		now, err := l.change(ctx, j.ID, rule)
 		if err == nil || given(err) {
@@ -244,6 +249,7 @@ func (l *Line) insist(ctx context.Context, j *Job, rule func(*Job, *Settings) er
 // beat renews the claim and stores the job's progress until ctx ends. If the claim is lost or the
 // job was canceled, it stops the work.
 func (l *Line) beat(ctx context.Context, stop context.CancelCauseFunc, j *Job, progress *atomic.Int64, lease time.Duration) {
+	// A third of the lease leaves room for two failed renewals.
 	tick := time.NewTicker(min(beatEvery, lease/3))
 	defer tick.Stop()
 	until := j.Until
@@ -256,6 +262,7 @@ func (l *Line) beat(ctx context.Context, stop context.CancelCauseFunc, j *Job, p
 		// The new lease counts from before the call, so that we never believe in it for longer than
 		// the store does.
 		next := time.Now().Add(lease)
+		// Once the claim has lapsed, renewing it makes no sense.
 		patient, cancel := context.WithDeadline(ctx, until)
 		_, err := l.store.ChangeVideo(patient, j.ID, unsettled(func(now *Job) error {
 			if err := now.held(j); err != nil {
@@ -308,6 +315,7 @@ const lastPatience = 5 * time.Second
 func (l *Line) fail(j *Job, reason Reason, cause error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
 	defer cancel()
+	// The vendor's words go to the log only. The caller sees the reason.
 	l.log.Warn("a video job failed", "job", j.ID, "reason", string(reason), "renderer", j.Renderer, "error", cause.Error())
 	_, err := l.insist(ctx, j, func(now *Job, s *Settings) error {
 		if err := now.held(j); err != nil {
@@ -329,6 +337,7 @@ func (l *Line) release(j *Job, wait time.Duration, cause error) {
 		if err := now.held(j); err != nil {
 			return err
 		}
+		// A queued job is not claimed before Until, which delays the next attempt.
 		now.Status, now.Node, now.Until = Queued, "", time.Now().Add(wait)
 		if errors.Is(cause, errStopping) {
 			now.Attempts--

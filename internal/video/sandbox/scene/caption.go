@@ -44,6 +44,7 @@ func newCaption(prompt, title string, w, h int) (*caption, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Only what the font can show; the file's title has the whole prompt.
 	text := legible(prompt, parsed)
 	if text == "" {
 		text = title
@@ -53,6 +54,7 @@ func newCaption(prompt, title string, w, h int) (*caption, error) {
 	lineHeight := int(1.28 * size)
 	// Lay the lines out from the bottom: the notice, and above it the prompt.
 	top := h - margin - int(0.95*size) - len(lines)*lineHeight
+	// Draw the text once. It is the same in every frame.
 	picture := image.NewAlpha(image.Rect(0, top, w, h))
 	d := font.Drawer{Dst: picture, Src: image.Opaque, Face: large}
 	for i, line := range lines {
@@ -146,6 +148,7 @@ func (p *caption) drawChroma(c *canvas, y int, a int32) {
 	u, v := c.u[y/2*c.stride/2:][:c.w/2], c.v[y/2*c.stride/2:][:c.w/2]
 	text := p.text.line(y - p.text.y)
 	for x := range u {
+		// Text and shade are both gray, so the stronger of the two decides.
 		k := a
 		if text != nil {
 			k = max(k, (int32(text[2*x])+int32(text[2*x+1]))/2)

@@ -135,6 +135,7 @@ func (st *stage) winter() {
 		st.cabin(0.5, clearing, base-0.03, 0.16)
 	}
 	ground := st.hills(0.5, base+0.03, 0.05, 0.9, 2, mix(st.near, st.horizon, 0.15), shadow)
+	// Firs are dark, with a touch of the color of the sky.
 	fir := mix(st.zenith, rgb{0.05, 0.12, 0.12}, 0.55)
 	// Firs stand everywhere but in the clearing. Nearer ones are larger and stand lower.
 	x0, x1 := st.reach(0.8)
@@ -144,6 +145,7 @@ func (st *stage) winter() {
 			st.snowyPine(0.5, x, ground(x)+0.02+0.07*near, st.rand(0.12, 0.2)+0.16*near, fir)
 		}
 	}
+	// Untouched snow in the foreground.
 	st.hills(0.9, st.tall*0.93, 0.1, 0.8, 2, mix(st.near, rgb{1, 1, 1}, 0.25), mix(st.near, shadow, 0.6))
 	if !housed { // without a cabin, tall trees frame the view
 		for _, at := range []float32{0.02, 0.13, 0.95} {
@@ -191,6 +193,7 @@ func (st *stage) cabin(d, x, y, size float32) {
 		m.rect(x-0.36*size, y-0.3*size, x-0.16*size, y-0.12*size)
 		m.rect(x+0.16*size, y-0.3*size, x+0.36*size, y-0.12*size)
 	})
+	// By day, the light in the windows hardly shows.
 	glow := float32(0.55)
 	if st.hour == day {
 		glow = 0.2
@@ -294,6 +297,7 @@ func (st *stage) mesas(base float32) {
 	m.solid = true
 	m.rect(x0, base, x1, base+0.1)
 	for x := x0; x < x1; x += st.rand(0.3, 0.55) {
+		// A flat top, steep walls, and slopes of debris at the foot.
 		w, h := st.rand(0.07, 0.2), st.rand(0.1, 0.24)
 		m.poly(point{x, base - h}, point{x + w, base - h*0.98}, point{x + w + 0.012, base - 0.5*h}, point{x + 1.25*w, base - 0.22*h}, point{x + 1.6*w, base + 0.01}, point{x - 0.6*w, base + 0.01}, point{x - 0.25*w, base - 0.22*h}, point{x - 0.012, base - 0.5*h})
 	}

@@ -78,6 +78,7 @@ func (m *mask) finish() {
 	for y := range m.h {
 		row := m.line(y)
 		from, to := 0, len(row)
+		// Skip the free pixels at both ends.
 		for from < to && row[from] == 0 {
 			from++
 		}
@@ -169,6 +170,7 @@ func (m *mask) stroke(a, b point, wa, wb float32) {
 func (m *mask) flip(y float32) *mask {
 	f := &mask{unit: m.unit, x: m.x, w: m.w, h: m.h, pix: make([]uint8, len(m.pix))}
 	line := int(y * m.unit)
+	// The last row of the mask becomes the first one.
 	f.y = 2*line - m.y - m.h
 	for r := range m.h {
 		copy(f.pix[r*m.w:(r+1)*m.w], m.pix[(m.h-1-r)*m.w:])
@@ -204,6 +206,7 @@ func (m *mask) covers(y int, dx, dy float32, w int) bool {
 func (m *mask) row(out, spare []uint8, y int, dx, dy float32, x0 int) {
 	whole := floor(dy)
 	r := y - m.y - int(whole)
+	// Below a solid mask everything is covered.
 	if r >= m.h && m.solid {
 		for i := range out {
 			out[i] = 255

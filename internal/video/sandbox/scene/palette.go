@@ -67,6 +67,7 @@ var palettes = map[string][3][7]uint32{
 // different for each prompt, and drawn towards the color that the prompt names, if any.
 func (b *brief) colors() palette {
 	c := palettes[b.family][b.hour]
+	// Up to 1/40 of the color wheel in either direction.
 	by := 0.05 * (b.rng.Float32() - 0.5)
 	if b.dawn && b.hour == dusk {
 		by -= 0.03

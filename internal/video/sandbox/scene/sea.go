@@ -39,6 +39,7 @@ func (st *stage) water(horizon float32, s sun, rows int) {
 	// viewer.
 	lit := func(t float32, x, y float32) float32 {
 		f := (y - horizon) / deep
+		// The path of light gets wider, and is broken up by ripples that move towards the viewer.
 		width := 0.035 + 0.42*f
 		dx := (x - s.x) / width
 		ripple := 0.62 + 0.38*st.n.at(x*5+f*7, y*34-0.7*st.speed*t)
@@ -203,6 +204,7 @@ func (st *stage) lighthouse(x, horizon float32) {
 					beam *= 0.55
 				}
 			}
+			// The lamp itself is brightest when the beam points at the viewer.
 			flash := exp(-r*r*130) * (0.7 + 0.6*(1-abs(sweep)))
 			return lamp, min(0.9, 0.62*beam+flash)
 		}
@@ -211,6 +213,7 @@ func (st *stage) lighthouse(x, horizon float32) {
 
 // beach puts sand and palms in front of the water.
 func (st *stage) beach() {
+	// Sand is yellow by day only.
 	sand := mix(hex(0xf2d9a0), st.near, 0.1)
 	if st.hour != day {
 		sand = mix(st.near, st.horizon, 0.3)

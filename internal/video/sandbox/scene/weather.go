@@ -44,6 +44,7 @@ func (st *stage) weather() {
 // snow lets snow fall. Nearer flakes are larger, faster and more transparent.
 func (st *stage) snow() {
 	all := st.motes(75)
+	// Units per second.
 	fall := 0.05 + 0.03*st.speed
 	// Fast snow is a blizzard, which blows sideways.
 	lean := 0.03 * st.speed * st.speed
@@ -134,6 +135,7 @@ func (st *stage) dust(count int) {
 	st.put(swarm(func(c *canvas) {
 		for _, m := range all {
 			x := wrap(m.x+(0.1+0.12*m.depth)*st.speed*c.t/st.wide)*(st.wide+0.2) - 0.1
+			// Dust stays in the lower half of the picture.
 			y := (0.5+0.5*m.y)*st.tall + 0.01*sin(m.phase+2*c.t)
 			length := 0.02 + 0.05*m.depth
 			c.streak(x*c.unit, y*c.unit, (x+length)*c.unit, (y-0.08*length)*c.unit, 0.0008*c.unit, color, 0.12+0.16*m.depth)

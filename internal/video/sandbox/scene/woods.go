@@ -114,6 +114,7 @@ func (st *stage) canopy(color rgb) {
 	x0, x1 := st.reach(1)
 	m := newMask(st.unit, point{x0, 0}, point{x1, 0.26})
 	for x := x0; x < x1; x += 0.02 {
+		// reach is how far the leaves hang down at this place.
 		reach := 0.09 + 0.09*st.n.fbm(x*2.4, 11, 3)
 		for range 3 {
 			m.ellipse(x+st.rand(-0.03, 0.03), st.rand(-0.02, reach), st.rand(0.012, 0.034), st.rand(0.009, 0.02))
@@ -302,6 +303,7 @@ func (st *stage) balloons(horizon float32) {
 		}})
 		// A bright stripe down the middle.
 		stripe := newMask(st.unit, a, b)
+		// The envelope and the skirt below it.
 		stripe.ellipse(x, y, 0.34*r, 1.05*r)
 		stripe.poly(point{x - 0.28*r, y + 0.6*r}, point{x + 0.28*r, y + 0.6*r}, point{x + 0.05*r, y + 1.42*r}, point{x - 0.05*r, y + 1.42*r})
 		st.put(cutout{mask: stripe, move: move, paint: fade(mix(rgb{1, 0.97, 0.9}, st.horizon, 0.2), mix(color, st.horizon, 0.5), y-r, y+1.4*r)})
