@@ -3,6 +3,8 @@ package chat
 import (
 	"bytes"
 	"hash/maphash"
+
+	"sluice/internal/jsonscan"
 )
 
 const (
@@ -45,7 +47,7 @@ func (k *keyStack) add(body []byte, m keyMark, t quotation) ([]byte, keyVerdict)
 	span := keySpan{int32(t.from + 1), int32(t.size)}
 	if !t.plain() {
 		span.from = ^int32(len(k.decoded))
-		k.decoded = append(k.decoded, Unquote(body[t.from:t.to])...)
+		k.decoded = append(k.decoded, jsonscan.Unquote(body[t.from:t.to])...)
 	}
 	key := k.text(body, span)
 	if len(k.keys) == maxOpenKeys {

@@ -1,6 +1,10 @@
 package chat
 
-import "strings"
+import (
+	"strings"
+
+	"sluice/internal/jsonscan"
+)
 
 // Role is who speaks in a message. The wire's "developer" is read as RoleSystem.
 type Role uint8
@@ -52,10 +56,10 @@ type Part struct {
 func (p Part) IsImage() bool { return p.ImageURL != "" }
 
 // Text is the unescaped text of a text part.
-func (p Part) Text() string { return Unquote(p.raw) }
+func (p Part) Text() string { return jsonscan.Unquote(p.raw) }
 
 // Text makes the content of a message that we write ourselves.
-func Text(s string) Content { return Content{raw: AppendQuoted(nil, s)} }
+func Text(s string) Content { return Content{raw: jsonscan.AppendQuoted(nil, s)} }
 
 // IsNull reports whether the content was null or absent.
 func (c Content) IsNull() bool { return c.raw == nil && c.parts == nil }
@@ -63,7 +67,7 @@ func (c Content) IsNull() bool { return c.raw == nil && c.parts == nil }
 // Text is the unescaped text; that of several text parts is joined with newlines.
 func (c Content) Text() string {
 	if c.parts == nil {
-		return Unquote(c.raw)
+		return jsonscan.Unquote(c.raw)
 	}
 	var b strings.Builder
 	for _, p := range c.parts {

@@ -3,6 +3,8 @@ package chat
 import (
 	"bytes"
 	"strconv"
+
+	"sluice/internal/jsonscan"
 )
 
 // maxDigits bounds the digits of a number, those of its exponent included. No number of a request
@@ -11,44 +13,14 @@ const maxDigits = 64
 
 // number reads the JSON number at pos.
 func (s *scanner) number() ([]byte, bool) {
-	from := s.pos
-	if s.body[s.pos] == '-' {
-		s.pos++
-	}
-	whole := s.digits()
-	switch {
-	case whole == 0:
-		s.expected("a digit")
-		return nil, false
-	case whole > 1 && s.body[s.pos-whole] == '0':
-		s.malformed(from, "a number must not have leading zeros")
+	end, digits, exponent, problem := jsonscan.Number(s.body, s.pos)
+	if problem != jsonscan.OK {
+		s.badNumber(end, problem)
 		return nil, false
 	}
-	count := whole
-	if s.at('.') {
-		s.pos++
-		n := s.digits()
-		if n == 0 {
-			s.expected("a digit after the decimal point")
-			return nil, false
-		}
-		count += n
-	}
-	exponent := s.at('e') || s.at('E')
-	if exponent {
-		s.pos++
-		if s.at('+') || s.at('-') {
-			s.pos++
-		}
-		n := s.digits()
-		if n == 0 {
-			s.expected("a digit in the exponent")
-			return nil, false
-		}
-		count += n
-	}
-	num := s.body[from:s.pos]
-	if count > maxDigits {
+	num := s.body[s.pos:end]
+	s.pos = end
+	if digits > maxDigits {
 		s.bad("", "has a number of more than %d digits: %s", maxDigits, describe(num))
 		return nil, false
 	}
@@ -61,16 +33,21 @@ func (s *scanner) number() ([]byte, bool) {
 	return num, true
 }
 
-// at reports whether the byte at pos is c.
-func (s *scanner) at(c byte) bool { return s.pos < len(s.body) && s.body[s.pos] == c }
-
-// digits moves behind the digits at pos and returns how many there are.
-func (s *scanner) digits() int {
-	from := s.pos
-	for s.pos < len(s.body) && '0' <= s.body[s.pos] && s.body[s.pos] <= '9' {
-		s.pos++
+// badNumber refuses the number that has the problem at the given byte.
+func (s *scanner) badNumber(at int, problem jsonscan.Problem) {
+	if problem == jsonscan.LeadingZero {
+		s.malformed(at, "a number must not have leading zeros")
+		return
 	}
-	return s.pos - from
+	s.pos = at
+	switch problem {
+	case jsonscan.NoFractionDigit:
+		s.expected("a digit after the decimal point")
+	case jsonscan.NoExponentDigit:
+		s.expected("a digit in the exponent")
+	default: // jsonscan.NoDigit
+		s.expected("a digit")
+	}
 }
 
 // float reads a number from lo to hi.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"iter"
 	"unicode/utf8"
+
+	"sluice/internal/jsonscan"
 )
 
 // Passage is a text that the model reads, as it stands in the body.
@@ -60,7 +62,7 @@ func (t Passage) Pieces() iter.Seq[[]byte] {
 			if at > 0 && !yield(rest[:at]) {
 				return
 			}
-			r, n := nextRune(rest[at:])
+			r, n := jsonscan.Rune(rest[at:])
 			rest = rest[at+n:]
 			if !yield(utf8.AppendRune(room[:0], r)) {
 				return
@@ -106,6 +108,6 @@ func isHighEscape(b []byte) bool {
 	if len(b) < 6 || b[len(b)-6] != '\\' || b[len(b)-5] != 'u' {
 		return false
 	}
-	r, ok := hex4(b, len(b)-4)
+	r, ok := jsonscan.Hex4(b, len(b)-4)
 	return ok && r >= 0xd800 && r < 0xdc00
 }

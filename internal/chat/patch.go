@@ -1,6 +1,10 @@
 package chat
 
-import "slices"
+import (
+	"slices"
+
+	"sluice/internal/jsonscan"
+)
 
 // Patch is what an upstream of the same dialect must see changed in the caller's body. Names are
 // those of top-level members. The zero Patch changes nothing but what no upstream is to see:
@@ -55,7 +59,7 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 		dst = append(dst, r.raw[m.from:m.value]...)
 		switch {
 		case m.field == fieldModel && p.Model != "":
-			dst = AppendQuoted(dst, p.Model)
+			dst = jsonscan.AppendQuoted(dst, p.Model)
 		case set != nil:
 			dst = append(dst, set.Value...)
 		case m.field == fieldStop && r.emptyStops:
@@ -79,7 +83,7 @@ func (r *Request) hides(m member) bool {
 // appendStops appends the stop sequences that are left.
 func (r *Request) appendStops(dst []byte) []byte {
 	for i, s := range r.Stop {
-		dst = AppendQuoted(append(dst, "[,"[min(i, 1)]), s)
+		dst = jsonscan.AppendQuoted(append(dst, "[,"[min(i, 1)]), s)
 	}
 	return append(dst, ']')
 }
@@ -89,7 +93,7 @@ func (r *Request) appendStops(dst []byte) []byte {
 func (r *Request) appendMissing(dst []byte, p Patch) []byte {
 	for _, s := range p.Set {
 		if r.Member(s.Name) == nil {
-			dst = AppendQuoted(dst, s.Name)
+			dst = jsonscan.AppendQuoted(dst, s.Name)
 			dst = append(dst, ':')
 			dst = append(dst, s.Value...)
 			dst = append(dst, ',')
@@ -108,7 +112,7 @@ func (r *Request) appendMissing(dst []byte, p Patch) []byte {
 // setting is what p sets the member with the given key to, nil for nothing.
 func (p *Patch) setting(key []byte) *Setting {
 	for i := range p.Set {
-		if keyIs(key, p.Set[i].Name) {
+		if jsonscan.Equal(key, p.Set[i].Name) {
 			return &p.Set[i]
 		}
 	}
@@ -118,7 +122,7 @@ func (p *Patch) setting(key []byte) *Setting {
 // drops reports whether p leaves out the member with the given key.
 func (p *Patch) drops(key []byte) bool {
 	for _, name := range p.Drop {
-		if keyIs(key, name) {
+		if jsonscan.Equal(key, name) {
 			return true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
 )
 
 const (
@@ -185,7 +186,7 @@ func excerpt(raw []byte) string {
 	inner := raw[1 : len(raw)-1]
 	var text []byte
 	for n := 0; len(inner) > 0; n++ {
-		r, size := nextRune(inner)
+		r, size := jsonscan.Rune(inner)
 		if n == maxEcho-1 && len(inner) > size {
 			return string(append(text, "…"...))
 		}
@@ -196,4 +197,4 @@ func excerpt(raw []byte) string {
 }
 
 // quoteShort quotes the beginning of a text.
-func quoteShort(s string) string { return describe(AppendQuoted(nil, s)) }
+func quoteShort(s string) string { return describe(jsonscan.AppendQuoted(nil, s)) }

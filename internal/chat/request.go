@@ -1,6 +1,10 @@
 package chat
 
-import "iter"
+import (
+	"iter"
+
+	"sluice/internal/jsonscan"
+)
 
 // Request is one validated chat completion request (spec: Chat completion request).
 //
@@ -49,7 +53,7 @@ func (r *Request) Raw() []byte { return r.raw }
 // Member is the caller's JSON of one top-level member, nil where there is none.
 func (r *Request) Member(name string) []byte {
 	for _, m := range r.members {
-		if keyIs(r.raw[m.from:m.keyTo], name) {
+		if jsonscan.Equal(r.raw[m.from:m.keyTo], name) {
 			return r.raw[m.value:m.to]
 		}
 	}
@@ -61,7 +65,7 @@ func (r *Request) Member(name string) []byte {
 func (r *Request) Unread() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for _, m := range r.members {
-			if m.field == fieldUnread && !yield(Unquote(r.raw[m.from:m.keyTo]), r.raw[m.value:m.to]) {
+			if m.field == fieldUnread && !yield(jsonscan.Unquote(r.raw[m.from:m.keyTo]), r.raw[m.value:m.to]) {
 				return
 			}
 		}

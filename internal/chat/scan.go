@@ -1,6 +1,9 @@
 package chat
 
-import "sluice/internal/fault"
+import (
+	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
+)
 
 // maxDepth bounds how deeply objects and arrays may be nested. The contract's own structure needs
 // eight levels; the rest is room for tool schemas and metadata.
@@ -31,11 +34,8 @@ type frame struct {
 
 // peek skips white space and returns the byte at pos; 0 at the end, which no JSON token begins with.
 func (s *scanner) peek() byte {
-	for ; s.pos < len(s.body); s.pos++ {
-		c := s.body[s.pos]
-		if c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
-			return c
-		}
+	if s.pos = jsonscan.Space(s.body, s.pos); s.pos < len(s.body) {
+		return s.body[s.pos]
 	}
 	return 0
 }

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"sluice/internal/chat"
+	"sluice/internal/jsonscan"
 )
 
 // ToolNames are the names of a request's functions, for dialects that know no dots in them.
@@ -80,7 +80,7 @@ func ObjectArguments(s string) json.RawMessage {
 	case s[0] == '{' && json.Valid([]byte(s)):
 		return json.RawMessage(s)
 	}
-	return append(chat.AppendQuoted([]byte(`{"arguments":`), s), '}')
+	return append(jsonscan.AppendQuoted([]byte(`{"arguments":`), s), '}')
 }
 
 // ArgumentsText is the text of arguments that came as an object.

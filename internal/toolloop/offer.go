@@ -13,6 +13,7 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
 	"sluice/internal/mcpclient"
 )
 
@@ -126,7 +127,7 @@ func (o *offer) choose(c chat.ToolChoice) error {
 				return fault.New(fault.Invalid, "tool_choice names %q, which several MCP servers have. Say which one: %q or %q.", clip(name, 100), same[0].offered, same[1].offered).At("tool_choice.function.name")
 			}
 		}
-		o.choice = append(chat.AppendQuoted([]byte(`{"type":"function","function":{"name":`), name), "}}"...)
+		o.choice = append(jsonscan.AppendQuoted([]byte(`{"type":"function","function":{"name":`), name), "}}"...)
 	}
 	return nil
 }
@@ -212,9 +213,9 @@ func unique(taken map[string]bool, slug string) string {
 // may have, the tool takes any object.
 func definition(name string, t *mcpclient.Tool) []byte {
 	write := func(schema json.RawMessage) []byte {
-		b := chat.AppendQuoted([]byte(`{"type":"function","function":{"name":`), name)
+		b := jsonscan.AppendQuoted([]byte(`{"type":"function","function":{"name":`), name)
 		if t.Description != "" {
-			b = chat.AppendQuoted(append(b, `,"description":`...), t.Description)
+			b = jsonscan.AppendQuoted(append(b, `,"description":`...), t.Description)
 		}
 		b = append(append(b, `,"parameters":`...), schema...)
 		return append(b, "}}"...)

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 
 	"sluice/internal/chat"
+	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
 )
 
@@ -103,7 +104,7 @@ func (s *stream) frame(m *eventstream.Message) error {
 	case "exception":
 		return s.failure(exceptionStatus[header(m, ":exception-type")], m.Payload)
 	default: // error: a failure without a shape
-		text := chat.AppendQuoted([]byte(`{"message":`), header(m, ":error-message"))
+		text := jsonscan.AppendQuoted([]byte(`{"message":`), header(m, ":error-message"))
 		return s.failure(0, append(text, '}'))
 	}
 }

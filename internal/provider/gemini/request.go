@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
 )
 
@@ -253,4 +254,4 @@ func object(key string, value []byte) json.RawMessage {
 	return append(append([]byte(`{"`+key+`":`), value...), '}')
 }
 
-func quote(text string) []byte { return chat.AppendQuoted(nil, text) }
+func quote(text string) []byte { return jsonscan.AppendQuoted(nil, text) }

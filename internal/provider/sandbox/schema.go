@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/chat"
+	"sluice/internal/jsonscan"
 	"sluice/internal/lazyregexp"
 )
 
@@ -111,7 +111,7 @@ func join(all []member) json.RawMessage {
 	return json.RawMessage("{" + strings.Join(parts, ",") + "}")
 }
 
-func encode(text string) string { return string(chat.AppendQuoted(nil, text)) }
+func encode(text string) string { return string(jsonscan.AppendQuoted(nil, text)) }
 
 // form makes JSON of a schema's shape out of what a text gives.
 type form struct {
