@@ -16,9 +16,10 @@ func (d *Dashboard) api(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if v == nil {
+		f := fault.New(fault.Unauthenticated, "You are not signed in.")
 		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = w.Write([]byte(`{"error":{"message":"You are not signed in.","type":"` + fault.Unauthenticated.String() + `","code":401}}`))
+		w.WriteHeader(f.Kind.Status())
+		_, _ = w.Write(f.Object().Body()) // whoever left needs no reply
 		return nil
 	}
 	inner := r.Clone(r.Context())

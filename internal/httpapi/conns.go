@@ -402,7 +402,7 @@ func (a *API) Refuse(m Malformed) []byte {
 	if host, _, err := net.SplitHostPort(m.Remote); err == nil {
 		e.Remote = host
 	}
-	body := encodeError(errorDetail{Message: m.message(), Type: e.Fault, Code: m.Status})
+	body := fault.Object{Message: m.message(), Type: e.Fault, Code: m.Status}.Body()
 	h := http.Header{
 		"Content-Type": jsonType, "Content-Length": {strconv.Itoa(len(body))}, "Connection": {"close"},
 		"Date":         {e.Start.UTC().Format(http.TimeFormat)},

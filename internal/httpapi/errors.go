@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -71,31 +70,6 @@ func clientGone(err error) error {
 	return nil
 }
 
-// errorBody is the error object (spec: Error object).
-type errorBody struct {
-	Error errorDetail `json:"error"`
-}
-
-type errorDetail struct {
-	Message string `json:"message"`
-	Type    string `json:"type"`
-	Code    int    `json:"code"`
-	Param   string `json:"param,omitempty"`
-}
-
-// encodeFault is a fault as the caller reads it.
-func encodeFault(f *fault.Fault) []byte {
-	return encodeError(errorDetail{Message: f.Message, Type: f.Kind.String(), Code: f.Kind.Status(), Param: f.Param})
-}
-
-func encodeError(d errorDetail) []byte {
-	body, err := json.Marshal(errorBody{d})
-	if err != nil {
-		panic(err) // strings and an int always encode
-	}
-	return body
-}
-
 // answer sends the error object, or, where a reply has begun, cuts the connection so that it cannot
 // be taken for a whole one.
 func (x *exchange) answer(err error, r *http.Request) {
@@ -126,7 +100,7 @@ func (x *exchange) answer(err error, r *http.Request) {
 		// Answer now: net/http would otherwise wait for the body of a request that is refused anyway.
 		_ = http.NewResponseController(x.ResponseWriter).EnableFullDuplex()
 	}
-	body := encodeFault(f)
+	body := f.Object().Body()
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.WriteHeader(f.Kind.Status())
 	if r.Method != http.MethodHead {

@@ -221,10 +221,7 @@ func (w *fileWriter) refuse(r *http.Request) error {
 	default:
 		return fault.New(fault.Unavailable, "The file of this video cannot be read at the moment. Try again shortly.")
 	}
-	body, err := json.Marshal(errorBody{errorDetail{Message: message, Type: fault.Invalid.String(), Code: w.refused}})
-	if err != nil {
-		return err
-	}
+	body := fault.Object{Message: message, Type: fault.Invalid.String(), Code: w.refused}.Body()
 	h := w.Header()
 	for _, name := range []string{"Etag", "Last-Modified", "Cache-Control", "Content-Disposition", "Accept-Ranges"} {
 		h.Del(name)
@@ -236,6 +233,6 @@ func (w *fileWriter) refuse(r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	_, err = w.exchange.Write(body)
+	_, err := w.exchange.Write(body)
 	return clientGone(err)
 }

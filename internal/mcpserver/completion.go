@@ -163,26 +163,17 @@ func structured(body []byte) *mcp.CallToolResult {
 
 // refused is an error of our own as a tool's result.
 func refused(err error) *mcp.CallToolResult {
-	f := fault.From(err)
-	body, err := json.Marshal(refusal{Message: f.Message, Type: f.Kind.String(), Code: f.Kind.Status(), Param: f.Param})
+	body, err := json.Marshal(fault.From(err).Object())
 	if err != nil {
 		panic(err) // strings and an int always encode
 	}
 	return failed(body, nil)
 }
 
-// refusal is what an error object says (spec: Error object).
-type refusal struct {
-	Message string `json:"message"`
-	Type    string `json:"type"`
-	Code    int    `json:"code"`
-	Param   string `json:"param,omitempty"`
-}
-
 // failed is an error object as a tool's result: its sentence for the model, and all of it for a program.
 // It is no structured content, which would have to fit the tool's output schema.
 func failed(object json.RawMessage, header http.Header) *mcp.CallToolResult {
-	var said refusal
+	var said fault.Object
 	if json.Unmarshal(object, &said) != nil || said.Message == "" {
 		return refused(fault.New(fault.Unavailable, "The reply broke off."))
 	}

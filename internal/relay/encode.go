@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
 	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
 )
@@ -79,16 +78,5 @@ func appendUsage(b []byte, u chat.Usage) []byte {
 	b = strconv.AppendInt(b, int64(u.Cached), 10)
 	b = append(b, `},"completion_tokens_details":{"reasoning_tokens":`...)
 	b = strconv.AppendInt(b, int64(u.Reasoning), 10)
-	return append(b, `}}`...)
-}
-
-// appendError appends the error object.
-func appendError(b []byte, f *fault.Fault) []byte {
-	b = append(b, `{"error":{"message":`...)
-	b = jsonscan.AppendQuoted(b, f.Message)
-	b = append(b, `,"type":"`...)
-	b = append(b, f.Kind.String()...)
-	b = append(b, `","code":`...)
-	b = strconv.AppendInt(b, int64(f.Kind.Status()), 10)
 	return append(b, `}}`...)
 }

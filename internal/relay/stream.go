@@ -310,7 +310,7 @@ func (s *streamer) end(ctx context.Context, err error) error {
 	s.outcome.Err, s.outcome.Begun = f, true
 	s.opts.Settle(s.outcome)
 	s.out = append(s.out, "data: "...)
-	s.out = appendError(s.out, f)
+	s.out = f.Object().AppendEvent(s.out)
 	s.out = append(s.out, "\n\n"...)
 	if err := s.flush(); err != nil {
 		return errors.Join(ErrGone, err)

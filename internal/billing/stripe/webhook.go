@@ -33,9 +33,7 @@ func (p *Processor) Webhook(receive func(context.Context, billing.Event) error, 
 		f := fault.From(err)
 		log.Warn("an event of the payment processor was not taken in", "error", f.Error())
 		w.WriteHeader(f.Kind.Status())
-		_ = json.NewEncoder(w).Encode(map[string]any{
-			"error": map[string]any{"message": f.Message, "type": f.Kind.String(), "code": f.Kind.Status()},
-		})
+		_, _ = w.Write(f.Object().Body()) // whoever left needs no reply
 	})
 }
 
