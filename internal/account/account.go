@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -84,11 +85,14 @@ type Entry struct {
 // maxEmail is how long an address may be, in bytes: the longest that mail servers accept.
 const maxEmail = 254
 
+// maxEcho is how much of a caller's text a message repeats, in bytes.
+const maxEcho = 60
+
 // ParseEmail checks an address and returns it in the form accounts are found by. Whoever takes an address from
 // outside calls it before anything else, so that nothing longer is counted, looked up or kept.
 func ParseEmail(text string) (string, error) {
 	wrong := func() error {
-		return fault.New(fault.Invalid, "%q is not an e-mail address; expected a form like ana@example.com", clip(text)).At("email")
+		return fault.New(fault.Invalid, "%q is not an e-mail address; expected a form like ana@example.com", excerpt.Of(text, maxEcho)).At("email")
 	}
 	if len(text) > maxEmail+16 { // with room for surrounding spaces
 		return "", fault.New(fault.Invalid, "an e-mail address has at most %d characters", maxEmail).At("email")
@@ -122,11 +126,4 @@ func parseReason(text string) (string, error) {
 		return "", fault.New(fault.Invalid, "a reason of 1 to 1000 bytes is required; it is kept in the audit log").At("reason")
 	}
 	return text, nil
-}
-
-func clip(text string) string {
-	if len(text) > 60 {
-		return text[:60] + "…"
-	}
-	return text
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -297,7 +298,7 @@ func (as *Accounts) changeSubKey(ctx context.Context, actor, keyID string, apply
 	return as.change(ctx, actor, keyID, func(a *Account, e *Entry) error {
 		i, k := a.key(keyID)
 		if k == nil {
-			return fault.New(fault.NotFound, "there is no key %q", clip(keyID))
+			return fault.New(fault.NotFound, "there is no key %q", excerpt.Of(keyID, maxEcho))
 		}
 		if k.Master {
 			return fault.New(fault.Invalid, "the master key cannot be renamed or deleted; regenerate it instead")

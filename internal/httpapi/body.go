@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -317,7 +318,7 @@ func readFault(err error) error {
 // checkContentType takes JSON, and a request that does not say what it is, for JSON.
 func checkContentType(h http.Header) error {
 	if enc := h.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return fault.New(fault.Invalid, "Content-Encoding %q is not accepted; send the body as plain JSON.", clip(enc))
+		return fault.New(fault.Invalid, "Content-Encoding %q is not accepted; send the body as plain JSON.", excerpt.Of(enc, maxEcho))
 	}
 	ct := h.Get("Content-Type")
 	if ct == "" || ct == "application/json" { // what nearly all send, and cheaper than parsing it
@@ -325,10 +326,10 @@ func checkContentType(h http.Header) error {
 	}
 	kind, params, err := mime.ParseMediaType(ct)
 	if err != nil || kind != "application/json" {
-		return fault.New(fault.Invalid, "Content-Type %q is not accepted; send application/json.", clip(ct))
+		return fault.New(fault.Invalid, "Content-Type %q is not accepted; send application/json.", excerpt.Of(ct, maxEcho))
 	}
 	if cs := params["charset"]; cs != "" && !isUTF8(cs) {
-		return fault.New(fault.Invalid, "charset %q is not accepted; JSON is UTF-8.", clip(cs))
+		return fault.New(fault.Invalid, "charset %q is not accepted; JSON is UTF-8.", excerpt.Of(cs, maxEcho))
 	}
 	return nil
 }

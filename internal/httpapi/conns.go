@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sluice/internal/buildinfo"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/telemetry"
 )
@@ -391,7 +392,7 @@ func (m *Malformed) message() string {
 		return "This version of HTTP is not supported; use HTTP/1.1 or HTTP/2."
 	}
 	if m.Detail != "" {
-		return "The request is not valid HTTP: " + clip(m.Detail) + "."
+		return "The request is not valid HTTP: " + excerpt.Of(m.Detail, maxEcho) + "."
 	}
 	return "The request is not valid HTTP: its first line, its address or one of its headers is malformed."
 }

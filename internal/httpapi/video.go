@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/idempotency"
 	"sluice/internal/video"
@@ -118,7 +119,7 @@ func (a *API) listVideos(x *exchange, r *http.Request) error {
 	if query.Has("limit") {
 		var err error
 		if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > maxPage {
-			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", maxPage, clip(query.Get("limit"))).At("limit")
+			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", maxPage, excerpt.Of(query.Get("limit"), maxEcho)).At("limit")
 		}
 	}
 	jobs, more, err := a.videos.List(r.Context(), x.caller.Account.ID, query.Get("after"), limit)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/netguard"
 )
 
@@ -113,13 +114,5 @@ func clean(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, ""))
-	return clip(strings.Join(strings.Fields(s), " "), maxSentence)
-}
-
-// clip bounds a text.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return excerpt.Of(strings.Join(strings.Fields(s), " "), maxSentence)
 }

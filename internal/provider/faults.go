@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -192,10 +193,7 @@ func cleaned(s string) string {
 	}, strings.ToValidUTF8(s, ""))
 	s = secrets.ReplaceAllString(s, "…")
 	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > 400 {
-		s = strings.ToValidUTF8(s[:400], "") + "…"
-	}
-	return s
+	return excerpt.Of(s, 400)
 }
 
 // quoted is what net/http repeats of a reply that is no HTTP: it may be anything.

@@ -10,11 +10,11 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"strings"
 	"sync"
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/mail"
 )
@@ -271,7 +271,7 @@ func (d *Desk) open(ctx context.Context, via Step, p *person, v Visit) (Entry, e
 	now, entry := d.clock(), Entry{Session: newToken(), Device: v.Device}
 	s := &Session{
 		ID: "ses_" + rand.Text(), Token: hash(entry.Session), AccountID: p.ID, Via: via,
-		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(sessionIdle), Remote: clip(v.Remote, 100), Agent: clip(v.Agent, 300),
+		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(sessionIdle), Remote: excerpt.Head(v.Remote, 100), Agent: excerpt.Head(v.Agent, 300),
 	}
 	if err := d.store.OpenSession(ctx, s, sessionsAtOnce); err != nil {
 		return Entry{}, err
@@ -340,12 +340,4 @@ func earlier(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// clip bounds what we keep of a stranger's text.
-func clip(text string, most int) string {
-	if len(text) > most {
-		text = text[:most]
-	}
-	return strings.ToValidUTF8(text, "")
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"sluice/internal/excerpt"
 )
 
 // Event is what is known of one request in the end. Each step fills its own fields.
@@ -39,7 +41,7 @@ func (e *Event) Log(ctx context.Context, log *slog.Logger, took time.Duration) {
 	}
 	attrs := make([]slog.Attr, 0, 14)
 	attrs = append(attrs,
-		slog.String("request_id", e.RequestID), slog.String("method", e.Method), slog.String("path", clip(e.Path)),
+		slog.String("request_id", e.RequestID), slog.String("method", e.Method), slog.String("path", excerpt.Of(e.Path, 200)),
 		slog.Int("status", e.Status), slog.Float64("took_ms", float64(took.Microseconds())/1000), slog.Int64("bytes", e.Bytes),
 		slog.String("remote", e.Remote))
 	add := func(key, value string) {
@@ -55,12 +57,4 @@ func (e *Event) Log(ctx context.Context, log *slog.Logger, took time.Duration) {
 		attrs = append(attrs, slog.String("error", e.Err.Error()))
 	}
 	log.LogAttrs(ctx, level, requestMessage, attrs...)
-}
-
-// clip bounds what a caller can make us write.
-func clip(s string) string {
-	if len(s) > 200 {
-		return s[:200] + "…"
-	}
-	return s
 }

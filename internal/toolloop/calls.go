@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/jsonscan"
 	"sluice/internal/mcpclient"
 )
@@ -58,7 +59,7 @@ func (s *Stream) runAll(calls []*call) {
 // runOne runs a call, and tells whether its server was asked and whether that failed.
 func (s *Stream) runOne(c *call) (asked, failed bool) {
 	if c.remote == nil {
-		c.text = fmt.Sprintf("Error: there is no tool called %q.", clip(c.name, 100))
+		c.text = fmt.Sprintf("Error: there is no tool called %q.", excerpt.Of(c.name, 100))
 		return false, true
 	}
 	arguments := strings.TrimSpace(c.arguments.String())
@@ -76,7 +77,7 @@ func (s *Stream) runOne(c *call) (asked, failed bool) {
 		if errors.As(err, &f) {
 			reason = f.Reason
 		}
-		c.text = fmt.Sprintf("Error: the MCP server %q gave no result: %s.", clip(c.remote.label, 100), reason)
+		c.text = fmt.Sprintf("Error: the MCP server %q gave no result: %s.", excerpt.Of(c.remote.label, 100), reason)
 		return true, true
 	}
 	c.text, c.images = result.Text, result.Images

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"sluice/internal/chat"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/jsonscan"
 	"sluice/internal/mcpclient"
@@ -120,11 +121,11 @@ func (o *offer) choose(c chat.ToolChoice) error {
 		if same := o.plain[name]; !o.functions[name] && o.remote[name] == nil {
 			switch len(same) {
 			case 0:
-				return fault.New(fault.Invalid, "tool_choice names %q, and neither the functions nor the MCP servers of the request have it.", clip(name, 100)).At("tool_choice.function.name")
+				return fault.New(fault.Invalid, "tool_choice names %q, and neither the functions nor the MCP servers of the request have it.", excerpt.Of(name, 100)).At("tool_choice.function.name")
 			case 1:
 				name = same[0].offered
 			default:
-				return fault.New(fault.Invalid, "tool_choice names %q, which several MCP servers have. Say which one: %q or %q.", clip(name, 100), same[0].offered, same[1].offered).At("tool_choice.function.name")
+				return fault.New(fault.Invalid, "tool_choice names %q, which several MCP servers have. Say which one: %q or %q.", excerpt.Of(name, 100), same[0].offered, same[1].offered).At("tool_choice.function.name")
 			}
 		}
 		o.choice = append(jsonscan.AppendQuoted([]byte(`{"type":"function","function":{"name":`), name), "}}"...)
@@ -226,12 +227,4 @@ func definition(name string, t *mcpclient.Tool) []byte {
 		return write(json.RawMessage(`{"type":"object","properties":{}}`))
 	}
 	return b
-}
-
-// clip bounds what is repeated of a text.
-func clip(s string, most int) string {
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
 }

@@ -18,6 +18,7 @@ import (
 	"sluice/internal/auth"
 	"sluice/internal/blob"
 	"sluice/internal/catalog"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/idempotency"
 	"sluice/internal/usage"
@@ -220,7 +221,7 @@ func (l *Line) Find(ctx context.Context, accountID, id string) (*Job, error) {
 }
 
 func noJob(id string) error {
-	return fault.New(fault.NotFound, "There is no video job %q. It may have expired.", clip([]byte(id)))
+	return fault.New(fault.NotFound, "There is no video job %q. It may have expired.", excerpt.Of(id, maxEcho))
 }
 
 // find looks for what an id may name. No store is asked for what cannot be one.
@@ -241,7 +242,7 @@ func (l *Line) List(ctx context.Context, accountID, after string, limit int) (jo
 	var behind *Job
 	if after != "" {
 		if behind, err = l.Find(ctx, accountID, after); fault.Is(err, fault.NotFound) {
-			return nil, false, fault.New(fault.Invalid, "after must be the id of one of your video jobs; there is no %q.", clip([]byte(after))).At("after")
+			return nil, false, fault.New(fault.Invalid, "after must be the id of one of your video jobs; there is no %q.", excerpt.Of(after, maxEcho)).At("after")
 		}
 		if err != nil {
 			return nil, false, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/blob"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -60,7 +61,7 @@ func (l *Line) open(ctx context.Context, generation, accountID string) (*Job, io
 		return nil, nil, err
 	}
 	if j == nil || generation == "" || j.Generation != generation || !l.visible(j, j.AccountID) || accountID != "" && accountID != j.AccountID {
-		return nil, nil, fault.New(fault.NotFound, "There is no video %q. It may have expired.", clip([]byte(generation)))
+		return nil, nil, fault.New(fault.NotFound, "There is no video %q. It may have expired.", excerpt.Of(generation, maxEcho))
 	}
 	f, err := l.files.Open(ctx, j.file(j.Attempts))
 	if errors.Is(err, blob.ErrNotExist) {

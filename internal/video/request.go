@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -20,6 +21,8 @@ const (
 	defaultWidth   = 854
 	defaultHeight  = 480
 	defaultSeconds = 5
+
+	maxEcho = 60 // bytes of a caller's text that a message repeats
 )
 
 // sides are the widths and heights there are, with the thousandths of requests that each costs (spec: Limits).
@@ -64,7 +67,7 @@ func Parse(body []byte, model string) (Request, error) {
 			return r, fault.New(fault.Invalid, "model must be a string.").At("model")
 		}
 		if name != model {
-			return r, fault.New(fault.Invalid, "There is no video model %s; the only one is %q.", clip(raw), model).At("model")
+			return r, fault.New(fault.Invalid, "There is no video model %s; the only one is %q.", excerpt.Of(string(raw), maxEcho), model).At("model")
 		}
 	}
 	if err := readSide(fields, "width", &r.Width); err != nil {
@@ -76,7 +79,7 @@ func Parse(body []byte, model string) (Request, error) {
 	if raw := fields["n_seconds"]; raw != nil {
 		n, ok := whole(raw)
 		if !ok || n < 1 || n > maxSeconds {
-			return r, fault.New(fault.Invalid, "n_seconds must be a whole number from 1 to %d; got %s.", maxSeconds, clip(raw)).At("n_seconds")
+			return r, fault.New(fault.Invalid, "n_seconds must be a whole number from 1 to %d; got %s.", maxSeconds, excerpt.Of(string(raw), maxEcho)).At("n_seconds")
 		}
 		r.Seconds = n
 	}
@@ -113,7 +116,7 @@ func readSide(fields map[string]json.RawMessage, name string, to *int) error {
 		known[i] = strconv.Itoa(s.pixels)
 	}
 	if !ok || !slices.Contains(known, strconv.Itoa(n)) {
-		return fault.New(fault.Invalid, "%s must be one of %s; got %s.", name, strings.Join(known, ", "), clip(raw)).At(name)
+		return fault.New(fault.Invalid, "%s must be one of %s; got %s.", name, strings.Join(known, ", "), excerpt.Of(string(raw), maxEcho)).At(name)
 	}
 	*to = n
 	return nil
@@ -146,7 +149,7 @@ func members(body []byte) (map[string]json.RawMessage, error) {
 		}
 		name := key.(string) // the decoder takes nothing else for a member's name
 		if seen[name] {
-			return nil, fault.New(fault.Invalid, "The member %q is there twice.", clip([]byte(name))).At(clip([]byte(name)))
+			return nil, fault.New(fault.Invalid, "The member %q is there twice.", excerpt.Of(name, maxEcho)).At(excerpt.Of(name, maxEcho))
 		}
 		seen[name] = true
 		if string(raw) != "null" {
@@ -172,12 +175,4 @@ func whole(raw json.RawMessage) (int, bool) {
 		return 0, false
 	}
 	return int(f), true
-}
-
-// clip bounds what we repeat of a caller's text.
-func clip(raw []byte) string {
-	if len(raw) > 60 {
-		return strings.ToValidUTF8(string(raw[:60]), "") + "…"
-	}
-	return strings.ToValidUTF8(string(raw), "")
 }
