@@ -29,6 +29,7 @@ const (
 	RateLimited           // an allowance of the plan is used up for now
 	Unavailable           // we, or the upstream, cannot serve now
 	Timeout               // the request itself arrived too slowly
+	Forbidden             // not allowed, whatever the plan
 )
 
 // kinds is the one table of statuses and type names (spec: Errors).
@@ -51,6 +52,7 @@ var kinds = [...]struct {
 	RateLimited:      {429, "rate_limit_error", false},
 	Unavailable:      {503, "service_unavailable", false},
 	Timeout:          {408, "request_timeout", false},
+	Forbidden:        {403, "permission_error", true},
 }
 
 // Status is the HTTP status of the kind.

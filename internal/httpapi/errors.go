@@ -47,7 +47,7 @@ func (a *API) showStanding(x *exchange, r *http.Request, err error) {
 		return
 	}
 	switch h := x.Header(); fault.From(err).Kind {
-	case fault.PaymentRequired, fault.PlanTooLow, fault.RateLimited, fault.Unavailable, fault.Internal:
+	case fault.PaymentRequired, fault.PlanTooLow, fault.Forbidden, fault.RateLimited, fault.Unavailable, fault.Internal:
 	default:
 		// Of the others only those that came after admission have headers.
 		if h["X-Ratelimit-Limit-Requests"] == nil && h["X-Ratelimit-Limit-Tokens"] == nil {

@@ -95,7 +95,7 @@ func (d *Desk) SignInVerified(ctx context.Context, email string, v Visit) (entry
 	}
 	if p == nil {
 		if !d.settings().Open {
-			return Entry{}, "", fault.New(fault.PlanTooLow, "There is no account for %s, and this service takes no new ones. Ask its operator for an invitation.", email)
+			return Entry{}, "", fault.New(fault.Forbidden, "There is no account for %s, and this service takes no new ones. Ask its operator for an invitation.", email)
 		}
 		p = &person{}
 		if p.Account, masterKey, err = d.accounts.Create(ctx, "identity provider", email, account.None, false); err != nil {

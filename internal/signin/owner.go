@@ -50,7 +50,7 @@ func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 	}
 	need := d.Demand(login, o.Session)
 	if need.SignIn {
-		return fault.New(fault.PlanTooLow, "Your account has no password, and you signed in more than %d minutes ago. Sign in again, then try once more.", int(fresh.Minutes()))
+		return fault.New(fault.Forbidden, "Your account has no password, and you signed in more than %d minutes ago. Sign in again, then try once more.", int(fresh.Minutes()))
 	}
 	if need.Password {
 		ok := false

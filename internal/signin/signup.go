@@ -54,7 +54,7 @@ func (d *Desk) mayJoin() error {
 	if d.settings().Open {
 		return nil
 	}
-	return fault.New(fault.PlanTooLow, "This service takes no new accounts. Ask its operator for an invitation.")
+	return fault.New(fault.Forbidden, "This service takes no new accounts. Ask its operator for an invitation.")
 }
 
 // Join opens the account of a sign-up link or an invitation, with the password that its holder chose.

@@ -37,14 +37,14 @@ func (l *Line) sign(generation, expires string) string {
 // OpenLink opens the video of a link. The link must be whole: neither another's nor altered nor expired.
 func (l *Line) OpenLink(ctx context.Context, generation, expires, signature string) (*Job, io.ReadSeekCloser, error) {
 	if !hmac.Equal([]byte(signature), []byte(l.sign(generation, expires))) {
-		return nil, nil, fault.New(fault.PlanTooLow, "This link is not valid: it is incomplete or was altered. Get a new one from the video's job.")
+		return nil, nil, fault.New(fault.Forbidden, "This link is not valid: it is incomplete or was altered. Get a new one from the video's job.")
 	}
 	until, err := strconv.ParseInt(expires, 10, 64)
 	if err != nil {
 		return nil, nil, err // we signed it
 	}
 	if time.Now().Unix() >= until {
-		return nil, nil, fault.New(fault.PlanTooLow, "This link has expired, and with it the video.")
+		return nil, nil, fault.New(fault.Forbidden, "This link has expired, and with it the video.")
 	}
 	return l.open(ctx, generation, "")
 }

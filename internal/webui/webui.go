@@ -53,7 +53,7 @@ func (u *UI) Protect(next http.Handler) http.Handler {
 		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
 		h.Set("Cache-Control", "no-store")
 		if err := u.guard.Check(r); err != nil {
-			u.Error(w, r, fault.New(fault.PlanTooLow, "This form was sent by another site. Open the page here and try again.").Because(err))
+			u.Error(w, r, fault.New(fault.Forbidden, "This form was sent by another site. Open the page here and try again.").Because(err))
 			return
 		}
 		next.ServeHTTP(w, r)
