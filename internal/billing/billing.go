@@ -20,28 +20,34 @@ import (
 	"sluice/internal/fault"
 )
 
-// Store keeps the books. Each method is one transaction.
+// Store is all that Billing keeps; sqlstore implements it. The parts stand beside the code that uses them.
 type Store interface {
-	// FindAccount looks an account up by its id or its address.
+	BookStore
+	HistoryStore
+	DueStore
+	EventStore
+}
+
+// BookStore keeps the books. Each method is one transaction.
+type BookStore interface {
+	// FindAccount returns an account by its id or its address.
 	FindAccount(ctx context.Context, ref string) (*account.Account, error)
-	// ChangeBilling locks the account, lets change work on its books and stores what became of them:
-	// the subscription, the payment, the new entries, and where Audit has an action the account itself.
-	// The payment is the one with the id; for an empty id the unfinished one, if there is any.
+	// ChangeBilling locks the account, calls change with its books, and stores the result: the subscription,
+	// the payment, the new entries, and, if Audit has an action, the account itself. If change returns an error,
+	// nothing is stored. Books.Payment is the payment with paymentID, or, if that is empty, the unfinished one.
 	ChangeBilling(ctx context.Context, accountID, paymentID string, change func(*Books) error) (*account.Account, error)
-	// Books reads the books without locking them.
+	// Books returns the books without locking them.
 	Books(ctx context.Context, accountID string) (*Books, error)
-	// Payment looks a payment up by its id; fault.NotFound if there is none.
+	// Payment returns a payment by its id, or fault.NotFound.
 	Payment(ctx context.Context, id string) (*Payment, error)
-	// Invoices returns the paid payments of an account, newest first.
+}
+
+// HistoryStore reads what has happened.
+type HistoryStore interface {
+	// Invoices returns at most limit paid payments of an account, newest first.
 	Invoices(ctx context.Context, accountID string, limit int) ([]Payment, error)
-	// Ledger returns the entries of an account, newest first.
+	// Ledger returns at most limit entries of an account, newest first.
 	Ledger(ctx context.Context, accountID string, limit int) ([]Entry, error)
-	// BillingDue returns accounts with something to do at a time, whose id is greater than after, in
-	// order of id.
-	BillingDue(ctx context.Context, now time.Time, after string, limit int) ([]string, error)
-	// HasBillingEvent reports whether a processor's event has been dealt with; AddBillingEvent notes it.
-	HasBillingEvent(ctx context.Context, id string) (bool, error)
-	AddBillingEvent(ctx context.Context, id, kind string, at time.Time) error
 }
 
 // Options are the choices of New; the zero value is the default.
@@ -67,7 +73,10 @@ type Options struct {
 
 // Billing runs the machine of every account.
 type Billing struct {
-	store     Store
+	books     BookStore
+	history   HistoryStore
+	due       DueStore
+	events    EventStore
 	processor Processor
 	withdrawn func() bool
 	least     int64
@@ -84,7 +93,8 @@ func New(store Store, opts *Options) *Billing {
 		opts = &Options{}
 	}
 	m := &Billing{
-		store: store, processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans,
+		books: store, history: store, due: store, events: store,
+		processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans,
 		onChange: opts.OnChange, onEntry: opts.OnEntry, now: opts.Now, log: opts.Log,
 	}
 	if m.plans == nil {
@@ -266,7 +276,7 @@ func (m *Billing) EndNow(ctx context.Context, actor, ref, why string) error {
 
 // Refund is for support: it gives cents of a payment back. The plan stays as it is.
 func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int64) (*Payment, error) {
-	p, err := m.store.Payment(ctx, paymentID)
+	p, err := m.books.Payment(ctx, paymentID)
 	if err != nil {
 		return nil, err
 	}
@@ -291,7 +301,7 @@ func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int
 	if err := m.refund(ctx, paymentID); err != nil {
 		return nil, err
 	}
-	return m.store.Payment(ctx, paymentID)
+	return m.books.Payment(ctx, paymentID)
 }
 
 // Portal is the page where the customer changes his payment method.
@@ -334,29 +344,29 @@ func (m *Billing) RefreshMethod(ctx context.Context, ref string) (Method, error)
 
 // Invoices are the account's paid payments, newest first.
 func (m *Billing) Invoices(ctx context.Context, ref string, limit int) ([]Payment, error) {
-	a, err := m.store.FindAccount(ctx, ref)
+	a, err := m.books.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	return m.store.Invoices(ctx, a.ID, limit)
+	return m.history.Invoices(ctx, a.ID, limit)
 }
 
 // Ledger is everything that happened to the account's billing, newest first.
 func (m *Billing) Ledger(ctx context.Context, ref string, limit int) ([]Entry, error) {
-	a, err := m.store.FindAccount(ctx, ref)
+	a, err := m.books.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	return m.store.Ledger(ctx, a.ID, limit)
+	return m.history.Ledger(ctx, a.ID, limit)
 }
 
 // read loads the books as they stand now.
 func (m *Billing) read(ctx context.Context, ref string) (*Books, error) {
-	a, err := m.store.FindAccount(ctx, ref)
+	a, err := m.books.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	b, err := m.store.Books(ctx, a.ID)
+	b, err := m.books.Books(ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -366,7 +376,7 @@ func (m *Billing) read(ctx context.Context, ref string) (*Books, error) {
 
 // change runs one transition in the store's transaction and publishes its outcome.
 func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, apply func(*Books) error) (*account.Account, error) {
-	found, err := m.store.FindAccount(ctx, ref)
+	found, err := m.books.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -374,14 +384,14 @@ func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, appl
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	var entries []Entry
-	changed, err := m.store.ChangeBilling(ctx, found.ID, paymentID, func(b *Books) error {
+	changed, err := m.books.ChangeBilling(ctx, found.ID, paymentID, func(b *Books) error {
 		b.begin(actor, m.processorName(), m.now())
 		err := apply(b)
 		entries = b.Entries
 		return err
 	})
 	if err != nil {
-		if a, findErr := m.store.FindAccount(ctx, found.ID); findErr == nil {
+		if a, findErr := m.books.FindAccount(ctx, found.ID); findErr == nil {
 			m.onChange(a) // the commit's answer may have been lost
 		}
 		return nil, err

@@ -25,6 +25,13 @@ const (
 	catchUpPatience = 10 * time.Minute
 )
 
+// DueStore finds the accounts whose time has come.
+type DueStore interface {
+	// BillingDue returns at most limit accounts that have something to do at now and whose id is greater than
+	// after, in order of id.
+	BillingDue(ctx context.Context, now time.Time, after string, limit int) ([]string, error)
+}
+
 // Run renews, retries and ends subscriptions when their time has come, and finishes payments that were
 // left unfinished, until ctx ends.
 func (m *Billing) Run(ctx context.Context) {
@@ -57,7 +64,7 @@ func (m *Billing) Run(ctx context.Context) {
 func (m *Billing) VisitDue(ctx context.Context) error {
 	after := ""
 	for {
-		ids, err := m.store.BillingDue(ctx, m.now(), after, visitAtOnce)
+		ids, err := m.due.BillingDue(ctx, m.now(), after, visitAtOnce)
 		if err != nil {
 			return err
 		}
@@ -241,7 +248,7 @@ func (m *Billing) Settle(ctx context.Context, accountID, paymentID string) (*Pay
 
 // payment is one of the account's own.
 func (m *Billing) payment(ctx context.Context, accountID, paymentID string) (*Payment, error) {
-	p, err := m.store.Payment(ctx, paymentID)
+	p, err := m.books.Payment(ctx, paymentID)
 	if err == nil && p.AccountID != accountID {
 		return nil, fault.New(fault.NotFound, "there is no payment %q", paymentID)
 	}
@@ -274,14 +281,14 @@ func (m *Billing) take(ctx context.Context, p *Payment, o Outcome) (*Payment, er
 		if err := m.refund(ctx, after.ID); err != nil {
 			m.log.Warn("a refund waits", "payment", after.ID, "error", err.Error())
 		}
-		return m.store.Payment(ctx, after.ID)
+		return m.books.Payment(ctx, after.ID)
 	}
 	return after, nil
 }
 
 // refund lets the processor give back what is due of a payment.
 func (m *Billing) refund(ctx context.Context, paymentID string) error {
-	p, err := m.store.Payment(ctx, paymentID)
+	p, err := m.books.Payment(ctx, paymentID)
 	if err != nil {
 		return err
 	}
@@ -330,9 +337,17 @@ type Event struct {
 	AccountID string // whose payment method may have changed; empty: nobody's
 }
 
+// EventStore remembers which events have been handled.
+type EventStore interface {
+	// HasBillingEvent reports whether an event of a processor has been handled.
+	HasBillingEvent(ctx context.Context, id string) (bool, error)
+	// AddBillingEvent records that it has been.
+	AddBillingEvent(ctx context.Context, id, kind string, at time.Time) error
+}
+
 // Receive takes in an event that the processor's signature has vouched for.
 func (m *Billing) Receive(ctx context.Context, e Event) error {
-	seen, err := m.store.HasBillingEvent(ctx, e.ID)
+	seen, err := m.events.HasBillingEvent(ctx, e.ID)
 	if err != nil || seen {
 		return err
 	}
@@ -346,13 +361,13 @@ func (m *Billing) Receive(ctx context.Context, e Event) error {
 			return err
 		}
 	}
-	return m.store.AddBillingEvent(ctx, e.ID, e.Kind, m.now())
+	return m.events.AddBillingEvent(ctx, e.ID, e.Kind, m.now())
 }
 
 // hear settles the payment of an event. One that we do not know was made by somebody else who shares
 // the processor's account with us.
 func (m *Billing) hear(ctx context.Context, e Event) error {
-	p, err := m.store.Payment(ctx, e.PaymentID)
+	p, err := m.books.Payment(ctx, e.PaymentID)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}

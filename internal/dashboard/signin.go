@@ -37,7 +37,7 @@ type entryForm struct {
 }
 
 func (d *Dashboard) entryForm(r *http.Request) entryForm {
-	f := entryForm{Email: r.FormValue("email"), Next: next(r), Open: d.Desk.Settings().Open}
+	f := entryForm{Email: r.FormValue("email"), Next: next(r), Open: d.Desk.CurrentSettings().Open}
 	if d.Provider != nil {
 		f.Provider = d.Provider.Name()
 	}

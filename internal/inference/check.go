@@ -1,7 +1,6 @@
 package inference
 
 import (
-
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/fault"

@@ -56,6 +56,6 @@ func (d *Desk) holder(ctx context.Context, l *Link) (*person, error) {
 	if err != nil || acct.Email != l.Email {
 		return nil, fault.New(fault.NotFound, "This link was made for an address that the account no longer has. Ask for a new one.")
 	}
-	login, err := d.store.FindLogin(ctx, acct.ID)
+	login, err := d.loginStore.FindLogin(ctx, acct.ID)
 	return &person{acct, login}, err
 }

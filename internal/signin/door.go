@@ -57,8 +57,21 @@ func (d *Desk) personAt(ctx context.Context, email string) (*person, error) {
 	if err != nil {
 		return nil, err
 	}
-	login, err := d.store.FindLogin(ctx, acct.ID)
+	login, err := d.loginStore.FindLogin(ctx, acct.ID)
 	return &person{acct, login}, err
+}
+
+// addressee checks the address that a visitor typed into a form that mails a link. It returns the address as
+// accounts are found by it, who has it, nil if nobody does, and what mayMail returns.
+func (d *Desk) addressee(ctx context.Context, typed string, v Visit) (email string, p *person, recent int, err error) {
+	if email, err = account.ParseEmail(typed); err != nil {
+		return "", nil, 0, err
+	}
+	if recent, err = d.mayMail(ctx, email, v); err != nil {
+		return "", nil, 0, err
+	}
+	p, err = d.personAt(ctx, email)
+	return email, p, recent, err
 }
 
 // Finish is the second step of signing in: a code of the account's app.
@@ -143,15 +156,7 @@ func (d *Desk) SignInByLink(ctx context.Context, token string, v Visit) (Entry, 
 
 // RequestReset mails a link that sets a new password, if the address has an account.
 func (d *Desk) RequestReset(ctx context.Context, email string, v Visit) error {
-	email, err := account.ParseEmail(email)
-	if err != nil {
-		return err
-	}
-	recent, err := d.mayMail(ctx, email, v)
-	if err != nil {
-		return err
-	}
-	p, err := d.personAt(ctx, email)
+	email, p, recent, err := d.addressee(ctx, email, v)
 	if err != nil {
 		return err
 	}
@@ -181,7 +186,7 @@ func (d *Desk) ResetPassword(ctx context.Context, token, password string, v Visi
 	if err != nil {
 		return Entry{}, err
 	}
-	if err := d.store.SetPassword(ctx, p.ID, stored, ""); err != nil {
+	if err := d.loginStore.SetPassword(ctx, p.ID, stored, ""); err != nil {
 		return Entry{}, err
 	}
 	d.limits.forget(keyOf("guess", p.Email), keyOf("code", p.ID), keyOf("codes", p.ID))

@@ -44,7 +44,7 @@ func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 	if err := d.limits.try(attempt{here, proofsHere}, attempt{keyOf("proofs", o.Account.ID), proofsAnyhow}); err != nil {
 		return err
 	}
-	login, err := d.store.FindLogin(ctx, o.Account.ID)
+	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (d *Desk) ChangePassword(ctx context.Context, o Owner, password string) err
 	if err := d.limits.hashing(ctx, func() { stored = hashPassword(password) }); err != nil {
 		return err
 	}
-	if err := d.store.SetPassword(ctx, o.Account.ID, stored, o.Session.ID); err != nil {
+	if err := d.loginStore.SetPassword(ctx, o.Account.ID, stored, o.Session.ID); err != nil {
 		return err
 	}
 	d.tell(ChangePassword, o.Account.Email, "Your password was changed", "The password of your account was changed on its page. Other browsers are signed out.")

@@ -22,15 +22,7 @@ func (d *Desk) SignUp(ctx context.Context, email string, v Visit) error {
 	if err := d.mayJoin(); err != nil {
 		return err
 	}
-	email, err := account.ParseEmail(email)
-	if err != nil {
-		return err
-	}
-	recent, err := d.mayMail(ctx, email, v)
-	if err != nil {
-		return err
-	}
-	p, err := d.personAt(ctx, email)
+	email, p, recent, err := d.addressee(ctx, email, v)
 	if err != nil {
 		return err
 	}
@@ -77,7 +69,7 @@ func (d *Desk) Join(ctx context.Context, purpose Purpose, token, password string
 	if err != nil {
 		return nil, err
 	}
-	if err := d.store.SetPassword(ctx, acct.ID, stored, ""); err != nil {
+	if err := d.loginStore.SetPassword(ctx, acct.ID, stored, ""); err != nil {
 		return nil, err
 	}
 	entry, err := d.letIn(ctx, step, &person{Account: acct}, v)

@@ -22,6 +22,15 @@ const (
 	qrPixels   = 200
 )
 
+// FactorStore keeps second factors. Each method is one transaction.
+type FactorStore interface {
+	// SetTOTP replaces the secret. With on false the secret waits for its first code.
+	SetTOTP(ctx context.Context, accountID, secret string, on bool) error
+	// UseTOTP reports whether a code of the time step may still be used, and marks the step as used. Of several
+	// callers at once only one gets true: a code that somebody watched being typed is good for nothing.
+	UseTOTP(ctx context.Context, accountID string, step int64) (bool, error)
+}
+
 // Enrolment is a second factor on its way: what to put into an app.
 type Enrolment struct {
 	Secret string
@@ -34,7 +43,7 @@ func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, e
 	if err := d.Prove(ctx, EnrolTOTP, o); err != nil {
 		return nil, err
 	}
-	login, err := d.store.FindLogin(ctx, a.ID)
+	login, err := d.loginStore.FindLogin(ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +62,7 @@ func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, e
 	if err := png.Encode(&b, picture); err != nil {
 		return nil, fmt.Errorf("draw a QR code: %w", err)
 	}
-	if err := d.store.SetTOTP(ctx, a.ID, key.Secret(), false); err != nil {
+	if err := d.factorStore.SetTOTP(ctx, a.ID, key.Secret(), false); err != nil {
 		return nil, err
 	}
 	return &Enrolment{Secret: key.Secret(), QR: "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())}, nil
@@ -62,7 +71,7 @@ func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, e
 // Activate turns the second factor on: its first code proves that the app has the secret. Sessions that were
 // opened without it end.
 func (d *Desk) Activate(ctx context.Context, o Owner, code string) error {
-	login, err := d.store.FindLogin(ctx, o.Account.ID)
+	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return err
 	}
@@ -95,7 +104,7 @@ func (d *Desk) setTOTP(ctx context.Context, step Step, o Owner, secret string, o
 	if err := d.end(ctx, step, o.Account.ID, o.Session.ID); err != nil {
 		return err
 	}
-	return d.store.SetTOTP(ctx, o.Account.ID, secret, on)
+	return d.factorStore.SetTOTP(ctx, o.Account.ID, secret, on)
 }
 
 // maxCode is how long a code may be with the spaces that people type.
@@ -117,7 +126,7 @@ func (d *Desk) checkCode(ctx context.Context, p *person, code string, v Visit) e
 		if err != nil || !ok {
 			continue // a code of the wrong length is an error there
 		}
-		fresh, err := d.store.UseTOTP(ctx, p.ID, at)
+		fresh, err := d.factorStore.UseTOTP(ctx, p.ID, at)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,14 @@ import (
 	"sluice/internal/usage"
 )
 
+// ExpiryStore finds and deletes jobs whose time is over.
+type ExpiryStore interface {
+	// ExpiredVideos returns at most most jobs that expired before now.
+	ExpiredVideos(ctx context.Context, now time.Time, most int) ([]Job, error)
+	// DeleteVideo deletes a job.
+	DeleteVideo(ctx context.Context, id string) error
+}
+
 // sweep removes what has expired, now and then: files first, then their jobs.
 func (l *Line) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
@@ -29,7 +37,7 @@ func (l *Line) sweepOnce(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for {
-		jobs, err := l.store.ExpiredVideos(ctx, now, sweepAtOnce)
+		jobs, err := l.expired.ExpiredVideos(ctx, now, sweepAtOnce)
 		if err != nil {
 			return err
 		}
@@ -66,7 +74,7 @@ func (l *Line) expire(ctx context.Context, j *Job, now time.Time) error {
 			return err
 		}
 	}
-	return l.store.DeleteVideo(ctx, j.ID)
+	return l.expired.DeleteVideo(ctx, j.ID)
 }
 
 // unsettled is a change that leads to no settlement.

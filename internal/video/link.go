@@ -21,6 +21,12 @@ const (
 	LinkSuffix = ".mp4"
 )
 
+// SecretStore keeps the secret that links are signed with, so that every node has the same.
+type SecretStore interface {
+	// Secret returns the secret of a name. If there is none, it stores fresh and returns that.
+	Secret(ctx context.Context, name string, fresh []byte) ([]byte, error)
+}
+
 // Link is where the video of a job can be had without a key, until it expires.
 func (l *Line) Link(j *Job) string {
 	expires := strconv.FormatInt(j.ExpiresAt.Unix(), 10)

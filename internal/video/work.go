@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/blob"
+	"sluice/internal/usage"
 )
 
 const (
@@ -22,6 +23,19 @@ const (
 	// staleAfter is how long nobody has written to a file whose writer must be dead.
 	staleAfter = time.Hour
 )
+
+// QueueStore hands out jobs to those who work on them. Each method is one transaction.
+type QueueStore interface {
+	// ClaimVideo applies claim to the job whose turn it is and stores it, or returns nil if none waits. A job waits if
+	// it is queued or its claim has lapsed. It is the turn of the account that has waited longest since its last one.
+	ClaimVideo(ctx context.Context, now time.Time, claim func(*Job)) (*Job, error)
+	// ChangeVideo applies change to a job under the lock of its row, and stores the job and the settlement, if it
+	// is not nil. If change returns an error, nothing is stored and ChangeVideo returns that error. If there is no
+	// such job, it returns ErrGone.
+	ChangeVideo(ctx context.Context, id string, change func(*Job) (*usage.Settlement, error)) (*Job, error)
+	// ReleaseVideos ends the claims of a node.
+	ReleaseVideos(ctx context.Context, node string) error
+}
 
 // Run makes videos until ctx ends. Work that is under way then goes back into the queue.
 func (l *Line) Run(ctx context.Context) {
@@ -38,7 +52,7 @@ func (l *Line) Run(ctx context.Context) {
 		var err error
 		if !released {
 			// Nobody else has this node's name while we live, so its claims are those of the dead.
-			err = l.store.ReleaseVideos(ctx, l.node)
+			err = l.queue.ReleaseVideos(ctx, l.node)
 			released = err == nil
 		}
 		for released && running < l.settings.Load().Workers && ctx.Err() == nil {
@@ -73,7 +87,7 @@ func (l *Line) Run(ctx context.Context) {
 // claim takes the job whose turn it is; nil: none waits.
 func (l *Line) claim(ctx context.Context) (*Job, error) {
 	s, now := l.settings.Load(), time.Now()
-	return l.store.ClaimVideo(ctx, now, func(j *Job) {
+	return l.queue.ClaimVideo(ctx, now, func(j *Job) {
 		j.Status, j.Node, j.Until = Running, l.node, now.Add(s.Lease)
 		j.Attempts++
 		if j.StartedAt.IsZero() {
@@ -238,7 +252,7 @@ func (l *Line) beat(ctx context.Context, stop context.CancelCauseFunc, j *Job, p
 		}
 		next := time.Now().Add(lease)
 		patient, cancel := context.WithDeadline(ctx, until)
-		_, err := l.store.ChangeVideo(patient, j.ID, unsettled(func(now *Job) error {
+		_, err := l.queue.ChangeVideo(patient, j.ID, unsettled(func(now *Job) error {
 			if err := now.held(j); err != nil {
 				return err
 			}
