@@ -172,16 +172,16 @@ func (m *Billing) Subscribe(ctx context.Context, actor, ref string, plan account
 // the higher plan holds at once. If the payment failed with Confirm set, UpgradeInPerson lets the customer
 // confirm it.
 func (m *Billing) Upgrade(ctx context.Context, actor, ref string, o Offer) (*Payment, error) {
-	return m.upgrade(ctx, actor, ref, o, false)
+	return m.payUpgrade(ctx, actor, ref, o, false)
 }
 
 // UpgradeInPerson is Upgrade on the processor's page, at the payment's URL: for a payment that the
 // customer must confirm, or to be made with another card.
 func (m *Billing) UpgradeInPerson(ctx context.Context, actor, ref string, o Offer) (*Payment, error) {
-	return m.upgrade(ctx, actor, ref, o, true)
+	return m.payUpgrade(ctx, actor, ref, o, true)
 }
 
-func (m *Billing) upgrade(ctx context.Context, actor, ref string, o Offer, present bool) (*Payment, error) {
+func (m *Billing) payUpgrade(ctx context.Context, actor, ref string, o Offer, present bool) (*Payment, error) {
 	return m.pay(ctx, actor, ref, func(p *Payment) bool {
 		return p.Kind == ForUpgrade && p.Plan == o.Plan && p.AmountCents == o.AmountCents && p.Present == present
 	}, func(b *Books) error {
@@ -280,7 +280,7 @@ func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int
 	if err != nil {
 		return nil, err
 	}
-	p, err = m.settle(ctx, p) // the processor may have given something back by itself
+	p, err = m.poll(ctx, p) // the processor may have given something back by itself
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +298,7 @@ func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int
 	if err != nil {
 		return nil, err
 	}
-	if err := m.refund(ctx, paymentID); err != nil {
+	if err := m.sendRefund(ctx, paymentID); err != nil {
 		return nil, err
 	}
 	return m.books.Payment(ctx, paymentID)
@@ -313,7 +313,7 @@ func (m *Billing) Portal(ctx context.Context, actor, ref string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	url, customer, err := m.processor.Portal(ctx, b.customer())
+	url, customer, err := m.processor.Portal(ctx, b.asCustomer())
 	if err != nil {
 		return "", unanswered(err)
 	}
@@ -328,10 +328,10 @@ func (m *Billing) Portal(ctx context.Context, actor, ref string) (string, error)
 // back from the portal.
 func (m *Billing) RefreshMethod(ctx context.Context, ref string) (Method, error) {
 	b, err := m.read(ctx, ref)
-	if err != nil || m.inUse() == nil || b.customer().Ref == "" {
+	if err != nil || m.inUse() == nil || b.asCustomer().Ref == "" {
 		return Method{}, err
 	}
-	method, err := m.processor.Method(ctx, b.customer())
+	method, err := m.processor.Method(ctx, b.asCustomer())
 	if err != nil {
 		return Method{}, unanswered(err)
 	}

@@ -73,8 +73,8 @@ func (b *Books) begin(actor, using string, real time.Time) {
 	b.settleSuperseded()
 }
 
-// customer is the account as the processor in use knows it. What another one called it means nothing.
-func (b *Books) customer() Customer {
+// asCustomer is the account as the processor in use knows it. What another one called it means nothing.
+func (b *Books) asCustomer() Customer {
 	c := Customer{AccountID: b.Account.ID, Email: b.Account.Email}
 	if b.Processor == b.using {
 		c.Ref = b.Customer

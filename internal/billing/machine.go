@@ -104,7 +104,7 @@ func (m *Billing) visit(ctx context.Context, accountID string) error {
 		case charge:
 			_, err = m.begin(ctx, p)
 		case refund:
-			err = m.refund(ctx, p.ID)
+			err = m.sendRefund(ctx, p.ID)
 		case ask:
 			after, err := m.finish(ctx, p)
 			if err != nil || after.Open() { // it is in the processor's hands
@@ -208,7 +208,7 @@ func (m *Billing) begin(ctx context.Context, p *Payment) (*Payment, error) {
 	// A customer who goes away must not cut his payment in half.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	o, err := m.processor.Begin(ctx, b.customer(), *p)
+	o, err := m.processor.Begin(ctx, b.asCustomer(), *p)
 	if err != nil {
 		return nil, unanswered(fmt.Errorf("begin payment %s: %w", p.ID, err))
 	}
@@ -243,7 +243,7 @@ func (m *Billing) Settle(ctx context.Context, accountID, paymentID string) (*Pay
 	if err != nil {
 		return nil, err
 	}
-	return m.settle(ctx, p)
+	return m.poll(ctx, p)
 }
 
 // payment is one of the account's own.
@@ -255,7 +255,7 @@ func (m *Billing) payment(ctx context.Context, accountID, paymentID string) (*Pa
 	return p, err
 }
 
-func (m *Billing) settle(ctx context.Context, p *Payment) (*Payment, error) {
+func (m *Billing) poll(ctx context.Context, p *Payment) (*Payment, error) {
 	if p.Ref == "" || p.Processor != m.processorName() {
 		return p, nil
 	}
@@ -278,7 +278,7 @@ func (m *Billing) take(ctx context.Context, p *Payment, o Outcome) (*Payment, er
 		return nil, err
 	}
 	if after.refundDue() {
-		if err := m.refund(ctx, after.ID); err != nil {
+		if err := m.sendRefund(ctx, after.ID); err != nil {
 			m.log.Warn("a refund waits", "payment", after.ID, "error", err.Error())
 		}
 		return m.books.Payment(ctx, after.ID)
@@ -286,8 +286,8 @@ func (m *Billing) take(ctx context.Context, p *Payment, o Outcome) (*Payment, er
 	return after, nil
 }
 
-// refund lets the processor give back what is due of a payment.
-func (m *Billing) refund(ctx context.Context, paymentID string) error {
+// sendRefund lets the processor give back what is due of a payment.
+func (m *Billing) sendRefund(ctx context.Context, paymentID string) error {
 	p, err := m.books.Payment(ctx, paymentID)
 	if err != nil {
 		return err
@@ -377,6 +377,6 @@ func (m *Billing) hear(ctx context.Context, e Event) error {
 	if p.Ref == "" {
 		p.Ref = e.Ref
 	}
-	_, err = m.settle(ctx, p)
+	_, err = m.poll(ctx, p)
 	return err
 }

@@ -47,7 +47,7 @@ func (m *Billing) TestCards() []TestCard {
 // TestPayment is the account's payment that the test checkout is about; confirm says that it waits for
 // ConfirmTest and not for PayTest.
 func (m *Billing) TestPayment(ctx context.Context, accountID, paymentID string) (p *Payment, confirm bool, err error) {
-	t, p, err := m.testPayment(ctx, accountID, paymentID)
+	t, p, err := m.findTestPayment(ctx, accountID, paymentID)
 	if err != nil || !p.Open() {
 		return p, false, err
 	}
@@ -59,7 +59,7 @@ func (m *Billing) TestPayment(ctx context.Context, accountID, paymentID string) 
 // it then is. It is pending where the card was declined, so that another can be tried, and where the
 // customer must confirm.
 func (m *Billing) PayTest(ctx context.Context, accountID, paymentID, number string) (p *Payment, confirm bool, err error) {
-	t, _, err := m.testPayment(ctx, accountID, paymentID)
+	t, _, err := m.findTestPayment(ctx, accountID, paymentID)
 	if err != nil {
 		return nil, false, err
 	}
@@ -72,7 +72,7 @@ func (m *Billing) PayTest(ctx context.Context, accountID, paymentID, number stri
 
 // ConfirmTest is the second form, for a card that asks for confirmation.
 func (m *Billing) ConfirmTest(ctx context.Context, accountID, paymentID string, yes bool) (*Payment, error) {
-	t, _, err := m.testPayment(ctx, accountID, paymentID)
+	t, _, err := m.findTestPayment(ctx, accountID, paymentID)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (m *Billing) SetTestCard(ctx context.Context, accountID, number string) (Me
 	return m.RefreshMethod(ctx, accountID)
 }
 
-func (m *Billing) testPayment(ctx context.Context, accountID, paymentID string) (TestProcessor, *Payment, error) {
+func (m *Billing) findTestPayment(ctx context.Context, accountID, paymentID string) (TestProcessor, *Payment, error) {
 	t := m.tester()
 	if t == nil {
 		return nil, nil, errNotTest()

@@ -301,8 +301,8 @@ func (p *parser) seed() {
 	}
 	if num, ok := p.number(); ok {
 		if v, kind := integral(num); kind == fits {
-			p.req.seed = v
-			p.req.Seed = &p.req.seed
+			p.req.seedValue = v
+			p.req.Seed = &p.req.seedValue
 		}
 	}
 }

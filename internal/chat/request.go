@@ -43,7 +43,7 @@ type Request struct {
 	developers []span // roles written as "developer"
 	size       size
 	numbers    [4]float64 // what the four *float64 above point to: one allocation for all
-	seed       int64
+	seedValue  int64
 	parallel   bool
 }
 

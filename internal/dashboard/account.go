@@ -26,7 +26,7 @@ type accountView struct {
 	Now         time.Time
 }
 
-func (d *Dashboard) account(w http.ResponseWriter, r *http.Request, v *visitor) error {
+func (d *Dashboard) accountPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.showAccount(w, r, v, http.StatusOK, accountView{})
 }
 

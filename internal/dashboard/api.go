@@ -8,9 +8,9 @@ import (
 	"sluice/internal/fault"
 )
 
-// api hands a request below /dashboard/v1 to the API, with the visitor's session in the place of a key. The
+// serveAPI hands a request below /dashboard/v1 to the API, with the visitor's session in the place of a key. The
 // account, its plan, its limits and its books are those of any other call.
-func (d *Dashboard) api(w http.ResponseWriter, r *http.Request) error {
+func (d *Dashboard) serveAPI(w http.ResponseWriter, r *http.Request) error {
 	v, err := d.visitor(w, r)
 	if err != nil {
 		return err

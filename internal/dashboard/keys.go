@@ -23,7 +23,7 @@ type keysView struct {
 	Now      time.Time
 }
 
-func (d *Dashboard) keys(w http.ResponseWriter, r *http.Request, v *visitor) error {
+func (d *Dashboard) keysPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.showKeys(w, r, v, http.StatusOK, keysView{})
 }
 

@@ -16,7 +16,7 @@ type messagesView struct {
 	Problems problems
 }
 
-func (d *Dashboard) messages(w http.ResponseWriter, r *http.Request, v *visitor) error {
+func (d *Dashboard) messagesPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.showMessages(w, r, v, http.StatusOK, messagesView{})
 }
 

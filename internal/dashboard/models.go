@@ -26,7 +26,7 @@ type modelView struct {
 	Included bool // in the visitor's plan
 }
 
-func (d *Dashboard) models(w http.ResponseWriter, r *http.Request, v *visitor) error {
+func (d *Dashboard) modelsPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := modelsView{Search: strings.TrimSpace(r.FormValue("q")), Plan: r.FormValue("plan"), Tools: r.FormValue("tools") != ""}
 	view.Context, _ = strconv.Atoi(r.FormValue("context")) // anything else filters nothing
 	all := d.Catalog().Models()

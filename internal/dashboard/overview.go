@@ -43,7 +43,7 @@ func (d *Dashboard) minuteView(v *visitor) minuteView {
 	return minuteView{Limits: limits, Requests: s.Requests, Tokens: s.Tokens}
 }
 
-func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, v *visitor) error {
+func (d *Dashboard) overviewPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	from := firstDay(d.now())
 	rows, err := d.Usage.UsageBy(r.Context(), usage.Query{AccountID: v.ID, From: from, By: usage.ByDay})
 	if err != nil {

@@ -24,7 +24,7 @@ type planView struct {
 	Problems problems
 }
 
-func (d *Dashboard) plan(w http.ResponseWriter, r *http.Request, v *visitor) error {
+func (d *Dashboard) planPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if id := r.FormValue("payment"); id != "" {
 		return d.paymentDone(w, r, v, id)
 	}

@@ -14,7 +14,7 @@ type playgroundView struct {
 	Tools  bool // the plan includes them
 }
 
-func (d *Dashboard) playground(w http.ResponseWriter, r *http.Request, v *visitor) error {
+func (d *Dashboard) playgroundPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := playgroundView{Model: r.FormValue("model"), Origin: d.ui.Settings().Origin, Tools: v.Plan.IncludesTools()}
 	for _, m := range d.Catalog().Models() {
 		if v.includes(m) {

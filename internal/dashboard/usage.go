@@ -43,7 +43,7 @@ type recentView struct {
 	Next  string // where the next part is; empty: this is the last
 }
 
-func (d *Dashboard) usage(w http.ResponseWriter, r *http.Request, v *visitor) error {
+func (d *Dashboard) usagePage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	from := firstDay(d.now())
 	view := usageView{Key: r.FormValue("key"), Model: r.FormValue("model"), Names: keyNames(v)}
 	ask := usage.Query{AccountID: v.ID, From: from, KeyID: view.Key, Model: view.Model}

@@ -13,9 +13,9 @@ type videoSize struct {
 	Value, Text string
 }
 
-// videos is the page of videos. The list and everything that happens on it come from the API, through
+// videosPage is the page of videos. The list and everything that happens on it come from the API, through
 // videos.js.
-func (d *Dashboard) videos(w http.ResponseWriter, r *http.Request, v *visitor) error {
+func (d *Dashboard) videosPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	p := d.frame(w, r, v, "Videos")
 	p.Scripts = []string{"videos.js"}
 	view := videosView{Model: d.VideoModel(), Sizes: []videoSize{

@@ -68,23 +68,23 @@ func (s *Store) FindRepeat(ctx context.Context, accountID string, repeat []byte)
 // Videos returns an account's jobs, newest first, from behind a job on; nil: from the newest.
 func (s *Store) Videos(ctx context.Context, accountID string, behind *video.Job, most int) ([]video.Job, error) {
 	if behind == nil {
-		return s.videos(ctx, `WHERE account_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2`, accountID, most)
+		return s.queryVideos(ctx, `WHERE account_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2`, accountID, most)
 	}
-	return s.videos(ctx, `WHERE account_id = $1 AND (created_at < $3 OR created_at = $3 AND id < $4) ORDER BY created_at DESC, id DESC LIMIT $2`,
+	return s.queryVideos(ctx, `WHERE account_id = $1 AND (created_at < $3 OR created_at = $3 AND id < $4) ORDER BY created_at DESC, id DESC LIMIT $2`,
 		accountID, most, millis(behind.CreatedAt), behind.ID)
 }
 
 // VideosSince returns all jobs created since a time.
 func (s *Store) VideosSince(ctx context.Context, since time.Time) ([]video.Job, error) {
-	return s.videos(ctx, `WHERE created_at >= $1 ORDER BY created_at`, millis(since))
+	return s.queryVideos(ctx, `WHERE created_at >= $1 ORDER BY created_at`, millis(since))
 }
 
 // ExpiredVideos returns jobs whose time is over.
 func (s *Store) ExpiredVideos(ctx context.Context, now time.Time, most int) ([]video.Job, error) {
-	return s.videos(ctx, `WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, millis(now), most)
+	return s.queryVideos(ctx, `WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, millis(now), most)
 }
 
-func (s *Store) videos(ctx context.Context, where string, args ...any) ([]video.Job, error) {
+func (s *Store) queryVideos(ctx context.Context, where string, args ...any) ([]video.Job, error) {
 	var out []video.Job
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		j, err := scanVideo(rows)

@@ -73,7 +73,7 @@ func (h *holder) Write(line []byte) (int, error) {
 	}
 	h.lines = append(h.lines, line...)
 	if len(h.lines) >= holdMost {
-		h.write()
+		h.writeLocked()
 	}
 	return len(line), nil
 }
@@ -81,10 +81,11 @@ func (h *holder) Write(line []byte) (int, error) {
 func (h *holder) flush() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.write()
+	h.writeLocked()
 }
 
-func (h *holder) write() {
+// writeLocked writes what is held. The caller holds mu.
+func (h *holder) writeLocked() {
 	if len(h.lines) > 0 {
 		_, _ = h.to.Write(h.lines) // a log that cannot be written has nobody to tell
 		h.lines = h.lines[:0]

@@ -42,7 +42,7 @@ func (c *Counter) Add(piece []byte) error {
 		c.block = append(c.block, piece[:room]...)
 		piece = piece[room:]
 		end := lastBreak(c.block)
-		if err := c.count(c.block[:end]); err != nil {
+		if err := c.countBlock(c.block[:end]); err != nil {
 			return err
 		}
 		c.block = append(c.block[:0], c.block[end:]...)
@@ -55,7 +55,7 @@ func (c *Counter) End() error {
 	if len(c.block) == 0 {
 		return nil
 	}
-	err := c.count(c.block)
+	err := c.countBlock(c.block)
 	c.block = c.block[:0]
 	return err
 }
@@ -63,8 +63,8 @@ func (c *Counter) End() error {
 // Tokens is the number so far.
 func (c *Counter) Tokens() int { return c.n }
 
-// count adds a block. Small ones need no place: they cost less than waiting for one.
-func (c *Counter) count(block []byte) error {
+// countBlock adds a block. Small ones need no place: they cost less than waiting for one.
+func (c *Counter) countBlock(block []byte) error {
 	if len(block) >= Block/8 {
 		var done <-chan struct{}
 		if c.Context != nil {

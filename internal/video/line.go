@@ -226,7 +226,7 @@ func (s *Settings) allow(p account.Plan, have Load, now time.Time) error {
 
 // Find returns a job of the account.
 func (l *Line) Find(ctx context.Context, accountID, id string) (*Job, error) {
-	j, err := l.find(ctx, id)
+	j, err := l.lookUp(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -240,8 +240,8 @@ func noJob(id string) error {
 	return fault.New(fault.NotFound, "There is no video job %q. It may have expired.", excerpt.Of(id, maxEcho))
 }
 
-// find looks for what an id may name. No store is asked for what cannot be one.
-func (l *Line) find(ctx context.Context, id string) (*Job, error) {
+// lookUp looks for what an id may name. No store is asked for what cannot be one.
+func (l *Line) lookUp(ctx context.Context, id string) (*Job, error) {
 	if strings.ContainsFunc(id, func(c rune) bool { return c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9') }) {
 		return nil, nil
 	}

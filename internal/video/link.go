@@ -52,17 +52,17 @@ func (l *Line) OpenLink(ctx context.Context, generation, expires, signature stri
 	if time.Now().Unix() >= until {
 		return nil, nil, fault.New(fault.Forbidden, "This link has expired, and with it the video.")
 	}
-	return l.open(ctx, generation, "")
+	return l.openFile(ctx, generation, "")
 }
 
 // Open opens a video of the account.
 func (l *Line) Open(ctx context.Context, accountID, generation string) (*Job, io.ReadSeekCloser, error) {
-	return l.open(ctx, generation, accountID)
+	return l.openFile(ctx, generation, accountID)
 }
 
-// open opens a video; where an account is given, one of its own.
-func (l *Line) open(ctx context.Context, generation, accountID string) (*Job, io.ReadSeekCloser, error) {
-	j, err := l.find(ctx, generation)
+// openFile opens a video; where an account is given, one of its own.
+func (l *Line) openFile(ctx context.Context, generation, accountID string) (*Job, io.ReadSeekCloser, error) {
+	j, err := l.lookUp(ctx, generation)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -139,7 +139,7 @@ func (l *Line) render(ctx context.Context, j *Job, s *Settings, progress *atomic
 	if j.Attempts > maxAttempts {
 		return Refuse(Interrupted, "%d attempts", j.Attempts-1)
 	}
-	engine := s.engine(j.Credential)
+	engine := s.engineOf(j.Credential)
 	if engine == nil {
 		return Refuse(Provider, "the job was begun at %s with a credential that is no longer configured", j.Renderer)
 	}
@@ -194,8 +194,8 @@ func (j *Job) held(c *Job) error {
 	return errLost
 }
 
-// engine is the one with a credential; nil: there is none any more.
-func (s *Settings) engine(credential string) *Engine {
+// engineOf is the one with a credential; nil: there is none any more.
+func (s *Settings) engineOf(credential string) *Engine {
 	for i := range s.Engines {
 		if s.Engines[i].Credential == credential {
 			return &s.Engines[i]

@@ -57,12 +57,12 @@ func (u *UI) takeFlash(w http.ResponseWriter, r *http.Request) *Flash {
 
 // SetCookie gives the browser a cookie that no script can read and no other site can send along.
 func (u *UI) SetCookie(w http.ResponseWriter, name, value string, life time.Duration) {
-	http.SetCookie(w, u.cookie(name, value, int(life.Seconds())))
+	http.SetCookie(w, u.newCookie(name, value, int(life.Seconds())))
 }
 
 // DropCookie takes a cookie back.
 func (u *UI) DropCookie(w http.ResponseWriter, name string) {
-	http.SetCookie(w, u.cookie(name, "", -1))
+	http.SetCookie(w, u.newCookie(name, "", -1))
 }
 
 // Cookie is the value of a cookie; empty: there is none.
@@ -74,7 +74,7 @@ func (u *UI) Cookie(r *http.Request, name string) string {
 	return c.Value
 }
 
-func (u *UI) cookie(name, value string, maxAge int) *http.Cookie {
+func (u *UI) newCookie(name, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
 		Name: u.cookieName(name), Value: value, Path: "/", MaxAge: maxAge,
 		HttpOnly: true, Secure: u.secure(), SameSite: http.SameSiteLaxMode,

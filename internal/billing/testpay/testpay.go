@@ -103,7 +103,7 @@ func (p *Processor) Begin(ctx context.Context, who billing.Customer, pay billing
 		}
 		return nil
 	})
-	return p.outcome(pay.ID, &c), err
+	return p.outcomeOf(pay.ID, &c), err
 }
 
 // take charges a saved card.
@@ -237,10 +237,10 @@ func (p *Processor) onCharge(ctx context.Context, paymentID string, work func(*c
 		work(&c)
 		return nil
 	})
-	return p.outcome(paymentID, &c), err
+	return p.outcomeOf(paymentID, &c), err
 }
 
-func (p *Processor) outcome(paymentID string, c *charge) billing.Outcome {
+func (p *Processor) outcomeOf(paymentID string, c *charge) billing.Outcome {
 	o := billing.Outcome{
 		Status: c.Status, Ref: chargeID(paymentID), Reason: c.Reason, Confirm: c.Confirm,
 		Customer: c.Customer, RefundedCents: c.RefundedCents,
