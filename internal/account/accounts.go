@@ -274,8 +274,8 @@ func (as *Accounts) RegenerateMaster(ctx context.Context, actor, ref string) (st
 	return raw, nil
 }
 
-// change runs apply inside a transaction of the store and publishes the result. apply sets the action of the entry if it
-// has changed anything, and may be called again if the transaction is retried, so it must not touch anything else.
+// change runs apply inside a transaction of the store, under the lock of the account's row, and publishes the result.
+// apply sets the action of the entry if it has changed anything.
 func (as *Accounts) change(ctx context.Context, actor, ref string, apply func(*Account, *Entry) error) (*Account, error) {
 	found, err := as.Find(ctx, ref)
 	if err != nil {

@@ -1,13 +1,14 @@
 // Package billing sells the paid plans: subscribe, upgrade, renew, lapse.
 //
-// The machine is the methods of Books: transitions of one account's subscription that are given the
-// time and touch nothing else. Billing runs them in the store's transactions and moves money through a
-// Processor in between. A payment is stored before the processor hears of it, the processor knows it by
-// our id, and what the processor says is taken in by one idempotent transition, settle; so whoever
-// reports an outcome (the call itself, a webhook, the customer who comes back, the machine that asks
-// again after a crash) reports the same thing, and late, double or reordered reports do no harm.
+// The rules are methods of Books: changes to one account's subscription that are given the time and touch nothing else.
+// Billing runs them inside transactions of the store, and between transactions moves money through a Processor.
 //
-// Who owns the schedule is not the processor but this package; see docs/decisions/0010-billing.md.
+// No money is charged twice and none is forgotten, because of three rules. A payment is stored before the processor
+// hears of it. The processor knows it by our id. And everything the processor says goes through one method,
+// Books.settle, which may be told the same thing twice, late or out of order. So it does not matter who
+// reports an outcome: the call itself, a webhook, the customer who comes back, or the retry after a crash.
+//
+// This package owns the schedule, not the processor; see docs/decisions/0010-billing.md.
 package billing
 
 import (
@@ -52,18 +53,19 @@ type HistoryStore interface {
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	// Processor moves the money. Nil: paid plans are not for sale.
+	// Processor moves the money. If it is nil, paid plans are not for sale.
 	Processor Processor
-	// Withdrawn reports that the processor may not be used, at the moment or any more; then all is as if there
-	// were none. Nil: it always may.
+	// Withdrawn reports whether the processor must not be used now; then everything is as if there were none. If
+	// it is nil, the processor may always be used.
 	Withdrawn func() bool
-	// LeastCents is the smallest amount that the processor can charge; less is waived.
+	// LeastCents is the smallest amount that the processor can charge. A smaller amount is waived.
 	LeastCents int64
 	// Plans are the terms in force. Default account.BuiltinPlans.
 	Plans func() account.Plans
-	// OnChange is told every new state of an account before the change returns to its caller.
+	// OnChange is called with every new state of an account before the change returns to its caller, so that the
+	// next request is judged by the new plan. May be nil.
 	OnChange func(*account.Account)
-	// OnEntry is told every new line of the ledger, once it is stored: to write to the customer.
+	// OnEntry is called with every new entry of the ledger after it was stored, to write to the customer. May be nil.
 	OnEntry func(context.Context, *account.Account, Entry)
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
@@ -71,7 +73,9 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Billing runs the machine of every account.
+// Billing runs the subscriptions of all accounts. Its methods may be called from several goroutines and on several nodes:
+// the store locks the account for each change. ref is an account's id or its address; actor is who the ledger
+// names.
 type Billing struct {
 	books     BookStore
 	history   HistoryStore
@@ -118,7 +122,7 @@ func New(store Store, opts *Options) *Billing {
 // Sells reports whether paid plans can be bought.
 func (m *Billing) Sells() bool { return m.inUse() != nil }
 
-// inUse is the processor; nil: there is none, or it is withdrawn.
+// inUse returns the processor, or nil if there is none or it is withdrawn.
 func (m *Billing) inUse() Processor {
 	if m.withdrawn != nil && m.withdrawn() {
 		return nil
@@ -126,16 +130,16 @@ func (m *Billing) inUse() Processor {
 	return m.processor
 }
 
-// View is how an account's billing stands.
+// View is the state of an account's billing.
 type View struct {
 	Account      *account.Account
-	Subscription          // zero: none; Free and granted plans have none
-	Method       Method   // the saved payment method; zero: none
-	Payment      *Payment // the one under way, which the customer can go on with at its URL; nil: none
-	Now          time.Time
+	Subscription           // zero: none; Free and granted plans have none
+	Method       Method    // the saved payment method; zero: none
+	Payment      *Payment  // the pending one, which the customer can continue at its URL; nil: none
+	Now          time.Time // on the account's clock
 }
 
-// Show tells how an account's billing stands, on the account's clock.
+// Show returns the state of an account's billing.
 func (m *Billing) Show(ctx context.Context, ref string) (View, error) {
 	b, err := m.read(ctx, ref)
 	if err != nil {
@@ -151,9 +155,9 @@ func (m *Billing) Show(ctx context.Context, ref string) (View, error) {
 	return v, nil
 }
 
-// Subscribe takes a plan. Free is taken at once, and the payment is nil. For a paid plan the customer
-// has to be sent to the payment's URL; the plan begins when the payment is made. One whose price is 0 is
-// Paid at once.
+// Subscribe starts a plan. Free starts at once, and the payment is nil. For a paid plan the caller sends the customer
+// to the payment's URL; the plan starts when the payment is made. If the price is 0, the payment is Paid at
+// once.
 func (m *Billing) Subscribe(ctx context.Context, actor, ref string, plan account.Plan) (*Payment, error) {
 	switch plan {
 	case account.None:
@@ -168,19 +172,19 @@ func (m *Billing) Subscribe(ctx context.Context, actor, ref string, plan account
 	}, func(b *Books) error { return b.subscribe(plan, price) })
 }
 
-// Upgrade takes an offer of Quote: the saved payment method is charged the amount that was shown, and
-// the higher plan holds at once. If the payment failed with Confirm set, UpgradeInPerson lets the customer
-// confirm it.
+// Upgrade accepts an offer of Quote: the saved payment method is charged the amount that was shown, and the higher
+// plan starts at once. If the payment failed with Confirm set, the customer can confirm it with UpgradeInPerson.
 func (m *Billing) Upgrade(ctx context.Context, actor, ref string, o Offer) (*Payment, error) {
 	return m.payUpgrade(ctx, actor, ref, o, false)
 }
 
-// UpgradeInPerson is Upgrade on the processor's page, at the payment's URL: for a payment that the
-// customer must confirm, or to be made with another card.
+// UpgradeInPerson is Upgrade on the processor's page, at the payment's URL: for a payment that the customer must
+// confirm, or wants to make with another card.
 func (m *Billing) UpgradeInPerson(ctx context.Context, actor, ref string, o Offer) (*Payment, error) {
 	return m.payUpgrade(ctx, actor, ref, o, true)
 }
 
+// payUpgrade opens the payment of an upgrade. With present, the customer pays on the processor's page.
 func (m *Billing) payUpgrade(ctx context.Context, actor, ref string, o Offer, present bool) (*Payment, error) {
 	return m.pay(ctx, actor, ref, func(p *Payment) bool {
 		return p.Kind == ForUpgrade && p.Plan == o.Plan && p.AmountCents == o.AmountCents && p.Present == present
@@ -199,7 +203,7 @@ func (m *Billing) payUpgrade(ctx context.Context, actor, ref string, o Offer, pr
 	})
 }
 
-// PayOverdue lets the customer pay a renewal that has failed, at the payment's URL.
+// PayOverdue opens a payment for a renewal that has failed. The customer pays at its URL.
 func (m *Billing) PayOverdue(ctx context.Context, actor, ref string) (*Payment, error) {
 	return m.pay(ctx, actor, ref, func(p *Payment) bool { return p.Kind == ForRenewal && p.Present }, func(b *Books) error {
 		if b.Status() != PastDue {
@@ -211,8 +215,8 @@ func (m *Billing) PayOverdue(ctx context.Context, actor, ref string) (*Payment, 
 	})
 }
 
-// CancelAtPeriodEnd ends the subscription with the period that is paid for. One whose renewal is unpaid
-// ends at once.
+// CancelAtPeriodEnd ends the subscription at the end of the period that is paid for. If the renewal is unpaid, it ends
+// at once.
 func (m *Billing) CancelAtPeriodEnd(ctx context.Context, actor, ref string) error {
 	_, err := m.change(ctx, actor, ref, "", (*Books).cancel)
 	return err
@@ -224,7 +228,7 @@ func (m *Billing) Resume(ctx context.Context, actor, ref string) error {
 	return err
 }
 
-// RequestDowngrade writes down for support that the customer would like a lower plan, or none. Nothing
+// RequestDowngrade records for support that the customer wants a lower plan, or none. Nothing
 // else happens: there is no downgrade by oneself (spec: Account plan).
 func (m *Billing) RequestDowngrade(ctx context.Context, actor, ref string, plan account.Plan, message string) error {
 	message = strings.TrimSpace(message)
@@ -241,7 +245,7 @@ func (m *Billing) RequestDowngrade(ctx context.Context, actor, ref string, plan 
 	return err
 }
 
-// Downgrade is for support: from the next period on the subscription is for a lower paid plan.
+// Downgrade sets a lower paid plan from the next period on. Only support calls it.
 func (m *Billing) Downgrade(ctx context.Context, actor, ref string, plan account.Plan) error {
 	_, err := m.change(ctx, actor, ref, "", func(b *Books) error {
 		plans := m.plans()
@@ -250,8 +254,7 @@ func (m *Billing) Downgrade(ctx context.Context, actor, ref string, plan account
 	return err
 }
 
-// Terminate is for staff: it suspends the account without end and ends its subscription. Keys and
-// history stay.
+// Terminate suspends the account for good and ends its subscription. Keys and history stay. Only staff calls it.
 func (m *Billing) Terminate(ctx context.Context, actor, ref, reason string) (*account.Account, error) {
 	reason = strings.TrimSpace(reason)
 	if reason == "" || len(reason) > 1000 {
@@ -263,7 +266,7 @@ func (m *Billing) Terminate(ctx context.Context, actor, ref, reason string) (*ac
 	})
 }
 
-// EndNow ends the subscription at once and gives nothing back: for an account that is closed.
+// EndNow ends the subscription at once, without a refund, because the account is being closed.
 func (m *Billing) EndNow(ctx context.Context, actor, ref, why string) error {
 	_, err := m.change(ctx, actor, ref, "", func(b *Books) error {
 		if b.Plan != account.None {
@@ -274,13 +277,13 @@ func (m *Billing) EndNow(ctx context.Context, actor, ref, why string) error {
 	return err
 }
 
-// Refund is for support: it gives cents of a payment back. The plan stays as it is.
+// Refund gives back cents of a payment. The plan stays as it is. Only support calls it.
 func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int64) (*Payment, error) {
 	p, err := m.books.Payment(ctx, paymentID)
 	if err != nil {
 		return nil, err
 	}
-	p, err = m.poll(ctx, p) // the processor may have given something back by itself
+	p, err = m.poll(ctx, p) // something may have been refunded on the processor's own pages
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +307,7 @@ func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int
 	return m.books.Payment(ctx, paymentID)
 }
 
-// Portal is the page where the customer changes his payment method.
+// Portal returns the address of the processor's page where the customer changes the payment method.
 func (m *Billing) Portal(ctx context.Context, actor, ref string) (string, error) {
 	if m.inUse() == nil {
 		return "", errNotForSale()
@@ -324,8 +327,8 @@ func (m *Billing) Portal(ctx context.Context, actor, ref string) (string, error)
 	return url, err
 }
 
-// RefreshMethod takes over what the processor has as the customer's payment method: for when he comes
-// back from the portal.
+// RefreshMethod asks the processor for the customer's payment method and stores it: for when the customer comes back
+// from the portal.
 func (m *Billing) RefreshMethod(ctx context.Context, ref string) (Method, error) {
 	b, err := m.read(ctx, ref)
 	if err != nil || m.inUse() == nil || b.asCustomer().Ref == "" {
@@ -342,7 +345,7 @@ func (m *Billing) RefreshMethod(ctx context.Context, ref string) (Method, error)
 	return method, err
 }
 
-// Invoices are the account's paid payments, newest first.
+// Invoices returns at most limit paid payments of the account, newest first.
 func (m *Billing) Invoices(ctx context.Context, ref string, limit int) ([]Payment, error) {
 	a, err := m.books.FindAccount(ctx, ref)
 	if err != nil {
@@ -351,7 +354,7 @@ func (m *Billing) Invoices(ctx context.Context, ref string, limit int) ([]Paymen
 	return m.history.Invoices(ctx, a.ID, limit)
 }
 
-// Ledger is everything that happened to the account's billing, newest first.
+// Ledger returns at most limit entries about the account's billing, newest first.
 func (m *Billing) Ledger(ctx context.Context, ref string, limit int) ([]Entry, error) {
 	a, err := m.books.FindAccount(ctx, ref)
 	if err != nil {
@@ -360,7 +363,7 @@ func (m *Billing) Ledger(ctx context.Context, ref string, limit int) ([]Entry, e
 	return m.history.Ledger(ctx, a.ID, limit)
 }
 
-// read loads the books as they stand now.
+// read returns the current books, for questions. A change must go through change, which locks them.
 func (m *Billing) read(ctx context.Context, ref string) (*Books, error) {
 	a, err := m.books.FindAccount(ctx, ref)
 	if err != nil {
@@ -374,13 +377,14 @@ func (m *Billing) read(ctx context.Context, ref string) (*Books, error) {
 	return b, nil
 }
 
-// change runs one transition in the store's transaction and publishes its outcome.
+// change runs apply inside a transaction of the store, publishes the account, and reports the new entries. paymentID is
+// the payment that apply works on; empty means the unfinished one.
 func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, apply func(*Books) error) (*account.Account, error) {
 	found, err := m.books.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	// A caller who goes away must not leave the outcome unpublished.
+	// The caller may hang up after the commit; the new plan must still be published.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	var entries []Entry
@@ -392,7 +396,7 @@ func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, appl
 	})
 	if err != nil {
 		if a, findErr := m.books.FindAccount(ctx, found.ID); findErr == nil {
-			m.onChange(a) // the commit's answer may have been lost
+			m.onChange(a) // the commit may have succeeded although its answer was lost
 		}
 		return nil, err
 	}
@@ -403,7 +407,7 @@ func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, appl
 	return changed, nil
 }
 
-// processorName is that of the one in use; empty: there is none.
+// processorName returns the name of the processor in use, or an empty string.
 func (m *Billing) processorName() string {
 	if m.inUse() == nil {
 		return ""
@@ -419,7 +423,8 @@ func errSuspended() error {
 	return fault.New(fault.Suspended, "the account is suspended; write to support")
 }
 
-// unanswered is the fault of a processor whose answer did not come: what was asked may have happened.
+// unanswered returns the fault for a processor that did not answer. What was asked may have happened; retrying is safe
+// because the processor knows payments by our ids.
 func unanswered(err error) error {
 	if fault.Is(err, fault.Conflict) || fault.Is(err, fault.Invalid) {
 		return err
