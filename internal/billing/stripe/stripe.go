@@ -1,9 +1,9 @@
 // Package stripe lets Stripe move the money: Checkout for customers who are present, charges of the
 // saved payment method for those who are not, and the customer portal to change it.
 //
-// It keeps nothing. A payment carries our id in its metadata and its idempotency key, and every
-// question is answered from Stripe's present state; webhooks only say when to ask. When something is
-// due is decided in package billing.
+// It stores nothing. A payment carries our id in its metadata and in its idempotency key, and every question is
+// answered from Stripe's current state; webhooks only say when to ask. Package billing decides when something is
+// due.
 package stripe
 
 import (
@@ -82,7 +82,7 @@ func (p *Processor) Begin(ctx context.Context, c billing.Customer, pay billing.P
 	return o, err
 }
 
-// customer is Stripe's name for the customer, who is made where there is none.
+// customer returns Stripe's id of the customer, and creates the customer if there is none.
 func (p *Processor) customer(ctx context.Context, c billing.Customer) (string, error) {
 	if c.Ref != "" {
 		return c.Ref, nil
@@ -96,7 +96,7 @@ func (p *Processor) customer(ctx context.Context, c billing.Customer) (string, e
 	return made.ID, nil
 }
 
-// openCheckout opens a page where the customer pays, and agrees that his card is kept for renewals.
+// openCheckout opens a page where the customer pays and agrees that the card is saved for renewals.
 func (p *Processor) openCheckout(ctx context.Context, customer string, pay billing.Payment) (billing.Outcome, error) {
 	back := p.returnURL + "?payment=" + pay.ID
 	ours := map[string]string{paymentKey: pay.ID}
@@ -123,8 +123,8 @@ func (p *Processor) openCheckout(ctx context.Context, customer string, pay billi
 	return billing.Outcome{Status: billing.Pending, Ref: s.ID, URL: s.URL}, nil
 }
 
-// charge takes the amount from the saved payment method. Stripe forgets idempotency keys after a day,
-// so a payment that was begun before is looked for first.
+// charge charges the saved payment method. Stripe forgets idempotency keys after a day, so charge first looks for a
+// PaymentIntent that an earlier call has made; otherwise a retry after an outage could charge twice.
 func (p *Processor) charge(ctx context.Context, customer string, pay billing.Payment) (billing.Outcome, error) {
 	list := &stripe.PaymentIntentListParams{
 		Customer:     stripe.String(customer),
@@ -187,10 +187,10 @@ func (p *Processor) Outcome(ctx context.Context, pay billing.Payment) (billing.O
 	return billing.Outcome{Status: billing.Pending, Ref: s.ID, URL: s.URL}, nil
 }
 
-// page returns the Checkout Session of a payment that a customer is to make on a page, and the payment's
-// own Ref otherwise. If the answer that opened the page was lost, the Ref is that of the first event:
-// the PaymentIntent of an attempt. Such an intent says nothing of further attempts and Stripe refuses to
-// cancel it; only its session can be asked and closed.
+// page returns the id of the Checkout Session of a payment that a customer makes on a page, and the payment's own Ref
+// otherwise. If the answer that opened the page was lost, the Ref is that of the first event: the PaymentIntent of
+// one attempt. Such an intent says nothing about further attempts, and Stripe refuses to cancel it; only its
+// session can be asked and closed.
 func (p *Processor) page(ctx context.Context, pay billing.Payment) (string, error) {
 	if isPage(pay.Ref) || !pay.Present || !pay.Open() {
 		return pay.Ref, nil
@@ -207,8 +207,8 @@ func (p *Processor) page(ctx context.Context, pay billing.Payment) (string, erro
 
 func isPage(ref string) bool { return strings.HasPrefix(ref, "cs_") }
 
-// errUnknown is the reason of a payment that Stripe has no record of: it was begun with another account
-// of Stripe. If that account comes back and the payment was made, it is refunded.
+// errUnknown is the reason of a payment that Stripe does not know, because it was begun with another Stripe account. If
+// that account is configured again and the payment was made, it is refunded.
 const errUnknown = "The payment processor does not know this payment."
 
 func isMissing(err error) bool {
@@ -216,7 +216,8 @@ func isMissing(err error) bool {
 	return ok && e.HTTPStatusCode == http.StatusNotFound
 }
 
-// intentOutcome reads a PaymentIntent. A card that was just paid with is the one for renewals.
+// intentOutcome returns the outcome that a PaymentIntent stands for. If it has just been paid on a page, its card becomes
+// the one for renewals.
 func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Payment) (billing.Outcome, error) {
 	params := &stripe.PaymentIntentRetrieveParams{}
 	params.AddExpand("payment_method")
@@ -261,9 +262,8 @@ func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Pa
 	return o, nil
 }
 
-// addDisputes adds what has become of the disputes of a PaymentIntent. Stripe takes the money when a
-// dispute is opened and returns it when the dispute is won. Inquiries (warning_…) and what was prevented
-// move none.
+// addDisputes adds the disputes of a PaymentIntent to o. Stripe takes the money when a dispute is opened and returns it
+// when the dispute is won. Inquiries (warning_…) and prevented disputes move no money.
 func (p *Processor) addDisputes(ctx context.Context, intent string, o *billing.Outcome) error {
 	list := &stripe.DisputeListParams{PaymentIntent: stripe.String(intent)}
 	for d, err := range p.api.V1Disputes.List(ctx, list).All(ctx) {
@@ -284,7 +284,7 @@ func (p *Processor) addDisputes(ctx context.Context, intent string, o *billing.O
 	return nil
 }
 
-// makeDefault makes the payment method the one that renewals are charged to.
+// makeDefault sets the payment method that renewals are charged to.
 func (p *Processor) makeDefault(ctx context.Context, pi *stripe.PaymentIntent) error {
 	if pi.Customer == nil || pi.PaymentMethod == nil {
 		return nil
@@ -310,7 +310,7 @@ func (p *Processor) Cancel(ctx context.Context, pay billing.Payment) (billing.Ou
 	if e, ok := errors.AsType[*stripe.Error](err); err != nil && !(ok && e.Type == stripe.ErrorTypeInvalidRequest) {
 		return billing.Outcome{}, reduced(err)
 	}
-	return p.Outcome(ctx, pay) // an invalid request: it has ended already, one way or the other
+	return p.Outcome(ctx, pay) // Stripe calls the request invalid when the payment has ended already
 }
 
 // Refund implements billing.Processor.
@@ -350,7 +350,7 @@ func (p *Processor) Method(ctx context.Context, c billing.Customer) (billing.Met
 	return describe(method), err
 }
 
-// defaultMethod is the payment method that renewals are charged to; nil: there is none.
+// defaultMethod returns the payment method that renewals are charged to, or nil.
 func (p *Processor) defaultMethod(ctx context.Context, customer string) (*stripe.PaymentMethod, error) {
 	params := &stripe.CustomerRetrieveParams{}
 	params.AddExpand("invoice_settings.default_payment_method")
@@ -371,13 +371,13 @@ func describe(m *stripe.PaymentMethod) billing.Method {
 	return billing.Method{Brand: string(m.Card.Brand), LastFour: m.Card.Last4, Expires: fmt.Sprintf("%02d/%02d", m.Card.ExpMonth, m.Card.ExpYear%100)}
 }
 
-// description is what the customer reads on Stripe's pages and receipts.
+// description returns what the customer reads on Stripe's pages and receipts.
 func description(pay billing.Payment) string {
 	name := pay.Plan.String()
 	return fmt.Sprintf("%s plan, %s to %s", strings.ToUpper(name[:1])+name[1:], pay.PeriodStart.Format(time.DateOnly), pay.PeriodEnd.Format(time.DateOnly))
 }
 
-// refusal tells a payment that Stripe refused, which is an outcome, from one whose outcome is unknown.
+// refusal separates a payment that Stripe refused, which is an outcome, from an error that leaves the outcome unknown.
 func refusal(err error) (billing.Outcome, error) {
 	e, ok := errors.AsType[*stripe.Error](err)
 	if !ok {
@@ -399,7 +399,7 @@ func refusal(err error) (billing.Outcome, error) {
 	return billing.Outcome{}, reduced(err)
 }
 
-// reduced is Stripe's error without what it repeats of the request.
+// reduced returns Stripe's error without what it repeats of the request, so that nothing about a customer is logged.
 func reduced(err error) error {
 	if e, ok := errors.AsType[*stripe.Error](err); ok {
 		return fmt.Errorf("stripe: %d %s %s %s (request %s)", e.HTTPStatusCode, e.Type, e.Code, e.Msg, e.RequestID)
