@@ -1,8 +1,9 @@
 // Package account holds accounts, their plans and their keys, and every way these may change.
 //
-// Each change is one method of Accounts. It runs inside one transaction of the Store, adds an entry to the audit log,
-// and is published to OnChange before it returns: a key that was deleted is refused from the moment its owner is told
-// so. Who may call what is not decided here; see admission.
+// Each change is one method of Accounts. It runs inside one transaction of the Store, adds an entry
+// to the audit log, and is published to OnChange before it returns: a key that was deleted is
+// refused from the moment its owner is told so. Who may call what is not decided here; see
+// admission.
 package account
 
 import (
@@ -15,8 +16,8 @@ import (
 	"sluice/internal/fault"
 )
 
-// Account is an account at one Version. Requests read it without a lock, so it is never changed after it was
-// published; a change makes a new one.
+// Account is an account at one Version. Requests read it without a lock, so it is never changed
+// after it was published; a change makes a new one.
 type Account struct {
 	ID      string
 	Email   string
@@ -41,7 +42,8 @@ type Mark struct {
 	Final bool
 }
 
-// Master returns the account's master key. Every account has one; nil means that a was not loaded from the store.
+// Master returns the account's master key. Every account has one; nil means that a was not loaded
+// from the store.
 func (a *Account) Master() *Key {
 	for i := range a.Keys {
 		if a.Keys[i].Master {
@@ -89,8 +91,9 @@ const maxEmail = 254
 // maxEcho is how much of a caller's text a message repeats, in bytes.
 const maxEcho = 60
 
-// ParseEmail checks an address and returns it in lower case, the form that accounts are found by. Code that takes an
-// address from outside must call it first, so that nothing longer is counted, looked up or stored.
+// ParseEmail checks an address and returns it in lower case, the form that accounts are found by.
+// Code that takes an address from outside must call it first, so that nothing longer is counted,
+// looked up or stored.
 func ParseEmail(text string) (string, error) {
 	wrong := func() error {
 		return fault.New(fault.Invalid, "%q is not an e-mail address; expected a form like ana@example.com", excerpt.Of(text, maxEcho)).At("email")
@@ -98,8 +101,9 @@ func ParseEmail(text string) (string, error) {
 	if len(text) > maxEmail+16 { // with room for surrounding spaces
 		return "", fault.New(fault.Invalid, "an e-mail address has at most %d characters", maxEmail).At("email")
 	}
-	// A few letters beyond ASCII become ASCII letters in lower case, such as the Kelvin sign. Without this check two
-	// mailboxes would share an account, and the owner of one could take over the other.
+	// A few letters beyond ASCII become ASCII letters in lower case, such as the Kelvin sign.
+	// Without this check two mailboxes would share an account, and the owner of one could take over
+	// the other.
 	if strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII && unicode.ToLower(r) <= unicode.MaxASCII }) {
 		return "", wrong()
 	}
@@ -120,8 +124,8 @@ func parseName(text string) (string, error) {
 	return text, nil
 }
 
-// parseReason checks that a reason was given and returns it without surrounding spaces. Support reads it later in the
-// audit log.
+// parseReason checks that a reason was given and returns it without surrounding spaces. Support
+// reads it later in the audit log.
 func parseReason(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > 1000 {

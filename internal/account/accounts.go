@@ -16,12 +16,15 @@ const OwnerEmail = "owner@localhost"
 
 // Store keeps accounts. Each method is one transaction.
 type Store interface {
-	// CreateAccount stores a new account with its master key. It returns fault.Conflict if the address is taken.
+	// CreateAccount stores a new account with its master key. It returns fault.Conflict if the
+	// address is taken.
 	CreateAccount(ctx context.Context, a *Account, e Entry) error
-	// ChangeAccount locks the account, calls change with it, and stores the result with the entry that change
-	// returns. If the entry has no action or change returns an error, nothing is stored.
+	// ChangeAccount locks the account, calls change with it, and stores the result with the entry
+	// that change returns. If the entry has no action or change returns an error, nothing is
+	// stored.
 	ChangeAccount(ctx context.Context, id string, change func(*Account) (Entry, error)) (*Account, error)
-	// FindAccount returns an account by its id, its address or the id of one of its keys, or fault.NotFound.
+	// FindAccount returns an account by its id, its address or the id of one of its keys, or
+	// fault.NotFound.
 	FindAccount(ctx context.Context, ref string) (*Account, error)
 	// Accounts returns up to limit accounts whose id is greater than after, in order of id.
 	Accounts(ctx context.Context, after string, limit int) ([]*Account, error)
@@ -33,15 +36,16 @@ type Store interface {
 type Options struct {
 	// Brand is the prefix of keys, without its dash. Default "service".
 	Brand string
-	// OnChange is called with every new state of an account before the change returns to its caller. It must not
-	// change the account and must be quick. Default: nothing is called.
+	// OnChange is called with every new state of an account before the change returns to its
+	// caller. It must not change the account and must be quick. Default: nothing is called.
 	OnChange func(*Account)
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
 }
 
-// Accounts makes the changes that an account can go through. Its methods may be called from several goroutines. ref is an
-// account's id, its address or the id of one of its keys; actor is who the audit log names.
+// Accounts makes the changes that an account can go through. Its methods may be called from several
+// goroutines. ref is an account's id, its address or the id of one of its keys; actor is who the
+// audit log names.
 type Accounts struct {
 	store    Store
 	brand    string
@@ -67,8 +71,8 @@ func New(store Store, opts *Options) *Accounts {
 	return a
 }
 
-// Create opens an account and returns it with its master key, which is shown here and never again: the store keeps only
-// a hash. A plan other than None is granted, without a charge.
+// Create opens an account and returns it with its master key, which is shown here and never again:
+// the store keeps only a hash. A plan other than None is granted, without a charge.
 func (as *Accounts) Create(ctx context.Context, actor, email string, plan Plan, staff bool) (*Account, string, error) {
 	email, err := ParseEmail(email)
 	if err != nil {
@@ -122,7 +126,8 @@ func (as *Accounts) SetPlan(ctx context.Context, actor, ref string, plan Plan) (
 	})
 }
 
-// SetLimits overrides limits of the account's plan. A field of o that is nil keeps the override there is.
+// SetLimits overrides limits of the account's plan. A field of o that is nil keeps the override
+// there is.
 func (as *Accounts) SetLimits(ctx context.Context, actor, ref string, o Overrides) (*Account, error) {
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
 		if o.RequestsPerMinute != nil {
@@ -148,8 +153,8 @@ func (as *Accounts) ClearLimits(ctx context.Context, actor, ref string) (*Accoun
 	})
 }
 
-// Suspend locks the account: its requests are answered 423 until Unsuspend. To end the subscription as well, use
-// billing.Terminate. Suspending twice keeps the first reason.
+// Suspend locks the account: its requests are answered 423 until Unsuspend. To end the subscription
+// as well, use billing.Terminate. Suspending twice keeps the first reason.
 func (as *Accounts) Suspend(ctx context.Context, actor, ref, reason string) (*Account, error) {
 	reason, err := parseReason(reason)
 	if err != nil {
@@ -258,8 +263,8 @@ func (as *Accounts) DeleteKey(ctx context.Context, actor, keyID string) error {
 	return err
 }
 
-// RegenerateMaster replaces the master key and returns the new one, which is shown here and never again. When it
-// returns, the old key is refused.
+// RegenerateMaster replaces the master key and returns the new one, which is shown here and never
+// again. When it returns, the old key is refused.
 func (as *Accounts) RegenerateMaster(ctx context.Context, actor, ref string) (string, error) {
 	master, raw := newKey(as.brand, true, "", as.clock())
 	_, err := as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
@@ -274,15 +279,15 @@ func (as *Accounts) RegenerateMaster(ctx context.Context, actor, ref string) (st
 	return raw, nil
 }
 
-// change runs apply inside a transaction of the store, under the lock of the account's row, and publishes the result.
-// apply sets the action of the entry if it has changed anything.
+// change runs apply inside a transaction of the store, under the lock of the account's row, and
+// publishes the result. apply sets the action of the entry if it has changed anything.
 func (as *Accounts) change(ctx context.Context, actor, ref string, apply func(*Account, *Entry) error) (*Account, error) {
 	found, err := as.Find(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	// The caller may hang up after the commit. The change must still be published, or a deleted key would keep
-	// working on this node.
+	// The caller may hang up after the commit. The change must still be published, or a deleted key
+	// would keep working on this node.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	changed, err := as.store.ChangeAccount(ctx, found.ID, func(a *Account) (Entry, error) {
@@ -298,7 +303,8 @@ func (as *Accounts) change(ctx context.Context, actor, ref string, apply func(*A
 	return changed, nil
 }
 
-// changeSubKey is change for one sub-key. i is the index of the key in a.Keys. The master key is refused.
+// changeSubKey is change for one sub-key. i is the index of the key in a.Keys. The master key is
+// refused.
 func (as *Accounts) changeSubKey(ctx context.Context, actor, keyID string, apply func(a *Account, i int, e *Entry)) (*Account, error) {
 	return as.change(ctx, actor, keyID, func(a *Account, e *Entry) error {
 		i, k := a.key(keyID)
@@ -313,8 +319,8 @@ func (as *Accounts) changeSubKey(ctx context.Context, actor, keyID string, apply
 	})
 }
 
-// refresh publishes what the store has after a change whose outcome is not known: the commit may have succeeded
-// although its answer was lost with the connection.
+// refresh publishes what the store has after a change whose outcome is not known: the commit may
+// have succeeded although its answer was lost with the connection.
 func (as *Accounts) refresh(ctx context.Context, id string) {
 	if a, err := as.store.FindAccount(ctx, id); err == nil {
 		as.onChange(a)

@@ -22,8 +22,8 @@ type Key struct {
 	LastUsedAt time.Time // zero: never
 }
 
-// Hash is the SHA-256 of a raw key. Keys have about 238 random bits, so nobody can find one by trying, and no slower
-// hash is needed.
+// Hash is the SHA-256 of a raw key. Keys have about 238 random bits, so nobody can find one by
+// trying, and no slower hash is needed.
 type Hash [sha256.Size]byte
 
 // HashKey returns the hash that a raw key is looked up by.
@@ -39,8 +39,9 @@ const (
 	keyTailChars = keyRandom + keyChecksum
 )
 
-// Wellformed reports whether raw, which has the brand's prefix, has the length and the checksum of a key. It tells a
-// typo from an unknown key without a lookup, so that the message can say which it is.
+// Wellformed reports whether raw, which has the brand's prefix, has the length and the checksum of
+// a key. It tells a typo from an unknown key without a lookup, so that the message can say which it
+// is.
 func Wellformed(brand, raw string) bool {
 	head := len(brand) + 1
 	if len(raw) != head+keyTailChars {

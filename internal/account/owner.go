@@ -24,9 +24,9 @@ func (as *Accounts) SetEmail(ctx context.Context, actor, ref, email string) (*Ac
 // closedReason is the reason of the suspension of a closed account.
 const closedReason = "closed by its owner"
 
-// Close closes an account for its owner. The account is suspended for good and loses its plan and its sub-keys. It gets a
-// new master key that nobody has seen, so the old one is refused, and an address under .invalid, so its owner
-// can sign up again with the old one. Its history stays.
+// Close closes an account for its owner. The account is suspended for good and loses its plan and
+// its sub-keys. It gets a new master key that nobody has seen, so the old one is refused, and an
+// address under .invalid, so its owner can sign up again with the old one. Its history stays.
 func (as *Accounts) Close(ctx context.Context, actor, ref string) (*Account, error) {
 	master, _ := newKey(as.brand, true, "", as.clock())
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {

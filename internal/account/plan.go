@@ -54,8 +54,8 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 	return json.Marshal(int64(l))
 }
 
-// MostLimit is the largest limit that is not Unlimited. It is far above any sensible limit, and low enough that sums of
-// its thousandths fit an int64.
+// MostLimit is the largest limit that is not Unlimited. It is far above any sensible limit, and low
+// enough that sums of its thousandths fit an int64.
 const MostLimit Limit = 1_000_000_000_000
 
 // UnmarshalJSON reads a whole number from 0 to MostLimit, or "unlimited".
@@ -83,7 +83,8 @@ type Limits struct {
 type Terms struct {
 	Limits
 	PriceCents int64 // a month, in US cents
-	// MonthlyUnits is the budget of each tier of models. The abuse score is the percentage of it that was used.
+	// MonthlyUnits is the budget of each tier of models. The abuse score is the percentage of it
+	// that was used.
 	MonthlyUnits Limit
 	// UnfinishedVideos is how many video jobs may wait or run at once.
 	UnfinishedVideos Limit

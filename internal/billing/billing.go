@@ -1,12 +1,14 @@
 // Package billing sells the paid plans: subscribe, upgrade, renew, lapse.
 //
-// The rules are methods of Books: changes to one account's subscription that are given the time and touch nothing else.
-// Billing runs them inside transactions of the store, and between transactions moves money through a Processor.
+// The rules are methods of Books: changes to one account's subscription that are given the time and
+// touch nothing else. Billing runs them inside transactions of the store, and between transactions
+// moves money through a Processor.
 //
-// No money is charged twice and none is forgotten, because of three rules. A payment is stored before the processor
-// hears of it. The processor knows it by our id. And everything the processor says goes through one method,
-// Books.settle, which may be told the same thing twice, late or out of order. So it does not matter who
-// reports an outcome: the call itself, a webhook, the customer who comes back, or the retry after a crash.
+// No money is charged twice and none is forgotten, because of three rules. A payment is stored
+// before the processor hears of it. The processor knows it by our id. And everything the processor
+// says goes through one method, Books.settle, which may be told the same thing twice, late or out
+// of order. So it does not matter who reports an outcome: the call itself, a webhook, the customer
+// who comes back, or the retry after a crash.
 //
 // This package owns the schedule, not the processor; see docs/decisions/0010-billing.md.
 package billing
@@ -21,7 +23,8 @@ import (
 	"sluice/internal/fault"
 )
 
-// Store is all that Billing keeps; sqlstore implements it. The parts stand beside the code that uses them.
+// Store is all that Billing keeps; sqlstore implements it. The parts stand beside the code that
+// uses them.
 type Store interface {
 	BookStore
 	HistoryStore
@@ -33,9 +36,10 @@ type Store interface {
 type BookStore interface {
 	// FindAccount returns an account by its id or its address.
 	FindAccount(ctx context.Context, ref string) (*account.Account, error)
-	// ChangeBilling locks the account, calls change with its books, and stores the result: the subscription,
-	// the payment, the new entries, and, if Audit has an action, the account itself. If change returns an error,
-	// nothing is stored. Books.Payment is the payment with paymentID, or, if that is empty, the unfinished one.
+	// ChangeBilling locks the account, calls change with its books, and stores the result: the
+	// subscription, the payment, the new entries, and, if Audit has an action, the account itself.
+	// If change returns an error, nothing is stored. Books.Payment is the payment with paymentID,
+	// or, if that is empty, the unfinished one.
 	ChangeBilling(ctx context.Context, accountID, paymentID string, change func(*Books) error) (*account.Account, error)
 	// Books returns the books without locking them.
 	Books(ctx context.Context, accountID string) (*Books, error)
@@ -55,17 +59,18 @@ type HistoryStore interface {
 type Options struct {
 	// Processor moves the money. If it is nil, paid plans are not for sale.
 	Processor Processor
-	// Withdrawn reports whether the processor must not be used now; then everything is as if there were none. If
-	// it is nil, the processor may always be used.
+	// Withdrawn reports whether the processor must not be used now; then everything is as if there
+	// were none. If it is nil, the processor may always be used.
 	Withdrawn func() bool
 	// LeastCents is the smallest amount that the processor can charge. A smaller amount is waived.
 	LeastCents int64
 	// Plans are the terms in force. Default account.BuiltinPlans.
 	Plans func() account.Plans
-	// OnChange is called with every new state of an account before the change returns to its caller, so that the
-	// next request is judged by the new plan. May be nil.
+	// OnChange is called with every new state of an account before the change returns to its
+	// caller, so that the next request is judged by the new plan. May be nil.
 	OnChange func(*account.Account)
-	// OnEntry is called with every new entry of the ledger after it was stored, to write to the customer. May be nil.
+	// OnEntry is called with every new entry of the ledger after it was stored, to write to the
+	// customer. May be nil.
 	OnEntry func(context.Context, *account.Account, Entry)
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
@@ -73,9 +78,9 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Billing runs the subscriptions of all accounts. Its methods may be called from several goroutines and on several nodes:
-// the store locks the account for each change. ref is an account's id or its address; actor is who the ledger
-// names.
+// Billing runs the subscriptions of all accounts. Its methods may be called from several goroutines
+// and on several nodes: the store locks the account for each change. ref is an account's id or its
+// address; actor is who the ledger names.
 type Billing struct {
 	books     BookStore
 	history   HistoryStore
@@ -155,9 +160,9 @@ func (m *Billing) Show(ctx context.Context, ref string) (View, error) {
 	return v, nil
 }
 
-// Subscribe starts a plan. Free starts at once, and the payment is nil. For a paid plan the caller sends the customer
-// to the payment's URL; the plan starts when the payment is made. If the price is 0, the payment is Paid at
-// once.
+// Subscribe starts a plan. Free starts at once, and the payment is nil. For a paid plan the caller
+// sends the customer to the payment's URL; the plan starts when the payment is made. If the price
+// is 0, the payment is Paid at once.
 func (m *Billing) Subscribe(ctx context.Context, actor, ref string, plan account.Plan) (*Payment, error) {
 	switch plan {
 	case account.None:
@@ -172,14 +177,15 @@ func (m *Billing) Subscribe(ctx context.Context, actor, ref string, plan account
 	}, func(b *Books) error { return b.subscribe(plan, price) })
 }
 
-// Upgrade accepts an offer of Quote: the saved payment method is charged the amount that was shown, and the higher
-// plan starts at once. If the payment failed with Confirm set, the customer can confirm it with UpgradeInPerson.
+// Upgrade accepts an offer of Quote: the saved payment method is charged the amount that was shown,
+// and the higher plan starts at once. If the payment failed with Confirm set, the customer can
+// confirm it with UpgradeInPerson.
 func (m *Billing) Upgrade(ctx context.Context, actor, ref string, o Offer) (*Payment, error) {
 	return m.payUpgrade(ctx, actor, ref, o, false)
 }
 
-// UpgradeInPerson is Upgrade on the processor's page, at the payment's URL: for a payment that the customer must
-// confirm, or wants to make with another card.
+// UpgradeInPerson is Upgrade on the processor's page, at the payment's URL: for a payment that the
+// customer must confirm, or wants to make with another card.
 func (m *Billing) UpgradeInPerson(ctx context.Context, actor, ref string, o Offer) (*Payment, error) {
 	return m.payUpgrade(ctx, actor, ref, o, true)
 }
@@ -215,8 +221,8 @@ func (m *Billing) PayOverdue(ctx context.Context, actor, ref string) (*Payment, 
 	})
 }
 
-// CancelAtPeriodEnd ends the subscription at the end of the period that is paid for. If the renewal is unpaid, it ends
-// at once.
+// CancelAtPeriodEnd ends the subscription at the end of the period that is paid for. If the renewal
+// is unpaid, it ends at once.
 func (m *Billing) CancelAtPeriodEnd(ctx context.Context, actor, ref string) error {
 	_, err := m.change(ctx, actor, ref, "", (*Books).cancel)
 	return err
@@ -254,7 +260,8 @@ func (m *Billing) Downgrade(ctx context.Context, actor, ref string, plan account
 	return err
 }
 
-// Terminate suspends the account for good and ends its subscription. Keys and history stay. Only staff calls it.
+// Terminate suspends the account for good and ends its subscription. Keys and history stay. Only
+// staff calls it.
 func (m *Billing) Terminate(ctx context.Context, actor, ref, reason string) (*account.Account, error) {
 	reason = strings.TrimSpace(reason)
 	if reason == "" || len(reason) > 1000 {
@@ -327,8 +334,8 @@ func (m *Billing) Portal(ctx context.Context, actor, ref string) (string, error)
 	return url, err
 }
 
-// RefreshMethod asks the processor for the customer's payment method and stores it: for when the customer comes back
-// from the portal.
+// RefreshMethod asks the processor for the customer's payment method and stores it: for when the
+// customer comes back from the portal.
 func (m *Billing) RefreshMethod(ctx context.Context, ref string) (Method, error) {
 	b, err := m.read(ctx, ref)
 	if err != nil || m.inUse() == nil || b.asCustomer().Ref == "" {
@@ -377,8 +384,8 @@ func (m *Billing) read(ctx context.Context, ref string) (*Books, error) {
 	return b, nil
 }
 
-// change runs apply inside a transaction of the store, publishes the account, and reports the new entries. paymentID is
-// the payment that apply works on; empty means the unfinished one.
+// change runs apply inside a transaction of the store, publishes the account, and reports the new
+// entries. paymentID is the payment that apply works on; empty means the unfinished one.
 func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, apply func(*Books) error) (*account.Account, error) {
 	found, err := m.books.FindAccount(ctx, ref)
 	if err != nil {
@@ -423,8 +430,8 @@ func errSuspended() error {
 	return fault.New(fault.Suspended, "the account is suspended; write to support")
 }
 
-// unanswered returns the fault for a processor that did not answer. What was asked may have happened; retrying is safe
-// because the processor knows payments by our ids.
+// unanswered returns the fault for a processor that did not answer. What was asked may have
+// happened; retrying is safe because the processor knows payments by our ids.
 func unanswered(err error) error {
 	if fault.Is(err, fault.Conflict) || fault.Is(err, fault.Invalid) {
 		return err

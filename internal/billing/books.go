@@ -18,8 +18,8 @@ const (
 	PastDue       Status = "past_due"
 )
 
-// Subscription is a paid plan and its current period. An account has at most one; the zero value is none. Free and
-// granted plans have no subscription.
+// Subscription is a paid plan and its current period. An account has at most one; the zero value is
+// none. Free and granted plans have no subscription.
 type Subscription struct {
 	Plan        account.Plan
 	PriceCents  int64        // a month, as the current period was charged
@@ -45,9 +45,9 @@ func (s *Subscription) Status() Status {
 	return Active
 }
 
-// Books is everything that is stored about one account's billing. The store loads it, runs one change, and stores it with
-// the new entries and the account's plan, all in one transaction. So a plan is never active without the payment
-// for it, and a payment never without what it was for.
+// Books is everything that is stored about one account's billing. The store loads it, runs one
+// change, and stores it with the new entries and the account's plan, all in one transaction. So a
+// plan is never active without the payment for it, and a payment never without what it was for.
 type Books struct {
 	Account *account.Account
 	Subscription
@@ -67,15 +67,16 @@ type Books struct {
 	now   time.Time // the account's clock, in whole seconds
 }
 
-// begin sets who works on the books, with which processor, and the time. real is the real clock. Every change starts with
-// it.
+// begin sets who works on the books, with which processor, and the time. real is the real clock.
+// Every change starts with it.
 func (b *Books) begin(actor, using string, real time.Time) {
 	b.actor, b.using = actor, using
 	b.now = real.Add(b.Ahead).UTC().Truncate(time.Second)
 	b.settleSuperseded()
 }
 
-// asCustomer returns the account as the processor in use knows it. The id that another processor gave it is left out.
+// asCustomer returns the account as the processor in use knows it. The id that another processor
+// gave it is left out.
 func (b *Books) asCustomer() Customer {
 	c := Customer{AccountID: b.Account.ID, Email: b.Account.Email}
 	if b.Processor == b.using {
@@ -84,7 +85,8 @@ func (b *Books) asCustomer() Customer {
 	return c
 }
 
-// know sets the customer's id at the processor in use. A new id means a new customer there, without a saved method.
+// know sets the customer's id at the processor in use. A new id means a new customer there, without
+// a saved method.
 func (b *Books) know(customer string) {
 	if b.Processor != b.using || b.Customer != customer {
 		b.Processor, b.Customer, b.Method = b.using, customer, Method{}
@@ -99,8 +101,8 @@ func (b *Books) VisitAt() time.Time {
 	return b.Due.Add(-b.Ahead)
 }
 
-// note adds an entry to the ledger and returns it, so that the caller can set its amount. The pointer is valid until the
-// next call.
+// note adds an entry to the ledger and returns it, so that the caller can set its amount. The
+// pointer is valid until the next call.
 func (b *Books) note(what What, plan account.Plan, format string, args ...any) *Entry {
 	e := Entry{At: b.now, AccountID: b.Account.ID, Actor: b.actor, What: what, Plan: plan, Detail: fmt.Sprintf(format, args...)}
 	if b.Payment != nil {
@@ -110,7 +112,8 @@ func (b *Books) note(what What, plan account.Plan, format string, args ...any) *
 	return &b.Entries[len(b.Entries)-1]
 }
 
-// setPlan changes the account's plan and the audit log. It does nothing if the account has the plan already.
+// setPlan changes the account's plan and the audit log. It does nothing if the account has the plan
+// already.
 func (b *Books) setPlan(plan account.Plan, why What) {
 	a := b.Account
 	if a.Plan == plan && !a.Granted {
@@ -123,12 +126,14 @@ func (b *Books) setPlan(plan account.Plan, why What) {
 	a.Plan, a.Granted = plan, false
 }
 
-// superseded reports whether staff has set another plan since the subscription started. Then the subscription is over.
+// superseded reports whether staff has set another plan since the subscription started. Then the
+// subscription is over.
 func (b *Books) superseded() bool {
 	return b.Plan != account.None && (b.Account.Granted || b.Account.Plan != b.Plan)
 }
 
-// end ends the subscription. The account keeps its keys and its history, and has no plan, unless staff has set one.
+// end ends the subscription. The account keeps its keys and its history, and has no plan, unless
+// staff has set one.
 func (b *Books) end(what What, format string, args ...any) {
 	b.note(what, b.Plan, format, args...)
 	if !b.superseded() {
@@ -137,7 +142,8 @@ func (b *Books) end(what What, format string, args ...any) {
 	b.Subscription = Subscription{}
 }
 
-// settleSuperseded ends a subscription that a plan set by staff has replaced, so that nothing more is charged.
+// settleSuperseded ends a subscription that a plan set by staff has replaced, so that nothing more
+// is charged.
 func (b *Books) settleSuperseded() {
 	if b.superseded() {
 		b.end(Superseded, "the plan was set to %s", b.Account.Plan)
@@ -157,8 +163,8 @@ func (b *Books) chooseFree() error {
 	return nil
 }
 
-// openPayment adds a pending payment. The caller of the change passes it to the processor once it is stored. An amount of
-// 0 is paid at once.
+// openPayment adds a pending payment. The caller of the change passes it to the processor once it
+// is stored. An amount of 0 is paid at once.
 func (b *Books) openPayment(kind Kind, plan account.Plan, price, cents int64, start, end time.Time, present bool) {
 	b.Payment = &Payment{
 		ID: newPaymentID(), AccountID: b.Account.ID, Kind: kind, Status: Pending, Processor: b.using, Present: present,
@@ -183,7 +189,8 @@ func (b *Books) subscribe(plan account.Plan, price int64) error {
 	return nil
 }
 
-// renew opens the payment for the period that now is in. Periods that passed while no server ran are not charged.
+// renew opens the payment for the period that now is in. Periods that passed while no server ran
+// are not charged.
 func (b *Books) renew(plans *account.Plans, present bool) {
 	plan := b.Plan
 	if b.NextPlan != account.None {
@@ -194,8 +201,8 @@ func (b *Books) renew(plans *account.Plans, present bool) {
 	b.openPayment(ForRenewal, plan, price, price, start, end, present)
 }
 
-// settle books what the processor says about Payment. It is idempotent and order does not matter: the same outcome may
-// come twice, and an old outcome after a new one changes nothing.
+// settle books what the processor says about Payment. It is idempotent and order does not matter:
+// the same outcome may come twice, and an old outcome after a new one changes nothing.
 func (b *Books) settle(o Outcome) {
 	p := b.Payment
 	if o.Customer != "" {
@@ -222,8 +229,9 @@ func (b *Books) settle(o Outcome) {
 	}
 }
 
-// disputed books the disputes of Payment. If the customer's bank has taken money back, the subscription that the payment
-// belongs to ends at once, and winning the dispute does not bring it back.
+// disputed books the disputes of Payment. If the customer's bank has taken money back, the
+// subscription that the payment belongs to ends at once, and winning the dispute does not bring it
+// back.
 func (b *Books) disputed(o Outcome) {
 	p := b.Payment
 	taken := o.DisputedCents - p.DisputedCents
@@ -244,8 +252,8 @@ func (b *Books) disputed(o Outcome) {
 	}
 }
 
-// paid books the money and gives what it was paid for. If that is no longer possible, the whole amount is to be
-// refunded.
+// paid books the money and gives what it was paid for. If that is no longer possible, the whole
+// amount is to be refunded.
 func (b *Books) paid(o Outcome) {
 	p := b.Payment
 	wasOpen := p.Open()
@@ -261,7 +269,8 @@ func (b *Books) paid(o Outcome) {
 	}
 }
 
-// fulfil gives what Payment was for. It reports false, and changes nothing, if that is no longer possible.
+// fulfil gives what Payment was for. It reports false, and changes nothing, if that is no longer
+// possible.
 func (b *Books) fulfil() bool {
 	p := b.Payment
 	if b.Account.Suspended != nil {
@@ -291,7 +300,8 @@ func (b *Books) fulfil() bool {
 	return true
 }
 
-// openPeriod starts the period that Payment is for. It also clears what was noted about failed renewals.
+// openPeriod starts the period that Payment is for. It also clears what was noted about failed
+// renewals.
 func (b *Books) openPeriod(why What) {
 	p := b.Payment
 	b.Subscription = Subscription{
@@ -302,8 +312,8 @@ func (b *Books) openPeriod(why What) {
 	b.setPlan(p.Plan, why)
 }
 
-// failed books that Payment has failed. A renewal that the schedule tried is retried after retryDays; after the last
-// retry the plan lapses.
+// failed books that Payment has failed. A renewal that the schedule tried is retried after
+// retryDays; after the last retry the plan lapses.
 func (b *Books) failed(o Outcome) {
 	p := b.Payment
 	p.Status, p.URL, p.Reason, p.Confirm = Failed, "", o.Reason, o.Confirm

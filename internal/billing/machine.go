@@ -16,9 +16,9 @@ const (
 	mostSteps   = 20          // of one visit, so that an account cannot hold up the others; the next visit continues
 	patience    = time.Minute // how long one call to the processor may take
 
-	// Refunds and disputes happen after a payment has ended, and only events report them. Events can be lost, so they
-	// are asked for again: every hour for the last three days, and at the start for the last 30, because no
-	// server may have run.
+	// Refunds and disputes happen after a payment has ended, and only events report them. Events
+	// can be lost, so they are asked for again: every hour for the last three days, and at the
+	// start for the last 30, because no server may have run.
 	catchUpEvery = time.Hour
 	catchUpLast  = 3 * day
 	catchUpFirst = 30 * day
@@ -28,13 +28,13 @@ const (
 
 // DueStore finds the accounts whose time has come.
 type DueStore interface {
-	// BillingDue returns at most limit accounts that have something to do at now and whose id is greater than
-	// after, in order of id.
+	// BillingDue returns at most limit accounts that have something to do at now and whose id is
+	// greater than after, in order of id.
 	BillingDue(ctx context.Context, now time.Time, after string, limit int) ([]string, error)
 }
 
-// Run renews, retries and ends subscriptions when they are due, and finishes payments that were interrupted, until ctx
-// ends.
+// Run renews, retries and ends subscriptions when they are due, and finishes payments that were
+// interrupted, until ctx ends.
 func (m *Billing) Run(ctx context.Context) {
 	tick := time.NewTicker(visitEvery)
 	defer tick.Stop()
@@ -60,8 +60,8 @@ func (m *Billing) Run(ctx context.Context) {
 	}
 }
 
-// VisitDue does what is due now, for every account. A failure is logged and retried at the next visit; it does not stop
-// the others.
+// VisitDue does what is due now, for every account. A failure is logged and retried at the next
+// visit; it does not stop the others.
 func (m *Billing) VisitDue(ctx context.Context) error {
 	after := ""
 	for {
@@ -84,8 +84,8 @@ func (m *Billing) VisitDue(ctx context.Context) error {
 	}
 }
 
-// visit does what is due for an account, step by step. Each step may be interrupted at any point; the next visit continues
-// it.
+// visit does what is due for an account, step by step. Each step may be interrupted at any point;
+// the next visit continues it.
 func (m *Billing) visit(ctx context.Context, accountID string) error {
 	for range mostSteps {
 		var next step
@@ -119,8 +119,8 @@ func (m *Billing) visit(ctx context.Context, accountID string) error {
 	return nil
 }
 
-// Advance moves an account's clock forward and does everything that falls due on the way, each thing at its own time.
-// Only test mode has such clocks.
+// Advance moves an account's clock forward and does everything that falls due on the way, each
+// thing at its own time. Only test mode has such clocks.
 func (m *Billing) Advance(ctx context.Context, actor, ref string, to time.Time) (View, error) {
 	if !m.Test() {
 		return View{}, fault.New(fault.Conflict, "time can be moved in test mode only; set billing.processor to testpay")
@@ -158,8 +158,9 @@ func (m *Billing) Advance(ctx context.Context, actor, ref string, to time.Time) 
 	}
 }
 
-// pay opens a payment and starts it. same reports whether a pending payment is for the same thing; such a payment is
-// returned instead. Any other pending payment is finished first, so that a customer never has two.
+// pay opens a payment and starts it. same reports whether a pending payment is for the same thing;
+// such a payment is returned instead. Any other pending payment is finished first, so that a
+// customer never has two.
 func (m *Billing) pay(ctx context.Context, actor, ref string, same func(*Payment) bool, open func(*Books) error) (*Payment, error) {
 	if m.inUse() == nil {
 		return nil, errNotForSale()
@@ -193,8 +194,8 @@ func (m *Billing) pay(ctx context.Context, actor, ref string, same func(*Payment
 	return m.begin(ctx, p)
 }
 
-// begin passes a stored payment to the processor. If no answer comes, the payment stays pending and begin is called again
-// with the same id, which the processor charges once.
+// begin passes a stored payment to the processor. If no answer comes, the payment stays pending and
+// begin is called again with the same id, which the processor charges once.
 func (m *Billing) begin(ctx context.Context, p *Payment) (*Payment, error) {
 	if !p.Open() {
 		return p, nil
@@ -206,7 +207,8 @@ func (m *Billing) begin(ctx context.Context, p *Payment) (*Payment, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A customer who closes the browser must not interrupt the payment between the charge and its booking.
+	// A customer who closes the browser must not interrupt the payment between the charge and its
+	// booking.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	o, err := m.processor.Begin(ctx, b.asCustomer(), *p)
@@ -216,8 +218,8 @@ func (m *Billing) begin(ctx context.Context, p *Payment) (*Payment, error) {
 	return m.take(ctx, p, o)
 }
 
-// finish ends a pending payment. A charge is asked for again with the same id; a page that the customer has left is
-// closed, so that nobody can pay there later.
+// finish ends a pending payment. A charge is asked for again with the same id; a page that the
+// customer has left is closed, so that nobody can pay there later.
 func (m *Billing) finish(ctx context.Context, p *Payment) (*Payment, error) {
 	if !p.Present || p.Processor != m.processorName() {
 		return m.begin(ctx, p)
@@ -238,8 +240,8 @@ func (m *Billing) finish(ctx context.Context, p *Payment) (*Payment, error) {
 // errLeft is what the customer reads about a page that was left.
 const errLeft = "The payment was not completed."
 
-// Settle asks the processor for the outcome of a payment of the account, books it, and returns the payment: for the page
-// that the customer comes back to.
+// Settle asks the processor for the outcome of a payment of the account, books it, and returns the
+// payment: for the page that the customer comes back to.
 func (m *Billing) Settle(ctx context.Context, accountID, paymentID string) (*Payment, error) {
 	p, err := m.payment(ctx, accountID, paymentID)
 	if err != nil {
@@ -257,8 +259,8 @@ func (m *Billing) payment(ctx context.Context, accountID, paymentID string) (*Pa
 	return p, err
 }
 
-// poll asks the processor for the outcome of a payment and books it. A payment that the processor in use does not know is
-// returned as it is.
+// poll asks the processor for the outcome of a payment and books it. A payment that the processor
+// in use does not know is returned as it is.
 func (m *Billing) poll(ctx context.Context, p *Payment) (*Payment, error) {
 	if p.Ref == "" || p.Processor != m.processorName() {
 		return p, nil
@@ -270,8 +272,8 @@ func (m *Billing) poll(ctx context.Context, p *Payment) (*Payment, error) {
 	return m.take(ctx, p, o)
 }
 
-// take books an outcome and returns the payment after it. If the money came too late for what it was for, take refunds
-// it.
+// take books an outcome and returns the payment after it. If the money came too late for what it
+// was for, take refunds it.
 func (m *Billing) take(ctx context.Context, p *Payment, o Outcome) (*Payment, error) {
 	var after *Payment
 	_, err := m.change(ctx, machine, p.AccountID, p.ID, func(b *Books) error {
@@ -315,12 +317,13 @@ func (m *Billing) sendRefund(ctx context.Context, paymentID string) error {
 
 // Reporter is a processor that keeps its events, so that lost ones can be read again.
 type Reporter interface {
-	// Reports calls receive with the events since a time about payments that had ended before. It continues when
-	// receive fails, and returns the first error.
+	// Reports calls receive with the events since a time about payments that had ended before. It
+	// continues when receive fails, and returns the first error.
 	Reports(ctx context.Context, since time.Time, receive func(context.Context, Event) error) error
 }
 
-// CatchUp handles the events since a time that were lost on their way. Events that were handled before are skipped.
+// CatchUp handles the events since a time that were lost on their way. Events that were handled
+// before are skipped.
 func (m *Billing) CatchUp(ctx context.Context, since time.Time) error {
 	r, ok := m.processor.(Reporter)
 	if !ok {
@@ -331,8 +334,9 @@ func (m *Billing) CatchUp(ctx context.Context, since time.Time) error {
 	return r.Reports(ctx, since, m.Receive)
 }
 
-// Event is a processor's report that something has happened to a payment or to a customer's payment method. It says
-// that, and not what: the current state is asked of the processor, so events may come twice, late and in any order.
+// Event is a processor's report that something has happened to a payment or to a customer's payment
+// method. It says that, and not what: the current state is asked of the processor, so events may
+// come twice, late and in any order.
 type Event struct {
 	ID        string
 	Kind      string
@@ -349,8 +353,8 @@ type EventStore interface {
 	AddBillingEvent(ctx context.Context, id, kind string, at time.Time) error
 }
 
-// Receive handles an event. The caller has checked the processor's signature. If it fails, the processor must send the
-// event again.
+// Receive handles an event. The caller has checked the processor's signature. If it fails, the
+// processor must send the event again.
 func (m *Billing) Receive(ctx context.Context, e Event) error {
 	seen, err := m.events.HasBillingEvent(ctx, e.ID)
 	if err != nil || seen {
@@ -369,8 +373,8 @@ func (m *Billing) Receive(ctx context.Context, e Event) error {
 	return m.events.AddBillingEvent(ctx, e.ID, e.Kind, m.now())
 }
 
-// hear polls the payment of an event. A payment that we do not know is ignored: another program may share the
-// processor's account with us.
+// hear polls the payment of an event. A payment that we do not know is ignored: another program may
+// share the processor's account with us.
 func (m *Billing) hear(ctx context.Context, e Event) error {
 	p, err := m.books.Payment(ctx, e.PaymentID)
 	if fault.Is(err, fault.NotFound) {

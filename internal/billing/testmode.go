@@ -12,8 +12,8 @@ type TestCard struct {
 	Does   string // what happens when it is used
 }
 
-// TestProcessor is a processor that moves no money. Its forms are pages of ours, and the clocks of its accounts can be
-// moved; see Advance.
+// TestProcessor is a processor that moves no money. Its forms are pages of ours, and the clocks of
+// its accounts can be moved; see Advance.
 type TestProcessor interface {
 	Processor
 	// TestCards returns the cards that there are.
@@ -45,8 +45,8 @@ func (m *Billing) TestCards() []TestCard {
 	return nil
 }
 
-// TestPayment returns the account's payment that the test checkout is about. confirm reports whether it waits for
-// ConfirmTest rather than for PayTest.
+// TestPayment returns the account's payment that the test checkout is about. confirm reports
+// whether it waits for ConfirmTest rather than for PayTest.
 func (m *Billing) TestPayment(ctx context.Context, accountID, paymentID string) (p *Payment, confirm bool, err error) {
 	t, p, err := m.findTestPayment(ctx, accountID, paymentID)
 	if err != nil || !p.Open() {
@@ -56,9 +56,9 @@ func (m *Billing) TestPayment(ctx context.Context, accountID, paymentID string) 
 	return p, confirm, err
 }
 
-// PayTest is the form of the test checkout: it pays the account's payment with a card, and returns it as
-// it then is. It is pending where the card was declined, so that another can be tried, and where the
-// customer must confirm.
+// PayTest is the form of the test checkout: it pays the account's payment with a card, and returns
+// it as it then is. It is pending where the card was declined, so that another can be tried, and
+// where the customer must confirm.
 func (m *Billing) PayTest(ctx context.Context, accountID, paymentID, number string) (p *Payment, confirm bool, err error) {
 	t, _, err := m.findTestPayment(ctx, accountID, paymentID)
 	if err != nil {
@@ -95,7 +95,8 @@ func (m *Billing) SetTestCard(ctx context.Context, accountID, number string) (Me
 	return m.RefreshMethod(ctx, accountID)
 }
 
-// findTestPayment returns the test processor and a payment of the account. Outside test mode it returns fault.NotFound.
+// findTestPayment returns the test processor and a payment of the account. Outside test mode it
+// returns fault.NotFound.
 func (m *Billing) findTestPayment(ctx context.Context, accountID, paymentID string) (TestProcessor, *Payment, error) {
 	t := m.tester()
 	if t == nil {

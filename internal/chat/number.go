@@ -8,10 +8,11 @@ import (
 )
 
 // maxDigits bounds the digits of a number, those of its exponent included. No number of a request
-// needs more than 20.
+// needs more than 20; the bound keeps integral free of allocations.
 const maxDigits = 64
 
-// number reads the JSON number at pos.
+// number reads the JSON number at pos and returns its text. It refuses numbers with too many digits
+// and numbers that a float64 cannot hold, because upstreams read them differently.
 func (s *scanner) number() ([]byte, bool) {
 	end, digits, exponent, problem := jsonscan.Number(s.body, s.pos)
 	if problem != jsonscan.OK {
@@ -33,7 +34,7 @@ func (s *scanner) number() ([]byte, bool) {
 	return num, true
 }
 
-// badNumber refuses the number that has the problem at the given byte.
+// badNumber refuses a number. at is where a digit is missing; see jsonscan.Number.
 func (s *scanner) badNumber(at int, problem jsonscan.Problem) {
 	if problem == jsonscan.LeadingZero {
 		s.malformed(at, "a number must not have leading zeros")
@@ -68,8 +69,8 @@ func (s *scanner) float(lo, hi float64) (float64, bool) {
 	return v, true
 }
 
-// integer reads an integer from lo to hi. However it is written, 10, 10.0 or 1e1, only its value
-// counts.
+// integer reads an integer from lo to hi. Only its value counts, not how it is written: 10, 10.0 and
+// 1e1 are the same.
 func (s *scanner) integer(lo, hi int64) (int64, bool) {
 	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
 		s.mismatch("an integer")
@@ -94,7 +95,7 @@ func (s *scanner) integer(lo, hi int64) (int64, bool) {
 	return v, true
 }
 
-// integrality is what a number is as an integer.
+// integrality says what a number is as an integer.
 type integrality uint8
 
 const (
@@ -104,7 +105,8 @@ const (
 	tooLarge             // an integer above every int64
 )
 
-// integral is the exact value of a checked JSON number.
+// integral returns the exact value of a checked JSON number. A float64 would not do: above 2^53 it
+// rounds.
 func integral(num []byte) (int64, integrality) {
 	negative := num[0] == '-'
 	if negative {
@@ -159,7 +161,8 @@ func integral(num []byte) (int64, integrality) {
 	return 0, tooLarge
 }
 
-// exponent is the value of a checked exponent, cut off far beyond what maxDigits digits can balance.
+// exponent returns the value of a checked exponent, limited to 1000: maxDigits digits cannot make up
+// for more, so the result is the same.
 func exponent(b []byte) int {
 	exp, err := strconv.Atoi(string(b))
 	if err != nil || exp < -1000 || exp > 1000 {

@@ -2,16 +2,16 @@ package chat
 
 import "sluice/internal/jsonscan"
 
-// quotation is a JSON string in the body, from its opening quote to behind the closing one.
+// quotation is a JSON string in the body: body[from:to], quotes included.
 type quotation struct {
 	from, to int
 	size     int // bytes of UTF-8 once unescaped
 }
 
-// plain reports whether the string has no escapes.
+// plain reports whether the string has no escapes, so that its text is the bytes between the quotes.
 func (t quotation) plain() bool { return t.size == t.to-t.from-2 }
 
-// quoted reads the JSON string at pos and checks every byte of it.
+// quoted reads the JSON string at pos and checks every byte of it. The byte at pos must be a quote.
 func (s *scanner) quoted() (quotation, bool) {
 	end, size, problem := jsonscan.String(s.body, s.pos)
 	if problem != jsonscan.OK {
@@ -23,7 +23,7 @@ func (s *scanner) quoted() (quotation, bool) {
 	return t, true
 }
 
-// badString refuses the string that has the problem at the given byte.
+// badString refuses a string. at is the index of the byte that is wrong; see jsonscan.String.
 func (s *scanner) badString(at int, problem jsonscan.Problem) {
 	switch problem {
 	case jsonscan.Unclosed:
@@ -47,12 +47,13 @@ func (s *scanner) badString(at int, problem jsonscan.Problem) {
 	}
 }
 
-// unquoted is the unescaped text, a copy of its own.
+// unquoted returns the unescaped text as a copy, which may outlive the body.
 func (s *scanner) unquoted(t quotation) string {
 	return jsonscan.Unquote(s.body[t.from:t.to])
 }
 
-// word is the unescaped text, valid as long as the body; for words that are looked up, not kept.
+// word returns the unescaped text. It may share memory with the body, so it is for comparing with
+// known words, not for keeping.
 func (s *scanner) word(t quotation) []byte {
 	if t.plain() {
 		return s.body[t.from+1 : t.to-1]

@@ -10,8 +10,8 @@ const (
 	FinishContentFilter Finish = "content_filter"
 )
 
-// Usage is what a call consumed, in tokens. The parts are disjoint: Prompt does not include Cached,
-// and Completion does not include Reasoning; the wire's sums do.
+// Usage is what a call consumed, in tokens. The fields do not overlap: Prompt does not include Cached,
+// and Completion does not include Reasoning. The sums on the wire do include them.
 type Usage struct {
 	Prompt     int
 	Cached     int
@@ -19,11 +19,11 @@ type Usage struct {
 	Reasoning  int
 }
 
-// PromptTotal is prompt_tokens on the wire.
+// PromptTotal returns prompt_tokens on the wire.
 func (u Usage) PromptTotal() int { return u.Prompt + u.Cached }
 
-// CompletionTotal is completion_tokens on the wire.
+// CompletionTotal returns completion_tokens on the wire.
 func (u Usage) CompletionTotal() int { return u.Completion + u.Reasoning }
 
-// Total is total_tokens on the wire.
+// Total returns total_tokens on the wire.
 func (u Usage) Total() int { return u.PromptTotal() + u.CompletionTotal() }

@@ -1,8 +1,9 @@
 // Package fault names the ways a request can be refused, and what the caller reads then.
 //
-// A Fault has two sides. Kind, Message and Param are written for the caller and say nothing about our insides; the
-// cause, given with Because, goes to the log only. Any other error that reaches a door is a bug of ours and is answered
-// as Internal. Status codes and type names stand in one table here; headers are the door's business.
+// A Fault has two sides. Kind, Message and Param are written for the caller and say nothing about
+// our insides; the cause, given with Because, goes to the log only. Any other error that reaches a
+// door is a bug of ours and is answered as Internal. Status codes and type names stand in one table
+// here; headers are the door's business.
 package fault
 
 import (
@@ -11,8 +12,9 @@ import (
 	"time"
 )
 
-// Kind is a reason to refuse a request. The zero Kind is Internal, so a Fault without a kind is answered as our bug, not
-// as the caller's. The numbers are private to this process: only names cross a wire.
+// Kind is a reason to refuse a request. The zero Kind is Internal, so a Fault without a kind is
+// answered as our bug, not as the caller's. The numbers are private to this process: only names
+// cross a wire.
 type Kind uint8
 
 const (
@@ -62,9 +64,9 @@ func (k Kind) Status() int { return kinds[k].status }
 // String returns the type name of the kind, as the error object has it.
 func (k Kind) String() string { return kinds[k].name }
 
-// Named returns the kind with a type name, for a fault that came over a wire from a program of another version.
-// PlanTooLow and Forbidden share a name; Named returns PlanTooLow. If this version does not know the name, Named
-// chooses a kind by the status.
+// Named returns the kind with a type name, for a fault that came over a wire from a program of
+// another version. PlanTooLow and Forbidden share a name; Named returns PlanTooLow. If this version
+// does not know the name, Named chooses a kind by the status.
 func Named(name string, status int) Kind {
 	for k := range kinds {
 		if kinds[k].name == name {
@@ -82,8 +84,8 @@ func Named(name string, status int) Kind {
 	return Internal
 }
 
-// Fault is an error that a caller may read. It belongs to one request: At, After and Because change it in place, so a
-// Fault must not be shared, such as in a package variable.
+// Fault is an error that a caller may read. It belongs to one request: At, After and Because change
+// it in place, so a Fault must not be shared, such as in a package variable.
 type Fault struct {
 	Kind    Kind
 	Message string // a whole sentence: what is wrong, and what to do next
@@ -97,8 +99,8 @@ type Fault struct {
 	cause error // for the log; may be nil
 }
 
-// New returns a fault. The caller reads its message, so format and args must not contain secrets or errors of other
-// packages; those go to Because.
+// New returns a fault. The caller reads its message, so format and args must not contain secrets or
+// errors of other packages; those go to Because.
 func New(kind Kind, format string, args ...any) *Fault {
 	return &Fault{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
@@ -135,8 +137,8 @@ func (f *Fault) Error() string {
 // Unwrap returns the cause, or nil.
 func (f *Fault) Unwrap() error { return f.cause }
 
-// From returns the fault that err is or wraps. For any other error it returns an Internal fault whose message says
-// nothing about err, with err as its cause. err must not be nil.
+// From returns the fault that err is or wraps. For any other error it returns an Internal fault
+// whose message says nothing about err, with err as its cause. err must not be nil.
 func From(err error) *Fault {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f

@@ -7,8 +7,9 @@ import (
 	"sluice/internal/jsonscan"
 )
 
-// Object is the error object of the API (docs/api.md#errors): what stands under "error" in the body of an error
-// reply. Every door that answers with one takes it from here, so that all of them have the same members.
+// Object is the error object of the API (docs/api.md#errors): what stands under "error" in the body
+// of an error reply. Every door that answers with one takes it from here, so that all of them have
+// the same members.
 type Object struct {
 	Message string `json:"message"`
 	Type    string `json:"type"` // the name of a Kind
@@ -21,8 +22,9 @@ func (f *Fault) Object() Object {
 	return Object{Message: f.Message, Type: f.Kind.String(), Code: f.Kind.Status(), Param: f.Param}
 }
 
-// Body returns {"error":o}, the whole body of an error reply. As always with encoding/json, <, > and & are escaped: a
-// message may repeat what a stranger sent, and a browser must not take the reply for a page.
+// Body returns {"error":o}, the whole body of an error reply. As always with encoding/json, <, >
+// and & are escaped: a message may repeat what a stranger sent, and a browser must not take the
+// reply for a page.
 func (o Object) Body() []byte {
 	body, err := json.Marshal(struct {
 		Error Object `json:"error"`
@@ -33,8 +35,9 @@ func (o Object) Body() []byte {
 	return body
 }
 
-// AppendEvent appends {"error":o} without param, as the last event of a stream that failed after it began. It allocates
-// nothing but room in b, and escapes only what JSON requires: no browser shows an event stream as a page.
+// AppendEvent appends {"error":o} without param, as the last event of a stream that failed after it
+// began. It allocates nothing but room in b, and escapes only what JSON requires: no browser shows
+// an event stream as a page.
 func (o Object) AppendEvent(b []byte) []byte {
 	b = append(b, `{"error":{"message":`...)
 	b = jsonscan.AppendQuoted(b, o.Message)

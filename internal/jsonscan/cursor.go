@@ -1,15 +1,16 @@
-// Package jsonscan reads JSON where it stands, byte by byte, without decoding it into values. It is the one
-// scanner behind chat, which checks requests, and relay, which decides whether an upstream's bytes can be passed on.
+// Package jsonscan reads JSON where it stands, byte by byte, without decoding it into values. It is
+// the one scanner behind chat, which checks requests, and relay, which decides whether an
+// upstream's bytes can be passed on.
 //
-// String and Number check one token; a Cursor walks over objects and arrays; Unquote and Rune decode a string that was
-// checked. Nothing allocates but Unquote and Escaped. The scanner knows the grammar alone: limits on digits, duplicate
-// keys and messages for callers belong to its users.
+// String and Number check one token; a Cursor walks over objects and arrays; Unquote and Rune
+// decode a string that was checked. Nothing allocates but Unquote and Escaped. The scanner knows
+// the grammar alone: limits on digits, duplicate keys and messages for callers belong to its users.
 package jsonscan
 
 import "unicode/utf8"
 
-// Cursor is a position in JSON text. Body is only read, and belongs to whoever set it. Pos is the index of
-// the next byte; users may move it, within 0 and len(Body).
+// Cursor is a position in JSON text. Body is only read, and belongs to whoever set it. Pos is the
+// index of the next byte; users may move it, within 0 and len(Body).
 //
 // After a method reported false, Pos may stand anywhere in the value that was refused.
 type Cursor struct {
@@ -17,7 +18,8 @@ type Cursor struct {
 	Pos  int
 }
 
-// Space returns the index of the first byte of b, from i on, that is not white space; len(b) if there is none.
+// Space returns the index of the first byte of b, from i on, that is not white space; len(b) if
+// there is none.
 func Space(b []byte, i int) int {
 	for ; i < len(b); i++ {
 		if c := b[i]; c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
@@ -27,8 +29,8 @@ func Space(b []byte, i int) int {
 	return i
 }
 
-// Next skips white space and returns the byte at Pos, without moving past it. It returns 0 at the end, which
-// starts no JSON token.
+// Next skips white space and returns the byte at Pos, without moving past it. It returns 0 at the
+// end, which starts no JSON token.
 func (c *Cursor) Next() byte {
 	if c.Pos = Space(c.Body, c.Pos); c.Pos < len(c.Body) {
 		return c.Body[c.Pos]
@@ -45,8 +47,8 @@ func (c *Cursor) Take(ch byte) bool {
 	return true
 }
 
-// Word skips white space and then w, such as null. What follows w is not looked at: it must be checked as the
-// next token.
+// Word skips white space and then w, such as null. What follows w is not looked at: it must be
+// checked as the next token.
 func (c *Cursor) Word(w string) bool {
 	if c.Next(); len(c.Body)-c.Pos < len(w) || string(c.Body[c.Pos:c.Pos+len(w)]) != w {
 		return false
@@ -61,8 +63,9 @@ func (c *Cursor) Null() bool { return c.Word("null") }
 // End reports whether nothing but white space is left.
 func (c *Cursor) End() bool { return c.Next() == 0 && c.Pos == len(c.Body) }
 
-// Members reads an object. It calls each for every member, with the key as it is written and the cursor at the
-// value; each must read the value and reports whether it could. Members stops at the first false.
+// Members reads an object. It calls each for every member, with the key as it is written and the
+// cursor at the value; each must read the value and reports whether it could. Members stops at the
+// first false.
 //
 // It refuses keys that Key refuses, and does not notice a key that occurs twice.
 func (c *Cursor) Members(each func(key []byte) bool) bool {
@@ -90,9 +93,9 @@ func (c *Cursor) Members(each func(key []byte) bool) bool {
 	}
 }
 
-// Key reads the key of a member and returns it without quotes, as part of Body. It refuses keys with escapes and keys
-// beyond ASCII: an escaped key can be another spelling of one that the caller looks for, and a comparison of
-// bytes would miss it.
+// Key reads the key of a member and returns it without quotes, as part of Body. It refuses keys
+// with escapes and keys beyond ASCII: an escaped key can be another spelling of one that the caller
+// looks for, and a comparison of bytes would miss it.
 func (c *Cursor) Key() ([]byte, bool) {
 	if c.Next() != '"' {
 		return nil, false
@@ -124,8 +127,8 @@ func (c *Cursor) Text() (from, to int, ok bool) {
 	return from, end - 1, true
 }
 
-// Skip reads one value of any type. It refuses a value that stands inside more than depth objects and arrays, counted
-// from here, which bounds the recursion.
+// Skip reads one value of any type. It refuses a value that stands inside more than depth objects
+// and arrays, counted from here, which bounds the recursion.
 func (c *Cursor) Skip(depth int) bool {
 	if depth < 0 {
 		return false

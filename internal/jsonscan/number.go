@@ -1,8 +1,9 @@
 package jsonscan
 
-// Number reads the JSON number that starts at b[i]. It returns the index after the number, how many digits it has,
-// those of the exponent included, and whether it has an exponent. A user that bounds the digits needs to check
-// the range of numbers with an exponent only: 64 digits without one always fit a float64.
+// Number reads the JSON number that starts at b[i]. It returns the index after the number, how many
+// digits it has, those of the exponent included, and whether it has an exponent. A user that bounds
+// the digits needs to check the range of numbers with an exponent only: 64 digits without one
+// always fit a float64.
 //
 // If the number is not valid, end is the index where a digit is missing, or i for LeadingZero.
 func Number(b []byte, i int) (end, digits int, exponent bool, p Problem) {
@@ -53,9 +54,9 @@ func countDigits(b []byte, i int) int {
 	return n
 }
 
-// Uint skips white space and reads a whole number of at most most digits, such as an index or a count. most must be
-// at most 18, so that the value fits an int. A number with a sign, a fraction, an exponent or more digits is
-// refused, whatever its value.
+// Uint skips white space and reads a whole number of at most most digits, such as an index or a
+// count. most must be at most 18, so that the value fits an int. A number with a sign, a fraction,
+// an exponent or more digits is refused, whatever its value.
 func (c *Cursor) Uint(most int) (int, bool) {
 	c.Next()
 	from, v := c.Pos, 0

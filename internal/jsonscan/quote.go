@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Unquote returns the text of raw, a JSON string with its quotes, as a copy. String must have accepted raw: Unquote does
-// not check it again.
+// Unquote returns the text of raw, a JSON string with its quotes, as a copy. String must have
+// accepted raw: Unquote does not check it again.
 func Unquote(raw []byte) string {
 	if len(raw) < 2 {
 		return ""
@@ -31,8 +31,9 @@ func Unquote(raw []byte) string {
 	return b.String()
 }
 
-// Rune decodes the first character of b, which must not be empty and must be (the rest of) the inside of a
-// string that String has accepted. It returns the character and the number of bytes it takes in b, escaped or not.
+// Rune decodes the first character of b, which must not be empty and must be (the rest of) the
+// inside of a string that String has accepted. It returns the character and the number of bytes it
+// takes in b, escaped or not.
 func Rune(b []byte) (rune, int) {
 	if b[0] != '\\' {
 		return utf8.DecodeRune(b)
@@ -77,8 +78,9 @@ func Equal(raw []byte, text string) bool {
 	return len(inner) == 0 && len(text) == 0
 }
 
-// AppendQuoted appends s as a JSON string and returns the extended slice. Only what JSON requires is escaped; bytes
-// that are not UTF-8 become U+FFFD. It allocates nothing but room in dst, unlike encoding/json.
+// AppendQuoted appends s as a JSON string and returns the extended slice. Only what JSON requires
+// is escaped; bytes that are not UTF-8 become U+FFFD. It allocates nothing but room in dst, unlike
+// encoding/json.
 func AppendQuoted(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {

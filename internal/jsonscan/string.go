@@ -9,8 +9,9 @@ import (
 
 // Problem says why a string or a number is not valid JSON. The zero Problem, OK, says that it is.
 //
-// The scanner names problems instead of returning errors because its two users need different things: chat turns
-// each into a message for the caller, relay only wants to know that there is one, and must not allocate.
+// The scanner names problems instead of returning errors because its two users need different
+// things: chat turns each into a message for the caller, relay only wants to know that there is
+// one, and must not allocate.
 type Problem uint8
 
 const (
@@ -33,9 +34,10 @@ const (
 
 // String reads the JSON string whose opening quote is b[i] and checks every byte of it.
 //
-// It returns the index after the closing quote and the length of the unescaped text in bytes. If the string is not valid,
-// it returns the problem and, as end, the index of the byte that is wrong: of the backslash for an escape, of the
-// opening quote for Unclosed. UTF-8 is checked last, so any other problem in the same string is reported first.
+// It returns the index after the closing quote and the length of the unescaped text in bytes. If
+// the string is not valid, it returns the problem and, as end, the index of the byte that is wrong:
+// of the backslash for an escape, of the opening quote for Unclosed. UTF-8 is checked last, so any
+// other problem in the same string is reported first.
 func String(b []byte, i int) (end, size int, p Problem) {
 	from := i
 	i++
@@ -57,8 +59,8 @@ func String(b []byte, i int) (end, size int, p Problem) {
 		}
 		switch c := b[i]; {
 		case c == '"':
-			// high may include bytes after the quote. Then the check is needed less often than it is made,
-			// which costs time and changes no result.
+			// high may include bytes after the quote. Then the check is needed less often than it
+			// is made, which costs time and changes no result.
 			if high&(0x80*everyByte) != 0 {
 				if at := invalidUTF8(b, from+1, i); at >= 0 {
 					return at, 0, NotUTF8
@@ -106,8 +108,9 @@ func invalidUTF8(b []byte, from, to int) int {
 	return -1
 }
 
-// escape checks the escape that starts with the backslash b[i]. It returns the length of the escape and of the
-// UTF-8 that it stands for. Half a surrogate pair is a problem: it stands for no character.
+// escape checks the escape that starts with the backslash b[i]. It returns the length of the escape
+// and of the UTF-8 that it stands for. Half a surrogate pair is a problem: it stands for no
+// character.
 func escape(b []byte, i int) (n, size int, p Problem) {
 	if i+1 >= len(b) {
 		return 0, 0, EscapeCut
@@ -136,8 +139,8 @@ func escape(b []byte, i int) (n, size int, p Problem) {
 	return 0, 0, LoneHigh
 }
 
-// Hex4 returns the value of the four hexadecimal digits at b[i], as in \u00e9. It reports false if there are
-// fewer.
+// Hex4 returns the value of the four hexadecimal digits at b[i], as in \u00e9. It reports false if
+// there are fewer.
 func Hex4(b []byte, i int) (rune, bool) {
 	if i+4 > len(b) {
 		return 0, false

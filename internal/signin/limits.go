@@ -11,9 +11,9 @@ import (
 	"sluice/internal/fault"
 )
 
-// limits slows down guessing and flooding: it counts attempts in a span of time by each key that names them, such as an
-// address, a place, or both together. It is in memory, so each process counts for itself and a restart resets
-// the counts. Its size is bounded; see makeRoom.
+// limits slows down guessing and flooding: it counts attempts in a span of time by each key that
+// names them, such as an address, a place, or both together. It is in memory, so each process
+// counts for itself and a restart resets the counts. Its size is bounded; see makeRoom.
 type limits struct {
 	now    func() time.Time
 	hashes chan struct{} // a semaphore: one element for each password that is being hashed
@@ -52,8 +52,8 @@ type limit struct {
 // times returns the limit with n times as many attempts.
 func (l limit) times(n int) limit { return limit{l.most * n, l.span} }
 
-// The limits. A browser that has signed in to an account before is counted apart, so that strangers who use up a limit
-// never lock the owner out; see Desk.known.
+// The limits. A browser that has signed in to an account before is counted apart, so that strangers
+// who use up a limit never lock the owner out; see Desk.known.
 var (
 	guessesHere   = limit{10, 15 * time.Minute} // at one address from one place, or in a known browser
 	guessesAnyhow = limit{100, time.Hour}       // at one address from all unknown browsers
@@ -84,8 +84,8 @@ func newLimits(now func() time.Time) *limits {
 	return &limits{now: now, hashes: make(chan struct{}, hashesAtOnce), tries: map[key]tries{}, mostOf: maxTries}
 }
 
-// place returns what attempts from an IP address are counted by: an IPv4 address itself, and the /64 network of an IPv6
-// address, because whoever has one has all 2^64 addresses in it.
+// place returns what attempts from an IP address are counted by: an IPv4 address itself, and the
+// /64 network of an IPv6 address, because whoever has one has all 2^64 addresses in it.
 func place(remote string) string {
 	addr, err := netip.ParseAddr(remote)
 	if err != nil || addr.Unmap().Is4() {
@@ -103,7 +103,8 @@ type attempt struct {
 	limit
 }
 
-// fromHost returns the attempts that count for where a visit comes from: its place and, for IPv6, the wider network.
+// fromHost returns the attempts that count for where a visit comes from: its place and, for IPv6,
+// the wider network.
 func fromHost(kind string, v Visit, l limit) []attempt {
 	list := []attempt{{keyOf(kind+" place", place(v.Remote)), l}}
 	if addr, err := netip.ParseAddr(v.Remote); err == nil && !addr.Unmap().Is4() {
@@ -114,8 +115,8 @@ func fromHost(kind string, v Visit, l limit) []attempt {
 	return list
 }
 
-// try counts one attempt against every key. If any of them is used up, it counts nothing and returns a fault that says
-// how long to wait.
+// try counts one attempt against every key. If any of them is used up, it counts nothing and
+// returns a fault that says how long to wait.
 func (l *limits) try(attempts ...attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,9 +149,10 @@ func (l *limits) try(attempts ...attempt) error {
 	return nil
 }
 
-// makeRoom deletes one key if there is no room for another: the least used of a few. The caller holds mu. Refusing every
-// new key would let a flood lock everybody out, and deleting the oldest would let a flood reset a count that
-// protects an account. A flood of new keys has few attempts each, so it deletes its own.
+// makeRoom deletes one key if there is no room for another: the least used of a few. The caller
+// holds mu. Refusing every new key would let a flood lock everybody out, and deleting the oldest
+// would let a flood reset a count that protects an account. A flood of new keys has few attempts
+// each, so it deletes its own.
 func (l *limits) makeRoom() {
 	if len(l.tries) < l.mostOf {
 		return
@@ -177,8 +179,8 @@ func (l *limits) forget(keys ...key) {
 	}
 }
 
-// hashing runs work, which hashes a password. At most hashesAtOnce run at a time; a caller whose turn does not come
-// within hashPatience is told to come back.
+// hashing runs work, which hashes a password. At most hashesAtOnce run at a time; a caller whose
+// turn does not come within hashPatience is told to come back.
 func (l *limits) hashing(ctx context.Context, work func()) error {
 	patience := time.NewTimer(hashPatience)
 	defer patience.Stop()

@@ -20,7 +20,8 @@ const (
 	deviceLife = 90 * 24 * time.Hour
 )
 
-// How many links there may be. For a new one beyond linksPerAddress or signUpsAtOnce the oldest is dropped.
+// How many links there may be. For a new one beyond linksPerAddress or signUpsAtOnce the oldest is
+// dropped.
 const (
 	mailsAnHour     = 5      // links of one purpose mailed to one address in an hour; see Desk.mayMail
 	linksPerAddress = 20     // of one purpose
@@ -57,21 +58,21 @@ type Room struct {
 	// Recent is how many links to the address may expire after Since. One more is not kept.
 	Recent int
 	Since  time.Time
-	// PerAddress and InAll are how many links of the purpose there may be to the address, and to all addresses. The
-	// oldest are dropped for a new one.
+	// PerAddress and InAll are how many links of the purpose there may be to the address, and to
+	// all addresses. The oldest are dropped for a new one.
 	PerAddress, InAll int
 }
 
-// Hash is the SHA-256 of a token. A token is 260 random bits, so nobody can guess it from its hash, and no slower
-// hash is needed.
+// Hash is the SHA-256 of a token. A token is 260 random bits, so nobody can guess it from its hash,
+// and no slower hash is needed.
 type Hash [sha256.Size]byte
 
 func hash(token string) Hash { return sha256.Sum256([]byte(token)) }
 
 // LinkStore keeps links. Each method is one transaction.
 type LinkStore interface {
-	// KeepLink stores a link if there is room and it has not expired, and reports whether it did. It takes the
-	// same time either way.
+	// KeepLink stores a link if there is room and it has not expired, and reports whether it did.
+	// It takes the same time either way.
 	KeepLink(ctx context.Context, l *Link, now time.Time, room Room) (kept bool, err error)
 	// FindLink returns a link that is still good, or fault.NotFound.
 	FindLink(ctx context.Context, token Hash, now time.Time) (*Link, error)
@@ -84,8 +85,9 @@ type LinkStore interface {
 // DropExpired deletes sessions and links that have expired.
 func (d *Desk) DropExpired(ctx context.Context) error { return d.linkStore.DropSignins(ctx, d.clock()) }
 
-// link stores a new link and returns its token. recent is how many such links may be mailed to the address in an
-// hour; 0 means any number. A link that is not kept because of recent must not be mailed either.
+// link stores a new link and returns its token. recent is how many such links may be mailed to the
+// address in an hour; 0 means any number. A link that is not kept because of recent must not be
+// mailed either.
 func (d *Desk) link(ctx context.Context, l Link, life time.Duration, recent int) (token string, kept bool, err error) {
 	now := d.clock()
 	token = newToken()
@@ -106,8 +108,8 @@ func (d *Desk) url(p Purpose, token string) string {
 	return d.settings().Origin + "/link/" + string(p) + "?token=" + token
 }
 
-// Peek returns a link without using it. Mail programs open links before people do, so the page behind a link only
-// peeks, and its form uses the link.
+// Peek returns a link without using it. Mail programs open links before people do, so the page
+// behind a link only peeks, and its form uses the link.
 func (d *Desk) Peek(ctx context.Context, p Purpose, token string) (*Link, error) {
 	if len(token) != tokenBytes {
 		return nil, fault.New(fault.NotFound, "This link is not complete. Open it as it is in the mail, or ask for a new one.")

@@ -19,8 +19,9 @@ import (
 const (
 	// providerPatience is how long one request to an identity provider may take.
 	providerPatience = 10 * time.Second
-	// providerPause is how long a provider that did not answer is not asked again. Visitors wait in line for the first
-	// answer; without the pause each of them would wait for a timeout of their own.
+	// providerPause is how long a provider that did not answer is not asked again. Visitors wait in
+	// line for the first answer; without the pause each of them would wait for a timeout of their
+	// own.
 	providerPause = 5 * time.Second
 	// maxProviderCode is how long a provider's code may be. Anything longer is not sent back to it.
 	maxProviderCode = 4 << 10
@@ -45,8 +46,8 @@ func NewProvider(name, issuer, clientID, secret string) *Provider {
 // Name returns the name that people know the provider by.
 func (p *Provider) Name() string { return p.name }
 
-// Journey is one visit to the provider and back. Only the browser that began it has it, in a cookie, so nobody can make
-// another browser finish it.
+// Journey is one visit to the provider and back. Only the browser that began it has it, in a
+// cookie, so nobody can make another browser finish it.
 type Journey struct{ state, nonce, verifier string }
 
 // String returns the value for the cookie; ParseJourney reads it.
@@ -71,8 +72,8 @@ func (p *Provider) Begin(ctx context.Context, redirect string) (string, Journey,
 	return config.AuthCodeURL(j.state, oidc.Nonce(j.nonce), oauth2.S256ChallengeOption(j.verifier)), j, nil
 }
 
-// End exchanges what the browser brought back for an address that the provider has verified. It refuses an address
-// without email_verified: at many providers anybody can claim any address.
+// End exchanges what the browser brought back for an address that the provider has verified. It
+// refuses an address without email_verified: at many providers anybody can claim any address.
 func (p *Provider) End(ctx context.Context, redirect string, j Journey, state, code string) (string, error) {
 	if state == "" || subtle.ConstantTimeCompare([]byte(state), []byte(j.state)) != 1 || len(code) > maxProviderCode {
 		return "", fault.New(fault.Invalid, "This answer belongs to another sign-in. Begin again.")

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/mail"
 )
 
-// Owner is somebody at an open session of an account, and what they typed to prove that the account is theirs: a session
-// alone may be a browser that was left open.
+// Owner is somebody at an open session of an account, and what they typed to prove that the account
+// is theirs: a session alone may be a browser that was left open.
 type Owner struct {
 	Account  *account.Account // never nil
 	Session  *Session         // never nil
@@ -26,8 +26,9 @@ type Demand struct {
 	SignIn   bool // a new session: the account has no password, and this session is no longer fresh
 }
 
-// Demand returns what an owner must prove before a change to how they sign in. A session that the operator's link
-// opened a moment ago needs no proof: people who have lost their password and their phone get back in this way.
+// Demand returns what an owner must prove before a change to how they sign in. A session that the
+// operator's link opened a moment ago needs no proof: people who have lost their password and their
+// phone get back in this way.
 func (d *Desk) Demand(login Login, s *Session) Demand {
 	isFresh := d.clock().Sub(s.CreatedAt) < fresh
 	if isFresh && s.Via == EnterLink {
@@ -36,8 +37,9 @@ func (d *Desk) Demand(login Login, s *Session) Demand {
 	return Demand{Password: login.Password != "", Code: login.TOTPOn, SignIn: login.Password == "" && !isFresh}
 }
 
-// Prove checks that whoever sits at a session is the owner of its account, if the rule of the step needs it. Every wrong
-// proof counts against limits, and a right one resets the limit of the session.
+// Prove checks that whoever sits at a session is the owner of its account, if the rule of the step
+// needs it. Every wrong proof counts against limits, and a right one resets the limit of the
+// session.
 func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 	if ruleOf(step).Needs&NeedsProof == 0 {
 		return nil
@@ -91,8 +93,8 @@ func (d *Desk) ChangePassword(ctx context.Context, o Owner, password string) err
 	return nil
 }
 
-// RequestEmail mails a link to a new address. Following it proves that the owner reads mail there, and makes it the
-// address of the account; see ConfirmEmail.
+// RequestEmail mails a link to a new address. Following it proves that the owner reads mail there,
+// and makes it the address of the account; see ConfirmEmail.
 func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
 	email, err := account.ParseEmail(email)
 	if err != nil {
@@ -122,8 +124,9 @@ func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
 	return nil
 }
 
-// ConfirmEmail uses a link of RequestEmail and tells the old address. s is the session of the browser that followed the
-// link; it may be nil. It stays open if it belongs to the account; every other session ends.
+// ConfirmEmail uses a link of RequestEmail and tells the old address. s is the session of the
+// browser that followed the link; it may be nil. It stays open if it belongs to the account; every
+// other session ends.
 func (d *Desk) ConfirmEmail(ctx context.Context, token string, s *Session) (*account.Account, error) {
 	l, err := d.take(ctx, Email, token)
 	if err != nil {
@@ -137,8 +140,8 @@ func (d *Desk) ConfirmEmail(ctx context.Context, token string, s *Session) (*acc
 	if s != nil && s.AccountID == l.AccountID {
 		keep = s.ID
 	}
-	// Access ends before the address changes, so that nothing survives. A link made in between is bound to the old
-	// address and is refused; see holder.
+	// Access ends before the address changes, so that nothing survives. A link made in between is
+	// bound to the old address and is refused; see holder.
 	if err := d.end(ctx, ConfirmEmail, l.AccountID, keep); err != nil {
 		return nil, err
 	}

@@ -13,9 +13,9 @@ import (
 	"sluice/internal/fault"
 )
 
-// The cost of hashing a password: 9 MiB, four passes, one lane, about 30 ms. An attacker pays the same as for 19 MiB in two
-// passes, while a flood of sign-ins takes half the memory here. A stored hash names its own cost, so these can be
-// raised without making old hashes useless.
+// The cost of hashing a password: 9 MiB, four passes, one lane, about 30 ms. An attacker pays the
+// same as for 19 MiB in two passes, while a flood of sign-ins takes half the memory here. A stored
+// hash names its own cost, so these can be raised without making old hashes useless.
 const (
 	argonMemory = 9 << 10 // KiB
 	argonPasses = 4
@@ -46,7 +46,8 @@ func checkPassword(password, email string) error {
 
 var base64Raw = base64.RawStdEncoding
 
-// hashPassword returns the form in which a password is stored: argon2id with its cost, a random salt and the sum.
+// hashPassword returns the form in which a password is stored: argon2id with its cost, a random
+// salt and the sum.
 func hashPassword(password string) string {
 	salt := make([]byte, argonSalt)
 	rand.Read(salt) // never fails: crypto/rand
@@ -55,7 +56,8 @@ func hashPassword(password string) string {
 		base64Raw.EncodeToString(salt), base64Raw.EncodeToString(sum))
 }
 
-// matches reports whether password is the one that hashPassword turned into stored. It compares in constant time.
+// matches reports whether password is the one that hashPassword turned into stored. It compares in
+// constant time.
 func matches(password, stored string) bool {
 	parts := strings.Split(stored, "$") // "", argon2id, v, cost, salt, sum
 	if len(parts) != 6 || parts[1] != "argon2id" || len(password) > maxPassword {

@@ -13,13 +13,15 @@ const (
 	sessionIdle = 14 * 24 * time.Hour // a session ends when it was not used for so long
 	sessionLife = 90 * 24 * time.Hour // and in any case so long after it was opened
 
-	// seenEvery is how precisely the last visit is kept. Writing it at every request would cost a transaction each.
+	// seenEvery is how precisely the last visit is kept. Writing it at every request would cost a
+	// transaction each.
 	seenEvery = 5 * time.Minute
 
 	// fresh is how long a new session counts as proof for an account that has no password.
 	fresh = 15 * time.Minute
 
-	// sessionsAtOnce bounds the sessions of one account. The one not used for longest is closed for a new one.
+	// sessionsAtOnce bounds the sessions of one account. The one not used for longest is closed for
+	// a new one.
 	sessionsAtOnce = 50
 )
 
@@ -38,7 +40,8 @@ type Session struct {
 
 // SessionStore keeps sessions. Each method is one transaction.
 type SessionStore interface {
-	// OpenSession stores a session. If the account has more than most, those not seen for longest are deleted.
+	// OpenSession stores a session. If the account has more than most, those not seen for longest
+	// are deleted.
 	OpenSession(ctx context.Context, s *Session, most int) error
 	// FindSession returns a session that has not expired, or fault.Unauthenticated.
 	FindSession(ctx context.Context, token Hash, now time.Time) (*Session, error)
@@ -79,8 +82,8 @@ func (d *Desk) SignOut(ctx context.Context, accountID, sessionID string) error {
 	return d.sessionStore.CloseSession(ctx, accountID, sessionID)
 }
 
-// SignOutEverywhere ends whatever could let anybody else in to an account: every session but keepSession, and every
-// link.
+// SignOutEverywhere ends whatever could let anybody else in to an account: every session but
+// keepSession, and every link.
 func (d *Desk) SignOutEverywhere(ctx context.Context, accountID, keepSession string) error {
 	return d.end(ctx, SignOutEverywhere, accountID, keepSession)
 }

@@ -1,9 +1,10 @@
 // Package signin lets people in to the pages: by password, by a link, or through an identity provider.
 //
-// A session and a link are both a random token. Its holder has the token; the store keeps a hash of it, so a stolen
-// database opens nothing. Forms that take an address answer the same whether an account has it or not, and take as
-// long: only the mail that is sent differs. The steps and what each needs, gives and ends are one table; see
-// rules.go. Who may call the API is not decided here; see auth.
+// A session and a link are both a random token. Its holder has the token; the store keeps a hash of
+// it, so a stolen database opens nothing. Forms that take an address answer the same whether an
+// account has it or not, and take as long: only the mail that is sent differs. The steps and what
+// each needs, gives and ends are one table; see rules.go. Who may call the API is not decided here;
+// see auth.
 package signin
 
 import (
@@ -28,10 +29,11 @@ type Login struct {
 type LoginStore interface {
 	// FindLogin returns the login of an account, or the zero Login if it has none.
 	FindLogin(ctx context.Context, accountID string) (Login, error)
-	// SetPassword replaces the password hash and does what EndAccess does, in one step: no session survives the
-	// password that it was opened with.
+	// SetPassword replaces the password hash and does what EndAccess does, in one step: no session
+	// survives the password that it was opened with.
 	SetPassword(ctx context.Context, accountID, password, keepSession string) error
-	// EndAccess closes every session of an account but keepSession, which may be empty, and deletes every link.
+	// EndAccess closes every session of an account but keepSession, which may be empty, and deletes
+	// every link.
 	EndAccess(ctx context.Context, accountID, keepSession string) error
 	// EraseLogin deletes the login, the sessions and the links of an account.
 	EraseLogin(ctx context.Context, accountID string) error
@@ -45,8 +47,8 @@ type Store interface {
 	LinkStore
 }
 
-// Poster takes mail; *mail.Outbox is one. Post must not block: how long it takes would tell whether an address has an
-// account.
+// Poster takes mail; *mail.Outbox is one. Post must not block: how long it takes would tell whether
+// an address has an account.
 type Poster interface{ Post(m mail.Message) }
 
 // Settings is what a reload may change.
@@ -74,8 +76,8 @@ type Desk struct {
 	settings func() Settings
 	now      func() time.Time
 	limits   *limits
-	// decoy returns the hash that a password is compared with when no account has the address, so that the
-	// answer takes as long.
+	// decoy returns the hash that a password is compared with when no account has the address, so
+	// that the answer takes as long.
 	decoy func() string
 }
 
@@ -143,6 +145,6 @@ func (d *Desk) letIn(ctx context.Context, step Step, p *person, v Visit) (Entry,
 	return d.open(ctx, step, p, v)
 }
 
-// clock returns the time to the millisecond, because that is what the store keeps: a time that was stored and read
-// again must equal the original.
+// clock returns the time to the millisecond, because that is what the store keeps: a time that was
+// stored and read again must equal the original.
 func (d *Desk) clock() time.Time { return d.now().UTC().Truncate(time.Millisecond) }

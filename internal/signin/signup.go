@@ -9,16 +9,17 @@ import (
 	"sluice/internal/mail"
 )
 
-// Welcome is what the owner of a new account gets: a session, and the master key, which is never shown again.
+// Welcome is what the owner of a new account gets: a session, and the master key, which is never
+// shown again.
 type Welcome struct {
 	Entry
 	Account   *account.Account
 	MasterKey string
 }
 
-// SignUp mails a link that opens an account. The password is chosen on the page behind the link, so only somebody who
-// reads the mail of the address can choose it. If the address has an account already, the mail says so, and
-// nobody but its reader learns that.
+// SignUp mails a link that opens an account. The password is chosen on the page behind the link, so
+// only somebody who reads the mail of the address can choose it. If the address has an account
+// already, the mail says so, and nobody but its reader learns that.
 func (d *Desk) SignUp(ctx context.Context, email string, v Visit) error {
 	if err := d.mayJoin(); err != nil {
 		return err
@@ -27,8 +28,8 @@ func (d *Desk) SignUp(ctx context.Context, email string, v Visit) error {
 	if err != nil {
 		return err
 	}
-	// If there is an account, the link is stored as well and told to nobody: this takes the same time, and the mail
-	// counts among those of the hour.
+	// If there is an account, the link is stored as well and told to nobody: this takes the same
+	// time, and the mail counts among those of the hour.
 	token, kept, err := d.link(ctx, Link{Purpose: SignUp, Email: email}, signUpLife, recent)
 	if err != nil || !kept {
 		return err
@@ -51,8 +52,9 @@ func (d *Desk) mayJoin() error {
 	return fault.New(fault.Forbidden, "This service takes no new accounts. Ask its operator for an invitation.")
 }
 
-// Join uses a sign-up link or an invitation: it opens the account with the password that the holder chose, and signs them
-// in. A sign-up link is refused if sign-up was closed since; an invitation is not.
+// Join uses a sign-up link or an invitation: it opens the account with the password that the holder
+// chose, and signs them in. A sign-up link is refused if sign-up was closed since; an invitation is
+// not.
 func (d *Desk) Join(ctx context.Context, purpose Purpose, token, password string, v Visit) (*Welcome, error) {
 	step := AcceptInvite
 	if purpose == SignUp {

@@ -26,8 +26,9 @@ const (
 type FactorStore interface {
 	// SetTOTP replaces the secret. With on false the secret waits for its first code.
 	SetTOTP(ctx context.Context, accountID, secret string, on bool) error
-	// UseTOTP reports whether a code of the time step may still be used, and marks the step as used. Of several
-	// callers at once only one gets true: a code that somebody watched being typed is good for nothing.
+	// UseTOTP reports whether a code of the time step may still be used, and marks the step as
+	// used. Of several callers at once only one gets true: a code that somebody watched being typed
+	// is good for nothing.
 	UseTOTP(ctx context.Context, accountID string, step int64) (bool, error)
 }
 
@@ -37,8 +38,8 @@ type Enrolment struct {
 	QR     string // a PNG picture as a data: address
 }
 
-// Enrol stores a new secret and returns it. The second factor is on only after Activate: somebody who could not scan the
-// picture must not be locked out. issuer is the name that the app shows.
+// Enrol stores a new secret and returns it. The second factor is on only after Activate: somebody
+// who could not scan the picture must not be locked out. issuer is the name that the app shows.
 func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, error) {
 	a := o.Account
 	if err := d.Prove(ctx, EnrolTOTP, o); err != nil {
@@ -69,8 +70,8 @@ func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, e
 	return &Enrolment{Secret: key.Secret(), QR: "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())}, nil
 }
 
-// Activate turns the second factor on. Its first code proves that the app has the secret. Other sessions were opened
-// without a code, so they end.
+// Activate turns the second factor on. Its first code proves that the app has the secret. Other
+// sessions were opened without a code, so they end.
 func (d *Desk) Activate(ctx context.Context, o Owner, code string) error {
 	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
 	if err != nil {
@@ -101,8 +102,8 @@ func (d *Desk) RemoveTOTP(ctx context.Context, o Owner) error {
 	return nil
 }
 
-// setTOTP ends what the step ends and then stores the second factor. In this order nothing survives the change if the
-// second write fails.
+// setTOTP ends what the step ends and then stores the second factor. In this order nothing survives
+// the change if the second write fails.
 func (d *Desk) setTOTP(ctx context.Context, step Step, o Owner, secret string, on bool) error {
 	if err := d.end(ctx, step, o.Account.ID, o.Session.ID); err != nil {
 		return err

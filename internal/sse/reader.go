@@ -1,8 +1,9 @@
 // Package sse reads server-sent events from an upstream.
 //
-// A Reader returns the name and the data of each event as slices of its own buffer, without a copy: a stream has
-// thousands of events, and each would otherwise cost an allocation. An event counts only when the blank line after
-// it has arrived. What a cut connection leaves behind is not an event.
+// A Reader returns the name and the data of each event as slices of its own buffer, without a copy:
+// a stream has thousands of events, and each would otherwise cost an allocation. An event counts
+// only when the blank line after it has arrived. What a cut connection leaves behind is not an
+// event.
 package sse
 
 import (
@@ -11,14 +12,16 @@ import (
 	"io"
 )
 
-// ErrTooLong means that one event is longer than the reader's bound. The reader cannot be used after it.
+// ErrTooLong means that one event is longer than the reader's bound. The reader cannot be used
+// after it.
 var ErrTooLong = errors.New("an event of the stream is too long")
 
-// flood is the size, in bytes, that a buffer grows to when more arrives at once than it holds. Fewer, larger reads
-// save system calls; a bigger buffer would cost memory in every stream.
+// flood is the size, in bytes, that a buffer grows to when more arrives at once than it holds.
+// Fewer, larger reads save system calls; a bigger buffer would cost memory in every stream.
 const flood = 16 << 10
 
-// Event is one event. Its slices belong to the Reader and are valid until the next call of Next or Ready.
+// Event is one event. Its slices belong to the Reader and are valid until the next call of Next or
+// Ready.
 type Event struct {
 	Name []byte // the event field; empty if there is none
 	Data []byte // the data lines, joined by newlines; never empty
@@ -34,8 +37,8 @@ type Reader struct {
 	err  error // of the last read; returned when buf has no complete event left
 }
 
-// NewReader returns a Reader over src that refuses events longer than max bytes. The Reader takes over buf, which may
-// be nil, and allocates a larger one when an event needs it.
+// NewReader returns a Reader over src that refuses events longer than max bytes. The Reader takes
+// over buf, which may be nil, and allocates a larger one when an event needs it.
 func NewReader(src io.Reader, buf []byte, max int) *Reader {
 	if cap(buf) < 512 {
 		buf = make([]byte, 4<<10)
@@ -49,8 +52,9 @@ func (rd *Reader) Buffer() []byte { return rd.buf }
 // AtEOF reports whether the source has ended. Events that arrived before may still be in the buffer.
 func (rd *Reader) AtEOF() bool { return errors.Is(rd.err, io.EOF) }
 
-// Ready reports whether Next would return an event without reading from the source. Callers use it to decide when to
-// flush: while more events wait, writing can too. It skips events without data, as Next does.
+// Ready reports whether Next would return an event without reading from the source. Callers use it
+// to decide when to flush: while more events wait, writing can too. It skips events without data,
+// as Next does.
 func (rd *Reader) Ready() bool {
 	for {
 		if rd.end == 0 {
@@ -71,8 +75,9 @@ func (rd *Reader) Ready() bool {
 	}
 }
 
-// Next returns the next event that has data, and blocks until it has arrived. At the end of the source it returns the
-// source's error: io.EOF, or whatever cut the source short. Bytes of an event that never ended are dropped.
+// Next returns the next event that has data, and blocks until it has arrived. At the end of the
+// source it returns the source's error: io.EOF, or whatever cut the source short. Bytes of an event
+// that never ended are dropped.
 func (rd *Reader) Next() (Event, error) {
 	for {
 		block, err := rd.block()
@@ -101,7 +106,8 @@ func (rd *Reader) block() ([]byte, error) {
 		if rd.err != nil {
 			return nil, rd.err
 		}
-		// What was searched is not searched again, except the last three bytes: \r\n\r\n may be cut anywhere.
+		// What was searched is not searched again, except the last three bytes: \r\n\r\n may be cut
+		// anywhere.
 		searched = max(0, rd.w-rd.r-3)
 		if err := rd.fill(); err != nil {
 			return nil, err
@@ -109,9 +115,9 @@ func (rd *Reader) block() ([]byte, error) {
 	}
 }
 
-// fill reads once from the source. If the buffer is full, it first moves what is left to the front or allocates a larger
-// buffer. It keeps the error of the source in rd.err, because events that arrived with it come first; it returns
-// ErrTooLong only.
+// fill reads once from the source. If the buffer is full, it first moves what is left to the front
+// or allocates a larger buffer. It keeps the error of the source in rd.err, because events that
+// arrived with it come first; it returns ErrTooLong only.
 func (rd *Reader) fill() error {
 	if rd.r == rd.w {
 		rd.r, rd.w = 0, 0
@@ -142,8 +148,8 @@ func (rd *Reader) fill() error {
 	return nil
 }
 
-// eventEnd returns the offset after the first blank line of b, or 0 if there is none. It searches from the given offset.
-// Lines end with \n, \r\n or \r, as the standard allows.
+// eventEnd returns the offset after the first blank line of b, or 0 if there is none. It searches
+// from the given offset. Lines end with \n, \r\n or \r, as the standard allows.
 func eventEnd(b []byte, from int) int {
 	for i := from; i < len(b); {
 		j := bytes.IndexByte(b[i:], '\n')
@@ -179,8 +185,9 @@ func endOr(i, j, end int) int {
 	return i + j
 }
 
-// blankAt returns the offset after the blank line that follows the line end at i, or 0 if no blank line follows. A
-// carriage return at the very end of b may still get its newline, so it does not count yet.
+// blankAt returns the offset after the blank line that follows the line end at i, or 0 if no blank
+// line follows. A carriage return at the very end of b may still get its newline, so it does not
+// count yet.
 func blankAt(b []byte, i int) int {
 	next := i + 1
 	if b[i] == '\r' && next < len(b) && b[next] == '\n' {
@@ -207,8 +214,8 @@ func blankAt(b []byte, i int) int {
 // dataPrefix starts nearly every event.
 var dataPrefix = []byte("data: ")
 
-// parse returns the fields of an event. It reports false for an event without data, such as a comment that keeps
-// the connection alive.
+// parse returns the fields of an event. It reports false for an event without data, such as a
+// comment that keeps the connection alive.
 func parse(block []byte) (Event, bool) {
 	// The usual event is a single data line, which needs no allocation and no loop.
 	if bytes.HasPrefix(block, dataPrefix) {

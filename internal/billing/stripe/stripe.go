@@ -1,9 +1,9 @@
 // Package stripe lets Stripe move the money: Checkout for customers who are present, charges of the
 // saved payment method for those who are not, and the customer portal to change it.
 //
-// It stores nothing. A payment carries our id in its metadata and in its idempotency key, and every question is
-// answered from Stripe's current state; webhooks only say when to ask. Package billing decides when something is
-// due.
+// It stores nothing. A payment carries our id in its metadata and in its idempotency key, and every
+// question is answered from Stripe's current state; webhooks only say when to ask. Package billing
+// decides when something is due.
 package stripe
 
 import (
@@ -123,8 +123,9 @@ func (p *Processor) openCheckout(ctx context.Context, customer string, pay billi
 	return billing.Outcome{Status: billing.Pending, Ref: s.ID, URL: s.URL}, nil
 }
 
-// charge charges the saved payment method. Stripe forgets idempotency keys after a day, so charge first looks for a
-// PaymentIntent that an earlier call has made; otherwise a retry after an outage could charge twice.
+// charge charges the saved payment method. Stripe forgets idempotency keys after a day, so charge
+// first looks for a PaymentIntent that an earlier call has made; otherwise a retry after an outage
+// could charge twice.
 func (p *Processor) charge(ctx context.Context, customer string, pay billing.Payment) (billing.Outcome, error) {
 	list := &stripe.PaymentIntentListParams{
 		Customer:     stripe.String(customer),
@@ -187,10 +188,10 @@ func (p *Processor) Outcome(ctx context.Context, pay billing.Payment) (billing.O
 	return billing.Outcome{Status: billing.Pending, Ref: s.ID, URL: s.URL}, nil
 }
 
-// page returns the id of the Checkout Session of a payment that a customer makes on a page, and the payment's own Ref
-// otherwise. If the answer that opened the page was lost, the Ref is that of the first event: the PaymentIntent of
-// one attempt. Such an intent says nothing about further attempts, and Stripe refuses to cancel it; only its
-// session can be asked and closed.
+// page returns the id of the Checkout Session of a payment that a customer makes on a page, and the
+// payment's own Ref otherwise. If the answer that opened the page was lost, the Ref is that of the
+// first event: the PaymentIntent of one attempt. Such an intent says nothing about further
+// attempts, and Stripe refuses to cancel it; only its session can be asked and closed.
 func (p *Processor) page(ctx context.Context, pay billing.Payment) (string, error) {
 	if isPage(pay.Ref) || !pay.Present || !pay.Open() {
 		return pay.Ref, nil
@@ -207,8 +208,9 @@ func (p *Processor) page(ctx context.Context, pay billing.Payment) (string, erro
 
 func isPage(ref string) bool { return strings.HasPrefix(ref, "cs_") }
 
-// errUnknown is the reason of a payment that Stripe does not know, because it was begun with another Stripe account. If
-// that account is configured again and the payment was made, it is refunded.
+// errUnknown is the reason of a payment that Stripe does not know, because it was begun with
+// another Stripe account. If that account is configured again and the payment was made, it is
+// refunded.
 const errUnknown = "The payment processor does not know this payment."
 
 func isMissing(err error) bool {
@@ -216,8 +218,8 @@ func isMissing(err error) bool {
 	return ok && e.HTTPStatusCode == http.StatusNotFound
 }
 
-// intentOutcome returns the outcome that a PaymentIntent stands for. If it has just been paid on a page, its card becomes
-// the one for renewals.
+// intentOutcome returns the outcome that a PaymentIntent stands for. If it has just been paid on a
+// page, its card becomes the one for renewals.
 func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Payment) (billing.Outcome, error) {
 	params := &stripe.PaymentIntentRetrieveParams{}
 	params.AddExpand("payment_method")
@@ -262,8 +264,9 @@ func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Pa
 	return o, nil
 }
 
-// addDisputes adds the disputes of a PaymentIntent to o. Stripe takes the money when a dispute is opened and returns it
-// when the dispute is won. Inquiries (warning_…) and prevented disputes move no money.
+// addDisputes adds the disputes of a PaymentIntent to o. Stripe takes the money when a dispute is
+// opened and returns it when the dispute is won. Inquiries (warning_…) and prevented disputes move
+// no money.
 func (p *Processor) addDisputes(ctx context.Context, intent string, o *billing.Outcome) error {
 	list := &stripe.DisputeListParams{PaymentIntent: stripe.String(intent)}
 	for d, err := range p.api.V1Disputes.List(ctx, list).All(ctx) {
@@ -377,7 +380,8 @@ func description(pay billing.Payment) string {
 	return fmt.Sprintf("%s plan, %s to %s", strings.ToUpper(name[:1])+name[1:], pay.PeriodStart.Format(time.DateOnly), pay.PeriodEnd.Format(time.DateOnly))
 }
 
-// refusal separates a payment that Stripe refused, which is an outcome, from an error that leaves the outcome unknown.
+// refusal separates a payment that Stripe refused, which is an outcome, from an error that leaves
+// the outcome unknown.
 func refusal(err error) (billing.Outcome, error) {
 	e, ok := errors.AsType[*stripe.Error](err)
 	if !ok {
@@ -399,7 +403,8 @@ func refusal(err error) (billing.Outcome, error) {
 	return billing.Outcome{}, reduced(err)
 }
 
-// reduced returns Stripe's error without what it repeats of the request, so that nothing about a customer is logged.
+// reduced returns Stripe's error without what it repeats of the request, so that nothing about a
+// customer is logged.
 func reduced(err error) error {
 	if e, ok := errors.AsType[*stripe.Error](err); ok {
 		return fmt.Errorf("stripe: %d %s %s %s (request %s)", e.HTTPStatusCode, e.Type, e.Code, e.Msg, e.RequestID)

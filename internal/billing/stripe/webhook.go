@@ -20,8 +20,8 @@ const WebhookPath = "/webhooks/stripe"
 
 const maxEvent = 1 << 20 // bytes; Stripe's events are far smaller
 
-// Webhook returns the handler of Stripe's events. It passes each to receive. If that fails, it answers with an error,
-// and Stripe sends the event again, for days.
+// Webhook returns the handler of Stripe's events. It passes each to receive. If that fails, it
+// answers with an error, and Stripe sends the event again, for days.
 func (p *Processor) Webhook(receive func(context.Context, billing.Event) error, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -60,8 +60,8 @@ func (p *Processor) answer(w http.ResponseWriter, r *http.Request, receive func(
 	return receive(r.Context(), e)
 }
 
-// event checks that Stripe signed a webhook, and recently, and returns what the event is about. Anything else that the
-// event says is not used; the current state is asked of Stripe.
+// event checks that Stripe signed a webhook, and recently, and returns what the event is about.
+// Anything else that the event says is not used; the current state is asked of Stripe.
 func (p *Processor) event(ctx context.Context, payload []byte, signature string) (billing.Event, error) {
 	// Only ids and metadata of the object are read. They are the same in every version of Stripe's API.
 	e, err := stripe.ConstructEvent(payload, signature, p.secret, stripe.WithIgnoreAPIVersionMismatch())
@@ -71,8 +71,8 @@ func (p *Processor) event(ctx context.Context, payload []byte, signature string)
 	return p.read(ctx, &e)
 }
 
-// reported are the types of events that nothing else would reveal: what happens to a payment after it has ended. Until
-// then package billing polls it.
+// reported are the types of events that nothing else would reveal: what happens to a payment after
+// it has ended. Until then package billing polls it.
 var reported = []string{
 	"checkout.session.completed", // on a page that was given up
 	"charge.refunded", "charge.dispute.created", "charge.dispute.closed", "charge.dispute.funds_withdrawn", "charge.dispute.funds_reinstated",
@@ -131,7 +131,8 @@ func (p *Processor) read(ctx context.Context, e *stripe.Event) (out billing.Even
 	return out, nil
 }
 
-// paymentOf returns the id of our payment that a PaymentIntent was made for, or an empty string if it is not ours.
+// paymentOf returns the id of our payment that a PaymentIntent was made for, or an empty string if
+// it is not ours.
 func (p *Processor) paymentOf(ctx context.Context, intent string) (string, error) {
 	if intent == "" {
 		return "", nil
@@ -146,7 +147,8 @@ func (p *Processor) paymentOf(ctx context.Context, intent string) (string, error
 	return pi.Metadata[paymentKey], nil
 }
 
-// unanswered returns the fault for an event about which Stripe could not be asked. Stripe sends the event again.
+// unanswered returns the fault for an event about which Stripe could not be asked. Stripe sends the
+// event again.
 func unanswered(err error) error {
 	return fault.New(fault.Unavailable, "Stripe does not answer at the moment. Send the event again.").Because(err)
 }

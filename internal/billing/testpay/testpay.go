@@ -1,8 +1,9 @@
-// Package testpay is the built-in payment processor. It moves no money: it is for trying out the service and for tests.
+// Package testpay is the built-in payment processor. It moves no money: it is for trying out the
+// service and for tests.
 //
-// It behaves like a real processor on another machine. It keeps customers and charges of its own in a store that
-// survives restarts, and knows a payment by the id it was begun with. The number of a card decides what the card
-// does. The pages where a card is typed in belong to the dashboard.
+// It behaves like a real processor on another machine. It keeps customers and charges of its own in
+// a store that survives restarts, and knows a payment by the id it was begun with. The number of a
+// card decides what the card does. The pages where a card is typed in belong to the dashboard.
 package testpay
 
 import (
@@ -18,8 +19,8 @@ import (
 
 // Store keeps the processor's objects.
 type Store interface {
-	// ChangeTestObject locks an object and stores what change returns. body is nil if there is no such object yet. If
-	// change returns an error, nothing is stored.
+	// ChangeTestObject locks an object and stores what change returns. body is nil if there is no
+	// such object yet. If change returns an error, nothing is stored.
 	ChangeTestObject(ctx context.Context, id string, change func(body []byte) ([]byte, error)) error
 }
 
@@ -33,8 +34,8 @@ type card struct {
 	confirms        bool // the customer must confirm each payment
 }
 
-// cards are all cards that exist. Any other number is declined. Stripe's test mode uses the same numbers, so whoever
-// moves to Stripe can keep theirs.
+// cards are all cards that exist. Any other number is declined. Stripe's test mode uses the same
+// numbers, so whoever moves to Stripe can keep theirs.
 var cards = [...]card{
 	{number: "4242424242424242", does: "accepts every payment"},
 	{number: "4000000000000002", does: "declines every payment", declines: true},
@@ -68,7 +69,8 @@ type customer struct {
 	Card string `json:"card"` // its number
 }
 
-// confirming is the state of a charge that waits for the customer's confirmation. Billing sees it as Pending.
+// confirming is the state of a charge that waits for the customer's confirmation. Billing sees it
+// as Pending.
 const confirming = billing.PaymentStatus("confirming")
 
 // charge is what is stored of a payment.
@@ -258,8 +260,8 @@ func (p *Processor) outcomeOf(paymentID string, c *charge) billing.Outcome {
 	return o
 }
 
-// change runs one transaction on an object, which is stored as JSON. It decodes the object into the pointer object
-// before it calls work; known reports whether the object was there.
+// change runs one transaction on an object, which is stored as JSON. It decodes the object into the
+// pointer object before it calls work; known reports whether the object was there.
 func (p *Processor) change(ctx context.Context, id string, object any, work func(known bool) error) error {
 	return p.store.ChangeTestObject(ctx, id, func(body []byte) ([]byte, error) {
 		if body != nil {
