@@ -62,6 +62,7 @@ func (p *parser) checkTurn(m *Message, calls callIndex) {
 	if !p.allAnswered() {
 		return
 	}
+	// The slice of answers is used again: a conversation may have hundreds of such turns.
 	p.open.callIndex = calls
 	p.open.message = p.index()
 	p.open.left = len(calls.calls)
@@ -133,7 +134,7 @@ func (p *parser) toolCall() (ToolCall, bool) {
 	var (
 		call             ToolCall
 		function, custom bool
-		kind             = "function"
+		kind             = "function" // also if type is absent
 	)
 	for p.member() {
 		switch string(p.key) {

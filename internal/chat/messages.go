@@ -161,9 +161,9 @@ func (p *parser) part() (Part, bool) {
 		kind        string
 		words       quotation
 		image       imageURL
-		text, pixel bool      // which of the two values is there
-		refusal     quotation // of a part of that type
-		file, audio byte      // what the values of such parts begin with
+		text, pixel bool      // whether text and image_url are there
+		refusal     quotation // the zero value if there is none
+		file, audio byte      // the first byte of those values: only their type is checked
 	)
 	for p.member() {
 		switch string(p.key) {
@@ -211,7 +211,7 @@ func (p *parser) part() (Part, bool) {
 	case kind == "file" && file != '{', kind == "input_audio" && audio != '{':
 		p.bad("."+kind, "is required in a part of type %q: an object", kind)
 		return Part{}, false
-	case kind == "refusal":
+	case kind == "refusal": // the model reads it, so it counts as text
 		p.req.size.bytes += refusal.size
 		p.foreign("parts of type " + kind)
 		return Part{}, true
@@ -326,7 +326,7 @@ func (p *parser) checkMessage(m *Message) {
 		p.bad(".tool_calls", "is allowed only in an assistant message")
 	case m.Role == RoleTool && m.ToolCallID == "":
 		p.bad(".tool_call_id", "is required in a tool message: the id of the call that it answers")
-	case m.Content.IsNull() && len(m.ToolCalls) > 0:
+	case m.Content.IsNull() && len(m.ToolCalls) > 0: // a reply that only calls tools has no content
 	case m.Content.IsNull() && m.Role == RoleAssistant:
 		p.bad(".content", "is required in an assistant message without tool_calls")
 	case m.Content.IsNull():

@@ -177,6 +177,7 @@ func (p *parser) whole() {
 	case r.Stream && p.oddOptions != "":
 		p.bad(p.oddPath, "must be %s", p.oddOptions)
 	}
+	// 0 means that a field is absent, so the smaller of the two counts only if both are there.
 	r.MaxTokens = int(max(p.maxTokens, p.maxCompletion))
 	if p.maxTokens != 0 && p.maxCompletion != 0 {
 		r.MaxTokens = int(min(p.maxTokens, p.maxCompletion))
@@ -233,7 +234,7 @@ func (p *parser) streamOptions() {
 			p.skip()
 			continue
 		}
-		p.req.usage.from = p.pos
+		p.req.usage.from = p.pos // where a Patch writes true
 		switch p.peek() {
 		case 't', 'f':
 			p.req.IncludeUsage = p.boolean()

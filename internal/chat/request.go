@@ -16,35 +16,38 @@ type Request struct {
 	Messages []Message
 
 	Stream       bool
-	IncludeUsage bool // stream_options.include_usage, only where Stream
+	IncludeUsage bool // stream_options.include_usage; always false without Stream
 
-	MaxTokens        int // the smaller of max_tokens and max_completion_tokens; 0: neither is given
-	N                int // 1 where not given
+	MaxTokens int // the smaller of max_tokens and max_completion_tokens; 0: neither is given
+	N         int // how many replies; 1 if not given
+
+	// Pointers are nil if the field is null or absent: the upstream's own default then holds, and zero
+	// is a value of its own.
 	Temperature      *float64
 	TopP             *float64
 	FrequencyPenalty *float64
 	PresencePenalty  *float64
-	Seed             *int64
-	Stop             []string
+	Seed             *int64   // nil also for a seed that is no integer
+	Stop             []string // without empty ones
 
 	Tools             []Tool
 	ToolChoice        ToolChoice
 	ParallelToolCalls *bool
 	Format            Format
 	ReasoningEffort   Effort
-	User              string
-	WebSearch         bool // web_search_options is given
+	User              string // the caller's own id of the end user; empty if not given
+	WebSearch         bool   // web_search_options is given
 
-	raw        []byte
-	members    []member // of the body, in its order
+	raw        []byte   // the caller's body; nil if Parse did not make the Request
+	members    []member // the top-level members of raw, in order
 	emptyStops bool     // the body's stop has empty strings; Stop has none
 	foreign    Foreign
 	usage      span   // the value of stream_options.include_usage; empty where not given
 	developers []span // roles written as "developer"
 	size       size
-	numbers    [4]float64 // what the four *float64 above point to: one allocation for all
-	seedValue  int64
-	parallel   bool
+	numbers    [4]float64 // what the four *float64 above point to: no allocation for each
+	seedValue  int64      // what Seed points to
+	parallel   bool       // what ParallelToolCalls points to
 }
 
 // Raw returns the body as the caller sent it. It must not be changed.

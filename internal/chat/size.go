@@ -5,7 +5,7 @@ type size struct {
 	bytes  int // of texts, names, ids, arguments and tool definitions
 	images int
 	files  int // parts that are files or sound
-	calls  int // tool calls sent back
+	calls  int // tool calls of earlier replies
 }
 
 // What a prompt holds besides its texts. Every chat template wraps messages, calls and tools in a few
@@ -15,7 +15,7 @@ const (
 	tokensPerMessage = 8
 	tokensPerCall    = 16
 	tokensPerTool    = 32
-	tokensPerImage   = 1024
+	tokensPerImage   = 1024 // also for a file or a sound
 )
 
 // PromptBytes returns the number of bytes, as UTF-8, of everything in the request that reaches the

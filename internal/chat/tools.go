@@ -76,7 +76,7 @@ func (p *parser) tool() (Tool, bool) {
 	var (
 		kind     string
 		function *Function
-		early    place // a function that stands before its type
+		early    place // a function that comes before type
 		custom   place
 		server   mcpPlaces
 	)
@@ -86,7 +86,7 @@ func (p *parser) tool() (Tool, bool) {
 			kind = p.oneOf(`"function", "mcp" or "custom"`, "function", "mcp", "custom")
 			continue
 		case "function":
-			if kind == "function" {
+			if kind == "function" { // the usual order: read it now, and only once
 				function = p.function()
 				continue
 			}
@@ -259,8 +259,8 @@ func (p *parser) namedChoice() {
 	}
 	var (
 		kind    string
-		named   = map[string]string{} // by the member that names
-		allowed byte                  // what the value of allowed_tools begins with
+		named   = map[string]string{} // the name in function and in custom, whichever are there
+		allowed byte                  // the first byte of allowed_tools; 0: it is absent
 	)
 	c := &p.req.ToolChoice
 	for p.member() {

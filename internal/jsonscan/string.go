@@ -41,8 +41,8 @@ const (
 func String(b []byte, i int) (end, size int, p Problem) {
 	from := i
 	i++
-	saved := 0 // bytes by which unescaping shortens the string
-	var high uint64
+	saved := 0      // bytes by which unescaping makes the string shorter
+	var high uint64 // the bitwise or of all bytes read, to see whether any is beyond ASCII
 	for {
 		// Eight bytes a step: 2.5 times as fast on long texts as one byte a step.
 		for i+8 <= len(b) {
@@ -126,7 +126,7 @@ func escape(b []byte, i int) (n, size int, p Problem) {
 	switch {
 	case !ok:
 		return 0, 0, EscapeDigits
-	case !utf16.IsSurrogate(r):
+	case !utf16.IsSurrogate(r): // a character of its own
 		return 6, utf8.RuneLen(r), OK
 	case r >= 0xdc00:
 		return 0, 0, LoneLow

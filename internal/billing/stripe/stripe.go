@@ -36,15 +36,17 @@ type Options struct {
 	URL string
 }
 
-// Processor implements billing.Processor.
+// Processor implements billing.Processor. It has no state of its own, so any number of nodes may use
+// the same Stripe account.
 type Processor struct {
 	api       *stripe.Client
-	returnURL string
-	secret    string
+	returnURL string // where customers come back to from Stripe's pages
+	secret    string // that webhooks are signed with
 }
 
-// New returns a processor for the owner of a secret key, whose webhooks are signed with another.
-// Customers come back to returnURL, with the id of the payment as the parameter "payment".
+// New returns a processor for the Stripe account of a secret key. Stripe signs that account's webhooks
+// with webhookSecret. Customers come back to returnURL, with the id of the payment as the parameter
+// "payment". opts may be nil.
 func New(secretKey, webhookSecret, returnURL string, opts *Options) *Processor {
 	if opts == nil {
 		opts = &Options{}
@@ -53,7 +55,7 @@ func New(secretKey, webhookSecret, returnURL string, opts *Options) *Processor {
 		HTTPClient:      &http.Client{Timeout: timeout},
 		LeveledLogger:   &stripe.LeveledLogger{Level: stripe.LevelNull}, // what matters is in the errors
 		EnableTelemetry: stripe.Bool(false),
-		// Billing asks again itself, under the same idempotency key.
+		// Package billing retries with the same idempotency key, and knows better when.
 		MaxNetworkRetries: stripe.Int64(0),
 	}
 	if opts.URL != "" {
@@ -66,7 +68,8 @@ func New(secretKey, webhookSecret, returnURL string, opts *Options) *Processor {
 // Name implements billing.Processor.
 func (*Processor) Name() string { return "stripe" }
 
-// Begin implements billing.Processor.
+// Begin implements billing.Processor. Every request that it makes has an idempotency key made of our
+// ids, so repeating it makes neither a second customer nor a second charge.
 func (p *Processor) Begin(ctx context.Context, c billing.Customer, pay billing.Payment) (billing.Outcome, error) {
 	customer, err := p.customer(ctx, c)
 	if err != nil {
@@ -102,7 +105,7 @@ func (p *Processor) openCheckout(ctx context.Context, customer string, pay billi
 	ours := map[string]string{paymentKey: pay.ID}
 	params := &stripe.CheckoutSessionCreateParams{
 		Mode: stripe.String(string(stripe.CheckoutSessionModePayment)), Customer: stripe.String(customer),
-		PaymentMethodTypes: stripe.StringSlice([]string{"card"}), // the outcome is known at once
+		PaymentMethodTypes: stripe.StringSlice([]string{"card"}), // some other methods report their outcome days later
 		SuccessURL:         stripe.String(back), CancelURL: stripe.String(back), Metadata: ours,
 		PaymentIntentData: &stripe.CheckoutSessionCreatePaymentIntentDataParams{
 			Metadata: ours, Description: stripe.String(description(pay)), SetupFutureUsage: stripe.String("off_session"),
