@@ -422,10 +422,12 @@ func (m *Billing) processorName() string {
 	return m.processor.Name()
 }
 
+// errNotForSale says that there is no processor to pay with.
 func errNotForSale() error {
 	return fault.New(fault.Conflict, "paid plans are not for sale here; ask the operator for one")
 }
 
+// errSuspended refuses payments of an account that could not use what it pays for.
 func errSuspended() error {
 	return fault.New(fault.Suspended, "the account is suspended; write to support")
 }

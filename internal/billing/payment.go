@@ -161,4 +161,5 @@ type Processor interface {
 	Method(ctx context.Context, c Customer) (Method, error)
 }
 
+// newPaymentID returns a random id, by which the processor knows the payment.
 func newPaymentID() string { return "pay_" + strings.ToLower(rand.Text()) }

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxOpenKeys bounds the members of the objects that are open at one time, and so the memory
-	// spent on them: about 3 MB at worst.
+	// maxOpenKeys bounds the members of the objects that are open at one time, and with them the memory
+	// that one request can make us spend: about 3 MB at worst.
 	maxOpenKeys = 1 << 16
 	// smallObject is how many keys of one object are compared one by one. Nearly every object has
 	// fewer, and for those a comparison of raw bytes is cheaper than any hash.
@@ -32,14 +32,16 @@ type keySpan struct{ from, size int32 }
 // keyMark records the lengths of a keyStack at the moment an object opened.
 type keyMark struct{ keys, decoded int32 }
 
+// keyVerdict is what add found out about a key.
 type keyVerdict uint8
 
 const (
-	keyNew keyVerdict = iota
-	keyTwice
-	keyTooMany
+	keyNew     keyVerdict = iota
+	keyTwice              // the object has the key already
+	keyTooMany            // there are maxOpenKeys keys already
 )
 
+// mark returns the mark of an object that opens now.
 func (k *keyStack) mark() keyMark { return keyMark{int32(len(k.keys)), int32(len(k.decoded))} }
 
 // add adds a key of the innermost object, which opened at m, and returns its text. The text is valid
@@ -169,4 +171,5 @@ func (t *keyTable) home(key []byte, first int) int {
 	return int(h>>32) & (len(t.slots) - 1)
 }
 
+// after returns the slot that is searched after at.
 func (t *keyTable) after(at int) int { return (at + 1) & (len(t.slots) - 1) }

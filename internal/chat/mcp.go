@@ -6,6 +6,8 @@ import (
 	"strings"
 )
 
+// Bounds of one MCP tool. Without them one entry of tools could be as large as the whole body, and is
+// sent to a server on every call.
 const (
 	maxServerURL    = 2048 // bytes
 	maxAllowedTools = 1024

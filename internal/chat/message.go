@@ -9,6 +9,7 @@ import (
 // Role is who speaks in a message. The role "developer" on the wire becomes RoleSystem.
 type Role uint8
 
+// The zero Role is none: a message without a role is refused.
 const (
 	RoleSystem Role = iota + 1
 	RoleUser

@@ -235,6 +235,7 @@ func (p *parser) foreign(what string) {
 	}
 }
 
+// partTypes lists the types of parts for messages.
 const partTypes = `"text", "image_url", "file", "input_audio" or "refusal"`
 
 // partType reads the type of a part. It returns an empty string for null and after a problem.
@@ -242,10 +243,12 @@ func (p *parser) partType() string {
 	return p.oneOf(partTypes, "text", "image_url", "file", "input_audio", "refusal")
 }
 
+// imageURL is the value of image_url.
 type imageURL struct {
 	url, detail string
 }
 
+// imageURL reads image_url. The image itself is not fetched or decoded here.
 func (p *parser) imageURL() (imageURL, bool) {
 	if !p.object("an object with a url") {
 		return imageURL{}, false
@@ -275,6 +278,7 @@ func (p *parser) imageURL() (imageURL, bool) {
 	return image, !p.failed()
 }
 
+// detail reads image_url.detail. It returns an empty string for null and after a problem.
 func (p *parser) detail() string {
 	const want = `"auto", "low" or "high"`
 	if p.null() {

@@ -7,10 +7,11 @@ import (
 	"sluice/internal/fault"
 )
 
+// Bounds of single fields. No upstream accepts more.
 const (
 	maxModel = 256 // bytes of a model id
-	maxStops = 64
-	maxN     = 128
+	maxStops = 64  // stop sequences
+	maxN     = 128 // replies to one request
 )
 
 // Parse decodes a chat completion request and checks it against the contract

@@ -30,6 +30,7 @@ type Setting struct {
 	Value []byte
 }
 
+// What IncludeUsage writes: into the caller's stream_options, or as a member of its own.
 const (
 	usageMember  = `"include_usage":true`
 	usageOptions = `"stream_options":{` + usageMember + `},`

@@ -3,11 +3,12 @@ package chat
 // Finish is why a reply ended (finish_reason on the wire).
 type Finish string
 
+// The reasons that callers see. Adapters map every other word of an upstream to one of them.
 const (
-	FinishStop          Finish = "stop"
-	FinishLength        Finish = "length"
-	FinishToolCalls     Finish = "tool_calls"
-	FinishContentFilter Finish = "content_filter"
+	FinishStop          Finish = "stop"           // the model was done, or wrote a stop sequence
+	FinishLength        Finish = "length"         // max_tokens or the context window was reached
+	FinishToolCalls     Finish = "tool_calls"     // the model calls tools and waits for their results
+	FinishContentFilter Finish = "content_filter" // the upstream withheld the rest
 )
 
 // Usage is what a call consumed, in tokens. The fields do not overlap: Prompt does not include Cached,

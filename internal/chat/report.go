@@ -11,6 +11,7 @@ import (
 	"sluice/internal/jsonscan"
 )
 
+// Messages go back to the caller and into logs, so both are kept short.
 const (
 	maxEcho = 40  // characters of the caller's input that a message repeats
 	maxPath = 160 // bytes after which a path is cut off
@@ -108,6 +109,7 @@ func (s *scanner) found(at int) string {
 	return strconv.Quote(string(s.body[at:end]))
 }
 
+// isWord reports whether c can be part of a name that needs no quotes in a path.
 func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }

@@ -100,8 +100,8 @@ type member struct {
 type field uint8
 
 const (
-	fieldOther field = iota
-	fieldUnread
+	fieldOther  field = iota // Parse has read it into the Request
+	fieldUnread              // Parse does not know it
 	fieldModel
 	fieldMessages
 	fieldStreamOptions

@@ -83,6 +83,7 @@ func String(b []byte, i int) (end, size int, p Problem) {
 	}
 }
 
+// everyByte times a byte value is that byte in all eight positions of a word.
 const everyByte = 0x0101010101010101
 
 // stops sets the high bit of each byte of w that the scan must look at: quotes, backslashes and control

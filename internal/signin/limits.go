@@ -80,6 +80,7 @@ const (
 	networkWide = 10 // such a network may make this many times the attempts of one place
 )
 
+// newLimits returns limits that read the time from now.
 func newLimits(now func() time.Time) *limits {
 	return &limits{now: now, hashes: make(chan struct{}, hashesAtOnce), tries: map[key]tries{}, mostOf: maxTries}
 }
@@ -196,6 +197,7 @@ func (l *limits) hashing(ctx context.Context, work func()) error {
 	return nil
 }
 
+// busy is the answer to a request whose password could not be hashed in time.
 func busy() *fault.Fault {
 	return fault.New(fault.Unavailable, "Too many people are signing in at this moment. Try again in a few seconds.").After(hashRetry)
 }

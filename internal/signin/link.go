@@ -67,6 +67,7 @@ type Room struct {
 // and no slower hash is needed.
 type Hash [sha256.Size]byte
 
+// hash returns the hash that a token is looked up by.
 func hash(token string) Hash { return sha256.Sum256([]byte(token)) }
 
 // LinkStore keeps links. Each method is one transaction.

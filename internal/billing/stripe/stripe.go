@@ -28,6 +28,8 @@ const (
 	accountKey = "sluice_account"
 )
 
+// timeout bounds one request to Stripe. It is below billing's own, so that Stripe's error is the one
+// that is reported.
 const timeout = 30 * time.Second
 
 // Options are the choices of New; the zero value is the default.
@@ -209,6 +211,7 @@ func (p *Processor) page(ctx context.Context, pay billing.Payment) (string, erro
 	return pay.Ref, nil
 }
 
+// isPage reports whether ref is the id of a Checkout Session.
 func isPage(ref string) bool { return strings.HasPrefix(ref, "cs_") }
 
 // errUnknown is the reason of a payment that Stripe does not know, because it was begun with
@@ -216,6 +219,7 @@ func isPage(ref string) bool { return strings.HasPrefix(ref, "cs_") }
 // refunded.
 const errUnknown = "The payment processor does not know this payment."
 
+// isMissing reports whether Stripe has no such object.
 func isMissing(err error) bool {
 	e, ok := errors.AsType[*stripe.Error](err)
 	return ok && e.HTTPStatusCode == http.StatusNotFound
@@ -370,6 +374,7 @@ func (p *Processor) defaultMethod(ctx context.Context, customer string) (*stripe
 	return c.InvoiceSettings.DefaultPaymentMethod, nil
 }
 
+// describe returns a payment method as billing shows it; the zero Method if m is nil or no card.
 func describe(m *stripe.PaymentMethod) billing.Method {
 	if m == nil || m.Card == nil {
 		return billing.Method{}
