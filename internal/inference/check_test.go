@@ -114,14 +114,14 @@ func TestPromptTokens(t *testing.T) {
 	}
 }
 
-func TestAsking(t *testing.T) {
+func TestDemand(t *testing.T) {
 	t.Parallel()
 	caller := Call{Limits: account.Limits{Concurrent: 7}}
 	caller.Request = parse(t, words(40), oneTool+`,"max_tokens":9`)
 	m := &catalog.Model{ID: "m"}
-	got := asking(caller, m, &size{req: caller.Request})
-	if got.Model != m || !got.Tools || got.MaxTokens != 9 || got.Long || got.Limits.Concurrent != 7 || got.PromptTokens < 50 || got.PromptTokens > 90 {
-		t.Errorf("asking = %+v", got)
+	got := demandOf(caller, m, &size{req: caller.Request})
+	if got.Model.ID != m.ID || !got.Tools || got.MaxTokens != 9 || got.Long || got.Limits.Concurrent != 7 || got.PromptTokens < 50 || got.PromptTokens > 90 {
+		t.Errorf("demandOf = %+v", got)
 	}
 	for n, want := range map[int]bool{admission.LongPrompt - 8: false, admission.LongPrompt + 1: true} {
 		s := size{req: parse(t, words(n), "")}

@@ -25,7 +25,7 @@ import (
 	"sluice/internal/toolloop"
 )
 
-// Models is who can be asked: the catalog, and how each of its models is reached.
+// Models is who can be called: the catalog, and how each of its models is reached.
 type Models struct {
 	Catalog *catalog.Catalog
 	Routes  *routing.Routes
@@ -33,10 +33,10 @@ type Models struct {
 	Scorer routing.Scorer
 }
 
-// asked is what the router has to know of a call.
-func (m *Models) asked(call *Call, model *catalog.Model, prompt size) *routing.Asked {
+// query is what the router has to know about a call.
+func (m *Models) query(call *Call, model *catalog.Model, prompt size) *routing.Query {
 	a := call.Caller.Account
-	return &routing.Asked{
+	return &routing.Query{
 		Catalog: m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Model: model,
 		AccountID: a.ID, Plan: a.Plan, Staff: a.Staff, Request: call.Request,
 		PromptTokens: prompt.estimate(), Reads: func(most int) bool { return prompt.within(most) != exceeds },
@@ -45,15 +45,15 @@ func (m *Models) asked(call *Call, model *catalog.Model, prompt size) *routing.A
 
 // edge is the largest of the limits that the prompt may or may not keep; 0: there is none. Behind the
 // router every window counts.
-func (m *Models) edge(asked *catalog.Model, prompt *size) (most int) {
+func (m *Models) edge(named *catalog.Model, prompt *size) (most int) {
 	look := func(limit int) {
 		if limit > most && prompt.within(limit) == unsure {
 			most = limit
 		}
 	}
 	look(admission.LongPrompt)
-	look(window(asked))
-	if asked.Router {
+	look(window(named))
+	if named.Router {
 		for _, other := range m.Catalog.Models() {
 			look(other.ContextLength)
 			look(window(other))
@@ -78,7 +78,7 @@ type Options struct {
 	States *continuation.Keeper
 	// Tools answers requests with MCP tools; nil: they are refused.
 	Tools *toolloop.Loop
-	// Patience is how long a request looks for somebody who answers, where all that can be asked has
+	// Patience is how long a request looks for somebody who answers, where all that can be called has
 	// failed once; for tests. Default 30 seconds.
 	Patience time.Duration
 }
@@ -108,41 +108,41 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Models, call Call) error {
 	req := call.Request
 	prompt := size{req: req, tokenize: l.tokenize}
-	asked, err := models.lookup(&prompt)
+	named, err := models.lookup(&prompt)
 	if err != nil {
 		return err
 	}
-	ask := asking(call, asked, &prompt)
-	if standing, err := l.gate.Access(&ask); err != nil {
+	demand := demandOf(call, named, &prompt)
+	if standing, err := l.gate.Access(&demand); err != nil {
 		standing.SetHeader(w.Header())
 		return err
 	}
-	if most := models.edge(asked, &prompt); most > 0 {
-		if standing, err := l.measure(ctx, call.Start, &ask, &prompt, most); err != nil {
+	if most := models.edge(named, &prompt); most > 0 {
+		if standing, err := l.measure(ctx, call.Start, &demand, &prompt, most); err != nil {
 			standing.SetHeader(w.Header())
 			return err
 		}
-		if err := prompt.check(asked); err != nil {
+		if err := prompt.check(named); err != nil {
 			return err
 		}
-		ask = asking(call, asked, &prompt)
+		demand = demandOf(call, named, &prompt)
 	}
-	choice := routing.Choice{Model: asked}
-	if asked.Router {
-		if choice, err = l.router.Choose(models.asked(&call, asked, prompt)); err != nil {
+	choice := routing.Choice{Model: named}
+	if named.Router {
+		if choice, err = l.router.Choose(models.query(&call, named, prompt)); err != nil {
 			return err
 		}
 		w.Header()["X-Sluice-Route-Reason"] = []string{choice.Reason}
 	}
 	model := choice.Model
-	lease, standing, err := l.gate.Admit(&ask)
+	lease, standing, err := l.gate.Admit(&demand)
 	standing.SetHeader(w.Header())
 	if err != nil {
 		return err
 	}
 	stream := l.attempts(ctx, models.Routes.Plan(model, choice.Others...), model, &call)
-	stream.prompt, stream.routed = prompt, asked.Router
-	s := &settling{lease: lease, call: call, asked: asked, stream: stream, turn: stream, multiplier: ask.Multiplier(), status: http.StatusInternalServerError}
+	stream.prompt, stream.routed = prompt, named.Router
+	s := &settling{lease: lease, call: call, named: named, stream: stream, turn: stream, multiplier: demand.Multiplier(), status: http.StatusInternalServerError}
 	defer s.failed() // counts only where nothing else settled it
 	var reply provider.Stream = stream
 	if req.HasMCP() {
@@ -164,30 +164,30 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 // Explain tells which model would answer the call, and why, without asking it. That costs one request.
 func (l *Line) Explain(models Models, call Call) (routing.Choice, admission.Standing, error) {
 	prompt := size{req: call.Request, tokenize: l.tokenize}
-	asked, err := models.lookup(&prompt)
+	named, err := models.lookup(&prompt)
 	if err != nil {
 		return routing.Choice{}, admission.Standing{}, err
 	}
-	ask := asking(call, asked, &prompt)
-	if standing, err := l.gate.Access(&ask); err != nil {
+	demand := demandOf(call, named, &prompt)
+	if standing, err := l.gate.Access(&demand); err != nil {
 		return routing.Choice{}, standing, err
 	}
-	if most := models.edge(asked, &prompt); most > 0 {
-		if standing, err := l.measure(context.Background(), call.Start, &ask, &prompt, most); err != nil {
+	if most := models.edge(named, &prompt); most > 0 {
+		if standing, err := l.measure(context.Background(), call.Start, &demand, &prompt, most); err != nil {
 			return routing.Choice{}, standing, err
 		}
-		if err := prompt.check(asked); err != nil {
+		if err := prompt.check(named); err != nil {
 			return routing.Choice{}, admission.Standing{}, err
 		}
 	}
-	admitted, standing, err := l.gate.AdmitRequest(&ask)
+	admitted, standing, err := l.gate.AdmitRequest(&demand)
 	if err != nil {
 		return routing.Choice{}, standing, err
 	}
-	choice, err := l.router.Explain(models.asked(&call, asked, prompt))
+	choice, err := l.router.Explain(models.query(&call, named, prompt))
 	if err != nil {
 		admitted.GiveBack()
-		standing = l.gate.Standing(&ask)
+		standing = l.gate.Standing(&demand)
 	}
 	return choice, standing, err
 }
@@ -195,7 +195,7 @@ func (l *Line) Explain(models Models, call Call) (routing.Choice, admission.Stan
 // Repeat admits the repeat of an earlier call, which is answered with that call's reply: it costs one
 // request.
 func (l *Line) Repeat(caller auth.Caller, limits account.Limits) (admission.Standing, error) {
-	_, standing, err := l.gate.AdmitRequest(&admission.Ask{Caller: caller, Limits: limits})
+	_, standing, err := l.gate.AdmitRequest(&admission.Demand{Caller: caller, Limits: limits})
 	return standing, err
 }
 
@@ -203,13 +203,13 @@ func (l *Line) Repeat(caller auth.Caller, limits account.Limits) (admission.Stan
 // refused for another reason is refused before, and the call holds its place meanwhile: that bounds how
 // many prompts of one account are counted at a time. The place is given back; the call asks for it again
 // once its price is known. An account that has had its share counted must do with samples.
-func (l *Line) measure(ctx context.Context, now time.Time, ask *admission.Ask, prompt *size, most int) (admission.Standing, error) {
-	lease, standing, err := l.gate.Admit(ask)
+func (l *Line) measure(ctx context.Context, now time.Time, demand *admission.Demand, prompt *size, most int) (admission.Standing, error) {
+	lease, standing, err := l.gate.Admit(demand)
 	if err != nil {
 		return standing, err
 	}
 	defer lease.Release()
-	if !l.counts.take(ask.Caller.Account.ID, min(prompt.req.PromptBytes(), maxCounted), now) {
+	if !l.counts.take(demand.Caller.Account.ID, min(prompt.req.PromptBytes(), maxCounted), now) {
 		prompt.settled = true
 		return admission.Standing{}, nil
 	}
@@ -221,22 +221,23 @@ func (l *Line) measure(ctx context.Context, now time.Time, ask *admission.Ask, p
 
 // lookup finds the model that the request names and holds the request against it.
 func (m *Models) lookup(prompt *size) (*catalog.Model, error) {
-	asked, ok := m.Catalog.Lookup(prompt.req.Model)
+	named, ok := m.Catalog.Lookup(prompt.req.Model)
 	if !ok {
 		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", clip(prompt.req.Model)).At("model")
 	}
-	return asked, prompt.check(asked)
+	return named, prompt.check(named)
 }
 
-// asking is what the call wants of admission.
-func asking(call Call, asked *catalog.Model, prompt *size) admission.Ask {
+// demandOf is what the call wants of admission.
+func demandOf(call Call, named *catalog.Model, prompt *size) admission.Demand {
 	req := call.Request
 	most := req.MaxTokens
-	if asked.MaxOutput > 0 {
-		most = min(most, asked.MaxOutput)
+	if named.MaxOutput > 0 {
+		most = min(most, named.MaxOutput)
 	}
-	return admission.Ask{
-		Caller: call.Caller, Limits: call.Limits, Model: asked, Tools: len(req.Tools) > 0 || req.WebSearch,
+	return admission.Demand{
+		Caller: call.Caller, Limits: call.Limits, Tools: len(req.Tools) > 0 || req.WebSearch,
+		Model:        admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly, RequestMilli: named.RequestMilli},
 		PromptTokens: prompt.estimate(), MaxTokens: most, Choices: req.N, Long: prompt.isLong(),
 	}
 }

@@ -20,12 +20,12 @@ import (
 type settling struct {
 	lease      *admission.Lease
 	call       Call
-	asked      *catalog.Model
+	named      *catalog.Model
 	stream     *attempts        // of the first turn
 	turn       *attempts        // of the last turn, which is mostly the first
 	loop       *toolloop.Stream // where the tools include MCP servers, else nil
 	header     http.Header      // of the reply, where there is a loop
-	out        bool             // a tool server was asked
+	out        bool             // a tool server was called
 	multiplier int64            // of a long prompt
 	status     int              // of the fault that is answered; 500 until there is one, for a panic
 	gone       bool             // the caller left before anything was sent
@@ -45,7 +45,7 @@ func (s *settling) outcome(o *relay.Outcome) {
 	s.settle(o, status)
 }
 
-// fault notes the status that a plain fault will be answered with, and tells who was asked. A call that
+// fault notes the status that a plain fault will be answered with, and tells who was called. A call that
 // failed because its caller left is no fault of anybody.
 func (s *settling) fault(ctx context.Context, w http.ResponseWriter, err error) error {
 	if err == nil || errors.Is(err, relay.ErrGone) || errors.Is(err, relay.ErrTold) {
@@ -73,7 +73,7 @@ func (s *settling) settle(o *relay.Outcome, status int) {
 	free := status >= http.StatusInternalServerError && !s.gone
 	spent := s.spent(o, free)
 	r := s.record()
-	requests := s.asked.RequestMilli * s.multiplier
+	requests := s.named.RequestMilli * s.multiplier
 	switch {
 	case o.Complete:
 		r.End = usage.EndComplete
@@ -153,7 +153,7 @@ func (s *settling) record() usage.Settlement {
 	return usage.Settlement{
 		ID: s.call.ID, At: s.call.Start, AccountID: s.call.Caller.Account.ID, KeyID: s.call.Caller.KeyID,
 		Plan: s.call.Caller.Account.Plan.String(), Tier: used.Plan.String(),
-		ModelAsked: s.asked.ID, ModelUsed: used.ID, Provider: by, Latency: time.Since(s.call.Start),
+		ModelAsked: s.named.ID, ModelUsed: used.ID, Provider: by, Latency: time.Since(s.call.Start),
 		MCPCalls: calls, MCPFailed: failed,
 	}
 }

@@ -59,9 +59,9 @@ func (m *missed) note(o obstacle) { m[o] = true }
 // fault says why there is no candidate: 503 where a model could serve the request but for its health, 400
 // where the request rules all out, 403 where a higher plan has more. It names what the caller asked for;
 // which models there are behind it is not the caller's business.
-func (m *missed) fault(a *Asked) error {
+func (m *missed) fault(q *Query) error {
 	if m[outOfOrder] || m[full] || m[noProvider] {
-		return fault.New(fault.Unavailable, "Every model behind %q that could serve this request is out of order or busy at the moment. Try again shortly.", a.Model.ID).After(time.Second)
+		return fault.New(fault.Unavailable, "Every model behind %q that could serve this request is out of order or busy at the moment. Try again shortly.", q.Model.ID).After(time.Second)
 	}
 	var reasons []string
 	param := ""
@@ -72,7 +72,7 @@ func (m *missed) fault(a *Asked) error {
 		{noTools, "has tools", "tools"},
 		{noImages, "has images", "messages"},
 		{dataImages, "has images that are not data: URLs", "messages"},
-		{foreign, "has parts or tools of kinds that only some providers know", a.Request.Foreign().Path},
+		{foreign, "has parts or tools of kinds that only some providers know", q.Request.Foreign().Path},
 		{noJSON, "asks for JSON", "response_format"},
 		{oneReply, "asks for more than one reply", "n"},
 		{tooLong, "has a prompt that is too long", "messages"},
@@ -84,12 +84,12 @@ func (m *missed) fault(a *Asked) error {
 	}
 	switch {
 	case len(reasons) == 1:
-		return fault.New(fault.Invalid, "No model behind %q can serve this request: it %s.", a.Model.ID, reasons[0]).At(param)
+		return fault.New(fault.Invalid, "No model behind %q can serve this request: it %s.", q.Model.ID, reasons[0]).At(param)
 	case len(reasons) > 1:
 		last := len(reasons) - 1
-		return fault.New(fault.Invalid, "No model behind %q can serve this request: it %s and %s.", a.Model.ID, strings.Join(reasons[:last], ", "), reasons[last]).At("model")
+		return fault.New(fault.Invalid, "No model behind %q can serve this request: it %s and %s.", q.Model.ID, strings.Join(reasons[:last], ", "), reasons[last]).At("model")
 	case m[lowPlan]:
-		return fault.New(fault.PlanTooLow, "Every model behind %q needs a higher plan. Upgrade, or name a model of a lower tier.", a.Model.ID).At("model")
+		return fault.New(fault.PlanTooLow, "Every model behind %q needs a higher plan. Upgrade, or name a model of a lower tier.", q.Model.ID).At("model")
 	}
-	return fault.New(fault.Unavailable, "There is no model behind %q at the moment. Name another model, or try again later.", a.Model.ID).After(time.Minute)
+	return fault.New(fault.Unavailable, "There is no model behind %q at the moment. Name another model, or try again later.", q.Model.ID).After(time.Minute)
 }

@@ -26,8 +26,8 @@ type Plan struct {
 	fallbacks []*route  // those that fit, once the model's own targets are used up
 	looked    bool      // for fallbacks
 	last      *Target   // the one asked last
-	asked     []*Target // those before that
-	from      int       // of asked: where this round begins
+	tried     []*Target // those before that
+	from      int       // of tried: where this round begins
 	out       []*Target // not to be asked again
 	pause     time.Duration
 }
@@ -55,7 +55,7 @@ func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, boo
 		return Attempt{}, false
 	}
 	if p.last != nil {
-		p.asked = append(p.asked, p.last)
+		p.tried = append(p.tried, p.last)
 		p.last = nil
 	}
 	if a, ok := p.draw(p.route, now, wanted); ok {
@@ -100,7 +100,7 @@ func (p *Plan) GiveUpModel() {
 // isOut reports whether the target is not to be asked again.
 func (p *Plan) isOut(t *Target) bool {
 	n := 0
-	for _, other := range p.asked {
+	for _, other := range p.tried {
 		if other == t {
 			n++
 		}
@@ -112,7 +112,7 @@ func (p *Plan) isOut(t *Target) bool {
 func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 	out := make([]bool, len(rt.targets))
 	for i, t := range rt.targets {
-		out[i] = slices.Contains(p.asked[p.from:], t) || p.isOut(t)
+		out[i] = slices.Contains(p.tried[p.from:], t) || p.isOut(t)
 	}
 	for {
 		i := rt.lot(out)
@@ -120,7 +120,7 @@ func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 			return Attempt{}, false
 		}
 		t := rt.targets[i]
-		repeat := slices.Contains(p.asked, t)
+		repeat := slices.Contains(p.tried, t)
 		if n >= sought && !repeat && p.Alone() {
 			n = dire
 		}
@@ -169,10 +169,10 @@ func (p *Plan) Again(now time.Time) (time.Duration, bool) {
 		return 0, false
 	}
 	if p.last != nil {
-		p.asked = append(p.asked, p.last)
+		p.tried = append(p.tried, p.last)
 		p.last = nil
 	}
-	p.from = len(p.asked)
+	p.from = len(p.tried)
 	soonest, worth := time.Duration(math.MaxInt64), false
 	look := func(rt *route) {
 		for _, t := range rt.targets {

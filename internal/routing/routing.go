@@ -26,8 +26,8 @@ type Router struct {
 // NewRouter returns a router that has seen no conversation.
 func NewRouter() *Router { return &Router{conversations: newConversations(), now: time.Now} }
 
-// Asked is a request for a model.
-type Asked struct {
+// Query is a request for a model, as the router sees it.
+type Query struct {
 	Catalog   *catalog.Catalog
 	Routes    *Routes
 	Model     *catalog.Model
@@ -62,11 +62,11 @@ type Ranked struct {
 }
 
 // Choose returns the model that answers, and remembers it for the conversation.
-func (r *Router) Choose(a *Asked) (Choice, error) {
-	if !a.Model.Router {
-		return Choice{Model: a.Model}, nil
+func (r *Router) Choose(q *Query) (Choice, error) {
+	if !q.Model.Router {
+		return Choice{Model: q.Model}, nil
 	}
-	c, key, err := r.choose(a, false)
+	c, key, err := r.choose(q, false)
 	if err == nil {
 		r.conversations.remember(key, c.Model.ID, r.now())
 	}
@@ -74,28 +74,28 @@ func (r *Router) Choose(a *Asked) (Choice, error) {
 }
 
 // Explain returns what Choose would, with the ranking, and remembers nothing.
-func (r *Router) Explain(a *Asked) (Choice, error) {
-	if !a.Model.Router {
-		return Choice{Model: a.Model, Reason: "asked for by name"}, nil
+func (r *Router) Explain(q *Query) (Choice, error) {
+	if !q.Model.Router {
+		return Choice{Model: q.Model, Reason: "asked for by name"}, nil
 	}
-	c, _, err := r.choose(a, true)
+	c, _, err := r.choose(q, true)
 	return c, err
 }
 
-func (r *Router) choose(a *Asked, explain bool) (Choice, uint64, error) {
+func (r *Router) choose(q *Query, explain bool) (Choice, uint64, error) {
 	now := r.now()
-	features := FeaturesOf(a.Request)
-	if a.PromptTokens > 0 {
-		features.PromptTokens = a.PromptTokens
+	features := FeaturesOf(q.Request)
+	if q.PromptTokens > 0 {
+		features.PromptTokens = q.PromptTokens
 	}
 	choice := Choice{Task: features.Task}
-	candidates, missed := a.candidates(now, &choice, explain)
-	key := r.conversations.key(a.AccountID, a.Request)
+	candidates, missed := q.candidates(now, &choice, explain)
+	key := r.conversations.key(q.AccountID, q.Request)
 	if len(candidates) == 0 {
-		return choice, key, missed.fault(a)
+		return choice, key, missed.fault(q)
 	}
 	scores := make([]float64, len(candidates))
-	scorer := a.Scorer
+	scorer := q.Scorer
 	if scorer == nil {
 		scorer = Estimate{Dial: MiddleDial}
 	}
@@ -106,7 +106,7 @@ func (r *Router) choose(a *Asked, explain bool) (Choice, uint64, error) {
 			best = i
 		}
 	}
-	if follows(a.Request) {
+	if follows(q.Request) {
 		last := r.conversations.recall(key, now)
 		for i := range candidates {
 			if candidates[i].Model.ID == last {
@@ -161,14 +161,14 @@ func (c *Choice) rank(candidates []Candidate, scores []float64) {
 //
 // A prompt that is only a little longer than a window may still fit by the vendor's own count. Such a
 // model is a candidate where no window is surely large enough.
-func (a *Asked) candidates(now time.Time, choice *Choice, explain bool) (candidates []Candidate, missed missed) {
-	all := a.Catalog.Models()
+func (q *Query) candidates(now time.Time, choice *Choice, explain bool) (candidates []Candidate, missed missed) {
+	all := q.Catalog.Models()
 	real, roomy := false, false
 	for _, m := range all {
-		real = real || !m.Router && !m.Sandbox && a.mayCall(m)
+		real = real || !m.Router && !m.Sandbox && q.mayCall(m)
 	}
 	for _, m := range all {
-		roomy = roomy || !m.Router && !(real && m.Sandbox) && a.obstacle(m, m.ContextLength) == none
+		roomy = roomy || !m.Router && !(real && m.Sandbox) && q.obstacle(m, m.ContextLength) == none
 	}
 	candidates = make([]Candidate, 0, len(all))
 	for _, m := range all {
@@ -179,10 +179,10 @@ func (a *Asked) candidates(now time.Time, choice *Choice, explain bool) (candida
 		if !roomy && !m.Sandbox {
 			room = room / 5 * 6
 		}
-		obstacle := a.obstacle(m, room)
+		obstacle := q.obstacle(m, room)
 		var latency time.Duration
 		if obstacle == none {
-			latency, obstacle = a.Routes.condition(m, now)
+			latency, obstacle = q.Routes.condition(m, now)
 		}
 		missed.note(obstacle)
 		if obstacle == none {
@@ -192,13 +192,13 @@ func (a *Asked) candidates(now time.Time, choice *Choice, explain bool) (candida
 			choice.Ranking = append(choice.Ranking, Ranked{Model: m, Obstacle: obstacle.String()})
 		}
 	}
-	return a.eloquent(candidates, choice), missed
+	return q.eloquent(candidates, choice), missed
 }
 
 // eloquent leaves out who writes less than max_tokens, where somebody writes as much. Where nobody does,
 // the bound is clamped.
-func (a *Asked) eloquent(candidates []Candidate, choice *Choice) []Candidate {
-	short := func(c Candidate) bool { return c.Model.MaxOutput < a.Request.MaxTokens }
+func (q *Query) eloquent(candidates []Candidate, choice *Choice) []Candidate {
+	short := func(c Candidate) bool { return c.Model.MaxOutput < q.Request.MaxTokens }
 	if !slices.ContainsFunc(candidates, func(c Candidate) bool { return !short(c) }) {
 		return candidates
 	}
@@ -211,18 +211,18 @@ func (a *Asked) eloquent(candidates []Candidate, choice *Choice) []Candidate {
 }
 
 // mayCall reports whether the caller may call the model at all.
-func (a *Asked) mayCall(m *catalog.Model) bool {
-	return a.Plan.Includes(m.Plan) && (!m.StaffOnly || a.Staff)
+func (q *Query) mayCall(m *catalog.Model) bool {
+	return q.Plan.Includes(m.Plan) && (!m.StaffOnly || q.Staff)
 }
 
 // obstacle is why the model cannot serve the request, by what is written of it. Room is how many tokens of
 // a prompt it reads.
-func (a *Asked) obstacle(m *catalog.Model, room int) obstacle {
-	req := a.Request
+func (q *Query) obstacle(m *catalog.Model, room int) obstacle {
+	req := q.Request
 	switch {
-	case m.StaffOnly && !a.Staff:
+	case m.StaffOnly && !q.Staff:
 		return staffOnly
-	case !a.mayCall(m):
+	case !q.mayCall(m):
 		return lowPlan
 	case m.Vanished:
 		return vanished
@@ -238,18 +238,18 @@ func (a *Asked) obstacle(m *catalog.Model, room int) obstacle {
 		return noJSON
 	case req.N > 1 && m.Sandbox:
 		return oneReply
-	case !a.reads(room):
+	case !q.reads(room):
 		return tooLong
 	}
 	return none
 }
 
 // reads reports whether the prompt may fit a window.
-func (a *Asked) reads(most int) bool {
-	if a.Reads != nil {
-		return a.Reads(most)
+func (q *Query) reads(most int) bool {
+	if q.Reads != nil {
+		return q.Reads(most)
 	}
-	return a.Request.PromptBytes()/bytesPerToken <= most
+	return q.Request.PromptBytes()/bytesPerToken <= most
 }
 
 // condition is how soon the model's replies begin at its best place, or why it has none now.
