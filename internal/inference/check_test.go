@@ -11,6 +11,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/fault"
+	"sluice/internal/routing"
 )
 
 // parse reads a request; more are members beside the model and one message.
@@ -67,8 +68,8 @@ func TestCheck(t *testing.T) {
 		"a prompt of images beyond the window":  {able, `[` + strings.Repeat(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}},`, 2) + `{"type":"text","text":"?"}]`, ``, "messages", "reads at most"},
 	} {
 		s := size{req: parse(t, tt.content, tt.more)}
-		if s.within(window(&tt.model)) == unsure {
-			if err := s.count(t.Context(), window(&tt.model)); err != nil {
+		if s.within(routing.Window(&tt.model)) == unsure {
+			if err := s.count(t.Context(), routing.Window(&tt.model)); err != nil {
 				t.Fatal(err)
 			}
 		}

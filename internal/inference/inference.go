@@ -52,11 +52,11 @@ func (m *Models) edge(named *catalog.Model, prompt *size) (most int) {
 		}
 	}
 	look(admission.LongPrompt)
-	look(window(named))
+	look(routing.Window(named))
 	if named.Router {
 		for _, other := range m.Catalog.Models() {
 			look(other.ContextLength)
-			look(window(other))
+			look(routing.Window(other))
 		}
 	}
 	return most

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sluice/internal/admission"
-	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/tokens"
 )
@@ -162,15 +161,6 @@ func (s *size) String() string {
 		return fmt.Sprintf("at least %d tokens", s.floor)
 	}
 	return fmt.Sprintf("about %d tokens", max(s.exact, s.about))
-}
-
-// window is the most tokens with which a prompt is let through to a model. Where the tokenizer is not the
-// model's own there is room for its error, and the upstream decides.
-func window(m *catalog.Model) int {
-	if m.Sandbox {
-		return m.ContextLength
-	}
-	return m.ContextLength / 5 * 6
 }
 
 // The functions below take no size, so that one can stay on the stack of a call that needs none of them.

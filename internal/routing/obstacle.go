@@ -8,11 +8,13 @@ import (
 )
 
 // obstacle is why the router cannot choose a model.
+//
+// The order of the constants counts: of several misfits the router reports the first (misfits.first).
 type obstacle uint8
 
 const (
 	none obstacle = iota
-	// Nothing that the caller sent is in the way.
+	// The service is in the way. The caller can only wait.
 	staffOnly
 	vanished
 	noProvider
@@ -20,7 +22,7 @@ const (
 	full
 	// The caller's plan is in the way.
 	lowPlan
-	// The request is in the way.
+	// The request is in the way: misfitsOf finds all of these except tooLong.
 	noTools
 	noImages
 	dataImages
@@ -29,10 +31,10 @@ const (
 	oneReply
 	tooLong
 
-	obstacles
+	obstacles // the number of obstacles
 )
 
-// String says it of the model, for POST /v1/route; empty for none.
+// String returns what POST /v1/route says about the model; empty for none.
 func (o obstacle) String() string {
 	return [obstacles]string{
 		staffOnly:  "has no tier yet: only staff may call it",
@@ -51,14 +53,14 @@ func (o obstacle) String() string {
 	}[o]
 }
 
-// missed is what keeps the models from being chosen.
+// missed is the set of obstacles that were found, over all models.
 type missed [obstacles]bool
 
 func (m *missed) note(o obstacle) { m[o] = true }
 
-// fault says why there is no candidate: 503 where a model could serve the request but for its health, 400
-// where the request rules all out, 403 where a higher plan has more. It names what the caller asked for;
-// which models there are behind it is not the caller's business.
+// fault returns why there is no candidate: 503 if only the health of a model is in the way, 400 if the
+// request rules all models out, 403 if only a higher plan has models. The message names the model of the
+// request and none of those behind it: callers who route must not learn the operator's list.
 func (m *missed) fault(q *Query) error {
 	if m[outOfOrder] || m[full] || m[noProvider] {
 		return fault.New(fault.Unavailable, "Every model behind %q that could serve this request is out of order or busy at the moment. Try again shortly.", q.Model.ID).After(time.Second)

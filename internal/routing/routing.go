@@ -1,8 +1,9 @@
-// Package routing decides which model answers a request, and who is asked for it.
+// Package routing decides which model answers a request, and which upstreams are called for it.
 //
-// A model named in the request is served by its own targets; only service/auto is routed. A Router first
-// leaves out the models that cannot serve the request, then scores the others. Routes know where each
-// model is served and how well those places are; a Plan is the order in which one request asks them.
+// A model named in the request is served by its own targets; only service/auto is routed. A Router
+// leaves out the models that cannot take the request (fit.go, obstacle.go), then scores the others
+// (score.go). Routes holds the targets of each model and their health; a Plan is the order in which one
+// request tries them. This package calls no upstream itself: package inference does, along a Plan.
 package routing
 
 import (
@@ -14,51 +15,53 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
-	"sluice/internal/provider"
 )
 
-// Router chooses models. It remembers conversations, so there is one for the life of the process.
+// Router chooses models. It remembers conversations, so one router lives as long as the process. It is
+// safe for concurrent use.
 type Router struct {
 	conversations *conversations
-	now           func() time.Time
+	now           func() time.Time // replaced in tests
 }
 
 // NewRouter returns a router that has seen no conversation.
 func NewRouter() *Router { return &Router{conversations: newConversations(), now: time.Now} }
 
-// Query is a request for a model, as the router sees it.
+// Query is what the router needs to know to choose a model for one request.
 type Query struct {
-	Catalog   *catalog.Catalog
-	Routes    *Routes
-	Model     *catalog.Model
+	Catalog   *catalog.Catalog // of the settings that the request started with
+	Routes    *Routes          // of the same settings
+	Model     *catalog.Model   // the model that the request names
 	AccountID string
 	Plan      account.Plan
-	Staff     bool   // may call what has no tier yet
+	Staff     bool   // the account may call models that have no tier yet
 	Scorer    Scorer // nil: an Estimate at the middle of its dial
 	Request   *chat.Request
-	// PromptTokens is about how many tokens the prompt has; 0: a guess by its bytes.
+	// PromptTokens is an estimate of the prompt's tokens; 0: the router guesses by the bytes.
 	PromptTokens int
-	// Reads reports whether the prompt may fit a window of so many tokens; nil: a guess by its bytes.
+	// Reads reports whether the prompt may fit a window of so many tokens; nil: the router guesses by the
+	// bytes. It must return the same answer when it is called again.
 	Reads func(most int) bool
 }
 
-// Choice is which model answers, and why.
+// Choice is the model that answers, and why.
 type Choice struct {
 	Model  *catalog.Model
-	Reason string // short, for a header; empty where the caller named the model
+	Reason string // short, for a header; empty if the caller named the model
 	Task   catalog.Task
-	Sticky bool // it has answered this conversation before
-	// Others are the next best, in their order: they answer while the model cannot.
+	Sticky bool // the model has answered this conversation before
+	// Others are the next best models, best first. They stand in while the model cannot answer.
 	Others []*catalog.Model
-	// Ranking is every model of the catalog that was looked at; only Explain fills it in.
+	// Ranking lists every model that the router looked at, in the order of the catalog. Only Explain
+	// fills it in.
 	Ranking []Ranked
 }
 
-// Ranked is one model that was looked at.
+// Ranked is one model that the router looked at.
 type Ranked struct {
 	Model    *catalog.Model
-	Score    float64
-	Obstacle string // why it cannot be chosen; empty: it can
+	Score    float64 // 0 if there is an obstacle
+	Obstacle string  // why it cannot be chosen; empty: it can
 }
 
 // Choose returns the model that answers, and remembers it for the conversation.
@@ -73,7 +76,7 @@ func (r *Router) Choose(q *Query) (Choice, error) {
 	return c, err
 }
 
-// Explain returns what Choose would, with the ranking, and remembers nothing.
+// Explain returns what Choose would return, with the ranking. It remembers nothing.
 func (r *Router) Explain(q *Query) (Choice, error) {
 	if !q.Model.Router {
 		return Choice{Model: q.Model, Reason: "asked for by name"}, nil
@@ -82,6 +85,7 @@ func (r *Router) Explain(q *Query) (Choice, error) {
 	return c, err
 }
 
+// choose returns the choice and the key of the conversation. The error is a fault for the caller.
 func (r *Router) choose(q *Query, explain bool) (Choice, uint64, error) {
 	now := r.now()
 	features := FeaturesOf(q.Request)
@@ -106,6 +110,8 @@ func (r *Router) choose(q *Query, explain bool) (Choice, uint64, error) {
 			best = i
 		}
 	}
+	// A conversation stays with its model, even if another scores better now: a change in the middle costs
+	// the upstream's prompt cache and changes the style of the answers.
 	if follows(q.Request) {
 		last := r.conversations.recall(key, now)
 		for i := range candidates {
@@ -127,10 +133,11 @@ func (r *Router) choose(q *Query, explain bool) (Choice, uint64, error) {
 	return choice, key, nil
 }
 
-// mostOthers is how many models stand behind the one that was chosen.
+// mostOthers is the number of models that stand in for the chosen one. A request that four models have
+// failed to answer is not likely to succeed at a fifth.
 const mostOthers = 3
 
-// nextBest are those with the highest scores behind the best.
+// nextBest returns the models with the highest scores after the best, highest first.
 func nextBest(candidates []Candidate, scores []float64, best int) []*catalog.Model {
 	order := make([]int, 0, len(candidates))
 	for i := range candidates {
@@ -146,7 +153,7 @@ func nextBest(candidates []Candidate, scores []float64, best int) []*catalog.Mod
 	return others
 }
 
-// rank fills in the scores.
+// rank copies the scores into the ranking.
 func (c *Choice) rank(candidates []Candidate, scores []float64) {
 	for i := range c.Ranking {
 		for k := range candidates {
@@ -157,10 +164,14 @@ func (c *Choice) rank(candidates []Candidate, scores []float64) {
 	}
 }
 
-// candidates are the models that meet every condition, and what the others miss.
+// candidates returns the models that meet every condition, and the set of what the others lack. If explain
+// is set, it lists all of them in the choice's ranking.
 //
-// A prompt that is only a little longer than a window may still fit by the vendor's own count. Such a
-// model is a candidate where no window is surely large enough.
+// The sandbox's models are candidates only if the caller may call no real model: they are there for trying
+// the service out.
+//
+// A prompt that is a little longer than a context by our count may still fit by the vendor's own count.
+// Such a model is a candidate only if no context is surely large enough.
 func (q *Query) candidates(now time.Time, choice *Choice, explain bool) (candidates []Candidate, missed missed) {
 	all := q.Catalog.Models()
 	real, roomy := false, false
@@ -176,8 +187,8 @@ func (q *Query) candidates(now time.Time, choice *Choice, explain bool) (candida
 			continue
 		}
 		room := m.ContextLength
-		if !roomy && !m.Sandbox {
-			room = room / 5 * 6
+		if !roomy {
+			room = Window(m)
 		}
 		obstacle := q.obstacle(m, room)
 		var latency time.Duration
@@ -195,8 +206,8 @@ func (q *Query) candidates(now time.Time, choice *Choice, explain bool) (candida
 	return q.eloquent(candidates, choice), missed
 }
 
-// eloquent leaves out who writes less than max_tokens, where somebody writes as much. Where nobody does,
-// the bound is clamped.
+// eloquent leaves out the models that write less than max_tokens, provided that another one writes enough.
+// If none does, all stay, and the adapter lowers max_tokens to what its model can write.
 func (q *Query) eloquent(candidates []Candidate, choice *Choice) []Candidate {
 	short := func(c Candidate) bool { return c.Model.MaxOutput < q.Request.MaxTokens }
 	if !slices.ContainsFunc(candidates, func(c Candidate) bool { return !short(c) }) {
@@ -210,15 +221,14 @@ func (q *Query) eloquent(candidates []Candidate, choice *Choice) []Candidate {
 	return slices.DeleteFunc(candidates, short)
 }
 
-// mayCall reports whether the caller may call the model at all.
+// mayCall reports whether the account may call the model at all, whatever the request says.
 func (q *Query) mayCall(m *catalog.Model) bool {
 	return q.Plan.Includes(m.Plan) && (!m.StaffOnly || q.Staff)
 }
 
-// obstacle is why the model cannot serve the request, by what is written of it. Room is how many tokens of
-// a prompt it reads.
+// obstacle returns why the model cannot be chosen, judged by the catalog alone; none: it can. Room is the
+// largest prompt that it reads, in tokens. The model's health is not looked at; see Routes.condition.
 func (q *Query) obstacle(m *catalog.Model, room int) obstacle {
-	req := q.Request
 	switch {
 	case m.StaffOnly && !q.Staff:
 		return staffOnly
@@ -226,25 +236,17 @@ func (q *Query) obstacle(m *catalog.Model, room int) obstacle {
 		return lowPlan
 	case m.Vanished:
 		return vanished
-	case len(req.Tools) > 0 && !m.ToolCalling:
-		return noTools
-	case req.Images() > 0 && !m.Images:
-		return noImages
-	case m.NoImageURLs && provider.RemoteImage(req) != "":
-		return dataImages
-	case req.Foreign().Path != "" && m.Sandbox:
-		return foreign
-	case req.Format.Kind != chat.FormatText && m.NoJSON:
-		return noJSON
-	case req.N > 1 && m.Sandbox:
-		return oneReply
-	case !q.reads(room):
+	}
+	if o := misfitsOf(q.Request, m).first(); o != none {
+		return o
+	}
+	if !q.reads(room) {
 		return tooLong
 	}
 	return none
 }
 
-// reads reports whether the prompt may fit a window.
+// reads reports whether the prompt may fit a window of so many tokens.
 func (q *Query) reads(most int) bool {
 	if q.Reads != nil {
 		return q.Reads(most)
@@ -252,7 +254,9 @@ func (q *Query) reads(most int) bool {
 	return q.Request.PromptBytes()/bytesPerToken <= most
 }
 
-// condition is how soon the model's replies begin at its best place, or why it has none now.
+// condition returns how long the model's replies take to begin at its fastest target that can be called
+// now. If there is none, it returns the obstacle: full if a target has no free place, outOfOrder if all
+// breakers are open.
 func (r *Routes) condition(m *catalog.Model, now time.Time) (latency time.Duration, o obstacle) {
 	rt := r.byModel[m]
 	if rt == nil || len(rt.targets) == 0 {
