@@ -120,7 +120,7 @@ func TestDemand(t *testing.T) {
 	caller := Call{Limits: account.Limits{Concurrent: 7}}
 	caller.Request = parse(t, words(40), oneTool+`,"max_tokens":9`)
 	m := &catalog.Model{ID: "m"}
-	got := demandOf(caller, m, &size{req: caller.Request})
+	got := demandOf(&caller, m, &size{req: caller.Request})
 	if got.Model.ID != m.ID || !got.Tools || got.MaxTokens != 9 || got.Long || got.Limits.Concurrent != 7 || got.PromptTokens < 50 || got.PromptTokens > 90 {
 		t.Errorf("demandOf = %+v", got)
 	}

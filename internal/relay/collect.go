@@ -13,62 +13,80 @@ import (
 
 var jsonType = []string{"application/json"}
 
-// Collect hands the reply on in one piece. Nothing is sent before it is complete, so every failure is
-// a plain fault, or ErrGone.
-func Collect(ctx context.Context, w http.ResponseWriter, in provider.Stream, h Head, opts Options) error {
-	c := &collector{reply: newReply(h, opts.N)}
+// collector sends a reply in one piece. Nothing is sent before it is complete, so every failure is an
+// ordinary error response.
+type collector struct {
+	reply
+	w       http.ResponseWriter
+	spliced []byte // the upstream's choices, if they can go out as they are; valid until its stream is closed
+	texts   []texts
+	first   [1]texts // backing array of texts for the usual single choice
+}
+
+func newCollector(w http.ResponseWriter, h Head, opts Options) *collector {
+	c := &collector{reply: newReply(h, opts.N), w: w}
 	c.texts = c.first[:]
 	if c.n > 1 {
 		c.texts = make([]texts, c.n)
 	}
+	return c
+}
+
+// Introduce implements Sender.
+func (c *collector) Introduce(answers func(http.Header) string) { c.head.Model = answers(c.w.Header()) }
+
+// Relay implements Sender. It sends nothing; Finish does.
+func (c *collector) Relay(ctx context.Context, in provider.Stream) *Outcome {
 	for {
 		ev, err := in.Next()
 		if err == nil {
 			err = c.take(ev)
 		}
-		if err == nil {
-			continue
+		if err != nil {
+			return c.end(ctx, err)
 		}
-		if !c.complete() {
-			if ctx.Err() != nil {
-				c.outcome.Err = ErrGone
-				opts.Settle(c.outcome)
-				return errors.Join(ErrGone, context.Cause(ctx))
-			}
-			f := fault.From(failure(err))
-			if !c.outcome.FirstContent.IsZero() { // the upstream has worked for it, though the caller gets nothing
-				c.outcome.Err = f
-				opts.Settle(c.outcome)
-			}
-			return f
-		}
-		break
 	}
-	c.outcome.Complete, c.outcome.Begun = true, true
-	opts.Settle(c.outcome)
+}
 
-	header := w.Header()
-	if opts.Answers != nil {
-		c.head.Model = opts.Answers(header)
+// Fail implements Sender.
+func (c *collector) Fail(ctx context.Context, err error) *Outcome { return c.end(ctx, err) }
+
+// end decides what became of the reply when its upstream ended with err, which may be io.EOF. A reply
+// whose choices all have their finish reason is complete, however the upstream ended. One that produced
+// content is not empty although the caller gets none of it: the upstream has worked for it.
+func (c *collector) end(ctx context.Context, err error) *Outcome {
+	switch {
+	case c.complete():
+		c.outcome.Complete, c.outcome.Begun = true, true
+	case ctx.Err() != nil:
+		c.outcome.Err = errors.Join(ErrGone, context.Cause(ctx))
+	case c.outcome.FirstContent.IsZero():
+		c.outcome = Outcome{Err: fault.From(failure(err))}
+	default:
+		c.outcome.Err = fault.From(failure(err))
+	}
+	return &c.outcome
+}
+
+// Finish implements Sender.
+func (c *collector) Finish() error {
+	if c.outcome.Err != nil {
+		return c.outcome.Err
 	}
 	pooled := buffers.Get().(*[]byte)
 	body := c.appendBody(*pooled)
 	defer func() { putBuffer(pooled, body) }()
+	header := c.w.Header()
 	header["Content-Type"] = jsonType
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	if _, err := w.Write(body); err != nil {
+	if _, err := c.w.Write(body); err != nil {
 		return errors.Join(ErrGone, err)
 	}
 	return nil
 }
 
-// collector puts a whole reply together.
-type collector struct {
-	reply
-	spliced []byte // the upstream's choices, where they can go out as they are
-	texts   []texts
-	first   [1]texts // room for them, where there is one choice
-}
+// Close implements Sender. A collector holds nothing.
+func (c *collector) Close() {}
 
 // texts are the strings of one choice, as the insides of JSON strings.
 type texts struct{ content, reasoning []byte }

@@ -14,42 +14,76 @@ import (
 	"sluice/internal/pulse"
 )
 
-// writeAt is how much is collected at most before it is written, even if more waits.
+// writeAt is the number of bytes after which output is written, even if more events are waiting.
 const writeAt = 16 << 10
 
 const (
+	// commentPatience bounds the write of a keep-alive comment, during which the pulse serves no other
+	// stream.
 	commentPatience = time.Second
-	writeBeats      = 4 // of keepAlive: how long a caller may take for one write
+	// writeBeats is the number of keepAlive periods that a caller may take to read one write: a minute.
+	writeBeats = 4
 )
 
+// The values of headers, shared by all streams: a literal would be an allocation for each reply.
 var (
 	eventStream = []string{"text/event-stream"}
 	noCache     = []string{"no-cache"}
-	noBuffering = []string{"no"}
+	noBuffering = []string{"no"} // for proxies
 )
 
-// Stream hands the reply on as server-sent events. Nothing is sent before the upstream's first event
-// or the first comment, so a reply that fails before is a plain fault; later it ends with an error
-// event and ErrTold.
-func Stream(ctx context.Context, w http.ResponseWriter, in provider.Stream, h Head, opts Options) error {
+// streamer sends a reply as server-sent events. Nothing is sent before the upstream's first event or the
+// first comment, so a reply that fails before that is an ordinary error response. A later failure is an
+// error event at the end of the stream.
+//
+// Two goroutines write: the one that relays, and the pulse, which writes comments. See mu.
+type streamer struct {
+	reply
+	prefix []byte  // "data: " and the head, the same for every chunk
+	out    []byte  // collected, not yet written
+	pooled *[]byte // where out comes from, and returns to
+	like   pattern
+
+	mu      sync.Mutex // guards the fields below, the headers, and writing to w
+	w       http.ResponseWriter
+	flusher http.Flusher // w's; nil: it has none
+	begun   bool         // headers have been set: something has gone out, or is about to
+	over    bool         // no more comments: only the last bytes may go out
+
+	includeUsage bool // the stream ends with a usage chunk
+
+	beat *pulse.Beat // nil: nobody notices silence
+
+	writes atomic.Int64 // the number of writes that were started
+	stuck  struct {     // used by the pulse alone
+		in    int64 // the write that was running at the last beat
+		beats int   // the number of beats for which it has been running
+	}
+}
+
+func newStreamer(w http.ResponseWriter, h Head, opts Options) *streamer {
 	pooled := buffers.Get().(*[]byte)
-	s := &streamer{reply: newReply(h, opts.N), opts: opts, w: w, out: *pooled}
+	s := &streamer{reply: newReply(h, opts.N), includeUsage: opts.IncludeUsage, w: w, out: *pooled, pooled: pooled}
 	s.flusher, _ = w.(http.Flusher)
 	if opts.Pulse != nil {
 		s.beat = opts.Pulse.Watch(keepAlive, s.comment)
 	}
-	defer func() {
-		if s.beat != nil {
-			s.beat.Stop()
-		}
-		putBuffer(pooled, s.out)
-	}()
+	return s
+}
+
+// Introduce implements Sender. It holds the lock because the pulse may be sending the headers.
+func (s *streamer) Introduce(answers func(http.Header) string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.head.Model = answers(s.w.Header())
+}
+
+// Relay implements Sender. Output is written as soon as the upstream has no further event ready.
+func (s *streamer) Relay(ctx context.Context, in provider.Stream) *Outcome {
+	s.prefix = appendHead(append(make([]byte, 0, 160), "data: "...), s.head, "chat.completion.chunk")
 	for {
 		ev, err := in.Next()
 		if err == nil {
-			if s.prefix == nil {
-				s.introduce()
-			}
 			err = s.take(ev)
 		}
 		if err != nil {
@@ -63,36 +97,15 @@ func Stream(ctx context.Context, w http.ResponseWriter, in provider.Stream, h He
 	}
 }
 
-// streamer writes one stream.
-type streamer struct {
-	reply
-	opts   Options
-	prefix []byte // "data: " and the head, the same for every chunk
-	out    []byte // put together, not yet written
-	like   pattern
+// Fail implements Sender.
+func (s *streamer) Fail(ctx context.Context, err error) *Outcome { return s.end(ctx, err) }
 
-	mu      sync.Mutex // held while writing: the pulse writes, too
-	w       http.ResponseWriter
-	flusher http.Flusher
-	begun   bool
-	over    bool // nothing but the last bytes may go out
-	beat    *pulse.Beat
-
-	writes atomic.Int64 // how many were begun
-	stuck  struct {     // for the pulse alone
-		in    int64 // the write that was under way
-		beats int   // how often it was found so
+// Close implements Sender. Beat.Stop waits for a comment that is being written.
+func (s *streamer) Close() {
+	if s.beat != nil {
+		s.beat.Stop()
 	}
-}
-
-// introduce makes the head of every chunk, once there is somebody who answers.
-func (s *streamer) introduce() {
-	if s.opts.Answers != nil {
-		s.mu.Lock() // the pulse may be sending the headers
-		s.head.Model = s.opts.Answers(s.w.Header())
-		s.mu.Unlock()
-	}
-	s.prefix = appendHead(append(make([]byte, 0, 160), "data: "...), s.head, "chat.completion.chunk")
+	putBuffer(s.pooled, s.out)
 }
 
 // take adds what an event says to the output.
@@ -293,59 +306,64 @@ func (s *streamer) hurry() {
 	}
 }
 
-// end closes the stream: as complete if it is, else with what went wrong.
-func (s *streamer) end(ctx context.Context, err error) error {
-	s.close()
+// end decides what became of the reply when its upstream ended with err, which may be io.EOF. A reply
+// whose choices all have their finish reason is complete, however the upstream ended.
+func (s *streamer) end(ctx context.Context, err error) *Outcome {
+	s.silence()
 	if s.complete() {
-		return s.done()
+		s.outcome.Complete, s.outcome.Begun = true, true
+		return &s.outcome
 	}
 	if ctx.Err() != nil {
 		return s.gone(context.Cause(ctx))
 	}
 	f := fault.From(failure(err))
 	if len(s.out) == 0 && !s.outcome.Begun {
-		return f
+		s.outcome = Outcome{Err: f}
+		return &s.outcome
 	}
 	s.outcome.Err, s.outcome.Begun = f, true
-	s.opts.Settle(s.outcome)
-	s.out = append(s.out, "data: "...)
-	s.out = appendError(s.out, f)
-	s.out = append(s.out, "\n\n"...)
-	if err := s.flush(); err != nil {
-		return errors.Join(ErrGone, err)
-	}
-	return errors.Join(ErrTold, f)
+	return &s.outcome
 }
 
-// close keeps the pulse from writing behind our back.
-func (s *streamer) close() {
+// gone ends a stream whose caller hung up. What was produced so far counts.
+func (s *streamer) gone(err error) *Outcome {
+	s.silence()
+	s.outcome.Err = errors.Join(ErrGone, err)
+	return &s.outcome
+}
+
+// silence keeps the pulse from writing any more: while the call is being settled, and at the end, a
+// comment must not come between the last bytes.
+func (s *streamer) silence() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
 	s.outcome.Begun = s.begun
 }
 
-// done writes the tail of a complete stream.
-func (s *streamer) done() error {
-	s.outcome.Complete, s.outcome.Begun = true, true
-	s.opts.Settle(s.outcome) // counts the usage where the upstream gave none
-	if s.opts.IncludeUsage {
-		s.out = append(s.out, s.prefix...)
-		s.out = append(s.out, `[],"usage":`...)
-		s.out = appendUsage(s.out, s.outcome.Usage)
-		s.out = append(s.out, "}\n\n"...)
+// Finish implements Sender. A complete stream ends with its usage, if the caller wants that, and [DONE].
+func (s *streamer) Finish() error {
+	err := s.outcome.Err
+	switch {
+	case s.outcome.Complete:
+		if s.includeUsage {
+			s.out = append(s.out, s.prefix...)
+			s.out = append(s.out, `[],"usage":`...)
+			s.out = appendUsage(s.out, s.outcome.Usage)
+			s.out = append(s.out, "}\n\n"...)
+		}
+		s.out = append(s.out, "data: [DONE]\n\n"...)
+	case !s.outcome.Begun, errors.Is(err, ErrGone):
+		return err
+	default:
+		s.out = append(s.out, "data: "...)
+		s.out = appendError(s.out, fault.From(err))
+		s.out = append(s.out, "\n\n"...)
+		err = errors.Join(ErrTold, err)
 	}
-	s.out = append(s.out, "data: [DONE]\n\n"...)
-	if err := s.flush(); err != nil {
-		return errors.Join(ErrGone, err) // settled: the reply was complete
+	if lost := s.flush(); lost != nil {
+		return errors.Join(ErrGone, lost)
 	}
-	return nil
-}
-
-// gone settles a stream whose caller hung up: what was produced counts.
-func (s *streamer) gone(err error) error {
-	s.close()
-	s.outcome.Err = ErrGone
-	s.opts.Settle(s.outcome)
-	return errors.Join(ErrGone, err)
+	return err
 }

@@ -40,10 +40,10 @@ func (s *Stream) runAll(calls []*call) {
 		all.Go(func() {
 			slot <- struct{}{}
 			defer func() { <-slot }()
-			asked, failed := s.runOne(c)
+			called, failed := s.runOne(c)
 			mu.Lock()
 			defer mu.Unlock()
-			if asked {
+			if called {
 				s.spent.Calls++
 				if failed {
 					s.spent.Failed++
@@ -56,7 +56,7 @@ func (s *Stream) runAll(calls []*call) {
 }
 
 // runOne runs a call, and tells whether its server was asked and whether that failed.
-func (s *Stream) runOne(c *call) (asked, failed bool) {
+func (s *Stream) runOne(c *call) (called, failed bool) {
 	if c.remote == nil {
 		c.text = fmt.Sprintf("Error: there is no tool called %q.", clip(c.name, 100))
 		return false, true
@@ -90,7 +90,7 @@ func (s *Stream) runOne(c *call) (asked, failed bool) {
 func (s *Stream) hold(c *call) {
 	var taken []mcpclient.Image
 	for _, image := range c.images {
-		if s.ask.Images && imageType.MatchString(image.MIMEType) {
+		if s.task.Images && imageType.MatchString(image.MIMEType) {
 			taken = append(taken, image)
 			continue
 		}

@@ -54,7 +54,7 @@ func (s *Stream) keep(images [][]byte) {
 	if raw, err := json.Marshal(kept); err == nil {
 		ctx, cancel := context.WithTimeout(s.ctx, keepTime)
 		defer cancel()
-		_ = s.ask.Memory.Keep(ctx, stepsKey(first), raw)
+		_ = s.task.Memory.Keep(ctx, stepsKey(first), raw)
 	}
 }
 
@@ -63,7 +63,7 @@ func (s *Stream) recall(m *chat.Message) *steps {
 	if !isOurs(m.ToolCalls[0].ID) {
 		return nil
 	}
-	raw, ok, err := s.ask.Memory.Recall(s.ctx, stepsKey(m.ToolCalls[0].ID))
+	raw, ok, err := s.task.Memory.Recall(s.ctx, stepsKey(m.ToolCalls[0].ID))
 	if err != nil || !ok {
 		return nil
 	}
@@ -88,7 +88,7 @@ func isOurs(id string) bool {
 // restore makes the conversation of the request's messages: hidden steps back in their place, and
 // approvals turned into results.
 func (s *Stream) restore() {
-	all := s.ask.Request.Messages
+	all := s.task.Request.Messages
 	for i := 0; i < len(all); i++ {
 		m := &all[i]
 		if m.Role != chat.RoleAssistant || len(m.ToolCalls) == 0 {
@@ -119,9 +119,9 @@ func (s *Stream) restore() {
 
 // answer adds the caller's answer to a call. Open says that the conversation ends with it, so that an
 // approval is for us to act on.
-func (s *Stream) answer(asked, m *chat.Message, ids map[string]string, open bool) {
+func (s *Stream) answer(assistant, m *chat.Message, ids map[string]string, open bool) {
 	var made chat.ToolCall
-	for _, c := range asked.ToolCalls {
+	for _, c := range assistant.ToolCalls {
 		if c.ID == m.ToolCallID {
 			made = c
 		}
@@ -170,7 +170,7 @@ func decision(text string) (approve, ok bool) {
 // allow puts the result of an approved call in place of the approval. It runs once: a request that is
 // sent again, or that has the approval further back, gets what the call came to then.
 func (s *Stream) allow(made chat.ToolCall, id string, r *remote, open bool) {
-	if result, ok, err := s.ask.Memory.Recall(s.ctx, resultKey(made.ID)); err == nil && ok {
+	if result, ok, err := s.task.Memory.Recall(s.ctx, resultKey(made.ID)); err == nil && ok {
 		s.messages = append(s.messages, toolMessage(id, string(result)))
 		return
 	}
@@ -200,7 +200,7 @@ func (s *Stream) runApproved() {
 			s.messages = append(s.messages, imageMessage(a.call))
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, keepTime)
-		_ = s.ask.Memory.Keep(ctx, resultKey(a.call.ours), []byte(a.call.text)) // else it is as good as expired
+		_ = s.task.Memory.Keep(ctx, resultKey(a.call.ours), []byte(a.call.text)) // else it is as good as expired
 		cancel()
 	}
 	s.approved, s.own = nil, len(s.messages)
