@@ -24,7 +24,8 @@ func (s *size) check(m *catalog.Model) error {
 	return nil
 }
 
-// count is the usage of a call whose upstream gave no figures.
+// count returns the usage of a call whose upstream gave no figures. Bytes beyond what relay keeps count as a
+// quarter of a token each.
 func count(req *chat.Request, o *relay.Outcome) chat.Usage {
 	text, reasoning, more := o.Produced()
 	return chat.Usage{

@@ -86,9 +86,9 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	if err != nil {
 		return err
 	}
-	demand, refused, err := l.permit(ctx, &models, &call, named, &prompt)
-	if refused != nil {
-		refused.SetHeader(w.Header())
+	demand, refusal, err := l.permit(ctx, &models, &call, named, &prompt)
+	if refusal != nil {
+		refusal.SetHeader(w.Header())
 	}
 	if err != nil {
 		return err
@@ -163,9 +163,9 @@ func (l *Line) Explain(models Models, call Call) (routing.Choice, admission.Stan
 	if err != nil {
 		return routing.Choice{}, admission.Standing{}, err
 	}
-	demand, refused, err := l.permit(context.Background(), &models, &call, named, &prompt)
+	demand, refusal, err := l.permit(context.Background(), &models, &call, named, &prompt)
 	if err != nil {
-		return routing.Choice{}, *cmp.Or(refused, &admission.Standing{}), err
+		return routing.Choice{}, *cmp.Or(refusal, &admission.Standing{}), err
 	}
 	admitted, standing, err := l.gate.AdmitRequest(&demand)
 	if err != nil {

@@ -88,16 +88,17 @@ func (c *collector) Finish() error {
 // Close implements Sender. A collector holds nothing.
 func (c *collector) Close() {}
 
-// texts are the strings of one choice, as the insides of JSON strings.
+// texts holds the strings of one choice, as the insides of JSON strings.
 type texts struct{ content, reasoning []byte }
 
+// take adds an event to the reply.
 func (c *collector) take(ev *provider.Event) error {
 	switch ev.Kind {
 	case provider.Whole:
 		if c.splice(ev.Raw) {
 			return nil
 		}
-	case provider.Chunk: // an upstream that streams although it was not asked to
+	case provider.Chunk: // the upstream streams although the request does not want it to
 	default:
 		c.event(ev)
 		return nil
@@ -112,7 +113,8 @@ func (c *collector) take(ev *provider.Event) error {
 	return nil
 }
 
-// splice keeps the choices of a whole reply of the usual shape as they are.
+// splice keeps the choices of a whole reply as they are. It reports false if the reply needs the decoder:
+// several choices, tool calls, or a shape that is not usual.
 func (c *collector) splice(raw []byte) bool {
 	sh, ok := scanReply(raw, "message")
 	if !ok || !sh.one || sh.index != 0 || c.n != 1 || !sh.role || sh.finish == "" || sh.finish == chat.FinishToolCalls || sh.content.from == 0 {
@@ -160,7 +162,8 @@ func (c *collector) event(ev *provider.Event) {
 	}
 }
 
-// text appends the inside of s as a JSON string to a text and to what was produced.
+// text appends s, as the inside of a JSON string, to a text and to what was produced. AppendQuoted adds
+// quotes; the copy removes them, so that pieces can follow one another.
 func (c *collector) text(to []byte, s string, all *produced) []byte {
 	if s == "" {
 		return to

@@ -2,31 +2,33 @@ package relay
 
 import "sluice/internal/chat"
 
-// shape is what one scan finds out about a chunk or a whole reply of the OpenAI dialect: enough to
-// hand its choices on as they are.
+// shape is the result of one scan of a chunk or a whole reply of the OpenAI dialect: enough to send its
+// choices on as they are. The spans are places in the bytes that were scanned.
 type shape struct {
 	choices span // the array, with its brackets
-	lines   bool // there are line ends in it, which an event cannot hold
-	usage   span // the object; empty where null or absent
+	lines   bool // the array contains line ends, which would end an event too early
+	usage   span // the object; empty if it is null or absent
 
-	one       bool // there is exactly one choice, and the rest of this is about it
+	one       bool // there is exactly one choice; the fields below are about it
 	index     int
-	role      bool // "role":"assistant"
-	content   span // inside of the content string
-	reasoning span // inside of the reasoning_content string
-	refusal   span
-	bare      bool // the delta or message has no member at all
-	finish    chat.Finish
-	hasFinish bool // the member is there, if only as null
+	role      bool        // it has "role":"assistant"
+	content   span        // the inside of the content string
+	reasoning span        // the inside of the reasoning_content string
+	refusal   span        // the inside of the refusal string
+	bare      bool        // the delta or message has no member at all
+	finish    chat.Finish // empty: null or absent
+	hasFinish bool        // finish_reason is present, if only as null
 }
 
-// produced reports whether there is any text in it.
+// produced reports whether the choice has any text.
 func (s *shape) produced() bool {
 	return !s.content.empty() || !s.reasoning.empty() || !s.refusal.empty()
 }
 
-// scanReply reads a reply of the usual form; part is "delta" for a chunk, "message" for a whole
-// reply. It reports false for anything that needs the decoder.
+// scanReply scans a reply of the usual form. Part is "delta" for a chunk and "message" for a whole reply.
+// It reports false for anything that needs the decoder. Wrongly reporting false costs time; wrongly
+// reporting true would send something that breaks the rules. So it accepts only what it knows, and each
+// member at most once: parsers disagree about which of two counts.
 func scanReply(raw []byte, part string) (shape, bool) {
 	var s shape
 	c := cursor{b: raw}
@@ -52,9 +54,9 @@ func scanReply(raw []byte, part string) (shape, bool) {
 			s.usage = span{from, c.i}
 			return ok
 		case "error":
-			return c.null() // an error beside or instead of choices is not usual
+			return c.null() // the decoder turns an error into a fault
 		case "x_groq":
-			return c.null() // it may hold figures
+			return c.null() // it may contain the usage, which the decoder finds
 		default:
 			return c.skip(1)
 		}
@@ -62,7 +64,7 @@ func scanReply(raw []byte, part string) (shape, bool) {
 	return s, ok && seen && c.end()
 }
 
-// scanChoices reads an array of one choice, or of none.
+// scanChoices scans an array of one choice or none.
 func (s *shape) scanChoices(c *cursor, part string) bool {
 	if !c.take('[') {
 		return false
@@ -97,6 +99,8 @@ func (s *shape) scanChoices(c *cursor, part string) bool {
 	return ok && members[0] && members[1] && c.take(']')
 }
 
+// scanFinish scans a finish reason, or null. Reasons outside the standard are for the decoder, which maps
+// them.
 func (s *shape) scanFinish(c *cursor) bool {
 	if c.next() == 'n' {
 		return c.null()
@@ -113,7 +117,7 @@ func (s *shape) scanFinish(c *cursor) bool {
 	return false
 }
 
-// scanPart reads a delta or message that holds texts alone.
+// scanPart scans a delta or message that contains only texts.
 func (s *shape) scanPart(c *cursor) bool {
 	s.bare = true
 	var content, reasoning, refusal bool
@@ -132,13 +136,13 @@ func (s *shape) scanPart(c *cursor) bool {
 		case "refusal":
 			return s.scanText(c, &s.refusal, &refusal)
 		default:
-			// tool_calls, reasoning and what else may hold something are the decoder's.
+			// tool_calls, reasoning and any other member that is not empty are for the decoder.
 			return c.null() || c.word("[]")
 		}
 	})
 }
 
-// scanText reads a string or null, once.
+// scanText scans a string or null, and refuses the second one of a key.
 func (s *shape) scanText(c *cursor, to *span, seen *bool) bool {
 	if *seen {
 		return false

@@ -108,14 +108,14 @@ func (s *streamer) Close() {
 	putBuffer(s.pooled, s.out)
 }
 
-// take adds what an event says to the output.
+// take adds an event to the output.
 func (s *streamer) take(ev *provider.Event) error {
 	switch ev.Kind {
 	case provider.Chunk:
 		if s.splice(ev.Raw) {
 			return nil
 		}
-	case provider.Whole: // an upstream that does not stream although it was asked to
+	case provider.Whole: // the upstream does not stream although the request wants it to
 	default:
 		s.event(ev)
 		return nil
@@ -130,7 +130,8 @@ func (s *streamer) take(ev *provider.Event) error {
 	return nil
 }
 
-// splice hands a chunk of the usual shape on as it is. It reports false where that is not possible.
+// splice sends the choices of a chunk as they are, behind our own head. It reports false if the chunk needs
+// the decoder; then nothing has been added to the output.
 func (s *streamer) splice(raw []byte) bool {
 	if s.again(raw) {
 		return true
@@ -148,9 +149,9 @@ func (s *streamer) splice(raw []byte) bool {
 	c := s.choice(sh.index)
 	switch {
 	case c == nil || c.finished:
-		return true // nobody asked for it, or it is over
+		return true // beyond n, or after the choice's end: drop it
 	case !sh.hasFinish, sh.role && c.begun:
-		return false // to be completed, or cut
+		return false // finish_reason must be added, or the second role left out
 	case sh.finish != "":
 		if !sh.bare || sh.finish == chat.FinishToolCalls || len(c.calls) > 0 {
 			return false
@@ -177,7 +178,7 @@ func (s *streamer) splice(raw []byte) bool {
 	return true
 }
 
-// event writes an event anew.
+// event encodes an event as one or more chunks.
 func (s *streamer) event(ev *provider.Event) {
 	if ev.Kind == provider.Usage {
 		s.usage(ev.Usage)
@@ -200,7 +201,7 @@ func (s *streamer) event(ev *provider.Event) {
 		}
 	case provider.Finish:
 		for i := range c.calls {
-			if !c.calls[i].some && !c.calls[i].custom { // a call without arguments says so: clients parse them
+			if !c.calls[i].some && !c.calls[i].custom { // clients parse the arguments: none must be {}, not ""
 				s.call(ev.Choice, provider.ToolPiece{Index: i, Arguments: "{}"})
 			}
 		}
@@ -211,7 +212,7 @@ func (s *streamer) event(ev *provider.Event) {
 	}
 }
 
-// begin gives a choice its first delta, with the role, where the upstream did not.
+// begin writes the first delta of a choice, with the role, if the upstream did not send one.
 func (s *streamer) begin(index int, c *choice) {
 	if c.begun {
 		return
@@ -222,6 +223,7 @@ func (s *streamer) begin(index int, c *choice) {
 	s.out = append(s.out, "}\n\n"...)
 }
 
+// delta writes a chunk with one text under a key, and adds the text to what was produced.
 func (s *streamer) delta(index int, key, text string, to *produced) {
 	if text == "" {
 		return
@@ -238,6 +240,7 @@ func (s *streamer) delta(index int, key, text string, to *produced) {
 	s.out = append(s.out, "}\n\n"...)
 }
 
+// call writes a chunk with a piece of a tool call. Arguments count as produced text.
 func (s *streamer) call(index int, p provider.ToolPiece) {
 	s.out = append(s.out, s.prefix...)
 	s.out = appendDelta(s.out, index, func(b []byte) []byte { return appendPiece(b, p) })
@@ -248,7 +251,7 @@ func (s *streamer) call(index int, p provider.ToolPiece) {
 	}
 }
 
-// flush writes what has been put together, and makes sure that it leaves.
+// flush writes the output and flushes it to the network.
 func (s *streamer) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,14 +270,15 @@ func (s *streamer) flush() error {
 	return err
 }
 
-// start sets the headers, which go out with the first bytes.
+// start sets the headers, which go out with the first bytes. The caller holds the lock.
 func (s *streamer) start() {
 	s.begun = true
 	h := s.w.Header()
 	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = eventStream, noCache, noBuffering
 }
 
-// comment breaks a long silence. While the stream is being written to it is not silent.
+// comment writes a keep-alive comment. The pulse calls it after keepAlive of silence. If a write is running,
+// the stream is not silent: the caller is slow to read.
 func (s *streamer) comment() {
 	if !s.mu.TryLock() {
 		s.hurry()
@@ -287,7 +291,7 @@ func (s *streamer) comment() {
 	if !s.begun {
 		s.start()
 	}
-	// The pulse serves all streams, so it must not wait for a caller who does not read.
+	// The pulse serves all streams, so it must not wait long for a caller who does not read.
 	control := http.NewResponseController(s.w)
 	_ = control.SetWriteDeadline(time.Now().Add(commentPatience))
 	if _, err := s.w.Write([]byte(": keep-alive\n\n")); err == nil && s.flusher != nil {
@@ -296,7 +300,8 @@ func (s *streamer) comment() {
 	_ = control.SetWriteDeadline(time.Time{})
 }
 
-// hurry gives a caller up who has not taken what is being written for several beats.
+// hurry closes connections whose caller has stopped reading: after writeBeats it sets a deadline that has
+// passed, and the write that is running fails. Otherwise such a caller would hold its upstream for ever.
 func (s *streamer) hurry() {
 	if n := s.writes.Load(); n != s.stuck.in {
 		s.stuck.in, s.stuck.beats = n, 0

@@ -5,8 +5,9 @@ import (
 	"sluice/internal/provider"
 )
 
-// scanUsage reads a usage object. The usual one is scanned by hand, since every reply has one: 0.5 µs
-// instead of 3.6. It reports false for what is no usage.
+// scanUsage reads a usage object. The usual one is scanned by hand, because every reply has one: 0.5 µs
+// instead of 3.6 in the decoder. Figures that do not add up are for the decoder, which has the rules for
+// them. It reports false if there is no usage.
 func scanUsage(raw []byte) (chat.Usage, bool) {
 	if len(raw) == 0 {
 		return chat.Usage{}, false
@@ -35,7 +36,7 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 	return chat.Usage{Prompt: prompt - cached, Cached: cached, Completion: completion - reasoning, Reasoning: reasoning}, true
 }
 
-// detail reads the one member that counts of a details object.
+// detail reads one member of a details object and skips the others.
 func (c *cursor) detail(name string, to *int) bool {
 	return c.members(func(key []byte) bool {
 		if string(key) == name {
@@ -45,7 +46,8 @@ func (c *cursor) detail(name string, to *int) bool {
 	})
 }
 
-// isPlainKey reports whether a key can only mean what it says: the decoder also takes other spellings.
+// isPlainKey reports whether a key is in lower case without escapes. The decoder also accepts other
+// spellings of the keys that we look for, so an odd key must go there.
 func isPlainKey(key []byte) bool {
 	for _, ch := range key {
 		if (ch < 'a' || ch > 'z') && ch != '_' && (ch < '0' || ch > '9') {
@@ -55,10 +57,11 @@ func isPlainKey(key []byte) bool {
 	return true
 }
 
-// usualTokens bounds what is taken without a second look.
+// usualTokens is the largest number of tokens that the scan accepts. Larger ones are likely a mistake of
+// the upstream, and the decoder has the rules for those.
 const usualTokens = 10_000_000
 
-// count reads a whole number of tokens, or null.
+// count reads a whole number of tokens. Null leaves the value as it is.
 func (c *cursor) count(to *int) bool {
 	if c.next() == 'n' {
 		return c.null()

@@ -10,29 +10,31 @@ import (
 	"sluice/internal/provider"
 )
 
-// steps is what an assistant message with calls for the caller stands for: the hidden turns before it,
-// and the message itself with all its calls.
+// steps is what an assistant message with calls for the caller stands for: the hidden turns before it, and
+// the message itself with all its calls. The caller sends the message back without them, so they are kept
+// and put back by the next request.
 type steps struct {
-	Messages []json.RawMessage `json:"messages"`         // in place of the message that the caller knows
-	Images   []json.RawMessage `json:"images,omitempty"` // behind the results of its calls
-	IDs      map[string]string `json:"ids"`              // of the calls: ours to the upstream's
+	Messages []json.RawMessage `json:"messages"`         // replace the message that the caller knows
+	Images   []json.RawMessage `json:"images,omitempty"` // follow the results of the message's calls
+	IDs      map[string]string `json:"ids"`              // the upstream's id of each call, by ours
 }
 
-// approval is a call that the caller has allowed.
+// approval is a call that the caller has allowed and that has not run yet.
 type approval struct {
 	call *call
-	at   int // of its tool message
+	at   int // index of its tool message in the conversation
 }
 
+// keepTime bounds how long a request waits for the store. The reply does not depend on it.
 const keepTime = 5 * time.Second
 
-// stepsKey and resultKey are what is kept of a call that the caller got. Adapters keep things of their
-// own under the bare ids.
+// stepsKey and resultKey return the keys under which the steps and the result of a call are kept. Adapters
+// keep state of their own under the id itself, so the keys have prefixes.
 func stepsKey(id string) string  { return "mcp steps " + id }
 func resultKey(id string) string { return "mcp result " + id }
 
-// keep stores the steps of this request under the first call that the caller gets. What cannot be
-// stored is as good as expired: the conversation goes on without it.
+// keep stores the steps of this request under the first call that the caller gets. An error is ignored: a
+// conversation whose steps are lost continues without them, as after their hour is over.
 func (s *Stream) keep(images [][]byte) {
 	kept := steps{IDs: make(map[string]string)}
 	for _, m := range s.messages[s.own:] {
@@ -58,7 +60,9 @@ func (s *Stream) keep(images [][]byte) {
 	}
 }
 
-// recall finds the steps that an assistant message stands for; nil: there are none, or they are gone.
+// recall returns the steps that an assistant message stands for; nil: there are none, or they have expired.
+// The ids must be the same as then: a caller may have changed the message, and the results of other calls
+// do not fit the steps.
 func (s *Stream) recall(m *chat.Message) *steps {
 	if !isOurs(m.ToolCalls[0].ID) {
 		return nil
@@ -79,14 +83,15 @@ func (s *Stream) recall(m *chat.Message) *steps {
 	return &kept
 }
 
-// isOurs reports whether an id may be one that provider.CallID made.
+// isOurs reports whether an id looks like one that provider.CallID made. It saves looking up every id of
+// other services.
 func isOurs(id string) bool {
 	random, ok := strings.CutPrefix(id, "call_")
 	return ok && len(random) > 20 && strings.Trim(random, "0123456789abcdef") == ""
 }
 
-// restore makes the conversation of the request's messages: hidden steps back in their place, and
-// approvals turned into results.
+// restore builds the conversation from the request's messages. It puts hidden steps back in their place and
+// replaces approvals with the results of their calls.
 func (s *Stream) restore() {
 	all := s.task.Request.Messages
 	for i := 0; i < len(all); i++ {
@@ -117,8 +122,9 @@ func (s *Stream) restore() {
 	s.own = len(s.messages)
 }
 
-// answer adds the caller's answer to a call. Open says that the conversation ends with it, so that an
-// approval is for us to act on.
+// answer adds the caller's answer to a call of an assistant message. Ids are those of the message's steps;
+// nil: it has none. Open reports that the conversation ends with these answers, so that an approval among
+// them must be acted on now; an earlier one has been acted on before.
 func (s *Stream) answer(assistant, m *chat.Message, ids map[string]string, open bool) {
 	var made chat.ToolCall
 	for _, c := range assistant.ToolCalls {
@@ -145,11 +151,11 @@ func (s *Stream) answer(assistant, m *chat.Message, ids map[string]string, open 
 	}
 }
 
-// maxDecision is more than any decision has, with all the space that people leave. Longer texts are results,
-// which are not decoded to find that out.
+// maxDecision is the longest text in bytes that is read as a decision, spaces included. Longer texts are
+// results, which may be large and are not decoded.
 const maxDecision = 256
 
-// decision reads {"approve":true} or {"approve":false}.
+// decision reads {"approve":true} or {"approve":false}. It reports false for any other text.
 func decision(text string) (approve, ok bool) {
 	if len(text) > maxDecision {
 		return false, false
@@ -167,8 +173,9 @@ func decision(text string) (approve, ok bool) {
 	return false, false
 }
 
-// allow puts the result of an approved call in place of the approval. It runs once: a request that is
-// sent again, or that has the approval further back, gets what the call came to then.
+// allow replaces the approval of a call with its result. An approved call runs once: a request that is sent
+// again, or that has the approval further back, gets the result of the first run. An id is kept per call,
+// not per approval, so a caller cannot make a call run twice by approving it twice.
 func (s *Stream) allow(made chat.ToolCall, id string, r *remote, open bool) {
 	if result, ok, err := s.task.Memory.Recall(s.ctx, resultKey(made.ID)); err == nil && ok {
 		s.messages = append(s.messages, toolMessage(id, string(result)))
@@ -181,10 +188,11 @@ func (s *Stream) allow(made chat.ToolCall, id string, r *remote, open bool) {
 	c := &call{id: id, name: made.Name, remote: r, ours: made.ID}
 	c.arguments.WriteString(made.Arguments)
 	s.approved = append(s.approved, approval{c, len(s.messages)})
-	s.messages = append(s.messages, nil) // until it has run
+	s.messages = append(s.messages, nil) // runApproved fills it in
 }
 
-// runApproved runs the calls that the caller has allowed.
+// runApproved runs the calls that the caller has allowed, puts their results into the conversation, and
+// keeps them for repeats. It does nothing if there are none.
 func (s *Stream) runApproved() {
 	if len(s.approved) == 0 {
 		return
