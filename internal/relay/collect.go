@@ -11,6 +11,7 @@ import (
 	"sluice/internal/provider"
 )
 
+// jsonType is shared by all replies: a literal would be an allocation for each.
 var jsonType = []string{"application/json"}
 
 // collector sends a reply in one piece. Nothing is sent before it is complete, so every failure is an
@@ -126,6 +127,8 @@ func (c *collector) splice(raw []byte) bool {
 	if sh.produced() {
 		c.content()
 	}
+	// The texts are kept without a copy: a whole reply does not change until its stream is closed, and that
+	// is after the call was settled.
 	c.outcome.text.only(raw[sh.content.from:sh.content.to])
 	c.outcome.text.add(raw[sh.refusal.from:sh.refusal.to])
 	c.outcome.reasoning.only(raw[sh.reasoning.from:sh.reasoning.to])
@@ -180,7 +183,7 @@ func (c *collector) text(to []byte, s string, all *produced) []byte {
 // appendBody appends the whole chat.completion.
 func (c *collector) appendBody(b []byte) []byte {
 	b = appendHead(b, c.head, "chat.completion")
-	if c.spliced != nil {
+	if c.spliced != nil { // the usual case: the upstream's own bytes
 		b = append(b, c.spliced...)
 	} else {
 		b = append(b, '[')
@@ -197,6 +200,8 @@ func (c *collector) appendBody(b []byte) []byte {
 	return append(b, '}')
 }
 
+// appendChoice appends one choice that was put together from events. A message with calls and no text has
+// null as its content, as OpenAI's have.
 func (c *collector) appendChoice(b []byte, i int) []byte {
 	ch, t := &c.choices[i], &c.texts[i]
 	b = append(b, `{"index":`...)
@@ -226,6 +231,8 @@ func (c *collector) appendChoice(b []byte, i int) []byte {
 	return append(b, `"}`...)
 }
 
+// appendCall appends a tool call. Clients parse the arguments of a function, so none are {}; the input of a
+// custom tool is plain text and may be empty.
 func appendCall(b []byte, k *call) []byte {
 	b = append(b, `{"id":`...)
 	b = chat.AppendQuoted(b, k.id)

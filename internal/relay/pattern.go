@@ -24,6 +24,8 @@ func (s *streamer) learn(raw []byte, sh *shape) {
 		text = sh.reasoning
 	}
 	p.index = sh.index
+	// Four copies for each chunk that is scanned. That is little compared with the scan, and the slices are
+	// reused.
 	p.head = append(p.head[:0], raw[:text.from]...)
 	p.tail = append(p.tail[:0], raw[text.to:]...)
 	p.outHead = append(append(p.outHead[:0], s.prefix...), raw[sh.choices.from:text.from]...)

@@ -125,6 +125,7 @@ type produced struct {
 	more int // bytes that were not kept
 }
 
+// add adds a copy of the inside of a string, or only its length once there is too much.
 func (p *produced) add(raw []byte) {
 	if len(p.raw)+len(raw) > maxProduced {
 		p.more += len(raw)
@@ -228,10 +229,11 @@ func (r *reply) piece(choiceIndex int, c *choice, p provider.ToolPiece) (provide
 		return p, false
 	}
 	if p.Index == len(c.calls) {
-		if p.ID == "" {
+		if p.ID == "" { // clients need an id to answer the call
 			p.ID = provider.CallID(r.head.RequestID, choiceIndex*maxCalls+p.Index)
 		}
 		c.calls = append(c.calls, call{id: p.ID, name: p.Name, custom: p.Custom})
+		// The name counts as produced text: the model has written it.
 		quoted := chat.AppendQuoted(nil, p.Name)
 		r.outcome.text.add(quoted[1 : len(quoted)-1])
 	} else {

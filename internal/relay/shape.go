@@ -41,7 +41,7 @@ func scanReply(raw []byte, part string) (shape, bool) {
 			}
 			seen = true
 			from := c.i
-			c.lines = false
+			c.lines = false // line ends before the choices do not matter: only the choices go out
 			ok := s.scanChoices(&c, part)
 			s.choices, s.lines = span{from, c.i}, c.lines
 			return ok
@@ -73,7 +73,7 @@ func (s *shape) scanChoices(c *cursor, part string) bool {
 		return true
 	}
 	s.one = true
-	var members [3]bool // index, part, finish_reason: each once
+	var members [3]bool // index, part and finish_reason: each may occur once
 	once := func(i int) bool {
 		was := members[i]
 		members[i] = true
@@ -88,7 +88,7 @@ func (s *shape) scanChoices(c *cursor, part string) bool {
 		case part:
 			return once(1) && s.scanPart(c)
 		case "delta", "message", "error":
-			return false
+			return false // the other part, or a failure inside a choice: both are for the decoder
 		case "finish_reason":
 			s.hasFinish = true
 			return once(2) && s.scanFinish(c)

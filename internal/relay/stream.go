@@ -140,11 +140,13 @@ func (s *streamer) splice(raw []byte) bool {
 	if !ok || sh.lines {
 		return false
 	}
+	// The usage is taken here and left out below: it goes out once, in a chunk of its own, and only if the
+	// caller wants it.
 	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
 		s.usage(u)
 	}
 	if !sh.one {
-		return true
+		return true // no choice: a chunk with only the usage
 	}
 	c := s.choice(sh.index)
 	switch {
@@ -153,6 +155,8 @@ func (s *streamer) splice(raw []byte) bool {
 	case !sh.hasFinish, sh.role && c.begun:
 		return false // finish_reason must be added, or the second role left out
 	case sh.finish != "":
+		// The last chunk of a choice may go out as it is only if it has nothing else, and if its reason
+		// needs no correction: see reply.finish.
 		if !sh.bare || sh.finish == chat.FinishToolCalls || len(c.calls) > 0 {
 			return false
 		}
@@ -171,6 +175,8 @@ func (s *streamer) splice(raw []byte) bool {
 			s.outcome.reasoning.add(raw[sh.reasoning.from:sh.reasoning.to])
 		}
 	}
+	// Our head with the choices of the upstream. Everything else in its chunk is dropped: ids, fingerprints
+	// and the upstream's name of the model.
 	s.out = append(s.out, s.prefix...)
 	s.out = append(s.out, raw[sh.choices.from:sh.choices.to]...)
 	s.out = append(s.out, "}\n\n"...)
@@ -258,7 +264,7 @@ func (s *streamer) flush() error {
 	if !s.begun {
 		s.start()
 	}
-	s.writes.Add(1)
+	s.writes.Add(1) // lets hurry tell one write from the next
 	_, err := s.w.Write(s.out)
 	s.out = s.out[:0]
 	if err == nil && s.flusher != nil {
@@ -289,7 +295,7 @@ func (s *streamer) comment() {
 		return
 	}
 	if !s.begun {
-		s.start()
+		s.start() // from here on a failure is an error event, not an error response
 	}
 	// The pulse serves all streams, so it must not wait long for a caller who does not read.
 	control := http.NewResponseController(s.w)
@@ -324,6 +330,7 @@ func (s *streamer) end(ctx context.Context, err error) *Outcome {
 	}
 	f := fault.From(failure(err))
 	if len(s.out) == 0 && !s.outcome.Begun {
+		// Nothing was sent and nothing is waiting to be sent, so the caller can get a real status code.
 		s.outcome = Outcome{Err: f}
 		return &s.outcome
 	}

@@ -29,6 +29,8 @@ func Substance(ev *provider.Event) (bool, error) {
 			return true, nil
 		}
 	}
+	// Not the usual shape: decode it. The decoder is a new one, so that the one of the reply later sees the
+	// event for the first time.
 	var d provider.Decoder
 	events, err := d.Decode(ev.Raw)
 	if err != nil {
@@ -42,6 +44,7 @@ func Substance(ev *provider.Event) (bool, error) {
 	return false, nil
 }
 
+// What Substance looks for in a whole reply.
 var (
 	openBrace  = []byte("{")
 	closeBrace = []byte("}")

@@ -12,7 +12,7 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 	if len(raw) == 0 {
 		return chat.Usage{}, false
 	}
-	prompt, completion, total, cached, reasoning := -1, -1, 0, 0, 0
+	prompt, completion, total, cached, reasoning := -1, -1, 0, 0, 0 // -1: absent
 	c := cursor{b: raw}
 	ok := c.members(func(key []byte) bool {
 		switch string(key) {
@@ -30,6 +30,8 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 			return isPlainKey(key) && c.skip(1)
 		}
 	})
+	// The decoder decides about anything that is not plain: parts that exceed their whole, a total that
+	// exceeds its parts, zeros, and huge numbers.
 	if !ok || !c.end() || prompt <= 0 || completion <= 0 || cached > prompt || reasoning > completion || total > prompt+completion || max(prompt, completion) > usualTokens {
 		return provider.ReadUsage(raw)
 	}
@@ -66,6 +68,7 @@ func (c *cursor) count(to *int) bool {
 	if c.next() == 'n' {
 		return c.null()
 	}
+	// Twelve digits cannot overflow an int. A leading zero, a fraction and an exponent are for the decoder.
 	from, v := c.i, 0
 	for c.i < len(c.b) && c.i-from < 12 && '0' <= c.b[c.i] && c.b[c.i] <= '9' {
 		v = v*10 + int(c.b[c.i]-'0')

@@ -89,7 +89,7 @@ func (h *Health) begin(now time.Time, n need) (permit, bool) {
 	switch {
 	case !h.open:
 		return permit{epoch: h.epoch}, true
-	case !h.probing && !now.Before(h.until):
+	case !h.probing && !now.Before(h.until): // half open: this call is the probe
 		h.probing = true
 		return permit{epoch: h.epoch, probe: true}, true
 	}
@@ -101,7 +101,7 @@ func (h *Health) begin(now time.Time, n need) (permit, bool) {
 func (h *Health) answered(p *permit, took time.Duration) (closed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.latency == 0 {
+	if h.latency == 0 { // the first call
 		h.latency = took
 	} else {
 		h.latency += time.Duration(newest * float64(took-h.latency))
@@ -132,6 +132,7 @@ const (
 func (h *Health) end(p permit, how outcome, now time.Time, after time.Duration) (opened bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// A call that began before the breaker last changed says nothing about the target now.
 	if p.epoch != h.epoch {
 		return false
 	}
@@ -147,6 +148,8 @@ func (h *Health) end(p permit, how outcome, now time.Time, after time.Duration) 
 	default:
 		h.errorRate += newest * (1 - h.errorRate)
 	}
+	// A refusal and a failed probe open the breaker at once; other failures only when there are too many.
+	// While it is open, calls in need may fail without making it any more open.
 	switch {
 	case how >= refused, p.probe:
 	case h.open, h.errorRate < tooMany:

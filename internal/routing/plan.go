@@ -63,9 +63,11 @@ func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, boo
 		p.tried = append(p.tried, p.last)
 		p.last = nil
 	}
+	// First the model's own healthy targets: the usual request ends here.
 	if a, ok := p.draw(p.route, now, wanted); ok {
 		return a, true
 	}
+	// Fits is expensive for a long prompt, so it is asked once for each fallback, and only now.
 	if !p.looked {
 		p.looked = true
 		for _, rt := range slices.Concat(p.route.fallbacks, p.others) {
@@ -79,6 +81,7 @@ func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, boo
 			return a, true
 		}
 	}
+	// No healthy target is left: now those whose breaker is open.
 	if a, ok := p.draw(p.route, now, sought); ok {
 		return a, true
 	}
@@ -116,7 +119,7 @@ func (p *Plan) isOut(t *Target) bool {
 // draw starts an attempt at one of the route's targets that this round has not tried, or reports that none
 // lets the call in. It tries heavier targets first, at random by their weight.
 func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
-	out := make([]bool, len(rt.targets))
+	out := make([]bool, len(rt.targets)) // tried in this round, given up, or full
 	for i, t := range rt.targets {
 		out[i] = slices.Contains(p.tried[p.from:], t) || p.isOut(t)
 	}
@@ -157,7 +160,7 @@ func (rt *route) lot(out []bool) int {
 		return first
 	}
 	at := rand.Float64() * sum
-	chosen := first
+	chosen := first // rounding may leave at at 0 or above: then the last one with weight is drawn
 	for i, t := range rt.targets {
 		if out[i] || t.weight == 0 {
 			continue

@@ -57,6 +57,7 @@ func New(c *catalog.Catalog, providers []Provider, opts *Options) *Routes {
 		byName[p.Name] = p
 		r.loads[p.Name] = opts.Old.load(p)
 	}
+	// Providers first, then models, then fallbacks: each step needs the one before.
 	for _, m := range c.Models() {
 		rt := &route{model: m, header: []string{m.ID}}
 		for _, t := range m.Places() {
@@ -96,7 +97,7 @@ func (r *Routes) connect(p *Provider, t catalog.Target, old *Routes, log *slog.L
 			Provider: p.Name, Upstream: t.Upstream, LastFour: key.LastFour, Adapter: key.Adapter, FirstContent: p.FirstContent,
 			weight: float64(t.Weight) / float64(len(p.Keys)), load: r.loads[p.Name], log: log, header: []string{p.Name},
 		}
-		if r.health[at] == nil {
+		if r.health[at] == nil { // the first model at this place
 			r.health[at] = old.known(at)
 			r.targets = append(r.targets, targets[i])
 		}

@@ -174,7 +174,7 @@ func (c *Choice) rank(candidates []Candidate, scores []float64) {
 // Such a model is a candidate only if no context is surely large enough.
 func (q *Query) candidates(now time.Time, choice *Choice, explain bool) (candidates []Candidate, missed missed) {
 	all := q.Catalog.Models()
-	real, roomy := false, false
+	real, roomy := false, false // the caller may call a real model; some context is surely large enough
 	for _, m := range all {
 		real = real || !m.Router && !m.Sandbox && q.mayCall(m)
 	}
@@ -190,6 +190,7 @@ func (q *Query) candidates(now time.Time, choice *Choice, explain bool) (candida
 		if !roomy {
 			room = Window(m)
 		}
+		// Health comes last, so that the reported obstacle is one that the caller can do something about.
 		obstacle := q.obstacle(m, room)
 		var latency time.Duration
 		if obstacle == none {

@@ -38,6 +38,7 @@ const (
 
 // Score implements Scorer.
 func (e Estimate) Score(f Features, candidates []Candidate, scores []float64) {
+	// Prices count relative to the cheapest candidate: what matters is how much more a model costs.
 	cheapest := math.Inf(1)
 	for i := range candidates {
 		cheapest = min(cheapest, costOf(candidates[i].Model, f))
@@ -49,6 +50,7 @@ func (e Estimate) Score(f Features, candidates []Candidate, scores []float64) {
 		if f.Thinks && !c.Model.Thinks {
 			quality -= thinkingMissed
 		}
+		// By doublings: the step from 1 to 2 cents counts as much as that from 10 to 20.
 		price := pricePerDoubling * math.Log2(costOf(c.Model, f)/cheapest)
 		waiting := min(c.Latency.Seconds()*pointsPerSecond, mostWaiting)
 		scores[i] = 2*best*quality - 2*(1-best)*price - waiting

@@ -83,6 +83,7 @@ func (c *conversations) recall(key uint64, now time.Time) string {
 func (c *conversations) remember(key uint64, model string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// A conversation that goes on moves to the new generation; one that does not is dropped with the old.
 	if len(c.recent) >= mostStuck/2 {
 		c.older, c.recent = c.recent, map[uint64]stuck{}
 	}

@@ -71,6 +71,7 @@ type Standing struct {
 // begin takes a place at the target. It reports false if the provider is full, or if the breaker does not
 // let the call through.
 func (t *Target) begin(now time.Time, n need) (permit, bool) {
+	// The place is taken before the check: two calls that check first could both get the last one.
 	if n, most := t.load.running.Add(1), t.load.most.Load(); most > 0 && n > most {
 		t.load.running.Add(-1)
 		return permit{}, false
@@ -135,7 +136,7 @@ func judge(err error) (outcome, time.Duration) {
 		return neither, 0
 	}
 	r, ok := errors.AsType[*provider.Refusal](err)
-	if !ok {
+	if !ok { // unreachable, cut off, or too late
 		return bad, 0
 	}
 	switch {

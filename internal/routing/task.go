@@ -45,7 +45,7 @@ func taskOf(req *chat.Request) catalog.Task {
 		return catalog.Agent
 	}
 	signs := signsIn(lastUser(req))
-	if req.Format.Kind != chat.FormatText {
+	if req.Format.Kind != chat.FormatText { // JSON output points to data
 		signs[catalog.Data] += 2
 	}
 	best := catalog.Chat

@@ -77,7 +77,7 @@ func (s *Stream) runOne(c *call) (called, failed bool) {
 		return false, true
 	}
 	result, err := c.remote.server.Call(s.ctx, c.remote.name, json.RawMessage(arguments))
-	if err != nil {
+	if err != nil { // the text is for the model, which may try another tool
 		reason := "it failed"
 		var f *mcpclient.Failure
 		if errors.As(err, &f) {
@@ -112,7 +112,7 @@ func (s *Stream) hold(c *call) {
 	for _, image := range c.images {
 		size += len(image.Data)
 	}
-	if s.held+size > maxHeld {
+	if s.held+size > maxHeld { // the model learns that it must do with less
 		c.text, c.images = fmt.Sprintf("Error: the results of this request are larger than %d MiB together.", maxHeld>>20), nil
 		size = len(c.text)
 	}

@@ -60,7 +60,7 @@ func newOffer(req *chat.Request, found []discovery, most int) (*offer, error) {
 	var list [][]byte
 	for i, t := range req.Tools {
 		if t.Function != nil {
-			list = append(list, t.Raw())
+			list = append(list, t.Raw()) // the caller's own bytes
 			continue
 		}
 		d := of(found, i)
@@ -88,6 +88,8 @@ func of(found []discovery, entry int) *discovery {
 // narrow reduces the list to the tools that the caller allows, each once: some servers list a tool twice. It
 // makes a new list, because other requests may share the old one. A nil AllowedTools allows all.
 func (d *discovery) narrow(m *chat.MCP) {
+	// True for a tool that is allowed and not yet in the new list. Names that the server does not list are
+	// ignored: the tools of a server may change, and the request should not fail for that.
 	wanted := make(map[string]bool, len(d.tools))
 	for i := range d.tools {
 		wanted[d.tools[i].Name] = m.AllowedTools == nil
@@ -156,6 +158,8 @@ func (o *offer) nameFor(slug, tool string) string {
 	if len(name) <= maxName && isName(tool) && !taken(name) {
 		return name
 	}
+	// Four bytes of the digest are enough to tell a few hundred tools apart. Should they ever collide, a
+	// number follows.
 	sum := sha256.Sum256([]byte(name))
 	tail := "_" + hex.EncodeToString(sum[:4])
 	name = slug + "__" + strings.Map(nameRune, tool)

@@ -53,6 +53,7 @@ func (s *Stream) keep(images [][]byte) {
 		}
 		kept.IDs[c.ours] = c.id
 	}
+	// Every call of the message is in IDs, so that recall can tell whether the caller has changed it.
 	if raw, err := json.Marshal(kept); err == nil {
 		ctx, cancel := context.WithTimeout(s.ctx, keepTime)
 		defer cancel()
@@ -107,6 +108,7 @@ func (s *Stream) restore() {
 		for _, step := range kept.Messages {
 			s.messages = append(s.messages, step)
 		}
+		// The answers to the message's calls follow it directly.
 		end := i + 1
 		for end < len(all) && all[end].Role == chat.RoleTool {
 			end++
@@ -136,13 +138,15 @@ func (s *Stream) answer(assistant, m *chat.Message, ids map[string]string, open 
 	if id == "" {
 		id = made.ID
 	}
+	// A text like {"approve":true} is an approval if the tool needs one. If no server offers the tool any
+	// more, its prefixed name shows that it was an MCP tool.
 	r := s.offer.find(made.Name)
 	approve, decided := decision(m.Content.Text())
 	isApproval := r != nil && r.approve || r == nil && decided && !s.offer.functions[made.Name] && strings.Contains(made.Name, "__")
 	switch {
-	case !isApproval && ids == nil:
+	case !isApproval && ids == nil: // an ordinary result: the caller's own bytes
 		s.messages = append(s.messages, m.Raw())
-	case !isApproval || !decided:
+	case !isApproval || !decided: // the same, under the id that the upstream knows
 		s.messages = append(s.messages, toolMessage(id, m.Content.Text()))
 	case !approve:
 		s.messages = append(s.messages, toolMessage(id, "The user has not approved this call."))

@@ -122,6 +122,7 @@ func (s *Stream) advance() error {
 	}
 	ev, err := s.current().Next()
 	if err == nil {
+		// A turn counts once its model has said something.
 		if !s.turn.begun {
 			s.turn.begun = true
 			s.spent.Turns++
@@ -151,7 +152,7 @@ func (s *Stream) Ready() bool {
 // Close ends the model's turn, the calls that are running, and all sessions with servers. It always returns
 // nil and may be called more than once.
 func (s *Stream) Close() error {
-	s.cancel()
+	s.cancel() // first, so that a call or a turn that is running returns
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
@@ -169,6 +170,8 @@ func (s *Stream) Spent() Spent {
 	if !s.turn.begun {
 		return spent
 	}
+	// A turn that has not ended may have early figures, for example of its prompt. They are better than our
+	// count.
 	used, counted := s.turn.consumed(s.task.CountPrompt)
 	if m, ok := s.current().(provider.Metered); ok && counted {
 		if figures, ok := m.Figures(); ok {
@@ -252,7 +255,7 @@ func (s *Stream) last() bool { return s.turns > s.loop.opts.MaxRounds }
 // never end. After MaxRounds rounds it is "none", so that the model answers.
 func (s *Stream) request() (*chat.Request, error) {
 	p := chat.Patch{Set: []chat.Setting{{Name: "messages", Value: join(s.messages)}}}
-	if s.offer.tools == nil {
+	if s.offer.tools == nil { // providers refuse a tool_choice without tools
 		p.Drop = []string{"tools", "tool_choice", "parallel_tool_calls"}
 	} else {
 		p.Set = append(p.Set, chat.Setting{Name: "tools", Value: s.offer.tools})
@@ -332,11 +335,12 @@ func (s *Stream) piece(p provider.ToolPiece) {
 	switch {
 	case p.Index < 0, p.Index > len(t.calls), p.Index >= maxCalls:
 		return
-	case p.Index == len(t.calls):
+	case p.Index == len(t.calls): // the first piece of a call
 		c := &call{id: p.ID, name: p.Name, remote: s.offer.find(p.Name)}
 		if c.id == "" || t.has(c.id) {
 			c.id = provider.CallID(s.task.ID, (s.turns+1)*nameless+p.Index)
 		}
+		// The caller's calls are numbered over all turns of the reply, which the caller reads as one.
 		if s.offer.functions[c.name] || c.remote != nil && c.remote.approve {
 			c.index, c.ours = s.visible, provider.CallID(s.task.ID, nameless+s.visible)
 			s.visible++
@@ -355,7 +359,7 @@ func (s *Stream) piece(p provider.ToolPiece) {
 		return
 	}
 	out := provider.ToolPiece{Index: c.index, Arguments: p.Arguments}
-	if p.Name != "" {
+	if p.Name != "" { // only the first piece has a name
 		out.ID, out.Name = c.ours, c.name
 	}
 	s.events = append(s.events, provider.Event{Kind: provider.ToolCall, Tool: out})
@@ -386,13 +390,13 @@ func (s *Stream) end() error {
 			return context.Cause(s.ctx)
 		}
 		images := s.remember()
-		if !t.asksCaller() {
+		if !t.asksCaller() { // every call has its result: the next step begins a turn
 			s.messages = append(s.messages, images...)
 			s.spent.add(t.consumed(s.task.CountPrompt))
 			s.turn = turn{}
 			return nil
 		}
-		s.keep(images)
+		s.keep(images) // the results of the hidden calls wait for the caller's answers
 	}
 	s.spent.add(t.consumed(s.task.CountPrompt))
 	s.events = append(s.events, provider.Event{Kind: provider.Finish, Finish: t.finish}, provider.Event{Kind: provider.Usage, Usage: s.spent.Usage})

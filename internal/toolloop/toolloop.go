@@ -87,7 +87,7 @@ func (l *Loop) Open(ctx context.Context, task Task) (*Stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Stream{loop: l, task: task, ctx: ctx, cancel: cancel}
 	if err := s.prepare(); err != nil {
-		s.Close()
+		s.Close() // servers that were contacted have sessions
 		return nil, err
 	}
 	return s, nil
@@ -138,6 +138,8 @@ func (s *Stream) discover() ([]discovery, error) {
 	if s.task.Contacting != nil && len(s.servers) > 0 {
 		s.task.Contacting()
 	}
+	// Each goroutine writes only to its own entry, so they need no lock. Errors are reported in the order of
+	// the request's tools, whichever server fails first.
 	var all sync.WaitGroup
 	for i := range found {
 		if d := &found[i]; d.err == nil {
@@ -159,7 +161,7 @@ func (s *Stream) unusable(d *discovery) error {
 	if d.err == nil {
 		return nil
 	}
-	if s.ctx.Err() != nil {
+	if s.ctx.Err() != nil { // the caller hung up: no server is at fault
 		return fmt.Errorf("discovering tools: %w", context.Cause(s.ctx))
 	}
 	reason, field := "it failed", "server_url"
@@ -169,7 +171,7 @@ func (s *Stream) unusable(d *discovery) error {
 		if f.Busy {
 			return fault.New(fault.Unavailable, "The MCP server %q cannot be used now: %s. Try again shortly.", clip(d.label, 100), f.Reason).After(time.Second).Because(d.err)
 		}
-		if f.Status == 401 || f.Status == 403 {
+		if f.Status == 401 || f.Status == 403 { // credentials are in the headers
 			field = "headers"
 		}
 	}
