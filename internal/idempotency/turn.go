@@ -28,6 +28,8 @@ func (t *Turn) Record(piece []byte, stream bool) {
 	if t.finished || t.refused {
 		return
 	}
+	// The recording grows before the bound is checked, except for a single body that is surely too large: a
+	// stream may be smaller than its pieces.
 	size := t.recording.size() + len(piece)
 	if stream || size <= maxReply {
 		t.recording.add(piece, stream)

@@ -140,9 +140,12 @@ func (a *attempts) Start() error {
 // such as a chunk with only a role, are dropped: relay adds the role where it is missing.
 func (a *attempts) try() (*provider.Event, error) {
 	ctx := a.limit()
+	// The call is reused for every attempt, so what belongs to the target is set each time.
 	a.call.Upstream, a.call.MaxOutput, a.call.Thinks, a.call.Dropped = a.at.Upstream, a.at.Model.MaxOutput, a.at.Model.Thinks, nil
 	var err error
 	if a.stream, err = a.at.Adapter.Open(ctx, &a.call); err != nil {
+		// Adapters may return a typed nil with an error. An upstream that got the prompt may charge for it, so the
+		// settlement must know.
 		a.stream = nil
 		a.had = a.had || provider.WasSent(err)
 		return nil, reason(ctx, err)
@@ -150,7 +153,7 @@ func (a *attempts) try() (*provider.Event, error) {
 	a.had = true
 	for {
 		ev, err := a.stream.Next()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) { // it ended without a word
 			return nil, provider.Cut(io.ErrUnexpectedEOF)
 		}
 		if err != nil {
@@ -161,6 +164,7 @@ func (a *attempts) try() (*provider.Event, error) {
 			return nil, err
 		}
 		if some {
+			// The deadline was for the first content. From here on the reply may take as long as it needs.
 			if a.beat != nil {
 				a.beat.Stop()
 				a.beat = nil
@@ -206,10 +210,11 @@ func (a *attempts) ended(err error) {
 	}
 	a.running = false
 	if a.ctx.Err() != nil {
-		err = nil // the caller left
+		err = nil // the caller hung up, which is not the target's fault
 	}
+	// Only a failure needs the time. The usual reply ends with io.EOF itself and saves the clock.
 	var now time.Time
-	if err != nil && err != io.EOF { //nolint:errorlint // that is what a whole reply ends with: the usual case need not know the time
+	if err != nil && err != io.EOF { //nolint:errorlint // see above
 		now = time.Now()
 	}
 	a.at.Ended(now, err)
@@ -260,6 +265,8 @@ func figuresOf(s provider.Stream) (chat.Usage, bool) {
 func (a *attempts) pause(now time.Time) error {
 	d, ok := a.plan.Again(now)
 	if !ok || now.Add(d).After(a.until) {
+		// What an upstream said is more useful than that nobody is left. A refusal by the router's choice
+		// counts only if no other model failed for its own reasons.
 		if err := cmp.Or(a.err, a.refused); err != nil {
 			return err
 		}

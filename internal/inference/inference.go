@@ -112,7 +112,7 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	first := l.attempts(ctx, models.Routes.Plan(chosen.Model, chosen.Others...), chosen.Model, &call)
 	first.prompt, first.routed = prompt, named.Router
 	s := &settling{lease: lease, call: call, named: named, multiplier: demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
-	defer s.failed()
+	defer s.failed() // after close: what the upstream has cost is then known
 	defer s.close()
 
 	// Open the first attempt that has something to say. A caller who waits for it gets keep-alive comments.
@@ -172,7 +172,7 @@ func (l *Line) Explain(models Models, call Call) (routing.Choice, admission.Stan
 		return routing.Choice{}, standing, err
 	}
 	choice, err := l.router.Explain(models.query(&call, named, prompt))
-	if err != nil {
+	if err != nil { // a request that is refused costs nothing
 		admitted.GiveBack()
 		standing = l.gate.Standing(&demand)
 	}
@@ -248,6 +248,7 @@ func (l *Line) measure(ctx context.Context, now time.Time, demand *admission.Dem
 		prompt.settled = true
 		return admission.Standing{}, nil
 	}
+	// Count fails only if the caller hangs up.
 	if err := prompt.count(ctx, most); err != nil {
 		return admission.Standing{}, errors.Join(relay.ErrGone, err)
 	}
@@ -258,6 +259,7 @@ func (l *Line) measure(ctx context.Context, now time.Time, demand *admission.Dem
 // chooses another one.
 func demandOf(call *Call, named *catalog.Model, prompt *size) admission.Demand {
 	req := call.Request
+	// A caller may ask for more tokens than the model writes. Reserving them would only use up the limit.
 	most := req.MaxTokens
 	if named.MaxOutput > 0 {
 		most = min(most, named.MaxOutput)

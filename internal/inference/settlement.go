@@ -55,7 +55,7 @@ func (s *settling) outcome(o *relay.Outcome) {
 	status := http.StatusOK
 	switch {
 	case o.Complete:
-	case errors.Is(o.Err, relay.ErrGone):
+	case errors.Is(o.Err, relay.ErrGone): // what was produced until then counts
 		s.gone = true
 	default:
 		status = fault.From(o.Err).Kind.Status()
@@ -88,6 +88,8 @@ func (s *settling) settle(o *relay.Outcome, status int) {
 	spent := s.spent(o, free)
 	r := s.record()
 	requests := s.named.RequestMilli * s.multiplier
+
+	// How it ended.
 	switch {
 	case o.Complete:
 		r.End = usage.EndComplete
@@ -98,6 +100,9 @@ func (s *settling) settle(o *relay.Outcome, status int) {
 	default:
 		r.End = usage.EndFailed
 	}
+
+	// What it costs. The requests are those of the named model, the units and the price those of the model
+	// that answered.
 	switch {
 	case r.End != usage.EndFailed:
 		r.RequestMilli, r.Tokens = requests, spent.tokens
@@ -114,6 +119,8 @@ func (s *settling) settle(o *relay.Outcome, status int) {
 		r.RequestMilli, r.Tokens = requests, spent.tokens
 	}
 	r.Counted = spent.counted && r.Tokens.Total() > 0
+
+	// What the caller saw: a stream that began has status 200, and one who hung up before that saw nothing.
 	switch {
 	case o.Begun:
 		r.Status = http.StatusOK
@@ -146,6 +153,8 @@ func (s *settling) spent(o *relay.Outcome, free bool) spent {
 		return sp
 	}
 	sp.turns = 1
+	// The figures at the end of a reply are those of the upstream's bill. A reply that was cut may have early
+	// ones, which cover the prompt: they are completed with our own count.
 	figures, has := o.Usage, o.HasUsage
 	if !has && !o.Complete {
 		figures, has = s.first.Figures()

@@ -122,6 +122,7 @@ func (s *size) count(ctx context.Context, most int) error {
 	if s.exact > 0 || s.settled {
 		return nil
 	}
+	// Requests take turns in counting, so that it does not use all cores. That is what the patience is for.
 	patient, cancel := context.WithTimeout(ctx, countPatience)
 	defer cancel()
 	if s.req.PromptBytes() > maxCounted {
@@ -138,7 +139,7 @@ func (s *size) count(ctx context.Context, most int) error {
 	case errors.Is(err, tokens.ErrEnough): // more than most: the exact number does not matter
 		s.floor, s.settled = n, true
 		s.about = max(s.about, n)
-	default:
+	default: // out of patience
 		s.settled = true
 	}
 	return ctx.Err()
@@ -238,7 +239,7 @@ func sampleOf(req *chat.Request, pieces int, c tokens.Counter) (int, error) {
 	if err := c.End(); err != nil {
 		return 0, err
 	}
-	if seen == 0 {
+	if seen == 0 { // every piece fell on a place without text
 		return frameOf(req) + req.PromptBytes()/4, nil
 	}
 	return frameOf(req) + int(int64(c.Tokens())*int64(total)/int64(seen)), nil

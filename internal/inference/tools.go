@@ -44,6 +44,7 @@ func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models *Mode
 	if err != nil {
 		return nil, err
 	}
+	// Only now: without a loop the call is settled like any other.
 	s.loop, s.header = loop, w.Header()
 	return loop, nil
 }
@@ -68,6 +69,8 @@ func (s *settling) tellCalls() {
 // conversed returns what a reply of several turns consumed, and sets the usage of all turns in the outcome.
 // If free is set, a last turn without content costs nothing.
 func (s *settling) conversed(o *relay.Outcome, free bool) spent {
+	// The loop counts turns that have produced something. The last one may have failed before that, but only
+	// after its upstream had read the prompt.
 	all := s.loop.Spent()
 	sp := spent{tokens: all.Usage, counted: all.Counted, turns: int64(all.Turns), content: all.Turns > 0}
 	if last := s.last; last.had && !last.begun && !free { // the last turn's upstream read its prompt and said nothing

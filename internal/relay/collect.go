@@ -15,7 +15,10 @@ import (
 var jsonType = []string{"application/json"}
 
 // collector sends a reply in one piece. Nothing is sent before it is complete, so every failure is an
-// ordinary error response.
+// ordinary error response. It also takes a reply that arrives in pieces, from an upstream that streams or
+// from a conversation with tools, and puts it together.
+//
+// The usual reply comes in one piece, and its choices go out as they are; texts is used for all others.
 type collector struct {
 	reply
 	w       http.ResponseWriter

@@ -4,7 +4,12 @@ import "bytes"
 
 // pattern is what the chunks of a stream have in common. Most of them differ in one text only. So a chunk
 // that begins and ends like the last one that was scanned needs no scan, only a look at its text: 0.06 µs
-// instead of 0.9.
+// instead of 0.9. For example:
+//
+//	{"id":"x","choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":null}]}
+//	└────────────────────── head ──────────────────────┘text └───────── tail ─────────┘
+//
+// OutHead is our own beginning up to the text, outTail what follows it in our chunk.
 type pattern struct {
 	head, tail       []byte // of the upstream's chunk, before and after the inside of the text; empty: none learned
 	outHead, outTail []byte // of our chunk

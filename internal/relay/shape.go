@@ -4,6 +4,10 @@ import "sluice/internal/chat"
 
 // shape is the result of one scan of a chunk or a whole reply of the OpenAI dialect: enough to send its
 // choices on as they are. The spans are places in the bytes that were scanned.
+//
+// The usual shape has at most one choice, whose delta or message contains only texts, and no error. Tool
+// calls, several choices in one chunk, unknown finish reasons and anything odd go to the decoder, which is
+// several times slower and knows every dialect.
 type shape struct {
 	choices span // the array, with its brackets
 	lines   bool // the array contains line ends, which would end an event too early

@@ -36,6 +36,15 @@ var (
 // first comment, so a reply that fails before that is an ordinary error response. A later failure is an
 // error event at the end of the stream.
 //
+// Whatever the upstream sends, the caller gets a stream that keeps these rules (spec: Streams):
+//
+//   - every chunk has the same id, time and model, and finish_reason, if only as null;
+//   - the first delta of a choice has the role, and no other has it;
+//   - a choice has one chunk with a finish_reason, and nothing after it;
+//   - the first piece of a tool call has an id and a name, and the indexes have no gap;
+//   - the usage comes once, in a chunk of its own before the end, if the caller wants it;
+//   - [DONE] ends a complete stream, an error event one that failed; never both.
+//
 // Two goroutines write: the one that relays, and the pulse, which writes comments. See mu.
 type streamer struct {
 	reply

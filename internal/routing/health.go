@@ -52,6 +52,11 @@ func (s *State) UnmarshalText(text []byte) error {
 // Health is what the calls of a target tell about it: a circuit breaker, the share of calls that failed,
 // and how long the others took to begin. It is kept in memory only: after a restart every target counts as
 // healthy.
+//
+// The breaker opens when too many calls have failed, or at once when the upstream refuses everybody. While
+// it is open, requests use other targets. When its time is over, one call goes through as a probe: its
+// first content closes the breaker, its failure opens it again for longer. A request that finds no other
+// target may call an open one in need. Such a call can close the breaker, too.
 type Health struct {
 	mu      sync.Mutex    // guards all fields
 	open    bool          // the breaker is open, or half open

@@ -15,11 +15,11 @@ type obstacle uint8
 const (
 	none obstacle = iota
 	// The service is in the way. The caller can only wait.
-	staffOnly
-	vanished
-	noProvider
-	outOfOrder
-	full
+	staffOnly  // it has no tier yet
+	vanished   // its provider does not list it any more
+	noProvider // no target is configured
+	outOfOrder // the breakers of all targets are open
+	full       // its providers run as many calls as they may
 	// The caller's plan is in the way.
 	lowPlan
 	// The request is in the way: misfitsOf finds all of these except tooLong.

@@ -24,6 +24,12 @@ const (
 // once. A Plan belongs to one request and is not safe for concurrent use.
 //
 // The usual request needs one attempt, so the slices stay nil until a first attempt has failed.
+//
+// A request uses a plan like this:
+//
+//	attempt, ok := plan.Next(now, fits)   // begins an attempt; not ok: the round is over
+//	plan.GiveUp()                         // if its failure was of a kind that lasts
+//	wait, ok := plan.Again(now)           // begins the next round; not ok: give up
 type Plan struct {
 	route     *route        // of the model; nil: it has no target
 	others    []*route      // stand in after the model's own fallbacks

@@ -23,6 +23,8 @@ type Scorer interface {
 
 // Estimate scores by the quality of the model for the kind of task, minus what the call costs and how long
 // it takes to begin. Dial sets what counts more, from 0 (the cheapest model) to 100 (the best).
+//
+//	score = 2·d·quality − 2·(1−d)·price − waiting    with d = Dial/100
 type Estimate struct{ Dial int }
 
 // MiddleDial is the default of the dial.

@@ -38,8 +38,8 @@ func (s *Stream) run() {
 func (s *Stream) runAll(calls []*call) {
 	var (
 		all  sync.WaitGroup
-		mu   sync.Mutex
-		slot = make(chan struct{}, atOnce)
+		mu   sync.Mutex                    // guards s.spent and s.held
+		slot = make(chan struct{}, atOnce) // holds one value for each call that is running
 	)
 	for _, c := range calls {
 		all.Go(func() {
@@ -68,6 +68,7 @@ func (s *Stream) runOne(c *call) (called, failed bool) {
 		c.text = fmt.Sprintf("Error: there is no tool called %q.", clip(c.name, 100))
 		return false, true
 	}
+	// Models write no arguments, or broken ones. Servers expect an object.
 	arguments := strings.TrimSpace(c.arguments.String())
 	if arguments == "" {
 		arguments = "{}"
@@ -108,6 +109,7 @@ func (s *Stream) hold(c *call) {
 	if c.text = strings.TrimPrefix(c.text, "\n"); c.text == "" {
 		c.text = "(no content)"
 	}
+	// A result that does not fit is replaced by an error; those before it stay.
 	size := len(c.text)
 	for _, image := range c.images {
 		size += len(image.Data)
@@ -129,6 +131,7 @@ var imageType = regexp.MustCompile(`^image/[a-z0-9.+-]+$`)
 func (s *Stream) remember() (images [][]byte) {
 	t := &s.turn
 	s.messages = append(s.messages, t.message())
+	// The caller's calls have no result yet: the caller's next request brings it.
 	for _, c := range t.calls {
 		if c.ours == "" {
 			s.messages = append(s.messages, toolMessage(c.id, c.text))

@@ -18,6 +18,10 @@ import (
 
 // offer is the list of tools that the model gets, and where each comes from. It does not change after
 // newOffer.
+//
+// A tool has up to three names: the server's own name ("search"), the name that the model knows
+// ("my_docs__search"), and what the model writes in a call, which should be the second and is sometimes the
+// first. The prefix keeps the tools of two servers apart.
 type offer struct {
 	tools     []byte               // the JSON array; nil: there are no tools
 	functions map[string]bool      // names of the caller's functions

@@ -13,6 +13,10 @@ import (
 // steps is what an assistant message with calls for the caller stands for: the hidden turns before it, and
 // the message itself with all its calls. The caller sends the message back without them, so they are kept
 // and put back by the next request.
+//
+// Example: the model calls a hidden tool, gets its result, and then calls a function of the caller. The
+// caller knows one assistant message with one call. The model must see two: its call of the tool with the
+// result, and its call of the function, under the ids that it used itself.
 type steps struct {
 	Messages []json.RawMessage `json:"messages"`         // replace the message that the caller knows
 	Images   []json.RawMessage `json:"images,omitempty"` // follow the results of the message's calls
@@ -37,6 +41,7 @@ func resultKey(id string) string { return "mcp result " + id }
 // conversation whose steps are lost continues without them, as after their hour is over.
 func (s *Stream) keep(images [][]byte) {
 	kept := steps{IDs: make(map[string]string)}
+	// What was there before this request's own turns comes back with the caller's next request anyway.
 	for _, m := range s.messages[s.own:] {
 		kept.Messages = append(kept.Messages, m)
 	}
@@ -206,6 +211,7 @@ func (s *Stream) runApproved() {
 		calls[i] = a.call
 	}
 	s.runAll(calls)
+	// The results go to the places that allow reserved, in the order of the conversation.
 	for _, a := range s.approved {
 		s.messages[a.at] = toolMessage(a.call.id, a.call.text)
 		if len(a.call.images) > 0 {

@@ -17,6 +17,18 @@ import (
 
 // Stream is one reply over several turns of the model. It is a provider.Stream. One goroutine uses it; only
 // Close may be called by another one.
+//
+// A reply with two turns runs like this:
+//
+//	begin    calls the model with the caller's messages and the servers' tools
+//	advance  reads its events: texts go to the reader, pieces of calls are collected
+//	end      runs the calls and adds the turn and their results to the conversation
+//	begin    calls the model again
+//	advance  reads its events: texts go to the reader
+//	end      finds no calls, and ends the reply with a finish reason and the usage of both turns
+//
+// A turn that calls functions of the caller, or tools that need approval, also ends the reply. The caller
+// answers with a new request, in which restore puts back what was hidden.
 type Stream struct {
 	loop    *Loop
 	task    Task
@@ -230,6 +242,7 @@ func (s *Stream) begin() error {
 	if err != nil {
 		return err
 	}
+	// Turn may wait for minutes. The lock is not held, so that Close can cancel it.
 	stream, err := s.task.Turn(s.ctx, s.turns, req)
 	if err != nil {
 		return err
@@ -288,6 +301,7 @@ func join(messages [][]byte) []byte {
 func (s *Stream) take(ev *provider.Event) error {
 	t := &s.turn
 	switch {
+	// Raw replies are decoded: their calls must be seen, and their texts may go out in other events.
 	case ev.Kind == provider.Chunk, ev.Kind == provider.Whole:
 		events, err := t.decoder.Decode(ev.Raw)
 		if err != nil {
@@ -300,7 +314,7 @@ func (s *Stream) take(ev *provider.Event) error {
 		}
 	case ev.Kind == provider.Usage:
 		t.usage, t.hasUsage = ev.Usage, true
-	case ev.Choice != 0 || t.finish != "": // not asked for, or too late
+	case ev.Choice != 0 || t.finish != "": // a second choice, or after the end: dropped
 	case ev.Kind == provider.Text:
 		s.hand(provider.Text, &t.text, s.wrote, ev.Text)
 	case ev.Kind == provider.Reasoning:

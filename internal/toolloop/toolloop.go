@@ -119,6 +119,7 @@ type discovery struct {
 
 // discover lists the tools of all servers at the same time. All lists share one budget of bytes.
 func (s *Stream) discover() ([]discovery, error) {
+	// Servers are created one after the other, which costs nothing; they are contacted below.
 	var found []discovery
 	lists := mcpclient.NewBudget()
 	for i, t := range s.task.Request.Tools {
