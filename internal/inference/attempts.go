@@ -273,6 +273,7 @@ func (a *attempts) pause(now time.Time) error {
 		return fault.New(fault.Unavailable, "The model %q is not available at the moment. Try again shortly.", a.model.ID).
 			After(max(d, time.Second)).Because(errors.New("no target can be asked"))
 	}
+	// A request that pauses is rare and has failed once already, so a timer of its own is fine here.
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -296,6 +297,7 @@ func (a *attempts) introduce(h http.Header) string {
 		return a.model.ID
 	}
 	a.at.SetHeader(h)
+	// The names are canonical, so the map is used directly.
 	if a.count < len(counts) {
 		h["X-Sluice-Attempts"] = counts[a.count]
 	} else {

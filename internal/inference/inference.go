@@ -218,6 +218,7 @@ func (l *Line) permit(ctx context.Context, models *Models, call *Call, named *ca
 // nearLimit returns the largest number of tokens that matters for the request and that the prompt may or
 // may not exceed; 0: there is none, so nobody has to count. For the router the windows of all models matter.
 func (m *Models) nearLimit(named *catalog.Model, prompt *size) (most int) {
+	// A count up to the largest limit decides about the smaller ones, too.
 	look := func(limit int) {
 		if limit > most && prompt.within(limit) == unsure {
 			most = limit

@@ -175,6 +175,7 @@ func (c *collector) text(to []byte, s string, all *produced) []byte {
 		return to
 	}
 	c.content()
+	// The text is quoted in place, at the end of what is there.
 	from := len(to)
 	to = chat.AppendQuoted(to, s)
 	inside := to[from+1 : len(to)-1]

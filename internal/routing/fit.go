@@ -44,9 +44,13 @@ func (s misfits) first() obstacle {
 	return obstacle(bits.TrailingZeros16(uint16(s)))
 }
 
-// Refusal returns the fault for a request that the model cannot take, or nil: the rules of spec: Errors,
-// 400, that need a model. A model without a JSON mode is not refused here. Only the router avoids it; a
-// caller who names it gets what its upstream makes of response_format.
+// Refusal returns the fault for a request that the model cannot take, or nil. It has those rules of a valid
+// request that chat.Parse cannot check without a model (spec: Errors, 400). A model without a JSON mode is
+// not refused here. Only the router avoids it; a caller who names it gets what its upstream makes of
+// response_format.
+//
+// The order of the cases is the order in which a request that breaks several rules learns about them. It is
+// not the router's order.
 func Refusal(req *chat.Request, m *catalog.Model) error {
 	switch set := misfitsOf(req, m); {
 	case set.has(noTools):

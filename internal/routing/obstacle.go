@@ -65,6 +65,8 @@ func (m *missed) fault(q *Query) error {
 	if m[outOfOrder] || m[full] || m[noProvider] {
 		return fault.New(fault.Unavailable, "Every model behind %q that could serve this request is out of order or busy at the moment. Try again shortly.", q.Model.ID).After(time.Second)
 	}
+	// All reasons are listed, but each may keep only some of the models out: a request may have to change in
+	// one of several ways. So several reasons point to no single parameter.
 	var reasons []string
 	param := ""
 	for _, r := range []struct {

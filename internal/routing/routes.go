@@ -41,7 +41,8 @@ type Options struct {
 }
 
 // New returns the routes of a catalog's models at the providers. It leaves out targets whose provider is
-// not in the list.
+// not in the list: the model then has fewer targets, or none, and a request for it fails with a 503. The
+// providers' names must differ.
 func New(c *catalog.Catalog, providers []Provider, opts *Options) *Routes {
 	if opts == nil {
 		opts = &Options{}

@@ -89,6 +89,7 @@ func (r *Router) Explain(q *Query) (Choice, error) {
 func (r *Router) choose(q *Query, explain bool) (Choice, uint64, error) {
 	now := r.now()
 	features := FeaturesOf(q.Request)
+	// The caller's estimate is better than ours if it has one: it may have counted the prompt.
 	if q.PromptTokens > 0 {
 		features.PromptTokens = q.PromptTokens
 	}
@@ -104,6 +105,7 @@ func (r *Router) choose(q *Query, explain bool) (Choice, uint64, error) {
 		scorer = Estimate{Dial: MiddleDial}
 	}
 	scorer.Score(features, candidates, scores)
+	// Of equal scores the first in the catalog wins, so that the choice is the same every time.
 	best := 0
 	for i := range candidates {
 		if scores[i] > scores[best] {

@@ -41,6 +41,7 @@ func newConversations() *conversations {
 // key returns a hash of the account and of every message up to and including the first of the user. These
 // stay the same in later turns.
 func (c *conversations) key(accountID string, req *chat.Request) uint64 {
+	// A random seed for each process: nobody can find two conversations with the same key on purpose.
 	var h maphash.Hash
 	h.SetSeed(c.seed)
 	_, _ = h.WriteString(accountID)

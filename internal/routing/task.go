@@ -30,6 +30,7 @@ func FeaturesOf(req *chat.Request) Features {
 	if req.MaxTokens > 0 {
 		f.OutputTokens = min(req.MaxTokens, 4*usualOutput)
 	}
+	// The lowest efforts mean that the caller wants an answer without thinking.
 	switch req.ReasoningEffort {
 	case "", chat.EffortNone, chat.EffortMinimal:
 	default:

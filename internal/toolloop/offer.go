@@ -52,6 +52,7 @@ func newOffer(req *chat.Request, found []discovery, most int) (*offer, error) {
 			o.functions[t.Function.Name] = true
 		}
 	}
+	// The bound is checked after allowed_tools was applied, so that it is a way to stay within it.
 	slugs := make(map[string]bool)
 	n := len(o.functions)
 	for i := range found {
@@ -126,6 +127,7 @@ func (o *offer) choose(c chat.ToolChoice) error {
 		o.choice = []byte(`"required"`)
 	case chat.ChoiceNamed:
 		name := c.Name
+		// A name that the model knows needs no translation. Otherwise it may be a server's own name.
 		if same := o.plain[name]; !o.functions[name] && o.remote[name] == nil {
 			switch len(same) {
 			case 0:

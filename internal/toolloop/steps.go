@@ -173,6 +173,7 @@ func decision(text string) (approve, ok bool) {
 	if json.Unmarshal([]byte(text), &members) != nil || len(members) != 1 {
 		return false, false
 	}
+	// Only the two literals: "true" as a string, or 1, is no decision to run something.
 	switch string(members["approve"]) {
 	case "true":
 		return true, true
@@ -194,6 +195,8 @@ func (s *Stream) allow(made chat.ToolCall, id string, r *remote, open bool) {
 		s.messages = append(s.messages, toolMessage(id, "(The call was approved and has run. Its result is no longer known.)"))
 		return
 	}
+	// The call runs later, in Start, when the caller is getting keep-alive comments. Its place in the
+	// conversation is reserved now.
 	c := &call{id: id, name: made.Name, remote: r, ours: made.ID}
 	c.arguments.WriteString(made.Arguments)
 	s.approved = append(s.approved, approval{c, len(s.messages)})

@@ -157,6 +157,8 @@ func (s *Stream) Ready() bool {
 	if s.next < len(s.events) {
 		return true
 	}
+	// An event that is ready upstream may be hidden from the reader. Then Next takes longer than this says,
+	// which only delays a flush.
 	stream := s.current()
 	return stream != nil && stream.Ready()
 }
@@ -395,6 +397,7 @@ func (t *turn) has(id string) bool {
 func (s *Stream) end() error {
 	s.leave()
 	t := &s.turn
+	// A later turn's text is separated from this one by a blank line.
 	s.wrote = s.wrote || t.text.Len() > 0
 	s.thought = s.thought || t.reasoning.Len() > 0
 	whole := t.finish == chat.FinishStop || t.finish == chat.FinishToolCalls
