@@ -116,7 +116,7 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	defer s.close()
 
 	// Open the first attempt that has something to say. A caller who waits for it gets keep-alive comments.
-	reply, err := l.reply(ctx, w, &models, s)
+	reply, err := l.prepare(ctx, w, &models, s)
 	if err != nil {
 		return s.refused(ctx, err)
 	}
@@ -135,7 +135,7 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	} else {
 		outcome = out.Fail(ctx, err)
 	}
-	s.outcome(outcome)
+	s.settle(outcome)
 	return out.Finish()
 }
 
@@ -146,10 +146,10 @@ type reply interface {
 	Start() error
 }
 
-// reply returns the reply of an admitted call, which has not been started. For a request with MCP tools it
+// prepare returns the reply of an admitted call, which has not been started. For a request with MCP tools it
 // discovers the servers' tools; an error there is one that the caller can still get as an ordinary error
 // response.
-func (l *Line) reply(ctx context.Context, w http.ResponseWriter, models *Models, s *settling) (reply, error) {
+func (l *Line) prepare(ctx context.Context, w http.ResponseWriter, models *Models, s *settling) (reply, error) {
 	if s.call.Request.HasMCP() {
 		return l.converse(ctx, w, models, s)
 	}

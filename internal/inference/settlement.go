@@ -19,7 +19,7 @@ import (
 // settling is an admitted call. It turns what became of the call into the settlement of its lease
 // (docs/accounting.md#what-costs-what), exactly once:
 //
-//   - outcome settles a call that produced or sent something, before the last byte goes out;
+//   - settle settles a call that produced or sent something, before the last byte goes out;
 //   - failed, deferred, settles every other call, also after a panic.
 type settling struct {
 	lease      *admission.Lease
@@ -43,10 +43,10 @@ func (s *settling) close() {
 	_ = s.last.Close() // whatever the reply was, it is over
 }
 
-// outcome settles a call of which something was produced or sent. It sets the usage in the outcome if the
+// settle settles a call of which something was produced or sent. It sets the usage in the outcome if the
 // upstream gave no figures. For an empty outcome it only notes the status: failed settles the call once the
 // upstream is closed, when all that it has cost is known.
-func (s *settling) outcome(o *relay.Outcome) {
+func (s *settling) settle(o *relay.Outcome) {
 	if o.Empty() {
 		s.status = fault.From(o.Err).Kind.Status()
 		return
@@ -60,7 +60,7 @@ func (s *settling) outcome(o *relay.Outcome) {
 	default:
 		status = fault.From(o.Err).Kind.Status()
 	}
-	s.settle(o, status)
+	s.settleAs(o, status)
 }
 
 // refused notes why a call ends before its model was called, and returns the error. If the caller hung up,
@@ -74,16 +74,16 @@ func (s *settling) refused(ctx context.Context, err error) error {
 	return err
 }
 
-// failed settles a call that outcome has not settled.
+// failed settles a call that settle has not settled.
 func (s *settling) failed() {
 	if !s.lease.Settled() {
-		s.settle(&relay.Outcome{}, s.status)
+		s.settleAs(&relay.Outcome{}, s.status)
 	}
 }
 
-// settle settles the lease. Status is what the failure means to the caller, even if a stream with status
+// settleAs settles the lease. Status is what the failure means to the caller, even if a stream with status
 // 200 had begun: a failure of 500 and above that produced nothing is free.
-func (s *settling) settle(o *relay.Outcome, status int) {
+func (s *settling) settleAs(o *relay.Outcome, status int) {
 	free := status >= http.StatusInternalServerError && !s.gone
 	spent := s.spent(o, free)
 	r := s.record()
