@@ -10,17 +10,20 @@ import (
 	"sluice/internal/app"
 )
 
+// doctorCmd checks everything it can without changing anything. An invalid configuration is a
+// finding like any other, so that doctor reports it instead of failing.
 func (p *program) doctorCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Say what is configured, reachable and wrong, and what to do about it", Args: args(),
+		Use: "doctor", Short: "Check the configuration, database and providers, and report problems", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var findings []app.Finding
 			cfg, err := p.load()
 			if err != nil {
+				// Load joins all mistakes, one per line. Each becomes a finding.
 				for line := range strings.Lines(err.Error()) {
 					findings = append(findings, app.Finding{
 						Subject: "configuration", State: app.StateProblem, Message: strings.TrimSpace(line),
-						Advice: "Mend it there; \"sluice config docs\" explains every field.",
+						Advice: "Fix it there. \"sluice config docs\" explains every setting.",
 					})
 				}
 			} else {
@@ -39,6 +42,7 @@ func (p *program) doctorCmd() *cobra.Command {
 	}
 }
 
+// printFindings prints one line per finding, its advice below it, and a summary.
 func printFindings(w io.Writer, findings []app.Finding) {
 	marks := map[string]string{app.StateOK: "✓", app.StateWarning: "!", app.StateProblem: "✗"}
 	counts := map[string]int{}
@@ -51,10 +55,10 @@ func printFindings(w io.Writer, findings []app.Finding) {
 	}
 	switch {
 	case counts[app.StateProblem] > 0:
-		fmt.Fprintf(w, "\n%d to mend, %d to look at.\n", counts[app.StateProblem], counts[app.StateWarning])
+		fmt.Fprintf(w, "\nProblems: %d, warnings: %d.\n", counts[app.StateProblem], counts[app.StateWarning])
 	case counts[app.StateWarning] > 0:
-		fmt.Fprintf(w, "\nNothing is wrong; %d to look at.\n", counts[app.StateWarning])
+		fmt.Fprintf(w, "\nNo problems. Warnings: %d.\n", counts[app.StateWarning])
 	default:
-		fmt.Fprintln(w, "\nAll is well.")
+		fmt.Fprintln(w, "\nNo problems found.")
 	}
 }

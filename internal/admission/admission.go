@@ -104,7 +104,7 @@ type Lease struct {
 }
 
 // Access checks the account's plan against the model and against tools. It returns a 402 fault if the
-// account has no active plan, and a 403 fault if the plan is too low (spec: Plan and model access). The
+// account has no active plan, and a 403 fault if the plan is too low (docs/api.md#plan-and-model-access). The
 // standing is set only together with an error.
 func (g *Gate) Access(d *Demand) (Standing, error) {
 	err := access(d.Caller.Account.Plan, &d.Model, d.Tools)
@@ -193,7 +193,7 @@ func (l *Lease) Settle(s usage.Settlement) {
 	l.gate.accounts.Record(s)
 }
 
-// access applies the rules of spec: Plan and model access. An account without a plan gets 402, because
+// access applies the rules of docs/api.md#plan-and-model-access. An account without a plan gets 402, because
 // paying solves the problem; an account whose plan is too low gets 403.
 func access(plan account.Plan, m *Model, tools bool) error {
 	if !plan.Includes(m.Tier) {

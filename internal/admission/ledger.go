@@ -237,8 +237,8 @@ func (s *shard) use(accountID string, now int64) *use {
 	return u
 }
 
-// obstacle returns the first limit that the cost does not fit under, in the order of spec: Limits:
-// requests, tokens, concurrency. It returns nil if the call may start. Demand.cost has already cut the
+// obstacle returns the first limit that the cost does not fit under, in the order of
+// docs/api.md#order-of-checks: requests, tokens, concurrency. It returns nil if the call may start. Demand.cost has already cut the
 // tokens to the limit.
 func (u *use) obstacle(now int64, l account.Limits, c Cost) *Obstacle {
 	if l.RequestsPerMinute != account.Unlimited {

@@ -5,7 +5,7 @@ import "sluice/internal/account"
 // SandboxProvider is the name of the provider that serves the built-in models.
 const SandboxProvider = "sandbox"
 
-// Router is the model that picks another one for each request (spec: What the service does). New replaces
+// Router is the model that picks another one for each request (docs/api.md#router). New replaces
 // what it can do by what the models behind it can do; the figures here hold while there are none.
 func Router(brand string) Model {
 	return Model{

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/chat"
 )
 
-// Model is one entry of the catalog (spec: Model).
+// Model is one entry of the catalog (docs/api.md#model-object).
 type Model struct {
 	ID          string
 	OwnedBy     string

@@ -9,7 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// completion is a chat completion (spec: Chat completion response).
+// completion is a chat completion (docs/api.md#chat-completion-response).
 type completion struct {
 	ID      string          `json:"id"`
 	Object  string          `json:"object"`
@@ -43,7 +43,7 @@ type function struct {
 	Arguments string `json:"arguments"`
 }
 
-// chunk is one event of a stream (spec: Stream chunk).
+// chunk is one event of a stream (docs/api.md#stream-chunk).
 type chunk struct {
 	completion
 	Choices []struct {

@@ -171,7 +171,7 @@ func refused(err error) *mcp.CallToolResult {
 	return failed(body, nil)
 }
 
-// refusal is what an error object says (spec: Error object).
+// refusal is what an error object says (docs/api.md#error-object).
 type refusal struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`

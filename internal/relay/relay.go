@@ -3,7 +3,7 @@
 // An event of the OpenAI dialect that has the usual shape is scanned once and never decoded: it goes
 // out as a prepared head and the upstream's own bytes. Any other event is decoded into
 // provider events and encoded again. The choice is made for each event (pattern.go, shape.go). Both ways
-// keep the rules of spec: Streams, whatever the upstream does. A reply that broke off never looks complete.
+// keep the rules of docs/api.md#streams, whatever the upstream does. A reply that broke off never looks complete.
 //
 // This package does not call upstreams and does not account for anything: package inference opens the
 // reply, and settles the call between Relay and Finish.
@@ -22,7 +22,7 @@ import (
 	"sluice/internal/pulse"
 )
 
-// keepAlive is how long a stream may be silent before the caller gets a comment (spec: Streams). Without
+// keepAlive is how long a stream may be silent before the caller gets a comment (docs/api.md#streams). Without
 // comments, proxies between us and the caller close a connection while the model is still thinking.
 const keepAlive = 15 * time.Second
 

@@ -36,7 +36,7 @@ var (
 // first comment, so a reply that fails before that is an ordinary error response. A later failure is an
 // error event at the end of the stream.
 //
-// Whatever the upstream sends, the caller gets a stream that keeps these rules (spec: Streams):
+// Whatever the upstream sends, the caller gets a stream that keeps these rules (docs/api.md#streams):
 //
 //   - every chunk has the same id, time and model, and finish_reason, if only as null;
 //   - the first delta of a choice has the role, and no other has it;

@@ -45,7 +45,7 @@ func (s misfits) first() obstacle {
 }
 
 // Refusal returns the fault for a request that the model cannot take, or nil. It has those rules of a valid
-// request that chat.Parse cannot check without a model (spec: Errors, 400). A model without a JSON mode is
+// request that chat.Parse cannot check without a model (docs/api.md#chat-completion-request). A model without a JSON mode is
 // not refused here. Only the router avoids it; a caller who names it gets what its upstream makes of
 // response_format.
 //

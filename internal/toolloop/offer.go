@@ -39,7 +39,7 @@ type remote struct {
 	approve bool   // the caller must approve each call
 }
 
-// maxName is the length of a tool's name in characters, by spec: Tool calling rules. Most providers have
+// maxName is the length of a tool's name in characters (docs/api.md#tool-calling). Most providers have
 // the same bound.
 const maxName = 64
 
@@ -114,7 +114,7 @@ func (d *discovery) narrow(m *chat.MCP) {
 	d.tools = left
 }
 
-// choose sets tool_choice for the first turn (spec: Tool calling rules). The caller may name an MCP tool by
+// choose sets tool_choice for the first turn (docs/api.md#tool-calling). The caller may name an MCP tool by
 // the name that the model knows, or by the server's own name if no other server has it.
 func (o *offer) choose(c chat.ToolChoice) error {
 	switch c.Mode {

@@ -22,7 +22,7 @@ const (
 	defaultSeconds = 5
 )
 
-// sides are the widths and heights there are, with the thousandths of requests that each costs (spec: Limits).
+// sides are the widths and heights there are, with the thousandths of requests that each costs (docs/api.md#video-cost).
 var sides = []struct {
 	pixels    int
 	costMilli int64

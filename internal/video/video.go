@@ -15,7 +15,7 @@ import (
 	"sluice/internal/usage"
 )
 
-// Status is what a job is at (spec: Video job).
+// Status is what a job is at (docs/api.md#video-job).
 type Status string
 
 const (
