@@ -8,7 +8,6 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/auth"
-	"sluice/internal/catalog"
 	"sluice/internal/fault"
 	"sluice/internal/usage"
 )
@@ -22,10 +21,10 @@ type clerk struct {
 func (c *clerk) Ready() error              { return c.ready }
 func (c *clerk) Record(s usage.Settlement) { c.kept = append(c.kept, s) }
 
-func askOf(plan, tier account.Plan, tools bool) *Ask {
-	return &Ask{
+func demandOf(plan, tier account.Plan, tools bool) *Demand {
+	return &Demand{
 		Caller: auth.Caller{Account: &account.Account{ID: "a", Plan: plan}}, Limits: account.BuiltinPlans()[plan].Limits,
-		Model: &catalog.Model{ID: "m", Plan: tier, RequestMilli: 1000}, Tools: tools,
+		Model: Model{ID: "m", Tier: tier, RequestMilli: 1000}, Tools: tools,
 	}
 }
 
@@ -58,8 +57,8 @@ func TestAccess(t *testing.T) {
 			if tools {
 				want = tt.with
 			}
-			ask := askOf(tt.plan, tt.tier, tools)
-			standing, err := New(NewMemory(nil), &clerk{}).Access(ask)
+			demand := demandOf(tt.plan, tt.tier, tools)
+			standing, err := New(NewMemory(nil), &clerk{}).Access(demand)
 			f, isFault := errors.AsType[*fault.Fault](err)
 			switch {
 			case want == ok && err != nil, want != ok && (!isFault || f.Kind != want):
@@ -73,7 +72,7 @@ func TestAccess(t *testing.T) {
 				if f.Param != param || f.Retryable() || !strings.Contains(f.Message, "plan") {
 					t.Errorf("Access(%s, %s, tools %t) = %q at %q, want it at %q", tt.plan, tt.tier, tools, f.Message, f.Param, param)
 				}
-				if standing.Requests.Limit != ask.Limits.RequestsPerMinute || standing.Requests.Used != 0 {
+				if standing.Requests.Limit != demand.Limits.RequestsPerMinute || standing.Requests.Used != 0 {
 					t.Errorf("Access(%s, %s, tools %t): standing %+v, want nothing used", tt.plan, tt.tier, tools, standing)
 				}
 			}
@@ -85,8 +84,8 @@ func TestLease(t *testing.T) {
 	t.Parallel()
 	books, ledger := &clerk{}, NewMemory(nil)
 	gate := New(ledger, books)
-	ask := askOf(account.Basic, account.Basic, false)
-	lease, standing, err := gate.Admit(ask)
+	demand := demandOf(account.Basic, account.Basic, false)
+	lease, standing, err := gate.Admit(demand)
 	if err != nil || standing.Requests.Used != 1000 || ledger.Running() != 1 {
 		t.Fatalf("Admit = %v, %+v, %d running", err, standing, ledger.Running())
 	}
@@ -95,15 +94,15 @@ func TestLease(t *testing.T) {
 	if len(books.kept) != 1 || books.kept[0].ID != "first" || ledger.Running() != 0 {
 		t.Errorf("settled with %+v, %d running, want the first alone", books.kept, ledger.Running())
 	}
-	if used := ledger.Peek("a", ask.Limits).Requests.Used; used != 1000 {
+	if used := ledger.Peek("a", demand.Limits).Requests.Used; used != 1000 {
 		t.Errorf("%d thousandths used behind a complete call, want 1000", used)
 	}
-	lease, _, err = gate.Admit(ask)
+	lease, _, err = gate.Admit(demand)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lease.Settle(usage.Settlement{End: usage.EndFailed})
-	if used := ledger.Peek("a", ask.Limits).Requests.Used; used != 1000 {
+	if used := ledger.Peek("a", demand.Limits).Requests.Used; used != 1000 {
 		t.Errorf("%d thousandths used behind a failed call, want its own given back", used)
 	}
 }
@@ -111,7 +110,7 @@ func TestLease(t *testing.T) {
 func TestUnreadyAccounts(t *testing.T) {
 	t.Parallel()
 	ledger := NewMemory(nil)
-	_, _, err := New(ledger, &clerk{ready: errors.New("disk full")}).Admit(askOf(account.Basic, account.Basic, false))
+	_, _, err := New(ledger, &clerk{ready: errors.New("disk full")}).Admit(demandOf(account.Basic, account.Basic, false))
 	if f := fault.From(err); f.Kind != fault.Unavailable || strings.Contains(f.Message, "disk") || f.RetryAfter == 0 || ledger.Running() != 0 {
 		t.Errorf("Admit = %v, %d running, want 503 and none", err, ledger.Running())
 	}

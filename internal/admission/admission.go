@@ -1,8 +1,9 @@
 // Package admission decides whether a request may start, and holds its place until it ends.
 //
-// Admit returns a Lease. Whoever holds a Lease calls Settle; the first call counts. The arithmetic of
-// the limits stands in window.go, what accounts are using in a Ledger. Recording what was consumed is
-// not done here; see package usage.
+// A Gate checks a Demand in two steps: Access compares the plan with the model, Admit takes the cost of
+// the call out of the account's limits and returns a Lease. Whoever holds a Lease ends it with Settle or
+// Release; only the first of these calls counts. The arithmetic of a limit is in window.go, and a Ledger
+// stores what each account is using. This package does not record what was consumed; see package usage.
 package admission
 
 import (
@@ -13,7 +14,6 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/auth"
-	"sluice/internal/catalog"
 	"sluice/internal/fault"
 	"sluice/internal/usage"
 )
@@ -21,169 +21,186 @@ import (
 const (
 	// LongPrompt is the number of prompt tokens above which a request counts twice.
 	LongPrompt = 200_000
-	// defaultOutput is reserved for a reply whose length the caller does not bound.
+	// defaultOutput is the number of tokens reserved for a reply if the caller sets no max_tokens. It is
+	// a guess; Settle corrects it when the call ends.
 	defaultOutput = 1024
 	// maxOutput is more than any model writes. It keeps the sum of a reservation from overflowing.
 	maxOutput = 1 << 40
-	// oneRequest is what a request costs that asks no model.
+	// oneRequest is the cost of a request that calls no model, in thousandths of a request.
 	oneRequest = 1000
 )
 
-// Accounts is where leases are settled.
+// Accounts records what calls consumed.
 type Accounts interface {
-	// Ready reports whether a call that starts now can be settled.
+	// Ready returns an error if a call that starts now could not be recorded when it ends. The gate then
+	// refuses the call: work that nobody can bill must not start.
 	Ready() error
-	// Record keeps a settlement. When it returns, the settlement survives the process.
+	// Record stores a settlement. When it returns, the settlement survives a crash of the process.
 	Record(usage.Settlement)
 }
 
-// Gate admits calls.
+// Gate admits calls. It is safe for concurrent use.
 type Gate struct {
 	ledger   Ledger
 	accounts Accounts
 }
 
-// New returns a gate over the ledger, whose leases are settled with accounts.
+// New returns a gate that counts calls in the ledger and records their settlements in accounts.
 func New(ledger Ledger, accounts Accounts) *Gate {
 	return &Gate{ledger: ledger, accounts: accounts}
 }
 
-// Ask is what a call wants, as far as admission is concerned.
-type Ask struct {
-	Caller auth.Caller
-	Limits account.Limits // those in force for the account
-	Model  *catalog.Model // the one asked for
-	Tools  bool
-
-	PromptTokens int  // about
-	MaxTokens    int  // 0: the caller set no bound
-	Choices      int  // how many replies are wanted (n); 0 and 1: one
-	Long         bool // the prompt exceeds LongPrompt
+// Model is what admission needs to know about the model that a request names. A video model and a chat
+// model look the same from here.
+type Model struct {
+	ID           string       // for error messages
+	Tier         account.Plan // the lowest plan that may call it
+	StaffOnly    bool         // it has no tier yet: only staff accounts may call it
+	RequestMilli int64        // thousandths of a request that one call costs
 }
 
-// Multiplier is what a long prompt multiplies requests and units by.
-func (a *Ask) Multiplier() int64 {
-	if a.Long {
+// Demand is what one call asks of admission: who calls which model, and how much it may consume.
+type Demand struct {
+	Caller auth.Caller
+	Limits account.Limits // the limits in force for the account
+	Model  Model          // the model that the request names, not the one that the router chooses
+	Tools  bool           // the request has tools, which need a plan of their own
+
+	PromptTokens int  // an estimate
+	MaxTokens    int  // 0: the caller set no bound
+	Choices      int  // the number of replies wanted (n); 0 counts as 1
+	Long         bool // the prompt has more than LongPrompt tokens
+}
+
+// Multiplier returns the factor for requests and units: 2 for a long prompt, else 1.
+func (d *Demand) Multiplier() int64 {
+	if d.Long {
 		return 2
 	}
 	return 1
 }
 
-// cost is what the call takes: its requests once, its tokens for each of its choices. Tokens never exceed
-// the whole cap, so that every legal call passes on an empty window.
-func (a *Ask) cost() Cost {
-	output := min(a.MaxTokens, maxOutput)
+// cost returns what the call reserves: its requests once, its tokens for each choice. The tokens never
+// exceed the limit itself, so that every valid call passes while the window is empty.
+func (d *Demand) cost() Cost {
+	output := min(d.MaxTokens, maxOutput)
 	if output == 0 {
 		output = defaultOutput
 	}
-	c := Cost{RequestMilli: a.Model.RequestMilli * a.Multiplier(), Tokens: int64(max(1, a.Choices)) * int64(a.PromptTokens+output)}
-	if l := a.Limits.TokensPerMinute; l != account.Unlimited {
+	c := Cost{RequestMilli: d.Model.RequestMilli * d.Multiplier(), Tokens: int64(max(1, d.Choices)) * int64(d.PromptTokens+output)}
+	if l := d.Limits.TokensPerMinute; l != account.Unlimited {
 		c.Tokens = min(c.Tokens, int64(l))
 	}
 	return c
 }
 
-// Lease is an admitted call's place.
+// Lease is the place of an admitted call. Its slot stays taken until Settle or Release is called, so
+// whoever gets a lease must make sure that one of them runs, also after a panic.
 type Lease struct {
 	gate      *Gate
 	accountID string
 	place     Place
-	settled   atomic.Bool
+	settled   atomic.Bool // set by the first Settle or Release
 }
 
-// Access checks the plan against the model and against tools: 402 without an active plan, 403 where it
-// is too low (docs/api.md#plan-and-model-access).
-func (g *Gate) Access(a *Ask) (Standing, error) {
-	err := access(a.Caller.Account.Plan, a.Model, a.Tools)
-	if a.Model.StaffOnly && !a.Caller.Account.Staff {
-		err = fault.New(fault.Forbidden, "The model %q has no tier yet, so only staff may call it. Ask the operator to give it one.", a.Model.ID).At("model")
+// Access checks the account's plan against the model and against tools. It returns a 402 fault if the
+// account has no active plan, and a 403 fault if the plan is too low (docs/api.md#plan-and-model-access). The
+// standing is set only together with an error.
+func (g *Gate) Access(d *Demand) (Standing, error) {
+	err := access(d.Caller.Account.Plan, &d.Model, d.Tools)
+	if d.Model.StaffOnly && !d.Caller.Account.Staff {
+		err = fault.New(fault.Forbidden, "The model %q has no tier yet, so only staff may call it. Ask the operator to give it one.", d.Model.ID).At("model")
 	}
 	if err != nil {
-		return g.ledger.Peek(a.Caller.Account.ID, a.Limits), err
+		return g.ledger.Peek(d.Caller.Account.ID, d.Limits), err
 	}
 	return Standing{}, nil
 }
 
-// Admit lets the call start, or names the limit in its way: 429. The standing is that after the call
-// was counted.
-func (g *Gate) Admit(a *Ask) (*Lease, Standing, error) {
-	id := a.Caller.Account.ID
+// Admit lets the call start and returns its lease, or a 429 fault that names the limit in the way. The
+// standing includes the admitted call. Admit does not check the plan; call Access first.
+func (g *Gate) Admit(d *Demand) (*Lease, Standing, error) {
+	id := d.Caller.Account.ID
 	if err := g.accounts.Ready(); err != nil {
-		return nil, g.ledger.Peek(id, a.Limits), fault.New(fault.Unavailable, "Calls cannot be accounted for at the moment, so none is let in. Try again shortly.").After(5 * time.Second).Because(err)
+		return nil, g.ledger.Peek(id, d.Limits), fault.New(fault.Unavailable, "Calls cannot be accounted for at the moment, so none is let in. Try again shortly.").After(5 * time.Second).Because(err)
 	}
-	cost := a.cost()
-	place, standing, obstacle := g.ledger.Take(id, a.Limits, cost)
+	cost := d.cost()
+	place, standing, obstacle := g.ledger.Take(id, d.Limits, cost)
 	if obstacle != nil {
 		return nil, standing, obstacle.fault(cost)
 	}
 	return &Lease{gate: g, accountID: id, place: place}, standing, nil
 }
 
-// AdmitJob lets work be taken on that runs behind the reply, or names the limit in its way: 429. It takes
-// requests of the minute, and neither tokens nor a slot.
-func (g *Gate) AdmitJob(a *Ask) (*Job, Standing, error) {
-	j := &Job{gate: g, accountID: a.Caller.Account.ID, requestMilli: a.Model.RequestMilli}
-	limits := a.Limits
+// AdmitJob admits work that runs after the reply was sent, or returns a 429 fault. A job takes requests of
+// the minute, but no tokens and no slot: it has limits of its own where it runs.
+func (g *Gate) AdmitJob(d *Demand) (*Job, Standing, error) {
+	j := &Job{gate: g, accountID: d.Caller.Account.ID, requestMilli: d.Model.RequestMilli}
+	limits := d.Limits
 	limits.TokensPerMinute, limits.Concurrent = account.Unlimited, account.Unlimited
 	cost := Cost{RequestMilli: j.requestMilli}
 	place, _, obstacle := g.ledger.Take(j.accountID, limits, cost)
 	if obstacle != nil {
-		return nil, g.Standing(a), obstacle.fault(cost)
+		return nil, g.Standing(d), obstacle.fault(cost)
 	}
 	j.place = place
-	g.ledger.Free(j.accountID, place, cost)
-	return j, g.Standing(a), nil
+	g.ledger.Free(j.accountID, place, cost) // frees the slot at once and keeps the requests
+	return j, g.Standing(d), nil
 }
 
-// AdmitRequest lets a request be answered that asks no model, such as the repeat of a call: it takes one
-// request of the minute and nothing else. The model of the ask does not matter.
-func (g *Gate) AdmitRequest(a *Ask) (*Job, Standing, error) {
-	return g.AdmitJob(&Ask{Caller: a.Caller, Limits: a.Limits, Model: &catalog.Model{RequestMilli: oneRequest}})
+// AdmitRequest admits a request that calls no model, such as the repeat of an earlier call. It takes one
+// request of the minute and nothing else. It reads only Caller and Limits of the demand.
+func (g *Gate) AdmitRequest(d *Demand) (*Job, Standing, error) {
+	return g.AdmitJob(&Demand{Caller: d.Caller, Limits: d.Limits, Model: Model{RequestMilli: oneRequest}})
 }
 
-// Job is what AdmitJob took.
+// Job is what AdmitJob took. It needs no end of its own: unless one of its methods is called, the requests
+// stay counted until their minute is over.
 type Job struct {
 	gate         *Gate
 	accountID    string
 	place        Place
-	requestMilli int64
+	requestMilli int64 // what is still taken
 }
 
-// GiveBack returns all that was taken for a job that was not created after all.
+// GiveBack returns everything that was taken, for a job that was not created after all.
 func (j *Job) GiveBack() {
 	j.gate.ledger.GiveBack(j.accountID, j.place, j.requestMilli)
 	j.requestMilli = 0
 }
 
-// Repeated leaves what the repeat of an earlier request costs, and returns the rest.
+// Repeated keeps the cost of a repeat, one request, and returns the rest.
 func (j *Job) Repeated() {
 	j.gate.ledger.GiveBack(j.accountID, j.place, j.requestMilli-oneRequest)
 	j.requestMilli = min(j.requestMilli, oneRequest)
 }
 
-// Standing is how the asking account stands now.
-func (g *Gate) Standing(a *Ask) Standing { return g.ledger.Peek(a.Caller.Account.ID, a.Limits) }
+// Standing returns how the account stands with its limits now.
+func (g *Gate) Standing(d *Demand) Standing { return g.ledger.Peek(d.Caller.Account.ID, d.Limits) }
 
-// Settled reports whether Settle was called.
+// Settled reports whether Settle or Release was called.
 func (l *Lease) Settled() bool { return l.settled.Load() }
 
-// Settle ends the lease with what the call came to; calls after the first do nothing. The windows keep
-// what the settlement says, so that both agree: see docs/accounting.md.
+// Settle ends the lease with what the call consumed; calls after the first do nothing. The windows then
+// count what the settlement says instead of what was reserved: see docs/accounting.md.
 func (l *Lease) Settle(s usage.Settlement) {
 	if l.settled.Swap(true) {
 		return
 	}
-	// Recorded first: whoever sees that no call runs knows that all are settled.
+	// The record comes before the slot is freed: if no call is running, all calls are recorded. Shutdown
+	// relies on that. The defer frees the slot even if Record panics.
 	defer l.gate.ledger.Free(l.accountID, l.place, Cost{RequestMilli: s.RequestMilli, Tokens: int64(s.Tokens.Total())})
 	l.gate.accounts.Record(s)
 }
 
-func access(plan account.Plan, m *catalog.Model, tools bool) error {
-	if !plan.Includes(m.Plan) {
+// access applies the rules of docs/api.md#plan-and-model-access. An account without a plan gets 402, because
+// paying solves the problem; an account whose plan is too low gets 403.
+func access(plan account.Plan, m *Model, tools bool) error {
+	if !plan.Includes(m.Tier) {
 		if plan == account.None {
-			return fault.New(fault.PaymentRequired, "The model %q needs the %s plan and this account has no active plan. Subscribe to %s or higher, or use a free model.", m.ID, title(m.Plan), title(m.Plan)).At("model")
+			return fault.New(fault.PaymentRequired, "The model %q needs the %s plan and this account has no active plan. Subscribe to %s or higher, or use a free model.", m.ID, title(m.Tier), title(m.Tier)).At("model")
 		}
-		return fault.New(fault.PlanTooLow, "The model %q needs the %s plan; this account has %s. Upgrade, or use a model of a lower tier.", m.ID, title(m.Plan), title(plan)).At("model")
+		return fault.New(fault.PlanTooLow, "The model %q needs the %s plan; this account has %s. Upgrade, or use a model of a lower tier.", m.ID, title(m.Tier), title(plan)).At("model")
 	}
 	if tools && !plan.IncludesTools() {
 		if plan == account.None {
@@ -194,7 +211,8 @@ func access(plan account.Plan, m *catalog.Model, tools bool) error {
 	return nil
 }
 
-// fault says which limit is in the way, its size, what is used, and when the call would pass.
+// fault returns the 429 for the caller. It names the limit, its size, what is used, and when the call
+// would pass. A call that can never pass is final, so that clients do not retry it.
 func (o *Obstacle) fault(c Cost) *fault.Fault {
 	limit := int64(o.Limit)
 	var f *fault.Fault
@@ -216,7 +234,8 @@ func (o *Obstacle) fault(c Cost) *fault.Fault {
 	return f
 }
 
-// SetHeader writes the standing as OpenAI's rate-limit headers; what is unlimited has none.
+// SetHeader writes the standing as OpenAI's rate-limit headers. A limit that is unlimited gets none. The
+// names are in canonical form, so they go into the map directly: Header.Set would cost a copy for each.
 func (s Standing) SetHeader(h http.Header) {
 	if m := s.Requests; m.Limit != account.Unlimited {
 		h["X-Ratelimit-Limit-Requests"] = []string{strconv.FormatInt(int64(m.Limit), 10)}
@@ -230,15 +249,15 @@ func (s Standing) SetHeader(h http.Header) {
 	}
 }
 
-// milli writes thousandths as a plain number: 1500 is 1.5.
+// milli formats thousandths as a plain number: 1500 becomes 1.5.
 func milli(v int64) string { return strconv.FormatFloat(float64(v)/1000, 'f', -1, 64) }
 
-// seconds writes a wait for people: tenths are enough.
+// seconds formats a wait for people, rounded up to tenths of a second.
 func seconds(d time.Duration) string {
 	return strconv.FormatFloat(float64((d+99*time.Millisecond)/(100*time.Millisecond))/10, 'f', -1, 64) + " seconds"
 }
 
-// title is a plan's name as people write it.
+// title returns the name of a plan with a capital letter, as error messages write it.
 func title(p account.Plan) string {
 	name := p.String()
 	return string(name[0]-'a'+'A') + name[1:]

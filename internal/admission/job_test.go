@@ -16,21 +16,21 @@ func TestAdmitJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := NewMemory(nil)
 		gate := New(ledger, &clerk{ready: errors.New("disk full")}) // a job is not settled through the journal
-		ask := askOf(account.Basic, account.Free, false)
-		ask.Model.RequestMilli = 1500
-		ask.Limits.Concurrent = 0
+		demand := demandOf(account.Basic, account.Free, false)
+		demand.Model.RequestMilli = 1500
+		demand.Limits.Concurrent = 0
 		for n := range 6 {
-			_, standing, err := gate.AdmitJob(ask)
+			_, standing, err := gate.AdmitJob(demand)
 			if err != nil || standing.Requests.Used != int64(n+1)*1500 || standing.Tokens.Used != 0 || standing.Tokens.Limit != 500_000 || ledger.Running() != 0 {
 				t.Fatalf("AdmitJob = %+v, %v, with %d running", standing, err, ledger.Running())
 			}
 			time.Sleep(2 * time.Second)
 		}
-		_, standing, err := gate.AdmitJob(ask)
+		_, standing, err := gate.AdmitJob(demand)
 		if f := fault.From(err); f.Kind != fault.RateLimited || f.RetryAfter == 0 || standing.Requests.Used != 9000 {
 			t.Errorf("AdmitJob beyond the limit = %+v, %v, want 429", standing, err)
 		}
-		if now := gate.Standing(ask); now.Requests.Used != 9000 {
+		if now := gate.Standing(demand); now.Requests.Used != 9000 {
 			t.Errorf("what was refused used something: %+v", now)
 		}
 	})
@@ -41,17 +41,17 @@ func TestGiveBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := New(NewMemory(nil), &clerk{})
-		ask := askOf(account.Basic, account.Free, false)
-		ask.Model.RequestMilli = 1500
+		demand := demandOf(account.Basic, account.Free, false)
+		demand.Model.RequestMilli = 1500
 		want := func(used int64, when string) {
 			t.Helper()
-			if got := gate.Standing(ask).Requests.Used; got != used {
+			if got := gate.Standing(demand).Requests.Used; got != used {
 				t.Errorf("%d are used %s, want %d", got, when, used)
 			}
 		}
 		take := func() *Job {
 			t.Helper()
-			j, _, err := gate.AdmitJob(ask)
+			j, _, err := gate.AdmitJob(demand)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,15 +81,15 @@ func TestAdmitRequest(t *testing.T) {
 	t.Parallel()
 	ledger := NewMemory(nil)
 	gate := New(ledger, &clerk{})
-	ask := askOf(account.Free, account.Free, false)
-	ask.Model.RequestMilli = 99_000
-	ask.Limits.Concurrent = 0
+	demand := demandOf(account.Free, account.Free, false)
+	demand.Model.RequestMilli = 99_000
+	demand.Limits.Concurrent = 0
 	for n := int64(1); n <= 2; n++ {
-		if _, standing, err := gate.AdmitRequest(ask); err != nil || standing.Requests.Used != n*1000 || standing.Tokens.Used != 0 || ledger.Running() != 0 {
+		if _, standing, err := gate.AdmitRequest(demand); err != nil || standing.Requests.Used != n*1000 || standing.Tokens.Used != 0 || ledger.Running() != 0 {
 			t.Errorf("AdmitRequest = %+v, %v with %d running, want %d requests used", standing, err, ledger.Running(), n)
 		}
 	}
-	if _, standing, err := gate.AdmitRequest(ask); !fault.Is(err, fault.RateLimited) || standing.Requests.Used != 2000 {
+	if _, standing, err := gate.AdmitRequest(demand); !fault.Is(err, fault.RateLimited) || standing.Requests.Used != 2000 {
 		t.Errorf("AdmitRequest beyond the limit = %+v, %v, want 429", standing, err)
 	}
 }
@@ -108,9 +108,9 @@ func TestChoices(t *testing.T) {
 		{128, 100_000, 50, Cost{1500, 500_000}}, // the whole allowance, and no more
 		{128, 1, 1 << 62, Cost{1500, 500_000}},
 	} {
-		ask := askOf(account.Basic, account.Free, false)
-		ask.Model.RequestMilli, ask.Choices, ask.PromptTokens, ask.MaxTokens = 1500, tt.n, tt.prompt, tt.output
-		if got := ask.cost(); got != tt.want {
+		demand := demandOf(account.Basic, account.Free, false)
+		demand.Model.RequestMilli, demand.Choices, demand.PromptTokens, demand.MaxTokens = 1500, tt.n, tt.prompt, tt.output
+		if got := demand.cost(); got != tt.want {
 			t.Errorf("cost of n = %d with %d and %d tokens = %+v, want %+v", tt.n, tt.prompt, tt.output, got, tt.want)
 		}
 	}

@@ -8,45 +8,50 @@ import (
 	"sluice/internal/account"
 )
 
-// Ledger keeps what accounts are using: their minute of requests and tokens, and their running calls.
+// Ledger stores what accounts are using: the requests and tokens of the last minute, and the calls that
+// are running. Implementations are safe for concurrent use.
 type Ledger interface {
-	// Take takes a place for the cost, or says what is in the way. It takes all or nothing.
+	// Take takes the cost and a slot, or returns the first limit in the way. It takes all or nothing. The
+	// obstacle is nil on success.
 	Take(accountID string, limits account.Limits, c Cost) (Place, Standing, *Obstacle)
-	// Peek is the account's standing without taking anything.
+	// Peek returns the account's standing without taking anything.
 	Peek(accountID string, limits account.Limits) Standing
-	// Free ends a place. Used is what the call came to; what was taken beyond it comes back.
+	// Free ends a place and frees its slot. Used is what the call consumed: a smaller value than was taken
+	// returns the difference, a larger one takes more.
 	Free(accountID string, p Place, used Cost)
-	// GiveBack returns requests of a place that has ended, as far as they still count.
+	// GiveBack returns requests of a place that has ended. It does nothing for requests whose minute is
+	// over.
 	GiveBack(accountID string, p Place, requestMilli int64)
 }
 
-// Cost is what a call takes when it starts, and what it came to when it ends.
+// Cost is what a call reserves when it starts, and what it consumed when it ends.
 type Cost struct {
 	RequestMilli int64 // thousandths of a request
 	Tokens       int64
 }
 
-// Place is what was taken, to be freed.
+// Place is what Take took. Hand it to Free once.
 type Place struct {
 	cost       Cost
-	requestsAt int64
-	tokensAt   int64
+	requestsAt int64 // time of the window's entry; 0: requests are unlimited and were not counted
+	tokensAt   int64 // the same for tokens
 }
 
-// Standing is how an account stands with its limits; what is unlimited has no figures.
+// Standing is how an account stands with its limits. The meter of an unlimited resource holds only its
+// limit.
 type Standing struct {
 	Requests, Tokens Meter
 }
 
-// Meter is one limit and what is left of it.
+// Meter is one limit and how much of it is left.
 type Meter struct {
 	Limit     account.Limit
-	Used      int64 // thousandths of requests, or tokens; may exceed the limit
-	Remaining int64 // whole requests, rounded down, or tokens
-	Reset     time.Duration
+	Used      int64         // thousandths of requests, or tokens; may exceed the limit
+	Remaining int64         // whole requests, rounded down, or tokens
+	Reset     time.Duration // until everything that counts now has expired
 }
 
-// Resource is what can run out.
+// Resource is a thing that an account can run out of.
 type Resource uint8
 
 const (
@@ -55,37 +60,40 @@ const (
 	Slots
 )
 
-// Obstacle is why a place cannot be had now.
+// Obstacle is the limit that keeps a call from starting.
 type Obstacle struct {
 	Resource Resource
 	Limit    account.Limit
 	Used     int64         // thousandths of requests, tokens, or running calls
-	Wait     time.Duration // until it would pass, where time alone mends it
-	Never    bool          // the cost exceeds the whole limit
+	Wait     time.Duration // until the call would pass; 0 for slots, which no clock frees
+	Never    bool          // the cost exceeds the whole limit, so that waiting does not help
 }
 
+// shards is the number of locks of a Memory ledger. 64 keep the chance small that two requests on
+// different accounts wait for each other.
 const shards = 64
 
 // Memory is the ledger of a single process. Accounts are spread over shards, so that no lock is
-// shared by all requests; an account that has used nothing for a minute is forgotten.
+// shared by all requests. An account that has used nothing for a minute is forgotten.
 type Memory struct {
-	now    func() time.Duration // a clock that only goes forward
+	now    func() time.Duration // a monotonic clock
 	seed   maphash.Seed
 	shards [shards]shard
 }
 
+// shard holds the accounts whose ids hash to it.
 type shard struct {
-	mu       sync.Mutex
+	mu       sync.Mutex // guards the fields below and every use in accounts
 	accounts map[string]*use
-	swept    int // accounts left by the last sweep
+	swept    int // the number of accounts left by the last sweep
 }
 
-// use is what one account uses; its shard's mutex guards it.
+// use is what one account is using. The mutex of its shard guards it.
 type use struct {
-	requests window
+	requests window // in thousandths of a request
 	tokens   window
-	running  int64
-	room     [2][2]entry // for the first entries of each window: most accounts have no more at a time
+	running  int64       // calls that hold a slot
+	room     [2][2]entry // backing array of both windows' first entries: few accounts need more at a time
 }
 
 func newUse() *use {
@@ -94,8 +102,8 @@ func newUse() *use {
 	return u
 }
 
-// NewMemory returns an empty ledger. The clock is for tests; nil: the time since now, which no step of
-// the wall clock changes.
+// NewMemory returns an empty ledger. Tests may pass a clock. A nil clock means the time since this call,
+// which does not change when somebody sets the wall clock.
 func NewMemory(now func() time.Duration) *Memory {
 	if now == nil {
 		start := time.Now()
@@ -113,7 +121,7 @@ func (m *Memory) Take(accountID string, limits account.Limits, c Cost) (Place, S
 	s := m.shard(accountID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := m.millis() // inside the lock: an older reading would see a fuller window
+	now := m.millis() // read under the lock: window entries must be in the order of their time
 	u := s.use(accountID, now)
 	if o := u.obstacle(now, limits, c); o != nil {
 		return Place{}, u.standing(now, limits), o
@@ -136,7 +144,7 @@ func (m *Memory) Peek(accountID string, limits account.Limits) Standing {
 	defer s.mu.Unlock()
 	u := s.accounts[accountID]
 	if u == nil {
-		u = &use{}
+		u = &use{} // not stored: looking must not make the ledger grow
 	}
 	return u.standing(m.millis(), limits)
 }
@@ -158,8 +166,8 @@ func (m *Memory) Free(accountID string, p Place, used Cost) {
 	if p.tokensAt == 0 {
 		return
 	}
-	// What was reserved and not used comes back; what was used beyond it counts from now, as a debt
-	// that delays the next call where it exceeds the limit.
+	// Tokens that were reserved and not used are returned. Tokens used beyond the reservation count from
+	// now on. They may exceed the limit, and then delay the next call.
 	if extra := used.Tokens - p.cost.Tokens; extra < 0 {
 		u.tokens.give(now, p.tokensAt, -extra)
 	} else {
@@ -177,8 +185,8 @@ func (m *Memory) GiveBack(accountID string, p Place, requestMilli int64) {
 	}
 }
 
-// Restore puts back what an account took a while ago, before this process began. Calls must come in
-// the order of their time, before any Take.
+// Restore counts what an account took some time ago, before this process started, so that a restart does
+// not reset the limits. Calls must be in the order of their time, before the first Take.
 func (m *Memory) Restore(accountID string, ago time.Duration, c Cost) {
 	s := m.shard(accountID)
 	s.mu.Lock()
@@ -189,7 +197,7 @@ func (m *Memory) Restore(accountID string, ago time.Duration, c Cost) {
 	u.tokens.take(then, c.Tokens)
 }
 
-// Running is how many calls run now.
+// Running returns the number of calls that hold a slot, over all accounts.
 func (m *Memory) Running() int64 {
 	var n int64
 	for i := range m.shards {
@@ -209,8 +217,9 @@ func (m *Memory) shard(accountID string) *shard {
 	return &m.shards[maphash.String(m.seed, accountID)%shards]
 }
 
-// use finds an account, or makes room for it. When the shard has doubled since it was last swept, what
-// is no longer needed is forgotten: the cost of that is shared by as many newcomers.
+// use returns the account's entry and creates it if necessary. When the number of accounts has doubled
+// since the last sweep, it deletes those that use nothing. Doubling keeps the cost per new account
+// constant. The caller holds the lock.
 func (s *shard) use(accountID string, now int64) *use {
 	if u := s.accounts[accountID]; u != nil {
 		return u
@@ -228,8 +237,9 @@ func (s *shard) use(accountID string, now int64) *use {
 	return u
 }
 
-// obstacle is the first limit that the cost does not fit under, in the order of docs/api.md#order-of-checks: requests,
-// tokens, concurrency. A cost beyond the whole token cap has been cut to it before.
+// obstacle returns the first limit that the cost does not fit under, in the order of
+// docs/api.md#order-of-checks: requests, tokens, concurrency. It returns nil if the call may start. Demand.cost has already cut the
+// tokens to the limit.
 func (u *use) obstacle(now int64, l account.Limits, c Cost) *Obstacle {
 	if l.RequestsPerMinute != account.Unlimited {
 		if wait := u.requests.wait(now, c.RequestMilli, int64(l.RequestsPerMinute)*1000); wait != 0 {
@@ -247,6 +257,7 @@ func (u *use) obstacle(now int64, l account.Limits, c Cost) *Obstacle {
 	return nil
 }
 
+// obstacle returns the obstacle of a window. Wait is in milliseconds; negative: the cost never fits.
 func obstacle(r Resource, l account.Limit, used, wait int64) *Obstacle {
 	if wait < 0 {
 		return &Obstacle{Resource: r, Limit: l, Used: used, Never: true}
@@ -254,7 +265,9 @@ func obstacle(r Resource, l account.Limit, used, wait int64) *Obstacle {
 	return &Obstacle{Resource: r, Limit: l, Used: used, Wait: time.Duration(wait) * time.Millisecond}
 }
 
+// standing returns the meters of the account at a time in milliseconds.
 func (u *use) standing(now int64, l account.Limits) Standing {
+	// unit is what one whole request or token is in the window.
 	meter := func(w *window, limit account.Limit, unit int64) Meter {
 		if limit == account.Unlimited {
 			return Meter{Limit: limit}

@@ -1,7 +1,7 @@
 package admission
 
-// Release gives the place back, with everything that was taken, and leaves no record: for a call that
-// was refused before anybody was asked. It counts as settling.
+// Release ends the lease without a record and returns everything that was taken. It is for a call that is
+// refused after Admit and before any upstream was called. It does nothing if the lease was settled.
 func (l *Lease) Release() {
 	if !l.settled.Swap(true) {
 		l.gate.ledger.Free(l.accountID, l.place, Cost{})

@@ -3,24 +3,26 @@ package admission
 // span is the length of every window: one minute, in milliseconds (docs/api.md#windows).
 const span = 60_000
 
-// window is an exact sliding window: what was taken in the last minute, entry by entry. Times are
-// milliseconds of a clock that only goes forward.
+// window is an exact sliding window: one entry for each millisecond of the last minute in which something
+// was taken. Times are milliseconds of a monotonic clock. Costs are whole numbers: thousandths of a
+// request, or tokens. A window has no lock; its shard's lock guards it.
 //
-// An entry counts from the end of the millisecond it was made in until a whole minute later, so that
-// no span of sixty seconds ever holds more than was allowed. Costs are whole numbers: thousandths of a
-// request, or tokens.
+// An entry counts from the end of its millisecond until a whole minute later. So no span of sixty
+// seconds ever holds more than was allowed, wherever it starts.
 type window struct {
-	entries []entry // by time, oldest first; entries[:head] have expired
+	entries []entry // oldest first; entries[:head] have expired
 	head    int
-	sum     int64
+	sum     int64 // of the costs of entries[head:]
 }
 
+// entry is what was taken in one millisecond.
 type entry struct {
-	at   int64
+	at   int64 // the end of that millisecond
 	cost int64
 }
 
-// expire forgets what is a minute old.
+// expire drops the entries that are a minute old. It moves the others to the front only once more than
+// half of the slice has expired, so that the cost per entry stays constant.
 func (w *window) expire(now int64) {
 	for w.head < len(w.entries) && w.entries[w.head].at+span <= now {
 		w.sum -= w.entries[w.head].cost
@@ -34,8 +36,8 @@ func (w *window) expire(now int64) {
 	}
 }
 
-// wait is how long until a cost fits under the limit if nobody else takes anything; 0: it fits now;
-// negative: never, since it exceeds the whole limit.
+// wait returns the milliseconds until a cost fits under the limit if nothing else is taken. It is 0 if the
+// cost fits now, and negative if it exceeds the whole limit and never fits.
 func (w *window) wait(now, cost, limit int64) int64 {
 	w.expire(now)
 	if cost > limit {
@@ -53,7 +55,7 @@ func (w *window) wait(now, cost, limit int64) int64 {
 	return span // cannot happen: without entries the sum is zero
 }
 
-// take adds a cost and returns the time of its entry, for give.
+// take adds a cost and returns the time of its entry, which give needs. Calls must not go back in time.
 func (w *window) take(now, cost int64) int64 {
 	at := now + 1
 	if cost == 0 {
@@ -68,7 +70,7 @@ func (w *window) take(now, cost int64) int64 {
 	return at
 }
 
-// give takes a cost back out of the entry made at that time, as far as it still counts.
+// give returns a cost to the entry made at that time. It does nothing if the entry has expired.
 func (w *window) give(now, at, cost int64) {
 	w.expire(now)
 	lo, hi := w.head, len(w.entries)
@@ -88,7 +90,7 @@ func (w *window) give(now, at, cost int64) {
 	w.sum -= cost
 }
 
-// reset is how long until nothing is left in the window.
+// reset returns the milliseconds until the window is empty.
 func (w *window) reset(now int64) int64 {
 	w.expire(now)
 	if w.sum == 0 {
@@ -97,7 +99,7 @@ func (w *window) reset(now int64) int64 {
 	return w.entries[len(w.entries)-1].at + span - now
 }
 
-// empty reports whether there is nothing to remember.
+// empty reports whether the window holds no entry.
 func (w *window) empty(now int64) bool {
 	w.expire(now)
 	return len(w.entries) == 0

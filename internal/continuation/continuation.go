@@ -1,11 +1,11 @@
 // Package continuation keeps what a later turn of a conversation needs and standard fields cannot
 // carry: hidden tool steps, a vendor's signatures.
 //
-// A state is kept under the id of a tool call, which every client sends back with the call's result;
-// so it survives clients that drop what they do not know, restarts, and a change of node. It is sealed
-// under that id and the service's own key, bound to its account, and gone after an hour. The id alone does
-// not open it: ids are made of request ids, which are in the log. What an account may keep is bounded: its
-// oldest states go first, and a conversation whose state is gone continues without it.
+// A state is kept under the id of a tool call, which every client sends back with the call's result. So it
+// survives clients that drop fields they do not know, restarts, and a change of node. It is encrypted
+// under that id and the service's own key, bound to its account, and expires after an hour. The id alone
+// cannot decrypt it: ids are made of request ids, which are in the log. What an account may keep is
+// bounded. Its oldest states are deleted first, and a conversation without its state continues.
 package continuation
 
 import (
@@ -18,60 +18,61 @@ import (
 )
 
 const (
+	// keepFor is how long a state is kept: long enough for a person to approve a tool call.
 	keepFor = time.Hour
-	// MaxState bounds one state.
+	// MaxState is the largest state in bytes.
 	MaxState = 4 << 20
-	// MaxAll bounds the bytes of the states of all accounts together.
+	// MaxAll is the number of bytes of the states of all accounts together.
 	MaxAll = 4 << 30
 
-	// What one Memory returns in its life, which is that of a model's turn: a request may name the same
-	// state again and again.
+	// What one Memory returns at most. A request may name the same state thousands of times, and each time
+	// costs a query and a decryption.
 	maxRecalls  = 4096
 	maxRecalled = 32 << 20 // bytes
 
-	// After so many bytes the states of all accounts are held against their bound, and so many of the
-	// oldest are deleted at a time.
+	// The states of all accounts are compared with MaxAll only after each trimEvery bytes, since that takes
+	// a sum over all of them. Then the oldest are deleted, trimAtOnce in one transaction.
 	trimEvery  = MaxAll / 64
 	trimAtOnce = 64
 )
 
-// MaxAccount bounds the states of one account.
+// MaxAccount returns the bound of one account's states.
 func MaxAccount() Bound { return Bound{Entries: 20_000, Bytes: 64 << 20} }
 
-// Bound is how many states there may be, and how many bytes they may take.
+// Bound is the largest number of states, and of their bytes.
 type Bound struct{ Entries, Bytes int64 }
 
-// State is what is stored.
+// State is one encrypted state, as it is stored.
 type State struct {
-	ID        []byte // a hash of the account and the tool call's id
+	ID        []byte // a hash of the account and the tool call's id; the id itself is not stored
 	AccountID string
 	Sealed    []byte
 	ExpiresAt time.Time
 }
 
-// Store keeps sealed states.
+// Store keeps encrypted states.
 type Store interface {
-	// KeepState stores, in place of what was there under the id. The account's oldest states are deleted
-	// where they would exceed the bound.
+	// KeepState stores a state and replaces one that has its id. It deletes the account's oldest states if
+	// they would exceed the bound.
 	KeepState(ctx context.Context, s *State, most Bound) error
-	// FindState returns what is sealed under the id and has not expired; nil: nothing.
+	// FindState returns the encrypted state with the id, if it has not expired; nil: there is none.
 	FindState(ctx context.Context, id []byte, now time.Time) ([]byte, error)
-	// TrimStates deletes up to atOnce of the oldest states of all accounts, if all of them take more than
-	// most bytes, and returns how many.
+	// TrimStates deletes up to atOnce of the oldest states of all accounts if they take more than most
+	// bytes together. It returns the number of states that it deleted.
 	TrimStates(ctx context.Context, most int64, atOnce int) (int, error)
 }
 
-// Keeper keeps the states of all accounts.
+// Keeper keeps the states of all accounts. It is safe for concurrent use.
 type Keeper struct {
 	store Store
 	key   seal.Key
 	now   func() time.Time
-	fresh atomic.Int64 // bytes kept since all were last held against their bound
+	fresh atomic.Int64 // bytes kept since the last comparison with MaxAll
 }
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	Key seal.Key         // the service's own; zero: states are sealed under their ids alone
+	Key seal.Key         // the service's own; zero: states are encrypted under their ids alone
 	Now func() time.Time // default time.Now
 }
 
@@ -88,19 +89,19 @@ func New(store Store, opts *Options) *Keeper {
 	return k
 }
 
-// For is what is kept for one account.
+// For returns the memory of one account, for one turn of a model.
 func (k *Keeper) For(accountID string) *Memory { return &Memory{keeper: k, accountID: accountID} }
 
-// Memory is what is kept for one account, as one turn of a model sees it. A nil Memory keeps nothing.
+// Memory is what is kept for one account, as one turn of a model sees it. A nil Memory keeps nothing and
+// has nothing.
 type Memory struct {
 	keeper    *Keeper
 	accountID string
-	recalls   atomic.Int64
-	recalled  atomic.Int64 // bytes
+	recalls   atomic.Int64 // calls of Recall so far
+	recalled  atomic.Int64 // bytes that they returned
 }
 
-// Keep stores the state of a tool call; it is durable when Keep returns. A state that is there
-// already is replaced.
+// Keep stores the state of a tool call and replaces an earlier one. The state is durable when Keep returns.
 func (m *Memory) Keep(ctx context.Context, callID string, state []byte) error {
 	if m == nil {
 		return nil
@@ -122,7 +123,8 @@ func (m *Memory) Keep(ctx context.Context, callID string, state []byte) error {
 	return nil
 }
 
-// trim deletes the oldest states of all accounts until they are within their bound.
+// trim deletes the oldest states of all accounts until together they are within MaxAll. It deletes a few at
+// a time, so that no transaction is long.
 func (k *Keeper) trim(ctx context.Context) error {
 	for {
 		if n, err := k.store.TrimStates(ctx, MaxAll, trimAtOnce); err != nil || n == 0 {
@@ -131,8 +133,8 @@ func (k *Keeper) trim(ctx context.Context) error {
 	}
 }
 
-// Recall returns the state of a tool call, or false where there is none. A turn that has recalled as much
-// as it may gets no more.
+// Recall returns the state of a tool call. It reports false if there is none, or if this Memory has already
+// returned as much as it may. Callers continue without the state in both cases.
 func (m *Memory) Recall(ctx context.Context, callID string) ([]byte, bool, error) {
 	if m == nil {
 		return nil, false, nil
@@ -157,6 +159,8 @@ func (m *Memory) Recall(ctx context.Context, callID string) ([]byte, bool, error
 	return state, true, nil
 }
 
+// box returns the box in which the state of a tool call is encrypted. Only the same account and the same
+// call id open it.
 func (m *Memory) box(callID string) seal.Box {
 	return m.keeper.key.Box("continuation", m.accountID, callID)
 }

@@ -1,10 +1,11 @@
 // Package idempotency keeps replies, so that a request repeated with the same Idempotency-Key gets the
 // reply of the first one instead of a second call.
 //
-// Begin gives a request its turn, or the reply that is there already. Whoever has the turn runs the call,
-// records what it answers, and calls End; repeats that arrive meanwhile wait for it. A reply is kept only
-// where it is whole, encrypted under a key made of the caller's own, of which no copy is kept, and of the
-// service's. What a reply on the wire looks like, and when it is whole, the door knows.
+// Begin returns the turn of a key, or the reply that is already there. Whoever has the turn runs the call,
+// records its reply with Record, calls Keep if the reply is complete, and always calls End. Repeats that
+// arrive meanwhile wait. A reply is encrypted under the caller's Idempotency-Key, which is not stored, and
+// the service's own key. This package does not know what a reply on the wire looks like or when it is
+// complete; package httpapi does.
 package idempotency
 
 import (
@@ -24,32 +25,32 @@ const Header = "Idempotency-Key"
 
 const (
 	maxKey     = 255       // characters
-	maxReply   = 1 << 20   // bytes of one reply as it is kept
-	maxAccount = 64 << 20  // bytes of an account's replies together
-	maxHeld    = 256 << 20 // bytes being recorded at once, over all accounts
+	maxReply   = 1 << 20   // bytes of one reply as it is kept; a larger one is not kept
+	maxAccount = 64 << 20  // bytes of all replies of an account
+	maxHeld    = 256 << 20 // bytes that are being recorded at the same time, over all accounts
 
 	defaultWait = time.Minute
 	defaultLife = 24 * time.Hour
 
-	// How long a call waits for a database that does not answer, before and after.
+	// How long a call waits for a database that does not answer, before it runs and after.
 	findPatience = time.Second
 	keepPatience = 2 * time.Second
-	// reportEvery bounds how often the same trouble is logged.
+	// reportEvery is the shortest time between two log lines about a failing database.
 	reportEvery = time.Minute
 )
 
-// Store is where replies are kept.
+// Store keeps encrypted replies.
 type Store interface {
-	// FindReply returns what is sealed under an id and has not expired; nil: nothing.
+	// FindReply returns the encrypted reply with the id, if it has not expired; nil: there is none.
 	FindReply(ctx context.Context, id []byte, now time.Time) ([]byte, error)
-	// KeepReply adds a record, unless there is one under its id that has not expired. The account's
-	// oldest records give way where all of them together would exceed most bytes.
+	// KeepReply adds a record, unless one with its id is there and has not expired. It deletes the
+	// account's oldest records if all of them together would exceed most bytes.
 	KeepReply(ctx context.Context, r *Record, now time.Time, most int64) error
 }
 
-// Record is a reply as it is stored.
+// Record is an encrypted reply, as it is stored.
 type Record struct {
-	ID        []byte // a hash of the account, the path and the key
+	ID        []byte // a hash of the account, the path and the key; the key itself is not stored
 	AccountID string
 	Sealed    []byte
 	ExpiresAt time.Time
@@ -61,11 +62,12 @@ type Options struct {
 	Wait time.Duration
 	// Life is how long a reply is kept; default 24 hours.
 	Life time.Duration
-	// Key is the service's own; zero: replies are sealed under the callers' keys alone.
+	// Key is the service's own; zero: replies are encrypted under the callers' keys alone.
 	Key seal.Key
 }
 
-// Replies is the replies that can be repeated, and the calls under way that may become such.
+// Replies knows the replies that can be repeated, and the calls that are running under a key. It is safe
+// for concurrent use.
 type Replies struct {
 	store Store
 	log   *slog.Logger
@@ -73,14 +75,14 @@ type Replies struct {
 	life  time.Duration
 	key   seal.Key
 
-	held     atomic.Int64 // bytes being recorded
-	reported atomic.Int64 // when trouble was last logged, Unix nanoseconds
+	held     atomic.Int64 // bytes that are being recorded
+	reported atomic.Int64 // when a failing database was last logged, Unix nanoseconds
 
-	mu      sync.Mutex // only requests with a key take it
-	running map[[idSize]byte]*Turn
+	mu      sync.Mutex             // guards running; requests without a key never take it
+	running map[[idSize]byte]*Turn // the turns that have not ended, by the id of their key
 }
 
-// New returns the replies of a store.
+// New returns the replies of a store. Opts may be nil.
 func New(store Store, log *slog.Logger, opts *Options) *Replies {
 	r := &Replies{store: store, log: log, wait: defaultWait, life: defaultLife, running: map[[idSize]byte]*Turn{}}
 	if opts != nil && opts.Wait > 0 {
@@ -95,16 +97,17 @@ func New(store Store, log *slog.Logger, opts *Options) *Replies {
 	return r
 }
 
-// Request is one that bears a key.
+// Request is a request that has a key.
 type Request struct {
 	AccountID string
 	Path      string
 	Key       []string // the values of the header
-	Body      []byte
+	Body      []byte   // a repeat must have the same
 }
 
-// Begin returns the turn, or the reply of an earlier request. While another has the turn it waits. A
-// database that does not answer does not refuse anybody: the call then runs as if there were no reply.
+// Begin returns the turn, or the reply of an earlier request; exactly one of them is not nil unless there is
+// an error. While another request has the turn, it waits. If the database does not answer, the call runs as
+// if there were no reply: a broken store must not stop the service. Whoever gets a turn must call End.
 func (r *Replies) Begin(ctx context.Context, req Request) (*Turn, *Reply, error) {
 	key, err := ReadKey(req.Key)
 	if err != nil {
@@ -116,6 +119,8 @@ func (r *Replies) Begin(ctx context.Context, req Request) (*Turn, *Reply, error)
 	if reply != nil || err != nil {
 		return nil, reply, err
 	}
+	// The turn comes before the look into the store: two requests that look at the same time would both
+	// find nothing and both run.
 	if reply, err = r.find(ctx, t); err != nil || reply != nil {
 		t.finish(reply)
 		return nil, reply, err
@@ -123,9 +128,11 @@ func (r *Replies) Begin(ctx context.Context, req Request) (*Turn, *Reply, error)
 	return t, nil, nil
 }
 
-// await returns without a reply when the turn is t's.
+// await waits for the turn. It returns a nil reply and no error once the turn is t's, and the reply of the
+// request before if that one kept it. The body is compared first: another body under the same key is a
+// mistake of the caller, whatever becomes of the first request.
 func (r *Replies) await(ctx context.Context, t *Turn) (*Reply, error) {
-	var patience <-chan time.Time
+	var patience <-chan time.Time // made only if there is somebody to wait for
 	for {
 		r.mu.Lock()
 		first := r.running[t.id]
@@ -149,6 +156,8 @@ func (r *Replies) await(ctx context.Context, t *Turn) (*Reply, error) {
 			if first.reply != nil {
 				return first.reply, nil
 			}
+			// The first request kept nothing, so one of those that wait takes the turn. The others go on
+			// waiting, all within one patience.
 		case <-patience:
 			return nil, fault.New(fault.Conflict, "Another request with this Idempotency-Key is still running after %d seconds. Wait for it to end, then send the same request again.", int(r.wait.Seconds())).At(Header)
 		case <-ctx.Done():
@@ -157,7 +166,8 @@ func (r *Replies) await(ctx context.Context, t *Turn) (*Reply, error) {
 	}
 }
 
-// find looks for a reply in the store. The only errors are faults of the request, and a caller who left.
+// find returns the reply in the store; nil: there is none that can be used. It returns an error only if the
+// request is at fault or the caller has hung up. Other errors are logged, and the call runs.
 func (r *Replies) find(ctx context.Context, t *Turn) (*Reply, error) {
 	bounded, cancel := context.WithTimeout(ctx, findPatience)
 	defer cancel()
@@ -183,7 +193,8 @@ func (r *Replies) find(ctx context.Context, t *Turn) (*Reply, error) {
 	return reply, nil
 }
 
-// report logs trouble, but not for every call.
+// report logs a failure of the store, at most once in reportEvery: while the database is down every request
+// with a key would log.
 func (r *Replies) report(message string, err error) {
 	now, last := time.Now().UnixNano(), r.reported.Load()
 	if now-last >= int64(reportEvery) && r.reported.CompareAndSwap(last, now) {
@@ -191,7 +202,7 @@ func (r *Replies) report(message string, err error) {
 	}
 }
 
-// ReadKey returns the key of the header's values.
+// ReadKey returns the key in the values of the header, or the fault of a key that cannot be used.
 func ReadKey(values []string) (string, error) {
 	if len(values) != 1 {
 		return "", fault.New(fault.Invalid, "The header Idempotency-Key is there %d times; send it once.", len(values)).At(Header)
@@ -208,7 +219,7 @@ func ReadKey(values []string) (string, error) {
 	return key, nil
 }
 
-// OtherBody is the fault of a key that comes again with another body.
+// OtherBody returns the fault for a key that was used before with another body.
 func OtherBody() error {
 	return fault.New(fault.Invalid, "This Idempotency-Key was used before with another body. Send the same body, or a new key.").At(Header)
 }

@@ -5,20 +5,20 @@ import (
 	"encoding/binary"
 )
 
-// Reply is a reply with status 200.
+// Reply is a complete reply with status 200. It does not change, so several requests may read it.
 type Reply struct {
-	Stream bool   // server-sent events; else a single body
-	kept   []byte // the body, or the events as shorten wrote them
+	Stream bool   // server-sent events, else a single body
+	kept   []byte // the body, or the events as shorten encoded them
 }
 
-// Size is the length of a single body.
+// Size returns the length of a single body in bytes. It means nothing for a stream.
 func (r *Reply) Size() int { return len(r.kept) }
 
-// pieceSize is about how much of a stream is handed out at once.
+// pieceSize is about the size of the pieces of a stream, in bytes.
 const pieceSize = 16 << 10
 
-// Pieces hands the reply out again, byte for byte as it was recorded: a single body in one piece, a
-// stream in pieces of whole events. A piece is valid until the next one.
+// Pieces yields the reply byte for byte as it was recorded: a single body in one piece, a stream in pieces
+// of whole events. A piece is valid only until the next one.
 func (r *Reply) Pieces(yield func([]byte) bool) {
 	if !r.Stream {
 		yield(r.kept)
@@ -26,7 +26,7 @@ func (r *Reply) Pieces(yield func([]byte) bool) {
 	}
 	var piece, event []byte
 	for rest := r.kept; len(rest) > 0; {
-		event, rest, _ = lengthen(event, rest) // whole has checked it
+		event, rest, _ = lengthen(event, rest) // cannot fail: whole has checked the events
 		piece = append(append(piece, event...), eventEnd...)
 		if len(piece) < pieceSize && len(rest) > 0 {
 			continue
@@ -38,7 +38,8 @@ func (r *Reply) Pieces(yield func([]byte) bool) {
 	}
 }
 
-// whole reports whether the events of a stream can be read to the end.
+// whole reports whether r is a stream whose events can all be decoded. What comes from the store may be
+// damaged, and half a reply must not go out.
 func (r *Reply) whole() bool {
 	var event []byte
 	ok := r.Stream
@@ -48,16 +49,18 @@ func (r *Reply) whole() bool {
 	return ok
 }
 
-// recording is a reply while it is being sent.
+// recording is a reply that is being sent.
 type recording struct {
 	stream  bool
-	kept    []byte
-	partial []byte // of an event whose end has not come
-	last    []byte // event
+	kept    []byte // as in Reply
+	partial []byte // the beginning of an event whose end has not come
+	last    []byte // the last event, which the next one is compared with
 }
 
+// eventEnd ends every event of a stream.
 var eventEnd = []byte("\n\n")
 
+// add adds a piece, which may begin or end in the middle of an event. It copies what it keeps.
 func (r *recording) add(piece []byte, stream bool) {
 	if r.stream = stream; !stream {
 		r.kept = append(r.kept, piece...)
@@ -75,27 +78,29 @@ func (r *recording) add(piece []byte, stream bool) {
 		}
 		piece = rest
 		if bytes.HasPrefix(event, []byte(":")) {
-			continue // a comment broke a silence that a repeat does not have
+			continue // a keep-alive comment: a repeat has no silence to break
 		}
 		r.kept = shorten(r.kept, r.last, event)
 		r.last = append(r.last[:0], event...)
 	}
 }
 
+// size returns the bytes that the recording takes.
 func (r *recording) size() int { return len(r.kept) + len(r.partial) }
 
+// reply returns what was recorded. The recording must not be used afterwards.
 func (r *recording) reply() *Reply { return &Reply{Stream: r.stream, kept: r.kept} }
 
-// The most that an event takes over from the one before. It is what surrounds the text in a chunk, some
-// 200 bytes for a word or less; of the text itself a neighbour has little to offer, and a reply is not
-// to count for less because it repeats itself.
+// The longest head and tail that an event shares with the one before, in bytes. They cover what surrounds
+// the text in a chunk, about 200 bytes for a word. The bound matters for maxReply: a reply that repeats
+// itself must not shrink to nothing and get around it.
 const (
 	maxHead = 512
 	maxTail = 64
 )
 
-// shorten appends an event as what it has in common with the one before, at its head and at its tail, and
-// what is new. A stream of short chunks takes a tenth of its length so.
+// shorten appends an event as the lengths of the head and tail that it shares with the last one, and the
+// bytes between. That makes a stream of short chunks ten times smaller.
 func shorten(b, last, event []byte) []byte {
 	most := min(len(last), len(event))
 	head := 0
@@ -113,7 +118,8 @@ func shorten(b, last, event []byte) []byte {
 	return append(b, fresh...)
 }
 
-// lengthen reads the next event behind the last; rest is what follows it.
+// lengthen is the inverse of shorten: it decodes the next event, given the last one, and returns what
+// follows it. It reports false for damaged bytes.
 func lengthen(last, b []byte) (event, rest []byte, ok bool) {
 	var n [3]uint64 // head, tail, new
 	for i := range n {

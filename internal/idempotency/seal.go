@@ -12,27 +12,30 @@ const (
 	bodySize = sha256.Size
 )
 
-// secret is the caller's key and where it counts, and the service's own key. All that is made of it depends
-// on all four.
+// secret is everything that a reply is encrypted under: the caller's key, the account and the path that it
+// belongs to, and the service's own key. Without one of the four nobody finds or reads the reply.
 type secret struct {
 	accountID, path, key string
 	own                  seal.Key
 }
 
+// box returns the box of the reply. The length in front of the account id keeps two different pairs of
+// account and path from having the same name.
 func (s secret) box() seal.Box {
 	return s.own.Box("idempotency", strconv.Itoa(len(s.accountID))+":"+s.accountID+s.path, s.key)
 }
 
-// id is the hash that a record is found by.
+// id returns the hash by which the store finds the record.
 func (s secret) id() [idSize]byte { return s.box().ID() }
 
-// format is the first byte of what is sealed, for a JSON body and for a stream.
+// The first byte of what is encrypted: a single body, or a stream.
 const (
 	formatBody   = 1
 	formatStream = 2
 )
 
-// seal encrypts a reply together with the hash of the request's body, so that the store learns neither.
+// seal encrypts a reply together with the hash of the request's body: the store learns neither, and a repeat
+// can be compared with the first request.
 func (s secret) seal(body [bodySize]byte, r *Reply) []byte {
 	plain := make([]byte, 0, 1+bodySize+len(r.kept))
 	format := byte(formatBody)
@@ -45,7 +48,7 @@ func (s secret) seal(body [bodySize]byte, r *Reply) []byte {
 	return s.box().Seal(plain)
 }
 
-// open is the inverse of seal.
+// open is the inverse of seal. It returns seal.ErrUnreadable for anything that seal did not make.
 func (s secret) open(sealed []byte) (body [bodySize]byte, r *Reply, err error) {
 	plain, err := s.box().Open(sealed)
 	if err != nil || len(plain) < 1+bodySize {

@@ -5,31 +5,35 @@ import (
 	"time"
 )
 
-// Turn is the right to run the call of a key. One goroutine at a time may use it.
+// Turn is the right to run the call of a key. Only its owner uses it, one goroutine at a time; requests that
+// wait for it read only done, reply and body.
 type Turn struct {
 	replies *Replies
 	secret  secret
 	id      [idSize]byte
-	body    [bodySize]byte
+	body    [bodySize]byte // a hash of the request's body
 
 	recording recording
-	counted   int64 // of Replies.held
+	counted   int64 // the part of Replies.held that this recording takes
 	refused   bool  // the reply is too large, or there is no room to record it
 	finished  bool
 
 	done  chan struct{} // closed when the call has ended
-	reply *Reply        // what it answered, if it can be repeated; not to be read before
+	reply *Reply        // the reply, if it can be repeated, else nil; valid after done is closed
 }
 
-// Record notes a piece of the reply that is about to be sent, of a stream or of a single body.
+// Record adds a piece of the reply that is about to be sent. A reply that gets too large is dropped: the
+// caller still gets it, but a repeat runs the call again.
 func (t *Turn) Record(piece []byte, stream bool) {
 	if t.finished || t.refused {
 		return
 	}
+	// The recording grows before the bound is checked, except for a single body that is surely too large: a
+	// stream may be smaller than its pieces.
 	size := t.recording.size() + len(piece)
 	if stream || size <= maxReply {
 		t.recording.add(piece, stream)
-		size = t.recording.size() // less, of a stream
+		size = t.recording.size() // a stream takes less than its length
 	}
 	all := t.replies.held.Add(int64(size) - t.counted)
 	t.counted = int64(size)
@@ -39,12 +43,12 @@ func (t *Turn) Record(piece []byte, stream bool) {
 	}
 }
 
-// Recorded is how many bytes of a single body have been recorded.
+// Recorded returns the number of bytes of a single body that have been recorded.
 func (t *Turn) Recorded() int { return len(t.recording.kept) }
 
-// Keep makes what was recorded the reply of the key, and hands it to those who wait. When it returns, a
-// repeat finds the reply, also after the death of the process, unless the database does not answer: then
-// only those who wait get it, and the log says so. A reply that is too large is not kept.
+// Keep stores what was recorded as the reply of the key, and gives it to the requests that wait. The reply
+// must be complete. When Keep returns, a repeat finds the reply, even after a crash. If the database does
+// not answer, only the waiting requests get it, and the log says so. A reply that is too large is not kept.
 func (t *Turn) Keep(ctx context.Context) {
 	if t.finished || t.refused {
 		return
@@ -61,9 +65,12 @@ func (t *Turn) Keep(ctx context.Context) {
 	t.finish(reply)
 }
 
-// End gives the turn up. Where nothing was kept, one of those who wait has it next.
+// End ends the turn. If nothing was kept, one of the waiting requests gets it next. It does nothing after
+// Keep, so it can be deferred.
 func (t *Turn) End() { t.finish(nil) }
 
+// finish ends the turn with the reply, which may be nil. The turn leaves the map before done is closed, so
+// that a waiting request finds the key free.
 func (t *Turn) finish(reply *Reply) {
 	if t.finished {
 		return
@@ -77,6 +84,7 @@ func (t *Turn) finish(reply *Reply) {
 	close(t.done)
 }
 
+// release frees the recording and its share of the bound.
 func (t *Turn) release() {
 	t.recording = recording{}
 	t.replies.held.Add(-t.counted)

@@ -21,48 +21,65 @@ import (
 )
 
 const (
-	// patience is how long a request looks for somebody who answers.
+	// patience is how long a request keeps trying after every target has failed once.
 	patience = 30 * time.Second
 
-	// How long an attempt may take to its first content where its provider sets no bound: a stream
-	// pauses while the model thinks, a reply in one piece until all of it is written.
+	// How long an attempt may take to its first content if its provider sets no bound. A stream is silent
+	// only while the model thinks; a reply in one piece is silent until all of it is written.
 	streamPatience = 2 * time.Minute
 	wholePatience  = 5 * time.Minute
 )
 
-// attempts is the reply of the first target of a plan that has something to say. Nothing is handed out
-// before, so whatever fails until then is made good by the next one. One that is begun is never
-// replaced.
+// attempts is the reply of the first target of a plan that has something to say. It is a provider.Stream.
+//
+// Start tries the targets; Next returns nothing before one of them has produced something of substance.
+// So a failure until then is repaired by the next target, and the caller does not notice. A reply that has
+// begun is never replaced: the caller may have read part of it.
+//
+// One goroutine uses it. It must be closed.
 type attempts struct {
 	line   *Line
 	ctx    context.Context //nolint:containedctx // one call's, like the stream itself
 	plan   routing.Plan
-	model  *catalog.Model // the one that was chosen; others stand in for it
-	holds  account.Plan   // the caller's
-	prompt size           // how long it is
-	routed bool           // the router chose the model: others may take what it refuses
+	model  *catalog.Model // the model that was chosen; others may stand in for it
+	holds  account.Plan   // the caller's plan
+	routed bool           // the router chose the model, so another one may take what it refuses
+	prompt size           // of the request
 	call   provider.Call
-	start  time.Time // of the call
-	until  time.Time // no round but the first begins after it
+	start  time.Time // of the call, or of its turn
+	until  time.Time // no round after the first begins after it
 
-	at      routing.Attempt // the last one
-	running bool            // and not ended
-	count   int
+	count   int             // attempts so far
+	at      routing.Attempt // the last attempt
 	stream  provider.Stream // of the last attempt; nil: it has none
-	begun   bool            // the stream is the reply
+	running bool            // the last attempt has not ended
+	begun   bool            // stream is the reply
 	had     bool            // an upstream has been sent the prompt
+	first   *provider.Event // the first event of the reply, until Next has returned it
 	err     error           // of the last attempt that failed
-	figures *chat.Usage     // what an attempt that was closed had cost by its upstream's figures; nil: it gave none
-	refused error           // what the router's choice finds wrong with the request
+	figures *chat.Usage     // what the upstream of a closed attempt said it cost; nil: it said nothing
+	refused error           // why the router's choice does not take the request; nil: it did not refuse
 
-	cancel context.CancelCauseFunc // of an attempt with a deadline
-	beat   *pulse.Beat
+	cancel context.CancelCauseFunc // of an attempt with a deadline; nil: it has none
+	beat   *pulse.Beat             // watches the deadline until the first content; nil: none
 }
 
-// Next returns the next event of the reply.
+// attempts returns the attempts of one turn of a call, along the plan. They have not been started.
+func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model, call *Call) *attempts {
+	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, start: call.Start, until: call.Start.Add(l.patience)}
+	a.call = provider.Call{Request: call.Request, ID: call.ID}
+	a.prompt = size{req: call.Request, tokenize: l.tokenize}
+	if l.states != nil {
+		a.call.Memory = l.states.For(call.Caller.Account.ID)
+	}
+	return a
+}
+
+// Next returns the next event of a reply that was started.
 func (a *attempts) Next() (*provider.Event, error) {
-	if !a.begun {
-		return a.begin()
+	if ev := a.first; ev != nil {
+		a.first = nil
+		return ev, nil
 	}
 	ev, err := a.stream.Next()
 	if err != nil {
@@ -72,44 +89,45 @@ func (a *attempts) Next() (*provider.Event, error) {
 }
 
 // Ready reports whether Next would return at once.
-func (a *attempts) Ready() bool { return a.begun && a.stream.Ready() }
+func (a *attempts) Ready() bool { return a.first != nil || a.begun && a.stream.Ready() }
 
-// Close ends the attempt under way.
+// Close ends the attempt that is running. It may be called more than once.
 func (a *attempts) Close() error {
 	a.ended(nil)
 	return a.close()
 }
 
-// begin asks one after the other until one has something to say.
-func (a *attempts) begin() (*provider.Event, error) {
+// Start tries one target after the other until one has something to say. It returns the fault of the last
+// attempt if none has.
+func (a *attempts) Start() error {
 	for now := a.start; ; now = time.Now() {
 		at, ok := a.plan.Next(now, a.fits)
 		if !ok {
 			if err := a.pause(now); err != nil {
-				return nil, err
+				return err
 			}
 			continue
 		}
 		a.at, a.running, a.count = at, true, a.count+1
 		ev, err := a.try()
 		if err == nil {
-			a.begun = true
+			a.first, a.begun = ev, true
 			a.at.Answered(time.Now())
-			return ev, nil
+			return nil
 		}
 		a.ended(err)
-		_ = a.close() // of a reply that failed: there is nothing to learn from it
+		_ = a.close() // of a reply that failed: its error is known already
 		switch {
 		case a.ctx.Err() != nil, errors.Is(err, provider.ErrWanted):
-			return nil, err
+			return err
 		case fault.Is(err, fault.Unavailable):
 			a.err = err
 			if r, ok := errors.AsType[*provider.Refusal](err); ok && r.Lasting() {
 				a.plan.GiveUp()
 			}
 		case !fault.Is(err, fault.Invalid), a.at.Model == a.model && !a.routed:
-			return nil, err
-		default: // a stand-in, or the router's choice, that cannot take the request is no reason to refuse it
+			return err // our own bug, or the caller's mistake: no other target would change it
+		default: // a stand-in, or the router's choice, cannot take the request: another model may
 			if a.at.Model == a.model {
 				a.refused = err
 			}
@@ -118,12 +136,16 @@ func (a *attempts) begin() (*provider.Event, error) {
 	}
 }
 
-// try asks the target and waits for something to say.
+// try calls the target of the last attempt and returns its first event of substance. Events before that,
+// such as a chunk with only a role, are dropped: relay adds the role where it is missing.
 func (a *attempts) try() (*provider.Event, error) {
 	ctx := a.limit()
+	// The call is reused for every attempt, so what belongs to the target is set each time.
 	a.call.Upstream, a.call.MaxOutput, a.call.Thinks, a.call.Dropped = a.at.Upstream, a.at.Model.MaxOutput, a.at.Model.Thinks, nil
 	var err error
 	if a.stream, err = a.at.Adapter.Open(ctx, &a.call); err != nil {
+		// Adapters may return a typed nil with an error. An upstream that got the prompt may charge for it, so the
+		// settlement must know.
 		a.stream = nil
 		a.had = a.had || provider.WasSent(err)
 		return nil, reason(ctx, err)
@@ -131,7 +153,7 @@ func (a *attempts) try() (*provider.Event, error) {
 	a.had = true
 	for {
 		ev, err := a.stream.Next()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) { // it ended without a word
 			return nil, provider.Cut(io.ErrUnexpectedEOF)
 		}
 		if err != nil {
@@ -142,6 +164,7 @@ func (a *attempts) try() (*provider.Event, error) {
 			return nil, err
 		}
 		if some {
+			// The deadline was for the first content. From here on the reply may take as long as it needs.
 			if a.beat != nil {
 				a.beat.Stop()
 				a.beat = nil
@@ -151,8 +174,9 @@ func (a *attempts) try() (*provider.Event, error) {
 	}
 }
 
-// limit gives the attempt its deadline for the first content. Where there is nobody else to ask and
-// none was set, the adapter's own deadlines will do.
+// limit returns the context of the attempt, with a deadline for the first content. An attempt without an
+// alternative gets no deadline unless its provider sets one: there the adapter's own deadlines are enough.
+// The pulse keeps the deadline, because a timer for each call would cost more.
 func (a *attempts) limit() context.Context {
 	d := a.at.FirstContent
 	if d == 0 && !a.plan.Alone() {
@@ -170,7 +194,7 @@ func (a *attempts) limit() context.Context {
 	return ctx
 }
 
-// reason is why a call failed: its deadline, where that ended it.
+// reason returns why an attempt failed: its deadline if that ended it, else err.
 func reason(ctx context.Context, err error) error {
 	if f, ok := errors.AsType[*fault.Fault](context.Cause(ctx)); ok {
 		return f
@@ -178,23 +202,26 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
-// ended notes how the attempt under way ended; nil: that is not the target's doing.
+// ended records how the running attempt ended; nil: the end says nothing about the target. It does nothing
+// if no attempt is running, so every path may call it.
 func (a *attempts) ended(err error) {
 	if !a.running {
 		return
 	}
 	a.running = false
 	if a.ctx.Err() != nil {
-		err = nil // the caller left
+		err = nil // the caller hung up, which is not the target's fault
 	}
+	// Only a failure needs the time. The usual reply ends with io.EOF itself and saves the clock.
 	var now time.Time
-	if err != nil && err != io.EOF { //nolint:errorlint // that is what a whole reply ends with: the usual case need not know the time
+	if err != nil && err != io.EOF { //nolint:errorlint // see above
 		now = time.Now()
 	}
 	a.at.Ended(now, err)
 }
 
-// close frees what the attempt held.
+// close frees what the last attempt held. It keeps the figures of its upstream, since settling needs them
+// after the stream is gone.
 func (a *attempts) close() (err error) {
 	if a.stream != nil {
 		if u, ok := figuresOf(a.stream); ok {
@@ -214,7 +241,7 @@ func (a *attempts) close() (err error) {
 	return err
 }
 
-// Figures implements provider.Metered.
+// Figures implements provider.Metered: what the upstream has said so far about the cost of the attempt.
 func (a *attempts) Figures() (chat.Usage, bool) {
 	if a.stream != nil {
 		return figuresOf(a.stream)
@@ -225,6 +252,7 @@ func (a *attempts) Figures() (chat.Usage, bool) {
 	return *a.figures, true
 }
 
+// figuresOf returns the early figures of a stream that has some.
 func figuresOf(s provider.Stream) (chat.Usage, bool) {
 	if m, ok := s.(provider.Metered); ok {
 		return m.Figures()
@@ -232,16 +260,20 @@ func figuresOf(s provider.Stream) (chat.Usage, bool) {
 	return chat.Usage{}, false
 }
 
-// pause waits for the next round, or says why there is none.
+// pause waits for the next round of the plan. It returns an error if there is none: the fault of the last
+// attempt, or a 503 if no target could be called at all.
 func (a *attempts) pause(now time.Time) error {
 	d, ok := a.plan.Again(now)
 	if !ok || now.Add(d).After(a.until) {
+		// What an upstream said is more useful than that nobody is left. A refusal by the router's choice
+		// counts only if no other model failed for its own reasons.
 		if err := cmp.Or(a.err, a.refused); err != nil {
 			return err
 		}
 		return fault.New(fault.Unavailable, "The model %q is not available at the moment. Try again shortly.", a.model.ID).
 			After(max(d, time.Second)).Because(errors.New("no target can be asked"))
 	}
+	// A request that pauses is rare and has failed once already, so a timer of its own is fine here.
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -252,17 +284,20 @@ func (a *attempts) pause(now time.Time) error {
 	}
 }
 
-// fits reports whether a model may stand in for the one that was chosen.
+// fits reports whether a model may stand in for the one that was chosen: the caller's plan includes it, and
+// it can take the request.
 func (a *attempts) fits(m *catalog.Model) bool {
 	return a.holds.Includes(m.Plan) && a.prompt.check(m) == nil
 }
 
-// introduce names whoever answers, or failed last, in the headers, and returns the model.
+// introduce sets the headers that name the target which answers, or which failed last, and returns the id
+// of its model. It sets none if no target was called.
 func (a *attempts) introduce(h http.Header) string {
 	if a.count == 0 {
 		return a.model.ID
 	}
 	a.at.SetHeader(h)
+	// The names are canonical, so the map is used directly.
 	if a.count < len(counts) {
 		h["X-Sluice-Attempts"] = counts[a.count]
 	} else {
@@ -274,7 +309,7 @@ func (a *attempts) introduce(h http.Header) string {
 	return a.at.Model.ID
 }
 
-// used is the model that answers, or failed last, and who serves it.
+// used returns the model that answers, or that failed last, and the name of its provider.
 func (a *attempts) used() (*catalog.Model, string) {
 	if a.count == 0 {
 		return a.model, a.model.Provider
@@ -282,5 +317,5 @@ func (a *attempts) used() (*catalog.Model, string) {
 	return a.at.Model, a.at.Provider
 }
 
-// counts are the usual numbers of attempts.
+// counts holds the header values of the usual numbers of attempts, so that they cost no allocation.
 var counts = [...][]string{{"0"}, {"1"}, {"2"}, {"3"}}

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/fault"
+	"sluice/internal/routing"
 )
 
 // parse reads a request; more are members beside the model and one message.
@@ -67,8 +68,8 @@ func TestCheck(t *testing.T) {
 		"a prompt of images beyond the window":  {able, `[` + strings.Repeat(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}},`, 2) + `{"type":"text","text":"?"}]`, ``, "messages", "reads at most"},
 	} {
 		s := size{req: parse(t, tt.content, tt.more)}
-		if s.within(window(&tt.model)) == unsure {
-			if err := s.count(t.Context(), window(&tt.model)); err != nil {
+		if s.within(routing.Window(&tt.model)) == unsure {
+			if err := s.count(t.Context(), routing.Window(&tt.model)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -114,14 +115,14 @@ func TestPromptTokens(t *testing.T) {
 	}
 }
 
-func TestAsking(t *testing.T) {
+func TestDemand(t *testing.T) {
 	t.Parallel()
 	caller := Call{Limits: account.Limits{Concurrent: 7}}
 	caller.Request = parse(t, words(40), oneTool+`,"max_tokens":9`)
 	m := &catalog.Model{ID: "m"}
-	got := asking(caller, m, &size{req: caller.Request})
-	if got.Model != m || !got.Tools || got.MaxTokens != 9 || got.Long || got.Limits.Concurrent != 7 || got.PromptTokens < 50 || got.PromptTokens > 90 {
-		t.Errorf("asking = %+v", got)
+	got := demandOf(&caller, m, &size{req: caller.Request})
+	if got.Model.ID != m.ID || !got.Tools || got.MaxTokens != 9 || got.Long || got.Limits.Concurrent != 7 || got.PromptTokens < 50 || got.PromptTokens > 90 {
+		t.Errorf("demandOf = %+v", got)
 	}
 	for n, want := range map[int]bool{admission.LongPrompt - 8: false, admission.LongPrompt + 1: true} {
 		s := size{req: parse(t, words(n), "")}

@@ -1,7 +1,9 @@
-// Package inference is one chat completion, from the parsed request to the settled lease.
+// Package inference runs one chat completion, from the parsed request to the settled lease.
 //
-// Complete reads like the sentence it is: look the model up, check the request against it, admit,
-// choose who answers, call, relay, settle. Each step is a call into the package that knows how.
+// Line.Complete is the whole walk: look the model up, choose, admit, open the first attempt that has
+// something to say, relay it, settle. Each step is a call into the package that knows how. What this
+// package adds is the order of the steps, the retries over a plan's targets (attempts.go), how long a
+// prompt is (size.go), and what a call costs (settlement.go).
 package inference
 
 import (
@@ -26,70 +28,42 @@ import (
 	"sluice/internal/toolloop"
 )
 
-// Models is who can be asked: the catalog, and how each of its models is reached.
+// Models are the models that can be called, and how. A request keeps the value that it started with, so a
+// reload does not change what it sees.
 type Models struct {
 	Catalog *catalog.Catalog
-	Routes  *routing.Routes
-	// Scorer is what the router chooses by; nil: an estimate at the middle of its dial.
+	Routes  *routing.Routes // of the same catalog
+	// Scorer rates models for the router; nil: the router's own estimate.
 	Scorer routing.Scorer
-}
-
-// asked is what the router has to know of a call.
-func (m *Models) asked(call *Call, model *catalog.Model, prompt size) *routing.Asked {
-	a := call.Caller.Account
-	return &routing.Asked{
-		Catalog: m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Model: model,
-		AccountID: a.ID, Plan: a.Plan, Staff: a.Staff, Request: call.Request,
-		PromptTokens: prompt.estimate(), Reads: func(most int) bool { return prompt.within(most) != exceeds },
-	}
-}
-
-// edge is the largest of the limits that the prompt may or may not keep; 0: there is none. Behind the
-// router every window counts.
-func (m *Models) edge(asked *catalog.Model, prompt *size) (most int) {
-	look := func(limit int) {
-		if limit > most && prompt.within(limit) == unsure {
-			most = limit
-		}
-	}
-	look(admission.LongPrompt)
-	look(window(asked))
-	if asked.Router {
-		for _, other := range m.Catalog.Models() {
-			look(other.ContextLength)
-			look(window(other))
-		}
-	}
-	return most
 }
 
 // Call is one request for a completion.
 type Call struct {
-	ID      string // the request's
+	ID      string // the request's id
 	Start   time.Time
 	Caller  auth.Caller
-	Limits  account.Limits // those in force for the caller's account
+	Limits  account.Limits // the limits in force for the caller's account
 	Request *chat.Request
 	Depth   int // how many calls through our own MCP server it is nested in
 }
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	// States is where adapters keep what a later turn needs; nil: nowhere.
+	// States keeps what adapters need for a later turn; nil: nothing is kept.
 	States *continuation.Keeper
-	// Tools answers requests with MCP tools; nil: they are refused.
+	// Tools runs requests with MCP tools; nil: they are refused.
 	Tools *toolloop.Loop
-	// Patience is how long a request looks for somebody who answers, where all that can be asked has
-	// failed once; for tests. Default 30 seconds.
+	// Patience is how long a request keeps trying after every target has failed once; for tests. Default
+	// 30 seconds.
 	Patience time.Duration
 }
 
-// Line is the way of every chat completion.
+// Line completes chats. It is safe for concurrent use.
 type Line struct {
 	gate     *admission.Gate
 	pulse    *pulse.Pulse
-	states   *continuation.Keeper
-	tools    *toolloop.Loop
+	states   *continuation.Keeper // nil: nothing is kept
+	tools    *toolloop.Loop       // nil: no MCP tools
 	router   *routing.Router
 	patience time.Duration
 	tokenize func(text string) int // replaces the tokenizer, for tests
@@ -104,151 +78,208 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 	return &Line{gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: routing.NewRouter(), patience: cmp.Or(opts.Patience, patience)}
 }
 
-// Complete answers the call on w. A returned fault means that nothing has been written;
-// relay.ErrTold and relay.ErrGone, that there is nothing left to say.
+// Complete answers the call on w. A returned fault means that nothing has been written. An error that is
+// relay.ErrTold or relay.ErrGone means that there is nothing left to say.
 func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Models, call Call) error {
-	req := call.Request
-	prompt := size{req: req, tokenize: l.tokenize}
-	asked, err := models.lookup(&prompt)
+	// Look the model up, and check the request against it and against the plan.
+	prompt := size{req: call.Request, tokenize: l.tokenize}
+	named, err := models.lookup(&prompt)
 	if err != nil {
 		return err
 	}
-	ask := asking(call, asked, &prompt)
-	if standing, err := l.gate.Access(&ask); err != nil {
-		standing.SetHeader(w.Header())
+	demand, refusal, err := l.permit(ctx, &models, &call, named, &prompt)
+	if refusal != nil {
+		refusal.SetHeader(w.Header())
+	}
+	if err != nil {
 		return err
 	}
-	if most := models.edge(asked, &prompt); most > 0 {
-		if standing, err := l.measure(ctx, call.Start, &ask, &prompt, most); err != nil {
-			standing.SetHeader(w.Header())
+
+	// Choose the model that answers.
+	chosen := routing.Choice{Model: named}
+	if named.Router {
+		if chosen, err = l.router.Choose(models.query(&call, named, prompt)); err != nil {
 			return err
 		}
-		if err := prompt.check(asked); err != nil {
-			return err
-		}
-		ask = asking(call, asked, &prompt)
+		w.Header()["X-Sluice-Route-Reason"] = []string{chosen.Reason}
 	}
-	choice := routing.Choice{Model: asked}
-	if asked.Router {
-		if choice, err = l.router.Choose(models.asked(&call, asked, prompt)); err != nil {
-			return err
-		}
-		w.Header()["X-Sluice-Route-Reason"] = []string{choice.Reason}
-	}
-	model := choice.Model
-	lease, standing, err := l.gate.Admit(&ask)
+
+	// Admit the call. From here on it is settled exactly once, whatever happens.
+	lease, standing, err := l.gate.Admit(&demand)
 	standing.SetHeader(w.Header())
 	if err != nil {
 		return err
 	}
-	stream := l.attempts(ctx, models.Routes.Plan(model, choice.Others...), model, &call)
-	stream.prompt, stream.routed = prompt, asked.Router
-	s := &settling{lease: lease, call: call, asked: asked, stream: stream, turn: stream, multiplier: ask.Multiplier(), status: http.StatusInternalServerError}
-	defer s.failed() // counts only where nothing else settled it
-	var reply provider.Stream = stream
-	if req.HasMCP() {
-		if reply, err = l.converse(ctx, w, models, s); err != nil {
-			return s.fault(ctx, w, err)
-		}
+	first := l.attempts(ctx, models.Routes.Plan(chosen.Model, chosen.Others...), chosen.Model, &call)
+	first.prompt, first.routed = prompt, named.Router
+	s := &settling{lease: lease, call: call, named: named, multiplier: demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
+	defer s.failed() // after close: what the upstream has cost is then known
+	defer s.close()
+
+	// Open the first attempt that has something to say. A caller who waits for it gets keep-alive comments.
+	reply, err := l.prepare(ctx, w, &models, s)
+	if err != nil {
+		return s.refused(ctx, err)
 	}
-	defer reply.Close()
-	send := relay.Collect
-	if req.Stream {
-		send = relay.Stream
-	}
-	err = send(ctx, w, reply, relay.Head{RequestID: call.ID, Created: call.Start.Unix()}, relay.Options{
-		N: req.N, IncludeUsage: req.IncludeUsage, Pulse: l.pulse, Answers: stream.introduce, Settle: s.outcome,
+	out := relay.New(w, relay.Head{RequestID: call.ID, Created: call.Start.Unix()}, relay.Options{
+		Stream: call.Request.Stream, N: call.Request.N, IncludeUsage: call.Request.IncludeUsage, Pulse: l.pulse,
 	})
-	return s.fault(ctx, w, err)
+	defer out.Close()
+	err = reply.Start()
+	out.Introduce(first.introduce)
+
+	// Relay it, settle the call, and only then send the last byte: a caller who has got the whole reply
+	// finds it in the usage and in the limits.
+	var outcome *relay.Outcome
+	if err == nil {
+		outcome = out.Relay(ctx, reply)
+	} else {
+		outcome = out.Fail(ctx, err)
+	}
+	s.settle(outcome)
+	return out.Finish()
 }
 
-// Explain tells which model would answer the call, and why, without asking it. That costs one request.
+// reply is what a call relays: the attempts of one turn, or a conversation with tools over several turns.
+type reply interface {
+	provider.Stream
+	// Start calls upstreams until Next has an event to return. It is called once, before Next.
+	Start() error
+}
+
+// prepare returns the reply of an admitted call, which has not been started. For a request with MCP tools it
+// discovers the servers' tools; an error there is one that the caller can still get as an ordinary error
+// response.
+func (l *Line) prepare(ctx context.Context, w http.ResponseWriter, models *Models, s *settling) (reply, error) {
+	if s.call.Request.HasMCP() {
+		return l.converse(ctx, w, models, s)
+	}
+	return s.first, nil
+}
+
+// Explain returns which model would answer the call, and why, without calling it. That costs one request.
 func (l *Line) Explain(models Models, call Call) (routing.Choice, admission.Standing, error) {
 	prompt := size{req: call.Request, tokenize: l.tokenize}
-	asked, err := models.lookup(&prompt)
+	named, err := models.lookup(&prompt)
 	if err != nil {
 		return routing.Choice{}, admission.Standing{}, err
 	}
-	ask := asking(call, asked, &prompt)
-	if standing, err := l.gate.Access(&ask); err != nil {
-		return routing.Choice{}, standing, err
+	demand, refusal, err := l.permit(context.Background(), &models, &call, named, &prompt)
+	if err != nil {
+		return routing.Choice{}, *cmp.Or(refusal, &admission.Standing{}), err
 	}
-	if most := models.edge(asked, &prompt); most > 0 {
-		if standing, err := l.measure(context.Background(), call.Start, &ask, &prompt, most); err != nil {
-			return routing.Choice{}, standing, err
-		}
-		if err := prompt.check(asked); err != nil {
-			return routing.Choice{}, admission.Standing{}, err
-		}
-	}
-	admitted, standing, err := l.gate.AdmitRequest(&ask)
+	admitted, standing, err := l.gate.AdmitRequest(&demand)
 	if err != nil {
 		return routing.Choice{}, standing, err
 	}
-	choice, err := l.router.Explain(models.asked(&call, asked, prompt))
-	if err != nil {
+	choice, err := l.router.Explain(models.query(&call, named, prompt))
+	if err != nil { // a request that is refused costs nothing
 		admitted.GiveBack()
-		standing = l.gate.Standing(&ask)
+		standing = l.gate.Standing(&demand)
 	}
 	return choice, standing, err
 }
 
-// Repeat admits the repeat of an earlier call, which is answered with that call's reply: it costs one
-// request.
+// Repeat admits the repeat of an earlier call, which gets the reply of that call. It costs one request.
 func (l *Line) Repeat(caller auth.Caller, limits account.Limits) (admission.Standing, error) {
-	_, standing, err := l.gate.AdmitRequest(&admission.Ask{Caller: caller, Limits: limits})
+	_, standing, err := l.gate.AdmitRequest(&admission.Demand{Caller: caller, Limits: limits})
 	return standing, err
 }
 
-// measure counts a prompt that is near a limit. Counting is the one check that costs, so whoever is to be
-// refused for another reason is refused before, and the call holds its place meanwhile: that bounds how
-// many prompts of one account are counted at a time. The place is given back; the call asks for it again
-// once its price is known. An account that has had its share counted must do with samples.
-func (l *Line) measure(ctx context.Context, now time.Time, ask *admission.Ask, prompt *size, most int) (admission.Standing, error) {
-	lease, standing, err := l.gate.Admit(ask)
+// lookup returns the model that the request names, if the model can take the request.
+func (m *Models) lookup(prompt *size) (*catalog.Model, error) {
+	named, ok := m.Catalog.Lookup(prompt.req.Model)
+	if !ok {
+		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(prompt.req.Model, 100)).At("model")
+	}
+	return named, prompt.check(named)
+}
+
+// permit checks the caller's plan, and counts a prompt that is near a limit, which may refuse the request
+// or double its cost. It returns what to ask of admission. The standing is nil unless the plan or a limit
+// refuses the call; then it is for the headers of the error.
+func (l *Line) permit(ctx context.Context, models *Models, call *Call, named *catalog.Model, prompt *size) (admission.Demand, *admission.Standing, error) {
+	demand := demandOf(call, named, prompt)
+	if standing, err := l.gate.Access(&demand); err != nil {
+		return demand, new(standing), err
+	}
+	limit := models.nearLimit(named, prompt)
+	if limit == 0 {
+		return demand, nil, nil
+	}
+	if standing, err := l.measure(ctx, call.Start, &demand, prompt, limit); err != nil {
+		return demand, new(standing), err
+	}
+	if err := prompt.check(named); err != nil {
+		return demand, nil, err
+	}
+	return demandOf(call, named, prompt), nil, nil
+}
+
+// nearLimit returns the largest number of tokens that matters for the request and that the prompt may or
+// may not exceed; 0: there is none, so nobody has to count. For the router the windows of all models matter.
+func (m *Models) nearLimit(named *catalog.Model, prompt *size) (most int) {
+	// A count up to the largest limit decides about the smaller ones, too.
+	look := func(limit int) {
+		if limit > most && prompt.within(limit) == unsure {
+			most = limit
+		}
+	}
+	look(admission.LongPrompt)
+	look(routing.Window(named))
+	if named.Router {
+		for _, other := range m.Catalog.Models() {
+			look(other.ContextLength)
+			look(routing.Window(other))
+		}
+	}
+	return most
+}
+
+// measure counts a prompt that is near a limit. Counting is the only check that costs much. So it comes
+// after the checks that cost little, and the call holds a place while it runs, which bounds how many
+// prompts of one account are counted at the same time. The place is given back: the call is admitted again
+// once its price is known. For an account that has used up its ration of counting, a sample decides.
+func (l *Line) measure(ctx context.Context, now time.Time, demand *admission.Demand, prompt *size, most int) (admission.Standing, error) {
+	lease, standing, err := l.gate.Admit(demand)
 	if err != nil {
 		return standing, err
 	}
 	defer lease.Release()
-	if !l.counts.take(ask.Caller.Account.ID, min(prompt.req.PromptBytes(), maxCounted), now) {
+	if !l.counts.take(demand.Caller.Account.ID, min(prompt.req.PromptBytes(), maxCounted), now) {
 		prompt.settled = true
 		return admission.Standing{}, nil
 	}
+	// Count fails only if the caller hangs up.
 	if err := prompt.count(ctx, most); err != nil {
 		return admission.Standing{}, errors.Join(relay.ErrGone, err)
 	}
 	return admission.Standing{}, nil
 }
 
-// lookup finds the model that the request names and holds the request against it.
-func (m *Models) lookup(prompt *size) (*catalog.Model, error) {
-	asked, ok := m.Catalog.Lookup(prompt.req.Model)
-	if !ok {
-		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(prompt.req.Model, 100)).At("model")
-	}
-	return asked, prompt.check(asked)
-}
-
-// asking is what the call wants of admission.
-func asking(call Call, asked *catalog.Model, prompt *size) admission.Ask {
+// demandOf returns what the call asks of admission. The named model decides the price, also if the router
+// chooses another one.
+func demandOf(call *Call, named *catalog.Model, prompt *size) admission.Demand {
 	req := call.Request
+	// A caller may ask for more tokens than the model writes. Reserving them would only use up the limit.
 	most := req.MaxTokens
-	if asked.MaxOutput > 0 {
-		most = min(most, asked.MaxOutput)
+	if named.MaxOutput > 0 {
+		most = min(most, named.MaxOutput)
 	}
-	return admission.Ask{
-		Caller: call.Caller, Limits: call.Limits, Model: asked, Tools: len(req.Tools) > 0 || req.WebSearch,
+	return admission.Demand{
+		Caller: call.Caller, Limits: call.Limits, Tools: len(req.Tools) > 0 || req.WebSearch,
+		Model:        admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly, RequestMilli: named.RequestMilli},
 		PromptTokens: prompt.estimate(), MaxTokens: most, Choices: req.N, Long: prompt.isLong(),
 	}
 }
 
-// attempts asks for the model, along the plan, when its first event is wanted.
-func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model, call *Call) *attempts {
-	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, start: call.Start, until: call.Start.Add(l.patience)}
-	a.call = provider.Call{Request: call.Request, ID: call.ID}
-	a.prompt = size{req: call.Request, tokenize: l.tokenize}
-	if l.states != nil {
-		a.call.Memory = l.states.For(call.Caller.Account.ID)
+// query returns what the router needs to know about a call. It takes the size by value: the closure would
+// otherwise move the caller's to the heap, also for calls that are not routed.
+func (m *Models) query(call *Call, named *catalog.Model, prompt size) *routing.Query {
+	a := call.Caller.Account
+	return &routing.Query{
+		Catalog: m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Model: named,
+		AccountID: a.ID, Plan: a.Plan, Staff: a.Staff, Request: call.Request,
+		PromptTokens: prompt.estimate(), Reads: func(most int) bool { return prompt.within(most) != exceeds },
 	}
-	return a
 }

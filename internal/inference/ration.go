@@ -6,23 +6,24 @@ import (
 )
 
 const (
-	// mostCounted is how many bytes of prompts are counted for one account in a minute: about 6 s of work.
-	// Beyond it samples decide. A refusal takes nothing from the account's allowance, so only this bounds
-	// what an account can make us count.
+	// mostCounted is the number of bytes of prompts that are counted for one account in a minute: about 6 s
+	// of work. After that, samples decide. A request that is refused takes nothing from the account's
+	// limits, so without this bound an account could make us count without end.
 	mostCounted = 16 << 20
-	// mostRationed bounds the accounts that are remembered, about 10 MB. No more have prompts counted in
-	// one minute.
+	// mostRationed is the number of accounts in the map, about 10 MB. Prompts of further accounts are not
+	// counted in this minute.
 	mostRationed = 100_000
 )
 
-// ration bounds what is counted for each account. The zero value is ready.
+// ration bounds the work of counting prompts for each account. The zero value is ready for use. It is safe
+// for concurrent use.
 type ration struct {
 	mu     sync.Mutex
-	minute int64
-	used   map[string]int // bytes in this minute, by account
+	minute int64          // Unix minutes
+	used   map[string]int // bytes in that minute, by account id; replaced when the minute changes
 }
 
-// take reports whether so many bytes may be counted for the account now.
+// take reports whether so many bytes may be counted for the account now, and takes them if so.
 func (r *ration) take(accountID string, bytes int, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,64 +16,80 @@ import (
 	"sluice/internal/usage"
 )
 
-// settling turns what a call came to into the lease's settlement (docs/accounting.md#what-costs-what).
+// settling is an admitted call. It turns what became of the call into the settlement of its lease
+// (docs/accounting.md#what-costs-what), exactly once:
+//
+//   - settle settles a call that produced or sent something, before the last byte goes out;
+//   - failed, deferred, settles every other call, also after a panic.
 type settling struct {
 	lease      *admission.Lease
 	call       Call
-	asked      *catalog.Model
-	stream     *attempts        // of the first turn
-	turn       *attempts        // of the last turn, which is mostly the first
-	loop       *toolloop.Stream // where the tools include MCP servers, else nil
-	header     http.Header      // of the reply, where there is a loop
-	out        bool             // a tool server was asked
-	multiplier int64            // of a long prompt
-	status     int              // of the fault that is answered; 500 until there is one, for a panic
-	gone       bool             // the caller left before anything was sent
+	named      *catalog.Model   // the model that the request names: it decides the requests
+	multiplier int64            // of requests and units; 2 for a long prompt
+	first      *attempts        // of the first turn: the model that answers it decides the units
+	last       *attempts        // of the last turn; without MCP tools that is the first
+	loop       *toolloop.Stream // of a call with MCP tools, else nil
+	header     http.Header      // of the reply; set if there is a loop
+	contacted  bool             // an MCP server was contacted
+	gone       bool             // the caller hung up
+	status     int              // what a call that failed is answered with; 500 unless a fault says more
 }
 
-// outcome settles a call whose reply was sent or begun, and counts what the upstream did not.
-func (s *settling) outcome(o *relay.Outcome) {
+// close frees the upstream, and the MCP servers' sessions.
+func (s *settling) close() {
+	if s.loop != nil {
+		_ = s.loop.Close() // never fails
+	}
+	_ = s.last.Close() // whatever the reply was, it is over
+}
+
+// settle settles a call of which something was produced or sent. It sets the usage in the outcome if the
+// upstream gave no figures. For an empty outcome it only notes the status: failed settles the call once the
+// upstream is closed, when all that it has cost is known.
+func (s *settling) settle(o *relay.Outcome) {
+	if o.Empty() {
+		s.status = fault.From(o.Err).Kind.Status()
+		return
+	}
 	s.tellCalls()
 	status := http.StatusOK
 	switch {
 	case o.Complete:
-	case errors.Is(o.Err, relay.ErrGone):
+	case errors.Is(o.Err, relay.ErrGone): // what was produced until then counts
 		s.gone = true
 	default:
 		status = fault.From(o.Err).Kind.Status()
 	}
-	s.settle(o, status)
+	s.settleAs(o, status)
 }
 
-// fault notes the status that a plain fault will be answered with, and tells who was asked. A call that
-// failed because its caller left is no fault of anybody.
-func (s *settling) fault(ctx context.Context, w http.ResponseWriter, err error) error {
-	if err == nil || errors.Is(err, relay.ErrGone) || errors.Is(err, relay.ErrTold) {
-		return err
-	}
+// refused notes why a call ends before its model was called, and returns the error. If the caller hung up,
+// that is the reason, whatever else failed.
+func (s *settling) refused(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		s.gone = true
 		return errors.Join(relay.ErrGone, err)
 	}
-	s.stream.introduce(w.Header())
 	s.status = fault.From(err).Kind.Status()
 	return err
 }
 
-// failed settles a call of which nothing was sent.
+// failed settles a call that settle has not settled.
 func (s *settling) failed() {
 	if !s.lease.Settled() {
-		s.settle(&relay.Outcome{}, s.status)
+		s.settleAs(&relay.Outcome{}, s.status)
 	}
 }
 
-// settle settles the call. Status is what its failure means to the caller, also where a stream with
-// status 200 had begun.
-func (s *settling) settle(o *relay.Outcome, status int) {
+// settleAs settles the lease. Status is what the failure means to the caller, even if a stream with status
+// 200 had begun: a failure of 500 and above that produced nothing is free.
+func (s *settling) settleAs(o *relay.Outcome, status int) {
 	free := status >= http.StatusInternalServerError && !s.gone
 	spent := s.spent(o, free)
 	r := s.record()
-	requests := s.asked.RequestMilli * s.multiplier
+	requests := s.named.RequestMilli * s.multiplier
+
+	// How it ended.
 	switch {
 	case o.Complete:
 		r.End = usage.EndComplete
@@ -84,21 +100,27 @@ func (s *settling) settle(o *relay.Outcome, status int) {
 	default:
 		r.End = usage.EndFailed
 	}
+
+	// What it costs. The requests are those of the named model, the units and the price those of the model
+	// that answered.
 	switch {
 	case r.End != usage.EndFailed:
 		r.RequestMilli, r.Tokens = requests, spent.tokens
 		if spent.turns > 0 {
-			used, _ := s.stream.used()
+			used, _ := s.first.used()
 			r.UnitMilli = used.UnitMilli * s.multiplier * spent.turns * int64(max(1, s.call.Request.N))
 			r.CostMicro = used.Pricing.Cost(spent.tokens)
 		}
 	case free:
-		// What the upstream, or we, failed to do costs nothing.
-	case s.out || spent.turns > 0:
-		// Refused, but not before something went out. The upstream charges nothing for that.
+		// A failure of the upstream, or of ours, costs nothing.
+	case s.contacted || spent.turns > 0:
+		// Refused, but only after a server or an upstream was called. It costs its requests and tokens. It
+		// has no cost in money: upstreams charge nothing for a refusal.
 		r.RequestMilli, r.Tokens = requests, spent.tokens
 	}
 	r.Counted = spent.counted && r.Tokens.Total() > 0
+
+	// What the caller saw: a stream that began has status 200, and one who hung up before that saw nothing.
 	switch {
 	case o.Begun:
 		r.Status = http.StatusOK
@@ -111,29 +133,31 @@ func (s *settling) settle(o *relay.Outcome, status int) {
 	s.lease.Settle(r)
 }
 
-// spent is what was asked of upstreams and what came of it.
+// spent is what a call consumed at upstreams.
 type spent struct {
 	tokens  chat.Usage
-	counted bool  // by us, at least in part
-	turns   int64 // of which an upstream was sent the prompt
+	counted bool  // by us, at least in part: the upstream gave no figures
+	turns   int64 // turns in which an upstream was sent the prompt
 	content bool  // one of them produced something
 }
 
-// spent finds out what the call came to. For a complete reply without figures it counts them, and puts
-// them into the outcome. Free says that a call without content costs nothing, so that its prompt, which
-// may be long, need not be counted.
+// spent returns what the call consumed, and sets the usage in the outcome. It counts the tokens if the
+// upstream gave no figures. If free is set, a call without content costs nothing, so its prompt, which may
+// be long, is not counted.
 func (s *settling) spent(o *relay.Outcome, free bool) spent {
 	if s.loop != nil {
 		return s.conversed(o, free)
 	}
 	sp := spent{content: o.Complete || !o.FirstContent.IsZero(), counted: !o.HasUsage}
-	if !sp.content && (free || !s.stream.had) {
+	if !sp.content && (free || !s.first.had) {
 		return sp
 	}
 	sp.turns = 1
+	// The figures at the end of a reply are those of the upstream's bill. A reply that was cut may have early
+	// ones, which cover the prompt: they are completed with our own count.
 	figures, has := o.Usage, o.HasUsage
 	if !has && !o.Complete {
-		figures, has = s.stream.Figures()
+		figures, has = s.first.Figures()
 	}
 	switch {
 	case !has:
@@ -147,13 +171,14 @@ func (s *settling) spent(o *relay.Outcome, free bool) spent {
 	return sp
 }
 
+// record returns the part of the settlement that does not depend on the outcome.
 func (s *settling) record() usage.Settlement {
-	used, by := s.stream.used()
+	used, by := s.first.used()
 	calls, failed := s.remote()
 	return usage.Settlement{
 		ID: s.call.ID, At: s.call.Start, AccountID: s.call.Caller.Account.ID, KeyID: s.call.Caller.KeyID,
 		Plan: s.call.Caller.Account.Plan.String(), Tier: used.Plan.String(),
-		ModelAsked: s.asked.ID, ModelUsed: used.ID, Provider: by, Latency: time.Since(s.call.Start),
+		ModelAsked: s.named.ID, ModelUsed: used.ID, Provider: by, Latency: time.Since(s.call.Start),
 		MCPCalls: calls, MCPFailed: failed,
 	}
 }

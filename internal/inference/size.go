@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"sluice/internal/admission"
-	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/tokens"
 )
 
-// What a prompt holds beside its texts, roughly: the figures of OpenAI's chat format.
+// The tokens of a prompt beside its texts, roughly. The figures are those of OpenAI's chat format.
 const (
 	perRequest = 3
 	perMessage = 4
@@ -20,46 +19,54 @@ const (
 )
 
 const (
-	// Up to so many bytes a prompt is counted wherever bytes do not decide: a sample would cost as much.
+	// smallPrompt is the number of bytes up to which a prompt is counted rather than sampled: a sample of
+	// it would cost as much.
 	smallPrompt = 16 << 10
-	// A sample is so many pieces of so many bytes, evenly spread: about 5 ms of work, and right within a
-	// few percent. A fine one takes the place of a count that would cost too much.
+	// A sample is samplePieces pieces of sampleBytes bytes, evenly spread: about 5 ms of work, with an error
+	// of a few percent. A fine sample replaces a count that would cost too much.
 	samplePieces = 32
 	finePieces   = 512
 	sampleBytes  = 512
-	// maxCounted bounds the bytes that are counted for one request: about 0.7 s of work. Of a longer prompt
-	// a fine sample decides.
+	// maxCounted is the number of bytes up to which a prompt is counted: about 0.7 s of work. A fine sample
+	// decides for a longer one.
 	maxCounted = 2 << 20
-	// countPatience bounds how long a request waits for its prompt to be counted.
+	// countPatience is how long a request waits for its prompt to be counted. Then a sample decides.
 	countPatience = 10 * time.Second
 )
 
-// size is how many tokens a prompt has, as exactly as somebody needs to know. Bytes decide where they can,
-// then a sample, which costs the same for a prompt of any length. Near a limit it is a floor that splits
-// words, some 3 ms for a MiB, and only where that is below the limit does count ask the tokenizer for all.
-// What is found is kept, so many models may be held against one prompt.
+// size is the number of tokens of a prompt, found out only as exactly as somebody needs it. There are four
+// methods, from cheap to expensive:
+//
+//   - the bytes, which are an upper bound;
+//   - a sample, which costs the same for a prompt of any length;
+//   - a floor, a lower bound by splitting words, about 3 ms for a MiB;
+//   - a count by the tokenizer, which only count does, and only near a limit.
+//
+// The results are kept, so comparing many models with one prompt costs little. A size belongs to one
+// request and is not safe for concurrent use.
 type size struct {
 	req *chat.Request
-	// tokenize replaces the tokenizer, for tests.
+	// tokenize replaces the tokenizer, for tests; nil: the tokenizer.
 	tokenize func(text string) int
 
-	floor   int  // there are at least so many tokens
-	floored bool // the floor is that of the whole prompt
+	floor   int  // a lower bound
+	floored bool // the floor is that of the whole prompt, so it gets no higher
 	about   int  // by a sample; 0: none was taken
 	exact   int  // by a count; 0: there was none
-	settled bool // nobody counts any more: the sample decides
+	settled bool // no count will follow: the sample decides
 }
 
-// verdict is whether a prompt fits a number of tokens.
+// verdict says whether a prompt fits a number of tokens.
 type verdict uint8
 
 const (
 	fits    verdict = iota
-	unsure          // it is near the limit: only a count decides
-	exceeds         // it does not fit
+	unsure          // the prompt is near the limit: only a count can tell
+	exceeds         // the prompt does not fit
 )
 
-// within holds the prompt against a number of tokens, without counting it.
+// within compares the prompt with a number of tokens, without counting it. The cheapest method that can
+// decide does.
 func (s *size) within(most int) verdict {
 	switch {
 	case s.req.TokenBound() <= most:
@@ -73,8 +80,8 @@ func (s *size) within(most int) verdict {
 	case s.req.PromptBytes() <= smallPrompt:
 		return unsure
 	}
-	// A sample errs by a few percent. It refuses only with a large margin: a call that it lets through
-	// the upstream can still refuse.
+	// A sample errs by a few percent, so it decides only with a margin. The margin for refusing is larger:
+	// the upstream can still refuse what we let through, but nobody can undo our refusal.
 	switch about := s.sample(); {
 	case about/4*5 <= most:
 		return fits
@@ -82,7 +89,8 @@ func (s *size) within(most int) verdict {
 		return exceeds
 	}
 	if !s.floored {
-		// Twice the floor known before: a hundred models cost little more than the largest of them.
+		// The floor is computed up to at least twice the one before. So comparing a hundred windows costs
+		// little more than comparing the largest.
 		s.floor, s.floored = floorOf(s.req, max(most, 2*s.floor))
 	}
 	if s.floor > most {
@@ -91,6 +99,7 @@ func (s *size) within(most int) verdict {
 	return unsure
 }
 
+// decide returns fits or exceeds.
 func decide(fit bool) verdict {
 	if fit {
 		return fits
@@ -98,6 +107,7 @@ func decide(fit bool) verdict {
 	return exceeds
 }
 
+// sample returns the number of tokens by a sample. The first call takes it.
 func (s *size) sample() int {
 	if s.about == 0 {
 		about, _ := sampleOf(s.req, samplePieces, tokens.Counter{Count: s.tokenize})
@@ -106,12 +116,13 @@ func (s *size) sample() int {
 	return s.about
 }
 
-// count finds out how many tokens there are, up to most. Where that would cost too much, or take too long,
-// a sample decides. The error is that of the context.
+// count counts the tokens, and stops once there are more than most; 0: it counts all. If counting would cost
+// too much, or takes too long, a sample decides from then on. It returns an error only if ctx has ended.
 func (s *size) count(ctx context.Context, most int) error {
 	if s.exact > 0 || s.settled {
 		return nil
 	}
+	// Requests take turns in counting, so that it does not use all cores. That is what the patience is for.
 	patient, cancel := context.WithTimeout(ctx, countPatience)
 	defer cancel()
 	if s.req.PromptBytes() > maxCounted {
@@ -125,17 +136,18 @@ func (s *size) count(ctx context.Context, most int) error {
 	switch {
 	case err == nil:
 		s.exact = n
-	case errors.Is(err, tokens.ErrEnough):
+	case errors.Is(err, tokens.ErrEnough): // more than most: the exact number does not matter
 		s.floor, s.settled = n, true
 		s.about = max(s.about, n)
-	default:
+	default: // out of patience
 		s.settled = true
 	}
 	return ctx.Err()
 }
 
-// estimate is about how many tokens there are, at next to no cost: four bytes make one, more or less. A
-// long prompt has at least as many as its floor: tables have a token every two bytes.
+// estimate returns about how many tokens there are, at almost no cost. It takes what is known, else four
+// bytes for a token. For a long prompt it also computes the floor: a table has a token every two bytes, and
+// a reservation that is much too low would let an account exceed its limit.
 func (s *size) estimate() int {
 	const (
 		long     = 64 << 10 // from here on a floor pays, 0.2 ms
@@ -153,10 +165,11 @@ func (s *size) estimate() int {
 	return max(s.floor, s.req.PromptBytes()/4+perMessage*len(s.req.Messages)+perImage*s.req.Attachments())
 }
 
-// isLong reports whether the prompt counts twice.
+// isLong reports whether the prompt is so long that the request counts twice. A prompt that may be just
+// above the limit is long only once it has been counted.
 func (s *size) isLong() bool { return s.within(admission.LongPrompt) == exceeds }
 
-// String says how many tokens there are, as far as that is known.
+// String returns how many tokens there are, as an error message says it.
 func (s *size) String() string {
 	if s.exact == 0 && s.about == 0 {
 		return fmt.Sprintf("at least %d tokens", s.floor)
@@ -164,24 +177,16 @@ func (s *size) String() string {
 	return fmt.Sprintf("about %d tokens", max(s.exact, s.about))
 }
 
-// window is the most tokens with which a prompt is let through to a model. Where the tokenizer is not the
-// model's own there is room for its error, and the upstream decides.
-func window(m *catalog.Model) int {
-	if m.Sandbox {
-		return m.ContextLength
-	}
-	return m.ContextLength / 5 * 6
-}
+// The functions below take no *size. Otherwise every size would be moved to the heap, also for the usual
+// call that needs none of them.
 
-// The functions below take no size, so that one can stay on the stack of a call that needs none of them.
-
-// frameOf is what a prompt holds beside its texts.
+// frameOf returns the tokens of a prompt beside its texts.
 func frameOf(req *chat.Request) int {
 	return perRequest + perMessage*len(req.Messages) + perImage*req.Attachments()
 }
 
-// floorOf is a number of tokens that the prompt has at least, and whether all of it was looked at. It stops
-// once the number is above most.
+// floorOf returns a lower bound of the number of tokens, and whether it is that of the whole prompt. It stops
+// once the bound is above most. It looks in strides of 64 KiB, so that it stops soon.
 func floorOf(req *chat.Request, most int) (floor int, whole bool) {
 	const stride = 64 << 10
 	var f tokens.Floor
@@ -202,9 +207,10 @@ func floorOf(req *chat.Request, most int) (floor int, whole bool) {
 	return frame + f.Tokens(), true
 }
 
-// sampleOf is about how many tokens the prompt has, by so many pieces of it. The error is that of the
-// counter's context. A counter with a context counts the pieces in blocks, and waits for its turn with
-// each; without one they are too small to be worth that.
+// sampleOf estimates the number of tokens by counting so many pieces of the prompt. The pieces are spread
+// over all passages together, so a long passage gets more of them. It returns the error of the counter's
+// context. A counter with a context counts in blocks and waits for its turn before each; a small sample
+// uses none, because waiting would take longer than counting.
 func sampleOf(req *chat.Request, pieces int, c tokens.Counter) (int, error) {
 	total := 0
 	for p := range req.Passages() {
@@ -233,13 +239,13 @@ func sampleOf(req *chat.Request, pieces int, c tokens.Counter) (int, error) {
 	if err := c.End(); err != nil {
 		return 0, err
 	}
-	if seen == 0 {
+	if seen == 0 { // every piece fell on a place without text
 		return frameOf(req) + req.PromptBytes()/4, nil
 	}
 	return frameOf(req) + int(int64(c.Tokens())*int64(total)/int64(seen)), nil
 }
 
-// countOf counts the prompt.
+// countOf counts the prompt. C.Most, if set, bounds the tokens of the texts and of the frame together.
 func countOf(req *chat.Request, c tokens.Counter) (int, error) {
 	frame := frameOf(req)
 	if c.Most > 0 {
@@ -258,7 +264,7 @@ func countOf(req *chat.Request, c tokens.Counter) (int, error) {
 	return frame + c.Tokens(), nil
 }
 
-// promptTokens is the number of tokens of a prompt whose upstream gave no figures.
+// promptTokens returns the number of tokens of a prompt whose upstream gave no figures, for its settlement.
 func promptTokens(req *chat.Request) int {
 	s := size{req: req}
 	_ = s.count(context.Background(), 0) // bounded by its own patience: what cannot be counted is sampled

@@ -13,43 +13,48 @@ import (
 	"sluice/internal/toolloop"
 )
 
-// converse opens a reply whose tools are on MCP servers: several turns of the model, the first asked
-// of whom the plan says, the others of the model that answered it.
-func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models Models, s *settling) (provider.Stream, error) {
+// converse returns a reply whose tools are on MCP servers. It takes several turns of the model. The first
+// turn tries the targets of the call's plan; the others go to the model that answered the first, since only
+// that model knows the calls it has made.
+func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models *Models, s *settling) (reply, error) {
 	if l.tools == nil {
 		return nil, fault.New(fault.Invalid, "Remote MCP tools are not offered here. Use function tools.").At("tools")
 	}
-	first := s.stream
-	loop, err := l.tools.Open(ctx, toolloop.Ask{
-		ID: s.call.ID, Request: s.call.Request, Memory: first.call.Memory, Images: first.model.Images, Depth: s.call.Depth, CountPrompt: promptTokens,
-		Asking: func() { s.out = true },
+	loop, err := l.tools.Open(ctx, toolloop.Task{
+		ID: s.call.ID, Request: s.call.Request, Memory: s.first.call.Memory, Images: s.first.model.Images, Depth: s.call.Depth, CountPrompt: promptTokens,
+		Contacting: func() { s.contacted = true },
 		Turn: func(ctx context.Context, turn int, req *chat.Request) (provider.Stream, error) {
-			a := first
+			a := s.first
 			if turn > 0 {
-				answered, _ := first.used()
+				answered, _ := s.first.used()
 				a = l.attempts(ctx, models.Routes.Plan(answered), answered, &s.call)
 				a.start = time.Now()
 				a.until = a.start.Add(l.patience)
-				a.call.ID += "t" + strconv.Itoa(turn)
+				a.call.ID += "t" + strconv.Itoa(turn) // adapters keep state by this id, so each turn needs its own
 			}
 			a.ctx, a.call.Request = ctx, req
-			s.turn = a
 			a.prompt = size{req: req, tokenize: l.tokenize}
+			s.last = a // before it starts: s.close frees it if an adapter panics
+			if err := a.Start(); err != nil {
+				return nil, err
+			}
 			return a, nil
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
+	// Only now: without a loop the call is settled like any other.
 	s.loop, s.header = loop, w.Header()
 	return loop, nil
 }
 
-// callsHeader says how many MCP tools were called. In a stream it is a trailer: what it says is not
-// known when the headers go out.
+// callsHeader is the number of MCP tool calls. In a stream it is a trailer, because the number is not known
+// when the headers go out.
 const callsHeader = "X-Sluice-Mcp-Calls"
 
-// tellCalls sets the header, where there was a conversation with tools.
+// tellCalls sets the header or trailer if the call has MCP tools. The relay must have stopped writing
+// comments: headers have no lock.
 func (s *settling) tellCalls() {
 	if s.loop == nil {
 		return
@@ -61,12 +66,14 @@ func (s *settling) tellCalls() {
 	s.header.Set(name, strconv.Itoa(s.loop.Spent().Calls))
 }
 
-// conversed is what a reply of several turns came to. It puts the usage of all turns into the outcome. Free
-// says that the last turn costs nothing if it had no content.
+// conversed returns what a reply of several turns consumed, and sets the usage of all turns in the outcome.
+// If free is set, a last turn without content costs nothing.
 func (s *settling) conversed(o *relay.Outcome, free bool) spent {
+	// The loop counts turns that have produced something. The last one may have failed before that, but only
+	// after its upstream had read the prompt.
 	all := s.loop.Spent()
 	sp := spent{tokens: all.Usage, counted: all.Counted, turns: int64(all.Turns), content: all.Turns > 0}
-	if last := s.turn; last.had && !last.begun && !free { // the last turn has read its prompt and said nothing
+	if last := s.last; last.had && !last.begun && !free { // the last turn's upstream read its prompt and said nothing
 		prompt, has := last.Figures()
 		if !has {
 			prompt, sp.counted = chat.Usage{Prompt: promptTokens(last.call.Request)}, true
@@ -79,7 +86,7 @@ func (s *settling) conversed(o *relay.Outcome, free bool) spent {
 	return sp
 }
 
-// remote is how many MCP tools were called, and how many of them gave no result.
+// remote returns the number of MCP tool calls, and how many of them gave no result.
 func (s *settling) remote() (calls, failed int) {
 	if s.loop == nil {
 		return 0, 0

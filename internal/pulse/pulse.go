@@ -1,7 +1,8 @@
 // Package pulse notices silence on many streams with a single goroutine.
 //
-// A stream that keeps a timer of its own pays for it with every event. Here it sets a flag instead,
-// and once a second one goroutine looks at the flags of all. Silence is told with that precision.
+// A stream with a timer of its own would have to reset it with every event. Here it sets a flag instead,
+// and once a second one goroutine looks at the flags of all streams. So silence is noticed up to a second
+// late.
 package pulse
 
 import (
@@ -11,31 +12,33 @@ import (
 	"time"
 )
 
+// tick is how often Run looks at all beats. It is the precision of every duration here.
 const tick = time.Second
 
-// Pulse watches streams while Run runs.
+// Pulse watches streams while Run is running. It is safe for concurrent use.
 type Pulse struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards beats; held during a look at all flags, but not while silent functions run
 	beats map[*Beat]struct{}
 }
 
 // New returns a Pulse that watches nothing yet.
 func New() *Pulse { return &Pulse{beats: map[*Beat]struct{}{}} }
 
-// Beat is one watched stream.
+// Beat is one watched stream. Whoever gets one from Watch must call Stop.
 type Beat struct {
 	pulse   *Pulse
-	touched atomic.Bool
-	after   atomic.Int32 // ticks of silence
+	touched atomic.Bool  // since the last tick
+	after   atomic.Int32 // ticks of silence after which silent is called
 	idle    int32        // ticks since the last touch; used by Run alone
 
-	mu      sync.Mutex // held while silent runs
+	mu      sync.Mutex // held while silent runs, so that Stop can wait for it
 	stopped bool
 	silent  func()
 }
 
-// Watch calls silent whenever nobody touched the beat for the given time, and again after as much
-// more silence. It is called from the pulse's own goroutine and must not block.
+// Watch calls silent when nobody has touched the beat for the given time, and again each time that much
+// more silence has passed. Silent runs on the goroutine of Run, which serves all streams, so it must not
+// block.
 func (p *Pulse) Watch(after time.Duration, silent func()) *Beat {
 	b := &Beat{pulse: p, silent: silent}
 	b.After(after)
@@ -45,20 +48,22 @@ func (p *Pulse) Watch(after time.Duration, silent func()) *Beat {
 	return b
 }
 
-// After changes how long the stream may be silent from now on.
+// After changes how long the stream may be silent, counted from now. Less than a tick counts as one.
 func (b *Beat) After(after time.Duration) {
 	b.after.Store(int32(max(1, after/tick)))
-	b.touched.Store(true) // the tick under way does not count
+	b.touched.Store(true) // the current tick has partly passed and does not count
 }
 
-// Touch says that the stream is alive.
+// Touch records that the stream is alive. It is called for every write, so it costs one load in the usual
+// case.
 func (b *Beat) Touch() {
-	if !b.touched.Load() { // a load is cheaper than a store to a line that another core reads
+	if !b.touched.Load() { // a load is cheaper than a store to a cache line that another core reads
 		b.touched.Store(true)
 	}
 }
 
-// Stop ends the watch. When it returns, silent is not running and will not run again.
+// Stop ends the watch. When it returns, silent is not running and will not run again. Silent itself must not
+// call it: that would deadlock.
 func (b *Beat) Stop() {
 	b.pulse.mu.Lock()
 	delete(b.pulse.beats, b)
@@ -68,7 +73,7 @@ func (b *Beat) Stop() {
 	b.mu.Unlock()
 }
 
-// Watched is how many streams are being watched.
+// Watched returns the number of streams that are being watched.
 func (p *Pulse) Watched() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +84,7 @@ func (p *Pulse) Watched() int {
 func (p *Pulse) Run(ctx context.Context) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
-	var quiet []*Beat
+	var quiet []*Beat // reused in every tick
 	for {
 		select {
 		case <-ctx.Done():
@@ -90,7 +95,7 @@ func (p *Pulse) Run(ctx context.Context) {
 		for _, b := range quiet {
 			b.tell()
 		}
-		clear(quiet)
+		clear(quiet) // keeps no finished stream in memory
 	}
 }
 
@@ -111,6 +116,7 @@ func (p *Pulse) quiet(to []*Beat) []*Beat {
 	return to
 }
 
+// tell calls silent, unless the beat was stopped after quiet returned it.
 func (b *Beat) tell() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

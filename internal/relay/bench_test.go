@@ -53,7 +53,7 @@ func benchStream(b *testing.B, chunk string) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(chunk)))
 	in := &repeated{event: provider.Event{Kind: provider.Chunk, Raw: []byte(chunk)}, last: provider.Event{Kind: provider.Chunk, Raw: []byte(benchFinish)}, left: b.N + 1}
-	err := Stream(context.Background(), &discard{http.Header{}}, in, benchHead, Options{N: 1, Settle: func(*Outcome) {}})
+	err := relayTo(context.Background(), &discard{http.Header{}}, in, benchHead, Options{Stream: true, N: 1}, func(*Outcome) {})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func BenchmarkStreamScanned(b *testing.B) {
 	in := &alternating{repeated{event: provider.Event{Kind: provider.Chunk, Raw: []byte(benchChunk)}, last: provider.Event{Kind: provider.Chunk, Raw: []byte(benchFinish)}, left: b.N + 1}}
 	b.ReportAllocs()
 	b.SetBytes(int64(len(benchChunk)))
-	if err := Stream(context.Background(), &discard{http.Header{}}, in, benchHead, Options{N: 1, Settle: func(*Outcome) {}}); err != nil {
+	if err := relayTo(context.Background(), &discard{http.Header{}}, in, benchHead, Options{Stream: true, N: 1}, func(*Outcome) {}); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -95,7 +95,7 @@ func BenchmarkCollect(b *testing.B) {
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {
 		in := &repeated{last: provider.Event{Kind: provider.Whole, Raw: raw}, left: 1}
-		if err := Collect(context.Background(), w, in, benchHead, Options{N: 1, Settle: func(*Outcome) {}}); err != nil {
+		if err := relayTo(context.Background(), w, in, benchHead, Options{N: 1}, func(*Outcome) {}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestChunksCostNoMemory(t *testing.T) {
 			if alike {
 				stream = &in.repeated
 			}
-			if err := Stream(context.Background(), &discard{http.Header{}}, stream, benchHead, Options{N: 1, Settle: func(*Outcome) {}}); err != nil {
+			if err := relayTo(context.Background(), &discard{http.Header{}}, stream, benchHead, Options{Stream: true, N: 1}, func(*Outcome) {}); err != nil {
 				t.Fatal(err)
 			}
 		})

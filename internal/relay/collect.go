@@ -12,75 +12,98 @@ import (
 	"sluice/internal/provider"
 )
 
+// jsonType is shared by all replies: a literal would be an allocation for each.
 var jsonType = []string{"application/json"}
 
-// Collect hands the reply on in one piece. Nothing is sent before it is complete, so every failure is
-// a plain fault, or ErrGone.
-func Collect(ctx context.Context, w http.ResponseWriter, in provider.Stream, h Head, opts Options) error {
-	c := &collector{reply: newReply(h, opts.N)}
+// collector sends a reply in one piece. Nothing is sent before it is complete, so every failure is an
+// ordinary error response. It also takes a reply that arrives in pieces, from an upstream that streams or
+// from a conversation with tools, and puts it together.
+//
+// The usual reply comes in one piece, and its choices go out as they are; texts is used for all others.
+type collector struct {
+	reply
+	w       http.ResponseWriter
+	spliced []byte // the upstream's choices, if they can go out as they are; valid until its stream is closed
+	texts   []texts
+	first   [1]texts // backing array of texts for the usual single choice
+}
+
+func newCollector(w http.ResponseWriter, h Head, opts Options) *collector {
+	c := &collector{reply: newReply(h, opts.N), w: w}
 	c.texts = c.first[:]
 	if c.n > 1 {
 		c.texts = make([]texts, c.n)
 	}
+	return c
+}
+
+// Introduce implements Sender.
+func (c *collector) Introduce(answers func(http.Header) string) { c.head.Model = answers(c.w.Header()) }
+
+// Relay implements Sender. It sends nothing; Finish does.
+func (c *collector) Relay(ctx context.Context, in provider.Stream) *Outcome {
 	for {
 		ev, err := in.Next()
 		if err == nil {
 			err = c.take(ev)
 		}
-		if err == nil {
-			continue
+		if err != nil {
+			return c.end(ctx, err)
 		}
-		if !c.complete() {
-			if ctx.Err() != nil {
-				c.outcome.Err = ErrGone
-				opts.Settle(c.outcome)
-				return errors.Join(ErrGone, context.Cause(ctx))
-			}
-			f := fault.From(failure(err))
-			if !c.outcome.FirstContent.IsZero() { // the upstream has worked for it, though the caller gets nothing
-				c.outcome.Err = f
-				opts.Settle(c.outcome)
-			}
-			return f
-		}
-		break
 	}
-	c.outcome.Complete, c.outcome.Begun = true, true
-	opts.Settle(c.outcome)
+}
 
-	header := w.Header()
-	if opts.Answers != nil {
-		c.head.Model = opts.Answers(header)
+// Fail implements Sender.
+func (c *collector) Fail(ctx context.Context, err error) *Outcome { return c.end(ctx, err) }
+
+// end decides what became of the reply when its upstream ended with err, which may be io.EOF. A reply
+// whose choices all have their finish reason is complete, however the upstream ended. One that produced
+// content is not empty although the caller gets none of it: the upstream has worked for it.
+func (c *collector) end(ctx context.Context, err error) *Outcome {
+	switch {
+	case c.complete():
+		c.outcome.Complete, c.outcome.Begun = true, true
+	case ctx.Err() != nil:
+		c.outcome.Err = errors.Join(ErrGone, context.Cause(ctx))
+	case c.outcome.FirstContent.IsZero():
+		c.outcome = Outcome{Err: fault.From(failure(err))}
+	default:
+		c.outcome.Err = fault.From(failure(err))
+	}
+	return &c.outcome
+}
+
+// Finish implements Sender.
+func (c *collector) Finish() error {
+	if c.outcome.Err != nil {
+		return c.outcome.Err
 	}
 	pooled := buffers.Get().(*[]byte)
 	body := c.appendBody(*pooled)
 	defer func() { putBuffer(pooled, body) }()
+	header := c.w.Header()
 	header["Content-Type"] = jsonType
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	if _, err := w.Write(body); err != nil {
+	if _, err := c.w.Write(body); err != nil {
 		return errors.Join(ErrGone, err)
 	}
 	return nil
 }
 
-// collector puts a whole reply together.
-type collector struct {
-	reply
-	spliced []byte // the upstream's choices, where they can go out as they are
-	texts   []texts
-	first   [1]texts // room for them, where there is one choice
-}
+// Close implements Sender. A collector holds nothing.
+func (c *collector) Close() {}
 
-// texts are the strings of one choice, as the insides of JSON strings.
+// texts holds the strings of one choice, as the insides of JSON strings.
 type texts struct{ content, reasoning []byte }
 
+// take adds an event to the reply.
 func (c *collector) take(ev *provider.Event) error {
 	switch ev.Kind {
 	case provider.Whole:
 		if c.splice(ev.Raw) {
 			return nil
 		}
-	case provider.Chunk: // an upstream that streams although it was not asked to
+	case provider.Chunk: // the upstream streams although the request does not want it to
 	default:
 		c.event(ev)
 		return nil
@@ -95,7 +118,8 @@ func (c *collector) take(ev *provider.Event) error {
 	return nil
 }
 
-// splice keeps the choices of a whole reply of the usual shape as they are.
+// splice keeps the choices of a whole reply as they are. It reports false if the reply needs the decoder:
+// several choices, tool calls, or a shape that is not usual.
 func (c *collector) splice(raw []byte) bool {
 	sh, ok := scanReply(raw, "message")
 	if !ok || !sh.one || sh.index != 0 || c.n != 1 || !sh.role || sh.finish == "" || sh.finish == chat.FinishToolCalls || sh.content.from == 0 {
@@ -107,6 +131,8 @@ func (c *collector) splice(raw []byte) bool {
 	if sh.produced() {
 		c.content()
 	}
+	// The texts are kept without a copy: a whole reply does not change until its stream is closed, and that
+	// is after the call was settled.
 	c.outcome.text.only(raw[sh.content.from:sh.content.to])
 	c.outcome.text.add(raw[sh.refusal.from:sh.refusal.to])
 	c.outcome.reasoning.only(raw[sh.reasoning.from:sh.reasoning.to])
@@ -143,12 +169,14 @@ func (c *collector) event(ev *provider.Event) {
 	}
 }
 
-// text appends the inside of s as a JSON string to a text and to what was produced.
+// text appends s, as the inside of a JSON string, to a text and to what was produced. AppendQuoted adds
+// quotes; the copy removes them, so that pieces can follow one another.
 func (c *collector) text(to []byte, s string, all *produced) []byte {
 	if s == "" {
 		return to
 	}
 	c.content()
+	// The text is quoted in place, at the end of what is there.
 	from := len(to)
 	to = jsonscan.AppendQuoted(to, s)
 	inside := to[from+1 : len(to)-1]
@@ -160,7 +188,7 @@ func (c *collector) text(to []byte, s string, all *produced) []byte {
 // appendBody appends the whole chat.completion.
 func (c *collector) appendBody(b []byte) []byte {
 	b = appendHead(b, c.head, "chat.completion")
-	if c.spliced != nil {
+	if c.spliced != nil { // the usual case: the upstream's own bytes
 		b = append(b, c.spliced...)
 	} else {
 		b = append(b, '[')
@@ -177,6 +205,8 @@ func (c *collector) appendBody(b []byte) []byte {
 	return append(b, '}')
 }
 
+// appendChoice appends one choice that was put together from events. A message with calls and no text has
+// null as its content, as OpenAI's have.
 func (c *collector) appendChoice(b []byte, i int) []byte {
 	ch, t := &c.choices[i], &c.texts[i]
 	b = append(b, `{"index":`...)
@@ -206,6 +236,8 @@ func (c *collector) appendChoice(b []byte, i int) []byte {
 	return append(b, `"}`...)
 }
 
+// appendCall appends a tool call. Clients parse the arguments of a function, so none are {}; the input of a
+// custom tool is plain text and may be empty.
 func appendCall(b []byte, k *call) []byte {
 	b = append(b, `{"id":`...)
 	b = jsonscan.AppendQuoted(b, k.id)

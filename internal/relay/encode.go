@@ -8,7 +8,7 @@ import (
 	"sluice/internal/provider"
 )
 
-// appendHead appends what every object begins with, up to and including the key of the choices.
+// appendHead appends the beginning of every object, up to and including the key of the choices.
 func appendHead(b []byte, h Head, object string) []byte {
 	b = append(b, `{"id":"chatcmpl-`...)
 	b = append(b, h.RequestID...)
@@ -21,7 +21,8 @@ func appendHead(b []byte, h Head, object string) []byte {
 	return append(b, `,"choices":`...)
 }
 
-// appendDelta appends a choices array with one delta; the caller closes the object.
+// appendDelta appends a choices array with one delta, whose members the function appends. The caller closes
+// the object.
 func appendDelta(b []byte, index int, delta func([]byte) []byte) []byte {
 	b = append(b, `[{"index":`...)
 	b = strconv.AppendInt(b, int64(index), 10)
@@ -30,7 +31,7 @@ func appendDelta(b []byte, index int, delta func([]byte) []byte) []byte {
 	return append(b, `},"finish_reason":null}]`...)
 }
 
-// appendFinish appends the last choice chunk's choices.
+// appendFinish appends the choices array of the chunk that ends a choice.
 func appendFinish(b []byte, index int, f chat.Finish) []byte {
 	b = append(b, `[{"index":`...)
 	b = strconv.AppendInt(b, int64(index), 10)
@@ -39,7 +40,7 @@ func appendFinish(b []byte, index int, f chat.Finish) []byte {
 	return append(b, `"}]`...)
 }
 
-// appendPiece appends a piece of a tool call.
+// appendPiece appends a delta with a piece of a tool call. The first piece has an id.
 func appendPiece(b []byte, p provider.ToolPiece) []byte {
 	b = append(b, `"tool_calls":[{"index":`...)
 	b = strconv.AppendInt(b, int64(p.Index), 10)
@@ -56,7 +57,7 @@ func appendPiece(b []byte, p provider.ToolPiece) []byte {
 	return append(b, `}}]`...)
 }
 
-// appendCalled appends what is called, up to what is handed to it.
+// appendCalled appends the type and name of a tool call, up to the value of its arguments.
 func appendCalled(b []byte, custom bool, name string) []byte {
 	if custom {
 		b = append(b, `,"type":"custom","custom":{"name":`...)
@@ -66,7 +67,8 @@ func appendCalled(b []byte, custom bool, name string) []byte {
 	return append(jsonscan.AppendQuoted(b, name), `,"arguments":`...)
 }
 
-// appendUsage appends a usage object; the parts that the wire counts twice are named in its details.
+// appendUsage appends a usage object. On the wire, prompt_tokens includes the cached tokens and
+// completion_tokens the reasoning; chat.Usage counts them apart.
 func appendUsage(b []byte, u chat.Usage) []byte {
 	b = append(b, `{"prompt_tokens":`...)
 	b = strconv.AppendInt(b, int64(u.PromptTotal()), 10)

@@ -6,17 +6,23 @@ import (
 	"sluice/internal/jsonscan"
 )
 
-// pattern is what the chunks of a stream have in common. They mostly differ in one text alone, so a
-// chunk that begins and ends like the one scanned before it needs only that text looked at: 0.06 µs
-// instead of 0.9.
+// pattern is what the chunks of a stream have in common. Most of them differ in one text only. So a chunk
+// that begins and ends like the last one that was scanned needs no scan, only a look at its text: 0.06 µs
+// instead of 0.9. For example:
+//
+//	{"id":"x","choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":null}]}
+//	└────────────────────── head ──────────────────────┘text └───────── tail ─────────┘
+//
+// OutHead is our own beginning up to the text, outTail what follows it in our chunk.
 type pattern struct {
-	head, tail       []byte // of the upstream's chunk, around the inside of the text
-	outHead, outTail []byte // of ours
-	index            int
-	reasoning        bool // the text is reasoning, not content
+	head, tail       []byte // of the upstream's chunk, before and after the inside of the text; empty: none learned
+	outHead, outTail []byte // of our chunk
+	index            int    // of the choice
+	reasoning        bool   // the text is reasoning, not content
 }
 
-// learn makes the chunk the pattern for those that follow, if there is just one text in it.
+// learn makes a chunk that was scanned the pattern for those that follow, if it has exactly one text and
+// nothing else that we act on. It copies, since the upstream's buffer is reused for the next chunk.
 func (s *streamer) learn(raw []byte, sh *shape) {
 	text := sh.content
 	if sh.role || sh.finish != "" || !sh.usage.empty() || !sh.refusal.empty() || sh.content.empty() == sh.reasoning.empty() {
@@ -27,13 +33,16 @@ func (s *streamer) learn(raw []byte, sh *shape) {
 		text = sh.reasoning
 	}
 	p.index = sh.index
+	// Four copies for each chunk that is scanned. That is little compared with the scan, and the slices are
+	// reused.
 	p.head = append(p.head[:0], raw[:text.from]...)
 	p.tail = append(p.tail[:0], raw[text.to:]...)
 	p.outHead = append(append(p.outHead[:0], s.prefix...), raw[sh.choices.from:text.from]...)
 	p.outTail = append(append(p.outTail[:0], raw[text.to:sh.choices.to]...), "}\n\n"...)
 }
 
-// again hands a chunk on that fits the pattern. It reports false where it does not.
+// again sends a chunk that fits the pattern. It reports false if the chunk does not fit. The text must be
+// the inside of a JSON string, or a quote in it could hide other members.
 func (s *streamer) again(raw []byte) bool {
 	p := &s.like
 	if len(p.head) == 0 || len(raw) < len(p.head)+len(p.tail) || !bytes.HasPrefix(raw, p.head) || !bytes.HasSuffix(raw, p.tail) {
@@ -47,7 +56,7 @@ func (s *streamer) again(raw []byte) bool {
 	}
 	text := raw[from:to]
 	if s.choices[p.index].finished {
-		return true // it is over
+		return true // the choice is over: drop it
 	}
 	if p.reasoning {
 		s.outcome.reasoning.add(text)

@@ -1,12 +1,16 @@
-// Package relay hands an upstream's reply on to the caller, event by event.
+// Package relay hands an upstream's reply to the caller, event by event.
 //
 // An event of the OpenAI dialect that has the usual shape is scanned once and never decoded: it goes
 // out as a prepared head and the upstream's own bytes. Any other event is decoded into
-// provider events and written anew; which way is chosen for each event. Both ways keep the rules of
-// docs/api.md#streams, whatever the upstream does. A reply that broke off is never made to look complete.
+// provider events and encoded again. The choice is made for each event (pattern.go, shape.go). Both ways
+// keep the rules of docs/api.md#streams, whatever the upstream does. A reply that broke off never looks complete.
+//
+// This package does not call upstreams and does not account for anything: package inference opens the
+// reply, and settles the call between Relay and Finish.
 package relay
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -19,68 +23,110 @@ import (
 	"sluice/internal/pulse"
 )
 
-// keepAlive is how long a stream may be silent before the caller gets a comment.
+// keepAlive is how long a stream may be silent before the caller gets a comment (docs/api.md#streams). Without
+// comments, proxies between us and the caller close a connection while the model is still thinking.
 const keepAlive = 15 * time.Second
 
-// ErrGone means that the caller hung up.
+// ErrGone means that the caller hung up: nobody is left to answer.
 var ErrGone = errors.New("the caller hung up")
 
-// ErrTold means that the reply failed after it had begun, and that the caller has been told so inside it.
+// ErrTold means that the reply failed after it had begun, and that an error event inside the stream has
+// told the caller.
 var ErrTold = errors.New("the reply failed after it had begun")
 
-// Head is what every reply and chunk begins with.
+// Head is what every reply and every chunk begins with.
 type Head struct {
 	RequestID string
-	Created   int64
-	Model     string // the catalog id of the model that answers
+	Created   int64  // Unix seconds
+	Model     string // the catalog id of the model that answers; Introduce may set it later
 }
 
-// Options say how the caller wants the reply.
+// Options are what the caller wants of the reply.
 type Options struct {
-	N            int  // how many choices were asked for
-	IncludeUsage bool // a stream ends with a usage chunk
-	Pulse        *pulse.Pulse
-	// Answers, where given, is asked once something has come which model answers, in the place of
-	// Head.Model; it may set headers, which go out unless a comment has gone out before.
-	Answers func(http.Header) string
-	// Settle is told what the reply came to, before its last byte goes out, in success and failure
-	// alike; not where the upstream produced nothing and Stream or Collect returns a plain fault.
-	Settle func(*Outcome)
+	Stream       bool         // server-sent events, else one JSON body
+	N            int          // the number of choices; 0 counts as 1
+	IncludeUsage bool         // a stream ends with a usage chunk
+	Pulse        *pulse.Pulse // notices silence; nil: a stream gets no keep-alive comments
 }
 
-// Outcome is what a reply came to.
+// Sender hands one reply to its caller, as a stream or in one piece. One goroutine calls its methods, in
+// this order:
+//
+//	out := relay.New(w, head, opts)   // keep-alive comments may go out from now on
+//	defer out.Close()
+//	out.Introduce(answering)          // optional
+//	outcome := out.Relay(ctx, reply)  // or out.Fail(ctx, err): there is no reply
+//	…                                 // settle the call by its outcome
+//	return out.Finish()               // the last byte
+type Sender interface {
+	// Introduce calls answers with the headers of the reply. Answers sets headers and returns the id of
+	// the model that answers. Headers that are set after a keep-alive comment do not go out.
+	Introduce(answers func(http.Header) (model string))
+	// Relay reads the reply to its end and sends everything but its last bytes. The outcome belongs to the
+	// sender. The caller may set its Usage before Finish, for an upstream that gave no figures.
+	Relay(ctx context.Context, in provider.Stream) *Outcome
+	// Fail ends a reply that never began, in the place of Relay.
+	Fail(ctx context.Context, err error) *Outcome
+	// Finish sends the last bytes: the tail of the reply, or an error event. It returns nil for a complete
+	// reply; an error that is ErrGone or ErrTold if there is nothing left to say; else a fault, and nothing
+	// has been sent.
+	Finish() error
+	// Close frees what the sender holds. When it returns, no keep-alive comment is being written.
+	Close()
+}
+
+// New returns the sender of one reply. If opts.Stream is set, keep-alive comments start with it, so make
+// it just before waiting for the upstream. An interface is returned because the two forms share nothing
+// but the state in reply.
+func New(w http.ResponseWriter, h Head, opts Options) Sender {
+	if opts.Stream {
+		return newStreamer(w, h, opts)
+	}
+	return newCollector(w, h, opts)
+}
+
+// Outcome is what became of a reply.
 type Outcome struct {
 	Usage    chat.Usage
 	HasUsage bool // the upstream gave the figures
 	Finish   chat.Finish
 	Complete bool
-	Begun    bool // the caller has got something, if only a comment
+	Begun    bool // the caller got something, if only a comment
 	// FirstContent is when the first text, reasoning or call arrived; zero: never.
 	FirstContent time.Time
-	// Err is why it is not complete.
+	// Err is why the reply is not complete: an error that is ErrGone, or a fault; nil if it is complete.
 	Err error
 
 	text      produced
 	reasoning produced
 }
 
-// Produced is what the model wrote, for counting where the upstream gave no figures: its text with
-// the calls it made, and its reasoning. The bytes beyond a bound are only numbered.
+// Empty reports whether the call failed before anything was produced or sent. Finish then returns Err, and
+// the caller gets an ordinary error response.
+func (o *Outcome) Empty() bool {
+	return !o.Complete && !o.Begun && o.FirstContent.IsZero() && !errors.Is(o.Err, ErrGone)
+}
+
+// Produced returns what the model wrote, to be counted if the upstream gave no figures: the text with
+// the tool calls, and the reasoning. More is the number of bytes beyond the bound of what is kept.
 func (o *Outcome) Produced() (text, reasoning string, more int) {
 	t, extraText := o.text.String()
 	r, extraReasoning := o.reasoning.String()
 	return t, r, extraText + extraReasoning
 }
 
-// maxProduced bounds what is kept of a text for counting.
+// maxProduced is the number of bytes of a text that are kept for counting. Longer replies are rare and
+// their rest is estimated, so that one reply cannot hold much memory.
 const maxProduced = 256 << 10
 
-// produced collects the insides of JSON strings: one after the other they are again one.
+// produced collects the insides of JSON strings. Joined, they are the inside of one JSON string again, so
+// they need no decoding until somebody wants to count them.
 type produced struct {
 	raw  []byte
-	more int
+	more int // bytes that were not kept
 }
 
+// add adds a copy of the inside of a string, or only its length once there is too much.
 func (p *produced) add(raw []byte) {
 	if len(p.raw)+len(raw) > maxProduced {
 		p.more += len(raw)
@@ -89,52 +135,53 @@ func (p *produced) add(raw []byte) {
 	p.raw = append(p.raw, raw...)
 }
 
-// only takes over the inside of a single string, which must not change any more, without a copy.
+// only adds the inside of a string without a copy if it is the first. The bytes must not change any more.
 func (p *produced) only(raw []byte) {
 	if len(p.raw) > 0 || len(raw) > maxProduced {
 		p.add(raw)
 		return
 	}
-	p.raw = raw[:len(raw):len(raw)]
+	p.raw = raw[:len(raw):len(raw)] // no capacity left: a later add must not write into the upstream's buffer
 }
 
+// String returns the decoded text, and the number of bytes that were not kept.
 func (p *produced) String() (string, int) {
 	quoted := make([]byte, 0, len(p.raw)+2)
 	quoted = append(append(append(quoted, '"'), p.raw...), '"')
 	return jsonscan.Unquote(quoted), p.more
 }
 
-// reply is the state of one reply while it is handed on, streamed or collected.
+// reply is the state of one reply, which streamer and collector share.
 type reply struct {
 	head    Head
-	n       int
-	outcome *Outcome
-	choices []choice
+	n       int // the number of choices, at least 1
+	outcome Outcome
+	choices []choice // n of them
 	decoder provider.Decoder
 }
 
 // choice is one of the n replies.
 type choice struct {
-	begun    bool
-	finished bool
+	begun    bool // its role has been sent; streams only
+	finished bool // it has its finish reason: whatever follows is dropped
 	finish   chat.Finish
 	calls    []call
 }
 
-// call is a tool call as far as it has come.
+// call is the part of a tool call that has arrived.
 type call struct {
 	id, name  string
-	arguments []byte // kept where the reply is collected
-	some      bool   // any arguments at all
-	custom    bool   // of a custom tool
+	arguments []byte // the inside of a JSON string; only the collector keeps it
+	some      bool   // arguments have arrived
+	custom    bool   // it calls a custom tool, whose input is plain text
 }
 
 func newReply(h Head, n int) reply {
 	n = max(n, 1)
-	return reply{head: h, n: n, outcome: &Outcome{}, choices: make([]choice, n)}
+	return reply{head: h, n: n, choices: make([]choice, n)}
 }
 
-// choice returns the state of a choice; nil for one that was not asked for.
+// choice returns the state of a choice; nil for an index beyond n, which some upstreams send.
 func (r *reply) choice(i int) *choice {
 	if i < 0 || i >= len(r.choices) {
 		return nil
@@ -152,17 +199,18 @@ func (r *reply) complete() bool {
 	return true
 }
 
-// content notes that something of substance arrived.
+// content records the time of the first text, reasoning or call.
 func (r *reply) content() {
 	if r.outcome.FirstContent.IsZero() {
 		r.outcome.FirstContent = time.Now()
 	}
 }
 
-// usage takes the upstream's figures.
+// usage records the upstream's figures. Later ones replace earlier ones: some upstreams send running totals.
 func (r *reply) usage(u chat.Usage) { r.outcome.Usage, r.outcome.HasUsage = u, true }
 
-// finish ends a choice. Calls make it tool_calls, whatever the upstream says of a normal end.
+// finish ends a choice. The reason of a normal end follows from the calls: tool_calls if there are any, else
+// stop. Some upstreams say stop after calls, and clients would then not run them.
 func (r *reply) finish(c *choice, f chat.Finish) {
 	if f == chat.FinishStop && len(c.calls) > 0 {
 		f = chat.FinishToolCalls
@@ -174,17 +222,19 @@ func (r *reply) finish(c *choice, f chat.Finish) {
 	r.outcome.Finish = f
 }
 
-// piece adds a piece to a call and returns it in the form it goes out in: id and name with the first
-// piece alone, and never without.
+// piece adds a piece to a call and returns it in the form in which it goes out: the first piece of a call
+// has an id and a name, the others have neither. It reports false for an index that skips a call; such a
+// piece is dropped, since clients index arrays by it.
 func (r *reply) piece(choiceIndex int, c *choice, p provider.ToolPiece) (provider.ToolPiece, bool) {
 	if p.Index < 0 || p.Index > len(c.calls) || p.Index >= maxCalls {
 		return p, false
 	}
 	if p.Index == len(c.calls) {
-		if p.ID == "" {
+		if p.ID == "" { // clients need an id to answer the call
 			p.ID = provider.CallID(r.head.RequestID, choiceIndex*maxCalls+p.Index)
 		}
 		c.calls = append(c.calls, call{id: p.ID, name: p.Name, custom: p.Custom})
+		// The name counts as produced text: the model has written it.
 		quoted := jsonscan.AppendQuoted(nil, p.Name)
 		r.outcome.text.add(quoted[1 : len(quoted)-1])
 	} else {
@@ -196,9 +246,12 @@ func (r *reply) piece(choiceIndex int, c *choice, p provider.ToolPiece) (provide
 	return p, true
 }
 
+// maxCalls is the number of tool calls of one choice. It bounds memory, and keeps the ids of different
+// choices apart.
 const maxCalls = 1024
 
-// failure makes the reason why a stream ended early into what is told of it.
+// failure returns the error that is reported for a reply that ended early. An upstream that just ends is
+// one that was cut off.
 func failure(err error) error {
 	if errors.Is(err, io.EOF) {
 		return provider.Cut(io.ErrUnexpectedEOF)
@@ -206,11 +259,13 @@ func failure(err error) error {
 	return err
 }
 
-// buffers are where events are put together before they are written.
+// buffers holds the buffers in which output is collected before it is written.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
 
+// maxPooled is the largest buffer that is reused. One huge reply must not keep its memory for ever.
 const maxPooled = 64 << 10
 
+// putBuffer returns a buffer to the pool. P is what Get returned, b what it has grown to.
 func putBuffer(p *[]byte, b []byte) {
 	if cap(b) <= maxPooled {
 		*p = b[:0]

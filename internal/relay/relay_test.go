@@ -58,7 +58,7 @@ type caller struct {
 	fail    int // which write fails, from 1; 0: none
 }
 
-// settlement is a call of Settle.
+// settlement is what a reply was settled with.
 type settlement struct {
 	outcome Outcome
 	before  string // what had been written by then
@@ -91,11 +91,19 @@ func send(ctx context.Context, in provider.Stream, stream bool, opts Options) (*
 }
 
 func (c *caller) take(ctx context.Context, in provider.Stream, stream bool, opts Options) error {
-	opts.Settle = c.settle
-	if stream {
-		return Stream(ctx, c, in, testHead, opts)
+	opts.Stream = stream
+	return relayTo(ctx, c, in, testHead, opts, c.settle)
+}
+
+// relayTo relays the stream as a call does: it settles between Relay and Finish, unless the reply failed
+// before anything came of it.
+func relayTo(ctx context.Context, w http.ResponseWriter, in provider.Stream, h Head, opts Options, settle func(*Outcome)) error {
+	out := New(w, h, opts)
+	defer out.Close()
+	if o := out.Relay(ctx, in); !o.Empty() {
+		settle(o)
 	}
-	return Collect(ctx, c, in, testHead, opts)
+	return out.Finish()
 }
 
 // relayed is send of an upstream's bytes.

@@ -16,31 +16,37 @@ type span struct{ from, to int }
 
 func (s span) empty() bool { return s.from == s.to }
 
-// shape is what one scan finds out about a chunk or a whole reply of the OpenAI dialect: enough to
-// hand its choices on as they are.
+// shape is the result of one scan of a chunk or a whole reply of the OpenAI dialect: enough to send its
+// choices on as they are. The spans are places in the bytes that were scanned.
+//
+// The usual shape has at most one choice, whose delta or message contains only texts, and no error. Tool
+// calls, several choices in one chunk, unknown finish reasons and anything odd go to the decoder, which is
+// several times slower and knows every dialect.
 type shape struct {
 	choices span // the array, with its brackets
-	lines   bool // there are line ends in it, which an event cannot hold
-	usage   span // the object; empty where null or absent
+	lines   bool // the array contains line ends, which would end an event too early
+	usage   span // the object; empty if it is null or absent
 
-	one       bool // there is exactly one choice, and the rest of this is about it
+	one       bool // there is exactly one choice; the fields below are about it
 	index     int
-	role      bool // "role":"assistant"
-	content   span // inside of the content string
-	reasoning span // inside of the reasoning_content string
-	refusal   span
-	bare      bool // the delta or message has no member at all
-	finish    chat.Finish
-	hasFinish bool // the member is there, if only as null
+	role      bool        // it has "role":"assistant"
+	content   span        // the inside of the content string
+	reasoning span        // the inside of the reasoning_content string
+	refusal   span        // the inside of the refusal string
+	bare      bool        // the delta or message has no member at all
+	finish    chat.Finish // empty: null or absent
+	hasFinish bool        // finish_reason is present, if only as null
 }
 
-// produced reports whether there is any text in it.
+// produced reports whether the choice has any text.
 func (s *shape) produced() bool {
 	return !s.content.empty() || !s.reasoning.empty() || !s.refusal.empty()
 }
 
-// scanReply reads a reply of the usual form; part is "delta" for a chunk, "message" for a whole
-// reply. It reports false for anything that needs the decoder.
+// scanReply scans a reply of the usual form. Part is "delta" for a chunk and "message" for a whole reply.
+// It reports false for anything that needs the decoder. Wrongly reporting false costs time; wrongly
+// reporting true would send something that breaks the rules. So it accepts only what it knows, and each
+// member at most once: parsers disagree about which of two counts.
 func scanReply(raw []byte, part string) (shape, bool) {
 	var s shape
 	c := jsonscan.Cursor{Body: raw}
@@ -67,9 +73,9 @@ func scanReply(raw []byte, part string) (shape, bool) {
 			s.usage = span{from, c.Pos}
 			return ok
 		case "error":
-			return c.Null() // an error beside or instead of choices is not usual
+			return c.Null() // the decoder turns an error into a fault
 		case "x_groq":
-			return c.Null() // it may hold figures
+			return c.Null() // it may contain the usage, which the decoder finds
 		default:
 			return c.Skip(maxDepth - 1)
 		}
@@ -77,7 +83,7 @@ func scanReply(raw []byte, part string) (shape, bool) {
 	return s, ok && seen && c.End()
 }
 
-// scanChoices reads an array of one choice, or of none.
+// scanChoices scans an array of one choice or none.
 func (s *shape) scanChoices(c *jsonscan.Cursor, part string) bool {
 	if !c.Take('[') {
 		return false
@@ -86,7 +92,7 @@ func (s *shape) scanChoices(c *jsonscan.Cursor, part string) bool {
 		return true
 	}
 	s.one = true
-	var members [3]bool // index, part, finish_reason: each once
+	var members [3]bool // index, part and finish_reason: each may occur once
 	once := func(i int) bool {
 		was := members[i]
 		members[i] = true
@@ -101,7 +107,7 @@ func (s *shape) scanChoices(c *jsonscan.Cursor, part string) bool {
 		case part:
 			return once(1) && s.scanPart(c)
 		case "delta", "message", "error":
-			return false
+			return false // the other part, or a failure inside a choice: both are for the decoder
 		case "finish_reason":
 			s.hasFinish = true
 			return once(2) && s.scanFinish(c)
@@ -112,6 +118,8 @@ func (s *shape) scanChoices(c *jsonscan.Cursor, part string) bool {
 	return ok && members[0] && members[1] && c.Take(']')
 }
 
+// scanFinish scans a finish reason, or null. Reasons outside the standard are for the decoder, which maps
+// them.
 func (s *shape) scanFinish(c *jsonscan.Cursor) bool {
 	if c.Next() == 'n' {
 		return c.Null()
@@ -128,7 +136,7 @@ func (s *shape) scanFinish(c *jsonscan.Cursor) bool {
 	return false
 }
 
-// scanPart reads a delta or message that holds texts alone.
+// scanPart scans a delta or message that contains only texts.
 func (s *shape) scanPart(c *jsonscan.Cursor) bool {
 	s.bare = true
 	var content, reasoning, refusal bool
@@ -147,13 +155,13 @@ func (s *shape) scanPart(c *jsonscan.Cursor) bool {
 		case "refusal":
 			return s.scanText(c, &s.refusal, &refusal)
 		default:
-			// tool_calls, reasoning and what else may hold something are the decoder's.
+			// tool_calls, reasoning and any other member that is not empty are for the decoder.
 			return c.Null() || c.Word("[]")
 		}
 	})
 }
 
-// scanText reads a string or null, once.
+// scanText scans a string or null, and refuses the second one of a key.
 func (s *shape) scanText(c *jsonscan.Cursor, to *span, seen *bool) bool {
 	if *seen {
 		return false

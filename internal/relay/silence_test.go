@@ -94,7 +94,7 @@ func bubble(t *testing.T, c *timed, in provider.Stream) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go p.Run(ctx)
-	err := Stream(t.Context(), c, in, testHead, Options{N: 1, Pulse: p, Settle: c.settle})
+	err := relayTo(t.Context(), c, in, testHead, Options{Stream: true, N: 1, Pulse: p}, c.settle)
 	if n := p.Watched(); n != 0 {
 		t.Errorf("%d streams are watched behind the end", n)
 	}
@@ -263,7 +263,7 @@ func TestCommentIsNotWaitedFor(t *testing.T) {
 		defer cancel()
 		go p.Run(ctx)
 		in := pausing([]provider.Event{chunk("a"), finished}, []time.Duration{20 * time.Second}, nil)
-		if err := Stream(t.Context(), w, in, testHead, Options{N: 1, Pulse: p, Settle: c.settle}); err != nil {
+		if err := relayTo(t.Context(), w, in, testHead, Options{Stream: true, N: 1, Pulse: p}, c.settle); err != nil {
 			t.Fatal(err)
 		}
 		if len(deadlines) != 2 || deadlines[0] <= 0 || deadlines[0] > 2*time.Second || deadlines[1] != 0 {

@@ -15,42 +15,85 @@ import (
 	"sluice/internal/pulse"
 )
 
-// writeAt is how much is collected at most before it is written, even if more waits.
+// writeAt is the number of bytes after which output is written, even if more events are waiting.
 const writeAt = 16 << 10
 
 const (
+	// commentPatience bounds the write of a keep-alive comment, during which the pulse serves no other
+	// stream.
 	commentPatience = time.Second
-	writeBeats      = 4 // of keepAlive: how long a caller may take for one write
+	// writeBeats is the number of keepAlive periods that a caller may take to read one write: a minute.
+	writeBeats = 4
 )
 
+// The values of headers, shared by all streams: a literal would be an allocation for each reply.
 var (
 	eventStream = []string{"text/event-stream"}
 	noCache     = []string{"no-cache"}
-	noBuffering = []string{"no"}
+	noBuffering = []string{"no"} // for proxies
 )
 
-// Stream hands the reply on as server-sent events. Nothing is sent before the upstream's first event
-// or the first comment, so a reply that fails before is a plain fault; later it ends with an error
-// event and ErrTold.
-func Stream(ctx context.Context, w http.ResponseWriter, in provider.Stream, h Head, opts Options) error {
+// streamer sends a reply as server-sent events. Nothing is sent before the upstream's first event or the
+// first comment, so a reply that fails before that is an ordinary error response. A later failure is an
+// error event at the end of the stream.
+//
+// Whatever the upstream sends, the caller gets a stream that keeps these rules (docs/api.md#streams):
+//
+//   - every chunk has the same id, time and model, and finish_reason, if only as null;
+//   - the first delta of a choice has the role, and no other has it;
+//   - a choice has one chunk with a finish_reason, and nothing after it;
+//   - the first piece of a tool call has an id and a name, and the indexes have no gap;
+//   - the usage comes once, in a chunk of its own before the end, if the caller wants it;
+//   - [DONE] ends a complete stream, an error event one that failed; never both.
+//
+// Two goroutines write: the one that relays, and the pulse, which writes comments. See mu.
+type streamer struct {
+	reply
+	prefix []byte  // "data: " and the head, the same for every chunk
+	out    []byte  // collected, not yet written
+	pooled *[]byte // where out comes from, and returns to
+	like   pattern
+
+	mu      sync.Mutex // guards the fields below, the headers, and writing to w
+	w       http.ResponseWriter
+	flusher http.Flusher // w's; nil: it has none
+	begun   bool         // headers have been set: something has gone out, or is about to
+	over    bool         // no more comments: only the last bytes may go out
+
+	includeUsage bool // the stream ends with a usage chunk
+
+	beat *pulse.Beat // nil: nobody notices silence
+
+	writes atomic.Int64 // the number of writes that were started
+	stuck  struct {     // used by the pulse alone
+		in    int64 // the write that was running at the last beat
+		beats int   // the number of beats for which it has been running
+	}
+}
+
+func newStreamer(w http.ResponseWriter, h Head, opts Options) *streamer {
 	pooled := buffers.Get().(*[]byte)
-	s := &streamer{reply: newReply(h, opts.N), opts: opts, w: w, out: *pooled}
+	s := &streamer{reply: newReply(h, opts.N), includeUsage: opts.IncludeUsage, w: w, out: *pooled, pooled: pooled}
 	s.flusher, _ = w.(http.Flusher)
 	if opts.Pulse != nil {
 		s.beat = opts.Pulse.Watch(keepAlive, s.comment)
 	}
-	defer func() {
-		if s.beat != nil {
-			s.beat.Stop()
-		}
-		putBuffer(pooled, s.out)
-	}()
+	return s
+}
+
+// Introduce implements Sender. It holds the lock because the pulse may be sending the headers.
+func (s *streamer) Introduce(answers func(http.Header) string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.head.Model = answers(s.w.Header())
+}
+
+// Relay implements Sender. Output is written as soon as the upstream has no further event ready.
+func (s *streamer) Relay(ctx context.Context, in provider.Stream) *Outcome {
+	s.prefix = appendHead(append(make([]byte, 0, 160), "data: "...), s.head, "chat.completion.chunk")
 	for {
 		ev, err := in.Next()
 		if err == nil {
-			if s.prefix == nil {
-				s.introduce()
-			}
 			err = s.take(ev)
 		}
 		if err != nil {
@@ -64,46 +107,25 @@ func Stream(ctx context.Context, w http.ResponseWriter, in provider.Stream, h He
 	}
 }
 
-// streamer writes one stream.
-type streamer struct {
-	reply
-	opts   Options
-	prefix []byte // "data: " and the head, the same for every chunk
-	out    []byte // put together, not yet written
-	like   pattern
+// Fail implements Sender.
+func (s *streamer) Fail(ctx context.Context, err error) *Outcome { return s.end(ctx, err) }
 
-	mu      sync.Mutex // held while writing: the pulse writes, too
-	w       http.ResponseWriter
-	flusher http.Flusher
-	begun   bool
-	over    bool // nothing but the last bytes may go out
-	beat    *pulse.Beat
-
-	writes atomic.Int64 // how many were begun
-	stuck  struct {     // for the pulse alone
-		in    int64 // the write that was under way
-		beats int   // how often it was found so
+// Close implements Sender. Beat.Stop waits for a comment that is being written.
+func (s *streamer) Close() {
+	if s.beat != nil {
+		s.beat.Stop()
 	}
+	putBuffer(s.pooled, s.out)
 }
 
-// introduce makes the head of every chunk, once there is somebody who answers.
-func (s *streamer) introduce() {
-	if s.opts.Answers != nil {
-		s.mu.Lock() // the pulse may be sending the headers
-		s.head.Model = s.opts.Answers(s.w.Header())
-		s.mu.Unlock()
-	}
-	s.prefix = appendHead(append(make([]byte, 0, 160), "data: "...), s.head, "chat.completion.chunk")
-}
-
-// take adds what an event says to the output.
+// take adds an event to the output.
 func (s *streamer) take(ev *provider.Event) error {
 	switch ev.Kind {
 	case provider.Chunk:
 		if s.splice(ev.Raw) {
 			return nil
 		}
-	case provider.Whole: // an upstream that does not stream although it was asked to
+	case provider.Whole: // the upstream does not stream although the request wants it to
 	default:
 		s.event(ev)
 		return nil
@@ -118,7 +140,8 @@ func (s *streamer) take(ev *provider.Event) error {
 	return nil
 }
 
-// splice hands a chunk of the usual shape on as it is. It reports false where that is not possible.
+// splice sends the choices of a chunk as they are, behind our own head. It reports false if the chunk needs
+// the decoder; then nothing has been added to the output.
 func (s *streamer) splice(raw []byte) bool {
 	if s.again(raw) {
 		return true
@@ -127,19 +150,23 @@ func (s *streamer) splice(raw []byte) bool {
 	if !ok || sh.lines {
 		return false
 	}
+	// The usage is taken here and left out below: it goes out once, in a chunk of its own, and only if the
+	// caller wants it.
 	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
 		s.usage(u)
 	}
 	if !sh.one {
-		return true
+		return true // no choice: a chunk with only the usage
 	}
 	c := s.choice(sh.index)
 	switch {
 	case c == nil || c.finished:
-		return true // nobody asked for it, or it is over
+		return true // beyond n, or after the choice's end: drop it
 	case !sh.hasFinish, sh.role && c.begun:
-		return false // to be completed, or cut
+		return false // finish_reason must be added, or the second role left out
 	case sh.finish != "":
+		// The last chunk of a choice may go out as it is only if it has nothing else, and if its reason
+		// needs no correction: see reply.finish.
 		if !sh.bare || sh.finish == chat.FinishToolCalls || len(c.calls) > 0 {
 			return false
 		}
@@ -158,6 +185,8 @@ func (s *streamer) splice(raw []byte) bool {
 			s.outcome.reasoning.add(raw[sh.reasoning.from:sh.reasoning.to])
 		}
 	}
+	// Our head with the choices of the upstream. Everything else in its chunk is dropped: ids, fingerprints
+	// and the upstream's name of the model.
 	s.out = append(s.out, s.prefix...)
 	s.out = append(s.out, raw[sh.choices.from:sh.choices.to]...)
 	s.out = append(s.out, "}\n\n"...)
@@ -165,7 +194,7 @@ func (s *streamer) splice(raw []byte) bool {
 	return true
 }
 
-// event writes an event anew.
+// event encodes an event as one or more chunks.
 func (s *streamer) event(ev *provider.Event) {
 	if ev.Kind == provider.Usage {
 		s.usage(ev.Usage)
@@ -188,7 +217,7 @@ func (s *streamer) event(ev *provider.Event) {
 		}
 	case provider.Finish:
 		for i := range c.calls {
-			if !c.calls[i].some && !c.calls[i].custom { // a call without arguments says so: clients parse them
+			if !c.calls[i].some && !c.calls[i].custom { // clients parse the arguments: none must be {}, not ""
 				s.call(ev.Choice, provider.ToolPiece{Index: i, Arguments: "{}"})
 			}
 		}
@@ -199,7 +228,7 @@ func (s *streamer) event(ev *provider.Event) {
 	}
 }
 
-// begin gives a choice its first delta, with the role, where the upstream did not.
+// begin writes the first delta of a choice, with the role, if the upstream did not send one.
 func (s *streamer) begin(index int, c *choice) {
 	if c.begun {
 		return
@@ -210,6 +239,7 @@ func (s *streamer) begin(index int, c *choice) {
 	s.out = append(s.out, "}\n\n"...)
 }
 
+// delta writes a chunk with one text under a key, and adds the text to what was produced.
 func (s *streamer) delta(index int, key, text string, to *produced) {
 	if text == "" {
 		return
@@ -226,6 +256,7 @@ func (s *streamer) delta(index int, key, text string, to *produced) {
 	s.out = append(s.out, "}\n\n"...)
 }
 
+// call writes a chunk with a piece of a tool call. Arguments count as produced text.
 func (s *streamer) call(index int, p provider.ToolPiece) {
 	s.out = append(s.out, s.prefix...)
 	s.out = appendDelta(s.out, index, func(b []byte) []byte { return appendPiece(b, p) })
@@ -236,14 +267,14 @@ func (s *streamer) call(index int, p provider.ToolPiece) {
 	}
 }
 
-// flush writes what has been put together, and makes sure that it leaves.
+// flush writes the output and flushes it to the network.
 func (s *streamer) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.begun {
 		s.start()
 	}
-	s.writes.Add(1)
+	s.writes.Add(1) // lets hurry tell one write from the next
 	_, err := s.w.Write(s.out)
 	s.out = s.out[:0]
 	if err == nil && s.flusher != nil {
@@ -255,14 +286,15 @@ func (s *streamer) flush() error {
 	return err
 }
 
-// start sets the headers, which go out with the first bytes.
+// start sets the headers, which go out with the first bytes. The caller holds the lock.
 func (s *streamer) start() {
 	s.begun = true
 	h := s.w.Header()
 	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = eventStream, noCache, noBuffering
 }
 
-// comment breaks a long silence. While the stream is being written to it is not silent.
+// comment writes a keep-alive comment. The pulse calls it after keepAlive of silence. If a write is running,
+// the stream is not silent: the caller is slow to read.
 func (s *streamer) comment() {
 	if !s.mu.TryLock() {
 		s.hurry()
@@ -273,9 +305,9 @@ func (s *streamer) comment() {
 		return
 	}
 	if !s.begun {
-		s.start()
+		s.start() // from here on a failure is an error event, not an error response
 	}
-	// The pulse serves all streams, so it must not wait for a caller who does not read.
+	// The pulse serves all streams, so it must not wait long for a caller who does not read.
 	control := http.NewResponseController(s.w)
 	_ = control.SetWriteDeadline(time.Now().Add(commentPatience))
 	if _, err := s.w.Write([]byte(": keep-alive\n\n")); err == nil && s.flusher != nil {
@@ -284,7 +316,8 @@ func (s *streamer) comment() {
 	_ = control.SetWriteDeadline(time.Time{})
 }
 
-// hurry gives a caller up who has not taken what is being written for several beats.
+// hurry closes connections whose caller has stopped reading: after writeBeats it sets a deadline that has
+// passed, and the write that is running fails. Otherwise such a caller would hold its upstream for ever.
 func (s *streamer) hurry() {
 	if n := s.writes.Load(); n != s.stuck.in {
 		s.stuck.in, s.stuck.beats = n, 0
@@ -294,59 +327,65 @@ func (s *streamer) hurry() {
 	}
 }
 
-// end closes the stream: as complete if it is, else with what went wrong.
-func (s *streamer) end(ctx context.Context, err error) error {
-	s.close()
+// end decides what became of the reply when its upstream ended with err, which may be io.EOF. A reply
+// whose choices all have their finish reason is complete, however the upstream ended.
+func (s *streamer) end(ctx context.Context, err error) *Outcome {
+	s.silence()
 	if s.complete() {
-		return s.done()
+		s.outcome.Complete, s.outcome.Begun = true, true
+		return &s.outcome
 	}
 	if ctx.Err() != nil {
 		return s.gone(context.Cause(ctx))
 	}
 	f := fault.From(failure(err))
 	if len(s.out) == 0 && !s.outcome.Begun {
-		return f
+		// Nothing was sent and nothing is waiting to be sent, so the caller can get a real status code.
+		s.outcome = Outcome{Err: f}
+		return &s.outcome
 	}
 	s.outcome.Err, s.outcome.Begun = f, true
-	s.opts.Settle(s.outcome)
-	s.out = append(s.out, "data: "...)
-	s.out = f.Object().AppendEvent(s.out)
-	s.out = append(s.out, "\n\n"...)
-	if err := s.flush(); err != nil {
-		return errors.Join(ErrGone, err)
-	}
-	return errors.Join(ErrTold, f)
+	return &s.outcome
 }
 
-// close keeps the pulse from writing behind our back.
-func (s *streamer) close() {
+// gone ends a stream whose caller hung up. What was produced so far counts.
+func (s *streamer) gone(err error) *Outcome {
+	s.silence()
+	s.outcome.Err = errors.Join(ErrGone, err)
+	return &s.outcome
+}
+
+// silence keeps the pulse from writing any more: while the call is being settled, and at the end, a
+// comment must not come between the last bytes.
+func (s *streamer) silence() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
 	s.outcome.Begun = s.begun
 }
 
-// done writes the tail of a complete stream.
-func (s *streamer) done() error {
-	s.outcome.Complete, s.outcome.Begun = true, true
-	s.opts.Settle(s.outcome) // counts the usage where the upstream gave none
-	if s.opts.IncludeUsage {
-		s.out = append(s.out, s.prefix...)
-		s.out = append(s.out, `[],"usage":`...)
-		s.out = appendUsage(s.out, s.outcome.Usage)
-		s.out = append(s.out, "}\n\n"...)
+// Finish implements Sender. A complete stream ends with its usage, if the caller wants that, and [DONE].
+func (s *streamer) Finish() error {
+	err := s.outcome.Err
+	switch {
+	case s.outcome.Complete:
+		if s.includeUsage {
+			s.out = append(s.out, s.prefix...)
+			s.out = append(s.out, `[],"usage":`...)
+			s.out = appendUsage(s.out, s.outcome.Usage)
+			s.out = append(s.out, "}\n\n"...)
+		}
+		s.out = append(s.out, "data: [DONE]\n\n"...)
+	case !s.outcome.Begun, errors.Is(err, ErrGone):
+		return err
+	default:
+		s.out = append(s.out, "data: "...)
+		s.out = fault.From(err).Object().AppendEvent(s.out)
+		s.out = append(s.out, "\n\n"...)
+		err = errors.Join(ErrTold, err)
 	}
-	s.out = append(s.out, "data: [DONE]\n\n"...)
-	if err := s.flush(); err != nil {
-		return errors.Join(ErrGone, err) // settled: the reply was complete
+	if lost := s.flush(); lost != nil {
+		return errors.Join(ErrGone, lost)
 	}
-	return nil
-}
-
-// gone settles a stream whose caller hung up: what was produced counts.
-func (s *streamer) gone(err error) error {
-	s.close()
-	s.outcome.Err = ErrGone
-	s.opts.Settle(s.outcome)
-	return errors.Join(ErrGone, err)
+	return err
 }

@@ -6,10 +6,10 @@ import (
 	"sluice/internal/provider"
 )
 
-// Substance reports whether an event has something to say: a text, reasoning, a call, or that the
-// reply is over. A chunk that brings the role alone does not. The error is that of a reply that failed
-// or cannot be read. What it looks at is read again when it is handed on, so it is meant for the first
-// events of a reply alone.
+// Substance reports whether an event has something to say: text, reasoning, a call, or the end of the
+// reply. A chunk with only a role does not. It returns the error of a reply that failed or cannot be read.
+// The caller uses it to decide whether an attempt has answered. Relay reads the event again, so call it for
+// the first events of a reply only.
 func Substance(ev *provider.Event) (bool, error) {
 	switch ev.Kind {
 	case provider.Text, provider.Reasoning:
@@ -23,12 +23,14 @@ func Substance(ev *provider.Event) (bool, error) {
 			return sh.produced() || sh.finish != "", nil
 		}
 	case provider.Whole:
-		// A look at its ends costs a hundredth of reading it, and what is cut or failed shows there.
+		// Looking at both ends costs a hundredth of decoding it, and finds replies that were cut or failed.
 		if bytes.HasPrefix(ev.Raw, openBrace) && bytes.HasSuffix(bytes.TrimSpace(ev.Raw), closeBrace) &&
 			bytes.Contains(ev.Raw, finishKey) && !bytes.Contains(ev.Raw, errorKey) {
 			return true, nil
 		}
 	}
+	// Not the usual shape: decode it. The decoder is a new one, so that the one of the reply later sees the
+	// event for the first time.
 	var d provider.Decoder
 	events, err := d.Decode(ev.Raw)
 	if err != nil {
@@ -42,6 +44,7 @@ func Substance(ev *provider.Event) (bool, error) {
 	return false, nil
 }
 
+// What Substance looks for in a whole reply.
 var (
 	openBrace  = []byte("{")
 	closeBrace = []byte("}")

@@ -6,13 +6,14 @@ import (
 	"sluice/internal/provider"
 )
 
-// scanUsage reads a usage object. The usual one is scanned by hand, since every reply has one: 0.5 µs
-// instead of 3.6. It reports false for what is no usage.
+// scanUsage reads a usage object. The usual one is scanned by hand, because every reply has one: 0.5 µs
+// instead of 3.6 in the decoder. Figures that do not add up are for the decoder, which has the rules for
+// them. It reports false if there is no usage.
 func scanUsage(raw []byte) (chat.Usage, bool) {
 	if len(raw) == 0 {
 		return chat.Usage{}, false
 	}
-	prompt, completion, total, cached, reasoning := -1, -1, 0, 0, 0
+	prompt, completion, total, cached, reasoning := -1, -1, 0, 0, 0 // -1: absent
 	c := jsonscan.Cursor{Body: raw}
 	ok := c.Members(func(key []byte) bool {
 		switch string(key) {
@@ -30,13 +31,15 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 			return isPlainKey(key) && c.Skip(maxDepth-1)
 		}
 	})
+	// The decoder decides about anything that is not plain: parts that exceed their whole, a total that
+	// exceeds its parts, zeros, and huge numbers.
 	if !ok || !c.End() || prompt <= 0 || completion <= 0 || cached > prompt || reasoning > completion || total > prompt+completion || max(prompt, completion) > usualTokens {
 		return provider.ReadUsage(raw)
 	}
 	return chat.Usage{Prompt: prompt - cached, Cached: cached, Completion: completion - reasoning, Reasoning: reasoning}, true
 }
 
-// readDetail reads the one member that counts of a details object.
+// readDetail reads one member of a details object and skips the others.
 func readDetail(c *jsonscan.Cursor, name string, to *int) bool {
 	return c.Members(func(key []byte) bool {
 		if string(key) == name {
@@ -46,7 +49,8 @@ func readDetail(c *jsonscan.Cursor, name string, to *int) bool {
 	})
 }
 
-// isPlainKey reports whether a key can only mean what it says: the decoder also takes other spellings.
+// isPlainKey reports whether a key is in lower case without escapes. The decoder also accepts other
+// spellings of the keys that we look for, so an odd key must go there.
 func isPlainKey(key []byte) bool {
 	for _, ch := range key {
 		if (ch < 'a' || ch > 'z') && ch != '_' && (ch < '0' || ch > '9') {
@@ -56,10 +60,12 @@ func isPlainKey(key []byte) bool {
 	return true
 }
 
-// usualTokens bounds what is taken without a second look.
+// usualTokens is the largest number of tokens that the scan accepts. Larger ones are likely a mistake of
+// the upstream, and the decoder has the rules for those.
 const usualTokens = 10_000_000
 
-// readCount reads a whole number of tokens, or null, which leaves to as it is. Twelve digits are more than any reply has.
+// readCount reads a whole number of tokens. Null leaves the value as it is. Twelve digits cannot overflow an int.
+// A leading zero, a fraction and an exponent are for the decoder.
 func readCount(c *jsonscan.Cursor, to *int) bool {
 	if c.Next() == 'n' {
 		return c.Null()

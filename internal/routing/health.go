@@ -8,35 +8,38 @@ import (
 )
 
 const (
-	// newest is the share of the last call in a moving average.
+	// newest is the weight of the last call in a moving average.
 	newest = 0.3
-	// tooMany is the error rate at which a target is left alone: three failures in a row, or most of
-	// the last calls.
+	// tooMany is the error rate at which the breaker opens: three failures in a row, or most of the last
+	// calls.
 	tooMany = 0.6
 
+	// A breaker opens for firstRest, and for twice as long each time a probe fails, up to longestRest. The
+	// bound is low because a probe is cheap and an idle upstream is not.
 	firstRest   = time.Second
 	longestRest = 5 * time.Second
-	// longestWait bounds what an upstream may ask for with Retry-After.
+	// longestWait is the longest Retry-After that is obeyed: a mistake of the upstream must not take it out
+	// for a day.
 	longestWait = 5 * time.Minute
 )
 
-// State is that of a target's breaker.
+// State is the state of a target's circuit breaker.
 type State uint8
 
 const (
-	Closed   State = iota // it is asked
-	Open                  // it is left alone
-	HalfOpen              // one call is let through, to see whether it is well again
+	Closed   State = iota // calls go through
+	Open                  // no call goes through
+	HalfOpen              // one call goes through, a probe, to see whether the target works again
 )
 
 var stateNames = [...]string{"closed", "open", "half_open"}
 
 func (s State) String() string { return stateNames[s] }
 
-// MarshalText writes the state as its name.
+// MarshalText returns the name of the state.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads the name of a state.
+// UnmarshalText sets the state by its name.
 func (s *State) UnmarshalText(text []byte) error {
 	i := slices.Index(stateNames[:], string(text))
 	if i < 0 {
@@ -46,25 +49,31 @@ func (s *State) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Health is what is known of a target from its calls: a circuit breaker, and how many failed and how
-// long the others took to begin. It lives in memory alone.
+// Health is what the calls of a target tell about it: a circuit breaker, the share of calls that failed,
+// and how long the others took to begin. It is kept in memory only: after a restart every target counts as
+// healthy.
+//
+// The breaker opens when too many calls have failed, or at once when the upstream refuses everybody. While
+// it is open, requests use other targets. When its time is over, one call goes through as a probe: its
+// first content closes the breaker, its failure opens it again for longer. A request that finds no other
+// target may call an open one in need. Such a call can close the breaker, too.
 type Health struct {
-	mu      sync.Mutex
-	open    bool
-	until   time.Time     // while open: when a call may be let through
-	rest    time.Duration // what the last opening was for
-	probing bool          // a call that was let through is under way
-	held    bool          // open because the upstream said so: it is not asked before, whatever happens
-	denied  bool          // held because of its key: only people can mend that
-	epoch   uint32        // of opening and closing: a call from an earlier one says nothing any more
+	mu      sync.Mutex    // guards all fields
+	open    bool          // the breaker is open, or half open
+	until   time.Time     // while open: when the next probe may go through
+	rest    time.Duration // how long the breaker was opened for the last time
+	probing bool          // a probe is running
+	held    bool          // open because the upstream asked for it: no call goes through before until
+	denied  bool          // held because the key was refused: only people can fix that
+	epoch   uint32        // incremented when the breaker opens or closes; the result of an older call is ignored
 
-	errorRate float64
-	latency   time.Duration // to the first content
+	errorRate float64       // a moving average, 0 to 1
+	latency   time.Duration // to the first content, a moving average
 }
 
-// permit lets a call through that was begun with it.
+// permit lets one call through. Hand it to end when the call ends.
 type permit struct {
-	epoch uint32
+	epoch uint32 // of the breaker when the call began
 	probe bool
 }
 
@@ -72,32 +81,32 @@ type permit struct {
 type need uint8
 
 const (
-	wanted need = iota // there may be others
-	sought             // there is nobody else: it is asked, unless it asked to be left alone
-	dire               // the model has no other target, and this request has not asked it yet: it is asked in any case
+	wanted need = iota // another target may answer: an open breaker is respected
+	sought             // no healthy target is left: the call goes through, unless the upstream asked us to wait
+	dire               // the model has no other target and the request has not tried this one: the call goes through
 )
 
-// begin asks for a permit. Whoever gets one hands it to end in the end. In need a target is asked that
-// seems to be ill: better a doubtful answer than none.
+// begin returns a permit, or reports false if the call must not be made. A request that finds no healthy
+// target may call one whose breaker is open: an uncertain answer is better than none.
 func (h *Health) begin(now time.Time, n need) (permit, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case !h.open:
 		return permit{epoch: h.epoch}, true
-	case !h.probing && !now.Before(h.until):
+	case !h.probing && !now.Before(h.until): // half open: this call is the probe
 		h.probing = true
 		return permit{epoch: h.epoch, probe: true}, true
 	}
 	return permit{epoch: h.epoch}, n == dire || n == sought && !h.held
 }
 
-// answered notes the first content of a call, which is what closes the breaker again: the end of a
-// reply may be minutes away.
+// answered records the first content of a call, and reports whether that closed the breaker. It does not
+// wait for the end of the reply, which may be minutes away. It renews the permit.
 func (h *Health) answered(p *permit, took time.Duration) (closed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.latency == 0 {
+	if h.latency == 0 { // the first call
 		h.latency = took
 	} else {
 		h.latency += time.Duration(newest * float64(took-h.latency))
@@ -111,21 +120,24 @@ func (h *Health) answered(p *permit, took time.Duration) (closed bool) {
 	return true
 }
 
-// outcome is how a call ended, as far as its target is concerned.
+// outcome is what the end of a call says about its target. The order counts: bad and above are failures,
+// refused and above open the breaker at once.
 type outcome uint8
 
 const (
-	neither outcome = iota // its caller left, or is at fault
+	neither outcome = iota // nothing: the caller hung up or made a mistake
 	good
 	bad
-	refused // for now and for everybody: no need to try a third time
-	denied  // the key is not good
+	refused // the upstream refuses everybody for a while
+	denied  // the upstream does not accept the key
 )
 
-// end notes how a call ended. After is what the upstream asked us to wait, where it did.
+// end records how a call ended, and reports whether that opened the breaker. After is how long the upstream
+// asked us to wait; 0: it did not say.
 func (h *Health) end(p permit, how outcome, now time.Time, after time.Duration) (opened bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// A call that began before the breaker last changed says nothing about the target now.
 	if p.epoch != h.epoch {
 		return false
 	}
@@ -141,6 +153,8 @@ func (h *Health) end(p permit, how outcome, now time.Time, after time.Duration) 
 	default:
 		h.errorRate += newest * (1 - h.errorRate)
 	}
+	// A refusal and a failed probe open the breaker at once; other failures only when there are too many.
+	// While it is open, calls in need may fail without making it any more open.
 	switch {
 	case how >= refused, p.probe:
 	case h.open, h.errorRate < tooMany:
@@ -150,7 +164,7 @@ func (h *Health) end(p permit, how outcome, now time.Time, after time.Duration) 
 	h.open, h.held, h.denied, h.probing = true, how >= refused, how == denied, false
 	h.epoch++
 	if how == refused && after > 0 {
-		h.until = now.Add(min(after, longestWait)) // it knows best how long
+		h.until = now.Add(min(after, longestWait)) // as the upstream says, not by our own back-off
 		return opened
 	}
 	h.rest = min(max(2*h.rest, firstRest), longestRest)
@@ -158,8 +172,8 @@ func (h *Health) end(p permit, how outcome, now time.Time, after time.Duration) 
 	return opened
 }
 
-// wait is how long it takes until a call may be let through in need, and whether that is worth waiting
-// for.
+// wait returns how long it takes until a call with need sought may go through, and reports whether that is
+// worth waiting for. It is not if the key was refused.
 func (h *Health) wait(now time.Time) (time.Duration, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -169,7 +183,7 @@ func (h *Health) wait(now time.Time) (time.Duration, bool) {
 	return max(0, h.until.Sub(now)), !h.denied
 }
 
-// look fills in what is told of the target.
+// look fills in the state and the averages of a standing.
 func (h *Health) look(now time.Time, to *Standing) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,19 +8,21 @@ import (
 )
 
 // obstacle is why the router cannot choose a model.
+//
+// The order of the constants counts: of several misfits the router reports the first (misfits.first).
 type obstacle uint8
 
 const (
 	none obstacle = iota
-	// Nothing that the caller sent is in the way.
-	staffOnly
-	vanished
-	noProvider
-	outOfOrder
-	full
+	// The service is in the way. The caller can only wait.
+	staffOnly  // it has no tier yet
+	vanished   // its provider does not list it any more
+	noProvider // no target is configured
+	outOfOrder // the breakers of all targets are open
+	full       // its providers run as many calls as they may
 	// The caller's plan is in the way.
 	lowPlan
-	// The request is in the way.
+	// The request is in the way: misfitsOf finds all of these except tooLong.
 	noTools
 	noImages
 	dataImages
@@ -29,10 +31,10 @@ const (
 	oneReply
 	tooLong
 
-	obstacles
+	obstacles // the number of obstacles
 )
 
-// String says it of the model, for POST /v1/route; empty for none.
+// String returns what POST /v1/route says about the model; empty for none.
 func (o obstacle) String() string {
 	return [obstacles]string{
 		staffOnly:  "has no tier yet: only staff may call it",
@@ -51,18 +53,20 @@ func (o obstacle) String() string {
 	}[o]
 }
 
-// missed is what keeps the models from being chosen.
+// missed is the set of obstacles that were found, over all models.
 type missed [obstacles]bool
 
 func (m *missed) note(o obstacle) { m[o] = true }
 
-// fault says why there is no candidate: 503 where a model could serve the request but for its health, 400
-// where the request rules all out, 403 where a higher plan has more. It names what the caller asked for;
-// which models there are behind it is not the caller's business.
-func (m *missed) fault(a *Asked) error {
+// fault returns why there is no candidate: 503 if only the health of a model is in the way, 400 if the
+// request rules all models out, 403 if only a higher plan has models. The message names the model of the
+// request and none of those behind it: callers who route must not learn the operator's list.
+func (m *missed) fault(q *Query) error {
 	if m[outOfOrder] || m[full] || m[noProvider] {
-		return fault.New(fault.Unavailable, "Every model behind %q that could serve this request is out of order or busy at the moment. Try again shortly.", a.Model.ID).After(time.Second)
+		return fault.New(fault.Unavailable, "Every model behind %q that could serve this request is out of order or busy at the moment. Try again shortly.", q.Model.ID).After(time.Second)
 	}
+	// All reasons are listed, but each may keep only some of the models out: a request may have to change in
+	// one of several ways. So several reasons point to no single parameter.
 	var reasons []string
 	param := ""
 	for _, r := range []struct {
@@ -72,7 +76,7 @@ func (m *missed) fault(a *Asked) error {
 		{noTools, "has tools", "tools"},
 		{noImages, "has images", "messages"},
 		{dataImages, "has images that are not data: URLs", "messages"},
-		{foreign, "has parts or tools of kinds that only some providers know", a.Request.Foreign().Path},
+		{foreign, "has parts or tools of kinds that only some providers know", q.Request.Foreign().Path},
 		{noJSON, "asks for JSON", "response_format"},
 		{oneReply, "asks for more than one reply", "n"},
 		{tooLong, "has a prompt that is too long", "messages"},
@@ -84,12 +88,12 @@ func (m *missed) fault(a *Asked) error {
 	}
 	switch {
 	case len(reasons) == 1:
-		return fault.New(fault.Invalid, "No model behind %q can serve this request: it %s.", a.Model.ID, reasons[0]).At(param)
+		return fault.New(fault.Invalid, "No model behind %q can serve this request: it %s.", q.Model.ID, reasons[0]).At(param)
 	case len(reasons) > 1:
 		last := len(reasons) - 1
-		return fault.New(fault.Invalid, "No model behind %q can serve this request: it %s and %s.", a.Model.ID, strings.Join(reasons[:last], ", "), reasons[last]).At("model")
+		return fault.New(fault.Invalid, "No model behind %q can serve this request: it %s and %s.", q.Model.ID, strings.Join(reasons[:last], ", "), reasons[last]).At("model")
 	case m[lowPlan]:
-		return fault.New(fault.PlanTooLow, "Every model behind %q needs a higher plan. Upgrade, or name a model of a lower tier.", a.Model.ID).At("model")
+		return fault.New(fault.PlanTooLow, "Every model behind %q needs a higher plan. Upgrade, or name a model of a lower tier.", q.Model.ID).At("model")
 	}
-	return fault.New(fault.Unavailable, "There is no model behind %q at the moment. Name another model, or try again later.", a.Model.ID).After(time.Minute)
+	return fault.New(fault.Unavailable, "There is no model behind %q at the moment. Name another model, or try again later.", q.Model.ID).After(time.Minute)
 }

@@ -11,28 +11,38 @@ import (
 )
 
 const (
-	// tries is how often a request asks each of its targets at most.
+	// tries is the number of times that one request calls the same target at most.
 	tries = 3
-	// What it pauses between two rounds: the first time, and once that has doubled often enough.
+	// The pause between two rounds starts at firstPause and doubles up to longestPause. A caller is
+	// waiting, so the pauses are short.
 	firstPause   = 200 * time.Millisecond
 	longestPause = time.Second
 )
 
-// Plan is the order in which one request asks: the targets of its model that are well, drawn by
-// weight, then those of its fallbacks, then whoever only seems to be ill; each once in a round.
+// Plan is the order in which one request tries its targets. A round tries the healthy targets of the
+// model, drawn by weight, then those of its fallbacks, then targets whose breaker is open, each at most
+// once. A Plan belongs to one request and is not safe for concurrent use.
+//
+// The usual request needs one attempt, so the slices stay nil until a first attempt has failed.
+//
+// A request uses a plan like this:
+//
+//	attempt, ok := plan.Next(now, fits)   // begins an attempt; not ok: the round is over
+//	plan.GiveUp()                         // if its failure was of a kind that lasts
+//	wait, ok := plan.Again(now)           // begins the next round; not ok: give up
 type Plan struct {
-	route     *route
-	others    []*route  // that stand in behind the model's own fallbacks
-	fallbacks []*route  // those that fit, once the model's own targets are used up
-	looked    bool      // for fallbacks
-	last      *Target   // the one asked last
-	asked     []*Target // those before that
-	from      int       // of asked: where this round begins
-	out       []*Target // not to be asked again
-	pause     time.Duration
+	route     *route        // of the model; nil: it has no target
+	others    []*route      // stand in after the model's own fallbacks
+	fallbacks []*route      // those of both that fit the request; filled by the first Next that needs one
+	looked    bool          // fallbacks is filled
+	last      *Target       // the target of the last attempt; nil: none in this round
+	tried     []*Target     // the targets of earlier attempts, one entry for each attempt
+	from      int           // index in tried at which this round begins
+	out       []*Target     // not to be tried again
+	pause     time.Duration // before the last round; 0: there was none
 }
 
-// Plan makes the plan of a request for the model. Others stand in for it behind its own fallbacks.
+// Plan returns the plan of a request for the model. Others stand in for it after its own fallbacks.
 func (r *Routes) Plan(m *catalog.Model, others ...*catalog.Model) Plan {
 	p := Plan{route: r.byModel[m]}
 	for _, o := range others {
@@ -43,24 +53,27 @@ func (r *Routes) Plan(m *catalog.Model, others ...*catalog.Model) Plan {
 	return p
 }
 
-// Alone reports whether there is but one target to ask.
+// Alone reports whether there is no second target to try.
 func (p *Plan) Alone() bool {
 	return p.route == nil || len(p.route.targets) < 2 && len(p.route.fallbacks) == 0 && len(p.others) == 0
 }
 
-// Next begins the next attempt of the round, or reports that there is nobody left who can be asked now.
-// Fits is asked of fallbacks.
+// Next starts the next attempt of the round. It reports false if no target is left that can be called now;
+// Again then tells how long to wait. Fits reports whether a fallback may answer the request. The caller
+// must end the attempt with Attempt.Ended.
 func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, bool) {
 	if p.route == nil {
 		return Attempt{}, false
 	}
 	if p.last != nil {
-		p.asked = append(p.asked, p.last)
+		p.tried = append(p.tried, p.last)
 		p.last = nil
 	}
+	// First the model's own healthy targets: the usual request ends here.
 	if a, ok := p.draw(p.route, now, wanted); ok {
 		return a, true
 	}
+	// Fits is expensive for a long prompt, so it is asked once for each fallback, and only now.
 	if !p.looked {
 		p.looked = true
 		for _, rt := range slices.Concat(p.route.fallbacks, p.others) {
@@ -74,6 +87,7 @@ func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, boo
 			return a, true
 		}
 	}
+	// No healthy target is left: now those whose breaker is open.
 	if a, ok := p.draw(p.route, now, sought); ok {
 		return a, true
 	}
@@ -85,10 +99,10 @@ func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, boo
 	return Attempt{}, false
 }
 
-// GiveUp makes the target asked last one that is not asked again: another try would come to the same.
+// GiveUp excludes the target of the last attempt: another attempt there would fail in the same way.
 func (p *Plan) GiveUp() { p.out = append(p.out, p.last) }
 
-// GiveUpModel does the same for every target of the model asked last.
+// GiveUpModel excludes every target of the last attempt's model.
 func (p *Plan) GiveUpModel() {
 	for _, rt := range append([]*route{p.route}, p.fallbacks...) {
 		if slices.Contains(rt.targets, p.last) {
@@ -97,10 +111,10 @@ func (p *Plan) GiveUpModel() {
 	}
 }
 
-// isOut reports whether the target is not to be asked again.
+// isOut reports whether the target must not be tried again by this request.
 func (p *Plan) isOut(t *Target) bool {
 	n := 0
-	for _, other := range p.asked {
+	for _, other := range p.tried {
 		if other == t {
 			n++
 		}
@@ -108,11 +122,12 @@ func (p *Plan) isOut(t *Target) bool {
 	return n >= tries || slices.Contains(p.out, t)
 }
 
-// draw begins an attempt at one of the route's targets.
+// draw starts an attempt at one of the route's targets that this round has not tried, or reports that none
+// lets the call in. It tries heavier targets first, at random by their weight.
 func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
-	out := make([]bool, len(rt.targets))
+	out := make([]bool, len(rt.targets)) // tried in this round, given up, or full
 	for i, t := range rt.targets {
-		out[i] = slices.Contains(p.asked[p.from:], t) || p.isOut(t)
+		out[i] = slices.Contains(p.tried[p.from:], t) || p.isOut(t)
 	}
 	for {
 		i := rt.lot(out)
@@ -120,7 +135,9 @@ func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 			return Attempt{}, false
 		}
 		t := rt.targets[i]
-		repeat := slices.Contains(p.asked, t)
+		repeat := slices.Contains(p.tried, t)
+		// A model with a single target is called at least once, whatever its breaker says: the breaker may
+		// have opened for a reason that is gone, and there is nobody else to answer.
 		if n >= sought && !repeat && p.Alone() {
 			n = dire
 		}
@@ -132,8 +149,8 @@ func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 	}
 }
 
-// lot draws by weight among the targets that are not out; those without weight come last, in their
-// order. It is negative where all are out.
+// lot returns the index of a target that is not out, drawn at random by weight. Targets without weight come
+// last, in their order: they are spares. It returns a negative index if all are out.
 func (rt *route) lot(out []bool) int {
 	var sum float64
 	first := -1
@@ -149,7 +166,7 @@ func (rt *route) lot(out []bool) int {
 		return first
 	}
 	at := rand.Float64() * sum
-	chosen := first
+	chosen := first // rounding may leave at at 0 or above: then the last one with weight is drawn
 	for i, t := range rt.targets {
 		if out[i] || t.weight == 0 {
 			continue
@@ -162,17 +179,18 @@ func (rt *route) lot(out []bool) int {
 	return chosen
 }
 
-// Again ends the round and says how long to wait before the next one: with jitter, and not before
-// somebody may be asked. It reports false where nobody is worth waiting for.
+// Again ends the round and returns how long to wait before the next one: until a target may be called
+// again, and a pause with jitter, so that requests that failed together do not return together. It reports
+// false if no target is worth waiting for.
 func (p *Plan) Again(now time.Time) (time.Duration, bool) {
 	if p.route == nil {
 		return 0, false
 	}
 	if p.last != nil {
-		p.asked = append(p.asked, p.last)
+		p.tried = append(p.tried, p.last)
 		p.last = nil
 	}
-	p.from = len(p.asked)
+	p.from = len(p.tried)
 	soonest, worth := time.Duration(math.MaxInt64), false
 	look := func(rt *route) {
 		for _, t := range rt.targets {
@@ -192,7 +210,8 @@ func (p *Plan) Again(now time.Time) (time.Duration, bool) {
 	return soonest + p.pause/2 + rand.N(p.pause/2), true
 }
 
-// SetHeader tells which model answers, and who serves it.
+// SetHeader sets the headers that name the model and the provider of the attempt. The values are shared by
+// all requests and must not be changed.
 func (a *Attempt) SetHeader(h http.Header) {
 	h["X-Sluice-Model"], h["X-Sluice-Provider"] = a.header, a.Target.header
 }

@@ -8,38 +8,41 @@ import (
 	"sluice/internal/provider"
 )
 
-// Routes is how every model of a catalog is reached. It never changes: a reload makes a new one, which
-// takes over what is known of the targets that stay.
+// Routes holds the targets of every model of a catalog. It never changes, so it needs no lock: a reload
+// makes a new one, which takes over the health and the load of the targets that stay.
 type Routes struct {
-	byModel map[*catalog.Model]*route
+	byModel map[*catalog.Model]*route // by identity: the models must be those of the same catalog
 	health  map[place]*Health
 	loads   map[string]*load // by provider
-	targets []*Target        // each place once, in the order of the catalog
+	targets []*Target        // one for each place, in the order of the catalog
 }
 
-// place is where a model is served. An adapter has one key, so it stands for that.
+// place identifies a target across reloads and across models: two models that are the same upstream model
+// behind the same key share their health. An adapter has one key, so it stands for that key.
 type place struct {
 	adapter  provider.Adapter
 	upstream string
 }
 
-// route is how one model is reached.
+// route holds the targets of one model.
 type route struct {
 	model     *catalog.Model
-	targets   []*Target
-	fallbacks []*route
-	header    []string // x-sluice-model
+	targets   []*Target // may be empty
+	fallbacks []*route  // of the models that stand in for it, in their order
+	header    []string  // the value of x-sluice-model, made once
 }
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	// Old are the routes that these replace.
+	// Old is the value that the new one replaces; nil at the start of the process.
 	Old *Routes
-	// Log is told when a target is given up and when it is back; default slog.Default().
+	// Log gets a line when a breaker opens and when it closes again; default slog.Default().
 	Log *slog.Logger
 }
 
-// New connects the models with their providers. Targets at a provider that is not there are left out.
+// New returns the routes of a catalog's models at the providers. It leaves out targets whose provider is
+// not in the list: the model then has fewer targets, or none, and a request for it fails with a 503. The
+// providers' names must differ.
 func New(c *catalog.Catalog, providers []Provider, opts *Options) *Routes {
 	if opts == nil {
 		opts = &Options{}
@@ -55,6 +58,7 @@ func New(c *catalog.Catalog, providers []Provider, opts *Options) *Routes {
 		byName[p.Name] = p
 		r.loads[p.Name] = opts.Old.load(p)
 	}
+	// Providers first, then models, then fallbacks: each step needs the one before.
 	for _, m := range c.Models() {
 		rt := &route{model: m, header: []string{m.ID}}
 		for _, t := range m.Places() {
@@ -74,7 +78,8 @@ func New(c *catalog.Catalog, providers []Provider, opts *Options) *Routes {
 	return r
 }
 
-// load is that of a provider, with what is counted in it.
+// load returns the provider's load: the old one, with its counts, if there is one. It sets the new bound.
+// The receiver may be nil.
 func (r *Routes) load(p *Provider) *load {
 	l := &load{}
 	if r != nil && r.loads[p.Name] != nil {
@@ -84,7 +89,7 @@ func (r *Routes) load(p *Provider) *load {
 	return l
 }
 
-// connect makes the targets of one place of a model: one for each key, which share its weight.
+// connect returns the targets of a model at one provider: one for each key, which share the weight.
 func (r *Routes) connect(p *Provider, t catalog.Target, old *Routes, log *slog.Logger) []*Target {
 	targets := make([]*Target, len(p.Keys))
 	for i, key := range p.Keys {
@@ -93,7 +98,7 @@ func (r *Routes) connect(p *Provider, t catalog.Target, old *Routes, log *slog.L
 			Provider: p.Name, Upstream: t.Upstream, LastFour: key.LastFour, Adapter: key.Adapter, FirstContent: p.FirstContent,
 			weight: float64(t.Weight) / float64(len(p.Keys)), load: r.loads[p.Name], log: log, header: []string{p.Name},
 		}
-		if r.health[at] == nil {
+		if r.health[at] == nil { // the first model at this place
 			r.health[at] = old.known(at)
 			r.targets = append(r.targets, targets[i])
 		}
@@ -102,7 +107,7 @@ func (r *Routes) connect(p *Provider, t catalog.Target, old *Routes, log *slog.L
 	return targets
 }
 
-// known is the health of a place that was there before, or a new one.
+// known returns the health of a place that was there before, or a new one. The receiver may be nil.
 func (r *Routes) known(at place) *Health {
 	if r != nil && r.health[at] != nil {
 		return r.health[at]
@@ -110,7 +115,7 @@ func (r *Routes) known(at place) *Health {
 	return &Health{}
 }
 
-// Standings is what is known of every target.
+// Standings returns the health of every target.
 func (r *Routes) Standings(now time.Time) []Standing {
 	all := make([]Standing, len(r.targets))
 	for i, t := range r.targets {
@@ -119,7 +124,7 @@ func (r *Routes) Standings(now time.Time) []Standing {
 	return all
 }
 
-// Of is what is known of a model's targets.
+// Of returns the health of one model's targets; nil if the catalog does not have the model.
 func (r *Routes) Of(m *catalog.Model, now time.Time) []Standing {
 	rt := r.byModel[m]
 	if rt == nil {
@@ -132,7 +137,7 @@ func (r *Routes) Of(m *catalog.Model, now time.Time) []Standing {
 	return all
 }
 
-// Tallies are the providers' counts.
+// Tallies returns the counts of each provider, by its name.
 func (r *Routes) Tallies() map[string]Tally {
 	all := make(map[string]Tally, len(r.loads))
 	for name, l := range r.loads {

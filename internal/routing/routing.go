@@ -1,8 +1,9 @@
-// Package routing decides which model answers a request, and who is asked for it.
+// Package routing decides which model answers a request, and which upstreams are called for it.
 //
-// A model named in the request is served by its own targets; only service/auto is routed. A Router first
-// leaves out the models that cannot serve the request, then scores the others. Routes know where each
-// model is served and how well those places are; a Plan is the order in which one request asks them.
+// A model named in the request is served by its own targets; only service/auto is routed. A Router
+// leaves out the models that cannot take the request (fit.go, obstacle.go), then scores the others
+// (score.go). Routes holds the targets of each model and their health; a Plan is the order in which one
+// request tries them. This package calls no upstream itself: package inference does, along a Plan.
 package routing
 
 import (
@@ -14,99 +15,106 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
-	"sluice/internal/provider"
 )
 
-// Router chooses models. It remembers conversations, so there is one for the life of the process.
+// Router chooses models. It remembers conversations, so one router lives as long as the process. It is
+// safe for concurrent use.
 type Router struct {
 	conversations *conversations
-	now           func() time.Time
+	now           func() time.Time // replaced in tests
 }
 
 // NewRouter returns a router that has seen no conversation.
 func NewRouter() *Router { return &Router{conversations: newConversations(), now: time.Now} }
 
-// Asked is a request for a model.
-type Asked struct {
-	Catalog   *catalog.Catalog
-	Routes    *Routes
-	Model     *catalog.Model
+// Query is what the router needs to know to choose a model for one request.
+type Query struct {
+	Catalog   *catalog.Catalog // of the settings that the request started with
+	Routes    *Routes          // of the same settings
+	Model     *catalog.Model   // the model that the request names
 	AccountID string
 	Plan      account.Plan
-	Staff     bool   // may call what has no tier yet
+	Staff     bool   // the account may call models that have no tier yet
 	Scorer    Scorer // nil: an Estimate at the middle of its dial
 	Request   *chat.Request
-	// PromptTokens is about how many tokens the prompt has; 0: a guess by its bytes.
+	// PromptTokens is an estimate of the prompt's tokens; 0: the router guesses by the bytes.
 	PromptTokens int
-	// Reads reports whether the prompt may fit a window of so many tokens; nil: a guess by its bytes.
+	// Reads reports whether the prompt may fit a window of so many tokens; nil: the router guesses by the
+	// bytes. It must return the same answer when it is called again.
 	Reads func(most int) bool
 }
 
-// Choice is which model answers, and why.
+// Choice is the model that answers, and why.
 type Choice struct {
 	Model  *catalog.Model
-	Reason string // short, for a header; empty where the caller named the model
+	Reason string // short, for a header; empty if the caller named the model
 	Task   catalog.Task
-	Sticky bool // it has answered this conversation before
-	// Others are the next best, in their order: they answer while the model cannot.
+	Sticky bool // the model has answered this conversation before
+	// Others are the next best models, best first. They stand in while the model cannot answer.
 	Others []*catalog.Model
-	// Ranking is every model of the catalog that was looked at; only Explain fills it in.
+	// Ranking lists every model that the router looked at, in the order of the catalog. Only Explain
+	// fills it in.
 	Ranking []Ranked
 }
 
-// Ranked is one model that was looked at.
+// Ranked is one model that the router looked at.
 type Ranked struct {
 	Model    *catalog.Model
-	Score    float64
-	Obstacle string // why it cannot be chosen; empty: it can
+	Score    float64 // 0 if there is an obstacle
+	Obstacle string  // why it cannot be chosen; empty: it can
 }
 
 // Choose returns the model that answers, and remembers it for the conversation.
-func (r *Router) Choose(a *Asked) (Choice, error) {
-	if !a.Model.Router {
-		return Choice{Model: a.Model}, nil
+func (r *Router) Choose(q *Query) (Choice, error) {
+	if !q.Model.Router {
+		return Choice{Model: q.Model}, nil
 	}
-	c, key, err := r.choose(a, false)
+	c, key, err := r.choose(q, false)
 	if err == nil {
 		r.conversations.remember(key, c.Model.ID, r.now())
 	}
 	return c, err
 }
 
-// Explain returns what Choose would, with the ranking, and remembers nothing.
-func (r *Router) Explain(a *Asked) (Choice, error) {
-	if !a.Model.Router {
-		return Choice{Model: a.Model, Reason: "asked for by name"}, nil
+// Explain returns what Choose would return, with the ranking. It remembers nothing.
+func (r *Router) Explain(q *Query) (Choice, error) {
+	if !q.Model.Router {
+		return Choice{Model: q.Model, Reason: "asked for by name"}, nil
 	}
-	c, _, err := r.choose(a, true)
+	c, _, err := r.choose(q, true)
 	return c, err
 }
 
-func (r *Router) choose(a *Asked, explain bool) (Choice, uint64, error) {
+// choose returns the choice and the key of the conversation. The error is a fault for the caller.
+func (r *Router) choose(q *Query, explain bool) (Choice, uint64, error) {
 	now := r.now()
-	features := FeaturesOf(a.Request)
-	if a.PromptTokens > 0 {
-		features.PromptTokens = a.PromptTokens
+	features := FeaturesOf(q.Request)
+	// The caller's estimate is better than ours if it has one: it may have counted the prompt.
+	if q.PromptTokens > 0 {
+		features.PromptTokens = q.PromptTokens
 	}
 	choice := Choice{Task: features.Task}
-	candidates, missed := a.candidates(now, &choice, explain)
-	key := r.conversations.key(a.AccountID, a.Request)
+	candidates, missed := q.candidates(now, &choice, explain)
+	key := r.conversations.key(q.AccountID, q.Request)
 	if len(candidates) == 0 {
-		return choice, key, missed.fault(a)
+		return choice, key, missed.fault(q)
 	}
 	scores := make([]float64, len(candidates))
-	scorer := a.Scorer
+	scorer := q.Scorer
 	if scorer == nil {
 		scorer = Estimate{Dial: MiddleDial}
 	}
 	scorer.Score(features, candidates, scores)
+	// Of equal scores the first in the catalog wins, so that the choice is the same every time.
 	best := 0
 	for i := range candidates {
 		if scores[i] > scores[best] {
 			best = i
 		}
 	}
-	if follows(a.Request) {
+	// A conversation stays with its model, even if another scores better now: a change in the middle costs
+	// the upstream's prompt cache and changes the style of the answers.
+	if follows(q.Request) {
 		last := r.conversations.recall(key, now)
 		for i := range candidates {
 			if candidates[i].Model.ID == last {
@@ -127,10 +135,11 @@ func (r *Router) choose(a *Asked, explain bool) (Choice, uint64, error) {
 	return choice, key, nil
 }
 
-// mostOthers is how many models stand behind the one that was chosen.
+// mostOthers is the number of models that stand in for the chosen one. A request that four models have
+// failed to answer is not likely to succeed at a fifth.
 const mostOthers = 3
 
-// nextBest are those with the highest scores behind the best.
+// nextBest returns the models with the highest scores after the best, highest first.
 func nextBest(candidates []Candidate, scores []float64, best int) []*catalog.Model {
 	order := make([]int, 0, len(candidates))
 	for i := range candidates {
@@ -146,7 +155,7 @@ func nextBest(candidates []Candidate, scores []float64, best int) []*catalog.Mod
 	return others
 }
 
-// rank fills in the scores.
+// rank copies the scores into the ranking.
 func (c *Choice) rank(candidates []Candidate, scores []float64) {
 	for i := range c.Ranking {
 		for k := range candidates {
@@ -157,18 +166,22 @@ func (c *Choice) rank(candidates []Candidate, scores []float64) {
 	}
 }
 
-// candidates are the models that meet every condition, and what the others miss.
+// candidates returns the models that meet every condition, and the set of what the others lack. If explain
+// is set, it lists all of them in the choice's ranking.
 //
-// A prompt that is only a little longer than a window may still fit by the vendor's own count. Such a
-// model is a candidate where no window is surely large enough.
-func (a *Asked) candidates(now time.Time, choice *Choice, explain bool) (candidates []Candidate, missed missed) {
-	all := a.Catalog.Models()
-	real, roomy := false, false
+// The sandbox's models are candidates only if the caller may call no real model: they are there for trying
+// the service out.
+//
+// A prompt that is a little longer than a context by our count may still fit by the vendor's own count.
+// Such a model is a candidate only if no context is surely large enough.
+func (q *Query) candidates(now time.Time, choice *Choice, explain bool) (candidates []Candidate, missed missed) {
+	all := q.Catalog.Models()
+	real, roomy := false, false // the caller may call a real model; some context is surely large enough
 	for _, m := range all {
-		real = real || !m.Router && !m.Sandbox && a.mayCall(m)
+		real = real || !m.Router && !m.Sandbox && q.mayCall(m)
 	}
 	for _, m := range all {
-		roomy = roomy || !m.Router && !(real && m.Sandbox) && a.obstacle(m, m.ContextLength) == none
+		roomy = roomy || !m.Router && !(real && m.Sandbox) && q.obstacle(m, m.ContextLength) == none
 	}
 	candidates = make([]Candidate, 0, len(all))
 	for _, m := range all {
@@ -176,13 +189,14 @@ func (a *Asked) candidates(now time.Time, choice *Choice, explain bool) (candida
 			continue
 		}
 		room := m.ContextLength
-		if !roomy && !m.Sandbox {
-			room = room / 5 * 6
+		if !roomy {
+			room = Window(m)
 		}
-		obstacle := a.obstacle(m, room)
+		// Health comes last, so that the reported obstacle is one that the caller can do something about.
+		obstacle := q.obstacle(m, room)
 		var latency time.Duration
 		if obstacle == none {
-			latency, obstacle = a.Routes.condition(m, now)
+			latency, obstacle = q.Routes.condition(m, now)
 		}
 		missed.note(obstacle)
 		if obstacle == none {
@@ -192,13 +206,13 @@ func (a *Asked) candidates(now time.Time, choice *Choice, explain bool) (candida
 			choice.Ranking = append(choice.Ranking, Ranked{Model: m, Obstacle: obstacle.String()})
 		}
 	}
-	return a.eloquent(candidates, choice), missed
+	return q.eloquent(candidates, choice), missed
 }
 
-// eloquent leaves out who writes less than max_tokens, where somebody writes as much. Where nobody does,
-// the bound is clamped.
-func (a *Asked) eloquent(candidates []Candidate, choice *Choice) []Candidate {
-	short := func(c Candidate) bool { return c.Model.MaxOutput < a.Request.MaxTokens }
+// eloquent leaves out the models that write less than max_tokens, provided that another one writes enough.
+// If none does, all stay, and the adapter lowers max_tokens to what its model can write.
+func (q *Query) eloquent(candidates []Candidate, choice *Choice) []Candidate {
+	short := func(c Candidate) bool { return c.Model.MaxOutput < q.Request.MaxTokens }
 	if !slices.ContainsFunc(candidates, func(c Candidate) bool { return !short(c) }) {
 		return candidates
 	}
@@ -210,49 +224,42 @@ func (a *Asked) eloquent(candidates []Candidate, choice *Choice) []Candidate {
 	return slices.DeleteFunc(candidates, short)
 }
 
-// mayCall reports whether the caller may call the model at all.
-func (a *Asked) mayCall(m *catalog.Model) bool {
-	return a.Plan.Includes(m.Plan) && (!m.StaffOnly || a.Staff)
+// mayCall reports whether the account may call the model at all, whatever the request says.
+func (q *Query) mayCall(m *catalog.Model) bool {
+	return q.Plan.Includes(m.Plan) && (!m.StaffOnly || q.Staff)
 }
 
-// obstacle is why the model cannot serve the request, by what is written of it. Room is how many tokens of
-// a prompt it reads.
-func (a *Asked) obstacle(m *catalog.Model, room int) obstacle {
-	req := a.Request
+// obstacle returns why the model cannot be chosen, judged by the catalog alone; none: it can. Room is the
+// largest prompt that it reads, in tokens. The model's health is not looked at; see Routes.condition.
+func (q *Query) obstacle(m *catalog.Model, room int) obstacle {
 	switch {
-	case m.StaffOnly && !a.Staff:
+	case m.StaffOnly && !q.Staff:
 		return staffOnly
-	case !a.mayCall(m):
+	case !q.mayCall(m):
 		return lowPlan
 	case m.Vanished:
 		return vanished
-	case len(req.Tools) > 0 && !m.ToolCalling:
-		return noTools
-	case req.Images() > 0 && !m.Images:
-		return noImages
-	case m.NoImageURLs && provider.RemoteImage(req) != "":
-		return dataImages
-	case req.Foreign().Path != "" && m.Sandbox:
-		return foreign
-	case req.Format.Kind != chat.FormatText && m.NoJSON:
-		return noJSON
-	case req.N > 1 && m.Sandbox:
-		return oneReply
-	case !a.reads(room):
+	}
+	if o := misfitsOf(q.Request, m).first(); o != none {
+		return o
+	}
+	if !q.reads(room) {
 		return tooLong
 	}
 	return none
 }
 
-// reads reports whether the prompt may fit a window.
-func (a *Asked) reads(most int) bool {
-	if a.Reads != nil {
-		return a.Reads(most)
+// reads reports whether the prompt may fit a window of so many tokens.
+func (q *Query) reads(most int) bool {
+	if q.Reads != nil {
+		return q.Reads(most)
 	}
-	return a.Request.PromptBytes()/bytesPerToken <= most
+	return q.Request.PromptBytes()/bytesPerToken <= most
 }
 
-// condition is how soon the model's replies begin at its best place, or why it has none now.
+// condition returns how long the model's replies take to begin at its fastest target that can be called
+// now. If there is none, it returns the obstacle: full if a target has no free place, outOfOrder if all
+// breakers are open.
 func (r *Routes) condition(m *catalog.Model, now time.Time) (latency time.Duration, o obstacle) {
 	rt := r.byModel[m]
 	if rt == nil || len(rt.targets) == 0 {

@@ -82,13 +82,13 @@ func build(t *testing.T, models []catalog.Model) *house {
 	return h
 }
 
-func (h *house) asked(id string, plan account.Plan, req *chat.Request) *Asked {
+func (h *house) query(id string, plan account.Plan, req *chat.Request) *Query {
 	h.Helper()
 	m, ok := h.catalog.Lookup(id)
 	if !ok {
 		h.Fatalf("no model %s", id)
 	}
-	return &Asked{Catalog: h.catalog, Routes: h.routes, Model: m, AccountID: "acct_1", Plan: plan, Request: req}
+	return &Query{Catalog: h.catalog, Routes: h.routes, Model: m, AccountID: "acct_1", Plan: plan, Request: req}
 }
 
 // target is the only one of a model.
@@ -133,7 +133,7 @@ func TestNoCandidate(t *testing.T) {
 		if tt.ill {
 			h.fail("plain")
 		}
-		_, err := h.router.Choose(h.asked("service/auto", account.Basic, parse(t, tt.content, tt.more)))
+		_, err := h.router.Choose(h.query("service/auto", account.Basic, parse(t, tt.content, tt.more)))
 		f := fault.From(err)
 		if err == nil || f.Kind != tt.kind || f.Param != tt.param || !strings.Contains(f.Message, tt.says) || !strings.Contains(f.Message, "service/auto") {
 			t.Errorf("%s: Choose = %v at %q, want %v at %q that says %q of service/auto", name, err, f.Param, tt.kind, tt.param, tt.says)
@@ -162,7 +162,7 @@ func TestNearWindow(t *testing.T) {
 		{[]catalog.Model{box}, ""}, // there the tokenizer is the model's own
 	} {
 		h := build(t, tt.models)
-		a := h.asked("service/auto", account.Basic, parse(t, hello, ""))
+		a := h.query("service/auto", account.Basic, parse(t, hello, ""))
 		a.PromptTokens, a.Reads = 1100, func(most int) bool { return most >= 1100 }
 		got, err := h.router.Choose(a)
 		if tt.want == "" {
@@ -226,7 +226,7 @@ func TestConditions(t *testing.T) {
 			tt.prepare(h)
 		}
 		for _, dial := range []int{0, 50, 100} {
-			a := h.asked(tt.asked, tt.plan, parse(t, tt.content, tt.more))
+			a := h.query(tt.asked, tt.plan, parse(t, tt.content, tt.more))
 			a.Scorer = Estimate{Dial: dial}
 			got, err := h.router.Choose(a)
 			if len(tt.want) == 0 {
@@ -263,11 +263,11 @@ func TestIll(t *testing.T) {
 	} {
 		h := build(t, []catalog.Model{model("a", account.Free, nil), model("b", account.Free, nil), model("c", account.Premium, nil)})
 		trouble(h)
-		_, err := h.router.Choose(h.asked("service/auto", account.Free, parse(t, hello, "")))
+		_, err := h.router.Choose(h.query("service/auto", account.Free, parse(t, hello, "")))
 		if f := fault.From(err); f.Kind != fault.Unavailable || f.RetryAfter == 0 {
 			t.Errorf("%s: Choose = %v, want 503 with a time to come back", name, err)
 		}
-		if got, err := h.router.Choose(h.asked("service/auto", account.Premium, parse(t, hello, ""))); name == "all are left alone" && (err != nil || got.Model.ID != "c") {
+		if got, err := h.router.Choose(h.query("service/auto", account.Premium, parse(t, hello, ""))); name == "all are left alone" && (err != nil || got.Model.ID != "c") {
 			t.Errorf("%s: Choose = %v, %v, want the one that is well", name, got.Model, err)
 		}
 	}
@@ -283,7 +283,7 @@ func TestDial(t *testing.T) {
 		model("finest", account.Free, priced(75, 90)),
 		model("folly", account.Free, priced(80, 50)),
 	})
-	others, err := h.router.Choose(h.asked("service/auto", account.Free, parse(t, hello, "")))
+	others, err := h.router.Choose(h.query("service/auto", account.Free, parse(t, hello, "")))
 	if err != nil || len(others.Others) != mostOthers || others.Others[mostOthers-1].ID == "folly" {
 		t.Errorf("behind %v stand %v, %v, want the next best", others.Model, others.Others, err)
 	}
@@ -291,7 +291,7 @@ func TestDial(t *testing.T) {
 	order := map[string]int{"cheap": 0, "fair": 1, "fine": 2, "finest": 3}
 	seen := map[string]bool{}
 	for dial := 0; dial <= 100; dial += 5 {
-		a := h.asked("service/auto", account.Free, parse(t, hello, ""))
+		a := h.query("service/auto", account.Free, parse(t, hello, ""))
 		a.Scorer = Estimate{Dial: dial}
 		got, err := h.router.Choose(a)
 		if err != nil {
@@ -320,7 +320,7 @@ func TestScore(t *testing.T) {
 	})
 	choose := func(content, more string) string {
 		t.Helper()
-		got, err := h.router.Choose(h.asked("service/auto", account.Free, parse(t, content, more)))
+		got, err := h.router.Choose(h.query("service/auto", account.Free, parse(t, content, more)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -355,7 +355,7 @@ func TestSticky(t *testing.T) {
 	messages := `{"role":"system","content":"Be brief."},{"role":"user","content":"What is the weather?"}`
 	choose := func(account_, messages string) Choice {
 		t.Helper()
-		a := h.asked("service/auto", account.Basic, parseMessages(t, messages, tool))
+		a := h.query("service/auto", account.Basic, parseMessages(t, messages, tool))
 		a.AccountID = account_
 		explained, err := h.router.Explain(a)
 		if err != nil {
@@ -416,7 +416,7 @@ func TestExplain(t *testing.T) {
 	t.Parallel()
 	h := build(t, []catalog.Model{model("a", account.Free, priced(2, 80)), model("b", account.Premium, nil), model("c", account.Free, nil)})
 	h.fail("c")
-	got, err := h.router.Explain(h.asked("service/auto", account.Free, parse(t, hello, "")))
+	got, err := h.router.Explain(h.query("service/auto", account.Free, parse(t, hello, "")))
 	if err != nil || len(got.Ranking) != 3 {
 		t.Fatalf("Explain = %+v, %v", got, err)
 	}
@@ -470,7 +470,7 @@ func BenchmarkChoose(b *testing.B) {
 	}
 	routes := New(c, []Provider{{Name: "p", Keys: []Key{{Adapter: &silent{}}}}}, &Options{Log: slog.New(slog.DiscardHandler)})
 	auto, _ := c.Lookup("service/auto")
-	a := &Asked{Catalog: c, Routes: routes, Model: auto, AccountID: "acct_1", Plan: account.Free, Request: parse(b, `"`+strings.Repeat("word ", 4000)+`"`, "")}
+	a := &Query{Catalog: c, Routes: routes, Model: auto, AccountID: "acct_1", Plan: account.Free, Request: parse(b, `"`+strings.Repeat("word ", 4000)+`"`, "")}
 	r := NewRouter()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -8,23 +8,26 @@ import (
 	"sluice/internal/catalog"
 )
 
-// Candidate is a model that can serve a request, with what its calls show.
+// Candidate is a model that can answer a request, with what earlier calls tell about it.
 type Candidate struct {
 	Model *catalog.Model
-	// Latency is how long its replies take to begin, a moving average; 0: it has not been called.
+	// Latency is the time to the first content, a moving average; 0: no call has been made yet.
 	Latency time.Duration
 }
 
-// Scorer says how good a choice each candidate is: it fills in one score for each, more is better.
+// Scorer rates candidates. Score fills in one score for each candidate, at the same index; a higher score
+// is better. It must not keep the slices. It is called by many requests at the same time.
 type Scorer interface {
 	Score(f Features, candidates []Candidate, scores []float64)
 }
 
-// Estimate scores by an estimate of quality for the kind of task, against what the call costs and how
-// long it takes to begin. Dial says what counts, from 0, the cheapest that serves, to 100, the best.
+// Estimate scores by the quality of the model for the kind of task, minus what the call costs and how long
+// it takes to begin. Dial sets what counts more, from 0 (the cheapest model) to 100 (the best).
+//
+//	score = 2·d·quality − 2·(1−d)·price − waiting    with d = Dial/100
 type Estimate struct{ Dial int }
 
-// MiddleDial is where the dial stands unless somebody turns it.
+// MiddleDial is the default of the dial.
 const MiddleDial = 50
 
 // At the middle of the dial, ten points of quality are worth a price about four times as high; a reply
@@ -32,11 +35,12 @@ const MiddleDial = 50
 const (
 	pricePerDoubling = 5.0
 	pointsPerSecond  = 1.5
-	mostWaiting      = 10.0 // points: beyond that, slow is slow
+	mostWaiting      = 10.0 // points at most, so that one slow reply does not rule a model out
 )
 
 // Score implements Scorer.
 func (e Estimate) Score(f Features, candidates []Candidate, scores []float64) {
+	// Prices count relative to the cheapest candidate: what matters is how much more a model costs.
 	cheapest := math.Inf(1)
 	for i := range candidates {
 		cheapest = min(cheapest, costOf(candidates[i].Model, f))
@@ -48,26 +52,29 @@ func (e Estimate) Score(f Features, candidates []Candidate, scores []float64) {
 		if f.Thinks && !c.Model.Thinks {
 			quality -= thinkingMissed
 		}
+		// By doublings: the step from 1 to 2 cents counts as much as that from 10 to 20.
 		price := pricePerDoubling * math.Log2(costOf(c.Model, f)/cheapest)
 		waiting := min(c.Latency.Seconds()*pointsPerSecond, mostWaiting)
 		scores[i] = 2*best*quality - 2*(1-best)*price - waiting
 	}
 }
 
-// thinkingMissed is what a model loses that cannot reason where reasoning was asked for.
+// thinkingMissed is the number of points that a model without reasoning loses if the request wants it.
 const thinkingMissed = 15
 
-// What a million tokens cost where no price is known, in micro-dollars: about what models of the tier do.
+// usualPrices holds the price of a million tokens, input and output, in micro-dollars, for models without a
+// known price: about the usual price in the tier.
 var usualPrices = map[account.Plan][2]float64{
 	account.Free:    {100_000, 400_000},
 	account.Basic:   {1_000_000, 4_000_000},
 	account.Premium: {3_000_000, 15_000_000},
 }
 
-// leastCost keeps free models comparable, in micro-dollars: a thousandth of a cent.
+// leastCost is the lowest cost of a call in micro-dollars, a thousandth of a cent. Score takes the logarithm
+// of a ratio of costs, so none may be 0.
 const leastCost = 10
 
-// costOf is about what the call costs at the model, in micro-dollars.
+// costOf estimates the cost of the call at the model, in micro-dollars.
 func costOf(m *catalog.Model, f Features) float64 {
 	in, out := usualPrices[m.Plan][0], usualPrices[m.Plan][1]
 	if p := m.Pricing; p != nil && p.Input != nil && p.Output != nil {

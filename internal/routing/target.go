@@ -13,14 +13,14 @@ import (
 	"sluice/internal/provider"
 )
 
-// Provider is who serves targets.
+// Provider describes a provider to New.
 type Provider struct {
 	Name string
-	// Keys are its adapters, one for each key; calls are spread over them.
+	// Keys has one adapter for each key. Calls are spread over them.
 	Keys []Key
-	// MaxConcurrent bounds its calls under way; 0: nothing does.
+	// MaxConcurrent is the number of calls that may run at the same time, over all keys; 0: no bound.
 	MaxConcurrent int
-	// FirstContent is how long a reply may take to begin; 0: the default.
+	// FirstContent is how long a reply may take to begin; 0: the default of package inference.
 	FirstContent time.Duration
 }
 
@@ -30,34 +30,35 @@ type Key struct {
 	LastFour string // of the key; empty where there is none
 }
 
-// Target is one way to ask for a model: a key of a provider, and the model's name over there.
+// Target is one way to call a model: a key of a provider, and the provider's name for the model. Only
+// health and load change after New.
 type Target struct {
 	Provider string
-	Upstream string
-	LastFour string // of the key
+	Upstream string // the model's name at the provider
+	LastFour string // of the key, for people; empty if the provider needs none
 	Adapter  provider.Adapter
-	// FirstContent is how long a reply may take to begin; 0: the default.
+	// FirstContent is how long a reply may take to begin; 0: the default of package inference.
 	FirstContent time.Duration
 
-	weight float64
-	health *Health
-	load   *load
+	weight float64 // share of the calls; 0: a spare
+	health *Health // shared with other models at the same place
+	load   *load   // shared by all targets of the provider
 	log    *slog.Logger
-	header []string // x-sluice-provider
+	header []string // the value of x-sluice-provider, made once
 }
 
-// load is what all targets of a provider have in common. It outlives reloads.
+// load counts the calls of all targets of a provider. It outlives reloads.
 type load struct {
-	most             atomic.Int64 // calls at once; 0: no bound
+	most             atomic.Int64 // calls that may run at the same time; 0: no bound
 	running          atomic.Int64
-	answered, failed atomic.Int64
+	answered, failed atomic.Int64 // since the start of the process
 }
 
-// Tally is the calls at a provider: those under way, and since the start those that brought content
-// and those that failed.
+// Tally counts the calls at a provider: those that are running, and since the start of the process those
+// that brought content and those that failed. A call may be in both.
 type Tally struct{ Running, Answered, Failed int64 }
 
-// Standing is what is told of a target.
+// Standing is the health of a target, as the operator sees it.
 type Standing struct {
 	Provider  string        `json:"provider"`
 	Upstream  string        `json:"upstream"`
@@ -67,8 +68,10 @@ type Standing struct {
 	Latency   time.Duration `json:"latency_ns"` // to the first content, a moving average
 }
 
-// begin takes a place at the target, if it is well, or needed, and not full.
+// begin takes a place at the target. It reports false if the provider is full, or if the breaker does not
+// let the call through.
 func (t *Target) begin(now time.Time, n need) (permit, bool) {
+	// The place is taken before the check: two calls that check first could both get the last one.
 	if n, most := t.load.running.Add(1), t.load.most.Load(); most > 0 && n > most {
 		t.load.running.Add(-1)
 		return permit{}, false
@@ -80,24 +83,25 @@ func (t *Target) begin(now time.Time, n need) (permit, bool) {
 	return p, ok
 }
 
-// Standing is what is known of the target.
+// Standing returns the health of the target.
 func (t *Target) Standing(now time.Time) Standing {
 	s := Standing{Provider: t.Provider, Upstream: t.Upstream, Key: t.LastFour}
 	t.health.look(now, &s)
 	return s
 }
 
-// Attempt is one call of a target, under way. It is ended once.
+// Attempt is one call of a target that is running. Ended must be called exactly once, or the provider's
+// count of running calls never goes down.
 type Attempt struct {
 	*Target
-	Model  *catalog.Model
-	header []string // x-sluice-model
+	Model  *catalog.Model // the model of the target, which may be a stand-in
+	header []string       // the value of x-sluice-model
 	start  time.Time
 	permit permit
-	repeat bool // the same request has failed here before
+	repeat bool // the same request has failed at this target before
 }
 
-// Answered notes that the first content came.
+// Answered records that the first content came, which closes an open breaker.
 func (a *Attempt) Answered(now time.Time) {
 	a.load.answered.Add(1)
 	if a.health.answered(&a.permit, now.Sub(a.start)) {
@@ -105,7 +109,8 @@ func (a *Attempt) Answered(now time.Time) {
 	}
 }
 
-// Ended notes how the call ended: io.EOF for a whole reply. A nil error says nothing of the target.
+// Ended records how the call ended. The error is io.EOF for a complete reply; nil means that the end says
+// nothing about the target, for example because the caller hung up. Now may be zero unless the call failed.
 func (a *Attempt) Ended(now time.Time, err error) {
 	a.load.running.Add(-1)
 	how, after := judge(err)
@@ -113,15 +118,15 @@ func (a *Attempt) Ended(now time.Time, err error) {
 		a.load.failed.Add(1)
 	}
 	if how == bad && a.repeat {
-		how = neither // it may be the request: one alone does not make a target ill
+		how = neither // the request may be the cause: one request alone must not open a breaker
 	}
 	if a.health.end(a.permit, how, now, after) {
 		a.log.Warn("an upstream is left alone for a while", "provider", a.Provider, "upstream", a.Upstream, "error", err.Error())
 	}
 }
 
-// judge says what an error means to the target that gave it. What the caller is to blame for, or we,
-// means nothing.
+// judge returns what an error means for the health of its target, and how long the upstream asked us to
+// wait. Errors caused by the caller or by us mean nothing.
 func judge(err error) (outcome, time.Duration) {
 	switch {
 	case fault.Is(err, fault.Unavailable) && !errors.Is(err, provider.ErrWanted):
@@ -131,13 +136,13 @@ func judge(err error) (outcome, time.Duration) {
 		return neither, 0
 	}
 	r, ok := errors.AsType[*provider.Refusal](err)
-	if !ok {
+	if !ok { // unreachable, cut off, or too late
 		return bad, 0
 	}
 	switch {
 	case r.Status == http.StatusUnauthorized, r.Status == http.StatusPaymentRequired:
 		return denied, r.After
-	case r.After > 0: // a 429 that does not say how long may be over the next moment
+	case r.After > 0: // a 429 without a time may be over in a moment, so it counts as an ordinary failure
 		return refused, r.After
 	}
 	return bad, 0

@@ -7,28 +7,30 @@ import (
 	"sluice/internal/chat"
 )
 
-// Features is what a scorer may know of a request.
+// Features is what a scorer may know about a request.
 type Features struct {
 	Task         catalog.Task
-	PromptTokens int  // about
-	OutputTokens int  // about
-	Thinks       bool // reasoning was asked for
+	PromptTokens int  // an estimate
+	OutputTokens int  // an estimate
+	Thinks       bool // the request wants reasoning
 }
 
 const (
 	bytesPerToken = 4
-	usualOutput   = 500      // tokens, where nothing is said
-	looksAt       = 2 << 10  // bytes of a message
-	longText      = 12 << 10 // bytes of a prompt that is mostly a text to be worked on
+	usualOutput   = 500      // tokens of a reply if the request sets no max_tokens
+	looksAt       = 2 << 10  // bytes of the last user message that are searched for words
+	longText      = 12 << 10 // bytes: a longer prompt is mostly a text to be worked on
 )
 
-// FeaturesOf finds out about a request what cheap looks can tell: some flags, and the words of its last
-// user message. While tools are being called that message stays the same, and so does what it says.
+// FeaturesOf returns what is cheap to find out about a request: some flags, and the kind of task by the
+// words of its last user message. That message stays the same while tools are being called, so the kind of
+// task does not change between the turns of an agent.
 func FeaturesOf(req *chat.Request) Features {
 	f := Features{Task: taskOf(req), PromptTokens: req.PromptBytes() / bytesPerToken, OutputTokens: usualOutput}
 	if req.MaxTokens > 0 {
 		f.OutputTokens = min(req.MaxTokens, 4*usualOutput)
 	}
+	// The lowest efforts mean that the caller wants an answer without thinking.
 	switch req.ReasoningEffort {
 	case "", chat.EffortNone, chat.EffortMinimal:
 	default:
@@ -37,12 +39,14 @@ func FeaturesOf(req *chat.Request) Features {
 	return f
 }
 
+// taskOf returns the kind of task. Tools decide alone; else the kind with the most signs wins, and Chat if
+// there are none.
 func taskOf(req *chat.Request) catalog.Task {
 	if len(req.Tools) > 0 {
 		return catalog.Agent
 	}
 	signs := signsIn(lastUser(req))
-	if req.Format.Kind != chat.FormatText {
+	if req.Format.Kind != chat.FormatText { // JSON output points to data
 		signs[catalog.Data] += 2
 	}
 	best := catalog.Chat
@@ -57,6 +61,7 @@ func taskOf(req *chat.Request) catalog.Task {
 	return best
 }
 
+// lastUser returns the beginning of the last user message; nil: there is none.
 func lastUser(req *chat.Request) []byte {
 	for i := len(req.Messages) - 1; i >= 0; i-- {
 		if m := &req.Messages[i]; m.Role == chat.RoleUser {
@@ -66,7 +71,8 @@ func lastUser(req *chat.Request) []byte {
 	return nil
 }
 
-// vocabulary is what gives a kind of task away, and how much.
+// vocabulary lists the words that point to a kind of task, and how strongly. Each word has at least two
+// bytes, and there are at most 64 of them: signsIn relies on both.
 var vocabulary = []struct {
 	word   string
 	task   catalog.Task
@@ -120,8 +126,8 @@ var vocabulary = []struct {
 	{"draft", catalog.Writing, 1},
 }
 
-// byFirst are the places in vocabulary of the words that begin with a byte: one look at each place of
-// a text finds all words, where looking for each of them made a choice several times as slow (-bench Choose).
+// byFirst holds, for each byte, the indexes in vocabulary of the words that begin with it. So one pass over
+// the text finds all words. A search for each word made a choice several times as slow (-bench Choose).
 var byFirst = func() (places [256][]uint8) {
 	for i, v := range vocabulary {
 		places[v.word[0]] = append(places[v.word[0]], uint8(i))
@@ -129,7 +135,8 @@ var byFirst = func() (places [256][]uint8) {
 	return places
 }()
 
-// signsIn adds up the words in a text, each once.
+// signsIn adds up the weights of the words in a text, by kind of task. A word counts once, however often it
+// occurs; seen has a bit for each.
 func signsIn(text []byte) (signs [catalog.Tasks]int) {
 	var seen uint64
 	for at := 0; at+1 < len(text); at++ {

@@ -15,11 +15,15 @@ import (
 )
 
 const (
-	atOnce  = 16       // calls that run at the same time
-	maxHeld = 16 << 20 // bytes of all results of a request together
+	// atOnce is the number of calls of one turn that run at the same time. A server may be slow, and a turn
+	// may have up to maxCalls calls.
+	atOnce = 16
+	// maxHeld is the number of bytes of all results of a request together. They stay in memory and go to the
+	// model again in every later turn.
+	maxHeld = 16 << 20
 )
 
-// run runs the calls of the turn that are not the caller's, at the same time.
+// run runs the hidden calls of the turn and waits for them. The other calls are the caller's to answer.
 func (s *Stream) run() {
 	var hidden []*call
 	for _, c := range s.turn.calls {
@@ -30,21 +34,22 @@ func (s *Stream) run() {
 	s.runAll(hidden)
 }
 
-// runAll runs calls and waits for them. Each ends in a text for the model.
+// runAll runs calls at the same time and waits for all of them. Each call then has a text for the model,
+// whatever happened. The lock guards the stream's counts, which each call adds to.
 func (s *Stream) runAll(calls []*call) {
 	var (
 		all  sync.WaitGroup
-		mu   sync.Mutex
-		slot = make(chan struct{}, atOnce)
+		mu   sync.Mutex                    // guards s.spent and s.held
+		slot = make(chan struct{}, atOnce) // holds one value for each call that is running
 	)
 	for _, c := range calls {
 		all.Go(func() {
 			slot <- struct{}{}
 			defer func() { <-slot }()
-			asked, failed := s.runOne(c)
+			called, failed := s.runOne(c)
 			mu.Lock()
 			defer mu.Unlock()
-			if asked {
+			if called {
 				s.spent.Calls++
 				if failed {
 					s.spent.Failed++
@@ -56,12 +61,15 @@ func (s *Stream) runAll(calls []*call) {
 	all.Wait()
 }
 
-// runOne runs a call, and tells whether its server was asked and whether that failed.
-func (s *Stream) runOne(c *call) (asked, failed bool) {
+// runOne runs one call and sets its text and images. Called reports whether its server was called, failed
+// whether the call gave no result or an error. What the model did wrong is explained to the model: it can
+// correct its arguments in the next turn.
+func (s *Stream) runOne(c *call) (called, failed bool) {
 	if c.remote == nil {
 		c.text = fmt.Sprintf("Error: there is no tool called %q.", excerpt.Of(c.name, 100))
 		return false, true
 	}
+	// Models write no arguments, or broken ones. Servers expect an object.
 	arguments := strings.TrimSpace(c.arguments.String())
 	if arguments == "" {
 		arguments = "{}"
@@ -71,7 +79,7 @@ func (s *Stream) runOne(c *call) (asked, failed bool) {
 		return false, true
 	}
 	result, err := c.remote.server.Call(s.ctx, c.remote.name, json.RawMessage(arguments))
-	if err != nil {
+	if err != nil { // the text is for the model, which may try another tool
 		reason := "it failed"
 		var f *mcpclient.Failure
 		if errors.As(err, &f) {
@@ -87,11 +95,12 @@ func (s *Stream) runOne(c *call) (asked, failed bool) {
 	return true, result.IsError
 }
 
-// hold fits a result into what the model and the request's bounds take.
+// hold fits a result to what the model can take and to the bound of the request. An image that the model
+// cannot see becomes a note, and an empty result becomes a text, since some providers refuse empty ones.
 func (s *Stream) hold(c *call) {
 	var taken []mcpclient.Image
 	for _, image := range c.images {
-		if s.ask.Images && imageType.MatchString(image.MIMEType) {
+		if s.task.Images && imageType.MatchString(image.MIMEType) {
 			taken = append(taken, image)
 			continue
 		}
@@ -101,24 +110,29 @@ func (s *Stream) hold(c *call) {
 	if c.text = strings.TrimPrefix(c.text, "\n"); c.text == "" {
 		c.text = "(no content)"
 	}
+	// A result that does not fit is replaced by an error; those before it stay.
 	size := len(c.text)
 	for _, image := range c.images {
 		size += len(image.Data)
 	}
-	if s.held+size > maxHeld {
+	if s.held+size > maxHeld { // the model learns that it must do with less
 		c.text, c.images = fmt.Sprintf("Error: the results of this request are larger than %d MiB together.", maxHeld>>20), nil
 		size = len(c.text)
 	}
 	s.held += size
 }
 
+// imageType matches the types that may stand in a data: URL. The type comes from a server that we do not
+// trust, so nothing else may get into the URL.
 var imageType = regexp.MustCompile(`^image/[a-z0-9.+-]+$`)
 
-// remember writes the turn and its results into the conversation. The images that tools returned are
-// for the end of the turn, once all its calls are answered: tool messages hold texts alone.
+// remember adds the turn and its results to the conversation. It returns the images of the results as
+// messages: a tool message can contain only text, and a user message with images may follow only when all
+// calls are answered.
 func (s *Stream) remember() (images [][]byte) {
 	t := &s.turn
 	s.messages = append(s.messages, t.message())
+	// The caller's calls have no result yet: the caller's next request brings it.
 	for _, c := range t.calls {
 		if c.ours == "" {
 			s.messages = append(s.messages, toolMessage(c.id, c.text))
@@ -130,7 +144,7 @@ func (s *Stream) remember() (images [][]byte) {
 	return images
 }
 
-// message is the turn as an assistant message.
+// message returns the turn as an assistant message with all its calls, hidden ones included.
 func (t *turn) message() []byte {
 	b := []byte(`{"role":"assistant","content":`)
 	if t.text.Len() == 0 {
@@ -146,7 +160,7 @@ func (t *turn) message() []byte {
 		b = jsonscan.AppendQuoted(append(b, `{"id":`...), c.id)
 		name, arguments := c.name, c.arguments.String()
 		if name == "" {
-			name = "unknown" // an empty one is refused everywhere
+			name = "unknown" // providers refuse an empty name
 		}
 		if arguments == "" {
 			arguments = "{}"
@@ -158,13 +172,14 @@ func (t *turn) message() []byte {
 	return append(b, "]}"...)
 }
 
+// toolMessage returns the result of a call as a message.
 func toolMessage(id, text string) []byte {
 	b := jsonscan.AppendQuoted([]byte(`{"role":"tool","tool_call_id":`), id)
 	b = jsonscan.AppendQuoted(append(b, `,"content":`...), text)
 	return append(b, '}')
 }
 
-// imageMessage shows the model what a tool returned, in the one place where images may stand.
+// imageMessage returns the images of a result as a user message, the only kind that may contain images.
 func imageMessage(c *call) []byte {
 	b := jsonscan.AppendQuoted([]byte(`{"role":"user","content":[{"type":"text","text":`), fmt.Sprintf("Images that the tool %s returned:", c.name))
 	b = append(b, '}')

@@ -170,6 +170,11 @@ func (s *site) ask(body string, turns ...turn) reply {
 	}
 	defer s.client.Close() // before the servers are
 	defer stream.Close()
+	defer func() {
+		if s.model.err != nil {
+			s.t.Error(s.model.err)
+		}
+	}()
 	return pull(stream)
 }
 
@@ -181,12 +186,9 @@ func (s *site) open(ctx context.Context, body string, turns ...turn) (*toolloop.
 	}
 	s.id++
 	s.model = &model{turns: turns}
-	stream, err := s.loop.Open(ctx, toolloop.Ask{
+	stream, err := s.loop.Open(ctx, toolloop.Task{
 		ID: fmt.Sprintf("%012d%020d", 0, s.id), Request: req, Turn: s.model.open, Memory: s.keeper.For("acct_1"), Images: s.images,
 	})
-	if s.model.err != nil {
-		s.t.Error(s.model.err)
-	}
 	return stream, err
 }
 

@@ -18,27 +18,35 @@ import (
 	"sluice/internal/mcpclient"
 )
 
-// offer is the tools that the model is offered, and whose they are.
+// offer is the list of tools that the model gets, and where each comes from. It does not change after
+// newOffer.
+//
+// A tool has up to three names: the server's own name ("search"), the name that the model knows
+// ("my_docs__search"), and what the model writes in a call, which should be the second and is sometimes the
+// first. The prefix keeps the tools of two servers apart.
 type offer struct {
-	tools     []byte // JSON of the array; nil: there are none
-	functions map[string]bool
-	remote    map[string]*remote   // by the name that the model knows
-	plain     map[string][]*remote // by the server's own name
-	choice    []byte               // JSON of tool_choice for the first turn; nil: none
+	tools     []byte               // the JSON array; nil: there are no tools
+	functions map[string]bool      // names of the caller's functions
+	remote    map[string]*remote   // MCP tools by the name that the model knows
+	plain     map[string][]*remote // MCP tools by the server's own name, which several servers may have
+	choice    []byte               // the JSON of tool_choice in the first turn; nil: none
 }
 
 // remote is a tool of an MCP server.
 type remote struct {
 	server  *mcpclient.Server
-	label   string
-	name    string // the server's
-	offered string // the model's
-	approve bool   // the caller decides on each call
+	label   string // the server's
+	name    string // what the server calls it
+	offered string // what the model calls it
+	approve bool   // the caller must approve each call
 }
 
-const maxName = 64 // characters, as the contract and most providers have it
+// maxName is the length of a tool's name in characters (docs/api.md#tool-calling). Most providers have
+// the same bound.
+const maxName = 64
 
-// newOffer names the tools that were found, and finds what tool_choice means.
+// newOffer gives each tool that was found a name, and resolves tool_choice. The order of the tools is that
+// of the request. Most is the number of tools that the model may get; more are the caller's fault.
 func newOffer(req *chat.Request, found []discovery, most int) (*offer, error) {
 	o := &offer{functions: make(map[string]bool), remote: make(map[string]*remote), plain: make(map[string][]*remote)}
 	for _, t := range req.Tools {
@@ -46,6 +54,7 @@ func newOffer(req *chat.Request, found []discovery, most int) (*offer, error) {
 			o.functions[t.Function.Name] = true
 		}
 	}
+	// The bound is checked after allowed_tools was applied, so that it is a way to stay within it.
 	slugs := make(map[string]bool)
 	n := len(o.functions)
 	for i := range found {
@@ -58,7 +67,7 @@ func newOffer(req *chat.Request, found []discovery, most int) (*offer, error) {
 	var list [][]byte
 	for i, t := range req.Tools {
 		if t.Function != nil {
-			list = append(list, t.Raw())
+			list = append(list, t.Raw()) // the caller's own bytes
 			continue
 		}
 		d := of(found, i)
@@ -78,14 +87,16 @@ func newOffer(req *chat.Request, found []discovery, most int) (*offer, error) {
 	return o, o.choose(req.ToolChoice)
 }
 
-// of is what was discovered for an entry of the request's tools.
+// of returns the discovery of an entry of the request's tools. Every MCP entry has one.
 func of(found []discovery, entry int) *discovery {
 	return &found[slices.IndexFunc(found, func(d discovery) bool { return d.entry == entry })]
 }
 
-// narrow leaves the tools that the caller allows, each once: some servers list one twice. The list that was
-// discovered stays as it is, since others may have it, too.
+// narrow reduces the list to the tools that the caller allows, each once: some servers list a tool twice. It
+// makes a new list, because other requests may share the old one. A nil AllowedTools allows all.
 func (d *discovery) narrow(m *chat.MCP) {
+	// True for a tool that is allowed and not yet in the new list. Names that the server does not list are
+	// ignored: the tools of a server may change, and the request should not fail for that.
 	wanted := make(map[string]bool, len(d.tools))
 	for i := range d.tools {
 		wanted[d.tools[i].Name] = m.AllowedTools == nil
@@ -105,8 +116,8 @@ func (d *discovery) narrow(m *chat.MCP) {
 	d.tools = left
 }
 
-// choose writes tool_choice for the first turn (docs/api.md#tool-calling). A tool of a server may be
-// named as the model knows it, or as its server does if no other has the name.
+// choose sets tool_choice for the first turn (docs/api.md#tool-calling). The caller may name an MCP tool by
+// the name that the model knows, or by the server's own name if no other server has it.
 func (o *offer) choose(c chat.ToolChoice) error {
 	switch c.Mode {
 	case chat.ChoiceNone:
@@ -118,6 +129,7 @@ func (o *offer) choose(c chat.ToolChoice) error {
 		o.choice = []byte(`"required"`)
 	case chat.ChoiceNamed:
 		name := c.Name
+		// A name that the model knows needs no translation. Otherwise it may be a server's own name.
 		if same := o.plain[name]; !o.functions[name] && o.remote[name] == nil {
 			switch len(same) {
 			case 0:
@@ -133,8 +145,8 @@ func (o *offer) choose(c chat.ToolChoice) error {
 	return nil
 }
 
-// find is the tool that a call of the model means; nil: it is a function of the caller's, or nothing.
-// Models forget prefixes.
+// find returns the MCP tool that a call of the model means; nil: the call means a function of the caller, or
+// nothing. Models sometimes leave out the prefix, so the server's own name counts if it is unique.
 func (o *offer) find(name string) *remote {
 	if r := o.remote[name]; r != nil || o.functions[name] {
 		return r
@@ -145,14 +157,17 @@ func (o *offer) find(name string) *remote {
 	return nil
 }
 
-// nameFor makes the name that the model knows a tool by: <slug>__<tool>. Where that is too long, taken,
-// or not a name, a digest of the server's name for it makes the difference, whatever else is listed.
+// nameFor returns the name by which the model knows a tool: <slug>__<tool>. If that is too long, taken, or
+// not a valid name, it ends in a digest of the full name. The digest depends on nothing else, so the name
+// stays the same when the server adds other tools, and an earlier conversation still fits.
 func (o *offer) nameFor(slug, tool string) string {
 	name := slug + "__" + tool
 	taken := func(name string) bool { return o.functions[name] || o.remote[name] != nil }
 	if len(name) <= maxName && isName(tool) && !taken(name) {
 		return name
 	}
+	// Four bytes of the digest are enough to tell a few hundred tools apart. Should they ever collide, a
+	// number follows.
 	sum := sha256.Sum256([]byte(name))
 	tail := "_" + hex.EncodeToString(sum[:4])
 	name = slug + "__" + strings.Map(nameRune, tool)
@@ -164,7 +179,7 @@ func (o *offer) nameFor(slug, tool string) string {
 	return name
 }
 
-// nameRune keeps what every provider takes in a name.
+// nameRune returns r if every provider accepts it in a name, else an underscore.
 func nameRune(r rune) rune {
 	if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-' {
 		return r
@@ -172,9 +187,10 @@ func nameRune(r rune) rune {
 	return '_'
 }
 
+// isName reports whether every provider accepts the name.
 func isName(s string) bool { return s == strings.Map(nameRune, s) }
 
-// labelOf is what a server is called: as the caller does, or by its host.
+// labelOf returns the label of a server: the caller's, or its host.
 func labelOf(m *chat.MCP) string {
 	if m.ServerLabel != "" {
 		return m.ServerLabel
@@ -186,21 +202,23 @@ func labelOf(m *chat.MCP) string {
 	return u.Hostname()
 }
 
+// maxSlug leaves at least 38 of the 64 characters of a name to the tool.
 const maxSlug = 24
 
-// slugOf makes a label the beginning of names: lower-case words joined by single underscores.
+// slugOf returns the prefix of a server's tools: the words of its label in lower case, joined by single
+// underscores. A double underscore separates the prefix from the tool, so it must not occur in the prefix.
 func slugOf(label string) string {
 	words := strings.FieldsFunc(strings.ToLower(label), func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
 	slug := strings.Join(words, "_")
-	if slug == "" || slug[0] < 'a' { // some providers want a letter first
+	if slug == "" || slug[0] < 'a' { // some providers require a letter first
 		slug = strings.Trim("mcp_"+slug, "_")
 	}
 	return strings.TrimRight(slug[:min(len(slug), maxSlug)], "_")
 }
 
-// unique is the slug, or the slug with a number behind it where it is taken.
+// unique returns the slug, with a number after it if it is taken, and marks it as taken.
 func unique(taken map[string]bool, slug string) string {
 	name := slug
 	for n := 2; taken[name]; n++ {
@@ -210,8 +228,9 @@ func unique(taken map[string]bool, slug string) string {
 	return name
 }
 
-// definition is the tool as the model is told of it. Where the server's schema is none that a request
-// may have, the tool takes any object.
+// definition returns a tool as a function definition for the model. The schema comes from the server. If
+// chat.Parse would refuse it in a request, the tool takes any object instead: one odd schema must not fail
+// the whole request.
 func definition(name string, t *mcpclient.Tool) []byte {
 	write := func(schema json.RawMessage) []byte {
 		b := jsonscan.AppendQuoted([]byte(`{"type":"function","function":{"name":`), name)

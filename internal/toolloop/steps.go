@@ -10,31 +10,38 @@ import (
 	"sluice/internal/provider"
 )
 
-// steps is what an assistant message with calls for the caller stands for: the hidden turns before it,
-// and the message itself with all its calls.
+// steps is what an assistant message with calls for the caller stands for: the hidden turns before it, and
+// the message itself with all its calls. The caller sends the message back without them, so they are kept
+// and put back by the next request.
+//
+// Example: the model calls a hidden tool, gets its result, and then calls a function of the caller. The
+// caller knows one assistant message with one call. The model must see two: its call of the tool with the
+// result, and its call of the function, under the ids that it used itself.
 type steps struct {
-	Messages []json.RawMessage `json:"messages"`         // in place of the message that the caller knows
-	Images   []json.RawMessage `json:"images,omitempty"` // behind the results of its calls
-	IDs      map[string]string `json:"ids"`              // of the calls: ours to the upstream's
+	Messages []json.RawMessage `json:"messages"`         // replace the message that the caller knows
+	Images   []json.RawMessage `json:"images,omitempty"` // follow the results of the message's calls
+	IDs      map[string]string `json:"ids"`              // the upstream's id of each call, by ours
 }
 
-// approval is a call that the caller has allowed.
+// approval is a call that the caller has allowed and that has not run yet.
 type approval struct {
 	call *call
-	at   int // of its tool message
+	at   int // index of its tool message in the conversation
 }
 
+// keepTime bounds how long a request waits for the store. The reply does not depend on it.
 const keepTime = 5 * time.Second
 
-// stepsKey and resultKey are what is kept of a call that the caller got. Adapters keep things of their
-// own under the bare ids.
+// stepsKey and resultKey return the keys under which the steps and the result of a call are kept. Adapters
+// keep state of their own under the id itself, so the keys have prefixes.
 func stepsKey(id string) string  { return "mcp steps " + id }
 func resultKey(id string) string { return "mcp result " + id }
 
-// keep stores the steps of this request under the first call that the caller gets. What cannot be
-// stored is as good as expired: the conversation goes on without it.
+// keep stores the steps of this request under the first call that the caller gets. An error is ignored: a
+// conversation whose steps are lost continues without them, as after their hour is over.
 func (s *Stream) keep(images [][]byte) {
 	kept := steps{IDs: make(map[string]string)}
+	// What was there before this request's own turns comes back with the caller's next request anyway.
 	for _, m := range s.messages[s.own:] {
 		kept.Messages = append(kept.Messages, m)
 	}
@@ -51,19 +58,22 @@ func (s *Stream) keep(images [][]byte) {
 		}
 		kept.IDs[c.ours] = c.id
 	}
+	// Every call of the message is in IDs, so that recall can tell whether the caller has changed it.
 	if raw, err := json.Marshal(kept); err == nil {
 		ctx, cancel := context.WithTimeout(s.ctx, keepTime)
 		defer cancel()
-		_ = s.ask.Memory.Keep(ctx, stepsKey(first), raw)
+		_ = s.task.Memory.Keep(ctx, stepsKey(first), raw)
 	}
 }
 
-// recall finds the steps that an assistant message stands for; nil: there are none, or they are gone.
+// recall returns the steps that an assistant message stands for; nil: there are none, or they have expired.
+// The ids must be the same as then: a caller may have changed the message, and the results of other calls
+// do not fit the steps.
 func (s *Stream) recall(m *chat.Message) *steps {
 	if !isOurs(m.ToolCalls[0].ID) {
 		return nil
 	}
-	raw, ok, err := s.ask.Memory.Recall(s.ctx, stepsKey(m.ToolCalls[0].ID))
+	raw, ok, err := s.task.Memory.Recall(s.ctx, stepsKey(m.ToolCalls[0].ID))
 	if err != nil || !ok {
 		return nil
 	}
@@ -79,16 +89,17 @@ func (s *Stream) recall(m *chat.Message) *steps {
 	return &kept
 }
 
-// isOurs reports whether an id may be one that provider.CallID made.
+// isOurs reports whether an id looks like one that provider.CallID made. It saves looking up every id of
+// other services.
 func isOurs(id string) bool {
 	random, ok := strings.CutPrefix(id, "call_")
 	return ok && len(random) > 20 && strings.Trim(random, "0123456789abcdef") == ""
 }
 
-// restore makes the conversation of the request's messages: hidden steps back in their place, and
-// approvals turned into results.
+// restore builds the conversation from the request's messages. It puts hidden steps back in their place and
+// replaces approvals with the results of their calls.
 func (s *Stream) restore() {
-	all := s.ask.Request.Messages
+	all := s.task.Request.Messages
 	for i := 0; i < len(all); i++ {
 		m := &all[i]
 		if m.Role != chat.RoleAssistant || len(m.ToolCalls) == 0 {
@@ -102,6 +113,7 @@ func (s *Stream) restore() {
 		for _, step := range kept.Messages {
 			s.messages = append(s.messages, step)
 		}
+		// The answers to the message's calls follow it directly.
 		end := i + 1
 		for end < len(all) && all[end].Role == chat.RoleTool {
 			end++
@@ -117,11 +129,12 @@ func (s *Stream) restore() {
 	s.own = len(s.messages)
 }
 
-// answer adds the caller's answer to a call. Open says that the conversation ends with it, so that an
-// approval is for us to act on.
-func (s *Stream) answer(asked, m *chat.Message, ids map[string]string, open bool) {
+// answer adds the caller's answer to a call of an assistant message. Ids are those of the message's steps;
+// nil: it has none. Open reports that the conversation ends with these answers, so that an approval among
+// them must be acted on now; an earlier one has been acted on before.
+func (s *Stream) answer(assistant, m *chat.Message, ids map[string]string, open bool) {
 	var made chat.ToolCall
-	for _, c := range asked.ToolCalls {
+	for _, c := range assistant.ToolCalls {
 		if c.ID == m.ToolCallID {
 			made = c
 		}
@@ -130,13 +143,15 @@ func (s *Stream) answer(asked, m *chat.Message, ids map[string]string, open bool
 	if id == "" {
 		id = made.ID
 	}
+	// A text like {"approve":true} is an approval if the tool needs one. If no server offers the tool any
+	// more, its prefixed name shows that it was an MCP tool.
 	r := s.offer.find(made.Name)
 	approve, decided := decision(m.Content.Text())
 	isApproval := r != nil && r.approve || r == nil && decided && !s.offer.functions[made.Name] && strings.Contains(made.Name, "__")
 	switch {
-	case !isApproval && ids == nil:
+	case !isApproval && ids == nil: // an ordinary result: the caller's own bytes
 		s.messages = append(s.messages, m.Raw())
-	case !isApproval || !decided:
+	case !isApproval || !decided: // the same, under the id that the upstream knows
 		s.messages = append(s.messages, toolMessage(id, m.Content.Text()))
 	case !approve:
 		s.messages = append(s.messages, toolMessage(id, "The user has not approved this call."))
@@ -145,11 +160,11 @@ func (s *Stream) answer(asked, m *chat.Message, ids map[string]string, open bool
 	}
 }
 
-// maxDecision is more than any decision has, with all the space that people leave. Longer texts are results,
-// which are not decoded to find that out.
+// maxDecision is the longest text in bytes that is read as a decision, spaces included. Longer texts are
+// results, which may be large and are not decoded.
 const maxDecision = 256
 
-// decision reads {"approve":true} or {"approve":false}.
+// decision reads {"approve":true} or {"approve":false}. It reports false for any other text.
 func decision(text string) (approve, ok bool) {
 	if len(text) > maxDecision {
 		return false, false
@@ -158,6 +173,7 @@ func decision(text string) (approve, ok bool) {
 	if json.Unmarshal([]byte(text), &members) != nil || len(members) != 1 {
 		return false, false
 	}
+	// Only the two literals: "true" as a string, or 1, is no decision to run something.
 	switch string(members["approve"]) {
 	case "true":
 		return true, true
@@ -167,10 +183,11 @@ func decision(text string) (approve, ok bool) {
 	return false, false
 }
 
-// allow puts the result of an approved call in place of the approval. It runs once: a request that is
-// sent again, or that has the approval further back, gets what the call came to then.
+// allow replaces the approval of a call with its result. An approved call runs once: a request that is sent
+// again, or that has the approval further back, gets the result of the first run. An id is kept per call,
+// not per approval, so a caller cannot make a call run twice by approving it twice.
 func (s *Stream) allow(made chat.ToolCall, id string, r *remote, open bool) {
-	if result, ok, err := s.ask.Memory.Recall(s.ctx, resultKey(made.ID)); err == nil && ok {
+	if result, ok, err := s.task.Memory.Recall(s.ctx, resultKey(made.ID)); err == nil && ok {
 		s.messages = append(s.messages, toolMessage(id, string(result)))
 		return
 	}
@@ -178,13 +195,16 @@ func (s *Stream) allow(made chat.ToolCall, id string, r *remote, open bool) {
 		s.messages = append(s.messages, toolMessage(id, "(The call was approved and has run. Its result is no longer known.)"))
 		return
 	}
+	// The call runs later, in Start, when the caller is getting keep-alive comments. Its place in the
+	// conversation is reserved now.
 	c := &call{id: id, name: made.Name, remote: r, ours: made.ID}
 	c.arguments.WriteString(made.Arguments)
 	s.approved = append(s.approved, approval{c, len(s.messages)})
-	s.messages = append(s.messages, nil) // until it has run
+	s.messages = append(s.messages, nil) // runApproved fills it in
 }
 
-// runApproved runs the calls that the caller has allowed.
+// runApproved runs the calls that the caller has allowed, puts their results into the conversation, and
+// keeps them for repeats. It does nothing if there are none.
 func (s *Stream) runApproved() {
 	if len(s.approved) == 0 {
 		return
@@ -194,13 +214,14 @@ func (s *Stream) runApproved() {
 		calls[i] = a.call
 	}
 	s.runAll(calls)
+	// The results go to the places that allow reserved, in the order of the conversation.
 	for _, a := range s.approved {
 		s.messages[a.at] = toolMessage(a.call.id, a.call.text)
 		if len(a.call.images) > 0 {
 			s.messages = append(s.messages, imageMessage(a.call))
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, keepTime)
-		_ = s.ask.Memory.Keep(ctx, resultKey(a.call.ours), []byte(a.call.text)) // else it is as good as expired
+		_ = s.task.Memory.Keep(ctx, resultKey(a.call.ours), []byte(a.call.text)) // else it is as good as expired
 		cancel()
 	}
 	s.approved, s.own = nil, len(s.messages)

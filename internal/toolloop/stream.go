@@ -15,94 +15,115 @@ import (
 	"sluice/internal/tokens"
 )
 
-// Stream is one reply over several turns. It is a provider.Stream.
+// Stream is one reply over several turns of the model. It is a provider.Stream. One goroutine uses it; only
+// Close may be called by another one.
+//
+// A reply with two turns runs like this:
+//
+//	begin    calls the model with the caller's messages and the servers' tools
+//	advance  reads its events: texts go to the reader, pieces of calls are collected
+//	end      runs the calls and adds the turn and their results to the conversation
+//	begin    calls the model again
+//	advance  reads its events: texts go to the reader
+//	end      finds no calls, and ends the reply with a finish reason and the usage of both turns
+//
+// A turn that calls functions of the caller, or tools that need approval, also ends the reply. The caller
+// answers with a new request, in which restore puts back what was hidden.
 type Stream struct {
 	loop    *Loop
-	ask     Ask
+	task    Task
 	ctx     context.Context
 	cancel  context.CancelFunc
-	servers []*mcpclient.Server
+	servers []*mcpclient.Server // to be closed
 	offer   *offer
 
-	messages [][]byte   // the conversation as the model sees it
-	own      int        // how many of them were there before this request's own
+	messages [][]byte   // the conversation as the model sees it, each a JSON object
+	own      int        // index in messages at which this request's own turns begin
 	approved []approval // calls that the caller has allowed, to be run before the first turn
 
-	asked   int // turns begun
+	turns   int // turns begun
 	turn    turn
-	wrote   bool // some turn before this one wrote text
-	thought bool // some turn before this one reasoned
-	visible int  // calls that the caller has been given
-	over    bool
-	spent   Spent
-	held    int // bytes of results so far
+	wrote   bool  // an earlier turn wrote text
+	thought bool  // an earlier turn reasoned
+	visible int   // the number of calls that the caller has got
+	over    bool  // the last turn has ended
+	spent   Spent // of the turns that have ended
+	held    int   // bytes of the results of all calls
 
-	events []provider.Event // to be handed out
-	next   int
+	events []provider.Event // for the reader; reused when all have been read
+	next   int              // index of the next one
 
 	mu     sync.Mutex
-	stream provider.Stream // of the turn; nil between turns
+	stream provider.Stream // of the current turn; nil between turns
 	closed bool
 }
 
-// Spent is what a reply has come to so far.
+// Spent is what a reply has consumed so far.
 type Spent struct {
-	Turns   int // of the model that answered
-	Calls   int // of MCP tools
-	Failed  int // of those, without a result or with one that is an error
+	Turns   int // turns in which the model produced something
+	Calls   int // MCP tool calls
+	Failed  int // those of the calls that gave no result, or an error
 	Usage   chat.Usage
 	Counted bool // by us, at least in part: an upstream gave no figures
 }
 
-// turn is one answer of the model, as far as it has come.
+// turn is the part of one answer of the model that has arrived.
 type turn struct {
 	request   *chat.Request
-	begun     bool // the model has answered something
+	begun     bool // the model has produced something
 	decoder   provider.Decoder
 	text      strings.Builder
 	reasoning strings.Builder
 	calls     []*call
-	finish    chat.Finish
+	finish    chat.Finish // empty: the turn has not ended
 	usage     chat.Usage
 	hasUsage  bool
 }
 
-// call is a call that the model made.
+// call is a tool call that the model made.
 type call struct {
-	id        string // the upstream's, or ours where it gave none
+	id        string // the upstream's id, or ours if it gave none
 	name      string
 	arguments strings.Builder
-	remote    *remote // nil: a function, or nothing
-	ours      string  // the id that the caller gets; empty: the caller does not get it
-	index     int     // among those that the caller gets
+	remote    *remote // the MCP tool; nil: a function of the caller, or an unknown name
+	ours      string  // the id that the caller gets; empty: the call is hidden from the caller
+	index     int     // among the calls that the caller gets
 
 	text   string // the result
 	images []mcpclient.Image
 }
 
 const (
-	maxCalls = 128 // of one turn; what is beyond is not run
+	// maxCalls is the number of calls of one turn that are run. The others are dropped.
+	maxCalls = 128
 
-	// nameless is where our own numbers of calls begin: adapters number theirs from 0, and keep things
-	// under ids made of them.
+	// nameless is where our own numbers of calls begin. Adapters number theirs from 0 and keep state under
+	// ids made of these numbers, so ours must differ.
 	nameless = 1000
 )
 
-// Next returns the next event of the reply.
-func (s *Stream) Next() (*provider.Event, error) {
-	for {
-		if s.next < len(s.events) {
-			s.next++
-			return &s.events[s.next-1], nil
-		}
+// Start runs the conversation until there is an event for the reader. That may take several turns, whose
+// calls are hidden.
+func (s *Stream) Start() error {
+	for s.next == len(s.events) {
 		s.events, s.next = s.events[:0], 0
 		if err := s.advance(); err != nil {
-			return nil, err
+			return err
 		}
 	}
+	return nil
 }
 
-// advance takes one step: a new turn, or one event of the present one.
+// Next returns the next event of the reply.
+func (s *Stream) Next() (*provider.Event, error) {
+	if err := s.Start(); err != nil {
+		return nil, err
+	}
+	s.next++
+	return &s.events[s.next-1], nil
+}
+
+// advance takes one step: it begins a turn, or reads one event of the current one.
 func (s *Stream) advance() error {
 	switch {
 	case s.over:
@@ -113,6 +134,7 @@ func (s *Stream) advance() error {
 	}
 	ev, err := s.current().Next()
 	if err == nil {
+		// A turn counts once its model has said something.
 		if !s.turn.begun {
 			s.turn.begun = true
 			s.spent.Turns++
@@ -122,7 +144,7 @@ func (s *Stream) advance() error {
 	switch {
 	case err == nil:
 		return nil
-	case s.turn.finish != "": // what comes behind the end is of no use
+	case s.turn.finish != "": // the turn is complete, however its stream ended
 		return s.end()
 	case errors.Is(err, io.EOF):
 		return provider.Cut(io.ErrUnexpectedEOF)
@@ -130,18 +152,21 @@ func (s *Stream) advance() error {
 	return err
 }
 
-// Ready reports whether Next would return without waiting.
+// Ready reports whether Next would return at once.
 func (s *Stream) Ready() bool {
 	if s.next < len(s.events) {
 		return true
 	}
+	// An event that is ready upstream may be hidden from the reader. Then Next takes longer than this says,
+	// which only delays a flush.
 	stream := s.current()
 	return stream != nil && stream.Ready()
 }
 
-// Close ends the model's turn, calls under way and all sessions.
+// Close ends the model's turn, the calls that are running, and all sessions with servers. It always returns
+// nil and may be called more than once.
 func (s *Stream) Close() error {
-	s.cancel()
+	s.cancel() // first, so that a call or a turn that is running returns
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
@@ -152,13 +177,16 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// Spent is what the reply has come to so far; what the present turn wrote is estimated.
+// Spent returns what the reply has consumed so far. If the current turn has no figures yet, they are
+// counted.
 func (s *Stream) Spent() Spent {
 	spent := s.spent
 	if !s.turn.begun {
 		return spent
 	}
-	used, counted := s.turn.consumed(s.ask.CountPrompt)
+	// A turn that has not ended may have early figures, for example of its prompt. They are better than our
+	// count.
+	used, counted := s.turn.consumed(s.task.CountPrompt)
 	if m, ok := s.current().(provider.Metered); ok && counted {
 		if figures, ok := m.Figures(); ok {
 			used, counted = provider.Partial(figures, used), false
@@ -168,6 +196,7 @@ func (s *Stream) Spent() Spent {
 	return spent
 }
 
+// add adds the usage of a turn.
 func (sp *Spent) add(u chat.Usage, counted bool) {
 	sp.Usage.Prompt += u.Prompt
 	sp.Usage.Cached += u.Cached
@@ -176,7 +205,7 @@ func (sp *Spent) add(u chat.Usage, counted bool) {
 	sp.Counted = sp.Counted || counted
 }
 
-// consumed is the turn's usage, and whether we had to count it.
+// consumed returns the usage of the turn, and whether we had to count it.
 func (t *turn) consumed(prompt func(*chat.Request) int) (u chat.Usage, counted bool) {
 	if t.hasUsage {
 		return t.usage, false
@@ -191,13 +220,14 @@ func (t *turn) consumed(prompt func(*chat.Request) int) (u chat.Usage, counted b
 	return u, true
 }
 
+// current returns the stream of the current turn; nil between turns.
 func (s *Stream) current() provider.Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stream
 }
 
-// leave frees the upstream of the present turn.
+// leave closes the stream of the current turn.
 func (s *Stream) leave() {
 	s.mu.Lock()
 	stream := s.stream
@@ -208,17 +238,18 @@ func (s *Stream) leave() {
 	}
 }
 
-// begin asks the model for the next turn.
+// begin calls the model for the next turn. If Close was called meanwhile, the new stream is closed at once.
 func (s *Stream) begin() error {
 	req, err := s.request()
 	if err != nil {
 		return err
 	}
-	stream, err := s.ask.Turn(s.ctx, s.asked, req)
+	// Turn may wait for minutes. The lock is not held, so that Close can cancel it.
+	stream, err := s.task.Turn(s.ctx, s.turns, req)
 	if err != nil {
 		return err
 	}
-	s.asked++
+	s.turns++
 	s.turn = turn{request: req}
 	s.mu.Lock()
 	s.stream = stream
@@ -231,22 +262,23 @@ func (s *Stream) begin() error {
 	return nil
 }
 
-// last reports whether the model has had all its rounds and must answer now.
-func (s *Stream) last() bool { return s.asked > s.loop.opts.MaxRounds }
+// last reports whether the current turn is one whose calls are not run any more.
+func (s *Stream) last() bool { return s.turns > s.loop.opts.MaxRounds }
 
-// request writes the turn's request: the caller's, with the conversation so far, the tools that were
-// found, and tool_choice in the first turn only, so that it cannot go round for ever.
+// request returns the request of the next turn: the caller's, with the conversation so far and the tools
+// that were found. The caller's tool_choice holds for the first turn only: "required" in every turn would
+// never end. After MaxRounds rounds it is "none", so that the model answers.
 func (s *Stream) request() (*chat.Request, error) {
 	p := chat.Patch{Set: []chat.Setting{{Name: "messages", Value: join(s.messages)}}}
-	if s.offer.tools == nil {
+	if s.offer.tools == nil { // providers refuse a tool_choice without tools
 		p.Drop = []string{"tools", "tool_choice", "parallel_tool_calls"}
 	} else {
 		p.Set = append(p.Set, chat.Setting{Name: "tools", Value: s.offer.tools})
 		choice := s.offer.choice
 		switch {
-		case s.asked == s.loop.opts.MaxRounds:
+		case s.turns == s.loop.opts.MaxRounds:
 			choice = []byte(`"none"`)
-		case s.asked > 0:
+		case s.turns > 0:
 			choice = nil
 		}
 		if choice != nil {
@@ -255,21 +287,23 @@ func (s *Stream) request() (*chat.Request, error) {
 			p.Drop = []string{"tool_choice"}
 		}
 	}
-	req, err := chat.Parse(s.ask.Request.AppendUpstream(nil, p))
+	req, err := chat.Parse(s.task.Request.AppendUpstream(nil, p))
 	if err != nil {
-		return nil, fmt.Errorf("writing the request of turn %d: %v", s.asked, err) // ours, not the caller's
+		return nil, fmt.Errorf("writing the request of turn %d: %v", s.turns, err) // ours, not the caller's
 	}
 	return req, nil
 }
 
+// join returns the messages as a JSON array.
 func join(messages [][]byte) []byte {
 	return append(append([]byte{'['}, bytes.Join(messages, []byte{','})...), ']')
 }
 
-// take adds an event to the turn, and hands out what the caller may see of it.
+// take adds an event of the model to the turn, and passes on the part that the caller may see.
 func (s *Stream) take(ev *provider.Event) error {
 	t := &s.turn
 	switch {
+	// Raw replies are decoded: their calls must be seen, and their texts may go out in other events.
 	case ev.Kind == provider.Chunk, ev.Kind == provider.Whole:
 		events, err := t.decoder.Decode(ev.Raw)
 		if err != nil {
@@ -282,7 +316,7 @@ func (s *Stream) take(ev *provider.Event) error {
 		}
 	case ev.Kind == provider.Usage:
 		t.usage, t.hasUsage = ev.Usage, true
-	case ev.Choice != 0 || t.finish != "": // not asked for, or too late
+	case ev.Choice != 0 || t.finish != "": // a second choice, or after the end: dropped
 	case ev.Kind == provider.Text:
 		s.hand(provider.Text, &t.text, s.wrote, ev.Text)
 	case ev.Kind == provider.Reasoning:
@@ -295,8 +329,8 @@ func (s *Stream) take(ev *provider.Event) error {
 	return nil
 }
 
-// hand adds a text to the turn's and hands it out, a blank line before it where it is the first of its
-// turn and an earlier one wrote, too.
+// hand adds a text to the turn and passes it on. A blank line separates it from the text of an earlier turn,
+// since the caller reads all turns as one text.
 func (s *Stream) hand(kind provider.Kind, to *strings.Builder, before bool, text string) {
 	if text == "" {
 		return
@@ -309,20 +343,22 @@ func (s *Stream) hand(kind provider.Kind, to *strings.Builder, before bool, text
 	s.events = append(s.events, provider.Event{Kind: kind, Text: out})
 }
 
-// piece adds a piece to its call, and hands out those of calls that are the caller's: of functions,
-// and of tools that wait for approval. They get ids of our own, under which the rest is kept.
+// piece adds a piece to its call. It passes on the pieces of calls that the caller must answer: calls of
+// functions, and calls of tools that need approval. These get ids of our own, under which the hidden steps
+// are kept.
 func (s *Stream) piece(p provider.ToolPiece) {
 	t := &s.turn
 	switch {
 	case p.Index < 0, p.Index > len(t.calls), p.Index >= maxCalls:
 		return
-	case p.Index == len(t.calls):
+	case p.Index == len(t.calls): // the first piece of a call
 		c := &call{id: p.ID, name: p.Name, remote: s.offer.find(p.Name)}
 		if c.id == "" || t.has(c.id) {
-			c.id = provider.CallID(s.ask.ID, (s.asked+1)*nameless+p.Index)
+			c.id = provider.CallID(s.task.ID, (s.turns+1)*nameless+p.Index)
 		}
+		// The caller's calls are numbered over all turns of the reply, which the caller reads as one.
 		if s.offer.functions[c.name] || c.remote != nil && c.remote.approve {
-			c.index, c.ours = s.visible, provider.CallID(s.ask.ID, nameless+s.visible)
+			c.index, c.ours = s.visible, provider.CallID(s.task.ID, nameless+s.visible)
 			s.visible++
 			if c.remote != nil {
 				c.name = c.remote.offered
@@ -339,12 +375,13 @@ func (s *Stream) piece(p provider.ToolPiece) {
 		return
 	}
 	out := provider.ToolPiece{Index: c.index, Arguments: p.Arguments}
-	if p.Name != "" {
+	if p.Name != "" { // only the first piece has a name
 		out.ID, out.Name = c.ours, c.name
 	}
 	s.events = append(s.events, provider.Event{Kind: provider.ToolCall, Tool: out})
 }
 
+// has reports whether a call of the turn has the id. Some upstreams use one id twice.
 func (t *turn) has(id string) bool {
 	for _, c := range t.calls {
 		if c.id == id {
@@ -354,10 +391,13 @@ func (t *turn) has(id string) bool {
 	return false
 }
 
-// end closes a turn: the reply is over, or the calls are run and the next turn is due.
+// end ends a turn. If it has calls and finished normally, they are run: then either the next turn follows,
+// or the caller must answer some calls and the reply is over. A turn that was cut by its length or by a
+// filter runs nothing, since its calls may be incomplete.
 func (s *Stream) end() error {
 	s.leave()
 	t := &s.turn
+	// A later turn's text is separated from this one by a blank line.
 	s.wrote = s.wrote || t.text.Len() > 0
 	s.thought = s.thought || t.reasoning.Len() > 0
 	whole := t.finish == chat.FinishStop || t.finish == chat.FinishToolCalls
@@ -367,21 +407,21 @@ func (s *Stream) end() error {
 			return context.Cause(s.ctx)
 		}
 		images := s.remember()
-		if !t.asksCaller() {
+		if !t.asksCaller() { // every call has its result: the next step begins a turn
 			s.messages = append(s.messages, images...)
-			s.spent.add(t.consumed(s.ask.CountPrompt))
+			s.spent.add(t.consumed(s.task.CountPrompt))
 			s.turn = turn{}
 			return nil
 		}
-		s.keep(images)
+		s.keep(images) // the results of the hidden calls wait for the caller's answers
 	}
-	s.spent.add(t.consumed(s.ask.CountPrompt))
+	s.spent.add(t.consumed(s.task.CountPrompt))
 	s.events = append(s.events, provider.Event{Kind: provider.Finish, Finish: t.finish}, provider.Event{Kind: provider.Usage, Usage: s.spent.Usage})
 	s.turn, s.over = turn{}, true
 	return nil
 }
 
-// asksCaller reports whether some call is the caller's to answer.
+// asksCaller reports whether the caller must answer some call of the turn.
 func (t *turn) asksCaller() bool {
 	for _, c := range t.calls {
 		if c.ours != "" {

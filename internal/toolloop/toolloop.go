@@ -1,11 +1,13 @@
-// Package toolloop answers a chat completion whose tools include remote MCP servers.
+// Package toolloop runs a chat completion whose tools include remote MCP servers.
 //
-// Open discovers the servers' tools and offers them to the model as functions. The Stream it returns
-// runs over several model turns: it calls the servers' tools that a turn asks for, puts the results
-// before the model, and asks again, until a turn is final. To whoever pulls it, it is one reply like
-// any other. What the caller must not see, and a later request needs, is kept in a continuation.
+// Open discovers the servers' tools and offers them to the model as functions (offer.go). The Stream that
+// it returns takes several turns of the model (stream.go): it runs the tool calls of a turn (calls.go),
+// adds their results to the conversation, and calls the model again, until a turn needs no more tools. The
+// reader of the Stream sees one ordinary reply. What the caller does not see and a later request needs is
+// kept in a continuation (steps.go).
 //
-// After discovery nothing that a server does fails the reply: the model is told, and goes on.
+// After discovery, no failure of a server fails the reply: the model gets the error as the result of its
+// call and continues.
 package toolloop
 
 import (
@@ -25,12 +27,12 @@ import (
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	MaxServers int // of a request; default 8
-	MaxTools   int // of a request, functions included; default 128
-	MaxRounds  int // of calls before the model must answer; default 16
+	MaxServers int // of one request; default 8
+	MaxTools   int // of one request, functions included; default 128
+	MaxRounds  int // rounds of calls after which the model must answer; default 16
 }
 
-// Loop opens streams.
+// Loop opens streams. It is safe for concurrent use.
 type Loop struct {
 	client *mcpclient.Client
 	opts   Options
@@ -54,75 +56,79 @@ func New(client *mcpclient.Client, opts *Options) *Loop {
 	return l
 }
 
-// Ask is one completion.
-type Ask struct {
-	ID      string // the request's
+// Task is one completion to run.
+type Task struct {
+	ID      string // the request's id
 	Request *chat.Request
-	// Turn asks the model; turns are counted from 0.
+	// Turn calls the model and returns its reply once that has something to say. Turns are numbered from 0.
+	// The stream of a turn is closed before the next turn.
 	Turn func(ctx context.Context, turn int, req *chat.Request) (provider.Stream, error)
 	// Memory keeps hidden steps for the caller's next request; nil: they are lost.
 	Memory *continuation.Memory
-	// Images is whether the model takes images.
+	// Images says whether the model takes images. If not, it gets a note instead of an image.
 	Images bool
-	// Depth is how many calls of our own MCP server this one is nested in.
+	// Depth is the number of calls through our own MCP server that this one is nested in. It ends loops in
+	// which the service calls itself.
 	Depth int
-	// Asking, where given, is called before a server is asked for the first time.
-	Asking func()
-	// CountPrompt is how many tokens a request makes the model read, for upstreams that give no figures.
+	// Contacting, unless it is nil, is called before the first server is contacted: from then on the request
+	// has caused work.
+	Contacting func()
+	// CountPrompt returns the number of tokens of a request's prompt, for upstreams that give no figures;
+	// nil: it is estimated by the bytes.
 	CountPrompt func(*chat.Request) int
 }
 
-// Open discovers the tools and asks for the first turn. A server that cannot be used, or a request
-// that its tools do not fit, is the caller's fault. Canceling ctx ends the model's turn, all calls and
-// their sessions.
-func (l *Loop) Open(ctx context.Context, ask Ask) (*Stream, error) {
-	if ask.Request.N > 1 {
+// Open contacts the servers, discovers their tools, and returns a stream that has not been started. A
+// server that cannot be used, or a request that does not fit its tools, is the caller's fault. Canceling
+// ctx ends the model's turn, all calls and their sessions. The stream must be closed.
+func (l *Loop) Open(ctx context.Context, task Task) (*Stream, error) {
+	if task.Request.N > 1 {
 		return nil, fault.New(fault.Invalid, "n must be 1 in a request with MCP tools.").At("n")
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	s := &Stream{loop: l, ask: ask, ctx: ctx, cancel: cancel}
+	s := &Stream{loop: l, task: task, ctx: ctx, cancel: cancel}
 	if err := s.prepare(); err != nil {
-		s.Close()
+		s.Close() // servers that were contacted have sessions
 		return nil, err
 	}
 	return s, nil
 }
 
-// prepare does everything that the caller can be told of with a plain fault.
+// prepare does the work whose errors the caller gets as an ordinary error response. It does not run
+// approved calls and does not call the model: both may take long, and by then the caller must be getting
+// keep-alive comments. Start does them.
 func (s *Stream) prepare() error {
 	found, err := s.discover()
 	if err != nil {
 		return err
 	}
-	if s.offer, err = newOffer(s.ask.Request, found, s.loop.opts.MaxTools); err != nil {
+	if s.offer, err = newOffer(s.task.Request, found, s.loop.opts.MaxTools); err != nil {
 		return err
 	}
 	s.restore()
-	if len(s.approved) > 0 {
-		return nil // tools run first, and that may take a while: the stream shall be alive by then
-	}
-	return s.begin()
+	return nil
 }
 
-// discovery is one MCP entry of the tools.
+// discovery is the result of one MCP entry of the request's tools.
 type discovery struct {
-	entry  int // in the request's tools
-	label  string
+	entry  int    // index in the request's tools
+	label  string // what the server is called in names and messages
 	server *mcpclient.Server
-	tools  []mcpclient.Tool
-	err    error
+	tools  []mcpclient.Tool // shared with other requests: must not be changed
+	err    error            // why the server cannot be used
 }
 
-// discover asks all servers for their tools at the same time.
+// discover lists the tools of all servers at the same time. All lists share one budget of bytes.
 func (s *Stream) discover() ([]discovery, error) {
+	// Servers are created one after the other, which costs nothing; they are contacted below.
 	var found []discovery
 	lists := mcpclient.NewBudget()
-	for i, t := range s.ask.Request.Tools {
+	for i, t := range s.task.Request.Tools {
 		if t.MCP == nil {
 			continue
 		}
 		d := discovery{entry: i, label: labelOf(t.MCP)}
-		if d.server, d.err = s.loop.client.Server(t.MCP.ServerURL, t.MCP.Headers, s.ask.Depth); d.err == nil {
+		if d.server, d.err = s.loop.client.Server(t.MCP.ServerURL, t.MCP.Headers, s.task.Depth); d.err == nil {
 			d.server.Share(lists)
 			s.servers = append(s.servers, d.server)
 		}
@@ -131,9 +137,11 @@ func (s *Stream) discover() ([]discovery, error) {
 	if most := s.loop.opts.MaxServers; len(found) > most {
 		return nil, fault.New(fault.Invalid, "tools has %d MCP servers; at most %d are possible.", len(found), most).At(fmt.Sprintf("tools[%d]", found[most].entry))
 	}
-	if s.ask.Asking != nil && len(s.servers) > 0 {
-		s.ask.Asking()
+	if s.task.Contacting != nil && len(s.servers) > 0 {
+		s.task.Contacting()
 	}
+	// Each goroutine writes only to its own entry, so they need no lock. Errors are reported in the order of
+	// the request's tools, whichever server fails first.
 	var all sync.WaitGroup
 	for i := range found {
 		if d := &found[i]; d.err == nil {
@@ -149,12 +157,13 @@ func (s *Stream) discover() ([]discovery, error) {
 	return found, nil
 }
 
-// unusable is what the caller is told of a server that failed; nil: it did not.
+// unusable returns the fault for a server that failed; nil: it did not fail. A server that is only busy is
+// a 503, so that clients retry; anything else is a 400 at the entry of the tools.
 func (s *Stream) unusable(d *discovery) error {
 	if d.err == nil {
 		return nil
 	}
-	if s.ctx.Err() != nil {
+	if s.ctx.Err() != nil { // the caller hung up: no server is at fault
 		return fmt.Errorf("discovering tools: %w", context.Cause(s.ctx))
 	}
 	reason, field := "it failed", "server_url"
@@ -164,7 +173,7 @@ func (s *Stream) unusable(d *discovery) error {
 		if f.Busy {
 			return fault.New(fault.Unavailable, "The MCP server %q cannot be used now: %s. Try again shortly.", excerpt.Of(d.label, 100), f.Reason).After(time.Second).Because(d.err)
 		}
-		if f.Status == 401 || f.Status == 403 {
+		if f.Status == 401 || f.Status == 403 { // credentials are in the headers
 			field = "headers"
 		}
 	}

@@ -309,6 +309,9 @@ func TestReady(t *testing.T) {
 	}
 	defer s.client.Close()
 	defer stream.Close()
+	if err := stream.Start(); err != nil {
+		t.Fatal(err)
+	}
 	var ready []bool
 	for {
 		ready = append(ready, stream.Ready())

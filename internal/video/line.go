@@ -17,7 +17,6 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/auth"
 	"sluice/internal/blob"
-	"sluice/internal/catalog"
 	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/idempotency"
@@ -145,44 +144,44 @@ type Order struct {
 // error occurs before the allowance is checked, the standing is not meaningful.
 func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.Standing, repeated bool, err error) {
 	s := l.settings.Load()
-	ask := &admission.Ask{Caller: o.Caller, Limits: o.Limits, Model: &catalog.Model{ID: s.Model, Plan: s.Tier, RequestMilli: o.Request.costMilli()}}
+	demand := &admission.Demand{Caller: o.Caller, Limits: o.Limits, Model: admission.Model{ID: s.Model, Tier: s.Tier, RequestMilli: o.Request.costMilli()}}
 	if o.Repeat != nil {
 		first, err := l.jobs.FindRepeat(ctx, o.Caller.Account.ID, o.Repeat)
 		if err != nil {
-			return nil, l.gate.Standing(ask), false, err
+			return nil, l.gate.Standing(demand), false, err
 		}
 		if first != nil {
-			return l.repeat(first, o, ask)
+			return l.repeat(first, o, demand)
 		}
 	}
-	if standing, err := l.gate.Access(ask); err != nil {
+	if standing, err := l.gate.Access(demand); err != nil {
 		return nil, standing, false, err
 	}
 	now := time.Now().Truncate(time.Millisecond).UTC() // as the store keeps it
-	admitted, standing, err := l.gate.AdmitJob(ask)
+	admitted, standing, err := l.gate.AdmitJob(demand)
 	if f, never := errors.AsType[*fault.Fault](err); never && f.Final {
 		f.Message = fmt.Sprintf("A video of this size counts as %g requests and the whole allowance is %d a minute, so it can never pass. Choose a smaller size, or a higher plan.",
-			float64(ask.Model.RequestMilli)/1000, int64(o.Limits.RequestsPerMinute))
+			float64(demand.Model.RequestMilli)/1000, int64(o.Limits.RequestsPerMinute))
 	}
 	if err != nil {
 		return nil, standing, false, err
 	}
 	j = &Job{
 		ID: newID("job_"), AccountID: o.Caller.Account.ID, KeyID: o.Caller.KeyID, Plan: o.Caller.Account.Plan, Tier: s.Tier, Request: o.Request,
-		CostMilli: ask.Model.RequestMilli, Repeat: o.Repeat, Body: o.Body, Status: Queued, CreatedAt: now, ExpiresAt: now.Add(s.Keep),
+		CostMilli: demand.Model.RequestMilli, Repeat: o.Repeat, Body: o.Body, Status: Queued, CreatedAt: now, ExpiresAt: now.Add(s.Keep),
 	}
 	first, err := l.jobs.CreateVideo(ctx, j, func(have Load) error { return s.allow(o.Caller.Account.Plan, have, now) })
 	if err != nil {
 		admitted.GiveBack() // what is refused costs nothing
-		return nil, l.gate.Standing(ask), false, err
+		return nil, l.gate.Standing(demand), false, err
 	}
 	if first != nil { // another request with the key was quicker
 		if j, err = first.again(o); err != nil {
 			admitted.GiveBack()
-			return nil, l.gate.Standing(ask), false, err
+			return nil, l.gate.Standing(demand), false, err
 		}
 		admitted.Repeated()
-		return j, l.gate.Standing(ask), true, nil
+		return j, l.gate.Standing(demand), true, nil
 	}
 	l.rouse()
 	return j, standing, false, nil
@@ -190,12 +189,12 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.
 
 // repeat answers a request with the key of an earlier one in the way that one was answered. It
 // counts as one request.
-func (l *Line) repeat(first *Job, o Order, ask *admission.Ask) (*Job, admission.Standing, bool, error) {
+func (l *Line) repeat(first *Job, o Order, demand *admission.Demand) (*Job, admission.Standing, bool, error) {
 	j, err := first.again(o)
 	if err != nil {
-		return nil, l.gate.Standing(ask), false, err
+		return nil, l.gate.Standing(demand), false, err
 	}
-	_, standing, err := l.gate.AdmitRequest(ask)
+	_, standing, err := l.gate.AdmitRequest(demand)
 	if err != nil {
 		return nil, standing, false, err
 	}

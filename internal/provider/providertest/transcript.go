@@ -158,12 +158,11 @@ func (x *exchange) relay(ctx context.Context, w http.ResponseWriter, a provider.
 		return err
 	}
 	defer in.Close()
-	send := relay.Collect
-	if call.Request.Stream {
-		send = relay.Stream
-	}
-	return send(ctx, w, in, relay.Head{RequestID: call.ID, Created: 1, Model: call.Request.Model},
-		relay.Options{N: call.Request.N, IncludeUsage: call.Request.IncludeUsage, Settle: func(*relay.Outcome) {}})
+	out := relay.New(w, relay.Head{RequestID: call.ID, Created: 1, Model: call.Request.Model},
+		relay.Options{Stream: call.Request.Stream, N: call.Request.N, IncludeUsage: call.Request.IncludeUsage})
+	defer out.Close()
+	out.Relay(ctx, in)
+	return out.Finish()
 }
 
 // answer records what went up and returns what the file says came down.
