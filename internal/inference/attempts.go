@@ -68,7 +68,7 @@ type attempts struct {
 func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model, call *Call) *attempts {
 	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, start: call.Start, until: call.Start.Add(l.patience)}
 	a.call = provider.Call{Request: call.Request, ID: call.ID}
-	a.prompt = size{req: call.Request, tokenize: l.tokenize}
+	a.prompt = size{req: call.Request, counting: l.counting}
 	if l.states != nil {
 		a.call.Memory = l.states.For(call.Caller.Account.ID)
 	}

@@ -67,7 +67,7 @@ func TestCheck(t *testing.T) {
 		"more than that":                        {plain, words(1194), ``, "messages", "reads at most 1000"},
 		"a prompt of images beyond the window":  {able, `[` + strings.Repeat(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}},`, 2) + `{"type":"text","text":"?"}]`, ``, "messages", "reads at most"},
 	} {
-		s := size{req: parse(t, tt.content, tt.more)}
+		s := size{req: parse(t, tt.content, tt.more), counting: counting{patience: ample}}
 		if s.within(routing.Window(&tt.model)) == unsure {
 			if err := s.count(t.Context(), routing.Window(&tt.model)); err != nil {
 				t.Fatal(err)
@@ -125,7 +125,7 @@ func TestDemand(t *testing.T) {
 		t.Errorf("demandOf = %+v", got)
 	}
 	for n, want := range map[int]bool{admission.LongPrompt - 8: false, admission.LongPrompt + 1: true} {
-		s := size{req: parse(t, words(n), "")}
+		s := size{req: parse(t, words(n), ""), counting: counting{patience: ample}}
 		if err := s.count(t.Context(), admission.LongPrompt); err != nil || s.isLong() != want {
 			t.Errorf("isLong(%d tokens) = %t, %v, want %t", n+7, s.isLong(), err, want)
 		}

@@ -56,6 +56,8 @@ type Options struct {
 	// Patience is how long a request keeps trying after every target has failed once; for tests. Default
 	// 30 seconds.
 	Patience time.Duration
+	// CountPatience is how long a request waits for its prompt to be counted; for tests. Default 10 seconds.
+	CountPatience time.Duration
 }
 
 // Line completes chats. It is safe for concurrent use.
@@ -66,7 +68,7 @@ type Line struct {
 	tools    *toolloop.Loop       // nil: no MCP tools
 	router   *routing.Router
 	patience time.Duration
-	tokenize func(text string) int // replaces the tokenizer, for tests
+	counting counting
 	counts   ration
 }
 
@@ -75,14 +77,14 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 	if opts == nil {
 		opts = &Options{}
 	}
-	return &Line{gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: routing.NewRouter(), patience: cmp.Or(opts.Patience, patience)}
+	return &Line{gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: routing.NewRouter(), patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
 }
 
 // Complete answers the call on w. A returned fault means that nothing has been written. An error that is
 // relay.ErrTold or relay.ErrGone means that there is nothing left to say.
 func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Models, call Call) error {
 	// Look the model up, and check the request against it and against the plan.
-	prompt := size{req: call.Request, tokenize: l.tokenize}
+	prompt := size{req: call.Request, counting: l.counting}
 	named, err := models.lookup(&prompt)
 	if err != nil {
 		return err
@@ -159,7 +161,7 @@ func (l *Line) prepare(ctx context.Context, w http.ResponseWriter, models *Model
 
 // Explain returns which model would answer the call, and why, without calling it. That costs one request.
 func (l *Line) Explain(models Models, call Call) (routing.Choice, admission.Standing, error) {
-	prompt := size{req: call.Request, tokenize: l.tokenize}
+	prompt := size{req: call.Request, counting: l.counting}
 	named, err := models.lookup(&prompt)
 	if err != nil {
 		return routing.Choice{}, admission.Standing{}, err

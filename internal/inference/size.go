@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,14 +47,20 @@ const (
 // request and is not safe for concurrent use.
 type size struct {
 	req *chat.Request
-	// tokenize replaces the tokenizer, for tests; nil: the tokenizer.
-	tokenize func(text string) int
+	counting
 
 	floor   int  // a lower bound
 	floored bool // the floor is that of the whole prompt, so it gets no higher
 	about   int  // by a sample; 0: none was taken
 	exact   int  // by a count; 0: there was none
 	settled bool // no count will follow: the sample decides
+}
+
+// counting says how prompts are counted. Its zero value is for production; tests replace what depends on the speed
+// of the machine.
+type counting struct {
+	tokenize func(text string) int // nil: the tokenizer
+	patience time.Duration         // 0: countPatience
 }
 
 // verdict says whether a prompt fits a number of tokens.
@@ -123,7 +130,7 @@ func (s *size) count(ctx context.Context, most int) error {
 		return nil
 	}
 	// Requests take turns in counting, so that it does not use all cores. That is what the patience is for.
-	patient, cancel := context.WithTimeout(ctx, countPatience)
+	patient, cancel := context.WithTimeout(ctx, cmp.Or(s.patience, countPatience))
 	defer cancel()
 	if s.req.PromptBytes() > maxCounted {
 		s.settled = true

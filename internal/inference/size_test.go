@@ -22,6 +22,9 @@ import (
 	"sluice/internal/usage"
 )
 
+// ample is time enough to count a prompt on a slow machine, with the race detector.
+const ample = 5 * time.Minute
+
 // spy is the tokenizer, and how many bytes it was given.
 type spy struct{ bytes int }
 
@@ -64,7 +67,7 @@ func TestHugePromptsCostNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var tokenizer spy
-			s := size{req: parse(t, `"`+content+`"`, ""), tokenize: tokenizer.count}
+			s := size{req: parse(t, `"`+content+`"`, ""), counting: counting{tokenizer.count, ample}}
 			m := &catalog.Model{ID: "m", ContextLength: 8192, MaxOutput: 100}
 			if err := s.check(m); !fault.Is(err, fault.Invalid) {
 				t.Errorf("check = %v, want a 400", err)
@@ -87,7 +90,7 @@ func TestSampleIsClose(t *testing.T) {
 		"English": huge(100 << 10)["English"], "a table": huge(100 << 10)["a table"], "base64": huge(100 << 10)["base64"],
 		"Chinese, escaped": huge(100 << 10)["Chinese, escaped"], "mixed": mixed.String(),
 	} {
-		s := size{req: parse(t, `"`+content+`"`, "")}
+		s := size{req: parse(t, `"`+content+`"`, ""), counting: counting{patience: ample}}
 		about := s.sample()
 		if err := s.count(t.Context(), 0); err != nil {
 			t.Fatal(err)
@@ -113,7 +116,7 @@ func TestWithin(t *testing.T) {
 		{300, 1000, unsure, true}, // small: counted at once
 	} {
 		var tokenizer spy
-		s := size{req: parse(t, words(tt.words), ""), tokenize: tokenizer.count}
+		s := size{req: parse(t, words(tt.words), ""), counting: counting{tokenizer.count, ample}}
 		if got := s.within(tt.most); got != tt.want || tt.free && tokenizer.bytes > 0 || tokenizer.bytes > sampled {
 			t.Errorf("%d words within %d = %d with %d bytes counted, want %d", tt.words, tt.most, got, tokenizer.bytes, tt.want)
 		}
@@ -135,7 +138,7 @@ func TestCountIsBounded(t *testing.T) {
 	t.Parallel()
 	text := huge(maxCounted + 1<<20)["English"]
 	var tokenizer spy
-	s := size{req: parse(t, `"`+text+`"`, ""), tokenize: tokenizer.count}
+	s := size{req: parse(t, `"`+text+`"`, ""), counting: counting{tokenizer.count, ample}}
 	if err := s.count(t.Context(), 0); err != nil || s.exact != 0 || !s.settled {
 		t.Errorf("count = %v, exact %d, want a sample to decide", err, s.exact)
 	}
@@ -149,7 +152,7 @@ func TestCountIsBounded(t *testing.T) {
 	}
 
 	tokenizer.bytes = 0
-	s = size{req: parse(t, `"`+text[:maxCounted]+`"`, ""), tokenize: tokenizer.count}
+	s = size{req: parse(t, `"`+text[:maxCounted]+`"`, ""), counting: counting{tokenizer.count, ample}}
 	if err := s.count(t.Context(), 10_000); err != nil || s.within(10_000) != exceeds {
 		t.Errorf("count up to 10000 = %v, within %d", err, s.within(10_000))
 	}
@@ -160,7 +163,7 @@ func TestCountIsBounded(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	tokenizer.bytes = 0
-	s = size{req: parse(t, `"`+text[:maxCounted]+`"`, ""), tokenize: tokenizer.count}
+	s = size{req: parse(t, `"`+text[:maxCounted]+`"`, ""), counting: counting{tokenizer.count, ample}}
 	if err := s.count(gone, 0); !errors.Is(err, context.Canceled) || tokenizer.bytes > 0 {
 		t.Errorf("count for a caller who left = %v with %d bytes", err, tokenizer.bytes)
 	}
@@ -196,8 +199,8 @@ func TestCountingComesLast(t *testing.T) {
 	} {
 		var tokenizer spy
 		ledger := admission.NewMemory(nil)
-		l := New(admission.New(ledger, noBooks{}), nil, nil)
-		l.tokenize = tokenizer.count
+		l := New(admission.New(ledger, noBooks{}), nil, &Options{CountPatience: ample})
+		l.counting.tokenize = tokenizer.count
 		if tt.spent {
 			ledger.Take("acc", limits, admission.Cost{RequestMilli: int64(limits.RequestsPerMinute) * 1000})
 		}
@@ -235,8 +238,8 @@ func TestCountingEndsWithTheCaller(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ledger := admission.NewMemory(nil)
-	l := New(admission.New(ledger, noBooks{}), nil, nil)
-	l.tokenize = func(text string) int {
+	l := New(admission.New(ledger, noBooks{}), nil, &Options{CountPatience: ample})
+	l.counting.tokenize = func(text string) int {
 		if len(text) > sampleBytes+16 {
 			cancel()
 		}
@@ -257,8 +260,8 @@ func TestCountingIsRationed(t *testing.T) {
 		t.Fatal(err)
 	}
 	counted := 0
-	l := New(admission.New(admission.NewMemory(nil), noBooks{}), nil, nil)
-	l.tokenize = func(text string) int {
+	l := New(admission.New(admission.NewMemory(nil), noBooks{}), nil, &Options{CountPatience: ample})
+	l.counting.tokenize = func(text string) int {
 		if len(text) > sampleBytes+16 {
 			counted += len(text)
 		}

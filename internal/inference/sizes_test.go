@@ -55,7 +55,7 @@ func boxes(t *testing.T) (*inference.Line, inference.Models) {
 	answers := &script{events: []provider.Event{text("Hello"), stop, figures}}
 	routes := routing.New(c, []routing.Provider{{Name: catalog.SandboxProvider, Keys: []routing.Key{{Adapter: answers}}}}, &routing.Options{Log: slog.New(slog.DiscardHandler)})
 	ledger := &books{came: make(chan struct{}, 100)}
-	return inference.New(admission.New(admission.NewMemory(nil), ledger), nil, nil), inference.Models{Catalog: c, Routes: routes}
+	return inference.New(admission.New(admission.NewMemory(nil), ledger), nil, &inference.Options{CountPatience: 5 * time.Minute}), inference.Models{Catalog: c, Routes: routes}
 }
 
 // TestRouterSizes sends prompts of sizes that bytes tell nothing of.
