@@ -8,18 +8,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/app"
+	"sluice/internal/doctor"
 )
 
 func (p *program) doctorCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Say what is configured, reachable and wrong, and what to do about it", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			var findings []app.Finding
+			var findings []doctor.Finding
 			cfg, err := p.load()
 			if err != nil {
 				for line := range strings.Lines(err.Error()) {
-					findings = append(findings, app.Finding{
-						Subject: "configuration", State: app.StateProblem, Message: strings.TrimSpace(line),
+					findings = append(findings, doctor.Finding{
+						Subject: "configuration", State: doctor.StateProblem, Message: strings.TrimSpace(line),
 						Advice: "Mend it there; \"sluice config docs\" explains every field.",
 					})
 				}
@@ -30,7 +31,7 @@ func (p *program) doctorCmd() *cobra.Command {
 				return err
 			}
 			for _, f := range findings {
-				if f.State == app.StateProblem {
+				if f.State == doctor.StateProblem {
 					return errSilent
 				}
 			}
@@ -39,8 +40,8 @@ func (p *program) doctorCmd() *cobra.Command {
 	}
 }
 
-func printFindings(w io.Writer, findings []app.Finding) {
-	marks := map[string]string{app.StateOK: "✓", app.StateWarning: "!", app.StateProblem: "✗"}
+func printFindings(w io.Writer, findings []doctor.Finding) {
+	marks := map[string]string{doctor.StateOK: "✓", doctor.StateWarning: "!", doctor.StateProblem: "✗"}
 	counts := map[string]int{}
 	for _, f := range findings {
 		counts[f.State]++
@@ -50,10 +51,10 @@ func printFindings(w io.Writer, findings []app.Finding) {
 		}
 	}
 	switch {
-	case counts[app.StateProblem] > 0:
-		fmt.Fprintf(w, "\n%d to mend, %d to look at.\n", counts[app.StateProblem], counts[app.StateWarning])
-	case counts[app.StateWarning] > 0:
-		fmt.Fprintf(w, "\nNothing is wrong; %d to look at.\n", counts[app.StateWarning])
+	case counts[doctor.StateProblem] > 0:
+		fmt.Fprintf(w, "\n%d to mend, %d to look at.\n", counts[doctor.StateProblem], counts[doctor.StateWarning])
+	case counts[doctor.StateWarning] > 0:
+		fmt.Fprintf(w, "\nNothing is wrong; %d to look at.\n", counts[doctor.StateWarning])
 	default:
 		fmt.Fprintln(w, "\nAll is well.")
 	}

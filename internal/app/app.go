@@ -33,6 +33,7 @@ import (
 	"sluice/internal/continuation"
 	"sluice/internal/datadir"
 	"sluice/internal/discovery"
+	"sluice/internal/doctor"
 	"sluice/internal/httpapi"
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
@@ -310,7 +311,7 @@ func (a *App) Abandon() error { return a.close() }
 
 func (a *App) listen(cfg *config.Config) (err error) {
 	if a.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
-		return fmt.Errorf("listen on %s: %w; choose another address with --listen or the field listen", cfg.Listen, cause(err))
+		return fmt.Errorf("listen on %s: %w; choose another address with --listen or the field listen", cfg.Listen, doctor.Cause(err))
 	}
 	if a.adminListener, err = admin.Listen(a.facts.dir.Path()); err != nil {
 		return err
@@ -324,19 +325,9 @@ func (a *App) listen(cfg *config.Config) (err error) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("listen for metrics on %s: %w; choose another address in metrics_listen, or leave it empty", cfg.MetricsListen, cause(err))
+		return fmt.Errorf("listen for metrics on %s: %w; choose another address in metrics_listen, or leave it empty", cfg.MetricsListen, doctor.Cause(err))
 	}
 	return nil
-}
-
-// cause is what the operating system said, without the wrapping that repeats the address.
-func cause(err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		if sys, ok := errors.AsType[*os.SyscallError](op); ok {
-			return sys.Err
-		}
-	}
-	return err
 }
 
 func (a *App) metricsHandler() http.Handler {

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/billing/stripe"
 	"sluice/internal/billing/testpay"
 	"sluice/internal/config"
+	"sluice/internal/datadir"
 	"sluice/internal/notice"
 )
 
@@ -51,7 +52,7 @@ func newBilling(cfg *config.Config, f *facts, origin string, opts billing.Option
 func offlineBilling(cfg *config.Config, f *facts, plans account.Plans) *billing.Billing {
 	b, _ := newBilling(cfg, f, cfg.Origin(), billing.Options{
 		Plans: func() account.Plans { return plans }, Log: slog.New(slog.DiscardHandler),
-		Withdrawn: func() bool { return cfg.Billing.Processor == "" && proxied(f.dir.Path()) != "" },
+		Withdrawn: func() bool { return cfg.Billing.Processor == "" && datadir.Proxied(f.dir.Path()) != "" },
 	})
 	return b
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"sluice/internal/account"
@@ -46,7 +47,7 @@ func openFacts(ctx context.Context, cfg *config.Config) (*facts, error) {
 		dir.Close()
 		return nil, err
 	}
-	if err := unlock(ctx, cfg, dir, store); err != nil {
+	if err := store.UnlockIn(ctx, dir, cfg.Secret.Reveal()); err != nil {
 		return nil, errors.Join(err, store.Close(), dir.Close())
 	}
 	f := &facts{dir: dir, store: store, index: auth.NewIndex()}
@@ -148,7 +149,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		return nil, nil, err
 	}
 	books := &offlineBooks{f, cfg}
-	desk := signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), proxied(f.dir.Path()) == "") }, nil)
+	desk := signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), datadir.Proxied(f.dir.Path()) == "") }, nil)
 	b := &admin.Backend{
 		Accounts: f.accounts,
 		Books:    books,
@@ -184,14 +185,9 @@ func Restore(ctx context.Context, cfg *config.Config, backup string) (note strin
 	if err != nil || in.Sealed == nil {
 		return "", err
 	}
-	file, err := datadir.Secret(dir.Path())
-	if err != nil {
+	secrets, err := datadir.ReadSecrets(dir.Path(), cfg.Secret.Reveal())
+	if err != nil || slices.ContainsFunc(secrets.All(), func(s string) bool { return sqlstore.Opens(in.Sealed, s) }) {
 		return "", err
 	}
-	for _, secret := range usableSecrets(cfg, file) {
-		if sqlstore.Opens(in.Sealed, secret) {
-			return "", nil
-		}
-	}
-	return "The secret that it is sealed under is not here. Before you start the server, " + secretAdvice + ".", nil
+	return "The secret that it is sealed under is not here. Before you start the server, " + datadir.SecretAdvice + ".", nil
 }

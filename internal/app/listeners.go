@@ -19,7 +19,7 @@ const (
 // frontListeners are the API's, the admin socket's and, where there are any, the metrics' listeners with
 // bounds around them.
 func (a *App) frontListeners() []*httpapi.Listener {
-	most := a.maxConnections()
+	most := httpapi.MaxConnections(a.settings.Load().config.MaxConnections, a.log)
 	front := httpapi.ListenerOptions{
 		Max: most, MaxPerAddress: max(most/addressShare, addressLeast), Exempt: a.isProxy, Refuse: a.api.Refuse, Log: a.log,
 	}
@@ -36,17 +36,6 @@ func (a *App) frontListeners() []*httpapi.Listener {
 		all = append(all, httpapi.NewListener(a.metricsListener, httpapi.ListenerOptions{Max: sideConnections, Refuse: a.api.Refuse, Log: a.log}))
 	}
 	return all
-}
-
-// maxConnections is the configured bound, or less where the process may not open so many files: every call
-// needs a second one for its upstream.
-func (a *App) maxConnections() int {
-	most := a.settings.Load().config.MaxConnections
-	if files, ok := fileLimit(); ok && files/2 < uint64(most) {
-		a.log.Warn("max_connections is lowered to half of the files that this process may open", "files", files, "connections", files/2)
-		most = int(files / 2)
-	}
-	return most
 }
 
 // isProxy reports whether an address is that of a proxy in front of us, which speaks for many callers.

@@ -2,16 +2,10 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"net"
-	"os"
-	"strings"
 	"time"
 
 	"sluice/internal/account"
@@ -47,7 +41,7 @@ func (a *App) openVideos(ctx context.Context, gate *admission.Gate, s *settings)
 	if err := files.Check(checking); err != nil {
 		a.log.Warn("the storage of videos cannot be used; jobs will be tried again", "error", err.Error())
 	}
-	node, err := a.nodeName()
+	node, err := a.facts.dir.Node()
 	if err != nil {
 		return err
 	}
@@ -78,24 +72,6 @@ func (a *App) openFiles(cfg *config.Config) (files, error) {
 		b.Dir = a.facts.dir.Join("files")
 	}
 	return blob.NewDisk(b.Dir)
-}
-
-// nodeName is what this data folder calls itself among those that share a database. Its lock makes sure
-// that no other living process does.
-func (a *App) nodeName() (string, error) {
-	path := a.facts.dir.Join("node")
-	raw, err := os.ReadFile(path)
-	if name := strings.TrimSpace(string(raw)); err == nil && name != "" {
-		return name, nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("read the name of this node: %w", err)
-	}
-	name := strings.ToLower(rand.Text())
-	if err := os.WriteFile(path+".new", []byte(name+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("name this node: %w", err)
-	}
-	return name, os.Rename(path+".new", path)
 }
 
 // videoSettings is what a configuration means to the video line.

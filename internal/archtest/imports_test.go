@@ -26,8 +26,8 @@ var rows = [][]string{
 	{"inference", "video", "video/*"},
 	// The doors, and the store, which knows all facts and the jobs of the video line.
 	{"httpapi", "mcpserver", "webui", "admin", "sqlstore"},
-	// The pages, which share webui.
-	{"dashboard", "support"},
+	// The pages, which share webui, and the doctor, which asks a running server.
+	{"dashboard", "support", "doctor"},
 	// Wires everything.
 	{"app"},
 }

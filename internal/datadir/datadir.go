@@ -1,4 +1,5 @@
-// Package datadir owns the data folder: it makes it, keeps it private, locks it, and holds the key file.
+// Package datadir owns the data folder: it makes it, keeps it private, locks it, and holds the key file and other
+// facts about this machine that must survive a restart.
 //
 // One process at a time holds the folder. The lock is the operating system's, so it is gone when its
 // holder is, however that ended. Other users of the machine must not be able to look into the folder: one
