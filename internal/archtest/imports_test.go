@@ -17,11 +17,11 @@ var rows = [][]string{
 	// The nouns that requests and storage are made of, and the doors to the outside.
 	{"chat", "netguard", "account", "blob", "mail"},
 	// Facts: what is on offer, what was used, who is asking, what was said before.
-	{"catalog", "usage", "billing", "auth", "signin", "notice", "continuation", "idempotency"},
+	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency"},
 	// What judges a request, and how an upstream is asked; payment adapters know billing.
 	{"abuse", "admission", "provider", "mcpclient", "billing/*"},
-	// What works with upstreams, and every wire format.
-	{"routing", "relay", "toolloop", "discovery", "provider/*"},
+	// What works with upstreams, and every wire format; what accounts are told of all that happens to them.
+	{"notice", "routing", "relay", "toolloop", "discovery", "provider/*"},
 	// The two lines: one chat completion, one video job.
 	{"inference", "video", "video/*"},
 	// The doors, and the store, which knows all facts and the jobs of the video line.
