@@ -498,6 +498,14 @@ func (c *Config) Origin() string {
 	return scheme + net.JoinHostPort(host, port)
 }
 
+// OriginAt is Origin for a server that listens on another address than Listen says: because the system chose the port,
+// or because a reload changed Listen, which takes effect at the next start only.
+func (c *Config) OriginAt(listen string) string {
+	at := *c
+	at.Listen = listen
+	return at.Origin()
+}
+
 // RestartNeeded names the settings that differ from old and take effect only at a restart.
 func (c *Config) RestartNeeded(old *Config) []string {
 	var paths []string
