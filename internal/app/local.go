@@ -1,14 +1,16 @@
 package app
 
 import (
+	"context"
 	"strings"
 
+	"sluice/internal/config"
 	"sluice/internal/datadir"
 	"sluice/internal/httpapi"
 )
 
-// watchLocal starts to watch for requests that do not come from this machine.
-func (a *App) watchLocal() {
+// watchLocal starts to watch for requests that do not come from this machine. See httpapi.Local.
+func (a *App) watchLocal(context.Context, *config.Config) error {
 	dir := a.facts.dir
 	a.local = httpapi.NewLocal(datadir.Proxied(dir.Path()) != "", func(why string) {
 		if err := dir.RecordProxied(why); err != nil {
@@ -19,4 +21,5 @@ func (a *App) watchLocal() {
 				"by", why, "closed", strings.Join(open, ", "), "hint", "set public_url, signup and billing.processor")
 		}
 	})
+	return nil
 }

@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"reflect"
-	"time"
 
 	"sluice/internal/catalog"
 	"sluice/internal/config"
-	"sluice/internal/netguard"
+	"sluice/internal/discovery"
 	"sluice/internal/provider"
 	"sluice/internal/provider/anthropic"
 	"sluice/internal/provider/bedrock"
@@ -19,29 +17,49 @@ import (
 	"sluice/internal/provider/sandbox"
 	"sluice/internal/pulse"
 	"sluice/internal/routing"
-	"sluice/internal/telemetry"
 )
 
-// connect makes the adapters. A provider that is the same as in the old settings keeps its adapters, and
-// with them its open connections and what is known of its health.
+// upstream is a provider: how it is configured, and the adapters that were made from that. It has no adapters before
+// connect.
+type upstream struct {
+	config   config.Provider
+	provider routing.Provider
+}
+
+// upstreams returns all providers but the sandbox: configured, of the environment, and of this machine.
+func upstreams(cfg *config.Config, f *discovery.Found) []upstream {
+	var all []upstream
+	for i := range cfg.Providers {
+		all = append(all, upstream{config: cfg.Providers[i]})
+	}
+	for _, v := range cfg.Found() {
+		all = append(all, upstream{config: v.Provider})
+	}
+	for _, s := range f.Local {
+		all = append(all, upstream{config: config.Unconfigured(s.Kind, s.BaseURL, "")})
+	}
+	return all
+}
+
+// connect makes the adapters. A provider that is the same as in the old settings keeps its adapters, and with them
+// its open connections and what is known of its health. Old is nil at the start.
 func (s *settings) connect(old *settings, p *pulse.Pulse) error {
-	s.providers = []routing.Provider{{Name: catalog.SandboxProvider, Keys: []routing.Key{{Adapter: sandbox.New()}}}}
 	for i := range s.upstreams {
-		c := &s.upstreams[i]
-		if kept, ok := old.provider(c); ok && old.config.UpstreamClient == s.config.UpstreamClient {
-			s.providers = append(s.providers, kept)
+		u := &s.upstreams[i]
+		if kept, ok := old.provider(&u.config); ok && old.config.UpstreamClient == s.config.UpstreamClient {
+			u.provider = kept
 			continue
 		}
-		made, err := newUpstream(c, s.pool(), p)
+		made, err := newUpstream(&u.config, s.pool(), p)
 		if err != nil {
-			return fmt.Errorf("provider %s: %w", c.Name, err)
+			return fmt.Errorf("provider %s: %w", u.config.Name, err)
 		}
-		s.providers = append(s.providers, made)
+		u.provider = made
 	}
 	return nil
 }
 
-// pool is how connections to providers are made.
+// pool returns how connections to providers are made.
 func (s *settings) pool() *provider.PoolOptions {
 	return &provider.PoolOptions{Standard: s.config.UpstreamClient == "standard"}
 }
@@ -52,7 +70,11 @@ func (s *settings) route(old *settings, log *slog.Logger) {
 	if old != nil {
 		opts.Old = old.routes
 	}
-	s.routes = routing.New(s.catalog, s.providers, opts)
+	providers := []routing.Provider{{Name: catalog.SandboxProvider, Keys: []routing.Key{{Adapter: sandbox.New()}}}}
+	for _, u := range s.upstreams {
+		providers = append(providers, u.provider)
+	}
+	s.routes = routing.New(s.catalog, providers, opts)
 }
 
 // newUpstream makes an adapter for each key of a provider; they share its connections.
@@ -89,14 +111,14 @@ func newAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p
 	})
 }
 
-// provider is that of an equal configuration, if there is one.
+// provider returns the provider with an equal configuration, and reports whether there is one. S may be nil.
 func (s *settings) provider(c *config.Provider) (routing.Provider, bool) {
 	if s == nil {
 		return routing.Provider{}, false
 	}
 	for i := range s.upstreams {
-		if reflect.DeepEqual(s.upstreams[i], *c) {
-			return s.providers[i+1], true // behind the sandbox
+		if reflect.DeepEqual(s.upstreams[i].config, *c) {
+			return s.upstreams[i].provider, true
 		}
 	}
 	return routing.Provider{}, false
@@ -108,18 +130,19 @@ type connected interface {
 	Retire()
 }
 
-// disconnect lets the adapters go that the next settings do not use; nil: there are none to come.
+// disconnect closes the adapters that the next settings do not use, as soon as their calls have ended; at once if
+// next is nil.
 func (s *settings) disconnect(next *settings) {
 	stays := map[provider.Adapter]bool{}
 	if next != nil {
-		for _, p := range next.providers {
-			for _, k := range p.Keys {
+		for _, u := range next.upstreams {
+			for _, k := range u.provider.Keys {
 				stays[k.Adapter] = true
 			}
 		}
 	}
-	for _, p := range s.providers {
-		for _, k := range p.Keys {
+	for _, u := range s.upstreams {
+		for _, k := range u.provider.Keys {
 			a, ok := k.Adapter.(connected)
 			switch {
 			case !ok || stays[k.Adapter]:
@@ -132,45 +155,13 @@ func (s *settings) disconnect(next *settings) {
 	}
 }
 
-// gauges is what the metrics show of the providers.
-func (s *settings) gauges() []telemetry.Upstream {
-	standings, tallies := s.routes.Standings(time.Now()), s.routes.Tallies()
-	all := make([]telemetry.Upstream, 0, len(s.providers))
-	for _, p := range s.providers {
-		t := tallies[p.Name]
-		u := telemetry.Upstream{Provider: p.Name, Running: t.Running, Answered: t.Answered, Failed: t.Failed, States: map[string]int{}}
-		for state := routing.Closed; state <= routing.HalfOpen; state++ {
-			u.States[state.String()] = 0 // a series that comes and goes is hard to watch
-		}
-		for _, target := range standings {
-			if target.Provider != p.Name {
-				continue
-			}
-			u.States[target.State.String()]++
-			u.ErrorRate = max(u.ErrorRate, target.ErrorRate)
-			u.FirstContent = max(u.FirstContent, target.Latency.Seconds())
-		}
-		all = append(all, u)
-	}
-	return all
-}
-
-// insideProviders are those that would fetch an image's address from inside the operator's network, where a
-// caller has no business: see Provider.AllowImageURLs.
-func insideProviders(cfg *config.Config, f *found) map[string]bool {
+// insideProviders returns the names of the providers that must not be given an image's address: see
+// config.Provider.AllowImageURLs.
+func insideProviders(all []upstream) map[string]bool {
 	inside := map[string]bool{}
-	all := upstreams(cfg, f)
 	for i := range all {
-		inside[all[i].Name] = !all[i].AllowImageURLs && isInside(&all[i])
+		c := &all[i].config
+		inside[c.Name] = !c.AllowImageURLs && provider.Inside(c.Kind, c.BaseURL)
 	}
 	return inside
-}
-
-func isInside(p *config.Provider) bool {
-	switch p.Kind {
-	case "vllm", "llamacpp", "lmstudio", "ollama": // run by the operator, wherever that is
-		return true
-	}
-	u, err := url.Parse(p.BaseURL)
-	return err != nil || u.Scheme != "https" || netguard.CheckHost(u.Hostname()) != nil
 }

@@ -50,7 +50,7 @@ func TestUpstreamClientChanges(t *testing.T) {
 		if s.pool().Standard != step.standard {
 			t.Errorf("upstream_client %s: net/http makes every call: %t", step.client, !step.standard)
 		}
-		if old != nil && (s.providers[1].Keys[0].Adapter == old.providers[1].Keys[0].Adapter) != step.kept {
+		if old != nil && (s.upstreams[0].provider.Keys[0].Adapter == old.upstreams[0].provider.Keys[0].Adapter) != step.kept {
 			t.Errorf("from %s to %s the adapter is the same: %t", old.config.UpstreamClient, step.client, !step.kept)
 		}
 		old = s

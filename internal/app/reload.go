@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -29,10 +30,10 @@ func (a *App) Reload() error {
 }
 
 func (a *App) reload() error {
-	if a.load == nil {
+	if a.opts.Load == nil {
 		return errors.New("there is nothing to reload from")
 	}
-	cfg, err := a.load()
+	cfg, err := a.opts.Load()
 	if err != nil {
 		return err
 	}
@@ -46,21 +47,30 @@ func (a *App) reload() error {
 	if err := s.connect(old, a.pulse); err != nil {
 		return err
 	}
-	if err := a.loadCertificate(cfg); err != nil {
+	if err := a.loadCertificate(context.Background(), cfg); err != nil {
 		return err
 	}
 	if len(restart) > 0 {
 		a.log.Warn("some changes take effect at the next start only", "fields", restart)
 	}
-	for _, w := range cfg.Warnings() {
-		a.log.Warn("configuration", "warning", w)
-	}
-	if a.level != nil {
-		a.level.Set(logLevel(cfg.Log.Level))
-	}
+	a.warn(cfg)
+	a.setLevel(cfg)
 	a.joinCatalog(old, s)
 	a.apply(old, s)
 	return nil
+}
+
+// warn logs what is legal in a configuration but probably not meant.
+func (a *App) warn(cfg *config.Config) {
+	for _, w := range cfg.Warnings() {
+		a.log.Warn("configuration", "warning", w)
+	}
+}
+
+func (a *App) setLevel(cfg *config.Config) {
+	if a.opts.Level != nil {
+		a.opts.Level.Set(logLevel(cfg.Log.Level))
+	}
 }
 
 // apply makes the settings those of everything that begins from now on.
@@ -72,8 +82,36 @@ func (a *App) apply(old, s *settings) {
 	old.disconnect(s)
 }
 
-// loadCertificate reads the certificate that new connections are shown.
-func (a *App) loadCertificate(cfg *config.Config) error {
+// joinCatalog records the catalog of new settings and makes their routes. A reload does not depend on the database:
+// while that is away, new models have the time of the reload, and keepCatalog makes up for it.
+func (a *App) joinCatalog(old, s *settings) {
+	if err := s.join(context.Background(), a.facts.store, old); err != nil {
+		a.log.Warn("the changes of the catalog could not be stored; they will be soon", "error", err.Error())
+		s.revision, s.catalog = old.revision, s.catalog.DatedLike(old.catalog, time.Now())
+	}
+	s.route(old, a.log)
+}
+
+// keepCatalog tells the database which catalog runs here, and logs the changes that were held back: see
+// catalog.State.Record.
+func (a *App) keepCatalog() {
+	a.reloadMu.Lock()
+	defer a.reloadMu.Unlock()
+	old := a.settings.Load()
+	next := *old
+	if err := next.join(context.Background(), a.facts.store, old); err != nil {
+		a.log.Warn("the database was not told of the catalog", "error", err.Error())
+		return
+	}
+	if next.revision == old.revision && bytes.Equal(next.catalog.JSON(true), old.catalog.JSON(true)) {
+		return
+	}
+	next.route(old, a.log)
+	a.apply(old, &next)
+}
+
+// loadCertificate reads the certificate for new connections.
+func (a *App) loadCertificate(_ context.Context, cfg *config.Config) error {
 	if !cfg.TLS.Enabled() {
 		return nil
 	}
@@ -88,7 +126,7 @@ func (a *App) loadCertificate(cfg *config.Config) error {
 // watch reloads when the configuration file or the certificate changes on disk. It looks at their
 // state once a second: that also notices files that are replaced through links, as orchestrators do.
 func (a *App) watch(ctx context.Context) {
-	if a.load == nil {
+	if a.opts.Load == nil {
 		return
 	}
 	tick := time.NewTicker(watchEvery)

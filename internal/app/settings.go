@@ -1,86 +1,89 @@
 package app
 
 import (
-	"cmp"
+	"context"
 	"log/slog"
 	"slices"
-	"strings"
+	"time"
 
 	"sluice/api"
 	"sluice/internal/account"
+	"sluice/internal/admin"
 	"sluice/internal/catalog"
 	"sluice/internal/config"
+	"sluice/internal/discovery"
 	"sluice/internal/httpapi"
 	"sluice/internal/routing"
+	"sluice/internal/sqlstore"
 )
 
-// settings is what one configuration means to the capabilities: everything a reload replaces.
+// settings is what one configuration means to the capabilities: everything that a reload replaces. It does not
+// change once it is stored in App.settings.
 type settings struct {
-	config  *config.Config
-	found   *found // beside the configuration
-	version string // of the configured catalog
+	config   *config.Config
+	found    *discovery.Found // beside the configuration
+	revision string           // of the configured catalog
 
-	description *api.Description // what callers are told of the API
+	description *api.Description // what callers are told about the API
 	plans       account.Plans
 	catalog     *catalog.Catalog
 
-	upstreams []config.Provider  // all providers but the sandbox
-	providers []routing.Provider // the sandbox, then the upstreams
-	routes    *routing.Routes
+	upstreams []upstream      // all providers but the sandbox
+	routes    *routing.Routes // nil before route
 }
 
-// newSettings makes settings of a configuration and of what was found beside it; nil: nothing yet.
-func newSettings(cfg *config.Config, f *found) (*settings, error) {
+// newSettings makes settings from a configuration and what was found beside it, nil if nothing was yet. They cannot
+// serve requests before connect, join, route and describe, in this order.
+func newSettings(cfg *config.Config, f *discovery.Found) (*settings, error) {
 	if f == nil {
-		f = &found{}
+		f = &discovery.Found{}
 	}
-	c, err := newCatalog(cfg, f)
-	if err != nil {
-		return nil, err
-	}
-	return &settings{config: cfg, found: f, plans: newPlans(cfg), catalog: c, upstreams: upstreams(cfg, f)}, nil
+	s := &settings{config: cfg, found: f, plans: newPlans(cfg), upstreams: upstreams(cfg, f)}
+	var err error
+	s.catalog, err = s.newCatalog()
+	return s, err
 }
 
-// http is the part that the front door reads.
+// join records the catalog in the database and dates its models. Old is nil at the start.
+func (s *settings) join(ctx context.Context, store *sqlstore.Store, old *settings) error {
+	by := catalog.Process{Alone: store.Engine() == sqlstore.SQLite} // its folder is locked
+	if old != nil {
+		by.Was = old.revision
+	}
+	dated, revision, err := s.catalog.Join(ctx, store, by)
+	if err == nil {
+		s.catalog, s.revision = dated, revision
+	}
+	return err
+}
+
+// health says how well a model is; empty if that is not known.
+func (s *settings) health(m *catalog.Model) string { return s.routes.Describe(m, time.Now()) }
+
+// standing returns where the models come from and how well they are.
+func (s *settings) standing() []admin.ModelStanding { return admin.Standings(s.catalog, s.health) }
+
+// http returns the part that the front door reads.
 func (s *settings) http() httpapi.Settings {
-	return httpapi.Settings{Description: s.description, Catalog: s.catalog, Routes: s.routes, Scorer: routing.Estimate{Dial: s.config.Router.Dial}, Plans: s.plans, CORSOrigins: s.config.CORSOrigins, TrustedProxies: s.config.TrustedProxies, PublicURL: s.config.PublicURL}
+	return httpapi.Settings{
+		Description: s.description, Catalog: s.catalog, Routes: s.routes, Scorer: routing.Estimate{Dial: s.config.Router.Dial}, Plans: s.plans,
+		CORSOrigins: s.config.CORSOrigins, TrustedProxies: s.config.TrustedProxies, PublicURL: s.config.PublicURL,
+	}
 }
 
-// describe makes the description of the API, unless that of the old settings has the same names.
+// describe makes the description of the API. It takes that of the old settings over if the names in it are the same.
 func (s *settings) describe(origin string, old *settings) {
-	names := api.Names{Origin: origin, Brand: s.config.Brand, VideoModel: s.config.Video.ModelID}
-	names.Model, names.Other, names.Owner = examples(s.catalog)
+	names := api.Defaults()
+	names.Origin, names.Brand, names.VideoModel = origin, s.config.Brand, s.config.Video.ModelID
+	if m, ok := s.catalog.Lookup(api.Defaults().Model); !ok || !m.Sandbox { // without the sandbox, its models are no example
+		first, second := s.catalog.Examples()
+		names.Model, names.Other, names.Owner = first.ID, second.ID, first.OwnedBy
+	}
 	if old != nil && old.description.Names == names {
 		s.description = old.description
 		return
 	}
 	s.description = api.Describe(names)
-}
-
-// examples are two models for examples to call, and the owner of the first: built-in ones where there are
-// any, then such as need the lowest plan. Where there is none, it is the router.
-func examples(c *catalog.Catalog) (first, second, owner string) {
-	if m, ok := c.Lookup(api.Defaults().Model); ok && m.Sandbox {
-		d := api.Defaults()
-		return d.Model, d.Other, d.Owner
-	}
-	var fit []*catalog.Model
-	for _, m := range c.Models() {
-		if !m.Router && !m.StaffOnly && !m.Vanished && !strings.ContainsFunc(m.ID, needsQuoting) {
-			fit = append(fit, m)
-		}
-	}
-	slices.SortStableFunc(fit, func(a, b *catalog.Model) int { return cmp.Compare(a.Plan, b.Plan) })
-	if len(fit) == 0 {
-		router := c.Models()[0]
-		return router.ID, router.ID, router.OwnedBy
-	}
-	return fit[0].ID, fit[len(fit)-1].ID, fit[0].OwnedBy
-}
-
-// needsQuoting reports whether a character means something to a shell, JSON or HTML.
-func needsQuoting(c rune) bool {
-	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-._:/@", c))
 }
 
 // newPlans lays the configured overrides over the built-in table.
@@ -122,25 +125,25 @@ func limit(l *config.Limit) *account.Limit {
 }
 
 // newCatalog lists the router, then the configured models, those found beside them, and the sandbox.
-func newCatalog(cfg *config.Config, f *found) (*catalog.Catalog, error) {
-	models := []catalog.Model{catalog.Router(cfg.Brand)}
-	for i := range cfg.Models {
-		m, err := newModel(&cfg.Models[i])
+func (s *settings) newCatalog() (*catalog.Catalog, error) {
+	models := []catalog.Model{catalog.Router(s.config.Brand)}
+	for i := range s.config.Models {
+		m, err := newModel(&s.config.Models[i])
 		if err != nil {
 			return nil, err
 		}
-		m.Vanished = f.vanished(&m)
+		m.Vanished = s.found.Vanished(&m)
 		models = append(models, m)
 	}
-	more, err := discovered(cfg, f)
+	more, err := s.found.Models(sources(s.config, s.found), models[1:])
 	if err != nil {
 		return nil, err
 	}
 	models = append(models, more...)
-	if cfg.Sandbox {
+	if s.config.Sandbox {
 		models = append(models, catalog.Sandbox()...)
 	}
-	inside := insideProviders(cfg, f)
+	inside := insideProviders(s.upstreams)
 	for i := range models {
 		models[i].NoImageURLs = slices.ContainsFunc(models[i].Places(), func(t catalog.Target) bool { return inside[t.Provider] })
 	}

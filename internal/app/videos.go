@@ -5,11 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
-	"net"
 	"time"
 
 	"sluice/internal/account"
-	"sluice/internal/admission"
 	"sluice/internal/blob"
 	"sluice/internal/config"
 	"sluice/internal/usage"
@@ -30,9 +28,9 @@ const (
 	filesPatience = 5 * time.Second
 )
 
-// openVideos begins the line of video jobs; Run works on them.
-func (a *App) openVideos(ctx context.Context, gate *admission.Gate, s *settings) error {
-	files, err := a.openFiles(s.config)
+// openVideos opens the line of video jobs; Run works on them.
+func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
+	files, err := a.openFiles(cfg)
 	if err != nil {
 		return err
 	}
@@ -45,14 +43,10 @@ func (a *App) openVideos(ctx context.Context, gate *admission.Gate, s *settings)
 	if err != nil {
 		return err
 	}
-	a.videos, err = video.New(ctx, gate, a.facts.store, files, node, a.videoSettings(s), &video.Options{
+	a.videos, err = video.New(ctx, a.gate, a.facts.store, files, node, a.videoSettings(a.settings.Load()), &video.Options{
 		Log: a.log, Settled: func(u *usage.Settlement) { a.abuse.Settled(u) },
 	})
-	if err != nil {
-		return err
-	}
-	a.metrics.Gauge("sluice_videos_running", "Video jobs that this process works on now.", func() float64 { return float64(a.videos.Running()) })
-	return nil
+	return err
 }
 
 // files is where videos lie.
@@ -99,23 +93,11 @@ func (a *App) videoSettings(s *settings) video.Settings {
 	return out
 }
 
-// origin is what links begin with. Where it is made of the listen address, the port is the one we have.
-func (a *App) origin(cfg *config.Config) string {
-	host, _, err := net.SplitHostPort(cfg.Listen)
-	_, port, err2 := net.SplitHostPort(a.Addr())
-	if cfg.PublicURL != "" || err != nil || err2 != nil {
-		return cfg.Origin()
-	}
-	here := *cfg
-	here.Listen = net.JoinHostPort(host, port)
-	return here.Origin()
-}
-
 // engines are all that can make videos, the built-in one first.
 func (a *App) engines(c *config.Video) []video.Engine {
 	out := []video.Engine{{Name: sandboxEngine, Credential: sandboxEngine, Renderer: builtIn{}}}
-	if a.renderer != nil {
-		out[0].Renderer = a.renderer
+	if a.opts.Renderer != nil {
+		out[0].Renderer = a.opts.Renderer
 	}
 	for i := range c.Providers {
 		p := &c.Providers[i]
@@ -151,19 +133,4 @@ func (builtIn) Render(ctx context.Context, w io.Writer, t *video.Task) error {
 func credential(p *config.VideoProvider) string {
 	sum := sha256.Sum256([]byte(p.Kind + "\n" + p.BaseURL + "\n" + p.APIKey.Reveal()))
 	return hex.EncodeToString(sum[:8])
-}
-
-// recentVideos are the jobs of the last minute as they count in its windows: whatever became of them, their
-// creation consumed their requests.
-func (f *facts) recentVideos(ctx context.Context, since time.Time) ([]usage.Settlement, error) {
-	jobs, err := f.store.VideosSince(ctx, since)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]usage.Settlement, 0, len(jobs))
-	for i := range jobs {
-		j := &jobs[i]
-		out = append(out, usage.Settlement{At: j.CreatedAt, AccountID: j.AccountID, RequestMilli: j.CostMilli})
-	}
-	return out, nil
 }
