@@ -96,7 +96,7 @@ type App struct {
 	settings atomic.Pointer[settings]
 	cert     atomic.Pointer[tls.Certificate]
 	reloadMu sync.Mutex   // held by whoever replaces settings
-	seen     [3]fileState // the watched files as they were when the App was made
+	seen     config.Stamp // the watched files as they were when the App was made
 }
 
 // New opens everything that the configuration names. On an empty database it creates the owner. If a step fails, New
@@ -133,7 +133,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 // newApp returns an App that has opened nothing.
 func newApp(cfg *config.Config, opts *Options) *App {
 	a := &App{
-		log: slog.Default(), seen: watched(cfg), started: time.Now(), servers: discovery.Servers(),
+		log: slog.Default(), seen: cfg.Stamp(), started: time.Now(), servers: discovery.Servers(),
 		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), ledger: admission.NewMemory(nil),
 	}
 	if opts != nil {

@@ -6,13 +6,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"sluice/internal/config"
 )
-
-const watchEvery = time.Second
 
 // Reload reads the configuration again. A good one applies to every request that arrives from then
 // on; a bad one is returned as an error and changes nothing.
@@ -123,43 +120,12 @@ func (a *App) loadCertificate(_ context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// watch reloads when the configuration file or the certificate changes on disk. It looks at their
-// state once a second: that also notices files that are replaced through links, as orchestrators do.
+// watch reloads when the configuration file or the certificate changes on disk.
 func (a *App) watch(ctx context.Context) {
 	if a.opts.Load == nil {
 		return
 	}
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	seen := a.seen
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if now := watched(a.settings.Load().config); now != seen {
-			_ = a.Reload() // logged there
-			seen = now     // a bad file is reported once, not every second
-		}
-	}
-}
-
-// watched is the state of the files a reload depends on.
-func watched(cfg *config.Config) (state [3]fileState) {
-	for i, path := range []string{cfg.File(), cfg.TLS.Cert, cfg.TLS.Key} {
-		if path == "" {
-			continue
-		}
-		if info, err := os.Stat(path); err == nil {
-			state[i] = fileState{path: path, changed: info.ModTime(), size: info.Size()}
-		}
-	}
-	return state
-}
-
-type fileState struct {
-	path    string
-	changed time.Time
-	size    int64
+	config.Watch(ctx, a.seen, func() *config.Config { return a.settings.Load().config }, func() {
+		_ = a.Reload() // logged there
+	})
 }
