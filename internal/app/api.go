@@ -31,7 +31,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	line := inference.New(a.gate, a.pulse, &inference.Options{
 		States: continuation.New(store, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Patience: a.opts.Patience,
 	})
-	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), line, a.settings.Load().http(), &httpapi.Options{
+	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), line, a.settings.Load().HTTP(), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(store, a.log, replies), Videos: a.videos,
 		Changes: store.CatalogChanges,
 		Pages:   a.pages(cfg), MCP: a.newMCPServer(nested).Serve,
@@ -67,11 +67,11 @@ func (t *remoteTools) close() {
 // newMCPServer returns the service as tools for agents. Api serves its requests.
 func (a *App) newMCPServer(api func(depth int) http.Handler) *mcpserver.Server {
 	title := "" // its own
-	if brand := a.settings.Load().config.Brand; brand != "service" {
+	if brand := a.settings.Load().Config.Brand; brand != "service" {
 		title = brand
 	}
 	return mcpserver.New(mcpserver.Sources{API: api, Usage: a.books.View(), Models: func() (*catalog.Catalog, *routing.Routes) {
 		s := a.settings.Load()
-		return s.catalog, s.routes
+		return s.Catalog, s.Routes
 	}}, &mcpserver.Options{Log: a.log, Title: title})
 }

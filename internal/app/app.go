@@ -21,6 +21,7 @@ import (
 	"sluice/internal/abuse"
 	"sluice/internal/admin"
 	"sluice/internal/admission"
+	"sluice/internal/app/settings"
 	"sluice/internal/billing"
 	"sluice/internal/billing/stripe"
 	"sluice/internal/buildinfo"
@@ -93,7 +94,7 @@ type App struct {
 	ownerLink  string
 	followFrom int64 // number of the audit entry up to which the index is complete
 
-	settings atomic.Pointer[settings]
+	settings atomic.Pointer[settings.Settings]
 	cert     atomic.Pointer[tls.Certificate]
 	reloadMu sync.Mutex   // held by whoever replaces settings
 	seen     config.Stamp // the watched files as they were when the App was made
@@ -145,28 +146,28 @@ func newApp(cfg *config.Config, opts *Options) *App {
 	if a.opts.Log != nil {
 		a.log = a.opts.Log
 	}
-	a.setLevel(cfg)
 	return a
 }
 
 // readSettings makes the settings of the configuration and the adapters of its providers.
 func (a *App) readSettings(_ context.Context, cfg *config.Config) error {
-	s, err := newSettings(cfg, nil)
+	s, err := settings.New(cfg, nil)
 	if err != nil {
 		return err
 	}
+	a.setLevel(s)
 	a.settings.Store(s)
-	return s.connect(nil, a.pulse)
+	return s.Connect(nil, a.pulse)
 }
 
 // openCatalog records the catalog and completes the settings. Nothing reads them before.
 func (a *App) openCatalog(ctx context.Context, cfg *config.Config) error {
 	s := a.settings.Load()
-	if err := s.join(ctx, a.facts.store, nil); err != nil {
+	if err := s.Join(ctx, a.facts.store, a.facts.alone(), nil); err != nil {
 		return err
 	}
-	s.route(nil, a.log)
-	s.describe(a.origin(cfg), nil)
+	s.Route(nil, a.log)
+	s.Describe(a.origin(cfg), nil)
 	return nil
 }
 
@@ -210,14 +211,14 @@ func (a *App) addGauges(context.Context, *config.Config) error {
 	} {
 		a.metrics.Gauge(g.name, g.help, func() float64 { return float64(g.read()) })
 	}
-	a.metrics.Upstreams(func() []telemetry.Upstream { return a.settings.Load().routes.Gauges(time.Now()) })
+	a.metrics.Upstreams(func() []telemetry.Upstream { return a.settings.Load().Routes.Gauges(time.Now()) })
 	return nil
 }
 
 // reportStart logs what the operator should know about the configuration and the models.
 func (a *App) reportStart(_ context.Context, cfg *config.Config) error {
 	a.warn(cfg)
-	discovery.Announce(nil, a.settings.Load().catalog, a.log)
+	discovery.Announce(nil, a.settings.Load().Catalog, a.log)
 	return nil
 }
 
@@ -233,7 +234,7 @@ func (a *App) MetricsAddr() string {
 }
 
 // Origin is the URL where callers find the server, without a path.
-func (a *App) Origin() string { return a.origin(a.settings.Load().config) }
+func (a *App) Origin() string { return a.origin(a.settings.Load().Config) }
 
 // origin is Origin under a configuration that may not be in force yet.
 func (a *App) origin(cfg *config.Config) string { return cfg.OriginAt(a.bound) }
@@ -258,7 +259,7 @@ func (a *App) close() error {
 		}
 	}
 	if s := a.settings.Load(); s != nil {
-		s.disconnect(nil)
+		s.Disconnect(nil)
 	}
 	if a.tools != nil {
 		a.tools.close()

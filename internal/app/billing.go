@@ -20,10 +20,10 @@ const (
 // openBilling opens what sells the plans. Customers are told what becomes of their payments.
 func (a *App) openBilling(_ context.Context, cfg *config.Config) error {
 	a.billing, a.stripe = newBilling(cfg, a.facts, a.Origin(), billing.Options{
-		Plans: func() account.Plans { return a.settings.Load().plans }, OnEntry: a.letters.Payment, Log: a.log,
+		Plans: func() account.Plans { return a.settings.Load().Plans }, OnEntry: a.letters.Payment, Log: a.log,
 		// The test card is withdrawn when a request from elsewhere arrives, or public_url is set by a reload.
 		Withdrawn: func() bool {
-			return cfg.Billing.Processor == "" && a.settings.Load().config.PaymentProcessor(a.local.Holds()) != "testpay"
+			return cfg.Billing.Processor == "" && a.settings.Load().Config.PaymentProcessor(a.local.Holds()) != "testpay"
 		},
 	})
 	return nil

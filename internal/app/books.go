@@ -21,7 +21,7 @@ func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 		SyncEach: cfg.Usage.SyncEach, Log: a.log,
 		Recorded: func(s *usage.Settlement) { a.abuse.Settled(s) },
 		Running:  a.ledger.Running,
-		KeepDays: func() int { return a.settings.Load().config.Usage.KeepDays },
+		KeepDays: func() int { return a.settings.Load().Config.Usage.KeepDays },
 	})
 	a.gate = admission.New(a.ledger, a.books)
 	return a.books.Open()
@@ -52,7 +52,7 @@ func restore(ledger *admission.Memory, recent []usage.Settlement, now time.Time)
 // resumeScores starts abuse control with what has been counted this month.
 func (a *App) resumeScores(ctx context.Context, _ *config.Config) error {
 	a.abuse = abuse.New(a.facts.store, abuse.Options{
-		Plans:    func() account.Plans { return a.settings.Load().plans },
+		Plans:    func() account.Plans { return a.settings.Load().Plans },
 		Accounts: a.facts.accounts, Lock: a.facts.index.Lock, Unlock: a.facts.index.Unlock,
 		Flush: a.books.Flush, Tell: a.letters.Abuse, Log: a.log,
 	})

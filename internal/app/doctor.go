@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 
+	"sluice/internal/app/settings"
 	"sluice/internal/config"
 	"sluice/internal/doctor"
 	"sluice/internal/provider"
@@ -31,7 +32,7 @@ func Examine(ctx context.Context, cfg *config.Config) []doctor.Finding {
 		for _, key := range c.Keys() {
 			p.Keys = append(p.Keys, doctor.Key{
 				Secret: key.Reveal(), Shown: key.String(),
-				Connect: func(t http.RoundTripper) (provider.Adapter, error) { return newAdapter(c, key, t, nil) },
+				Connect: func(t http.RoundTripper) (provider.Adapter, error) { return settings.NewAdapter(c, key, t, nil) },
 			})
 		}
 		site.Providers = append(site.Providers, p)
@@ -48,12 +49,12 @@ func inspect(ctx context.Context, cfg *config.Config) (doctor.Inspection, error)
 }
 
 func countModels(cfg *config.Config) (doctor.Models, error) {
-	s, err := newSettings(cfg, nil)
+	s, err := settings.New(cfg, nil)
 	if err != nil {
 		return doctor.Models{}, err
 	}
 	m := doctor.Models{Configured: len(cfg.Models), Router: cfg.RouterID()}
-	for _, model := range s.catalog.Models() {
+	for _, model := range s.Catalog.Models() {
 		if model.Sandbox {
 			m.Sandbox++
 		}

@@ -64,6 +64,9 @@ func (f *facts) createOwner(ctx context.Context) (string, error) {
 	return raw, err
 }
 
+// alone reports whether no other process can use the database: that of SQLite lies in the locked folder.
+func (f *facts) alone() bool { return f.store.Engine() == sqlstore.SQLite }
+
 func (f *facts) close() error { return errors.Join(f.store.Close(), f.dir.Close()) }
 
 // openFacts locks the data folder and opens the database.

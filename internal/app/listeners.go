@@ -19,11 +19,11 @@ const (
 // frontListeners are the API's, the admin socket's and, where there are any, the metrics' listeners with
 // bounds around them.
 func (a *App) frontListeners() []*httpapi.Listener {
-	most := httpapi.MaxConnections(a.settings.Load().config.MaxConnections, a.log)
+	most := httpapi.MaxConnections(a.settings.Load().Config.MaxConnections, a.log)
 	front := httpapi.ListenerOptions{
 		Max: most, MaxPerAddress: max(most/addressShare, addressLeast), Exempt: a.isProxy, Refuse: a.api.Refuse, Log: a.log,
 	}
-	if a.settings.Load().config.TLS.Enabled() {
+	if a.settings.Load().Config.TLS.Enabled() {
 		front.TLS = &tls.Config{
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.cert.Load(), nil },
 			NextProtos:     []string{"h2", "http/1.1"},
@@ -40,7 +40,7 @@ func (a *App) frontListeners() []*httpapi.Listener {
 
 // isProxy reports whether an address is that of a proxy in front of us, which speaks for many callers.
 func (a *App) isProxy(addr netip.Addr) bool {
-	for _, p := range a.settings.Load().config.TrustedProxies {
+	for _, p := range a.settings.Load().Config.TrustedProxies {
 		if p.Contains(addr) {
 			return true
 		}

@@ -16,7 +16,7 @@ func (a *App) watchLocal(context.Context, *config.Config) error {
 		if err := dir.RecordProxied(why); err != nil {
 			a.log.Error("it could not be stored that requests come through a proxy; a restart would open sign-up and the test card again for a moment", "error", err.Error())
 		}
-		if open := a.settings.Load().config.ImpliedDoors(); len(open) > 0 {
+		if open := a.settings.Load().Config.ImpliedDoors(); len(open) > 0 {
 			a.log.Warn("a request came through a proxy or for another host: what is open on a developer's machine is closed from now on",
 				"by", why, "closed", strings.Join(open, ", "), "hint", "set public_url, signup and billing.processor")
 		}

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/admin"
+	"sluice/internal/app/settings"
 	"sluice/internal/billing"
 	"sluice/internal/buildinfo"
 	"sluice/internal/catalog"
@@ -45,12 +46,12 @@ func Admin(ctx context.Context, cfg *config.Config) (client *admin.Client, done 
 
 // offline serves the admin operations in this process.
 func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) {
-	s, err := newSettings(cfg, nil)
+	s, err := settings.New(cfg, nil)
 	if err != nil {
 		f.close()
 		return nil, nil, err
 	}
-	plans := func() account.Plans { return s.plans }
+	plans := func() account.Plans { return s.Plans }
 	books := usage.NewBooks(f.dir.Join(journalFolder), f.store, &usage.BooksOptions{SyncEach: cfg.Usage.SyncEach})
 	local := func() bool { return datadir.Proxied(f.dir.Path()) == "" }
 	till, _ := newBilling(cfg, f, cfg.Origin(), billing.Options{
@@ -65,10 +66,10 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Billing:  till,
 		Plans:    plans,
 		Status: func(context.Context) admin.Status {
-			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.catalog.Models())}
+			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.Catalog.Models())}
 		},
-		Catalog:  func() *catalog.Catalog { return s.catalog },
-		Standing: s.standing,
+		Catalog:  func() *catalog.Catalog { return s.Catalog },
+		Standing: s.Standing,
 		Reload:   func(context.Context) error { return errors.New("no server runs on this data folder") },
 	}
 	return admin.InProcess(b), func() error { return errors.Join(books.Close(), f.close()) }, nil
@@ -85,11 +86,11 @@ type Listing struct {
 func Models(ctx context.Context, cfg *config.Config, verbose, refresh bool) (*Listing, error) {
 	client, err := admin.Dial(ctx, cfg.Data)
 	if err != nil {
-		s, err := newSettings(cfg, nil)
+		s, err := settings.New(cfg, nil)
 		if err != nil {
 			return nil, err
 		}
-		client = admin.InProcess(&admin.Backend{Catalog: func() *catalog.Catalog { return s.catalog }, Standing: s.standing})
+		client = admin.InProcess(&admin.Backend{Catalog: func() *catalog.Catalog { return s.Catalog }, Standing: s.Standing})
 	}
 	l := &Listing{}
 	operation := "models.standing"

@@ -24,7 +24,7 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 		return err
 	}
 	a.outbox = mail.NewOutbox(sender, a.log)
-	a.desk = signin.New(a.facts.store, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().config, a.Origin(), a.local.Holds()) }, nil)
+	a.desk = signin.New(a.facts.store, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().Config, a.Origin(), a.local.Holds()) }, nil)
 	a.notices = notice.NewBoard(a.facts.store, a.outbox, a.Origin, nil)
 	a.letters = notice.NewLetters(a.notices, a.facts.index.Account, a.log)
 	a.facts.onChange = a.letters.Changed
@@ -48,7 +48,7 @@ func signinSettings(cfg *config.Config, origin string, local bool) signin.Settin
 // pages returns the customer's pages and the payment processor's webhook, by the patterns of their paths.
 func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	ui := webui.New(func() webui.Settings {
-		s := webui.Settings{Origin: a.Origin(), Brand: a.settings.Load().config.Brand}
+		s := webui.Settings{Origin: a.Origin(), Brand: a.settings.Load().Config.Brand}
 		if a.stripe != nil {
 			s.FormTargets = []string{"https://checkout.stripe.com", "https://billing.stripe.com", "https://invoice.stripe.com"}
 		}
@@ -56,13 +56,13 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	}, a.log)
 	handler := dashboard.New(ui, dashboard.Sources{
 		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
-		Plans:   func() account.Plans { return a.settings.Load().plans },
-		Catalog: func() *catalog.Catalog { return a.settings.Load().catalog },
+		Plans:   func() account.Plans { return a.settings.Load().Plans },
+		Catalog: func() *catalog.Catalog { return a.settings.Load().Catalog },
 		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Notices: a.notices, Billing: a.billing,
 		API:          func() dashboard.API { return a.api },
-		Health:       func(m *catalog.Model) string { return a.settings.Load().health(m) },
+		Health:       func(m *catalog.Model) string { return a.settings.Load().Health(m) },
 		MailIsLogged: cfg.SMTP.Server == "",
-		VideoModel:   func() string { return a.settings.Load().config.Video.ModelID },
+		VideoModel:   func() string { return a.settings.Load().Config.Video.ModelID },
 	}, nil).Handler()
 	byPattern := map[string]http.Handler{}
 	for _, pattern := range dashboard.Patterns() {

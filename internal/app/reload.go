@@ -1,13 +1,12 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"time"
 
+	"sluice/internal/app/settings"
 	"sluice/internal/config"
 )
 
@@ -22,7 +21,7 @@ func (a *App) Reload() error {
 		a.log.Error("the new configuration was refused; the old one stays", "error", err.Error())
 		return err
 	}
-	a.log.Info("configuration reloaded", "models", len(a.settings.Load().catalog.Models()))
+	a.log.Info("configuration reloaded", "models", len(a.settings.Load().Catalog.Models()))
 	return nil
 }
 
@@ -35,13 +34,13 @@ func (a *App) reload() error {
 		return err
 	}
 	old := a.settings.Load()
-	restart := cfg.RestartNeeded(old.config)
-	cfg.Brand = old.config.Brand // keys and the router's id change together, at a start
-	s, err := newSettings(cfg, old.found)
+	restart := cfg.RestartNeeded(old.Config)
+	cfg.Brand = old.Config.Brand // keys and the router's id change together, at a start
+	s, err := settings.New(cfg, old.Found)
 	if err != nil {
 		return err
 	}
-	if err := s.connect(old, a.pulse); err != nil {
+	if err := s.Connect(old, a.pulse); err != nil {
 		return err
 	}
 	if err := a.loadCertificate(context.Background(), cfg); err != nil {
@@ -51,7 +50,7 @@ func (a *App) reload() error {
 		a.log.Warn("some changes take effect at the next start only", "fields", restart)
 	}
 	a.warn(cfg)
-	a.setLevel(cfg)
+	a.setLevel(s)
 	a.joinCatalog(old, s)
 	a.apply(old, s)
 	return nil
@@ -64,29 +63,29 @@ func (a *App) warn(cfg *config.Config) {
 	}
 }
 
-func (a *App) setLevel(cfg *config.Config) {
+func (a *App) setLevel(s *settings.Settings) {
 	if a.opts.Level != nil {
-		a.opts.Level.Set(logLevel(cfg.Log.Level))
+		a.opts.Level.Set(s.LogLevel())
 	}
 }
 
 // apply makes the settings those of everything that begins from now on.
-func (a *App) apply(old, s *settings) {
-	s.describe(a.origin(s.config), old)
+func (a *App) apply(old, s *settings.Settings) {
+	s.Describe(a.origin(s.Config), old)
 	a.settings.Store(s)
-	a.api.Apply(s.http())
+	a.api.Apply(s.HTTP())
 	a.videos.Apply(a.videoSettings(s))
-	old.disconnect(s)
+	old.Disconnect(s)
 }
 
 // joinCatalog records the catalog of new settings and makes their routes. A reload does not depend on the database:
 // while that is away, new models have the time of the reload, and keepCatalog makes up for it.
-func (a *App) joinCatalog(old, s *settings) {
-	if err := s.join(context.Background(), a.facts.store, old); err != nil {
+func (a *App) joinCatalog(old, s *settings.Settings) {
+	if err := s.Join(context.Background(), a.facts.store, a.facts.alone(), old); err != nil {
 		a.log.Warn("the changes of the catalog could not be stored; they will be soon", "error", err.Error())
-		s.revision, s.catalog = old.revision, s.catalog.DatedLike(old.catalog, time.Now())
+		s.JoinLater(old)
 	}
-	s.route(old, a.log)
+	s.Route(old, a.log)
 }
 
 // keepCatalog tells the database which catalog runs here, and logs the changes that were held back: see
@@ -96,14 +95,14 @@ func (a *App) keepCatalog() {
 	defer a.reloadMu.Unlock()
 	old := a.settings.Load()
 	next := *old
-	if err := next.join(context.Background(), a.facts.store, old); err != nil {
+	if err := next.Join(context.Background(), a.facts.store, a.facts.alone(), old); err != nil {
 		a.log.Warn("the database was not told of the catalog", "error", err.Error())
 		return
 	}
-	if next.revision == old.revision && bytes.Equal(next.catalog.JSON(true), old.catalog.JSON(true)) {
+	if next.Same(old) {
 		return
 	}
-	next.route(old, a.log)
+	next.Route(old, a.log)
 	a.apply(old, &next)
 }
 
@@ -125,7 +124,7 @@ func (a *App) watch(ctx context.Context) {
 	if a.opts.Load == nil {
 		return
 	}
-	config.Watch(ctx, a.seen, func() *config.Config { return a.settings.Load().config }, func() {
+	config.Watch(ctx, a.seen, func() *config.Config { return a.settings.Load().Config }, func() {
 		_ = a.Reload() // logged there
 	})
 }

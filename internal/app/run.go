@@ -84,7 +84,7 @@ func (a *App) jobs() []func(context.Context) {
 // stop refuses new work and waits for what runs, at most for the configured time.
 func (a *App) stop(ctx context.Context, servers []*http.Server) {
 	a.api.Drain()
-	grace := a.settings.Load().config.ShutdownGrace
+	grace := a.settings.Load().Config.ShutdownGrace
 	a.log.Info("stopping", "grace", grace.String())
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -117,13 +117,13 @@ func (a *App) metricsHandler() http.Handler {
 func (a *App) backend() *admin.Backend {
 	return &admin.Backend{
 		Accounts: a.facts.accounts,
-		Plans:    func() account.Plans { return a.settings.Load().plans },
-		Catalog:  func() *catalog.Catalog { return a.settings.Load().catalog },
+		Plans:    func() account.Plans { return a.settings.Load().Plans },
+		Catalog:  func() *catalog.Catalog { return a.settings.Load().Catalog },
 		Books:    a.books,
 		Scores:   a.abuse,
 		Desk:     a.desk,
 		Billing:  a.billing,
-		Standing: func() []admin.ModelStanding { return a.settings.Load().standing() },
+		Standing: func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:  func(ctx context.Context) error { return a.lookAround(ctx, true) },
 		Status:   a.status,
 		Reload:   func(context.Context) error { return a.Reload() },
@@ -133,8 +133,8 @@ func (a *App) backend() *admin.Backend {
 func (a *App) status(ctx context.Context) admin.Status {
 	s := a.settings.Load()
 	st := admin.Status{
-		Version: buildinfo.Version, PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Config: s.config.File(),
-		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.catalog.Models()), Targets: s.routes.Standings(time.Now()),
+		Version: buildinfo.Version, PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Config: s.Config.File(),
+		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.Catalog.Models()), Targets: s.Routes.Standings(time.Now()),
 	}
 	if err := a.facts.store.Ping(ctx); err != nil {
 		st.DBError = err.Error()

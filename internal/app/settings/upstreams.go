@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"fmt"
@@ -41,12 +41,12 @@ func upstreams(cfg *config.Config, f *discovery.Found) []upstream {
 	return all
 }
 
-// connect makes the adapters. A provider that is the same as in the old settings keeps its adapters, and with them
+// Connect makes the adapters. A provider that is the same as in the old settings keeps its adapters, and with them
 // its open connections and what is known of its health. Old is nil at the start.
-func (s *settings) connect(old *settings, p *pulse.Pulse) error {
+func (s *Settings) Connect(old *Settings, p *pulse.Pulse) error {
 	for i := range s.upstreams {
 		u := &s.upstreams[i]
-		if kept, ok := old.provider(&u.config); ok && old.config.UpstreamClient == s.config.UpstreamClient {
+		if kept, ok := old.provider(&u.config); ok && old.Config.UpstreamClient == s.Config.UpstreamClient {
 			u.provider = kept
 			continue
 		}
@@ -60,21 +60,21 @@ func (s *settings) connect(old *settings, p *pulse.Pulse) error {
 }
 
 // pool returns how connections to providers are made.
-func (s *settings) pool() *provider.PoolOptions {
-	return &provider.PoolOptions{Standard: s.config.UpstreamClient == "standard"}
+func (s *Settings) pool() *provider.PoolOptions {
+	return &provider.PoolOptions{Standard: s.Config.UpstreamClient == "standard"}
 }
 
-// route makes the routes to every model of the catalog.
-func (s *settings) route(old *settings, log *slog.Logger) {
+// Route makes the routes to every model of the catalog.
+func (s *Settings) Route(old *Settings, log *slog.Logger) {
 	opts := &routing.Options{Log: log}
 	if old != nil {
-		opts.Old = old.routes
+		opts.Old = old.Routes
 	}
 	providers := []routing.Provider{{Name: catalog.SandboxProvider, Keys: []routing.Key{{Adapter: sandbox.New()}}}}
 	for _, u := range s.upstreams {
 		providers = append(providers, u.provider)
 	}
-	s.routes = routing.New(s.catalog, providers, opts)
+	s.Routes = routing.New(s.Catalog, providers, opts)
 }
 
 // newUpstream makes an adapter for each key of a provider; they share its connections.
@@ -82,7 +82,7 @@ func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse)
 	made := routing.Provider{Name: c.Name, MaxConcurrent: c.MaxConcurrent, FirstContent: c.Timeouts.FirstContent}
 	pool := provider.Connections(c.Timeouts.Connect, opts)
 	for _, key := range c.Keys() {
-		a, err := newAdapter(c, key, pool, p)
+		a, err := NewAdapter(c, key, pool, p)
 		if err != nil {
 			return made, err
 		}
@@ -91,8 +91,8 @@ func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse)
 	return made, nil
 }
 
-// newAdapter makes what speaks a provider's API with one of its keys.
-func newAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p *pulse.Pulse) (provider.Adapter, error) {
+// NewAdapter makes what speaks a provider's API with one of its keys.
+func NewAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p *pulse.Pulse) (provider.Adapter, error) {
 	switch c.Kind {
 	case "anthropic":
 		return anthropic.New(c.BaseURL, &anthropic.Options{APIKey: key.Reveal(), Pulse: p, Silence: c.Timeouts.Silence, Transport: pool})
@@ -112,7 +112,7 @@ func newAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p
 }
 
 // provider returns the provider with an equal configuration, and reports whether there is one. S may be nil.
-func (s *settings) provider(c *config.Provider) (routing.Provider, bool) {
+func (s *Settings) provider(c *config.Provider) (routing.Provider, bool) {
 	if s == nil {
 		return routing.Provider{}, false
 	}
@@ -130,9 +130,9 @@ type connected interface {
 	Retire()
 }
 
-// disconnect closes the adapters that the next settings do not use, as soon as their calls have ended; at once if
+// Disconnect closes the adapters that the next settings do not use, as soon as their calls have ended; at once if
 // next is nil.
-func (s *settings) disconnect(next *settings) {
+func (s *Settings) Disconnect(next *Settings) {
 	stays := map[provider.Adapter]bool{}
 	if next != nil {
 		for _, u := range next.upstreams {
