@@ -20,6 +20,7 @@ import (
 	"sluice/internal/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
+	"sluice/internal/httpapi"
 	"sluice/internal/notice"
 	"sluice/internal/signin"
 	"sluice/internal/usage"
@@ -41,7 +42,7 @@ type Usage interface {
 
 // API is the front door, for requests that a session stands behind.
 type API interface {
-	ServeAs(caller auth.Caller, w http.ResponseWriter, r *http.Request)
+	ServeAs(caller auth.Caller, w httpapi.Exchange, r *http.Request)
 }
 
 // Sources are what the pages show and change.

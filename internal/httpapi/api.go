@@ -144,10 +144,16 @@ func (a *API) Drain() { a.draining.Store(true) }
 // BodiesInFlight is how many bytes of request bodies are held now.
 func (a *API) BodiesInFlight() int64 { return a.bodies.held.Load() }
 
-// ServeAs answers a request under /v1 on behalf of a page, whose ResponseWriter w is: its visitor proved by
-// a session who they are. All but the key is as for any other caller, and the log has one event.
-func (a *API) ServeAs(caller auth.Caller, w http.ResponseWriter, r *http.Request) {
-	x := w.(*exchange)
+// Exchange is the ResponseWriter that a page is given by an API. No other type implements it.
+type Exchange interface {
+	http.ResponseWriter
+	begunExchange() *exchange
+}
+
+// ServeAs answers a request under /v1 on behalf of a page whose visitor has proved by a session who they are. W is
+// what the page was given, so that the log has one event for both. Everything but the key is as for any other caller.
+func (a *API) ServeAs(caller auth.Caller, w Exchange, r *http.Request) {
+	x := w.begunExchange()
 	x.caller = caller
 	_ = a.serveInside(x, r) // the chain answers its own errors
 }

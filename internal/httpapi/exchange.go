@@ -22,6 +22,9 @@ type exchange struct {
 	err      error // what the route returned, through the mux
 }
 
+// begunExchange implements Exchange.
+func (x *exchange) begunExchange() *exchange { return x }
+
 // WriteHeader notes the status for the log.
 func (x *exchange) WriteHeader(status int) {
 	if x.event.Status == 0 && status >= 200 {
