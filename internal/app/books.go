@@ -19,7 +19,7 @@ const journalFolder = "journal"
 func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 	a.books = usage.NewBooks(a.facts.dir.Join(journalFolder), a.facts.store, &usage.BooksOptions{
 		SyncEach: cfg.Usage.SyncEach, Log: a.log,
-		Recorded: func(s *usage.Settlement) { a.abuse.Settled(s) },
+		Recorded: func(s usage.Settlement) { a.abuse.Settled(&s) },
 		Running:  a.ledger.Running,
 		KeepDays: func() int { return a.settings.Load().Config.Usage.KeepDays },
 	})

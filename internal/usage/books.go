@@ -48,8 +48,9 @@ type Reader interface {
 type BooksOptions struct {
 	SyncEach bool         // see JournalOptions
 	Log      *slog.Logger // default: nothing is logged
-	// Recorded is called with each settlement after Record has written it.
-	Recorded func(*Settlement)
+	// Recorded is called with each settlement after Record has written it. It takes a copy: a pointer would move every
+	// settlement to the heap.
+	Recorded func(Settlement)
 	// Running returns how many calls have not been settled yet. Run waits for them at the end.
 	Running func() int64
 	// KeepDays returns for how many days settlements are kept; 0: for ever.
@@ -117,7 +118,7 @@ func (b *Books) Record(s Settlement) {
 		b.opts.Log.Error("a settlement could not be written to the journal", "error", err.Error(), "settlement", fmt.Sprintf("%+v", s))
 	}
 	if b.opts.Recorded != nil {
-		b.opts.Recorded(&s)
+		b.opts.Recorded(s)
 	}
 }
 
