@@ -10,14 +10,13 @@ import (
 const (
 	// sideConnections is how many connections the admin socket and the metrics may have each.
 	sideConnections = 100
-	// addressShare is the part of all connections that one public address may have, and addressLeast how
-	// many it may have in any case.
+	// One public address may have an addressShare-th of all connections, but at least addressLeast.
 	addressShare = 10
 	addressLeast = 100
 )
 
-// frontListeners are the API's, the admin socket's and, where there are any, the metrics' listeners with
-// bounds around them.
+// frontListeners bounds the connections of the API, of the admin socket and, if they are on, of the metrics. It
+// returns the listeners in this order.
 func (a *App) frontListeners() []*httpapi.Listener {
 	most := httpapi.MaxConnections(a.settings.Load().Config.MaxConnections, a.log)
 	front := httpapi.ListenerOptions{
@@ -38,7 +37,7 @@ func (a *App) frontListeners() []*httpapi.Listener {
 	return all
 }
 
-// isProxy reports whether an address is that of a proxy in front of us, which speaks for many callers.
+// isProxy reports whether an address is that of a trusted proxy, which passes on the requests of many callers.
 func (a *App) isProxy(addr netip.Addr) bool {
 	for _, p := range a.settings.Load().Config.TrustedProxies {
 		if p.Contains(addr) {

@@ -10,8 +10,8 @@ import (
 	"sluice/internal/config"
 )
 
-// Reload reads the configuration again. A good one applies to every request that arrives from then
-// on; a bad one is returned as an error and changes nothing.
+// Reload reads the configuration again. A valid one applies to every request that arrives from then on. For an
+// invalid one, Reload returns an error and changes nothing.
 func (a *App) Reload() error {
 	a.reloadMu.Lock()
 	defer a.reloadMu.Unlock()
@@ -69,7 +69,7 @@ func (a *App) setLevel(s *settings.Settings) {
 	}
 }
 
-// apply makes the settings those of everything that begins from now on.
+// apply puts settings in force for every request and job that starts from now on.
 func (a *App) apply(old, s *settings.Settings) {
 	s.Describe(a.origin(s.Config), old)
 	a.settings.Store(s)

@@ -35,7 +35,7 @@ func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
 	return err
 }
 
-// files is where videos lie.
+// files stores videos.
 type files interface {
 	video.Files
 	Check(ctx context.Context) error

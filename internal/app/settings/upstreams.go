@@ -91,7 +91,8 @@ func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse)
 	return made, nil
 }
 
-// NewAdapter makes what speaks a provider's API with one of its keys.
+// NewAdapter returns an adapter that speaks a provider's API with one of its keys. P may be nil: then silence of the
+// upstream is not noticed.
 func NewAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p *pulse.Pulse) (provider.Adapter, error) {
 	switch c.Kind {
 	case "anthropic":
