@@ -12,7 +12,8 @@ run: ## start the gateway on this machine, with data in ./data
 build: ## build the one binary, bin/sluice
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/sluice ./cmd/sluice
 
-test: ## check everything: lint, then all tests, with PostgreSQL and the rest they need
+test: ## check everything: lint, then all tests; SLUICE_INSTALL=no installs nothing
+	@echo 'make test: downloads modules, installs missing system packages with apt-get where it may (SLUICE_INSTALL=no: installs nothing and lists them), then runs lint and all tests: about 15 minutes on two cores in a fresh clone, 5 to 10 after that.'
 	$(testrun) test
 
 soak: ## the same, with the long tests; SLUICE_SEED=n repeats a run

@@ -1,9 +1,9 @@
-// Package api holds the description of the HTTP interface: as OpenAPI for machines, and as a reference
-// page for people.
+// Package api holds the description of the HTTP API: OpenAPI for programs and a reference page
+// for people.
 //
-// openapi.yaml is kept by hand and is the only place to change; the two files embedded here are made
-// from it. They are written with the names of a fresh installation, and Describe puts the names of a
-// configuration in their place. What the interface does stands in package httpapi.
+// openapi.yaml is written by hand and is the only file to edit. The two embedded files are
+// generated from it, with the names of a default installation; Describe replaces them with the
+// names of a configuration. The behaviour of the API is implemented in package httpapi.
 package api
 
 import (
@@ -24,26 +24,30 @@ var openAPI []byte
 //go:embed reference.html
 var reference []byte
 
-// OpenAPI is the OpenAPI document as JSON, with the default names. The caller must not change it.
+// OpenAPI returns the OpenAPI document as JSON, with the default names. The caller must not
+// modify it.
 func OpenAPI() []byte { return openAPI }
 
-// Reference is the reference page as HTML, with the default names. It runs no script and loads nothing. The
-// caller must not change it.
+// Reference returns the reference page as HTML, with the default names. It runs no scripts and
+// loads nothing. The caller must not modify it.
 func Reference() []byte { return reference }
 
-// Names are what a configuration calls the things that the description names.
+// Names are the names that a configuration uses for the things in the description.
 type Names struct {
-	Origin     string // where callers find the service
-	Brand      string // keys begin with it, and so does the router's id
+	// Origin is the public origin of the service.
+	Origin string
+	// Brand is the prefix of keys and of the router's id.
+	Brand      string
 	VideoModel string
 
-	// Model is what examples call. It and Other, which is another model where there is one, consist of
-	// letters, digits and the marks that need no quoting anywhere.
+	// Model is used in the examples. Other is another model, if there is one. Both consist of
+	// letters, digits and characters that need no quoting anywhere.
 	Model, Other string
-	Owner        string // of Model
+	// Owner is the owner of Model.
+	Owner string
 }
 
-// Defaults are the names that openapi.yaml is written with.
+// Defaults returns the names that openapi.yaml is written with.
 func Defaults() Names {
 	return Names{
 		Origin: "http://127.0.0.1:8080", Brand: "service", VideoModel: "video-default",
@@ -51,7 +55,8 @@ func Defaults() Names {
 	}
 }
 
-// texts are the names as they stand in the description.
+// texts returns the names as they appear in the description. The order is the same for all
+// Names, so that replacer can pair them.
 func (n Names) texts() []string {
 	title := n.Brand + " API"
 	if n.Brand == "service" {
@@ -63,7 +68,8 @@ func (n Names) texts() []string {
 	}
 }
 
-// replacer puts the names in the place of the default ones, each passed through escape.
+// replacer replaces the default names with n. escape is applied to both, for the format of the
+// document.
 func (n Names) replacer(escape func(string) string) *strings.Replacer {
 	var pairs []string
 	to := n.texts()
@@ -73,14 +79,15 @@ func (n Names) replacer(escape func(string) string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// Description is the description of one configuration. It is made when it is first asked for.
+// Description is the description of one configuration. Its documents are built on first use.
+// It is safe for concurrent use.
 type Description struct {
 	Names Names
 
 	openAPI, reference func() Document
 }
 
-// Document is a text to be served. The caller must not change it.
+// Document is a text to serve. The caller must not modify it.
 type Document struct {
 	Body []byte
 	ETag string
@@ -102,7 +109,7 @@ func Describe(n Names) *Description {
 	return &Description{Names: n, openAPI: document(openAPI, inJSON), reference: document(reference, inHTML)}
 }
 
-// inJSON escapes a name for a JSON string. The quotes around it, where there are any, stay.
+// inJSON escapes a name for a JSON string. It keeps the quotes around it, if there are any.
 func inJSON(s string) string {
 	name, quoted := strings.CutPrefix(s, `"`)
 	if quoted {
@@ -121,8 +128,8 @@ func inJSON(s string) string {
 	return text
 }
 
-// OpenAPI is the OpenAPI document as JSON.
+// OpenAPI returns the OpenAPI document as JSON.
 func (d *Description) OpenAPI() Document { return d.openAPI() }
 
-// Reference is the reference page as HTML. It runs no script and loads nothing.
+// Reference returns the reference page as HTML. It runs no scripts and loads nothing.
 func (d *Description) Reference() Document { return d.reference() }

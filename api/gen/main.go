@@ -1,5 +1,5 @@
-// Command gen makes openapi.json and reference.html from openapi.yaml. Run it in the folder that
-// holds the three, with `go generate`.
+// Command gen generates openapi.json and reference.html from openapi.yaml. "go generate" runs
+// it in the directory of the three files.
 package main
 
 import (

@@ -1,10 +1,10 @@
-// Package floor is the least that a gateway written with net/http can do: the measure beside which
-// Sluice is read.
+// Package floor is the least that a gateway written with net/http can do. Sluice's cost is
+// compared with it.
 //
-// It looks a key up, forwards the body as it is, hands the reply's bytes on as they come, and adds up
-// the tokens that it finds in them. It validates nothing, translates nothing, limits nothing, logs
-// nothing, and tells a reply that broke off from a complete one as little as its bytes do. What Sluice
-// costs above it is what all of that costs.
+// It looks up a key, forwards the body unchanged, passes on the reply as it arrives, and adds
+// up the tokens that it finds in it. It validates nothing, translates nothing, limits nothing,
+// logs nothing, and does not notice if a reply is cut off. The difference to Sluice is the
+// cost of all of that.
 package floor
 
 import (
@@ -21,22 +21,24 @@ import (
 
 const (
 	maxBody = 10 << 20
-	piece   = 4 << 10 // bytes read of a reply at once
+	// piece is how many bytes of a reply are read at once.
+	piece = 4 << 10
 )
 
-// Proxy forwards calls of one key to one upstream.
+// Proxy forwards the calls of one key to one upstream.
 type Proxy struct {
 	upstream  *url.URL
 	accounts  map[[sha256.Size]byte]*account
 	transport *http.Transport
-	header    http.Header // of every upstream request, never written to
-	buffers   sync.Pool
+	// header is sent with every upstream request. It is shared and never modified.
+	header  http.Header
+	buffers sync.Pool
 }
 
-// account is what a key has used.
+// account counts the tokens that a key has used.
 type account struct{ prompt, completion atomic.Int64 }
 
-// New returns a proxy for an upstream whose API begins at baseURL, such as http://host/v1.
+// New returns a proxy for an upstream with this base URL, such as http://host/v1.
 func New(baseURL, key string) (*Proxy, error) {
 	u, err := url.Parse(baseURL + "/chat/completions")
 	if err != nil {
@@ -51,7 +53,7 @@ func New(baseURL, key string) (*Proxy, error) {
 	}, nil
 }
 
-// Used is how many tokens a key has used.
+// Used returns how many tokens a key has used.
 func (p *Proxy) Used(key string) (prompt, completion int64) {
 	a := p.accounts[sha256.Sum256([]byte(key))]
 	if a == nil {
@@ -60,7 +62,7 @@ func (p *Proxy) Used(key string) (prompt, completion int64) {
 	return a.prompt.Load(), a.completion.Load()
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (p *Proxy) Close() { p.transport.CloseIdleConnections() }
 
 // ServeHTTP forwards one call.
@@ -75,11 +77,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
+	// The whole body is read, as every gateway must that looks at the model.
 	body := make([]byte, r.ContentLength)
 	if _, err := io.ReadFull(r.Body, body); err != nil || !bytes.Contains(body, []byte(`"model":"`)) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
+	// Built by hand: http.NewRequest and the client's redirects are not part of the minimum.
 	resp, err := p.transport.RoundTrip((&http.Request{
 		Method: http.MethodPost, URL: p.upstream, Host: p.upstream.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: p.header, ContentLength: r.ContentLength, Body: io.NopCloser(bytes.NewReader(body)),
@@ -92,7 +96,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.relay(w, resp, a)
 }
 
-// relay hands the reply on, and flushes where its length is unknown: it is a stream then.
+// relay passes on the reply. It flushes after each read if the length is unknown, because the
+// reply is a stream then.
 func (p *Proxy) relay(w http.ResponseWriter, resp *http.Response, a *account) {
 	h := w.Header()
 	h["Content-Type"] = resp.Header["Content-Type"]
@@ -100,7 +105,7 @@ func (p *Proxy) relay(w http.ResponseWriter, resp *http.Response, a *account) {
 		h["Content-Length"] = resp.Header["Content-Length"]
 	}
 	w.WriteHeader(resp.StatusCode)
-	flusher := w.(http.Flusher) // net/http's own always is
+	flusher := w.(http.Flusher) // net/http's writer always is one
 	pooled := p.buffers.Get().(*[]byte)
 	defer p.buffers.Put(pooled)
 	for {
@@ -120,7 +125,7 @@ func (p *Proxy) relay(w http.ResponseWriter, resp *http.Response, a *account) {
 	}
 }
 
-// add counts the figures that a piece of a reply holds.
+// add counts the usage figures in a part of a reply.
 func (a *account) add(piece []byte) {
 	_, usage, ok := bytes.Cut(piece, []byte(`"usage":{`))
 	if !ok {
@@ -130,12 +135,13 @@ func (a *account) add(piece []byte) {
 	a.completion.Add(numberAfter(usage, `"completion_tokens":`))
 }
 
+// numberAfter returns the number that follows key, or 0.
 func numberAfter(text []byte, key string) int64 {
 	_, rest, _ := bytes.Cut(text, []byte(key))
 	digits := 0
 	for digits < len(rest) && '0' <= rest[digits] && rest[digits] <= '9' {
 		digits++
 	}
-	n, _ := strconv.ParseInt(string(rest[:digits]), 10, 64) // 0 where there is none
+	n, _ := strconv.ParseInt(string(rest[:digits]), 10, 64) // 0 if there is none
 	return n
 }

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// patience is how long a reply may take: a stalled one is an error, not a slow one.
+// patience is the timeout of a reply. A stalled reply is an error, not a slow one.
 const patience = 60 * time.Second
 
-// conn is one caller's connection. It does as little as possible for a request, since it takes its
-// time from the same processors as the gateway.
+// conn is one caller's connection. It does as little as possible per request, because it
+// shares the processors with the gateway.
 type conn struct {
 	addr  string
 	c     net.Conn
@@ -35,8 +35,8 @@ func (k *conn) close() {
 	}
 }
 
-// do sends the request and reads the whole reply, and calls each with every line of one that comes in
-// chunks. After an error the next request dials anew.
+// do sends the request and reads the whole reply. It calls each with every line of a chunked
+// reply. After an error the next request uses a new connection.
 func (k *conn) do(request []byte, each func(line []byte)) error {
 	if k.c == nil {
 		c, err := net.DialTimeout("tcp", k.addr, patience)
@@ -53,6 +53,8 @@ func (k *conn) do(request []byte, each func(line []byte)) error {
 	return err
 }
 
+// roundTrip sends the request on the open connection. Any status but 200 is an error with the
+// start of the body.
 func (k *conn) roundTrip(request []byte, each func(line []byte)) error {
 	if err := k.c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -72,7 +74,7 @@ func (k *conn) roundTrip(request []byte, each func(line []byte)) error {
 	}
 	switch {
 	case !good:
-		text, _ := io.ReadAll(io.LimitReader(k.buf, int64(max(0, min(length, 400))))) // what there is of it will do
+		text, _ := io.ReadAll(io.LimitReader(k.buf, int64(max(0, min(length, 400))))) // a part of it is enough
 		return fmt.Errorf("%s: %s", status, text)
 	case length < 0:
 		return k.chunks(each)
@@ -82,7 +84,7 @@ func (k *conn) roundTrip(request []byte, each func(line []byte)) error {
 	}
 }
 
-// header reads up to the body and returns its length; negative: it comes in chunks.
+// header reads the header and returns the length of the body, or -1 if it is chunked.
 func (k *conn) header() (length int, err error) {
 	known := false
 	for {
@@ -110,7 +112,7 @@ func (k *conn) header() (length int, err error) {
 	return length, nil
 }
 
-// chunks reads a body in chunks, line by line.
+// chunks reads a chunked body line by line.
 func (k *conn) chunks(each func(line []byte)) error {
 	k.lines.Reset(httputil.NewChunkedReader(k.buf))
 	for {

@@ -9,17 +9,20 @@ import (
 	"time"
 )
 
-// held is what many streams that are open at the same time came to.
+// held is the result of many streams that were open at the same time.
 type held struct {
-	perStream float64 // bytes of memory
+	// perStream is the memory of one stream, in bytes.
+	perStream float64
 	errors    int
-	err       error // the first of them
+	// err is the first error.
+	err error
 }
 
-// hold opens streams so quickly that all are open at the same time, and reads how much memory the target
-// holds at most until they have ended.
+// hold opens streams so quickly that all of them are open at the same time, and returns the
+// peak memory of the target above its idle memory, per stream.
 func hold(ctx context.Context, t *target, streams int, length time.Duration) (held, error) {
 	const pause = 250 * time.Millisecond
+	// Slow streams keep the connections open without much CPU time.
 	w := workload{chunks: int(length / pause), pause: pause}
 	if _, err := t.rest(ctx); err != nil {
 		return held{}, err
@@ -35,6 +38,8 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 	defer callers.Wait()
 	for i := range parts {
 		callers.Go(func() {
+			// One new stream per millisecond: a burst of connects would measure the backlog
+			// instead.
 			if wait(ctx, time.Duration(i)*time.Millisecond) != nil {
 				return
 			}
@@ -54,6 +59,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 			}
 		})
 	}
+	// Closed when all streams have ended, so that the loop below can poll meanwhile.
 	ended := make(chan struct{})
 	go func() {
 		callers.Wait()
@@ -79,6 +85,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 	for i := range parts {
 		all.join(&parts[i])
 	}
+	// If the streams did not overlap, the figure would be too low.
 	if together < int64(streams) && all.err == nil {
 		all.errors, all.err = 1, fmt.Errorf("at most %d of %d streams were seen open at the same time", together, streams)
 	}

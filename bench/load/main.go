@@ -1,11 +1,11 @@
-// Command load measures what the gateway costs: CPU time for each request and each chunk of a stream,
-// the time it adds, and the memory that an open stream holds.
+// Command load measures the cost of the gateway: CPU time per request and per chunk of a
+// stream, added latency, and memory per open stream.
 //
-// It builds the binary as a release is built, unless one is named with -bin, and starts it beside a
-// fake upstream (bench/upstream) and a bare net/http proxy (bench/floor), each in a process of its own.
-// All three are put under the same load in turns, several times over, so that whatever else the machine
-// does meets all of them alike: read the ratios, the figures themselves are the machine's. It judges
-// nothing; only replies that are wrong or missing make it fail.
+// It builds the binary like a release, unless -bin names one, and starts it together with a
+// fake upstream (bench/upstream) and a bare net/http proxy (bench/floor), each in its own
+// process. All three get the same load in turns, several times, so that other activity on the
+// machine affects them equally. Read the ratios; the absolute figures depend on the machine.
+// The command does not judge: it fails only if replies are wrong or missing.
 package main
 
 import (
@@ -25,15 +25,21 @@ import (
 
 // plan says what is measured.
 type plan struct {
-	bin     string        // empty: build one
-	rounds  int           // turns of each target under each load
-	streams int           // held open while memory is read
-	open    time.Duration // how long each of them is
-	slice   time.Duration // the measured part of a turn
-	lag     time.Duration // for how long the gateway may put off what it has to do about a call
+	// bin is the binary to measure. If empty, one is built.
+	bin string
+	// rounds is how many turns each target gets under each workload.
+	rounds int
+	// streams is how many streams are open while memory is read, and open how long each lasts.
+	streams int
+	open    time.Duration
+	// slice is the measured part of a turn.
+	slice time.Duration
+	// lag is how long the gateway may defer work for a call.
+	lag time.Duration
 }
 
 func main() {
+	// The program starts itself as upstream and floor.
 	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
 		if err := play(os.Args[1:]); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[1], err)
@@ -43,7 +49,7 @@ func main() {
 	}
 	p := plan{
 		streams: 1000, open: 3 * time.Second, slice: 400 * time.Millisecond,
-		lag: 1200 * time.Millisecond, // it moves settlements into the database every second
+		lag: 1200 * time.Millisecond, // the gateway writes settlements to the database every second
 	}
 	flag.StringVar(&p.bin, "bin", "", "measure this binary instead of building one")
 	flag.IntVar(&p.rounds, "rounds", 3, "turns of each target under each load")
@@ -62,16 +68,18 @@ func main() {
 	}
 }
 
+// run measures everything and prints the results.
 func (p plan) run(ctx context.Context, out io.Writer) error {
 	scratch, err := os.MkdirTemp("", "sluice-load-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	self, err := os.Executable() // plays upstream and floor, too; see roles
+	self, err := os.Executable() // also runs as upstream and floor; see roles
 	if err != nil {
 		return err
 	}
+	// In the scratch directory, unless the caller names a binary.
 	bin := filepath.Join(scratch, "sluice")
 	if p.bin != "" {
 		bin, err = filepath.Abs(p.bin)
@@ -89,7 +97,8 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	}
 	targets[len(targets)-1].lag = p.lag
 	r := newResults(targets)
-	// First, while the processes are fresh: a heap that has grown hides what streams need.
+	// Memory is measured first, while the processes are fresh: a heap that has grown would
+	// hide what streams need.
 	for _, t := range targets[1:] {
 		h, err := hold(ctx, t, p.streams, p.open)
 		if err != nil {
@@ -97,10 +106,11 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 		}
 		r.held[t.name] = h
 	}
+	// The order of the targets rotates with the rounds.
 	for round := range p.rounds {
 		for _, w := range workloads {
 			for i := range targets {
-				t := targets[(i+round)%len(targets)] // nobody is always the first
+				t := targets[(i+round)%len(targets)] // each target is first in some round
 				s, err := w.run(ctx, t, p.slice)
 				if err != nil {
 					return err
@@ -117,7 +127,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// wait pauses, unless the run is over.
+// wait sleeps for d. It returns an error if the run is interrupted.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

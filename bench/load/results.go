@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// results is everything that was measured.
+// results holds everything that was measured.
 type results struct {
 	targets []*target
-	samples map[string]map[string][]*sample // by workload, by target, in the order of the rounds
+	// samples holds the turns by workload and target, in the order of the rounds.
+	samples map[string]map[string][]*sample
 	held    map[string]held
 }
 
@@ -30,7 +31,8 @@ func (r *results) add(w workload, t *target, s *sample) {
 // none is a figure that does not exist.
 var none = math.NaN()
 
-// print writes one row for each figure. The last column is the gateway's beside the floor's.
+// print writes one row for each figure. The last column is the ratio of the gateway to the
+// floor.
 func (r *results) print(out io.Writer) {
 	rows := []struct {
 		name string
@@ -52,10 +54,11 @@ func (r *results) print(out io.Writer) {
 	for _, t := range r.targets {
 		fmt.Fprintf(out, "%12s", t.name)
 	}
+	// Direct is the base of the other two, so it has no ratio.
 	names := r.targets[1:]
 	fmt.Fprintf(out, "%16s\n", names[1].name+"/"+names[0].name)
 	for _, row := range rows {
-		// Padded by hand: fmt counts bytes of a name, and µ has two.
+		// Padded by hand: fmt pads by bytes, and µ has two.
 		fmt.Fprint(out, row.name, strings.Repeat(" ", 30-len([]rune(row.name))))
 		for _, t := range r.targets {
 			fmt.Fprint(out, cell(12, 1, row.of(t.name)))
@@ -64,6 +67,7 @@ func (r *results) print(out io.Writer) {
 	}
 }
 
+// cell formats a figure, or "-" if it does not exist.
 func cell(width, decimals int, v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Sprintf("%*s", width, "-")
@@ -74,7 +78,8 @@ func cell(width, decimals int, v float64) string {
 func (s *sample) ends() []time.Duration   { return s.latency }
 func (s *sample) firsts() []time.Duration { return s.first }
 
-// perRequest is the CPU time of all rounds over their requests: long sums make up for a coarse clock.
+// perRequest returns the CPU time of all rounds divided by their requests. Long sums make up
+// for the coarse clock.
 func (r *results) perRequest(w workload, t string) float64 {
 	return r.pooled(w, t, func(s *sample) int { return s.requests })
 }
@@ -83,6 +88,7 @@ func (r *results) perChunk(w workload, t string) float64 {
 	return r.pooled(w, t, func(s *sample) int { return s.chunks })
 }
 
+// pooled returns the CPU time per counted unit over all rounds, in microseconds.
 func (r *results) pooled(w workload, t string, count func(*sample) int) float64 {
 	var cpu time.Duration
 	n := 0
@@ -93,12 +99,15 @@ func (r *results) pooled(w workload, t string, count func(*sample) int) float64 
 	return micros(cpu) / float64(n)
 }
 
-// added is the time beyond that of the upstream alone, in the same round; the median of all rounds.
+// added returns the time beyond that of the upstream alone in the same round: the median of
+// all rounds, in microseconds. Comparing within a round cancels what else the machine was
+// doing.
 func (r *results) added(w workload, t string, of float64, times func(*sample) []time.Duration) float64 {
 	direct := r.targets[0].name
 	if t == direct {
 		return none
 	}
+	// Samples of the same index belong to the same round.
 	var differences []float64
 	for i, s := range r.samples[w.name][t] {
 		base := times(r.samples[w.name][direct][i])
@@ -109,6 +118,7 @@ func (r *results) added(w workload, t string, of float64, times func(*sample) []
 	return median(differences)
 }
 
+// memory returns kilobytes per open stream.
 func (r *results) memory(t string) float64 {
 	h, ok := r.held[t]
 	if !ok {
@@ -117,7 +127,7 @@ func (r *results) memory(t string) float64 {
 	return h.perStream / 1000
 }
 
-// throughput is the most of what the loads without streams came to.
+// throughput returns the highest rate of the workloads without streams.
 func (r *results) throughput(t string) float64 {
 	most := 0.0
 	for _, w := range []workload{one, some, many} {
@@ -140,7 +150,7 @@ func (r *results) errors(t string) float64 {
 	return float64(n)
 }
 
-// firstError is what went wrong first with a target, if anything did.
+// firstError returns the first error of any target, or nil.
 func (r *results) firstError() error {
 	for _, t := range r.targets {
 		if err := r.held[t.name].err; err != nil {
@@ -159,7 +169,7 @@ func (r *results) firstError() error {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// median of the values; of an even number the mean of the middle two.
+// median returns the median. For an even number of values it is the mean of the middle two.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return none

@@ -22,17 +22,19 @@ type target struct {
 	addr  string
 	key   string
 	model string
-	lag   time.Duration // see plan
+	// lag is how long the target may defer work; see plan.
+	lag time.Duration
 	*process.Process
 }
 
-// What the upstream calls its model, and the key that the floor knows.
+// The name of the upstream's model, and the key that the floor accepts.
 const (
 	upstreamModel = "gpt-4o-mini"
 	floorKey      = "bench"
 )
 
-// startAll starts the upstream, the floor and the gateway, in this order. Call stop in any case.
+// startAll starts the upstream, the floor and the gateway, in this order. The caller must call
+// stop, even after an error.
 func startAll(ctx context.Context, self, bin, scratch string) (targets []*target, stop func(), err error) {
 	stop = func() {
 		for _, t := range targets {
@@ -46,6 +48,8 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 		targets = append(targets, t)
 		return nil
 	}
+	// One address for each program. They are chosen first, because the programs refer to each
+	// other.
 	addrs := make([]string, 3)
 	for i := range addrs {
 		if addrs[i], err = process.FreeAddress(); err != nil {
@@ -70,18 +74,19 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 	if err != nil {
 		return targets, stop, err
 	}
-	defer log.Close() // the gateway has a handle of its own
+	defer log.Close() // the gateway has its own descriptor
 	gateway := &target{name: "sluice", addr: addrs[2], model: "bench/gpt"}
 	if err := start(gateway, &process.Options{Dir: data, Output: log}, bin, "serve", "--config", file, "--data", data, "--listen", addrs[2], "--metrics-listen", ""); err != nil {
 		return targets, stop, err
 	}
 	if err := gateway.listens(ctx); err != nil {
-		text, _ := os.ReadFile(log.Name()) // what there is of it will do
+		text, _ := os.ReadFile(log.Name()) // a part of it is enough
 		return targets, stop, fmt.Errorf("%w\n%s", err, text)
 	}
 	if gateway.key, err = process.MasterKey(ctx, bin, data); err != nil {
 		return targets, stop, err
 	}
+	// The limits of a plan would refuse nearly all of the load.
 	if _, err := process.Run(ctx, bin, data, "account", "set-limits", account.OwnerEmail, "--rpm", "unlimited", "--concurrent", "unlimited", "--tpm", "unlimited"); err != nil {
 		return targets, stop, err
 	}
@@ -93,7 +98,8 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 	return targets, stop, nil
 }
 
-// configuration is everything beside the defaults: one model, at the upstream.
+// configuration returns the gateway's configuration: the defaults and one model at the
+// upstream.
 func configuration(baseURL string) string {
 	return fmt.Sprintf(`providers:
   - {name: bench, kind: openai, base_url: %q}
@@ -102,7 +108,7 @@ models:
 `, baseURL, upstreamModel)
 }
 
-// listens waits until the target takes connections.
+// listens waits until the target accepts connections.
 func (t *target) listens(ctx context.Context) error {
 	for deadline := t.Began().Add(process.Patience); time.Now().Before(deadline); {
 		c, err := net.DialTimeout("tcp", t.addr, process.Patience)
@@ -120,7 +126,8 @@ func (t *target) listens(ctx context.Context) error {
 	return fmt.Errorf("%s took no connection within %v", t.name, process.Patience)
 }
 
-// rest waits until the target has nothing left to do, and returns the CPU time it has used so far.
+// rest waits until the target is idle and returns the CPU time it has used so far. Idle means
+// at most 10 ms of CPU time in 100 ms: one tick of the kernel's clock.
 func (t *target) rest(ctx context.Context) (time.Duration, error) {
 	const glance, idle = 100 * time.Millisecond, 10 * time.Millisecond
 	if err := wait(ctx, t.lag); err != nil {
@@ -148,7 +155,7 @@ func (t *target) rest(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// probe makes sure that the target answers as it should, plain and streamed.
+// probe checks that the target replies correctly, both plain and streamed.
 func (t *target) probe(ctx context.Context) error {
 	if err := t.listens(ctx); err != nil {
 		return err
@@ -163,7 +170,8 @@ func (t *target) probe(ctx context.Context) error {
 	return nil
 }
 
-// roles are what this program plays when it is started as a child, by its first argument.
+// roles are what this program does when it starts itself as a child process, by its first
+// argument.
 var roles = map[string]func(l net.Listener, args []string) error{
 	"upstream": func(l net.Listener, _ []string) error { return upstream.Serve(l) },
 	"floor": func(l net.Listener, args []string) error {
@@ -178,7 +186,8 @@ var roles = map[string]func(l net.Listener, args []string) error{
 	},
 }
 
-// play plays the role that the arguments name, on the address that follows, until it is ended.
+// play runs the role that the arguments name, on the address that follows, until the process
+// is stopped.
 func play(args []string) error {
 	if len(args) < 2 {
 		return errors.New("an address is missing")

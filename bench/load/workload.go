@@ -12,19 +12,22 @@ import (
 	"sluice/bench/upstream"
 )
 
-// workload is one kind of load: so many callers, each making one call after the other.
+// workload is one kind of load: a number of callers, each sending one request after the other.
 type workload struct {
 	name    string
 	callers int
-	chunks  int // of a stream; 0: the reply comes in one piece
-	pause   time.Duration
+	// chunks is the number of chunks with text in a stream, or 0 for a reply that is not
+	// streamed. pause is the time between them.
+	chunks int
+	pause  time.Duration
 }
 
-// frames is how many chunks there are around those with text: the role, the finish reason, the usage.
+// frames is the number of chunks without text in a stream: role, finish reason, usage.
 const frames = 3
 
 // The kinds of load. Each caller waits for its reply before it asks again.
 var (
+	// The workloads. Each caller waits for its reply before it sends the next request.
 	one   = workload{name: "c=1", callers: 1}
 	some  = workload{name: "c=32", callers: 32}
 	many  = workload{name: "c=256", callers: 256}
@@ -34,10 +37,10 @@ var (
 	workloads = []workload{one, some, many, paced, flood}
 )
 
-// length is how long one stream takes.
+// length returns how long one stream takes.
 func (w workload) length() time.Duration { return time.Duration(w.chunks) * w.pause }
 
-// request is the call as it goes over the wire.
+// request returns the complete HTTP request.
 func (w workload) request(t *target) []byte {
 	stream := ""
 	if w.chunks > 0 {
@@ -50,7 +53,7 @@ func (w workload) request(t *target) []byte {
 		t.addr, t.key, len(body), body)
 }
 
-// call makes one call and tells of every chunk. A stream that is not whole is an error.
+// call sends one request and calls chunk for every chunk. An incomplete stream is an error.
 func (w workload) call(c *conn, request []byte, chunk func()) error {
 	events, done := 0, false
 	err := c.do(request, func(line []byte) {
@@ -68,23 +71,31 @@ func (w workload) call(c *conn, request []byte, chunk func()) error {
 	return err
 }
 
-// sample is what one turn came to.
+// sample is the result of one turn.
 type sample struct {
-	requests, chunks int             // of the whole turn
-	cpu              time.Duration   // likewise, with what the target did about them later
-	rate             float64         // requests per second while it was measured
-	latency, first   []time.Duration // of each request that was, sorted: to its end, to its first chunk
-	errors           int
-	err              error // the first of them
+	// requests and chunks count the whole turn.
+	requests, chunks int
+	// cpu is the CPU time of the whole turn, including work that the target deferred.
+	cpu time.Duration
+	// rate is requests per second in the measured slice.
+	rate float64
+	// latency and first are the sorted times of each measured request: to its end, and to its
+	// first chunk.
+	latency, first []time.Duration
+	errors         int
+	// err is the first error.
+	err error
 }
 
-// run gives the target a turn: a moment to warm up, and then the slice that is measured. CPU time is
-// counted from rest to rest, since some work is done when the caller has long gone.
+// run gives the target one turn: a warm-up, then the slice that is measured. CPU time is
+// counted from rest to rest, since some work is done long after the caller has gone.
 func (w workload) run(ctx context.Context, t *target, slice time.Duration) (*sample, error) {
 	before, err := t.CPU()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.name, err)
 	}
+	// Warm-up and slice both count for CPU time per request, which is divided by all requests
+	// of the turn.
 	all, err := w.load(ctx, t, slice)
 	if err != nil {
 		return nil, err
@@ -94,6 +105,7 @@ func (w workload) run(ctx context.Context, t *target, slice time.Duration) (*sam
 	return all, err
 }
 
+// load runs all callers for one turn and collects their samples.
 func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sample, error) {
 	var measuring, over atomic.Bool
 	var callers sync.WaitGroup
@@ -103,12 +115,13 @@ func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sa
 	parts := make([]sample, w.callers)
 	for i := range parts {
 		callers.Go(func() {
-			// Streams that keep step would make all their noise at once.
+			// Streams in step would send all their chunks at the same moment.
 			if wait(ctx, w.length()*time.Duration(i)/time.Duration(w.callers)) == nil {
 				w.repeat(t, request, &parts[i], &measuring, &over)
 			}
 		})
 	}
+	// The warm-up is long enough for every caller to start.
 	if err := wait(ctx, slice/2+w.length()); err != nil {
 		return nil, err
 	}
@@ -131,11 +144,12 @@ func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sa
 	return all, nil
 }
 
-// repeat is one caller: it makes calls until the turn is over.
+// repeat is one caller. It sends requests until the turn is over.
 func (w workload) repeat(t *target, request []byte, to *sample, measuring, over *atomic.Bool) {
 	c := newConn(t.addr)
 	defer c.close()
 	for !over.Load() {
+		// Only requests that start and end inside the slice are measured.
 		measured := measuring.Load()
 		var first time.Duration
 		began := time.Now()
@@ -150,18 +164,19 @@ func (w workload) repeat(t *target, request []byte, to *sample, measuring, over 
 				to.err = err
 			}
 			if to.errors > 20 {
-				return // it will not get better
+				return // the target is broken
 			}
 			continue
 		}
 		to.requests++
-		if measured && measuring.Load() { // from its beginning to its end
+		if measured && measuring.Load() { // the whole request was inside the slice
 			to.latency = append(to.latency, time.Since(began))
 			to.first = append(to.first, first)
 		}
 	}
 }
 
+// join adds the sample of another caller.
 func (s *sample) join(o *sample) {
 	s.requests += o.requests
 	s.chunks += o.chunks
@@ -173,7 +188,7 @@ func (s *sample) join(o *sample) {
 	}
 }
 
-// share is the value that so much of the sorted times lies below.
+// share returns the quantile of sorted times: share(t, 0.5) is the median.
 func share(sorted []time.Duration, of float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -1,7 +1,8 @@
-// Package process runs the programs that are measured, and reads what they use of the machine.
+// Package process runs the programs that are measured and reads how much CPU time and memory
+// they use.
 //
-// A Process is ended by its own id and waited for, whatever happens to the measurement. CPU time and
-// memory are read from /proc, so measuring needs Linux.
+// A Process is always stopped by its own id and waited for, whatever happens to the
+// measurement. CPU time and memory are read from /proc, so measuring needs Linux.
 package process
 
 import (
@@ -21,27 +22,29 @@ import (
 	"time"
 )
 
-// Patience is how long a program may take to start or to stop before we give up on it.
+// Patience is how long a program may take to start or to stop.
 const Patience = 30 * time.Second
 
-// Options are the choices of Start; the zero value is the default.
+// Options holds the optional settings of Start. The zero value is the default.
 type Options struct {
-	// Dir is the program's working folder and home. Default: ours.
+	// Dir is the program's working directory and home. The default is ours.
 	Dir string
-	// Output is where it prints to. Default: memory, see Process.Output.
+	// Output receives what the program prints. By default it is kept in memory; see
+	// Process.Output.
 	Output io.Writer
 }
 
 // Process is a running program.
 type Process struct {
-	cmd    *exec.Cmd
-	began  time.Time
-	memory bytes.Buffer // written until exited is closed
+	cmd   *exec.Cmd
+	began time.Time
+	// memory is the output. It is written until exited is closed.
+	memory bytes.Buffer
 	exited chan struct{}
 }
 
-// Start starts a program. Nothing of our own environment reaches it but PATH. It is killed when ctx
-// ends; Stop is gentler.
+// Start starts a program. It passes nothing of our environment but PATH. The program is killed
+// when ctx is done; Stop is gentler. opts may be nil.
 func Start(ctx context.Context, opts *Options, program string, args ...string) (*Process, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -54,34 +57,35 @@ func Start(ctx context.Context, opts *Options, program string, args ...string) (
 		p.cmd.Stdout = opts.Output
 	}
 	p.cmd.Stderr = p.cmd.Stdout
-	p.cmd.WaitDelay = Patience // should something it started keep its output open
+	// A child of the program may keep its output open; do not wait for it forever.
+	p.cmd.WaitDelay = Patience
 	p.began = time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // how it ended is not what we measure
+		_ = p.cmd.Wait() // the exit status does not matter
 	}()
 	return p, nil
 }
 
-// Began is when the program was started.
+// Began returns when the program was started.
 func (p *Process) Began() time.Time { return p.began }
 
-// Exited is closed when the program has ended.
+// Exited returns a channel that is closed when the program has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Output is what the program printed, once it has ended.
+// Output waits until the program has ended and returns what it printed.
 func (p *Process) Output() string {
 	<-p.exited
 	return p.memory.String()
 }
 
-// Stop asks the program to end, ends it if it does not, and waits for it.
+// Stop terminates the program, kills it if it does not end, and waits for it.
 func (p *Process) Stop() {
 	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		_ = p.cmd.Process.Signal(sig) // an error says that it is gone already
+		_ = p.cmd.Process.Signal(sig) // an error means that it has ended already
 		select {
 		case <-p.exited:
 			return
@@ -90,16 +94,16 @@ func (p *Process) Stop() {
 	}
 }
 
-// hertz is how many ticks a second Linux tells CPU times in.
+// hertz is the number of ticks per second in which Linux reports CPU times.
 const hertz = 100
 
-// CPU is the time that the program has computed for.
+// CPU returns the user and system time of the program, in steps of 10 ms.
 func (p *Process) CPU() (time.Duration, error) {
 	text, err := os.ReadFile(p.proc("stat"))
 	if err != nil {
 		return 0, err
 	}
-	// The second field is the program's name in brackets, and may hold anything.
+	// The second field is the program's name in parentheses, which may contain anything.
 	_, rest, ok := strings.Cut(string(text[max(0, bytes.LastIndexByte(text, ')')):]), " ")
 	fields := strings.Fields(rest)
 	if !ok || len(fields) < 13 {
@@ -118,7 +122,7 @@ func (p *Process) CPU() (time.Duration, error) {
 
 var residentSize = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB$`)
 
-// Memory is the program's resident set in bytes.
+// Memory returns the resident set of the program in bytes.
 func (p *Process) Memory() (int64, error) {
 	text, err := os.ReadFile(p.proc("status"))
 	if err != nil {
@@ -136,12 +140,13 @@ func (p *Process) proc(file string) string {
 	return filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), file)
 }
 
-// environment of the programs: nothing of the caller's own configuration reaches them.
+// environment returns the environment of started programs. The caller's configuration must not
+// reach them.
 func environment(home string) []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
 }
 
-// FreeAddress is a loopback address that nobody listens on.
+// FreeAddress returns a loopback address that is free at this moment.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

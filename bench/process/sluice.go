@@ -9,7 +9,7 @@ import (
 	"os/exec"
 )
 
-// Build makes the gateway's binary as `make build` does.
+// Build builds the gateway like "make build" does.
 func Build(ctx context.Context, bin string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "./cmd/sluice")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -19,7 +19,7 @@ func Build(ctx context.Context, bin string) error {
 	return nil
 }
 
-// Run runs one of the gateway's commands on a data folder to its end, and returns what it printed.
+// Run runs a command of the gateway on a data folder and returns its output.
 func Run(ctx context.Context, bin, data string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, bin, append(args, "--data", data)...)
 	cmd.Dir, cmd.Env = data, environment(data)
@@ -34,7 +34,7 @@ func Run(ctx context.Context, bin, data string, args ...string) ([]byte, error) 
 	return out, nil
 }
 
-// MasterKey makes the owner's key in a data folder.
+// MasterKey creates a new master key for the owner of a data folder.
 func MasterKey(ctx context.Context, bin, data string) (string, error) {
 	out, err := Run(ctx, bin, data, "key", "regenerate-master", "--json")
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"sluice/bench/process"
 )
 
-// gateway is a running `sluice serve`.
+// gateway is a running "sluice serve".
 type gateway struct {
 	*process.Process
 	addr string
 }
 
-// start starts a gateway on the data folder, which it makes where there is none.
+// start starts a gateway on the data folder, which it creates if necessary.
 func start(ctx context.Context, bin, dir string) (*gateway, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -33,11 +33,12 @@ func start(ctx context.Context, bin, dir string) (*gateway, error) {
 	return &gateway{Process: p, addr: addr}, nil
 }
 
-// answers asks every millisecond until the path answers 200, and returns the time since the start.
+// answers polls every millisecond until the path replies with 200, and returns the time since
+// the start of the process.
 func (g *gateway) answers(ctx context.Context, path, key string) (time.Duration, error) {
 	ctx, cancel := context.WithDeadline(ctx, g.Began().Add(process.Patience))
 	defer cancel()
-	// Each try is a new client's: it dials.
+	// Each attempt dials, like a new client would.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	var last error
 	for {
@@ -60,7 +61,7 @@ func (g *gateway) answers(ctx context.Context, path, key string) (time.Duration,
 	}
 }
 
-// ask makes one request and returns its status.
+// ask sends one request and returns its status.
 func ask(ctx context.Context, client *http.Client, url, key string) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

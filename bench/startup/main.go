@@ -1,8 +1,8 @@
-// Command startup measures how long the gateway takes from the start of its process to its first
-// good reply, how much memory it holds while idle, and how large the binary is.
+// Command startup measures how long the gateway takes from the start of its process to its
+// first successful reply, how much memory it uses when idle, and how large the binary is.
 //
-// It builds the binary as a release is built, unless one is named with -bin, and prints figures; it
-// judges none of them. Load is not measured here.
+// It builds the binary like a release, unless -bin names one. It prints figures and does not
+// judge them. Load is measured by bench/load.
 package main
 
 import (
@@ -20,14 +20,17 @@ import (
 	"sluice/bench/process"
 )
 
-// memoryRuns is how many starts are left running to read their memory.
+// memoryRuns is how many of the starts are kept running to read their memory.
 const memoryRuns = 3
 
 // plan says what is measured.
 type plan struct {
-	bin  string        // empty: build one
-	runs int           // starts of each kind
-	idle time.Duration // how long a gateway does nothing before its memory is read
+	// bin is the binary to measure. If empty, one is built.
+	bin string
+	// runs is the number of starts of each kind.
+	runs int
+	// idle is how long a gateway is left alone before its memory is read.
+	idle time.Duration
 }
 
 func main() {
@@ -70,7 +73,8 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	var memory []int64
 	for i := range p.runs {
 		dir := filepath.Join(scratch, fmt.Sprintf("data-%d", i))
-		// On a new folder nobody knows a key yet, so the first good reply is that of the probe.
+		// A new data folder has no known key yet, so the first successful reply is that of the
+		// readiness check.
 		took, err := measure(ctx, bin, dir, "/readyz", "")
 		if err != nil {
 			return err
@@ -86,6 +90,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 		}
 		known = append(known, took)
 
+		// Waiting for idle memory takes seconds, so not every run does it.
 		if i < memoryRuns {
 			bytes, err := idleMemory(ctx, bin, dir, p.idle)
 			if err != nil {
@@ -103,7 +108,8 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// measure starts the gateway on a data folder, waits for its first 200 on a path, and stops it.
+// measure starts the gateway on a data folder, waits for the first 200 on a path, and stops
+// it.
 func measure(ctx context.Context, bin, dir, path, key string) (time.Duration, error) {
 	g, err := start(ctx, bin, dir)
 	if err != nil {
@@ -113,7 +119,7 @@ func measure(ctx context.Context, bin, dir, path, key string) (time.Duration, er
 	return g.answers(ctx, path, key)
 }
 
-// idleMemory is what the gateway holds when it has been up for a while and nobody asked anything.
+// idleMemory returns the memory of a gateway that has been idle for a while.
 func idleMemory(ctx context.Context, bin, dir string, idle time.Duration) (int64, error) {
 	g, err := start(ctx, bin, dir)
 	if err != nil {
@@ -131,13 +137,15 @@ func idleMemory(ctx context.Context, bin, dir string, idle time.Duration) (int64
 	}
 }
 
+// row prints the median, minimum and maximum of some times.
 func row(out io.Writer, what string, times []time.Duration) {
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	fmt.Fprintf(out, "  %-50s median %6.1f ms   min %6.1f ms   max %6.1f ms\n",
 		what, ms(median(times)), ms(slices.Min(times)), ms(slices.Max(times)))
 }
 
-// median of at least one value; of an even number the mean of the middle two.
+// median returns the median of at least one value. For an even number of values it is the mean
+// of the middle two.
 func median[T ~int64](values []T) T {
 	sorted := slices.Sorted(slices.Values(values))
 	middle := len(sorted) / 2

@@ -10,16 +10,19 @@ import (
 	"time"
 )
 
-// request is what an answer depends on.
+// request is the part of a request that the reply depends on.
 type request struct {
 	stream bool
-	usage  bool // the stream ends with figures
+	// usage reports whether the stream ends with a usage chunk.
+	usage  bool
 	chunks int
 	pause  time.Duration
-	last   bool // no other follows on the connection
+	// last reports whether the connection closes after this request.
+	last bool
 }
 
-// reader reads requests just well enough for the clients that come here.
+// reader parses requests just well enough for the clients of this package. It reuses its
+// buffers.
 type reader struct {
 	c    net.Conn
 	buf  *bufio.Reader
@@ -32,8 +35,9 @@ const maxBody = 64 << 20
 
 var errBody = errors.New("the body is too large, or of unknown length")
 
-// next reads a request to its end.
+// next reads one request to its end.
 func (r *reader) next() (request, error) {
+	// The request line does not matter: every path gets the same reply.
 	if _, err := r.buf.ReadSlice('\n'); err != nil {
 		return request{}, err
 	}
@@ -78,11 +82,12 @@ var (
 	closing          = []byte("close")
 )
 
-// read reads n bytes of the body behind those that are there.
+// read reads n bytes of the body and stores them after the first from bytes.
 func (r *reader) read(from, n int) error {
 	if n < 0 || from+n > maxBody {
 		return errBody
 	}
+	// Twice the size, so that a connection's buffer settles after a few requests.
 	if cap(r.body) < from+n {
 		r.body = append(make([]byte, 0, 2*(from+n)), r.body[:from]...)
 	}
@@ -114,8 +119,8 @@ func (r *reader) readChunks() error {
 	}
 }
 
-// parse looks for the few things that matter, without reading JSON: an upstream that did would take
-// time from the gateway that is measured.
+// parse looks for the few things that matter without parsing JSON, which would take CPU time
+// from the gateway that is measured.
 func parse(body []byte) request {
 	req := request{
 		stream: bytes.Contains(body, []byte(`"stream":true`)),

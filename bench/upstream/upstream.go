@@ -1,8 +1,9 @@
-// Package upstream is an OpenAI-compatible upstream that knows one answer and costs next to nothing.
+// Package upstream is an OpenAI-compatible upstream with one fixed reply that costs almost
+// nothing.
 //
-// It speaks HTTP/1.1 by hand, so that what is measured on a shared machine is the gateway in front of
-// it. How long a stream is, and how fast it comes, stands in the prompt: see Directive. It checks
-// nothing: not keys, not models, not requests.
+// It speaks HTTP/1.1 by hand, so that the gateway in front of it dominates the measurement on
+// a shared machine. The prompt says how long a stream is and how fast it comes; see Directive.
+// It checks nothing: neither keys nor models nor requests.
 package upstream
 
 import (
@@ -14,20 +15,22 @@ import (
 	"time"
 )
 
-// Directive is a piece of prompt that asks for a stream of so many chunks, and a pause before each
-// but the first. Without one a stream has Chunks chunks and no pauses.
+// Directive returns a part of a prompt that asks for a stream with this many chunks, and a
+// pause before each one except the first. Without it a stream has Chunks chunks and no pauses.
 func Directive(chunks int, pause time.Duration) string {
 	return fmt.Sprintf("%s%d,%d]]", mark, chunks, pause.Microseconds())
 }
 
 const mark = "[[upstream:"
 
-// Chunks is how many chunks with text a stream has.
+// Chunks is the default number of chunks with text in a stream.
 const Chunks = 100
 
-// Serve answers on the listener until that is closed.
+// Serve serves the listener until it is closed. It then closes all connections and waits for
+// them.
 func Serve(l net.Listener) error {
 	s := &server{conns: map[net.Conn]struct{}{}}
+	// In this order: close the connections, then wait for their goroutines.
 	defer s.serving.Wait()
 	defer s.close()
 	for {
@@ -46,10 +49,11 @@ func Serve(l net.Listener) error {
 	}
 }
 
-// server is the connections that are open.
+// server holds the open connections.
 type server struct {
 	serving sync.WaitGroup
 
+	// mu guards conns.
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
@@ -75,7 +79,7 @@ func (s *server) close() {
 	}
 }
 
-// serve answers the requests of one connection, one after the other.
+// serve replies to the requests of one connection, one after the other.
 func serve(c net.Conn) {
 	r := newReader(c)
 	var out []byte
@@ -99,8 +103,8 @@ func serve(c net.Conn) {
 	}
 }
 
-// stream writes each chunk with text by itself, the first one together with what comes before it.
-// It returns the end of the stream, to be written by the caller.
+// stream writes each chunk with text separately, the first one together with what precedes it.
+// It returns the end of the stream, which the caller writes.
 func stream(c net.Conn, out []byte, req request) ([]byte, error) {
 	text := textChunk
 	if req.usage {
@@ -111,7 +115,7 @@ func stream(c net.Conn, out []byte, req request) ([]byte, error) {
 	next := time.Now()
 	for i := range req.chunks {
 		if i > 0 && req.pause > 0 {
-			next = next.Add(req.pause) // late chunks do not make later ones late
+			next = next.Add(req.pause) // a late chunk does not delay the next ones
 			time.Sleep(time.Until(next))
 		}
 		out = append(out, text...)
@@ -137,6 +141,8 @@ const (
 
 // The pieces of replies, ready for the wire.
 var (
+	// The parts of replies, ready to send. They are built once, so that serving needs no
+	// formatting.
 	wholeReply = whole(head + middle + `[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat(sentence, 5) +
 		`","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":57,"completion_tokens":125,"total_tokens":182,` +
 		`"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}}`)
@@ -146,7 +152,7 @@ var (
 
 	roleChunk = chunk(`[{"index":0,"delta":{"role":"assistant","content":"","refusal":null` + unstopped)
 	textChunk = chunk(`[{"index":0,"delta":{"content":" token"` + unstopped)
-	// Once asked for usage OpenAI tells it on every chunk: on all but the last there is none.
+	// If usage was requested, OpenAI sends the field on every chunk: null on all but the last.
 	textChunkNull = chunk(`[{"index":0,"delta":{"content":" token"` + unstopped + `,"usage":null`)
 	stopChunk     = chunk(`[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]`)
 	usageChunk    = chunk(`[],"usage":{"prompt_tokens":57,"completion_tokens":100,"total_tokens":157}`)
@@ -158,5 +164,5 @@ func whole(body string) string {
 
 func chunk(rest string) string { return framed("data: " + head + ".chunk" + middle + rest + "}\n\n") }
 
-// framed is a piece of a body of unknown length.
+// framed returns data as one chunk of a chunked body.
 func framed(data string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(data), data) }

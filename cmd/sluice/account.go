@@ -11,6 +11,8 @@ import (
 	"sluice/internal/admin"
 )
 
+// accountCmd groups the commands about accounts. An account is named by its id or its e-mail
+// address everywhere.
 func (p *program) accountCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "account", Short: "Create, show and change accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(),
@@ -18,10 +20,12 @@ func (p *program) accountCmd() *cobra.Command {
 	return cmd
 }
 
+// accountCreateCmd creates an account that has no password. "sluice signin-link" lets its
+// owner in.
 func (p *program) accountCreateCmd() *cobra.Command {
 	var in admin.NewAccount
 	cmd := &cobra.Command{
-		Use: "create --email E", Short: "Open an account and show its master key, once", Args: args(),
+		Use: "create --email E", Short: "Create an account and print its master key", Args: args(),
 		Example: "  sluice account create --email ana@example.com --plan basic",
 		RunE: func(c *cobra.Command, _ []string) error {
 			in.Actor = p.actor()
@@ -30,22 +34,25 @@ func (p *program) accountCreateCmd() *cobra.Command {
 				return err
 			}
 			return p.print(out, func(w io.Writer) {
-				fmt.Fprintf(w, "Account %s (%s) is open on plan %s.\n", out.ID, out.Email, out.Plan)
-				fmt.Fprintf(w, "Its master key, shown this once:\n\n  %s\n", out.MasterKey)
+				fmt.Fprintf(w, "Created account %s (%s) on plan %s.\n", out.ID, out.Email, out.Plan)
+				fmt.Fprintf(w, "Its master key is shown only once:\n\n  %s\n", out.MasterKey)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&in.Email, "email", "", "e-mail `address` of the account")
 	cmd.Flags().StringVar(&in.Plan, "plan", "none", "`plan`: none, free, basic, premium or scale")
-	cmd.Flags().BoolVar(&in.Staff, "staff", false, "the account belongs to staff")
+	cmd.Flags().BoolVar(&in.Staff, "staff", false, "mark the account as a staff account")
 	_ = cmd.MarkFlagRequired("email") // the flag exists
 	return cmd
 }
 
+// accountListCmd prints all accounts. It fetches them page by page, because a reply has a
+// maximum size.
 func (p *program) accountListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List all accounts", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
+			// The server returns at most 1,000 accounts at a time.
 			const page = 1000
 			all := []admin.Account{}
 			in := admin.Page{Limit: page}
@@ -72,6 +79,7 @@ func (p *program) accountListCmd() *cobra.Command {
 	}
 }
 
+// accountShowCmd prints one account with its current limits.
 func (p *program) accountShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID|E-MAIL", Short: "Show an account with its limits and keys", Args: args("ID"),
@@ -81,6 +89,7 @@ func (p *program) accountShowCmd() *cobra.Command {
 	}
 }
 
+// accountHistoryCmd prints the audit log of an account, the newest entries first.
 func (p *program) accountHistoryCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "history ID|E-MAIL", Short: "Show who changed an account, when and why", Args: args("ID"),
@@ -101,9 +110,10 @@ func (p *program) accountHistoryCmd() *cobra.Command {
 	}
 }
 
+// accountAbuseCmd prints why an account has its abuse score.
 func (p *program) accountAbuseCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "abuse ID|E-MAIL", Short: "Show an account's abuse score and how it came about", Args: args("ID"),
+		Use: "abuse ID|E-MAIL", Short: "Show an account's abuse score and its history", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
 			var out admin.Abuse
 			if err := p.call(c.Context(), "account.abuse", admin.Target{Ref: given[0]}, &out); err != nil {
@@ -114,6 +124,7 @@ func (p *program) accountAbuseCmd() *cobra.Command {
 	}
 }
 
+// printAbuse prints the score of each tier, then the events that led to it.
 func printAbuse(w io.Writer, a *admin.Abuse) {
 	rows := [][]string{{"TIER", "SCORE", "UNITS", "BUDGET", "REACHES 100"}}
 	for _, t := range a.Tiers {
@@ -135,25 +146,31 @@ func printAbuse(w io.Writer, a *admin.Abuse) {
 	table(w, rows)
 }
 
+// accountSetPlanCmd grants a plan outside of billing. Paid subscriptions are changed with
+// "sluice billing".
 func (p *program) accountSetPlanCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "set-plan ID PLAN", Short: "Grant a plan: none, free, basic, premium or scale", Args: args("ID", "PLAN"),
-		Long: "Grant a plan. It has no period and costs nothing until it is changed; \"none\" takes the plan away.",
+		Long: "Grant a plan. A granted plan is free and has no billing period. Use \"none\" to remove the plan.",
 		RunE: func(c *cobra.Command, given []string) error {
 			return p.changeAccount(c, "account.set-plan", admin.Target{Ref: given[0], Plan: given[1]})
 		},
 	}
 }
 
+// accountSetLimitsCmd overrides single limits of the plan. Limits that are not given stay as
+// they are.
 func (p *program) accountSetLimitsCmd() *cobra.Command {
 	in := admin.NewLimits{}
 	var rpm, concurrent, tpm string
 	cmd := &cobra.Command{
-		Use: "set-limits ID [--rpm N] [--concurrent N] [--tpm N]", Short: "Set limits for one account", Args: args("ID"),
-		Long:    "Set limits for one account over those of its plan. A limit is a whole number or \"unlimited\";\n\"default\" for all of them is --clear.",
+		Use: "set-limits ID [--rpm N] [--concurrent N] [--tpm N]", Short: "Override the limits of an account", Args: args("ID"),
+		Long:    "Set limits that override those of the account's plan. A limit is a whole number\nor \"unlimited\". Use --clear to return to the limits of the plan.",
 		Example: "  sluice account set-limits ana@example.com --rpm 200 --concurrent unlimited",
 		RunE: func(c *cobra.Command, given []string) error {
 			in.Actor, in.Ref = p.actor(), given[0]
+			// Only flags that were given override the plan: nil means "as the plan says", 0
+			// means "nothing allowed".
 			for text, to := range map[*string]**account.Limit{
 				&rpm: &in.Set.RequestsPerMinute, &concurrent: &in.Set.Concurrent, &tpm: &in.Set.TokensPerMinute,
 			} {
@@ -167,22 +184,23 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 				*to = &l
 			}
 			if in.Set == (account.Overrides{}) && !in.Clear {
-				return misused(c, fmt.Errorf("give at least one of --rpm, --concurrent, --tpm or --clear"))
+				return misused(c, fmt.Errorf("specify at least one of --rpm, --concurrent, --tpm or --clear"))
 			}
 			return p.changeAccount(c, "account.set-limits", in)
 		},
 	}
-	cmd.Flags().StringVar(&rpm, "rpm", "", "requests a minute: a `number` or unlimited")
-	cmd.Flags().StringVar(&concurrent, "concurrent", "", "requests at the same time: a `number` or unlimited")
-	cmd.Flags().StringVar(&tpm, "tpm", "", "tokens a minute: a `number` or unlimited")
-	cmd.Flags().BoolVar(&in.Clear, "clear", false, "give the limits of the plan back first")
+	cmd.Flags().StringVar(&rpm, "rpm", "", "requests per minute: a `number` or unlimited")
+	cmd.Flags().StringVar(&concurrent, "concurrent", "", "concurrent requests: a `number` or unlimited")
+	cmd.Flags().StringVar(&tpm, "tpm", "", "tokens per minute: a `number` or unlimited")
+	cmd.Flags().BoolVar(&in.Clear, "clear", false, "remove all overrides first")
 	return cmd
 }
 
+// accountSuspendCmd suspends an account. The owner sees the reason on the dashboard.
 func (p *program) accountSuspendCmd() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "suspend ID --reason R", Short: "Refuse every request of an account", Args: args("ID"),
+		Use: "suspend ID --reason R", Short: "Suspend an account: all of its requests are refused", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
 			return p.changeAccount(c, "account.suspend", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason})
 		},
@@ -191,16 +209,18 @@ func (p *program) accountSuspendCmd() *cobra.Command {
 	return cmd
 }
 
+// accountUnsuspendCmd lifts a suspension.
 func (p *program) accountUnsuspendCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "unsuspend ID", Short: "Let a suspended account in again; a terminated one stays out", Args: args("ID"),
+		Use: "unsuspend ID", Short: "Lift the suspension of an account; a terminated account stays closed", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
 			return p.changeAccount(c, "account.unsuspend", admin.Target{Actor: p.actor(), Ref: given[0]})
 		},
 	}
 }
 
-// changeAccount runs an operation whose outcome is the account, and shows it.
+// changeAccount runs an operation that returns the account, and prints it. It fills in the
+// actor of a Target.
 func (p *program) changeAccount(c *cobra.Command, name string, in any) error {
 	if t, ok := in.(admin.Target); ok && t.Actor == "" {
 		t.Actor = p.actor()
@@ -213,11 +233,13 @@ func (p *program) changeAccount(c *cobra.Command, name string, in any) error {
 	return p.print(out, func(w io.Writer) { printAccount(w, &out) })
 }
 
+// addReason adds the required flag --reason.
 func addReason(cmd *cobra.Command, reason *string) {
-	cmd.Flags().StringVar(reason, "reason", "", "`why`; kept in the audit log")
+	cmd.Flags().StringVar(reason, "reason", "", "`reason` for the audit log")
 	_ = cmd.MarkFlagRequired("reason") // the flag exists
 }
 
+// parseLimit parses a limit of the command line.
 func parseLimit(text string) (account.Limit, error) {
 	if text == "unlimited" {
 		return account.Unlimited, nil
@@ -229,10 +251,11 @@ func parseLimit(text string) (account.Limit, error) {
 	return account.Limit(n), nil
 }
 
-// needsSubcommand is what a group of commands does alone.
+// needsSubcommand prints the help of a command group that was called without a command, and
+// fails.
 func needsSubcommand(c *cobra.Command, _ []string) error {
 	if err := c.Help(); err != nil {
 		return err
 	}
-	return misused(c, fmt.Errorf("say which %s command", c.Name()))
+	return misused(c, fmt.Errorf("specify which %s command to run", c.Name()))
 }

@@ -12,12 +12,14 @@ import (
 	"sluice/internal/billing"
 )
 
+// billingCmd groups the commands about subscriptions and payments.
 func (p *program) billingCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "billing", Short: "Show subscriptions and payments; refund; set lower plans", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "billing", Short: "Show subscriptions, refund payments and downgrade plans", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.billingShowCmd(), p.billingDowngradeCmd(), p.billingRefundCmd(), p.billingAdvanceCmd())
 	return cmd
 }
 
+// billingShowCmd prints everything that billing knows about an account.
 func (p *program) billingShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID|E-MAIL", Short: "Show an account's subscription, invoices and ledger", Args: args("ID"),
@@ -27,36 +29,40 @@ func (p *program) billingShowCmd() *cobra.Command {
 	}
 }
 
+// billingDowngradeCmd is how support fulfils a customer's request for a lower plan.
 func (p *program) billingDowngradeCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "downgrade ID PLAN", Short: "Set a lower paid plan for the next period", Args: args("ID", "PLAN"),
-		Long: "Set a lower paid plan for the next period: the answer to a customer's request. Until then the\npresent plan stays, which is paid for.",
+		Use: "downgrade ID PLAN", Short: "Downgrade to a lower paid plan at the end of the period", Args: args("ID", "PLAN"),
+		Long: "Downgrade an account to a lower paid plan at the end of the billing period, as a\ncustomer requested. The current plan, which is paid for, stays until then.",
 		RunE: func(c *cobra.Command, given []string) error {
 			return p.callBilling(c, "billing.downgrade", admin.Target{Actor: p.actor(), Ref: given[0], Plan: given[1]})
 		},
 	}
 }
 
+// billingRefundCmd refunds a payment. The amount is required, so that nobody refunds
+// everything by accident.
 func (p *program) billingRefundCmd() *cobra.Command {
 	in := admin.RefundOrder{}
 	cmd := &cobra.Command{
-		Use: "refund PAYMENT --cents N", Short: "Give back a payment, or a part of it", Args: args("PAYMENT"),
+		Use: "refund PAYMENT --cents N", Short: "Refund a payment, or a part of it", Args: args("PAYMENT"),
 		Example: "  sluice billing refund pay_7x… --cents 1000",
 		RunE: func(c *cobra.Command, given []string) error {
 			in.Actor, in.Payment = p.actor(), given[0]
 			return p.callBilling(c, "billing.refund", in)
 		},
 	}
-	cmd.Flags().Int64Var(&in.Cents, "cents", 0, "how many `cents`")
+	cmd.Flags().Int64Var(&in.Cents, "cents", 0, "`amount` to refund, in cents")
 	_ = cmd.MarkFlagRequired("cents") // the flag exists
 	return cmd
 }
 
+// billingAdvanceCmd lets testers see renewals and failed payments without waiting for a month.
 func (p *program) billingAdvanceCmd() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
-		Use: "advance ID --to DATE", Short: "Move an account's clock, in test mode", Args: args("ID"),
-		Long:    "Move an account's clock to a later date and let everything happen on the way: renewals, retries,\nthe end of a subscription. The account's clock goes on from there. Only for the test cards.",
+		Use: "advance ID --to DATE", Short: "Move an account's clock forward, in test mode", Args: args("ID"),
+		Long:    "Move an account's clock to a later date. Everything that is due before then\nhappens: renewals, retries, the end of a subscription. The clock continues from\nthere. This works only with test cards.",
 		Example: "  sluice billing advance ana@example.com --to 2027-03-01",
 		RunE: func(c *cobra.Command, given []string) error {
 			at, err := parseDate(to)
@@ -71,10 +77,11 @@ func (p *program) billingAdvanceCmd() *cobra.Command {
 	return cmd
 }
 
+// accountTerminateCmd terminates an account. It is here because it also ends the subscription.
 func (p *program) accountTerminateCmd() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "terminate ID --reason R", Short: "Suspend an account for good and end its subscription", Args: args("ID"),
+		Use: "terminate ID --reason R", Short: "Terminate an account permanently and end its subscription", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
 			return p.changeAccount(c, "account.terminate", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason})
 		},
@@ -83,7 +90,7 @@ func (p *program) accountTerminateCmd() *cobra.Command {
 	return cmd
 }
 
-// callBilling runs an operation whose outcome is an account's billing, and shows it.
+// callBilling runs an operation that returns an account's billing, and prints it.
 func (p *program) callBilling(c *cobra.Command, name string, in any) error {
 	var out admin.Billing
 	if err := p.call(c.Context(), name, in, &out); err != nil {
@@ -92,15 +99,17 @@ func (p *program) callBilling(c *cobra.Command, name string, in any) error {
 	return p.print(out, func(w io.Writer) { printBilling(w, &out) })
 }
 
+// parseDate parses a day or a full time. A day starts at midnight UTC.
 func parseDate(text string) (time.Time, error) {
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is not a date; use a form like 2027-03-01 or 2027-03-01T12:00:00Z", text)
+	return time.Time{}, fmt.Errorf("%q is not a date; use a format like 2027-03-01 or 2027-03-01T12:00:00Z", text)
 }
 
+// printBilling prints the subscription, then the invoices and the ledger.
 func printBilling(w io.Writer, b *admin.Billing) {
 	plan := b.Plan
 	if b.Granted {
@@ -108,22 +117,23 @@ func printBilling(w io.Writer, b *admin.Billing) {
 	}
 	rows := [][]string{{"account", b.ID + " " + b.Email}, {"plan", plan}, {"subscription", string(b.Status)}}
 	if b.PeriodEnd != nil {
+		// What happens at the end of the period; a failed renewal is the most important news.
 		next := "renews " + utcText(*b.Due)
 		switch {
 		case b.Failed > 0:
-			next = fmt.Sprintf("%d tries to renew it failed; next %s", b.Failed, utcText(*b.Due))
+			next = fmt.Sprintf("%d renewal attempts failed; next attempt %s", b.Failed, utcText(*b.Due))
 		case b.CancelAtEnd:
 			next = "ends " + utcText(*b.Due)
 		case b.NextPlan != "":
 			next += " as " + b.NextPlan
 		}
-		rows = append(rows, []string{"price", billing.Dollars(b.PriceCents) + " a month"},
-			[]string{"period", utcText(*b.PeriodStart) + " to " + utcText(*b.PeriodEnd)}, []string{"then", next})
+		rows = append(rows, []string{"price", billing.Dollars(b.PriceCents) + " per month"},
+			[]string{"period", utcText(*b.PeriodStart) + " to " + utcText(*b.PeriodEnd)}, []string{"next", next})
 	}
 	if b.Method != "" {
 		rows = append(rows, []string{"payment method", b.Method})
 	}
-	rows = append(rows, []string{"charged in all", billing.Dollars(b.Balance)}, []string{"clock", utcText(b.Now)})
+	rows = append(rows, []string{"total charged", billing.Dollars(b.Balance)}, []string{"clock", utcText(b.Now)})
 	table(w, rows)
 	if len(b.Invoices) > 0 {
 		fmt.Fprintln(w)
@@ -149,5 +159,5 @@ func printBilling(w io.Writer, b *admin.Billing) {
 	}
 }
 
-// utcText writes a time as billing reckons it.
+// utcText formats a time in UTC, which billing periods are based on.
 func utcText(t time.Time) string { return t.UTC().Format(time.DateTime) }

@@ -9,8 +9,10 @@ import (
 	"sluice/internal/config"
 )
 
+// configCmd groups the commands that help to write a configuration. None of them needs a
+// server.
 func (p *program) configCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Write, check and explain the configuration", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "config", Short: "Create, check and explain the configuration", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "init", Short: "Print a commented configuration file", Args: args(),
@@ -18,7 +20,7 @@ func (p *program) configCmd() *cobra.Command {
 			RunE:    func(*cobra.Command, []string) error { return p.write(config.Example()) },
 		},
 		&cobra.Command{
-			Use: "docs", Short: "Explain every field", Args: args(),
+			Use: "docs", Short: "Print the reference of all settings", Args: args(),
 			RunE: func(*cobra.Command, []string) error { return p.write(config.Docs()) },
 		},
 		p.configCheckCmd(),
@@ -26,6 +28,7 @@ func (p *program) configCmd() *cobra.Command {
 	return cmd
 }
 
+// configCheckCmd loads the configuration as serve would. Warnings do not make it fail.
 func (p *program) configCheckCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "check", Short: "Check the configuration without starting", Args: args(),
@@ -37,9 +40,9 @@ func (p *program) configCheckCmd() *cobra.Command {
 			out := map[string]any{"file": cfg.File(), "ok": true, "warnings": append([]string{}, cfg.Warnings()...)}
 			return p.print(out, func(w io.Writer) {
 				if cfg.File() == "" {
-					fmt.Fprintln(w, "There is no file; the defaults, the environment and flags are fine.")
+					fmt.Fprintln(w, "There is no configuration file. The defaults, environment and flags are valid.")
 				} else {
-					fmt.Fprintf(w, "%s is fine.\n", cfg.File())
+					fmt.Fprintf(w, "%s is valid.\n", cfg.File())
 				}
 				for _, warning := range cfg.Warnings() {
 					fmt.Fprintf(w, "! %s\n", warning)
@@ -49,6 +52,7 @@ func (p *program) configCheckCmd() *cobra.Command {
 	}
 }
 
+// write prints text as it is, with or without --json.
 func (p *program) write(text string) error {
 	_, err := io.WriteString(p.stdout, text)
 	return err

@@ -11,17 +11,20 @@ import (
 	"sluice/internal/doctor"
 )
 
+// doctorCmd checks everything it can without changing anything. An invalid configuration is a
+// finding like any other, so that doctor reports it instead of failing.
 func (p *program) doctorCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Say what is configured, reachable and wrong, and what to do about it", Args: args(),
+		Use: "doctor", Short: "Check the configuration, database and providers, and report problems", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var findings []doctor.Finding
 			cfg, err := p.load()
 			if err != nil {
+				// Load joins all mistakes, one per line. Each becomes a finding.
 				for line := range strings.Lines(err.Error()) {
 					findings = append(findings, doctor.Finding{
 						Subject: "configuration", State: doctor.StateProblem, Message: strings.TrimSpace(line),
-						Advice: "Mend it there; \"sluice config docs\" explains every field.",
+						Advice: "Fix it there. \"sluice config docs\" explains every setting.",
 					})
 				}
 			} else {
@@ -40,6 +43,7 @@ func (p *program) doctorCmd() *cobra.Command {
 	}
 }
 
+// printFindings prints one line per finding, its advice below it, and a summary.
 func printFindings(w io.Writer, findings []doctor.Finding) {
 	marks := map[string]string{doctor.StateOK: "✓", doctor.StateWarning: "!", doctor.StateProblem: "✗"}
 	counts := map[string]int{}
@@ -52,10 +56,10 @@ func printFindings(w io.Writer, findings []doctor.Finding) {
 	}
 	switch {
 	case counts[doctor.StateProblem] > 0:
-		fmt.Fprintf(w, "\n%d to mend, %d to look at.\n", counts[doctor.StateProblem], counts[doctor.StateWarning])
+		fmt.Fprintf(w, "\nProblems: %d, warnings: %d.\n", counts[doctor.StateProblem], counts[doctor.StateWarning])
 	case counts[doctor.StateWarning] > 0:
-		fmt.Fprintf(w, "\nNothing is wrong; %d to look at.\n", counts[doctor.StateWarning])
+		fmt.Fprintf(w, "\nNo problems. Warnings: %d.\n", counts[doctor.StateWarning])
 	default:
-		fmt.Fprintln(w, "\nAll is well.")
+		fmt.Fprintln(w, "\nNo problems found.")
 	}
 }

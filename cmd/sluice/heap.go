@@ -8,18 +8,21 @@ import (
 )
 
 const (
-	// gcPercent lets a small heap grow further than Go's default before it is collected: what lives on it is
-	// little, so the collector runs half as often for little memory.
+	// gcPercent lets a small heap grow further than Go's default before it is collected.
+	// Little lives on it, so the collector runs half as often for little memory.
 	gcPercent = 200
-	// headroom is how many bytes of garbage a heap may collect at most, while it is not larger than twice
-	// that. Without it, whoever makes 80 MB live for a moment would let the process grow to 240.
+	// headroom limits the garbage of a heap, in bytes, as long as the heap is not larger than
+	// twice that. Without it, a burst that keeps 80 MB alive for a moment would let the
+	// process grow to 240 MB.
 	headroom = 40 << 20
-	// leastPercent is what a large heap may grow by.
+	// leastPercent is how much a large heap may always grow. Less would make the collector run
+	// constantly.
 	leastPercent = 50
 )
 
-// paceCollector makes the garbage collector run often enough to bound what a burst of large requests adds
-// to the process: see docs/security.md#memory. GOGC in the environment turns it off.
+// paceCollector adjusts the garbage collector after each collection, so that a burst of large
+// requests adds only a bounded amount to the process: see docs/security.md#memory. If GOGC is
+// set, it does nothing.
 func paceCollector() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -27,7 +30,8 @@ func paceCollector() {
 	debug.SetGCPercent(gcPercent)
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	percent := gcPercent
-	// A finalizer of an object that nobody holds runs once after each collection. It makes the next one.
+	// The runtime calls the finalizer of an unreachable object once, after a collection. Each
+	// call creates the object for the next one.
 	var watch func(*[1]*int)
 	watch = func(*[1]*int) {
 		metrics.Read(live)
@@ -40,7 +44,8 @@ func paceCollector() {
 	runtime.SetFinalizer(&[1]*int{}, watch)
 }
 
-// percentFor is how much a heap with so many live bytes may grow before it is collected, in percent.
+// percentFor returns how much a heap with live bytes may grow before it is collected, in
+// percent.
 func percentFor(live uint64) int {
 	return int(min(gcPercent, max(leastPercent, 100*headroom/max(live, 1))))
 }

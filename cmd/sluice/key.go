@@ -10,6 +10,7 @@ import (
 	"sluice/internal/admin"
 )
 
+// keyCmd groups the commands about API keys.
 func (p *program) keyCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "key", Short: "Create, list and revoke API keys", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.keyListCmd(), p.keyCreateCmd(), p.keyRenameCmd(), p.keyDeleteCmd(),
@@ -17,6 +18,7 @@ func (p *program) keyCmd() *cobra.Command {
 	return cmd
 }
 
+// keyListCmd prints the keys of an account, without their secret parts.
 func (p *program) keyListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list ID", Short: "List the keys of an account", Args: args("ID"),
@@ -30,17 +32,18 @@ func (p *program) keyListCmd() *cobra.Command {
 	}
 }
 
+// keyCreateCmd creates a sub-key. The key is printed once and stored only as a hash.
 func (p *program) keyCreateCmd() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
-		Use: "create ID --name N", Short: "Add a sub-key and show it, once", Args: args("ID"),
+		Use: "create ID --name N", Short: "Create a sub-key and print it", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
 			var out admin.NewKey
 			if err := p.call(c.Context(), "key.create", admin.Target{Actor: p.actor(), Ref: given[0], Name: name}, &out); err != nil {
 				return err
 			}
 			return p.print(out, func(w io.Writer) {
-				fmt.Fprintf(w, "Key %s (%s) is active. It is shown this once:\n\n  %s\n", out.ID, out.Name, out.Key)
+				fmt.Fprintf(w, "Created key %s (%s). It is shown only once:\n\n  %s\n", out.ID, out.Name, out.Key)
 			})
 		},
 	}
@@ -49,6 +52,7 @@ func (p *program) keyCreateCmd() *cobra.Command {
 	return cmd
 }
 
+// keyRenameCmd changes the display name of a sub-key. The master key has none.
 func (p *program) keyRenameCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "rename KEYID NAME", Short: "Rename a sub-key", Args: args("KEYID", "NAME"),
@@ -57,29 +61,32 @@ func (p *program) keyRenameCmd() *cobra.Command {
 			if err := p.call(c.Context(), "key.rename", admin.Target{Actor: p.actor(), Ref: given[0], Name: given[1]}, &out); err != nil {
 				return err
 			}
-			return p.print(out, func(w io.Writer) { fmt.Fprintf(w, "Key %s is now called %s.\n", out.ID, out.Name) })
+			return p.print(out, func(w io.Writer) { fmt.Fprintf(w, "Renamed key %s to %s.\n", out.ID, out.Name) })
 		},
 	}
 }
 
+// keyDeleteCmd deletes a sub-key. The master key can only be replaced.
 func (p *program) keyDeleteCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete KEYID", Short: "Revoke a sub-key for good", Args: args("KEYID"),
+		Use: "delete KEYID", Short: "Delete a sub-key permanently", Args: args("KEYID"),
 		RunE: func(c *cobra.Command, given []string) error {
 			if err := p.call(c.Context(), "key.delete", admin.Target{Actor: p.actor(), Ref: given[0]}, &admin.Empty{}); err != nil {
 				return err
 			}
 			return p.print(map[string]any{"id": given[0], "deleted": true}, func(w io.Writer) {
-				fmt.Fprintf(w, "Key %s is revoked for good.\n", given[0])
+				fmt.Fprintf(w, "Deleted key %s.\n", given[0])
 			})
 		},
 	}
 }
 
+// keyRegenerateMasterCmd replaces a master key. It is also how the owner gets a first key on a
+// server without a terminal, so the account may be left out.
 func (p *program) keyRegenerateMasterCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "regenerate-master [ID]", Short: "Replace a master key and show the new one, once", Args: optional("ID"),
-		Long: "Replace the master key of an account; the old one is refused at once.\nWithout an ID it is that of the owner account, " + account.OwnerEmail + ".",
+		Use: "regenerate-master [ID]", Short: "Replace a master key and print the new one", Args: optional("ID"),
+		Long: "Replace the master key of an account. The old key stops working immediately.\nWithout an ID, the key of the owner account is replaced: " + account.OwnerEmail + ".",
 		RunE: func(c *cobra.Command, given []string) error {
 			in := admin.Target{Actor: p.actor()}
 			if len(given) > 0 {
@@ -90,16 +97,18 @@ func (p *program) keyRegenerateMasterCmd() *cobra.Command {
 				return err
 			}
 			return p.print(out, func(w io.Writer) {
-				fmt.Fprintf(w, "The old master key is invalid. The new one, shown this once:\n\n  %s\n", out.Key)
+				fmt.Fprintf(w, "The old master key no longer works. The new key is shown only once:\n\n  %s\n", out.Key)
 			})
 		},
 	}
 }
 
+// keyDeactivateCmd deactivates all keys of an account, as abuse control does at a score of
+// 100. The account can still sign in to the dashboard.
 func (p *program) keyDeactivateCmd() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "deactivate ID --reason R", Short: "Switch all keys of an account off", Args: args("ID"),
+		Use: "deactivate ID --reason R", Short: "Deactivate all keys of an account", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
 			return p.changeAccount(c, "key.deactivate", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason})
 		},
@@ -108,9 +117,10 @@ func (p *program) keyDeactivateCmd() *cobra.Command {
 	return cmd
 }
 
+// keyRestoreCmd reactivates the keys and resets the abuse score.
 func (p *program) keyRestoreCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "restore ID", Short: "Switch the keys of an account on again", Args: args("ID"),
+		Use: "restore ID", Short: "Reactivate the keys of an account", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
 			return p.changeAccount(c, "key.restore", admin.Target{Actor: p.actor(), Ref: given[0]})
 		},

@@ -1,5 +1,10 @@
-// Command sluice is an inference gateway: one binary that gives programs access to language models
-// of many providers behind one OpenAI-compatible API.
+// Command sluice is an inference gateway: one binary that gives programs access to language
+// models of many providers behind one OpenAI-compatible API.
+//
+// Each command is a method in the file of its noun. It parses flags, calls package app or an
+// admin operation, and prints the result. Commands about accounts, keys, billing and usage
+// talk to the running server through its admin socket. If no server is running, the same
+// operation runs in process on the data folder; see program.call.
 package main
 
 import (
@@ -14,15 +19,19 @@ import (
 )
 
 func main() {
+	// Before anything is created: files of the data folder must be private.
 	datadir.Umask()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	// The first signal starts a graceful shutdown. After that signals have their default
+	// effect, so a second one ends the process immediately.
+	context.AfterFunc(ctx, stop)
 	code := run(ctx, &program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr})
 	stop()
 	os.Exit(code)
 }
 
-// program is what the outside world gives a run.
+// program is one run of the command: its arguments, its environment and its output. Tests run
+// it in process with their own.
 type program struct {
 	args    []string
 	environ []string
@@ -31,10 +40,12 @@ type program struct {
 
 	configPath string
 	asJSON     bool
-	overrides  map[string]string // configuration paths set by flags
+	// overrides holds the configuration paths that flags set, with their values.
+	overrides map[string]string
 }
 
-// run executes one command line and returns the exit code: 0 done, 1 refused or failed, 2 misused.
+// run executes one command line and returns the exit code: 0 for success, 1 for a refusal or
+// failure, 2 for a mistake in the command line.
 func run(ctx context.Context, p *program) int {
 	cmd := p.root()
 	cmd.SetArgs(p.args)

@@ -2,15 +2,26 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -171,6 +182,132 @@ func TestMemoryCustomer(t *testing.T) {
 	})
 }
 
+// TestMemoryStrangerHTTP2 is TestMemoryStranger over TLS and HTTP/2, where each connection carries many requests.
+func TestMemoryStrangerHTTP2(t *testing.T) {
+	t.Parallel()
+	cert, key := writeCertificate(t)
+	g := newGateway(t, t.TempDir()+"/data", "lab", fmt.Sprintf("tls: {cert: %q, key: %q}\n", cert, key))
+	g.start()
+	// Each attacker sends this many requests at once over its connection, more than the server allows.
+	const requests = 20
+	over := func(one func(client *http.Client, n int)) func(net.Conn, int) {
+		return func(c net.Conn, n int) {
+			client := newHTTP2Client(c)
+			var working sync.WaitGroup
+			for i := range requests {
+				working.Go(func() { one(client, n*requests+i) })
+			}
+			working.Wait()
+		}
+	}
+	// post sends start and then middle without end. A client without a length sends what the server takes.
+	post := func(path, contentType, start, middle string) func(net.Conn, int) {
+		return over(func(client *http.Client, n int) {
+			body := io.MultiReader(strings.NewReader(fmt.Sprintf(start, n)), &repeated{text: middle, left: 32 << 20})
+			ctx, cancel := context.WithTimeout(t.Context(), attackPatience())
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.url+path, io.NopCloser(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Content-Type", contentType)
+			req.Header.Set("Authorization", fmt.Sprintf("Bearer service-%048d", n))
+			if resp, err := client.Do(req); err == nil {
+				resp.Body.Close()
+			}
+		})
+	}
+	unread := func(path string) func(net.Conn, int) {
+		return over(func(client *http.Client, _ int) {
+			ctx, cancel := context.WithTimeout(t.Context(), attackPatience())
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.url+path, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if resp, err := client.Do(req); err == nil {
+				<-ctx.Done() // nothing is read
+				resp.Body.Close()
+			}
+		})
+	}
+	const form, object = "application/x-www-form-urlencoded", "application/json"
+	g.attack(strangerBytes, []attack{
+		{"HTTP/2: sign-in address without end", post("/signin", form, "email=%d-", "a")},
+		{"HTTP/2: sign-up address without end", post("/signup", form, "email=%d-", "a")},
+		{"HTTP/2: reset address without end", post("/reset", form, "email=%d-", "a")},
+		{"HTTP/2: chat body without a key", post("/v1/chat/completions", object, `{"model":"%d`, "a")},
+		{"HTTP/2: message to /mcp", post("/mcp", object, `[%d`, ",[")},
+		{"HTTP/2: webhook without end", post("/webhooks/stripe", object, `{"id":"%d`, "a")},
+		{"HTTP/2: body to nothing", post("/nothing/here", object, `%d`, "a")},
+		{"HTTP/2: descriptions nobody reads", unread("/openapi.json")},
+		{"HTTP/2: pages nobody reads", unread("/docs")},
+	})
+}
+
+// newHTTP2Client returns a client that speaks HTTP/2 over TLS on this one connection.
+func newHTTP2Client(c net.Conn) *http.Client {
+	var once atomic.Bool
+	return &http.Client{Transport: &http.Transport{
+		ForceAttemptHTTP2: true,
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if once.Swap(true) {
+				return nil, errors.New("there is one connection only")
+			}
+			over := tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+			return over, over.HandshakeContext(ctx)
+		},
+	}}
+}
+
+// repeated is a text over and over, up to a length.
+type repeated struct {
+	text string
+	left int
+}
+
+func (r *repeated) Read(p []byte) (n int, err error) {
+	if r.left <= 0 {
+		return 0, io.EOF
+	}
+	for n < len(p) && r.left > 0 {
+		k := copy(p[n:], r.text)
+		n, r.left = n+k, r.left-k
+	}
+	return n, nil
+}
+
+// writeCertificate writes a certificate for 127.0.0.1, and its key, to files.
+func writeCertificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(100 * 24 * time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &secret.PublicKey, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secretDER, err := x509.MarshalPKCS8PrivateKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = dir+"/cert.pem", dir+"/key.pem"
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secretDER}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
 // attack runs the attacks one after the other, each over many connections at once, and checks that none raises the
 // process's memory by more than bound at its highest point.
 func (g *gateway) attack(bound int64, attacks []attack) {
@@ -207,7 +344,7 @@ func (g *gateway) attack(bound int64, attacks []attack) {
 
 // assail runs one attack over all its connections, which end together.
 func (g *gateway) assail(a attack) {
-	address := strings.TrimPrefix(g.url, "http://")
+	_, address, _ := strings.Cut(g.url, "://")
 	var working sync.WaitGroup
 	conns := make([]net.Conn, attackers)
 	for n := range conns {

@@ -12,10 +12,12 @@ import (
 	"sluice/internal/app"
 )
 
+// modelsCmd prints the catalog: of the running server, or as the configuration defines it if
+// no server is running.
 func (p *program) modelsCmd() *cobra.Command {
 	var verbose, refresh bool
 	cmd := &cobra.Command{
-		Use: "models", Short: "List the models callers can name", Args: args(),
+		Use: "models", Short: "List the available models", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := p.load()
 			if err != nil {
@@ -35,11 +37,11 @@ func (p *program) modelsCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "show provider and description")
-	cmd.Flags().BoolVar(&refresh, "refresh", false, "have the server ask its providers, and look around on this machine, first")
+	cmd.Flags().BoolVar(&refresh, "refresh", false, "first update the list from the providers and from model servers on this machine")
 	return cmd
 }
 
-// modelList is the part of the catalog's reply that is printed.
+// modelList is the part of the catalog's JSON that is printed.
 type modelList struct {
 	Data []struct {
 		ID                string      `json:"id"`
@@ -55,7 +57,10 @@ type modelList struct {
 	} `json:"data"`
 }
 
+// printModels prints the catalog together with the standing of each model, which is known only
+// to a running server.
 func printModels(w io.Writer, list modelList, standing []admin.ModelStanding, verbose bool) {
+	// The catalog and the standings are separate replies, joined by id.
 	known := map[string]admin.ModelStanding{}
 	for _, s := range standing {
 		known[s.ID] = s

@@ -14,10 +14,12 @@ import (
 	"sluice/internal/app"
 )
 
-// adminPatience is how long a command waits for the data folder while others hold it.
+// adminPatience is how long a command waits for the server, or for the data folder while
+// another command holds its lock.
 const adminPatience = time.Minute
 
-// call runs one admin operation, on the running server or on the folder itself.
+// call runs one admin operation, on the running server or, if there is none, in process on the
+// data folder. It holds the folder only for this call.
 func (p *program) call(ctx context.Context, name string, in, out any) error {
 	cfg, err := p.load()
 	if err != nil {
@@ -36,7 +38,7 @@ func (p *program) call(ctx context.Context, name string, in, out any) error {
 	return err
 }
 
-// print writes v as JSON, or lets people write it for people.
+// print writes v as JSON if --json is set, and calls people to write it as text otherwise.
 func (p *program) print(v any, people func(w io.Writer)) error {
 	if !p.asJSON {
 		people(p.stdout)
@@ -48,24 +50,25 @@ func (p *program) print(v any, people func(w io.Writer)) error {
 	return enc.Encode(v)
 }
 
-// table writes rows in columns; the first row is the head.
+// table writes rows in aligned columns. The first row is the header.
 func table(w io.Writer, rows [][]string) {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
-	_ = tw.Flush() // it writes to stdout; nobody is left to tell if that fails
+	_ = tw.Flush() // there is nowhere to report that stdout failed
 }
 
+// printAccount prints an account as a list of properties, followed by its keys.
 func printAccount(w io.Writer, a *admin.Account) {
 	rows := [][]string{
 		{"id", a.ID},
 		{"e-mail", a.Email},
 		{"plan", planText(a)},
 		{"status", a.Status},
-		{"requests a minute", limitText(a.Limits.RequestsPerMinute, a.Overrides.RequestsPerMinute)},
+		{"requests per minute", limitText(a.Limits.RequestsPerMinute, a.Overrides.RequestsPerMinute)},
 		{"concurrent requests", limitText(a.Limits.Concurrent, a.Overrides.Concurrent)},
-		{"tokens a minute", limitText(a.Limits.TokensPerMinute, a.Overrides.TokensPerMinute)},
+		{"tokens per minute", limitText(a.Limits.TokensPerMinute, a.Overrides.TokensPerMinute)},
 		{"created", timeText(&a.CreatedAt)},
 	}
 	if a.Staff {
@@ -82,6 +85,7 @@ func printAccount(w io.Writer, a *admin.Account) {
 	printKeys(w, a.Keys)
 }
 
+// printKeys prints keys without the secret part, which is not stored.
 func printKeys(w io.Writer, keys []admin.Key) {
 	rows := [][]string{{"KEY", "KIND", "NAME", "ENDS IN", "STATUS", "CREATED", "LAST USED"}}
 	for i := range keys {
@@ -91,6 +95,7 @@ func printKeys(w io.Writer, keys []admin.Key) {
 	table(w, rows)
 }
 
+// planText marks a plan that was granted and is not paid for.
 func planText(a *admin.Account) string {
 	if a.Granted {
 		return a.Plan + " (granted)"
@@ -98,6 +103,7 @@ func planText(a *admin.Account) string {
 	return a.Plan
 }
 
+// limitText formats a limit, and notes if it overrides the plan's.
 func limitText(inForce account.Limit, override *account.Limit) string {
 	text := fmt.Sprint(int64(inForce))
 	if inForce == account.Unlimited {
@@ -109,6 +115,7 @@ func limitText(inForce account.Limit, override *account.Limit) string {
 	return text
 }
 
+// timeText formats a time in the local zone. A nil time is "never".
 func timeText(t *time.Time) string {
 	if t == nil {
 		return "never"

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/fault"
 )
 
+// root builds the command tree. Errors are printed by run, so cobra stays silent.
 func (p *program) root() *cobra.Command {
 	p.overrides = map[string]string{}
 	cmd := &cobra.Command{
@@ -23,27 +24,33 @@ func (p *program) root() *cobra.Command {
 		Long: `Sluice gives programs access to language models of many providers behind one
 OpenAI-compatible API.
 
-Start it with "sluice serve" and call it a minute later. The other commands manage
-accounts and keys: of the server that runs on the data folder, or, where none
-runs, of the folder itself.`,
+Run "sluice serve" to start it. The other commands manage accounts, keys and
+billing. They talk to the server that uses the data folder. If none is running,
+they work on the folder directly.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	// The completion command works but is not worth a line in the help.
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misused(c, err) })
+	// These flags apply to every command.
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml if it is there)")
+	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml if it exists)")
 	flags.BoolVar(&p.asJSON, "json", false, "print JSON")
-	p.override(flags, "data", "data", "`folder` with everything sluice keeps (default ./data)")
+	p.override(flags, "data", "data", "`folder` for all data (default ./data)")
+	// cobra sorts the commands by name in the help.
 	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.billingCmd(), p.usageCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.resetSecretCmd(), p.modelsCmd(), p.videoCmd(), p.doctorCmd(), p.configCmd(), p.versionCmd())
 	return cmd
 }
 
-// override adds a flag that sets a field of the configuration.
+// override adds a flag that sets a field of the configuration. The value is checked by
+// config.Load, so that flags, variables and the file give the same messages.
 func (p *program) override(flags *pflag.FlagSet, name, path, usage string) {
 	flags.Var(&overrideFlag{p.overrides, path}, name, usage)
 }
 
+// overrideFlag is a pflag.Value that stores the flag's text under a configuration path. Only
+// flags that are given leave an entry.
 type overrideFlag struct {
 	to   map[string]string
 	path string
@@ -53,30 +60,34 @@ func (f *overrideFlag) Set(v string) error { f.to[f.path] = v; return nil }
 func (f *overrideFlag) String() string     { return "" }
 func (f *overrideFlag) Type() string       { return "value" }
 
-// load reads the configuration as file, environment and flags give it.
+// load reads the configuration from the file, the environment and the flags.
 func (p *program) load() (*config.Config, error) {
 	return config.Load(config.Source{Path: p.configPath, Environ: p.environ, Flags: p.overrides})
 }
 
-// errSilent fails without a word: everything has been said.
+// errSilent makes the command fail without a message, because everything has been printed
+// already.
 var errSilent = errors.New("")
 
-// usageError is a command line that makes no sense.
+// usageError is a mistake in the command line. It leads to exit code 2 and a hint to --help.
 type usageError struct {
 	err     error
 	command string
 }
 
+// Error includes a hint to the help of the command, not of the whole program.
 func (e *usageError) Error() string {
-	return fmt.Sprintf("%v\nRun \"%s --help\" for how to use it.", e.err, e.command)
+	return fmt.Sprintf("%v\nRun \"%s --help\" for usage.", e.err, e.command)
 }
 
+// misused returns err as a usageError of the command.
 func misused(c *cobra.Command, err error) error { return &usageError{err, c.CommandPath()} }
 
-// args checks the number of arguments and names those that are missing.
+// args checks the number of arguments. Unlike cobra's own checks it names the missing ones.
 func args(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if len(given) < len(names) {
+			// "ID is missing", but "ID and PLAN are missing".
 			verb := "is"
 			if len(names)-len(given) > 1 {
 				verb = "are"
@@ -90,7 +101,7 @@ func args(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// optional lets one argument be left out.
+// optional accepts zero arguments or one.
 func optional(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if len(given) == 0 {
@@ -100,7 +111,8 @@ func optional(name string) cobra.PositionalArgs {
 	}
 }
 
-// explain is the exit code and the words for an error.
+// explain returns the exit code and the message for an error. With --json, an error of the
+// server is printed as the same error object that the API uses.
 func (p *program) explain(err error) (int, string) {
 	if errors.Is(err, errSilent) {
 		return 1, ""
@@ -108,17 +120,19 @@ func (p *program) explain(err error) (int, string) {
 	if u, ok := errors.AsType[*usageError](err); ok {
 		return 2, "sluice: " + u.Error()
 	}
+	// cobra has no types for these errors.
 	if strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag") {
-		return 2, "sluice: " + err.Error() + "\nRun \"sluice --help\" for how to use it."
+		return 2, "sluice: " + err.Error() + "\nRun \"sluice --help\" for usage."
 	}
 	if f, ok := errors.AsType[*fault.Fault](err); ok && p.asJSON {
+		// A map of strings and numbers always encodes.
 		body, _ := json.Marshal(map[string]any{"error": map[string]any{"message": f.Message, "type": f.Kind.String(), "code": f.Kind.Status()}})
 		return 1, string(body)
 	}
 	return 1, "sluice: " + err.Error()
 }
 
-// actor is who the audit log names for what this command does.
+// actor returns who runs this command, for the audit log.
 func (p *program) actor() string {
 	for _, v := range p.environ {
 		if name, ok := strings.CutPrefix(v, "USER="); ok && name != "" {

@@ -10,22 +10,24 @@ import (
 	"sluice/internal/app"
 )
 
+// resetSecretCmd deletes what can no longer be decrypted, so that the server starts again. It
+// needs --yes because it weakens the accounts that used two-step sign-in.
 func (p *program) resetSecretCmd() *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
-		Use: "reset-secret", Short: "Give up what is sealed under a secret that is lost", Args: args(),
-		Long: `Give up what is sealed under a secret that is lost.
+		Use: "reset-secret", Short: "Delete encrypted data whose secret is lost", Args: args(),
+		Long: `Delete the encrypted data in the database if its secret is lost.
 
-Second-factor secrets and the key that links to videos are signed with are
-sealed in the database, under secret.key in the data folder or SLUICE_SECRET.
-Where neither can be found again, this command deletes what is sealed: every
-account that used two-step sign-in has only its password from then on, and links
-to videos that were given out stop working. Accounts, keys, plans and usage stay.
+Second-factor secrets and the key that signs links to videos are encrypted
+in the database, with secret.key in the data folder or with SLUICE_SECRET.
+If both are lost, this command deletes the encrypted data. Every account that
+used two-step sign-in then has only its password, and existing links to videos
+stop working. Accounts, keys, plans and usage are kept.
 
-Stop the server first, on every node. The next start makes a new secret.`,
+Stop the server on every node first. The next start creates a new secret.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !yes {
-				return misused(c, errors.New("this turns two-step sign-in off for every account that uses it; add --yes if the secret is lost for good"))
+				return misused(c, errors.New("this turns off two-step sign-in for every account that uses it; add --yes if the secret is permanently lost"))
 			}
 			cfg, err := p.load()
 			if err != nil {
@@ -36,10 +38,10 @@ Stop the server first, on every node. The next start makes a new secret.`,
 				return err
 			}
 			return p.print(map[string]int{"accounts": n}, func(w io.Writer) {
-				fmt.Fprintf(w, "What was sealed is deleted. Accounts without their second factor now: %d. Ask their owners to turn it on again.\n", n)
+				fmt.Fprintf(w, "Deleted the encrypted data. Accounts that lost their second factor: %d. Ask their owners to turn it on again.\n", n)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the deletion")
 	return cmd
 }

@@ -20,28 +20,32 @@ import (
 	"sluice/internal/telemetry"
 )
 
+// serveCmd starts the server. Its flags exist for quick tries; everything can be set in the
+// configuration file as well.
 func (p *program) serveCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run the gateway", Args: args(),
 		Long: `Run the gateway until it is interrupted.
 
-The first start on an empty data folder creates the owner account and, on a
-terminal, shows its master key once. SIGHUP, or a change of the configuration
-file, reloads the configuration without dropping a request.`,
+On the first start, it creates the owner account and, on a
+terminal, prints its master key once. SIGHUP or a change of the configuration
+file reloads the configuration without dropping requests.`,
 		RunE: func(c *cobra.Command, _ []string) error { return p.serve(c.Context()) },
 	}
 	p.override(cmd.Flags(), "listen", "listen", "`address` to serve the API on (default 127.0.0.1:8080)")
-	p.override(cmd.Flags(), "metrics-listen", "metrics_listen", "`address` to serve metrics on; empty: off (default 127.0.0.1:9090)")
+	p.override(cmd.Flags(), "metrics-listen", "metrics_listen", "`address` to serve metrics on; empty turns them off (default 127.0.0.1:9090)")
 	p.override(cmd.Flags(), "database", "database", "\"sqlite\" or a postgres:// `URL` (default sqlite)")
 	p.override(cmd.Flags(), "public-url", "public_url", "`origin` under which callers reach this server")
 	return cmd
 }
 
+// serve runs the gateway until ctx is done, then drains and stops it.
 func (p *program) serve(ctx context.Context) error {
 	cfg, err := p.load()
 	if err != nil {
 		return err
 	}
+	// A reload of the configuration can change the level.
 	level := &slog.LevelVar{}
 	paceCollector()
 	log, flush := telemetry.NewLogger(p.stderr, logAsJSON(cfg, p.stderr), level)
@@ -50,11 +54,15 @@ func (p *program) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Only the first start on a data folder creates the owner.
 	if key := a.OwnerKey(); key != "" {
 		p.welcome(a, key)
 	}
 	log.Info("sluice is ready", "version", buildinfo.Version, "url", a.Origin(), "data", cfg.Data, "database", databaseName(cfg), "metrics", a.MetricsAddr())
 
+	// SIGHUP reloads the configuration. The goroutine is started after New, because there is
+	// nothing to reload before, and serve waits for it, so that no reload runs during
+	// shutdown.
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
@@ -66,7 +74,7 @@ func (p *program) serve(ctx context.Context) error {
 		for {
 			select {
 			case <-hangup:
-				_ = a.Reload() // logged there
+				_ = a.Reload() // Reload logs its errors
 			case <-done:
 				return
 			}
@@ -75,14 +83,15 @@ func (p *program) serve(ctx context.Context) error {
 	return a.Run(ctx)
 }
 
-// welcome shows the owner's key where a person, and nobody else, can read it.
+// welcome prints the owner's key, but only to a terminal: output that is redirected usually
+// ends in a log file.
 func (p *program) welcome(a *app.App, key string) {
 	if !isTerminal(p.stdout) {
-		fmt.Fprintln(p.stdout, "The owner account has been created. Run \"sluice key regenerate-master\" on this machine to get a key,")
+		fmt.Fprintln(p.stdout, "Created the owner account. Run \"sluice key regenerate-master\" on this machine to get a key,")
 		fmt.Fprintf(p.stdout, "and \"sluice signin-link %s\" to sign in to the dashboard.\n", account.OwnerEmail)
 		return
 	}
-	fmt.Fprintf(p.stdout, `Welcome to Sluice. This is the master key of the owner account, shown this once:
+	fmt.Fprintf(p.stdout, `Welcome to Sluice. This is the master key of the owner account. It is shown only once:
 
   %s
 
@@ -90,7 +99,7 @@ Try it:
 
   curl %s/v1/models -H "Authorization: Bearer %s"
 
-Open the dashboard with this link, which is good once:
+To open the dashboard, use this link. It works once:
 
   %s
 
@@ -99,6 +108,7 @@ The API reference is at %s/docs.
 `, key, a.Origin(), key, a.OwnerLink(), a.Origin())
 }
 
+// databaseName returns the kind of database for the log. The URL itself may hold a password.
 func databaseName(cfg *config.Config) string {
 	if cfg.Database == "sqlite" {
 		return "sqlite"
@@ -106,6 +116,8 @@ func databaseName(cfg *config.Config) string {
 	return "postgres"
 }
 
+// logAsJSON reports whether the log is written as JSON: as configured, or for "auto" if w is
+// not a terminal.
 func logAsJSON(cfg *config.Config, w io.Writer) bool {
 	switch cfg.Log.Format {
 	case "json":
@@ -116,6 +128,7 @@ func logAsJSON(cfg *config.Config, w io.Writer) bool {
 	return !isTerminal(w)
 }
 
+// isTerminal reports whether w is a terminal. In tests w is a buffer.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())

@@ -9,14 +9,17 @@ import (
 	"sluice/internal/admin"
 )
 
+// signInLinkCmd prints a sign-in link. It is the way in for an owner who has no mail server,
+// no password or no second factor.
 func (p *program) signInLinkCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "signin-link E-MAIL", Short: "Make a link that signs somebody in to the dashboard, once", Args: args("E-MAIL"),
-		Long: `Make a link that signs the owner of an account in to the dashboard: once, within a day.
+		Use: "signin-link E-MAIL", Short: "Create a one-time sign-in link for the dashboard", Args: args("E-MAIL"),
+		Long: `Create a link that signs the owner of an account in to the dashboard. It works
+once, within a day.
 
-It needs no password and no second factor, and for 15 minutes after its use it lets that
-person change both. Give it to nobody else. For an address without an account it is an
-invitation, good for a week, unless signup is closed.`,
+The link needs no password and no second factor. For 15 minutes after it was
+used, that person can change both, so give it to nobody else. For an address
+without an account it is an invitation, valid for a week, unless signup is closed.`,
 		Example: "  sluice signin-link ana@example.com",
 		RunE: func(c *cobra.Command, given []string) error {
 			var out admin.SignInLink

@@ -17,10 +17,11 @@ import (
 	"sluice/internal/usage"
 )
 
+// usageCmd prints an account's usage, including calls of the last second.
 func (p *program) usageCmd() *cobra.Command {
 	in := admin.UsageQuery{}
 	cmd := &cobra.Command{
-		Use: "usage ID|E-MAIL", Short: "Show what an account has used", Args: args("ID"),
+		Use: "usage ID|E-MAIL", Short: "Show the usage of an account", Args: args("ID"),
 		Example: "  sluice usage ana@example.com --days 7 --by model",
 		RunE: func(c *cobra.Command, given []string) error {
 			in.Ref = given[0]
@@ -31,11 +32,13 @@ func (p *program) usageCmd() *cobra.Command {
 			return p.print(out, func(w io.Writer) { printUsage(w, &out) })
 		},
 	}
-	cmd.Flags().IntVar(&in.Days, "days", 30, "how many `days`, today included")
-	cmd.Flags().StringVar(&in.By, "by", "", "divide by `what`: model, key or day (default all three)")
+	cmd.Flags().IntVar(&in.Days, "days", 30, "number of `days`, including today")
+	cmd.Flags().StringVar(&in.By, "by", "", "group by `field`: model, key or day (default all three)")
 	return cmd
 }
 
+// printUsage prints one line per row and a total. Columns that the rows are not grouped by
+// stay empty.
 func printUsage(w io.Writer, u *admin.Usage) {
 	rows := [][]string{{"DAY", "MODEL", "KEY", "REQUESTS", "FAILED", "PROMPT", "COMPLETION", "UNITS", "COST USD", "LATENCY", "FIRST TOKEN"}}
 	line := func(day, model, key string, s *admin.UsageSums) {
@@ -56,10 +59,11 @@ func printUsage(w io.Writer, u *admin.Usage) {
 	table(w, rows)
 }
 
+// auditCmd checks the stored sums against the single calls. It changes nothing.
 func (p *program) auditCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "audit", Short: "Recount settlements and sums, and show every difference", Args: args(),
-		Long: "Recount the settlements of every account and day, from the journal and the database, and hold\nthem against the sums by hour and day. The exit code is 1 if anything differs.",
+		Use: "audit", Short: "Recompute usage sums and report differences", Args: args(),
+		Long: "Recompute the usage of every account and day from the journal and the database,\nand compare it with the hourly and daily sums. The exit code is 1 if anything\ndiffers.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var out admin.Audit
 			if err := p.call(c.Context(), "audit", admin.Empty{}, &out); err != nil {
@@ -67,10 +71,11 @@ func (p *program) auditCmd() *cobra.Command {
 			}
 			err := p.print(out, func(w io.Writer) {
 				for _, d := range out.Differences {
-					fmt.Fprintf(w, "%s %s: %s: recounted %s, added up %s\n", d.Day.Format(time.DateOnly), d.AccountID, d.What, sumsText(d.Rows, d.Sums), sumsText(d.Sums, d.Rows))
+					fmt.Fprintf(w, "%s %s: %s: recomputed %s, stored %s\n", d.Day.Format(time.DateOnly), d.AccountID, d.What, sumsText(d.Rows, d.Sums), sumsText(d.Sums, d.Rows))
 				}
 				fmt.Fprintf(w, "%d account days compared, %d differences.\n", out.Compared, len(out.Differences))
 			})
+			// Scripts notice differences by the exit code.
 			if err == nil && len(out.Differences) > 0 {
 				return errSilent
 			}
@@ -79,10 +84,10 @@ func (p *program) auditCmd() *cobra.Command {
 	}
 }
 
-// sumsText writes the sums that differ from others.
+// sumsText returns the sums of s that differ from those of others, by their JSON names.
 func sumsText(s, others usage.Sums) string {
 	of := func(s usage.Sums) (m map[string]int64) {
-		raw, _ := json.Marshal(s) // numbers alone
+		raw, _ := json.Marshal(s) // only numbers: never fails
 		_ = json.Unmarshal(raw, &m)
 		return m
 	}
@@ -97,10 +102,12 @@ func sumsText(s, others usage.Sums) string {
 	return strings.Join(text, ", ")
 }
 
+// backupCmd copies the SQLite database of a running or stopped server.
 func (p *program) backupCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "backup FILE", Short: "Write a consistent copy of the database, while the server runs", Args: args("FILE"),
+		Use: "backup FILE", Short: "Write a consistent copy of the database while the server is running", Args: args("FILE"),
 		RunE: func(c *cobra.Command, given []string) error {
+			// The server writes the file, and its working directory may be another one.
 			path, err := filepath.Abs(given[0])
 			if err != nil {
 				return err
@@ -110,15 +117,16 @@ func (p *program) backupCmd() *cobra.Command {
 				return err
 			}
 			return p.print(out, func(w io.Writer) {
-				fmt.Fprintf(w, "The database is in %s. The secret that it is sealed under is not: keep secret.key of the data folder, or SLUICE_SECRET, as well.\n", out.Path)
+				fmt.Fprintf(w, "The database was copied to %s. The copy does not include the secret that encrypts it: also keep secret.key of the data folder, or SLUICE_SECRET.\n", out.Path)
 			})
 		},
 	}
 }
 
+// restoreCmd works on the data folder itself, since no server may be using it.
 func (p *program) restoreCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "restore FILE", Short: "Put a backup into an empty data folder", Args: args("FILE"),
+		Use: "restore FILE", Short: "Restore a backup into an empty data folder", Args: args("FILE"),
 		RunE: func(c *cobra.Command, given []string) error {
 			cfg, err := p.load()
 			if err != nil {
@@ -134,9 +142,9 @@ func (p *program) restoreCmd() *cobra.Command {
 			}
 			return p.print(out, func(w io.Writer) {
 				if note == "" {
-					note = "Start the server on it."
+					note = "You can start the server now."
 				}
-				fmt.Fprintf(w, "%s is restored. %s\n", cfg.Data, note)
+				fmt.Fprintf(w, "Restored %s. %s\n", cfg.Data, note)
 			})
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"sluice/internal/buildinfo"
 )
 
+// versionCmd prints the version. With --json it also prints the commit and the Go version.
 func (p *program) versionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: args(),

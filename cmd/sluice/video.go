@@ -18,14 +18,17 @@ import (
 )
 
 const (
+	// pollEvery is the interval between requests for the status of a job.
 	pollEvery = 500 * time.Millisecond
-	// maxMissed is how many polls in a row may go unanswered, as they do while a server restarts.
+	// maxMissed is how many polls in a row may fail, as they do while a server restarts: ten
+	// seconds.
 	maxMissed = 20
 	barWidth  = 30
 )
 
+// videoCmd groups the commands about videos.
 func (p *program) videoCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "video", Short: "Make videos", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "video", Short: "Create videos", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.videoCreateCmd())
 	return cmd
 }
@@ -33,10 +36,10 @@ func (p *program) videoCmd() *cobra.Command {
 func (p *program) videoCreateCmd() *cobra.Command {
 	o := &videoOrder{}
 	cmd := &cobra.Command{
-		Use: "create PROMPT", Short: "Make a video and save it", Args: args("PROMPT"),
-		Long: `Ask a running server for a video, wait for it and save the file.
+		Use: "create PROMPT", Short: "Create a video and save it to a file", Args: args("PROMPT"),
+		Long: `Create a video on a running server, wait for it and save the file.
 
-The key is that of any account: give it with --key, or in the variable SLUICE_KEY.`,
+The request needs an API key: use --key or set the SLUICE_KEY environment variable.`,
 		Example: `  sluice video create "a lighthouse at dusk" --size 1280x720 --seconds 5 --out clip.mp4 --key K`,
 		RunE: func(c *cobra.Command, given []string) error {
 			o.prompt = given[0]
@@ -44,21 +47,21 @@ The key is that of any account: give it with --key, or in the variable SLUICE_KE
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.size, "size", "854x480", "`width x height`, each one of 480, 720, 854, 1080, 1280 and 1920")
-	flags.IntVar(&o.seconds, "seconds", 5, "`length`, from 1 to 20")
-	flags.StringVar(&o.out, "out", "", "`file` to save it in (default the video's id and .mp4)")
+	flags.StringVar(&o.size, "size", "854x480", "`width x height`, each 480, 720, 854, 1080, 1280 or 1920")
+	flags.IntVar(&o.seconds, "seconds", 5, "`length` in seconds, from 1 to 20")
+	flags.StringVar(&o.out, "out", "", "`file` to write (default the video's id with .mp4)")
 	flags.StringVar(&o.key, "key", "", "API `key` (default $SLUICE_KEY)")
-	flags.StringVar(&o.url, "url", "", "`origin` of the server (default the configured one)")
+	flags.StringVar(&o.url, "url", "", "`origin` of the server (default from the configuration)")
 	return cmd
 }
 
-// videoOrder is what the command line asks for.
+// videoOrder holds the arguments and flags of the command.
 type videoOrder struct {
 	prompt, size, out, key, url string
 	seconds                     int
 }
 
-// videoJob is the part of a job that the command reads.
+// videoJob is the part of a job that the command needs.
 type videoJob struct {
 	ID            string `json:"id"`
 	Status        string `json:"status"`
@@ -69,9 +72,12 @@ type videoJob struct {
 	} `json:"generations"`
 }
 
+// createVideo creates a job, waits for it and saves its file. Unlike other commands it uses
+// the public API, because videos belong to the account of the key.
 func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 	body := map[string]any{"prompt": o.prompt, "n_seconds": o.seconds}
 	var width, height int
+	// The line feed at the end makes Sscanf reject trailing text, as in 10x20x30.
 	if n, err := fmt.Sscanf(o.size+"\n", "%dx%d\n", &width, &height); n != 2 || err != nil {
 		return misused(c, fmt.Errorf("--size %q is not a size; write it as 1280x720", o.size))
 	}
@@ -88,7 +94,7 @@ func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 		api.key = p.variable("SLUICE_KEY")
 	}
 	if api.key == "" {
-		return misused(c, errors.New("there is no API key: give one with --key, or in SLUICE_KEY"))
+		return misused(c, errors.New("no API key; use --key or set SLUICE_KEY"))
 	}
 	ctx := c.Context()
 	var job videoJob
@@ -114,7 +120,7 @@ func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 	return p.print(saved, func(w io.Writer) { fmt.Fprintf(w, "saved %s (%d kB)\n", o.out, (size+999)/1000) })
 }
 
-// variable is one of the environment.
+// variable returns an environment variable, or "".
 func (p *program) variable(name string) string {
 	for _, v := range p.environ {
 		if value, ok := strings.CutPrefix(v, name+"="); ok {
@@ -124,7 +130,8 @@ func (p *program) variable(name string) string {
 	return ""
 }
 
-// awaitVideo polls until the job has succeeded, and shows how far it is: as a bar on a terminal, as lines elsewhere.
+// awaitVideo polls until the job has succeeded. It shows the progress as a bar on a terminal
+// and as lines otherwise. An interrupted command does not cancel the job.
 func (p *program) awaitVideo(ctx context.Context, api *videoAPI, job *videoJob) error {
 	show := p.progressLines()
 	if isTerminal(p.stderr) {
@@ -136,20 +143,22 @@ func (p *program) awaitVideo(ctx context.Context, api *videoAPI, job *videoJob) 
 		switch job.Status {
 		case "succeeded":
 			if len(job.Generations) == 0 {
-				return fmt.Errorf("the job %s succeeded and has no video", job.ID)
+				return fmt.Errorf("job %s succeeded but has no video", job.ID)
 			}
 			return nil
 		case "failed":
-			return fmt.Errorf("the job %s failed: %s", job.ID, job.FailureReason)
+			return fmt.Errorf("job %s failed: %s", job.ID, job.FailureReason)
 		case "cancelled":
-			return fmt.Errorf("the job %s was cancelled", job.ID)
+			return fmt.Errorf("job %s was cancelled", job.ID)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the job %s goes on; GET /v1/video/generations/jobs/%s shows how it stands", job.ID, job.ID)
+			return fmt.Errorf("job %s is still running; GET /v1/video/generations/jobs/%s returns its status", job.ID, job.ID)
 		case <-time.After(pollEvery):
 		}
 		err := api.call(ctx, http.MethodGet, "/v1/video/generations/jobs/"+job.ID, nil, job)
+		// A refusal that a retry cannot change ends the wait. Everything else may be a restart
+		// of the server.
 		if f, refused := errors.AsType[*fault.Fault](err); refused && !f.Retryable() {
 			return err
 		}
@@ -162,9 +171,10 @@ func (p *program) awaitVideo(ctx context.Context, api *videoAPI, job *videoJob) 
 	}
 }
 
-// progressBar draws over its own line.
+// progressBar returns a function that draws the progress over its own line.
 func (p *program) progressBar() func(*videoJob) {
 	return func(j *videoJob) {
+		// Each update ends with padding, so that a shorter status erases a longer one.
 		done := barWidth * j.Progress / 100
 		fmt.Fprintf(p.stderr, "\r[%s%s] %3d%% %-10s", strings.Repeat("#", done), strings.Repeat("·", barWidth-done), j.Progress, j.Status)
 		if j.Status != "queued" && j.Status != "running" {
@@ -173,7 +183,7 @@ func (p *program) progressBar() func(*videoJob) {
 	}
 }
 
-// progressLines writes a line where there is something new to tell.
+// progressLines returns a function that prints a line when something has changed.
 func (p *program) progressLines() func(*videoJob) {
 	last := ""
 	return func(j *videoJob) {
@@ -184,10 +194,11 @@ func (p *program) progressLines() func(*videoJob) {
 	}
 }
 
-// videoAPI is a server as its callers see it.
+// videoAPI is the public API of a server.
 type videoAPI struct{ url, key string }
 
-// call runs one operation. What the server refuses is a fault with its own words.
+// call runs one operation. An error reply of the server becomes a fault with the server's
+// message.
 func (a *videoAPI) call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -207,6 +218,8 @@ func (a *videoAPI) call(ctx context.Context, method, path string, in, out any) e
 	return json.NewDecoder(resp.Body).Decode(out)
 }
 
+// send sends a request and returns the response if its status is 200. The caller closes the
+// body.
 func (a *videoAPI) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, a.url+path, body)
 	if err != nil {
@@ -216,7 +229,7 @@ func (a *videoAPI) send(ctx context.Context, method, path string, body io.Reader
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("no server answers at %s: %w", a.url, errors.Unwrap(err))
+		return nil, fmt.Errorf("cannot connect to the server at %s: %w", a.url, errors.Unwrap(err))
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil
@@ -228,12 +241,13 @@ func (a *videoAPI) send(ctx context.Context, method, path string, body io.Reader
 		} `json:"error"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&told); err != nil || told.Error.Message == "" {
-		return nil, fmt.Errorf("the server at %s answered %s", a.url, resp.Status)
+		return nil, fmt.Errorf("the server at %s returned %s", a.url, resp.Status)
 	}
 	return nil, &fault.Fault{Kind: fault.Named("", resp.StatusCode), Message: told.Error.Message}
 }
 
-// save downloads a video. Only a whole one gets the file's name.
+// save downloads a video to path. It writes to a temporary name first, so that path never
+// holds half a video.
 func (a *videoAPI) save(ctx context.Context, generation, path string) (n int64, err error) {
 	resp, err := a.send(ctx, http.MethodGet, "/v1/video/generations/"+generation+"/content/video", nil)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package abuse keeps each account's abuse score and acts when it climbs.
 //
 // The score is the percentage of the plan's monthly unit budget consumed, counted apart for every plan
-// an account has held and every tier of models it called (spec: Abuse control). Counting happens in
+// an account has held and every tier of models it called (docs/api.md#abuse-control). Counting happens in
 // memory, when a call is settled; what follows from it — warnings, an inquiry, a review, the keys
 // switched off — is written down by Run, so that no call waits for the database. The keys are off from the
 // very moment the score reaches 100.

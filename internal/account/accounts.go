@@ -162,7 +162,7 @@ func (as *Accounts) Suspend(ctx context.Context, actor, ref, reason string) (*Ac
 	})
 }
 
-// Unsuspend unlocks the account. One that was terminated or closed stays locked (spec: Plans).
+// Unsuspend unlocks the account. One that was terminated or closed stays locked (docs/api.md#account-states).
 func (as *Accounts) Unsuspend(ctx context.Context, actor, ref string) (*Account, error) {
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
 		switch {
@@ -178,7 +178,7 @@ func (as *Accounts) Unsuspend(ctx context.Context, actor, ref string) (*Account,
 	})
 }
 
-// Deactivate switches every key of the account off, those made later too (spec: Abuse control).
+// Deactivate switches every key of the account off, those made later too (docs/api.md#abuse-control).
 func (as *Accounts) Deactivate(ctx context.Context, actor, ref, reason string) (*Account, error) {
 	reason, err := parseReason(reason)
 	if err != nil {

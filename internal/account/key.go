@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// MaxSubKeys is how many sub-keys an account may have beside its master key (spec: Limits).
+// MaxSubKeys is how many sub-keys an account may have beside its master key (docs/api.md#accounts-and-keys).
 const MaxSubKeys = 10
 
 // Key is what is kept of an API key: never the key itself.

@@ -34,10 +34,10 @@ func ParsePlan(name string) (Plan, error) {
 }
 
 // Includes reports whether the plan covers models of the tier. Free-tier models need no plan at all
-// (spec: Plan and model access).
+// (docs/api.md#plan-and-model-access).
 func (p Plan) Includes(tier Plan) bool { return tier <= Free || p >= tier }
 
-// IncludesTools reports whether the plan covers tool calling (spec: Tool calling rules).
+// IncludesTools reports whether the plan covers tool calling (docs/api.md#tool-calling).
 func (p Plan) IncludesTools() bool { return p >= Basic }
 
 // Limit is a whole number, or Unlimited.
@@ -92,7 +92,7 @@ type Terms struct {
 // Plans holds the terms of every plan, indexed by Plan.
 type Plans [Scale + 1]Terms
 
-// BuiltinPlans is the table of the contract (spec: Requests per minute by plan), with the token caps,
+// BuiltinPlans is the table of the contract (docs/api.md#limits-by-plan), with the token caps,
 // Scale's concurrency, the unit budgets and the caps on videos that it leaves open. A budget is more than half of what the
 // allowance could make in a month without a pause.
 func BuiltinPlans() Plans {

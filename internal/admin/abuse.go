@@ -9,31 +9,32 @@ import (
 	"sluice/internal/account"
 )
 
-// Scores is where operators look abuse scores up, and answer a deactivation.
+// Scores reads abuse scores and restores accounts whose keys were deactivated.
 type Scores interface {
-	// Score returns an account's standing in every tier, its score, and its newest events.
+	// Score returns an account's standing in every tier, its overall score, and its newest
+	// events.
 	Score(ctx context.Context, a *account.Account) ([]abuse.Standing, int, []abuse.Event, error)
-	// Restore switches an account's keys on again and starts its score from zero.
+	// Restore reactivates an account's keys and resets its score to zero.
 	Restore(ctx context.Context, actor, ref string) (*account.Account, error)
 }
 
-// Abuse is an account's score and how it came about.
+// Abuse is an account's score and its history.
 type Abuse struct {
 	Score  int           `json:"score"`
 	Tiers  []AbuseTier   `json:"tiers"`
 	Events []*AbuseEvent `json:"events"`
 }
 
-// AbuseTier is the score of one tier of models under the present plan.
+// AbuseTier is the score of one tier of models under the current plan.
 type AbuseTier struct {
 	Tier    string        `json:"tier"`
 	Score   int           `json:"score"`
 	Units   json.Number   `json:"units"`
 	Budget  account.Limit `json:"budget"`
-	Reaches *time.Time    `json:"reaches_100_at"` // null: not this month at the present speed
+	Reaches *time.Time    `json:"reaches_100_at"` // null: not this month at the current rate
 }
 
-// AbuseEvent is one thing that happened.
+// AbuseEvent is one event in the history of a score.
 type AbuseEvent struct {
 	At    time.Time `json:"at"`
 	Kind  string    `json:"kind"`
@@ -44,6 +45,7 @@ type AbuseEvent struct {
 	By    string    `json:"by"`
 }
 
+// accountAbuse returns an account's score with its tiers and events.
 func (b *Backend) accountAbuse(ctx context.Context, in Target) (Abuse, error) {
 	a, err := b.Accounts.Find(ctx, in.Ref)
 	if err != nil {

@@ -8,28 +8,30 @@ import (
 	"sluice/internal/billing"
 )
 
-// Billing is how an account's billing stands.
+// Billing is the state of an account's billing. Amounts are in cents. Period and due date are
+// nil without a subscription.
 type Billing struct {
-	ID          string          `json:"id"`
-	Email       string          `json:"email"`
-	Plan        string          `json:"plan"`
-	Granted     bool            `json:"granted"`
-	Status      billing.Status  `json:"status"`
-	PriceCents  int64           `json:"price_cents,omitempty"`
-	NextPlan    string          `json:"next_plan,omitempty"`
-	PeriodStart *time.Time      `json:"period_start,omitempty"`
-	PeriodEnd   *time.Time      `json:"period_end,omitempty"`
-	CancelAtEnd bool            `json:"cancel_at_end,omitempty"`
-	Failed      int             `json:"failed_tries,omitempty"`
-	Due         *time.Time      `json:"due,omitempty"`
-	Method      string          `json:"payment_method,omitempty"`
-	Now         time.Time       `json:"now"` // the account's clock, which test mode can move
-	Balance     int64           `json:"charged_cents"`
-	Ledger      []BillingEntry  `json:"ledger"`
-	Invoices    []BillingRecord `json:"invoices"`
+	ID          string         `json:"id"`
+	Email       string         `json:"email"`
+	Plan        string         `json:"plan"`
+	Granted     bool           `json:"granted"`
+	Status      billing.Status `json:"status"`
+	PriceCents  int64          `json:"price_cents,omitempty"`
+	NextPlan    string         `json:"next_plan,omitempty"`
+	PeriodStart *time.Time     `json:"period_start,omitempty"`
+	PeriodEnd   *time.Time     `json:"period_end,omitempty"`
+	CancelAtEnd bool           `json:"cancel_at_end,omitempty"`
+	Failed      int            `json:"failed_tries,omitempty"`
+	Due         *time.Time     `json:"due,omitempty"`
+	Method      string         `json:"payment_method,omitempty"`
+	// Now is the account's clock, which test mode can move.
+	Now      time.Time       `json:"now"`
+	Balance  int64           `json:"charged_cents"`
+	Ledger   []BillingEntry  `json:"ledger"`
+	Invoices []BillingRecord `json:"invoices"`
 }
 
-// BillingEntry is a line of the ledger.
+// BillingEntry is one entry of the ledger.
 type BillingEntry struct {
 	Seq     int64        `json:"seq"`
 	At      time.Time    `json:"at"`
@@ -41,7 +43,7 @@ type BillingEntry struct {
 	Detail  string       `json:"detail,omitempty"`
 }
 
-// BillingRecord is a payment that was made.
+// BillingRecord is a paid invoice.
 type BillingRecord struct {
 	Invoice     int64        `json:"invoice"`
 	Payment     string       `json:"payment"`
@@ -54,32 +56,35 @@ type BillingRecord struct {
 	PeriodEnd   time.Time    `json:"period_end"`
 }
 
-// Move is what billing.advance takes.
+// Move is the argument of billing.advance.
 type Move struct {
 	Actor string    `json:"actor"`
 	Ref   string    `json:"ref"`
 	To    time.Time `json:"to"`
 }
 
-// RefundOrder is what billing.refund takes.
+// RefundOrder is the argument of billing.refund.
 type RefundOrder struct {
 	Actor   string `json:"actor"`
 	Payment string `json:"payment"`
 	Cents   int64  `json:"cents"`
 }
 
-const mostEntries = 10_000 // of one ledger that are shown
+// mostEntries limits the ledger and the invoices in one reply.
+const mostEntries = 10_000
 
 func (b *Backend) billingShow(ctx context.Context, in Target) (Billing, error) {
 	v, err := b.Billing.Show(ctx, in.Ref)
 	return b.billingView(ctx, v, err)
 }
 
+// billingAdvance moves an account's clock, in test mode only.
 func (b *Backend) billingAdvance(ctx context.Context, in Move) (Billing, error) {
 	v, err := b.Billing.Advance(ctx, in.Actor, in.Ref, in.To)
 	return b.billingView(ctx, v, err)
 }
 
+// billingDowngrade sets the plan for the next period.
 func (b *Backend) billingDowngrade(ctx context.Context, in Target) (Billing, error) {
 	plan, err := parsePlan(in.Plan)
 	if err != nil {
@@ -91,6 +96,7 @@ func (b *Backend) billingDowngrade(ctx context.Context, in Target) (Billing, err
 	return b.billingShow(ctx, in)
 }
 
+// billingRefund refunds a payment. The payment names the account.
 func (b *Backend) billingRefund(ctx context.Context, in RefundOrder) (Billing, error) {
 	p, err := b.Billing.Refund(ctx, in.Actor, in.Payment, in.Cents)
 	if err != nil {
@@ -99,10 +105,12 @@ func (b *Backend) billingRefund(ctx context.Context, in RefundOrder) (Billing, e
 	return b.billingShow(ctx, Target{Ref: p.AccountID})
 }
 
+// accountTerminate ends the subscription and suspends the account permanently.
 func (b *Backend) accountTerminate(ctx context.Context, in Target) (Account, error) {
 	return b.viewOf(b.Billing.Terminate(ctx, in.Actor, in.Ref, in.Reason))
 }
 
+// billingView converts an account's billing and adds its ledger and invoices.
 func (b *Backend) billingView(ctx context.Context, v billing.View, err error) (Billing, error) {
 	if err != nil {
 		return Billing{}, err
@@ -123,6 +131,7 @@ func (b *Backend) billingView(ctx context.Context, v billing.View, err error) (B
 		return Billing{}, err
 	}
 	for _, e := range entries {
+		// Refunds are negative entries, so the sum is what was charged in total.
 		out.Balance += e.AmountCents
 		out.Ledger = append(out.Ledger, BillingEntry{e.Seq, e.At, e.Actor, e.What, e.Plan.String(), e.AmountCents, e.PaymentID, e.Detail})
 	}

@@ -1,10 +1,10 @@
-// Package admin is the operator's door: a small JSON API on a unix socket in the data folder, and
+// Package admin is the operators' API: JSON over HTTP on a unix socket in the data folder, and
 // its client.
 //
-// An operation is a named function from one JSON value to another; the table in operations.go is the
-// whole of it. The socket belongs to the owner of the data folder, which is all the authentication
-// there is. Where no server runs, the same client talks to the same operations inside its own
-// process.
+// An operation is a named function from one JSON value to another; operations.go lists all of
+// them. The socket belongs to the owner of the data folder, and that is the only
+// authentication. If no server is running, the same client calls the same operations inside
+// its own process.
 package admin
 
 import (
@@ -24,9 +24,10 @@ import (
 	"sluice/internal/fault"
 )
 
-// Socket is the name of the door inside the data folder.
+// Socket is the name of the socket in the data folder.
 const Socket = "admin.sock"
 
+// maxMessage limits an argument or a result, in bytes.
 const maxMessage = 16 << 20
 
 // rawJSON is a result that is JSON already.
@@ -34,10 +35,12 @@ type rawJSON []byte
 
 func (r rawJSON) MarshalJSON() ([]byte, error) { return r, nil }
 
-// operation runs on one JSON value and returns what to encode.
+// operation takes one JSON value and returns the value to encode.
 type operation func(ctx context.Context, in []byte) (any, error)
 
-// op makes an operation of a typed function.
+// op turns a typed function into an operation. Unknown fields in the argument are errors: they
+// come from a client of another version, and ignoring them would do something else than the
+// operator asked.
 func op[In, Out any](run func(context.Context, In) (Out, error)) operation {
 	return func(ctx context.Context, raw []byte) (any, error) {
 		var in In
@@ -50,15 +53,16 @@ func op[In, Out any](run func(context.Context, In) (Out, error)) operation {
 	}
 }
 
-// problem is a fault on this wire. Its kind goes by name: the program at the other end may be of
-// another version, whose kinds have other numbers.
+// problem is a fault as it is sent over the socket. The kind is sent by name, because the
+// other program may be another version with other numbers.
 type problem struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 	Param   string `json:"param,omitempty"`
 }
 
-// Handler serves the operations at POST /{name}.
+// Handler serves the operations at POST /{name}. Unlike the API it reveals the cause of
+// internal errors.
 func Handler(b *Backend) http.Handler {
 	ops := b.operations()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,16 +71,18 @@ func Handler(b *Backend) http.Handler {
 		if err != nil {
 			f := fault.From(err)
 			msg := f.Message
+			// The API hides the cause of its own failures.
 			if cause := f.Unwrap(); cause != nil && (f.Kind == fault.Internal || f.Kind == fault.Unavailable) {
-				msg = cause.Error() // the operator may read it, and can do something about it
+				msg = cause.Error() // operators may read it, and can do something about it
 			}
 			out = problem{Type: f.Kind.String(), Message: msg, Param: f.Param}
 			w.WriteHeader(f.Kind.Status())
 		}
-		_ = json.NewEncoder(w).Encode(out) // a client that left needs no answer
+		_ = json.NewEncoder(w).Encode(out) // an error means that the client disconnected
 	})
 }
 
+// serve runs the operation that the request names.
 func serve(ops map[string]operation, r *http.Request) (any, error) {
 	run := ops[strings.TrimPrefix(r.URL.Path, "/")]
 	if run == nil || r.Method != http.MethodPost {
@@ -89,7 +95,8 @@ func serve(ops map[string]operation, r *http.Request) (any, error) {
 	return run(r.Context(), raw)
 }
 
-// Listen opens the door in a folder that this process has locked.
+// Listen opens the socket in a folder that this process has locked. It may therefore remove a
+// socket that a crashed server left behind.
 func Listen(dir string) (net.Listener, error) {
 	addr, done, err := socketAddr(dir)
 	if err != nil {
@@ -97,6 +104,7 @@ func Listen(dir string) (net.Listener, error) {
 	}
 	defer done()
 	path := filepath.Join(dir, Socket)
+	// A crashed server leaves its socket behind, and Listen would fail on it.
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the old admin socket: %w", err)
 	}
@@ -104,7 +112,8 @@ func Listen(dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the admin socket: %w", err)
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // its address may be a short-lived alias
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // the address may be an alias that is no longer valid then
+	// Only the owner may connect, also if the umask was wider.
 	if err := os.Chmod(path, 0o600); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("protect the admin socket: %w", err)
@@ -112,10 +121,11 @@ func Listen(dir string) (net.Listener, error) {
 	return l, nil
 }
 
-// Client calls the operations.
+// Client calls the operations of a server or of its own process.
 type Client struct{ transport http.RoundTripper }
 
-// Dial returns a client of the server that runs on the folder; an error if none does.
+// Dial returns a client of the server that uses the folder. It returns an error if none is
+// running.
 func Dial(ctx context.Context, dir string) (*Client, error) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		addr, done, err := socketAddr(dir)
@@ -126,19 +136,24 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", addr)
 	}
+	// Connect once now, so that the caller learns whether a server is running. A socket file
+	// alone proves nothing: a crashed server leaves it behind.
 	probe, err := dial(ctx, "", "")
 	if err != nil {
 		return nil, err
 	}
 	probe.Close()
-	// A client makes a call or two and is dropped: connections kept open would stay with nobody to close them.
+	// A client makes one or two calls and is dropped. Kept-alive connections would never be
+	// closed.
 	return &Client{transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, nil
 }
 
-// InProcess returns a client of operations that run right here.
+// InProcess returns a client of operations that run in this process. They pass through the
+// same JSON, so that both ways behave alike.
 func InProcess(b *Backend) *Client { return &Client{transport: direct{Handler(b)}} }
 
-// Call runs an operation and decodes its result into out.
+// Call runs an operation and decodes its result into out. An error of the operation is
+// returned as a *fault.Fault.
 func (c *Client) Call(ctx context.Context, name string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -167,7 +182,7 @@ func (c *Client) Call(ctx context.Context, name string, in, out any) error {
 	return json.Unmarshal(raw, out)
 }
 
-// direct is a transport that ends at a handler instead of a network.
+// direct is an http.RoundTripper that calls a handler instead of the network.
 type direct struct{ handler http.Handler }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -176,6 +191,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body), Request: r}, nil
 }
 
+// recorder is the ResponseWriter of direct. It keeps the reply in memory.
 type recorder struct {
 	header http.Header
 	status int
@@ -186,8 +202,9 @@ func (w *recorder) Header() http.Header         { return w.header }
 func (w *recorder) WriteHeader(status int)      { w.status = status }
 func (w *recorder) Write(p []byte) (int, error) { return w.body.Write(p) }
 
-// socketAddr is an address of the door that fits into the about 100 bytes the kernel allows: where
-// the folder's path is longer, a way through the open folder. Call done when the address was used.
+// socketAddr returns the address of the socket. The kernel allows only about 100 bytes, so for
+// a longer path it returns one through a descriptor of the open folder. The caller calls done
+// when it has used the address.
 func socketAddr(dir string) (addr string, done func(), err error) {
 	const most = 100
 	if addr = filepath.Join(dir, Socket); len(addr) <= most {

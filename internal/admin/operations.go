@@ -11,7 +11,8 @@ import (
 	"sluice/internal/routing"
 )
 
-// Backend is what the operations work on.
+// Backend holds what the operations work on. All fields are required unless they say
+// otherwise.
 type Backend struct {
 	Accounts *account.Accounts
 	Plans    func() account.Plans
@@ -20,15 +21,16 @@ type Backend struct {
 	Scores   Scores
 	Desk     Desk
 	Billing  *billing.Billing
-	// Standing tells where models come from and how well they are.
+	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
-	// Refresh looks for models; nil: nobody would keep what is found.
+	// Refresh looks for new models. It is nil if no server is running, because nothing would
+	// keep the result.
 	Refresh func(ctx context.Context) error
 	Status  func(ctx context.Context) Status
 	Reload  func(ctx context.Context) error
 }
 
-// Operations of the admin door by name: the whole of it.
+// operations returns all operations of the admin API by name.
 func (b *Backend) operations() map[string]operation {
 	return map[string]operation{
 		"account.create":        op(b.accountCreate),
@@ -64,7 +66,9 @@ func (b *Backend) operations() map[string]operation {
 	}
 }
 
-// Target names an account, or the key of a key operation, and who acts on it.
+// Target names an account, or the key of a key operation, and who acts on it. Ref is an id or,
+// for accounts, an e-mail address. Which of the other fields are used depends on the
+// operation.
 type Target struct {
 	Actor  string `json:"actor"`
 	Ref    string `json:"ref"`
@@ -73,7 +77,7 @@ type Target struct {
 	Plan   string `json:"plan,omitempty"`
 }
 
-// NewAccount is what account.create takes.
+// NewAccount is the argument of account.create.
 type NewAccount struct {
 	Actor string `json:"actor"`
 	Email string `json:"email"`
@@ -81,7 +85,8 @@ type NewAccount struct {
 	Staff bool   `json:"staff"`
 }
 
-// CreatedAccount is what account.create gives: the master key's only showing.
+// CreatedAccount is the result of account.create. It is the only time that the master key is
+// shown.
 type CreatedAccount struct {
 	ID        string `json:"id"`
 	Email     string `json:"email"`
@@ -89,7 +94,8 @@ type CreatedAccount struct {
 	MasterKey string `json:"master_key"`
 }
 
-// NewLimits is what account.set-limits takes. Clear gives the plan's limits back first.
+// NewLimits is the argument of account.set-limits. Clear removes all overrides before Set is
+// applied.
 type NewLimits struct {
 	Actor string            `json:"actor"`
 	Ref   string            `json:"ref"`
@@ -97,7 +103,7 @@ type NewLimits struct {
 	Set   account.Overrides `json:"set"`
 }
 
-// Page asks for accounts after an id.
+// Page asks for up to Limit accounts after the one with the id After.
 type Page struct {
 	After string `json:"after"`
 	Limit int    `json:"limit"`
@@ -105,50 +111,54 @@ type Page struct {
 
 // Account is an account as operators see it.
 type Account struct {
-	ID          string            `json:"id"`
-	Email       string            `json:"email"`
-	Plan        string            `json:"plan"`
-	Granted     bool              `json:"granted"`
-	Staff       bool              `json:"staff"`
-	Status      string            `json:"status"` // active, deactivated, suspended or terminated
-	Suspended   *Mark             `json:"suspended,omitempty"`
-	Deactivated *Mark             `json:"deactivated,omitempty"`
-	Limits      account.Limits    `json:"limits"` // those in force
-	Overrides   account.Overrides `json:"overrides"`
-	CreatedAt   time.Time         `json:"created_at"`
-	Keys        []Key             `json:"keys"`
+	ID      string `json:"id"`
+	Email   string `json:"email"`
+	Plan    string `json:"plan"`
+	Granted bool   `json:"granted"`
+	Staff   bool   `json:"staff"`
+	// Status is "active", "deactivated", "suspended" or "terminated".
+	Status      string `json:"status"`
+	Suspended   *Mark  `json:"suspended,omitempty"`
+	Deactivated *Mark  `json:"deactivated,omitempty"`
+	// Limits are the current limits: those of the plan with Overrides applied.
+	Limits    account.Limits    `json:"limits"`
+	Overrides account.Overrides `json:"overrides"`
+	CreatedAt time.Time         `json:"created_at"`
+	Keys      []Key             `json:"keys"`
 }
 
-// Mark says since when and why.
+// Mark says since when and why an account is suspended or its keys are deactivated.
 type Mark struct {
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason"`
 }
 
-// Key is a key as operators see it: never the key itself.
+// Key is a key as operators see it, without the key itself. A nil LastUsedAt means never.
 type Key struct {
-	ID         string     `json:"id"`
-	Kind       string     `json:"kind"` // master or sub
-	Name       string     `json:"name"`
-	LastFour   string     `json:"last_four"`
-	Status     string     `json:"status"` // active or deactivated
+	ID string `json:"id"`
+	// Kind is "master" or "sub".
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+	LastFour string `json:"last_four"`
+	// Status is "active" or "deactivated".
+	Status     string     `json:"status"`
 	CreatedAt  time.Time  `json:"created_at"`
 	LastUsedAt *time.Time `json:"last_used_at"`
 }
 
-// NewKey is what key.create gives: the key's only showing.
+// NewKey is the result of key.create. It is the only time that the key is shown.
 type NewKey struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Key  string `json:"key"`
 }
 
-// RawKey is what key.regenerate-master gives: the key's only showing.
+// RawKey is the result of key.regenerate-master. It is the only time that the key is shown.
 type RawKey struct {
 	Key string `json:"key"`
 }
 
-// Entry is a line of the audit log.
+// Entry is one entry of the audit log.
 type Entry struct {
 	Seq    int64     `json:"seq"`
 	At     time.Time `json:"at"`
@@ -158,7 +168,7 @@ type Entry struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
-// Status is what a running server says of itself.
+// Status describes a running server, for "sluice doctor".
 type Status struct {
 	Version   string    `json:"version"`
 	PID       int       `json:"pid"`
@@ -169,13 +179,14 @@ type Status struct {
 	DBError   string    `json:"database_error,omitempty"`
 	Accounts  int       `json:"accounts"`
 	Models    int       `json:"models"`
-	// Targets is what is known of where models are served.
+	// Targets is the health of each provider that serves a model.
 	Targets []routing.Standing `json:"targets"`
 }
 
-// Empty is an operation's argument or result where there is nothing to say.
+// Empty is the argument or result of an operation that has none.
 type Empty struct{}
 
+// accountCreate creates an account and returns its master key, which is not stored.
 func (b *Backend) accountCreate(ctx context.Context, in NewAccount) (CreatedAccount, error) {
 	plan, err := parsePlan(in.Plan)
 	if err != nil {
@@ -188,6 +199,7 @@ func (b *Backend) accountCreate(ctx context.Context, in NewAccount) (CreatedAcco
 	return CreatedAccount{ID: a.ID, Email: a.Email, Plan: a.Plan.String(), MasterKey: raw}, nil
 }
 
+// accountList returns one page of accounts. The client asks again until a page is not full.
 func (b *Backend) accountList(ctx context.Context, in Page) ([]Account, error) {
 	if in.Limit < 1 || in.Limit > 1000 {
 		in.Limit = 1000
@@ -208,6 +220,7 @@ func (b *Backend) accountShow(ctx context.Context, in Target) (Account, error) {
 }
 
 func (b *Backend) accountHistory(ctx context.Context, in Target) ([]Entry, error) {
+	// The newest 1,000 entries; the account's own export has all of them.
 	log, err := b.Accounts.History(ctx, in.Ref, 1000)
 	if err != nil {
 		return nil, err
@@ -219,6 +232,7 @@ func (b *Backend) accountHistory(ctx context.Context, in Target) ([]Entry, error
 	return out, nil
 }
 
+// accountSetPlan grants a plan, independent of any subscription.
 func (b *Backend) accountSetPlan(ctx context.Context, in Target) (Account, error) {
 	plan, err := parsePlan(in.Plan)
 	if err != nil {
@@ -227,6 +241,7 @@ func (b *Backend) accountSetPlan(ctx context.Context, in Target) (Account, error
 	return b.viewOf(b.Accounts.SetPlan(ctx, in.Actor, in.Ref, plan))
 }
 
+// accountSetLimits overrides limits. Clearing and setting are two changes in the audit log.
 func (b *Backend) accountSetLimits(ctx context.Context, in NewLimits) (Account, error) {
 	if in.Set == (account.Overrides{}) && !in.Clear {
 		return Account{}, fault.New(fault.Invalid, "nothing to set: give at least one limit")
@@ -260,6 +275,7 @@ func (b *Backend) keyCreate(ctx context.Context, in Target) (NewKey, error) {
 	return NewKey{ID: k.ID, Name: k.Name, Key: raw}, nil
 }
 
+// keyRename changes the display name of a sub-key. Ref is the id of the key.
 func (b *Backend) keyRename(ctx context.Context, in Target) (Key, error) {
 	k, err := b.Accounts.RenameKey(ctx, in.Actor, in.Ref, in.Name)
 	if err != nil {
@@ -268,10 +284,12 @@ func (b *Backend) keyRename(ctx context.Context, in Target) (Key, error) {
 	return keyView(k, "active"), nil
 }
 
+// keyDelete deletes a sub-key. Ref is the id of the key.
 func (b *Backend) keyDelete(ctx context.Context, in Target) (Empty, error) {
 	return Empty{}, b.Accounts.DeleteKey(ctx, in.Actor, in.Ref)
 }
 
+// keyRegenerateMaster replaces the master key of an account, or of the owner if Ref is empty.
 func (b *Backend) keyRegenerateMaster(ctx context.Context, in Target) (RawKey, error) {
 	if in.Ref == "" {
 		in.Ref = account.OwnerEmail
@@ -280,20 +298,23 @@ func (b *Backend) keyRegenerateMaster(ctx context.Context, in Target) (RawKey, e
 	return RawKey{Key: raw}, err
 }
 
+// keyDeactivate deactivates all keys of an account.
 func (b *Backend) keyDeactivate(ctx context.Context, in Target) (Account, error) {
 	return b.viewOf(b.Accounts.Deactivate(ctx, in.Actor, in.Ref, in.Reason))
 }
 
+// keyRestore reactivates an account's keys. It goes through Scores, because the abuse score
+// must start from zero: otherwise the next call would deactivate the keys again.
 func (b *Backend) keyRestore(ctx context.Context, in Target) (Account, error) {
 	return b.viewOf(b.Scores.Restore(ctx, in.Actor, in.Ref))
 }
 
-// Desk makes links that sign people in to the pages.
+// Desk creates links that sign people in to the pages.
 type Desk interface {
 	SignInLink(ctx context.Context, email string) (string, error)
 }
 
-// SignInLink is what signin-link gives: a link that is good once.
+// SignInLink is the result of signin-link. The link works once.
 type SignInLink struct {
 	URL string `json:"url"`
 }
@@ -303,21 +324,25 @@ func (b *Backend) signInLink(ctx context.Context, in Target) (SignInLink, error)
 	return SignInLink{URL: url}, err
 }
 
-// ModelQuery is what models takes.
+// ModelQuery is the argument of models.
 type ModelQuery struct {
 	Verbose bool `json:"verbose"`
 }
 
+// models returns the catalog exactly as GET /v1/models does, so that the command and the API
+// agree.
 func (b *Backend) models(_ context.Context, in ModelQuery) (rawJSON, error) {
 	return b.Catalog().JSON(in.Verbose), nil
 }
 
-// ModelStanding is where a model comes from and how well it is.
+// ModelStanding says where a model comes from and how healthy it is.
 type ModelStanding struct {
-	ID     string `json:"id"`
-	From   string `json:"from"`
-	Access string `json:"access"` // the lowest plan that may call it, or "staff"
-	// Health is "well", "out of order", "partly out of order" or "vanished"; empty: no server runs.
+	ID   string `json:"id"`
+	From string `json:"from"`
+	// Access is the lowest plan that may call the model, or "staff".
+	Access string `json:"access"`
+	// Health is "well", "out of order", "partly out of order" or "vanished". It is empty if no
+	// server is running.
 	Health string `json:"health,omitempty"`
 }
 
@@ -338,6 +363,8 @@ func (b *Backend) modelsStanding(context.Context, Empty) ([]ModelStanding, error
 	return b.Standing(), nil
 }
 
+// modelsRefresh looks for models now instead of at the next scheduled time, and returns the
+// new standings.
 func (b *Backend) modelsRefresh(ctx context.Context, _ Empty) ([]ModelStanding, error) {
 	if b.Refresh == nil {
 		return nil, fault.New(fault.Conflict, "No server runs on this data folder, so there is nobody to look for models.")
@@ -350,6 +377,8 @@ func (b *Backend) modelsRefresh(ctx context.Context, _ Empty) ([]ModelStanding, 
 
 func (b *Backend) status(ctx context.Context, _ Empty) (Status, error) { return b.Status(ctx), nil }
 
+// reload applies the configuration file. Mistakes in it are the operator's, so they are
+// returned as they are.
 func (b *Backend) reload(ctx context.Context, _ Empty) (Empty, error) {
 	if err := b.Reload(ctx); err != nil {
 		return Empty{}, fault.New(fault.Invalid, "%v", err)
@@ -357,6 +386,7 @@ func (b *Backend) reload(ctx context.Context, _ Empty) (Empty, error) {
 	return Empty{}, nil
 }
 
+// viewOf converts the result of an account operation.
 func (b *Backend) viewOf(a *account.Account, err error) (Account, error) {
 	if err != nil {
 		return Account{}, err
@@ -364,6 +394,7 @@ func (b *Backend) viewOf(a *account.Account, err error) (Account, error) {
 	return b.view(a), nil
 }
 
+// view converts an account. Suspension takes precedence over deactivated keys in Status.
 func (b *Backend) view(a *account.Account) Account {
 	v := Account{
 		ID: a.ID, Email: a.Email, Plan: a.Plan.String(), Granted: a.Granted, Staff: a.Staff, Status: "active",
@@ -387,6 +418,7 @@ func (b *Backend) view(a *account.Account) Account {
 	return v
 }
 
+// keyView converts a key. All keys of an account have the same status.
 func keyView(k *account.Key, status string) Key {
 	v := Key{ID: k.ID, Kind: "sub", Name: k.Name, LastFour: k.LastFour, Status: status, CreatedAt: k.CreatedAt}
 	if k.Master {
@@ -398,6 +430,7 @@ func keyView(k *account.Key, status string) Key {
 	return v
 }
 
+// markView converts a mark. nil stays nil.
 func markView(m *account.Mark) *Mark {
 	if m == nil {
 		return nil
@@ -405,6 +438,7 @@ func markView(m *account.Mark) *Mark {
 	return &Mark{At: m.At, Reason: m.Reason}
 }
 
+// parsePlan parses the name of a plan. An empty name means no plan.
 func parsePlan(name string) (account.Plan, error) {
 	if name == "" {
 		return account.None, nil

@@ -92,7 +92,7 @@ type Lease struct {
 }
 
 // Access checks the plan against the model and against tools: 402 without an active plan, 403 where it
-// is too low (spec: Plan and model access).
+// is too low (docs/api.md#plan-and-model-access).
 func (g *Gate) Access(a *Ask) (Standing, error) {
 	err := access(a.Caller.Account.Plan, a.Model, a.Tools)
 	if a.Model.StaffOnly && !a.Caller.Account.Staff {

@@ -228,7 +228,7 @@ func (s *shard) use(accountID string, now int64) *use {
 	return u
 }
 
-// obstacle is the first limit that the cost does not fit under, in the order of spec: requests,
+// obstacle is the first limit that the cost does not fit under, in the order of docs/api.md#order-of-checks: requests,
 // tokens, concurrency. A cost beyond the whole token cap has been cut to it before.
 func (u *use) obstacle(now int64, l account.Limits, c Cost) *Obstacle {
 	if l.RequestsPerMinute != account.Unlimited {

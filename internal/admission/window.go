@@ -1,6 +1,6 @@
 package admission
 
-// span is the length of every window: one minute, in milliseconds (spec: Limits).
+// span is the length of every window: one minute, in milliseconds (docs/api.md#windows).
 const span = 60_000
 
 // window is an exact sliding window: what was taken in the last minute, entry by entry. Times are

@@ -29,6 +29,7 @@ import (
 	"sluice/internal/discovery"
 	"sluice/internal/fault"
 	"sluice/internal/idempotency"
+	"sluice/internal/sqlstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,6 +45,8 @@ type site struct {
 	// patience with upstreams; 0: the default.
 	patience time.Duration
 	servers  []discovery.Server // that are looked for; none unless a test says so
+	// unprepared leaves it to the App to make the database.
+	unprepared bool
 }
 
 func newSite(t *testing.T, yaml string) *site {
@@ -115,8 +118,44 @@ func (s *site) start(t *testing.T) *node {
 	return n
 }
 
+// emptyDatabase returns a SQLite database that has its tables and nothing else. Making them takes longer than most
+// tests do, so it is done once.
+var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "sluice-empty-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	store, err := sqlstore.Open(context.Background(), "sqlite", dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(dir, sqlstore.File))
+})
+
+// prepare puts an empty database where a first start would make one. TestFirstStart lets the App make its own.
+func (s *site) prepare(cfg *config.Config) error {
+	if cfg.Database != "sqlite" || s.unprepared {
+		return nil
+	}
+	if err := os.Mkdir(cfg.Data, 0o700); err != nil {
+		return nil // it exists, or New says what is wrong with it
+	}
+	empty, err := emptyDatabase()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(cfg.Data, sqlstore.File), empty, 0o600)
+}
+
 // launch is start for a goroutine, which cannot end the test.
 func (s *site) launch(t *testing.T, cfg *config.Config) (*node, error) {
+	if err := s.prepare(cfg); err != nil {
+		return nil, err
+	}
 	n := &node{t: t, site: s, log: &lines{}, scheme: "http://", ended: make(chan struct{})}
 	var err error
 	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, nil)), Load: s.load, Idempotency: s.replies, Patience: s.patience, Renderer: builtInRenderer, Servers: append([]discovery.Server{}, s.servers...)})
@@ -241,6 +280,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
+	s.unprepared = true
 	first := s.start(t)
 	key := first.OwnerKey()
 	if !account.Wellformed("service", key) {

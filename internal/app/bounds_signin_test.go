@@ -93,7 +93,7 @@ var signinTries = map[string]try{
 	},
 	"password": func(t *testing.T, s *stage, b bound) {
 		p, email := s.visitor(t), s.email()
-		p.wants(p.post("/signup", "email", email), "POST /signup", 200, "Check your mail")
+		p.wants(p.post("/signup", "email", email), "POST /signup", 200, "Check your e-mail")
 		path, token := p.n.linkTo(email)
 		ask := func(n int64) reply {
 			return p.post(path, "token", token, "password", "a"+strings.Repeat("b", int(n)-1))

@@ -35,7 +35,7 @@ func (n *node) through(target, host string, header ...string) {
 	resp.Body.Close()
 }
 
-const noNewAccounts = "This service takes no new accounts"
+const noNewAccounts = "Sign-up is closed"
 
 // signUp is what a stranger's sign-up is answered with.
 func (n *node) signUp(email string) string {

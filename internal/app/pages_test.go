@@ -110,7 +110,7 @@ func (n *node) join(email string) *person {
 	n.t.Helper()
 	p := n.person()
 	p.email = email
-	p.wants(p.post("/signup", "email", email), "POST /signup", 200, "Check your mail")
+	p.wants(p.post("/signup", "email", email), "POST /signup", 200, "Check your e-mail")
 	path, token := n.linkTo(email)
 	p.wants(p.get(path+"?token="+token), "GET "+path, 200, email)
 	r := p.wants(p.post(path, "token", token, "password", pagePassword), "POST "+path, 200, "Welcome")
@@ -355,7 +355,7 @@ func TestPagesInTwoSteps(t *testing.T) {
 		t.Error("the secret is shown again")
 	}
 	ana.post("/signout")
-	r := ana.wants(ana.post("/signin", "email", ana.email, "password", pagePassword), "the password", 200, "One more step")
+	r := ana.wants(ana.post("/signin", "email", ana.email, "password", pagePassword), "the password", 200, "Two-step sign-in")
 	ana.wants(ana.get("/dashboard"), "the dashboard after the first step", 303, "/signin")
 	token := regexp.MustCompile(`name="token" value="(\w+)"`).FindStringSubmatch(r.body)[1]
 	ana.wants(ana.post("/signin/code", "token", token, "code", "000000"), "a guess", 401, "code is wrong")

@@ -36,7 +36,7 @@ func TestThiefLosesPendingChange(t *testing.T) {
 	_, change := n.linkTo("thief@example.com")
 
 	owner := n.person()
-	owner.wants(owner.post("/reset", "email", ana.email), "POST /reset", 200, "Check your mail")
+	owner.wants(owner.post("/reset", "email", ana.email), "POST /reset", 200, "Check your e-mail")
 	path, token := n.linkTo(ana.email)
 	owner.wants(owner.get(path+"?token="+token), "GET "+path, 200, ana.email)
 	if r := owner.post(path, "token", token, "password", "the owner's new password"); r.status != 303 {
@@ -55,7 +55,7 @@ func TestStrangersPasswordIsNotKept(t *testing.T) {
 	t.Parallel()
 	n := newSite(t, "").start(t)
 	mallory, bob := n.person(), n.person()
-	mallory.wants(mallory.post("/signup", "email", "bob@example.com", "password", "mallory's password"), "POST /signup", 200, "Check your mail")
+	mallory.wants(mallory.post("/signup", "email", "bob@example.com", "password", "mallory's password"), "POST /signup", 200, "Check your e-mail")
 	path, token := n.linkTo("bob@example.com")
 	bob.wants(bob.post(path, "token", token, "password", "bob's own password"), "POST "+path, 200, "Welcome")
 	mallory.wants(mallory.post("/signin", "email", "bob@example.com", "password", "mallory's password"), "the stranger's password", 401, "")
@@ -72,7 +72,7 @@ func TestProviderAsksForTheCode(t *testing.T) {
 	eva.wants(eva.post("/dashboard/account/totp", "code", codeAt(t, secret, time.Now())), "the first code", 303, "/account")
 
 	p := n.person()
-	r := p.wants(p.get(p.leave(issuer, "eva@example.com")), "the way back", 200, "One more step")
+	r := p.wants(p.get(p.leave(issuer, "eva@example.com")), "the way back", 200, "Two-step sign-in")
 	if p.isSignedIn() {
 		t.Fatal("the provider let somebody in without the code")
 	}
@@ -166,11 +166,11 @@ func TestOwnerIsNotBlocked(t *testing.T) {
 	}
 	for i := range 12 {
 		p := from(i)
-		p.wants(p.post("/reset", "email", ana.email), "POST /reset", 200, "Check your mail")
+		p.wants(p.post("/reset", "email", ana.email), "POST /reset", 200, "Check your e-mail")
 	}
 	path, token := n.linkTo(ana.email)
 	owner := from(100)
-	owner.wants(owner.post("/reset", "email", ana.email), "the owner's own", 200, "Check your mail")
+	owner.wants(owner.post("/reset", "email", ana.email), "the owner's own", 200, "Check your e-mail")
 	owner.wants(owner.post(path, "token", token, "password", "another long password"), "a link of that hour", 303, "/dashboard")
 	if !owner.isSignedIn() {
 		t.Error("a reset let nobody in")

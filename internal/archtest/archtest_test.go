@@ -14,6 +14,9 @@ var rules = []struct {
 }{
 	{"imports", checkImports},
 	{"docs", checkDocs},
+	{"citations", checkCitations},
+	{"links", checkLinks},
+	{"guides", checkGuides},
 	{"names", checkNames},
 	{"globals", checkGlobals},
 	{"loops", checkLoops},
@@ -134,6 +137,43 @@ func TestRules(t *testing.T) {
 				"package internal/short is too short",
 				`internal/wrong must begin with "Package wrong "`,
 			},
+		},
+		{
+			name: "citations",
+			rule: checkCitations,
+			files: map[string]string{
+				"docs/a.md": "# A page\n## `service/auto`, twice\n## Limits\n### Limits\n```sh\n# no heading\n```\n",
+				"internal/x/a.go": "package x\n\n// docs/a.md, docs/a.md#a-page and docs/a.md#serviceauto-twice are right.\n\n// So are docs/a.md#limits, docs/a.md#limits-1.\n\n" +
+					"var s = \"docs/none.md\"\n\n// docs/a.md#no-heading\n// docs/b.md#limits\n// sp" + "ec: Limits\n",
+				"internal/x/a_test.go": "package x\n\nfunc f() {} // docs/a.md#limits-2\n",
+			},
+			want: []string{
+				"internal/x/a.go:9:1: docs/a.md has no heading #no-heading",
+				"internal/x/a.go:10:1: docs/b.md does not exist",
+				"internal/x/a.go:11:1: \"sp" + "ec:\" cites a document that is not in the repository",
+				"internal/x/a_test.go:3:13: docs/a.md has no heading #limits-2",
+			},
+		},
+		{
+			name: "links",
+			rule: checkLinks,
+			files: map[string]string{
+				"README.md":   "[a](docs/a.md) [web](https://example.com/x.md#y) [gone](docs/gone.md)\n",
+				"docs/a.md":   "# One\n[b](b/c.md#two), [here](#one)\n[no](#two) [no](b/c.md#one)\n",
+				"docs/b/c.md": "# Two\n[up](../a.md#one) ![](x.png)\n",
+			},
+			want: []string{"README.md:1: the link (docs/gone.md)", "docs/a.md:3: the link (#two)", "docs/a.md:3: the link (b/c.md#one)"},
+		},
+		{
+			name: "guides",
+			rule: checkGuides,
+			files: map[string]string{
+				"CONTRIBUTING.md":      "`internal/a/a.go`, `a/a.go`, `a.go`, `testdata/*.txtar`\n`b/b.go`\n",
+				"docs/architecture.md": "`a/gone.go` and `a/a.go`\n",
+				"docs/other.md":        "`a/gone.go`\n",
+				"internal/a/a.go":      "package a",
+			},
+			want: []string{"CONTRIBUTING.md:2: there is no b/b.go", "docs/architecture.md:1: there is no a/gone.go"},
 		},
 		{
 			name: "names",

@@ -31,7 +31,7 @@ func New(index *Index, brand string) *Authenticator {
 }
 
 // Authenticate finds the caller behind the values of the Authorization header. The faults are those
-// of spec: Authentication, in their order: 401, 401 key_deactivated, 423.
+// of docs/api.md#authentication, in their order: 401, 401 key_deactivated, 423.
 func (a *Authenticator) Authenticate(header []string) (Caller, error) {
 	raw, err := a.rawKey(header)
 	if err != nil {

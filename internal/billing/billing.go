@@ -215,7 +215,7 @@ func (m *Billing) Resume(ctx context.Context, actor, ref string) error {
 }
 
 // RequestDowngrade writes down for support that the customer would like a lower plan, or none. Nothing
-// else happens: there is no downgrade by oneself (spec: Account plan).
+// else happens: there is no downgrade by oneself (docs/api.md#plan-changes).
 func (m *Billing) RequestDowngrade(ctx context.Context, actor, ref string, plan account.Plan, message string) error {
 	message = strings.TrimSpace(message)
 	if len(message) > 2000 {

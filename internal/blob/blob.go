@@ -1,8 +1,8 @@
-// Package blob keeps finished files: in a folder, or in an object store that speaks S3.
+// Package blob stores finished files in a folder or in an S3-compatible object store.
 //
-// A file is written aside and appears under its name whole or not at all. Names are chosen by the
-// caller and made of plain letters, digits, dashes, dots and slashes; who may read a file, and when it
-// goes, is the caller's business.
+// A file is first written to a spool folder and then appears under its name completely or not at
+// all. The caller chooses the names, which consist of ASCII letters, digits, dashes, dots and
+// slashes. Deciding who may read a file and when it is deleted is the caller's job.
 package blob
 
 import (
@@ -23,64 +23,68 @@ import (
 // ErrNotExist means that there is no file of that name.
 var ErrNotExist = fs.ErrNotExist
 
-// Info is what is known of a file once it is written.
+// Info describes a file that has been written.
 type Info struct {
 	Size   int64
 	SHA256 string // of its content, in hex
 }
 
-// spool is a folder that files are written to before they get their place.
+// spool is a folder in which files are written before they are moved to their final place.
 type spool struct{ dir string }
 
-// unfinished ends the name of a file that is being written.
+// unfinished is the suffix of a file that is still being written.
 const unfinished = ".part"
 
+// newSpool returns a spool in dir, which is created if it is missing.
 func newSpool(dir string) (*spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder for unfinished files: %w", err)
+		return nil, fmt.Errorf("create the folder for unfinished files: %w", err)
 	}
 	return &spool{dir}, nil
 }
 
-// path is where a file of that name is written.
+// path returns the spool path for name. The spool is flat, so slashes become underscores.
 func (s *spool) path(name string) string {
 	return filepath.Join(s.dir, strings.ReplaceAll(name, "/", "_")+unfinished)
 }
 
-// write makes a file of what fill writes and brings it to the disk. It leaves nothing behind where that
-// fails.
+// write creates a spool file from what fill writes, flushes it to disk, and returns its path. If
+// anything fails, the file is removed again. The caller owns the file that is returned.
 func (s *spool) write(ctx context.Context, name string, fill func(io.Writer) error) (_ string, _ Info, err error) {
 	path := s.path(name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return "", Info{}, fmt.Errorf("begin a file: %w", err)
+		return "", Info{}, fmt.Errorf("create a file: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			_ = f.Close() // an error says that it is closed already
+			_ = f.Close() // fails only if it is closed already
 			_ = os.Remove(path)
 		}
 	}()
+	// Hash while writing, so that the file need not be read again.
 	w := &measuring{to: f, sum: sha256.New()}
 	if err := fill(w); err != nil {
 		return "", Info{}, err
 	}
+	// fill may have ignored the cancellation; a canceled file must not be kept.
 	if err := ctx.Err(); err != nil {
 		return "", Info{}, err
 	}
 	if err := f.Sync(); err != nil {
-		return "", Info{}, fmt.Errorf("bring a file to the disk: %w", err)
+		return "", Info{}, fmt.Errorf("sync a file: %w", err)
 	}
 	if err := f.Close(); err != nil {
-		return "", Info{}, fmt.Errorf("end a file: %w", err)
+		return "", Info{}, fmt.Errorf("close a file: %w", err)
 	}
 	return path, Info{Size: w.size, SHA256: hex.EncodeToString(w.sum.Sum(nil))}, nil
 }
 
-// remove deletes what is unfinished under a name.
+// remove deletes the unfinished file of that name, if there is one.
 func (s *spool) remove(name string) error { return gone(os.Remove(s.path(name))) }
 
-// Sweep removes unfinished files that nobody has written to since a time: their writers are dead.
+// Sweep removes unfinished files that were last modified before the given time. Their writers have
+// died: a live writer modifies its file continuously.
 func (s *spool) Sweep(before time.Time) error {
 	files, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -90,14 +94,14 @@ func (s *spool) Sweep(before time.Time) error {
 	for _, f := range files {
 		info, err := f.Info()
 		if err != nil || !strings.HasSuffix(f.Name(), unfinished) || !info.ModTime().Before(before) {
-			continue // finished or removed in this moment, or alive
+			continue // just finished or removed, or still being written
 		}
 		errs = append(errs, gone(os.Remove(filepath.Join(s.dir, f.Name()))))
 	}
 	return errors.Join(errs...)
 }
 
-// gone takes a file that is not there for one that was deleted.
+// gone returns nil if err says that the file does not exist: deleting a missing file is no error.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -105,13 +109,14 @@ func gone(err error) error {
 	return err
 }
 
-// measuring counts and sums up what is written.
+// measuring is a writer that counts and hashes everything written through it.
 type measuring struct {
 	to   io.Writer
 	sum  hash.Hash
 	size int64
 }
 
+// Write implements io.Writer. It hashes only what the file accepted.
 func (m *measuring) Write(p []byte) (int, error) {
 	n, err := m.to.Write(p)
 	m.sum.Write(p[:n]) // never fails

@@ -8,13 +8,14 @@ import (
 	"path/filepath"
 )
 
-// Disk keeps files in a folder. Several processes may share it.
+// Disk stores files in a folder. Several processes may share the folder.
 type Disk struct {
 	*spool
 	dir string
 }
 
-// NewDisk returns the files of a folder, which is made where it is missing.
+// NewDisk returns a Disk for dir, which is created if it is missing. The spool is a subfolder, so
+// that the final rename stays within one file system and is atomic.
 func NewDisk(dir string) (*Disk, error) {
 	s, err := newSpool(filepath.Join(dir, "tmp"))
 	if err != nil {
@@ -23,25 +24,27 @@ func NewDisk(dir string) (*Disk, error) {
 	return &Disk{spool: s, dir: dir}, nil
 }
 
-// Put makes a file of what fill writes. When it returns without an error, the file survives a power cut;
-// otherwise there is none.
+// Put creates or replaces a file with what fill writes. When it returns nil, the file survives a
+// power failure. When it returns an error from fill or from writing, the name is left as it was.
 func (d *Disk) Put(ctx context.Context, name string, fill func(io.Writer) error) (Info, error) {
 	aside, info, err := d.write(ctx, name, fill)
 	if err != nil {
 		return Info{}, err
 	}
+	// The subfolder of a name is created with its first file.
 	path := d.place(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return Info{}, fmt.Errorf("make room for a file: %w", err)
+		return Info{}, fmt.Errorf("create the folder of a file: %w", err)
 	}
 	if err := os.Rename(aside, path); err != nil {
-		_ = d.remove(name) // it is gone where another removed it
-		return Info{}, fmt.Errorf("give a file its name: %w", err)
+		_ = d.remove(name) // another process may have removed it already
+		return Info{}, fmt.Errorf("rename a file: %w", err)
 	}
 	return info, syncFolder(filepath.Dir(path))
 }
 
-// Open opens a file; ErrNotExist where there is none.
+// Open opens a file for reading. It returns an error that wraps ErrNotExist if there is none. The
+// caller closes the file.
 func (d *Disk) Open(_ context.Context, name string) (io.ReadSeekCloser, error) {
 	f, err := os.Open(d.place(name))
 	if err != nil {
@@ -50,7 +53,7 @@ func (d *Disk) Open(_ context.Context, name string) (io.ReadSeekCloser, error) {
 	return f, nil
 }
 
-// Delete removes a file and what is unfinished of it. One that is not there is no error.
+// Delete removes a file and its unfinished version. A file that does not exist is not an error.
 func (d *Disk) Delete(_ context.Context, name string) error {
 	if err := d.remove(name); err != nil {
 		return fmt.Errorf("delete an unfinished file: %w", err)
@@ -61,20 +64,21 @@ func (d *Disk) Delete(_ context.Context, name string) error {
 	return nil
 }
 
-// Check reports whether files can be kept.
+// Check reports, with a nil error, that the folder is accessible.
 func (d *Disk) Check(context.Context) error {
 	_, err := os.Stat(d.dir)
 	return err
 }
 
+// place returns the path of a finished file.
 func (d *Disk) place(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
 
-// syncFolder brings a new name to the disk. Systems that cannot do so for folders say so; the file itself
-// is safe there.
+// syncFolder flushes a new directory entry to disk. Some systems do not support that for folders;
+// the error is ignored, because the file's content is already safe.
 func syncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
-		return fmt.Errorf("bring a file's name to the disk: %w", err)
+		return fmt.Errorf("sync the folder of a file: %w", err)
 	}
 	_ = f.Sync()
 	return f.Close()

@@ -1,15 +1,16 @@
-// Package buildinfo says which Sluice this is.
+// Package buildinfo reports which version of Sluice this is.
 //
-// The version is a constant, so that a build from a fresh clone needs no flags; the commit is added
-// where the Go tool recorded one.
+// The version is a constant, so that a build from a fresh clone needs no flags. The commit is
+// added if the Go tool recorded one.
 package buildinfo
 
 import "runtime/debug"
 
-// Version is the released version that this source is, or leads to.
+// Version is the version of this source: released, or the next to be released.
 const Version = "0.1.0"
 
-// Commit is the source revision, shortened, or empty where the build did not record it.
+// Commit returns the first 12 characters of the source revision, or "" if the build did not
+// record it.
 func Commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

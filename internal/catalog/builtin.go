@@ -5,8 +5,9 @@ import "sluice/internal/account"
 // SandboxProvider is the name of the provider that serves the built-in models.
 const SandboxProvider = "sandbox"
 
-// Router is the model that picks another one for each request (spec: What the service does). New replaces
-// what it can do by what the models behind it can do; the figures here hold while there are none.
+// Router is the model that picks another one for each request (docs/api.md#router). New
+// replaces the capabilities given here by those of the models behind it. They apply only while
+// there are none.
 func Router(brand string) Model {
 	return Model{
 		ID: brand + "/auto", OwnedBy: brand,
@@ -16,9 +17,11 @@ func Router(brand string) Model {
 	}
 }
 
-// standBehind makes the router as capable as the models that it picks from: the built-in ones only where
-// customers have no others. Its context stays.
+// standBehind gives the router the combined capabilities of the models that it chooses from.
+// Sandbox models count only if there is no other model that customers may call. The context length is not
+// changed.
 func (m *Model) standBehind(models []Model) {
+	// real reports whether customers have a model that is not a sandbox model.
 	real := false
 	for i := range models {
 		c := &models[i]
@@ -30,6 +33,7 @@ func (m *Model) standBehind(models []Model) {
 		if c.Router || c.Vanished || real && c.Sandbox {
 			continue
 		}
+		// Clear the defaults only once there is a model to take their place.
 		if first {
 			m.MaxOutput, m.ToolCalling, m.Thinks, m.Images, first = 0, false, false, false, false
 		}
@@ -40,8 +44,8 @@ func (m *Model) standBehind(models []Model) {
 	}
 }
 
-// Sandbox is the built-in models: deterministic programs, not language models, that make the whole
-// API work offline.
+// Sandbox returns the built-in models. They are deterministic programs, not language models, and
+// make the whole API work offline.
 func Sandbox() []Model {
 	models := []Model{
 		{
@@ -71,6 +75,7 @@ func Sandbox() []Model {
 		if m.RequestMilli == 0 {
 			m.RequestMilli = 1000
 		}
+		// For built-in models the abuse score counts a call with the same weight as the limits do.
 		m.UnitMilli = m.RequestMilli
 	}
 	return models

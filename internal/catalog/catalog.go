@@ -1,8 +1,8 @@
-// Package catalog holds the models that callers may name, and what is told of each.
+// Package catalog holds the models that callers may name and what the API tells about each of them.
 //
-// A Catalog never changes: a reload makes a new one. Its replies are encoded once, when it is made,
-// so that listing models costs a copy. Which upstream serves a model is written on the Model; asking
-// that upstream is package provider's work.
+// A Catalog is immutable: a reload builds a new one. Its JSON replies are encoded once, when it is
+// built, so listing the models costs one copy. A Model names the upstream that serves it; calling
+// that upstream is the job of package provider.
 package catalog
 
 import (
@@ -14,60 +14,76 @@ import (
 	"sluice/internal/chat"
 )
 
-// Model is one entry of the catalog (spec: Model).
+// Model is one entry of the catalog (docs/api.md#model-object).
 type Model struct {
-	ID          string
-	OwnedBy     string
-	Created     int64 // Unix seconds: the configured date, or when it joined the catalog; 0: not known yet
+	ID      string
+	OwnedBy string
+	// Created is in Unix seconds: the configured date, or the time when the model joined the
+	// catalog. 0 means that it is not known yet; see Dated.
+	Created     int64
 	Description string
 
-	Plan         account.Plan // the least plan that may call it: Free, Basic or Premium
-	RequestMilli int64        // thousandths of a request that one call consumes
-	UnitMilli    int64        // thousandths of a unit that one call adds to the abuse score's count
+	// Plan is the lowest plan that may call the model: Free, Basic or Premium.
+	Plan account.Plan
+	// RequestMilli is how many thousandths of a request one call consumes, and UnitMilli how many
+	// thousandths of a unit it adds to the count that the abuse score is computed from.
+	RequestMilli int64
+	UnitMilli    int64
 
+	// ContextLength and MaxOutput are in tokens.
 	ContextLength int
 	MaxOutput     int
 	ToolCalling   bool
-	Thinks        bool // can reason; reasoning_effort means something
-	Images        bool // takes image parts
-	NoImageURLs   bool // only as data: URLs: its upstream would fetch an address from inside the operator's network
-	NoJSON        bool // cannot be held to JSON
-	Quality       Quality
-	Pricing       *Pricing
+	Thinks        bool // the model can reason, so reasoning_effort has an effect
+	Images        bool // the model accepts image parts
+	// NoImageURLs restricts images to data: URLs. It is set where the upstream would fetch a URL
+	// from inside the operator's network.
+	NoImageURLs bool
+	NoJSON      bool // the model cannot be forced to answer in JSON
+	// Quality holds the estimates that are known; QualityAt fills in the others.
+	Quality Quality
+	// Pricing is nil if the prices are not known.
+	Pricing *Pricing
 
-	Provider  string   // name of the provider that serves it; empty for the router
-	Upstream  string   // its name over there
-	Targets   []Target // where it is served, if at several places; Provider is then the first
-	Fallbacks []string // ids of the models that answer while it cannot
+	// Provider is the name of the provider that serves the model. It is empty for the router.
+	Provider string
+	Upstream string // the provider's name for the model
+	// Targets lists the places that serve the model if there are several. Provider and Upstream are
+	// then those of the first; see Places.
+	Targets   []Target
+	Fallbacks []string // ids of the models that answer when this one is unavailable
 	Router    bool
 	Sandbox   bool
-	StaffOnly bool // it has no tier yet: only staff may call it
+	StaffOnly bool // the model has no tier yet, so only staff may call it
 	Origin    Origin
 	Vanished  bool // its provider no longer lists it
 
-	joins   bool // Created is when it joined, not a configured date
+	// joins means that Created is the time when the model joined, not a configured date, so Dated
+	// may replace it.
+	joins bool
+	// encoded is the verbose JSON form, made by New.
 	encoded []byte
 }
 
-// Origin is where a model's entry comes from.
+// Origin says where a model's entry comes from.
 type Origin string
 
 const (
 	Configured  Origin = "configuration"
 	BuiltIn     Origin = "built in"
-	Environment Origin = "environment"  // a vendor's key was found there
-	ThisMachine Origin = "this machine" // a model server was found on it
+	Environment Origin = "environment"  // a vendor's key was found in an environment variable
+	ThisMachine Origin = "this machine" // a model server was found running here
 	ByProvider  Origin = "provider"     // its provider lists it
 )
 
-// Target is one place where a model is served.
+// Target is one place that serves a model.
 type Target struct {
 	Provider string
 	Upstream string
-	Weight   int // its share of the calls
+	Weight   int // relative share of the calls
 }
 
-// Places is every place where the model is served.
+// Places returns every place that serves the model. It returns none for the router.
 func (m *Model) Places() []Target {
 	if len(m.Targets) == 0 && m.Provider != "" {
 		return []Target{{Provider: m.Provider, Upstream: m.Upstream, Weight: 1}}
@@ -75,7 +91,8 @@ func (m *Model) Places() []Target {
 	return m.Targets
 }
 
-// Pricing is what tokens cost, in micro-dollars per million; nil where unknown.
+// Pricing is the price of tokens in micro-dollars per million tokens. A nil field means that the
+// price is not known; a nil Cached or Reasoning falls back to Input or Output.
 type Pricing struct {
 	Input     *int64
 	Output    *int64
@@ -83,9 +100,9 @@ type Pricing struct {
 	Reasoning *int64
 }
 
-// Cost is what a call's tokens cost, in micro-dollars, rounded to the nearest; nil where no price, or
-// none for what was used, is known. Cached and reasoning tokens cost like the others of their side
-// unless they have a price of their own.
+// Cost returns what a call's tokens cost in micro-dollars, rounded to the nearest. It returns nil
+// if p is nil or lacks the input or output price. Cached and reasoning tokens cost as much as the
+// other tokens of their side unless they have a price of their own.
 func (p *Pricing) Cost(u chat.Usage) *int64 {
 	if p == nil || p.Input == nil || p.Output == nil {
 		return nil
@@ -97,7 +114,7 @@ func (p *Pricing) Cost(u chat.Usage) *int64 {
 	if p.Reasoning != nil {
 		reasoning = p.Reasoning
 	}
-	var hi, lo uint64 // micro-dollars per million, as a sum of 128 bits
+	var hi, lo uint64 // a 128-bit sum of tokens times micro-dollars per million
 	for _, part := range [...]struct {
 		tokens int
 		price  int64
@@ -105,35 +122,37 @@ func (p *Pricing) Cost(u chat.Usage) *int64 {
 		h, l := bits.Mul64(uint64(max(0, part.tokens)), uint64(max(0, part.price)))
 		var carry uint64
 		lo, carry = bits.Add64(lo, l, 0)
-		hi, _ = bits.Add64(hi, h, carry) // four products of 63 bits each fit
+		hi, _ = bits.Add64(hi, h, carry) // four products of two 63-bit factors fit into 128 bits
 	}
 	const million = 1_000_000
+	// Add half of the divisor, so that the division rounds to the nearest.
 	lo, carry := bits.Add64(lo, million/2, 0)
 	cost := int64(mostCost)
-	if hi += carry; hi < million { // the quotient fits into 64 bits
+	if hi += carry; hi < million { // otherwise the quotient exceeds 64 bits, and Div64 panics
 		quotient, _ := bits.Div64(hi, lo, million)
 		cost = int64(min(quotient, mostCost))
 	}
 	return &cost
 }
 
-// mostCost is what a call costs at most, in micro-dollars: nearly nine million dollars, so that a million
-// of such calls can be added up.
+// mostCost caps the cost of one call, in micro-dollars. It is nearly nine million dollars, so the
+// sum of a million such calls still fits into an int64.
 const mostCost = math.MaxInt64 >> 20
 
-// JSON is the model's verbose form.
+// JSON returns the model's verbose form. The caller must not modify it.
 func (m *Model) JSON() []byte { return m.encoded }
 
-// Catalog is an unchanging set of models.
+// Catalog is an immutable set of models. It is safe for concurrent use.
 type Catalog struct {
-	models  []*Model
+	models []*Model
+	// list and verbose are the two encoded replies to GET /v1/models.
 	byID    map[string]*Model
 	list    []byte
 	verbose []byte
 }
 
-// New makes a catalog of the models, listed in the given order. A router among them is made as capable as
-// the models behind it.
+// New builds a catalog that lists the models in the given order. It copies them. The capabilities
+// of a router are replaced by those of the models behind it.
 func New(models []Model) (*Catalog, error) {
 	c := &Catalog{byID: make(map[string]*Model, len(models))}
 	for i := range models {
@@ -156,16 +175,16 @@ func New(models []Model) (*Catalog, error) {
 	return c, nil
 }
 
-// Lookup finds a model by its id.
+// Lookup returns the model with the given id and reports whether it exists.
 func (c *Catalog) Lookup(id string) (*Model, bool) {
 	m, ok := c.byID[id]
 	return m, ok
 }
 
-// Models is every model, in the order of listing.
+// Models returns all models in listing order. The caller must not modify the slice.
 func (c *Catalog) Models() []*Model { return c.models }
 
-// JSON is the reply to GET /v1/models, plain or verbose.
+// JSON returns the reply to GET /v1/models, plain or verbose. The caller must not modify it.
 func (c *Catalog) JSON(verbose bool) []byte {
 	if verbose {
 		return c.verbose

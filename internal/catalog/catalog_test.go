@@ -143,7 +143,7 @@ func TestBuiltin(t *testing.T) {
 		if !m.Sandbox || m.Provider != catalog.SandboxProvider || m.Upstream == "" || m.UnitMilli != m.RequestMilli || m.MaxOutput > m.ContextLength {
 			t.Errorf("sandbox model %+v, want it served by the sandbox, its units those of its requests", m)
 		}
-		// Reference context windows: free 131K, others 200K or 400K (spec: Model).
+		// Reference context windows: free 131K, others 200K or 400K (docs/api.md#model-object).
 		if free := m.Plan == account.Free; free != (m.ContextLength == 131_072) {
 			t.Errorf("%s: plan %s with a context of %d", m.ID, m.Plan, m.ContextLength)
 		}

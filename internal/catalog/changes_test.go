@@ -10,8 +10,8 @@ import (
 	"sluice/internal/catalog"
 )
 
-// listing makes a catalog of words such as "a", "a:basic" and "?x": a configured model, one of a tier, and one
-// that was discovered.
+// listing makes a catalog from words such as "a", "a:basic" and "?x": a configured model, one with
+// a tier, and a discovered one.
 func listing(t *testing.T, words string) *catalog.Catalog {
 	t.Helper()
 	var models []catalog.Model
@@ -35,7 +35,7 @@ func listing(t *testing.T, words string) *catalog.Catalog {
 	return c
 }
 
-// What each process's catalog changes in the log, minute by minute.
+// What the catalog of each process changes in the log, minute by minute.
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	type step struct {
@@ -159,7 +159,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A model's date is when it first joined, for a year after it went; a configured date stays.
+// A model keeps the date on which it first joined for a year after it is removed. A configured date
+// stays.
 func TestRecordDates(t *testing.T) {
 	t.Parallel()
 	state := &catalog.State{Models: map[string]catalog.Kept{}, Revisions: map[string]catalog.Revision{}}
@@ -206,7 +207,7 @@ func TestRecordDates(t *testing.T) {
 	}
 }
 
-// Models that come under ever new names do not fill the database.
+// Models with ever new names do not fill the database.
 func TestRecordIsBounded(t *testing.T) {
 	t.Parallel()
 	state := &catalog.State{Models: map[string]catalog.Kept{}, Revisions: map[string]catalog.Revision{}}

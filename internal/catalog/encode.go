@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The wire form of a model. Members are in the order of the contract's table; those below Permission
-// belong to the verbose form.
+// wireModel is the JSON form of a model. The members are in the order of the table in the API
+// contract. Those after Permission belong to the verbose form only.
 type wireModel struct {
 	ID                string      `json:"id"`
 	Object            string      `json:"object"`
@@ -28,6 +28,7 @@ type wireModel struct {
 	Provider    string          `json:"provider,omitempty"`
 }
 
+// wirePricing holds prices in dollars per million tokens, as exact decimals.
 type wirePricing struct {
 	Currency  string       `json:"currency"`
 	Unit      string       `json:"unit"`
@@ -42,6 +43,7 @@ type wireModalities struct {
 	Output []string `json:"output"`
 }
 
+// encodeList encodes the reply to GET /v1/models.
 func encodeList(models []*Model, verbose bool) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"object":"list","data":[`)
@@ -55,6 +57,7 @@ func encodeList(models []*Model, verbose bool) []byte {
 	return b.Bytes()
 }
 
+// encodeModel encodes one model, without a trailing newline.
 func encodeModel(m *Model, verbose bool) []byte {
 	w := wireModel{
 		ID: m.ID, Object: "model", Created: m.Created, OwnedBy: m.OwnedBy,
@@ -78,6 +81,7 @@ func encodeModel(m *Model, verbose bool) []byte {
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
+	// Descriptions may contain <, > and &. The reply is JSON, not HTML, so they stay readable.
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(w); err != nil {
 		panic("catalog: a model that cannot be encoded: " + err.Error()) // strings, numbers and bools always can
@@ -85,7 +89,8 @@ func encodeModel(m *Model, verbose bool) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// decimal writes an integer of 10^-places exactly: decimal(1500, 3) is 1.5.
+// decimal returns v divided by 10^places as an exact decimal: decimal(1500, 3) is 1.5. The value
+// must not be negative.
 func decimal(v int64, places int) json.Number {
 	unit := int64(1)
 	for range places {
@@ -98,6 +103,7 @@ func decimal(v int64, places int) json.Number {
 	return json.Number(strconv.FormatInt(whole, 10) + "." + strings.TrimRight(fmt.Sprintf("%0*d", places, rest), "0"))
 }
 
+// dollars converts micro-dollars to dollars. It returns nil for nil.
 func dollars(micro *int64) *json.Number {
 	if micro == nil {
 		return nil

@@ -49,7 +49,7 @@ type openCalls struct {
 }
 
 // checkTurn checks that tool messages answer the calls of the assistant message before them, each
-// one once, and that nothing else comes before all are answered (spec: Tool calling rules).
+// one once, and that nothing else comes before all are answered (docs/api.md#tool-calling).
 func (p *parser) checkTurn(m *Message, calls callIndex) {
 	if p.failed() {
 		return

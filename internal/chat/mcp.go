@@ -18,7 +18,7 @@ type mcpPlaces struct {
 	url, label, allowed, approval, headers place
 }
 
-// mcp reads the members of an MCP tool (spec: Tool). Messages never repeat an address or a header's
+// mcp reads the members of an MCP tool (docs/api.md#mcp-tools). Messages never repeat an address or a header's
 // value: either may hold a secret.
 func (p *parser) mcp(at mcpPlaces) *MCP {
 	m := &MCP{RequireApproval: "never"}

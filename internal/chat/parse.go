@@ -14,7 +14,7 @@ const (
 )
 
 // Parse decodes a chat completion request and checks it against the contract
-// (spec: Chat completion request). The error is a fault that names the field.
+// (docs/api.md#chat-completion-request). The error is a fault that names the field.
 //
 // The Request refers to body, which must not be changed as long as the Request is in use.
 func Parse(body []byte) (*Request, error) {

@@ -2,7 +2,7 @@ package chat
 
 import "iter"
 
-// Request is one validated chat completion request (spec: Chat completion request).
+// Request is one validated chat completion request (docs/api.md#chat-completion-request).
 //
 // The caller's bytes stay as they came: an OpenAI-compatible upstream gets them with only what must
 // change patched in place. What is decoded here is what we decide by; texts are unescaped only when

@@ -11,7 +11,7 @@ func (r *record) checkBilling(c *Config) {
 	r.checkKey("billing.secret_key", b.SecretKey)
 	r.checkKey("billing.webhook_secret", b.WebhookSecret)
 	if b.Processor == "testpay" && !c.private() {
-		r.warn("billing.processor", "the service can be reached from elsewhere, and anybody with an account can take a paid plan with a test card; use stripe or none")
+		r.warn("billing.processor", "the service can be reached from other machines, so anyone with an account can get a paid plan with a test card; use stripe or none")
 	}
 	if b.Processor != "stripe" {
 		return
@@ -21,13 +21,13 @@ func (r *record) checkBilling(c *Config) {
 		value Secret
 	}{{"billing.secret_key", b.SecretKey}, {"billing.webhook_secret", b.WebhookSecret}} {
 		if needed.value == "" {
-			r.fail(needed.path, "is required where billing.processor is stripe")
+			r.fail(needed.path, "is required if billing.processor is stripe")
 		}
 	}
 }
 
-// PaymentProcessor is who moves the money: what is set, or else testpay on loopback and none elsewhere. Local is as
-// for SignupMode.
+// PaymentProcessor returns the payment processor: the configured one, or else testpay on
+// loopback and none otherwise. For local, see SignupMode.
 func (c *Config) PaymentProcessor(local bool) string {
 	switch {
 	case c.Billing.Processor != "":
@@ -38,5 +38,6 @@ func (c *Config) PaymentProcessor(local bool) string {
 	return "none"
 }
 
-// private reports whether only this machine can reach the service, as far as the configuration tells.
+// private reports whether, according to the configuration, only this machine can reach the
+// service.
 func (c *Config) private() bool { return isLoopback(c.Listen) && c.PublicURL == "" }

@@ -16,6 +16,8 @@ import (
 
 // What the text of some settings is drawn from. A new kind of provider is one word more here.
 var (
+	// The allowed values of some settings. A new kind of provider is one more entry in
+	// vendors.
 	logFormats    = []string{"auto", "text", "json"}
 	clients       = []string{"lean", "standard"}
 	logLevels     = []string{"debug", "info", "warn", "error"}
@@ -24,10 +26,12 @@ var (
 	planNames     = []string{"none", "free", "basic", "premium", "scale"} // lowest first
 )
 
-// builtIn is what the warnings need to know of the built-in plans (spec: Limits, Plan and model access).
+// builtIn is what the warnings need to know about the built-in plans (docs/api.md#limits-by-plan,
+// docs/api.md#plan-and-model-access).
 var builtIn = map[string]struct {
 	requestsPerMinute Limit
-	tiers             int // how many of modelTiers it includes
+	// tiers is how many of modelTiers the plan includes.
+	tiers int
 }{
 	"none":    {2, 1},
 	"free":    {2, 1},
@@ -36,8 +40,8 @@ var builtIn = map[string]struct {
 	"scale":   {80, 3},
 }
 
-// check holds the values against the rules that types cannot express, fills in what follows from other values,
-// and notes what is legal but probably not meant.
+// check applies the rules that types cannot express, fills in values that follow from others,
+// and records warnings.
 func (r *record) check(c *Config) {
 	r.checkService(c)
 	r.checkModels(c, r.checkProviders(c))
@@ -51,6 +55,7 @@ func (r *record) check(c *Config) {
 	}
 }
 
+// checkService checks the settings of the service itself: addresses, names, limits and log.
 func (r *record) checkService(c *Config) {
 	r.checkAddress("listen", c.Listen)
 	if c.MetricsListen != "" {
@@ -64,7 +69,7 @@ func (r *record) checkService(c *Config) {
 		}
 	}
 	if c.Data == "" {
-		r.fail("data", "must name a folder")
+		r.fail("data", "must be the path of a folder")
 	}
 	if !isBrand(c.Brand) {
 		r.fail("brand", "%s is not a brand; use up to 32 lower-case letters, digits and dashes, with no dash at either end", r.shown("brand", c.Brand))
@@ -92,7 +97,7 @@ func (r *record) checkService(c *Config) {
 	r.checkTLS(c.TLS)
 	r.checkUsage(c.Usage)
 	if c.Router.Dial < 0 || c.Router.Dial > 100 {
-		r.fail("router.dial", "must be from 0, the cheapest, to 100, the best; got %d", c.Router.Dial)
+		r.fail("router.dial", "must be between 0 (cheapest) and 100 (best); got %d", c.Router.Dial)
 	}
 	r.checkPages(c)
 
@@ -101,7 +106,8 @@ func (r *record) checkService(c *Config) {
 	}
 }
 
-// minSecret is the length below which a secret could be guessed.
+// minSecret is the minimum length of a secret. A random hex string of 32 characters has 128
+// bits.
 const minSecret = 32
 
 func (r *record) checkSecret(c *Config) {
@@ -113,18 +119,20 @@ func (r *record) checkSecret(c *Config) {
 
 func (r *record) checkUsage(u Usage) {
 	if u.KeepDays < 0 {
-		r.fail("usage.keep_days", "must be 0, for ever, or more; got %d", u.KeepDays)
+		r.fail("usage.keep_days", "must be 0 (forever) or more; got %d", u.KeepDays)
 	}
 }
 
+// checkTLS checks that both files are given and readable. Their content is checked when the
+// listener loads them.
 func (r *record) checkTLS(tls TLS) {
 	switch {
 	case tls.Cert == "" && tls.Key == "":
 		return
 	case tls.Key == "":
-		r.failAt(r.placeOf("tls.cert"), "tls.key", "is required beside tls.cert")
+		r.failAt(r.placeOf("tls.cert"), "tls.key", "is required with tls.cert")
 	case tls.Cert == "":
-		r.failAt(r.placeOf("tls.key"), "tls.cert", "is required beside tls.key")
+		r.failAt(r.placeOf("tls.key"), "tls.cert", "is required with tls.key")
 	}
 	for _, file := range []struct{ path, name string }{{"tls.cert", tls.Cert}, {"tls.key", tls.Key}} {
 		if file.name == "" {
@@ -138,10 +146,11 @@ func (r *record) checkTLS(tls TLS) {
 	}
 }
 
-// sandboxName is the provider of the built-in models, whose ids begin with it and a slash.
+// sandboxName is the name of the built-in provider. The ids of its models begin with it and a
+// slash.
 const sandboxName = "sandbox"
 
-// checkProviders returns the path of each provider by its name.
+// checkProviders checks the providers and returns the path of each by name.
 func (r *record) checkProviders(c *Config) map[string]string {
 	names := map[string]string{}
 	for i := range c.Providers {
@@ -164,29 +173,32 @@ func (r *record) checkProviders(c *Config) map[string]string {
 			}
 		}
 		if p.MaxConcurrent < 0 {
-			r.fail(path+".max_concurrent", "must be 0, for any number, or more; got %d", p.MaxConcurrent)
+			r.fail(path+".max_concurrent", "must be 0 (no limit) or more; got %d", p.MaxConcurrent)
 		}
 		r.checkTimeouts(path+".timeouts", p.Timeouts)
 		if p.Discover != "" {
 			r.checkOneOf(path+".discover", p.Discover, "plan tier", modelTiers)
 		}
 	}
-	for _, f := range c.found { // models may name them, too
+	// Models may refer to providers that were found in the environment.
+	for _, f := range c.found {
 		names[f.Name] = f.Variable
 	}
 	return names
 }
 
+// checkKey checks a key or password, and warns if it is written in the file itself.
 func (r *record) checkKey(path string, key Secret) {
 	if strings.ContainsFunc(key.Reveal(), func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
 		r.fail(path, "must not contain spaces or line breaks")
 	}
-	if at := r.placeOf(path); key != "" && at.raw == "" && at.line > 0 { // a variable or flag has no line
+	if at := r.placeOf(path); key != "" && at.raw == "" && at.line > 0 { // not from a variable or flag, which have no line
 		r.warn(path, "the key is written in the file; put it into the environment and write ${NAME} here")
 	}
 }
 
-// checkTimeouts: silence is noticed to the second.
+// checkTimeouts checks a provider's timeouts. Silence is measured in whole seconds, so less
+// makes no sense.
 func (r *record) checkTimeouts(path string, t Timeouts) {
 	if t.Connect <= 0 {
 		r.fail(path+".connect", "must be above 0")
@@ -199,8 +211,10 @@ func (r *record) checkTimeouts(path string, t Timeouts) {
 	}
 }
 
+// checkModels checks the models. Their providers are checked only if the providers themselves
+// are valid: otherwise one mistake would be reported many times.
 func (r *record) checkModels(c *Config, providers map[string]string) {
-	ids := map[string]string{} // the path of each
+	ids := map[string]string{} // id → path of the model
 	providersFailed := r.failedIn("providers")
 	for i := range c.Models {
 		m, path := &c.Models[i], index("models", i)
@@ -233,7 +247,7 @@ func (r *record) checkModels(c *Config, providers map[string]string) {
 			r.fail(path+".max_output", "%d is more than the context_length of %d", m.MaxOutput, m.ContextLength)
 		}
 		if m.Quality < 0 || m.Quality > 100 {
-			r.fail(path+".quality", "must be from 1 to 100, or 0 where nothing is known; got %d", m.Quality)
+			r.fail(path+".quality", "must be between 1 and 100, or 0 if unknown; got %d", m.Quality)
 		}
 		if _, err := m.CreatedAt(); err != nil {
 			r.fail(path+".created", "%s is not a day; write it as 2026-03-01", r.shown(path+".created", m.Created))
@@ -243,7 +257,8 @@ func (r *record) checkModels(c *Config, providers map[string]string) {
 	r.checkFallbacks(c, ids)
 }
 
-// checkTargets makes the short form of one target into a list of one.
+// checkTargets checks where a model is served, and turns the short form (provider, upstream)
+// into a list with one target.
 func (r *record) checkTargets(m *Model, path string, providers map[string]string) {
 	short := len(m.Targets) == 0
 	switch {
@@ -253,7 +268,7 @@ func (r *record) checkTargets(m *Model, path string, providers map[string]string
 	case short:
 		m.Targets = []Target{{Provider: m.Provider, Upstream: m.Upstream, Weight: 1}}
 	case m.Provider != "" || m.Upstream != "":
-		r.fail(path+".targets", "stands beside provider or upstream; name every place in targets, or give provider and upstream alone")
+		r.fail(path+".targets", "cannot be combined with provider or upstream; list every provider in targets, or use provider and upstream alone")
 		return
 	}
 	weights := 0
@@ -274,14 +289,15 @@ func (r *record) checkTargets(m *Model, path string, providers map[string]string
 		weights += t.Weight
 	}
 	if weights == 0 {
-		r.warn(path+".targets", "no target has a weight above 0, so all are asked alike")
+		r.warn(path+".targets", "no target has a weight above 0, so all are used equally")
 	}
 }
 
-// maxWeight is as fine as shares can be.
+// maxWeight is the largest weight, so shares can be as fine as one in a thousand.
 const maxWeight = 1000
 
-// checkFallbacks knows all ids, those of the built-in models by their prefix.
+// checkFallbacks checks that the fallbacks of all models exist. Built-in models are recognised
+// by their prefix.
 func (r *record) checkFallbacks(c *Config, ids map[string]string) {
 	for i := range c.Models {
 		m := &c.Models[i]
@@ -290,9 +306,9 @@ func (r *record) checkFallbacks(c *Config, ids map[string]string) {
 			_, known := ids[id]
 			switch {
 			case id == m.ID:
-				r.fail(path, "%s cannot stand in for itself", r.shown(path, id))
+				r.fail(path, "%s cannot be its own fallback", r.shown(path, id))
 			case id == c.RouterID():
-				r.fail(path, "%s is the router, which cannot stand in for a model; name models", r.shown(path, id))
+				r.fail(path, "%s is the router, which cannot be a fallback; use the ids of models", r.shown(path, id))
 			case !known && !strings.HasPrefix(id, sandboxName+"/"):
 				r.fail(path, "no model has the id %s%s", r.shown(path, id), didYouMean(id, slices.Collect(maps.Keys(ids))))
 			}
@@ -300,7 +316,7 @@ func (r *record) checkFallbacks(c *Config, ids map[string]string) {
 	}
 }
 
-// amongThe lists the names of the providers for a message, if they are few.
+// amongThe lists the names of the providers for a message, if there are only a few.
 func amongThe(providers map[string]string) string {
 	if len(providers) == 0 || len(providers) > 8 {
 		return ""
@@ -308,7 +324,8 @@ func amongThe(providers map[string]string) string {
 	return ", or use one of " + strings.Join(slices.Sorted(maps.Keys(providers)), ", ")
 }
 
-// warnUncallable notes the plans whose whole allowance for a minute is less than one call of a model they include.
+// warnUncallable warns about plans whose whole limit per minute is less than what one call of
+// the model counts as.
 func (r *record) warnUncallable(c *Config, m *Model, path string) {
 	tier := slices.Index(modelTiers, m.Plan)
 	var plans []string
@@ -322,7 +339,7 @@ func (r *record) warnUncallable(c *Config, m *Model, path string) {
 		}
 	}
 	if plans != nil {
-		r.warn(path+".request_multiplier", "a call of %s costs more (%s) than these plans have requests a minute: %s; it can never pass there",
+		r.warn(path+".request_multiplier", "a call of %s counts as %s requests, more than these plans have per minute: %s; they can never call it",
 			r.shown(path+".id", m.ID), m.RequestMultiplier, strings.Join(plans, ", "))
 	}
 }
@@ -353,6 +370,7 @@ func isLoopback(address string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
+// isBrand reports whether the text is safe as a prefix of keys and model ids.
 func isBrand(brand string) bool {
 	outside := func(c rune) bool { return c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') }
 	return brand != "" && len(brand) <= 32 && !strings.ContainsFunc(brand, outside) && strings.Trim(brand, "-") == brand
@@ -368,5 +386,5 @@ func isWebOrigin(text string) bool {
 	return isOrigin(text) && (strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://"))
 }
 
-// index is the path of a list's entry.
+// index returns the path of a list entry.
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

@@ -1,12 +1,15 @@
-// Package config is the one typed configuration: a YAML file, the environment over it, flags over both.
+// Package config is the typed configuration: a YAML file, overridden by the environment,
+// overridden by flags.
 //
-// Load reads all three and either returns a Config in which every rule holds, or says for each mistake
-// where it stands (file, line, column, or the variable or flag) and what to do about it. The tags on the
-// types below are the whole schema: `yaml` is the key, `default` the value when nobody sets one, `required`
-// marks what has none. The comments on the fields are written for operators; they become the reference page.
+// Load reads all three. It returns a Config in which every rule holds, or an error for each
+// mistake that says where it is (file, line and column, or the variable or flag) and what to
+// do about it. The tags on the types below are the whole schema: `yaml` is the key, `default`
+// the value if nobody sets one, `required` marks fields without a default. The comments on the
+// fields are written for operators: they become the reference that "sluice config docs"
+// prints.
 //
-// What the settings do is not decided here, and no other package takes a Config: app hands each capability
-// its own options.
+// What the settings do is not decided here, and no other package takes a Config: app passes
+// each package its own options.
 package config
 
 import (
@@ -18,87 +21,116 @@ import (
 
 //go:generate go run ./gendocs
 
-// Config is everything an operator can set.
+// Config holds every setting of the service. It must not be changed after Load.
 type Config struct {
-	// The address the API and the pages are served on, as host:port. An empty host, or 0.0.0.0, means every network interface.
+	// The address to serve the API and the pages on, as host:port. An empty host or 0.0.0.0
+	// means every network interface.
 	Listen string `yaml:"listen" default:"127.0.0.1:8080"`
 
-	// The folder for everything Sluice keeps: the SQLite database and finished videos. It is created if it does not exist.
+	// The folder for everything Sluice stores: the SQLite database and finished videos. It
+	// is created if it does not exist.
 	Data string `yaml:"data" default:"./data"`
 
-	// The name your service goes by towards its callers: lower-case letters, digits and dashes. The brand `service` gives keys that begin with `service-` and a router model called `service/auto`.
+	// The name of your service for its callers: lower-case letters, digits and dashes. With
+	// the brand `service`, keys begin with `service-` and the router model is called
+	// `service/auto`.
 	Brand string `yaml:"brand" default:"service"`
 
-	// Where accounts, keys and usage are stored: `sqlite` for a file in the data folder, or a PostgreSQL address such as `postgres://user:password@host/name`.
+	// Where accounts, keys and usage are stored: `sqlite` for a file in the data folder, or
+	// a PostgreSQL URL such as `postgres://user:password@host/name`.
 	Database string `yaml:"database" default:"sqlite"`
 
-	// What second-factor secrets and the like are sealed under in the database: random text of at least 32 characters, such as `openssl rand -hex 32` prints. Set it in the environment as `SLUICE_SECRET`, and keep a copy: what is sealed cannot be read without it. All nodes on one PostgreSQL need the same. Not set: what is in `secret.key` in the data folder, which the first start creates. To replace a secret, put the old one into `secret.key`, set the new one here, and restart.
+	// The secret that encrypts sensitive values in the database, such as second-factor
+	// secrets: random text of at least 32 characters, such as the output of `openssl rand -hex
+	// 32`. Set it in the environment as `SLUICE_SECRET`, and keep a copy: encrypted values
+	// cannot be read without it. All nodes on one PostgreSQL database need the same secret. If
+	// not set, the secret is read from `secret.key` in the data folder, which the first
+	// start creates. To replace a secret, put the old one into `secret.key`, set the new one
+	// here, and restart.
 	Secret Secret `yaml:"secret"`
 
-	// The origin under which callers reach the service, such as `https://api.example.com`, without a path and without a slash at the end. It is used in links, mail and quick starts, and never taken from a request. Empty: made from the listen address.
+	// The origin under which callers reach the service, such as `https://api.example.com`,
+	// without a path or a trailing slash. It is used in links, mail and quick starts, and
+	// never taken from a request. If empty, it is derived from the listen address.
 	PublicURL string `yaml:"public_url"`
 
-	// The address Prometheus metrics are served on, as host:port. Keep it private. Empty: metrics are off.
+	// The address to serve Prometheus metrics on, as host:port. Keep it private. If empty,
+	// metrics are off.
 	MetricsListen string `yaml:"metrics_listen" default:"127.0.0.1:9090"`
 
-	// The reverse proxies in front of Sluice, as networks such as `10.0.0.0/8` or single addresses. Only they are believed about the address a request came from.
+	// The reverse proxies in front of Sluice, as networks such as `10.0.0.0/8` or single
+	// addresses. The client address in a forwarding header is accepted only from them.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
 
-	// How many connections may be open at once on the address the API is served on; further ones are closed as they arrive. At most half of the files that the process may open are used for them. One public address gets a tenth of them (at least 100), unless it is one of `trusted_proxies`; addresses of private networks share only the whole.
+	// The maximum number of open connections on the listen address. Further connections are
+	// closed as they arrive. At most half of the files that the process may open are used for
+	// connections. A single public address may open a tenth of them (at least 100), unless it
+	// is one of `trusted_proxies`. Addresses of private networks have no limit of their own.
 	MaxConnections int `yaml:"max_connections" default:"10000"`
 
 	// Serve HTTPS directly, without a proxy in front.
 	TLS TLS `yaml:"tls"`
 
-	// The web origins whose pages may call the API from a browser: `*` for all of them, or origins such as `https://app.example.com`.
+	// The web origins whose pages may call the API from a browser: `*` for all, or origins
+	// such as `https://app.example.com`.
 	CORSOrigins []string `yaml:"cors_origins" default:"*"`
 
-	// Whether the built-in sandbox models are offered. They need no provider and cost nothing.
+	// Whether to offer the built-in sandbox models. They need no provider and cost nothing.
 	Sandbox bool `yaml:"sandbox" default:"true"`
 
-	// Whether models are offered that nobody configured: of vendors whose keys stand in the environment (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY` and so on), and of an Ollama, llama.cpp or LM Studio on this machine. Only staff accounts may call them until you give them a tier under `models`.
+	// Whether to offer models that are not configured: those of vendors whose keys are in the
+	// environment (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY` and so on), and
+	// those of an Ollama, llama.cpp or LM Studio server on this machine. Only staff accounts
+	// may call them until you give them a tier under `models`.
 	Discover bool `yaml:"discover" default:"true"`
 
-	// How the router chooses.
+	// How the router chooses a model.
 	Router Router `yaml:"router"`
 
-	// How long running calls may take to finish once Sluice is told to stop.
+	// How long running calls may take to finish after Sluice is told to stop.
 	ShutdownGrace time.Duration `yaml:"shutdown_grace" default:"30s"`
 
-	// What is logged, and how.
+	// What is logged, and in which format.
 	Log Log `yaml:"log"`
 
-	// The services that models are called at.
+	// The services that serve the models.
 	Providers []Provider `yaml:"providers"`
 
-	// What calls providers whose address begins with `http://`: `lean`, a client of our own for HTTP/1.1 that costs less, or `standard`, that of Go's library. Where you suspect the former of a fault, `standard` rules it out; a reload is enough.
+	// The HTTP client for providers whose URL begins with `http://`: `lean`, our own HTTP/1.1
+	// client, which costs less, or `standard`, the client of Go's standard library. If you
+	// suspect a bug in `lean`, switch to `standard` to rule it out; a reload is enough.
 	UpstreamClient string `yaml:"upstream_client" default:"lean"`
 
 	// The models offered to callers.
 	Models []Model `yaml:"models"`
 
-	// Changes to the limits and prices of the plans `none` (an account without a plan), `free`, `basic`, `premium` and `scale`. What is not set here keeps its built-in value.
+	// Changes to the limits and prices of the plans `none` (an account without a plan),
+	// `free`, `basic`, `premium` and `scale`. Anything not set here keeps its built-in value.
 	Plans map[string]Plan `yaml:"plans"`
 
-	// How calls are accounted for.
+	// How usage is recorded.
 	Usage Usage `yaml:"usage"`
 
-	// Remote MCP tool servers that callers bring along.
+	// Remote MCP tool servers that callers name in their requests.
 	MCP MCP `yaml:"mcp"`
 
-	// Who may open an account on the pages: `open` for anybody with an address, `invite` for those with a link of `sluice signin-link`, `closed` for nobody. Not set: open on a loopback address without `public_url` while no request came through a proxy or for another host, closed elsewhere.
+	// Who may create an account on the pages: `open` for anyone with an e-mail address,
+	// `invite` for those with a link from `sluice signin-link`, `closed` for nobody. If not
+	// set: open on a loopback address without `public_url`, until a request arrives through a
+	// proxy or for another host; closed otherwise.
 	Signup string `yaml:"signup"`
 
-	// The mail server for links and messages. Without one they are written to the log, for you to pass on.
+	// The mail server for links and messages. Without one they are written to the log, for you
+	// to pass on.
 	SMTP SMTP `yaml:"smtp"`
 
-	// An identity provider (OpenID Connect) that people may sign in with.
+	// An identity provider (OpenID Connect) for signing in.
 	OIDC OIDC `yaml:"oidc"`
 
-	// Videos: who makes them, and how many at once.
+	// Videos: which provider creates them, and how many at once.
 	Video Video `yaml:"video"`
 
-	// Where finished files, such as videos, are kept.
+	// Where finished files, such as videos, are stored.
 	Blob Blob `yaml:"blob"`
 
 	// How paid plans are sold.
@@ -106,91 +138,111 @@ type Config struct {
 
 	file     string
 	warnings []string
-	found    []*Found // pointers: fmt would print what they hold, keys and all
+	found    []*Found // pointers, so that fmt does not print the keys in them
 }
 
 // TLS names the files of a certificate.
 type TLS struct {
-	// The file with the certificate and its chain, in PEM form. Needs `key` beside it.
+	// The PEM file with the certificate and its chain. Requires `key`.
 	Cert string `yaml:"cert"`
 
-	// The file with the certificate's private key, in PEM form. Needs `cert` beside it.
+	// The PEM file with the certificate's private key. Requires `cert`.
 	Key string `yaml:"key"`
 }
 
 // Enabled reports whether HTTPS is served.
 func (t TLS) Enabled() bool { return t.Cert != "" }
 
-// Log is how the log is written.
+// Log controls the format and the level of the log.
 type Log struct {
-	// The form of the log: `text`, `json`, or `auto` for text on a terminal and JSON elsewhere.
+	// The log format: `text`, `json`, or `auto` for text on a terminal and JSON otherwise.
 	Format string `yaml:"format" default:"auto"`
 
-	// The least important level that is written: `debug`, `info`, `warn` or `error`.
+	// The lowest level that is logged: `debug`, `info`, `warn` or `error`.
 	Level string `yaml:"level" default:"info"`
 }
 
-// Router is how the router chooses a model.
+// Router controls how the router chooses a model.
 type Router struct {
-	// What counts when several models can serve a request, from 0, the cheapest, to 100, the best.
+	// The balance between price and quality when several models can serve a request, from 0
+	// (cheapest) to 100 (best).
 	Dial int `yaml:"dial" default:"50"`
 }
 
-// Usage is how calls are accounted for.
+// Usage controls how usage is recorded.
 type Usage struct {
-	// Whether every settlement is brought to the disk before its reply ends. Otherwise they are in groups at most a second apart, and a power cut may lose that second.
+	// Whether every usage record is synced to disk before its reply ends. Otherwise records
+	// are synced in groups, at most a second apart, and a power failure may lose that second.
 	SyncEach bool `yaml:"sync_each" default:"false"`
 
-	// How many days the record of each single call is kept. The sums by hour and day stay. 0: for ever.
+	// How many days the record of each single call is kept. Hourly and daily sums are kept in
+	// any case. 0 keeps records forever.
 	KeepDays int `yaml:"keep_days" default:"90"`
 }
 
-// Provider is a service that models are called at.
+// Provider is a service that serves models.
 type Provider struct {
 	// The name that models refer to.
 	Name string `yaml:"name" required:"true"`
 
-	// The vendor, or the API it speaks: `openai` for OpenAI and, with a `base_url`, everything compatible with its chat completions; `azure`, `anthropic`, `gemini`, `openrouter`, `groq`, `mistral`, `deepseek`, `xai`, `together`, `fireworks`, `cerebras`, `perplexity`, `nvidia`; `bedrock` for Amazon Bedrock; `vllm`, `llamacpp`, `lmstudio` and `ollama` on this machine.
+	// The vendor, or the API that the provider speaks: `openai` for OpenAI and, with a
+	// `base_url`, for everything compatible with its chat completions; `azure`, `anthropic`,
+	// `gemini`, `openrouter`, `groq`, `mistral`, `deepseek`, `xai`, `together`, `fireworks`,
+	// `cerebras`, `perplexity`, `nvidia`; `bedrock` for Amazon Bedrock; `vllm`, `llamacpp`,
+	// `lmstudio` and `ollama` on this machine.
 	Kind string `yaml:"kind" required:"true"`
 
-	// The address of its API up to and including the version, such as `https://api.openai.com/v1`. Not set: that of the vendor; for `azure` it is required.
+	// The base URL of its API including the version, such as `https://api.openai.com/v1`. The
+	// default is the vendor's URL. Required for `azure`.
 	BaseURL string `yaml:"base_url"`
 
-	// The version of Azure's API, such as `2024-10-21`. Not set: its newer API, which has none.
+	// The version of the Azure API, such as `2024-10-21`. If not set, the newer API without
+	// versions is used.
 	APIVersion string `yaml:"api_version"`
 
-	// The region of Amazon Bedrock, such as `us-east-1`. Required for `bedrock`, and only for it.
+	// The region of Amazon Bedrock, such as `us-east-1`. Required for `bedrock`, and only used
+	// there.
 	Region string `yaml:"region"`
 
-	// The id of the AWS key that `bedrock` is called with.
+	// The ID of the AWS access key for `bedrock`.
 	AccessKeyID string `yaml:"access_key_id"`
 
-	// That key itself. Keep it out of the file, as `api_key`.
+	// The AWS secret access key for `bedrock`. Keep it out of the file, like `api_key`.
 	SecretAccessKey Secret `yaml:"secret_access_key"`
 
-	// What goes with a temporary AWS key.
+	// The session token of a temporary AWS key.
 	SessionToken Secret `yaml:"session_token"`
 
-	// The key it is called with. Keep it out of the file: write `${NAME}` for an environment variable or `${file:/path}` for a file. Empty: no key is sent.
+	// The API key. Keep it out of the file: write `${NAME}` for an environment variable or
+	// `${file:/path}` for a file. If empty, no key is sent.
 	APIKey Secret `yaml:"api_key"`
 
-	// The tier of models that it lists and that are not under `models`: `free`, `basic` or `premium`. It is asked for its list at the start, every hour, and by `sluice models --refresh`. Not set: only the models under `models` are offered.
+	// The tier (`free`, `basic` or `premium`) of models that the provider lists and that are
+	// not under `models`. The list is fetched at the start, every hour, and by `sluice models
+	// --refresh`. If not set, only the models under `models` are offered.
 	Discover string `yaml:"discover"`
 
-	// Further keys of the same provider. Calls are spread over all of its keys; one that is refused or used up rests while the others go on.
+	// Additional keys for the same provider. Calls are spread over all keys. A key that is
+	// refused or has reached its limit is paused while the others continue.
 	APIKeys []Secret `yaml:"api_keys"`
 
-	// Whether callers may give it images by address, where it would fetch them from inside your network: from a `base_url` with plain http, a private address or a name without a domain, and for the kinds `vllm`, `llamacpp`, `lmstudio` and `ollama`. Otherwise such images must come as data: URLs there. Set it only if the server refuses private addresses itself, or has nothing to reach.
+	// Whether callers may pass image URLs to a provider that would fetch them from inside your
+	// network: one whose `base_url` uses plain HTTP, a private address or a name without a
+	// domain, and the kinds `vllm`, `llamacpp`, `lmstudio` and `ollama`. Otherwise images for
+	// it must be sent as data: URLs. Set it only if the provider refuses private addresses
+	// itself or cannot reach anything.
 	AllowImageURLs bool `yaml:"allow_image_urls" default:"false"`
 
-	// How many calls may run there at the same time. Further ones go to other targets of their model, or wait a moment. 0: any number.
+	// The maximum number of concurrent calls to this provider. Further calls go to other
+	// targets of their model, or wait a moment. 0 means no limit.
 	MaxConcurrent int `yaml:"max_concurrent" default:"0"`
 
-	// How long it is waited for.
+	// The timeouts of calls to this provider.
 	Timeouts Timeouts `yaml:"timeouts"`
 }
 
-// Keys are all keys it is called with: one that is empty where there are none.
+// Keys returns all keys of the provider. It returns one empty key if there are none, because a
+// provider without keys is called as well.
 func (p *Provider) Keys() []Secret {
 	if p.SecretAccessKey != "" {
 		return []Secret{p.SecretAccessKey}
@@ -201,76 +253,86 @@ func (p *Provider) Keys() []Secret {
 	return append([]Secret{p.APIKey}, p.APIKeys...)
 }
 
-// Timeouts say how long a provider is waited for.
+// Timeouts limits how long to wait for a provider.
 type Timeouts struct {
-	// For a connection to it.
+	// The timeout for connecting.
 	Connect time.Duration `yaml:"connect" default:"10s"`
 
-	// For the first text, reasoning or tool call of a reply; then another target is asked. 0: two minutes for a stream and five for a reply in one piece.
+	// The timeout for the first text, reasoning or tool call of a reply. After it, another
+	// target is tried. 0 means two minutes for a stream and five for other replies.
 	FirstContent time.Duration `yaml:"first_content" default:"0s"`
 
-	// For the next piece of a reply that has begun.
+	// The timeout for the next part of a reply that has started.
 	Silence time.Duration `yaml:"silence" default:"2m"`
 }
 
 // Model is one entry of the catalog.
 type Model struct {
-	// The id callers ask for. It has no spaces and is not the id of the router.
+	// The model id that callers use. It must not contain spaces and must not be the id of the
+	// router.
 	ID string `yaml:"id" required:"true"`
 
-	// The name of the provider that serves it. Needed where `targets` has none.
+	// The name of the provider that serves it. Required if `targets` is empty.
 	Provider string `yaml:"provider"`
 
-	// The provider's own name for it. Empty: the same as `id`.
+	// The provider's own name for the model. The default is `id`.
 	Upstream string `yaml:"upstream"`
 
-	// Where it is served, if at more than one place: in the place of `provider` and `upstream`.
+	// The providers that serve the model, if there are several. Replaces `provider` and
+	// `upstream`.
 	Targets []Target `yaml:"targets"`
 
-	// The ids of models that answer, in this order, while no target of this one can. Those that the caller's plan does not include, or that cannot take the request, are passed over.
+	// The ids of models to use, in this order, while no target of this model is available.
+	// Models that the caller's plan does not include, or that cannot handle the request, are
+	// skipped.
 	Fallbacks []string `yaml:"fallbacks"`
 
-	// The lowest plan that may call it: `free`, `basic` or `premium`.
+	// The lowest plan that may call the model: `free`, `basic` or `premium`.
 	Plan string `yaml:"plan" required:"true"`
 
-	// How many requests of the per-minute allowance one call uses.
+	// How many requests of the per-minute limit one call counts as.
 	RequestMultiplier Milli `yaml:"request_multiplier" default:"1"`
 
-	// How many units of the monthly budget one call uses. Not set: the same as `request_multiplier`.
+	// How many units of the monthly budget one call uses. The default is `request_multiplier`.
 	UnitCost *Milli `yaml:"unit_cost"`
 
-	// The largest prompt it reads, in tokens.
+	// The context window, in tokens.
 	ContextLength int `yaml:"context_length" required:"true"`
 
-	// The longest reply it writes, in tokens; at most `context_length`.
+	// The maximum length of a reply, in tokens. At most `context_length`.
 	MaxOutput int `yaml:"max_output" required:"true"`
 
-	// Whether it can call tools.
+	// Whether the model supports tool calling.
 	ToolCalling bool `yaml:"tool_calling" default:"false"`
 
-	// Whether it can be held to JSON. The router gives it no request that asks for it otherwise.
+	// Whether the model supports JSON output. The router sends requests for JSON only to
+	// models that do.
 	JSONMode bool `yaml:"json_mode" default:"true"`
 
-	// How well it does, from 1 to 100, for the router. 0: about as well as other models of its tier, or as is known of it.
+	// The quality of the model for the router, from 1 to 100. 0 means unknown: the router uses
+	// what is known about the model, or the average of its tier.
 	Quality int `yaml:"quality" default:"0"`
 
-	// Whether it can think before it answers. For a model that cannot, `reasoning_effort` is left out of the call.
+	// Whether the model supports reasoning. For other models, `reasoning_effort` is removed
+	// from the request.
 	Reasoning bool `yaml:"reasoning" default:"false"`
 
-	// One sentence about it for the catalog.
+	// One sentence about the model for the catalog.
 	Description string `yaml:"description"`
 
-	// Who made it, for the catalog.
+	// The owner of the model for the catalog.
 	OwnedBy string `yaml:"owned_by"`
 
-	// The day that the catalog gives as `created`, such as `2026-03-01`. Not set: when this service first listed the model.
+	// The date that the catalog shows as `created`, such as `2026-03-01`. The default is the
+	// day on which this service first listed the model.
 	Created string `yaml:"created"`
 
-	// What its tokens cost, for the catalog: dollars per million tokens, with at most 6 decimals.
+	// The prices of its tokens for the catalog, in dollars per million tokens with at most 6
+	// decimals.
 	Pricing *Pricing `yaml:"pricing"`
 }
 
-// CreatedAt is the configured day of creation; the zero time where there is none.
+// CreatedAt returns the configured date of creation, or the zero time if there is none.
 func (m *Model) CreatedAt() (time.Time, error) {
 	if m.Created == "" {
 		return time.Time{}, nil
@@ -278,208 +340,234 @@ func (m *Model) CreatedAt() (time.Time, error) {
 	return time.Parse(time.DateOnly, m.Created)
 }
 
-// Target is one place where a model is served.
+// Target is one provider that serves a model.
 type Target struct {
 	// The name of the provider.
 	Provider string `yaml:"provider" required:"true"`
 
-	// The provider's own name for the model. Empty: the model's `id`.
+	// The provider's own name for the model. The default is the model's `id`.
 	Upstream string `yaml:"upstream"`
 
-	// Its share of the calls, beside the weights of the other targets. 0: it is asked only while none of them can answer.
+	// The share of calls that go to this target, relative to the weights of the other targets.
+	// A target with weight 0 is used only while no other is available.
 	Weight int `yaml:"weight" default:"1"`
 }
 
-// Pricing is in dollars per million tokens.
+// Pricing is in dollars per million tokens. A nil price is unknown, which is not the same as
+// free.
 type Pricing struct {
-	// Dollars per million prompt tokens.
+	// Dollars per million input tokens.
 	Input *Money `yaml:"input"`
 
-	// Dollars per million tokens of the reply.
+	// Dollars per million output tokens.
 	Output *Money `yaml:"output"`
 
-	// Dollars per million prompt tokens that the provider had cached.
+	// Dollars per million input tokens that the provider had cached.
 	Cached *Money `yaml:"cached"`
 
-	// Dollars per million tokens of thinking.
+	// Dollars per million reasoning tokens.
 	Reasoning *Money `yaml:"reasoning"`
 }
 
-// Plan changes a built-in plan; a nil field keeps what is built in.
+// Plan changes a built-in plan. A nil field keeps the built-in value.
 type Plan struct {
-	// Requests a minute.
+	// Requests per minute.
 	RequestsPerMinute *Limit `yaml:"requests_per_minute"`
 
-	// Calls that may run at the same time.
+	// Concurrent calls.
 	Concurrent *Limit `yaml:"concurrent"`
 
-	// Tokens a minute, prompts and replies together.
+	// Tokens per minute, input and output together.
 	TokensPerMinute *Limit `yaml:"tokens_per_minute"`
 
 	// The monthly price in dollars, with at most 2 decimals.
 	PriceUSD *Money `yaml:"price_usd"`
 
-	// Units a month, for each tier of models: the budget that the abuse score is the percentage of. At 100 the account's keys are switched off until you restore them.
+	// Units per month for each tier of models. The abuse score is the percentage of this
+	// budget that was used. At 100 the account's keys are deactivated until you restore them.
 	MonthlyUnits *Limit `yaml:"monthly_units"`
 
-	// Video jobs that may wait or run at the same time.
+	// Video jobs that may be waiting or running at the same time.
 	UnfinishedVideos *Limit `yaml:"unfinished_videos"`
 }
 
-// Video is how videos are made.
+// Video controls how videos are created.
 type Video struct {
-	// The id callers name the video model by.
+	// The model id that callers use for videos.
 	ModelID string `yaml:"model_id" default:"video-default"`
 
 	// The lowest plan that may create videos: `free`, `basic` or `premium`.
 	Plan string `yaml:"plan" default:"free"`
 
-	// Who makes new videos: `sandbox` for the built-in renderer, or the name of one of `video.providers`.
+	// The provider of new videos: `sandbox` for the built-in renderer, or the name of one of
+	// `video.providers`.
 	Provider string `yaml:"provider" default:"sandbox"`
 
-	// How many videos this process works on at once. 0: 2 with the built-in renderer, which uses every core for each; 16 with a provider, on which one only waits.
+	// How many videos this process works on at once. 0 means 2 with the built-in renderer,
+	// which uses every core for each video, and 16 with a provider, where the process only
+	// waits.
 	Workers int `yaml:"workers" default:"0"`
 
-	// How long a job is left to a process that shows no sign of life, before another one takes it up.
+	// How long a job stays with a process that shows no sign of life before another process
+	// takes it over.
 	Lease time.Duration `yaml:"lease" default:"30s"`
 
-	// How long a job may take, and how long it and its file are kept once it has ended.
+	// How long a job may take, and how long the job and its file are kept after it has ended.
 	Keep time.Duration `yaml:"keep" default:"24h"`
 
-	// The largest file of one video, in MiB.
+	// The maximum size of one video file, in MiB.
 	MaxFileMiB int `yaml:"max_file_mib" default:"512"`
 
-	// The size of an account's stored videos, in MiB, from which on it may create no more until some expire.
+	// The maximum size of an account's stored videos, in MiB. Above it, the account cannot
+	// create videos until some expire.
 	AccountMiB int `yaml:"account_mib" default:"2048"`
 
-	// The services that can make videos. A job goes on at the one where it was begun, so leave an entry in place until its jobs have ended, and write a new one for a new key.
+	// The services that can create videos. A job stays at the provider where it was started,
+	// so keep an entry until its jobs have ended, and add a new entry for a new key.
 	Providers []VideoProvider `yaml:"providers"`
 }
 
-// VideoProvider is a service that makes videos.
+// VideoProvider is a service that creates videos.
 type VideoProvider struct {
 	// The name that `video.provider` refers to.
 	Name string `yaml:"name" required:"true"`
 
-	// The API it speaks: `azure` for the Sora jobs of Azure OpenAI, `openai` for OpenAI's `/v1/videos`, `veo` for the Veo models of the Gemini API.
+	// The API that it speaks: `azure` for Sora jobs of Azure OpenAI, `openai` for OpenAI's
+	// `/v1/videos`, `veo` for Veo models of the Gemini API.
 	Kind string `yaml:"kind" required:"true"`
 
-	// The address of its API: for `azure` such as `https://name.openai.azure.com/openai/v1`, for `openai` such as `https://api.openai.com/v1`, for `veo` such as `https://generativelanguage.googleapis.com/v1beta`.
+	// The base URL of its API: for `azure` such as `https://name.openai.azure.com/openai/v1`,
+	// for `openai` such as `https://api.openai.com/v1`, for `veo` such as
+	// `https://generativelanguage.googleapis.com/v1beta`.
 	BaseURL string `yaml:"base_url" required:"true"`
 
-	// The key it is called with. Keep it out of the file: write `${NAME}` for an environment variable or `${file:/path}` for a file. Empty: no key is sent.
+	// The API key. Keep it out of the file: write `${NAME}` for an environment variable or
+	// `${file:/path}` for a file. If empty, no key is sent.
 	APIKey Secret `yaml:"api_key"`
 
-	// Its model, or for `azure` the deployment.
+	// The name of the model, or of the deployment for `azure`.
 	Model string `yaml:"model" required:"true"`
 }
 
-// Blob is where finished files are kept.
+// Blob controls where finished files are stored.
 type Blob struct {
-	// `files` for a folder, or `s3` for an object store that speaks S3.
+	// `files` for a folder, or `s3` for an S3-compatible object store.
 	Kind string `yaml:"kind" default:"files"`
 
-	// The folder, for `files`. Processes that share a database share it, too. Empty: `files` in the data folder.
+	// The folder for `files`. Processes that share a database must share this folder,
+	// too. The default is `files` in the data folder.
 	Dir string `yaml:"dir"`
 
-	// The address of the object store, such as `https://s3.eu-central-1.amazonaws.com`.
+	// The URL of the object store, such as `https://s3.eu-central-1.amazonaws.com`.
 	Endpoint string `yaml:"endpoint"`
 
-	// The region of the bucket. Empty: it is found out.
+	// The region of the bucket. If empty, it is detected.
 	Region string `yaml:"region"`
 
 	// The bucket. It must exist.
 	Bucket string `yaml:"bucket"`
 
-	// What the name of every object begins with, such as `sluice/`.
+	// The prefix of every object name, such as `sluice/`.
 	Prefix string `yaml:"prefix"`
 
 	// The access key of the object store.
 	AccessKey Secret `yaml:"access_key"`
 
-	// The secret key of the object store. Keep it out of the file: write `${NAME}` for an environment variable or `${file:/path}` for a file.
+	// The secret key of the object store. Keep it out of the file: write `${NAME}` for an
+	// environment variable or `${file:/path}` for a file.
 	SecretKey Secret `yaml:"secret_key"`
 }
 
-// MCP is about the tool servers that callers name in their requests.
+// MCP limits the tool servers that callers name in their requests.
 type MCP struct {
-	// Hosts that may be called although their addresses are private, as names or addresses, with a port or without.
+	// Hosts that may be called although their addresses are private, as names or addresses,
+	// with or without a port.
 	AllowHosts []string `yaml:"allow_hosts"`
 
-	// How many MCP servers one request may name, 1 to 8.
+	// The maximum number of MCP servers in one request, from 1 to 8.
 	MaxServers int `yaml:"max_servers" default:"8"`
 
-	// How many tools one request may have, those of its MCP servers and its functions together, 1 to 128.
+	// The maximum number of tools in one request, from 1 to 128: the tools of its MCP servers
+	// and its own functions together.
 	MaxTools int `yaml:"max_tools" default:"128"`
 
-	// How often a model may call MCP tools and be asked again within one request. After that it must answer.
+	// How many times a model may call MCP tools and continue within one request. After that it
+	// must answer.
 	MaxRounds int `yaml:"max_rounds" default:"16"`
 
-	// How long one call of an MCP tool may take.
+	// The timeout of one MCP tool call.
 	CallTimeout time.Duration `yaml:"call_timeout" default:"60s"`
 
-	// The largest result of an MCP tool, in bytes as the server sends it.
+	// The maximum size of an MCP tool result, in bytes as sent by the server.
 	MaxResult int `yaml:"max_result" default:"1048576"`
 }
 
 // SMTP is a mail server.
 type SMTP struct {
-	// Its address, as host:port. Port 465 speaks TLS from the first byte; on others it is used where the server offers it.
+	// The address of the mail server, as host:port. Port 465 uses TLS from the start; other
+	// ports use it if the server offers it.
 	Server string `yaml:"server"`
 
-	// The address that mail comes from, such as `Sluice <no-reply@example.com>`.
+	// The sender of mails, such as `Sluice <no-reply@example.com>`.
 	From string `yaml:"from"`
 
-	// The name to sign in with there. Empty: without.
+	// The user name for the mail server. If empty, no login is attempted.
 	User string `yaml:"user"`
 
-	// The password to sign in with there.
+	// The password for the mail server.
 	Password Secret `yaml:"password"`
 }
 
 // OIDC is an identity provider.
 type OIDC struct {
-	// The address of the issuer, such as `https://accounts.example.com`. You trust it with addresses: whoever it vouches for signs in to the account with that address.
+	// The URL of the issuer, such as `https://accounts.example.com`. You trust it with e-mail
+	// addresses: anyone it vouches for is signed in to the account with that address.
 	Issuer string `yaml:"issuer"`
 
-	// What people call it, for the button.
+	// The name on the sign-in button.
 	Name string `yaml:"name" default:"single sign-on"`
 
-	// The id that it knows this service by. Its redirect address is `public_url` + `/signin/provider/back`.
+	// The client ID of this service at the identity provider. The redirect URL is `public_url`
+	// followed by `/signin/provider/back`.
 	ClientID string `yaml:"client_id"`
 
-	// The secret that goes with the id.
+	// The client secret.
 	ClientSecret Secret `yaml:"client_secret"`
 }
 
-// Billing is how paid plans are sold.
+// Billing controls how paid plans are sold.
 type Billing struct {
-	// Who moves the money: `testpay` for the built-in test cards, which move none; `stripe`; `none` where plans are not for sale and you grant them. Not set: testpay on a loopback address without `public_url` while no request came through a proxy or for another host, none elsewhere.
+	// The payment processor: `testpay` for built-in test cards, which move no money; `stripe`;
+	// or `none` if plans are not for sale and you grant them. If not set: `testpay` on a
+	// loopback address without `public_url`, until a request arrives through a proxy or for
+	// another host; `none` otherwise.
 	Processor string `yaml:"processor"`
 
-	// Stripe's secret key. Required where `processor` is `stripe`.
+	// The Stripe secret key. Required if `processor` is `stripe`.
 	SecretKey Secret `yaml:"secret_key"`
 
-	// The secret that Stripe signs its webhooks with; their address is `public_url` and `/webhooks/stripe`. Required where `processor` is `stripe`.
+	// The signing secret of the Stripe webhook. The webhook's URL is `public_url` followed by
+	// `/webhooks/stripe`. Required if `processor` is `stripe`.
 	WebhookSecret Secret `yaml:"webhook_secret"`
 
-	// Where Stripe's API is.
+	// The URL of the Stripe API.
 	APIURL string `yaml:"api_url" default:"https://api.stripe.com"`
 }
 
-// File is the configuration file that was read; empty if there was none.
+// File returns the path of the configuration file that was read, or "" if there was none.
 func (c *Config) File() string { return c.file }
 
-// Warnings are the things that are legal but probably not meant.
+// Warnings returns settings that are valid but probably a mistake, one sentence each.
 func (c *Config) Warnings() []string { return c.warnings }
 
-// KeyPrefix is what every API key begins with.
+// KeyPrefix returns the prefix of every API key.
 func (c *Config) KeyPrefix() string { return c.Brand + "-" }
 
-// RouterID is the id of the model that picks a model.
+// RouterID returns the id of the router model.
 func (c *Config) RouterID() string { return c.Brand + "/auto" }
 
-// Origin is the service's address for links: the public URL, or else one made from the listen address.
+// Origin returns the service's origin for links: the public URL, or one derived from the
+// listen address.
 func (c *Config) Origin() string {
 	if c.PublicURL != "" {
 		return c.PublicURL
@@ -489,11 +577,13 @@ func (c *Config) Origin() string {
 		scheme = "https://"
 	}
 	host, port, err := net.SplitHostPort(c.Listen)
-	if err != nil { // cannot be after Load
+	// After Load the address is always valid.
+	if err != nil {
 		return scheme + c.Listen
 	}
 	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
-		host = "127.0.0.1" // "every interface" is not an address one can call
+		// "Every interface" is not an address that a client can call.
+		host = "127.0.0.1"
 	}
 	return scheme + net.JoinHostPort(host, port)
 }
@@ -506,7 +596,8 @@ func (c *Config) OriginAt(listen string) string {
 	return at.Origin()
 }
 
-// RestartNeeded names the settings that differ from old and take effect only at a restart.
+// RestartNeeded returns the paths of the settings that differ from old and take effect only
+// after a restart. All other settings are applied by a reload.
 func (c *Config) RestartNeeded(old *Config) []string {
 	var paths []string
 	for _, setting := range []struct {
@@ -522,7 +613,7 @@ func (c *Config) RestartNeeded(old *Config) []string {
 		{"max_connections", c.MaxConnections != old.MaxConnections},
 		{"smtp", c.SMTP != old.SMTP},
 		{"oidc", c.OIDC != old.OIDC},
-		// Another certificate is picked up by a running listener; HTTPS itself is not.
+		// A running listener loads a new certificate, but cannot switch between HTTP and HTTPS.
 		{"tls", c.TLS.Enabled() != old.TLS.Enabled()},
 		{"blob", c.Blob != old.Blob},
 		{"billing", c.Billing != old.Billing},

@@ -15,12 +15,13 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// maxNesting bounds how deep lists and mappings may stand inside each other. The settings need 4; the
+// maxNesting limits how deep lists and mappings may be nested. The settings need 4; the
 // parser's time and memory grow with the square of the depth.
 const maxNesting = 32
 
-// decoder reads the file's syntax tree into the types, strictly: whatever the types do not have is a mistake.
-// Paths name values as messages do: models[0].plan.
+// decoder reads the syntax tree of the file into the configuration types. It is strict:
+// anything that the types do not have is an error. Values are named by paths such as
+// models[0].plan, in messages as well.
 type decoder struct {
 	*record
 	file     string
@@ -29,7 +30,7 @@ type decoder struct {
 	lines    []string
 }
 
-// decode reads the text of the file into root. It reports false if the text is not YAML.
+// decode reads the text of the file into root. It reports false if the text is not valid YAML.
 func (d *decoder) decode(text []byte, root reflect.Value) bool {
 	body, at, problem := d.parse(text)
 	if problem != "" {
@@ -43,9 +44,11 @@ func (d *decoder) decode(text []byte, root reflect.Value) bool {
 	return true
 }
 
-// parse makes the syntax tree: nil for a file without content, or a problem and its place.
+// parse returns the syntax tree, or nil for a file without content. If the text is invalid, it
+// returns the problem and its place.
 func (d *decoder) parse(raw []byte) (ast.Node, place, string) {
-	// A byte order mark is no part of the text; positions count lines by line feeds.
+	// Remove the byte order mark, and normalize line ends so that positions match what editors
+	// show.
 	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(string(raw), "\ufeff"))
 	d.lines = strings.Split(text, "\n")
 	for i, line := range d.lines {
@@ -55,9 +58,10 @@ func (d *decoder) parse(raw []byte) (ast.Node, place, string) {
 	}
 	tokens := lexer.Tokenize(text)
 	if tk := tooDeep(tokens); tk != nil {
-		return nil, d.placeAt(tk), fmt.Sprintf("lists and mappings stand more than %d deep inside each other", maxNesting)
+		return nil, d.placeAt(tk), fmt.Sprintf("lists and mappings are nested more than %d deep", maxNesting)
 	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // mapping finds duplicates itself, and says so better
+	// mapping reports duplicate keys itself, with both lines.
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		at, problem := d.syntaxError(err)
 		return nil, at, problem
@@ -77,7 +81,8 @@ func (d *decoder) parse(raw []byte) (ast.Node, place, string) {
 	return body, place{}, ""
 }
 
-// unprintable finds what YAML does not allow in a line: its column and the problem.
+// unprintable finds a character that YAML does not allow. It returns its column and the
+// problem, or 0 and "".
 func unprintable(line string) (int, string) {
 	column := 0
 	for i, c := range line {
@@ -92,8 +97,8 @@ func unprintable(line string) (int, string) {
 	return 0, ""
 }
 
-// tooDeep is the token at which the nesting exceeds maxNesting. Nesting by indentation alone needs no bound
-// of its own: the file's size bounds it.
+// tooDeep returns the token at which the nesting exceeds maxNesting, or nil. Nesting by
+// indentation alone needs no limit of its own: the maximum file size bounds it.
 func tooDeep(tokens token.Tokens) *token.Token {
 	brackets, dashes, line := 0, 0, 0
 	for _, tk := range tokens {
@@ -115,7 +120,7 @@ func tooDeep(tokens token.Tokens) *token.Token {
 	return nil
 }
 
-// value reads a node into v.
+// value reads a node into v and records its place.
 func (d *decoder) value(v reflect.Value, node ast.Node, path string) {
 	d.places[path] = d.placeOfNode(node)
 	switch node.(type) {
@@ -143,12 +148,13 @@ func (d *decoder) value(v reflect.Value, node ast.Node, path string) {
 	}
 }
 
-// isSection reports whether values of the type are mappings in the file; a network is a struct too, but written as text.
+// isSection reports whether values of the type are mappings in the file. A network is a struct
+// as well, but is written as text.
 func isSection(t reflect.Type) bool {
 	return t.Kind() == reflect.Map || t.Kind() == reflect.Struct && t != reflect.TypeFor[netip.Prefix]()
 }
 
-// mapping reads a struct, or the map of plans.
+// mapping reads a struct or the map of plans. It reports unknown, repeated and missing keys.
 func (d *decoder) mapping(v reflect.Value, node ast.Node, path string) {
 	var entries []*ast.MappingValueNode
 	switch node := node.(type) {
@@ -156,12 +162,12 @@ func (d *decoder) mapping(v reflect.Value, node ast.Node, path string) {
 		entries = node.Values
 	case *ast.MappingValueNode:
 		entries = []*ast.MappingValueNode{node}
-	case *ast.NullNode: // "plans:" with everything below it commented out
+	case *ast.NullNode: // a key whose whole content is commented out
 	default:
 		d.mismatch(v.Type(), node, path)
 		return
 	}
-	lines := map[string]int{} // where each key stands
+	lines := map[string]int{} // key → its line
 	for _, entry := range entries {
 		at := d.placeOfNode(entry.Key)
 		key, problem := keyText(entry.Key)
@@ -192,7 +198,7 @@ func (d *decoder) mapping(v reflect.Value, node ast.Node, path string) {
 	}
 }
 
-// field reads one entry of a struct. It reports false for a key that the struct does not have.
+// field reads one entry of a struct. It reports false if the struct has no such key.
 func (d *decoder) field(v reflect.Value, key string, entry *ast.MappingValueNode, path string) bool {
 	var known []string
 	for field, value := range v.Fields() {
@@ -207,7 +213,8 @@ func (d *decoder) field(v reflect.Value, key string, entry *ast.MappingValueNode
 		known = append(known, name)
 	}
 	at := d.placeOfNode(entry.Key)
-	// A key that runs into its value may hold a secret: show what stands before.
+	// "key:value" without a space is a single key in YAML. The value in it may be a secret, so
+	// show only what precedes it.
 	if cut := strings.IndexAny(key, ":= \t\n"); cut >= 0 {
 		path = strings.TrimSuffix(path, key[cut:])
 		d.failAt(at, path, `not a "key: value" pair; put a colon and a space between the two`)
@@ -217,7 +224,8 @@ func (d *decoder) field(v reflect.Value, key string, entry *ast.MappingValueNode
 	return false
 }
 
-// plan reads one entry of Config.Plans, the one map there is. It reports false for a plan that does not exist.
+// plan reads one entry of Config.Plans, the only map. It reports false if there is no such
+// plan.
 func (d *decoder) plan(v reflect.Value, name string, entry *ast.MappingValueNode, path string) bool {
 	if !slices.Contains(planNames, name) {
 		d.failAt(d.placeOfNode(entry.Key), strings.TrimSuffix(path, name)+shorten(name), "%s is not a plan; %s", quote(name), oneOf(planNames))
@@ -232,7 +240,8 @@ func (d *decoder) plan(v reflect.Value, name string, entry *ast.MappingValueNode
 	return true
 }
 
-// list reads a sequence. An entry with a mistake keeps its place, so that the paths of the others hold.
+// list reads a sequence. An invalid entry keeps its index, so that the paths of later entries
+// stay correct.
 func (d *decoder) list(v reflect.Value, node ast.Node, path string) {
 	if _, empty := node.(*ast.NullNode); empty {
 		return
@@ -259,7 +268,7 @@ func (d *decoder) list(v reflect.Value, node ast.Node, path string) {
 	v.Set(list)
 }
 
-// scalar reads text, a number or a truth value.
+// scalar reads text, a number or a boolean, and expands ${…} in text.
 func (d *decoder) scalar(v reflect.Value, node ast.Node, path string) {
 	var text string
 	isText := false
@@ -290,7 +299,8 @@ func (d *decoder) scalar(v reflect.Value, node ast.Node, path string) {
 			return
 		}
 	}
-	// Text is not taken for a number or a truth value, nor the other way round, except that ${…} can only give text.
+	// Text is not converted to numbers or booleans, nor the other way round. The exception is
+	// ${…}, which always yields text.
 	wantsText := v.Kind() == reflect.String
 	wantsPlain := v.Kind() == reflect.Bool || v.Kind() == reflect.Int
 	if wantsText && !isText || wantsPlain && isText && !expanded || setText(v, text) != nil {
@@ -298,8 +308,8 @@ func (d *decoder) scalar(v reflect.Value, node ast.Node, path string) {
 	}
 }
 
-// numberText is a number without the underscores that group its digits. Forms that not everybody reads
-// alike (010, 0x10) give nothing.
+// numberText returns a number without the underscores that group its digits. It returns "" for
+// forms that people read differently (010, 0x10).
 func numberText(tk *token.Token) string {
 	if tk.Type != token.IntegerType && tk.Type != token.FloatType {
 		return ""
@@ -307,8 +317,8 @@ func numberText(tk *token.Token) string {
 	return strings.ReplaceAll(tk.Value, "_", "")
 }
 
-// mismatch reports a node that is not a value of the type. It quotes only what stands where a value of
-// that kind belongs: stray text may be a secret.
+// mismatch reports a node that has the wrong type. It quotes a value only if a value of that
+// kind is expected there: stray text may be a secret.
 func (d *decoder) mismatch(t reflect.Type, node ast.Node, path string) {
 	quotable := t != reflect.TypeFor[Secret]() && t.Kind() != reflect.Slice && !isSection(t)
 	found := "text"
@@ -337,7 +347,7 @@ func (d *decoder) mismatch(t reflect.Type, node ast.Node, path string) {
 	d.fail(path, "expected %s, found %s", wordsFor(t), found)
 }
 
-// keyText is the text of a mapping's key, or a problem.
+// keyText returns the text of a mapping's key, or a problem.
 func keyText(key ast.MapKeyNode) (text, problem string) {
 	switch key := key.(type) {
 	case *ast.StringNode:
@@ -353,7 +363,7 @@ func keyText(key ast.MapKeyNode) (text, problem string) {
 	return "", `write this key as plain text: "key: value"`
 }
 
-// placeOfNode is where a node begins; for a mapping that is its first key.
+// placeOfNode returns where a node starts. A mapping starts at its first key.
 func (d *decoder) placeOfNode(node ast.Node) place {
 	switch n := node.(type) {
 	case *ast.MappingNode:
@@ -366,14 +376,15 @@ func (d *decoder) placeOfNode(node ast.Node) place {
 	return d.placeAt(node.GetToken())
 }
 
-// placeAt is the token's place, brought into the file where the parser is a little beside it.
+// placeAt returns the place of a token. It is clamped to the file, because the parser's
+// positions are sometimes slightly outside.
 func (d *decoder) placeAt(tk *token.Token) place {
 	line := min(max(tk.Position.Line, 1), len(d.lines))
 	width := utf8.RuneCountInString(d.lines[line-1])
 	return place{source: d.file, line: line, column: min(max(tk.Position.Column, 1), width+1)}
 }
 
-// syntaxError is where the parser stopped, and why, in plain words.
+// syntaxError returns where the parser stopped, and why.
 func (d *decoder) syntaxError(err error) (place, string) {
 	at, problem := place{source: d.file, line: 1, column: 1}, "this is not valid YAML; check the indentation and the quotes around here"
 	parserError, ok := err.(interface {
@@ -396,10 +407,10 @@ func (d *decoder) syntaxError(err error) (place, string) {
 
 const noAliases = "aliases (*name) are not supported; write the value out, or put it in quotes if the * is part of it"
 
-// syntaxProblems says in plain words what the parser's messages mean. Those it does not have are not shown:
-// some of them quote the file, which may hold secrets.
+// syntaxProblems translates the parser's messages. Messages that are not in the list are not
+// shown: some of them quote the file, which may contain secrets.
 var syntaxProblems = []struct{ message, plain string }{
-	{"mapping value is not allowed in this context", `a "key: value" pair stands where a value ends; check the indentation, or put a value with ": " in it in quotes`},
+	{"mapping value is not allowed in this context", `a "key: value" pair is not allowed here; check the indentation, or put a value with ": " in it in quotes`},
 	{"map key-value is pre-defined", "the value has ended before this; check the indentation, or put the whole value in quotes"},
 	{"value is not allowed in this context", "this does not belong here; check that it lines up with its neighbours, or put the whole value in quotes"},
 	{"non-map value is specified", `expected "key: value" here; check the colon, the space after it and the indentation`},
@@ -413,14 +424,14 @@ var syntaxProblems = []struct{ message, plain string }{
 	{"end character of double-quoted text", "the quoted text that begins here has no closing quote"},
 	{"end character of single-quoted text", "the quoted text that begins here has no closing quote"},
 	{"unknown escape character", `this escape does not exist inside double quotes; write \\ for a backslash, or use single quotes`},
-	{"found character '\t' that cannot start any token", "a tab stands here; indent with spaces"},
-	{"tab character", "a tab stands here; indent with spaces"},
+	{"found character '\t' that cannot start any token", "tabs are not allowed here; indent with spaces"},
+	{"tab character", "tabs are not allowed here; indent with spaces"},
 	{"is a reserved character", "a value cannot begin with this character; put it in quotes"},
 	{"undefined alias name", noAliases},
 	{"unexpected scalar value type", `a value cannot begin with "*" or "&"; put it in quotes`},
 	{"undefined anchor", `a value cannot begin with "&"; put it in quotes`},
 	{"expected sequence element", `expected an entry of the list before ","`},
 	{"unexpected directive value", "a value cannot begin with this character; put it in quotes"},
-	{"block sequence entries are not allowed", `an entry that begins with "- " cannot stand here; put it on a line of its own`},
+	{"block sequence entries are not allowed", `an entry that begins with "- " is not allowed here; put it on its own line`},
 	{"invalid header option", `after "|" or ">" the text begins on the next line; put the value in quotes if the character is part of it`},
 }

@@ -47,9 +47,9 @@ var wrongFiles = []struct{ name, text, want string }{
 	{"bare expansion in a list", "cors_origins: [${A}]\n", `sluice.yaml:1:17: expected "," or "]"; text with any of []{}, in it, such as ${NAME}, needs quotes inside a list`},
 	{"unclosed double quote", "data: \"a\nlisten: b\n", "sluice.yaml:1:7: the quoted text that begins here has no closing quote"},
 	{"unclosed single quote", "data: 'a\n", "sluice.yaml:1:7: the quoted text that begins here has no closing quote"},
-	{"tab", "log:\n\tlevel: info\n", "sluice.yaml:2:1: a tab stands here; indent with spaces"},
-	{"two colons", "data: a: b\n", `sluice.yaml:1:7: a "key: value" pair stands where a value ends; check the indentation, or put a value with ": " in it in quotes`},
-	{"indented too far", "data: a\n  listen: b\n", `sluice.yaml:1:7: a "key: value" pair stands where a value ends; check the indentation, or put a value with ": " in it in quotes`},
+	{"tab", "log:\n\tlevel: info\n", "sluice.yaml:2:1: tabs are not allowed here; indent with spaces"},
+	{"two colons", "data: a: b\n", `sluice.yaml:1:7: a "key: value" pair is not allowed here; check the indentation, or put a value with ": " in it in quotes`},
+	{"indented too far", "data: a\n  listen: b\n", `sluice.yaml:1:7: a "key: value" pair is not allowed here; check the indentation, or put a value with ": " in it in quotes`},
 	{"indented between", "log:\n    level: info\n  format: text\n", "sluice.yaml:3:3: this does not belong here; check that it lines up with its neighbours, or put the whole value in quotes"},
 	{"text after quotes", "data: 'a' b\n", "sluice.yaml:1:11: the value has ended before this; check the indentation, or put the whole value in quotes"},
 	{"no colon", "data: a\nlisten\n", `sluice.yaml:2:1: expected "key: value" here; check the colon, the space after it and the indentation`},
@@ -59,7 +59,7 @@ var wrongFiles = []struct{ name, text, want string }{
 	{"bare star in a list", "cors_origins: [*]\n", `sluice.yaml:1:17: a value cannot begin with "*" or "&"; put it in quotes`},
 	{"bare star", "data: *\n", `sluice.yaml:1:7: aliases (*name) are not supported; write the value out, or put it in quotes if the * is part of it`},
 	{"bare ampersand", "data: &\n", `sluice.yaml:1:7: a value cannot begin with "&"; put it in quotes`},
-	{"dash on the line of the key", "cors_origins: - a\n", `sluice.yaml:1:15: an entry that begins with "- " cannot stand here; put it on a line of its own`},
+	{"dash on the line of the key", "cors_origins: - a\n", `sluice.yaml:1:15: an entry that begins with "- " is not allowed here; put it on its own line`},
 	{"bar before text", "data: |a\n", `sluice.yaml:1:7: after "|" or ">" the text begins on the next line; put the value in quotes if the character is part of it`},
 	{"unknown escape", `data: "\q"`, `sluice.yaml:1:9: this escape does not exist inside double quotes; write \\ for a backslash, or use single quotes`},
 	{"comma alone", "cors_origins: [,]\n", `sluice.yaml:1:16: expected an entry of the list before ","`},
@@ -68,8 +68,8 @@ var wrongFiles = []struct{ name, text, want string }{
 	{"list as key", "? [a]\n: b\n", "sluice.yaml:2:1: this is not valid YAML; check the indentation and the quotes around here"},
 	{"not UTF-8", "# caf\xe9\n", "sluice.yaml:1:6: the file is not UTF-8 text; save it in that encoding"},
 	{"control character", "data: a\nlisten: \x00\n", "sluice.yaml:2:9: the control character U+0000 is not allowed"},
-	{"deep brackets", strings.Repeat("[", 100_000), "sluice.yaml:1:33: lists and mappings stand more than 32 deep inside each other"},
-	{"deep dashes", strings.Repeat("- ", 100_000), "sluice.yaml:1:65: lists and mappings stand more than 32 deep inside each other"},
+	{"deep brackets", strings.Repeat("[", 100_000), "sluice.yaml:1:33: lists and mappings are nested more than 32 deep"},
+	{"deep dashes", strings.Repeat("- ", 100_000), "sluice.yaml:1:65: lists and mappings are nested more than 32 deep"},
 	{"two documents", "data: a\n---\ndata: b\n", `sluice.yaml:3:1: a second document begins here; put all settings into one, without "---" between them`},
 	{"directive", "%YAML 1.2\n---\ndata: a\n", "sluice.yaml:1:1: directives (% lines) are not supported; remove this line"},
 	{"windows line ends", "data: a\r\n\r\nlisten: b\r\n", `sluice.yaml:3:9: listen: "b" is not an address; write host:port, such as 127.0.0.1:8080`},
@@ -134,7 +134,7 @@ var wrongFiles = []struct{ name, text, want string }{
 	{"metrics without port", "metrics_listen: localhost\n", `sluice.yaml:1:17: metrics_listen: "localhost" is not an address; write host:port, such as 127.0.0.1:8080`},
 	{"metrics on the same address", "metrics_listen: 127.0.0.1:8080\n", "sluice.yaml:1:17: metrics_listen: listen and metrics_listen are the same address; metrics need one of their own"},
 	{"listen on the address of the metrics", "data: a\nlisten: 127.0.0.1:9090\n", "sluice.yaml:2:9: listen: listen and metrics_listen are the same address; metrics need one of their own"},
-	{"data empty", `data: ""`, "sluice.yaml:1:7: data: must name a folder"},
+	{"data empty", `data: ""`, "sluice.yaml:1:7: data: must be the path of a folder"},
 	{"brand", "brand: Acme Inc\n", `sluice.yaml:1:8: brand: "Acme Inc" is not a brand; use up to 32 lower-case letters, digits and dashes, with no dash at either end`},
 	{"brand with a dash at the end", "brand: acme-\n", `sluice.yaml:1:8: brand: "acme-" is not a brand; use up to 32 lower-case letters, digits and dashes, with no dash at either end`},
 	{"database", "database: mysql://root:hunter2@db/x\n", `sluice.yaml:1:11: database: must be "sqlite" or an address such as postgres://user:password@host/name`},
@@ -158,8 +158,8 @@ var wrongFiles = []struct{ name, text, want string }{
 		"sluice.yaml:1:66: video.providers[0].model: \"a/b\" is not the name of a model or deployment"},
 	{"blob kind", "blob: {kind: x}\n", `sluice.yaml:1:14: blob.kind: "x" is not a kind of storage; expected one of files, s3`},
 	{"payment processor", "billing: {processor: paypal}\n", `sluice.yaml:1:22: billing.processor: "paypal" is not a payment processor; expected one of testpay, stripe, none`},
-	{"Stripe without keys", "billing: {processor: stripe}\n", `sluice.yaml:1:10: billing.secret_key: is required where billing.processor is stripe
-sluice.yaml:1:10: billing.webhook_secret: is required where billing.processor is stripe`},
+	{"Stripe without keys", "billing: {processor: stripe}\n", `sluice.yaml:1:10: billing.secret_key: is required if billing.processor is stripe
+sluice.yaml:1:10: billing.webhook_secret: is required if billing.processor is stripe`},
 	{"no connections", "max_connections: 0\n", `sluice.yaml:1:18: max_connections: must be at least 10; got 0`},
 	{"too many servers", "mcp: {max_servers: 9}\n", `sluice.yaml:1:20: mcp.max_servers: must be between 1 and 8; got 9`},
 	{"no time to call", "mcp: {call_timeout: 0s}\n", `sluice.yaml:1:21: mcp.call_timeout: must be between 1s and 10m; got 0s`},
@@ -167,8 +167,8 @@ sluice.yaml:1:10: billing.webhook_secret: is required where billing.processor is
 	{"upstream client", "upstream_client: curl\n", `sluice.yaml:1:18: upstream_client: "curl" is not a client; expected one of lean, standard`},
 	{"log", "log: {format: xml, level: loud}\n", "sluice.yaml:1:15: log.format: \"xml\" is not a log format; expected one of auto, text, json\n" +
 		"sluice.yaml:1:27: log.level: \"loud\" is not a log level; expected one of debug, info, warn, error"},
-	{"certificate without key", "tls:\n  cert: /dev/null\n", "sluice.yaml:2:9: tls.key: is required beside tls.cert"},
-	{"key without certificate", "tls:\n  key: /dev/null\n", "sluice.yaml:2:8: tls.cert: is required beside tls.key"},
+	{"certificate without key", "tls:\n  cert: /dev/null\n", "sluice.yaml:2:9: tls.key: is required with tls.cert"},
+	{"key without certificate", "tls:\n  key: /dev/null\n", "sluice.yaml:2:8: tls.cert: is required with tls.key"},
 	{"certificate missing", "tls:\n  cert: /nowhere/cert.pem\n  key: /\n", "sluice.yaml:2:9: tls.cert: cannot read \"/nowhere/cert.pem\": no such file or directory\n" +
 		"sluice.yaml:3:8: tls.key: \"/\" is a folder, not a file"},
 
@@ -192,16 +192,16 @@ sluice.yaml:1:10: billing.webhook_secret: is required where billing.processor is
 	{"key with a line break", provider + "  api_key: |\n    hunter2\n", "sluice.yaml:5:12: providers[0].api_key: must not contain spaces or line breaks"},
 
 	// Models.
-	{"model with targets and a provider", provider + model + "  targets: [{provider: p}]\n", "sluice.yaml:11:12: models[0].targets: stands beside provider or upstream; name every place in targets, or give provider and upstream alone"},
+	{"model with targets and a provider", provider + model + "  targets: [{provider: p}]\n", "sluice.yaml:11:12: models[0].targets: cannot be combined with provider or upstream; list every provider in targets, or use provider and upstream alone"},
 	{"target at nobody", provider + strings.Replace(model, "provider: p", "targets: [{provider: q, weight: -1}]", 1), "sluice.yaml:7:24: models[0].targets[0].provider: no provider is called \"q\"; add it under providers, or use one of p\n" +
 		"sluice.yaml:7:35: models[0].targets[0].weight: must be from 0 to 1000; got -1"},
-	{"fallbacks", provider + model + "  fallbacks: [m, service/auto, n, sandbox/small]\n", "sluice.yaml:11:15: models[0].fallbacks[0]: \"m\" cannot stand in for itself\n" +
-		"sluice.yaml:11:18: models[0].fallbacks[1]: \"service/auto\" is the router, which cannot stand in for a model; name models\n" +
+	{"fallbacks", provider + model + "  fallbacks: [m, service/auto, n, sandbox/small]\n", "sluice.yaml:11:15: models[0].fallbacks[0]: \"m\" cannot be its own fallback\n" +
+		"sluice.yaml:11:18: models[0].fallbacks[1]: \"service/auto\" is the router, which cannot be a fallback; use the ids of models\n" +
 		"sluice.yaml:11:32: models[0].fallbacks[2]: no model has the id \"n\""},
 	{"timeouts", provider + "  timeouts: {connect: 0s, first_content: 1ms, silence: 0s}\n  max_concurrent: -1\n  api_keys: ['', 'a b']\n", "sluice.yaml:5:23: providers[0].timeouts.connect: must be above 0\n" +
 		"sluice.yaml:5:42: providers[0].timeouts.first_content: must be 0, or from 1s to 5m\n" +
 		"sluice.yaml:5:56: providers[0].timeouts.silence: must be at least 1s\n" +
-		"sluice.yaml:6:19: providers[0].max_concurrent: must be 0, for any number, or more; got -1\n" +
+		"sluice.yaml:6:19: providers[0].max_concurrent: must be 0 (no limit) or more; got -1\n" +
 		"sluice.yaml:7:14: providers[0].api_keys[0]: must not be empty\n" +
 		"sluice.yaml:7:18: providers[0].api_keys[1]: must not contain spaces or line breaks"},
 	{"model without anything", provider + "models:\n-\n  description: a\n", "sluice.yaml:7:3: models[0].id: is required, but missing\n" +

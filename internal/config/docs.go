@@ -10,10 +10,11 @@ import (
 //go:embed example.yaml
 var example string
 
-// Example is a configuration file to start from, every setting in it explained and commented out.
+// Example returns a configuration file to start from. Every setting in it is explained and
+// commented out.
 func Example() string { return example }
 
-// Docs is the reference of every setting as Markdown.
+// Docs returns the reference of all settings as Markdown.
 func Docs() string {
 	var b strings.Builder
 	b.WriteString(docsIntro)
@@ -26,19 +27,20 @@ const docsIntro = `# Configuration
 Every setting has a default, so Sluice runs without a file. ` + "`sluice config init`" + ` writes a commented one to start from,
 ` + "`sluice config check`" + ` says what is wrong with it, and where.
 
-A value comes from the first of these that sets it:
+Sluice uses the first of these that sets a value:
 
 1. a flag on the command line,
 2. the environment variable named below (a list is separated by commas),
 3. the file: the one given with ` + "`--config`" + `, or named in ` + "`SLUICE_CONFIG`" + `, or ` + "`sluice.yaml`" + ` in the working directory,
 4. the default.
 
-Inside the file, ` + "`${NAME}`" + ` stands for an environment variable and ` + "`${file:/path}`" + ` for what a file holds;
-` + "`$${`" + ` is a plain ` + "`${`" + `. Use them for keys and passwords. Relative paths start at the working directory.
+Inside the file, ` + "`${NAME}`" + ` is replaced with an environment variable and ` + "`${file:/path}`" + ` with the content of a file;
+` + "`$${`" + ` is a literal ` + "`${`" + `. Use them for keys and passwords. Relative paths are relative to the working directory.
 `
 
-// writeSection writes the table of a struct's fields, then a section for each mapping and list of mappings in it.
-// fixed is whether its paths are fixed, so that variables reach them.
+// writeSection writes the table of a struct's fields, then a section for each mapping and list
+// of mappings in it. fixed reports whether the paths are fixed, so that variables can set
+// them.
 func writeSection(b *strings.Builder, t reflect.Type, path string, fixed bool) {
 	b.WriteString("\n| setting | value | default | variable | meaning |\n|---|---|---|---|---|\n")
 	var sections []reflect.StructField
@@ -70,7 +72,8 @@ func writeSection(b *strings.Builder, t reflect.Type, path string, fixed bool) {
 	}
 }
 
-// sectionType is the struct behind a field that is a mapping, or a list or map of them; nil for other fields.
+// sectionType returns the struct of a field that is a mapping, or a list or map of mappings.
+// It returns nil for other fields.
 func sectionType(t reflect.Type) reflect.Type {
 	switch t.Kind() {
 	case reflect.Slice, reflect.Map, reflect.Pointer:
@@ -83,6 +86,7 @@ func sectionType(t reflect.Type) reflect.Type {
 	return nil
 }
 
+// defaultWords returns the content of the default column.
 func defaultWords(field reflect.StructField) string {
 	if field.Tag.Get("required") != "" {
 		return "required"
@@ -93,7 +97,7 @@ func defaultWords(field reflect.StructField) string {
 	return "–"
 }
 
-// docOf is the comment on a field, which go generate keeps in fieldDocs.
+// docOf returns the comment of a field. go generate keeps them in fieldDocs.
 func docOf(t reflect.Type, field reflect.StructField) string {
 	return fieldDocs[t.Name()+"."+field.Name]
 }

@@ -139,7 +139,7 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"| `listen` | text | `127.0.0.1:8080` | `SLUICE_LISTEN` | The address the API",
+		"| `listen` | text | `127.0.0.1:8080` | `SLUICE_LISTEN` | The address to serve",
 		"| `tls.cert` | text | – | `SLUICE_TLS_CERT` | ",
 		"| `cors_origins` | a list of text | `*` | `SLUICE_CORS_ORIGINS` | ",
 		"| `models[].plan` | text | required | – | ",

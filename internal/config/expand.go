@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
+// maxSecretBytes limits a file that ${file:/path} names. 64 KiB hold any key or certificate.
 const maxSecretBytes = 64 << 10
 
-// expand replaces ${NAME} by the environment variable and ${file:/path} by what the file holds; $${ stands
-// for a plain ${. The error is in words for the operator and holds nothing of what was read.
+// expand replaces ${NAME} with the environment variable and ${file:/path} with the content of
+// the file. $${ stands for a literal ${. The error is a message for the operator and contains
+// nothing of what was read.
 func (d *decoder) expand(text string) (string, error) {
 	var out strings.Builder
 	for {
@@ -25,7 +27,7 @@ func (d *decoder) expand(text string) (string, error) {
 		}
 		name, rest, closed := strings.Cut(text[start+2:], "}")
 		if !closed {
-			return "", errors.New(`"${" has no closing "}"; write "$${" if the characters are meant`)
+			return "", errors.New(`"${" has no closing "}"; write "$${" for a literal "${"`)
 		}
 		value, err := d.lookUp(name)
 		if err != nil {
@@ -36,7 +38,8 @@ func (d *decoder) expand(text string) (string, error) {
 	}
 }
 
-// lookUp is the value of one ${name}.
+// lookUp returns the value of one ${name}. A variable that is not set is an error, since an
+// empty key would fail much later.
 func (d *decoder) lookUp(name string) (string, error) {
 	if path, ok := strings.CutPrefix(name, "file:"); ok {
 		value, err := d.readFile(path)
@@ -46,7 +49,7 @@ func (d *decoder) lookUp(name string) (string, error) {
 		return value, nil
 	}
 	if !isVariableName(name) {
-		return "", fmt.Errorf(`"${%s}" is not the name of a variable; write ${NAME} or ${file:/path}, or "$${" if the characters are meant`, shorten(name))
+		return "", fmt.Errorf(`"${%s}" is not the name of a variable; write ${NAME} or ${file:/path}, or "$${" for a literal "${"`, shorten(name))
 	}
 	value, ok := d.env[name]
 	if !ok {
@@ -65,7 +68,8 @@ func isVariableName(name string) bool {
 	return name != ""
 }
 
-// readSecretFile reads what ${file:/path} stands for, without the line break that editors put at the end.
+// readSecretFile reads a file for ${file:/path}, without the line break that editors add at
+// the end.
 func readSecretFile(path string) (string, error) {
 	text, err := readBounded(path, maxSecretBytes)
 	if errors.Is(err, errTooLarge) {

@@ -40,10 +40,10 @@ func TestExpand(t *testing.T) {
 		{text: "${file:DIR}", wantErr: `cannot read "DIR": is a directory`},
 		{text: "${file:}", wantErr: `cannot read "": no such file or directory`},
 		{text: "${NONE}", wantErr: "the environment variable NONE is not set"},
-		{text: "${A", wantErr: `"${" has no closing "}"; write "$${" if the characters are meant`},
-		{text: "${}", wantErr: `"${}" is not the name of a variable; write ${NAME} or ${file:/path}, or "$${" if the characters are meant`},
-		{text: "${A:-b}", wantErr: `"${A:-b}" is not the name of a variable; write ${NAME} or ${file:/path}, or "$${" if the characters are meant`},
-		{text: "${2A}", wantErr: `"${2A}" is not the name of a variable; write ${NAME} or ${file:/path}, or "$${" if the characters are meant`},
+		{text: "${A", wantErr: `"${" has no closing "}"; write "$${" for a literal "${"`},
+		{text: "${}", wantErr: `"${}" is not the name of a variable; write ${NAME} or ${file:/path}, or "$${" for a literal "${"`},
+		{text: "${A:-b}", wantErr: `"${A:-b}" is not the name of a variable; write ${NAME} or ${file:/path}, or "$${" for a literal "${"`},
+		{text: "${2A}", wantErr: `"${2A}" is not the name of a variable; write ${NAME} or ${file:/path}, or "$${" for a literal "${"`},
 	} {
 		got, err := d.expand(strings.ReplaceAll(test.text, "DIR", dir))
 		gotErr := ""
@@ -81,7 +81,7 @@ log: {level: "${LEVEL}"}
 	_, got := loadText(t, "data: a\nlog:\n  level: \"${NONE}\"\ntls: {cert: '${file:/nowhere}', key: '${'}\nsandbox: ${S}\n", "S=perhaps")
 	want := `sluice.yaml:3:10: log.level: the environment variable NONE is not set
 sluice.yaml:4:13: tls.cert: cannot read "/nowhere": no such file or directory
-sluice.yaml:4:38: tls.key: "${" has no closing "}"; write "$${" if the characters are meant
+sluice.yaml:4:38: tls.key: "${" has no closing "}"; write "$${" for a literal "${"
 sluice.yaml:5:10: sandbox: expected true or false, found "${S}"`
 	if got != want {
 		t.Errorf("Load =\n%s\nwant\n%s", got, want)

@@ -2,7 +2,8 @@ package config
 
 import "reflect"
 
-// vendorKeys are the variables in which vendors' own tools look for a key, by the kind of provider.
+// vendorKeys holds the environment variables in which the vendors' own tools look for a key,
+// by kind of provider.
 var vendorKeys = []struct{ kind, variable string }{
 	{"openai", "OPENAI_API_KEY"},
 	{"anthropic", "ANTHROPIC_API_KEY"},
@@ -18,16 +19,17 @@ var vendorKeys = []struct{ kind, variable string }{
 	{"perplexity", "PERPLEXITY_API_KEY"},
 }
 
-// Found is a provider that nobody configured.
+// Found is a provider that is not configured but whose key is in the environment.
 type Found struct {
 	Provider
-	Variable string // where its key was
+	// Variable is the environment variable with the key.
+	Variable string
 }
 
-// Found are the vendors whose keys stand in the environment, without those that are configured.
+// Found returns the vendors whose keys are in the environment and that are not configured.
 func (c *Config) Found() []*Found { return c.found }
 
-// findKeys looks for keys in the environment.
+// findKeys looks for vendors' keys in the environment.
 func (c *Config) findKeys(env map[string]string) {
 	if !c.Discover {
 		return
@@ -43,7 +45,8 @@ func (c *Config) findKeys(env map[string]string) {
 	}
 }
 
-// Unconfigured is a provider as it would be configured with its kind, its address and a key alone.
+// Unconfigured returns a provider with the given kind, URL and key, and defaults for
+// everything else.
 func Unconfigured(kind, baseURL string, key Secret) Provider {
 	p := Provider{}
 	setDefaults(reflect.ValueOf(&p).Elem())

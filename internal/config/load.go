@@ -12,22 +12,27 @@ import (
 )
 
 const (
+	// maxFileBytes is far above any real configuration. It keeps a wrong path from being read
+	// into memory.
 	defaultFile  = "sluice.yaml"
 	maxFileBytes = 1 << 20
 	envPrefix    = "SLUICE_"
 )
 
-// Source is where settings come from. A later field wins over an earlier one, and all of them over the defaults.
+// Source says where settings come from. A later field overrides an earlier one, and all of
+// them override the defaults.
 type Source struct {
-	// Path is the file. Empty: the one SLUICE_CONFIG names, or sluice.yaml if it exists, or none.
+	// Path is the file. If empty, it is the one that SLUICE_CONFIG names, or sluice.yaml if
+	// that exists, or none.
 	Path string
 	// Environ is the environment in the form of os.Environ.
 	Environ []string
-	// Flags are the values given on the command line, by the setting's path, such as "listen" or "tls.cert".
+	// Flags holds the values from the command line by path, such as "listen" or "tls.cert".
 	Flags map[string]string
 }
 
-// Load reads the configuration and checks it.
+// Load reads and checks the configuration. The error joins an *Error for each mistake, up to
+// maxErrors.
 func Load(src Source) (*Config, error) {
 	env := make(map[string]string, len(src.Environ))
 	for _, entry := range src.Environ {
@@ -46,7 +51,8 @@ func Load(src Source) (*Config, error) {
 	if path != "" {
 		d := &decoder{record: r, file: path, env: env, readFile: readSecretFile}
 		if !d.decode(text, root) {
-			return nil, r.err() // not YAML: what the settings are, and so what else is wrong, is unknown
+			// The text is not YAML, so nothing else can be checked.
+			return nil, r.err()
 		}
 	}
 	flags := make(map[string]string, len(src.Flags))
@@ -64,7 +70,7 @@ func Load(src Source) (*Config, error) {
 	return c, nil
 }
 
-// readFile finds and reads the file; the path is empty if there is none.
+// readFile finds and reads the file. The returned path is empty if there is none.
 func readFile(path string, env map[string]string) (string, []byte, error) {
 	given := path != ""
 	if !given {
@@ -79,7 +85,7 @@ func readFile(path string, env map[string]string) (string, []byte, error) {
 	case errors.Is(err, fs.ErrNotExist) && !given:
 		return "", nil, nil
 	case errors.Is(err, errTooLarge):
-		return "", nil, &Error{File: path, Problem: "the file is larger than 1 MiB; a configuration is not"}
+		return "", nil, &Error{File: path, Problem: "the file is larger than 1 MiB, the maximum for a configuration"}
 	case err != nil:
 		return "", nil, &Error{File: path, Problem: "cannot read the file: " + reason(err)}
 	}
@@ -88,6 +94,7 @@ func readFile(path string, env map[string]string) (string, []byte, error) {
 
 var errTooLarge = errors.New("too large")
 
+// readBounded reads a file of at most limit bytes.
 func readBounded(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -101,7 +108,8 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// reason is a file error without the operation and the path, which the message has already.
+// reason returns a file error without the operation and the path, which the message has
+// already.
 func reason(err error) string {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathErr.Err
@@ -113,15 +121,16 @@ func reason(err error) string {
 func setDefaults(v reflect.Value) {
 	for field, value := range v.Fields() {
 		if text, ok := field.Tag.Lookup("default"); ok {
-			setText(value, text) // cannot fail: a test loads every default
+			setText(value, text) // never fails: a test loads every default
 		} else if value.Kind() == reflect.Struct {
 			setDefaults(value)
 		}
 	}
 }
 
-// eachSetting visits every setting that has a fixed path, which is what variables and flags can reach:
-// scalars and lists of scalars, not the entries of providers and models. visit reports whether it set the value.
+// eachSetting calls visit for every setting that has a fixed path and can therefore be set by
+// a variable or flag: scalars and lists of scalars, but not the entries of providers and
+// models. visit reports whether it set the value.
 func eachSetting(v reflect.Value, path string, visit func(path string, v reflect.Value) bool) (set bool) {
 	switch {
 	case v.Kind() == reflect.Struct:
@@ -160,17 +169,18 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// variable is the environment variable of a path.
+// variable returns the environment variable of a path: tls.cert is SLUICE_TLS_CERT.
 func variable(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// flag is the command line flag of a path.
+// flag returns the command-line flag of a path: tls.cert is --tls-cert.
 func flag(path string) string {
 	return "--" + strings.NewReplacer(".", "-", "_", "-").Replace(path)
 }
 
-// override sets what values has under the settings' names, as name makes them; names of no setting go to stray.
+// override sets every setting for which values has an entry under its name. Entries that match
+// no setting are passed to stray.
 func (r *record) override(root reflect.Value, values map[string]string, name func(path string) string, stray func(name string, known []string)) {
 	if len(values) == 0 {
 		return
@@ -183,7 +193,7 @@ func (r *record) override(root reflect.Value, values map[string]string, name fun
 		if !given {
 			return false
 		}
-		// The entries of a list in the file are gone with it.
+		// The value replaces a list in the file, so the places of its entries no longer apply.
 		maps.DeleteFunc(r.places, func(p string, _ place) bool { return strings.HasPrefix(p, path+"[") })
 		r.places[path] = place{source: name}
 		if err := setText(v, text); err != nil {
@@ -199,19 +209,22 @@ func (r *record) override(root reflect.Value, values map[string]string, name fun
 	}
 }
 
+// strayVariable warns about a variable that looks like a setting but is none. It is only a
+// warning, because the environment may serve other versions of Sluice as well.
 func (r *record) strayVariable(name string, known []string) {
 	switch {
 	case !strings.HasPrefix(name, envPrefix),
 		name == envPrefix+"CONFIG", // names the file
-		// What follows is no setting of the service: it is documented with the commands and tests that read it.
+		// The rest are not settings of the service. They are documented with the commands and tests that use them.
 		name == envPrefix+"KEY",
 		strings.HasPrefix(name, envPrefix+"TEST_"),
 		strings.HasPrefix(name, envPrefix+"SOAK"):
 		return
 	}
-	r.warnings = append(r.warnings, name+": no setting has this variable"+didYouMean(name, known))
+	r.warnings = append(r.warnings, name+": no setting has this environment variable"+didYouMean(name, known))
 }
 
+// strayFlag reports a flag that matches no setting.
 func (r *record) strayFlag(name string, known []string) {
 	r.errors = append(r.errors, &Error{File: name, Problem: "no setting has this flag" + didYouMean(name, known)})
 }

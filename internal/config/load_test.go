@@ -293,7 +293,7 @@ func TestWrongVariablesAndFlags(t *testing.T) {
 		{name: "password", environ: []string{"SLUICE_DATABASE=mysql://u:hunter2@x"}, want: `SLUICE_DATABASE: database: must be "sqlite" or an address such as postgres://user:password@host/name`},
 		{name: "flag", flags: map[string]string{"metrics_listen": "x"}, want: `--metrics-listen: metrics_listen: "x" is not an address; write host:port, such as 127.0.0.1:8080`},
 		{name: "flag over variable", environ: []string{"SLUICE_LISTEN=y"}, flags: map[string]string{"listen": "x"}, want: `--listen: listen: "x" is not an address; write host:port, such as 127.0.0.1:8080`},
-		{name: "flag of a section", flags: map[string]string{"tls.cert": "/dev/null"}, want: "--tls-cert: tls.key: is required beside tls.cert"},
+		{name: "flag of a section", flags: map[string]string{"tls.cert": "/dev/null"}, want: "--tls-cert: tls.key: is required with tls.cert"},
 		{name: "unknown flag", flags: map[string]string{"lisen": "x"}, want: `--lisen: no setting has this flag; did you mean "--listen"?`},
 		{name: "flag of a list's entry", flags: map[string]string{"models[0].id": "x"}, want: `--models[0]-id: no setting has this flag`},
 		{name: "across", file: "metrics_listen: :99", flags: map[string]string{"listen": ":99"}, want: "sluice.yaml:1:17: metrics_listen: listen and metrics_listen are the same address; metrics need one of their own"},
@@ -302,7 +302,7 @@ func TestWrongVariablesAndFlags(t *testing.T) {
 			want: "sluice.yaml:1:8: brand: \"NO\" is not a brand; use up to 32 lower-case letters, digits and dashes, with no dash at either end\n" +
 				"sluice.yaml:2:14: log.level: \"loud\" is not a log level; expected one of debug, info, warn, error\n" +
 				"SLUICE_LISTEN: listen: \"x\" is not an address; write host:port, such as 127.0.0.1:8080\n" +
-				"--data: data: must name a folder",
+				"--data: data: must be the path of a folder",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -339,7 +339,7 @@ func TestFiles(t *testing.T) {
 		{path: file("a.yaml"), variable: file("b.yaml"), want: "a"},
 		{want: "service"},
 		{path: file("largest.yaml"), want: "service"},
-		{path: file("large.yaml"), wantErr: file("large.yaml") + ": the file is larger than 1 MiB; a configuration is not"},
+		{path: file("large.yaml"), wantErr: file("large.yaml") + ": the file is larger than 1 MiB, the maximum for a configuration"},
 		{path: file("none.yaml"), wantErr: file("none.yaml") + ": cannot read the file: no such file or directory"},
 		{variable: file("none.yaml"), wantErr: file("none.yaml") + ": cannot read the file: no such file or directory"},
 		{path: dir, wantErr: dir + ": cannot read the file: is a directory"},
@@ -386,27 +386,27 @@ func TestWarnings(t *testing.T) {
 		{name: "reachable", file: "listen: 0.0.0.0:80", want: []string{`sluice.yaml:1:9: listen: "0.0.0.0:80" can be reached from other machines, but public_url is empty, so links will say http://127.0.0.1:80; set public_url`}},
 		{name: "reachable by variable", environ: []string{"SLUICE_LISTEN=:80"}, want: []string{`SLUICE_LISTEN: listen: ":80" can be reached from other machines, but public_url is empty, so links will say http://127.0.0.1:80; set public_url`}},
 		{name: "reachable by name", file: "listen: example.com:80", want: []string{`sluice.yaml:1:9: listen: "example.com:80" can be reached from other machines, but public_url is empty, so links will say http://example.com:80; set public_url`}},
-		{name: "test cards for everybody", file: "public_url: https://example.com\nbilling: {processor: testpay}", want: []string{`sluice.yaml:2:22: billing.processor: the service can be reached from elsewhere, and anybody with an account can take a paid plan with a test card; use stripe or none`}},
+		{name: "test cards for everybody", file: "public_url: https://example.com\nbilling: {processor: testpay}", want: []string{`sluice.yaml:2:22: billing.processor: the service can be reached from other machines, so anyone with an account can get a paid plan with a test card; use stripe or none`}},
 		{name: "public", file: "listen: 0.0.0.0:80\npublic_url: https://a.example"},
 		{name: "loopback", file: "listen: '[::1]:80'"},
 		{name: "localhost", file: "listen: localhost:80"},
 		{name: "literal key", file: strings.Replace(two, "${KEY}", "sk-literal", 1), want: []string{"sluice.yaml:5:12: providers[0].api_key: the key is written in the file; put it into the environment and write ${NAME} here"}},
 		{name: "empty key", file: strings.Replace(two, "${KEY}", `""`, 1)},
-		{name: "multiplier, free", file: two + "  request_multiplier: 2.001", want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" costs more (2.001) than these plans have requests a minute: none (2), free (2); it can never pass there`}},
+		{name: "multiplier, free", file: two + "  request_multiplier: 2.001", want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" counts as 2.001 requests, more than these plans have per minute: none (2), free (2); they can never call it`}},
 		{name: "multiplier, just right", file: two + "  request_multiplier: 2"},
-		{name: "multiplier, basic", file: strings.Replace(two, "plan: free", "plan: basic", 1) + "  request_multiplier: 31", want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" costs more (31) than these plans have requests a minute: basic (10), premium (30); it can never pass there`}},
-		{name: "multiplier, premium", file: strings.Replace(two, "plan: free", "plan: premium", 1) + "  request_multiplier: 81", want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" costs more (81) than these plans have requests a minute: premium (30), scale (80); it can never pass there`}},
+		{name: "multiplier, basic", file: strings.Replace(two, "plan: free", "plan: basic", 1) + "  request_multiplier: 31", want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" counts as 31 requests, more than these plans have per minute: basic (10), premium (30); they can never call it`}},
+		{name: "multiplier, premium", file: strings.Replace(two, "plan: free", "plan: premium", 1) + "  request_multiplier: 81", want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" counts as 81 requests, more than these plans have per minute: premium (30), scale (80); they can never call it`}},
 		{
 			name: "multiplier, plans changed", file: two + "  request_multiplier: 20\nplans: {none: {requests_per_minute: unlimited}, free: {requests_per_minute: 20}, basic: {requests_per_minute: 19}}",
-			want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" costs more (20) than these plans have requests a minute: basic (19); it can never pass there`},
+			want: []string{`sluice.yaml:12:23: models[0].request_multiplier: a call of "m" counts as 20 requests, more than these plans have per minute: basic (19); they can never call it`},
 		},
 		{
 			name: "default multiplier on a closed plan", file: two + "plans: {none: {requests_per_minute: 0}}",
-			want: []string{`sluice.yaml:7:3: models[0].request_multiplier: a call of "m" costs more (1) than these plans have requests a minute: none (0); it can never pass there`},
+			want: []string{`sluice.yaml:7:3: models[0].request_multiplier: a call of "m" counts as 1 requests, more than these plans have per minute: none (0); they can never call it`},
 		},
 		{
 			name: "unknown variables", environ: []string{"SLUICE_LISTN=x", "SLUICE_PUBLIC=x", "SLUICE_TEST_X=1", "SLUICE_SOAK=1", "SLUICE_SOAK_HOURS=1", "SLUICE_KEY=k", "SLUICE_CONFIG=", "SLUICED=1", "OTHER=1"},
-			want: []string{`SLUICE_LISTN: no setting has this variable; did you mean "SLUICE_LISTEN"?`, "SLUICE_PUBLIC: no setting has this variable"},
+			want: []string{`SLUICE_LISTN: no setting has this environment variable; did you mean "SLUICE_LISTEN"?`, "SLUICE_PUBLIC: no setting has this environment variable"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -7,23 +7,24 @@ import (
 var signupModes = []string{"", "open", "invite", "closed"}
 
 func (r *record) checkPages(c *Config) {
-	r.checkOneOf("signup", c.Signup, "way to sign up", signupModes)
+	r.checkOneOf("signup", c.Signup, "sign-up mode", signupModes)
 	if c.SMTP.Server != "" {
 		r.checkAddress("smtp.server", c.SMTP.Server)
 		if _, err := mail.ParseAddress(c.SMTP.From); err != nil {
-			r.failAt(r.placeOf("smtp.server"), "smtp.from", "must be the address that mail comes from, such as Sluice <no-reply@example.com>")
+			r.failAt(r.placeOf("smtp.server"), "smtp.from", "must be the sender of mails, such as Sluice <no-reply@example.com>")
 		}
 	}
 	if c.OIDC.Issuer != "" {
 		r.checkBase("oidc.issuer", c.OIDC.Issuer)
 		if c.OIDC.ClientID == "" {
-			r.failAt(r.placeOf("oidc.issuer"), "oidc.client_id", "is required beside oidc.issuer")
+			r.failAt(r.placeOf("oidc.issuer"), "oidc.client_id", "is required with oidc.issuer")
 		}
 	}
 }
 
-// SignupMode is who may open an account: what is set, or else open on loopback and closed elsewhere. Local says
-// that all requests so far came from this machine: behind a proxy a loopback address says nothing.
+// SignupMode returns who may create an account: the configured mode, or else open on loopback
+// and closed otherwise. local reports whether all requests so far came from this machine:
+// behind a proxy, a loopback address proves nothing.
 func (c *Config) SignupMode(local bool) string {
 	switch {
 	case c.Signup != "":

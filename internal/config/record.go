@@ -8,15 +8,16 @@ import (
 	"strings"
 )
 
-// maxErrors is how many mistakes Load reports at once.
+// maxErrors is the number of mistakes that Load reports at once.
 const maxErrors = 20
 
 // Error is one mistake. Load joins all of them with errors.Join.
 type Error struct {
-	// File is the file the mistake stands in; without a Line it may be a variable or a flag instead.
+	// File is the file with the mistake. If Line is 0 it may be a variable or flag instead.
 	File         string
 	Line, Column int
-	// Field is the path of the setting, such as models[0].plan; empty where the file as a whole is at fault.
+	// Field is the path of the setting, such as models[0].plan. It is empty if the mistake
+	// concerns the whole file.
 	Field   string
 	Problem string
 }
@@ -36,28 +37,32 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// record remembers where each value came from, so that whatever is found wrong with it later can be
-// reported there, and collects what was found.
+// record remembers where each value came from, so that a mistake found later can be reported
+// at that place. It also collects the mistakes.
 type record struct {
-	places   map[string]place // by path
-	failed   map[string]bool  // paths that have been reported
+	// places holds where each value was written, by path.
+	places map[string]place
+	// failed holds the paths that were reported already.
+	failed   map[string]bool
 	errors   []*Error
 	warnings []string
 }
 
-// place is where a value was written.
+// place is where a value was written. A variable or flag has no line.
 type place struct {
-	source       string // file, variable or flag
+	// source is the file, the variable or the flag.
+	source       string
 	line, column int
-	raw          string // the text before ${…} in it was expanded; messages show this instead of the value
+	// raw is the text before ${…} in it was expanded. Messages show it instead of the value.
+	raw string
 }
 
-// around is the path of what holds the value at path; the whole file has the empty path.
+// around returns the path of the value that contains path. The whole file has the empty path.
 func around(path string) string {
 	return path[:max(strings.LastIndexAny(path, ".["), 0)]
 }
 
-// placeOf is where the value at path was written, or else the nearest thing around it.
+// placeOf returns where the value at path was written, or the nearest value around it.
 func (r *record) placeOf(path string) place {
 	for {
 		if at, ok := r.places[path]; ok || path == "" {
@@ -67,7 +72,8 @@ func (r *record) placeOf(path string) place {
 	}
 }
 
-// shown is the value at path as messages quote it: what was written, never what ${…} stands for.
+// shown returns the value at path for a message: the text in the file, never what ${…} was
+// replaced with.
 func (r *record) shown(path, value string) string {
 	if raw := r.places[path].raw; raw != "" {
 		return quote(raw)
@@ -87,7 +93,8 @@ func shorten(text string) string {
 	return text
 }
 
-// fail reports a mistake at the place of path, unless it, or something around it, has been reported.
+// fail reports a mistake at the place of path, unless it or a value around it was reported
+// already.
 func (r *record) fail(path, format string, args ...any) {
 	r.failAt(r.placeOf(path), path, format, args...)
 }
@@ -102,7 +109,7 @@ func (r *record) failAt(at place, path, format string, args ...any) {
 	r.errors = append(r.errors, &Error{at.source, at.line, at.column, path, fmt.Sprintf(format, args...)})
 }
 
-// failedIn reports whether anything at path or inside it has been reported.
+// failedIn reports whether there is a mistake at path or inside it.
 func (r *record) failedIn(path string) bool {
 	for failed := range r.failed {
 		if strings.HasPrefix(failed, path) {
@@ -112,14 +119,15 @@ func (r *record) failedIn(path string) bool {
 	return false
 }
 
-// warn notes something legal that is probably not meant.
+// warn records something valid that is probably a mistake.
 func (r *record) warn(path, format string, args ...any) {
 	at := r.placeOf(path)
 	e := Error{at.source, at.line, at.column, path, fmt.Sprintf(format, args...)}
 	r.warnings = append(r.warnings, e.Error())
 }
 
-// err is everything that was reported: mistakes in the file in its order, then variables, then flags.
+// err returns all mistakes, or nil: those of the file in its order, then variables, then
+// flags.
 func (r *record) err() error {
 	slices.SortStableFunc(r.errors, func(a, b *Error) int {
 		if (a.Line > 0) != (b.Line > 0) {
@@ -141,7 +149,8 @@ func (r *record) err() error {
 	return errors.Join(joined...)
 }
 
-// didYouMean suggests the candidate that is a typing slip away from name, if there is one.
+// didYouMean suggests the candidate that is closest to name, if it is close enough to be a
+// typo. Longer names may differ in more letters, up to three.
 func didYouMean(name string, candidates []string) string {
 	best, nearest := "", min(len(name)/3, 3)+1
 	for _, candidate := range candidates {
@@ -155,7 +164,8 @@ func didYouMean(name string, candidates []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance is how many letters must be added, dropped or changed to turn a into b.
+// distance returns the Levenshtein distance: how many letters must be added, removed or
+// changed to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

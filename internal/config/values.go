@@ -9,24 +9,27 @@ import (
 	"time"
 )
 
-// Limit is an allowance: a whole number, or Unlimited.
+// Limit is a whole number or Unlimited.
 type Limit int64
 
-// Unlimited is written "unlimited".
+// Unlimited is written "unlimited" in the file.
 const Unlimited Limit = -1
 
-// Milli is a decimal number in thousandths: 1.5 is 1500.
+// Milli is a decimal number in thousandths: 1.5 is 1500. Integers keep sums exact.
 type Milli int64
 
 // Money is an amount in millionths of a dollar: 0.15 is 150000.
 type Money int64
 
-// Secret is text that never shows itself. Reveal is the one way to read it.
+// Secret is text that never prints itself, in fmt, JSON or logs. Reveal is the only way to
+// read it.
 type Secret string
 
 // The largest values, in whole numbers: far beyond sense, and low enough that the thousandths and
 // millionths of what many calls come to can be added up in an int64.
 const (
+	// The largest values, as whole numbers. They are far beyond any sensible setting, and
+	// small enough that sums of thousandths and millionths over many calls fit in an int64.
 	largestLimit = 1_000_000_000_000
 	largestMilli = 1_000_000
 	largestMoney = 1_000_000
@@ -67,10 +70,11 @@ func (m *Money) UnmarshalText(text []byte) error {
 
 func (m Money) String() string { return formatDecimal(int64(m), 6) }
 
-// Reveal is the secret itself.
+// Reveal returns the secret itself. Do not log it.
 func (s Secret) Reveal() string { return string(s) }
 
-// String is enough to tell two keys apart: the last four characters, of a secret that is long enough to spare them.
+// String returns enough to tell two keys apart: the last four characters, if the secret is
+// long enough.
 func (s Secret) String() string {
 	switch {
 	case s == "":
@@ -86,14 +90,15 @@ func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 // MarshalText keeps the secret out of JSON and structured logs.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// parseDecimal reads a number without sign or exponent, up to the largest, in units of 10^-places.
+// parseDecimal parses a number without sign or exponent, up to largest, in units of
+// 10^-places.
 func parseDecimal(text string, places int, largest uint64) (int64, error) {
 	whole, fraction, dotted := strings.Cut(text, ".")
 	if whole == "" || dotted && fraction == "" || len(fraction) > places {
 		return 0, errValue
 	}
 	digits := whole + fraction + strings.Repeat("0", places-len(fraction))
-	n, err := strconv.ParseUint(digits, 10, 63) // takes no sign
+	n, err := strconv.ParseUint(digits, 10, 63) // accepts no sign
 	bound := largest
 	for range places {
 		bound *= 10
@@ -104,6 +109,7 @@ func parseDecimal(text string, places int, largest uint64) (int64, error) {
 	return int64(n), nil
 }
 
+// formatDecimal is the inverse of parseDecimal. It writes no trailing zeros.
 func formatDecimal(n int64, places int) string {
 	digits := strconv.FormatInt(n, 10)
 	if short := places + 1 - len(digits); short > 0 {
@@ -113,7 +119,7 @@ func formatDecimal(n int64, places int) string {
 	return strings.TrimRight(strings.TrimRight(digits[:point]+"."+digits[point:], "0"), ".")
 }
 
-// parsePrefix reads a network, or an address as the network of it alone.
+// parsePrefix parses a network. A single address is the network that contains only it.
 func parsePrefix(text string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		addr = addr.Unmap()
@@ -123,8 +129,8 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return prefix.Masked(), err
 }
 
-// setText parses text into v, which is a scalar, a pointer to one, or a list of them separated by commas.
-// It is how defaults, environment variables, flags and expanded text are read.
+// setText parses text into v, which is a scalar, a pointer to one, or a list of them separated
+// by commas. Defaults, environment variables, flags and expanded text are read with it.
 func setText(v reflect.Value, text string) error {
 	var err error
 	switch dst := v.Addr().Interface().(type) {
@@ -154,6 +160,7 @@ func setText(v reflect.Value, text string) error {
 	return err
 }
 
+// setComposite is setText for pointers and lists.
 func setComposite(v reflect.Value, text string) error {
 	if v.Kind() == reflect.Pointer {
 		fresh := reflect.New(v.Type().Elem())
@@ -176,7 +183,7 @@ func setComposite(v reflect.Value, text string) error {
 	return nil
 }
 
-// wordsFor says what a value of the type looks like, in messages and in the reference.
+// wordsFor describes the values of a type, for messages and the reference.
 func wordsFor(t reflect.Type) string {
 	switch reflect.Zero(t).Interface().(type) {
 	case string, Secret:

@@ -2,7 +2,8 @@ package config
 
 import "slices"
 
-// vendors are the kinds of providers, and where their APIs begin; none: everybody has their own.
+// vendors holds the kinds of providers and the base URLs of their APIs. An empty URL means
+// that every customer has their own.
 var vendors = []struct{ kind, address string }{
 	{"openai", "https://api.openai.com/v1"},
 	{"azure", ""},
@@ -27,7 +28,7 @@ var vendors = []struct{ kind, address string }{
 
 const bedrock = "bedrock"
 
-// Kinds are the kinds that a provider may be of.
+// Kinds returns the allowed kinds of providers.
 func Kinds() []string {
 	kinds := make([]string, len(vendors))
 	for i := range vendors {
@@ -36,7 +37,7 @@ func Kinds() []string {
 	return kinds
 }
 
-// Address is where the API of a kind begins; empty: nobody knows.
+// Address returns the base URL of a kind, or "" if it has none.
 func Address(kind string) string {
 	if i := slices.Index(Kinds(), kind); i >= 0 {
 		return vendors[i].address
@@ -44,10 +45,10 @@ func Address(kind string) string {
 	return ""
 }
 
-// isKind reports whether there is such a kind.
+// isKind reports whether the kind exists.
 func isKind(kind string) bool { return slices.Contains(Kinds(), kind) }
 
-// checkVendor fills in the address that is known of the provider's kind, and checks what only some
+// checkVendor fills in the base URL of the provider's kind, and checks settings that only some
 // kinds have.
 func (r *record) checkVendor(path string, p *Provider) {
 	r.checkOneOf(path+".kind", p.Kind, "kind of provider", providerKinds)
@@ -67,7 +68,8 @@ func (r *record) checkVendor(path string, p *Provider) {
 	}
 }
 
-// checkBedrock checks what only Amazon Bedrock has, and has in place of a key and an address.
+// checkBedrock checks the settings of Amazon Bedrock, which has a region and an AWS key
+// instead of a URL and an API key.
 func (r *record) checkBedrock(path string, p *Provider) {
 	fields := []struct{ name, value string }{
 		{"region", p.Region}, {"access_key_id", p.AccessKeyID}, {"secret_access_key", p.SecretAccessKey.Reveal()}, {"session_token", p.SessionToken.Reveal()},

@@ -55,7 +55,7 @@ func (r *record) checkVideo(v *Video) {
 	}
 }
 
-// checkBase checks the address of an API. Some hold a key: messages do not quote them.
+// checkBase checks the base URL of an API. Some contain a key, so messages do not quote them.
 func (r *record) checkBase(path, address string) {
 	if u, err := url.Parse(address); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		r.fail(path, "must be an address such as https://api.example.com/v1: http or https, without ? and #")
@@ -74,7 +74,7 @@ func (r *record) checkBlob(b Blob) {
 		{"blob.bucket", b.Bucket}, {"blob.access_key", b.AccessKey.Reveal()}, {"blob.secret_key", b.SecretKey.Reveal()},
 	} {
 		if needed.value == "" {
-			r.fail(needed.path, "is required where blob.kind is s3")
+			r.fail(needed.path, "is required if blob.kind is s3")
 		}
 	}
 	r.checkKey("blob.secret_key", b.SecretKey)

@@ -11,25 +11,34 @@ import (
 	"sluice/internal/signin"
 )
 
-// accountView is what the account's page shows.
+// accountView is the data of the account page, which has several forms. Form names the one
+// that Problems belongs to.
 type accountView struct {
 	Account     *account.Account
 	HasPassword bool
 	TOTPOn      bool
-	Demand      signin.Demand     // what the forms must come with
-	Enrolment   *signin.Enrolment // a second factor on its way
-	Sessions    []signin.Session
-	Here        string // the id of this browser's session
-	Email       string // a new one, as it was typed
-	Form        string // the form that Problems is about
-	Problems    problems
-	Now         time.Time
+	// Demand says which proof of ownership the forms must include.
+	Demand signin.Demand
+	// Enrolment is a second factor that is being set up, or nil.
+	Enrolment *signin.Enrolment
+	Sessions  []signin.Session
+	// Here is the id of this browser's session.
+	Here string
+	// Email is the new address as it was typed.
+	Email string
+	// Form names the form that Problems belongs to.
+	Form     string
+	Problems problems
+	Now      time.Time
 }
 
+// account shows the page.
 func (d *Dashboard) account(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.showAccount(w, r, v, http.StatusOK, accountView{})
 }
 
+// showAccount renders the page. The caller sets Enrolment, Email, Form and Problems of the
+// view; showAccount fills in the rest.
 func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visitor, status int, view accountView) error {
 	login, err := d.Desk.Login(r.Context(), v.ID)
 	if err != nil {
@@ -43,7 +52,7 @@ func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visit
 	return d.ui.Render(w, r, status, accountPage(d.frame(w, r, v, "Account"), view))
 }
 
-// accountRefused shows the page again with what is wrong with one of its forms.
+// accountRefused renders the page again with the problem of one of its forms.
 func (d *Dashboard) accountRefused(w http.ResponseWriter, r *http.Request, v *visitor, view accountView, err error, fields ...string) error {
 	var status int
 	if view.Problems, status, err = refused(err, fields...); err != nil {
@@ -52,15 +61,18 @@ func (d *Dashboard) accountRefused(w http.ResponseWriter, r *http.Request, v *vi
 	return d.showAccount(w, r, v, status, view)
 }
 
-// owner is who changes the account, and what they typed to prove that it is theirs.
+// owner returns who wants to change the account, with the proof that was typed. Package signin
+// decides which proof is needed.
 func (d *Dashboard) owner(r *http.Request, v *visitor) signin.Owner {
 	return signin.Owner{Account: v.Account, Session: v.session, Visit: d.visit(r), Password: r.FormValue("current"), Code: r.FormValue("proof")}
 }
 
+// changeEmail sends a link to the new address. The address changes when the link is opened.
 func (d *Dashboard) changeEmail(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	email := r.FormValue("email")
 	if err := d.Desk.RequestEmail(r.Context(), d.owner(r, v), email); err != nil {
 		view := accountView{Form: "email"}
+		// An address that is too long is not echoed.
 		if len(email) <= maxEmail {
 			view.Email = email
 		}
@@ -69,6 +81,8 @@ func (d *Dashboard) changeEmail(w http.ResponseWriter, r *http.Request, v *visit
 	return d.seeOther(w, r, home+"/account", "email-sent")
 }
 
+// changePassword sets a new password and ends all other sessions. An account without a
+// password gets its first one here.
 func (d *Dashboard) changePassword(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	err := d.Desk.ChangePassword(r.Context(), d.owner(r, v), r.FormValue("password"))
 	if err != nil {
@@ -77,6 +91,8 @@ func (d *Dashboard) changePassword(w http.ResponseWriter, r *http.Request, v *vi
 	return d.seeOther(w, r, home+"/account", "password-changed")
 }
 
+// enrolTOTP creates a TOTP secret and shows it. Two-step sign-in is off until activateTOTP
+// receives a valid code, so that a failed scan cannot lock the owner out.
 func (d *Dashboard) enrolTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	enrolment, err := d.Desk.Enrol(r.Context(), d.owner(r, v), d.ui.Settings().Brand)
 	if err != nil {
@@ -85,6 +101,7 @@ func (d *Dashboard) enrolTOTP(w http.ResponseWriter, r *http.Request, v *visitor
 	return d.showAccount(w, r, v, http.StatusOK, accountView{Enrolment: enrolment})
 }
 
+// activateTOTP turns on two-step sign-in after the first valid code.
 func (d *Dashboard) activateTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err := d.Desk.Activate(r.Context(), d.owner(r, v), r.FormValue("code")); err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err)
@@ -92,6 +109,7 @@ func (d *Dashboard) activateTOTP(w http.ResponseWriter, r *http.Request, v *visi
 	return d.seeOther(w, r, home+"/account", "totp-on")
 }
 
+// removeTOTP turns off two-step sign-in.
 func (d *Dashboard) removeTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err := d.Desk.RemoveTOTP(r.Context(), d.owner(r, v)); err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "current", "code")
@@ -99,6 +117,7 @@ func (d *Dashboard) removeTOTP(w http.ResponseWriter, r *http.Request, v *visito
 	return d.seeOther(w, r, home+"/account", "totp-off")
 }
 
+// closeSession ends one session. SignOut checks that it belongs to the visitor.
 func (d *Dashboard) closeSession(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err := d.Desk.SignOut(r.Context(), v.ID, r.PathValue("id")); err != nil {
 		return err
@@ -106,6 +125,7 @@ func (d *Dashboard) closeSession(w http.ResponseWriter, r *http.Request, v *visi
 	return d.seeOther(w, r, home+"/account", "session-closed")
 }
 
+// closeOtherSessions ends all sessions but this one.
 func (d *Dashboard) closeOtherSessions(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err := d.Desk.SignOutEverywhere(r.Context(), v.ID, v.session.ID); err != nil {
 		return err
@@ -113,8 +133,8 @@ func (d *Dashboard) closeOtherSessions(w http.ResponseWriter, r *http.Request, v
 	return d.seeOther(w, r, home+"/account", "sessions-closed")
 }
 
-// closeAccount ends the account for good on its owner's word: its subscription, its keys, the way in. What
-// it consumed stays on the books.
+// closeAccount closes the account permanently: subscription first, then keys, then sign-in. If
+// a step fails, the owner can still sign in and try again. Recorded usage is kept.
 func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx := r.Context()
 	if err := d.mayClose(ctx, v, d.owner(r, v), r.FormValue("email")); err != nil {
@@ -133,17 +153,20 @@ func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visi
 	return d.seeOther(w, r, "/signin", "account-closed")
 }
 
+// mayClose checks that the owner really means it: the address typed matches, and the proof is
+// valid.
 func (d *Dashboard) mayClose(ctx context.Context, v *visitor, o signin.Owner, email string) error {
 	if v.Staff {
-		return fault.New(fault.Conflict, "An account of staff cannot be closed here.")
+		return fault.New(fault.Conflict, "Staff accounts cannot be closed here.")
 	}
+	// ParseEmail normalizes the address, so that upper case does not matter.
 	if typed, err := account.ParseEmail(email); err != nil || typed != v.Email {
-		return fault.New(fault.Invalid, "Type the address of your account to close it.").At("email")
+		return fault.New(fault.Invalid, "Enter the e-mail address of your account to close it.").At("email")
 	}
 	return d.Desk.Prove(ctx, signin.CloseAccount, o)
 }
 
-// problem is what is wrong with a field of one of the page's forms.
+// problem returns the error of a field of one of the page's forms, or "".
 func (v *accountView) problem(form, field string) string {
 	if v.Form != form {
 		return ""
@@ -151,7 +174,8 @@ func (v *accountView) problem(form, field string) string {
 	return v.Problems[field]
 }
 
-// browser is what people call the program behind a user agent.
+// browser returns a readable name for a user agent, such as "Firefox on Linux". The order
+// matters: Edge and Opera also contain "Chrome/", and Chrome contains "Safari/".
 func browser(agent string) string {
 	name := "Unknown browser"
 	for _, known := range [][2]string{{"Firefox/", "Firefox"}, {"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"}} {

@@ -10,8 +10,8 @@ import (
 	"sluice/internal/httpapi"
 )
 
-// api hands a request below /dashboard/v1 to the API, with the visitor's session in the place of a key. The
-// account, its plan, its limits and its books are those of any other call.
+// api passes a request below /dashboard/v1 to the API, authenticated by the visitor's session
+// instead of a key. Plan, limits and usage are the same as for a call with a key.
 func (d *Dashboard) api(w http.ResponseWriter, r *http.Request) error {
 	v, err := d.visitor(w, r)
 	if err != nil {
@@ -23,6 +23,7 @@ func (d *Dashboard) api(w http.ResponseWriter, r *http.Request) error {
 		_, _ = w.Write([]byte(`{"error":{"message":"You are not signed in.","type":"` + fault.Unauthenticated.String() + `","code":401}}`))
 		return nil
 	}
+	// The API sees its own path, and no cookie: nothing below it needs the session.
 	inner := r.Clone(r.Context())
 	inner.URL.Path = strings.TrimPrefix(r.URL.Path, home)
 	inner.URL.RawPath = strings.TrimPrefix(r.URL.RawPath, home)

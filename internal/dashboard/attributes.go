@@ -8,7 +8,8 @@ import (
 	"sluice/internal/usage"
 )
 
-// tabIndex lets the first of several tabs be reached with the tab key, and the others with arrows.
+// tabIndex makes only the first of several tabs reachable with the Tab key. app.js moves
+// between tabs with the arrow keys.
 func tabIndex(i int) string {
 	if i == 0 {
 		return "0"
@@ -16,7 +17,7 @@ func tabIndex(i int) string {
 	return "-1"
 }
 
-// figures are a day's sums for the chart, which reads them from its table.
+// figures returns a day's sums as data attributes. charts.js draws the chart from them.
 func figures(r usage.Row) templ.Attributes {
 	return templ.Attributes{
 		"data-day":        strconv.FormatInt(r.Start.Unix(), 10),
@@ -30,10 +31,11 @@ func figures(r usage.Row) templ.Attributes {
 	}
 }
 
-// unpriced says what a cost leaves out.
+// unpriced returns the note below a cost: whether it leaves out calls to models without a
+// price.
 func unpriced(n int64) string {
 	if n == 0 {
-		return "at the models' prices"
+		return "at the models' list prices"
 	}
-	return "without " + requests(n) + " of models that have no price"
+	return "excludes " + requests(n) + " to models without a price"
 }

@@ -7,24 +7,29 @@ import (
 	"sluice/internal/fault"
 )
 
-// CheckoutPath and CardPath are where the built-in test processor has its forms.
+// CheckoutPath and CardPath are the paths of the built-in test processor's forms.
 const (
 	CheckoutPath = home + "/plan/pay"
 	CardPath     = home + "/plan/card"
 )
 
-// checkoutView is the form of the test checkout.
+// checkoutView is the data of the test checkout.
 type checkoutView struct {
-	Payment *billing.Payment // nil: a card is saved, nothing is paid
-	Confirm bool             // the card asks for confirmation
+	// Payment is nil if a card is saved and nothing is paid.
+	Payment *billing.Payment
+	// Confirm reports whether the bank asks the customer to confirm.
+	Confirm bool
 	Cards   []billing.TestCard
 	Problem string
 }
 
+// checkout shows the test processor's form for a payment.
 func (d *Dashboard) checkout(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.showCheckout(w, r, v, http.StatusOK, r.FormValue("payment"), "")
 }
 
+// showCheckout renders the form of an open payment. A payment that is no longer open shows its
+// outcome instead.
 func (d *Dashboard) showCheckout(w http.ResponseWriter, r *http.Request, v *visitor, status int, id, problem string) error {
 	p, confirm, err := d.Billing.TestPayment(r.Context(), v.ID, id)
 	if err != nil {
@@ -37,11 +42,14 @@ func (d *Dashboard) showCheckout(w http.ResponseWriter, r *http.Request, v *visi
 	return d.ui.Render(w, r, status, checkoutPage(d.ui.Page(w, r, "Test checkout"), view))
 }
 
+// payTest handles both steps of the test checkout: choosing a card, and confirming for a card
+// whose bank asks.
 func (d *Dashboard) payTest(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	id := r.FormValue("payment")
 	var p *billing.Payment
 	var confirm bool
 	var err error
+	// The second step: the customer answers the bank's question.
 	if answer := r.FormValue("confirm"); answer != "" {
 		p, err = d.Billing.ConfirmTest(r.Context(), v.ID, id, answer == "yes")
 	} else {
@@ -54,6 +62,7 @@ func (d *Dashboard) payTest(w http.ResponseWriter, r *http.Request, v *visitor) 
 		}
 		return d.showCheckout(w, r, v, fault.From(err).Kind.Status(), id, text)
 	}
+	// Still open: the card was declined, or it needs confirmation.
 	if p.Open() {
 		problem := sentence(p.Reason)
 		if problem == "" && !confirm {
@@ -68,10 +77,12 @@ func (d *Dashboard) payTest(w http.ResponseWriter, r *http.Request, v *visitor) 
 	return d.afterPayment(w, r, v, p)
 }
 
+// testCard shows the form for another test card.
 func (d *Dashboard) testCard(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.ui.Render(w, r, http.StatusOK, checkoutPage(d.ui.Page(w, r, "Test card"), checkoutView{Cards: d.Billing.TestCards()}))
 }
 
+// saveTestCard saves the chosen test card as the payment method.
 func (d *Dashboard) saveTestCard(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if _, err := d.Billing.SetTestCard(r.Context(), v.ID, r.FormValue("card")); err != nil {
 		_, text, rest := complaint(err)
@@ -84,7 +95,7 @@ func (d *Dashboard) saveTestCard(w http.ResponseWriter, r *http.Request, v *visi
 	return d.seeOther(w, r, home+"/plan", "card-changed")
 }
 
-// spaced writes a card's number as cards do.
+// spaced writes a card number in groups of four.
 func spaced(number string) string {
 	out := ""
 	for i, c := range number {
@@ -96,7 +107,7 @@ func spaced(number string) string {
 	return out
 }
 
-// formPath is where the form goes.
+// formPath returns where the checkout form is sent: a payment, or only a new card.
 func formPath(v checkoutView) string {
 	if v.Payment == nil {
 		return CardPath

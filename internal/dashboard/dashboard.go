@@ -1,10 +1,11 @@
-// Package dashboard is the customer's pages: signing up and in, keys, usage, models, the playground, videos,
-// plan and billing, messages, the account itself.
+// Package dashboard serves the customer's pages: sign-up and sign-in, keys, usage, models, the
+// playground, videos, plan and billing, messages, and the account.
 //
-// A page is a noun with a file of handlers and a file of templates. A handler reads a form, calls the
-// capability that the API and the command line call as well, and renders what came of it. The pages that
-// talk to the API (playground, videos) do so through /dashboard/v1, where the visitor's session stands in
-// for a key; see docs/decisions/0011-dashboard.md. What pages have in common is package webui's.
+// Each page is a noun with one file of handlers and one of templates. A handler reads a form,
+// calls the same package that the API and the command line call, and renders the result. The
+// pages that use the API (playground, videos) call it through /dashboard/v1, where the
+// visitor's session replaces a key; see docs/decisions/0011-dashboard.md. What all pages share
+// is in package webui.
 package dashboard
 
 import (
@@ -27,32 +28,36 @@ import (
 	"sluice/internal/webui"
 )
 
-// actor is who the audit log names for what an account's owner does here.
+// actor names the account's owner in the audit log.
 const actor = "owner"
 
-// Usage is what the pages read of the books.
+// Usage reads recorded usage. Every method returns the rows of one account only.
 type Usage interface {
-	// UsageBy adds up an account's usage by one of day, model and key.
+	// UsageBy returns an account's usage, summed by day, model or key.
 	UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
-	// RecentSettlements returns an account's last calls before a point, newest first.
+	// RecentSettlements returns an account's calls before a point in time, newest first, at
+	// most limit of them.
 	RecentSettlements(ctx context.Context, accountID string, before usage.Point, limit int) ([]usage.Settlement, error)
-	// UsageByDay returns an account's sums by day, key and model, from a day on.
+	// UsageByDay returns an account's sums by day, key and model, starting with the day of
+	// from.
 	UsageByDay(ctx context.Context, accountID string, from time.Time) ([]usage.Row, error)
 }
 
-// API is the front door, for requests that a session stands behind.
+// API serves API requests of a caller who was authenticated by a session instead of a key.
 type API interface {
 	ServeAs(caller auth.Caller, w httpapi.Exchange, r *http.Request)
 }
 
-// Sources are what the pages show and change.
+// Sources holds the packages that the pages read from and write to. All fields are required
+// unless they say otherwise.
 type Sources struct {
-	Desk     *signin.Desk
-	Provider *signin.Provider // nil: there is no identity provider
+	Desk *signin.Desk
+	// Provider is the identity provider, or nil if there is none.
+	Provider *signin.Provider
 	Accounts *account.Accounts
-	// Account is the present state of an account, or nil.
+	// Account returns the current state of an account, or nil if there is none with this id.
 	Account func(id string) *account.Account
-	// LastUsed is when this process last saw a key; zero: never.
+	// LastUsed returns when this process last saw a key, or the zero time if it has not.
 	LastUsed func(k *account.Key) time.Time
 	Plans    func() account.Plans
 	Catalog  func() *catalog.Catalog
@@ -61,30 +66,34 @@ type Sources struct {
 	Usage    Usage
 	Notices  *notice.Board
 	Billing  *billing.Billing
-	// API is asked for when a request comes: it is made after the pages.
+	// API returns the API's handler. It is a function because the API is built after the
+	// pages.
 	API func() API
-	// Health says in a few words how well a model is; empty: not known. May be nil.
+	// Health describes a model's health in a few words. It returns "" if the health is
+	// unknown. May be nil.
 	Health func(m *catalog.Model) string
-	// MailIsLogged says that links are in the server's log because no mail server is set up.
+	// MailIsLogged reports whether mails are written to the server log because no mail server
+	// is configured. Pages then tell the reader where to find the link.
 	MailIsLogged bool
-	// VideoModel is the id of the model that makes videos.
+	// VideoModel returns the id of the model that creates videos.
 	VideoModel func() string
 }
 
-// Options are the choices of New; the zero value is the default.
+// Options holds the optional settings of New. The zero value is the default.
 type Options struct {
-	// Now is the clock. Default time.Now.
+	// Now returns the current time. The default is time.Now.
 	Now func() time.Time
 }
 
-// Dashboard answers the customer's requests.
+// Dashboard serves the pages. It has no state of its own: any number of requests may run at
+// the same time.
 type Dashboard struct {
 	Sources
 	ui  *webui.UI
 	now func() time.Time
 }
 
-// New returns the pages.
+// New returns a Dashboard. opts may be nil.
 func New(ui *webui.UI, sources Sources, opts *Options) *Dashboard {
 	d := &Dashboard{Sources: sources, ui: ui, now: time.Now}
 	if opts != nil && opts.Now != nil {
@@ -93,27 +102,32 @@ func New(ui *webui.UI, sources Sources, opts *Options) *Dashboard {
 	return d
 }
 
-// visitor is who looks at a page.
+// visitor is the account that is signed in and the session it uses. The account is a shared
+// snapshot: handlers must not change it.
 type visitor struct {
 	*account.Account
 	session *signin.Session
 }
 
-// page is a handler for somebody who is signed in.
+// page is a handler for requests of a signed-in visitor. The visitor is never nil.
 type page func(w http.ResponseWriter, r *http.Request, v *visitor) error
 
-// sessionCookie holds the token of a session.
+// sessionCookie is the name of the cookie that holds the session token.
 const sessionCookie = "session"
 
-// sessionLife is how long a browser keeps the cookie; the session itself may end before.
+// sessionLife is how long a browser keeps the cookie. The session itself may end earlier, on
+// the server.
 const sessionLife = 90 * 24 * time.Hour
 
-// visitor finds who is signed in; nil: nobody.
+// visitor returns who is signed in, or nil if nobody is. A cookie whose session has ended is
+// deleted.
 func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visitor, error) {
 	token := d.ui.Cookie(r, sessionCookie)
 	if token == "" {
 		return nil, nil
 	}
+	// Session fails with Unauthenticated if the token is unknown, expired or signed out. Any
+	// other error means that we do not know, and must not sign anybody out.
 	s, err := d.Desk.Session(r.Context(), token)
 	if fault.Is(err, fault.Unauthenticated) {
 		d.ui.DropCookie(w, sessionCookie)
@@ -122,13 +136,15 @@ func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visitor, e
 	if err != nil {
 		return nil, err
 	}
+	// The account may have been closed while its session was still open.
 	if a := d.Account(s.AccountID); a != nil {
 		return &visitor{a, s}, nil
 	}
 	return nil, nil
 }
 
-// private asks whoever is not signed in to do so first, and leads back.
+// private wraps a page so that only signed-in visitors reach it. Others are sent to the
+// sign-in page, which leads back here.
 func (d *Dashboard) private(p page) webui.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v, err := d.visitor(w, r)
@@ -138,10 +154,14 @@ func (d *Dashboard) private(p page) webui.Handler {
 		if v != nil {
 			return p(w, r, v)
 		}
+		// Only a page that was opened by itself is worth coming back to: a form cannot be
+		// repeated, and a part of a page is not a page.
 		to := "/signin"
 		if r.Method == http.MethodGet && !webui.Swapping(r) && r.URL.Path != home {
 			to += "?next=" + r.URL.EscapedPath()
 		}
+		// htmx follows a plain redirect and would put the sign-in page into a part of this
+		// page. HX-Redirect makes it load the whole page.
 		if webui.Swapping(r) {
 			w.Header().Set("HX-Redirect", to)
 			w.WriteHeader(http.StatusUnauthorized)
@@ -152,14 +172,17 @@ func (d *Dashboard) private(p page) webui.Handler {
 	}
 }
 
-// frame is the frame of a page for a visitor.
+// frame returns the frame around a page for a signed-in visitor: navigation, banner and unread
+// messages.
 func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, title string) webui.Page {
 	p := d.ui.Page(w, r, title)
 	p.Person = v.Email
 	unread, err := d.Notices.Unread(r.Context(), v.ID)
 	if err != nil {
-		unread = 0 // the page itself says more where the database is away
+		// If the database is down, the page itself reports it.
+		unread = 0
 	}
+	// The order is that of the navigation.
 	p.Links = []webui.Link{
 		{Path: home, Text: "Overview", Icon: "overview"},
 		{Path: home + "/keys", Text: "Keys", Icon: "keys"},
@@ -173,16 +196,20 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 	}
 	for _, l := range p.Links {
 		if l.Path != home && strings.HasPrefix(r.URL.Path, l.Path+"/") {
-			p.Path = l.Path // a form's answer belongs to the page of the form
+			// The page after a form, such as /dashboard/keys/x/name, belongs to the page of
+			// the form.
+			p.Path = l.Path
 		}
 	}
 	p.Banner = d.banner(r, v)
 	return p
 }
 
-// banner is what stands above every page while something is wrong with an account.
+// banner returns the warning above every page while something is wrong with the account, or
+// nil. The most serious problem comes first.
 func (d *Dashboard) banner(r *http.Request, v *visitor) *webui.Banner {
 	switch {
+	// A terminated account is also suspended, so this case comes first.
 	case v.Suspended != nil && v.Suspended.Final:
 		return &webui.Banner{Tone: "bad", Text: "Your account was terminated: " + v.Suspended.Reason + ". Requests are refused.", Path: home + "/messages", Link: "Messages"}
 	case v.Suspended != nil:
@@ -190,7 +217,8 @@ func (d *Dashboard) banner(r *http.Request, v *visitor) *webui.Banner {
 	case v.Deactivated != nil:
 		return &webui.Banner{Tone: "bad", Text: "Your keys are switched off: " + v.Deactivated.Reason + ". Support can restore them.", Path: home + "/messages", Link: "Messages"}
 	}
-	if v.Plan < account.Basic || v.Granted || r.URL.Path == home+"/plan" { // that page says more
+	// Only a subscription can be past due, and the plan page itself says more about it.
+	if v.Plan < account.Basic || v.Granted || r.URL.Path == home+"/plan" {
 		return nil
 	}
 	if b, err := d.Billing.Show(r.Context(), v.ID); err == nil && b.Status() == billing.PastDue {
@@ -199,7 +227,8 @@ func (d *Dashboard) banner(r *http.Request, v *visitor) *webui.Banner {
 	return nil
 }
 
-// seeOther leads on after a form.
+// seeOther redirects after a form was processed, so that a reload does not send the form
+// again. flash is the name of a message in package webui that the next page shows, or "".
 func (d *Dashboard) seeOther(w http.ResponseWriter, r *http.Request, path, flash string) error {
 	if flash != "" {
 		d.ui.SetFlash(w, flash)
@@ -208,12 +237,14 @@ func (d *Dashboard) seeOther(w http.ResponseWriter, r *http.Request, path, flash
 	return nil
 }
 
-// complaint splits an error into what belongs to one field of a form and what to the form; any other error
-// is returned.
+// complaint splits an error into a form field and a text for the user. Errors that are not the
+// user's fault are returned as rest: they become an error page.
 func complaint(err error) (field, text string, rest error) {
 	if err == nil {
 		return "", "", nil
 	}
+	// The message of a fault is written for users. Internal and Unavailable are logged and
+	// shown as an error page, because no change to the form would help.
 	f := fault.From(err)
 	switch f.Kind {
 	case fault.Internal, fault.Unavailable:
@@ -222,7 +253,8 @@ func complaint(err error) (field, text string, rest error) {
 	return f.Param, sentence(f.Message), nil
 }
 
-// sentence is a message with a capital and a full stop, as pages write.
+// sentence adds a capital letter and a full stop to a message. Error messages of the API have
+// neither.
 func sentence(text string) string {
 	if text == "" {
 		return ""
@@ -236,15 +268,20 @@ func sentence(text string) string {
 	return text
 }
 
-// problems is what is wrong with a form, by field; the empty field is the form itself.
+// problems holds the errors of a form by field name. The key "" holds the error of the whole
+// form.
 type problems map[string]string
 
-// refused shows a form again with what is wrong with it; fields are those the form has.
+// refused returns the problems to show when a form is rendered again after err, and the status
+// of that page. fields are the fields that the form shows: an error about any other field
+// concerns the whole form. Internal errors are returned as they are.
 func refused(err error, fields ...string) (problems, int, error) {
 	field, text, rest := complaint(err)
 	if rest != nil {
 		return nil, 0, rest
 	}
+	// The form is shown with the status of the error, so that scripts and monitoring see the
+	// refusal.
 	status := fault.From(err).Kind.Status()
 	for _, f := range fields {
 		if f == field {

@@ -71,7 +71,7 @@ func TestModelFilters(t *testing.T) {
 	}
 }
 
-// What can be done about a plan: there is no way down but through support (spec: Account plan).
+// What can be done about a plan: there is no way down but through support (docs/api.md#plan-changes).
 func TestPlanAction(t *testing.T) {
 	t.Parallel()
 	subscribed := billing.Subscription{Plan: account.Basic}

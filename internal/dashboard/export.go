@@ -9,7 +9,8 @@ import (
 	"sluice/internal/usage"
 )
 
-// export is everything that is kept of an account, except what would let somebody in.
+// export is the JSON document with all data of an account. It has no secrets: no key, password
+// hash, session token or TOTP secret. Its field names are a format that customers read.
 type export struct {
 	MadeAt   time.Time         `json:"made_at"`
 	Account  exportedAccount   `json:"account"`
@@ -23,6 +24,7 @@ type export struct {
 	Calls    []exportedCall    `json:"calls"`
 }
 
+// exportedAccount is the account itself.
 type exportedAccount struct {
 	ID        string    `json:"id"`
 	Email     string    `json:"email"`
@@ -31,6 +33,7 @@ type exportedAccount struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
+// exportedKey is a key without its secret part. A zero LastUsedAt is left out.
 type exportedKey struct {
 	ID         string    `json:"id"`
 	Name       string    `json:"name"`
@@ -39,6 +42,7 @@ type exportedKey struct {
 	LastUsedAt time.Time `json:"last_used_at,omitzero"`
 }
 
+// exportedSession is a browser that is signed in.
 type exportedSession struct {
 	CreatedAt time.Time `json:"created_at"`
 	SeenAt    time.Time `json:"seen_at"`
@@ -46,6 +50,7 @@ type exportedSession struct {
 	Agent     string    `json:"agent"`
 }
 
+// exportedMessage is a message to the owner, with the owner's answer.
 type exportedMessage struct {
 	At         time.Time `json:"at"`
 	Kind       string    `json:"kind"`
@@ -55,6 +60,7 @@ type exportedMessage struct {
 	AnsweredAt time.Time `json:"answered_at,omitzero"`
 }
 
+// exportedEvent is an event of abuse control.
 type exportedEvent struct {
 	At    time.Time `json:"at"`
 	Kind  string    `json:"kind"`
@@ -64,6 +70,7 @@ type exportedEvent struct {
 	Why   string    `json:"why"`
 }
 
+// exportedChange is an entry of the account's audit log.
 type exportedChange struct {
 	At     time.Time `json:"at"`
 	Actor  string    `json:"actor"`
@@ -72,6 +79,7 @@ type exportedChange struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
+// exportedInvoice is a paid invoice. Amounts are in cents.
 type exportedInvoice struct {
 	Number        int64     `json:"number"`
 	PaidAt        time.Time `json:"paid_at"`
@@ -82,6 +90,7 @@ type exportedInvoice struct {
 	RefundedCents int64     `json:"refunded_cents"`
 }
 
+// exportedDay sums the calls of one day, key and model. usage.Sums adds its own JSON fields.
 type exportedDay struct {
 	Day   string `json:"day"`
 	KeyID string `json:"key_id"`
@@ -89,6 +98,8 @@ type exportedDay struct {
 	usage.Sums
 }
 
+// exportedCall is one call. CostMicro is in millionths of a dollar, and null if the model has
+// no price.
 type exportedCall struct {
 	ID               string    `json:"id"`
 	At               time.Time `json:"at"`
@@ -103,16 +114,19 @@ type exportedCall struct {
 	FirstTokenMS     int64     `json:"first_token_ms"`
 }
 
-// mostExported bounds each list of an export; the sums by day have every call.
+// mostExported limits the length of each list, because the document is built in memory. The
+// sums by day always include every call.
 const mostExported = 100_000
 
-// exportAccount is the account's own data as a file.
+// exportAccount writes the account's data as a file to download. Everything is read before the
+// first byte is written, so that a failure becomes an error page and not half a file.
 func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	out := &export{MadeAt: d.now().UTC(), Account: exportedAccount{v.ID, v.Email, v.Plan.String(), v.Granted, v.CreatedAt}}
 	for i := range v.Keys {
 		k := &v.Keys[i]
 		out.Keys = append(out.Keys, exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt})
 	}
+	// One list after the other: an export is rare, and need not be fast.
 	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherBilling, d.gatherUsage} {
 		if err := gather(r.Context(), v, out); err != nil {
 			return err
@@ -126,6 +140,7 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 	return nil
 }
 
+// gatherAccount adds sessions, messages, abuse events and the audit log.
 func (d *Dashboard) gatherAccount(ctx context.Context, v *visitor, out *export) error {
 	sessions, err := d.Desk.Sessions(ctx, v.ID)
 	if err != nil {
@@ -158,6 +173,7 @@ func (d *Dashboard) gatherAccount(ctx context.Context, v *visitor, out *export) 
 	return nil
 }
 
+// gatherBilling adds the paid invoices.
 func (d *Dashboard) gatherBilling(ctx context.Context, v *visitor, out *export) error {
 	invoices, err := d.Billing.Invoices(ctx, v.ID, mostExported)
 	if err != nil {
@@ -170,7 +186,9 @@ func (d *Dashboard) gatherBilling(ctx context.Context, v *visitor, out *export) 
 	return nil
 }
 
+// gatherUsage adds the sums of all days and the most recent calls.
 func (d *Dashboard) gatherUsage(ctx context.Context, v *visitor, out *export) error {
+	// From the beginning: sums are kept forever.
 	days, err := d.Usage.UsageByDay(ctx, v.ID, time.Unix(0, 0))
 	if err != nil {
 		return err

@@ -9,24 +9,33 @@ import (
 	"sluice/internal/usage"
 )
 
-// keysView is what the page of keys shows.
+// keysView is the data of the keys page.
 type keysView struct {
-	Keys     []account.Key // the master key first
+	// Keys holds the master key first.
+	Keys     []account.Key
 	Requests map[string]int64
-	Used     map[string]time.Time // when each was last used
-	Left     int                  // sub-keys that may still be made
-	Off      bool                 // the keys are deactivated
-	New      string               // a raw key, in the reply to its making alone
-	NewName  string
-	Name     string // as it was typed
+	// Used is when each key was last used, by id.
+	Used map[string]time.Time
+	// Left is how many sub-keys may still be created.
+	Left int
+	// Off reports whether the keys are deactivated.
+	Off bool
+	// New is the raw key that this request created, or "". It is shown only in this reply.
+	New     string
+	NewName string
+	// Name is the name as it was typed, if the form is shown again.
+	Name     string
 	Problems problems
 	Now      time.Time
 }
 
+// keys shows the page.
 func (d *Dashboard) keys(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.showKeys(w, r, v, http.StatusOK, keysView{})
 }
 
+// showKeys renders the page. It reads the account from the database, because the visitor's
+// snapshot may be older than the change that was just made.
 func (d *Dashboard) showKeys(w http.ResponseWriter, r *http.Request, v *visitor, status int, view keysView) error {
 	present, err := d.Accounts.Find(r.Context(), v.ID)
 	if err != nil {
@@ -37,7 +46,8 @@ func (d *Dashboard) showKeys(w http.ResponseWriter, r *http.Request, v *visitor,
 		k := &present.Keys[i]
 		view.Used[k.ID] = k.LastUsedAt
 		if used := d.LastUsed(k); used.After(k.LastUsedAt) {
-			view.Used[k.ID] = used // it is stored once a minute
+			// The database is updated only once a minute, so this process may know better.
+			view.Used[k.ID] = used
 		}
 	}
 	rows, err := d.Usage.UsageBy(r.Context(), usage.Query{AccountID: v.ID, From: firstDay(d.now()), By: usage.ByKey})
@@ -52,6 +62,8 @@ func (d *Dashboard) showKeys(w http.ResponseWriter, r *http.Request, v *visitor,
 	return d.ui.Render(w, r, status, keysPage(d.frame(w, r, v, "Keys"), view))
 }
 
+// createKey creates a sub-key and shows it in the reply. There is no redirect: the raw key is
+// not stored anywhere, so a second request could not show it.
 func (d *Dashboard) createKey(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := keysView{Name: r.FormValue("name")}
 	k, raw, err := d.Accounts.CreateKey(r.Context(), actor, v.ID, view.Name)
@@ -65,6 +77,7 @@ func (d *Dashboard) createKey(w http.ResponseWriter, r *http.Request, v *visitor
 	return d.showKeys(w, r, v, http.StatusOK, keysView{New: raw, NewName: k.Name})
 }
 
+// regenerateMaster replaces the master key. The old one is refused from then on.
 func (d *Dashboard) regenerateMaster(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	raw, err := d.Accounts.RegenerateMaster(r.Context(), actor, v.ID)
 	if err != nil {
@@ -73,6 +86,7 @@ func (d *Dashboard) regenerateMaster(w http.ResponseWriter, r *http.Request, v *
 	return d.showKeys(w, r, v, http.StatusOK, keysView{New: raw, NewName: "The master key"})
 }
 
+// renameKey changes the display name of a sub-key.
 func (d *Dashboard) renameKey(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	id := r.PathValue("id")
 	if err := owns(v, id); err != nil {
@@ -89,6 +103,7 @@ func (d *Dashboard) renameKey(w http.ResponseWriter, r *http.Request, v *visitor
 	return d.seeOther(w, r, home+"/keys", "key-renamed")
 }
 
+// deleteKey deletes a sub-key. It is refused from the next request on.
 func (d *Dashboard) deleteKey(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	id := r.PathValue("id")
 	if err := owns(v, id); err != nil {
@@ -100,7 +115,8 @@ func (d *Dashboard) deleteKey(w http.ResponseWriter, r *http.Request, v *visitor
 	return d.seeOther(w, r, home+"/keys", "key-deleted")
 }
 
-// owns refuses a key that is not the visitor's, like one that does not exist.
+// owns returns an error unless the key belongs to the visitor. The error is the one for keys
+// that do not exist, so that nobody can probe ids.
 func owns(v *visitor, keyID string) error {
 	for i := range v.Keys {
 		if v.Keys[i].ID == keyID {

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/signin"
 )
 
-// linkForm is the page of a link: what it is for, and whom.
+// linkForm is the data of the page behind a link in a mail.
 type linkForm struct {
 	Purpose  signin.Purpose
 	Token    string
@@ -15,20 +15,21 @@ type linkForm struct {
 	Problems problems
 }
 
-// linkTexts say what a link's page asks.
+// linkTexts holds the texts of each link's page. A purpose that is not in the map has no page.
 var linkTexts = map[signin.Purpose]struct {
 	title, lead, button string
-	password            bool // the form asks for a new one
+	// password reports whether the form asks for a new password.
+	password bool
 }{
-	signin.SignUp: {"Open your account", "Choose a password to open your account.", "Open my account", true},
-	signin.Invite: {"You are invited", "Choose a password to open your account.", "Open my account", true},
-	signin.SignIn: {"Sign in", "This link signs you in, once.", "Sign in", false},
-	signin.Reset:  {"Set a new password", "This also signs you out everywhere else.", "Set the password", true},
-	signin.Email:  {"Confirm your new address", "From now on you sign in with it. This also signs you out everywhere else.", "Use this address", false},
+	signin.SignUp: {"Create your account", "Choose a password to create your account.", "Create account", true},
+	signin.Invite: {"You are invited", "Choose a password to create your account.", "Create account", true},
+	signin.SignIn: {"Sign in", "This link signs you in. It works once.", "Sign in", false},
+	signin.Reset:  {"Set a new password", "You will be signed out everywhere else.", "Set password", true},
+	signin.Email:  {"Confirm your new address", "From now on, sign in with this address. You will be signed out everywhere else.", "Confirm address", false},
 }
 
-// showLink shows what a link does. It does so only when its button is pressed: programs that look at mail
-// open links, too.
+// showLink shows what the link does. The link takes effect only when its button is pressed:
+// mail scanners open links, too, and would use it up.
 func (d *Dashboard) showLink(w http.ResponseWriter, r *http.Request) error {
 	f, err := d.linkForm(r)
 	if err != nil {
@@ -37,7 +38,7 @@ func (d *Dashboard) showLink(w http.ResponseWriter, r *http.Request) error {
 	return d.ui.Render(w, r, http.StatusOK, linkPage(d.ui.Page(w, r, linkTexts[f.Purpose].title), f))
 }
 
-// linkForm looks at the link of a request.
+// linkForm reads the link of a request. Peek fails if the token is unknown, used or expired.
 func (d *Dashboard) linkForm(r *http.Request) (linkForm, error) {
 	f := linkForm{Purpose: signin.Purpose(r.PathValue("purpose")), Token: r.FormValue("token")}
 	if _, known := linkTexts[f.Purpose]; !known {
@@ -51,11 +52,14 @@ func (d *Dashboard) linkForm(r *http.Request) (linkForm, error) {
 	return f, nil
 }
 
+// useLink takes effect on the link. A refused password shows the form again; the link is still
+// valid then.
 func (d *Dashboard) useLink(w http.ResponseWriter, r *http.Request) error {
 	f, err := d.linkForm(r)
 	if err != nil {
 		return err
 	}
+	// Only an invalid password can be corrected in the form. Other errors become a page.
 	err = d.follow(w, r, f)
 	if fault.Is(err, fault.Invalid) {
 		var status int
@@ -67,7 +71,7 @@ func (d *Dashboard) useLink(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// follow does what a link is for.
+// follow does what the link is for.
 func (d *Dashboard) follow(w http.ResponseWriter, r *http.Request, f linkForm) error {
 	ctx, password := r.Context(), r.FormValue("password")
 	switch f.Purpose {
@@ -84,6 +88,8 @@ func (d *Dashboard) follow(w http.ResponseWriter, r *http.Request, f linkForm) e
 		if err != nil {
 			return err
 		}
+		// The password is set even if the sign-in still needs a code, so the message is stored
+		// now.
 		d.ui.SetFlash(w, "password-set")
 		return d.enter(w, r, entry, home)
 	case signin.Email:
@@ -91,6 +97,8 @@ func (d *Dashboard) follow(w http.ResponseWriter, r *http.Request, f linkForm) e
 		if err != nil {
 			return err
 		}
+		// The link may be opened in another browser than the one that asked for it.
+		// ConfirmEmail then gets no session and signs out all of them.
 		var session *signin.Session
 		if v != nil {
 			session = v.session
@@ -103,7 +111,8 @@ func (d *Dashboard) follow(w http.ResponseWriter, r *http.Request, f linkForm) e
 	return fault.New(fault.NotFound, "There is no such page.")
 }
 
-// welcome opens an account and shows its master key: in the reply itself, so that it is nowhere else.
+// welcome creates the account and shows its master key. The key is rendered into this reply
+// only: a redirect would have to store it somewhere.
 func (d *Dashboard) welcome(w http.ResponseWriter, r *http.Request, f linkForm, password string) error {
 	made, err := d.Desk.Join(r.Context(), f.Purpose, f.Token, password, d.visit(r))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/webui"
 )
 
-// modelsView is what the catalog's page shows.
+// modelsView is the data of the models page: the filters and the models that pass them.
 type modelsView struct {
 	Search  string
 	Plan    string
@@ -20,15 +20,19 @@ type modelsView struct {
 	All     int
 }
 
+// modelView is one model in the list. Health is "" if unknown.
 type modelView struct {
 	*catalog.Model
-	Health   string
-	Included bool // in the visitor's plan
+	Health string
+	// Included reports whether the visitor may call the model.
+	Included bool
 }
 
+// models shows the catalog. When htmx asks, only the list is rendered.
 func (d *Dashboard) models(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := modelsView{Search: strings.TrimSpace(r.FormValue("q")), Plan: r.FormValue("plan"), Tools: r.FormValue("tools") != ""}
-	view.Context, _ = strconv.Atoi(r.FormValue("context")) // anything else filters nothing
+	// Anything that is not a number does not filter.
+	view.Context, _ = strconv.Atoi(r.FormValue("context"))
 	all := d.Catalog().Models()
 	view.All = len(all)
 	for _, m := range all {
@@ -47,7 +51,8 @@ func (d *Dashboard) models(w http.ResponseWriter, r *http.Request, v *visitor) e
 	return d.ui.Render(w, r, http.StatusOK, modelsPage(d.frame(w, r, v, "Models"), view))
 }
 
-// wants reports whether a model passes the filters.
+// wants reports whether a model passes the filters. Every word of the search must occur in its
+// id, description or owner.
 func (v *modelsView) wants(m *catalog.Model) bool {
 	for word := range strings.FieldsSeq(strings.ToLower(v.Search)) {
 		if !strings.Contains(strings.ToLower(m.ID+" "+m.Description+" "+m.OwnedBy), word) {
@@ -57,12 +62,13 @@ func (v *modelsView) wants(m *catalog.Model) bool {
 	return (v.Plan == "" || m.Plan.String() == v.Plan) && (!v.Tools || m.ToolCalling) && m.ContextLength >= v.Context
 }
 
-// includes reports whether a visitor may call a model. Those that the operator has not opened yet are staff's.
+// includes reports whether the visitor may call a model. Models that the operator has not
+// released yet are for staff only.
 func (v *visitor) includes(m *catalog.Model) bool {
 	return v.Plan.Includes(m.Plan) && (!m.StaffOnly || v.Staff)
 }
 
-// healthTone is how a model's health looks.
+// healthTone returns the colour of a health text.
 func healthTone(health string) string {
 	switch health {
 	case "well":
@@ -73,15 +79,17 @@ func healthTone(health string) string {
 	return "bad"
 }
 
-// price writes what a million tokens cost.
+// price formats the price of a million tokens, or returns "" if the model has none. Pricing is
+// in millionths of a dollar.
 func price(p *catalog.Pricing) string {
 	if p == nil || p.Input == nil || p.Output == nil {
 		return ""
 	}
-	return webui.Dollars(*p.Input) + " in, " + webui.Dollars(*p.Output) + " out per million tokens"
+	return webui.Dollars(*p.Input) + " input, " + webui.Dollars(*p.Output) + " output per million tokens"
 }
 
-// multiplier writes how many requests of the minute one call takes.
+// multiplier formats how many requests a call counts as in the rate limit. milli is in
+// thousandths.
 func multiplier(milli int64) string {
 	if milli == 1000 {
 		return "1 request"
@@ -89,6 +97,8 @@ func multiplier(milli int64) string {
 	return webui.Thousandths(milli) + " requests"
 }
 
+// tiers are the plans to filter by. Scale has no models of its own.
 var tiers = []account.Plan{account.Free, account.Basic, account.Premium}
 
+// contexts are the context lengths to filter by, in tokens.
 var contexts = []int{32_000, 128_000, 200_000, 400_000}

@@ -14,35 +14,40 @@ import (
 	"sluice/internal/webui"
 )
 
-// window is how far back usage is shown (spec: Other constants).
+// window is the number of days of usage that the pages show, today included (docs/api.md#other-constants).
 const window = 30
 
-// overviewView is what the first page shows.
+// overviewView is the data of the overview.
 type overviewView struct {
-	Plan     account.Plan
-	Granted  bool
-	Minute   minuteView
-	Score    int
-	Tiers    []abuse.Standing
-	Total    usage.Sums
-	Days     []usage.Row // one for each day of the window
+	Plan    account.Plan
+	Granted bool
+	Minute  minuteView
+	Score   int
+	Tiers   []abuse.Standing
+	Total   usage.Sums
+	// Days has one row for each day of the window.
+	Days     []usage.Row
 	Snippets []snippet
 	HasUsage bool
 }
 
-// minuteView is what is left in this minute.
+// minuteView is what remains of the rate limits in the current minute.
 type minuteView struct {
 	Limits   account.Limits
 	Requests admission.Meter
 	Tokens   admission.Meter
 }
 
+// minuteView reads the ledger without admitting anything: looking at the page costs no
+// request.
 func (d *Dashboard) minuteView(v *visitor) minuteView {
 	limits := d.Plans()[v.Plan].Over(v.Overrides)
 	s := d.Ledger.Peek(v.ID, limits)
 	return minuteView{Limits: limits, Requests: s.Requests, Tokens: s.Tokens}
 }
 
+// overview shows the first page. The sums of the month are those of its days, so one query is
+// enough.
 func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	from := firstDay(d.now())
 	rows, err := d.Usage.UsageBy(r.Context(), usage.Query{AccountID: v.ID, From: from, By: usage.ByDay})
@@ -59,21 +64,23 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, v *visitor)
 	return d.ui.Render(w, r, http.StatusOK, overviewPage(d.frame(w, r, v, "Overview"), view))
 }
 
-// minute is the part of the overview that renews itself.
+// minute renders the one card of the overview that refreshes itself every five seconds.
 func (d *Dashboard) minute(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.ui.Render(w, r, http.StatusOK, minutePart(d.minuteView(v)))
 }
 
-// firstDay is the first of the window's days.
+// firstDay returns the first day of the window, at midnight UTC.
 func firstDay(now time.Time) time.Time { return usage.DayOf(now).AddDate(0, 0, 1-window) }
 
-// everyDay puts the days without usage between the others.
+// everyDay returns one row for each day of the window. Days without usage have zero sums.
 func everyDay(rows []usage.Row, from time.Time) []usage.Row {
 	out := make([]usage.Row, window)
 	for i := range out {
 		out[i].Start = from.AddDate(0, 0, i)
 	}
 	for _, row := range rows {
+		// A row outside the window can appear when the day changes between the query and this
+		// call.
 		if i := int(row.Start.Sub(from) / (24 * time.Hour)); i >= 0 && i < window {
 			out[i] = row
 		}
@@ -81,15 +88,16 @@ func everyDay(rows []usage.Row, from time.Time) []usage.Row {
 	return out
 }
 
-// bar is one day of the picture of a month.
+// bar is one day in the bar chart. Coordinates are text because they go into SVG attributes.
 type bar struct {
 	x, y, width, height string
 	none                bool
 	title               string
 }
 
-// bars draws requests by day into a picture of 300 by 100.
+// bars lays out requests by day in an SVG of 300 by 100 units.
 func bars(days []usage.Row) []bar {
+	// At least 1, so that a month without requests does not divide by zero.
 	most := int64(1)
 	for i := range days {
 		most = max(most, days[i].Requests)
@@ -98,6 +106,8 @@ func bars(days []usage.Row) []bar {
 	step := 300.0 / float64(len(days))
 	for i := range days {
 		n := days[i].Requests
+		// A day without requests keeps a thin line, and a day with few is clearly taller than
+		// that.
 		height := 2.0
 		if n > 0 {
 			height = max(3, 100*float64(n)/float64(most))
@@ -111,6 +121,7 @@ func bars(days []usage.Row) []bar {
 	return out
 }
 
+// requests formats a number of requests with its noun.
 func requests(n int64) string {
 	if n == 1 {
 		return "1 request"
@@ -118,14 +129,15 @@ func requests(n int64) string {
 	return webui.Number(n) + " requests"
 }
 
-// exampleModel is what the quick start calls: the router where the plan includes it, else the first model
-// that it does include.
+// exampleModel returns the model of the quick start: the router if the plan includes it,
+// otherwise the first model that it includes, or "" if there is none.
 func exampleModel(c *catalog.Catalog, v *visitor) string {
 	first := ""
 	for _, m := range c.Models() {
 		if !v.includes(m) {
 			continue
 		}
+		// The router is the best start: it works even if models change later.
 		if m.Router {
 			return m.ID
 		}
@@ -136,11 +148,13 @@ func exampleModel(c *catalog.Catalog, v *visitor) string {
 	return first
 }
 
-// snippet is the quick start in one language.
+// snippet is the quick start in one language. ID is part of element ids.
 type snippet struct{ ID, Name, Text string }
 
-// snippets are ready to run once the key is in the environment.
+// snippets returns the quick start in each language. The programs run as they are once
+// SLUICE_API_KEY is set; only the server's origin and the model are filled in.
 func snippets(origin, model string) []snippet {
+	// A text/template would need escaping: the snippets are full of braces.
 	fill := strings.NewReplacer("{origin}", origin, "{model}", model)
 	list := []snippet{
 		{"curl", "curl", `curl {origin}/v1/chat/completions \
@@ -199,7 +213,7 @@ func main() {
 	return list
 }
 
-// limitText writes a limit.
+// limitText formats a limit in full: 1,000.
 func limitText(l account.Limit) string {
 	if l == account.Unlimited {
 		return "unlimited"
@@ -207,7 +221,7 @@ func limitText(l account.Limit) string {
 	return webui.Number(int64(l))
 }
 
-// shortLimit writes a limit of tokens.
+// shortLimit formats a limit of tokens, which are large: 1.5M.
 func shortLimit(l account.Limit) string {
 	if l == account.Unlimited {
 		return "unlimited"
@@ -215,7 +229,7 @@ func shortLimit(l account.Limit) string {
 	return webui.Short(int64(l))
 }
 
-// planName is a plan as pages write it.
+// planName returns a plan's name as pages show it.
 func planName(p account.Plan) string {
 	if p == account.None {
 		return "No plan"
@@ -224,7 +238,7 @@ func planName(p account.Plan) string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
-// scoreTone is how a score looks.
+// scoreTone returns the colour of an abuse score. At 100 the account's keys are deactivated.
 func scoreTone(score int) string {
 	switch {
 	case score >= 90:
@@ -235,7 +249,8 @@ func scoreTone(score int) string {
 	return "good"
 }
 
-// forecast says when the highest tier reaches 100.
+// forecast says when the first tier reaches a score of 100 at the current rate, if it does
+// this month.
 func forecast(tiers []abuse.Standing) string {
 	var soonest *abuse.Standing
 	for i := range tiers {
@@ -244,7 +259,7 @@ func forecast(tiers []abuse.Standing) string {
 		}
 	}
 	if soonest == nil {
-		return "At the pace of the last 24 hours it stays below 100 this month."
+		return "At the rate of the last 24 hours, the score stays below 100 this month."
 	}
-	return "At the pace of the last 24 hours it reaches 100 on " + soonest.Reaches.UTC().Format("2 January") + " with " + soonest.Tier.String() + "-tier models."
+	return "At the rate of the last 24 hours, the score for " + soonest.Tier.String() + " models reaches 100 on " + soonest.Reaches.UTC().Format("2 January") + "."
 }

@@ -11,19 +11,25 @@ import (
 	"sluice/internal/fault"
 )
 
+// invoicesShown limits the list of invoices. 100 monthly invoices are more than eight years;
+// the export has all of them.
 const invoicesShown = 100
 
-// planView is what the page of plan and billing shows.
+// planView is the data of the plan and billing page.
 type planView struct {
 	billing.View
 	Plans    account.Plans
 	Invoices []billing.Payment
-	Sells    bool // paid plans are for sale
-	Test     bool // no real money moves
+	// Sells reports whether paid plans are for sale.
+	Sells bool
+	// Test reports whether the processor is the test one, which moves no real money.
+	Test     bool
 	Message  string
 	Problems problems
 }
 
+// plan shows the page. With a payment in the query, the customer comes back from the payment
+// page.
 func (d *Dashboard) plan(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if id := r.FormValue("payment"); id != "" {
 		return d.paymentDone(w, r, v, id)
@@ -31,6 +37,8 @@ func (d *Dashboard) plan(w http.ResponseWriter, r *http.Request, v *visitor) err
 	return d.showPlan(w, r, v, http.StatusOK, planView{})
 }
 
+// showPlan renders the page. The caller sets Message and Problems of the view; showPlan fills
+// in the rest.
 func (d *Dashboard) showPlan(w http.ResponseWriter, r *http.Request, v *visitor, status int, view planView) error {
 	var err error
 	if view.View, err = d.Billing.Show(r.Context(), v.ID); err != nil {
@@ -43,7 +51,7 @@ func (d *Dashboard) showPlan(w http.ResponseWriter, r *http.Request, v *visitor,
 	return d.ui.Render(w, r, status, planPage(d.frame(w, r, v, "Plan and billing"), view))
 }
 
-// planRefused shows the page again with what is wrong.
+// planRefused renders the page again with the problem, and keeps the message that was typed.
 func (d *Dashboard) planRefused(w http.ResponseWriter, r *http.Request, v *visitor, err error, fields ...string) error {
 	view := planView{Message: r.FormValue("message")}
 	var status int
@@ -53,7 +61,8 @@ func (d *Dashboard) planRefused(w http.ResponseWriter, r *http.Request, v *visit
 	return d.showPlan(w, r, v, status, view)
 }
 
-// paymentDone is where a customer comes back to from paying.
+// paymentDone handles the return from the payment page. It asks the processor for the
+// payment's state, because the query could be forged and the webhook may arrive later.
 func (d *Dashboard) paymentDone(w http.ResponseWriter, r *http.Request, v *visitor, id string) error {
 	p, err := d.Billing.Settle(r.Context(), v.ID, id)
 	if err != nil {
@@ -62,7 +71,8 @@ func (d *Dashboard) paymentDone(w http.ResponseWriter, r *http.Request, v *visit
 	return d.afterPayment(w, r, v, p)
 }
 
-// afterPayment leads on from a payment as it now is.
+// afterPayment shows the outcome of a payment. A payment that is still open shows the page
+// with its link.
 func (d *Dashboard) afterPayment(w http.ResponseWriter, r *http.Request, v *visitor, p *billing.Payment) error {
 	switch {
 	case p.Status == billing.Paid && p.Kind == billing.ForUpgrade:
@@ -75,6 +85,8 @@ func (d *Dashboard) afterPayment(w http.ResponseWriter, r *http.Request, v *visi
 	return d.showPlan(w, r, v, http.StatusOK, planView{})
 }
 
+// subscribe starts a subscription. A nil payment means that there was nothing to pay: the Free
+// plan.
 func (d *Dashboard) subscribe(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	plan, err := account.ParsePlan(r.FormValue("plan"))
 	if err != nil {
@@ -90,7 +102,7 @@ func (d *Dashboard) subscribe(w http.ResponseWriter, r *http.Request, v *visitor
 	return d.pay(w, r, v, p)
 }
 
-// pay sends a customer to where an open payment is paid.
+// pay redirects the customer to the payment page if the payment is open and has one.
 func (d *Dashboard) pay(w http.ResponseWriter, r *http.Request, v *visitor, p *billing.Payment) error {
 	if p.Open() && p.URL != "" {
 		http.Redirect(w, r, p.URL, http.StatusSeeOther)
@@ -99,7 +111,8 @@ func (d *Dashboard) pay(w http.ResponseWriter, r *http.Request, v *visitor, p *b
 	return d.afterPayment(w, r, v, p)
 }
 
-// upgradeView is the question before an upgrade: exactly what is charged.
+// upgradeView is the data of the confirmation page of an upgrade, with the exact amount to be
+// charged.
 type upgradeView struct {
 	billing.Offer
 	Now     account.Plan
@@ -108,6 +121,7 @@ type upgradeView struct {
 	Problem string
 }
 
+// showUpgrade asks the customer to confirm an upgrade.
 func (d *Dashboard) showUpgrade(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	plan, err := account.ParsePlan(r.FormValue("plan"))
 	if err != nil {
@@ -116,7 +130,10 @@ func (d *Dashboard) showUpgrade(w http.ResponseWriter, r *http.Request, v *visit
 	return d.quote(w, r, v, http.StatusOK, plan, "")
 }
 
+// quote renders the confirmation page with a fresh offer.
 func (d *Dashboard) quote(w http.ResponseWriter, r *http.Request, v *visitor, status int, plan account.Plan, problem string) error {
+	// Quote refuses a plan that is not higher than the current one. The plan page then shows
+	// the reason.
 	offer, err := d.Billing.Quote(r.Context(), v.ID, plan)
 	if err != nil {
 		return d.planRefused(w, r, v, err)
@@ -129,22 +146,29 @@ func (d *Dashboard) quote(w http.ResponseWriter, r *http.Request, v *visitor, st
 	return d.ui.Render(w, r, status, upgradePage(d.frame(w, r, v, "Upgrade"), view))
 }
 
+// upgrade charges the offer that the customer confirmed. The form carries the amount and the
+// time of the offer, so that Billing can refuse if the amount has changed since: nobody pays
+// more than the page showed.
 func (d *Dashboard) upgrade(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	plan, err := account.ParsePlan(r.FormValue("plan"))
 	if err != nil {
 		return fault.New(fault.NotFound, "There is no such plan.")
 	}
+	// The hidden fields come from our own page, so a value that cannot be parsed is not the
+	// customer's mistake.
 	cents, err1 := strconv.ParseInt(r.FormValue("cents"), 10, 64)
 	at, err2 := strconv.ParseInt(r.FormValue("at"), 10, 64)
 	if err1 != nil || err2 != nil {
-		return fault.New(fault.Invalid, "This form is not complete. Go back and try again.")
+		return fault.New(fault.Invalid, "This form is incomplete. Go back and try again.")
 	}
 	offer := billing.Offer{Plan: plan, AmountCents: cents, At: time.Unix(at, 0).UTC()}
+	// The saved payment method is charged unless the customer wants to use another card.
 	charge := d.Billing.Upgrade
 	if r.FormValue("how") == "card" {
 		charge = d.Billing.UpgradeInPerson
 	}
 	p, err := charge(r.Context(), actor, v.ID, offer)
+	// The bank wants the customer to confirm the payment. That needs the payment page.
 	if err == nil && p.Status == billing.Failed && p.Confirm {
 		p, err = d.Billing.UpgradeInPerson(r.Context(), actor, v.ID, offer)
 	}
@@ -160,6 +184,7 @@ func (d *Dashboard) upgrade(w http.ResponseWriter, r *http.Request, v *visitor) 
 	return d.pay(w, r, v, p)
 }
 
+// cancelPlan cancels the subscription at the end of the period that is paid for.
 func (d *Dashboard) cancelPlan(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err := d.Billing.CancelAtPeriodEnd(r.Context(), actor, v.ID); err != nil {
 		return d.planRefused(w, r, v, err)
@@ -167,6 +192,7 @@ func (d *Dashboard) cancelPlan(w http.ResponseWriter, r *http.Request, v *visito
 	return d.seeOther(w, r, home+"/plan", "cancelled")
 }
 
+// resumePlan takes back a cancellation that has not taken effect yet.
 func (d *Dashboard) resumePlan(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if err := d.Billing.Resume(r.Context(), actor, v.ID); err != nil {
 		return d.planRefused(w, r, v, err)
@@ -174,6 +200,7 @@ func (d *Dashboard) resumePlan(w http.ResponseWriter, r *http.Request, v *visito
 	return d.seeOther(w, r, home+"/plan", "resumed")
 }
 
+// payOverdue pays a renewal that failed, without waiting for the next retry.
 func (d *Dashboard) payOverdue(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	p, err := d.Billing.PayOverdue(r.Context(), actor, v.ID)
 	if err != nil {
@@ -182,6 +209,8 @@ func (d *Dashboard) payOverdue(w http.ResponseWriter, r *http.Request, v *visito
 	return d.pay(w, r, v, p)
 }
 
+// changeMethod redirects to the processor's page for the payment method. Card data never
+// reaches this server.
 func (d *Dashboard) changeMethod(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	to, err := d.Billing.Portal(r.Context(), actor, v.ID)
 	if err != nil {
@@ -191,6 +220,8 @@ func (d *Dashboard) changeMethod(w http.ResponseWriter, r *http.Request, v *visi
 	return nil
 }
 
+// askDowngrade sends a request for a lower plan to support. Customers cannot downgrade by
+// themselves.
 func (d *Dashboard) askDowngrade(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	plan, err := account.ParsePlan(r.FormValue("plan"))
 	if err != nil {
@@ -202,10 +233,10 @@ func (d *Dashboard) askDowngrade(w http.ResponseWriter, r *http.Request, v *visi
 	return d.seeOther(w, r, home+"/plan", "support-asked")
 }
 
-// sold are the plans side by side, the lowest first.
+// sold lists the plans in the order of the page, the cheapest first.
 var sold = []account.Plan{account.Free, account.Basic, account.Premium, account.Scale}
 
-// tierText says which models a plan includes.
+// tierText returns the tiers of models that a plan includes.
 func tierText(p account.Plan) string {
 	switch p {
 	case account.Free:
@@ -216,7 +247,9 @@ func tierText(p account.Plan) string {
 	return "all"
 }
 
-// planAction is what a visitor can do about a plan.
+// planAction returns which button the card of plan p has: "present" (the current plan),
+// "free", "subscribe", "upgrade", or "" for none. Downgrades have no button: they are a
+// request to support.
 func planAction(v planView, p account.Plan) string {
 	present := v.Account.Plan
 	switch {
@@ -224,10 +257,13 @@ func planAction(v planView, p account.Plan) string {
 		return "present"
 	case p == account.Free && present == account.None:
 		return "free"
+	// A lower plan, or Free for a subscriber.
 	case p <= account.Free || p < present && present != account.None:
 		return ""
+	// Nothing is for sale, or the account may not buy.
 	case !v.Sells || v.Account.Suspended != nil:
 		return ""
+	// An account with a granted plan may subscribe to a higher one as well.
 	case v.Status() == billing.NotSubscribed:
 		return "subscribe"
 	case v.Status() == billing.Active && p > present:
@@ -236,7 +272,7 @@ func planAction(v planView, p account.Plan) string {
 	return ""
 }
 
-// paymentText says what an invoice is for.
+// paymentText describes what a payment is for, as shown on invoices.
 func paymentText(p *billing.Payment) string {
 	switch p.Kind {
 	case billing.ForUpgrade:
@@ -247,6 +283,7 @@ func paymentText(p *billing.Payment) string {
 	return planName(p.Plan)
 }
 
+// upgradePath returns the address of the confirmation page for a plan.
 func upgradePath(p account.Plan) string {
 	return home + "/plan/upgrade?plan=" + url.QueryEscape(p.String())
 }

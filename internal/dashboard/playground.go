@@ -6,14 +6,17 @@ import (
 	"sluice/internal/catalog"
 )
 
-// playgroundView is what the playground starts with.
+// playgroundView is the initial data of the playground. playground.js does the rest.
 type playgroundView struct {
-	Models []*catalog.Model // those of the visitor's plan
+	// Models holds the models of the visitor's plan.
+	Models []*catalog.Model
 	Model  string
 	Origin string
-	Tools  bool // the plan includes them
+	// Tools reports whether the plan includes tool calling.
+	Tools bool
 }
 
+// playground shows the page. The query may name a model to select.
 func (d *Dashboard) playground(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := playgroundView{Model: r.FormValue("model"), Origin: d.ui.Settings().Origin, Tools: v.Plan.IncludesTools()}
 	for _, m := range d.Catalog().Models() {

@@ -9,6 +9,8 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import "sluice/internal/webui"
 
+// playgroundPage is the playground. playground.js reads every element with data-setting, and
+// finds the others by id.
 func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -42,20 +44,20 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Playground</h1><p>Talks to the API as your programs do: the same models, limits and accounting.</p></div><button type=\"button\" id=\"clear\">New conversation</button></div><div class=\"play\" id=\"playground\" data-origin=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Playground</h1><p>Chat with a model through the API. The same models, limits and usage apply as for your programs.</p></div><button type=\"button\" id=\"clear\">New conversation</button></div><div class=\"play\" id=\"playground\" data-origin=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var3 string
 			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(v.Origin)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 14, Col: 58}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 16, Col: 58}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\"><section class=\"card flush\" aria-label=\"Conversation\"><div class=\"talk\" id=\"talk\" tabindex=\"0\" role=\"log\" aria-label=\"Messages\"><p class=\"empty\" id=\"talk-empty\">Say something. Enter sends, Shift and Enter begin a new line.</p></div><form class=\"ask\" id=\"ask\"><label class=\"sr\" for=\"prompt\">Message</label> <textarea id=\"prompt\" rows=\"1\" placeholder=\"Message\" required></textarea> <button class=\"primary\" id=\"send\">Send</button> <button type=\"button\" id=\"stop\" hidden>Stop</button></form></section><aside class=\"stack\" aria-label=\"Settings\"><div class=\"card\"><div class=\"field\"><label for=\"model\">Model</label> <select id=\"model\" data-setting>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\"><section class=\"card flush\" aria-label=\"Conversation\"><div class=\"talk\" id=\"talk\" tabindex=\"0\" role=\"log\" aria-label=\"Messages\"><p class=\"empty\" id=\"talk-empty\">Send a message to start. Press Enter to send, Shift+Enter for a new line.</p></div><form class=\"ask\" id=\"ask\"><label class=\"sr\" for=\"prompt\">Message</label> <textarea id=\"prompt\" rows=\"1\" placeholder=\"Message\" required></textarea> <button class=\"primary\" id=\"send\">Send</button> <button type=\"button\" id=\"stop\" hidden>Stop</button></form></section><aside class=\"stack\" aria-label=\"Settings\"><div class=\"card\"><div class=\"field\"><label for=\"model\">Model</label> <select id=\"model\" data-setting>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -67,7 +69,7 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 				var templ_7745c5c3_Var4 string
 				templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(m.ID)
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 32, Col: 28}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 34, Col: 28}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 				if templ_7745c5c3_Err != nil {
@@ -90,7 +92,7 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 				var templ_7745c5c3_Var5 string
 				templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(m.ID)
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 32, Col: 67}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 34, Col: 67}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 				if templ_7745c5c3_Err != nil {
@@ -121,11 +123,11 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = number("max_tokens", "Max tokens", "1", "", "1", "model's").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = number("max_tokens", "Max tokens", "1", "", "1", "default").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</div><div class=\"field\"><label for=\"reasoning_effort\">Reasoning effort</label> <select id=\"reasoning_effort\" data-setting><option value=\"\">The model's own</option> ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</div><div class=\"field\"><label for=\"reasoning_effort\">Reasoning effort</label> <select id=\"reasoning_effort\" data-setting><option value=\"\">Model default</option> ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -137,7 +139,7 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 				var templ_7745c5c3_Var6 string
 				templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(e)
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 55, Col: 21}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 57, Col: 21}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 				if templ_7745c5c3_Err != nil {
@@ -148,7 +150,7 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</select></div><div class=\"field\"><label for=\"response_format\">Reply as</label> <select id=\"response_format\" data-setting><option value=\"\">text</option> <option value=\"json_object\">JSON object</option></select></div><label class=\"check\"><input type=\"checkbox\" id=\"stream\" data-setting checked> Stream the reply</label></div></details> <details><summary>Tools</summary><div class=\"stack\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</select></div><div class=\"field\"><label for=\"response_format\">Response format</label> <select id=\"response_format\" data-setting><option value=\"\">Text</option> <option value=\"json_object\">JSON object</option></select></div><label class=\"check\"><input type=\"checkbox\" id=\"stream\" data-setting checked> Stream response</label></div></details> <details><summary>Tools</summary><div class=\"stack\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -158,7 +160,7 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<div class=\"field\"><label for=\"functions\">Functions</label> <textarea id=\"functions\" class=\"code\" data-setting rows=\"7\" spellcheck=\"false\" aria-describedby=\"functions-hint\"></textarea> <span class=\"hint\" id=\"functions-hint\">A JSON list of functions: name, description, parameters.</span> <span class=\"wrong\" id=\"functions-wrong\" role=\"alert\" hidden></span></div><div class=\"row\"><button type=\"button\" class=\"small\" id=\"sample\">Put in an example</button></div><div class=\"field\"><label for=\"mcp-url\">MCP server</label> <input id=\"mcp-url\" data-setting type=\"url\" placeholder=\"https://tools.example.com/mcp\" autocomplete=\"off\"></div><div class=\"field\"><label for=\"mcp-auth\">Its Authorization header</label> <input id=\"mcp-auth\" data-setting type=\"password\" placeholder=\"Bearer …\" autocomplete=\"off\"></div></div></details></div><div class=\"card\"><div class=\"top\"><h2>The same with curl</h2><button type=\"button\" class=\"small\" data-copy=\"curl\">Copy</button></div><pre tabindex=\"0\" class=\"small\"><code id=\"curl\"></code></pre></div></aside></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<div class=\"field\"><label for=\"functions\">Functions</label> <textarea id=\"functions\" class=\"code\" data-setting rows=\"7\" spellcheck=\"false\" aria-describedby=\"functions-hint\"></textarea> <span class=\"hint\" id=\"functions-hint\">A JSON array of functions, each with name, description and parameters.</span> <span class=\"wrong\" id=\"functions-wrong\" role=\"alert\" hidden></span></div><div class=\"row\"><button type=\"button\" class=\"small\" id=\"sample\">Insert example</button></div><div class=\"field\"><label for=\"mcp-url\">MCP server URL</label> <input id=\"mcp-url\" data-setting type=\"url\" placeholder=\"https://tools.example.com/mcp\" autocomplete=\"off\"></div><div class=\"field\"><label for=\"mcp-auth\">Authorization header</label> <input id=\"mcp-auth\" data-setting type=\"password\" placeholder=\"Bearer …\" autocomplete=\"off\"></div></div></details></div><div class=\"card\"><div class=\"top\"><h2>curl command</h2><button type=\"button\" class=\"small\" data-copy=\"curl\">Copy</button></div><pre tabindex=\"0\" class=\"small\"><code id=\"curl\"></code></pre></div></aside></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -172,6 +174,8 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 	})
 }
 
+// number is an input for a numeric parameter. The id is the name of the parameter in the
+// request.
 func number(id, label, least, most, step, blank string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -200,7 +204,7 @@ func number(id, label, least, most, step, blank string) templ.Component {
 		var templ_7745c5c3_Var8 string
 		templ_7745c5c3_Var8, templ_7745c5c3_Err = templ.JoinStringErrs(id)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 107, Col: 17}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 111, Col: 17}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var8))
 		if templ_7745c5c3_Err != nil {
@@ -213,7 +217,7 @@ func number(id, label, least, most, step, blank string) templ.Component {
 		var templ_7745c5c3_Var9 string
 		templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(label)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 107, Col: 27}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 111, Col: 27}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
 		if templ_7745c5c3_Err != nil {
@@ -226,7 +230,7 @@ func number(id, label, least, most, step, blank string) templ.Component {
 		var templ_7745c5c3_Var10 string
 		templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinStringErrs(id)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 108, Col: 16}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 112, Col: 16}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var10))
 		if templ_7745c5c3_Err != nil {
@@ -239,7 +243,7 @@ func number(id, label, least, most, step, blank string) templ.Component {
 		var templ_7745c5c3_Var11 string
 		templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(least)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 108, Col: 69}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 112, Col: 69}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var11))
 		if templ_7745c5c3_Err != nil {
@@ -252,7 +256,7 @@ func number(id, label, least, most, step, blank string) templ.Component {
 		var templ_7745c5c3_Var12 string
 		templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(most)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 108, Col: 82}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 112, Col: 82}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var12))
 		if templ_7745c5c3_Err != nil {
@@ -265,7 +269,7 @@ func number(id, label, least, most, step, blank string) templ.Component {
 		var templ_7745c5c3_Var13 string
 		templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinStringErrs(step)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 108, Col: 96}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 112, Col: 96}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var13))
 		if templ_7745c5c3_Err != nil {
@@ -278,7 +282,7 @@ func number(id, label, least, most, step, blank string) templ.Component {
 		var templ_7745c5c3_Var14 string
 		templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(blank)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 108, Col: 118}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 112, Col: 118}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var14))
 		if templ_7745c5c3_Err != nil {

@@ -9,10 +9,11 @@ import (
 
 //go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
 
-// home is the first page; the others lie below it.
+// home is the path of the overview. All other pages for signed-in visitors are below it.
 const home = "/dashboard"
 
-// Patterns are the paths that belong to the pages.
+// Patterns returns the mux patterns of all paths that belong to the pages. The API's mux sends
+// them to Handler.
 func Patterns() []string {
 	return []string{
 		"/{$}", "/signin", "/signin/{step...}", "/signup", "/signout", "/reset", "/link/{purpose}",
@@ -20,12 +21,15 @@ func Patterns() []string {
 	}
 }
 
-// Handler answers everything below Patterns.
+// Handler returns the handler of all Patterns. Every route goes through webui.Protect, which
+// refuses forms of other sites.
 func (d *Dashboard) Handler() http.Handler {
+	// Routes registered with open are for everyone; private ones need a session.
 	mux := http.NewServeMux()
 	open := func(pattern string, h webui.Handler) { mux.Handle(pattern, d.ui.Handle(h)) }
 	private := func(pattern string, p page) { open(pattern, d.private(p)) }
 
+	// Sign-in, sign-up and the links in mails.
 	open("GET /{$}", func(w http.ResponseWriter, r *http.Request) error { return d.seeOther(w, r, home, "") })
 	open("GET /signup", d.showSignUp)
 	open("POST /signup", d.signUp)
@@ -41,6 +45,7 @@ func (d *Dashboard) Handler() http.Handler {
 	open("POST /link/{purpose}", d.useLink)
 	mux.HandleFunc("GET /assets/{name}", webui.ServeAsset)
 
+	// The pages, by noun.
 	private("GET "+home, d.overview)
 	private("GET "+home+"/minute", d.minute)
 	private("GET "+home+"/keys", d.keys)
@@ -54,7 +59,8 @@ func (d *Dashboard) Handler() http.Handler {
 	private("GET "+home+"/models", d.models)
 	private("GET "+home+"/playground", d.playground)
 	private("GET "+home+"/videos", d.videos)
-	mux.Handle(home+"/v1/{path...}", d.ui.HandleUnread(d.api)) // the API reads the body, and charges the account
+	// The body is left to the API, which reads it and counts it against the account.
+	mux.Handle(home+"/v1/{path...}", d.ui.HandleUnread(d.api))
 	private("GET "+home+"/plan", d.plan)
 	private("POST "+home+"/plan/subscribe", d.subscribe)
 	private("GET "+home+"/plan/upgrade", d.showUpgrade)
@@ -81,6 +87,7 @@ func (d *Dashboard) Handler() http.Handler {
 	private("POST "+home+"/account/sessions/{id}/close", d.closeSession)
 	private("POST "+home+"/account/close", d.closeAccount)
 
+	// The catch-all renders a page of our own instead of net/http's plain text.
 	open("/", func(_ http.ResponseWriter, _ *http.Request) error {
 		return fault.New(fault.NotFound, "There is no such page.")
 	})

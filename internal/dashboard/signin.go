@@ -9,33 +9,40 @@ import (
 	"sluice/internal/webui"
 )
 
-// journeyCookie holds the way to an identity provider and back; deviceCookie tells a browser that has signed in
-// before from a stranger's.
+// journeyCookie holds the state of a sign-in through the identity provider while the browser
+// is there. deviceCookie marks a browser that has signed in before; package signin tells it
+// from a stranger's.
 const (
 	journeyCookie = "journey"
 	deviceCookie  = "device"
 )
 
+// journeyLife is the time to sign in at the identity provider. deviceLife is as long as
+// sessionLife.
 const (
 	journeyLife = 10 * time.Minute
 	deviceLife  = 90 * 24 * time.Hour
 )
 
-// What the forms of strangers may hold, in bytes, as far as it is shown again or handed on.
+// Limits in bytes of form values that are shown again or passed on. 254 is the longest address
+// that mail can carry (RFC 5321).
 const (
 	maxEmail = 254
 	maxNext  = 512
 )
 
-// entryForm is the sign-in form as it was sent.
+// entryForm is the data of the forms for visitors who are not signed in.
 type entryForm struct {
-	Email    string
-	Next     string
-	Provider string // name of the identity provider; empty: there is none
-	Open     bool   // anybody may sign up
+	Email string
+	Next  string
+	// Provider is the name of the identity provider, or "".
+	Provider string
+	// Open reports whether anyone may sign up.
+	Open     bool
 	Problems problems
 }
 
+// entryForm reads the form of a request. Without a form it returns an empty one.
 func (d *Dashboard) entryForm(r *http.Request) entryForm {
 	f := entryForm{Email: r.FormValue("email"), Next: next(r), Open: d.Desk.Settings().Open}
 	if d.Provider != nil {
@@ -44,7 +51,8 @@ func (d *Dashboard) entryForm(r *http.Request) entryForm {
 	return f
 }
 
-// shown is the form as its page shows it again: no more of an address than one may have.
+// shown returns the form for rendering it again. An address that is too long is dropped rather
+// than echoed.
 func (f entryForm) shown() entryForm {
 	if len(f.Email) > maxEmail {
 		f.Email = ""
@@ -52,7 +60,8 @@ func (f entryForm) shown() entryForm {
 	return f
 }
 
-// next is the page that a sign-in leads to.
+// next returns the path to open after the sign-in. It is always a path of these pages:
+// SafePath prevents redirects to other sites.
 func next(r *http.Request) string {
 	path := r.FormValue("next")
 	if len(path) > maxNext {
@@ -61,6 +70,7 @@ func next(r *http.Request) string {
 	return webui.SafePath(path, home)
 }
 
+// showSignIn shows the form, or the overview to somebody who is signed in already.
 func (d *Dashboard) showSignIn(w http.ResponseWriter, r *http.Request) error {
 	if v, err := d.visitor(w, r); err != nil || v != nil {
 		if err != nil {
@@ -71,6 +81,8 @@ func (d *Dashboard) showSignIn(w http.ResponseWriter, r *http.Request) error {
 	return d.ui.Render(w, r, http.StatusOK, signInPage(d.ui.Page(w, r, "Sign in"), d.entryForm(r).shown()))
 }
 
+// signIn checks the password. The error is the same for an unknown address and a wrong
+// password.
 func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) error {
 	f := d.entryForm(r)
 	entry, err := d.Desk.SignIn(r.Context(), f.Email, r.FormValue("password"), d.visit(r))
@@ -84,6 +96,8 @@ func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) error {
 	return d.enter(w, r, entry, f.Next)
 }
 
+// finishSignIn checks the authenticator code, the second step of a sign-in. The token stands
+// for the password that was accepted in the first.
 func (d *Dashboard) finishSignIn(w http.ResponseWriter, r *http.Request) error {
 	token := r.FormValue("token")
 	entry, err := d.Desk.Finish(r.Context(), token, r.FormValue("code"), d.visit(r))
@@ -97,7 +111,8 @@ func (d *Dashboard) finishSignIn(w http.ResponseWriter, r *http.Request) error {
 	return d.enter(w, r, entry, next(r))
 }
 
-// enter gives the browser its session and leads on, or asks for the code first.
+// enter starts the session and redirects to next. If the account has two-step sign-in it asks
+// for the code first.
 func (d *Dashboard) enter(w http.ResponseWriter, r *http.Request, entry signin.Entry, next string) error {
 	if entry.Code != "" {
 		return d.ui.Render(w, r, http.StatusOK, codePage(d.ui.Page(w, r, "Sign in"), entry.Code, next, ""))
@@ -106,17 +121,19 @@ func (d *Dashboard) enter(w http.ResponseWriter, r *http.Request, entry signin.E
 	return d.seeOther(w, r, next, "")
 }
 
-// keep gives the browser the tokens of a new session.
+// keep stores the tokens of a new session in the browser's cookies.
 func (d *Dashboard) keep(w http.ResponseWriter, entry signin.Entry) {
 	d.ui.SetCookie(w, sessionCookie, entry.Session, sessionLife)
 	d.ui.SetCookie(w, deviceCookie, entry.Device, deviceLife)
 }
 
-// visit is where a request came from.
+// visit describes where a request comes from. Package signin counts failed attempts by it.
 func (d *Dashboard) visit(r *http.Request) signin.Visit {
 	return signin.Visit{Remote: r.RemoteAddr, Agent: r.UserAgent(), Device: d.ui.Cookie(r, deviceCookie)}
 }
 
+// signOut ends the session on the server and deletes the cookie. It works without a session,
+// too.
 func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) error {
 	v, err := d.visitor(w, r)
 	if err != nil {
@@ -131,10 +148,13 @@ func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) error {
 	return d.seeOther(w, r, "/signin", "signed-out")
 }
 
+// showSignUp shows the form, or a note that sign-up is closed.
 func (d *Dashboard) showSignUp(w http.ResponseWriter, r *http.Request) error {
 	return d.ui.Render(w, r, http.StatusOK, signUpPage(d.ui.Page(w, r, "Sign up"), d.entryForm(r).shown()))
 }
 
+// signUp sends a link to the address. The reply is the same whether or not the address has an
+// account, so that nobody can find out who has one.
 func (d *Dashboard) signUp(w http.ResponseWriter, r *http.Request) error {
 	f := d.entryForm(r)
 	if err := d.Desk.SignUp(r.Context(), f.Email, d.visit(r)); err != nil {
@@ -144,13 +164,16 @@ func (d *Dashboard) signUp(w http.ResponseWriter, r *http.Request) error {
 		}
 		return d.ui.Render(w, r, status, signUpPage(d.ui.Page(w, r, "Sign up"), f.shown()))
 	}
-	return d.ui.Render(w, r, http.StatusOK, sentPage(d.ui.Page(w, r, "Check your mail"), f.Email, d.MailIsLogged))
+	return d.ui.Render(w, r, http.StatusOK, sentPage(d.ui.Page(w, r, "Check your e-mail"), f.Email, d.MailIsLogged))
 }
 
+// showReset shows the form for a new password.
 func (d *Dashboard) showReset(w http.ResponseWriter, r *http.Request) error {
-	return d.ui.Render(w, r, http.StatusOK, resetPage(d.ui.Page(w, r, "New password"), d.entryForm(r).shown()))
+	return d.ui.Render(w, r, http.StatusOK, resetPage(d.ui.Page(w, r, "Reset password"), d.entryForm(r).shown()))
 }
 
+// requestReset sends a link that sets a new password. Like signUp, it does not reveal whether
+// the account exists.
 func (d *Dashboard) requestReset(w http.ResponseWriter, r *http.Request) error {
 	f := d.entryForm(r)
 	if err := d.Desk.RequestReset(r.Context(), f.Email, d.visit(r)); err != nil {
@@ -158,17 +181,19 @@ func (d *Dashboard) requestReset(w http.ResponseWriter, r *http.Request) error {
 		if f.Problems, status, err = refused(err, "email"); err != nil {
 			return err
 		}
-		return d.ui.Render(w, r, status, resetPage(d.ui.Page(w, r, "New password"), f.shown()))
+		return d.ui.Render(w, r, status, resetPage(d.ui.Page(w, r, "Reset password"), f.shown()))
 	}
-	return d.ui.Render(w, r, http.StatusOK, sentPage(d.ui.Page(w, r, "Check your mail"), f.Email, d.MailIsLogged))
+	return d.ui.Render(w, r, http.StatusOK, sentPage(d.ui.Page(w, r, "Check your e-mail"), f.Email, d.MailIsLogged))
 }
 
-// providerBack is where the identity provider sends browsers back to.
+// providerBack returns the redirect URL that is registered with the identity provider.
 func (d *Dashboard) providerBack() string { return d.ui.Settings().Origin + "/signin/provider/back" }
 
+// beginProvider sends the browser to the identity provider. Knock limits how often one address
+// may start, because each start can cost a request to the provider.
 func (d *Dashboard) beginProvider(w http.ResponseWriter, r *http.Request) error {
 	if d.Provider == nil {
-		return fault.New(fault.NotFound, "There is no identity provider here.")
+		return fault.New(fault.NotFound, "No identity provider is configured.")
 	}
 	if err := d.Desk.Knock(d.visit(r)); err != nil {
 		return err
@@ -182,10 +207,13 @@ func (d *Dashboard) beginProvider(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
+// endProvider handles the return from the identity provider. The journey cookie ties the reply
+// to the browser that started, and is used once. A verified address without an account opens
+// one where sign-up is open; its master key is then shown once.
 func (d *Dashboard) endProvider(w http.ResponseWriter, r *http.Request) error {
 	journey, ok := signin.ParseJourney(d.ui.Cookie(r, journeyCookie))
 	if d.Provider == nil || !ok {
-		return fault.New(fault.Invalid, "This sign-in took too long or was begun in another browser. Begin again.")
+		return fault.New(fault.Invalid, "This sign-in expired or was started in another browser. Start again.")
 	}
 	d.ui.DropCookie(w, journeyCookie)
 	if err := d.Desk.Knock(d.visit(r)); err != nil {
@@ -199,6 +227,7 @@ func (d *Dashboard) endProvider(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// An existing account. A new one has its master key to show first.
 	if masterKey == "" {
 		return d.enter(w, r, entry, home)
 	}

@@ -2,19 +2,18 @@ package dashboard
 
 import "net/http"
 
-// videosView is the form for a new video.
+// videosView is the data of the form for a new video.
 type videosView struct {
 	Model string
 	Sizes []videoSize
 }
 
-// videoSize is a usual pair of width and height (spec: POST /v1/video/generations/jobs).
+// videoSize is a common pair of width and height (docs/api.md#video-request).
 type videoSize struct {
 	Value, Text string
 }
 
-// videos is the page of videos. The list and everything that happens on it come from the API, through
-// videos.js.
+// videos shows the form. videos.js loads the list and does everything else through the API.
 func (d *Dashboard) videos(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	p := d.frame(w, r, v, "Videos")
 	p.Scripts = []string{"videos.js"}

@@ -1,9 +1,10 @@
-// Package datadir owns the data folder: it makes it, keeps it private, locks it, and holds the key file and other
-// facts about this machine that must survive a restart.
+// Package datadir manages the data folder: it creates it, keeps it private, locks it, and holds the
+// key file and other facts about this machine that must survive a restart.
 //
-// One process at a time holds the folder. The lock is the operating system's, so it is gone when its
-// holder is, however that ended. Other users of the machine must not be able to look into the folder: one
-// that they can read is refused, because what is in it may be known to them already.
+// Only one process at a time holds the folder. The lock belongs to the operating system, which
+// releases it when the process ends, even after a crash. Other users of the machine must not be
+// able to read the folder. A folder that they can read is refused instead of repaired, because they
+// may already have read its contents.
 package datadir
 
 import (
@@ -14,21 +15,24 @@ import (
 	"strings"
 )
 
-// ErrLocked means that another process has the folder.
+// ErrLocked means that another process holds the folder.
 var ErrLocked = errors.New("the data folder is in use by another sluice")
 
-// ErrExposed means that other users of this machine can read the folder, or own it.
+// ErrExposed means that other users of this machine own the folder or can read it.
 var ErrExposed = errors.New("the data folder is not private")
 
-// Dir is a data folder that this process holds.
+// Dir is a data folder locked by this process. The lock is held for as long as the lock file is
+// open.
 type Dir struct {
 	path string
 	lock *os.File
 }
 
-// Open makes the folder where it is missing, checks that it is private, and takes its lock, or returns
-// ErrLocked or ErrExposed. An empty folder that this user owns is made private; so are files in a private
-// folder. A folder that others can read and that holds something is refused.
+// Open creates the folder if it is missing, checks that it is private, and locks it. It returns an
+// error that wraps ErrLocked or ErrExposed if that is not possible.
+//
+// An empty folder that this user owns is made private, and so are the secret files in a folder that
+// is already private. A folder that other users can read is refused if it holds anything.
 func Open(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -40,9 +44,10 @@ func Open(path string) (*Dir, error) {
 	if err := tighten(path); err != nil {
 		return nil, err
 	}
+	// The lock file stays when the process ends. Only the lock on it counts, not its existence.
 	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open the data folder's lock: %w", err)
+		return nil, fmt.Errorf("open the lock file of the data folder: %w", err)
 	}
 	held, err := tryLock(f)
 	if err != nil {
@@ -56,16 +61,16 @@ func Open(path string) (*Dir, error) {
 	return &Dir{path: path, lock: f}, nil
 }
 
-// Path is the folder's absolute path.
+// Path returns the folder's absolute path.
 func (d *Dir) Path() string { return d.path }
 
-// Join is the path of something inside the folder.
+// Join returns the path of name inside the folder.
 func (d *Dir) Join(name string) string { return filepath.Join(d.path, name) }
 
-// Close lets the folder go.
+// Close releases the lock.
 func (d *Dir) Close() error { return d.lock.Close() }
 
-// tighten makes private what can be, and returns ErrExposed for what cannot.
+// tighten removes other users' access where that is safe, and returns ErrExposed where it is not.
 func tighten(path string) error {
 	if err := Check(path); err != nil {
 		info, statErr := os.Stat(path)
@@ -75,6 +80,7 @@ func tighten(path string) error {
 		if err := os.Chmod(path, 0o700); err != nil {
 			return fmt.Errorf("make the data folder private: %w", err)
 		}
+		// Check again: some file systems accept chmod and ignore it.
 		if err := Check(path); err != nil {
 			return err
 		}
@@ -87,27 +93,29 @@ func tighten(path string) error {
 	return nil
 }
 
-// mayTighten reports whether a folder can be made private without asking: it is ours, nobody can have read
-// anything in it, and no special bit says that it is meant to be shared.
+// mayTighten reports whether the folder can be made private without asking the operator: this user
+// owns it, it is empty, so nobody can have read anything in it, and no setgid or sticky bit says
+// that it is meant to be shared.
 func mayTighten(path string, info os.FileInfo) bool {
 	entries, err := os.ReadDir(path)
 	return err == nil && len(entries) == 0 && isOurs(info) && info.Mode()&(os.ModeSetgid|os.ModeSticky) == 0
 }
 
-// kept are the files in the folder that hold secrets: the database with all that SQLite puts beside it, and
-// the key file.
+// kept returns the files in the folder that hold secrets: the database, the files that SQLite puts
+// beside it (write-ahead log, shared memory, journal), and the key file.
 func kept(path string) []string {
-	names, _ := filepath.Glob(filepath.Join(globEscape(path), "sluice.db*")) // the pattern is a good one
+	names, _ := filepath.Glob(filepath.Join(globEscape(path), "sluice.db*")) // Glob fails only for a malformed pattern
 	return append(names, filepath.Join(path, SecretFile))
 }
 
-// globEscape keeps what a path has of a pattern's characters from being one.
+// globEscape escapes the characters of path that have a meaning in a glob pattern.
 func globEscape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// tightenFile makes a file private that older versions left readable inside a private folder. What a link
-// leads to lies elsewhere, where others may have read it: that is refused.
+// tightenFile makes a file private that an older version left readable inside a private folder.
+// That is safe because the folder itself kept other users out. The target of a symbolic link may
+// lie outside the folder, where others may have read it, so an exposed target is refused.
 func tightenFile(name string) error {
 	info, err := os.Stat(name)
 	if err != nil || !isExposed(info) {
@@ -121,12 +129,13 @@ func tightenFile(name string) error {
 	return exposed(name, info)
 }
 
+// exposed returns ErrExposed with the command that repairs the problem.
 func exposed(path string, info os.FileInfo) error {
 	return fmt.Errorf("%w: other users of this machine can read %s (mode %04o), which holds keys and secrets; type: chmod -R go-rwx %s",
 		ErrExposed, path, info.Mode().Perm(), shellWord(path))
 }
 
-// shellWord writes a path so that a shell takes it as one word.
+// shellWord quotes a path so that a shell reads it as one word.
 func shellWord(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)

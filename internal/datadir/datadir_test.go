@@ -55,7 +55,7 @@ func TestLock(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatalf("Close = %v", err)
 	}
-	// The lock's file stays behind and means nothing.
+	// The lock file stays behind, but does not count as a lock.
 	if _, err := os.Stat(filepath.Join(path, "lock")); err != nil {
 		t.Errorf("the lock's file: %v, want it to stay", err)
 	}

@@ -8,22 +8,22 @@ import (
 	"syscall"
 )
 
-// Umask makes every file and folder that this process creates private. The program calls it first thing; it
-// is the process's, so tests do not.
+// Umask makes every file and folder that this process creates private to its user. The program
+// calls it before anything else. The umask is global to the process, so tests must not call it.
 func Umask() { syscall.Umask(0o077) }
 
-// Check returns ErrExposed where other users can read the folder or own it. It changes nothing. Root may own
-// the folder: it can read everything anyway.
+// Check returns ErrExposed if other users own the folder or can read it. It changes nothing. A
+// folder owned by root is accepted, because root can read everything anyway.
 func Check(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("look at the data folder: %w", err)
+		return fmt.Errorf("check the data folder: %w", err)
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("the data folder %s is a file", path)
 	}
 	if owner, ok := ownerOf(info); ok && os.Geteuid() != 0 && owner != os.Geteuid() && owner != 0 {
-		return fmt.Errorf("%w: %s belongs to the user with the id %d, and this process runs as %d; run it as the owner, or name another folder with --data",
+		return fmt.Errorf("%w: %s belongs to the user with id %d, but this process runs as %d; run it as the owner, or choose another folder with --data",
 			ErrExposed, path, owner, os.Geteuid())
 	}
 	if isExposed(info) {
@@ -32,14 +32,17 @@ func Check(path string) error {
 	return nil
 }
 
-// isExposed reports whether anybody but the owner has a right to a file.
+// isExposed reports whether anyone but the owner has any permission on the file.
 func isExposed(info os.FileInfo) bool { return info.Mode().Perm()&0o077 != 0 }
 
+// isOurs reports whether the effective user of this process owns the file.
 func isOurs(info os.FileInfo) bool {
 	owner, ok := ownerOf(info)
 	return ok && owner == os.Geteuid()
 }
 
+// ownerOf returns the user id of the file's owner. The second result is false if the platform does
+// not report one.
 func ownerOf(info os.FileInfo) (int, bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

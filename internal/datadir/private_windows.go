@@ -2,12 +2,14 @@ package datadir
 
 import "os"
 
-// Umask does nothing: here files take the rights of their folder.
+// Umask does nothing. On Windows, files inherit the access rules of their folder.
 func Umask() {}
 
-// Check does nothing: modes say nothing about who may read a file here.
+// Check does nothing. On Windows, the mode bits do not say who may read a file.
 func Check(string) error { return nil }
 
+// isExposed always returns false; see Check.
 func isExposed(os.FileInfo) bool { return false }
 
+// isOurs always returns true; see Check.
 func isOurs(os.FileInfo) bool { return true }

@@ -12,18 +12,21 @@ import (
 	"strings"
 )
 
-// SecretFile is the name of the key file: the secret that what is sealed in the database is sealed under.
-// It is text, so that its content can also be given in the environment.
+// SecretFile is the name of the key file. It holds the secret that protects the sealed data in the
+// database. The file is text, so that its content can also be passed in an environment variable.
 const SecretFile = "secret.key"
 
 const (
-	secretBytes   = 32
+	// secretBytes is the number of random bytes in a new secret. The file holds them in hex.
+	secretBytes = 32
+	// maxSecretFile bounds how much of the key file is read.
 	maxSecretFile = 4 << 10
-	// MinSecret is the length below which a secret could be guessed.
+	// MinSecret is the minimum length of a secret in characters. Shorter ones could be guessed.
 	MinSecret = 32
 )
 
-// Secret returns what the key file of a folder holds; empty: there is none.
+// Secret returns the contents of the key file in dir, without surrounding white space. It returns
+// an empty string if there is no key file.
 func Secret(dir string) (string, error) {
 	name := filepath.Join(dir, SecretFile)
 	f, err := os.Open(name)
@@ -38,6 +41,7 @@ func Secret(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the key file: %w", err)
 	}
+	// Check the file that is open, not its name: another file cannot take its place in between.
 	if isExposed(info) {
 		return "", exposed(name, info)
 	}
@@ -47,7 +51,7 @@ func Secret(dir string) (string, error) {
 	}
 	text := strings.TrimSpace(string(raw))
 	if len(text) < MinSecret {
-		return "", fmt.Errorf("the key file %s is damaged: it has %d characters and needs %d; put a copy of it there", name, len(text), MinSecret)
+		return "", fmt.Errorf("the key file %s is damaged: it has %d characters and needs %d; restore it from a copy", name, len(text), MinSecret)
 	}
 	return text, nil
 }
@@ -89,17 +93,21 @@ func (s Secrets) Source() string {
 	return "the one in " + s.folder + "/" + SecretFile
 }
 
-// CreateSecret makes a key file, which must not exist, and returns what it holds. It is on the disk when
-// CreateSecret returns: nothing may be sealed under a secret that a power cut can take away.
+// CreateSecret creates the key file, which must not exist yet, and returns its contents. The file
+// is on disk when CreateSecret returns. Otherwise a power failure could lose a secret that data has
+// already been sealed under, and that data could never be read again.
 func (d *Dir) CreateSecret() (string, error) {
 	var b [secretBytes]byte
 	_, _ = rand.Read(b[:]) // never fails
 	text := hex.EncodeToString(b[:])
+	// Write under a temporary name and rename, so that a half-written key file never has the real
+	// name.
 	aside, name := d.Join(SecretFile+".new"), d.Join(SecretFile)
 	if err := writeSynced(aside, text+"\n"); err != nil {
 		return "", fmt.Errorf("write the key file: %w", err)
 	}
-	// The folder's lock keeps others from making one between the check and the rename.
+	// The lock on the folder keeps other processes from creating the file between this check and
+	// the rename, which would replace it silently.
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return "", errors.Join(fmt.Errorf("write the key file: %s exists already", name), os.Remove(aside))
 	}
@@ -109,6 +117,7 @@ func (d *Dir) CreateSecret() (string, error) {
 	return text, syncFolder(d.path)
 }
 
+// writeSynced writes text to a private file and flushes it to disk.
 func writeSynced(name, text string) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -118,12 +127,12 @@ func writeSynced(name, text string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// syncFolder brings the names in a folder to the disk, where the system can.
+// syncFolder flushes the directory entries of path to disk where the file system supports that.
 func syncFolder(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	_ = f.Sync() // some file systems refuse it; then their names are as safe as they get
+	_ = f.Sync() // some file systems do not support it; there is no stronger guarantee to get
 	return f.Close()
 }

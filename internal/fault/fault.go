@@ -31,7 +31,7 @@ const (
 	Timeout               // the request itself arrived too slowly
 )
 
-// kinds is the one table of statuses and type names (spec: Errors).
+// kinds is the one table of statuses and type names (docs/api.md#status-codes).
 var kinds = [...]struct {
 	status int
 	name   string

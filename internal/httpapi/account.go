@@ -11,7 +11,7 @@ import (
 	"sluice/internal/admission"
 )
 
-// accountReply is what a caller may know of its own account.
+// accountReply is the reply of GET /v1/account.
 type accountReply struct {
 	Object    string         `json:"object"`
 	ID        string         `json:"id"`
@@ -23,31 +23,37 @@ type accountReply struct {
 	Abuse     abuseReply     `json:"abuse"`
 }
 
-// remainingReply is what is left in this minute; null where there is no limit.
+// remainingReply is what remains of the rate limits in this minute. A limit that does not
+// exist is null.
 type remainingReply struct {
 	Requests *meterReply `json:"requests"`
 	Tokens   *meterReply `json:"tokens"`
 }
 
+// meterReply is one limit: what remains of it, and the milliseconds until all of it is
+// available again.
 type meterReply struct {
 	Left    int64 `json:"left"`
 	ResetMS int64 `json:"reset_ms"`
 }
 
+// abuseReply is the overall score, which is the highest of all tiers, and its parts.
 type abuseReply struct {
 	Score int         `json:"score"`
 	Tiers []tierReply `json:"tiers"`
 }
 
+// tierReply is the abuse score of one tier of models. Units and Budget count requests of this
+// month; a call to an expensive model counts as several.
 type tierReply struct {
 	Tier    string        `json:"tier"`
 	Score   int           `json:"score"`
 	Units   json.Number   `json:"units"`
 	Budget  account.Limit `json:"budget"`
-	Reaches *string       `json:"reaches_100_on"` // a day; null: not this month at the present speed
+	Reaches *string       `json:"reaches_100_on"` // a day; null: not this month at the current rate
 }
 
-// showAccount is GET /v1/account.
+// showAccount serves GET /v1/account.
 func (a *API) showAccount(x *exchange, _ *http.Request) error {
 	acct, limits := x.caller.Account, x.limits()
 	standing := a.ledger.Peek(acct.ID, limits)
@@ -72,6 +78,7 @@ func (a *API) showAccount(x *exchange, _ *http.Request) error {
 	return x.json(body)
 }
 
+// meterOf converts a meter. It returns nil if there is no limit.
 func meterOf(m admission.Meter) *meterReply {
 	if m.Limit == account.Unlimited {
 		return nil
@@ -79,7 +86,7 @@ func meterOf(m admission.Meter) *meterReply {
 	return &meterReply{Left: m.Remaining, ResetMS: m.Reset.Milliseconds()}
 }
 
-// thousandths writes 1500 as 1.5.
+// thousandths writes 1500 as 1.5, without trailing zeros.
 func thousandths(v int64) json.Number {
 	text := strconv.FormatFloat(float64(v)/1000, 'f', 3, 64)
 	return json.Number(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))

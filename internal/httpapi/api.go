@@ -1,8 +1,9 @@
-// Package httpapi is the front door: the HTTP API under /v1 and the few pages beside it.
+// Package httpapi serves the HTTP API under /v1 and the few pages beside it.
 //
-// Every request passes the same chain, written out in routes.go in the order it runs; a handler
-// parses, calls one thing and encodes. Whatever goes wrong on the way is a returned error, and one
-// place, errors.go, turns it into the error object. Decisions are made in the packages called.
+// Every request passes the same chain of steps, listed in routes.go in the order in which they
+// run. A handler parses the request, calls one package and encodes the result. Everything that
+// goes wrong is a returned error, and one place, errors.go, turns it into the error object.
+// Decisions are made in the packages that are called.
 package httpapi
 
 import (
@@ -29,39 +30,55 @@ import (
 )
 
 const (
-	maxBody           = 32 << 20  // bytes of one request
-	maxBodies         = 512 << 20 // bytes of all requests being read or answered
-	maxAccountBodies  = 64 << 20  // bytes of one account's
-	maxStrangerBodies = 32 << 20  // bytes of all requests without an account, such as forms
-	maxAddressBodies  = 4 << 20   // bytes of those from one address
-	bodyPatience      = 30 * time.Second
-	bodyTotal         = 10 * time.Minute
-	checksPatience    = 3 * time.Second
+	// Limits on request bodies; see docs/api.md#bodies.
+	//
+	// maxBody is the maximum size of one request, and maxBodies of all requests that are being
+	// read or answered.
+	maxBody   = 32 << 20
+	maxBodies = 512 << 20
+	// maxAccountBodies is the maximum for all requests of one account.
+	maxAccountBodies = 64 << 20
+	// maxStrangerBodies is the maximum for all requests without an account, such as forms, and
+	// maxAddressBodies for those from one address.
+	maxStrangerBodies = 32 << 20
+	maxAddressBodies  = 4 << 20
+	// bodyPatience is the period over which the minimum rate of a body is measured. bodyTotal
+	// is the maximum time for a whole body.
+	bodyPatience = 30 * time.Second
+	bodyTotal    = 10 * time.Minute
+	// checksPatience is the timeout of all readiness checks together.
+	checksPatience = 3 * time.Second
 )
 
-// Options are what New needs beside the callers' keys.
+// Options holds the optional parts of New.
 type Options struct {
-	Log     *slog.Logger       // default: slog.Default()
-	Metrics *telemetry.Metrics // default: a fresh one that nobody reads
-	// Ledger and Abuse are what GET /v1/account tells of.
+	// Log is where requests are logged. The default is slog.Default().
+	Log *slog.Logger
+	// Metrics counts requests. The default is one that nobody reads.
+	Metrics *telemetry.Metrics
+	// Ledger and Abuse are read by GET /v1/account. Ledger also provides the rate-limit
+	// headers of errors.
 	Ledger admission.Ledger
 	Abuse  *abuse.Control
-	// Replies are what requests with an Idempotency-Key repeat; nil: the header means nothing.
+	// Replies stores replies to requests with an Idempotency-Key. If nil, the header is
+	// ignored.
 	Replies *idempotency.Replies
-	// Changes reads up to most entries of the log of catalog changes after the one with this number; known is
-	// whether there is such an entry.
+	// Changes reads up to most catalog changes after the one with number after. known reports
+	// whether that number exists; 0 always does.
 	Changes func(ctx context.Context, after int64, most int) (changes []catalog.Change, known bool, err error)
-	// Videos is the way of video jobs; nil only where none are asked for.
+	// Videos runs video jobs. It may be nil only if no request uses them.
 	Videos *video.Line
-	// MCP answers requests to our own MCP server; nil: there is none. Depth is how many of its own calls a
-	// request is nested in.
+	// MCP serves requests to our own MCP server; nil means that there is none. depth is the
+	// number of our own MCP calls that the request is nested in, which stops endless
+	// recursion.
 	MCP func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
-	// Checks are what /readyz asks, in order.
+	// Checks are run by /readyz, in order.
 	Checks []Check
-	// Pages are answered by handlers of their own, by their patterns; they see the client's address as the
-	// request's.
+	// Pages maps patterns to handlers that reply to everything themselves. They see the
+	// client's address as the request's RemoteAddr, also behind a trusted proxy.
 	Pages map[string]http.Handler
-	// MaxBody and MaxBodies bound one body and all bodies in flight; for tests. Default 32 and 512 MiB.
+	// MaxBody and MaxBodies limit one body and all bodies in progress. Only tests set them;
+	// the defaults are 32 and 512 MiB.
 	MaxBody, MaxBodies int64
 }
 
@@ -69,25 +86,29 @@ type Options struct {
 type Check struct {
 	Name string
 	Run  func(ctx context.Context) error
-	// Note says what to look at though the check passes; nil or empty: nothing.
+	// Note returns a remark about a check that passes, such as a warning, or "". May be nil.
 	Note func() string
 }
 
-// Settings is what a reload may change.
+// Settings holds what a reload of the configuration may change. A request uses the settings
+// that were current when it arrived, until its end.
 type Settings struct {
-	Catalog        *catalog.Catalog
-	Routes         *routing.Routes
-	Scorer         routing.Scorer // what the router chooses by; nil: its own estimate
+	Catalog *catalog.Catalog
+	Routes  *routing.Routes
+	// Scorer rates models for the router. If nil, the router uses its own estimate.
+	Scorer         routing.Scorer
 	Plans          account.Plans
 	CORSOrigins    []string
 	TrustedProxies []netip.Prefix
-	// PublicURL is the origin by which callers know the service; empty: only this machine's own names.
+	// PublicURL is the origin under which callers know the service. If empty, only names of
+	// this machine are accepted where it matters; see checkSource.
 	PublicURL string
-	// Description is what /openapi.json and /docs tell; nil: that of a fresh installation.
+	// Description is shown by /openapi.json and /docs. If nil, it describes a fresh
+	// installation.
 	Description *api.Description
 }
 
-// API answers HTTP requests.
+// API is the http.Handler of the whole service. It is safe for concurrent use.
 type API struct {
 	auth    *auth.Authenticator
 	line    *inference.Line
@@ -106,11 +127,12 @@ type API struct {
 	settings atomic.Pointer[Settings]
 	draining atomic.Bool
 	serve    handler
-	// serveInside is serve without what a request passes once.
+	// serveInside is serve without the steps that a request passes only once: a page has
+	// passed them already when it calls ServeAs.
 	serveInside handler
 }
 
-// New returns the API with its first settings.
+// New returns an API with its first settings. opts may be nil.
 func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options) *API {
 	if opts == nil {
 		opts = &Options{}
@@ -130,7 +152,7 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 	return made
 }
 
-// Apply makes the settings those of every request that arrives from now on.
+// Apply replaces the settings. Requests that are running keep the old ones.
 func (a *API) Apply(s Settings) {
 	if s.Description == nil {
 		s.Description = api.Describe(api.Defaults())
@@ -138,10 +160,10 @@ func (a *API) Apply(s Settings) {
 	a.settings.Store(&s)
 }
 
-// Drain makes /readyz answer that no new work should come here.
+// Drain makes /readyz report that no new work should be sent here. Requests are still served.
 func (a *API) Drain() { a.draining.Store(true) }
 
-// BodiesInFlight is how many bytes of request bodies are held now.
+// BodiesInFlight returns how many bytes of request bodies are held in memory.
 func (a *API) BodiesInFlight() int64 { return a.bodies.held.Load() }
 
 // Exchange is the ResponseWriter that a page is given by an API. No other type implements it.
@@ -150,25 +172,29 @@ type Exchange interface {
 	begunExchange() *exchange
 }
 
-// ServeAs answers a request under /v1 on behalf of a page whose visitor has proved by a session who they are. W is
-// what the page was given, so that the log has one event for both. Everything but the key is as for any other caller.
+// ServeAs serves a request under /v1 for a page. The visitor's session has identified the
+// caller, so no key is needed; everything else is as for any other caller. w must be the
+// ResponseWriter that the page was called with: both share one log event.
 func (a *API) ServeAs(caller auth.Caller, w Exchange, r *http.Request) {
 	x := w.begunExchange()
 	x.caller = caller
-	_ = a.serveInside(x, r) // the chain answers its own errors
+	_ = a.serveInside(x, r) // the chain has replied to errors itself
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.serveAt(0, w, r) }
 
-// Nested answers requests in process that are nested so deep in calls of our own MCP server.
+// Nested returns a handler for requests made in process by our own MCP server, at the given
+// depth.
 func (a *API) Nested(depth int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serveAt(depth, w, r) })
 }
 
+// serveAt serves a request at an MCP nesting depth. The settings are loaded once here, so that
+// a reload does not change them in the middle of a request.
 func (a *API) serveAt(depth int, w http.ResponseWriter, r *http.Request) {
 	x := &exchange{ResponseWriter: w, settings: a.settings.Load(), depth: depth, http2: r.ProtoMajor == 2}
 	a.bodies.expect(x, r)
 	defer x.body.release()
-	_ = a.serve(x, r) // the chain answers its own errors
+	_ = a.serve(x, r) // the chain has replied to errors itself
 }

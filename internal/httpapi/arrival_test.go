@@ -59,7 +59,7 @@ func TestSlowBodies(t *testing.T) {
 		"just fast enough":         {length: 308 * 1100, send: []portion{{1100, 308, time.Second}}, status: 200, after: 307 * time.Second},
 		"a burst, then silence":    {length: 1 << 20, send: []portion{{100 << 10, 1, time.Hour}}, status: 408, after: 30 * time.Second, says: slow},
 		"fast, then slow":          {length: 1 << 20, send: []portion{{64 << 10, 4, 10 * time.Second}, {100, 100, time.Second}}, status: 408, after: 60 * time.Second, says: slow},
-		"too long in all":          {length: 32 << 20, send: []portion{{32 << 10, 40, 20 * time.Second}}, status: 408, after: 10 * time.Minute, says: "The request body was not complete after 10m0s. Send it faster, or send less."},
+		"too long in all":          {length: 32 << 20, send: []portion{{32 << 10, 40, 20 * time.Second}}, status: 408, after: 10 * time.Minute, says: "The request body was incomplete after 10m0s. Send it faster, or send a smaller one."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,7 +168,7 @@ func TestBodiesOfAnAccount(t *testing.T) {
 	}
 	first := ask(w.good, 1<<20)
 	w.waitHeld(t, 1<<20)
-	full := object(429, "rate_limit_error", "The bodies of this account's running requests would take more than 1 MiB, the most at once. One of them must end first.")
+	full := object(429, "rate_limit_error", "The running requests of this account would have more than 1 MiB of bodies, the maximum at a time. Wait until one of them has ended.")
 	got := read(t, ask(w.good, 1), "POST")
 	checkError(t, "a further body of the account", got, 429, full)
 	if got.header.Get("Retry-After") != "1" {

@@ -6,8 +6,8 @@ import (
 	"sluice/internal/auth"
 )
 
-// authenticate lets only known callers pass to /v1. It reads headers alone and stands before routing,
-// so a missing key is told before a wrong path, method or body.
+// authenticate refuses requests to /v1 without a valid key. It reads only headers and runs
+// before routing, so a missing key is reported before a wrong path, method or body.
 func (a *API) authenticate(next handler) handler {
 	return func(x *exchange, r *http.Request) error {
 		if !isAPI(r) {
@@ -24,7 +24,7 @@ func (a *API) authenticate(next handler) handler {
 	}
 }
 
-// identify finds the caller by the key, unless ServeAs brought them along.
+// identify returns the caller of the key, or the one that ServeAs has set.
 func (a *API) identify(x *exchange, r *http.Request) (auth.Caller, error) {
 	if x.caller.Account != nil {
 		return x.caller, auth.Admit(x.caller.Account)

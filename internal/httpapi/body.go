@@ -15,58 +15,75 @@ import (
 	"sluice/internal/fault"
 )
 
-// bodies reads request bodies and bounds the memory they take: each body, those of one caller, and all
-// together. Bytes are charged as they arrive, whatever length was announced. See docs/api.md#bodies.
+// bodies reads request bodies and limits the memory they take: for one body, for one caller,
+// and in total. Bytes are charged as they arrive, whatever Content-Length announced. See
+// docs/api.md#bodies.
 type bodies struct {
 	maxOne, maxAll int64
-	maxAccount     int64 // held at once for one account
-	maxStrangers   int64 // held at once for all callers without an account: forms, webhooks
-	maxStranger    int64 // held at once for one address of such a caller
-	patience       time.Duration
-	total          time.Duration
+	// maxAccount is the maximum for one account.
+	maxAccount int64
+	// maxStrangers is the maximum for all callers without an account (forms, webhooks), and
+	// maxStranger for one address of them.
+	maxStrangers int64
+	maxStranger  int64
+	patience     time.Duration
+	total        time.Duration
 
 	held      atomic.Int64
 	strangers atomic.Int64
 	seed      maphash.Seed
-	callers   [64]callerShares // by the hash of who pays
+	// callers holds the bytes of each caller, by the hash of its name.
+	callers [64]callerShares
 }
 
-// callerShares is what some of the callers hold. Who holds nothing has no entry.
+// callerShares holds the bytes of the callers with one hash value. 64 of them keep callers
+// from waiting for each other's lock. Callers that hold nothing have no entry.
 type callerShares struct {
 	mu   sync.Mutex
 	held map[string]int64
 }
 
 const (
-	// lingering is how long, and lingeringBytes how much, a refused request may go on sending.
+	// lingering and lingeringBytes limit how long, and how much, a refused request may go on
+	// sending.
 	lingering      = 5 * time.Second
 	lingeringBytes = maxBody
 
-	// minRate is the fewest bytes a second, on average over bodies.patience, at which a body may arrive.
+	// minRate is the minimum average rate of a body, in bytes per second, over
+	// bodies.patience.
 	minRate = 1 << 10
 
-	// waitingCost is what a caller without an account is charged for a request whose body we wait for.
+	// waitingCost is charged to a caller without an account for each request whose body we
+	// wait for. It stands for the connection and its buffers, so that many empty bodies are
+	// limited, too.
 	waitingCost = 32 << 10
 
-	// firstBuffer is the most that is allocated before any byte has arrived.
+	// firstBuffer is the most that is allocated before any byte has arrived. A large
+	// Content-Length alone gets no memory.
 	firstBuffer = 64 << 10
 )
 
-// arrival is a request's body on its way in. It holds the sender to a minimum rate with nothing but the
-// connection's read deadline: the deadline moves each time that as many bytes have come as the rate asks
-// for, so most bodies set it once and clear it once.
+// arrival is a request body that is still arriving. It enforces the minimum rate with the
+// connection's read deadline alone: the deadline moves each time enough bytes for the rate
+// have arrived, so most bodies set it once and clear it once.
 type arrival struct {
-	src     io.ReadCloser // net/http's
-	x       *exchange
-	limits  *bodies
-	end     time.Time // when the whole body must be here
-	window  int64     // bytes since the deadline was moved
-	charged int64     // bytes charged to a caller without an account
-	whole   bool      // the end was seen
+	// src is the body of net/http. It is nil if the request has none.
+	src    io.ReadCloser
+	x      *exchange
+	limits *bodies
+	// end is when the whole body must have arrived.
+	end time.Time
+	// window is the number of bytes since the deadline was last moved.
+	window int64
+	// charged is the number of bytes that were charged to a caller without an account.
+	charged int64
+	// whole reports whether the end of the body was seen.
+	whole bool
 }
 
-// expect puts the request's body under the bounds of time. It must be called before anybody reads: net/http
-// itself waits for an announced body before it sends the reply of a handler that did not read it.
+// expect puts the request body under the time limits. It must be called before anything reads
+// the body: net/http itself waits for an announced body before it sends the reply of a handler
+// that did not read it.
 func (b *bodies) expect(x *exchange, r *http.Request) {
 	if !hasBody(r) {
 		return
@@ -77,17 +94,21 @@ func (b *bodies) expect(x *exchange, r *http.Request) {
 	x.body.setDeadline(now)
 }
 
+// setDeadline gives the body another patience, but not beyond its end.
 func (a *arrival) setDeadline(now time.Time) {
 	until := now.Add(a.limits.patience)
 	if until.After(a.end) {
 		until = a.end
 	}
-	_ = http.NewResponseController(a.x.ResponseWriter).SetReadDeadline(until) // in process there is none
+	_ = http.NewResponseController(a.x.ResponseWriter).SetReadDeadline(until) // in-process requests have no connection
 }
 
-// Read implements io.Reader. A body that is too slow ends with a fault of the kind Timeout.
+// Read implements io.Reader. If the body is too slow it returns a fault of kind Timeout. If
+// the caller has no account and holds too much already, it returns a fault of kind
+// Unavailable.
 func (a *arrival) Read(p []byte) (int, error) {
 	stranger := a.x.caller.Account == nil
+	// Charged before the first byte, so that connections which send nothing count as well.
 	if stranger && a.charged == 0 {
 		if full := a.charge(waitingCost); full != nil {
 			return 0, full
@@ -102,6 +123,7 @@ func (a *arrival) Read(p []byte) (int, error) {
 	}
 	switch {
 	case err == nil:
+		// Moving the deadline costs a timer change, so it moves only once per quota of bytes.
 		if a.window >= int64(a.limits.patience)*minRate/int64(time.Second) {
 			a.window = 0
 			a.setDeadline(time.Now())
@@ -117,8 +139,8 @@ func (a *arrival) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (a *arrival) Close() error { return a.src.Close() }
 
-// arrived ends the deadline: what net/http reads from now on is not the body, and a deadline that passes
-// there would look like a caller who hung up.
+// arrived clears the deadline. net/http keeps reading the connection after the body to notice
+// a disconnect; a deadline that expires then would look like one.
 func (a *arrival) arrived() {
 	if !a.whole {
 		a.whole = true
@@ -126,26 +148,28 @@ func (a *arrival) arrived() {
 	}
 }
 
+// tooSlow tells which of the two limits was exceeded: the total time or the rate.
 func (a *arrival) tooSlow(cause error) error {
 	if !time.Now().Before(a.end) {
-		return fault.New(fault.Timeout, "The request body was not complete after %s. Send it faster, or send less.", a.limits.total).Because(cause)
+		return fault.New(fault.Timeout, "The request body was incomplete after %s. Send it faster, or send a smaller one.", a.limits.total).Because(cause)
 	}
 	return fault.New(fault.Timeout, "The request body arrived too slowly: less than %d bytes a second over %s. Send it again.", minRate, a.limits.patience).Because(cause)
 }
 
-// charge counts bytes of a caller without an account, by the address they come from.
+// charge counts bytes of a caller without an account, by its address. If a limit is exceeded
+// it releases everything charged so far and returns an error.
 func (a *arrival) charge(n int64) error {
 	b := a.limits
 	a.charged += n
 	all, one := b.strangers.Add(n), b.add("@"+a.x.event.Remote, n)
 	if all > b.maxStrangers || one > b.maxStranger {
-		a.release() // nobody keeps the bytes
+		a.release() // the body is dropped
 		return errBusy()
 	}
 	return nil
 }
 
-// release gives back what charge took.
+// release returns the bytes that charge counted. It may be called more than once.
 func (a *arrival) release() {
 	if a.charged != 0 {
 		a.limits.strangers.Add(-a.charged)
@@ -154,12 +178,14 @@ func (a *arrival) release() {
 	}
 }
 
-// add changes what a caller holds and returns the new amount.
+// add changes the number of bytes that a caller holds by n and returns the new number.
+// Accounts are named by their id, addresses with a leading "@".
 func (b *bodies) add(who string, n int64) int64 {
 	s := &b.callers[maphash.String(b.seed, who)%uint64(len(b.callers))]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.held[who] + n
+	// Entries must not accumulate: addresses of strangers are unbounded.
 	if now == 0 {
 		delete(s.held, who)
 		return 0
@@ -171,10 +197,12 @@ func (b *bodies) add(who string, n int64) int64 {
 	return now
 }
 
-// finish reads on for a moment after a request was answered early. A client that writes its whole request
-// before it reads gets its answer so, and the connection can serve the next request. One that stays silent,
-// or does not stop, is cut off; net/http would wait for it without end.
+// finish reads the rest of the body for a moment after a request was answered early. A client
+// that writes its whole request before it reads then gets the reply, and the connection can be
+// reused. A client that stays silent or does not stop is disconnected; net/http would wait for
+// it forever.
 func (b *bodies) finish(x *exchange, r *http.Request) {
+	// HTTP/2 resets only the one stream, so nothing needs to be read.
 	if x.body.src == nil || x.body.whole || r.ProtoMajor != 1 {
 		return
 	}
@@ -182,28 +210,31 @@ func (b *bodies) finish(x *exchange, r *http.Request) {
 	if rc.Flush() != nil || rc.SetReadDeadline(time.Now().Add(min(b.patience, lingering))) != nil {
 		return
 	}
-	// Where a reply had begun before it failed, net/http has closed the body with the reply's first byte.
+	// If a reply had started before it failed, net/http has closed the body with the reply's
+	// first byte.
 	n, err := io.Copy(io.Discard, io.LimitReader(x.body.src, lingeringBytes))
 	if err != nil && !errors.Is(err, http.ErrBodyReadAfterClose) || n == lingeringBytes {
 		panic(http.ErrAbortHandler)
 	}
 }
 
+// hasBody reports whether the request has a body. Requests in process may have a nil Body.
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
-// share is what one body takes of the bounds.
+// share is the part of the limits that one body uses.
 type share struct {
-	of    *bodies
-	who   string // the account; empty: nobody is charged
+	of *bodies
+	// who is the account's id. If empty, only the total is charged.
+	who   string
 	taken int64
 }
 
-// take asks for n more bytes. What was taken must be released, also after a refusal.
+// take reserves n more bytes. The caller must call release in the end, even after an error.
 func (s *share) take(n int64) error {
 	s.taken += n
 	all := s.of.held.Add(n)
 	if s.who != "" && s.of.add(s.who, n) > s.of.maxAccount {
-		return fault.New(fault.RateLimited, "The bodies of this account's running requests would take more than %d MiB, the most at once. One of them must end first.", s.of.maxAccount>>20).After(time.Second)
+		return fault.New(fault.RateLimited, "The running requests of this account would have more than %d MiB of bodies, the maximum at a time. Wait until one of them has ended.", s.of.maxAccount>>20).After(time.Second)
 	}
 	if all > s.of.maxAll {
 		return errBusy()
@@ -211,6 +242,7 @@ func (s *share) take(n int64) error {
 	return nil
 }
 
+// release returns everything that take reserved. It must be called exactly once.
 func (s *share) release() {
 	s.of.held.Add(-s.taken)
 	if s.who != "" {
@@ -218,14 +250,14 @@ func (s *share) release() {
 	}
 }
 
-// read returns the whole JSON body and a function that gives its share of the bounds back; call it when the
-// body is no longer needed. The buffer grows with what arrives: a small body of known length is one
-// allocation of its size, and nobody gets memory for an announcement.
+// read returns the whole JSON body and a function that returns its share of the limits. Call
+// the function when the body is no longer needed. The buffer grows with the bytes that arrive:
+// a small body of known length takes one allocation of its size.
 func (b *bodies) read(x *exchange, r *http.Request) ([]byte, func(), error) {
 	return b.readUpTo(b.maxOne, x, r)
 }
 
-// readUpTo is read for an operation that takes at most so many bytes.
+// readUpTo is like read for an operation that accepts at most most bytes.
 func (b *bodies) readUpTo(most int64, x *exchange, r *http.Request) ([]byte, func(), error) {
 	if err := checkContentType(r.Header); err != nil {
 		return nil, nil, err
@@ -243,12 +275,17 @@ func (b *bodies) readUpTo(most int64, x *exchange, r *http.Request) ([]byte, fun
 		return nil, nil, err
 	}
 	if x.body.src != nil {
-		x.body.arrived() // HTTP/2 tells the end of a body of known length in a read of its own
+		// HTTP/2 reports the end of a body of known length in a separate read, which collect
+		// does not make.
+		x.body.arrived()
 	}
 	return buf, s.release, nil
 }
 
+// collect reads the body into a buffer that doubles as it fills. Each step is reserved before
+// it is allocated.
 func collect(s *share, most int64, r *http.Request) ([]byte, error) {
+	// The start for a body of unknown length.
 	size := int64(4 << 10)
 	if r.ContentLength >= 0 {
 		size = min(r.ContentLength, firstBuffer)
@@ -262,6 +299,7 @@ func collect(s *share, most int64, r *http.Request) ([]byte, error) {
 			if int64(len(buf)) == r.ContentLength {
 				return buf, nil
 			}
+			// The buffer is full at the maximum size; only the end may follow.
 			if size == most {
 				return buf, checkEnd(r.Body, most)
 			}
@@ -286,7 +324,7 @@ func collect(s *share, most int64, r *http.Request) ([]byte, error) {
 	}
 }
 
-// checkEnd refuses a body that goes on when as much has come as may.
+// checkEnd returns an error if the body continues after most bytes.
 func checkEnd(body io.Reader, most int64) error {
 	var more [1]byte
 	switch _, err := io.ReadFull(body, more[:]); {
@@ -299,28 +337,35 @@ func checkEnd(body io.Reader, most int64) error {
 	}
 }
 
+// tooLarge is the fault of a body above a limit that is a whole number of MiB.
 func tooLarge(most int64) error {
-	return fault.New(fault.TooLarge, "The request body is larger than %d MiB, the most that is accepted.", most>>20)
+	return fault.New(fault.TooLarge, "The request body is larger than %d MiB, the maximum size.", most>>20)
 }
 
+// errBusy is the fault when all bodies together, or those of callers without an account, take
+// too much memory. It is temporary, so it asks for a retry.
 func errBusy() error {
 	return fault.New(fault.Unavailable, "Too many large requests are being handled at once. Try again shortly.").After(time.Second)
 }
 
+// readFault turns an error of reading the body into a fault. An arrival returns faults
+// already.
 func readFault(err error) error {
 	if _, ok := errors.AsType[*fault.Fault](err); ok {
 		return err
 	}
-	return fault.New(fault.Invalid, "The request body ended before it was complete.").Because(err)
+	return fault.New(fault.Invalid, "The request body was cut off before its end.").Because(err)
 }
 
-// checkContentType takes JSON, and a request that does not say what it is, for JSON.
+// checkContentType accepts JSON in UTF-8, and requests without a Content-Type, which are taken
+// to be JSON.
 func checkContentType(h http.Header) error {
 	if enc := h.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return fault.New(fault.Invalid, "Content-Encoding %q is not accepted; send the body as plain JSON.", clip(enc))
 	}
 	ct := h.Get("Content-Type")
-	if ct == "" || ct == "application/json" { // what nearly all send, and cheaper than parsing it
+	// Nearly all requests send this, and comparing is cheaper than parsing.
+	if ct == "" || ct == "application/json" {
 		return nil
 	}
 	kind, params, err := mime.ParseMediaType(ct)
@@ -333,6 +378,7 @@ func checkContentType(h http.Header) error {
 	return nil
 }
 
+// isUTF8 reports whether a charset is UTF-8 or a subset of it.
 func isUTF8(charset string) bool {
 	switch strings.ToLower(charset) {
 	case "utf-8", "utf8", "us-ascii":

@@ -150,7 +150,7 @@ func TestBodies(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
 	w := newWorld(t, &Options{MaxBody: limit, MaxBodies: 3 * limit}, behind(echo(nil)))
-	tooLarge := object(413, "request_too_large", "The request body is larger than 1 MiB, the most that is accepted.")
+	tooLarge := object(413, "request_too_large", "The request body is larger than 1 MiB, the maximum size.")
 	for _, size := range []int{0, 1, 4095, 4096, 4097, 70_000, limit - 1, limit, limit + 1, 2 * limit} {
 		for _, chunked := range []bool{false, true} {
 			name := fmt.Sprintf("%d bytes, chunked %t", size, chunked)
@@ -198,7 +198,7 @@ func TestTooLargeByLength(t *testing.T) {
 	conn := w.dial(t)
 	write(t, conn, "POST", "/v1/chat/completions", w.good, fmt.Sprint("Content-Length: ", maxBody+1))
 	checkError(t, "33 MiB", read(t, bufio.NewReader(conn), "POST"), 413,
-		object(413, "request_too_large", "The request body is larger than 32 MiB, the most that is accepted."))
+		object(413, "request_too_large", "The request body is larger than 32 MiB, the maximum size."))
 }
 
 // Bodies in flight are bounded in total: beyond, a request is asked to come again.
@@ -273,7 +273,7 @@ func TestContentType(t *testing.T) {
 // A body that breaks off, stays away or is garbled is the caller's mistake, and gives its room back.
 func TestBrokenBodies(t *testing.T) {
 	t.Parallel()
-	incomplete := object(400, "invalid_request_error", "The request body ended before it was complete.")
+	incomplete := object(400, "invalid_request_error", "The request body was cut off before its end.")
 	for name, tt := range map[string]struct {
 		header, body string
 		hangUp       bool

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/relay"
 )
 
-// createChatCompletion is POST /v1/chat/completions.
+// createChatCompletion serves POST /v1/chat/completions.
 func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 	body, release, err := a.bodies.read(x, r)
 	if err != nil {
@@ -21,6 +21,8 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// Only the names of known models are logged: anything else is arbitrary text of the
+	// caller.
 	if _, known := x.settings.Catalog.Lookup(req.Model); known {
 		x.event.Model = req.Model
 	}
@@ -36,6 +38,7 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 	err = a.line.Complete(r.Context(), w, x.models(), inference.Call{
 		ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req, Depth: x.depth,
 	})
+	// A caller that disconnects is not an error to reply to.
 	if errors.Is(err, relay.ErrGone) {
 		return clientGone(err)
 	}

@@ -21,33 +21,39 @@ import (
 )
 
 const (
-	// writePatience is how long a caller may take for one piece of a reply before its connection is cut.
+	// writePatience is how long one write of a reply may take. After that the caller is
+	// assumed to have stopped reading, and its connection is closed.
 	writePatience = time.Minute
-	// sweeps is how often within that time connections are looked at.
+	// sweeps is how often within writePatience open connections are checked, so a stuck write
+	// ends after at most writePatience plus one interval.
 	sweeps = 4
-	// writePiece is the most that is written in one piece: a caller that reads at all, however slowly,
-	// takes one in less than writePatience.
+	// writePiece is the largest single write. A caller that reads at all, however slowly,
+	// takes 64 KiB in less than writePatience.
 	writePiece = 64 << 10
 
-	// drainPatience and drainBytes bound what is read from a connection after its last reply.
+	// drainPatience and drainBytes limit how much is read from a connection after its last
+	// reply.
 	drainPatience = 500 * time.Millisecond
 	drainBytes    = 256 << 10
 
-	// MaxHeaderBytes bounds the request line and the headers of a request. A header of five bytes costs us
-	// more than a hundred, so it is what a stranger's connection costs.
+	// MaxHeaderBytes limits the request line and the headers of a request. This is what a
+	// connection of an unknown caller can cost us before it is authenticated; a header of five
+	// bytes takes more than a hundred in memory.
 	MaxHeaderBytes = 16 << 10
-	// headerSlop is what net/http allows beyond what it is told.
+	// headerSlop is what net/http accepts beyond its configured limit.
 	headerSlop = 4 << 10
 
-	// maxStreams is how many requests a connection of HTTP/2 may have under way. Each costs about 30 KB, also
-	// one whose caller lets it wait.
+	// maxStreams limits the requests in progress on one HTTP/2 connection. Each takes about 30
+	// KB, even while its caller lets it wait.
 	maxStreams = 8
 
-	// warnEvery is how often refused connections are logged.
+	// warnEvery is the minimum interval between log lines about refused connections. Without
+	// it a flood of connections would flood the log.
 	warnEvery = time.Minute
 )
 
-// NewServer returns a server for a Listener, with a bound on everything that a connection can make it hold.
+// NewServer returns a server for a Listener. It limits everything that a connection can make
+// the server hold: header size, idle time, HTTP/2 streams and buffers.
 func NewServer(h http.Handler, l *Listener) *http.Server {
 	s := &http.Server{
 		Handler:           h,
@@ -55,10 +61,10 @@ func NewServer(h http.Handler, l *Listener) *http.Server {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    MaxHeaderBytes - headerSlop,
 		ConnState:         l.ConnState,
-		ErrorLog:          slog.NewLogLogger(l.opts.Log.Handler(), slog.LevelDebug), // broken connections: routine
+		ErrorLog:          slog.NewLogLogger(l.opts.Log.Handler(), slog.LevelDebug), // broken connections are routine
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          maxStreams,
-			MaxReadFrameSize:              16 << 10, // each connection keeps a buffer of that size
+			MaxReadFrameSize:              16 << 10, // each connection keeps a buffer of this size
 			MaxReceiveBufferPerConnection: 64 << 10,
 			MaxReceiveBufferPerStream:     64 << 10,
 			SendPingTimeout:               time.Minute,
@@ -67,45 +73,53 @@ func NewServer(h http.Handler, l *Listener) *http.Server {
 		},
 		Protocols: new(http.Protocols),
 
-		DisableGeneralOptionsHandler: true, // OPTIONS * is answered like everything else, with a request id
+		DisableGeneralOptionsHandler: true, // OPTIONS * gets our error object, with a request id
 	}
+	// Unencrypted HTTP/2 is accepted only behind our own TLS, see Listener.
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(l.opts.TLS != nil) // see Listener
 	return s
 }
 
-// ListenerOptions are what a Listener needs beside the listener it wraps.
+// ListenerOptions holds the settings of a Listener.
 type ListenerOptions struct {
-	// TLS, where given, is spoken on every connection.
+	// TLS, if not nil, is used on every connection.
 	TLS *tls.Config
-	// Max is how many connections may be open at once; 0: any number.
+	// Max limits the open connections. 0 means no limit.
 	Max int
-	// MaxPerAddress is how many of them may come from one public address that Exempt does not name; 0: any
-	// number. The addresses of an IPv6 /64 count as one.
+	// MaxPerAddress limits the open connections of one public address that Exempt does not
+	// name. 0 means no limit. All addresses of an IPv6 /64 count as one, because a single
+	// subscriber usually has a whole /64.
 	MaxPerAddress int
 	Exempt        func(netip.Addr) bool
-	// Refuse makes the reply to a request that net/http answers by itself; nil: net/http's is sent.
+	// Refuse returns the complete reply to a request that net/http would answer by itself. If
+	// nil, net/http's own reply is sent.
 	Refuse func(Malformed) []byte
-	Log    *slog.Logger // default: slog.Default()
+	// Log is where refused connections are logged. The default is slog.Default().
+	Log *slog.Logger
 }
 
-// Listener bounds the connections of a server and what a connection can hold up. It closes connections
-// beyond the bound as they are accepted, and those whose caller has stopped reading; and it replaces the
-// plain text with which net/http answers what it takes for no request.
+// Listener limits the connections of a server and what each of them can hold up. It closes
+// connections beyond the limits as they are accepted, and connections whose caller has stopped
+// reading. It also replaces the plain-text replies that net/http sends to malformed requests
+// with our error object.
 //
-// HTTP/2 comes out of it as if it were not encrypted: net/http knows TLS only by the type *tls.Conn, which
-// would hide its replies from us. So a server on a Listener with TLS must speak unencrypted HTTP/2 as well.
+// HTTP/2 leaves the Listener as if it were not encrypted: net/http recognises TLS only by the
+// type *tls.Conn, which would hide its replies from us. So a server on a Listener with TLS
+// must accept unencrypted HTTP/2 as well; NewServer does.
 type Listener struct {
 	net.Listener
 	opts ListenerOptions
 
+	// mu guards the fields below, and seen and since of every open wire.
 	mu        sync.Mutex
 	open      map[*wire]struct{}
 	byAddress map[netip.Addr]int
 	warned    time.Time
 }
 
-// NewListener wraps a listener. The server's ConnState must be the Listener's, and somebody must run Watch.
+// NewListener wraps inner. The server must use the Listener's ConnState, and the caller must
+// run Watch.
 func NewListener(inner net.Listener, opts ListenerOptions) *Listener {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
@@ -113,7 +127,8 @@ func NewListener(inner net.Listener, opts ListenerOptions) *Listener {
 	return &Listener{Listener: inner, opts: opts, open: map[*wire]struct{}{}, byAddress: map[netip.Addr]int{}}
 }
 
-// Accept waits for the next connection within the bounds.
+// Accept waits for the next connection that is within the limits. Others are closed at once,
+// without a reply: a TLS handshake or a response would cost more than the connection.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		nc, err := l.Listener.Accept()
@@ -134,8 +149,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// bounded is the address whose connections are counted; the zero one: they are not. Addresses that are not
-// public are those of this network, where a proxy that nobody told us of may stand for many callers.
+// bounded returns the address that a connection counts against, or the zero Addr if it is not
+// counted. Addresses that are not public belong to the local network, where an unknown proxy
+// may stand for many callers.
 func (l *Listener) bounded(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok || l.opts.MaxPerAddress == 0 {
@@ -153,10 +169,11 @@ func (l *Listener) bounded(a net.Addr) netip.Addr {
 	return addr
 }
 
-// add counts a connection in, or reports that there are too many.
+// add registers a connection. It reports false if there are too many.
 func (l *Listener) add(w *wire) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// The total is checked first; it is the more serious of the two.
 	full := l.opts.Max > 0 && len(l.open) >= l.opts.Max
 	if full || w.address.IsValid() && l.byAddress[w.address] >= l.opts.MaxPerAddress {
 		if now := time.Now(); now.Sub(l.warned) >= warnEvery {
@@ -172,7 +189,7 @@ func (l *Listener) add(w *wire) bool {
 	return true
 }
 
-// remove counts a connection out.
+// remove forgets a connection. It must be called once for each add that reported true.
 func (l *Listener) remove(w *wire) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,14 +202,14 @@ func (l *Listener) remove(w *wire) {
 	}
 }
 
-// Open is how many connections there are.
+// Open returns the number of open connections.
 func (l *Listener) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.open)
 }
 
-// Watch closes connections whose caller has stopped reading, until ctx ends.
+// Watch closes connections whose caller has stopped reading, until ctx is done.
 func (l *Listener) Watch(ctx context.Context) {
 	tick := time.NewTicker(writePatience / sweeps)
 	defer tick.Stop()
@@ -206,8 +223,10 @@ func (l *Listener) Watch(ctx context.Context) {
 	}
 }
 
-// sweep looks once for writes that have not ended since several sweeps ago.
+// sweep closes the connections whose current write has been running for at least sweeps
+// checks.
 func (l *Listener) sweep() {
+	// Collected under the lock and closed outside of it, since Close takes the lock.
 	var stuck []*wire
 	l.mu.Lock()
 	for w := range l.open {
@@ -217,32 +236,36 @@ func (l *Listener) sweep() {
 	}
 	l.mu.Unlock()
 	for _, w := range stuck {
-		abort(w) // takes the lock
+		abort(w) // outside the lock: Close takes it
 	}
 }
 
-// ConnState tells the connection that a reply is complete; see http.Server.
+// ConnState is the server's ConnState hook. StateIdle means that a reply is complete, so the
+// next write starts a new one.
 func (l *Listener) ConnState(nc net.Conn, state http.ConnState) {
 	if c, ok := nc.(*conn); ok && state == http.StateIdle {
 		c.fresh.Store(l.opts.Refuse != nil)
 	}
 }
 
-// wire is the connection itself, below TLS.
+// wire is the raw connection, below TLS.
 type wire struct {
 	net.Conn
 	listener *Listener
 	address  netip.Addr
 	closed   atomic.Bool
 
-	// writes counts beginnings and ends of writes, so it is odd during one. Two additions are all that a
-	// write pays for its deadline.
+	// writes counts the starts and ends of writes, so it is odd while one is running. The two
+	// atomic additions replace a write deadline, which would cost a timer change per write.
 	writes atomic.Uint64
-	// Guarded by the listener's mutex.
-	seen  uint64 // the count at the last sweep
-	since int    // how many sweeps have found it the same
+	// Guarded by Listener.mu: the value of writes at the last check, and how many checks have
+	// found it unchanged.
+	seen  uint64
+	since int
 }
 
+// Write writes p in pieces of at most writePiece, so that a slow reader makes progress that
+// isStuck can see.
 func (w *wire) Write(p []byte) (n int, err error) {
 	for {
 		w.writes.Add(1)
@@ -254,6 +277,8 @@ func (w *wire) Write(p []byte) (n int, err error) {
 	}
 }
 
+// Close closes the connection and removes it from the listener, once: net/http may close
+// twice.
 func (w *wire) Close() error {
 	if !w.closed.Swap(true) {
 		w.listener.remove(w)
@@ -261,7 +286,8 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
-// isStuck reports whether the write under way was already under way several sweeps ago.
+// isStuck reports whether the write in progress was already in progress sweeps checks ago. The
+// caller holds Listener.mu.
 func (w *wire) isStuck() bool {
 	now := w.writes.Load()
 	if now != w.seen || now%2 == 0 {
@@ -272,7 +298,8 @@ func (w *wire) isStuck() bool {
 	return w.since >= sweeps
 }
 
-// abort closes a connection without waiting until the other side has taken what was sent to it.
+// abort closes a connection without waiting for the peer to take the data that was sent.
+// Without SetLinger(0) the kernel would keep the unsent data of a caller that does not read.
 func abort(c net.Conn) {
 	inner := c
 	if w, ok := c.(*wire); ok {
@@ -286,14 +313,17 @@ func abort(c net.Conn) {
 
 // conn is a connection as the server sees it, above TLS.
 type conn struct {
-	net.Conn // the wire, or TLS over it
+	net.Conn // the wire, or TLS on top of it
 	wire     *wire
-	// fresh says that nothing was written since the last reply. Only then can net/http answer by itself, so
-	// only the first write of each reply is looked at.
+	// fresh reports whether nothing was written since the last reply. Only then can net/http
+	// send a reply of its own, so only the first write of each reply is inspected.
 	fresh atomic.Bool
-	plain atomic.Bool // it speaks HTTP where TLS was expected
+	// plain reports whether the client speaks plain HTTP on the TLS port.
+	plain atomic.Bool
 }
 
+// Read notes when a client speaks plain HTTP to the TLS port, so that refuse can say so in
+// plain HTTP.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err != nil {
@@ -304,6 +334,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// looksLikeHTTP reports whether a TLS record header is really the start of an HTTP request
+// line.
 func looksLikeHTTP(head [5]byte) bool {
 	switch string(head[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH":
@@ -312,6 +344,7 @@ func looksLikeHTTP(head [5]byte) bool {
 	return false
 }
 
+// Write passes replies of handlers through, and replaces those that net/http wrote by itself.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.fresh.Load() {
 		c.fresh.Store(false)
@@ -323,7 +356,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// CloseWrite lets net/http end the reply before it closes the connection.
+// CloseWrite closes the sending side. net/http calls it to end a reply before it closes the
+// connection.
 func (c *conn) CloseWrite() error {
 	if s, ok := c.Conn.(*tls.Conn); ok {
 		return s.CloseWrite()
@@ -334,9 +368,11 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// refuse answers in net/http's place, and takes in what the caller is still sending: closing a connection
-// with unread bytes in it makes the system throw our reply away.
+// refuse replies in place of net/http. It then reads what the caller is still sending: if a
+// connection is closed while it has unread bytes, the kernel resets it and the caller may
+// never see the reply.
 func (c *conn) refuse(m Malformed) error {
+	// A client that speaks plain HTTP cannot read TLS, so it gets the reply in plain HTTP.
 	to := c.Conn
 	if c.plain.Load() {
 		to, m.Detail = c.wire, "this port speaks HTTPS, so use an address that begins with https://"
@@ -346,21 +382,23 @@ func (c *conn) refuse(m Malformed) error {
 	}
 	_ = c.CloseWrite()
 	_ = c.wire.SetReadDeadline(time.Now().Add(drainPatience))
-	_, _ = io.Copy(io.Discard, io.LimitReader(c.wire, drainBytes)) // it is closed next, whatever comes
+	_, _ = io.Copy(io.Discard, io.LimitReader(c.wire, drainBytes)) // errors do not matter: the connection is closed next
 	return nil
 }
 
-// Malformed is what net/http found wrong with what came over a connection.
+// Malformed describes a request that net/http rejected before any handler saw it.
 type Malformed struct {
 	Status int
-	Detail string // empty: not known
+	// Detail is net/http's own text, or "".
+	Detail string
 	Remote string
 }
 
-// cannedHead is what follows the status line where net/http answers without a handler.
+// cannedHead follows the status line of every reply that net/http sends without a handler.
 const cannedHead = "Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// canned recognises a reply that no handler wrote. Those of handlers carry a Date.
+// canned reports whether p is a reply that no handler wrote, and what it says. Replies of
+// handlers have a Date header.
 func canned(p []byte) (Malformed, bool) {
 	// HTTP/1.1 400 Bad Request: missing required Host header
 	if len(p) < len("HTTP/1.1 400 ") || string(p[:7]) != "HTTP/1." || p[9] != '4' && p[9] != '5' {
@@ -378,13 +416,13 @@ func canned(p []byte) (Malformed, bool) {
 	return Malformed{Status: status, Detail: string(detail)}, true
 }
 
-// message says what is wrong and what to do.
+// message says what is wrong and what to do about it.
 func (m *Malformed) message() string {
 	switch m.Status {
 	case http.StatusRequestHeaderFieldsTooLarge:
-		return "The headers of the request are larger than " + strconv.Itoa(MaxHeaderBytes>>10) + " KiB, the most that is accepted."
+		return "The request headers are larger than " + strconv.Itoa(MaxHeaderBytes>>10) + " KiB, the maximum size."
 	case http.StatusExpectationFailed:
-		return "The Expect header asks for something that is not possible here; only 100-continue is."
+		return "The Expect header has an unsupported value; only 100-continue is supported."
 	case http.StatusNotImplemented:
 		return "The Transfer-Encoding of the request is not supported; send it chunked, or with a Content-Length."
 	case http.StatusHTTPVersionNotSupported:
@@ -396,9 +434,11 @@ func (m *Malformed) message() string {
 	return "The request is not valid HTTP: its first line, its address or one of its headers is malformed."
 }
 
-// Refuse makes the whole reply to a request that net/http answers by itself, and tells log and metrics of it.
+// Refuse returns the complete reply to a request that net/http rejected, and records it in the
+// log and the metrics like any other request.
 func (a *API) Refuse(m Malformed) []byte {
 	e := telemetry.Event{RequestID: newRequestID(), Start: time.Now(), Remote: m.Remote, Status: m.Status, Fault: fault.Invalid.String()}
+	// The log has addresses without ports.
 	if host, _, err := net.SplitHostPort(m.Remote); err == nil {
 		e.Remote = host
 	}
@@ -410,7 +450,7 @@ func (a *API) Refuse(m Malformed) []byte {
 	}
 	var b bytes.Buffer
 	b.WriteString("HTTP/1.1 " + strconv.Itoa(m.Status) + " " + http.StatusText(m.Status) + "\r\n")
-	_ = h.Write(&b) // a bytes.Buffer takes everything
+	_ = h.Write(&b) // a bytes.Buffer never fails
 	b.WriteString("\r\n")
 	b.Write(body)
 	e.Bytes = int64(len(body))

@@ -20,9 +20,9 @@ func TestMalformedRequests(t *testing.T) {
 	w := newWorld(t, nil, nil)
 	const (
 		generic  = "The request is not valid HTTP: its first line, its address or one of its headers is malformed."
-		tooLarge = "The headers of the request are larger than 16 KiB, the most that is accepted."
+		tooLarge = "The request headers are larger than 16 KiB, the maximum size."
 		encoding = "The Transfer-Encoding of the request is not supported; send it chunked, or with a Content-Length."
-		expect   = "The Expect header asks for something that is not possible here; only 100-continue is."
+		expect   = "The Expect header has an unsupported value; only 100-continue is supported."
 	)
 	invalid := func(detail string) string { return "The request is not valid HTTP: " + detail + "." }
 	for name, tt := range map[string]struct {

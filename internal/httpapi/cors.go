@@ -8,7 +8,8 @@ import (
 	"sluice/internal/video"
 )
 
-// exposed is what a browser's script may read of a reply: the wire has no wildcard for prefixes.
+// exposed lists the reply headers that a browser script may read. CORS has no wildcard for
+// prefixes.
 var exposed = []string{"x-request-id, retry-after, retry-after-ms, x-should-retry, " +
 	"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, " +
 	"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, " +
@@ -17,8 +18,8 @@ var exposed = []string{"x-request-id, retry-after, retry-after-ms, x-should-retr
 
 var anyOrigin = []string{"*"}
 
-// cors lets pages of the allowed origins call /v1, and follow links to videos. Keys travel in a header and
-// never in a cookie, so credentials are not allowed and "*" is safe.
+// cors lets pages of the allowed origins call /v1 and follow links to videos. Keys are sent in
+// a header and never in a cookie, so credentials are not allowed and "*" is safe.
 func (a *API) cors(next handler) handler {
 	return func(x *exchange, r *http.Request) error {
 		origin := r.Header.Get("Origin")
@@ -29,9 +30,12 @@ func (a *API) cors(next handler) handler {
 		switch {
 		case slices.Contains(x.settings.CORSOrigins, "*"):
 			h["Access-Control-Allow-Origin"] = anyOrigin
+		// Caches must not serve this reply to another origin, hence Vary.
 		case slices.Contains(x.settings.CORSOrigins, origin):
 			h["Access-Control-Allow-Origin"] = []string{origin}
 			h.Add("Vary", "Origin")
+		// Without the headers the browser hides the reply. The request itself is served: it
+		// needs a key anyway.
 		default:
 			h.Add("Vary", "Origin")
 			return next(x, r)

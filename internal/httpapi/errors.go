@@ -13,7 +13,7 @@ import (
 	"sluice/internal/relay"
 )
 
-// answerErrors turns what went wrong behind it into the error object: the one place that does.
+// answerErrors turns the error of the next handler into the error object. No other place does.
 func (a *API) answerErrors(next handler) handler {
 	return func(x *exchange, r *http.Request) error {
 		if err := a.catch(next, x, r); err != nil {
@@ -25,7 +25,8 @@ func (a *API) answerErrors(next handler) handler {
 	}
 }
 
-// catch makes a panic an error, with its stack in the log.
+// catch turns a panic into an error and logs its stack. http.ErrAbortHandler passes: it is
+// net/http's way to close a connection.
 func (a *API) catch(next handler, x *exchange, r *http.Request) (err error) {
 	defer func() {
 		p := recover()
@@ -41,8 +42,9 @@ func (a *API) catch(next handler, x *exchange, r *http.Request) (err error) {
 	return next(x, r)
 }
 
-// showStanding sets the rate-limit headers of an error to what holds now. A call that failed was admitted and
-// has been settled since, so what admission said is no longer true (docs/api.md#limits).
+// showStanding sets the rate-limit headers of an error to their current values. A call that
+// failed was admitted and has been settled since, so the values of its admission are out of
+// date (docs/api.md#limits).
 func (a *API) showStanding(x *exchange, r *http.Request, err error) {
 	if a.ledger == nil || x.caller.Account == nil || x.begun() || r.Method != http.MethodPost || !metered[x.event.Route] {
 		return
@@ -50,7 +52,7 @@ func (a *API) showStanding(x *exchange, r *http.Request, err error) {
 	switch h := x.Header(); fault.From(err).Kind {
 	case fault.PaymentRequired, fault.PlanTooLow, fault.RateLimited, fault.Unavailable, fault.Internal:
 	default:
-		// Of the others only those that came after admission have headers.
+		// Other errors have these headers only if they came after admission.
 		if h["X-Ratelimit-Limit-Requests"] == nil && h["X-Ratelimit-Limit-Tokens"] == nil {
 			return
 		}
@@ -58,12 +60,14 @@ func (a *API) showStanding(x *exchange, r *http.Request, err error) {
 	a.ledger.Peek(x.caller.Account.ID, x.limits()).SetHeader(x.Header())
 }
 
-// metered are the routes whose calls count against the minute.
+// metered lists the routes whose calls count against the rate limits.
 var metered = map[string]bool{chatPath: true, videoJobsPath: true}
 
-// errGone means that the caller went away while we wrote: nobody is left to tell.
+// errGone means that the caller disconnected while we were writing, so that no reply is
+// possible.
 var errGone = errors.New("the caller went away")
 
+// clientGone marks an error of writing to the caller as errGone. It returns nil for nil.
 func clientGone(err error) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errGone, err)
@@ -71,11 +75,12 @@ func clientGone(err error) error {
 	return nil
 }
 
-// errorBody is the error object (spec: Error object).
+// errorBody is the error object (docs/api.md#error-object).
 type errorBody struct {
 	Error errorDetail `json:"error"`
 }
 
+// errorDetail is the content of the error object. Param is left out if no field is to blame.
 type errorDetail struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
@@ -83,21 +88,22 @@ type errorDetail struct {
 	Param   string `json:"param,omitempty"`
 }
 
-// encodeFault is a fault as the caller reads it.
+// encodeFault returns the error object of a fault.
 func encodeFault(f *fault.Fault) []byte {
 	return encodeError(errorDetail{Message: f.Message, Type: f.Kind.String(), Code: f.Kind.Status(), Param: f.Param})
 }
 
+// encodeError returns the error object.
 func encodeError(d errorDetail) []byte {
 	body, err := json.Marshal(errorBody{d})
 	if err != nil {
-		panic(err) // strings and an int always encode
+		panic(err) // strings and integers always encode
 	}
 	return body
 }
 
-// answer sends the error object, or, where a reply has begun, cuts the connection so that it cannot
-// be taken for a whole one.
+// answer sends the error object. If the reply has started already, it closes the connection
+// instead, so that the caller does not take it for a complete one.
 func (x *exchange) answer(err error, r *http.Request) {
 	if errors.Is(err, errGone) {
 		x.event.Err = err
@@ -105,6 +111,7 @@ func (x *exchange) answer(err error, r *http.Request) {
 	}
 	f := fault.From(err)
 	x.event.Fault, x.event.Err = f.Kind.String(), f.Unwrap()
+	// The error was already sent as an event of the stream.
 	if errors.Is(err, relay.ErrTold) {
 		return
 	}
@@ -123,19 +130,20 @@ func (x *exchange) answer(err error, r *http.Request) {
 		setRetryAfter(h, time.Second)
 	}
 	if hasBody(r) {
-		// Answer now: net/http would otherwise wait for the body of a request that is refused anyway.
+		// Reply now: net/http would otherwise wait for the body of a request that is refused anyway.
 		_ = http.NewResponseController(x.ResponseWriter).EnableFullDuplex()
 	}
 	body := encodeFault(f)
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.WriteHeader(f.Kind.Status())
 	if r.Method != http.MethodHead {
-		_, _ = x.Write(body) // nobody is left to tell if it fails
+		_, _ = x.Write(body) // an error means that the caller disconnected
 	}
 }
 
-// setRetryAfter writes both forms of the hint: whole seconds, rounded up, 60 at most; and milliseconds,
-// which may be a few more, since a window's entry counts from the end of its millisecond.
+// setRetryAfter sets both headers: Retry-After in seconds, rounded up and at most 60, and
+// Retry-After-Ms. The latter may be a few milliseconds more than a minute, since an entry of
+// the window counts from the end of its millisecond.
 func setRetryAfter(h http.Header, d time.Duration) {
 	d = min(d, time.Minute+10*time.Millisecond)
 	h["Retry-After"] = []string{strconv.FormatInt(min(60, int64((d+time.Second-1)/time.Second)), 10)}

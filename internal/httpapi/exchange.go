@@ -9,23 +9,26 @@ import (
 	"sluice/internal/telemetry"
 )
 
-// exchange is one request and its reply on the way through the chain. It is the ResponseWriter that
-// handlers write to, and holds what earlier steps found out.
+// exchange is one request and its reply on the way through the chain. It is the ResponseWriter
+// of the handlers, and holds what earlier steps found out. One goroutine uses it at a time.
 type exchange struct {
 	http.ResponseWriter
 	settings *Settings
 	event    telemetry.Event
 	caller   auth.Caller
-	body     arrival // the request's, where it has one
-	http2    bool
-	depth    int   // how many calls of our own MCP server it is nested in
-	err      error // what the route returned, through the mux
+	// body is the request's body. Its src is nil if there is none.
+	body  arrival
+	http2 bool
+	// depth is how many calls of our own MCP server this request is nested in.
+	depth int
+	// err is the error of the route. The mux has no way to return it.
+	err error
 }
 
 // begunExchange implements Exchange.
 func (x *exchange) begunExchange() *exchange { return x }
 
-// WriteHeader notes the status for the log.
+// WriteHeader records the status for the log. Interim replies (1xx) do not count.
 func (x *exchange) WriteHeader(status int) {
 	if x.event.Status == 0 && status >= 200 {
 		x.event.Status = status
@@ -43,9 +46,10 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// write sends bytes to the caller. On HTTP/1 the Listener notices one who does not take them. On HTTP/2 a
-// caller can hold up one stream of a busy connection, so each piece has a deadline of its own; relay keeps
-// watch over event streams itself.
+// write sends bytes to the caller. On HTTP/1 the Listener closes connections of callers that
+// stop reading. On HTTP/2 a caller can block one stream of a busy connection, so each piece
+// has its own deadline. Event streams are left to package relay, which has deadlines of its
+// own.
 func (x *exchange) write(p []byte) (n int, err error) {
 	if !x.http2 || len(x.Header()["Content-Type"]) > 0 && x.Header()["Content-Type"][0] == eventStream[0] {
 		return x.ResponseWriter.Write(p)
@@ -61,17 +65,17 @@ func (x *exchange) write(p []byte) (n int, err error) {
 	}
 }
 
-// Flush sends what has been written on its way.
+// Flush implements http.Flusher.
 func (x *exchange) Flush() {
 	if f, ok := x.ResponseWriter.(http.Flusher); ok {
 		f.Flush()
 	}
 }
 
-// Unwrap lets http.ResponseController reach the connection.
+// Unwrap gives http.ResponseController access to the connection.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// limits are those in force for the caller's account.
+// limits returns the limits of the caller's account: those of its plan, with its overrides.
 func (x *exchange) limits() account.Limits {
 	a := x.caller.Account
 	return x.settings.Plans[a.Plan].Over(a.Overrides)
@@ -87,4 +91,5 @@ func (x *exchange) json(body []byte) error {
 	return clientGone(err)
 }
 
+// jsonType is shared by all replies, to save an allocation. It must not be modified.
 var jsonType = []string{"application/json"}

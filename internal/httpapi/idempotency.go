@@ -11,15 +11,19 @@ import (
 )
 
 var (
+	// The Content-Type of streams, and the last event of a complete one.
 	eventStream = []string{"text/event-stream"}
 	streamDone  = []byte("data: [DONE]\n\n")
 )
 
-// keep is for a request with an Idempotency-Key. It answers one that repeats another, for the price of one
-// request, and returns nil; else the call is to be run on the keeper, which must be ended.
+// keep handles a request with an Idempotency-Key. If an earlier request with the key has a
+// stored reply, keep sends it, which costs one request, and returns a nil keeper. Otherwise
+// the call must run with the keeper as its ResponseWriter, and the caller must call end. A
+// request that runs at the same time is waited for.
 func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte) (*keeper, error) {
 	turn, reply, err := a.replies.Begin(r.Context(), idempotency.Request{AccountID: x.caller.Account.ID, Path: r.URL.Path, Key: key, Body: body})
 	switch {
+	// The caller disconnected while it waited for the first request.
 	case err != nil && r.Context().Err() != nil:
 		return nil, clientGone(err)
 	case err != nil:
@@ -35,7 +39,7 @@ func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte) (*ke
 	return &keeper{exchange: x, ctx: r.Context(), turn: turn}, nil
 }
 
-// replay sends a stored reply again: what was one body as one, what was a stream as a stream.
+// replay sends a stored reply again, as a body or as a stream, as it was sent the first time.
 func (x *exchange) replay(reply *idempotency.Reply) error {
 	h := x.Header()
 	h["Idempotent-Replayed"] = []string{"true"}
@@ -46,6 +50,8 @@ func (x *exchange) replay(reply *idempotency.Reply) error {
 	}
 	control := http.NewResponseController(x)
 	for piece := range reply.Pieces {
+		// A stored reply may be large, and nobody watches this stream for a caller that does
+		// not read.
 		_ = control.SetWriteDeadline(time.Now().Add(writePatience))
 		if _, err := x.Write(piece); err != nil {
 			return err
@@ -57,16 +63,17 @@ func (x *exchange) replay(reply *idempotency.Reply) error {
 	return nil
 }
 
-// keeper is the exchange of a call whose reply may be repeated. It records what is written, and has it
-// stored before the last bytes go out: whoever saw a reply end can have it again.
+// keeper is the ResponseWriter of a call whose reply may be repeated. It records what is
+// written, and stores it before the last bytes are sent: a caller that saw the end of a reply
+// can always get it again.
 type keeper struct {
 	*exchange
 	ctx  context.Context
 	turn *idempotency.Turn
 }
 
-// Write sends a piece of the reply. The piece that makes it whole is the one that ends a stream, or that
-// fills the length which was announced.
+// Write records and sends a piece of the reply. The last piece is the one that ends a stream,
+// or that completes the announced Content-Length.
 func (k *keeper) Write(p []byte) (int, error) {
 	if k.event.Status == 0 || k.event.Status == http.StatusOK {
 		h := k.Header()
@@ -79,5 +86,5 @@ func (k *keeper) Write(p []byte) (int, error) {
 	return k.exchange.Write(p)
 }
 
-// end lets the next request with the key have its turn, if nothing was stored.
+// end lets the next request with the same key run, if nothing was stored.
 func (k *keeper) end() { k.turn.End() }

@@ -8,19 +8,22 @@ import (
 	"sync/atomic"
 )
 
-// Local tells whether all requests so far came from this machine and were meant for it. What is open to
-// everybody on a developer's machine (sign-up, the test card) must not be behind a proxy, and a server that
-// listens on loopback cannot see a proxy on the same machine but by what its requests carry.
+// Local tracks whether all requests so far came from this machine and were meant for it. Some
+// things are open to everybody on a developer's machine, such as sign-up and test cards. They
+// must not be open behind a proxy, and a server on loopback can recognise a proxy on the same
+// machine only by what its requests contain.
 //
-// The first request that names another host, or that a proxy has passed on, ends it for good: that request
-// itself finds the doors closed, and no later one opens them, whatever it looks like.
+// The first request that names another host, or that a proxy has forwarded, ends it
+// permanently. That request itself is already refused these things, and no later request opens
+// them again.
 type Local struct {
 	ended   atomic.Bool
 	foreign func(why string)
 }
 
-// NewLocal returns a Local. Ended says that it is over from the beginning. Foreign is called once, with what
-// the first foreign request carried, before that request is served.
+// NewLocal returns a Local. ended reports whether it is over already, from an earlier run.
+// foreign is called once, with a description of the first foreign request, before that request
+// is served.
 func NewLocal(ended bool, foreign func(why string)) *Local {
 	l := &Local{foreign: foreign}
 	l.ended.Store(ended)
@@ -30,9 +33,9 @@ func NewLocal(ended bool, foreign func(why string)) *Local {
 // Holds reports whether all requests so far came from this machine.
 func (l *Local) Holds() bool { return !l.ended.Load() }
 
-// Watch judges every request before next serves it. Requests that are made in process do not pass here. Once
-// it is over, or where it never began, a request costs one atomic load; until then some comparisons of
-// header names, and no allocation.
+// Watch returns a handler that judges every request before next serves it. Requests made in
+// process do not pass here. Once it is over, a request costs one atomic load; until then a few
+// comparisons of header names, and no allocation.
 func (l *Local) Watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !l.ended.Load() {
@@ -44,7 +47,7 @@ func (l *Local) Watch(next http.Handler) http.Handler {
 	})
 }
 
-// foreign says by what a request shows that it comes from elsewhere; empty: by nothing.
+// foreign returns what shows that a request comes from another machine, or "" if nothing does.
 func foreign(r *http.Request) string {
 	if !isLocalHost(r.Host) {
 		return "the host " + clip(r.Host)
@@ -72,7 +75,7 @@ func foreign(r *http.Request) string {
 	return ""
 }
 
-// isForwarding reports whether a header, in its canonical form, is one that proxies add.
+// isForwarding reports whether a header, in canonical form, is one that proxies add.
 func isForwarding(name string) bool {
 	switch name {
 	case "Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "Client-Ip", "True-Client-Ip", "Fastly-Client-Ip", "Cdn-Loop":
@@ -81,8 +84,8 @@ func isForwarding(name string) bool {
 	return strings.HasPrefix(name, "X-Forwarded") || strings.HasPrefix(name, "Cf-") || strings.HasPrefix(name, "X-Original-") || strings.HasPrefix(name, "X-Envoy-")
 }
 
-// isLocalHost reports whether a Host names this machine: localhost, a name below it, or a loopback address, each
-// with or without a port.
+// isLocalHost reports whether a Host header names this machine: localhost, a name below it, or
+// a loopback address, each with or without a port.
 func isLocalHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

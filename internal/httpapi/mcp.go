@@ -10,14 +10,15 @@ import (
 	"sluice/internal/fault"
 )
 
-// mcpPath is where our own MCP server is.
+// mcpPath is the path of our own MCP server.
 const mcpPath = "/mcp"
 
-// maxMCPBody bounds a message. Only the arguments of a tool may take so much of it; see package mcpserver.
+// maxMCPBody limits a message. Only the arguments of a tool may be that large; see package
+// mcpserver.
 const maxMCPBody = 8 << 20
 
-// serveMCP is POST and DELETE /mcp. The caller is known by now; what comes of the message is the MCP
-// server's matter.
+// serveMCP serves POST and DELETE /mcp. The caller has been authenticated; the message itself
+// is left to package mcpserver.
 func (a *API) serveMCP(x *exchange, r *http.Request) error {
 	if a.mcp == nil {
 		return nothingAt(r)
@@ -38,9 +39,9 @@ func (a *API) serveMCP(x *exchange, r *http.Request) error {
 	return a.mcp(x, r, body, x.caller, x.depth)
 }
 
-// checkSource refuses what a page in somebody's browser may have sent on its own account: a request from
-// an origin that is not allowed, and one that reaches this machine under a foreign name. The MCP
-// specification asks for both.
+// checkSource refuses requests that a web page may have sent from somebody's browser without
+// their knowledge: requests from an origin that is not allowed, and requests that reach this
+// machine under a foreign name (DNS rebinding). The MCP specification requires both checks.
 func (x *exchange) checkSource(r *http.Request) error {
 	s := x.settings
 	if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(s.CORSOrigins, "*") && !slices.Contains(s.CORSOrigins, origin) && origin != s.PublicURL {

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/fault"
 )
 
-// listModels is GET /v1/models.
+// listModels serves GET /v1/models.
 func (a *API) listModels(x *exchange, r *http.Request) error {
 	query := r.URL.Query()
 	format := query.Get("format")
@@ -19,12 +19,12 @@ func (a *API) listModels(x *exchange, r *http.Request) error {
 	return x.json(x.settings.Catalog.JSON(format == "verbose"))
 }
 
-// listModelsVerbose is GET /v1/models/verbose.
+// listModelsVerbose serves GET /v1/models/verbose.
 func (a *API) listModelsVerbose(x *exchange, _ *http.Request) error {
 	return x.json(x.settings.Catalog.JSON(true))
 }
 
-// showModel is GET /v1/models/{id}; the slash of an id may be escaped or not.
+// showModel serves GET /v1/models/{id}. The slash in an id may be escaped or not.
 func (a *API) showModel(x *exchange, r *http.Request) error {
 	id := r.PathValue("id")
 	m, ok := x.settings.Catalog.Lookup(id)
@@ -35,18 +35,22 @@ func (a *API) showModel(x *exchange, r *http.Request) error {
 }
 
 const (
+	// Number of changes in a list if the caller does not say, and at most.
 	defaultChanges = 100
 	mostChanges    = 1000
 	cursorPrefix   = "chg_"
 )
 
-// changeList is the reply to GET /v1/catalog/changes.
+// changeList is the reply to GET /v1/catalog/changes. Next is the value of since for the next
+// request, so that a caller can poll; it is null if nothing has changed yet.
 type changeList struct {
 	Object string       `json:"object"`
 	Data   []changeData `json:"data"`
-	Next   *string      `json:"next"` // what since is next time; null: nothing has changed yet
+	Next   *string      `json:"next"`
 }
 
+// changeData is one change. At is in Unix seconds. Before and After are model objects, or null
+// for a model that was added or removed.
 type changeData struct {
 	ID     string          `json:"id"`
 	At     int64           `json:"at"`
@@ -56,7 +60,7 @@ type changeData struct {
 	After  json.RawMessage `json:"after"`
 }
 
-// listCatalogChanges is GET /v1/catalog/changes.
+// listCatalogChanges serves GET /v1/catalog/changes.
 func (a *API) listCatalogChanges(x *exchange, r *http.Request) error {
 	query := r.URL.Query()
 	limit, since := defaultChanges, query.Get("since")

@@ -13,12 +13,13 @@ import (
 )
 
 var (
+	// Header values that are the same in every reply, allocated once.
 	versionHeader = []string{buildinfo.Version}
 	nosniff       = []string{"nosniff"}
 )
 
-// observe gives the request its id and every reply its fixed headers, and tells log and metrics in
-// the end how it went.
+// observe gives the request an id and the reply its fixed headers. At the end it writes the
+// log event and updates the metrics.
 func (a *API) observe(next handler) handler {
 	return func(x *exchange, r *http.Request) error {
 		e := &x.event
@@ -33,7 +34,7 @@ func (a *API) observe(next handler) handler {
 		a.metrics.RequestStarted()
 		defer func() {
 			if e.Status == 0 {
-				e.Status = statusNone // nothing was sent: the connection is gone
+				e.Status = statusNone // nothing was sent: the caller disconnected
 			}
 			took := time.Since(e.Start)
 			a.metrics.RequestEnded(e, took)
@@ -43,24 +44,27 @@ func (a *API) observe(next handler) handler {
 	}
 }
 
-// statusNone is logged for a request whose caller left before any reply, as nginx does.
+// statusNone is the status in the log, as in nginx, if the caller disconnected before any
+// reply.
 const statusNone = 499
 
-// newRequestID is 128 random bits that cannot be guessed: ids of tool calls are made of them, under which
-// what a later turn needs is sealed.
+// newRequestID returns 128 random bits in hex. They must be unpredictable: ids of tool calls
+// are derived from them, and data for a later turn is sealed under those ids.
 func newRequestID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// remote is the client's address. A trusted proxy's X-Forwarded-For is read from its right end: the
-// first address that is not itself a trusted proxy was seen by one that is.
+// remote returns the client's address. It reads X-Forwarded-For of a trusted proxy from right
+// to left: the first address that is not a trusted proxy is the last one that a trusted proxy
+// has seen. Everything to its left could be forged.
 func remote(r *http.Request, trusted []netip.Prefix) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
 	}
+	// Without trusted proxies the header is ignored: anyone can send it.
 	if len(trusted) == 0 {
 		return host
 	}
@@ -82,6 +86,7 @@ func remote(r *http.Request, trusted []netip.Prefix) string {
 	return addr.String()
 }
 
+// within reports whether one of the prefixes contains addr.
 func within(addr netip.Addr, prefixes []netip.Prefix) bool {
 	for _, p := range prefixes {
 		if p.Contains(addr.Unmap()) {

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/buildinfo"
 )
 
-// healthz says that the process runs.
+// healthz reports that the process is running. It checks nothing else; see readyz.
 func (a *API) healthz(x *exchange, _ *http.Request) error {
 	return x.json([]byte(`{"status":"ok","version":"` + buildinfo.Version + `"}`))
 }
@@ -21,13 +21,16 @@ type readiness struct {
 	Checks []checkResult `json:"checks"`
 }
 
+// checkResult is the outcome of one check. Message is for everybody, so it contains no
+// details.
 type checkResult struct {
 	Name    string `json:"name"`
 	OK      bool   `json:"ok"`
 	Message string `json:"message,omitempty"`
 }
 
-// readyz says whether new work should come here, and if not, why.
+// readyz reports whether new work should be sent here, and if not, why. The errors themselves
+// are only logged: everybody can read this page.
 func (a *API) readyz(x *exchange, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), checksPatience)
 	defer cancel()
@@ -63,22 +66,22 @@ func (a *API) readyz(x *exchange, r *http.Request) error {
 	return clientGone(err)
 }
 
-// openAPI is the machine-readable description of this API.
+// openAPI serves the OpenAPI description of this API.
 func (a *API) openAPI(x *exchange, r *http.Request) error {
 	return x.document(r, x.settings.Description.OpenAPI(), "application/json")
 }
 
-// reference is the same for people.
+// reference serves the same description as an HTML page.
 func (a *API) reference(x *exchange, r *http.Request) error {
 	x.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
 	return x.document(r, x.settings.Description.Reference(), "text/html; charset=utf-8")
 }
 
-// document sends a document, or says that the caller has it already.
+// document sends a document, or 304 if the caller has the current version.
 func (x *exchange) document(r *http.Request, d api.Document, contentType string) error {
 	h := x.Header()
 	h.Set("ETag", d.ETag)
-	h.Set("Cache-Control", "no-cache") // a reload may change it: ask each time
+	h.Set("Cache-Control", "no-cache") // a reload of the configuration may change it
 	for tag := range strings.SplitSeq(strings.Join(r.Header.Values("If-None-Match"), ","), ",") {
 		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == d.ETag || tag == "*" {
 			x.WriteHeader(http.StatusNotModified)

@@ -10,24 +10,26 @@ import (
 	"sluice/internal/routing"
 )
 
-// routeReply is which model would answer a request, and why.
+// routeReply says which model would serve a request, and why.
 type routeReply struct {
 	Object     string           `json:"object"`
 	Asked      string           `json:"asked"`
 	Model      string           `json:"model"`
 	Reason     string           `json:"reason"`
-	Task       string           `json:"task,omitempty"` // only where the router chose
+	Task       string           `json:"task,omitempty"` // only if the router chose
 	Sticky     bool             `json:"sticky"`
 	Candidates []candidateReply `json:"candidates"`
 }
 
+// candidateReply is a model that the router considered.
 type candidateReply struct {
 	Model    string   `json:"model"`
-	Score    *float64 `json:"score"`              // null where it cannot be chosen
-	Obstacle string   `json:"obstacle,omitempty"` // why it cannot
+	Score    *float64 `json:"score"`              // null if it cannot be chosen
+	Obstacle string   `json:"obstacle,omitempty"` // why it cannot be chosen
 }
 
-// explainRoute is POST /v1/route: a chat body, answered without calling anybody. It costs one request.
+// explainRoute serves POST /v1/route. It takes a chat request and returns the routing decision
+// without calling a model. It counts as one request.
 func (a *API) explainRoute(x *exchange, r *http.Request) error {
 	body, release, err := a.bodies.read(x, r)
 	if err != nil {
@@ -57,6 +59,7 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 	return x.json(reply)
 }
 
+// candidateOf converts a ranked model. The score is rounded to two decimals.
 func candidateOf(r *routing.Ranked) candidateReply {
 	c := candidateReply{Model: r.Model.ID, Obstacle: r.Obstacle}
 	if r.Obstacle == "" {
@@ -66,7 +69,7 @@ func candidateOf(r *routing.Ranked) candidateReply {
 	return c
 }
 
-// models is who can be asked, by the settings of this request.
+// models returns the models that can be called, from the settings of this request.
 func (x *exchange) models() inference.Models {
 	return inference.Models{Catalog: x.settings.Catalog, Routes: x.settings.Routes, Scorer: x.settings.Scorer}
 }

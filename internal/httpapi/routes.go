@@ -10,19 +10,19 @@ import (
 	"sluice/internal/video"
 )
 
-// handler answers a request, or returns why it cannot.
+// handler serves a request, or returns the error to reply with.
 type handler func(x *exchange, r *http.Request) error
 
-// step is one link of the chain around a handler.
+// step wraps a handler with one step of the chain.
 type step func(next handler) handler
 
-// chain is what every request passes, outermost first.
+// chain returns the steps that every request passes, the outermost first.
 func (a *API) chain() []step {
 	return []step{
-		a.observe,      // request id and fixed headers; in the end one log event and the metrics
-		a.answerErrors, // a returned error or a panic becomes the error object
-		a.cors,         // /v1 for browsers; a preflight needs no key
-		a.authenticate, // /v1: 401, then 423, from the headers alone
+		a.observe,      // request id and fixed headers; at the end, log event and metrics
+		a.answerErrors, // turns a returned error or a panic into the error object
+		a.cors,         // lets browsers call /v1; a preflight needs no key
+		a.authenticate, // /v1: 401, then 423, from the headers only
 	}
 }
 
@@ -31,14 +31,14 @@ const (
 	videoJobsPath = "/v1/video/generations/jobs"
 )
 
-// route is one operation.
+// route is one operation of the API.
 type route struct {
 	method  string
-	pattern string // as in net/http.ServeMux
+	pattern string // for net/http.ServeMux
 	handle  handler
 }
 
-// routes is every operation there is. HEAD goes wherever GET does.
+// routes returns all operations. HEAD is served wherever GET is.
 func (a *API) routes() []route {
 	return []route{
 		{"POST", chatPath, a.createChatCompletion},
@@ -65,7 +65,7 @@ func (a *API) routes() []route {
 	}
 }
 
-// assemble puts the routes behind the chain.
+// assemble builds the mux and wraps it in the chain. It also sets serveInside.
 func (a *API) assemble() handler {
 	mux := http.NewServeMux()
 	byPattern := map[string]methods{}
@@ -84,7 +84,7 @@ func (a *API) assemble() handler {
 	}))
 	serve := func(x *exchange, r *http.Request) error {
 		if r.RequestURI == "*" || path.Clean(r.URL.Path) != r.URL.Path {
-			return nothingAt(r) // the mux would answer in a way of its own making
+			return nothingAt(r) // the mux would redirect, or reply with plain text
 		}
 		mux.ServeHTTP(x, r)
 		return x.err
@@ -96,38 +96,41 @@ func (a *API) assemble() handler {
 	return serve
 }
 
-// showPage hands a request over to a page, which answers everything itself.
+// showPage passes a request to a page, which replies to everything itself, errors included.
 func (a *API) showPage(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := w.(*exchange)
 		x.event.Route = r.Pattern
-		r = r.WithContext(r.Context()) // a shallow copy: many headers are costly to copy
+		r = r.WithContext(r.Context()) // a shallow copy; Clone would copy all headers
 		r.RemoteAddr = x.event.Remote
 		page.ServeHTTP(x, r)
 		if x.event.Status >= http.StatusBadRequest {
-			a.bodies.finish(x, r) // a form that was refused unread
+			a.bodies.finish(x, r) // a form that was refused before it was read
 		}
 	})
 }
 
-// Nothing answers that there is nothing at the path, on servers beside the API's.
+// Nothing returns a handler that replies 404 to everything, with our error object. It serves
+// the remaining paths of other servers, such as the one for metrics.
 func (a *API) Nothing() http.Handler {
 	serve := a.observe(a.answerErrors(func(_ *exchange, r *http.Request) error { return nothingAt(r) }))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{ResponseWriter: w, settings: a.settings.Load()}
 		a.bodies.expect(x, r)
-		_ = serve(x, r) // the chain answers its own errors
+		_ = serve(x, r) // the chain has replied to errors itself
 	})
 }
 
+// nothingAt is the fault of a path that does not exist.
 func nothingAt(r *http.Request) error {
 	return fault.New(fault.NotFound, "There is nothing at %s. The API begins at /v1; its reference is at /docs.", clip(r.URL.Path))
 }
 
-// methods is a pattern's handlers by method.
+// methods maps the methods of one pattern to their handlers.
 type methods map[string]handler
 
-// ServeHTTP lets the mux hand over; the error goes back through the exchange.
+// ServeHTTP implements http.Handler for the mux. It returns the handler's error through the
+// exchange.
 func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := w.(*exchange)
 	x.event.Route = r.Pattern
@@ -152,13 +155,12 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.err = h(x, r)
 }
 
-// isAPI reports whether the path belongs to the versioned API or is that of the MCP server, where a key
-// is needed.
+// isAPI reports whether the path needs a key: the versioned API and the MCP server.
 func isAPI(r *http.Request) bool {
 	return r.URL.Path == "/v1" || strings.HasPrefix(r.URL.Path, "/v1/") || r.URL.Path == mcpPath
 }
 
-// clip bounds what we repeat of a caller's text.
+// clip shortens text of the caller that an error message repeats.
 func clip(s string) string {
 	if len(s) > 100 {
 		return strings.ToValidUTF8(s[:100], "") + "…"

@@ -15,13 +15,15 @@ import (
 )
 
 const (
+	// Number of jobs in a list if the caller does not say, and at most.
 	defaultPage = 20
 	maxPage     = 100
-	// maxVideoBody bounds what creates a job: the longest prompt, every character of it escaped, fits in.
+	// maxVideoBody limits the body that creates a job. The longest prompt fits even if every
+	// character is escaped.
 	maxVideoBody = 1 << 20
 )
 
-// videoReply is a job as callers see it (spec: Video generation job).
+// videoReply is a job as the API shows it (docs/api.md#video-job). Times are Unix seconds.
 type videoReply struct {
 	ID            string            `json:"id"`
 	Object        string            `json:"object"`
@@ -39,6 +41,7 @@ type videoReply struct {
 	Generations   []generationReply `json:"generations,omitempty"`
 }
 
+// generationReply is the result of a job.
 type generationReply struct {
 	ID     string      `json:"id"`
 	Output outputReply `json:"output"`
@@ -48,12 +51,15 @@ type outputReply struct {
 	VideoURL string `json:"video_url"`
 }
 
+// videoListReply is one page of jobs.
 type videoListReply struct {
 	Object  string       `json:"object"`
 	Data    []videoReply `json:"data"`
 	HasMore bool         `json:"has_more"`
 }
 
+// videoReply converts a job. Only a succeeded job has a generation, with a signed link to its
+// file.
 func (a *API) videoReply(j *video.Job) videoReply {
 	out := videoReply{
 		ID: j.ID, Object: "video.generation.job", Status: j.Status, CreatedAt: j.CreatedAt.Unix(), ExpiresAt: j.ExpiresAt.Unix(),
@@ -68,7 +74,8 @@ func (a *API) videoReply(j *video.Job) videoReply {
 	return out
 }
 
-// plainJSON sends a value with the links in it as they are: "&" is not escaped.
+// plainJSON sends v without escaping "&" in links, so that people can copy them from the
+// reply.
 func (x *exchange) plainJSON(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -79,7 +86,7 @@ func (x *exchange) plainJSON(v any) error {
 	return x.json(b.Bytes())
 }
 
-// createVideo is POST /v1/video/generations/jobs.
+// createVideo serves POST /v1/video/generations/jobs.
 func (a *API) createVideo(x *exchange, r *http.Request) error {
 	body, release, err := a.bodies.readUpTo(maxVideoBody, x, r)
 	if err != nil {
@@ -97,6 +104,8 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 		if err != nil {
 			return err
 		}
+		// Only hashes are stored: the key for finding the earlier job, the body for refusing a
+		// different request with the same key.
 		repeat, sum := sha256.Sum256([]byte(key)), sha256.Sum256(body)
 		order.Repeat, order.Body = repeat[:], sum[:]
 	}
@@ -111,7 +120,7 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 	return x.plainJSON(a.videoReply(j))
 }
 
-// listVideos is GET /v1/video/generations/jobs.
+// listVideos serves GET /v1/video/generations/jobs.
 func (a *API) listVideos(x *exchange, r *http.Request) error {
 	query := r.URL.Query()
 	limit := defaultPage
@@ -132,7 +141,8 @@ func (a *API) listVideos(x *exchange, r *http.Request) error {
 	return x.plainJSON(out)
 }
 
-// showVideo is GET /v1/video/generations/jobs/{id}.
+// showVideo serves GET /v1/video/generations/jobs/{id}. Jobs of other accounts do not exist
+// for the caller.
 func (a *API) showVideo(x *exchange, r *http.Request) error {
 	j, err := a.videos.Find(r.Context(), x.caller.Account.ID, r.PathValue("id"))
 	if err != nil {
@@ -141,7 +151,7 @@ func (a *API) showVideo(x *exchange, r *http.Request) error {
 	return x.plainJSON(a.videoReply(j))
 }
 
-// cancelVideo is DELETE /v1/video/generations/jobs/{id}.
+// cancelVideo serves DELETE /v1/video/generations/jobs/{id}.
 func (a *API) cancelVideo(x *exchange, r *http.Request) error {
 	j, err := a.videos.Cancel(r.Context(), x.caller.Account.ID, r.PathValue("id"))
 	if err != nil {
@@ -150,7 +160,7 @@ func (a *API) cancelVideo(x *exchange, r *http.Request) error {
 	return x.plainJSON(a.videoReply(j))
 }
 
-// downloadVideo is GET /v1/video/generations/{id}/content/video.
+// downloadVideo serves GET /v1/video/generations/{id}/content/video.
 func (a *API) downloadVideo(x *exchange, r *http.Request) error {
 	j, file, err := a.videos.Open(r.Context(), x.caller.Account.ID, r.PathValue("id"))
 	if err != nil {
@@ -159,7 +169,7 @@ func (a *API) downloadVideo(x *exchange, r *http.Request) error {
 	return x.sendVideo(r, j, file)
 }
 
-// followLink is GET /files/{file}: a signed link, which needs no key.
+// followLink serves GET /files/{file}: a signed link, which needs no key.
 func (a *API) followLink(x *exchange, r *http.Request) error {
 	generation, ok := strings.CutSuffix(r.PathValue("file"), video.LinkSuffix)
 	if !ok {
@@ -173,7 +183,7 @@ func (a *API) followLink(x *exchange, r *http.Request) error {
 	return x.sendVideo(r, j, file)
 }
 
-// sendVideo answers with a file, or what of it the caller's headers ask for.
+// sendVideo sends the file, or the range of it that the request asks for, and closes it.
 func (x *exchange) sendVideo(r *http.Request, j *video.Job, file io.ReadSeekCloser) error {
 	defer file.Close()
 	h := x.Header()
@@ -186,13 +196,15 @@ func (x *exchange) sendVideo(r *http.Request, j *video.Job, file io.ReadSeekClos
 	return out.refuse(r)
 }
 
-// fileWriter is the exchange of a file. It holds back what net/http would say of a range or a condition
-// that cannot be met, in words that are not our error object.
+// fileWriter is the ResponseWriter of a file. It holds back the errors of http.ServeContent,
+// such as an invalid range, because their plain text is not our error object.
 type fileWriter struct {
 	*exchange
-	refused int // the status held back
+	// refused is the status that was held back, or 0.
+	refused int
 }
 
+// WriteHeader holds back errors.
 func (w *fileWriter) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
 		w.refused = status
@@ -201,6 +213,7 @@ func (w *fileWriter) WriteHeader(status int) {
 	w.exchange.WriteHeader(status)
 }
 
+// Write drops the text of an error that was held back.
 func (w *fileWriter) Write(p []byte) (int, error) {
 	if w.refused != 0 {
 		return len(p), nil
@@ -208,16 +221,17 @@ func (w *fileWriter) Write(p []byte) (int, error) {
 	return w.exchange.Write(p)
 }
 
-// refuse sends the error object of what was held back.
+// refuse sends the error that was held back as our error object. It returns nil if there was
+// none.
 func (w *fileWriter) refuse(r *http.Request) error {
 	message := ""
 	switch w.refused {
 	case 0:
 		return nil
 	case http.StatusRequestedRangeNotSatisfiable:
-		message = "The range asked for is not within the file; Content-Range tells its length."
+		message = "The requested range is not within the file; Content-Range has its length."
 	case http.StatusPreconditionFailed:
-		message = "The file is not the one that If-Match or If-Unmodified-Since describe."
+		message = "The file does not match If-Match or If-Unmodified-Since."
 	default:
 		return fault.New(fault.Unavailable, "The file of this video cannot be read at the moment. Try again shortly.")
 	}
@@ -226,6 +240,7 @@ func (w *fileWriter) refuse(r *http.Request) error {
 		return err
 	}
 	h := w.Header()
+	// These headers describe the file, not the error.
 	for _, name := range []string{"Etag", "Last-Modified", "Cache-Control", "Content-Disposition", "Accept-Ranges"} {
 		h.Del(name)
 	}

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/tokens"
 )
 
-// check holds the request against a model: the rules of spec: Errors, 400, that chat.Parse cannot know.
+// check holds the request against a model: the rules of docs/api.md#chat-completion-request that chat.Parse cannot know.
 func (s *size) check(m *catalog.Model) error {
 	req := s.req
 	switch {

@@ -1,8 +1,9 @@
-// Package lazyregexp is regular expressions that are compiled when they are first used.
+// Package lazyregexp provides regular expressions that are compiled on first use.
 //
-// A few dozen of them at the top of a package cost milliseconds of every start and megabytes of every
-// idle process, whether anybody needs them or not. The price: a wrong one
-// panics when it is used, not when the program starts, so a test has to use it.
+// A few dozen expressions in package variables cost milliseconds at every start and megabytes
+// in every idle process, whether or not they are used. The price of compiling later: an
+// invalid expression panics when it is used and not when the program starts, so a test has to
+// use it.
 package lazyregexp
 
 import (
@@ -10,16 +11,18 @@ import (
 	"sync"
 )
 
-// Regexp is a regular expression; its methods are those of regexp.Regexp.
+// Regexp is a regular expression. Its methods are those of regexp.Regexp. It is safe for
+// concurrent use.
 type Regexp struct {
 	source string
 	once   sync.Once
 	re     *regexp.Regexp
 }
 
-// New returns a regular expression that panics at its first use if it cannot be compiled.
+// New returns a Regexp. If source is invalid, the first use panics.
 func New(source string) *Regexp { return &Regexp{source: source} }
 
+// compiled compiles the expression once.
 func (r *Regexp) compiled() *regexp.Regexp {
 	r.once.Do(func() { r.re = regexp.MustCompile(r.source) })
 	return r.re

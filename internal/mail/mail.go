@@ -1,8 +1,9 @@
-// Package mail sends what the service has to tell people by e-mail.
+// Package mail sends e-mail to people on behalf of the service.
 //
-// An Outbox takes messages without a wait, so that nobody can learn from the time of a reply whether
-// one was sent, and hands them to a Sender in the background: a mail server where the operator has
-// set one up, else the server's log, where the operator finds the links and passes them on.
+// An Outbox accepts messages without waiting, so that the response time never reveals whether a
+// message was sent. It passes them to a Sender in the background: a mail server if the operator has
+// configured one, or else the server's log, where the operator finds the links and can pass them
+// on.
 package mail
 
 import (
@@ -10,31 +11,35 @@ import (
 	"log/slog"
 )
 
-// Message is one mail of plain text.
+// Message is one plain-text mail.
+// To is a bare address without a display name. Text uses \n as its line break.
 type Message struct {
 	To      string
 	Subject string
 	Text    string
 }
 
+// size returns about how many bytes the message takes in the outbox.
 func (m *Message) size() int { return len(m.To) + len(m.Subject) + len(m.Text) }
 
-// Sender delivers a message, or says why it cannot. It keeps to the deadline of ctx. A message that would never
-// be taken is a *Refused; after any other error it is tried again. It may be called by several goroutines at once.
+// Sender delivers messages. Send respects the deadline of ctx. It returns a *Refused if the message
+// can never be delivered; after any other error the caller retries. Send must be safe for
+// concurrent use.
 type Sender interface {
 	Send(ctx context.Context, m Message) error
 }
 
-// Refused means that a message was refused for good: another attempt would end the same.
+// Refused means that a message was refused permanently, so a retry would fail as well.
 type Refused struct{ Err error }
 
 // Error implements error.
 func (r *Refused) Error() string { return "refused: " + r.Err.Error() }
 
-// Unwrap returns the reason.
+// Unwrap returns the reason for the refusal.
 func (r *Refused) Unwrap() error { return r.Err }
 
-// Log is the sender where no mail server is set up: the operator reads what should have been sent.
+// Log is the Sender to use if no mail server is configured. It writes messages to the log, so that
+// the operator can pass them on.
 type Log struct{ log *slog.Logger }
 
 // NewLog returns a sender that writes to the log.
@@ -42,6 +47,6 @@ func NewLog(log *slog.Logger) *Log { return &Log{log} }
 
 // Send implements Sender.
 func (l *Log) Send(_ context.Context, m Message) error {
-	l.log.Info("no mail server is set up; please pass this on", "to", m.To, "subject", m.Subject, "text", m.Text)
+	l.log.Info("no mail server is configured; please forward this message", "to", m.To, "subject", m.Subject, "text", m.Text)
 	return nil
 }

@@ -143,7 +143,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A recipient who is refused for good is not asked for again; a server with troubles of its own is.
+// A recipient who is refused permanently is not retried; a server with problems of its own is.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -181,7 +181,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A server that stops talking, or never stops, does not hold a delivery longer than its deadline.
+// A server that stops answering, or never stops, does not hold up a delivery beyond its deadline.
 func TestSMTPDeadline(t *testing.T) {
 	t.Parallel()
 	for name, say := range map[string]func(net.Conn){

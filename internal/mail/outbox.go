@@ -9,57 +9,66 @@ import (
 	"time"
 )
 
+// The bounds of the outbox. They keep a burst of mail, or a recipient whose server is down, from
+// using up memory.
 const (
-	maxWaiting = 1000      // messages
+	maxWaiting = 1000      // messages in all
 	maxBytes   = 16 << 20  // of all messages together
-	maxMessage = 256 << 10 // bytes of one
+	maxMessage = 256 << 10 // bytes of one message
 	maxTo      = 20        // messages to one recipient
-	maxAge     = time.Hour // no attempt begins later: links are not good for much longer
+	maxAge     = time.Hour // no attempt starts later, because most links expire soon after
 
-	senders  = 4                // attempts at once
-	patience = 30 * time.Second // for one attempt
-	farewell = 10 * time.Second // for all that still wait when the process stops
+	senders = 4 // attempts at once
+	// patience bounds one attempt, and farewell all the messages that are still waiting when the
+	// process stops.
+	patience = 30 * time.Second
+	farewell = 10 * time.Second
 )
 
-// pauses are the waits between attempts. Servers that defer strangers' mail take it after some minutes.
+// pauses are the delays between attempts. Servers that use greylisting accept a message after some
+// minutes. The number of delays limits the number of retries.
 var pauses = []time.Duration{2 * time.Second, 15 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute}
 
-// Outbox holds messages until they are sent. A message that cannot be delivered waits for its next attempt
-// while others are sent; only messages to the same recipient stay in order. They do not survive the process:
-// whatever matters can be asked for again, or is on a page as well.
+// Outbox holds messages until they are sent. A message that cannot be delivered waits for its next
+// attempt while others are sent; only messages to the same recipient keep their order. Messages are
+// lost when the process ends. That is acceptable: users can request them again, or see the same on
+// a page.
 type Outbox struct {
 	sender Sender
 	log    *slog.Logger
-	wake   chan struct{} // there is something new to look at
+	wake   chan struct{} // signals that the lanes have changed; holds at most one token
 
-	mu      sync.Mutex
-	lanes   map[string]*lane // none is empty
-	waiting int
-	bytes   int
+	// mu guards everything below.
+	mu sync.Mutex
+	// lanes holds the waiting messages by recipient, in lower case. No lane is empty.
+	lanes   map[string]*lane
+	waiting int // messages in all lanes
+	bytes   int // size of all messages
 }
 
-// lane is the messages to one recipient, in order.
+// lane holds the messages to one recipient, oldest first.
 type lane struct {
 	letters []letter
-	due     time.Time // of the next attempt
-	busy    bool      // an attempt is under way
+	due     time.Time // time of the next attempt
+	busy    bool      // an attempt is in progress, so the first message must stay
 }
 
-// letter is a message and what has become of it.
+// letter is a message and the state of its delivery.
 type letter struct {
+	// posted is when Post accepted the message, and attempts counts the failed attempts.
 	Message
 	posted   time.Time
 	attempts int
 }
 
-// NewOutbox returns an outbox that delivers through sender; see Run.
+// NewOutbox returns an outbox that delivers through sender. Nothing is sent until Run is called.
 func NewOutbox(sender Sender, log *slog.Logger) *Outbox {
 	return &Outbox{sender: sender, log: log, wake: make(chan struct{}, 1), lanes: map[string]*lane{}}
 }
 
-// Post takes a message. It does not wait: where too many are waiting one is dropped, and the log says so. That is
-// one that has failed before, if there is any: recipients whose server does not answer must not keep others'
-// mail out.
+// Post queues a message and returns immediately. If the outbox is full, a message is dropped and
+// the log says so. A message that has failed before is dropped first, so that recipients whose
+// server does not answer cannot block the mail of others.
 func (o *Outbox) Post(m Message) {
 	if why := o.add(m, time.Now()); why != "" {
 		o.lost(&m, why)
@@ -67,7 +76,8 @@ func (o *Outbox) Post(m Message) {
 	o.rouse()
 }
 
-// add returns why a message cannot be taken.
+// add queues a message. It returns the reason if the message cannot be accepted, or an empty
+// string.
 func (o *Outbox) add(m Message, now time.Time) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -94,7 +104,9 @@ func (o *Outbox) add(m Message, now time.Time) string {
 	return ""
 }
 
-// makeRoom drops the message that has failed most often, and reports whether there was one.
+// makeRoom drops the message with the most failed attempts and reports whether there was one. It
+// only looks at the first message of each lane, because later ones have never been tried. The
+// caller holds mu.
 func (o *Outbox) makeRoom() bool {
 	worst, most := "", 0
 	for to, l := range o.lanes {
@@ -110,7 +122,7 @@ func (o *Outbox) makeRoom() bool {
 	return true
 }
 
-// remove takes the first message of a recipient out; the next one is due at once.
+// remove removes a recipient's first message and makes the next one due now. The caller holds mu.
 func (o *Outbox) remove(to string, now time.Time) {
 	l := o.lanes[to]
 	o.waiting--
@@ -122,10 +134,12 @@ func (o *Outbox) remove(to string, now time.Time) {
 	}
 }
 
+// lost logs a message that is dropped. The text is not logged: it may contain a link that signs in.
 func (o *Outbox) lost(m *Message, why string) {
 	o.log.Error("a mail could not be sent", "to", m.To, "subject", m.Subject, "error", why)
 }
 
+// rouse wakes Run without blocking. One token is enough, because Run looks at all lanes.
 func (o *Outbox) rouse() {
 	select {
 	case o.wake <- struct{}{}:
@@ -133,18 +147,20 @@ func (o *Outbox) rouse() {
 	}
 }
 
-// Run delivers messages until ctx ends, and then tries those that still wait once, as long as its patience lasts.
+// Run delivers messages until ctx ends. Then it waits for the attempts in progress and tries each
+// message that is still waiting once more, for at most farewell.
 func (o *Outbox) Run(ctx context.Context) {
 	var sending sync.WaitGroup
 	free := make(chan struct{}, senders)
 	for {
-		free <- struct{}{} // waits for one attempt at most, where all are under way
+		free <- struct{}{} // if all senders are busy, wait for one to finish
 		to, ok := o.next(ctx)
 		if !ok {
 			break
 		}
 		sending.Go(func() {
 			defer func() { <-free }()
+			// An attempt that has started may finish after ctx ends; patience bounds it.
 			o.attempt(context.WithoutCancel(ctx), to)
 			o.rouse()
 		})
@@ -153,7 +169,8 @@ func (o *Outbox) Run(ctx context.Context) {
 	o.finish(context.WithoutCancel(ctx))
 }
 
-// next waits until an attempt is due and returns its recipient, who is busy from then on; false: ctx has ended.
+// next waits until an attempt is due, marks its lane as busy, and returns the recipient. It returns
+// false when ctx has ended.
 func (o *Outbox) next(ctx context.Context) (to string, ok bool) {
 	for ctx.Err() == nil {
 		to, wait := o.pick(time.Now())
@@ -171,13 +188,13 @@ func (o *Outbox) next(ctx context.Context) (to string, ok bool) {
 	return "", false
 }
 
-// pick returns a recipient whose message is due, or else how long none will be. Messages that were never tried go
-// first, then those that have waited longest.
+// pick returns a recipient whose message is due, or else how long to wait until one is. Messages
+// that have never been tried go first, and then those that have been due for the longest time.
 func (o *Outbox) pick(now time.Time) (to string, wait time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var first *lane
-	wait = time.Hour // somebody posts before, or an attempt ends
+	wait = time.Hour // any upper bound will do: posting and finished attempts wake us
 	for name, l := range o.lanes {
 		switch {
 		case l.busy:
@@ -194,6 +211,7 @@ func (o *Outbox) pick(now time.Time) (to string, wait time.Duration) {
 	return to, 0
 }
 
+// fresher reports whether l should be tried before than.
 func (l *lane) fresher(than *lane) bool {
 	if fresh := l.letters[0].attempts == 0; fresh != (than.letters[0].attempts == 0) {
 		return fresh
@@ -201,7 +219,8 @@ func (l *lane) fresher(than *lane) bool {
 	return l.due.Before(than.due)
 }
 
-// attempt tries to deliver the first message of a recipient.
+// attempt tries to deliver a recipient's first message and updates the lane. The lane must be busy.
+// The lock is not held while sending.
 func (o *Outbox) attempt(ctx context.Context, to string) {
 	o.mu.Lock()
 	m := o.lanes[to].letters[0].Message
@@ -213,12 +232,14 @@ func (o *Outbox) attempt(ctx context.Context, to string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	l := o.lanes[to] // still there: nobody removes what is busy
+	l := o.lanes[to] // still there: busy lanes are never removed
 	l.busy = false
 	if err == nil {
 		o.remove(to, now)
 		return
 	}
+	// Give up if the error is permanent, if the retries are used up, or if the next attempt would
+	// start too late. Otherwise schedule the next attempt.
 	first := &l.letters[0]
 	first.attempts++
 	_, refused := errors.AsType[*Refused](err)
@@ -230,7 +251,8 @@ func (o *Outbox) attempt(ctx context.Context, to string) {
 	l.due = now.Add(pauses[first.attempts-1])
 }
 
-// finish tries what still waits once, when the process stops.
+// finish tries every waiting message once when the process stops. It empties the outbox first, so
+// that nothing is sent twice.
 func (o *Outbox) finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, farewell)
 	defer cancel()
@@ -256,7 +278,7 @@ func (o *Outbox) finish(ctx context.Context) {
 	sending.Wait()
 }
 
-// last is the last attempt at a message.
+// last makes the final attempt to deliver a message, and logs it as lost if that fails.
 func (o *Outbox) last(ctx context.Context, m *Message) {
 	err := ctx.Err()
 	if err == nil {

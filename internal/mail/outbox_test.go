@@ -17,7 +17,7 @@ import (
 	"sluice/internal/mail"
 )
 
-// post is a sender that tests tell what to do.
+// post is a sender whose behavior the tests control.
 type post struct {
 	mu   sync.Mutex
 	do   map[string]func(ctx context.Context) error // by recipient; nil: deliver
@@ -91,7 +91,7 @@ func deliver(t *testing.T, p *post, test func(t *testing.T, o *mail.Outbox, log 
 	})
 }
 
-// after lets the time pass and everything happen that falls due.
+// after lets time pass and lets everything happen that is due.
 func after(d time.Duration) {
 	time.Sleep(d) // the bubble's clock
 	synctest.Wait()
@@ -137,7 +137,8 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// One recipient whose server hangs, or fails, does not hold the others' mail; nor do several.
+// A recipient whose server hangs or fails does not delay the mail of others, nor do several of
+// them.
 func TestBadRecipients(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]func(context.Context) error{"hangs": hangs, "fails": never, "refuses": refuses} {
@@ -262,7 +263,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// What waits when the process stops is tried once, and not for ever.
+// Messages that are waiting when the process stops are tried once, and not forever.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	p := &post{do: map[string]func(context.Context) error{"bad@x": never}}

@@ -16,18 +16,19 @@ import (
 	"time"
 )
 
-// SMTPOptions are the choices of NewSMTP; the zero value is the default.
+// SMTPOptions are the optional settings of NewSMTP. The zero value is the default.
 type SMTPOptions struct {
-	User     string // empty: no authentication
+	User     string // if empty, there is no authentication
 	Password string
-	// ImplicitTLS speaks TLS from the first byte, as on port 465. Otherwise STARTTLS is used where the
-	// server offers it, and required before a password is sent.
+	// ImplicitTLS means TLS from the first byte, as on port 465. Otherwise STARTTLS is used if the
+	// server offers it, and it is required before a password is sent.
 	ImplicitTLS bool
-	// TLS is the client's side of TLS; for tests.
+	// TLS replaces the TLS configuration in tests. If nil, the server's certificate is verified
+	// against the system's roots.
 	TLS *tls.Config
 }
 
-// SMTP delivers through a mail server.
+// SMTP is a Sender that delivers through a mail server. Each message uses a connection of its own.
 type SMTP struct {
 	addr string
 	host string
@@ -35,8 +36,8 @@ type SMTP struct {
 	opts SMTPOptions
 }
 
-// NewSMTP returns a sender through the server at addr (host:port), from the given address, which may
-// have a name: "Sluice <no-reply@example.com>".
+// NewSMTP returns a sender that uses the server at addr (host:port). The from address may include a
+// display name: "Sluice <no-reply@example.com>".
 func NewSMTP(addr, from string, opts *SMTPOptions) (*SMTP, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -54,24 +55,25 @@ func NewSMTP(addr, from string, opts *SMTPOptions) (*SMTP, error) {
 }
 
 const (
-	// conversation bounds one delivery from dialing to the last word, where ctx has no deadline.
+	// conversation bounds one delivery, from dialing to the last reply.
 	conversation = 30 * time.Second
-	// maxReplies bounds what the server may say in all.
+	// maxReplies bounds everything the server sends during one delivery, in bytes.
 	maxReplies = 256 << 10
-	// maxAddress is the longest address that there is (RFC 5321).
+	// maxAddress is the maximum length of an address (RFC 5321).
 	maxAddress = 254
 )
 
-// Send implements Sender. The deadline of ctx holds for the whole conversation.
+// Send implements Sender. The deadline of ctx applies to the whole conversation.
 func (s *SMTP) Send(ctx context.Context, m Message) error {
+	// Spaces and control characters could end the RCPT command early and smuggle in another one.
 	if len(m.To) > maxAddress || strings.ContainsFunc(m.To, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return &Refused{errors.New("the recipient is not an address")}
+		return &Refused{errors.New("the recipient is not a valid address")}
 	}
 	ctx, cancel := context.WithTimeout(ctx, conversation)
 	defer cancel()
 	c, err := s.connect(ctx)
 	if err != nil {
-		return fmt.Errorf("mail server: %w", err) // of the server or its settings: no fault of the message
+		return fmt.Errorf("mail server: %w", err) // the server or its settings are at fault, not the message, so it is retried
 	}
 	defer c.Close()
 	if err := c.Mail(s.from.Address); err != nil {
@@ -90,11 +92,12 @@ func (s *SMTP) Send(ctx context.Context, m Message) error {
 	if err := w.Close(); err != nil {
 		return verdict(err)
 	}
-	_ = c.Quit() // the message is the server's by now; to send it again would send it twice
+	_ = c.Quit() // the server has accepted the message; a retry after an error here would send it twice
 	return nil
 }
 
-// verdict tells a refusal for good from one that may end.
+// verdict turns a permanent error of the server (5xx) into a Refused. Others, such as 4xx, may
+// succeed later.
 func verdict(err error) error {
 	if reply, ok := errors.AsType[*textproto.Error](err); ok && reply.Code >= 500 {
 		return &Refused{err}
@@ -102,6 +105,7 @@ func verdict(err error) error {
 	return err
 }
 
+// connect dials the server, negotiates TLS and signs in. The caller closes the client.
 func (s *SMTP) connect(ctx context.Context) (*smtp.Client, error) {
 	secure := s.opts.TLS
 	if secure == nil {
@@ -113,7 +117,7 @@ func (s *SMTP) connect(ctx context.Context) (*smtp.Client, error) {
 		return nil, err
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		_ = dialed.SetDeadline(deadline) // for TLS and every command
+		_ = dialed.SetDeadline(deadline) // applies to the TLS handshake and to every command
 	}
 	var conn net.Conn = &bounded{Conn: dialed, left: maxReplies}
 	if s.opts.ImplicitTLS {
@@ -131,7 +135,8 @@ func (s *SMTP) connect(ctx context.Context) (*smtp.Client, error) {
 	return c, nil
 }
 
-// bounded is a connection that ends when the server has said too much: replies have no end of their own.
+// bounded is a connection that fails once the server has sent too much. Package smtp itself does
+// not limit the length of a reply.
 type bounded struct {
 	net.Conn
 	left int // bytes
@@ -140,15 +145,15 @@ type bounded struct {
 // Read implements net.Conn.
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, errors.New("the server says more than belongs to a delivery")
+		return 0, errors.New("the server's replies are too long")
 	}
 	n, err := b.Conn.Read(p[:min(len(p), b.left)])
 	b.left -= n
 	return n, err
 }
 
-// prepare makes the connection private where it can be and signs in. PlainAuth refuses to send a
-// password over a connection that is neither encrypted nor local.
+// prepare starts TLS if the server offers it, and signs in. PlainAuth refuses to send a password
+// over a connection that is neither encrypted nor local.
 func (s *SMTP) prepare(c *smtp.Client, secure *tls.Config) error {
 	if ok, _ := c.Extension("STARTTLS"); ok && !s.opts.ImplicitTLS {
 		if err := c.StartTLS(secure); err != nil {
@@ -161,7 +166,7 @@ func (s *SMTP) prepare(c *smtp.Client, secure *tls.Config) error {
 	return c.Auth(smtp.PlainAuth("", s.opts.User, s.opts.Password, s.host))
 }
 
-// encode is the message as it goes over the wire.
+// encode returns the message in its wire format: headers and a quoted-printable body.
 func (s *SMTP) encode(m Message, now time.Time) []byte {
 	to := mail.Address{Address: m.To}
 	domain := s.from.Address[strings.LastIndexByte(s.from.Address, '@')+1:]
@@ -177,12 +182,12 @@ func (s *SMTP) encode(m Message, now time.Time) []byte {
 		{"Content-Transfer-Encoding", "quoted-printable"},
 		{"Auto-Submitted", "auto-generated"},
 	} {
-		// A line break in a header would begin another one.
+		// A line break inside a header would start another header, so remove it.
 		b.WriteString(h[0] + ": " + strings.NewReplacer("\r", "", "\n", "").Replace(h[1]) + "\r\n")
 	}
 	b.WriteString("\r\n")
 	q := quotedprintable.NewWriter(&b)
-	_, _ = q.Write([]byte(strings.ReplaceAll(m.Text, "\n", "\r\n"))) // a strings.Builder takes everything
+	_, _ = q.Write([]byte(strings.ReplaceAll(m.Text, "\n", "\r\n"))) // writing to a strings.Builder never fails
 	_ = q.Close()
 	return []byte(b.String())
 }

@@ -6,31 +6,33 @@ import (
 	"sync/atomic"
 )
 
-// A few bytes of JSON become a value of hundreds: "{}," is a map. So what comes from a server is bounded by
-// its values as well as by its bytes, and both are counted as it is read, before anything is decoded.
+// A few bytes of JSON can decode to a value of hundreds of bytes: "{}," becomes a map. So messages
+// from a server are bounded by the number of JSON values as well as by bytes. Both are counted
+// while reading, before anything is decoded.
 const (
-	// envelope is what a message may have beside the result in it.
+	// envelope is how many bytes a message may have in addition to the result inside it.
 	envelope = 64 << 10
-	// maxMessages is how many of the largest messages a stream of them may have in all.
+	// maxMessages bounds an event stream: it may have as many bytes as this many largest messages.
 	maxMessages = 16
-	// maxEvents is how many events a stream may have: each is decoded, however small it is.
+	// maxEvents bounds the events in a stream, because each one is decoded, however small it is.
 	maxEvents = 10_000
-	// maxRefusal bounds the body of a reply with an error status.
+	// maxRefusal bounds the body of a reply with an error status, in bytes.
 	maxRefusal = 64 << 10
-	// maxValues is how many JSON values one message may have.
+	// maxValues is the maximum number of JSON values in one message.
 	maxValues = 1 << 16
 
-	// What the lists of tools of all servers of a request may have together.
+	// The tool lists of all servers of one request share these limits.
 	maxListBytes  = 4 << 20
 	maxListValues = 1 << 17
 
-	// valueBytes is about what a decoded JSON value takes at most.
+	// valueBytes is roughly the most memory that one decoded JSON value takes.
 	valueBytes = 256
-	// maxHeld bounds what is being read and decoded at once, over all requests: bytes, and valueBytes for
-	// each value.
+	// maxHeld bounds, over all requests, the data that is being read and decoded at the same time.
+	// It counts bytes, plus valueBytes for each value.
 	maxHeld = 256 << 20
 )
 
+// The limits that wire reports; tell turns them into words for the caller.
 var (
 	errTooLarge = errors.New("more bytes than a message may have")
 	errTooMany  = errors.New("more JSON values than a message may have")
@@ -39,10 +41,10 @@ var (
 	errBusy     = errors.New("too much is being read from MCP servers at once")
 )
 
-// Budget is what the lists of tools of one request may take together.
+// Budget limits the size of all tool lists of one request together. It is safe for concurrent use.
 type Budget struct{ bytes, values atomic.Int64 }
 
-// NewBudget returns a budget of which nothing is used.
+// NewBudget returns an unused budget.
 func NewBudget() *Budget {
 	b := &Budget{}
 	b.bytes.Store(maxListBytes)
@@ -50,21 +52,23 @@ func NewBudget() *Budget {
 	return b
 }
 
-// spend takes something out of the budget and reports whether it was there.
+// spend takes bytes and values from the budget and reports whether that much was left. It never
+// gives anything back: once a budget is exceeded, it stays so.
 func (b *Budget) spend(bytes, values int) bool {
 	left, leftValues := b.bytes.Add(-int64(bytes)), b.values.Add(-int64(values))
 	return left >= 0 && leftValues >= 0
 }
 
-// Held is about how many bytes are being read and decoded now.
+// Held returns the approximate number of bytes that are being read and decoded now.
 func (c *Client) Held() int64 { return c.held.Load() }
 
-// counter counts the values of JSON that comes in pieces, in a body or in the lines of an event stream. The
-// state starts anew with every line: a string has no line break in it, so nothing that stands before a line
-// can hide what is in it.
-type counter struct{ text, escaped bool }
+// counter counts the JSON values in data that arrives in pieces, either a plain body or the lines
+// of an event stream. Its state is reset at every line break: a JSON string cannot contain one, so
+// nothing in front of a line can make the counter miss what is in it.
+type counter struct{ text, escaped bool } // inside a string; after a backslash
 
-// count returns how many values begin in p: one behind each comma, and one for each brace and bracket.
+// count returns how many values begin in p: one after each comma, and one for each brace and
+// bracket.
 func (c *counter) count(p []byte) (n int) {
 	for _, b := range p {
 		switch {
@@ -83,7 +87,8 @@ func (c *counter) count(p []byte) (n int) {
 	return n
 }
 
-// tell is what a caller is told of a bound that a server went beyond; empty: it did not.
+// tell returns what the caller reads about a limit that the server exceeded. It returns an empty
+// string for any other error.
 func (w *wire) tell(err error) string {
 	switch {
 	case errors.Is(err, errTooLarge):

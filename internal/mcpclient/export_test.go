@@ -9,7 +9,7 @@ func CountValues(pieces ...string) (n int) {
 	return n
 }
 
-// Hold makes a client believe that so many bytes more are being read; negative: fewer.
+// Hold makes a client believe that n more bytes are being read. A negative n means fewer.
 func (c *Client) Hold(n int64) { c.held.Add(n) }
 
 // MaxHeld bounds what is being read and decoded at once.

@@ -15,26 +15,29 @@ import (
 	"sluice/internal/netguard"
 )
 
-// Failure is why a server or a tool could not be used. Its reason reads on after the server's name,
-// and holds nothing that the caller or the server did not say.
+// Failure is the reason why a server or a tool could not be used. Reason continues a sentence that
+// begins with the server's name. It contains only what the caller or the server itself said, so
+// both the caller and the model may read it.
 type Failure struct {
 	Reason string
-	// Status is the HTTP status that the server refused with; 0: something else happened.
+	// Status is the HTTP status of the server's refusal, or 0 if something else happened.
 	Status int
-	// Busy means that the failure is ours, and passes.
+	// Busy means that this service is at fault, and that the failure is temporary.
 	Busy bool
 
+	// cause is for the log only. It may be nil.
 	cause error
 }
 
+// fail returns a Failure. A nil cause is allowed.
 func fail(reason string, cause error) *Failure {
 	if u, ok := errors.AsType[*url.Error](cause); ok {
-		cause = u.Err // without the address, which may hold a secret
+		cause = u.Err // drop the URL, which may contain a secret
 	}
 	return &Failure{Reason: reason, cause: cause}
 }
 
-// Error is what the log reads.
+// Error returns the text for the log, including the cause.
 func (f *Failure) Error() string {
 	if f.cause == nil {
 		return f.Reason
@@ -42,9 +45,12 @@ func (f *Failure) Error() string {
 	return f.Reason + ": " + f.cause.Error()
 }
 
+// Unwrap returns the cause, which may be nil.
 func (f *Failure) Unwrap() error { return f.cause }
 
-// explain finds out why an exchange failed. What the wire saw goes before what the library made of it.
+// explain finds out why an exchange failed. What the wire observed takes precedence over the error
+// that the library returned, because the library only describes its errors in words. A context that
+// has ended comes first: then whatever else went wrong is a consequence of that.
 func (w *wire) explain(ctx context.Context, err error) *Failure {
 	status, seen := w.trouble()
 	answer := spoken(err)
@@ -66,17 +72,19 @@ func (w *wire) explain(ctx context.Context, err error) *Failure {
 	case status != 0:
 		return refused(status, "", err)
 	}
-	return fail("it does not answer as an MCP server does", err)
+	return fail("it does not answer like an MCP server", err)
 }
 
+// refused returns a Failure for a reply with an error status.
 func refused(status int, advice string, cause error) *Failure {
 	f := fail(fmt.Sprintf("it answered with status %d%s", status, advice), cause)
 	f.Status = status
 	return f
 }
 
-// spoken is the error that the server itself answered with, in its protocol; nil: it did not. The
-// library makes one of its own kind where a request could not be sent.
+// spoken returns the error that the server sent in the protocol, or nil if there is none. The
+// library uses the same type for a request that it could not send, and that one is not the
+// server's.
 func spoken(err error) *jsonrpc.Error {
 	var answer *jsonrpc.Error
 	if !errors.As(err, &answer) || answer.Code == notSent.code && answer.Message == notSent.message {
@@ -85,27 +93,30 @@ func spoken(err error) *jsonrpc.Error {
 	return answer
 }
 
+// notSent is how the library reports a request that its transport rejected.
 var notSent = struct {
 	code    int64
 	message string
 }{-32005, "rejected by transport"}
 
-// within bounds what is done with ctx, and lets ended say so.
+// within returns a context with a time limit. If the limit is what ends it, ended explains that.
 func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, fail(fmt.Sprintf("it took longer than %g s", limit.Seconds()), nil))
 }
 
-// ended says why ctx is over.
+// ended returns why ctx has ended: the Failure of within, or the caller's own cancellation.
 func ended(ctx context.Context) *Failure {
 	if f, ok := errors.AsType[*Failure](context.Cause(ctx)); ok {
 		return f
 	}
-	return fail("the call was ended", context.Cause(ctx))
+	return fail("the call was canceled", context.Cause(ctx))
 }
 
-const maxSentence = 500 // bytes of a server's error message that are handed on
+// maxSentence is how many bytes of a server's error message are passed on.
+const maxSentence = 500
 
-// clean makes a server's sentence printable and short.
+// clean makes a server's text printable and short. Line breaks and control characters become
+// spaces, so that the text cannot forge log lines or terminal output.
 func clean(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsGraphic(r) {
@@ -116,7 +127,8 @@ func clean(s string) string {
 	return clip(strings.Join(strings.Fields(s), " "), maxSentence)
 }
 
-// clip bounds a text.
+// clip shortens a text to at most the given number of bytes, without splitting a character, and
+// marks the cut with an ellipsis.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newClient is a client that may reach this machine.
+// newClient returns a client that may connect to this machine.
 func newClient(t *testing.T, opts *mcpclient.Options) *mcpclient.Client {
 	t.Helper()
 	g := netguard.New(&netguard.Options{Allow: []string{"127.0.0.1"}})
@@ -40,7 +40,7 @@ func server(t *testing.T, c *mcpclient.Client, address string, headers map[strin
 	return s
 }
 
-// site serves a handler and counts what it is asked.
+// site serves a handler and records the requests.
 type site struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -60,7 +60,7 @@ func serve(t *testing.T, h http.Handler) *site {
 	return s
 }
 
-// requests are those with the method; "" for all.
+// requests returns the requests with the given method, or all for an empty method.
 func (s *site) requests(method string) (all []*http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ type echoInput struct {
 	Message string `json:"message"`
 }
 
-// newServer is a well-behaved server with the tool echo and as many others as asked for.
+// newServer returns a well-behaved server with the tool echo and the given number of other tools.
 func newServer(more int) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "fake", Version: "1"}, &mcp.ServerOptions{PageSize: 10})
 	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "Says the message again."}, func(_ context.Context, _ *mcp.CallToolRequest, in echoInput) (*mcp.CallToolResult, any, error) {
@@ -97,8 +97,8 @@ func streamable(s *mcp.Server) http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)
 }
 
-// script answers JSON-RPC methods by hand, for servers that behave badly. What it has no answer for it
-// answers well.
+// script answers JSON-RPC methods with prepared replies, for servers that misbehave. Methods
+// without a prepared reply are answered correctly.
 type script map[string]func(w http.ResponseWriter, r *http.Request, id json.RawMessage)
 
 func (s script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -137,7 +137,7 @@ func reply(w http.ResponseWriter, id json.RawMessage, result string) {
 // hang holds a request until the client gives up.
 func hang(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { <-r.Context().Done() }
 
-// eventually waits for something that happens behind the caller's back.
+// eventually waits for something that happens in the background.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	const patience = 30 * time.Second

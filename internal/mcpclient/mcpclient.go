@@ -1,10 +1,10 @@
 // Package mcpclient calls the tools of remote MCP servers.
 //
-// A Server is a server as one caller names it: an address, and the headers that go with every request
-// to it. It is connected when its tools are asked for or called, over streamable HTTP or, where the
-// server is older, HTTP+SSE. Whatever a server does, each exchange is bounded in time and bytes, and
-// ends in a result or in a Failure whose reason callers and models may read. What the tools are for is
-// the caller's matter; see toolloop.
+// A Server is an MCP server as one caller names it: an address, and the headers to send with every
+// request. A connection is made when its tools are listed or called, over streamable HTTP or, for
+// older servers, over HTTP+SSE. Whatever a server does, each exchange is bounded in time and bytes.
+// It ends with a result, or with a Failure whose reason callers and models may read. What the tools
+// are used for is not decided here; see package toolloop.
 package mcpclient
 
 import (
@@ -22,45 +22,47 @@ import (
 	"sluice/internal/netguard"
 )
 
-// Options are the choices of New; the zero value is the default.
+// Options are the optional settings of New. The zero value is the default.
 type Options struct {
-	CallTimeout      time.Duration // of one call of a tool; default 60 s
-	DiscoveryTimeout time.Duration // of connecting and listing the tools; default 20 s
-	MaxResult        int           // bytes of one result on the wire; default 1 MiB
-	CacheFor         time.Duration // how long a list of tools is believed; default 30 s; negative: not at all
+	CallTimeout      time.Duration // limit for one tool call; default 60 s
+	DiscoveryTimeout time.Duration // limit for connecting and listing the tools; default 20 s
+	MaxResult        int           // maximum size of one result in bytes; default 1 MiB
+	CacheFor         time.Duration // how long a tool list is cached; default 30 s; negative: never
 
-	// LocalURL is the address of our own MCP server, and Local what serves it in process to calls that
-	// are nested so deep. Nil: the address is like any other.
+	// LocalURL is the address of our own MCP server. Local returns the handler that serves it in
+	// process to calls that are nested this deep. If Local is nil, the address is treated like any
+	// other.
 	LocalURL string
 	Local    func(depth int) http.Handler
 
 	Now func() time.Time // default time.Now
 }
 
-// Client connects to servers.
+// Client connects to servers. It is safe for concurrent use.
 type Client struct {
 	guard *netguard.Guard
 	opts  Options
 
-	parting sync.WaitGroup // sessions that are being closed
-	held    atomic.Int64   // about what is being read and decoded, in bytes
+	parting sync.WaitGroup // sessions that are being closed, and handlers in process
+	held    atomic.Int64   // approximate bytes being read and decoded; bounded by maxHeld
 
+	// mu guards lists, which caches tool lists by Server.key.
 	mu    sync.Mutex
 	lists map[[sha256.Size]byte]list
 }
 
-// list is what a server said its tools are.
+// list is a cached tool list of a server.
 type list struct {
 	tools   []Tool
 	expires time.Time
 }
 
 const (
-	maxLists    = 256       // servers whose lists are kept
-	maxListSize = 256 << 10 // bytes of one that is
+	maxLists    = 256       // maximum number of cached lists
+	maxListSize = 256 << 10 // maximum size of a cached list in bytes; larger ones are not cached
 )
 
-// New returns a client that dials through the guard.
+// New returns a client that dials through the guard. A nil opts means the defaults.
 func New(guard *netguard.Guard, opts *Options) *Client {
 	c := &Client{guard: guard, lists: make(map[[sha256.Size]byte]list)}
 	if opts != nil {
@@ -85,32 +87,35 @@ func New(guard *netguard.Guard, opts *Options) *Client {
 	return c
 }
 
-// Close waits until every session has been closed, which takes some seconds at most.
+// Close waits until every session has been closed. A session takes at most partingTime for that.
 func (c *Client) Close() { c.parting.Wait() }
 
-// maxDepth is how deep calls of our own server may be nested.
+// maxDepth is how deep calls of our own server may be nested. Without a limit, a model could make
+// the service call itself forever.
 const maxDepth = 2
 
-// Server is a server as one caller names it. Its methods may be called at the same time; Close ends it.
+// Server is a server as one caller names it. Its methods are safe for concurrent use. Call Close
+// when it is no longer needed.
 type Server struct {
 	client *Client
-	key    [sha256.Size]byte // of the address and the headers
+	key    [sha256.Size]byte // hash of address and headers: callers with other credentials share no cache entry
 	url    *url.URL
 	header http.Header
-	local  http.Handler // serves it in process; nil: it is somewhere else
+	local  http.Handler // serves it in process; nil for a remote server
 
-	lists   *Budget                // for its list of tools; nil: one of its own
-	listing atomic.Pointer[Budget] // while it is being listed
+	lists   *Budget                // limits its tool list; nil means a budget of its own
+	listing atomic.Pointer[Budget] // the budget in use while the tools are being listed; else nil
 
-	connecting chan struct{} // holds one token for whoever connects
-	mu         sync.Mutex
-	exchanges  int      // under way
-	decoded    int64    // of Client.held: what has been read in them
-	session    *session // nil: none yet, or the last one broke
-	closed     bool
+	connecting chan struct{} // a lock that can be waited for with a context: whoever puts a token in may connect
+	// mu guards the fields below.
+	mu        sync.Mutex
+	exchanges int      // in progress
+	decoded   int64    // the share of Client.held that finished replies still account for
+	session   *session // nil if there is none yet or the last one broke
+	closed    bool
 }
 
-// Server returns the server at an address. Depth is how many of our own calls the present one is
+// Server returns the server at an address. Depth is how many of our own calls the current one is
 // nested in. Nothing is sent before the first method is called.
 func (c *Client) Server(address string, headers map[string]string, depth int) (*Server, error) {
 	u, err := url.Parse(address)
@@ -132,7 +137,8 @@ func (c *Client) Server(address string, headers map[string]string, depth int) (*
 	return s, nil
 }
 
-// digest identifies address and headers without keeping what they say.
+// digest returns a hash of address and headers, so that they need not be stored in the cache. Each
+// part is written with its length, so that no two different inputs look the same.
 func (s *Server) digest() [sha256.Size]byte {
 	sum := sha256.New()
 	note := func(text string) { fmt.Fprint(sum, len(text), " ", text) }
@@ -149,11 +155,12 @@ func (s *Server) digest() [sha256.Size]byte {
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
-// Share makes the server's list of tools a part of what a budget allows. It must be called before Tools.
+// Share makes the server's tool list count against a shared budget. It must be called before Tools.
 func (s *Server) Share(b *Budget) { s.lists = b }
 
-// exchange notes that something is asked of the server, until the returned function is called: what it
-// answers counts as held until then, since it is decoded after it was read.
+// exchange records that an exchange with the server has begun, and returns the function that ends
+// it. Everything read meanwhile counts as held until the last exchange ends, because the library
+// decodes a message after reading it.
 func (s *Server) exchange() (done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +175,8 @@ func (s *Server) exchange() (done func()) {
 	}
 }
 
-// leave takes over what a reply that was read still holds.
+// leave takes over the bytes that a reply held, when its body is closed. They are released now if
+// no exchange is in progress, and else when the last one ends.
 func (s *Server) leave(held int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +187,8 @@ func (s *Server) leave(held int64) {
 	s.decoded += held
 }
 
-// Close ends the session, if there is one. It does not wait for the server to agree; see Client.Close.
+// Close ends the session, if there is one. It does not wait for the server to confirm; see
+// Client.Close.
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +199,8 @@ func (s *Server) Close() {
 	}
 }
 
-// connected returns a session, a new one where there is none that works.
+// connected returns the current session, or makes a new one. Only one goroutine at a time connects;
+// the others wait for it and then use the same session.
 func (s *Server) connected(ctx context.Context) (*session, error) {
 	select {
 	case s.connecting <- struct{}{}:
@@ -201,6 +211,7 @@ func (s *Server) connected(ctx context.Context) (*session, error) {
 	s.mu.Lock()
 	have := s.session
 	s.mu.Unlock()
+	// Connect without holding mu: it can take as long as the server likes.
 	if have != nil {
 		return have, nil
 	}
@@ -210,15 +221,17 @@ func (s *Server) connected(ctx context.Context) (*session, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Close was called while connecting, so nobody would close this session.
 	if s.closed {
 		s.client.part(made)
-		return nil, fail("the call was ended", context.Canceled)
+		return nil, fail("the call was canceled", context.Canceled)
 	}
 	s.session = made
 	return made, nil
 }
 
-// drop gives up a session that broke, so that the next call makes a new one.
+// drop gives up a session that broke, so that the next call makes a new one. It does nothing if
+// another goroutine has already replaced the session.
 func (s *Server) drop(broken *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,11 +241,11 @@ func (s *Server) drop(broken *session) {
 	}
 }
 
-// part closes a session behind the caller's back: a server that does not answer must not hold up a
-// reply that is complete.
+// part closes a session in the background: a server that does not answer must not delay a reply
+// that is already complete.
 func (c *Client) part(s *session) { c.parting.Go(s.close) }
 
-// known is a server's list of tools, if it is fresh.
+// known returns a server's cached tool list if it has not expired.
 func (c *Client) known(key [sha256.Size]byte) ([]Tool, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,7 +256,8 @@ func (c *Client) known(key [sha256.Size]byte) ([]Tool, bool) {
 	return l.tools, true
 }
 
-// learn keeps a server's list of tools for a while.
+// learn caches a server's tool list. When the cache is full, it first drops expired lists; if that
+// does not help, the list is not cached.
 func (c *Client) learn(key [sha256.Size]byte, tools []Tool) {
 	size := 0
 	for i := range tools {
@@ -267,7 +281,7 @@ func (c *Client) learn(key [sha256.Size]byte, tools []Tool) {
 	}
 }
 
-// forget drops what is known of a server's tools.
+// forget removes a server's tool list from the cache.
 func (c *Client) forget(key [sha256.Size]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

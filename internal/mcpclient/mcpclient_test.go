@@ -63,7 +63,7 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// Every way in which a server can fail ends in a reason, in time.
+// Every way in which a server can fail ends with a reason, and in time.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	text := func(status int, kind, body string) http.HandlerFunc {
@@ -84,9 +84,9 @@ func TestFailures(t *testing.T) {
 	}{
 		"unreachable":         {at: gone.URL, want: "it cannot be reached"},
 		"private":             {at: "http://127.0.0.9:1/", want: "its address is not a public one"},
-		"not MCP":             {h: text(200, "text/html", "<html>"), want: "it does not answer as an MCP server does"},
-		"not JSON":            {h: text(200, "application/json", "hello"), want: "it does not answer as an MCP server does"},
-		"empty":               {h: text(200, "", ""), want: "it does not answer as an MCP server does"},
+		"not MCP":             {h: text(200, "text/html", "<html>"), want: "it does not answer like an MCP server"},
+		"not JSON":            {h: text(200, "application/json", "hello"), want: "it does not answer like an MCP server"},
+		"empty":               {h: text(200, "", ""), want: "it does not answer like an MCP server"},
 		"unauthorized":        {h: text(401, "application/json", `{}`), want: "it answered with status 401; check the headers that are sent to it"},
 		"not found":           {h: text(404, "text/plain", "no"), want: "it answered with status 404"},
 		"broken":              {h: text(500, "text/plain", "oh"), want: "it answered with status 500"},
@@ -106,10 +106,10 @@ func TestFailures(t *testing.T) {
 		"slow events":         {h: script{"tools/call": drip}, call: "it took longer than 0.5 s"},
 		"dies":                {h: script{"tools/call": die}, call: "it cannot be reached"},
 		"dies in its answer":  {h: script{"tools/call": dieInside}, call: "it cannot be reached"},
-		"ends without answer": {h: script{"tools/call": event(": nothing\n\n")}, call: "it does not answer as an MCP server does"},
+		"ends without answer": {h: script{"tools/call": event(": nothing\n\n")}, call: "it does not answer like an MCP server"},
 		"session lost":        {h: script{"tools/call": func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { w.WriteHeader(404) }}, call: "it answered with status 404"},
 		"tool is gone":        {h: script{"tools/call": rpcError("unknown tool work")}, call: "it answered with an error: unknown tool work"},
-		"asks for input":      {h: script{"tools/call": result(`{"content":[],"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object"}}}}}`)}, call: "it asks for more input, which nobody here can give"},
+		"asks for input":      {h: script{"tools/call": result(`{"content":[],"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object"}}}}}`)}, call: "it asks for more input, which cannot be provided here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,7 +167,7 @@ func rpcError(message string) act {
 	}
 }
 
-// pages gives the same page again and again.
+// pages returns the same page again and again.
 func pages(tools []byte) act {
 	return func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		reply(w, id, `{"tools":[`+strings.TrimSuffix(string(tools), ",")+`],"nextCursor":"more"}`)
@@ -196,7 +196,7 @@ func flood(event string) act {
 	}
 }
 
-// drip sends something now and then, and never the answer.
+// drip sends data from time to time, but never the reply.
 func drip(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for r.Context().Err() == nil {
@@ -218,7 +218,7 @@ func dieInside(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 	panic(http.ErrAbortHandler)
 }
 
-// A server that asks us for a completion, or for what a user says, gets a refusal, and goes on.
+// A server that requests a completion or user input from us is refused, and continues.
 func TestRequestsOfServers(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"sampling/createMessage", "elicitation/create", "unheard/of"} {
@@ -259,7 +259,7 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// A caller who hangs up ends the call at the server, too, and the session.
+// When the caller hangs up, the call ends at the server, and so does the session.
 func TestHangUp(t *testing.T) {
 	t.Parallel()
 	begun, ended := make(chan struct{}), make(chan struct{})
@@ -272,7 +272,7 @@ func TestHangUp(t *testing.T) {
 	s := server(t, c, at.URL, nil)
 	ctx, hangUp := context.WithCancel(t.Context())
 	go func() { <-begun; hangUp() }()
-	if _, err := s.Call(ctx, "work", json.RawMessage(`{}`)); reason(err) != "the call was ended" {
+	if _, err := s.Call(ctx, "work", json.RawMessage(`{}`)); reason(err) != "the call was canceled" {
 		t.Errorf("Call = %v, want that it was ended", err)
 	}
 	<-ended
@@ -281,7 +281,7 @@ func TestHangUp(t *testing.T) {
 	eventually(t, "the DELETE", func() bool { return len(at.requests(http.MethodDelete)) == 1 })
 }
 
-// A list of tools is believed for a while, by whoever sends the same headers, until a call fails.
+// A tool list is cached for a while, for all callers with the same headers, until a call fails.
 func TestKnownTools(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -399,7 +399,7 @@ func TestToolTexts(t *testing.T) {
 	}
 }
 
-// An older server names the place to post to; it may not name one on another host.
+// An older server names the address to post to. It must not name one on another host.
 func TestEndpointElsewhere(t *testing.T) {
 	t.Parallel()
 	canary := serve(t, script{})
@@ -420,7 +420,7 @@ func TestEndpointElsewhere(t *testing.T) {
 	}
 }
 
-// What the log reads of a failure holds no address.
+// The log text of a failure contains no address.
 func TestFailureHidesAddress(t *testing.T) {
 	t.Parallel()
 	_, err := server(t, newClient(t, nil), "http://127.0.0.1:1/mcp?token=secret", nil).Tools(t.Context())
@@ -429,7 +429,7 @@ func TestFailureHidesAddress(t *testing.T) {
 	}
 }
 
-// hostile is what servers may send to make their readers burst: a few bytes each that become much.
+// hostile are small messages that would decode to large values.
 var hostile = map[string]string{
 	"empty objects": "{},", "empty arrays": "[],", "numbers": "0,", "texts": `"",`, "deep": `{"a":{"a":{"a":[]}}},`, "escapes": `"\\\"",`,
 }
@@ -439,8 +439,8 @@ func fill(piece string, size int) string {
 	return strings.TrimSuffix(strings.Repeat(piece, size/len(piece)), ",")
 }
 
-// What a server sends is refused before it is decoded, whatever it consists of: as a list of tools, as a
-// result, as an error, in a body or in a stream.
+// Oversized data is refused before it is decoded, in whatever form it comes: as a tool list, a
+// result or an error, in a body or in a stream.
 func TestHostileReplies(t *testing.T) {
 	const size, most = 1 << 20, 32 << 20
 	for name, piece := range hostile {
@@ -491,7 +491,9 @@ func TestHostileReplies(t *testing.T) {
 	}
 }
 
-// allocated is how many bytes are allocated meanwhile, by the test's own servers, too.
+// allocated returns how many bytes are allocated while do runs, including those of the test's own
+// servers.
+// servers.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -541,7 +543,7 @@ func FuzzCounter(f *testing.F) {
 	})
 }
 
-// values is how many there are in a decoded one, itself included.
+// values returns the number of values in a decoded value, including itself.
 func values(v any) int {
 	n := 1
 	switch v := v.(type) {

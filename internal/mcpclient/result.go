@@ -8,29 +8,31 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Result is what a tool said.
+// Result is the output of a tool call.
 type Result struct {
 	Text    string
 	Images  []Image
-	IsError bool // the tool says that it failed
+	IsError bool // the tool reports that it failed; Text is then its error message
 }
 
-// Image is a picture that a tool returned.
+// Image is an image that a tool returned.
 type Image struct {
 	MIMEType string
 	Data     []byte
 }
 
-// newResult makes texts and images of what a tool returned. What is neither is named.
+// newResult converts the content that a tool returned to text and images. Content that is neither
+// is replaced by a short description in brackets.
 func newResult(answer *mcp.CallToolResult) *Result {
 	r := &Result{IsError: answer.IsError}
 	var texts []string
+	// structured reports whether the structured content still has to be added to the text.
 	structured := answer.StructuredContent != nil
 	for _, content := range answer.Content {
 		switch c := content.(type) {
 		case *mcp.TextContent:
 			if json.Valid([]byte(c.Text)) {
-				structured = false // servers repeat it as a text for clients that do not know it
+				structured = false // servers repeat it as text for clients without support for it
 			}
 			texts = append(texts, c.Text)
 		case *mcp.ImageContent:
@@ -52,7 +54,7 @@ func newResult(answer *mcp.CallToolResult) *Result {
 	return r
 }
 
-// resource is the text of an embedded resource; an image joins the others.
+// resource returns the text of an embedded resource. An image is added to the others instead.
 func (r *Result) resource(c *mcp.ResourceContents) string {
 	switch {
 	case c == nil:

@@ -12,21 +12,21 @@ import (
 	"sluice/internal/buildinfo"
 )
 
-// session is a connection that the server has agreed to.
+// session is an initialized connection to a server.
 type session struct {
 	*mcp.ClientSession
 	wire *wire
-	end  context.CancelFunc // of everything that it still does
+	end  context.CancelFunc // cancels everything the session still does
 }
 
-// initialized is the newest protocol version that begins with initialize, as nearly every server's
-// does. Asking first in the way of later versions would cost all those a round trip.
+// initialized is the newest protocol version that starts with an initialize request, as nearly
+// every server expects. Trying the later handshake first would cost all of them a round trip.
 const initialized = "2025-11-25"
 
-// connect makes a session: by streamable HTTP, or else by HTTP+SSE.
+// connect makes a session over streamable HTTP, or else over HTTP+SSE.
 func (s *Server) connect(ctx context.Context) (*session, error) {
 	made, err := s.attempt(ctx, func(c *http.Client) mcp.Transport { return s.streamable(c) }, initialized)
-	if spoken(err) != nil { // it speaks MCP, but knows no initialize
+	if spoken(err) != nil { // it speaks MCP but does not know initialize: a later version
 		made, err = s.attempt(ctx, func(c *http.Client) mcp.Transport { return s.streamable(c) }, "")
 	}
 	var refused *Failure
@@ -37,22 +37,25 @@ func (s *Server) connect(ctx context.Context) (*session, error) {
 		return &mcp.SSEClientTransport{Endpoint: s.url.String(), HTTPClient: c}
 	}, initialized)
 	if olderErr != nil {
-		return nil, err // what the newer transport said counts
+		return nil, err // report the error of the newer transport
 	}
 	return older, nil
 }
 
-// mayBeOlder reports whether a server that refuses a POST so may speak HTTP+SSE: it has nothing there
-// that takes one.
+// mayBeOlder reports whether a server that refuses a POST with this status may speak HTTP+SSE
+// instead: the status says that nothing there accepts a POST.
 func mayBeOlder(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
 }
 
+// streamable returns the transport for streamable HTTP. The standing stream for messages that
+// nobody asked for is disabled, because nothing here reads them; retries are left to the caller.
 func (s *Server) streamable(c *http.Client) mcp.Transport {
 	return &mcp.StreamableClientTransport{Endpoint: s.url.String(), HTTPClient: c, DisableStandaloneSSE: true, MaxRetries: -1}
 }
 
-// attempt makes a session over one transport. The session outlives ctx, which bounds only its making.
+// attempt makes a session over one transport. The session outlives ctx, which only limits the time
+// to make it: life takes over its values, and ctx cancels life until unbind is called.
 func (s *Server) attempt(ctx context.Context, transport func(*http.Client) mcp.Transport, version string) (*session, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	unbind := context.AfterFunc(ctx, end)
@@ -65,12 +68,13 @@ func (s *Server) attempt(ctx context.Context, transport func(*http.Client) mcp.T
 		w.next = client.Transport
 	}
 	client.Transport = w
-	// No capability is offered, so requests for sampling, elicitation or roots are refused.
+	// No capability is offered, so the server's requests for sampling, elicitation or roots are
+	// refused.
 	m := mcp.NewClient(&mcp.Implementation{Name: "sluice", Version: buildinfo.Version}, &mcp.ClientOptions{
 		Logger: slog.New(slog.DiscardHandler), Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 	})
 	made, err := m.Connect(life, transport(client), &mcp.ClientSessionOptions{ProtocolVersion: version})
-	if err == nil && !unbind() { // ctx ended while it was made
+	if err == nil && !unbind() { // ctx ended at the last moment, and life with it
 		s.client.part(&session{made, w, end})
 		return nil, ended(ctx)
 	}
@@ -81,15 +85,16 @@ func (s *Server) attempt(ctx context.Context, transport func(*http.Client) mcp.T
 	return &session{made, w, end}, nil
 }
 
-// partingTime bounds how long a server may take to let a session go.
+// partingTime is how long closing a session may take.
 const partingTime = 5 * time.Second
 
-// close tells the server that the session is over, and ends whatever it still does.
+// close tells the server that the session is over and cancels whatever the session still does.
 func (s *session) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 	defer cancel()
+	// Cancel everything when the time is up, even if Close below still waits for the server.
 	defer context.AfterFunc(ctx, s.end)()
 	s.wire.settle(ctx)
-	_ = s.ClientSession.Close() // nobody is left who could do something about it
+	_ = s.ClientSession.Close() // nobody is left who could act on an error
 	s.end()
 }

@@ -11,24 +11,28 @@ import (
 // Tool is a tool that a server offers.
 type Tool struct {
 	Name        string
-	Description string          // bounded
-	Schema      json.RawMessage // of its arguments, an object
+	Description string          // at most maxDescription bytes
+	Schema      json.RawMessage // JSON Schema of the arguments; always of type object
 }
 
+// size returns about how many bytes the tool takes in the cache.
 func (t *Tool) size() int { return len(t.Name) + len(t.Description) + len(t.Schema) }
 
+// The limits of one tool list. A server that exceeds maxPages or maxTools cannot be used; a tool
+// that exceeds one of the others is shortened, loses its schema, or is left out.
 const (
 	maxPages       = 32
 	maxTools       = 1024
-	maxDescription = 1024     // bytes; what the strictest provider takes
+	maxDescription = 1024     // bytes; the limit of the strictest provider
 	maxSchema      = 32 << 10 // bytes
 	maxToolName    = 256      // bytes
 )
 
-// anyObject is the schema of a tool whose own cannot be handed on.
+// anyObject is the schema of a tool whose own schema is missing or too large to pass on.
 const anyObject = `{"type":"object","properties":{}}`
 
-// Tools lists the server's tools: what it said a moment ago, or all pages of what it says now.
+// Tools returns the server's tools, from the cache or by reading all pages of the list. A server in
+// this process is asked every time.
 func (s *Server) Tools(ctx context.Context) ([]Tool, error) {
 	if tools, ok := s.client.known(s.key); ok && s.local == nil {
 		return tools, nil
@@ -40,6 +44,7 @@ func (s *Server) Tools(ctx context.Context) ([]Tool, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Every byte read from here on counts against the budget; see body.take.
 	lists := s.lists
 	if lists == nil {
 		lists = NewBudget()
@@ -52,6 +57,7 @@ func (s *Server) Tools(ctx context.Context) ([]Tool, error) {
 		page, err := session.ListTools(ctx, params)
 		if err != nil {
 			if ctx.Err() != nil {
+				// The library cancels the request in the background; see wire.settle.
 				session.wire.owe()
 			}
 			s.drop(session)
@@ -74,7 +80,7 @@ func (s *Server) Tools(ctx context.Context) ([]Tool, error) {
 	return nil, fail(fmt.Sprintf("its list of tools does not end after %d pages", maxPages), nil)
 }
 
-// newTool takes over what a model may be told of a tool.
+// newTool converts a tool to the form in which models see it.
 func newTool(t *mcp.Tool) Tool {
 	tool := Tool{Name: t.Name, Description: clip(t.Description, maxDescription), Schema: json.RawMessage(anyObject)}
 	if tool.Description == "" {
@@ -84,9 +90,10 @@ func newTool(t *mcp.Tool) Tool {
 	if !ok {
 		return tool
 	}
+	// Providers require an object. The schema belongs to this message alone, so it may be changed.
 	schema["type"] = "object"
 	if _, ok := schema["properties"].(map[string]any); !ok {
-		schema["properties"] = map[string]any{} // some providers want them, if there are none
+		schema["properties"] = map[string]any{} // some providers require the field, even if it is empty
 	}
 	if raw, err := json.Marshal(schema); err == nil && len(raw) <= maxSchema {
 		tool.Schema = raw
@@ -94,7 +101,8 @@ func newTool(t *mcp.Tool) Tool {
 	return tool
 }
 
-// Call calls a tool. A tool that fails is a result like any other; a Failure means that there is none.
+// Call calls a tool. A tool that reports a failure is still a Result; an error, always a *Failure,
+// means that there is no result.
 func (s *Server) Call(ctx context.Context, tool string, arguments json.RawMessage) (*Result, error) {
 	ctx, cancel := within(ctx, s.client.opts.CallTimeout)
 	defer cancel()
@@ -106,16 +114,20 @@ func (s *Server) Call(ctx context.Context, tool string, arguments json.RawMessag
 	answer, err := session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
 		switch {
+		// The call may still run on the server. It is told that the call is canceled, and the
+		// session stays usable.
 		case ctx.Err() != nil:
 			session.wire.owe()
+		// The exchange itself failed, not the tool. The session cannot be trusted any more.
 		case spoken(err) == nil:
 			s.drop(session)
 		}
-		s.client.forget(s.key) // the tool may be gone
+		s.client.forget(s.key) // the tool may no longer exist
 		return nil, session.wire.explain(ctx, err)
 	}
+	// Nobody is there to answer: elicitation is not offered.
 	if answer.NeedsInput() {
-		return nil, fail("it asks for more input, which nobody here can give", nil)
+		return nil, fail("it asks for more input, which cannot be provided here", nil)
 	}
 	return newResult(answer), nil
 }

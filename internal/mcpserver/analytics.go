@@ -15,17 +15,17 @@ import (
 	"sluice/internal/usage"
 )
 
-// windows are how far model_analytics looks back.
+// windows are the time spans that model_analytics accepts.
 var windows = map[string]time.Duration{
 	"1h": time.Hour, "6h": 6 * time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour,
 }
 
-// maxSample bounds how many calls rates and latencies are taken from, the last ones: enough for a 95th
-// percentile, and a few milliseconds of the database's time.
+// maxSample is the number of calls, the latest ones, that rates and latencies are computed from. It
+// is enough for a 95th percentile and costs the database a few milliseconds.
 const maxSample = 5000
 
-// analytics is the result of model_analytics. Its figures are of the caller's account alone; of the
-// service it says only what everybody's calls would show.
+// analytics is the result of model_analytics. The figures cover the caller's account only. About
+// the service it says only what every caller could observe.
 type analytics struct {
 	Window  string       `json:"window"`
 	From    time.Time    `json:"from"`
@@ -34,12 +34,17 @@ type analytics struct {
 	Service service      `json:"service"`
 }
 
+// modelUsage holds the figures for one model. Rates are nil, and so null in JSON, if no call was
+// sampled.
 type modelUsage struct {
-	Model        string   `json:"model"`
-	Requests     int64    `json:"requests"`
-	Prompt       int64    `json:"prompt_tokens"`
-	Completion   int64    `json:"completion_tokens"`
-	Total        int64    `json:"total_tokens"`
+	Model      string `json:"model"`
+	Requests   int64  `json:"requests"`
+	Prompt     int64  `json:"prompt_tokens"`
+	Completion int64  `json:"completion_tokens"`
+	Total      int64  `json:"total_tokens"`
+	// Sampled is how many of the latest calls ErrorRate, Availability and the latencies are based
+	// on. ErrorRate counts all failed calls, Availability only failures that the service is to
+	// blame for.
 	Sampled      int      `json:"sampled_requests"`
 	ErrorRate    *float64 `json:"error_rate"`
 	Availability *float64 `json:"availability"`
@@ -47,12 +52,14 @@ type modelUsage struct {
 	FirstToken   spread   `json:"first_token_ms"`
 }
 
-// spread is how long half, and nearly all, of the complete calls took at most; null where there were none.
+// spread holds the 50th and 95th percentile of complete calls, in milliseconds. The fields are nil
+// if there were none.
 type spread struct {
 	P50 *int64 `json:"p50"`
 	P95 *int64 `json:"p95"`
 }
 
+// service is the current state of the service as a whole and of each model.
 type service struct {
 	Status string        `json:"status"`
 	Models []modelHealth `json:"models"`
@@ -63,7 +70,7 @@ type modelHealth struct {
 	Status string `json:"status"`
 }
 
-// analyze is the tool model_analytics.
+// analyze implements the tool model_analytics.
 func (v *visit) analyze(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	args := struct {
 		Window string `json:"window"`
@@ -77,20 +84,23 @@ func (v *visit) analyze(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallT
 		return refused(fault.New(fault.Invalid, `window must be "1h", "6h", "24h", "7d" or "30d".`).At("window")), nil
 	}
 	now := v.server.now().UTC()
+	// The sums are kept by the hour, so the window starts at a full hour.
 	out := analytics{Window: args.Window, From: usage.HourOf(now.Add(-span)), To: now.Truncate(time.Second), Models: []modelUsage{}}
 	rows, err := v.server.Usage.UsageBy(ctx, usage.Query{AccountID: v.caller.Account.ID, From: out.From, By: usage.ByModel, Model: args.Model, Hours: true})
 	if err != nil {
 		return v.broken(err), nil
 	}
+	// A minute ahead, so that calls settled by a node whose clock runs slightly ahead are included.
 	recent, err := v.server.Usage.RecentSettlements(ctx, v.caller.Account.ID, usage.Point{At: now.Add(time.Minute)}, maxSample)
 	if err != nil {
 		return v.broken(err), nil
 	}
+	// Group the sampled calls by the model that answered, and stop at the start of the window.
 	samples := map[string]*sample{}
 	for i := range recent {
 		r := &recent[i]
 		if r.At.Before(out.From) {
-			break // they are in order
+			break // they are ordered, newest first
 		}
 		if samples[r.ModelUsed] == nil {
 			samples[r.ModelUsed] = &sample{}
@@ -113,23 +123,24 @@ func (v *visit) analyze(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallT
 	return structured(body), nil
 }
 
-// broken tells the caller of an error, and the log of its cause.
+// broken returns a result for the caller and logs the cause.
 func (v *visit) broken(err error) *mcp.CallToolResult {
 	v.server.log.Warn("analytics cannot be read", "account", v.caller.Account.ID, "error", err.Error())
 	return refused(err)
 }
 
-// sample is calls of one model.
+// sample accumulates the calls of one model.
 type sample struct {
-	calls, errors, ours int     // ours: errors that the service is to blame for
-	latency, first      []int64 // in milliseconds, of the complete ones: both of the same calls
+	calls, errors, ours int     // ours counts errors that the service is to blame for
+	latency, first      []int64 // in milliseconds, of complete calls; both have the same length
 }
 
+// add adds one call to the sample.
 func (s *sample) add(r *usage.Settlement) {
 	s.calls++
 	switch r.End {
 	case usage.EndComplete:
-		// A reply without content has no first token before its end. Both figures are taken of the same
+		// A reply without content has no first token before its end. Both figures cover the same
 		// calls, so that no percentile of the first token is later than that of the whole reply.
 		first := r.Latency
 		if r.FirstToken > 0 {
@@ -137,9 +148,11 @@ func (s *sample) add(r *usage.Settlement) {
 		}
 		s.latency = append(s.latency, r.Latency.Milliseconds())
 		s.first = append(s.first, first.Milliseconds())
+	// A reply that broke off is always our failure.
 	case usage.EndCut:
 		s.errors++
 		s.ours++
+	// A 4xx is the caller's own error.
 	case usage.EndFailed:
 		s.errors++
 		if r.Status >= http.StatusInternalServerError {
@@ -148,6 +161,7 @@ func (s *sample) add(r *usage.Settlement) {
 	}
 }
 
+// describe fills in the figures of a model. The sample must not be empty.
 func (s *sample) describe(to *modelUsage) {
 	share := func(n int) *float64 {
 		v := float64(n) / float64(s.calls)
@@ -157,7 +171,8 @@ func (s *sample) describe(to *modelUsage) {
 	to.Latency, to.FirstToken = spreadOf(s.latency), spreadOf(s.first)
 }
 
-// spreadOf takes the nearest rank: a value that a call really took.
+// spreadOf returns the percentiles by nearest rank: each is a value that some call really took. It
+// sorts values.
 func spreadOf(values []int64) spread {
 	if len(values) == 0 {
 		return spread{}
@@ -167,19 +182,22 @@ func spreadOf(values []int64) spread {
 	return spread{P50: rank(50), P95: rank(95)}
 }
 
+// The states of a model and of the service, as the API spells them.
 const (
 	operational = "operational"
 	degraded    = "degraded"
 	unavailable = "unavailable"
 )
 
-// health is how well the models are, in words: how often who was refused is not told.
+// health returns the state of each model in one word. It gives no numbers, which would tell callers
+// about the traffic of others.
 func health(c *catalog.Catalog, routes *routing.Routes) service {
 	out := service{Status: operational, Models: []modelHealth{}}
+	// The service is unavailable only if all of its models are, and degraded if any is not well.
 	down := 0
 	for _, m := range c.Models() {
 		if m.Router {
-			continue // it is as well as those it chooses from
+			continue // its state is that of the models it chooses from
 		}
 		status := unavailable
 		if !m.Vanished {
@@ -199,8 +217,10 @@ func health(c *catalog.Catalog, routes *routing.Routes) service {
 	return out
 }
 
-// statusOf is that of a model with these targets; none at all is as bad as none that is well.
+// statusOf returns the state of a model with these targets. A model without targets is unavailable.
+// Closed and open are the states of a circuit breaker: closed means that calls get through.
 func statusOf(targets []routing.Standing) string {
+	// A half-open breaker counts as neither.
 	well, open := 0, 0
 	for i := range targets {
 		switch targets[i].State {

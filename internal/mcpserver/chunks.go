@@ -9,7 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// completion is a chat completion (spec: Chat completion response).
+// completion is a chat completion (docs/api.md#chat-completion-response).
 type completion struct {
 	ID      string          `json:"id"`
 	Object  string          `json:"object"`
@@ -19,12 +19,14 @@ type completion struct {
 	Usage   json.RawMessage `json:"usage,omitempty"`
 }
 
+// choice is one of the alternatives that the model offers.
 type choice struct {
 	Index        int     `json:"index"`
 	Message      content `json:"message"`
 	FinishReason string  `json:"finish_reason"`
 }
 
+// content is the model's message. Content is null if it consists of tool calls only.
 type content struct {
 	Role      string     `json:"role"`
 	Content   *string    `json:"content"`
@@ -32,6 +34,7 @@ type content struct {
 	ToolCalls []toolCall `json:"tool_calls,omitempty"`
 }
 
+// toolCall is a call that the model wants its client to make. Arguments is JSON in a string.
 type toolCall struct {
 	ID       string   `json:"id"`
 	Type     string   `json:"type"`
@@ -43,7 +46,7 @@ type function struct {
 	Arguments string `json:"arguments"`
 }
 
-// chunk is one event of a stream (spec: Stream chunk).
+// chunk is one event of a stream (docs/api.md#stream-chunk).
 type chunk struct {
 	completion
 	Choices []struct {
@@ -61,16 +64,16 @@ type chunk struct {
 	Error json.RawMessage `json:"error"`
 }
 
-// chunks puts a streamed completion together and reports its progress.
+// chunks assembles a streamed completion and reports its progress to the client.
 type chunks struct {
 	progress *progress
-	pending  []byte // of an event whose end has not come
+	pending  []byte // an event that has not ended yet
 	whole    completion
-	failure  json.RawMessage // what ended the stream too early
-	done     bool
+	failure  json.RawMessage // the error object that ended the stream early; else nil
+	done     bool            // the stream ended with [DONE]
 }
 
-// write takes the next bytes of the stream.
+// write adds the next bytes of the stream. They may be cut anywhere.
 func (c *chunks) write(p []byte) {
 	c.pending = append(c.pending, p...)
 	for {
@@ -83,7 +86,7 @@ func (c *chunks) write(p []byte) {
 	}
 }
 
-// event takes one event. A comment means that the call is alive.
+// event handles one event. A comment is a keep-alive and only counts as progress.
 func (c *chunks) event(event []byte) {
 	data, ok := bytes.CutPrefix(event, []byte("data: "))
 	if !ok {
@@ -94,9 +97,10 @@ func (c *chunks) event(event []byte) {
 		c.done = true
 		return
 	}
+	// Everything but a comment and the end is one JSON object.
 	var next chunk
 	if json.Unmarshal(data, &next) != nil {
-		return // our own stream is well formed; an end is missed in any case
+		return // our own stream is well formed; a lost chunk shows as a missing end
 	}
 	if next.Error != nil {
 		c.failure = next.Error
@@ -105,15 +109,19 @@ func (c *chunks) event(event []byte) {
 	c.add(&next)
 }
 
+// add merges a chunk into the completion. The pieces of each choice, and of each of its tool calls,
+// are concatenated by index.
 func (c *chunks) add(next *chunk) {
 	w := &c.whole
 	w.ID, w.Object, w.Created, w.Model = next.ID, "chat.completion", next.Created, next.Model
 	if next.Usage != nil {
 		w.Usage = next.Usage
 	}
+	// Only the text of the first choice is reported as progress; several choices would be mixed up.
 	text := ""
 	for i := range next.Choices {
 		piece := &next.Choices[i]
+		// Indices of choices are contiguous, so appending up to the index is enough.
 		for len(w.Choices) <= piece.Index {
 			w.Choices = append(w.Choices, choice{Index: len(w.Choices), Message: content{Role: "assistant"}})
 		}
@@ -122,6 +130,7 @@ func (c *chunks) add(next *chunk) {
 			to.FinishReason = piece.FinishReason
 		}
 		if more := piece.Delta.Content; more != nil {
+			// Content stays nil for a reply that only consists of tool calls.
 			if to.Message.Content == nil {
 				to.Message.Content = new(string)
 			}
@@ -136,6 +145,7 @@ func (c *chunks) add(next *chunk) {
 				to.Message.ToolCalls = append(to.Message.ToolCalls, toolCall{Type: "function"})
 			}
 			call := &to.Message.ToolCalls[t.Index]
+			// The first piece of a tool call names it. The others only continue its arguments.
 			if t.ID != "" {
 				call.ID, call.Function.Name = t.ID, t.Function.Name
 			}
@@ -145,33 +155,36 @@ func (c *chunks) add(next *chunk) {
 	c.progress.note(text)
 }
 
-// begun reports whether there was a stream at all.
+// begun reports whether anything was streamed at all. An error before the stream is a plain JSON
+// reply.
 func (c *chunks) begun() bool { return c.whole.ID != "" || c.failure != nil }
 
-// end is the whole completion, or the error object that it ended with; nil for both: it broke off.
+// end returns the whole completion, or the error object that ended it. It returns nil for both if
+// the stream broke off. It reports the remaining progress first.
 func (c *chunks) end() (whole []byte, failure json.RawMessage) {
 	c.progress.rest()
 	if c.failure != nil || !c.done {
 		return nil, c.failure
 	}
 	for i := range c.whole.Choices {
-		// A reply without calls has a text, be it empty.
+		// A reply without tool calls always has a text, even if it is empty.
 		if m := &c.whole.Choices[i].Message; m.Content == nil && len(m.ToolCalls) == 0 {
 			m.Content = new(string)
 		}
 	}
+	// The usage is passed on as the API wrote it.
 	whole, err := json.Marshal(&c.whole)
 	if err != nil {
-		panic(err) // it was decoded from JSON
+		panic(err) // cannot happen: it was decoded from JSON
 	}
 	return whole, nil
 }
 
-// progressEvery is how often a client is told of progress at most.
+// progressEvery is the minimum time between two progress notifications.
 const progressEvery = 100 * time.Millisecond
 
-// progress tells a client how a call gets on: the number grows with every event, and the messages are
-// the reply's text, piece by piece.
+// progress sends progress notifications to a client. The number grows with every event, and the
+// messages are the pieces of the reply's text, in order and without gaps.
 type progress struct {
 	ctx     context.Context //nolint:containedctx // that of the one call it reports on
 	session *mcp.ServerSession
@@ -179,21 +192,22 @@ type progress struct {
 	now     func() time.Time
 
 	events int
-	text   string // that has not been told
-	told   time.Time
+	text   string    // text that has not been reported yet
+	told   time.Time // when the client was last notified
 }
 
-// note counts an event, and tells of it unless the client was told just now.
+// note counts an event, and notifies the client unless it was notified just now.
 func (p *progress) note(text string) {
 	p.events++
 	p.text += text
+	// Text that is not sent now is sent with a later event, or by rest.
 	if now := p.now(); now.Sub(p.told) >= progressEvery {
 		p.told = now
 		p.tell()
 	}
 }
 
-// rest tells what is left.
+// rest reports the text that has not been reported yet.
 func (p *progress) rest() {
 	if p.text != "" {
 		p.events++
@@ -201,8 +215,9 @@ func (p *progress) rest() {
 	}
 }
 
+// tell sends one notification with the text that is waiting.
 func (p *progress) tell() {
-	// A client that is gone ends the call by its context.
+	// An error is ignored: a client that has left ends the call through its context.
 	_ = p.session.NotifyProgress(p.ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: float64(p.events), Message: p.text})
 	p.text = ""
 }

@@ -12,7 +12,8 @@ import (
 	"sluice/internal/fault"
 )
 
-// complete is the tool chat_completion.
+// complete implements the tool chat_completion. The completion is requested as a stream only if the
+// client asks for progress.
 func (v *visit) complete(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	token := req.Params.GetProgressToken()
 	body, ok := chatBody(v.arguments, token != nil)
@@ -27,10 +28,12 @@ func (v *visit) complete(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Ca
 	return a.result(), nil
 }
 
-// chatBody is the request that the arguments make; false: they are no object. Whether the reply is streamed
-// is between the API and us. Nothing is decoded: a prompt may be long.
+// chatBody returns the request body for the arguments, and false if they are not an object. It
+// replaces the caller's stream and stream_options, because how the reply travels from the API to
+// this package is our choice. Nothing is decoded: a prompt may be long.
 func chatBody(arguments []byte, stream bool) (_ []byte, ok bool) {
 	const streamed = `"stream":true,"stream_options":{"include_usage":true}`
+	// Missing arguments are an empty object; the API will say what is required.
 	object := bytes.TrimLeft(arguments, space)
 	switch {
 	case len(object) == 0 || string(object) == "null":
@@ -39,6 +42,7 @@ func chatBody(arguments []byte, stream bool) (_ []byte, ok bool) {
 		return nil, false
 	}
 	b := append(make([]byte, 0, len(object)+len(streamed)+2), '{')
+	// Copy all members but those that decide how the reply is sent.
 	members(object, func(key, value []byte) {
 		if string(key) == `"stream"` || string(key) == `"stream_options"` {
 			return
@@ -57,7 +61,7 @@ func chatBody(arguments []byte, stream bool) (_ []byte, ok bool) {
 	return append(b, '}'), true
 }
 
-// list is the tool list_models.
+// list implements the tool list_models.
 func (v *visit) list(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var args struct {
 		Verbose bool `json:"verbose"`
@@ -74,7 +78,7 @@ func (v *visit) list(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallTool
 	return a.result(), nil
 }
 
-// decode reads the arguments of a tool, which may be left out where none is needed.
+// decode reads the arguments of a tool. Missing arguments leave the target as it is.
 func decode(arguments json.RawMessage, to any) error {
 	if len(arguments) == 0 || string(arguments) == "null" {
 		return nil
@@ -85,33 +89,37 @@ func decode(arguments json.RawMessage, to any) error {
 	return nil
 }
 
+// misfit returns the error for arguments of the wrong form. The cause may be nil.
 func misfit(cause error) error {
 	return fault.New(fault.Invalid, "The arguments do not fit the tool's input schema.").Because(cause)
 }
 
-// ask has the API answer a request of the caller's.
+// ask sends a request to the API in this process, with the caller's own key, and writes the reply
+// to w.
 func (v *visit) ask(ctx context.Context, w http.ResponseWriter, method, target string, body []byte) {
 	r, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
-		panic(err) // method and target are ours
+		panic(err) // cannot happen: method and target are constants
 	}
+	// Direct assignment keeps a missing key missing. RemoteAddr stays the caller's.
 	r.Header["Authorization"] = v.request.Header["Authorization"]
 	r.RequestURI, r.RemoteAddr = target, v.request.RemoteAddr
 	defer func() {
-		// The API cuts a connection so, where a reply breaks off. There is none, and the answer is not whole.
-		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
+		// The API panics with ErrAbortHandler to cut the connection when a reply breaks off. Here
+		// there is no connection to cut, and result notices that the reply is incomplete.
+		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it in the same way
 			panic(p)
 		}
 	}()
 	v.server.API(v.depth).ServeHTTP(w, r)
 }
 
-// answer is what the API answers a request with.
+// answer is an http.ResponseWriter that collects a reply of the API.
 type answer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	chunks *chunks // takes the events of a stream; nil: there will be none
+	chunks *chunks // assembles a stream; nil if no stream was requested
 }
 
 // Header implements http.ResponseWriter.
@@ -134,11 +142,13 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// Flush implements http.Flusher: everything has arrived as it was written.
+// Flush implements http.Flusher. There is nothing to do: chunks handles everything as it is
+// written.
 func (a *answer) Flush() {}
 
-// result is the answer as a tool's result.
+// result converts the reply to the result of a tool.
 func (a *answer) result() *mcp.CallToolResult {
+	// A stream that has begun has status 200, even if it ended with an error.
 	if a.chunks != nil && a.chunks.begun() {
 		whole, failure := a.chunks.end()
 		if failure != nil {
@@ -150,28 +160,29 @@ func (a *answer) result() *mcp.CallToolResult {
 		var reply struct {
 			Error json.RawMessage `json:"error"`
 		}
-		_ = json.Unmarshal(a.body.Bytes(), &reply) // nothing was answered: the caller has gone, or it broke off
+		_ = json.Unmarshal(a.body.Bytes(), &reply) // empty if nothing was answered: the caller has left, or the reply broke off
 		return failed(reply.Error, a.header)
 	}
 	return structured(a.body.Bytes())
 }
 
-// structured is a result as data, and, for clients that do not know of such, as the text of it.
+// structured returns a result as structured content, and as text for clients that do not support
+// that.
 func structured(body []byte) *mcp.CallToolResult {
 	return &mcp.CallToolResult{StructuredContent: json.RawMessage(body), Content: []mcp.Content{&mcp.TextContent{Text: string(body)}}}
 }
 
-// refused is an error of our own as a tool's result.
+// refused returns an error of our own as the result of a tool.
 func refused(err error) *mcp.CallToolResult {
 	f := fault.From(err)
 	body, err := json.Marshal(refusal{Message: f.Message, Type: f.Kind.String(), Code: f.Kind.Status(), Param: f.Param})
 	if err != nil {
-		panic(err) // strings and an int always encode
+		panic(err) // cannot happen: strings and an int always encode
 	}
 	return failed(body, nil)
 }
 
-// refusal is what an error object says (spec: Error object).
+// refusal is what an error object says (docs/api.md#error-object).
 type refusal struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
@@ -179,14 +190,16 @@ type refusal struct {
 	Param   string `json:"param,omitempty"`
 }
 
-// failed is an error object as a tool's result: its sentence for the model, and all of it for a program.
-// It is no structured content, which would have to fit the tool's output schema.
+// failed returns an error object as the result of a tool: its message as text for the model, and
+// the whole object as metadata for programs. It is not structured content, which would have to
+// match the output schema.
 func failed(object json.RawMessage, header http.Header) *mcp.CallToolResult {
 	var said refusal
 	if json.Unmarshal(object, &said) != nil || said.Message == "" {
 		return refused(fault.New(fault.Unavailable, "The reply broke off."))
 	}
 	result := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: said.Message}}, Meta: mcp.Meta{"error": object}}
+	// Tool results have no headers, so the time goes into the metadata.
 	if ms, err := strconv.Atoi(header.Get("Retry-After-Ms")); err == nil {
 		result.Meta["retry_after_ms"] = ms
 	}

@@ -1,9 +1,9 @@
-// Package mcpserver is the service as an MCP server: what the HTTP API does, as tools for agents.
+// Package mcpserver offers the service as an MCP server: the HTTP API as tools for agents.
 //
-// A call of a tool becomes a request to that API with the caller's own key, so that checks, limits,
-// books and errors are those of any other call. Requests come here once the door has found the caller.
-// Nothing is kept between them: a session's name serves to cancel what runs under it, and any node
-// answers any request.
+// A tool call becomes a request to that API with the caller's own key, so the same checks, limits,
+// accounting and errors apply as for any other call. Requests arrive here after authentication.
+// Nothing is kept between them: a session id only serves to cancel the calls that run under it, and
+// any node can answer any request.
 package mcpserver
 
 import (
@@ -31,30 +31,31 @@ import (
 	"sluice/internal/usage"
 )
 
-// Sources is what the tools stand on.
+// Sources is what the tools are built on.
 type Sources struct {
-	// API serves requests of calls that are nested so deep in calls of this server.
+	// API returns the handler for requests of calls that are nested this deep in calls of this
+	// server.
 	API func(depth int) http.Handler
-	// Usage is the books.
+	// Usage reads what accounts have used.
 	Usage Books
-	// Models is what is on offer, and how it is reached.
+	// Models returns the current catalog and how its models are reached.
 	Models func() (*catalog.Catalog, *routing.Routes)
 }
 
-// Books is what accounts have used.
+// Books reads the usage of accounts.
 type Books interface {
 	UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
 	RecentSettlements(ctx context.Context, accountID string, before usage.Point, limit int) ([]usage.Settlement, error)
 }
 
-// Options are the choices of New; the zero value is the default.
+// Options are the optional settings of New. The zero value is the default.
 type Options struct {
 	Log   *slog.Logger     // default slog.Default()
-	Title string           // what the service is called; default "Sluice"
+	Title string           // the service's name; default "Sluice"
 	Now   func() time.Time // default time.Now
 }
 
-// Server answers MCP requests.
+// Server answers MCP requests. It is safe for concurrent use.
 type Server struct {
 	Sources
 	log   *slog.Logger
@@ -62,10 +63,11 @@ type Server struct {
 	title string
 	calls calls
 
-	whole, streamed http.Handler // answer by one JSON message, and by a stream of events
+	// whole answers with one JSON message, streamed with an event stream.
+	whole, streamed http.Handler
 }
 
-// New returns a server over the sources.
+// New returns a server. A nil opts means the defaults.
 func New(sources Sources, opts *Options) *Server {
 	s := &Server{Sources: sources, log: slog.Default(), now: time.Now, title: "Sluice", calls: calls{running: map[call]*context.CancelFunc{}}}
 	if opts != nil && opts.Log != nil {
@@ -77,27 +79,29 @@ func New(sources Sources, opts *Options) *Server {
 	if opts != nil && opts.Title != "" {
 		s.title = opts.Title
 	}
+	// One MCP server serves all requests; see visitKey. The body is bounded before Serve is called.
 	tools := s.tools()
 	handler := func(whole bool) http.Handler {
 		return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, &mcp.StreamableHTTPOptions{
 			Stateless: true, JSONResponse: whole, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1,
-			DisableLocalhostProtection: true, // the door has looked at Host and Origin
+			DisableLocalhostProtection: true, // the front end has already checked Host and Origin
 		})
 	}
 	s.whole, s.streamed = handler(true), handler(false)
 	return s
 }
 
-// sessionHeader names a session. A name is made up at its beginning and believed ever after: it opens
-// nothing, since every request brings its key.
+// sessionHeader carries the session id. We make it up at the start and accept any value afterwards:
+// it grants nothing, since every request brings its key.
 const sessionHeader = "Mcp-Session-Id"
 
-// Serve answers a POST or DELETE of the caller. Body is that of the request, which has been read. Depth is
-// how many calls of this server the request is nested in. A returned fault means that nothing has been
-// written.
+// Serve answers a POST or DELETE of the caller. Body is the request's body, which has already been
+// read. Depth is how many calls of this server the request is nested in. If Serve returns an error,
+// nothing has been written, and the caller of Serve writes the error reply.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error {
 	session := r.Header.Get(sessionHeader)
 	if r.Method == http.MethodDelete {
+		// A client deletes its session when it ends. Cancel what still runs under it.
 		s.calls.end(caller.Account.ID, session)
 		w.WriteHeader(http.StatusNoContent)
 		return nil
@@ -109,17 +113,22 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, body []byte, call
 	v := &visit{server: s, request: r, caller: caller, depth: depth, arguments: m.arguments, life: r.Context()}
 	switch m.method {
 	case "initialize":
+		// The client sends this id with all of its later requests.
 		w.Header().Set(sessionHeader, rand.Text())
 	case "notifications/cancelled":
+		// The account is part of the name, so nobody can cancel the calls of others.
 		s.calls.cancel(call{caller.Account.ID, session, string(m.requestID)})
 	case "tools/call":
 		var end func()
+		// From here on, the call can be canceled by its id.
 		v.life, end = s.calls.begin(r.Context(), call{caller.Account.ID, session, string(m.id)})
 		defer end()
 	}
+	// Stream if the client wants progress and can read a stream, or if it accepts nothing else.
 	handler := s.whole
 	if m.progress && accepts(r, "text/event-stream") || !accepts(r, "application/json") {
 		handler = s.streamed
+		// nginx would otherwise buffer the stream and defeat its purpose.
 		w.Header().Set("X-Accel-Buffering", "no")
 	}
 	reply := &reply{ResponseWriter: w}
@@ -127,31 +136,35 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, body []byte, call
 	return reply.refusal()
 }
 
-// accepts reports whether the client takes a reply of the kind. One that does not say takes any.
+// accepts reports whether the client accepts a reply of the given media type. A missing header
+// accepts any.
 func accepts(r *http.Request, kind string) bool {
 	accept := strings.Join(r.Header["Accept"], ",")
 	main, _, _ := strings.Cut(kind, "/")
 	return accept == "" || strings.Contains(accept, kind) || strings.Contains(accept, main+"/*") || strings.Contains(accept, "*/*")
 }
 
-// visit is one request and who makes it.
+// visit is one request and its caller.
 type visit struct {
 	server  *Server
 	request *http.Request
 	caller  auth.Caller
 	depth   int
-	// arguments are those of the tool that is called, which the SDK does not get to see; nil: none.
+	// arguments are the arguments of the tool that is called, or nil. The SDK does not see them;
+	// see readMessage.
 	arguments json.RawMessage
 	life      context.Context // ends when the client leaves or cancels its call
 }
 
-// visitKey finds a visit in a context: of all that a request brings, the SDK hands its headers and its
-// context's values on to tools. A server of its own for every request would cost 0.7 MB and a
+// visitKey is the context key of the visit. The SDK passes only headers and context values of a
+// request on to tools. The alternative, an SDK server for each request, would cost 0.7 MB and a
 // millisecond each time.
 type visitKey struct{}
 
-// plain is the request as the SDK wants it: it insists on headers that we can do without.
+// plain returns the request in the form that the SDK requires: it insists on headers that we do not
+// need.
 func (v *visit) plain(body []byte) *http.Request {
+	// The SDK reads the envelope, not the body: the arguments are replaced by {}.
 	r := v.request.Clone(context.WithValue(v.request.Context(), visitKey{}, v))
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	r.Header.Set("Content-Type", "application/json")
@@ -159,12 +172,13 @@ func (v *visit) plain(body []byte) *http.Request {
 	return r
 }
 
-// tools makes the MCP server that the SDK knows.
+// tools builds the SDK's server with all tools. Every tool finds its visit in the context.
 func (s *Server) tools() *mcp.Server {
 	m := mcp.NewServer(&mcp.Implementation{Name: "sluice", Title: s.title, Version: buildinfo.Version}, &mcp.ServerOptions{
 		Instructions: instructions,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})
+	// add registers a tool whose function is a method of visit.
 	add := func(t *mcp.Tool, call func(*visit, context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)) {
 		m.AddTool(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return call(ctx.Value(visitKey{}).(*visit), ctx, req)
@@ -177,11 +191,14 @@ func (s *Server) tools() *mcp.Server {
 	return m
 }
 
-// guard ends a call when its client goes, whatever the protocol's version, and makes a panic an error.
+// guard is middleware that cancels a call when its client leaves, whatever the protocol version,
+// and turns a panic into an error.
 func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		// The SDK detaches its context from the request's for some versions; life restores the
+		// link.
 		defer context.AfterFunc(ctx.Value(visitKey{}).(*visit).life, cancel)()
 		defer func() {
 			if p := recover(); p != nil {
@@ -193,14 +210,15 @@ func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// reply holds back the SDK's own refusals, which are plain text, so that they are told like all others.
+// reply withholds the SDK's own error replies, which are plain text, so that they are reported in
+// the same form as all other errors.
 type reply struct {
 	http.ResponseWriter
-	status int // of a refusal
+	status int // status of a withheld error reply; 0 if there is none
 	text   strings.Builder
 }
 
-// WriteHeader passes on all but plain refusals.
+// WriteHeader implements http.ResponseWriter. It passes on everything but plain-text errors.
 func (r *reply) WriteHeader(status int) {
 	if status >= 400 && strings.HasPrefix(r.Header().Get("Content-Type"), "text/plain") {
 		r.status = status
@@ -209,7 +227,7 @@ func (r *reply) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// Write passes on all but the text of a refusal.
+// Write implements http.ResponseWriter. It passes on everything but the text of a withheld error.
 func (r *reply) Write(p []byte) (int, error) {
 	if r.status != 0 {
 		return r.text.Write(p)
@@ -217,14 +235,15 @@ func (r *reply) Write(p []byte) (int, error) {
 	return r.ResponseWriter.Write(p)
 }
 
-// Flush sends what has been written on its way.
+// Flush implements http.Flusher.
 func (r *reply) Flush() {
 	if f, ok := r.ResponseWriter.(http.Flusher); ok && r.status == 0 {
 		f.Flush()
 	}
 }
 
-// refusal is what was held back; nil: nothing.
+// refusal returns the withheld error, or nil if there is none. A 5xx of the SDK is a bug and is
+// reported as one.
 func (r *reply) refusal() error {
 	text := strings.TrimSpace(r.text.String())
 	switch {

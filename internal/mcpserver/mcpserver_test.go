@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// books is a fixed answer of the books.
+// books is a store of usage with fixed answers.
 type books struct {
 	rows    []usage.Row
 	recent  []usage.Settlement
@@ -86,7 +86,8 @@ func listen(t *testing.T, s *Server) string {
 	return server.URL
 }
 
-// connect is a session of the official client. Version is that of the protocol; empty: the newest.
+// connect returns a session of the official client. An empty version means the newest protocol
+// version.
 func connect(t *testing.T, url, version string, opts *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, opts)
@@ -210,7 +211,7 @@ func sorted(t *testing.T, text string) string {
 	return encode(t, v)
 }
 
-// What the API refuses is an error of the tool, in the same words.
+// An error of the API becomes an error of the tool, with the same message.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -267,7 +268,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// What is no MCP message is refused as the API refuses things; what agrees with an older version is not.
+// A body that is not an MCP message is refused in the API's own format. Messages of older versions
+// are accepted.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	url := listen(t, newServer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, whole) }, &books{}, nil))
@@ -309,7 +311,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A call ends when its client hangs up, says that it is canceled, or ends its session.
+// A call ends when its client hangs up, cancels it, or ends its session.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	type ways struct {
@@ -375,7 +377,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Those that mean another call do not end this one.
+// Messages that name another call do not end this one.
 func TestCancelOthers(t *testing.T) {
 	t.Parallel()
 	c := calls{running: map[call]*context.CancelFunc{}}

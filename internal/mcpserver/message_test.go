@@ -59,7 +59,7 @@ func large(method, member string) string {
 	return fmt.Sprintf(`{"method":%q,"params":{%q:%q}}`, method, member, strings.Repeat("x", maxEnvelope))
 }
 
-// FuzzReadMessage holds the parts against what encoding/json finds.
+// FuzzReadMessage compares the parts with what encoding/json finds.
 func FuzzReadMessage(f *testing.F) {
 	f.Add(`{"id":1,"method":"tools/call","params":{"name":"f","arguments":{"a":[1,"]"]},"_meta":{"progressToken":1}}}`)
 	f.Add(` {"params" : { "arguments" : -1.5e3 , "requestId":"\\\"" } , "method":"tools/call" }`)
@@ -85,7 +85,7 @@ func FuzzReadMessage(f *testing.F) {
 	})
 }
 
-// A message costs a few times its bytes, whatever is in it.
+// The memory for a message is a small multiple of its size, whatever it contains.
 func TestMessageMemory(t *testing.T) {
 	const size, most = 2 << 20, 16 << 20 // what holds for 2 MiB holds for 8
 	s := New(Sources{API: func(int) http.Handler {

@@ -8,18 +8,19 @@ import (
 	"strings"
 )
 
-// maxRedirects is how often a server may send us on.
+// maxRedirects is the number of redirects that a client follows for one request.
 const maxRedirects = 3
 
-// Client returns a client for one server. The header goes with every request to the server's own
-// origin and nowhere else; nor does anything that ties requests together.
+// Client returns a client for one server. The header is added to every request to the server's own
+// origin and to no other. The client keeps no cookies, so requests cannot be linked by them.
 func (g *Guard) Client(server *url.URL, header http.Header) *http.Client {
 	v := &visitor{origin: origin(server), header: header, next: g.transport}
 	return &http.Client{Transport: v, CheckRedirect: v.redirect}
 }
 
-// visitor sends the requests for one server.
+// visitor is the transport of a client for one server.
 type visitor struct {
+	// origin is the scheme, host and port that the header may be sent to.
 	origin string
 	header http.Header
 	next   http.RoundTripper
@@ -30,31 +31,34 @@ var (
 	errTooFar    = fmt.Errorf("the server redirects more than %d times", maxRedirects)
 )
 
-// RoundTrip adds the header to a request for the server.
+// RoundTrip implements http.RoundTripper. It adds the header to requests for the server's own
+// origin. Other origins are reached only by following a redirect, and without the header.
 func (v *visitor) RoundTrip(req *http.Request) (*http.Response, error) {
 	if origin(req.URL) != v.origin {
-		if req.Response == nil { // no redirect brought us here
+		if req.Response == nil { // not a redirect: the protocol's own data named this URL
 			return nil, errElsewhere
 		}
 		return v.next.RoundTrip(req)
 	}
+	// A RoundTripper must not modify the request, so work on a copy.
 	r := req.Clone(req.Context())
 	for name, values := range v.header {
-		if r.Header[name] == nil { // what the protocol itself needs goes first
+		if r.Header[name] == nil { // headers that the protocol sets win over the caller's
 			r.Header[name] = values
 		}
 	}
 	return v.next.RoundTrip(r)
 }
 
-// redirect judges where the server sends us, before the dialer does. Of the headers only those that
-// say what the body is go to another host.
+// redirect is the client's CheckRedirect. It decides whether to follow a redirect; the dialer
+// checks the address afterwards. On the way to another origin it removes all headers except those
+// that describe the body and the accepted reply.
 func (v *visitor) redirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errTooFar
 	}
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.User != nil {
-		return fmt.Errorf("the server redirects to an address that is no plain http or https one")
+		return fmt.Errorf("the server redirects to a URL that is not plain http or https")
 	}
 	if origin(req.URL) == v.origin {
 		return nil
@@ -67,7 +71,7 @@ func (v *visitor) redirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// origin is what two URLs of one server have in common.
+// origin returns scheme, host and port of a URL, with the scheme's default port filled in.
 func origin(u *url.URL) string {
 	port := u.Port()
 	switch {

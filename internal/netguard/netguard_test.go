@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// canary is a server on this machine that nobody may reach.
+// canary is a server on this machine that must never be reached.
 type canary struct {
 	hits atomic.Int64
 	port string
@@ -162,7 +162,8 @@ func get(t *testing.T, g *Guard, address string) error {
 	return nil
 }
 
-// Every way to write or to find an address that is not of the internet fails before a connection is made.
+// Every way to write an address that is not public, or to have a name resolve to one, fails before
+// a connection is made.
 func TestTricks(t *testing.T) {
 	t.Parallel()
 	c := newCanary(t)
@@ -206,7 +207,7 @@ func TestRefusalIsNamed(t *testing.T) {
 	}
 }
 
-// A name that had a public address when somebody looked has another one when it is dialed.
+// A name that resolved to a public address before resolves to another one when it is dialed.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	c := newCanary(t)
@@ -228,7 +229,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// The environment has no say in where we connect to.
+// The environment does not influence where we connect.
 func TestProxyOfTheEnvironment(t *testing.T) {
 	c := newCanary(t)
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"} {

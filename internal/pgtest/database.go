@@ -12,11 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Env names the variable that holds the URL of the test run's server.
+// Env is the environment variable that holds the URL of the test run's server.
 const Env = "SLUICE_TEST_POSTGRES"
 
-// URL returns the URL of a fresh, empty database that is dropped when the test ends.
-// It skips the test where no server is named by the environment.
+// URL returns the URL of a fresh, empty database that is dropped when the test ends. It skips
+// the test if the environment names no server.
 func URL(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv(Env)
@@ -29,16 +29,18 @@ func URL(t testing.TB) string {
 	}
 
 	name := "test_" + strings.ToLower(rand.Text())
+	// template0 has no connections, so that tests can create databases at the same time;
+	// template1 may have some.
 	execute(t, server, `CREATE DATABASE "`+name+`" TEMPLATE template0`)
 	t.Cleanup(func() {
-		// FORCE: a test that leaves a connection open has its own way to fail; this is not it.
+		// FORCE: a test that leaks a connection should fail for that reason and not here.
 		execute(t, server, `DROP DATABASE IF EXISTS "`+name+`" WITH (FORCE)`)
 	})
 	u.Path = "/" + name
 	return u.String()
 }
 
-// execute runs one statement on a connection of its own.
+// execute runs one statement on its own connection.
 func execute(t testing.TB, server, statement string) {
 	t.Helper()
 	// The test's own context is canceled before its cleanups run.

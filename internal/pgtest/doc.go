@@ -1,6 +1,6 @@
-// Package pgtest gives tests a PostgreSQL to work with.
+// Package pgtest provides PostgreSQL servers and databases for tests.
 //
-// URL hands out a fresh, empty database on the server that the test run has started; Own starts a
-// server for one test alone, to be stopped and restarted under it. Only tests and the tools that
-// run them import this package.
+// URL returns a fresh, empty database on the server that the test run has started. Own starts
+// a server for a single test, which may stop and restart it. Only tests and the tools that run
+// them import this package.
 package pgtest

@@ -2,6 +2,6 @@ package pgtest
 
 import "syscall"
 
-// endWithParent has the kernel stop the child when we die without a chance to do it ourselves,
-// as a test does that runs into its time limit.
+// endWithParent makes the kernel stop the child when this process dies without stopping it, as
+// a test does when it exceeds its time limit.
 func endWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGINT }

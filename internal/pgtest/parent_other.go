@@ -4,5 +4,5 @@ package pgtest
 
 import "syscall"
 
-// endWithParent does nothing: only Linux can tie a child's life to ours.
+// endWithParent does nothing: only Linux can stop a child when its parent dies.
 func endWithParent(*syscall.SysProcAttr) {}

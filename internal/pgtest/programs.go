@@ -10,16 +10,19 @@ import (
 	"strconv"
 )
 
-// oldest is the first major version whose behavior the product relies on.
+// oldest is the oldest major version that Sluice supports.
 const oldest = 15
 
-// Programs are the server programs of one PostgreSQL installation.
+// Programs is one installation of the PostgreSQL server programs.
 type Programs struct {
-	Dir     string // holds postgres and initdb
-	Version int    // major
+	// Dir is the directory of postgres and initdb.
+	Dir string
+	// Version is the major version.
+	Version int
 }
 
-// Find returns the newest installed PostgreSQL, and an error where there is none of version 15 or later.
+// Find returns the newest installed PostgreSQL. It returns an error if there is none of
+// version 15 or later.
 func Find() (Programs, error) {
 	var best Programs
 	for _, dir := range folders() {
@@ -43,26 +46,29 @@ func Find() (Programs, error) {
 	return best, nil
 }
 
-// folders are where server programs may be. Debian keeps them out of PATH, one folder a version.
+// folders returns the directories that may hold server programs. Debian keeps them out of
+// PATH, in one directory per version.
 func folders() []string {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
-		// PATH often holds a link to one program while its siblings stay at home.
+		// PATH often has a link to one program only, while initdb is in the directory of its
+		// target.
 		if path, err = filepath.EvalSymlinks(path); err == nil {
 			dirs = append(dirs, filepath.Dir(path))
 		}
 	}
 	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin"} {
-		found, _ := filepath.Glob(pattern) // the patterns are well formed
+		found, _ := filepath.Glob(pattern) // the patterns are valid
 		dirs = append(dirs, found...)
 	}
 	slices.Sort(dirs)
 	return slices.Compact(dirs)
 }
 
+// versionText matches the output of "postgres --version".
 var versionText = regexp.MustCompile(`^postgres \(PostgreSQL\) (\d+)`)
 
-// majorVersion reads what `postgres --version` prints; 0 is something else.
+// majorVersion parses the output of "postgres --version". It returns 0 if it cannot.
 func majorVersion(text string) int {
 	m := versionText.FindStringSubmatch(text)
 	if m == nil {

@@ -17,34 +17,39 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// settings of every server. Nothing in it outlives the run, so it need not survive a power cut:
-// without fsync a test suite runs several times faster. A process that is killed loses nothing.
+// settings are used for every server. Its data does not outlive the run, so it need not
+// survive a power failure: without fsync a test suite runs several times faster. A killed
+// process still loses nothing.
 var settings = []string{
 	"fsync=off",
 	"full_page_writes=off",
 	"max_connections=300",
 }
 
-// Server is a PostgreSQL server on 127.0.0.1 whose data lives in one folder.
+// Server is a PostgreSQL server on 127.0.0.1 with its data in one directory. It is not safe
+// for concurrent use.
 type Server struct {
 	programs Programs
 	dir      string
 	port     int
 	settings []string
-	owner    *syscall.Credential // who runs it, where that is not us
+	// owner is the user who runs the server, or nil if that is us.
+	owner *syscall.Credential
 
 	process *os.Process
-	exited  chan struct{} // closed when process has ended
+	// exited is closed when process has ended.
+	exited chan struct{}
 }
 
-// Own starts a server for this test alone and stops it when the test ends.
-// It skips the test where PostgreSQL is not installed.
+// Own starts a server for this test and stops it when the test ends. It skips the test if
+// PostgreSQL is not installed.
 func Own(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	if _, err := Find(); err != nil {
 		t.Skipf("needs PostgreSQL: %v", err)
 	}
-	// Not t.TempDir: as root the server runs under another name, which may not enter that folder.
+	// t.TempDir does not work here: as root the server runs as another user, which cannot
+	// enter that directory.
 	dir, err := os.MkdirTemp("", "sluice-postgres-")
 	if err != nil {
 		t.Fatal(err)
@@ -62,8 +67,9 @@ func Own(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// Start makes a new server in dir, which must exist, and returns when it takes connections.
-// Further settings have the form name=value. The caller stops the server and removes dir.
+// Start creates a new server in dir, which must exist, and returns when it accepts
+// connections. Additional settings have the form name=value. The caller must stop the server
+// and remove dir.
 func Start(dir string, more ...string) (*Server, error) {
 	programs, err := Find()
 	if err != nil {
@@ -86,7 +92,7 @@ func Start(dir string, more ...string) (*Server, error) {
 		return nil, fmt.Errorf("initdb in %s: %w\n%s", dir, err, out)
 	}
 
-	// The port is free when we look, and may be taken by the time the server binds it.
+	// The port is free now but may be taken before the server binds it.
 	for range 3 {
 		if s.port, err = freePort(); err != nil {
 			return nil, err
@@ -98,18 +104,19 @@ func Start(dir string, more ...string) (*Server, error) {
 	return nil, err
 }
 
-// URL is the address of the server's database "postgres", as a superuser.
+// URL returns the address of the database "postgres", with superuser rights.
 func (s *Server) URL() string {
 	return fmt.Sprintf("postgres://sluice@127.0.0.1:%d/postgres?sslmode=disable", s.port)
 }
 
-// Stop ends the server: connections are cut, what was committed is kept. A second Stop does nothing.
+// Stop stops the server. Open connections are closed; committed data is kept. A second Stop
+// does nothing.
 func (s *Server) Stop() error {
 	if s.process == nil {
 		return nil
 	}
 	defer func() { s.process = nil }()
-	// Fast shutdown, then immediate shutdown, then no more asking.
+	// Fast shutdown, then immediate shutdown, then kill.
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL} {
 		if err := s.process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("stopping PostgreSQL, process %d: %w", s.process.Pid, err)
@@ -123,7 +130,7 @@ func (s *Server) Stop() error {
 	return fmt.Errorf("PostgreSQL, process %d, does not end", s.process.Pid)
 }
 
-// Restart starts the server again on the same port and data, stopping it first where it runs.
+// Restart stops the server if it is running and starts it on the same port and data.
 func (s *Server) Restart() error {
 	if err := s.Stop(); err != nil {
 		return err
@@ -131,14 +138,15 @@ func (s *Server) Restart() error {
 	return s.run()
 }
 
-// run starts the server process and waits until it takes connections.
+// run starts the server process and waits until it accepts connections. On failure the error
+// contains the server's log.
 func (s *Server) run() error {
 	logPath := filepath.Join(s.dir, "server.log")
 	log, err := os.Create(logPath)
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the process has its own copy
+	defer log.Close() // the process has its own descriptor
 
 	args := []string{"-D", s.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", s.dir}
 	for _, setting := range s.settings {
@@ -149,6 +157,8 @@ func (s *Server) run() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting PostgreSQL: %w", err)
 	}
+	// Wait must be called exactly once, so a goroutine does it and everybody else watches the
+	// channel.
 	exited := make(chan struct{})
 	go func() {
 		cmd.Wait()
@@ -164,7 +174,7 @@ func (s *Server) run() error {
 	return nil
 }
 
-// ready waits until the server answers a query.
+// ready waits until the server accepts a connection.
 func (s *Server) ready(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -183,8 +193,9 @@ func (s *Server) ready(patience time.Duration) error {
 	}
 }
 
-// command prepares one of PostgreSQL's programs: as an ordinary user, in a group of its own so
-// that Ctrl-C reaches it through us alone, and without settings from our environment.
+// command prepares one of PostgreSQL's programs. It runs as an ordinary user, in its own
+// process group so that Ctrl-C reaches only this process, and without settings from our
+// environment.
 func (s *Server) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.programs.Dir, program), args...)
 	cmd.Dir = s.dir
@@ -194,9 +205,10 @@ func (s *Server) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// data returns the data directory.
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// ordinaryUser is who runs the server when we are root.
+// ordinaryUser returns the user who runs the server if this process is root.
 func ordinaryUser() (*syscall.Credential, error) {
 	for _, name := range []string{"postgres", "nobody"} {
 		u, err := user.Lookup(name)
@@ -213,6 +225,7 @@ func ordinaryUser() (*syscall.Credential, error) {
 	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody: run the tests as an ordinary user")
 }
 
+// freePort returns a port that is free at this moment.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

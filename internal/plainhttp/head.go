@@ -9,11 +9,15 @@ import (
 )
 
 const (
-	maxHead   = 64 << 10 // bytes of a reply's status line and header
-	maxFields = 256      // lines of a reply's header
+	// Limits on the head of a reply: bytes of the status line and header, and number of header
+	// lines.
+	maxHead   = 64 << 10
+	maxFields = 256
 )
 
-// appendHead appends the request line and the header. Only requests whose length is known are sent.
+// appendHead appends the request line and the header to b. The length of the body must be
+// known: there is no chunked encoding here. Everything is checked for characters that could
+// smuggle a second header or request.
 func appendHead(b []byte, req *http.Request) ([]byte, error) {
 	if req.ContentLength < 0 || req.Body == nil && req.ContentLength > 0 {
 		return b, errors.New("plainhttp: the length of the body must be known")
@@ -56,8 +60,8 @@ func appendHead(b []byte, req *http.Request) ([]byte, error) {
 	return append(b, "\r\n"...), nil
 }
 
-// isOurs reports whether the transport itself decides about a header: what frames the message and what
-// becomes of the connection.
+// isOurs reports whether the transport itself sets this header: those that frame the message
+// or control the connection. The switch on the length avoids most comparisons.
 func isOurs(name string) bool {
 	switch len(name) {
 	case 4:
@@ -78,6 +82,8 @@ func isOurs(name string) bool {
 
 // What a reply's head may not be. The errors repeat nothing of the reply.
 var (
+	// Reasons to reject the head of a reply. The texts contain nothing of the reply, since
+	// they may reach the caller.
 	errNotHTTP    = errors.New("the reply is not HTTP/1.1")
 	errField      = errors.New("the reply has a header line that is not well formed")
 	errHeadLong   = errors.New("the head of the reply is too long")
@@ -89,9 +95,10 @@ var (
 	fieldEncoding = []byte("Transfer-Encoding")
 )
 
-// checkHead refuses what http.ReadResponse would take although two readers could disagree about it: folded
-// lines, lines that end with a line feed alone, a length beside an encoding, two lengths, anything but
-// HTTP/1.0 and 1.1. It returns the status. The head includes its empty line.
+// checkHead rejects heads that http.ReadResponse would accept although two readers could
+// disagree about them: folded lines, lines that end with a bare line feed, a length together
+// with an encoding, two lengths, any version but HTTP/1.0 and 1.1. Such differences allow
+// response smuggling. It returns the status. The head includes its empty line.
 func checkHead(head []byte) (status int, err error) {
 	line, rest := cutLine(head)
 	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' || line[8] != ' ' ||
@@ -99,6 +106,7 @@ func checkHead(head []byte) (status int, err error) {
 		return 0, errNotHTTP
 	}
 	status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
+	// HTTP/1.0 has no chunked encoding.
 	old := line[7] == '0'
 	var length, encoded bool
 	for fields := 0; ; fields++ {
@@ -139,11 +147,13 @@ func checkHead(head []byte) (status int, err error) {
 	return status, nil
 }
 
+// colon is allocated once.
 var colon = []byte(":")
 
-// headEnd returns the length of the head that b begins with, its empty line included; 0: b does not hold
-// all of it. The first bytes are known to hold no end. An empty line that ends with a line feed alone is an
-// end as well, because http.ReadResponse takes it for one; checkHead refuses it.
+// headEnd returns the length of the head at the start of b, including its empty line, or 0 if
+// b does not hold all of it. The first looked bytes are known not to contain the end. An empty
+// line that ends with a bare line feed counts as the end, because http.ReadResponse accepts
+// it; checkHead then rejects it.
 func headEnd(b []byte, looked int) int {
 	for i := looked; ; i++ {
 		n := bytes.IndexByte(b[i:], '\n')
@@ -157,8 +167,8 @@ func headEnd(b []byte, looked int) int {
 	}
 }
 
-// cutLine returns the first line without its end, and what follows. There is no line where a line feed
-// stands alone or the end is missing.
+// cutLine returns the first line without its CRLF, and the rest. It returns nil if the line
+// ends with a bare line feed or does not end.
 func cutLine(b []byte) (line, rest []byte) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 1 || b[i-1] != '\r' {
@@ -167,7 +177,7 @@ func cutLine(b []byte) (line, rest []byte) {
 	return b[:i-1], b[i+1:]
 }
 
-// isToken reports whether s can be a method or the name of a header.
+// isToken reports whether s is a valid method or header name (RFC 9110, token).
 func isToken[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c >= 0x7f || separators[c] {
@@ -177,7 +187,7 @@ func isToken[T string | []byte](s T) bool {
 	return len(s) > 0
 }
 
-// separators are the printable characters that end a token.
+// separators holds the printable characters that are not allowed in a token.
 var separators = func() (set [0x80]bool) {
 	for _, c := range `"(),/:;<=>?@[\]{}` {
 		set[c] = true
@@ -185,7 +195,7 @@ var separators = func() (set [0x80]bool) {
 	return set
 }()
 
-// isNumber reports whether s is digits and nothing else.
+// isNumber reports whether s consists of one or more digits.
 func isNumber(s []byte) bool {
 	for _, c := range s {
 		if c < '0' || c > '9' {
@@ -195,7 +205,8 @@ func isNumber(s []byte) bool {
 	return len(s) > 0
 }
 
-// hasControl reports whether s could end a line of the head.
+// hasControl reports whether s has a control character other than tab. These could end a line
+// of the head.
 func hasControl[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
@@ -205,5 +216,5 @@ func hasControl[T string | []byte](s T) bool {
 	return false
 }
 
-// hasSpace reports whether s could end a part of the request line.
+// hasSpace reports whether s has a character that would end a part of the request line.
 func hasSpace(s string) bool { return hasControl(s) || strings.ContainsAny(s, " \t") }

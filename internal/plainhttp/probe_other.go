@@ -4,7 +4,7 @@ package plainhttp
 
 import "net"
 
-// prober cannot look into connections here.
+// prober cannot inspect connections on this system; see conn.quiet.
 type prober struct{}
 
 func (*prober) of(net.Conn) {}

@@ -8,14 +8,18 @@ import (
 	"syscall"
 )
 
-// prober looks whether the other side has closed a connection or sent anything, without waiting.
+// prober checks whether the peer has closed a connection or sent anything, without blocking
+// and without consuming data.
 type prober struct {
-	raw  syscall.RawConn
-	look func(fd uintptr) bool // made once: a closure a call would be garbage
+	raw syscall.RawConn
+	// look is created once per connection: a closure per call would be an allocation.
+	look func(fd uintptr) bool
 	ok   bool
 	buf  [1]byte
 }
 
+// of prepares the prober for a connection. A connection without a file descriptor, such as a
+// net.Pipe, stays unknown.
 func (p *prober) of(c net.Conn) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -33,7 +37,8 @@ func (p *prober) of(c net.Conn) {
 	}
 }
 
-// quiet reports whether there is nothing to read and the connection is open, if that can be told.
+// quiet reports whether the connection is open and has nothing to read. known is false if the
+// prober cannot tell.
 func (p *prober) quiet() (quiet, known bool) {
 	if p.raw == nil {
 		return false, false

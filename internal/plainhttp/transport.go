@@ -1,14 +1,14 @@
 // Package plainhttp calls HTTP/1.1 servers without TLS, on the caller's own goroutine.
 //
-// net/http keeps two goroutines for every connection and hands each request and reply from one to the
-// other. Upstreams on the same network (vLLM, Ollama, a proxy) are called without TLS, and there that was
-// a quarter of what a whole request cost us. Here one goroutine writes the request and reads the reply.
-// Replies are still parsed by net/http, after a stricter check of their head. Whatever needs TLS, HTTP/2
-// or a proxy belongs to http.Transport.
+// net/http keeps two goroutines for every connection and passes each request and reply between
+// them. Upstreams on the same network (vLLM, Ollama, a proxy) are called without TLS, and
+// there this took a quarter of the cost of a whole request. Here one goroutine writes the
+// request and reads the reply. Replies are still parsed by net/http, after a stricter check of
+// their head. Whatever needs TLS, HTTP/2 or a proxy belongs to http.Transport.
 //
-// A request is sent once. It is sent a second time, on a new connection, only where a connection of the
-// pool turns out to be dead and the upstream cannot have run the request: not a byte of it was written,
-// or its method changes nothing.
+// A request is sent once. It is sent a second time, on a new connection, only if a pooled
+// connection turns out to be dead and the upstream cannot have run the request: not a byte of
+// it was written, or its method is safe.
 package plainhttp
 
 import (
@@ -28,35 +28,53 @@ import (
 )
 
 const (
-	maxIdle     = 4096            // connections to one host
-	idleFor     = 4 * time.Second // shorter than the 5 s after which uvicorn and Node.js close theirs
-	readBuffer  = 4 << 10
-	writeAtOnce = 64 << 10 // requests up to this size leave in one piece
-	maxInterim  = 5        // replies of status 1xx before the real one
-	patience    = 5 * time.Minute
-	stuck       = 200 * time.Millisecond // how long a write waits before it looks for an early answer
+	// maxIdle is the maximum number of idle connections to one host.
+	maxIdle = 4096
+	// idleFor is how long a connection stays in the pool. It is shorter than the 5 seconds
+	// after which uvicorn and Node.js close theirs, so that we rarely use one that is being
+	// closed.
+	idleFor = 4 * time.Second
+	// readBuffer is the size of each connection's buffer. It holds the head of a usual reply.
+	readBuffer = 4 << 10
+	// writeAtOnce is the largest request that is sent in one write.
+	writeAtOnce = 64 << 10
+	// maxInterim is the maximum number of interim replies (1xx) before the final one.
+	maxInterim = 5
+	// writeUnlimited is the size up to which a write has no deadline: the system's buffers take that much,
+	// whatever the server does. It saves the usual request two changes of a timer.
+	writeUnlimited = 8 << 10
+	// patience is the default of Options.Patience.
+	patience = 5 * time.Minute
+	// stuck is how long a write may block before it checks for an early reply.
+	stuck = 200 * time.Millisecond
 )
 
-// Options are the choices of New; the zero value is the default.
+// Options holds the optional settings of New. The zero value is the default.
 type Options struct {
-	// Dial opens connections; default a net.Dialer.
+	// Dial opens connections. The default is a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Patience is how long a request may take until the head of its reply is there. Default 5 minutes.
-	// The caller's context bounds what follows.
+	// Patience is the timeout from the start of a request until the head of its reply has
+	// arrived. The default is 5 minutes. After the head only the caller's context limits the
+	// reply.
 	Patience time.Duration
 }
 
-// Transport is an http.RoundTripper for http URLs, with a pool of connections.
+// Transport is an http.RoundTripper for http URLs, with a pool of connections. It is safe for
+// concurrent use.
 type Transport struct {
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	patience time.Duration
 
-	mu      sync.Mutex
-	idle    map[string][]*conn // by host, the least recently used first
-	trimmer *time.Timer        // runs while there are idle connections
+	// mu guards the pool. It is held only to push and pop, never during I/O other than
+	// closing.
+	mu sync.Mutex
+	// idle holds the pooled connections by host, the least recently used first.
+	idle map[string][]*conn
+	// trimmer runs while there are idle connections, and is nil otherwise.
+	trimmer *time.Timer
 }
 
-// New returns a transport with an empty pool.
+// New returns a Transport with an empty pool. opts may be nil.
 func New(opts *Options) *Transport {
 	t := &Transport{idle: map[string][]*conn{}, patience: patience}
 	if opts != nil {
@@ -69,13 +87,16 @@ func New(opts *Options) *Transport {
 	return t
 }
 
-// RoundTrip implements http.RoundTripper. Canceling the request's context closes its connection; the
-// error is then the cause of the cancellation.
+// RoundTrip implements http.RoundTripper. Canceling the request's context closes its
+// connection; the error is then the cause of the cancellation. Like every RoundTripper, it
+// always closes the request's body.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "http" {
 		closeBody(req)
 		return nil, fmt.Errorf("plainhttp: cannot call a %s URL", req.URL.Scheme)
 	}
+	// The head, and small bodies with it, are assembled in a pooled buffer. A buffer that grew
+	// beyond writeAtOnce is dropped, so that the pool stays small.
 	out := buffers.Get().(*[]byte)
 	defer func() {
 		if cap(*out) <= writeAtOnce {
@@ -98,19 +119,22 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !errors.Is(err, errStale) || req.GetBody == nil && req.Body != nil || req.Context().Err() != nil {
 		return resp, err
 	}
+	// The first attempt has consumed and closed the body, so the repetition needs a new one.
 	again := *req
 	if req.GetBody != nil {
 		if again.Body, err = req.GetBody(); err != nil {
 			return nil, err
 		}
 	}
-	if c, err = t.open(&again); err != nil { // not from the pool: one repetition is all there is
+	// Not from the pool, where the next connection may be dead as well: there is only one
+	// repetition.
+	if c, err = t.open(&again); err != nil {
 		return nil, err
 	}
 	return c.exchange(&again, out, time.Now())
 }
 
-// open makes a connection for the request. Where it cannot, it closes the request's body.
+// open dials a connection for the request. On failure it closes the request's body.
 func (t *Transport) open(req *http.Request) (*conn, error) {
 	address := req.URL.Host
 	if req.URL.Port() == "" {
@@ -121,14 +145,15 @@ func (t *Transport) open(req *http.Request) (*conn, error) {
 	if err != nil {
 		closeBody(req)
 		if ctx.Err() != nil {
-			err = context.Cause(ctx) // a dialer says only that it was canceled
+			err = context.Cause(ctx) // a dialer reports only that it was canceled
 		}
 		return nil, err
 	}
 	return newConn(t, req.URL.Host, nc), nil
 }
 
-// take returns a connection of the pool that is still good, the one used last first; nil: there is none.
+// take returns a live connection from the pool, the most recently used first, or nil if there
+// is none. Dead and expired ones are closed.
 func (t *Transport) take(host string, now time.Time) *conn {
 	for {
 		c := t.pop(host)
@@ -139,6 +164,7 @@ func (t *Transport) take(host string, now time.Time) *conn {
 	}
 }
 
+// pop removes and returns the most recently used connection of a host, or nil.
 func (t *Transport) pop(host string) *conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,7 +178,7 @@ func (t *Transport) pop(host string) *conn {
 	return c
 }
 
-// put gives a connection back whose reply has been read to its end.
+// put returns a connection to the pool. Its reply must have been read to the end.
 func (t *Transport) put(c *conn) {
 	c.idleSince = time.Now()
 	t.mu.Lock()
@@ -168,7 +194,8 @@ func (t *Transport) put(c *conn) {
 	}
 }
 
-// trim closes what has been idle for long, and comes again while anything is idle.
+// trim closes connections that have been idle for idleFor. It schedules itself again while any
+// are left. Pools are ordered by idleSince, so only their front needs to be checked.
 func (t *Transport) trim() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,7 +218,8 @@ func (t *Transport) trim() {
 	}
 }
 
-// CloseIdleConnections closes what nobody uses now.
+// CloseIdleConnections closes the connections that are not in use. http.Client calls it by
+// this name.
 func (t *Transport) CloseIdleConnections() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,31 +235,40 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
+// buffers holds the buffers in which requests are assembled.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
+// closeBody closes the request's body, if it has one.
 func closeBody(req *http.Request) {
 	if req.Body != nil {
 		req.Body.Close()
 	}
 }
 
-// errStale means that a connection of the pool was dead, and that the request on it cannot have been run.
+// errStale means that a pooled connection was dead and that the upstream cannot have run the
+// request, so that it may be sent again.
 var errStale = errors.New("the server closed the connection")
 
-// conn is one connection, used by one call at a time.
+// conn is one connection. One call uses it at a time, from take or open until put or Close.
 type conn struct {
 	net.Conn
-	from      *Transport
-	host      string
-	reader    *bufio.Reader
-	probe     prober
-	limit     time.Time // for the request and the head of its reply
-	interim   int       // interim replies to this request
-	used      bool
-	once      bool // it must not go back to the pool
+	from   *Transport
+	host   string
+	reader *bufio.Reader
+	probe  prober
+	// limit is the deadline for the request and the head of its reply.
+	limit time.Time
+	// interim counts the interim replies to this request.
+	interim int
+	// writeLimited reports that the connection has a write deadline, which must be cleared.
+	writeLimited bool
+	used         bool
+	// once reports that the connection must not return to the pool.
+	once      bool
 	idleSince time.Time
 }
 
+// newConn wraps a connection that was just dialed.
 func newConn(t *Transport, host string, nc net.Conn) *conn {
 	c := &conn{Conn: nc, from: t, host: host}
 	c.reader = bufio.NewReaderSize(nc, readBuffer)
@@ -239,11 +276,12 @@ func newConn(t *Transport, host string, nc net.Conn) *conn {
 	return c
 }
 
-// alive reports whether the other side has neither closed an idle connection nor sent anything on it.
+// alive reports whether an idle connection can be used: the peer has neither closed it nor
+// sent anything. Unexpected bytes would be taken for the next reply.
 func (c *conn) alive() bool { return c.reader.Buffered() == 0 && c.quiet() }
 
-// quiet reports whether there is nothing to read and the connection is open. Where the system cannot
-// tell, it waits a millisecond.
+// quiet reports whether the connection is open and has nothing to read. If the operating
+// system cannot tell without blocking, it waits a millisecond.
 func (c *conn) quiet() bool {
 	if quiet, known := c.probe.quiet(); known {
 		return quiet
@@ -254,8 +292,8 @@ func (c *conn) quiet() bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// exchange sends the request, whose head is in out, and reads the head of its reply. Where it returns
-// an error the connection is closed.
+// exchange sends the request, whose head is in out, and reads the head of its reply. If it
+// returns an error, the connection is closed.
 func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Response, error) {
 	ctx := req.Context()
 	if ctx.Err() != nil {
@@ -266,8 +304,11 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 	reused := c.used
 	c.used, c.once, c.interim = true, req.Close, 0
 	c.limit = now.Add(c.from.patience)
-	_ = c.SetDeadline(c.limit) // an error here shows again when it is written
+	_ = c.SetReadDeadline(c.limit) // an error shows again at the next read
+	// The only way to interrupt a blocked read or write is to close the connection.
 	stop := context.AfterFunc(ctx, func() { c.Close() })
+	// fail closes the connection and returns err, or the cause of the cancellation if that was
+	// the reason.
 	fail := func(err error) (*http.Response, error) {
 		stop()
 		c.Close()
@@ -281,11 +322,11 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 		return fail(sent)
 	}
 	if reused && sent != nil && n == 0 {
-		return fail(fmt.Errorf("%w: %w", errStale, sent)) // whatever there is to read is no answer to this request
+		return fail(fmt.Errorf("%w: %w", errStale, sent)) // anything to read is not a reply to this request
 	}
 	if _, err := c.reader.Peek(1); err != nil {
-		// The server may close a connection in the moment in which it is used again; or it may have run
-		// the request and died of it.
+		// The server may have closed the connection just when it was reused, or it may have run the request and
+		// crashed. Only a safe method may therefore be repeated.
 		stale := reused && isSafe(req.Method) && !errors.Is(err, os.ErrDeadlineExceeded)
 		if err = noEOF(err); sent != nil {
 			err = sent
@@ -299,11 +340,17 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 	if err != nil {
 		return fail(err)
 	}
+	// After an incomplete request the server's position in the stream is unknown: the
+	// connection cannot be reused.
 	if resp.Close || sent != nil {
 		c.once = true
 	}
 	c.limit = time.Time{}
-	_ = c.SetDeadline(c.limit)
+	_ = c.SetReadDeadline(c.limit)
+	if c.writeLimited {
+		_ = c.SetWriteDeadline(c.limit)
+		c.writeLimited = false
+	}
 	b := &body{src: resp.Body, conn: c, stop: stop, ctx: ctx}
 	if resp.Body == http.NoBody {
 		b.end()
@@ -312,7 +359,7 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 	return resp, nil
 }
 
-// isSafe reports whether a request of this method may be run twice.
+// isSafe reports whether a request with this method may run twice.
 func isSafe(method string) bool {
 	switch method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
@@ -322,15 +369,16 @@ func isSafe(method string) bool {
 }
 
 var (
-	// errBody means that the request's own body is not what was announced, or cannot be read.
+	// errBody means that the request's own body cannot be read or has another length than
+	// announced. It is never the server's fault.
 	errBody = errors.New("the request's body is not as long as announced")
-	// errAnswered means that the server answered and reads no further.
+	// errAnswered means that the server replied and stopped reading the request.
 	errAnswered = errors.New("the server answered before it had read the request")
 )
 
-// send writes the request, small ones in one piece, and returns how many bytes have left. A server may
-// answer before it has read everything, so an error counts only where no answer comes. What is in out is
-// the same afterwards.
+// send writes the request, small ones in one write, and returns how many bytes were written. A
+// server may reply before it has read everything, so a write error matters only if no reply
+// arrives. The head stays in out, for a possible repetition.
 func (c *conn) send(req *http.Request, out *[]byte) (int64, error) {
 	if req.Body == nil {
 		n, err := c.Write(*out)
@@ -358,8 +406,8 @@ func (c *conn) send(req *http.Request, out *[]byte) (int64, error) {
 	}
 }
 
-// readPiece fills p but for its last byte, which is there to notice a body that goes on behind the last
-// piece.
+// readPiece fills p except for its last byte. In the last piece that byte detects a body that
+// is longer than announced.
 func readPiece(body io.Reader, p []byte, last bool) error {
 	want := len(p) - 1
 	if !last {
@@ -375,10 +423,16 @@ func readPiece(body io.Reader, p []byte, last bool) error {
 	return fmt.Errorf("%w: %w", errBody, err)
 }
 
-// write writes a piece of a request. While a long request cannot be written, it looks for an answer: a
-// server may refuse a request without reading it, and keep the connection open.
+// write writes a piece of a request. While a long request is blocked it checks for a reply: a
+// server may refuse a request without reading it and keep the connection open. Without the
+// check both sides would wait for each other until the timeout.
 func (c *conn) write(p []byte, long bool) (n int, err error) {
+	if !long && len(p) <= writeUnlimited {
+		return c.Write(p)
+	}
+	c.writeLimited = true
 	if !long {
+		_ = c.SetWriteDeadline(c.limit)
 		return c.Write(p)
 	}
 	for {
@@ -401,8 +455,8 @@ func (c *conn) write(p []byte, long bool) (n int, err error) {
 	}
 }
 
-// answered returns errAnswered where the final reply has begun to come, and nil where nothing has. It
-// drops interim replies.
+// answered returns errAnswered if the final reply has started to arrive, and nil if nothing
+// has. It drops interim replies.
 func (c *conn) answered() error {
 	for c.reader.Buffered() > 0 || !c.quiet() {
 		final, err := c.next()
@@ -416,7 +470,7 @@ func (c *conn) answered() error {
 	return nil
 }
 
-// response reads the head of the reply, past interim ones.
+// response reads the head of the final reply and skips interim ones.
 func (c *conn) response(req *http.Request) (*http.Response, error) {
 	for {
 		final, err := c.next()
@@ -429,8 +483,8 @@ func (c *conn) response(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// next waits until a whole head is buffered and reports whether it is that of the final reply. One of an
-// interim reply is dropped.
+// next waits until a whole head is buffered and reports whether it belongs to the final reply.
+// The head of an interim reply is dropped.
 func (c *conn) next() (final bool, err error) {
 	head, err := c.peekHead()
 	if err != nil {
@@ -447,7 +501,8 @@ func (c *conn) next() (final bool, err error) {
 	return false, err
 }
 
-// peekHead returns the next head, with the empty line that ends it. It stays in the buffer.
+// peekHead returns the next head, including the empty line that ends it, without consuming it.
+// A head that does not fit the small buffer gets one of maxHead bytes.
 func (c *conn) peekHead() ([]byte, error) {
 	for looked := 0; ; {
 		if _, err := c.reader.Peek(looked + 1); err != nil {
@@ -463,12 +518,13 @@ func (c *conn) peekHead() ([]byte, error) {
 			return nil, errHeadLong
 		case looked == c.reader.Size():
 			c.reader = bufio.NewReaderSize(c.reader, maxHead)
-			c.once = true // such a buffer is too large to keep
+			c.once = true // the buffer is too large to keep in the pool
 			looked = 0
 		}
 	}
 }
 
+// noEOF replaces io.EOF, which callers would take for the regular end of a reply.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -476,13 +532,17 @@ func noEOF(err error) error {
 	return err
 }
 
-// body is the rest of a reply. Read to its end, its connection goes back to the pool.
+// body is the body of a reply. When it has been read to the end, its connection returns to the
+// pool.
 type body struct {
-	src   io.ReadCloser
-	conn  *conn
-	stop  func() bool     // ends the watch over ctx; false: ctx was quicker
-	ctx   context.Context //nolint:containedctx // one call's
-	state atomic.Int32    // whoever leaves open decides about the connection
+	src  io.ReadCloser
+	conn *conn
+	// stop ends the watch over ctx. It reports false if ctx was canceled first.
+	stop func() bool
+	ctx  context.Context //nolint:containedctx // one call's
+	// state is open, ended or closed. Whoever moves it away from open decides what happens to
+	// the connection: end and Close may run at the same time.
+	state atomic.Int32
 }
 
 // States of a body.
@@ -492,6 +552,7 @@ const (
 	closed // before its end
 )
 
+// Read implements io.Reader. After a cancellation it returns the cause.
 func (b *body) Read(p []byte) (int, error) {
 	switch b.state.Load() {
 	case ended:
@@ -510,7 +571,9 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end lets the connection go after the last byte of the reply.
+// end releases the connection after the last byte of the reply. The connection is closed
+// instead if it was canceled meanwhile, must not be reused, or has more to read than the
+// reply.
 func (b *body) end() {
 	if !b.state.CompareAndSwap(open, ended) {
 		return
@@ -522,7 +585,8 @@ func (b *body) end() {
 	b.conn.from.put(b.conn)
 }
 
-// Close ends the reply. What has not been read is not waited for: the connection is closed.
+// Close implements io.Closer. It closes the connection if the reply was not read to its end:
+// reading the rest could take arbitrarily long.
 func (b *body) Close() error {
 	if !b.state.CompareAndSwap(open, closed) {
 		return nil

@@ -3,6 +3,7 @@ package provider
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -18,40 +19,45 @@ import (
 )
 
 const (
-	MaxReply      = 64 << 20 // bytes of a reply that is not streamed
-	MaxEvent      = 8 << 20  // bytes of one event
-	maxErrorBody  = 64 << 10
-	errorPatience = 5 * time.Second // for the rest of a refusal
-	// Silence is how long a reply may pause once it has begun, where nobody says otherwise.
+	// MaxReply bounds a reply that is not streamed, in bytes. Text alone never comes near it; log
+	// probabilities of several choices may.
+	MaxReply = 64 << 20
+	// MaxEvent bounds one event of a stream, in bytes.
+	MaxEvent = 8 << 20
+	// maxErrorBody bounds what is read of an error, in bytes. The message stands near its beginning.
+	maxErrorBody = 64 << 10
+	// errorPatience is how long the body of an error may take. The status is already known.
+	errorPatience = 5 * time.Second
+	// Silence is the default of ClientOptions.Silence.
 	Silence = 2 * time.Minute
 )
 
 // ClientOptions are the choices of NewClient; the zero value is the default.
 type ClientOptions struct {
-	// Secrets are what the upstream knows of us and may repeat in a refusal: they are cut out of it.
+	// Secrets are our credentials. Some upstreams repeat them in errors; they are removed from those.
 	Secrets []string
-	// Pulse watches replies for silence; nil: they may be silent for ever.
+	// Pulse ends replies that are silent for too long. If it is nil, a reply may be silent forever.
 	Pulse *pulse.Pulse
 	// Silence is how long a reply may pause once it has begun. Default two minutes.
 	Silence time.Duration
-	// Refused makes an answer with an error status into a fault; nil: the function of that name.
+	// Refused turns a reply with an error status into a fault. Default: the function Refused.
 	Refused func(status int, header http.Header, body []byte) *fault.Fault
-	// Transport replaces the connection pool: one that is shared, or a test's.
+	// Transport replaces the client's own connection pool: a shared pool, or a test's.
 	Transport http.RoundTripper
 }
 
-// Client is the HTTP side of an adapter: one pool of connections to one upstream, deadlines, bounded
-// reads, and refusals made into faults.
+// Client is the HTTP side of an adapter. It has a pool of connections to one upstream, deadlines and bounds for
+// what it reads, and it turns errors into faults. It may be used by several goroutines at once.
 type Client struct {
-	secrets   [][]byte
+	secrets   [][]byte // none is empty
 	transport http.RoundTripper
-	pulse     *pulse.Pulse
+	pulse     *pulse.Pulse // may be nil
 	silence   time.Duration
 	refused   func(status int, header http.Header, body []byte) *fault.Fault
-	drains    sync.WaitGroup // replies whose last bytes are still awaited
+	drains    sync.WaitGroup // counts the goroutines of drain
 }
 
-// NewClient returns a client with a connection pool of its own.
+// NewClient returns a client. Unless opts has a Transport, it has a connection pool of its own. opts may be nil.
 func NewClient(opts *ClientOptions) *Client {
 	if opts == nil {
 		opts = &ClientOptions{}
@@ -74,25 +80,26 @@ func NewClient(opts *ClientOptions) *Client {
 	return c
 }
 
-// Retire drops idle connections; calls under way go on and others may still come.
+// Retire closes idle connections. Calls under way continue, and new ones may still come. A Transport that was
+// passed in belongs to somebody else and is left alone, unless it was made by Connections.
 func (c *Client) Retire() {
 	if t, ok := c.transport.(*connections); ok {
 		t.close()
 	}
 }
 
-// Wait returns once no reply's last bytes are awaited any more.
+// Wait waits for the goroutines that read the last bytes of replies; see Reply.Close.
 func (c *Client) Wait() { c.drains.Wait() }
 
-// Close waits, and retires. No call may come any more.
+// Close waits for the client's goroutines and closes its idle connections. No call may follow.
 func (c *Client) Close() {
 	c.Wait()
 	c.Retire()
 }
 
-// Post sends the body and fills in the reply. The header is not written to. A status other than 200
-// is a fault, and then there is no reply to close. Where the fault came after the whole body had been
-// sent, WasSent says so.
+// Post sends the body and fills in the reply, which the caller must close. It does not write to the header,
+// which calls share. A status other than 200 is a fault; then there is no reply to close. WasSent tells
+// whether the fault came after the whole body had been sent.
 func (c *Client) Post(ctx context.Context, to *Reply, u *url.URL, header http.Header, body []byte) error {
 	var sent atomic.Bool
 	err := c.do(ctx, to, &http.Request{
@@ -107,8 +114,8 @@ func (c *Client) Post(ctx context.Context, to *Reply, u *url.URL, header http.He
 	return err
 }
 
-// payload is the body of a request. It notes when all of it has been taken, which a transport may do on
-// another goroutine.
+// payload is the body of a request. It sets sent when the transport has read all of it, possibly on another
+// goroutine.
 type payload struct {
 	rest []byte
 	sent *atomic.Bool
@@ -125,11 +132,30 @@ func (p *payload) Read(to []byte) (int, error) {
 
 func (p *payload) Close() error { return nil }
 
-// Fetch asks for the resource at u, like Post.
+// Fetch sends a GET request and fills in the reply, as Post does.
 func (c *Client) Fetch(ctx context.Context, to *Reply, u *url.URL, header http.Header) error {
 	return c.do(ctx, to, &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header})
 }
 
+// FetchJSON decodes the JSON at u into v. What cannot be decoded is a fault.
+func (c *Client) FetchJSON(ctx context.Context, u *url.URL, header http.Header, v any) error {
+	var reply Reply
+	if err := c.Fetch(ctx, &reply, u, header); err != nil {
+		return err
+	}
+	defer reply.Close(true)
+	raw, err := reply.Whole()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return Garbled(err)
+	}
+	return nil
+}
+
+// do sends the request. Until the headers have come, only firstPatience bounds the wait: a long prompt may be
+// read for minutes. From then on no pause may be longer than the client's silence.
 func (c *Client) do(ctx context.Context, to *Reply, req *http.Request) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var beat *pulse.Beat
@@ -154,7 +180,8 @@ func (c *Client) do(ctx context.Context, to *Reply, req *http.Request) error {
 	return c.refusal(resp, cancel)
 }
 
-// refusal is the fault of a reply with an error status. What there is of its body will do.
+// refusal returns the fault of a reply with an error status. If its body is cut or slow, what has come of it is
+// used.
 func (c *Client) refusal(resp *http.Response, cancel context.CancelCauseFunc) error {
 	defer resp.Body.Close()
 	late := time.AfterFunc(errorPatience, func() { cancel(nil) })
@@ -163,7 +190,7 @@ func (c *Client) refusal(resp *http.Response, cancel context.CancelCauseFunc) er
 	return c.refused(resp.StatusCode, resp.Header, c.conceal(raw))
 }
 
-// conceal cuts our secrets out of an error: some upstreams repeat them to whom they refuse.
+// conceal removes our secrets from an error. It returns raw itself if there are none in it.
 func (c *Client) conceal(raw []byte) []byte {
 	for _, secret := range c.secrets {
 		raw = bytes.ReplaceAll(raw, secret, []byte("…"))
@@ -171,18 +198,19 @@ func (c *Client) conceal(raw []byte) []byte {
 	return raw
 }
 
-// Reply is an upstream's answer that has begun. It is read by one goroutine.
+// Reply is an upstream's answer whose headers have come. It is read by one goroutine, either with Whole, or with
+// Event, or with Read.
 type Reply struct {
 	Header http.Header
 
-	length int64
+	length int64 // of the body in bytes; -1 if it is not known
 	body   io.ReadCloser
 	client *Client
 	ctx    context.Context //nolint:containedctx // one call's, for the reason it was canceled with
 	cancel context.CancelCauseFunc
-	beat   *pulse.Beat
-	reader *sse.Reader // once it is read as events
-	pooled *[]byte
+	beat   *pulse.Beat // nil without a pulse
+	reader *sse.Reader // nil until Event is called
+	pooled *[]byte     // from buffers, to be returned by Close; nil until a buffer is needed
 }
 
 // IsStream reports whether the reply is a stream of server-sent events.
@@ -192,7 +220,7 @@ func (r *Reply) IsStream() bool {
 	return len(ct) >= len(want) && strings.EqualFold(ct[:len(want)], want)
 }
 
-// Read reads from the body, and notes that it is alive.
+// Read reads from the body, and tells the pulse that the upstream is alive.
 func (r *Reply) Read(p []byte) (int, error) {
 	n, err := r.body.Read(p)
 	if r.beat != nil {
@@ -201,10 +229,11 @@ func (r *Reply) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Conceal cuts our secrets out of an error that came inside the reply.
+// Conceal removes our secrets from an error that came inside the reply.
 func (r *Reply) Conceal(raw []byte) []byte { return r.client.conceal(raw) }
 
-// Fault is why the body could not be read to its end: it was cut, or it stalled.
+// Fault returns the fault for an error of Read: the reply stalled if the pulse has canceled it, and else it was
+// cut.
 func (r *Reply) Fault(err error) error {
 	cause := context.Cause(r.ctx)
 	if f, ok := errors.AsType[*fault.Fault](cause); ok {
@@ -216,8 +245,8 @@ func (r *Reply) Fault(err error) error {
 	return Cut(err)
 }
 
-// Whole reads the body within a bound, in one step where its length is known. The bytes are valid
-// until Close.
+// Whole reads the whole body, of at most MaxReply bytes. If its length is known, the memory is right from the
+// start and the body is read in one step. The bytes are valid until Close.
 func (r *Reply) Whole() ([]byte, error) {
 	if r.length > MaxReply {
 		return nil, Garbled(errors.New("the reply is too long"))
@@ -245,8 +274,8 @@ func (r *Reply) Whole() ([]byte, error) {
 	return raw.Bytes(), nil
 }
 
-// Event reads the next server-sent event, valid until the call after it. The error is io.EOF where
-// the body ends, whether that is a good place for it or not, and else a fault.
+// Event reads the next server-sent event, which is valid until the next call. At the end of the body the error
+// is io.EOF, whether or not the reply is complete: only the dialect can tell. Other errors are faults.
 func (r *Reply) Event() (sse.Event, error) {
 	if r.reader == nil {
 		r.pooled = buffers.Get().(*[]byte)
@@ -265,8 +294,8 @@ func (r *Reply) Event() (sse.Event, error) {
 // Ready reports whether Event would return without waiting for the upstream.
 func (r *Reply) Ready() bool { return r.reader != nil && r.reader.Ready() }
 
-// Close frees the upstream. Where all that was awaited has come, and the end of the body is only a
-// matter of time, the connection goes back to the pool.
+// Close frees the upstream. If complete is set, everything that was expected has been read; then the connection
+// goes back to the pool as soon as the body has ended. Otherwise it is closed, which tells the upstream to stop.
 func (r *Reply) Close(complete bool) error {
 	if r.beat != nil {
 		r.beat.Stop()
@@ -286,8 +315,9 @@ func (r *Reply) Close(complete bool) error {
 	return r.body.Close()
 }
 
-// drain waits a moment for the end of a stream whose last event has come, so that its connection can
-// be used again. The end mostly arrives with that event; where it does not, the caller must not wait.
+// drain reads the end of a stream whose last event has come, so that its connection can be used again. The end
+// usually arrives together with that event. If it does not, the caller must not wait for it, so a goroutine
+// does, for a second at most.
 func (c *Client) drain(body io.ReadCloser, cancel context.CancelCauseFunc) {
 	c.drains.Go(func() {
 		defer cancel(nil)
@@ -298,7 +328,9 @@ func (c *Client) drain(body io.ReadCloser, cancel context.CancelCauseFunc) {
 	})
 }
 
+// maxPooled is the largest buffer that goes back into the pool, in bytes. One large reply must not keep its
+// memory for as long as the process runs.
 const maxPooled = 64 << 10
 
-// buffers are what streams are read into.
+// buffers holds the buffers that bodies are read into. They start with 2 KiB, enough for most events.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 2<<10); return &b }}

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	dialPatience  = 10 * time.Second
-	firstPatience = 5 * time.Minute // a long prompt may be read for minutes before anything comes
+	dialPatience  = 10 * time.Second // to connect, TLS included
+	firstPatience = 5 * time.Minute  // until the headers come; a model may read a long prompt for minutes before
 )
 
-// connections is the pool to one upstream: calls are many and long. What needs neither TLS nor a proxy
-// goes the plain way, which costs less: see package plainhttp.
+// connections is the pool of connections to one upstream. Calls that need neither TLS nor a proxy use package
+// plainhttp, which costs less than net/http; all others use http.Transport.
 type connections struct {
-	plain *plainhttp.Transport // nil: everything goes through full
+	plain *plainhttp.Transport // nil if full makes every call
 	full  *http.Transport
-	way   atomic.Pointer[way] // of the last call; mostly that of all
+	way   atomic.Pointer[way] // of the last call, which is usually that of all; nil before the first
 }
 
-// way says which of the two serves a host.
+// way records which transport serves a host, so that the proxy settings are not read for each call.
 type way struct {
 	scheme, host string
 	plain        bool
@@ -30,12 +30,12 @@ type way struct {
 
 // PoolOptions are the choices of Connections; the zero value is the default.
 type PoolOptions struct {
-	// Standard has http.Transport make every call, those without TLS as well.
+	// Standard makes http.Transport serve every call, also those without TLS.
 	Standard bool
 }
 
-// Connections is a pool that several adapters of one upstream may share, as their Transport. A
-// connection may take as long as connect to be made.
+// Connections returns a pool that several adapters of one upstream may share as their Transport. connect bounds
+// the time that a connection takes to be made. opts may be nil.
 func Connections(connect time.Duration, opts *PoolOptions) http.RoundTripper {
 	c := newConnections(connect)
 	if opts != nil && opts.Standard {
@@ -54,10 +54,10 @@ func newConnections(connect time.Duration) *connections {
 			TLSHandshakeTimeout:   connect,
 			ForceAttemptHTTP2:     true,
 			MaxIdleConns:          4096,
-			MaxIdleConnsPerHost:   4096,
+			MaxIdleConnsPerHost:   4096, // the default of 2 would make most of many calls dial anew
 			IdleConnTimeout:       90 * time.Second,
 			ResponseHeaderTimeout: firstPatience,
-			DisableCompression:    true, // a compressed stream would be held back
+			DisableCompression:    true, // a compressor holds events back until it has enough of them
 		},
 	}
 }
@@ -79,7 +79,7 @@ func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.full.RoundTrip(req)
 }
 
-// close drops the connections that nobody uses.
+// close closes idle connections.
 func (c *connections) close() {
 	if c.plain != nil {
 		c.plain.CloseIdleConnections()

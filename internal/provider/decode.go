@@ -11,29 +11,33 @@ import (
 	"sluice/internal/chat"
 )
 
-// Decoder turns replies of the OpenAI dialect, whole or in chunks, into events. It forgives what
-// compatible upstreams get wrong: repeated ids and names, missing indexes, arguments that are not a
-// string, finish reasons of their own. It remembers the calls of one reply; use one for each.
+// Decoder turns replies of OpenAI's dialect, whole or in chunks, into events. It accepts what compatible
+// upstreams get wrong: repeated ids and names, missing indexes, arguments that are not a string, finish reasons
+// of their own. It remembers the calls of one reply, so each reply needs a Decoder of its own. The zero value is
+// ready for use.
 type Decoder struct {
-	calls []decodedCall
+	calls []decodedCall // in the order in which they began
 }
 
+// decodedCall identifies a call that has begun.
 type decodedCall struct {
 	choice int
-	index  int // the upstream's, which may have gaps
-	id     string
-	ours   int // the index within the choice that we hand out
+	index  int    // the upstream's index, which may have gaps
+	id     string // the upstream's id; empty if it gave none
+	ours   int    // the index that events carry: within the choice, without gaps
 }
 
+// wireReply is a chat.completion or a chat.completion.chunk.
 type wireReply struct {
 	Choices []wireChoice `json:"choices"`
 	Usage   *figures     `json:"usage"`
 	XGroq   struct {
 		Usage *figures `json:"usage"`
-	} `json:"x_groq"` // where Groq has its figures
+	} `json:"x_groq"` // where Groq puts the figures of a stream
 	Error json.RawMessage `json:"error"`
 }
 
+// wireChoice has a Delta in a chunk and a Message in a whole reply.
 type wireChoice struct {
 	Index   *int            `json:"index"`
 	Delta   *wireDelta      `json:"delta"`
@@ -42,20 +46,22 @@ type wireChoice struct {
 	Error   json.RawMessage `json:"error"`
 }
 
+// wireDelta is a message or a piece of one.
 type wireDelta struct {
-	Content          json.RawMessage `json:"content"`
+	Content          json.RawMessage `json:"content"` // a string, null, or a list of parts
 	Refusal          *string         `json:"refusal"`
-	ReasoningContent *string         `json:"reasoning_content"`
-	Reasoning        *string         `json:"reasoning"`
+	ReasoningContent *string         `json:"reasoning_content"` // DeepSeek's name, which most others use
+	Reasoning        *string         `json:"reasoning"`         // the name of OpenRouter, Groq and newer vLLM
 	ToolCalls        []wireCall      `json:"tool_calls"`
 }
 
+// wireCall is a tool call or a piece of one.
 type wireCall struct {
-	Index    *int   `json:"index"`
+	Index    *int   `json:"index"` // nil in whole replies, and in the chunks of some upstreams
 	ID       string `json:"id"`
 	Function struct {
 		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
+		Arguments json.RawMessage `json:"arguments"` // a string; some upstreams send the object itself
 	} `json:"function"`
 	Custom *struct {
 		Name  string          `json:"name"`
@@ -63,10 +69,10 @@ type wireCall struct {
 	} `json:"custom"`
 }
 
-// figures is a usage object; one that cannot be read is as good as none.
+// figures is a usage object. One that cannot be read counts as none and does not fail the reply.
 type figures struct {
 	usage chat.Usage
-	ok    bool
+	ok    bool // there are figures in it
 }
 
 func (f *figures) UnmarshalJSON(raw []byte) error {
@@ -86,8 +92,8 @@ type wireUsage struct {
 	} `json:"completion_tokens_details"`
 }
 
-// Decode reads one chat.completion or chat.completion.chunk. A reply that says it failed, or that
-// cannot be read, is a fault.
+// Decode reads one chat.completion or chat.completion.chunk. It returns a fault if the JSON cannot be read, or
+// if it says that the reply failed. The events do not refer to raw.
 func (d *Decoder) Decode(raw []byte) ([]Event, error) {
 	var w wireReply
 	if err := json.Unmarshal(raw, &w); err != nil {
@@ -129,10 +135,10 @@ func (d *Decoder) Decode(raw []byte) ([]Event, error) {
 	return events, nil
 }
 
-// isThere reports whether a member was given, and not as null.
+// isThere reports whether a member is present and not null.
 func isThere(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// ReadUsage reads a usage object of the OpenAI dialect; false where there are no figures in it.
+// ReadUsage reads a usage object of OpenAI's dialect. It reports false if there are no figures in it.
 func ReadUsage(raw []byte) (chat.Usage, bool) {
 	if len(raw) == 0 {
 		return chat.Usage{}, false
@@ -141,31 +147,35 @@ func ReadUsage(raw []byte) (chat.Usage, bool) {
 	if json.Unmarshal(raw, &w) != nil || w.Prompt <= 0 && w.Completion <= 0 {
 		return chat.Usage{}, false
 	}
-	// The wire counts some parts twice; ours are disjoint.
-	prompt, completion := clamp(w.Prompt, mostTokens), clamp(w.Completion, mostTokens)
+	// On the wire the prompt includes its cached tokens and the completion its reasoning; the parts of a
+	// chat.Usage are disjoint.
+	prompt, completion := ClampTokens(w.Prompt), ClampTokens(w.Completion)
 	if r := w.CompletionDetails.Reasoning; r > 0 && string(w.Total) == strconv.Itoa(w.Prompt+w.Completion+r) {
-		completion = clamp(w.Completion+r, mostTokens) // xAI counts them apart, as its total tells
+		completion = ClampTokens(w.Completion + r) // xAI does not include them, as its total shows
 	}
 	u := chat.Usage{
-		Cached:    clamp(w.PromptDetails.Cached, prompt),
-		Reasoning: clamp(w.CompletionDetails.Reasoning, completion),
+		Cached:    min(ClampTokens(w.PromptDetails.Cached), prompt),
+		Reasoning: min(ClampTokens(w.CompletionDetails.Reasoning), completion),
 	}
 	u.Prompt, u.Completion = prompt-u.Cached, completion-u.Reasoning
 	return u, true
 }
 
-// mostTokens is more than any call can consume; what is above it is an error of the upstream.
-const mostTokens = 1 << 30
+// maxTokens is more than any call can consume. A larger figure is an error of the upstream.
+const maxTokens = 1 << 30
 
-func clamp(part, whole int) int { return max(0, min(part, whole)) }
+// ClampTokens returns a token count that an upstream reported, within 0 and a bound that no call reaches.
+// Sums of clamped counts do not overflow.
+func ClampTokens(n int) int { return max(0, min(n, maxTokens)) }
 
+// delta appends the events of a message or a piece of one.
 func (d *Decoder) delta(events []Event, choice int, w *wireDelta) []Event {
 	text := func(kind Kind, s string) {
 		if s != "" {
 			events = append(events, Event{Kind: kind, Choice: choice, Text: s})
 		}
 	}
-	switch { // some write both, the same
+	switch { // some upstreams write the same text into both
 	case w.ReasoningContent != nil && *w.ReasoningContent != "":
 		text(Reasoning, *w.ReasoningContent)
 	case w.Reasoning != nil:
@@ -183,14 +193,15 @@ func (d *Decoder) delta(events []Event, choice int, w *wireDelta) []Event {
 	return events
 }
 
-// call finds which call a piece belongs to: by index, else by id, else it goes on with the last one.
+// call returns the piece with the index of the call that it belongs to. The call is found by the upstream's
+// index, else by its id; a piece with neither continues the last call. If none fits, a new call begins.
 func (d *Decoder) call(choice int, w *wireCall) ToolPiece {
 	if w.Custom != nil {
 		w.Function.Name, w.Function.Arguments = w.Custom.Name, w.Custom.Input
 	}
 	piece := ToolPiece{Arguments: argumentsText(w.Function.Arguments), Custom: w.Custom != nil}
 	ours := 0
-	for i := range slices.Backward(d.calls) { // the newest first: some upstreams give all calls one index
+	for i := range slices.Backward(d.calls) { // the newest first: some upstreams give all calls the same index
 		c := &d.calls[i]
 		if c.choice != choice {
 			continue
@@ -219,7 +230,8 @@ func (d *Decoder) call(choice int, w *wireCall) ToolPiece {
 	return piece
 }
 
-// contentText is a content's text: a string, or the texts of its parts. Mistral thinks in parts, too.
+// contentText returns the text of a content, which is a string or a list of parts. Mistral also puts its
+// thinking into parts; that is returned as thought.
 func contentText(raw json.RawMessage) (thought, said string) {
 	if json.Unmarshal(raw, &said) == nil {
 		return "", said
@@ -243,7 +255,8 @@ func contentText(raw json.RawMessage) (thought, said string) {
 	return thought, said
 }
 
-// argumentsText is a call's arguments as a text, also where the upstream sent the object itself.
+// argumentsText returns a call's arguments as text, also if the upstream sent the object itself. Unlike
+// ArgumentsText it returns no text for none: more pieces may follow.
 func argumentsText(raw json.RawMessage) string {
 	var s string
 	if len(raw) == 0 || json.Unmarshal(raw, &s) == nil {
@@ -256,10 +269,10 @@ func argumentsText(raw json.RawMessage) string {
 	return b.String()
 }
 
-// finishOf maps the finish reasons that compatible upstreams use to the four of the contract. It
-// reports false for those that mean that the reply broke off.
+// finishOf translates the finish reasons of compatible upstreams to the four of our API. It reports false for
+// those that say that the reply broke off.
 func finishOf(s string) (chat.Finish, bool) {
-	s, _, _ = strings.Cut(strings.ToLower(s), ":") // content_filter: RECITATION
+	s, _, _ = strings.Cut(strings.ToLower(s), ":") // as in content_filter: RECITATION
 	switch s {
 	case "length", "max_tokens", "model_length":
 		return chat.FinishLength, true
@@ -269,13 +282,14 @@ func finishOf(s string) (chat.Finish, bool) {
 		return chat.FinishContentFilter, true
 	case "error", "abort", "insufficient_system_resource":
 		return "", false
-	default: // stop, eos, end_turn and whatever else a normal end is called
+	default: // stop, eos, end_turn and other names of a normal end
 		return chat.FinishStop, true
 	}
 }
 
-// CallID makes an id for a call whose upstream gave none. The end of the request's id tells the turns of
-// one request apart; all of it would be longer than the 40 characters that some upstreams take back.
+// CallID returns an id for a call whose upstream gave none. It uses the end of the request's id, which differs
+// between the turns of one request. The whole id would make it longer than the 40 characters that some upstreams
+// accept when the call comes back.
 func CallID(requestID string, index int) string {
 	return "call_" + requestID[max(0, len(requestID)-20):] + strconv.Itoa(index)
 }

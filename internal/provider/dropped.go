@@ -8,13 +8,15 @@ import (
 	"sluice/internal/fault"
 )
 
+// The header x-sluice-dropped names the dropped fields. Callers choose some of the names, so their number and
+// length are bounded.
 const (
-	maxDropped     = 32 // names in one reply's header
-	maxDroppedName = 64 // bytes
+	maxDropped     = 32 // names
+	maxDroppedName = 64 // bytes of a name
 )
 
-// Drop notes the fields among names that the caller sent, and that ask for something: the upstream
-// does not see them.
+// Drop adds the named fields to Dropped, except those that the caller did not send and those that ask for
+// nothing, such as false or null.
 func (c *Call) Drop(names ...string) {
 	for _, name := range names {
 		if asks(c.Request.Member(name)) {
@@ -23,8 +25,7 @@ func (c *Call) Drop(names ...string) {
 	}
 }
 
-// DropUnread notes every field that only upstreams of OpenAI's dialect are given: those that the
-// contract does not know.
+// DropUnread drops every field that the reference does not list. Only upstreams of OpenAI's dialect get those.
 func (c *Call) DropUnread() {
 	for name, value := range c.Request.Unread() {
 		if asks(value) && isFieldName(name) {
@@ -33,14 +34,16 @@ func (c *Call) DropUnread() {
 	}
 }
 
-// Omit notes a field that is known to have been sent, or one inside of another, once.
+// Omit adds a field to Dropped without a look at the request: one that is known to have been sent, or that is
+// a member of another, such as tools[].function.strict. It adds each name once.
 func (c *Call) Omit(name string) {
 	if len(c.Dropped) < maxDropped && !slices.Contains(c.Dropped, name) {
 		c.Dropped = append(c.Dropped, name)
 	}
 }
 
-// DropEffort notes reasoning_effort, for a model that does not think. None is what it does anyway.
+// DropEffort drops reasoning_effort, for a model that does not think. The value none is not noted: the model
+// does what it asks for.
 func (c *Call) DropEffort() {
 	if c.Request.ReasoningEffort != chat.EffortNone {
 		c.Drop("reasoning_effort")
@@ -56,7 +59,7 @@ func asks(value []byte) bool {
 	return true
 }
 
-// isFieldName reports whether a caller's name may stand in a header.
+// isFieldName reports whether a name that a caller chose may stand in a header.
 func isFieldName(name string) bool {
 	for _, b := range []byte(name) {
 		if (b < 'a' || b > 'z') && (b < 'A' || b > 'Z') && (b < '0' || b > '9') && b != '_' && b != '-' && b != '.' {
@@ -66,8 +69,8 @@ func isFieldName(name string) bool {
 	return name != "" && len(name) <= maxDroppedName
 }
 
-// Limit is the most tokens that the reply may have: the caller's bound, clamped to what the model
-// writes; 0: there is neither. A bound that is clamped is noted.
+// Limit returns the bound on the reply's tokens: the caller's, but at most MaxOutput. It returns 0 if there is
+// neither. A caller's bound that is too high is noted as dropped, since the vendor would refuse it.
 func (c *Call) Limit() int {
 	if c.MaxOutput > 0 && c.Request.MaxTokens > c.MaxOutput {
 		c.Drop("max_tokens", "max_completion_tokens")
@@ -76,8 +79,8 @@ func (c *Call) Limit() int {
 	return cmp.Or(c.Request.MaxTokens, c.MaxOutput)
 }
 
-// Plain refuses a request with something in it that the upstream does not know: files, sound, custom
-// tools and their like.
+// Plain refuses a request that has files, sound, custom tools and the like, for upstreams that know none of
+// them. Without them the answer would be a different one, so they are not dropped.
 func (c *Call) Plain() error {
 	if f := c.Request.Foreign(); f.Path != "" {
 		return fault.New(fault.Invalid, "This model does not know %s.", f.What).At(f.Path)

@@ -16,19 +16,20 @@ import (
 	"sluice/internal/fault"
 )
 
-// What callers are told of an upstream that failed. The cause goes to the log; hosts, keys and raw
-// bodies never reach a caller.
+// The functions of this file make the faults that callers see when an upstream fails. The message is for the
+// caller and the cause for the log. Hosts, keys and raw bodies reach neither a caller nor, where they may hold a
+// secret, the log.
 
-// ErrWanted is the cause of a failure that the caller asked for, as the sandbox lets them: it says
-// nothing about the upstream, and nobody else is asked in its place.
+// ErrWanted is the cause of a failure that the caller asked for with a directive of the sandbox. It says nothing
+// about the health of an upstream, and no other upstream is tried.
 var ErrWanted = errors.New("the caller asked for this failure")
 
-// Unreachable is an upstream that could not be asked.
+// Unreachable returns the fault of an upstream that could not be called: no connection, or no headers.
 func Unreachable(err error) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model's provider cannot be reached at the moment. Try again shortly.").After(time.Second).Because(scrub(err))
 }
 
-// sentError marks the cause of a fault that came after the upstream had been sent the whole request.
+// sentError marks the cause of a fault that came after the whole request had been sent. cause may be nil.
 type sentError struct{ cause error }
 
 func (e *sentError) Error() string {
@@ -40,12 +41,12 @@ func (e *sentError) Error() string {
 
 func (e *sentError) Unwrap() error { return e.cause }
 
-// Sent marks a fault that came after the upstream had been sent the whole request.
+// Sent marks a fault that came after the whole request had been sent, and returns it.
 func Sent(f *fault.Fault) *fault.Fault { return f.Because(&sentError{errors.Unwrap(f)}) }
 
-// WasSent reports whether an error of Adapter.Open came after the upstream had been sent the whole
-// request: the caller pays for a prompt from then on (docs/accounting.md). An upstream that refused a
-// request has read it.
+// WasSent reports whether an error of Adapter.Open came after the whole request had been sent to the upstream.
+// From then on the caller pays for the prompt (docs/accounting.md). An upstream that refused a request has read
+// it.
 func WasSent(err error) bool {
 	if _, ok := errors.AsType[*sentError](err); ok {
 		return true
@@ -54,29 +55,30 @@ func WasSent(err error) bool {
 	return ok
 }
 
-// Cut is a reply that broke off.
+// Cut returns the fault of a reply that broke off. err is the cause; it is scrubbed for the log.
 func Cut(err error) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model's provider broke off before the reply was complete. Try again.").After(time.Second).Because(scrub(err))
 }
 
-// Garbled is a reply that cannot be read.
+// Garbled returns the fault of a reply that is not in the upstream's dialect. err goes to the log as it is.
 func Garbled(err error) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model's provider sent a reply that cannot be read. Try again.").After(time.Second).Because(err)
 }
 
-// Stalled is a reply that stopped coming.
+// Stalled returns the fault of a reply that paused for longer than silence.
 func Stalled(silence time.Duration) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model's provider stopped answering in the middle of the reply. Try again.").After(time.Second).
 		Because(fmt.Errorf("nothing came for %s", silence))
 }
 
-// Late is a reply that did not begin in time.
+// Late returns the fault of a reply without any content within patience.
 func Late(patience time.Duration) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model's provider did not begin to answer in time. Try again.").After(time.Second).
 		Because(fmt.Errorf("no content came within %s", patience))
 }
 
-// Failed is a reply that says itself that it failed. Some upstreams refuse a request so.
+// Failed returns the fault of a reply with status 200 that has an error in it; raw is the error object. Some
+// upstreams refuse requests that way, with the status as its code.
 func Failed(raw []byte) *fault.Fault {
 	var w struct {
 		Code int `json:"code"`
@@ -88,8 +90,9 @@ func Failed(raw []byte) *fault.Fault {
 		Because(fmt.Errorf("the upstream says: %s", errorMessage(raw)))
 }
 
-// Refused is an upstream that answered with an error status. What the caller caused is told to the
-// caller, in the upstream's words, cleaned; everything else is ours to mend.
+// Refused returns the fault of a reply with an error status. If the caller caused it, the caller gets the
+// upstream's message, cleaned. Everything else is for the operator to fix: the caller learns only that the model
+// is not available. header may be nil.
 func Refused(status int, header http.Header, body []byte) *fault.Fault {
 	message := errorMessage(body)
 	cause := &Refusal{Status: status, After: retryAfter(header), message: message}
@@ -105,19 +108,19 @@ func Refused(status int, header http.Header, body []byte) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model is not available at the moment. Try again shortly.").After(cmp.Or(cause.After, time.Second)).Because(cause)
 }
 
-// Refusal is the cause of what Refused returns.
+// Refusal is the cause of the faults that Refused returns.
 type Refusal struct {
 	Status  int
-	After   time.Duration // what the upstream asked us to wait; zero where it did not
-	message string
+	After   time.Duration // how long the upstream asks us to wait; zero if it does not say
+	message string        // the upstream's, cleaned; may be empty
 }
 
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("the upstream answered %d: %s", r.Status, r.message)
 }
 
-// Lasting reports whether another try would come to the same: the key, or the model's name over there,
-// is not good.
+// Lasting reports whether a retry would fail the same way, because the upstream does not accept our key, our
+// account or its name of the model.
 func (r *Refusal) Lasting() bool {
 	switch r.Status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound:
@@ -126,15 +129,17 @@ func (r *Refusal) Lasting() bool {
 	return false
 }
 
-// callersFault reports whether a status means that the request itself is wrong.
+// callersFault reports whether a status says that the request itself is wrong.
 func callersFault(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity
 }
 
-// longestRetry bounds what an upstream may ask us to wait.
+// longestRetry bounds how long an upstream may ask us to wait. A larger value is most likely a mistake, and it
+// would also reach the caller.
 const longestRetry = time.Hour
 
-// retryAfter is how long the upstream asks to wait; zero where it does not say.
+// retryAfter returns how long the upstream asks us to wait, or zero. It reads Retry-After in seconds and as a date,
+// and the header in milliseconds that OpenAI and Azure send. h may be nil.
 func retryAfter(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return time.Duration(min(ms, float64(longestRetry/time.Millisecond)) * float64(time.Millisecond))
@@ -148,7 +153,8 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// errorMessage finds the sentence in an upstream's error body and cleans it.
+// errorMessage returns the message in the body of an error, cleaned. It returns the empty string if the body is
+// not JSON or has no message.
 func errorMessage(body []byte) string {
 	var v any
 	if json.Unmarshal(body, &v) != nil {
@@ -157,7 +163,7 @@ func errorMessage(body []byte) string {
 	return cleaned(sentence(v))
 }
 
-// sentence looks for a text where upstreams put it: {"error":{"message":…}} and its many relatives.
+// sentence finds the message where upstreams put it: {"error":{"message":…}} and variants of that.
 func sentence(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -176,13 +182,13 @@ func sentence(v any) string {
 	return ""
 }
 
-// secrets are what an upstream's sentence may hold that is none of the caller's business: addresses,
-// keys, and long runs without a space, which may be either.
+// secrets matches what callers must not see of an upstream's message: addresses, keys, and runs of 48 characters
+// and more without a space, which may be either.
 var secrets = regexp.MustCompile(`(?i)\b[a-z]+://\S+` +
 	`|\b(?:[\w-]+\.)+[\w-]+:\d+|\[[0-9a-f]*:[0-9a-f]*:[0-9a-f:.]*\](?::\d+)?|\b\d{1,3}(?:\.\d{1,3}){3}\b` +
 	`|\b(?:sk|pk|rk|key|org|proj|gsk|xai)[-_][\w*-]{6,}|\bAIza[\w-]{8,}|\bbearer\s+\S+|\S{48,}`)
 
-// cleaned is a sentence fit for a caller: short, printable, without secrets.
+// cleaned returns a message that is fit for a caller: printable, on one line, at most 400 bytes, without secrets.
 func cleaned(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsGraphic(r) {
@@ -198,11 +204,11 @@ func cleaned(s string) string {
 	return s
 }
 
-// quoted is what net/http repeats of a reply that is no HTTP: it may be anything.
+// quoted matches what net/http quotes of a reply that is not HTTP. It may be anything.
 var quoted = regexp.MustCompile(`"[^"]*"?`)
 
-// scrub keeps the kind of a network error and drops what net/http writes into it of the address and of
-// the wire.
+// scrub returns a network error without the addresses and the bytes of the wire that net/http writes into it.
+// Errors of a context are returned as they are, so that errors.Is still finds them. err may be nil.
 func scrub(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -11,10 +11,12 @@ import (
 	"sluice/internal/netguard"
 )
 
-// maxImageURL bounds the address of an image. What a data: URL may hold is bounded with the request.
+// maxImageURL bounds the address of an image, in bytes. Longer ones are refused by most servers. A data: URL
+// is not an address; the bound on the request's body bounds it.
 const maxImageURL = 8 << 10
 
-// RemoteImage is the path of the first image that the upstream would have to fetch; empty: there is none.
+// RemoteImage returns the path, within the request, of the first image that the upstream would have to fetch.
+// It returns the empty string if there is none.
 func RemoteImage(req *chat.Request) string {
 	path := ""
 	eachRemoteImage(req, func(at, _ string) bool {
@@ -24,27 +26,28 @@ func RemoteImage(req *chat.Request) string {
 	return path
 }
 
-// CheckImages refuses images that the upstream should not be asked to fetch. It fetches what the caller names,
-// from where it is: so an address inside a network is never handed on, however it is written; and a model
-// that runs inside the operator's own network gets no addresses at all, because what a name means is
-// decided when it is looked up, which is not here.
+// CheckImages refuses images that the upstream must not be asked to fetch. The upstream fetches whatever the
+// caller names, from its own network. So an address inside a network is never passed on, however it is
+// written. A model that runs inside the operator's network gets no addresses at all: a public name may
+// resolve to a private address there, and we are not the ones who resolve it.
 func CheckImages(req *chat.Request, m *catalog.Model) (err error) {
 	eachRemoteImage(req, func(at, address string) bool {
 		switch why := unfit(address); {
 		case why != "":
 			err = fault.New(fault.Invalid, "This image cannot be fetched: %s. Give an address on the public internet, or send the image as a data: URL.", why).At(at)
 		case m.NoImageURLs:
-			err = fault.New(fault.Invalid, "The model %q takes images as data: URLs alone, not by their address.", m.ID).At(at)
+			err = fault.New(fault.Invalid, "The model %q takes images only as data: URLs, not by their address.", m.ID).At(at)
 		}
 		return err == nil
 	})
 	return err
 }
 
-// eachRemoteImage visits the images that are given by an address, with their paths, until visit returns false.
+// eachRemoteImage calls visit for each image that is given by an address, with its path within the request,
+// until visit returns false.
 func eachRemoteImage(req *chat.Request, visit func(path, address string) bool) {
 	if req.Images() == 0 {
-		return // nearly always
+		return // most requests
 	}
 	for i := range req.Messages {
 		for j, p := range req.Messages[i].Content.Parts() {
@@ -58,28 +61,29 @@ func eachRemoteImage(req *chat.Request, visit func(path, address string) bool) {
 	}
 }
 
+// isDataURL reports whether a URL is a data: URL, in any case.
 func isDataURL(s string) bool { return len(s) >= 5 && strings.EqualFold(s[:5], "data:") }
 
-// unfit says what is wrong with an image's address; empty: nothing. Programs differ in how they read odd
-// addresses, so what is odd is refused.
+// unfit returns what is wrong with an image's address, or the empty string. It refuses everything unusual:
+// programs differ in how they read odd addresses, and what we take for public another may not.
 func unfit(address string) string {
 	if len(address) > maxImageURL {
 		return fmt.Sprintf("its address has more than %d characters", maxImageURL)
 	}
 	if strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f }) {
-		return "its address holds characters that do not belong there"
+		return "its address has characters that a URL must not have"
 	}
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Opaque != "" || u.Host == "":
 		return "its address is not an http or https URL"
-	case u.Scheme != "http" && u.Scheme != "https": // Parse makes it lower case
+	case u.Scheme != "http" && u.Scheme != "https": // Parse has made it lower case
 		return "its address is not an http or https URL"
 	case u.User != nil:
-		return "its address holds a user name"
+		return "its address has a user name in it"
 	}
 	if netguard.CheckHost(u.Hostname()) != nil {
-		return "its host is not one of the public internet"
+		return "its host is not on the public internet"
 	}
 	return ""
 }

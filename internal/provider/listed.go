@@ -1,9 +1,9 @@
 package provider
 
-// Listed is a model as its upstream lists it. What the upstream does not say is zero.
+// Listed is a model as its upstream lists it. Fields that the upstream does not give are zero.
 type Listed struct {
-	ID            string // the model's name over there
-	Name          string // what it is called in front of people
+	ID            string // the name to call it by
+	Name          string // the name to show to people
 	ContextLength int    // tokens
 	MaxOutput     int    // tokens
 }

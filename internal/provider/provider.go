@@ -1,8 +1,22 @@
-// Package provider is how Sluice asks an upstream for a completion.
+// Package provider asks upstreams for completions.
 //
-// Each wire format implements Adapter in a folder of its own; everything around a call that is the
-// same for all of them stands here. A Stream is pulled by one goroutine, event by event; a reply
-// that is not streamed is the same stream, collected.
+// Each wire format implements Adapter in a folder of its own. What is the same for all of them stands here:
+// the HTTP client with its deadlines and bounds, the events of a reply, what callers are told when an upstream
+// fails, and which fields of a request were dropped. A Stream is pulled by one goroutine, event by event; a
+// reply that is not streamed is the same stream, collected.
+//
+// To add a wire format:
+//
+//   - Make a package below this one. Its Adapter embeds a Client and implements Open; if the upstream lists its
+//     models, a method Models returns them.
+//   - Translate the request into wire types. Call Drop for each field that the upstream does not take and that does
+//     not change the answer, and return a fault of the kind Invalid for each that does.
+//   - Read the reply into events. Embed a Pending in the stream, and use Reply for bounds, silence and faults.
+//   - Pass the suite of providertest, and write transcripts of the wire.
+//   - Let package app make the adapter from the configuration.
+//
+// Which upstream is asked, and in what order, is decided by package routing. How events become the caller's
+// reply is up to package relay.
 package provider
 
 import (
@@ -12,51 +26,58 @@ import (
 	"sluice/internal/continuation"
 )
 
-// Call is one model turn to be asked of an upstream.
+// Call is one turn of a model: a request and the upstream's side of it.
 type Call struct {
+	// Request is the caller's. Adapters read it and do not change it: the next attempt uses it again.
 	Request *chat.Request
-	// Upstream is the model's name over there.
+	// Upstream is the upstream's name of the model.
 	Upstream string
-	// MaxOutput bounds the completion where the request does not; 0: the upstream's own bound.
+	// MaxOutput is the most tokens that the model writes; 0 if it is not known. It bounds every completion;
+	// see Limit.
 	MaxOutput int
-	// Thinks is whether the model can reason; reasoning_effort is dropped where it cannot.
+	// Thinks is whether the model can reason. If it cannot, reasoning_effort is dropped.
 	Thinks bool
-	// ID is unique to this turn; the ids of tool calls that the upstream gives none are made of it.
+	// ID is unique to this turn. The ids of tool calls are made of it where the upstream gives none.
 	ID string
-	// Memory is where an adapter keeps what the next turn needs of this one, such as signatures, under
-	// the ids of the tool calls it yields; nil: nothing is kept.
+	// Memory keeps what the next turn needs of this one, such as signatures, under the ids of the tool
+	// calls. It may be nil: then nothing is kept or recalled.
 	Memory *continuation.Memory
-	// Dropped is set by Open: the fields of the request that this upstream cannot take and that do not
-	// change the answer.
+	// Dropped is set by Open: the fields of the request that this upstream does not take and that do not
+	// change the answer. Each attempt sets it anew.
 	Dropped []string
 }
 
-// Adapter speaks one wire format.
+// Adapter speaks one wire format. It may be used by several goroutines at once.
 type Adapter interface {
-	// Open sends the call and returns its stream, or a fault.
-	// Canceling ctx ends the call and the upstream's work at once.
+	// Open sends the call and returns its stream, which the caller must close. An error is a fault: the
+	// upstream could not be reached, it refused the call, or the call asks for something it cannot do.
+	// Canceling ctx ends the call and the upstream's work at once, also after Open has returned.
 	Open(ctx context.Context, call *Call) (Stream, error)
 }
 
-// Stream yields the events of one reply, in order.
+// Stream yields the events of one reply, in order. It is used by one goroutine.
 type Stream interface {
-	// Next returns the next event, valid until the call after it; a Whole event's Raw until Close. The error is io.EOF after a
-	// complete reply, and a fault where the reply broke off: cut, stalled, garbled or refused.
+	// Next returns the next event. The event is valid until the next call; the Raw of a Whole event is valid
+	// until Close. The error is io.EOF after the last event. It is a fault if the reply was cut, stalled,
+	// could not be read, or failed. A Stream of Chunk events may also return io.EOF for a reply that broke
+	// off: only the reader of the chunks knows whether they have a finish reason.
 	Next() (*Event, error)
-	// Ready reports whether Next would return without waiting for the upstream.
+	// Ready reports whether Next would return without waiting for the upstream. The relay writes out what it
+	// has whenever Ready is false.
 	Ready() bool
-	// Close frees the upstream. It may be called at any time, once.
+	// Close frees the upstream. It must be called exactly once, at any time, also after an error.
 	Close() error
 }
 
-// Metered is a Stream that knows what its reply has cost so far, before its end.
+// Metered is implemented by streams that know what their reply has cost before it ends.
 type Metered interface {
-	// Figures are the upstream's, as far as it has given any.
+	// Figures returns the upstream's latest figures. It reports false if there are none yet.
 	Figures() (chat.Usage, bool)
 }
 
-// Partial is the usage of a reply that broke off: the prompt by the upstream's early figures, and what was
-// produced by them or by our own count, whichever is more.
+// Partial returns the usage of a reply that broke off. The prompt is counted by the figures that the upstream
+// gave early. The completion is counted by them or by our own count, whichever is more: early figures may
+// stop at the first token.
 func Partial(figures, counted chat.Usage) chat.Usage {
 	if counted.CompletionTotal() > figures.CompletionTotal() {
 		figures.Completion, figures.Reasoning = counted.Completion, counted.Reasoning
@@ -64,23 +85,24 @@ func Partial(figures, counted chat.Usage) chat.Usage {
 	return figures
 }
 
-// Kind says which fields of an Event count.
+// Kind says what an Event is, and so which of its fields are set.
 type Kind uint8
 
 const (
-	Text      Kind = iota + 1 // Event.Text, a piece of the reply
-	Reasoning                 // Event.Text, a piece of the model's thinking
-	ToolCall                  // Event.Tool, a piece of one call
-	Finish                    // Event.Finish; at most one, after all content
-	Usage                     // Event.Usage, the final figures; may follow Finish
-	Chunk                     // Event.Raw, one chat.completion.chunk of the OpenAI dialect as JSON
-	Whole                     // Event.Raw, one chat.completion of the OpenAI dialect as JSON, the only event of a stream
+	Text      Kind = iota + 1 // Event.Text is a piece of the reply
+	Reasoning                 // Event.Text is a piece of the model's thinking
+	ToolCall                  // Event.Tool is a piece of one call
+	Finish                    // Event.Finish is set; at most one for each choice, after all its content
+	Usage                     // Event.Usage has the final figures; may follow Finish
+	Chunk                     // Event.Raw is the JSON of one chat.completion.chunk of OpenAI's dialect
+	Whole                     // Event.Raw is the JSON of one chat.completion of OpenAI's dialect; the only event of its stream
 )
 
-// Event is one step of a reply.
+// Event is one step of a reply. Events of OpenAI's dialect come as Chunk or Whole, undecoded: the relay passes
+// most of their bytes on as they are.
 type Event struct {
 	Kind   Kind
-	Choice int // which of n replies; 0 where there is one
+	Choice int // which of the n replies it belongs to; 0 if there is one
 	Text   string
 	Tool   ToolPiece
 	Finish chat.Finish
@@ -88,11 +110,11 @@ type Event struct {
 	Raw    []byte
 }
 
-// ToolPiece is a piece of a tool call. ID and Name come with the first piece of an index only.
+// ToolPiece is a piece of a tool call. ID and Name come with the first piece of an Index only.
 type ToolPiece struct {
-	Index     int
+	Index     int // of the call within its choice, from 0 without gaps
 	ID        string
 	Name      string
-	Arguments string
-	Custom    bool // it calls a custom tool: Arguments is any text
+	Arguments string // a piece of the arguments' text, to be appended to those before
+	Custom    bool   // the call is of a custom tool, whose Arguments are any text instead of JSON
 }

@@ -3,7 +3,7 @@
 // An event of the OpenAI dialect that has the usual shape is scanned once and never decoded: it goes
 // out as a prepared head and the upstream's own bytes. Any other event is decoded into
 // provider events and written anew; which way is chosen for each event. Both ways keep the rules of
-// spec: Streams, whatever the upstream does. A reply that broke off is never made to look complete.
+// docs/api.md#streams, whatever the upstream does. A reply that broke off is never made to look complete.
 package relay
 
 import (

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// broken says which rules of spec: Streams the stream that a caller got breaks; err is what Stream
+// broken says which rules of docs/api.md#streams the stream that a caller got breaks; err is what Stream
 // returned. It reads as a strict client would, and knows nothing of how the bytes were made.
 func broken(c *caller, err error, opts Options) (problems []string) {
 	complain := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }

@@ -1,8 +1,8 @@
-// Package seal encrypts what is stored.
+// Package seal encrypts data before it is stored.
 //
-// A Box seals under a secret that the caller of the API brings along, under the service's own Key, or under
-// both. The store gets an ID to find a record by and the sealed bytes; neither tells anything about the
-// secrets or about what is inside.
+// A Box encrypts under a secret that the API caller supplies, under the service's own Key, or under
+// both. The store sees only an ID, which identifies the record, and the ciphertext. Neither reveals
+// anything about the secrets or the content.
 package seal
 
 import (
@@ -14,16 +14,19 @@ import (
 	"errors"
 )
 
-// IDSize is the length of an ID.
+// IDSize is the length of an ID in bytes.
 const IDSize = sha256.Size
 
-// KeySize is the length of a Key: AES-256.
+// KeySize is the length of a Key in bytes. It selects AES-256.
 const KeySize = 32
 
-// ErrUnreadable is what Open says of bytes that it did not seal.
+// ErrUnreadable is returned by Open for bytes that this Box did not seal. GCM authenticates the
+// ciphertext, so damage, a wrong secret and a wrong key cannot be told apart.
 var ErrUnreadable = errors.New("it is damaged, or was sealed under another secret or by another version")
 
-// Key is the service's own secret. The zero value is no key at all: its boxes depend on their secret alone.
+// Key is the service's own secret. The zero value means no key: boxes made from it depend on the
+// caller's secret alone. The field is a string so that a Key can be compared and cannot be
+// modified.
 type Key struct{ raw string }
 
 // NewKey returns a random key.
@@ -33,7 +36,7 @@ func NewKey() Key {
 	return Key{string(b[:])}
 }
 
-// KeyOf returns the key that Bytes wrote.
+// KeyOf returns the Key whose Bytes are b.
 func KeyOf(b []byte) (Key, error) {
 	if len(b) != KeySize {
 		return Key{}, ErrUnreadable
@@ -41,38 +44,42 @@ func KeyOf(b []byte) (Key, error) {
 	return Key{string(b)}, nil
 }
 
-// Bytes is the key itself, to be sealed in its turn.
+// Bytes returns the raw key, so that it can itself be sealed and stored.
 func (k Key) Bytes() []byte { return []byte(k.raw) }
 
-// IsZero reports whether there is no key.
+// IsZero reports whether k is the zero Key.
 func (k Key) IsZero() bool { return k.raw == "" }
 
-// String keeps the key out of logs.
+// String hides the key, so that formatting a Key with %v or %s does not leak it to a log.
 func (k Key) String() string { return "seal.Key(hidden)" }
 
-// GoString keeps the key out of logs.
+// GoString does the same for %#v.
 func (k Key) GoString() string { return k.String() }
 
-// Box returns a box that needs the key and the secret. Either may be absent: a zero Key, an empty secret.
+// Box returns a box that needs both the key and the secret to open. Either may be missing: a zero
+// Key or an empty secret adds nothing to the derivation.
 func (k Key) Box(purpose, scope, secret string) Box { return Box{k, purpose, scope, secret} }
 
-// Box seals under a key and a secret. All that is made of it depends on key, purpose, scope and secret.
+// Box seals data under a key and a secret. Its ID and its encryption key are both derived from key,
+// purpose, scope and secret, so changing any of the four gives unrelated values.
 type Box struct {
 	key                    Key
 	purpose, scope, secret string
 }
 
-// New returns the box of a secret alone. What other purposes and scopes make of the same secret tells
-// nothing about this one.
+// New returns a box that depends on a secret alone. The same secret used with another purpose or
+// scope gives independent keys, so a value derived for one use reveals nothing about another.
 func New(purpose, scope, secret string) Box { return Key{}.Box(purpose, scope, secret) }
 
-// ID is what a record is found by.
+// ID returns the identifier under which the record is stored. It is deterministic: the caller finds
+// its record again by bringing the same secret.
 func (b Box) ID() [IDSize]byte { return [IDSize]byte(b.derive("id", IDSize)) }
 
-// Seal encrypts.
+// Seal encrypts plain and returns nonce and ciphertext as one new slice. Each call uses a fresh
+// random nonce, so sealing the same bytes twice gives different results.
 func (b Box) Seal(plain []byte) []byte { return b.cipher().Seal(nil, nil, plain, nil) }
 
-// Open is the inverse of Seal.
+// Open decrypts what Seal returned. It returns ErrUnreadable if the bytes do not authenticate.
 func (b Box) Open(sealed []byte) ([]byte, error) {
 	plain, err := b.cipher().Open(nil, nil, sealed, nil)
 	if err != nil {
@@ -81,23 +88,26 @@ func (b Box) Open(sealed []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// derive makes the bytes for one use. The key is the salt: with it in place, knowing the secret is not enough.
+// derive returns size bytes for one use ("id" or "key") with HKDF-SHA256. The service key is the
+// salt: without it, knowing the secret is not enough. The zero byte in front of the scope keeps the
+// info string unambiguous, so that no pair of use and scope can be read as another.
 func (b Box) derive(use string, size int) []byte {
 	derived, err := hkdf.Key(sha256.New, []byte(b.secret), []byte(b.key.raw), "sluice "+b.purpose+" "+use+"\x00"+b.scope, size)
 	if err != nil {
-		panic(err) // only for sizes far beyond ours
+		panic(err) // HKDF only fails for sizes above 255 hashes
 	}
 	return derived
 }
 
+// cipher returns AES-256-GCM with a random 96-bit nonce in front of each ciphertext.
 func (b Box) cipher() cipher.AEAD {
 	block, err := aes.NewCipher(b.derive("key", KeySize))
 	if err != nil {
-		panic(err) // only for other sizes
+		panic(err) // only for key sizes that AES does not have
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		panic(err) // AES always serves
+		panic(err) // AES has the block size that GCM needs
 	}
 	return aead
 }

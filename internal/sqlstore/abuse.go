@@ -13,29 +13,33 @@ import (
 	"sluice/internal/usage"
 )
 
-// monthly is what units are added up by beside the sums.
+// monthly is the key under which units are added up for the abuse score.
 type monthly struct {
 	account, plan, tier string
-	month               int64
+	month               int64 // start of the month, in Unix milliseconds
 }
 
+// String returns a text that is only used to order keys.
 func (m monthly) String() string {
 	return fmt.Sprint(m.account, "|", m.month, "|", m.plan, "|", m.tier)
 }
 
+// monthOf returns the key of a settlement. Months are those of UTC.
 func monthOf(r *usage.Settlement) monthly {
 	t := r.At.UTC()
 	return monthly{r.AccountID, r.Plan, r.Tier, millis(time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC))}
 }
 
-// addUnits adds to the counts of the abuse score.
+// addUnits adds units, in thousandths, to the counts of the abuse score.
 func addUnits(ctx context.Context, tx *sql.Tx, units map[monthly]int64) error {
+	// Maps have no order, so sort the keys before locking their rows.
 	keys := make([]monthly, 0, len(units))
 	for k := range units {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(a, b monthly) int { return strings.Compare(a.String(), b.String()) }) // one order for all processes
+	slices.SortFunc(keys, func(a, b monthly) int { return strings.Compare(a.String(), b.String()) }) // the same order on all nodes, so they cannot deadlock
 	for _, k := range keys {
+		// Add to the count, or start it. What was forgiven stays.
 		_, err := tx.ExecContext(ctx, `INSERT INTO abuse_counts (account_id, month, plan, tier, unit_milli, forgiven_milli) VALUES ($1, $2, $3, $4, $5, 0)
 			ON CONFLICT (account_id, month, plan, tier) DO UPDATE SET unit_milli = abuse_counts.unit_milli + excluded.unit_milli`,
 			k.account, k.month, k.plan, k.tier, units[k])
@@ -46,7 +50,7 @@ func addUnits(ctx context.Context, tx *sql.Tx, units map[monthly]int64) error {
 	return nil
 }
 
-// AbuseCounts returns the counts of a month.
+// AbuseCounts returns the counts of the month that starts at the given time.
 func (s *Store) AbuseCounts(ctx context.Context, month time.Time) ([]abuse.Count, error) {
 	var out []abuse.Count
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
@@ -65,8 +69,10 @@ func (s *Store) AbuseCounts(ctx context.Context, month time.Time) ([]abuse.Count
 	return out, unavailable(err)
 }
 
-// UnitsSince returns the units settled since a time, by hour.
+// UnitsSince calls yield with the units settled since a time, added up by account, plan, tier and
+// hour.
 func (s *Store) UnitsSince(ctx context.Context, since time.Time, yield func(c abuse.Count, hour time.Time)) error {
+	// The query divides integers, so at / 3600000 is the number of the hour.
 	const hourMillis = 60 * 60 * 1000
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		var err error
@@ -86,15 +92,17 @@ func (s *Store) UnitsSince(ctx context.Context, since time.Time, yield func(c ab
 	return unavailable(err)
 }
 
-// RecordAbuseEvents appends events.
+// RecordAbuseEvents appends events to the log.
 func (s *Store) RecordAbuseEvents(ctx context.Context, events []abuse.Event) error {
 	return s.tx(ctx, func(tx *sql.Tx) error { return insertEvents(ctx, tx, events) })
 }
 
-// ForgiveUnits starts counts again from zero, and says so in the events. The units counted so far may
-// not all be in the database yet, so what is forgiven is the figure that was acted upon.
+// ForgiveUnits restarts counts from zero and records that in the events. It does not delete the
+// counts but adds to what is forgiven. Not all units counted so far may be in the database yet, so
+// the caller passes the number that it acted on.
 func (s *Store) ForgiveUnits(ctx context.Context, month time.Time, counts []abuse.Count, events []abuse.Event) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
+		// The row may be missing if all of the count's units are still in the journal.
 		for _, c := range counts {
 			_, err := tx.ExecContext(ctx, `INSERT INTO abuse_counts (account_id, month, plan, tier, unit_milli, forgiven_milli) VALUES ($1, $2, $3, $4, 0, $5)
 				ON CONFLICT (account_id, month, plan, tier) DO UPDATE SET forgiven_milli = abuse_counts.forgiven_milli + excluded.forgiven_milli`,
@@ -107,9 +115,11 @@ func (s *Store) ForgiveUnits(ctx context.Context, month time.Time, counts []abus
 	})
 }
 
+// insertEvents appends events with consecutive numbers; see appendAudit.
 func insertEvents(ctx context.Context, tx *sql.Tx, events []abuse.Event) error {
 	for _, e := range events {
 		var seq int64
+		// The events of one call get consecutive numbers.
 		err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'abuse_events' RETURNING value`).Scan(&seq)
 		if err != nil {
 			return err
@@ -123,7 +133,7 @@ func insertEvents(ctx context.Context, tx *sql.Tx, events []abuse.Event) error {
 	return nil
 }
 
-// AbuseEvents returns an account's newest events.
+// AbuseEvents returns an account's latest events, newest first.
 func (s *Store) AbuseEvents(ctx context.Context, accountID string, limit int) ([]abuse.Event, error) {
 	var out []abuse.Event
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
@@ -145,6 +155,7 @@ func (s *Store) AbuseEvents(ctx context.Context, accountID string, limit int) ([
 	return out, unavailable(err)
 }
 
+// parsePlans parses a plan and a tier, which are stored by name.
 func parsePlans(plan, tier string) (p, t account.Plan, err error) {
 	if p, err = account.ParsePlan(plan); err != nil {
 		return p, t, err

@@ -11,12 +11,15 @@ import (
 	"sluice/internal/fault"
 )
 
+// accountColumns are in the order of accountValues, scanAccount and updateAccount.
 const accountColumns = `id, email, plan, plan_granted, staff, rpm_override, concurrent_override, tpm_override,
 	suspended_at, suspend_reason, terminated, deactivated_at, deactivate_reason, created_at, version`
 
+// keyColumns are in the order of insertKey and eachKey.
 const keyColumns = `id, account_id, master, name, hash, last_four, created_at, last_used_at`
 
-// CreateAccount stores a new account, its master key and the audit entry.
+// CreateAccount stores a new account, its keys and the audit entry. It returns a conflict if the
+// address is taken.
 func (s *Store) CreateAccount(ctx context.Context, a *account.Account, e account.Entry) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (`+accountColumns+`)
@@ -28,6 +31,7 @@ func (s *Store) CreateAccount(ctx context.Context, a *account.Account, e account
 			return err
 		}
 		for i := range a.Keys {
+			// A new account has one key, its master key.
 			if err := insertKey(ctx, tx, a.ID, &a.Keys[i]); err != nil {
 				return err
 			}
@@ -36,11 +40,14 @@ func (s *Store) CreateAccount(ctx context.Context, a *account.Account, e account
 	})
 }
 
-// ChangeAccount locks the account, applies the change and stores it with its audit entry.
+// ChangeAccount locks the account, applies change to it, and stores the result with its audit
+// entry. An entry without an action means that nothing changed: then nothing is stored, and the
+// account is returned as it was. An error of change rolls everything back and is returned.
 func (s *Store) ChangeAccount(ctx context.Context, id string, change func(*account.Account) (account.Entry, error)) (*account.Account, error) {
 	var a *account.Account
 	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
-		// Writing first takes the row's lock on PostgreSQL; SQLite has begun as the only writer.
+		// The update takes the row's lock on PostgreSQL, so that changes of one account run one
+		// after the other. On SQLite this transaction is the only writer anyway.
 		row := tx.QueryRowContext(ctx, `UPDATE accounts SET version = version + 1 WHERE id = $1 RETURNING `+accountColumns, id)
 		if a, err = scanAccount(row); err != nil {
 			return notFound(err, id)
@@ -48,11 +55,13 @@ func (s *Store) ChangeAccount(ctx context.Context, id string, change func(*accou
 		if a.Keys, err = keysOf(ctx, tx, id); err != nil {
 			return err
 		}
+		// change may add and remove keys in place, so compare with a copy.
 		before := slices.Clone(a.Keys)
 		e, err := change(a)
 		if err != nil {
 			return err
 		}
+		// Nothing changed. The error also undoes the new version.
 		if e.Action == "" {
 			return errUnchanged
 		}
@@ -65,7 +74,7 @@ func (s *Store) ChangeAccount(ctx context.Context, id string, change func(*accou
 		return appendAudit(ctx, tx, e)
 	})
 	if errors.Is(err, errUnchanged) {
-		a.Version-- // rolled back
+		a.Version-- // the increment was rolled back
 		return a, nil
 	}
 	if err != nil {
@@ -74,11 +83,13 @@ func (s *Store) ChangeAccount(ctx context.Context, id string, change func(*accou
 	return a, nil
 }
 
-// errUnchanged rolls a change back that changed nothing.
+// errUnchanged makes ChangeAccount roll back a change that changed nothing. It never leaves the
+// package.
 var errUnchanged = errors.New("nothing changed")
 
-// FindAccount looks an account up by id, address or the id of a live key.
+// FindAccount finds an account by its id, its address, or the id of a key that is not revoked.
 func (s *Store) FindAccount(ctx context.Context, ref string) (*account.Account, error) {
+	// A revoked key no longer leads to its account.
 	row := s.read.QueryRowContext(ctx, `SELECT `+accountColumns+` FROM accounts
 		WHERE id = $1 OR email = $1 OR id = (SELECT account_id FROM api_keys WHERE id = $1 AND revoked_at IS NULL)`, ref)
 	a, err := scanAccount(row)
@@ -89,7 +100,8 @@ func (s *Store) FindAccount(ctx context.Context, ref string) (*account.Account, 
 	return a, unavailable(err)
 }
 
-// Accounts returns up to limit accounts after the given id, in order of id.
+// Accounts returns up to limit accounts with an id greater than after, ordered by id, with their
+// keys. To read all accounts, pass the id of the last one until fewer than limit are returned.
 func (s *Store) Accounts(ctx context.Context, after string, limit int) ([]*account.Account, error) {
 	var list []*account.Account
 	byID := map[string]*account.Account{}
@@ -98,14 +110,16 @@ func (s *Store) Accounts(ctx context.Context, after string, limit int) ([]*accou
 		if err != nil {
 			return err
 		}
+		// byID finds the owner of each key that the second query returns.
 		list, byID[a.ID] = append(list, a), a
 		return nil
 	}, `SELECT `+accountColumns+` FROM accounts WHERE id > $1 ORDER BY id LIMIT $2`, after, limit)
 	if err != nil || len(list) == 0 {
 		return nil, unavailable(err)
 	}
+	// One query for the keys of all these accounts, instead of one for each account.
 	err = eachKey(ctx, s.read, func(owner string, k account.Key) {
-		if a := byID[owner]; a != nil { // an account made since the first query has none yet
+		if a := byID[owner]; a != nil { // nil if the account was created after the first query
 			a.Keys = append(a.Keys, k)
 		}
 	}, `WHERE account_id > $1 AND account_id <= $2 AND revoked_at IS NULL ORDER BY account_id, master DESC, created_at, id`,
@@ -116,7 +130,7 @@ func (s *Store) Accounts(ctx context.Context, after string, limit int) ([]*accou
 	return list, nil
 }
 
-// AuditLog returns an account's newest entries.
+// AuditLog returns an account's latest audit entries, newest first.
 func (s *Store) AuditLog(ctx context.Context, accountID string, limit int) ([]account.Entry, error) {
 	var log []account.Entry
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
@@ -133,9 +147,10 @@ func (s *Store) AuditLog(ctx context.Context, accountID string, limit int) ([]ac
 	return log, unavailable(err)
 }
 
-// ChangedSince returns the accounts with an audit entry after seq, and the newest entry's number.
-// It is how one process learns what another changed.
+// ChangedSince returns the accounts that have an audit entry after seq, and the number of the
+// newest entry. This is how one node learns what another has changed.
 func (s *Store) ChangedSince(ctx context.Context, seq int64) (ids []string, newest int64, err error) {
+	// If nothing has changed, the caller continues from the same number.
 	newest = seq
 	err = each(ctx, s.read, func(rows *sql.Rows) error {
 		var id string
@@ -147,21 +162,22 @@ func (s *Store) ChangedSince(ctx context.Context, seq int64) (ids []string, newe
 		return nil
 	}, `SELECT account_id, MAX(seq) FROM audit_log WHERE seq > $1 GROUP BY account_id`, seq)
 	if err != nil {
-		return nil, seq, unavailable(err) // what was read is not all up to newest
+		return nil, seq, unavailable(err) // rows may be missing, so the caller must start at seq again
 	}
 	return ids, newest, nil
 }
 
-// LastChange is the number of the newest audit entry.
+// LastChange returns the number of the newest audit entry.
 func (s *Store) LastChange(ctx context.Context) (int64, error) {
 	var seq int64
 	err := s.read.QueryRowContext(ctx, `SELECT value FROM counters WHERE name = 'audit_log'`).Scan(&seq)
 	return seq, unavailable(err)
 }
 
-// RecordKeyUse notes when keys were last used; an older time never replaces a newer one.
+// RecordKeyUse stores when keys were last used. It never replaces a time by an older one.
 func (s *Store) RecordKeyUse(ctx context.Context, used map[string]time.Time) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
+		// A key that was revoked or does not exist matches no row and is ignored.
 		stmt, err := tx.PrepareContext(ctx, `UPDATE api_keys SET last_used_at = $1 WHERE id = $2 AND last_used_at < $1`)
 		if err != nil {
 			return err
@@ -171,7 +187,7 @@ func (s *Store) RecordKeyUse(ctx context.Context, used map[string]time.Time) err
 		for id := range used {
 			ids = append(ids, id)
 		}
-		slices.Sort(ids) // one order of row locks, so that two processes cannot deadlock
+		slices.Sort(ids) // all nodes lock the rows in this order, so they cannot deadlock
 		for _, id := range ids {
 			if _, err := stmt.ExecContext(ctx, millis(used[id]), id); err != nil {
 				return err
@@ -181,7 +197,9 @@ func (s *Store) RecordKeyUse(ctx context.Context, used map[string]time.Time) err
 	})
 }
 
+// accountValues returns the columns of an account in the order of accountColumns.
 func accountValues(a *account.Account) []any {
+	// A mark is two columns, and whether a suspension is final is a third one.
 	suspendedAt, suspendReason := markValues(a.Suspended)
 	deactivatedAt, deactivateReason := markValues(a.Deactivated)
 	o := a.Overrides
@@ -192,6 +210,7 @@ func accountValues(a *account.Account) []any {
 	}
 }
 
+// updateAccount writes all columns of an account. The caller has locked the row.
 func updateAccount(ctx context.Context, tx *sql.Tx, a *account.Account) error {
 	_, err := tx.ExecContext(ctx, `UPDATE accounts SET email = $2, plan = $3, plan_granted = $4, staff = $5,
 		rpm_override = $6, concurrent_override = $7, tpm_override = $8, suspended_at = $9, suspend_reason = $10,
@@ -202,16 +221,19 @@ func updateAccount(ctx context.Context, tx *sql.Tx, a *account.Account) error {
 	return err
 }
 
+// emailTaken returns the fault for an address that another account has.
 func emailTaken(email string) error {
 	return fault.New(fault.Conflict, "there is already an account with the address %s", email).At("email")
 }
 
-// saveKeys stores what a change did to the account's keys.
+// saveKeys stores how a change modified the account's keys: it revokes those that are gone, inserts
+// new ones and renames those whose name changed. Nothing else about a key ever changes here.
 func saveKeys(ctx context.Context, tx *sql.Tx, accountID string, before, after []account.Key, now time.Time) error {
+	// has returns the index of the key with the id, or -1.
 	has := func(keys []account.Key, id string) int {
 		return slices.IndexFunc(keys, func(k account.Key) bool { return k.ID == id })
 	}
-	for _, k := range before { // revoke first: there is one live master key at a time
+	for _, k := range before { // revoke first: a unique index allows only one live master key
 		if has(after, k.ID) >= 0 {
 			continue
 		}
@@ -235,12 +257,16 @@ func saveKeys(ctx context.Context, tx *sql.Tx, accountID string, before, after [
 	return nil
 }
 
+// insertKey stores a new key. Only the hash of its secret is stored.
 func insertKey(ctx context.Context, tx *sql.Tx, accountID string, k *account.Key) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO api_keys (`+keyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		k.ID, accountID, yesNo(k.Master), k.Name, k.Hash[:], k.LastFour, millis(k.CreatedAt), millis(k.LastUsedAt))
 	return err
 }
 
+// appendAudit appends an audit entry. Its number comes from a counter whose row stays locked until
+// the transaction ends. So numbers are committed in order and without gaps, and a node that has
+// seen a number has seen all entries up to it. A sequence of the database would not guarantee that.
 func appendAudit(ctx context.Context, tx *sql.Tx, e account.Entry) error {
 	var seq int64
 	err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'audit_log' RETURNING value`).Scan(&seq)
@@ -252,7 +278,7 @@ func appendAudit(ctx context.Context, tx *sql.Tx, e account.Entry) error {
 	return err
 }
 
-// keysOf reads the live keys of an account, the master key first.
+// keysOf returns the keys of an account that are not revoked, the master key first.
 func keysOf(ctx context.Context, q querier, accountID string) ([]account.Key, error) {
 	var keys []account.Key
 	err := eachKey(ctx, q, func(_ string, k account.Key) { keys = append(keys, k) },
@@ -260,7 +286,7 @@ func keysOf(ctx context.Context, q querier, accountID string) ([]account.Key, er
 	return keys, err
 }
 
-// eachKey reads the keys that a condition picks.
+// eachKey calls yield for each key that the where clause selects.
 func eachKey(ctx context.Context, q querier, yield func(owner string, k account.Key), where string, args ...any) error {
 	return each(ctx, q, func(rows *sql.Rows) error {
 		var k account.Key
@@ -272,12 +298,15 @@ func eachKey(ctx context.Context, q querier, yield func(owner string, k account.
 			return err
 		}
 		copy(k.Hash[:], hash)
+		// A LastUsedAt of zero means that the key was never used.
 		k.Master, k.CreatedAt, k.LastUsedAt = master == 1, fromMillis(created), fromMillis(used)
 		yield(owner, k)
 		return nil
 	}, `SELECT `+keyColumns+` FROM api_keys `+where, args...)
 }
 
+// scanAccount reads a row of accountColumns. The account has no keys yet. It returns sql.ErrNoRows
+// if there is none.
 func scanAccount(row interface{ Scan(...any) error }) (*account.Account, error) {
 	var a account.Account
 	var plan, suspendReason, deactivateReason string
@@ -292,15 +321,19 @@ func scanAccount(row interface{ Scan(...any) error }) (*account.Account, error) 
 	if a.Plan, err = account.ParsePlan(plan); err != nil {
 		return nil, err
 	}
+	// The rest is stored as 0 and 1, as Unix milliseconds, or as NULL for what is not set.
 	a.Granted, a.Staff, a.CreatedAt = granted == 1, staff == 1, fromMillis(created)
 	a.Overrides = account.Overrides{RequestsPerMinute: limitOf(rpm), Concurrent: limitOf(concurrent), TokensPerMinute: limitOf(tpm)}
 	a.Suspended, a.Deactivated = markOf(suspendedAt, suspendReason), markOf(deactivatedAt, deactivateReason)
+	// Terminated is a property of the suspension, so it means nothing without one.
 	if a.Suspended != nil {
 		a.Suspended.Final = terminated == 1
 	}
 	return &a, nil
 }
 
+// markValues returns the two columns of a mark, which may be nil: a NULL time means that there is
+// no mark.
 func markValues(m *account.Mark) (sql.NullInt64, string) {
 	if m == nil {
 		return sql.NullInt64{}, ""
@@ -308,6 +341,7 @@ func markValues(m *account.Mark) (sql.NullInt64, string) {
 	return sql.NullInt64{Int64: millis(m.At), Valid: true}, m.Reason
 }
 
+// markOf is the inverse of markValues.
 func markOf(at sql.NullInt64, reason string) *account.Mark {
 	if !at.Valid {
 		return nil
@@ -315,6 +349,7 @@ func markOf(at sql.NullInt64, reason string) *account.Mark {
 	return &account.Mark{At: fromMillis(at.Int64), Reason: reason}
 }
 
+// limitValue returns the column of an override: NULL means that the plan's limit applies.
 func limitValue(l *account.Limit) sql.NullInt64 {
 	if l == nil {
 		return sql.NullInt64{}
@@ -322,14 +357,16 @@ func limitValue(l *account.Limit) sql.NullInt64 {
 	return sql.NullInt64{Int64: int64(*l), Valid: true}
 }
 
+// limitOf is the inverse of limitValue.
 func limitOf(v sql.NullInt64) *account.Limit {
 	if !v.Valid {
 		return nil
 	}
-	l := min(account.Limit(v.Int64), account.MostLimit) // an older program had no bound
+	l := min(account.Limit(v.Int64), account.MostLimit) // older versions did not bound it
 	return &l
 }
 
+// notFound turns sql.ErrNoRows into a fault that names what was looked up.
 func notFound(err error, ref string) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return fault.New(fault.NotFound, "there is no account or key %q", ref)

@@ -10,11 +10,12 @@ import (
 	"sluice/internal/usage"
 )
 
-// byColumns is the column of each way to add usage up.
+// byColumns maps each way to group usage to its column. The column becomes part of the SQL, so it
+// must come from here and never from a caller.
 var byColumns = map[usage.By]string{usage.ByDay: "start", usage.ByModel: "model", usage.ByKey: "key_id"}
 
-// UsageBy adds up an account's usage by day, model or key, in that order. Of the slot only what it is added
-// up by is set.
+// UsageBy adds up an account's usage by day, model or key, and orders the rows by that. In the slot
+// of a row, only the account and what it is grouped by are set.
 func (s *Store) UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error) {
 	query, args, err := usageBy(q)
 	if err != nil {
@@ -22,8 +23,10 @@ func (s *Store) UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
 	}
 	var out []usage.Row
 	err = each(ctx, s.read, func(rows *sql.Rows) error {
+		// The database added up everything else, so the rest of the slot stays empty.
 		r := usage.Row{Slot: usage.Slot{AccountID: q.AccountID}}
 		var start int64
+		// The first column goes where the query says that the rows are grouped by.
 		by := map[usage.By]any{usage.ByDay: &start, usage.ByModel: &r.Model, usage.ByKey: &r.KeyID}[q.By]
 		if err := rows.Scan(append([]any{by}, sumTargets(&r.Sums)...)...); err != nil {
 			return err
@@ -35,11 +38,13 @@ func (s *Store) UsageBy(ctx context.Context, q usage.Query) ([]usage.Row, error)
 	return out, unavailable(err)
 }
 
+// usageBy returns the query and its arguments. Hours and days are kept in tables of the same form.
 func usageBy(q usage.Query) (string, []any, error) {
 	column, ok := byColumns[q.By]
 	if !ok {
-		return "", nil, fmt.Errorf("usage cannot be added up by %q", q.By)
+		return "", nil, fmt.Errorf("usage cannot be grouped by %q", q.By)
 	}
+	// Days are enough unless the caller asks for hours: the table is smaller.
 	table := "usage_days"
 	if q.Hours {
 		table = "usage_hours"
@@ -50,6 +55,7 @@ func usageBy(q usage.Query) (string, []any, error) {
 	}
 	query := `SELECT ` + column + `, ` + strings.Join(sums, ", ") + ` FROM ` + table + ` WHERE account_id = $1 AND start >= $2`
 	args := []any{q.AccountID, millis(q.From)}
+	// An empty filter selects everything.
 	for _, narrow := range [][2]string{{"key_id", q.KeyID}, {"model", q.Model}} {
 		if narrow[1] != "" {
 			args = append(args, narrow[1])
@@ -59,10 +65,12 @@ func usageBy(q usage.Query) (string, []any, error) {
 	return query + ` GROUP BY ` + column + ` ORDER BY ` + column, args, nil
 }
 
+// recentQuery pages by the pair of time and id, because several calls may share a millisecond. The
+// condition on at alone lets the index on account and time find the first row.
 const recentQuery = `SELECT ` + settlementColumns + ` FROM settlements 
 	WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) ORDER BY at DESC, id DESC LIMIT $4`
 
-// RecentSettlements returns an account's last calls before a point, newest first.
+// RecentSettlements returns an account's latest calls before a point, newest first.
 func (s *Store) RecentSettlements(ctx context.Context, accountID string, before usage.Point, limit int) ([]usage.Settlement, error) {
 	var out []usage.Settlement
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
@@ -78,6 +86,7 @@ func (s *Store) RecentSettlements(ctx context.Context, accountID string, before 
 			return err
 		}
 		r.At, r.Counted, r.CostMicro, r.End = fromMillis(at), counted == 1, cost, usage.End(end)
+		// Durations are stored in whole milliseconds.
 		r.Latency, r.FirstToken = time.Duration(latency)*time.Millisecond, time.Duration(first)*time.Millisecond
 		out = append(out, r)
 		return nil

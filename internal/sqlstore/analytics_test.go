@@ -13,7 +13,8 @@ import (
 	"sluice/internal/usage"
 )
 
-// fill stores the calls of 31 days: of one account nearly all, by 6 keys and 8 models, and some of many others.
+// fill stores the calls of 31 days: nearly all of one account, with 6 keys and 8 models, and some
+// of many others.
 func fill(t testing.TB, s *sqlstore.Store, rows int, now time.Time) (accountID string) {
 	t.Helper()
 	const size = 2000
@@ -37,7 +38,7 @@ func fill(t testing.TB, s *sqlstore.Store, rows int, now time.Time) (accountID s
 	return "acct_busy"
 }
 
-// rowsFor is how many usage rows a test looks at.
+// rowsFor returns how many usage rows a test uses.
 func rowsFor(t testing.TB) int {
 	if os.Getenv("SLUICE_SOAK") != "" {
 		return soakRows
@@ -45,7 +46,7 @@ func rowsFor(t testing.TB) int {
 	return 50_000
 }
 
-// What the pages ask is answered from an index, however much there is.
+// The queries of the pages are answered from an index, however many rows there are.
 func TestPagesUseAnIndex(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) *sqlstore.Store{

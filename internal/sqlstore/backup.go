@@ -12,12 +12,14 @@ import (
 	"sluice/internal/fault"
 )
 
-// Backup writes a consistent copy of the database to a new file, while it is in use.
+// Backup writes a consistent copy of the database to a new file while the database is in use. It is
+// for SQLite only.
 func (s *Store) Backup(ctx context.Context, path string) error {
 	if s.engine != SQLite {
 		return fault.New(fault.Invalid, "the database is PostgreSQL: back it up with pg_dump")
 	}
-	// An empty file is taken as a new one, and this one is private from the beginning.
+	// VACUUM INTO accepts an empty file as its target. Creating it here makes it private from the
+	// start.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return fault.New(fault.Conflict, "%s exists already; name a new file", path)
@@ -29,11 +31,14 @@ func (s *Store) Backup(ctx context.Context, path string) error {
 	if err := s.copyTo(ctx, path); err != nil {
 		return errors.Join(fmt.Errorf("write the backup: %w", err), os.Remove(path))
 	}
+	// The copy was written through another descriptor. Sync flushes the file, whoever wrote it.
 	return f.Sync()
 }
 
+// copyTo copies the database into the empty file at path.
 func (s *Store) copyTo(ctx context.Context, path string) error {
-	// A connection of its own: it reads a snapshot, and nobody who writes waits for it.
+	// Use a separate connection. It reads a snapshot, so no writer has to wait for it.
+	// VACUUM INTO writes a new database without the free pages of the old one.
 	db, err := sql.Open("sqlite", sqliteDSN(s.path, []string{"busy_timeout(10000)"}))
 	if err != nil {
 		return err
@@ -43,16 +48,19 @@ func (s *Store) copyTo(ctx context.Context, path string) error {
 	return err
 }
 
-// Restore puts a backup into a folder that has no database yet, after checking that it is whole.
+// Restore puts a backup into a folder that has no database yet, after checking that the backup is
+// intact.
 func Restore(ctx context.Context, backup, dir string) error {
 	target := filepath.Join(dir, File)
 	if _, err := os.Stat(target); err == nil {
 		return fmt.Errorf("%s holds a database already; restore into an empty folder with --data", dir)
 	}
-	// SQLite would write what is left there into the database that comes.
+	// SQLite would replay a leftover write-ahead log into the restored database.
 	if _, err := os.Stat(target + "-wal"); err == nil {
-		return fmt.Errorf("%s holds the rest of another database; move %s away, or restore into an empty folder with --data", dir, File+"-wal")
+		return fmt.Errorf("%s holds leftovers of another database; move %s away, or restore into an empty folder with --data", dir, File+"-wal")
 	}
+	// Copy to a temporary name, check the copy, and rename, so that a failure leaves no database
+	// behind.
 	aside := target + ".restoring"
 	defer os.Remove(aside)
 	if err := copyFile(backup, aside); err != nil {
@@ -64,6 +72,7 @@ func Restore(ctx context.Context, backup, dir string) error {
 	return os.Rename(aside, target)
 }
 
+// copyFile copies a file to a private file and flushes it to disk.
 func copyFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -81,8 +90,9 @@ func copyFile(from, to string) error {
 	return errors.Join(out.Sync(), out.Close())
 }
 
-// checkFile reports what is wrong with a database file.
+// checkFile returns an error if the file is not an intact database of this program.
 func checkFile(ctx context.Context, path string) error {
+	// query_only keeps the check from changing the copy.
 	db, err := sql.Open("sqlite", sqliteDSN(path, []string{"query_only(1)"}))
 	if err != nil {
 		return err
@@ -92,9 +102,10 @@ func checkFile(ctx context.Context, path string) error {
 	if err := db.QueryRowContext(ctx, `PRAGMA integrity_check`).Scan(&verdict); err != nil || verdict != "ok" {
 		return errors.New("the backup is damaged, or is not a backup of sluice")
 	}
+	// A sound database without our tables is not a backup, either.
 	var accounts int
 	if err := db.QueryRowContext(ctx, `SELECT COUNT(*) FROM accounts`).Scan(&accounts); err != nil {
-		return errors.New("the file is no backup of sluice")
+		return errors.New("the file is not a backup of sluice")
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"sluice/internal/usage"
 )
 
-// A backup that is made while calls are settled is of one moment, and private.
+// A backup made while calls are settled is consistent and private.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	s := open(t, "sqlite", t.TempDir())
@@ -125,13 +125,13 @@ func TestRestoreRefused(t *testing.T) {
 		says   string
 	}{
 		"a database is there":    {good, sqlstore.File, "holds a database already"},
-		"the rest of one is":     {good, sqlstore.File + "-wal", "holds the rest of another database"},
+		"the rest of one is":     {good, sqlstore.File + "-wal", "holds leftovers of another database"},
 		"no file":                {good + ".none", "", "read the backup"},
 		"a text":                 {file([]byte(strings.Repeat("not a database\n", 1000))), "", "damaged, or is not a backup"},
 		"cut off":                {file(whole[:len(whole)/2]), "", "damaged, or is not a backup"},
 		"damaged":                {file(damaged), "", "damaged, or is not a backup"},
-		"empty":                  {file(nil), "", "no backup of sluice"},
-		"a database of others'":  {other, "", "no backup of sluice"},
+		"empty":                  {file(nil), "", "not a backup of sluice"},
+		"a database of others'":  {other, "", "not a backup of sluice"},
 		"a folder":               {t.TempDir(), "", "backup"},
 		"and a good one at last": {good, "", ""},
 	} {

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/usage"
 )
 
-// BenchmarkRecordSettlements tells what moving one settlement into the database costs.
+// BenchmarkRecordSettlements measures the cost of moving one settlement into the database.
 func BenchmarkRecordSettlements(b *testing.B) {
 	s := open(b, "sqlite", b.TempDir())
 	const size = 500

@@ -11,26 +11,33 @@ import (
 	"sluice/internal/fault"
 )
 
+// booksColumns are in the order of saveBooks and scanBooks.
 const booksColumns = `account_id, plan, price_cents, next_plan, began, period_start, period_end, cancel_at_end, failed,
 	failing_since, due, processor, customer, method_brand, method_last_four, method_expires, ahead_ms, visit_at`
 
+// paymentColumns are in the order of savePayment and scanPayment.
 const paymentColumns = `id, account_id, kind, status, processor, present, plan, price_cents, amount_cents, period_start, period_end,
 	ref, url, reason, confirm, created_at, paid_at, invoice, refunded_cents, refund_to_cents, disputed_cents, dispute_steps, visit_at`
 
-// unfinished picks the payment of an account that is under way, or that is to be given back.
+// unfinished selects the payment of an account that is pending, or else one that has to be
+// refunded. A disputed payment is not refunded: the bank has already taken the money back.
 const unfinished = `SELECT ` + paymentColumns + ` FROM billing_payments
 	WHERE account_id = $1 AND (status = 'pending' OR (refund_to_cents > refunded_cents AND disputed_cents = 0)) ORDER BY status = 'pending' DESC, id LIMIT 1`
 
+// rowQuerier is implemented by *sql.DB and *sql.Tx.
 type rowQuerier interface {
 	querier
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// ChangeBilling locks the account, lets change work on its books and stores what became of them.
+// ChangeBilling locks the account, applies change to its books and stores the result. The books
+// contain the payment with the given id or, if paymentID is empty, the unfinished one, if any. It
+// returns the account as it is afterwards, so that the caller can publish it.
 func (s *Store) ChangeBilling(ctx context.Context, accountID, paymentID string, change func(*billing.Books) error) (*account.Account, error) {
 	var b *billing.Books
 	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
-		// Writing first takes the row's lock on PostgreSQL; SQLite has begun as the only writer.
+		// The update takes the row's lock on PostgreSQL, so that changes of one account run one
+		// after the other. On SQLite this transaction is the only writer anyway.
 		row := tx.QueryRowContext(ctx, `UPDATE accounts SET version = version WHERE id = $1 RETURNING `+accountColumns, accountID)
 		a, err := scanAccount(row)
 		if err != nil {
@@ -50,7 +57,7 @@ func (s *Store) ChangeBilling(ctx context.Context, accountID, paymentID string, 
 	return b.Account, nil
 }
 
-// Books reads the books of an account.
+// Books returns the books of an account, with its unfinished payment, if any.
 func (s *Store) Books(ctx context.Context, accountID string) (*billing.Books, error) {
 	row := s.read.QueryRowContext(ctx, `SELECT `+accountColumns+` FROM accounts WHERE id = $1`, accountID)
 	a, err := scanAccount(row)
@@ -61,7 +68,10 @@ func (s *Store) Books(ctx context.Context, accountID string) (*billing.Books, er
 	return b, unavailable(err)
 }
 
+// booksOf reads the books of an account, its keys, and the payment. An account without a row in
+// billing_accounts has never paid anything; its books are the zero value.
 func booksOf(ctx context.Context, q rowQuerier, a *account.Account, paymentID string) (*billing.Books, error) {
+	// The keys are read, too, because the account is published to the key index after the change.
 	b := &billing.Books{Account: a}
 	var err error
 	if a.Keys, err = keysOf(ctx, q, a.ID); err != nil {
@@ -70,6 +80,7 @@ func booksOf(ctx context.Context, q rowQuerier, a *account.Account, paymentID st
 	if err := scanBooks(q.QueryRowContext(ctx, `SELECT `+booksColumns+` FROM billing_accounts WHERE account_id = $1`, a.ID), b); err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
+	// A payment of another account is not found, either.
 	if paymentID != "" {
 		b.Payment, err = scanPayment(q.QueryRowContext(ctx, `SELECT `+paymentColumns+` FROM billing_payments WHERE id = $1 AND account_id = $2`, paymentID, a.ID))
 		if err != nil {
@@ -84,6 +95,8 @@ func booksOf(ctx context.Context, q rowQuerier, a *account.Account, paymentID st
 	return b, nil
 }
 
+// saveBooks stores the books: the subscription, the payment, the new ledger entries and, if there
+// is an audit entry, the account itself, whose plan may have changed.
 func saveBooks(ctx context.Context, tx *sql.Tx, b *billing.Books) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO billing_accounts (`+booksColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
@@ -94,6 +107,7 @@ func saveBooks(ctx context.Context, tx *sql.Tx, b *billing.Books) error {
 		method_expires = excluded.method_expires, ahead_ms = excluded.ahead_ms, visit_at = excluded.visit_at`,
 		b.Account.ID, b.Plan.String(), b.PriceCents, b.NextPlan.String(), millis(b.Began), millis(b.PeriodStart), millis(b.PeriodEnd),
 		yesNo(b.CancelAtEnd), b.Failed, millis(b.FailingSince), millis(b.Due), b.Processor, b.Customer,
+		// visit_at is when the billing loop has to look at the account again; BillingDue reads it.
 		b.Method.Brand, b.Method.LastFour, b.Method.Expires, b.Ahead.Milliseconds(), millis(b.VisitAt()))
 	if err != nil {
 		return err
@@ -103,6 +117,7 @@ func saveBooks(ctx context.Context, tx *sql.Tx, b *billing.Books) error {
 			return err
 		}
 	}
+	// Only the new entries; those of earlier changes are not in the books.
 	for i := range b.Entries {
 		if err := appendLedger(ctx, tx, &b.Entries[i]); err != nil {
 			return err
@@ -111,6 +126,8 @@ func saveBooks(ctx context.Context, tx *sql.Tx, b *billing.Books) error {
 	if b.Audit.Action == "" {
 		return nil
 	}
+	// The plan may have changed. The higher version makes this state replace older ones in the key
+	// index.
 	b.Account.Version++
 	if err := updateAccount(ctx, tx, b.Account); err != nil {
 		return err
@@ -118,13 +135,19 @@ func saveBooks(ctx context.Context, tx *sql.Tx, b *billing.Books) error {
 	return appendAudit(ctx, tx, b.Audit)
 }
 
+// savePayment inserts or updates a payment. A payment gets its invoice number when it is paid, in
+// the same transaction, so the numbers have no gaps.
 func savePayment(ctx context.Context, tx *sql.Tx, p *billing.Payment, ahead time.Duration) error {
+	// The counter's row stays locked until the transaction ends, so payments are numbered one after
+	// the other.
 	if p.Status == billing.Paid && p.Invoice == 0 {
 		err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'billing_invoices' RETURNING value`).Scan(&p.Invoice)
 		if err != nil {
 			return err
 		}
 	}
+	// Account, kind, processor, plan, price, amount and creation time of a payment never change, so
+	// an update leaves them out.
 	_, err := tx.ExecContext(ctx, `INSERT INTO billing_payments (`+paymentColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
 		ON CONFLICT (id) DO UPDATE SET status = excluded.status, period_start = excluded.period_start, period_end = excluded.period_end,
@@ -137,6 +160,8 @@ func savePayment(ctx context.Context, tx *sql.Tx, p *billing.Payment, ahead time
 	return err
 }
 
+// appendLedger appends an entry to the ledger and sets its number; see appendAudit. Entries are
+// never changed.
 func appendLedger(ctx context.Context, tx *sql.Tx, e *billing.Entry) error {
 	err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'billing_ledger' RETURNING value`).Scan(&e.Seq)
 	if err != nil {
@@ -148,7 +173,7 @@ func appendLedger(ctx context.Context, tx *sql.Tx, e *billing.Entry) error {
 	return err
 }
 
-// Payment looks a payment up by its id.
+// Payment returns the payment with the given id.
 func (s *Store) Payment(ctx context.Context, id string) (*billing.Payment, error) {
 	p, err := scanPayment(s.read.QueryRowContext(ctx, `SELECT `+paymentColumns+` FROM billing_payments WHERE id = $1`, id))
 	if err != nil {
@@ -157,7 +182,7 @@ func (s *Store) Payment(ctx context.Context, id string) (*billing.Payment, error
 	return p, nil
 }
 
-// Invoices returns the paid payments of an account, newest first.
+// Invoices returns an account's payments that have been paid, newest first.
 func (s *Store) Invoices(ctx context.Context, accountID string, limit int) ([]billing.Payment, error) {
 	var list []billing.Payment
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
@@ -172,7 +197,7 @@ func (s *Store) Invoices(ctx context.Context, accountID string, limit int) ([]bi
 	return list, unavailable(err)
 }
 
-// Ledger returns the entries of an account, newest first.
+// Ledger returns an account's ledger entries, newest first.
 func (s *Store) Ledger(ctx context.Context, accountID string, limit int) ([]billing.Entry, error) {
 	var list []billing.Entry
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
@@ -194,7 +219,8 @@ func (s *Store) Ledger(ctx context.Context, accountID string, limit int) ([]bill
 	return list, unavailable(err)
 }
 
-// BillingDue returns accounts with something to do at a time, in order of id.
+// BillingDue returns the ids of accounts that need attention at the given time, ordered by id. To
+// read all of them, pass the last id as after.
 func (s *Store) BillingDue(ctx context.Context, now time.Time, after string, limit int) ([]string, error) {
 	var ids []string
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
@@ -210,14 +236,15 @@ func (s *Store) BillingDue(ctx context.Context, now time.Time, after string, lim
 	return ids, unavailable(err)
 }
 
-// HasBillingEvent reports whether a processor's event has been dealt with.
+// HasBillingEvent reports whether an event of the payment processor has been handled already.
 func (s *Store) HasBillingEvent(ctx context.Context, id string) (bool, error) {
+	// COUNT instead of the row itself: a missing row is not an error here.
 	var n int
 	err := s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM billing_events WHERE id = $1`, id).Scan(&n)
 	return n > 0, unavailable(err)
 }
 
-// AddBillingEvent notes an event that has been dealt with.
+// AddBillingEvent records that an event has been handled. Processors deliver events more than once.
 func (s *Store) AddBillingEvent(ctx context.Context, id, kind string, at time.Time) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO billing_events (id, kind, at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING`, id, kind, millis(at))
@@ -225,10 +252,11 @@ func (s *Store) AddBillingEvent(ctx context.Context, id, kind string, at time.Ti
 	})
 }
 
-// ChangeTestObject lets change make something of an object of the test processor; nil: there is none.
+// ChangeTestObject applies change to an object of the test processor. The body is nil if there is
+// no such object.
 func (s *Store) ChangeTestObject(ctx context.Context, id string, change func(body []byte) ([]byte, error)) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
-		// An empty row stands for no object, so that there is a row to lock.
+		// An empty row represents a missing object, so that there is always a row to lock.
 		_, err := tx.ExecContext(ctx, `INSERT INTO testpay_objects (id, body) VALUES ($1, $2)
 			ON CONFLICT (id) DO UPDATE SET id = excluded.id`, id, []byte{})
 		if err != nil {
@@ -238,6 +266,7 @@ func (s *Store) ChangeTestObject(ctx context.Context, id string, change func(bod
 		if err := tx.QueryRowContext(ctx, `SELECT body FROM testpay_objects WHERE id = $1`, id).Scan(&body); err != nil {
 			return err
 		}
+		// The row may be the empty one from above.
 		if len(body) == 0 {
 			body = nil
 		}
@@ -249,6 +278,7 @@ func (s *Store) ChangeTestObject(ctx context.Context, id string, change func(bod
 	})
 }
 
+// scanBooks reads a row of booksColumns into b.
 func scanBooks(row interface{ Scan(...any) error }, b *billing.Books) error {
 	var id, plan, nextPlan string
 	var cancelAtEnd int
@@ -263,10 +293,12 @@ func scanBooks(row interface{ Scan(...any) error }, b *billing.Books) error {
 	}
 	b.Began, b.PeriodStart, b.PeriodEnd = fromMillis(began), fromMillis(start), fromMillis(end)
 	b.CancelAtEnd, b.FailingSince, b.Due = cancelAtEnd == 1, fromMillis(failingSince), fromMillis(due)
+	// The column visit_at is derived from the other fields, so it is not read back.
 	b.Ahead = time.Duration(ahead) * time.Millisecond
 	return nil
 }
 
+// scanPayment reads a row of paymentColumns. It returns sql.ErrNoRows if there is none.
 func scanPayment(row interface{ Scan(...any) error }) (*billing.Payment, error) {
 	var p billing.Payment
 	var kind, status, plan string
@@ -285,6 +317,7 @@ func scanPayment(row interface{ Scan(...any) error }) (*billing.Payment, error) 
 	return &p, nil
 }
 
+// noPayment turns sql.ErrNoRows into a fault that names the payment.
 func noPayment(err error, id string) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return fault.New(fault.NotFound, "there is no payment %q", id)

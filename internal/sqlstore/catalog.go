@@ -10,11 +10,13 @@ import (
 	"sluice/internal/catalog"
 )
 
-// RecordCatalog lets record change what is remembered of the catalog, and stores that and the changes it
-// returns. The counter's row keeps other processes out, so that two of them never log the same change, and a
-// reader who has seen a number has seen all below it.
+// RecordCatalog loads the catalog's state, lets record modify it, and stores the result together
+// with the changes that record returns. The lock on the counter's row keeps other nodes out. So two
+// nodes never log the same change, and a reader who has seen a number has seen all changes up to
+// it.
 func (s *Store) RecordCatalog(ctx context.Context, record func(*catalog.State) []catalog.Change) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
+		// Writing the counter locks its row, even though its value stays the same.
 		var number int64
 		if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value WHERE name = 'catalog_changes' RETURNING value`).Scan(&number); err != nil {
 			return err
@@ -23,6 +25,7 @@ func (s *Store) RecordCatalog(ctx context.Context, record func(*catalog.State) [
 		if err != nil {
 			return err
 		}
+		// record modifies the maps, so compare with copies.
 		models, revisions := maps.Clone(state.Models), maps.Clone(state.Revisions)
 		changes := record(state)
 		if err := storeModels(ctx, tx, models, state.Models); err != nil {
@@ -39,6 +42,7 @@ func (s *Store) RecordCatalog(ctx context.Context, record func(*catalog.State) [
 				return err
 			}
 		}
+		// The usual case: nothing was logged, so the counter stays.
 		if len(changes) == 0 {
 			return nil
 		}
@@ -47,7 +51,9 @@ func (s *Store) RecordCatalog(ctx context.Context, record func(*catalog.State) [
 	})
 }
 
+// catalogState reads the state that all nodes share.
 func catalogState(ctx context.Context, tx *sql.Tx) (*catalog.State, error) {
+	// The maps must not be nil: record writes to them.
 	state := &catalog.State{Models: map[string]catalog.Kept{}, Revisions: map[string]catalog.Revision{}}
 	rows, err := tx.QueryContext(ctx, `SELECT id, joined_at, listing, fixed, seen_at, changed_at FROM catalog_models`)
 	if err != nil {
@@ -83,9 +89,10 @@ func catalogState(ctx context.Context, tx *sql.Tx) (*catalog.State, error) {
 	return state, rows.Err()
 }
 
-// storeModels writes what differs.
+// storeModels writes the models that differ. Most calls change nothing and then write nothing.
 func storeModels(ctx context.Context, tx *sql.Tx, old, next map[string]catalog.Kept) error {
 	for id, k := range next {
+		// Listings are compared as bytes. They are encoded in the same way every time.
 		was, there := old[id]
 		if there && k.Joined.Equal(was.Joined) && bytes.Equal(k.Listing, was.Listing) && k.Fixed == was.Fixed && k.Seen.Equal(was.Seen) && k.ChangedAt.Equal(was.ChangedAt) {
 			continue
@@ -96,6 +103,7 @@ func storeModels(ctx context.Context, tx *sql.Tx, old, next map[string]catalog.K
 			return err
 		}
 	}
+	// Models that were forgotten.
 	for id := range old {
 		if _, stays := next[id]; !stays {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM catalog_models WHERE id = $1`, id); err != nil {
@@ -106,7 +114,8 @@ func storeModels(ctx context.Context, tx *sql.Tx, old, next map[string]catalog.K
 	return nil
 }
 
-// orNull is the bytes as a parameter: a nil slice alone would be an empty value to one engine and null to the other.
+// orNull returns b as a query parameter, with nil as NULL. A nil slice itself would be an empty
+// value to one engine and NULL to the other.
 func orNull(b []byte) any {
 	if b == nil {
 		return nil
@@ -114,6 +123,7 @@ func orNull(b []byte) any {
 	return b
 }
 
+// storeRevisions writes all revisions, of which there are few, and deletes those that are gone.
 func storeRevisions(ctx context.Context, tx *sql.Tx, old, next map[string]catalog.Revision) error {
 	for hash, r := range next {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO catalog_revisions (hash, since, seen_at) VALUES ($1, $2, $3)
@@ -121,6 +131,7 @@ func storeRevisions(ctx context.Context, tx *sql.Tx, old, next map[string]catalo
 			return err
 		}
 	}
+	// Configurations that no process runs any more.
 	for hash := range old {
 		if _, stays := next[hash]; !stays {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM catalog_revisions WHERE hash = $1`, hash); err != nil {
@@ -131,10 +142,12 @@ func storeRevisions(ctx context.Context, tx *sql.Tx, old, next map[string]catalo
 	return nil
 }
 
-// CatalogChanges returns up to most changes after the one with this number, oldest first. Known is whether
-// there is such a change; there always is one for 0, which is before the first.
+// CatalogChanges returns up to most changes after the one with the given number, oldest first.
+// Known reports whether that change exists, which is always true for 0, the position before the
+// first one. If it is false, the change has been dropped, and the reader may have missed others.
 func (s *Store) CatalogChanges(ctx context.Context, after int64, most int) (changes []catalog.Change, known bool, err error) {
-	// One statement, so that the change asked for cannot be dropped in between.
+	// Use one statement, so that the given change cannot be dropped between two. It is the first
+	// row.
 	rows, err := s.read.QueryContext(ctx, `SELECT number, at, type, model, was, is_now FROM catalog_changes WHERE number >= $1 ORDER BY number LIMIT $2`, after, most+1)
 	if err != nil {
 		return nil, false, unavailable(err)
@@ -147,6 +160,7 @@ func (s *Store) CatalogChanges(ctx context.Context, after int64, most int) (chan
 		if err := rows.Scan(&c.Number, &at, &c.Type, &c.Model, &c.Before, &c.After); err != nil {
 			return nil, false, unavailable(err)
 		}
+		// The change that the reader has seen already. It only proves that no other was dropped.
 		if c.Number == after {
 			known = true
 			continue
@@ -157,14 +171,16 @@ func (s *Store) CatalogChanges(ctx context.Context, after int64, most int) (chan
 	return changes[:min(len(changes), most)], known, unavailable(rows.Err())
 }
 
-// DropChanges deletes up to most changes that are too old or too many, and returns how many. The newest one
-// stays: somebody may go on from there.
+// DropChanges deletes up to most changes that are too old or too many, and returns how many it
+// deleted. The newest one always stays, because readers continue from it.
 func (s *Store) DropChanges(ctx context.Context, now time.Time, most int) (dropped int, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
+		// The number of the newest change, which must stay.
 		var last int64
 		if err := tx.QueryRowContext(ctx, `SELECT value FROM counters WHERE name = 'catalog_changes'`).Scan(&last); err != nil {
 			return err
 		}
+		// Too old by time, or too far behind the newest one by number.
 		res, err := tx.ExecContext(ctx, `DELETE FROM catalog_changes WHERE number IN
 			(SELECT number FROM catalog_changes WHERE number < $1 AND (at <= $2 OR number <= $3) ORDER BY number LIMIT $4)`,
 			last, millis(now.Add(-catalog.KeepChanges)), last-catalog.MostChanges, most)

@@ -19,9 +19,9 @@ import (
 	"sluice/internal/fault"
 )
 
-// unavailable makes the error of a database that cannot serve now into a fault that says so. Everything
-// else passes: a fault of ours, and what no retry mends, such as bad SQL, a broken constraint or a value
-// that cannot be scanned. That is our own bug, and is answered as such.
+// unavailable turns the error of a database that cannot serve at the moment into a fault that says
+// so. All other errors pass: faults, and errors that no retry can fix, such as bad SQL, a violated
+// constraint, or a value that cannot be scanned. The latter are bugs and are reported as such.
 func unavailable(err error) error {
 	if err == nil {
 		return nil
@@ -36,15 +36,17 @@ func unavailable(err error) error {
 		After(5 * time.Second).Because(clean(err))
 }
 
-// isTransient reports whether the same statement may succeed later: no connection, a time-out, a lock,
-// a disk that is full or cannot be written, a transaction that lost against another.
+// isTransient reports whether the same statement may succeed later: there is no connection, a
+// timeout expired, a row is locked, the disk is full or read-only, or the transaction lost a
+// conflict with another one.
 func isTransient(err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return slices.Contains(transientSQLite[:], e.Code()&0xff) // the upper bits tell more about the same
+		return slices.Contains(transientSQLite[:], e.Code()&0xff) // the upper bits only refine the primary code
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return len(e.Code) == 5 && (slices.Contains(transientClasses[:], e.Code[:2]) || slices.Contains(transientStates[:], e.Code))
 	}
+	// The server could not be reached, or refused the connection.
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
 	}
@@ -53,7 +55,7 @@ func isTransient(err error) bool {
 	}
 	for _, target := range []error{
 		context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded, net.ErrClosed, io.EOF, io.ErrUnexpectedEOF,
-		driver.ErrBadConn, sql.ErrConnDone, sql.ErrTxDone, // a transaction is done when its context ends
+		driver.ErrBadConn, sql.ErrConnDone, sql.ErrTxDone, // database/sql rolls a transaction back when its context ends
 	} {
 		if errors.Is(err, target) {
 			return true
@@ -62,23 +64,27 @@ func isTransient(err error) bool {
 	return pgconn.SafeToRetry(err) || err.Error() == errDatabaseClosed
 }
 
-// errDatabaseClosed is the text of an error that database/sql does not export: the process is stopping.
+// errDatabaseClosed is the text of an error that database/sql does not export. It means that the
+// process is stopping.
 const errDatabaseClosed = "sql: database is closed"
 
+// transientSQLite are primary result codes. PERM, READONLY, IOERR and CANTOPEN are among them
+// because an operator can fix the file's permissions or the disk while the process runs.
 var transientSQLite = [...]int{
 	sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY,
 	sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN,
 	sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_SCHEMA,
 }
 
-// transientClasses and transientStates are PostgreSQL's: connection, rolled back in favour of another,
-// out of resources, operator intervention, system error; read-only, in use, locked.
+// transientClasses and transientStates are SQLSTATE codes of PostgreSQL: connection exception (08),
+// transaction rollback (40), insufficient resources (53), operator intervention (57), system error
+// (58); and read-only transaction (25006), object in use (55006), lock not available (55P03).
 var (
 	transientClasses = [...]string{"08", "40", "53", "57", "58"}
 	transientStates  = [...]string{"25006", "55006", "55P03"}
 )
 
-// clean removes what a driver's error may hold of the connection string: user, host, password.
+// clean removes the connection string (user, host, password) that a driver's error may contain.
 func clean(err error) error {
 	if pg, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return fmt.Errorf("connect to PostgreSQL: %w", pg.Unwrap())
@@ -86,12 +92,13 @@ func clean(err error) error {
 	return err
 }
 
-// isUnique reports whether err is a unique index refusing a row.
+// isUnique reports whether err is the violation of a unique index or a primary key.
 func isUnique(err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		// SQLSTATE unique_violation.
 		return e.Code == "23505"
 	}
 	return false

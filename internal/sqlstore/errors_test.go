@@ -24,7 +24,7 @@ import (
 
 func kindOf(err error) fault.Kind { return fault.From(sqlstore.Classify(err)).Kind }
 
-// What waiting may mend is answered 503, and everything else is our own bug: 500.
+// Errors that a retry may fix become 503. Everything else is a bug and becomes 500.
 func TestErrorKinds(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -72,7 +72,7 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-// bugs are statements that no retry mends, on both engines.
+// bugs are statements that no retry can fix, on both engines.
 var bugs = map[string]string{
 	"syntax":     `SELEKT 1`,
 	"no table":   `SELECT id FROM nowhere`,
@@ -103,7 +103,7 @@ func TestBugsAreNotRetried(t *testing.T) {
 	})
 }
 
-// A database that is locked, closed, slow or cannot be written is asked again later.
+// A database that is locked, closed, slow or read-only is reported as temporarily unavailable.
 func TestTroubleIsRetried(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -156,7 +156,7 @@ func TestTroubleIsRetried(t *testing.T) {
 	expect("cannot be opened", sqlstore.Classify(no.PingContext(t.Context())))
 }
 
-// Rows that break off are not taken for all there are.
+// Rows that break off are reported as an error, not taken for all there are.
 func TestRowsThatBreakOff(t *testing.T) {
 	t.Parallel()
 	s := open(t, "sqlite", t.TempDir())

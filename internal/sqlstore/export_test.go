@@ -31,13 +31,13 @@ func OpenAt(ctx context.Context, dir string, version int64) (*Store, error) {
 	return s, nil
 }
 
-// Execute changes the database behind the Store's back.
+// Execute changes the database without the Store's knowledge.
 func Execute(s *Store, statement string) error {
 	_, err := s.write.Exec(statement)
 	return err
 }
 
-// PagePlans tells how the engine answers what the pages ask.
+// PagePlans returns the query plans of the statements that the pages use.
 func PagePlans(ctx context.Context, s *Store) (map[string]string, error) {
 	queries := map[string][]any{recentQuery: {"acct_busy", int64(9e15), "", 20}}
 	for by := range byColumns {
@@ -78,7 +78,7 @@ func PagePlans(ctx context.Context, s *Store) (map[string]string, error) {
 	return plans, nil
 }
 
-// Classify is what the Store's methods make of a driver's error.
+// Classify returns what the Store's methods make of a driver's error.
 func Classify(err error) error { return unavailable(err) }
 
 // Query runs a statement as the Store's methods do.

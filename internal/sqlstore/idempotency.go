@@ -11,7 +11,7 @@ import (
 	"sluice/internal/idempotency"
 )
 
-// FindReply returns what is sealed under an id and has not expired; nil: nothing.
+// FindReply returns the sealed reply with the given id, or nil if there is none or it has expired.
 func (s *Store) FindReply(ctx context.Context, id []byte, now time.Time) ([]byte, error) {
 	var sealed []byte
 	err := s.read.QueryRowContext(ctx, `SELECT sealed FROM idempotent_replies WHERE id = $1 AND expires_at > $2`, id, millis(now)).Scan(&sealed)
@@ -21,14 +21,17 @@ func (s *Store) FindReply(ctx context.Context, id []byte, now time.Time) ([]byte
 	return sealed, unavailable(err)
 }
 
-// KeepReply adds a record, unless there is one under its id that has not expired. The account's oldest
-// records give way where all of them together would exceed most bytes.
+// KeepReply stores a record unless there is one with the same id that has not expired. If all
+// records of the account would then exceed most bytes, its oldest ones are deleted.
 func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.Time, most int64) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
+		// The size is read under the lock, so no other transaction can change it before it is
+		// written back.
 		total, err := lockReplies(ctx, tx, r.AccountID)
 		if err != nil {
 			return err
 		}
+		// An expired record with this id makes way and no longer counts.
 		size, err := deleteReply(ctx, tx, r.ID, now)
 		if err != nil {
 			return err
@@ -40,13 +43,14 @@ func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.T
 			return err
 		}
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return err // another node was quicker: its reply stays
+			return err // another node was faster; its reply is kept
 		}
 		total += int64(len(r.Sealed))
+		// Delete the oldest records until the limit holds, but never the new one.
 		for total > most {
 			size, err := deleteOldestReply(ctx, tx, r.AccountID, r.ID)
 			if errors.Is(err, sql.ErrNoRows) {
-				break // it alone exceeds the bound
+				break // only the new one is left, and it exceeds the bound on its own
 			}
 			if err != nil {
 				return err
@@ -57,15 +61,17 @@ func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.T
 	})
 }
 
-// DropReplies deletes up to most records that have expired, and returns how many.
+// DropReplies deletes up to most expired records and returns how many it deleted.
 func (s *Store) DropReplies(ctx context.Context, now time.Time, most int) (int, error) {
 	dropped := 0
 	err := s.tx(ctx, func(tx *sql.Tx) error {
+		// Read all ids before deleting: on PostgreSQL a connection cannot run statements while rows
+		// are open.
 		old, err := expiredReplies(ctx, tx, now, most)
 		if err != nil {
 			return err
 		}
-		// By account, in one order for all processes, so that they cannot deadlock.
+		// Lock the accounts in the same order on all nodes, so that they cannot deadlock.
 		slices.SortFunc(old, func(a, b expiredReply) int { return strings.Compare(a.accountID, b.accountID) })
 		for len(old) > 0 {
 			account := old[0].accountID
@@ -73,12 +79,13 @@ func (s *Store) DropReplies(ctx context.Context, now time.Time, most int) (int, 
 			if err != nil {
 				return err
 			}
+			// All records of one account, under one lock.
 			for ; len(old) > 0 && old[0].accountID == account; old = old[1:] {
 				size, err := deleteReply(ctx, tx, old[0].id, now)
 				if err != nil {
 					return err
 				}
-				if size > 0 { // else it was replaced in this moment
+				if size > 0 { // else it was replaced in the meantime
 					total -= size
 					dropped++
 				}
@@ -92,11 +99,13 @@ func (s *Store) DropReplies(ctx context.Context, now time.Time, most int) (int, 
 	return dropped, err
 }
 
+// expiredReply identifies a record and its account.
 type expiredReply struct {
 	accountID string
 	id        []byte
 }
 
+// expiredReplies returns up to most expired records, oldest first.
 func expiredReplies(ctx context.Context, tx *sql.Tx, now time.Time, most int) ([]expiredReply, error) {
 	var out []expiredReply
 	err := each(ctx, tx, func(rows *sql.Rows) error {
@@ -110,20 +119,22 @@ func expiredReplies(ctx context.Context, tx *sql.Tx, now time.Time, most int) ([
 	return out, err
 }
 
-// lockReplies makes this transaction the only one that changes the account's replies, and returns how
-// many bytes they take.
+// lockReplies makes this transaction the only one that can change the account's records, and
+// returns their total size in bytes. The upsert takes the lock and creates the row if it is
+// missing.
 func lockReplies(ctx context.Context, tx *sql.Tx, accountID string) (total int64, err error) {
 	err = tx.QueryRowContext(ctx, `INSERT INTO idempotent_sizes (account_id, bytes) VALUES ($1, 0)
 		ON CONFLICT (account_id) DO UPDATE SET bytes = idempotent_sizes.bytes RETURNING bytes`, accountID).Scan(&total)
 	return total, err
 }
 
+// setRepliesSize stores the total size of an account's records.
 func setRepliesSize(ctx context.Context, tx *sql.Tx, accountID string, total int64) error {
 	_, err := tx.ExecContext(ctx, `UPDATE idempotent_sizes SET bytes = $2 WHERE account_id = $1`, accountID, total)
 	return err
 }
 
-// deleteReply deletes a record if it has expired, and returns its size.
+// deleteReply deletes a record if it has expired and returns its size, or 0 if nothing was deleted.
 func deleteReply(ctx context.Context, tx *sql.Tx, id []byte, now time.Time) (size int64, err error) {
 	err = tx.QueryRowContext(ctx, `DELETE FROM idempotent_replies WHERE id = $1 AND expires_at <= $2 RETURNING size`, id, millis(now)).Scan(&size)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -132,7 +143,8 @@ func deleteReply(ctx context.Context, tx *sql.Tx, id []byte, now time.Time) (siz
 	return size, err
 }
 
-// deleteOldestReply deletes the account's oldest record but one, and returns its size.
+// deleteOldestReply deletes the account's oldest record other than but, and returns its size. It
+// returns sql.ErrNoRows if there is no other.
 func deleteOldestReply(ctx context.Context, tx *sql.Tx, accountID string, but []byte) (size int64, err error) {
 	err = tx.QueryRowContext(ctx, `DELETE FROM idempotent_replies WHERE id = (SELECT id FROM idempotent_replies
 		WHERE account_id = $1 AND id <> $2 ORDER BY expires_at LIMIT 1) RETURNING size`, accountID, but).Scan(&size)

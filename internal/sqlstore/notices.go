@@ -9,6 +9,7 @@ import (
 	"sluice/internal/notice"
 )
 
+// noticeColumns are in the order of AddNotice and Notices.
 const noticeColumns = `id, account_id, at, kind, title, body, read_at, answer, answered_at`
 
 // AddNotice stores a new notice.
@@ -20,7 +21,7 @@ func (s *Store) AddNotice(ctx context.Context, n *notice.Notice) error {
 	})
 }
 
-// Notices returns an account's newest notices.
+// Notices returns an account's latest notices, newest first.
 func (s *Store) Notices(ctx context.Context, accountID string, limit int) ([]notice.Notice, error) {
 	var list []notice.Notice
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
@@ -37,13 +38,14 @@ func (s *Store) Notices(ctx context.Context, accountID string, limit int) ([]not
 	return list, unavailable(err)
 }
 
-// UnreadNotices counts the notices that an account has not seen.
+// UnreadNotices returns the number of notices that an account has not read.
 func (s *Store) UnreadNotices(ctx context.Context, accountID string) (n int, err error) {
 	err = s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM notices WHERE account_id = $1 AND read_at = 0`, accountID).Scan(&n)
 	return n, unavailable(err)
 }
 
-// ReadNotices marks all notices of an account as seen.
+// ReadNotices marks all notices of an account as read. The time of a notice that was read before
+// stays.
 func (s *Store) ReadNotices(ctx context.Context, accountID string, at time.Time) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE notices SET read_at = $2 WHERE account_id = $1 AND read_at = 0`, accountID, millis(at))
@@ -51,7 +53,8 @@ func (s *Store) ReadNotices(ctx context.Context, accountID string, at time.Time)
 	})
 }
 
-// AnswerNotice stores the answer to an account's inquiry, once.
+// AnswerNotice stores the answer to an inquiry. It returns a fault if there is no such inquiry for
+// this account, or if it has been answered already.
 func (s *Store) AnswerNotice(ctx context.Context, accountID, id, answer string, at time.Time) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, `UPDATE notices SET answer = $3, answered_at = $4
@@ -59,6 +62,7 @@ func (s *Store) AnswerNotice(ctx context.Context, accountID, id, answer string, 
 		if err != nil {
 			return err
 		}
+		// No row means that the conditions did not hold.
 		if n, err := res.RowsAffected(); err != nil || n == 1 {
 			return err
 		}

@@ -13,26 +13,28 @@ import (
 	"sluice/internal/seal"
 )
 
-// Whatever could be used by whoever reads it in the database (the secrets of second factors, the key that
-// links are signed with) is sealed under the data key. The data key is random and lies in the table secrets,
-// sealed in its turn under the operator's secret: so another secret means another value in one row, and a
-// wrong one is noticed before anything is read or written.
+// dataKey is the name of the data key in the table secrets. Everything that a reader of the
+// database could use directly (the secrets of second factors, the key that signs links) is sealed
+// under the data key. The data key itself is random, and is stored sealed under the operator's
+// secret. So replacing the operator's secret changes one row only, and a wrong secret is noticed
+// before anything is read or written.
 const dataKey = "data key"
 
-// sealedMark begins what is sealed. No second factor's secret begins with it, those are base32; a random key
-// of 32 bytes does once in 2^56.
+// sealedMark is the prefix of sealed values. It tells them from values that an older version stored
+// in the clear. A second factor's secret never begins with it, since those are base32; a random
+// 32-byte key does with a probability of 2^-56.
 const sealedMark = "sealed:"
 
-// sealAtOnce is how many logins are sealed in one transaction.
+// sealAtOnce is the number of logins that are sealed in one transaction.
 const sealAtOnce = 200
 
-// ErrWrongSecret means that the database was sealed under another secret.
+// ErrWrongSecret means that the database was sealed under a different secret.
 var ErrWrongSecret = errors.New("the database was sealed under another secret")
 
-// rootBox is what the data key is sealed in.
+// rootBox returns the box that the data key is sealed in.
 func rootBox(secret string) seal.Box { return seal.New(dataKey, "", secret) }
 
-// Sealed returns the sealed data key; nil: there is none yet.
+// Sealed returns the sealed data key, or nil if there is none yet.
 func (s *Store) Sealed(ctx context.Context) ([]byte, error) {
 	var sealed []byte
 	err := s.read.QueryRowContext(ctx, `SELECT value FROM secrets WHERE name = $1`, dataKey).Scan(&sealed)
@@ -48,16 +50,19 @@ func Opens(sealed []byte, secret string) bool {
 	return err == nil
 }
 
-// Unlock opens the data key with the first of the secrets that can, or makes one on a new database, and then
-// seals what an older version stored in the clear. Where it is not the first secret, the data key is sealed
-// anew under the first: so a secret is replaced. Without Unlock a Store neither opens nor seals anything.
+// Unlock opens the data key with the first of the secrets that fits, or creates it in a new
+// database. Then it seals what an older version stored in the clear. If the secret that fits is not
+// the first one, the data key is sealed again under the first: this is how a secret is replaced.
+// Before Unlock, a Store neither opens nor seals anything.
+//
+// Unlock must be called before the Store is shared between goroutines.
 func (s *Store) Unlock(ctx context.Context, secrets ...string) error {
 	sealed, err := s.Sealed(ctx)
 	if err != nil {
 		return err
 	}
 	if sealed == nil && len(secrets) > 0 {
-		// Another node may be quicker; then its key is returned.
+		// Another node may be faster; then keepSecret returns that node's key.
 		if sealed, err = s.keepSecret(ctx, dataKey, rootBox(secrets[0]).Seal(seal.NewKey().Bytes())); err != nil {
 			return err
 		}
@@ -67,6 +72,7 @@ func (s *Store) Unlock(ctx context.Context, secrets ...string) error {
 		if err != nil {
 			continue
 		}
+		// Set the key before sealClear, which needs it.
 		if s.key, err = seal.KeyOf(raw); err != nil {
 			return fmt.Errorf("read the data key: %w", err)
 		}
@@ -77,6 +83,7 @@ func (s *Store) Unlock(ctx context.Context, secrets ...string) error {
 		}
 		return s.sealClear(ctx)
 	}
+	// None of the secrets opens it, or none was given.
 	return ErrWrongSecret
 }
 
@@ -107,10 +114,10 @@ func (s *Store) UnlockIn(ctx context.Context, dir *datadir.Dir, configured strin
 	return nil
 }
 
-// Key is the data key; zero before Unlock.
+// Key returns the data key. It is zero before Unlock.
 func (s *Store) Key() seal.Key { return s.key }
 
-// Secret returns the secret of that name, which is fresh where there was none.
+// Secret returns the secret with the given name. If there is none, it stores fresh under that name.
 func (s *Store) Secret(ctx context.Context, name string, fresh []byte) ([]byte, error) {
 	value, err := s.keepSecret(ctx, name, s.seal("secret", name, fresh))
 	if err != nil {
@@ -119,8 +126,9 @@ func (s *Store) Secret(ctx context.Context, name string, fresh []byte) ([]byte, 
 	return s.open("secret", name, value)
 }
 
-// ForgetSealed gives up all that is sealed, where the secret is lost: accounts with a second factor have none
-// from then on, and links that were signed are good no longer. It returns how many accounts that are.
+// ForgetSealed deletes everything that is sealed, for the case that the operator's secret is lost.
+// Accounts with a second factor lose it, and signed links stop working. It returns the number of
+// these accounts.
 func (s *Store) ForgetSealed(ctx context.Context) (accounts int, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM secrets`); err != nil {
@@ -137,14 +145,15 @@ func (s *Store) ForgetSealed(ctx context.Context) (accounts int, err error) {
 	return accounts, err
 }
 
-// keepSecret stores a value unless there is one, and returns the one that is there.
+// keepSecret stores a value unless there is one already, and returns the stored value. The update
+// of a value to itself makes the statement return the existing row.
 func (s *Store) keepSecret(ctx context.Context, name string, fresh []byte) (value []byte, err error) {
 	err = s.write.QueryRowContext(ctx, `INSERT INTO secrets (name, value) VALUES ($1, $2)
 		ON CONFLICT (name) DO UPDATE SET value = secrets.value RETURNING value`, name, fresh).Scan(&value)
 	return value, unavailable(err)
 }
 
-// replaceSecret replaces a value, unless somebody else has.
+// replaceSecret replaces a value unless another node has replaced it already.
 func (s *Store) replaceSecret(ctx context.Context, name string, old, value []byte) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE secrets SET value = $3 WHERE name = $1 AND value = $2`, name, old, value)
@@ -152,8 +161,8 @@ func (s *Store) replaceSecret(ctx context.Context, name string, old, value []byt
 	})
 }
 
-// seal makes a value fit to be stored. What it belongs to is part of the seal: a value that is moved to
-// another account does not open there.
+// seal returns a value in the form in which it is stored. What the value belongs to is part of the
+// key derivation, so a value that is copied to another account cannot be opened there.
 func (s *Store) seal(purpose, scope string, plain []byte) []byte {
 	if s.key.IsZero() {
 		return plain
@@ -161,7 +170,7 @@ func (s *Store) seal(purpose, scope string, plain []byte) []byte {
 	return append([]byte(sealedMark), s.key.Box(purpose, scope, "").Seal(plain)...)
 }
 
-// open is the inverse of seal. What is not sealed passes.
+// open is the inverse of seal. A value without the prefix is returned as it is.
 func (s *Store) open(purpose, scope string, value []byte) ([]byte, error) {
 	sealed, ok := bytes.CutPrefix(value, []byte(sealedMark))
 	if !ok {
@@ -174,7 +183,8 @@ func (s *Store) open(purpose, scope string, value []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// sealText and openText are seal and open for a column of text. Empty means that there is nothing.
+// sealText is seal for a text column. The empty string means that there is no value and stays
+// empty.
 func (s *Store) sealText(purpose, scope, plain string) string {
 	if plain == "" || s.key.IsZero() {
 		return plain
@@ -182,6 +192,7 @@ func (s *Store) sealText(purpose, scope, plain string) string {
 	return sealedMark + base64.RawStdEncoding.EncodeToString(s.key.Box(purpose, scope, "").Seal([]byte(plain)))
 }
 
+// openText is the inverse of sealText.
 func (s *Store) openText(purpose, scope, value string) (string, error) {
 	text, ok := strings.CutPrefix(value, sealedMark)
 	if !ok {
@@ -198,8 +209,8 @@ func (s *Store) openText(purpose, scope, value string) (string, error) {
 	return string(plain), nil
 }
 
-// sealClear seals what an older version stored in the clear. It may die at any point and begin again: each
-// value is one or the other.
+// sealClear seals what an older version stored in the clear. It can be interrupted at any point and
+// repeated, because every value is either clear or sealed.
 func (s *Store) sealClear(ctx context.Context) error {
 	sealed := 0
 	for {
@@ -208,6 +219,7 @@ func (s *Store) sealClear(ctx context.Context) error {
 			return fmt.Errorf("seal what is stored in the clear: %w", err)
 		}
 		sealed += n
+		// A full batch means that there may be more.
 		if n < sealAtOnce {
 			break
 		}
@@ -215,19 +227,21 @@ func (s *Store) sealClear(ctx context.Context) error {
 	if sealed == 0 || s.engine != SQLite {
 		return nil
 	}
-	// What stood there is overwritten (see sealSome) in the log alone so far. This brings it to the file and
-	// empties the log.
+	// So far, the old values are only overwritten in the write-ahead log; see sealSome. A
+	// checkpoint writes the new pages to the file and empties the log.
 	_, err := s.write.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	return unavailable(err)
 }
 
+// clearValue is a value stored in the clear, and the account or name that it belongs to.
 type clearValue struct{ of, value string }
 
-// sealSome seals some values and returns how many it found.
+// sealSome seals up to sealAtOnce logins and all other secrets, and returns how many it found in
+// the clear.
 func (s *Store) sealSome(ctx context.Context) (n int, err error) {
 	if s.engine == SQLite {
-		// SQLite leaves what it replaces in the unused part of a page, unless told otherwise. The setting is
-		// the one writing connection's.
+		// By default SQLite leaves replaced data in the unused part of a page. secure_delete
+		// overwrites it. The setting belongs to the connection, and there is only one that writes.
 		if _, err := s.write.ExecContext(ctx, `PRAGMA secure_delete = ON`); err != nil {
 			return 0, unavailable(err)
 		}
@@ -242,12 +256,14 @@ func (s *Store) sealSome(ctx context.Context) (n int, err error) {
 			return err
 		}
 		for _, c := range clear {
+			// The condition on the old value protects a change that another node makes at the same
+			// time.
 			if _, err := tx.ExecContext(ctx, `UPDATE logins SET totp_secret = $3 WHERE account_id = $1 AND totp_secret = $2`, c.of, c.value, s.sealText("second factor", c.of, c.value)); err != nil {
 				return err
 			}
 		}
 		n = len(clear)
-		// There are few of these, so all are looked at.
+		// There are few of these, so read all of them.
 		secrets, err := clearValues(ctx, tx, `SELECT name, value FROM secrets WHERE name <> $1`, dataKey)
 		if err != nil {
 			return err
@@ -266,6 +282,7 @@ func (s *Store) sealSome(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
+// clearValues returns the rows of a query that selects a name and a value.
 func clearValues(ctx context.Context, tx *sql.Tx, query string, arg any) ([]clearValue, error) {
 	rows, err := tx.QueryContext(ctx, query, arg)
 	if err != nil {

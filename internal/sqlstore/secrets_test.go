@@ -71,7 +71,7 @@ func TestUnlock(t *testing.T) {
 		if err != nil || !bytes.Equal(one.Key().Bytes(), two.Key().Bytes()) {
 			t.Errorf("Unlock on another node: %v, and the same key: %t", err, bytes.Equal(one.Key().Bytes(), two.Key().Bytes()))
 		}
-		// A new secret beside the old one takes its place.
+		// A new secret, given before the old one, replaces it.
 		three, err := unlock(second, first)
 		if err != nil || !bytes.Equal(one.Key().Bytes(), three.Key().Bytes()) {
 			t.Errorf("Unlock with a new secret beside the old one: %v, want the same key", err)
@@ -89,7 +89,8 @@ func TestUnlock(t *testing.T) {
 	})
 }
 
-// TestSealsWhatWasClear is the first start of a new version on an old database, which may die half way.
+// TestSealsWhatWasClear simulates the first start of a new version on an old database, interrupted
+// halfway.
 func TestSealsWhatWasClear(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, again func() *sqlstore.Store) {
@@ -165,7 +166,7 @@ func clearRows(t *testing.T, s *sqlstore.Store) int {
 	return n
 }
 
-// TestNothingClearOnDisk looks into the files: what was overwritten must be gone from them, too.
+// TestNothingClearOnDisk reads the files: overwritten values must be gone from them, too.
 func TestNothingClearOnDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/signin"
 )
 
-// FindLogin returns an account's login; the zero one where it has none.
+// FindLogin returns an account's login. If there is none, only its AccountID is set.
 func (s *Store) FindLogin(ctx context.Context, accountID string) (signin.Login, error) {
 	l := signin.Login{AccountID: accountID}
 	var on int
@@ -22,12 +22,13 @@ func (s *Store) FindLogin(ctx context.Context, accountID string) (signin.Login, 
 	if err != nil {
 		return l, unavailable(err)
 	}
+	// An empty secret stays empty; there is nothing to open.
 	l.TOTPOn = on == 1
 	l.TOTPSecret, err = s.openText("second factor", accountID, l.TOTPSecret)
 	return l, err
 }
 
-// SetPassword replaces the password, and ends access as EndAccess does.
+// SetPassword sets the password hash and ends all other access like EndAccess, in one transaction.
 func (s *Store) SetPassword(ctx context.Context, accountID, password, keepSession string) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO logins (account_id, password, totp_secret, totp_on, totp_step) VALUES ($1, $2, '', 0, 0)
@@ -39,12 +40,14 @@ func (s *Store) SetPassword(ctx context.Context, accountID, password, keepSessio
 	})
 }
 
-// EndAccess closes every session of an account but one, and deletes every link.
+// EndAccess deletes all sessions of an account except keepSession, and all of its links.
 func (s *Store) EndAccess(ctx context.Context, accountID, keepSession string) error {
 	return s.tx(ctx, func(tx *sql.Tx) error { return endAccess(ctx, tx, accountID, keepSession) })
 }
 
+// endAccess is EndAccess inside a transaction. An empty keepSession keeps none.
 func endAccess(ctx context.Context, tx *sql.Tx, accountID, keepSession string) error {
+	// Links go, too: a link that was mailed before could still sign somebody in.
 	if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE account_id = $1 AND id <> $2`, accountID, keepSession); err != nil {
 		return err
 	}
@@ -52,7 +55,7 @@ func endAccess(ctx context.Context, tx *sql.Tx, accountID, keepSession string) e
 	return err
 }
 
-// SetTOTP replaces the second factor.
+// SetTOTP sets the secret of the second factor and whether it is on. The secret is stored sealed.
 func (s *Store) SetTOTP(ctx context.Context, accountID, secret string, on bool) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO logins (account_id, password, totp_secret, totp_on, totp_step) VALUES ($1, '', $2, $3, 0)
@@ -61,9 +64,11 @@ func (s *Store) SetTOTP(ctx context.Context, accountID, secret string, on bool) 
 	})
 }
 
-// UseTOTP takes the code of a step, unless one of it or a later one was taken before.
+// UseTOTP records that the code of a time step was used. It reports false if that code or a later
+// one was used before, so that nobody can replay a code.
 func (s *Store) UseTOTP(ctx context.Context, accountID string, step int64) (fresh bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
+		// The update only matches if the step is newer, so of concurrent calls only one succeeds.
 		res, err := tx.ExecContext(ctx, `UPDATE logins SET totp_step = $2 WHERE account_id = $1 AND totp_step < $2`, accountID, step)
 		if err != nil {
 			return err
@@ -75,9 +80,10 @@ func (s *Store) UseTOTP(ctx context.Context, accountID string, step int64) (fres
 	return fresh, err
 }
 
-// EraseLogin forgets the login, the sessions and the links of an account.
+// EraseLogin deletes the login, the sessions and the links of an account.
 func (s *Store) EraseLogin(ctx context.Context, accountID string) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
+		// Table names are constants, so building the statement from them is safe.
 		for _, table := range []string{"sessions", "one_time_links", "logins"} {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE account_id = $1`, accountID); err != nil {
 				return err
@@ -87,10 +93,11 @@ func (s *Store) EraseLogin(ctx context.Context, accountID string) error {
 	})
 }
 
+// sessionColumns are in the order of OpenSession and scanSession.
 const sessionColumns = `id, token, account_id, created_at, seen_at, expires_at, remote, agent, via`
 
-// OpenSession stores a new session. Where the account then has more than most, those not seen for longest are
-// closed.
+// OpenSession stores a new session. If the account then has more than most sessions, those that
+// have not been used for the longest time are deleted.
 func (s *Store) OpenSession(ctx context.Context, n *signin.Session, most int) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
@@ -98,13 +105,15 @@ func (s *Store) OpenSession(ctx context.Context, n *signin.Session, most int) er
 		if err != nil {
 			return err
 		}
+		// SQLite requires a LIMIT with an OFFSET; 1000 is far more than an account can have.
 		_, err = tx.ExecContext(ctx, `DELETE FROM sessions WHERE id <> $2 AND id IN
 			(SELECT id FROM sessions WHERE account_id = $1 ORDER BY seen_at DESC LIMIT 1000 OFFSET $3)`, n.AccountID, n.ID, most)
 		return err
 	})
 }
 
-// FindSession returns a session that has not expired.
+// FindSession returns the session with the given token. It returns a fault if there is none or it
+// has expired.
 func (s *Store) FindSession(ctx context.Context, token signin.Hash, now time.Time) (*signin.Session, error) {
 	n, err := scanSession(s.read.QueryRowContext(ctx, `SELECT `+sessionColumns+` FROM sessions WHERE token = $1 AND expires_at > $2`, token[:], millis(now)))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -113,7 +122,7 @@ func (s *Store) FindSession(ctx context.Context, token signin.Hash, now time.Tim
 	return n, unavailable(err)
 }
 
-// SeeSession notes a visit and puts the end off.
+// SeeSession records a visit and extends the session.
 func (s *Store) SeeSession(ctx context.Context, id string, now, expires time.Time) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE sessions SET seen_at = $2, expires_at = $3 WHERE id = $1`, id, millis(now), millis(expires))
@@ -121,7 +130,7 @@ func (s *Store) SeeSession(ctx context.Context, id string, now, expires time.Tim
 	})
 }
 
-// Sessions returns an account's sessions, the last seen first.
+// Sessions returns an account's sessions that have not expired, the most recently used first.
 func (s *Store) Sessions(ctx context.Context, accountID string, now time.Time) ([]signin.Session, error) {
 	var list []signin.Session
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
@@ -135,7 +144,8 @@ func (s *Store) Sessions(ctx context.Context, accountID string, now time.Time) (
 	return list, unavailable(err)
 }
 
-// CloseSession ends one session of an account.
+// CloseSession deletes one session. The account id makes sure that nobody closes another account's
+// session.
 func (s *Store) CloseSession(ctx context.Context, accountID, id string) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE account_id = $1 AND id = $2`, accountID, id)
@@ -143,6 +153,7 @@ func (s *Store) CloseSession(ctx context.Context, accountID, id string) error {
 	})
 }
 
+// scanSession reads a row of sessionColumns. Only the hash of a session's token is stored.
 func scanSession(row interface{ Scan(...any) error }) (*signin.Session, error) {
 	var n signin.Session
 	var token []byte
@@ -155,18 +166,26 @@ func scanSession(row interface{ Scan(...any) error }) (*signin.Session, error) {
 	return &n, nil
 }
 
+// linkColumns are in the order of KeepLink and scanLink.
 const linkColumns = `token, purpose, account_id, email, expires_at`
 
-// KeepLink stores a new link, if there is room for it and it has not expired. If not, it is stored and deleted
-// all the same: nobody can tell by the time.
+// KeepLink stores a new link if there is room for it and it has not expired, and reports whether it
+// did. If not, the link is stored as expired and deleted again, so that the response time does not
+// reveal whether there was room.
+//
+// The steps are: count the recent links of the address, insert the link, delete expired links of
+// the address, delete its oldest links beyond the limit for one address, and delete the oldest
+// links of all addresses beyond the limit for the whole service.
 func (s *Store) KeepLink(ctx context.Context, l *signin.Link, now time.Time, room signin.Room) (kept bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
+		// A link that expires after Since counts as recent.
 		var recent int
 		err := tx.QueryRowContext(ctx, `SELECT count(*) FROM one_time_links WHERE purpose = $1 AND email = $2 AND expires_at > $3`,
 			string(l.Purpose), l.Email, millis(room.Since)).Scan(&recent)
 		if err != nil {
 			return err
 		}
+		// Without room, the link gets an expiry in the past and is deleted by the next statement.
 		expires := l.ExpiresAt
 		if room.Recent > 0 && recent >= room.Recent {
 			expires = now
@@ -181,6 +200,7 @@ func (s *Store) KeepLink(ctx context.Context, l *signin.Link, now time.Time, roo
 			string(l.Purpose), l.Email, millis(now)); err != nil {
 			return err
 		}
+		// Beyond the limit of the address, its oldest links go. The new one stays in any case.
 		if room.PerAddress > 0 {
 			_, err := tx.ExecContext(ctx, `DELETE FROM one_time_links WHERE token <> $3 AND token IN
 				(SELECT token FROM one_time_links WHERE purpose = $1 AND email = $2 ORDER BY expires_at DESC LIMIT 1000 OFFSET $4)`,
@@ -189,6 +209,7 @@ func (s *Store) KeepLink(ctx context.Context, l *signin.Link, now time.Time, roo
 				return err
 			}
 		}
+		// The same for all addresses together.
 		if room.InAll > 0 {
 			_, err := tx.ExecContext(ctx, `DELETE FROM one_time_links WHERE token <> $2 AND token IN
 				(SELECT token FROM one_time_links WHERE purpose = $1 ORDER BY expires_at DESC LIMIT 1000 OFFSET $3)`,
@@ -202,12 +223,14 @@ func (s *Store) KeepLink(ctx context.Context, l *signin.Link, now time.Time, roo
 	return kept && err == nil, err
 }
 
-// FindLink returns a link that is still good.
+// FindLink returns the link with the given token. It returns a fault if the link was used or has
+// expired.
 func (s *Store) FindLink(ctx context.Context, token signin.Hash, now time.Time) (*signin.Link, error) {
 	return scanLink(s.read.QueryRowContext(ctx, `SELECT `+linkColumns+` FROM one_time_links WHERE token = $1 AND expires_at > $2`, token[:], millis(now)))
 }
 
-// TakeLink is FindLink for the one caller that uses it.
+// TakeLink is FindLink for the caller that uses the link up. It deletes the link, so only one
+// caller can succeed.
 func (s *Store) TakeLink(ctx context.Context, token signin.Hash, now time.Time) (l *signin.Link, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		l, err = scanLink(tx.QueryRowContext(ctx, `DELETE FROM one_time_links WHERE token = $1 AND expires_at > $2 RETURNING `+linkColumns, token[:], millis(now)))
@@ -216,6 +239,7 @@ func (s *Store) TakeLink(ctx context.Context, token signin.Hash, now time.Time) 
 	return l, err
 }
 
+// scanLink reads a row of linkColumns.
 func scanLink(row *sql.Row) (*signin.Link, error) {
 	var l signin.Link
 	var token []byte
@@ -233,7 +257,7 @@ func scanLink(row *sql.Row) (*signin.Link, error) {
 	return &l, nil
 }
 
-// DropSignins deletes sessions and links that have expired.
+// DropSignins deletes expired sessions and links.
 func (s *Store) DropSignins(ctx context.Context, now time.Time) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		for _, table := range []string{"sessions", "one_time_links"} {

@@ -1,9 +1,15 @@
-// Package sqlstore keeps every fact of Sluice in SQLite or PostgreSQL.
+// Package sqlstore stores all data of Sluice in SQLite or PostgreSQL.
 //
-// One set of SQL serves both engines. A method is one transaction named after what happened; the
-// rules of what may happen stand with the capability whose Store interface it implements. On SQLite
-// all writes go through a single connection and begin immediately, so that a transaction that reads
-// before it writes cannot be overtaken; on PostgreSQL they lock the row they are about first.
+// One set of SQL serves both engines. A method is one transaction, named after what happened. The
+// rules about what may happen belong to the package whose Store interface the method implements.
+//
+// On SQLite all writes use a single connection and start with BEGIN IMMEDIATE, so no other writer
+// can get in between a read and a write of the same transaction. On PostgreSQL, a transaction first
+// locks the row that it is about by writing to it. Transactions that lock several rows do so in the
+// same order everywhere, so that they cannot deadlock.
+//
+// Times are stored as Unix milliseconds, booleans as 0 and 1, money in cents or micro-dollars, and
+// request and unit counts in thousandths, so both engines only ever compare and add integers.
 package sqlstore
 
 import (
@@ -31,22 +37,28 @@ import (
 // File is the name of the SQLite database inside the data folder.
 const File = "sluice.db"
 
+// The migrations run on both engines. They are numbered and forward only; an applied one never
+// changes.
+//
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Store is one open database.
+// Store is an open database. It is safe for concurrent use.
 type Store struct {
 	engine Engine
-	path   string   // of the SQLite file
-	key    seal.Key // that secrets are sealed under; see Unlock
-	write  *sql.DB
-	read   *sql.DB
+	path   string   // path of the SQLite file; empty for PostgreSQL
+	key    seal.Key // the data key that secrets are sealed under; zero before Unlock
+	// write and read are the same pool on PostgreSQL. On SQLite, write has one connection and read
+	// has several that cannot write; in WAL mode readers never block the writer.
+	write *sql.DB
+	read  *sql.DB
 
+	// mu guards inserts, the prepared statements that insert a given number of settlements.
 	mu      sync.Mutex
-	inserts map[int]*sql.Stmt // that store so many settlements at once
+	inserts map[int]*sql.Stmt
 }
 
-// Engine is which database is behind a Store.
+// Engine is the kind of database behind a Store.
 type Engine string
 
 const (
@@ -54,7 +66,7 @@ const (
 	Postgres Engine = "PostgreSQL"
 )
 
-// Open opens the database and brings its tables up to date. The database is "sqlite", which lives in
+// Open opens the database and applies missing migrations. The database is "sqlite", for a file in
 // the folder dir, or a postgres:// URL.
 func Open(ctx context.Context, database, dir string) (*Store, error) {
 	s := &Store{}
@@ -68,33 +80,35 @@ func Open(ctx context.Context, database, dir string) (*Store, error) {
 	return s, nil
 }
 
-// Engine tells which database this is.
+// Engine returns the kind of database.
 func (s *Store) Engine() Engine { return s.engine }
 
-// Close closes the database.
+// Close closes the database. Transactions in progress fail.
 func (s *Store) Close() error {
+	// PostgreSQL has one pool.
 	if s.read == s.write {
 		return s.write.Close()
 	}
 	return errors.Join(s.read.Close(), s.write.Close())
 }
 
-// Ping reports whether the database answers.
+// Ping reports, with a nil error, that the database answers.
 func (s *Store) Ping(ctx context.Context) error {
 	var one int
 	return s.read.QueryRowContext(ctx, "SELECT 1").Scan(&one)
 }
 
-// Inspection is what can be told of a database without changing it.
+// Inspection describes a database without changing it.
 type Inspection struct {
 	Engine  Engine
-	Version int64 // of its tables; 0: it has none
-	Known   int64 // the newest version this program knows
-	// Sealed is the sealed data key (see Opens); nil: nothing is sealed yet.
+	Version int64 // number of the last migration applied; 0 if there are no tables
+	Known   int64 // number of the newest migration that this program has
+	// Sealed is the sealed data key (see Opens), or nil if nothing is sealed yet.
 	Sealed []byte
 }
 
-// Inspect looks at a database without bringing it up to date.
+// Inspect looks at a database without migrating it. It returns an error if the database cannot be
+// reached.
 func Inspect(ctx context.Context, database, dir string) (Inspection, error) {
 	s := &Store{}
 	if err := s.connect(database, dir); err != nil {
@@ -105,24 +119,31 @@ func Inspect(ctx context.Context, database, dir string) (Inspection, error) {
 	if err != nil {
 		return Inspection{}, err
 	}
+	// Connecting is lazy, so ask the database for a sign of life.
 	in := Inspection{Engine: s.engine, Known: newest(p)}
 	if err := s.read.PingContext(ctx); err != nil {
 		return in, clean(err)
 	}
 	err = s.read.QueryRowContext(ctx, "SELECT MAX(version_id) FROM goose_db_version").Scan(&in.Version)
 	if err != nil {
-		in.Version = 0 // no such table: nothing has been set up
+		in.Version = 0 // there is no such table: nothing has been set up
 	}
-	in.Sealed, _ = s.Sealed(ctx) // nor is there this table before its migration
+	in.Sealed, _ = s.Sealed(ctx) // the table may be missing, too
 	return in, nil
 }
 
+// connect opens the connection pools and sets their engine. It does not check that the database
+// answers.
 func (s *Store) connect(database, dir string) error {
 	if database != "sqlite" {
+		// Opening parses the URL but does not connect.
 		db, err := sql.Open("pgx", database)
 		if err != nil {
+			// The driver's own error may repeat the URL with its password, so it is dropped.
 			return errors.New("the database URL cannot be read; expected postgres://user:password@host:port/name")
 		}
+		// 16 connections for each node: PostgreSQL allows 100 by default, and several nodes have to
+		// share them.
 		db.SetMaxOpenConns(16)
 		db.SetMaxIdleConns(4)
 		db.SetConnMaxIdleTime(5 * time.Minute)
@@ -131,28 +152,37 @@ func (s *Store) connect(database, dir string) error {
 	}
 	path := filepath.Join(dir, File)
 	s.path = path
-	// SQLite would make the file readable for everybody where the umask lets it. What it puts beside the file
-	// gets the file's mode. O_EXCL: to close another descriptor of a database in use would drop its locks.
+	// SQLite would create the file with the mode that the umask allows; the files that it creates
+	// next to it get the mode of this file. O_EXCL makes sure that only a new file is opened here:
+	// on Unix, closing any other descriptor of a database in use would drop the process's locks on
+	// it.
 	if f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
 		f.Close()
-	} // else it is there, or SQLite says what is wrong
-	// FULL: what an operator or customer was told (a key, a plan) survives a power cut.
+	} // else it exists already, or SQLite will report what is wrong
+	// synchronous=FULL: whatever an operator or customer was told (a key, a plan) survives a power
+	// failure. cache_size is in KiB if negative: 4 MB for each connection.
+	// busy_timeout is in milliseconds. WAL lets readers and the writer work at the same time.
 	pragmas := []string{"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-4000)"}
 	var err error
 	if s.write, err = sql.Open("sqlite", sqliteDSN(path, pragmas, "_txlock=immediate")); err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
+	// One connection for all writes. Writers queue in this process instead of failing with
+	// SQLITE_BUSY.
 	s.write.SetMaxOpenConns(1)
 	if s.read, err = sql.Open("sqlite", sqliteDSN(path, append(pragmas, "query_only(1)"))); err != nil {
 		s.write.Close()
 		return fmt.Errorf("open %s: %w", path, err)
 	}
+	// Idle readers are closed, except for one: each has its own page cache.
 	s.read.SetMaxOpenConns(4)
 	s.read.SetMaxIdleConns(1)
 	s.engine = SQLite
 	return nil
 }
 
+// sqliteDSN returns the data source name of a SQLite file. Pragmas are part of it so that they
+// apply to every connection that the pool opens. The path is escaped, since it may contain ? or %.
 func sqliteDSN(path string, pragmas []string, params ...string) string {
 	for _, p := range pragmas {
 		params = append(params, "_pragma="+url.QueryEscape(p))
@@ -160,7 +190,8 @@ func sqliteDSN(path string, pragmas []string, params ...string) string {
 	return (&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path)}).String() + "?" + strings.Join(params, "&")
 }
 
-// provider reads the migrations, to be applied under a lock that keeps other processes out.
+// provider loads the migrations. On PostgreSQL they run under an advisory lock, so that nodes that
+// start at the same time do not migrate twice; the others wait for up to two minutes.
 func (s *Store) provider() (*goose.Provider, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -169,12 +200,13 @@ func (s *Store) provider() (*goose.Provider, error) {
 	dialect, opts := goose.DialectSQLite3, []goose.ProviderOption{}
 	if s.engine == Postgres {
 		dialect = goose.DialectPostgres
-		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 120)) // ask each second
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 120)) // try every second, 120 times
 		if err != nil {
 			return nil, err
 		}
 		opts = append(opts, goose.WithSessionLocker(locker))
 	}
+	// Migrations need the writing pool; on SQLite the others cannot write.
 	p, err := goose.NewProvider(dialect, s.write, files, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
@@ -182,49 +214,54 @@ func (s *Store) provider() (*goose.Provider, error) {
 	return p, nil
 }
 
-// newest is the number of the last migration.
+// newest returns the number of the last migration that this program has.
 func newest(p *goose.Provider) int64 {
 	sources := p.ListSources()
 	return sources[len(sources)-1].Version
 }
 
-// migrate applies what is missing.
+// migrate applies the missing migrations. A database that is newer than this program is refused,
+// because an old program could damage data that it does not understand.
 func (s *Store) migrate(ctx context.Context) error {
 	p, err := s.provider()
 	if err != nil {
 		return err
 	}
+	// GetDBVersion is also the first statement that reaches the database.
 	known := newest(p)
 	if have, err := p.GetDBVersion(ctx); err != nil {
 		return fmt.Errorf("open the %s database: %w", s.engine, clean(err))
 	} else if have > known {
 		return fmt.Errorf("the database is at version %d and this program knows versions up to %d: use a newer sluice", have, known)
 	}
+	// Each migration is one transaction, so a failed start leaves no half-applied one behind.
 	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("bring the %s database up to date: %w", s.engine, clean(err))
+		return fmt.Errorf("migrate the %s database: %w", s.engine, clean(err))
 	}
 	return nil
 }
 
-// tx runs work in one writing transaction.
+// tx runs work in one writing transaction. It commits if work returns nil and rolls back otherwise.
+// Errors of the database become faults; see unavailable.
 func (s *Store) tx(ctx context.Context, work func(*sql.Tx) error) error {
 	tx, err := s.write.BeginTx(ctx, nil)
 	if err != nil {
 		return unavailable(err)
 	}
-	defer tx.Rollback()
+	defer tx.Rollback() // does nothing after Commit
 	if err := work(tx); err != nil {
 		return unavailable(err)
 	}
 	return unavailable(tx.Commit())
 }
 
+// querier is implemented by *sql.DB and *sql.Tx.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// each runs a query and reads its rows one by one. It is the only loop over rows, so that nobody takes
-// rows that broke off for all there are: an error that ends them is returned.
+// each runs a query and calls read for each row. Loops over rows belong here: it is easy to forget
+// rows.Err, and then rows that broke off look like all there are.
 func each(ctx context.Context, q querier, read func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -239,7 +276,8 @@ func each(ctx context.Context, q querier, read func(*sql.Rows) error, query stri
 	return rows.Err()
 }
 
-// millis and its inverse are how times are kept; zero is never.
+// millis converts a time to the form in which it is stored: Unix milliseconds, with 0 for the zero
+// time, which means never.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -247,6 +285,7 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
+// fromMillis is the inverse of millis. The result is in UTC.
 func fromMillis(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -254,6 +293,7 @@ func fromMillis(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
+// yesNo converts a bool to the form in which it is stored. SQLite has no boolean type.
 func yesNo(b bool) int {
 	if b {
 		return 1

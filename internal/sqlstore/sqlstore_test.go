@@ -137,7 +137,7 @@ func TestOpenNeedsAFolder(t *testing.T) {
 	}
 }
 
-// A connection that cannot be made must not repeat the password it was tried with.
+// The error of a failed connection must not contain the password.
 func TestErrorsKeepThePassword(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://u:canary7@127.0.0.1:1/db?connect_timeout=2", "postgres://u:canary7@127.0.0.1:notaport/db"} {

@@ -13,12 +13,15 @@ import (
 	"sluice/internal/usage"
 )
 
+// settlementColumns are in the order of appendValues and RecentSettlements.
 const settlementColumns = `id, at, account_id, key_id, plan, tier, model_asked, model, provider, prompt, cached, completion, reasoning,
 	counted, request_milli, unit_milli, cost_micro, status, ending, latency_ms, first_token_ms, mcp_calls, mcp_failed`
 
+// sumColumns are in the order of sumTargets and addSums.
 const sumColumns = `requests, failed, prompt, cached, completion, reasoning, request_milli, unit_milli, cost_micro, unpriced, latency_ms, first_token_ms, first_tokens`
 
-// RecordSettlements stores the settlements it does not have yet and adds them to the sums.
+// RecordSettlements stores the settlements that are not stored yet and adds them to the sums.
+// Recording the same settlement again is safe, so the journal can be replayed after a crash.
 func (s *Store) RecordSettlements(ctx context.Context, batch []usage.Settlement) error {
 	if err := s.prepareInserts(ctx); err != nil {
 		return err
@@ -26,8 +29,8 @@ func (s *Store) RecordSettlements(ctx context.Context, batch []usage.Settlement)
 	return s.tx(ctx, func(tx *sql.Tx) error { return s.addSettlements(ctx, tx, batch) })
 }
 
-// prepareInserts makes the statements that addSettlements needs: inside a transaction there may be no
-// other connection to prepare them on.
+// prepareInserts prepares the statements that addSettlements needs. On SQLite there is only one
+// writing connection, so a statement cannot be prepared while a transaction holds it.
 func (s *Store) prepareInserts(ctx context.Context) error {
 	for _, n := range []int{1, insertAtOnce} {
 		if _, err := s.prepared(ctx, n); err != nil {
@@ -37,10 +40,13 @@ func (s *Store) prepareInserts(ctx context.Context) error {
 	return nil
 }
 
-// addSettlements stores those that are new and adds them up.
+// addSettlements stores those that are new and adds them to the sums by hour and by day and to the
+// abuse counts. Rows and sums change in one transaction, so they can never disagree.
 func (s *Store) addSettlements(ctx context.Context, tx *sql.Tx, batch []usage.Settlement) error {
+	// Add up in memory first, so that each slot is written once.
 	hours, days := map[usage.Slot]usage.Sums{}, map[usage.Slot]usage.Sums{}
 	units := map[monthly]int64{}
+	// fresh maps only the ids of one part, so a large batch needs no large map.
 	for part := range slices.Chunk(batch, 100) {
 		fresh, err := s.insertSettlements(ctx, tx, part)
 		if err != nil {
@@ -51,7 +57,7 @@ func (s *Store) addSettlements(ctx context.Context, tx *sql.Tx, batch []usage.Se
 			if !fresh[r.ID] {
 				continue
 			}
-			delete(fresh, r.ID) // once, if the batch itself repeats it
+			delete(fresh, r.ID) // add it only once if the batch contains it twice
 			addTo(hours, r, usage.HourOf(r.At))
 			addTo(days, r, usage.DayOf(r.At))
 			if r.UnitMilli > 0 {
@@ -68,6 +74,7 @@ func (s *Store) addSettlements(ctx context.Context, tx *sql.Tx, batch []usage.Se
 	return addUnits(ctx, tx, units)
 }
 
+// addTo adds a settlement to the sums of its slot.
 func addTo(sums map[usage.Slot]usage.Sums, r *usage.Settlement, start time.Time) {
 	slot := usage.Slot{AccountID: r.AccountID, KeyID: r.KeyID, Model: r.ModelUsed, Start: start}
 	s := sums[slot]
@@ -75,19 +82,22 @@ func addTo(sums map[usage.Slot]usage.Sums, r *usage.Settlement, start time.Time)
 	sums[slot] = s
 }
 
+// settlementFields is the number of columns in settlementColumns.
 const settlementFields = 23
 
-// insertAtOnce is how many rows one statement stores; it is prepared once, and the rest of a batch goes
-// row by row.
+// insertAtOnce is the number of rows that one statement inserts. The rest of a batch is inserted
+// row by row, so that only two statements have to be prepared.
 const insertAtOnce = 50
 
-// insertSettlements returns the ids that were new.
+// insertSettlements inserts a batch and returns the ids that were new.
 func (s *Store) insertSettlements(ctx context.Context, tx *sql.Tx, batch []usage.Settlement) (map[string]bool, error) {
-	// The transaction ends with its context; a statement that watched it as well would cost a goroutine.
+	// The transaction itself ends with the context. If each statement watched it, too, that would
+	// cost a goroutine per statement.
 	ctx = context.WithoutCancel(ctx)
 	fresh := make(map[string]bool, len(batch))
 	args := make([]any, 0, insertAtOnce*settlementFields)
 	for len(batch) > 0 {
+		// Full groups by the large statement, and the rest by the small one.
 		n := insertAtOnce
 		if len(batch) < n {
 			n = 1
@@ -100,8 +110,11 @@ func (s *Store) insertSettlements(ctx context.Context, tx *sql.Tx, batch []usage
 	return fresh, nil
 }
 
-// insertRows stores all of them by one statement and notes which were new. Mostly all are, and their
-// number says so, which is cheaper than asking for their ids; otherwise it is done row by row.
+// insertRows inserts all rows with one statement and adds the ids of new ones to fresh. Usually all
+// rows are new, and then the number of affected rows says so, which is cheaper than returning the
+// ids. If some are not new, it rolls back and inserts row by row to find out which ones are.
+//
+// It passes args[:0] on as scratch space; only its capacity is reused.
 func (s *Store) insertRows(ctx context.Context, tx *sql.Tx, args []any, batch []usage.Settlement, fresh map[string]bool) error {
 	stmt, err := s.prepared(ctx, len(batch))
 	if err != nil {
@@ -110,6 +123,7 @@ func (s *Store) insertRows(ctx context.Context, tx *sql.Tx, args []any, batch []
 	for i := range batch {
 		args = appendValues(args, &batch[i])
 	}
+	// The savepoint makes it possible to undo this statement alone if some rows were not new.
 	if len(batch) > 1 {
 		if _, err := tx.ExecContext(ctx, `SAVEPOINT many`); err != nil {
 			return err
@@ -128,9 +142,11 @@ func (s *Store) insertRows(ctx context.Context, tx *sql.Tx, args []any, batch []
 			fresh[batch[i].ID] = true
 		}
 		return nil
+	// The row was stored before.
 	case len(batch) == 1:
 		return nil
 	}
+	// Some rows were stored before, but it is not known which. Find out one by one.
 	if _, err := tx.ExecContext(ctx, `ROLLBACK TO SAVEPOINT many`); err != nil {
 		return err
 	}
@@ -142,7 +158,8 @@ func (s *Store) insertRows(ctx context.Context, tx *sql.Tx, args []any, batch []
 	return nil
 }
 
-// appendValues appends the columns as int64 and string: what a driver takes without looking twice.
+// appendValues appends the columns of a settlement as int64 and string, the types that drivers
+// accept without conversion. A cost that is not known is NULL.
 func appendValues(to []any, r *usage.Settlement) []any {
 	var cost any
 	if r.CostMicro != nil {
@@ -154,13 +171,16 @@ func appendValues(to []any, r *usage.Settlement) []any {
 		cost, int64(r.Status), string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed))
 }
 
-// prepared is the statement that stores n settlements.
+// prepared returns the statement that inserts n settlements. It is prepared once and closed with
+// the database.
 func (s *Store) prepared(ctx context.Context, n int) (*sql.Stmt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if stmt := s.inserts[n]; stmt != nil {
 		return stmt, nil
 	}
+	// Conflicts are ignored: an existing row means that the settlement was recorded before.
+	// Preparing happens outside of any transaction; see prepareInserts.
 	stmt, err := s.write.PrepareContext(ctx, `INSERT INTO settlements (`+settlementColumns+`) VALUES `+s.manyPlaceholders(n, settlementFields)+` ON CONFLICT (at, id) DO NOTHING`)
 	if err != nil {
 		return nil, err
@@ -172,7 +192,8 @@ func (s *Store) prepared(ctx context.Context, n int) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-// addSums adds to the sums of each slot, in one order for all processes, so that they cannot deadlock.
+// addSums adds to the sums of each slot. All nodes lock the slots in the same order, so that they
+// cannot deadlock.
 func addSums(ctx context.Context, tx *sql.Tx, table string, sums map[usage.Slot]usage.Sums) error {
 	slots := make([]usage.Slot, 0, len(sums))
 	for slot := range sums {
@@ -182,6 +203,7 @@ func addSums(ctx context.Context, tx *sql.Tx, table string, sums map[usage.Slot]
 		return strings.Compare(fmt.Sprint(a.AccountID, a.Start.Unix(), a.KeyID, a.Model), fmt.Sprint(b.AccountID, b.Start.Unix(), b.KeyID, b.Model))
 	})
 	names := strings.Split(sumColumns, ", ")
+	// Each column becomes "c = table.c + excluded.c": the upsert adds instead of replacing.
 	for i, n := range names {
 		names[i] = n + " = " + table + "." + n + " + excluded." + n
 	}
@@ -202,7 +224,7 @@ func addSums(ctx context.Context, tx *sql.Tx, table string, sums map[usage.Slot]
 	return nil
 }
 
-// UsageByDay returns an account's sums by day, key and model, from a day on.
+// UsageByDay returns an account's sums by day, key and model, starting at the given day.
 func (s *Store) UsageByDay(ctx context.Context, accountID string, from time.Time) ([]usage.Row, error) {
 	var out []usage.Row
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
@@ -219,6 +241,7 @@ func (s *Store) UsageByDay(ctx context.Context, accountID string, from time.Time
 	return out, unavailable(err)
 }
 
+// sumTargets returns pointers to the sums, in the order of sumColumns, for Scan.
 func sumTargets(v *usage.Sums) []any {
 	return []any{
 		&v.Requests, &v.Failed, &v.Prompt, &v.Cached, &v.Completion, &v.Reasoning, &v.RequestMilli, &v.UnitMilli,
@@ -226,16 +249,19 @@ func sumTargets(v *usage.Sums) []any {
 	}
 }
 
+// dayMillis is the length of a day in milliseconds. Days are those of UTC, so all have the same
+// length.
 const dayMillis = 24 * 60 * 60 * 1000
 
-// recounted is the sums of an account's day, and the latency of all its calls, those without a first token
-// included: older versions added that up.
+// recounted holds the sums of one account and day, and the latency of all its calls, including
+// those without a first token. Older versions stored the latter as the sum.
 type recounted struct {
 	usage.Sums
 	allLatencyMS int64
 }
 
-// agree reports whether sums are what was recounted.
+// agree reports whether stored sums match the recounted ones. The latency may lie anywhere between
+// the two definitions, because a day may have been counted partly by an older version.
 func (r recounted) agree(sums usage.Sums) bool {
 	if sums.LatencyMS >= r.LatencyMS && sums.LatencyMS <= r.allLatencyMS {
 		sums.LatencyMS = r.LatencyMS
@@ -243,7 +269,7 @@ func (r recounted) agree(sums usage.Sums) bool {
 	return r.Sums == sums
 }
 
-// recount is the sums of one table by account and day.
+// recount returns the sums of one table by account and day.
 func recount(ctx context.Context, tx *sql.Tx, query string, from int64) (map[usage.Slot]recounted, error) {
 	out := map[usage.Slot]recounted{}
 	err := each(ctx, tx, func(rows *sql.Rows) error {
@@ -260,10 +286,12 @@ func recount(ctx context.Context, tx *sql.Tx, query string, from int64) (map[usa
 	return out, err
 }
 
-// AuditUsage recounts the settlements by account and day and holds them against the sums, for every day
-// whose settlements are all kept. It returns every difference, and how many account days were compared.
+// AuditUsage recounts the settlements by account and day and compares them with the sums, for every
+// day whose settlements are all still stored. It returns every difference, and the number of
+// account days compared.
 func (s *Store) AuditUsage(ctx context.Context) (differences []usage.Difference, compared int, err error) {
-	// One snapshot: what is settled meanwhile must not look like a difference.
+	// Read one snapshot, so that calls settled in the meantime do not look like differences.
+	// This uses a reading connection, so settling goes on.
 	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{Isolation: s.snapshot(), ReadOnly: true})
 	if err != nil {
 		return nil, 0, unavailable(err)
@@ -273,7 +301,8 @@ func (s *Store) AuditUsage(ctx context.Context) (differences []usage.Difference,
 	return differences, compared, unavailable(err)
 }
 
-// snapshot is the isolation under which all reads of a transaction see the same; SQLite has no other.
+// snapshot returns the isolation level at which all reads of a transaction see the same data. On
+// SQLite every read transaction does.
 func (s *Store) snapshot() sql.IsolationLevel {
 	if s.engine == Postgres {
 		return sql.LevelRepeatableRead
@@ -281,13 +310,15 @@ func (s *Store) snapshot() sql.IsolationLevel {
 	return sql.LevelDefault
 }
 
+// auditUsage is AuditUsage inside a transaction.
 func auditUsage(ctx context.Context, tx *sql.Tx) ([]usage.Difference, int, error) {
 	from, err := dropped(ctx, tx)
 	if err != nil {
 		return nil, 0, err
 	}
-	from = (from + dayMillis - 1) / dayMillis * dayMillis // a day of which a part is gone cannot be compared
+	from = (from + dayMillis - 1) / dayMillis * dayMillis // round up: a day that is partly deleted cannot be compared
 	day := strconv.Itoa(dayMillis)
+	// The columns are in the order of sumTargets and follow the rules of usage.Sums.Add.
 	rows, err := recount(ctx, tx, `SELECT account_id, at / `+day+` AS day, SUM(latency_ms), COUNT(*), SUM(CASE WHEN ending = 'complete' THEN 0 ELSE 1 END),
 		SUM(prompt + cached), SUM(cached), SUM(completion + reasoning), SUM(reasoning), SUM(request_milli), SUM(unit_milli),
 		SUM(COALESCE(cost_micro, 0)), SUM(CASE WHEN cost_micro IS NULL THEN 1 ELSE 0 END),
@@ -296,6 +327,7 @@ func auditUsage(ctx context.Context, tx *sql.Tx) ([]usage.Difference, int, error
 	if err != nil {
 		return nil, 0, err
 	}
+	// Both tables of sums must agree with the settlements.
 	var differences []usage.Difference
 	for _, table := range []string{"usage_days", "usage_hours"} {
 		var sums []string
@@ -312,7 +344,10 @@ func auditUsage(ctx context.Context, tx *sql.Tx) ([]usage.Difference, int, error
 	return differences, len(rows), nil
 }
 
+// compare returns the slots whose sums differ or exist on one side only, ordered by account and
+// day.
 func compare(what string, rows, sums map[usage.Slot]recounted) (out []usage.Difference) {
+	// A slot may be missing on either side.
 	all := map[usage.Slot]bool{}
 	for slot := range rows {
 		all[slot] = true
@@ -331,9 +366,11 @@ func compare(what string, rows, sums map[usage.Slot]recounted) (out []usage.Diff
 	return out
 }
 
-// HasSettlements returns the ids of those that are stored.
+// HasSettlements returns the ids of those settlements in the list that are stored.
 func (s *Store) HasSettlements(ctx context.Context, list []usage.Settlement) (map[string]bool, error) {
 	have := map[string]bool{}
+	// In parts of 100, since the number of parameters of a statement is limited. The primary key is
+	// (at, id).
 	for part := range slices.Chunk(list, 100) {
 		args := make([]any, 0, 2*len(part))
 		for i := range part {
@@ -358,10 +395,13 @@ func (s *Store) HasSettlements(ctx context.Context, list []usage.Settlement) (ma
 	return have, nil
 }
 
-// droppedCounter is the time before which settlements have been dropped.
+// droppedCounter is the name of the counter that holds the time before which settlements may have
+// been deleted.
 const droppedCounter = "settlements_dropped"
 
-// DropSettlements deletes up to most rows made before a time; their sums stay. It returns how many.
+// DropSettlements deletes up to most settlements made before a time, and returns how many it
+// deleted. Their sums stay. It also stores the time, so that AuditUsage skips days that may be
+// partly deleted.
 func (s *Store) DropSettlements(ctx context.Context, before time.Time, most int) (int64, error) {
 	var n int64
 	err := s.tx(ctx, func(tx *sql.Tx) error {
@@ -380,12 +420,14 @@ func (s *Store) DropSettlements(ctx context.Context, before time.Time, most int)
 	return n, err
 }
 
-// SettlementsDropped is the time before which settlements have been dropped; zero: none have.
+// SettlementsDropped returns the time before which settlements may have been deleted. It is zero if
+// none have.
 func (s *Store) SettlementsDropped(ctx context.Context) (time.Time, error) {
 	ms, err := dropped(ctx, s.read)
 	return fromMillis(ms), unavailable(err)
 }
 
+// dropped returns the value of droppedCounter, or 0 if there is none.
 func dropped(ctx context.Context, from interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 },
@@ -397,7 +439,7 @@ func dropped(ctx context.Context, from interface {
 	return ms, err
 }
 
-// placeholders is "($1, $2), ($3, $4)" for two rows of two.
+// placeholders returns "($1, $2), ($3, $4)" for two rows of two columns.
 func placeholders(rows, columns int) string {
 	var b strings.Builder
 	n := 0
@@ -418,8 +460,9 @@ func placeholders(rows, columns int) string {
 	return b.String()
 }
 
-// manyPlaceholders is the same for many rows. SQLite takes $1 for a name and looks every name up in a
-// list of all: a hundred rows of 21 cost 335 µs each, and with plain marks 16.
+// manyPlaceholders is placeholders for many rows. SQLite treats $1 as a name and looks it up in a
+// list of all names: 100 rows of 21 columns cost 335 µs each, and 16 µs each with plain question
+// marks.
 func (s *Store) manyPlaceholders(rows, columns int) string {
 	if s.Engine() != SQLite {
 		return placeholders(rows, columns)

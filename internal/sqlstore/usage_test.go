@@ -13,7 +13,7 @@ import (
 	"sluice/internal/usage"
 )
 
-// Whatever is lost or changed, an audit tells the account, the day and which sums.
+// Whatever is lost or changed, an audit reports the account, the day and the sums concerned.
 func TestAuditFinds(t *testing.T) {
 	t.Parallel()
 	engines := map[string]func(t *testing.T) *sqlstore.Store{

@@ -11,15 +11,18 @@ import (
 	"sluice/internal/video"
 )
 
+// videoColumns are in the order of videoValues and scanVideo.
 const videoColumns = `id, account_id, key_id, plan, tier, prompt, model, width, height, seconds, cost_milli, repeat_hash, body_hash,
 	status, progress, reason, created_at, started_at, finished_at, expires_at, attempts, node, until_at, renderer, credential, upstream, generation, size, sha256`
 
-// CreateVideo adds a job if allow lets it, given what its account has. Where the account has a job with
-// the same Repeat, that one is returned instead.
+// CreateVideo stores a job if allow accepts it, given the account's current load. If the account
+// has a job with the same Repeat already, nothing is stored, and that job is returned; otherwise
+// the returned job is nil.
 func (s *Store) CreateVideo(ctx context.Context, j *video.Job, allow func(video.Load) error) (*video.Job, error) {
 	var first *video.Job
 	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
-		// Writing first takes the account's lock on PostgreSQL; SQLite has begun as the only writer.
+		// The upsert locks the account's row on PostgreSQL, so that jobs of one account are
+		// admitted one after the other. On SQLite this transaction is the only writer anyway.
 		_, err = tx.ExecContext(ctx, `INSERT INTO video_turns (account_id, turn) VALUES ($1, 0)
 			ON CONFLICT (account_id) DO UPDATE SET turn = video_turns.turn`, j.AccountID)
 		if err != nil {
@@ -31,6 +34,7 @@ func (s *Store) CreateVideo(ctx context.Context, j *video.Job, allow func(video.
 				return err
 			}
 		}
+		// The lock keeps the load from changing until the job is stored.
 		have, err := videoLoad(ctx, tx, j.AccountID)
 		if err != nil {
 			return err
@@ -38,13 +42,15 @@ func (s *Store) CreateVideo(ctx context.Context, j *video.Job, allow func(video.
 		if err := allow(have); err != nil {
 			return err
 		}
+		// 30 is the number of videoColumns, and one for version.
 		_, err = tx.ExecContext(ctx, `INSERT INTO video_jobs (`+videoColumns+`, version) VALUES `+placeholders(1, 30), append(videoValues(j), 1)...)
 		return err
 	})
 	return first, err
 }
 
-// videoLoad is what an account has with us.
+// videoLoad returns how many unfinished jobs the account has, the bytes of its finished videos, and
+// when the next of those expires.
 func videoLoad(ctx context.Context, tx *sql.Tx, accountID string) (have video.Load, err error) {
 	var next sql.NullInt64
 	err = tx.QueryRowContext(ctx, `SELECT COALESCE(SUM(CASE WHEN status IN ('queued', 'running') THEN 1 ELSE 0 END), 0),
@@ -53,20 +59,22 @@ func videoLoad(ctx context.Context, tx *sql.Tx, accountID string) (have video.Lo
 	return have, err
 }
 
-// FindVideo returns a job by its id, or by that of its generation; nil: there is none.
+// FindVideo returns the job with the given id or generation id, or nil if there is none.
 func (s *Store) FindVideo(ctx context.Context, id string) (*video.Job, error) {
 	j, err := scanVideo(s.read.QueryRowContext(ctx, `SELECT `+videoColumns+` FROM video_jobs WHERE id = $1 OR generation = $1`, id))
 	return j, unavailable(err)
 }
 
-// FindRepeat returns the account's job with that Repeat; nil: there is none.
+// FindRepeat returns the account's job with the given Repeat, or nil if there is none.
 func (s *Store) FindRepeat(ctx context.Context, accountID string, repeat []byte) (*video.Job, error) {
 	j, err := scanVideo(s.read.QueryRowContext(ctx, `SELECT `+videoColumns+` FROM video_jobs WHERE account_id = $1 AND repeat_hash = $2`, accountID, repeat))
 	return j, unavailable(err)
 }
 
-// Videos returns an account's jobs, newest first, from behind a job on; nil: from the newest.
+// Videos returns an account's jobs, newest first, starting after the job behind. A nil behind
+// starts with the newest.
 func (s *Store) Videos(ctx context.Context, accountID string, behind *video.Job, most int) ([]video.Job, error) {
+	// The second page starts after a pair of time and id, because jobs may share a millisecond.
 	if behind == nil {
 		return s.videos(ctx, `WHERE account_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2`, accountID, most)
 	}
@@ -74,16 +82,17 @@ func (s *Store) Videos(ctx context.Context, accountID string, behind *video.Job,
 		accountID, most, millis(behind.CreatedAt), behind.ID)
 }
 
-// VideosSince returns all jobs created since a time.
+// VideosSince returns all jobs created since a time, oldest first.
 func (s *Store) VideosSince(ctx context.Context, since time.Time) ([]video.Job, error) {
 	return s.videos(ctx, `WHERE created_at >= $1 ORDER BY created_at`, millis(since))
 }
 
-// ExpiredVideos returns jobs whose time is over.
+// ExpiredVideos returns up to most jobs that have expired, the oldest first.
 func (s *Store) ExpiredVideos(ctx context.Context, now time.Time, most int) ([]video.Job, error) {
 	return s.videos(ctx, `WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, millis(now), most)
 }
 
+// videos returns the jobs that the where clause selects.
 func (s *Store) videos(ctx context.Context, where string, args ...any) ([]video.Job, error) {
 	var out []video.Job
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
@@ -97,15 +106,21 @@ func (s *Store) videos(ctx context.Context, where string, args ...any) ([]video.
 	return out, unavailable(err)
 }
 
-// ClaimVideo applies claim to the job whose turn it is; nil: none waits.
+// ClaimVideo picks the job whose turn it is, applies claim to it and stores it. It returns nil if
+// none is waiting. An unfinished job is waiting if its until time has passed: nobody has claimed
+// it, or the claim has lapsed because its node died.
+//
+// Accounts take turns: each claim moves the account to the end of the queue, so an account with
+// many jobs does not delay the others.
 func (s *Store) ClaimVideo(ctx context.Context, now time.Time, claim func(*video.Job)) (*video.Job, error) {
 	var j *video.Job
 	query := `SELECT ` + videoColumns + ` FROM video_jobs JOIN video_turns USING (account_id)
 		WHERE status IN ('queued', 'running') AND until_at <= $1 ORDER BY turn, created_at, id LIMIT 1`
 	if s.engine == Postgres {
-		query += ` FOR UPDATE OF video_jobs SKIP LOCKED` // SQLite has begun as the only writer
+		query += ` FOR UPDATE OF video_jobs SKIP LOCKED` // on SQLite this transaction is the only writer
 	}
 	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
+		// SKIP LOCKED leaves out jobs that another node is claiming right now.
 		if j, err = scanVideo(tx.QueryRowContext(ctx, query, millis(now))); err != nil || j == nil {
 			return err
 		}
@@ -113,6 +128,7 @@ func (s *Store) ClaimVideo(ctx context.Context, now time.Time, claim func(*video
 		if err := updateVideo(ctx, tx, j); err != nil {
 			return err
 		}
+		// The account that was just served goes to the end of the queue.
 		var turn int64
 		if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value + 1 WHERE name = 'video_turns' RETURNING value`).Scan(&turn); err != nil {
 			return err
@@ -126,15 +142,19 @@ func (s *Store) ClaimVideo(ctx context.Context, now time.Time, claim func(*video
 	return j, nil
 }
 
-// ChangeVideo applies a change under the row's lock, and stores the settlement with it.
+// ChangeVideo applies a change under the row's lock and stores the settlement that change returns,
+// if any, in the same transaction. An error of change rolls back and is returned as it is. A
+// missing job is video.ErrGone.
 func (s *Store) ChangeVideo(ctx context.Context, id string, change func(*video.Job) (*usage.Settlement, error)) (*video.Job, error) {
 	if err := s.prepareInserts(ctx); err != nil {
 		return nil, err
 	}
 	var j *video.Job
+	// Errors of change must not pass through unavailable, which might replace them.
 	var refused error
 	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
-		// Writing first takes the row's lock on PostgreSQL; SQLite has begun as the only writer.
+		// The update takes the row's lock on PostgreSQL. On SQLite this transaction is the only
+		// writer anyway.
 		if j, err = scanVideo(tx.QueryRowContext(ctx, `UPDATE video_jobs SET version = version + 1 WHERE id = $1 RETURNING `+videoColumns, id)); err != nil {
 			return err
 		}
@@ -150,6 +170,7 @@ func (s *Store) ChangeVideo(ctx context.Context, id string, change func(*video.J
 		if err := updateVideo(ctx, tx, j); err != nil || settlement == nil {
 			return err
 		}
+		// In the same transaction: a finished job is settled, and a settled job is finished.
 		return s.addSettlements(ctx, tx, []usage.Settlement{*settlement})
 	})
 	switch {
@@ -161,18 +182,19 @@ func (s *Store) ChangeVideo(ctx context.Context, id string, change func(*video.J
 	return j, nil
 }
 
-// ReleaseVideos ends the claims of a node.
+// ReleaseVideos ends the claims of a node and returns its running jobs to the queue.
 func (s *Store) ReleaseVideos(ctx context.Context, node string) error {
 	_, err := s.write.ExecContext(ctx, `UPDATE video_jobs SET status = 'queued', node = '', until_at = 0, version = version + 1 WHERE status = 'running' AND node = $1`, node)
 	return unavailable(err)
 }
 
-// DeleteVideo forgets a job.
+// DeleteVideo deletes a job.
 func (s *Store) DeleteVideo(ctx context.Context, id string) error {
 	_, err := s.write.ExecContext(ctx, `DELETE FROM video_jobs WHERE id = $1`, id)
 	return unavailable(err)
 }
 
+// updateVideo writes the columns of a job that change after its creation.
 func updateVideo(ctx context.Context, tx *sql.Tx, j *video.Job) error {
 	_, err := tx.ExecContext(ctx, `UPDATE video_jobs SET status = $2, progress = $3, reason = $4, started_at = $5, finished_at = $6, expires_at = $7,
 		attempts = $8, node = $9, until_at = $10, renderer = $11, credential = $12, upstream = $13, generation = $14, size = $15, sha256 = $16 WHERE id = $1`,
@@ -181,6 +203,7 @@ func updateVideo(ctx context.Context, tx *sql.Tx, j *video.Job) error {
 	return err
 }
 
+// videoValues returns the columns of a job in the order of videoColumns.
 func videoValues(j *video.Job) []any {
 	return []any{
 		j.ID, j.AccountID, j.KeyID, j.Plan.String(), j.Tier.String(), j.Prompt, j.Model, j.Width, j.Height, j.Seconds, j.CostMilli, nullBytes(j.Repeat), nullBytes(j.Body),
@@ -189,7 +212,7 @@ func videoValues(j *video.Job) []any {
 	}
 }
 
-// scanVideo reads a row of videoColumns; nil: there was none.
+// scanVideo reads a row of videoColumns. It returns nil if there is none.
 func scanVideo(row interface{ Scan(dest ...any) error }) (*video.Job, error) {
 	var j video.Job
 	var plan, tier, status, reason string
@@ -204,6 +227,7 @@ func scanVideo(row interface{ Scan(dest ...any) error }) (*video.Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A generation of NULL means that there is no video yet.
 	j.Status, j.Reason, j.Generation = video.Status(status), video.Reason(reason), generation.String
 	j.CreatedAt, j.StartedAt, j.FinishedAt = fromMillis(created), fromMillis(started), fromMillis(finished)
 	j.ExpiresAt, j.Until = fromMillis(expires), fromMillis(until)
@@ -214,7 +238,8 @@ func scanVideo(row interface{ Scan(dest ...any) error }) (*video.Job, error) {
 	return &j, err
 }
 
-// nullBytes is NULL for nil, which drivers take for an empty text otherwise.
+// nullBytes returns v as a query parameter, with nil as NULL. Drivers would otherwise store an
+// empty value.
 func nullBytes(v []byte) any {
 	if v == nil {
 		return nil
@@ -222,4 +247,6 @@ func nullBytes(v []byte) any {
 	return v
 }
 
+// nullText returns v as a query parameter, with the empty string as NULL, so that a unique index
+// ignores it.
 func nullText(v string) sql.NullString { return sql.NullString{String: v, Valid: v != ""} }

@@ -6,29 +6,36 @@ import (
 	"time"
 )
 
-// Event is what is known of one request in the end. Each step fills its own fields.
+// Event collects what is known about one request. Each step of the chain fills in its own
+// fields, and the event is logged once at the end. One goroutine uses it at a time.
 type Event struct {
 	RequestID string
 	Start     time.Time
-	Remote    string // the client's address, from a trusted proxy where one is configured
-	Method    string
-	Path      string
-	Route     string // the pattern of the route; empty where none matched
+	// Remote is the client's address, as told by a trusted proxy if one is configured.
+	Remote string
+	Method string
+	Path   string
+	// Route is the pattern of the route, or "" if none matched.
+	Route string
 
 	AccountID string
 	KeyID     string
-	Model     string // as asked for, once it is known to exist
+	// Model is the requested model, if it exists.
+	Model string
 
 	Status int
 	Bytes  int64
-	Fault  string // the type of the error object, where one was sent
-	Err    error  // the cause behind it, for the log alone
+	// Fault is the type of the error object, if one was sent.
+	Fault string
+	// Err is the cause of the fault. It is logged but never sent.
+	Err error
 }
 
-// requestMessage is the message of every event.
+// requestMessage is the log message of every event. The log handler recognises requests by it.
 const requestMessage = "request"
 
-// Log writes the event. Faults of our own are errors, the rest is routine.
+// Log writes the event. Status 5xx is logged as an error, everything else as info: a refused
+// request is routine.
 func (e *Event) Log(ctx context.Context, log *slog.Logger, took time.Duration) {
 	level := slog.LevelInfo
 	if e.Status >= 500 {
@@ -57,7 +64,7 @@ func (e *Event) Log(ctx context.Context, log *slog.Logger, took time.Duration) {
 	log.LogAttrs(ctx, level, requestMessage, attrs...)
 }
 
-// clip bounds what a caller can make us write.
+// clip limits how much of a caller's text is logged.
 func clip(s string) string {
 	if len(s) > 200 {
 		return s[:200] + "…"

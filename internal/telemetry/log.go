@@ -1,8 +1,8 @@
-// Package telemetry is how Sluice tells its operator what it does: logs and metrics.
+// Package telemetry tells the operator what Sluice does: logs and metrics.
 //
-// A request has one Event, filled on its way and written once at its end. Neither logs nor metrics
-// ever hold keys, prompts or answers, and the labels of a metric come from closed sets, so that no
-// caller can make them grow.
+// A request has one Event, filled in on its way and written once at its end. Logs and metrics
+// never contain keys, prompts or replies. The labels of a metric come from closed sets, so
+// that no caller can make them grow.
 package telemetry
 
 import (
@@ -14,12 +14,15 @@ import (
 )
 
 const (
+	// Lines of successful requests are held for at most holdFor, or until holdMost bytes have
+	// accumulated.
 	holdFor  = 200 * time.Millisecond
 	holdMost = 32 << 10
 )
 
-// NewLogger returns a logger that writes text for people or JSON for machines. The lines of requests
-// that went well may wait a moment and are written together; flush writes them now.
+// NewLogger returns a logger that writes text for people or JSON for programs. Lines of
+// successful requests are buffered for a moment and written together. flush writes them now;
+// call it before the process exits.
 func NewLogger(w io.Writer, asJSON bool, level slog.Leveler) (log *slog.Logger, flush func()) {
 	opts := &slog.HandlerOptions{Level: level}
 	held := &holder{to: w}
@@ -30,13 +33,15 @@ func NewLogger(w io.Writer, asJSON bool, level slog.Leveler) (log *slog.Logger, 
 	return slog.New(&handler{h, held}), held.flush
 }
 
-// handler lets nothing wait but the lines of requests: a write for each would cost as much as making
-// the line.
+// handler flushes the buffer after every line that is not about a successful request. Only
+// request lines wait, because a write for each would cost as much as formatting it.
 type handler struct {
 	slog.Handler
 	held *holder
 }
 
+// Handle formats the record into the buffer, and flushes it unless the record is about a
+// successful request.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	err := h.Handler.Handle(ctx, r)
 	if r.Level > slog.LevelInfo || r.Message != requestMessage {
@@ -45,6 +50,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
+// WithAttrs and WithGroup keep the same buffer, so that lines stay in order.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &handler{h.Handler.WithAttrs(attrs), h.held}
 }
@@ -53,14 +59,17 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return &handler{h.Handler.WithGroup(name), h.held}
 }
 
-// holder collects lines.
+// holder buffers lines. It is an io.Writer for the slog handlers.
 type holder struct {
+	// mu guards the fields below and orders the writes.
 	mu    sync.Mutex
 	to    io.Writer
 	lines []byte
-	timer *time.Timer // nil as long as nothing was held
+	// timer flushes the buffer. It is nil until the first line.
+	timer *time.Timer
 }
 
+// Write appends a line to the buffer. The first line starts the timer that flushes it.
 func (h *holder) Write(line []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,15 +87,17 @@ func (h *holder) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// flush writes the buffer now. The timer and NewLogger's flush call it.
 func (h *holder) flush() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.write()
 }
 
+// write writes the buffer. The caller holds mu.
 func (h *holder) write() {
 	if len(h.lines) > 0 {
-		_, _ = h.to.Write(h.lines) // a log that cannot be written has nobody to tell
+		_, _ = h.to.Write(h.lines) // there is nowhere to report that the log cannot be written
 		h.lines = h.lines[:0]
 	}
 }

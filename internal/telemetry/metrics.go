@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics is everything that /metrics shows.
+// Metrics holds everything that /metrics shows. It is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -20,7 +20,8 @@ type Metrics struct {
 	reloads  *prometheus.CounterVec
 }
 
-// NewMetrics returns the metrics of one process.
+// NewMetrics returns the metrics of one process. Each has its own registry, so that tests do
+// not share counters.
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -29,6 +30,7 @@ func NewMetrics(version string) *Metrics {
 		}, []string{"route", "method", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "sluice_http_request_duration_seconds", Help: "Time from the first byte of a request to the last of its reply.",
+			// From a refused request (1 ms) to a long stream (5 minutes).
 			Buckets: []float64{.001, .005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300},
 		}, []string{"route"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -47,31 +49,31 @@ func NewMetrics(version string) *Metrics {
 	return m
 }
 
-// Handler serves the metrics in Prometheus' text format.
+// Handler serves the metrics in the Prometheus text format.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// Gauge shows a value that is read when somebody looks.
+// Gauge registers a gauge whose value is read at each scrape. It panics if the name exists.
 func (m *Metrics) Gauge(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 }
 
-// RequestStarted counts a request in.
+// RequestStarted counts a request as in progress. RequestEnded must follow.
 func (m *Metrics) RequestStarted() { m.inFlight.Inc() }
 
-// RequestEnded counts a request out.
+// RequestEnded counts a finished request by route, method and status.
 func (m *Metrics) RequestEnded(e *Event, took time.Duration) {
 	m.inFlight.Dec()
 	route := e.Route
 	if route == "" {
-		route = "none" // unknown paths share one label, however many there are
+		route = "none" // all unknown paths share one label
 	}
 	m.requests.WithLabelValues(route, knownMethod(e.Method), strconv.Itoa(e.Status)).Inc()
 	m.duration.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// Reloaded counts an attempt to take over a changed configuration.
+// Reloaded counts an attempt to load a changed configuration.
 func (m *Metrics) Reloaded(ok bool) {
 	outcome := "ok"
 	if !ok {
@@ -80,7 +82,7 @@ func (m *Metrics) Reloaded(ok bool) {
 	m.reloads.WithLabelValues(outcome).Inc()
 }
 
-// knownMethod keeps made-up methods out of the labels.
+// knownMethod replaces unknown methods by "other", so that callers cannot create labels.
 func knownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:

@@ -2,17 +2,22 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Upstream is what is shown of one provider. Keys and models are no labels: there may be many.
+// Upstream holds the metrics of one provider. Keys and models are not labels: there may be
+// many, and each would be a time series.
 type Upstream struct {
-	Provider         string
-	Running          int64
-	Answered, Failed int64          // attempts since the start
-	States           map[string]int // how many of its targets have their breaker in which state
-	ErrorRate        float64        // of its worst target
-	FirstContent     float64        // seconds, of its slowest target
+	Provider string
+	Running  int64
+	// Answered and Failed count attempts since the start.
+	Answered, Failed int64
+	// States counts the provider's targets by the state of their breaker.
+	States map[string]int
+	// ErrorRate is that of the provider's worst target, from 0 to 1.
+	ErrorRate float64
+	// FirstContent is the time to the first content, in seconds, of the slowest target.
+	FirstContent float64
 }
 
-// Upstreams shows the providers as they are when somebody looks.
+// Upstreams registers the metrics of the providers. read is called at each scrape.
 func (m *Metrics) Upstreams(read func() []Upstream) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("sluice_upstream_"+name, help, append([]string{"provider"}, labels...), nil)
@@ -27,7 +32,7 @@ func (m *Metrics) Upstreams(read func() []Upstream) {
 	})
 }
 
-// upstreams collects what Upstreams shows.
+// upstreams is the prometheus.Collector behind Upstreams.
 type upstreams struct {
 	read                                                func() []Upstream
 	targets, attempts, running, errorRate, firstContent *prometheus.Desc

@@ -8,30 +8,33 @@ import (
 	"unicode/utf8"
 )
 
-// Block is how much text is counted in one go: some 20 ms of work.
+// Block is the number of bytes that are counted at once. A block takes about 20 ms.
 const Block = 64 << 10
 
-// ErrEnough says that a Counter has seen more tokens than it was to count.
+// ErrEnough is returned when a Counter has counted more tokens than its limit.
 var ErrEnough = errors.New("tokens: more than were to be counted")
 
-// places bounds how many blocks are counted at the same time in this process, so that however many
-// long texts arrive, half of the processors are left to everybody else. A place is held for one block.
+// places limits how many blocks this process counts at the same time, so that half of the
+// processors stay free for other work, however many long texts arrive. A place is held for one
+// block only.
 var places = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// Counter counts texts that come in pieces. The zero value counts everything.
+// Counter counts the tokens of texts that arrive in pieces. The zero value counts without a limit.
+// A Counter is not safe for concurrent use.
 type Counter struct {
-	// Context ends the counting; nil: nothing does.
+	// Context cancels the counting. It may be nil.
 	Context context.Context //nolint:containedctx // one count's
-	// Most is where counting stops: with ErrEnough, once there are more; 0: nowhere.
+	// Most is the limit: counting stops with ErrEnough once there are more tokens. 0 means no
+	// limit.
 	Most int
-	// Count replaces the tokenizer, for tests.
+	// Count replaces the tokenizer in tests. It may be nil.
 	Count func(text string) int
 
 	n     int
-	block []byte // what has come and is not counted
+	block []byte // bytes that have arrived but are not counted yet
 }
 
-// Add feeds the next piece of a text.
+// Add adds the next piece of a text. Pieces may be cut anywhere, even inside a character.
 func (c *Counter) Add(piece []byte) error {
 	for len(piece) > 0 {
 		room := Block - len(c.block)
@@ -41,6 +44,7 @@ func (c *Counter) Add(piece []byte) error {
 		}
 		c.block = append(c.block, piece[:room]...)
 		piece = piece[room:]
+		// Keep what follows the last safe boundary for the next block.
 		end := lastBreak(c.block)
 		if err := c.count(c.block[:end]); err != nil {
 			return err
@@ -50,7 +54,7 @@ func (c *Counter) Add(piece []byte) error {
 	return nil
 }
 
-// End ends a text: what is fed from here on is another one.
+// End ends a text. Whatever is added afterwards belongs to another text.
 func (c *Counter) End() error {
 	if len(c.block) == 0 {
 		return nil
@@ -60,12 +64,14 @@ func (c *Counter) End() error {
 	return err
 }
 
-// Tokens is the number so far.
+// Tokens returns the number of tokens counted so far.
 func (c *Counter) Tokens() int { return c.n }
 
-// count adds a block. Small ones need no place: they cost less than waiting for one.
+// count counts a block. Small blocks do not take a place, because they cost less than waiting for
+// one.
 func (c *Counter) count(block []byte) error {
 	if len(block) >= Block/8 {
+		// Without a context, done is nil and blocks forever in the select.
 		var done <-chan struct{}
 		if c.Context != nil {
 			if err := c.Context.Err(); err != nil {
@@ -91,8 +97,9 @@ func (c *Counter) count(block []byte) error {
 	return nil
 }
 
-// lastBreak is where a block is cut: like cut, between a letter or digit and white space behind it, so
-// that counts stay exact; where there is no such place near its end, between two characters.
+// lastBreak returns where a block is cut. As in cut, that is between a letter or digit and white
+// space, so that counts stay exact. If there is no such place near the end, it is between two
+// characters.
 func lastBreak(block []byte) int {
 	for i := len(block) - 1; i > len(block)-window && i > 0; i-- {
 		if block[i] == ' ' || block[i] == '\n' {
@@ -101,6 +108,7 @@ func lastBreak(block []byte) int {
 			}
 		}
 	}
+	// Do not cut a character whose last bytes have not arrived yet.
 	end := len(block)
 	for i := 1; i <= utf8.UTFMax && i < end; i++ {
 		if utf8.RuneStart(block[end-i]) {

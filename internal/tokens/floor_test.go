@@ -135,7 +135,7 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// leaving is a context that ends when somebody begins to wait for its end.
+// leaving is a context that ends as soon as somebody waits for its end.
 type leaving struct {
 	context.Context
 	cancel context.CancelFunc

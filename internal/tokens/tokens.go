@@ -1,9 +1,10 @@
-// Package tokens counts and cuts text in the tokens of the o200k_base vocabulary, offline.
+// Package tokens counts and splits text in tokens of the o200k_base vocabulary, offline.
 //
-// The vocabulary is built on first use: about 25 ms and 6 MB that stay. After that a megabyte of
-// text costs about 350 ms, so count where the figure is needed, and let bytes, a Floor or a sample
-// decide the rest. Long texts are counted a block at a time, and few blocks at once, whoever asks.
-// Counts are exact for models of that vocabulary and a fair estimate for others.
+// The vocabulary is built on first use, which takes about 25 ms and 6 MB that stay allocated. After
+// that, a megabyte of text takes about 350 ms. So count only where the number matters, and let the
+// length in bytes, a Floor or a sample decide the rest. Long texts are counted in blocks, and only
+// a few blocks at a time are counted in the whole process. Counts are exact for models that use
+// this vocabulary and a fair estimate for others.
 package tokens
 
 import (
@@ -15,37 +16,39 @@ import (
 	"github.com/tiktoken-go/tokenizer/codec"
 )
 
-// vocabulary is safe for concurrent use; nothing changes in it once it is built.
+// vocabulary returns the tokenizer. It is safe for concurrent use: nothing changes once it is
+// built.
 var vocabulary = sync.OnceValue(codec.NewO200kBase)
 
-// Piece is a stretch of text and the number of tokens it is made of.
+// Piece is a part of a text and the number of tokens in it.
 type Piece struct {
 	Text   string
 	Tokens int
 }
 
-// Count is the number of tokens in the text.
+// Count returns the number of tokens in the text.
 func Count(text string) int {
 	if len(text) <= Block {
 		return count(text)
 	}
 	c := Counter{}
-	_ = c.Add([]byte(text)) // it has neither a limit nor a context
+	_ = c.Add([]byte(text)) // it cannot fail: there is neither a limit nor a context
 	_ = c.End()
 	return c.Tokens()
 }
 
-// About is the number of tokens in a text of any length: exact for texts of up to 256 KiB, and beyond
-// that as if the rest were like the beginning.
+// About returns the approximate number of tokens in a text of any length. It is exact up to 256
+// KiB. Beyond that it assumes that the rest of the text is like the beginning.
 func About(text string) int {
 	const exact = 256 << 10
 	if len(text) <= exact {
 		return Count(text)
 	}
+	// The cut at exact bytes may split a character; ToValidUTF8 drops the incomplete one.
 	return int(int64(Count(strings.ToValidUTF8(text[:exact], ""))) * int64(len(text)) / exact)
 }
 
-// count is Count without a bound on the work.
+// count is Count without the limit on concurrent work.
 func count(text string) int {
 	total := 0
 	for text != "" {
@@ -53,15 +56,16 @@ func count(text string) int {
 		head, text = cut(text)
 		n, err := vocabulary().Count(head)
 		if err != nil {
-			n = len(head) / 4 // the matcher gave up; about four bytes make a token
+			n = len(head) / 4 // the matcher gave up; assume four bytes per token
 		}
 		total += max(n, 1)
 	}
 	return total
 }
 
-// Split cuts the text into tokens. Joined, the pieces are the text, byte for byte, and no piece
-// ends inside a character: tokens that share one stay together, which is why a piece has a count.
+// Split splits the text into tokens. The concatenated pieces are the text, byte for byte. No piece
+// ends inside a character: tokens that share a character stay together, which is why a Piece has a
+// count.
 func Split(text string) []Piece {
 	pieces := make([]Piece, 0, len(text)/4+1)
 	for text != "" {
@@ -69,10 +73,12 @@ func Split(text string) []Piece {
 		head, text = cut(text)
 		_, parts, err := vocabulary().Encode(head)
 		if err != nil || strings.Join(parts, "") != head {
-			// Bytes that are no UTF-8 come back as replacement characters, and DEL not at all.
+			// Invalid UTF-8 comes back as replacement characters, and DEL does not come back at
+			// all. Keep the original bytes as one piece.
 			pieces = append(pieces, Piece{head, Count(head)})
 			continue
 		}
+		// Join tokens until the end of a piece is also the end of a character.
 		start, end, count := 0, 0, 0
 		for _, part := range parts {
 			end += len(part)
@@ -86,12 +92,14 @@ func Split(text string) []Piece {
 	return pieces
 }
 
-// window bounds what the matcher sees at once. Its time is quadratic in some white space: 400 KB of
-// space-newline pairs took three minutes in one go and take half a second in windows.
+// window is the number of bytes that the matcher sees at once. Its running time is quadratic for
+// some kinds of white space: 400 KB of space-newline pairs took three minutes in one call and take
+// half a second in windows.
 const window = 1024
 
-// cut takes the next window off the text. It ends where a token ends in any case, between a letter or
-// digit and white space, so that counts stay exact; where a text has no such place, at the bound.
+// cut splits the next window off the text. The window ends between a letter or digit and white
+// space, where every tokenization has a boundary, so counts stay exact. If the second half of the
+// window has no such place, it ends at the size limit, between two characters.
 func cut(text string) (head, tail string) {
 	if len(text) <= window {
 		return text, ""

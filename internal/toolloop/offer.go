@@ -103,7 +103,7 @@ func (d *discovery) narrow(m *chat.MCP) {
 	d.tools = left
 }
 
-// choose writes tool_choice for the first turn (spec: Tool calling rules). A tool of a server may be
+// choose writes tool_choice for the first turn (docs/api.md#tool-calling). A tool of a server may be
 // named as the model knows it, or as its server does if no other has the name.
 func (o *offer) choose(c chat.ToolChoice) error {
 	switch c.Mode {

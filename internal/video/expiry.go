@@ -8,7 +8,7 @@ import (
 	"sluice/internal/usage"
 )
 
-// sweep removes what has expired, now and then: files first, then their jobs.
+// sweep removes expired jobs and their files at regular intervals until ctx ends.
 func (l *Line) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -24,7 +24,10 @@ func (l *Line) sweep(ctx context.Context) {
 	}
 }
 
+// sweepOnce removes unfinished files that nobody writes any more, and then all expired jobs, in
+// batches.
 func (l *Line) sweepOnce(ctx context.Context, now time.Time) error {
+	// Unfinished files belong to no job, so they are found by age alone.
 	if err := l.files.Sweep(now.Add(-staleAfter)); err != nil {
 		return err
 	}
@@ -38,29 +41,34 @@ func (l *Line) sweepOnce(ctx context.Context, now time.Time) error {
 				return err
 			}
 		}
+		// A full batch means that there may be more.
 		if len(jobs) < sweepAtOnce {
 			return nil
 		}
 	}
 }
 
-// expire forgets a finished job with all its files; one that is not finished fails, and is kept for as
-// long as any other that did.
+// expire removes a finished job and all its files. A job that has not finished in time fails
+// instead, and is kept for as long as any other failed job. Files are deleted first: if the process
+// dies in between, the job is still there to try again.
 func (l *Line) expire(ctx context.Context, j *Job, now time.Time) error {
 	if !j.Status.Final() {
 		_, err := l.change(ctx, j.ID, func(j *Job, s *Settings) error {
 			if j.Status.Final() {
 				return errFinal
 			}
+			// The job gets a new time to live, counted from now, so that its owner can see why it
+			// failed.
 			j.Reason = Expired
 			j.finish(Failed, now, s.Keep)
 			return nil
 		})
 		if errors.Is(err, errFinal) || errors.Is(err, ErrGone) {
-			return nil // it ended in this moment
+			return nil // it has finished or was deleted in the meantime
 		}
 		return err
 	}
+	// Attempts that failed may have left files, too.
 	for attempt := 1; attempt <= j.Attempts; attempt++ {
 		if err := l.files.Delete(ctx, j.file(attempt)); err != nil {
 			return err
@@ -69,7 +77,8 @@ func (l *Line) expire(ctx context.Context, j *Job, now time.Time) error {
 	return l.store.DeleteVideo(ctx, j.ID)
 }
 
-// unsettled is a change that leads to no settlement.
+// unsettled adapts a change that never finishes a job, and so never settles it, to the form that
+// the Store wants.
 func unsettled(rule func(*Job) error) func(*Job) (*usage.Settlement, error) {
 	return func(j *Job) (*usage.Settlement, error) { return nil, rule(j) }
 }

@@ -23,7 +23,7 @@ import (
 	"sluice/internal/usage"
 )
 
-// Files is where finished videos lie.
+// Files stores finished videos. See package blob.
 type Files interface {
 	Put(ctx context.Context, name string, fill func(io.Writer) error) (blob.Info, error)
 	Open(ctx context.Context, name string) (io.ReadSeekCloser, error)
@@ -31,53 +31,57 @@ type Files interface {
 	Sweep(before time.Time) error
 }
 
-// ErrGone is what a Store says of a job that it does not have.
+// ErrGone is returned by a Store for a job that does not exist.
 var ErrGone = errors.New("there is no such job")
 
-// Settings is what a reload may change.
+// Settings are the settings that a reload may change.
 type Settings struct {
-	Model   string       // its id
-	Tier    account.Plan // the least plan that may create videos
+	Model   string       // id of the video model
+	Tier    account.Plan // the lowest plan that may create videos
 	Plans   account.Plans
-	Origin  string // that links begin with
-	Workers int
-	Lease   time.Duration // how long a claim lasts without a sign of life
-	Keep    time.Duration // how long a job has to finish, and how long it is kept then
+	Origin  string        // scheme and host that links begin with
+	Workers int           // jobs that this process renders at the same time
+	Lease   time.Duration // how long a claim lasts without being renewed
+	Keep    time.Duration // how long a job may take, and how long it is kept afterwards
 
-	FileBytes    int64 // of one file at most
-	AccountBytes int64 // of an account's files, from which on it may create no more
+	FileBytes    int64 // maximum size of one file
+	AccountBytes int64 // an account whose files reach this size may not create more
 
-	// Engine makes new videos; Engines are all that may have begun some.
+	// Engine renders new videos. Engines are all configured engines: a job continues with the one
+	// that it was started with.
 	Engine  Engine
 	Engines []Engine
 }
 
-// Options are the choices of New; the zero value is the default.
+// Options are the optional settings of New. The zero value is the default.
 type Options struct {
 	Log *slog.Logger // default slog.Default()
-	// Settled is told of every settlement that was stored.
+	// Settled is called for every settlement after it is stored. It may be nil.
 	Settled func(*usage.Settlement)
 }
 
-// Line is the way of every video job.
+// Line runs all video jobs of a process: it creates, renders, lists, cancels and removes them. It
+// is safe for concurrent use.
 type Line struct {
 	gate    *admission.Gate
 	store   Store
 	files   Files
 	node    string
-	secret  []byte // that links are signed with
+	secret  []byte // signs links; the same on all nodes
 	log     *slog.Logger
 	settled func(*usage.Settlement)
 
 	settings atomic.Pointer[Settings]
-	wake     chan struct{} // told that there may be work
+	wake     chan struct{} // signals that there may be work; holds at most one token
 
+	// mu guards running, which holds how to stop each job that this process is rendering.
 	mu      sync.Mutex
-	running map[string]context.CancelCauseFunc // the jobs at work here
+	running map[string]context.CancelCauseFunc
 }
 
-// New returns a line. Node names this process among those that share the store, and stays the same when
-// it starts again: what it was at when it died is then its own to take up.
+// New returns a line. The node is the name of this process among those that share the store. It
+// must stay the same across restarts, so that the process can take back the jobs that it was
+// rendering when it died.
 func New(ctx context.Context, gate *admission.Gate, store Store, files Files, node string, s Settings, opts *Options) (*Line, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -89,8 +93,9 @@ func New(ctx context.Context, gate *admission.Gate, store Store, files Files, no
 	if l.settled == nil {
 		l.settled = func(*usage.Settlement) {}
 	}
+	// The first node stores its secret, and all others get that one.
 	fresh := make([]byte, 32)
-	rand.Read(fresh) // never fails: crypto/rand
+	rand.Read(fresh) // crypto/rand never fails
 	var err error
 	if l.secret, err = store.Secret(ctx, "video links", fresh); err != nil {
 		return nil, err
@@ -99,27 +104,28 @@ func New(ctx context.Context, gate *admission.Gate, store Store, files Files, no
 	return l, nil
 }
 
-// Apply makes the settings those of every job that is created or claimed from now on.
+// Apply replaces the settings. They apply to every job that is created or claimed from now on.
 func (l *Line) Apply(s Settings) {
 	l.settings.Store(&s)
 	l.rouse()
 }
 
-// Model is the id of the video model.
+// Model returns the id of the video model.
 func (l *Line) Model() string { return l.settings.Load().Model }
 
-// Order is a request for a job, and who makes it.
+// Order is a request for a job and its caller.
 type Order struct {
 	Caller  auth.Caller
-	Limits  account.Limits // those in force for the caller's account
+	Limits  account.Limits // limits that apply to the caller's account
 	Request Request
-	// Repeat is a hash of the caller's Idempotency-Key, Body one of the request's body; nil: there is none.
+	// Repeat is a hash of the caller's Idempotency-Key, and Body is a hash of the request's body.
+	// Both are nil if there is no key.
 	Repeat, Body []byte
 }
 
-// Create admits and keeps a job. Repeated reports that it is an earlier one, created with the same
-// Idempotency-Key. The standing is that after the job was counted; where an error comes before the
-// allowance is looked at, it says nothing.
+// Create admits a job and stores it. Repeated reports that the returned job is an earlier one that
+// was created with the same Idempotency-Key. The standing is that after the job was counted. If an
+// error occurs before the allowance is checked, the standing is not meaningful.
 func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.Standing, repeated bool, err error) {
 	s := l.settings.Load()
 	ask := &admission.Ask{Caller: o.Caller, Limits: o.Limits, Model: &catalog.Model{ID: s.Model, Plan: s.Tier, RequestMilli: o.Request.costMilli()}}
@@ -165,7 +171,8 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.
 	return j, standing, false, nil
 }
 
-// repeat answers a request with the key of an earlier one as that was answered. It costs one request.
+// repeat answers a request with the key of an earlier one in the way that one was answered. It
+// counts as one request.
 func (l *Line) repeat(first *Job, o Order, ask *admission.Ask) (*Job, admission.Standing, bool, error) {
 	j, err := first.again(o)
 	if err != nil {
@@ -178,11 +185,15 @@ func (l *Line) repeat(first *Job, o Order, ask *admission.Ask) (*Job, admission.
 	return j, standing, true, nil
 }
 
-// again is the job as its creation was answered, for a repeat of that request.
+// again returns the job as it was when it was created, to answer a repeat of that request. The body
+// must be the same.
 func (j *Job) again(o Order) (*Job, error) {
+	// The key was used for a different request, which is the client's mistake.
 	if !bytes.Equal(j.Body, o.Body) {
 		return nil, idempotency.OtherBody()
 	}
+	// The reply to the creation promised a time to live. Undo what finishing the job changed about
+	// it.
 	since := j.CreatedAt
 	if j.Status.Final() {
 		since = j.FinishedAt
@@ -193,10 +204,12 @@ func (j *Job) again(o Order) (*Job, error) {
 	}, nil
 }
 
-// allow is whether an account may have one job more.
+// allow returns an error if the account may not have another job: it has too many unfinished ones,
+// or its files take too much space.
 func (s *Settings) allow(p account.Plan, have Load, now time.Time) error {
 	if most := s.Plans[p].UnfinishedVideos; most != account.Unlimited && int64(have.Unfinished) >= int64(most) {
 		f := fault.New(fault.RateLimited, "%d video jobs of this account are unfinished, and %d is the most its plan allows. One of them must end first.", have.Unfinished, int64(most)).After(5 * time.Second)
+		// With a limit of zero, waiting does not help.
 		f.Final = most == 0
 		return f
 	}
@@ -207,23 +220,27 @@ func (s *Settings) allow(p account.Plan, have Load, now time.Time) error {
 	return nil
 }
 
-// Find returns a job of the account.
+// Find returns a job of the account. It returns a fault if there is none or it has expired.
 func (l *Line) Find(ctx context.Context, accountID, id string) (*Job, error) {
 	j, err := l.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+	// find also accepts the id of a generation, which does not name a job here.
 	if j == nil || j.ID != id || !l.visible(j, accountID) {
 		return nil, noJob(id)
 	}
 	return j, nil
 }
 
+// noJob returns the fault for a job that does not exist or is not the caller's. Both look the same,
+// so that nobody can find out which ids exist.
 func noJob(id string) error {
 	return fault.New(fault.NotFound, "There is no video job %q. It may have expired.", clip([]byte(id)))
 }
 
-// find looks for what an id may name. No store is asked for what cannot be one.
+// find finds a job by its id or generation, or returns nil. It does not ask the store for a string
+// that cannot be an id.
 func (l *Line) find(ctx context.Context, id string) (*Job, error) {
 	if strings.ContainsFunc(id, func(c rune) bool { return c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9') }) {
 		return nil, nil
@@ -231,12 +248,13 @@ func (l *Line) find(ctx context.Context, id string) (*Job, error) {
 	return l.store.FindVideo(ctx, id)
 }
 
-// visible reports whether the job is one of the account's that has not expired.
+// visible reports whether the job belongs to the account and has not expired.
 func (l *Line) visible(j *Job, accountID string) bool {
 	return j.AccountID == accountID && !(j.Status.Final() && !time.Now().Before(j.ExpiresAt))
 }
 
-// List returns jobs of the account, newest first, from behind one of them on, and whether there are more.
+// List returns up to limit jobs of the account, newest first, starting after the job with the given
+// id, and whether there are more. An empty after starts with the newest.
 func (l *Line) List(ctx context.Context, accountID, after string, limit int) (jobs []Job, more bool, err error) {
 	var behind *Job
 	if after != "" {
@@ -247,6 +265,7 @@ func (l *Line) List(ctx context.Context, accountID, after string, limit int) (jo
 			return nil, false, err
 		}
 	}
+	// Read one more than asked for, to find out whether there are more.
 	jobs, err = l.store.Videos(ctx, accountID, behind, limit+1)
 	if err != nil {
 		return nil, false, err
@@ -257,7 +276,8 @@ func (l *Line) List(ctx context.Context, accountID, after string, limit int) (jo
 	return jobs, more, nil
 }
 
-// Cancel ends a job of the account that is not finished. One that never ran costs no units.
+// Cancel cancels an unfinished job of the account. A job that never ran costs no units. Canceling a
+// finished job returns it unchanged.
 func (l *Line) Cancel(ctx context.Context, accountID, id string) (*Job, error) {
 	if j, err := l.Find(ctx, accountID, id); err != nil || j.Status.Final() {
 		return j, err
@@ -271,7 +291,7 @@ func (l *Line) Cancel(ctx context.Context, accountID, id string) (*Job, error) {
 		return nil
 	})
 	if errors.Is(err, errFinal) {
-		return &now, nil // it ended in this moment
+		return &now, nil // it finished in the meantime
 	}
 	if errors.Is(err, ErrGone) {
 		return nil, noJob(id)
@@ -279,7 +299,9 @@ func (l *Line) Cancel(ctx context.Context, accountID, id string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	// If the job runs on another node, that node notices when it renews its claim; see beat.
 	l.mu.Lock()
+	// stop is nil unless this process is rendering the job.
 	stop := l.running[id]
 	l.mu.Unlock()
 	if stop != nil {
@@ -288,10 +310,11 @@ func (l *Line) Cancel(ctx context.Context, accountID, id string) (*Job, error) {
 	return j, nil
 }
 
+// errFinal means that a job has finished already.
 var errFinal = errors.New("the job is finished")
 
-// change applies a rule to a job. Where that finishes it, it is settled in the same transaction, and
-// whoever counts is told.
+// change applies a rule to a job. If that finishes the job, it is settled in the same transaction,
+// and Options.Settled is called afterwards.
 func (l *Line) change(ctx context.Context, id string, rule func(*Job, *Settings) error) (*Job, error) {
 	s := l.settings.Load()
 	var settled *usage.Settlement
@@ -300,6 +323,7 @@ func (l *Line) change(ctx context.Context, id string, rule func(*Job, *Settings)
 		if err := rule(j, s); err != nil {
 			return nil, err
 		}
+		// Start from nil, in case the store runs this function more than once.
 		if settled = nil; !was.Final() && j.Status.Final() {
 			settled = j.settlement()
 		}
@@ -314,7 +338,7 @@ func (l *Line) change(ctx context.Context, id string, rule func(*Job, *Settings)
 	return j, nil
 }
 
-// rouse tells Run that there may be work.
+// rouse wakes Run without blocking.
 func (l *Line) rouse() {
 	select {
 	case l.wake <- struct{}{}:
@@ -322,5 +346,5 @@ func (l *Line) rouse() {
 	}
 }
 
-// newID is 130 random bits behind a prefix.
+// newID returns the prefix followed by 130 random bits.
 func newID(prefix string) string { return prefix + strings.ToLower(rand.Text()) }

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// renderer does what the test says.
+// renderer runs the function that the test sets.
 type renderer func(ctx context.Context, w io.Writer, t *video.Task) error
 
 func (r renderer) Render(ctx context.Context, w io.Writer, t *video.Task) error { return r(ctx, w, t) }
@@ -40,7 +40,7 @@ func film(_ context.Context, w io.Writer, t *video.Task) error {
 	return err
 }
 
-// endless works until it is told to stop.
+// endless renders until its context ends.
 func endless(ctx context.Context, w io.Writer, t *video.Task) error {
 	t.Progress(42)
 	if _, err := io.WriteString(w, "half"); err != nil {
@@ -90,7 +90,7 @@ func inWorld(t *testing.T, r renderer, test func(w *world)) {
 	})
 }
 
-// open begins a line of a node.
+// open returns a line for a node.
 func (w *world) open(node string) *video.Line {
 	w.t.Helper()
 	files, err := blob.NewDisk(filepath.Join(w.dir, "files"))
@@ -111,7 +111,7 @@ func (w *world) open(node string) *video.Line {
 	return l
 }
 
-// run lets a line work until the returned function is called.
+// run runs a line until the returned function is called.
 func (w *world) run(l *video.Line) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -165,12 +165,12 @@ func (w *world) await(id string, want video.Status) *video.Job {
 	return nil
 }
 
-// used is how many thousandths of requests the account has used in this minute.
+// used returns how many thousandths of a request the account has used in this minute.
 func (w *world) used() int64 {
 	return w.ledger.Peek(w.caller.Account.ID, w.order("").Limits).Requests.Used
 }
 
-// kept are the files there are, unfinished ones included.
+// kept returns the names of all files, including unfinished ones.
 func (w *world) kept() (names []string) {
 	w.t.Helper()
 	err := filepath.WalkDir(filepath.Join(w.dir, "files"), func(path string, d fs.DirEntry, err error) error {
@@ -185,7 +185,8 @@ func (w *world) kept() (names []string) {
 	return names
 }
 
-// settlements are those told of; the database must have the same, each once.
+// settlements returns those passed to Settled, and checks that the database has the same ones, each
+// once.
 func (w *world) settlements() []usage.Settlement {
 	w.t.Helper()
 	w.mu.Lock()

@@ -14,46 +14,51 @@ import (
 	"sluice/internal/fault"
 )
 
-// LinkPath is what the path of every link begins with; the id of a generation and LinkSuffix follow.
+// LinkPath and LinkSuffix surround the id of the generation in the path of a link.
 const (
 	LinkPath   = "/files/"
 	LinkSuffix = ".mp4"
 )
 
-// Link is where the video of a job can be had without a key, until it expires.
+// Link returns the URL under which the video of a finished job can be downloaded without a key
+// until it expires.
 func (l *Line) Link(j *Job) string {
 	expires := strconv.FormatInt(j.ExpiresAt.Unix(), 10)
 	return l.settings.Load().Origin + LinkPath + j.Generation + LinkSuffix + "?expires=" + expires + "&signature=" + l.sign(j.Generation, expires)
 }
 
-// sign is the proof that we made a link. Every node has the same secret.
+// sign returns the signature of a link, an HMAC over generation and expiry. Every node has the same
+// secret.
 func (l *Line) sign(generation, expires string) string {
 	mac := hmac.New(sha256.New, l.secret)
-	mac.Write([]byte(generation + "\n" + expires)) // neither holds a line break of ours
+	mac.Write([]byte(generation + "\n" + expires)) // the line break keeps the two parts apart
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// OpenLink opens the video of a link. The link must be whole: neither another's nor altered nor expired.
+// OpenLink opens the video of a link. The link must be complete, unaltered and not expired. The
+// caller closes the file.
 func (l *Line) OpenLink(ctx context.Context, generation, expires, signature string) (*Job, io.ReadSeekCloser, error) {
+	// Check the signature before anything else, in constant time.
 	if !hmac.Equal([]byte(signature), []byte(l.sign(generation, expires))) {
 		return nil, nil, fault.New(fault.PlanTooLow, "This link is not valid: it is incomplete or was altered. Get a new one from the video's job.")
 	}
 	until, err := strconv.ParseInt(expires, 10, 64)
 	if err != nil {
-		return nil, nil, err // we signed it
+		return nil, nil, err // cannot happen: we signed it
 	}
+	// The signature covers the expiry, so nobody can extend a link.
 	if time.Now().Unix() >= until {
 		return nil, nil, fault.New(fault.PlanTooLow, "This link has expired, and with it the video.")
 	}
 	return l.open(ctx, generation, "")
 }
 
-// Open opens a video of the account.
+// Open opens a video of the account. The caller closes the file.
 func (l *Line) Open(ctx context.Context, accountID, generation string) (*Job, io.ReadSeekCloser, error) {
 	return l.open(ctx, generation, accountID)
 }
 
-// open opens a video; where an account is given, one of its own.
+// open opens a video. If accountID is not empty, the video must belong to that account.
 func (l *Line) open(ctx context.Context, generation, accountID string) (*Job, io.ReadSeekCloser, error) {
 	j, err := l.find(ctx, generation)
 	if err != nil {
@@ -62,7 +67,9 @@ func (l *Line) open(ctx context.Context, generation, accountID string) (*Job, io
 	if j == nil || generation == "" || j.Generation != generation || !l.visible(j, j.AccountID) || accountID != "" && accountID != j.AccountID {
 		return nil, nil, fault.New(fault.NotFound, "There is no video %q. It may have expired.", clip([]byte(generation)))
 	}
+	// Only the last attempt can have finished the job.
 	f, err := l.files.Open(ctx, j.file(j.Attempts))
+	// The job says that there is a file, so the storage is at fault, not the caller.
 	if errors.Is(err, blob.ErrNotExist) {
 		return nil, nil, fault.New(fault.Unavailable, "The file of this video cannot be reached at the moment. Try again shortly.").Because(err)
 	}

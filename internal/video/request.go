@@ -14,6 +14,7 @@ import (
 	"sluice/internal/fault"
 )
 
+// The limits and defaults of a request.
 const (
 	maxPrompt      = 32_000 // characters
 	maxSeconds     = 20
@@ -22,13 +23,13 @@ const (
 	defaultSeconds = 5
 )
 
-// sides are the widths and heights there are, with the thousandths of requests that each costs (spec: Limits).
+// sides are the widths and heights there are, with the thousandths of requests that each costs (docs/api.md#video-cost).
 var sides = []struct {
 	pixels    int
 	costMilli int64
 }{{480, 1000}, {720, 1500}, {854, 1000}, {1080, 2000}, {1280, 1500}, {1920, 2000}}
 
-// Request is what a caller asks for.
+// Request is what a caller asks for. All fields are set and valid once Parse has returned it.
 type Request struct {
 	Prompt  string
 	Model   string
@@ -37,8 +38,10 @@ type Request struct {
 	Seconds int
 }
 
-// costMilli is what the request costs: the larger of its sides' multipliers.
+// costMilli returns what the request costs in thousandths of a request: the larger of the costs of
+// its two sides.
 func (r *Request) costMilli() int64 {
+	// A side that is not in the table cannot occur: Parse refuses it.
 	var cost int64
 	for _, s := range sides {
 		if s.pixels == r.Width || s.pixels == r.Height {
@@ -48,8 +51,10 @@ func (r *Request) costMilli() int64 {
 	return cost
 }
 
-// Parse reads the body of a request for a job. Model is the only one there is.
+// Parse reads and checks the body of a request for a job. The given model is the only one that is
+// accepted. Fields that it does not know are ignored.
 func Parse(body []byte, model string) (Request, error) {
+	// Start with the defaults; the fields below replace them.
 	r := Request{Model: model, Width: defaultWidth, Height: defaultHeight, Seconds: defaultSeconds}
 	fields, err := members(body)
 	if err != nil {
@@ -58,6 +63,7 @@ func Parse(body []byte, model string) (Request, error) {
 	if err := r.readPrompt(fields["prompt"]); err != nil {
 		return r, err
 	}
+	// The field is optional, because there is only one model to choose.
 	if raw := fields["model"]; raw != nil {
 		var name string
 		if json.Unmarshal(raw, &name) != nil {
@@ -83,6 +89,7 @@ func Parse(body []byte, model string) (Request, error) {
 	return r, nil
 }
 
+// readPrompt checks the prompt and stores it in r.
 func (r *Request) readPrompt(raw json.RawMessage) error {
 	if raw == nil {
 		return fault.New(fault.Invalid, "prompt is required: say what the video shows.").At("prompt")
@@ -93,8 +100,9 @@ func (r *Request) readPrompt(raw json.RawMessage) error {
 	if strings.TrimSpace(r.Prompt) == "" {
 		return fault.New(fault.Invalid, "prompt must not be empty: say what the video shows.").At("prompt")
 	}
+	// PostgreSQL cannot store the character in a text column.
 	if strings.Contains(r.Prompt, "\x00") {
-		return fault.New(fault.Invalid, "prompt must not hold the character U+0000.").At("prompt")
+		return fault.New(fault.Invalid, "prompt must not contain the character U+0000.").At("prompt")
 	}
 	if n := utf8.RuneCountInString(r.Prompt); n > maxPrompt {
 		return fault.New(fault.Invalid, "prompt has %d characters; %d is the most.", n, maxPrompt).At("prompt")
@@ -102,12 +110,14 @@ func (r *Request) readPrompt(raw json.RawMessage) error {
 	return nil
 }
 
+// readSide reads an optional width or height into to. A missing field leaves the default.
 func readSide(fields map[string]json.RawMessage, name string, to *int) error {
 	raw := fields[name]
 	if raw == nil {
 		return nil
 	}
 	n, ok := whole(raw)
+	// The message lists the allowed values, so that the caller need not look them up.
 	known := make([]string, len(sides))
 	for i, s := range sides {
 		known[i] = strconv.Itoa(s.pixels)
@@ -119,12 +129,13 @@ func readSide(fields map[string]json.RawMessage, name string, to *int) error {
 	return nil
 }
 
-// members splits a JSON object. A member that is null counts as absent; one that is there twice could be
-// read in two ways, and is refused.
+// members splits a JSON object into its members. A member that is null counts as missing. A member
+// that occurs twice is refused, because readers of the same body could take either value.
 func members(body []byte) (map[string]json.RawMessage, error) {
 	malformed := func(err error) error {
 		return fault.New(fault.Invalid, "The body is not valid JSON; send one JSON object.").Because(err)
 	}
+	// Read token by token, because decoding into a map would silently drop repeated members.
 	d := json.NewDecoder(bytes.NewReader(body))
 	open, err := d.Token()
 	if err != nil {
@@ -134,6 +145,7 @@ func members(body []byte) (map[string]json.RawMessage, error) {
 		return nil, fault.New(fault.Invalid, "The body must be a JSON object.")
 	}
 	out := map[string]json.RawMessage{}
+	// seen also contains members that are null: repeating one is ambiguous, too.
 	seen := map[string]bool{}
 	for d.More() {
 		key, err := d.Token()
@@ -144,29 +156,32 @@ func members(body []byte) (map[string]json.RawMessage, error) {
 		if err := d.Decode(&raw); err != nil {
 			return nil, malformed(err)
 		}
-		name := key.(string) // the decoder takes nothing else for a member's name
+		name := key.(string) // the decoder accepts nothing else as a name
 		if seen[name] {
-			return nil, fault.New(fault.Invalid, "The member %q is there twice.", clip([]byte(name))).At(clip([]byte(name)))
+			return nil, fault.New(fault.Invalid, "The member %q occurs twice.", clip([]byte(name))).At(clip([]byte(name)))
 		}
 		seen[name] = true
 		if string(raw) != "null" {
 			out[name] = raw
 		}
 	}
+	// The closing brace.
 	if _, err := d.Token(); err != nil {
 		return nil, malformed(err)
 	}
+	// Nothing may follow the object.
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, malformed(errors.New("more than one value"))
 	}
 	return out, nil
 }
 
-// whole reads a JSON number without a fraction; 5.0 and 5e0 are such, too.
+// whole parses a JSON number without a fraction. 5.0 and 5e0 count as such.
 func whole(raw json.RawMessage) (int, bool) {
 	if raw[0] == '"' {
 		return 0, false
 	}
+	// The bound keeps the conversion to int safe. It is far above any limit that follows.
 	f, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1e6 {
 		return 0, false
@@ -174,8 +189,9 @@ func whole(raw json.RawMessage) (int, bool) {
 	return int(f), true
 }
 
-// clip bounds what we repeat of a caller's text.
+// clip shortens a caller's text before it is repeated in an error message.
 func clip(raw []byte) string {
+	// Enough to recognize the value, and short enough for a message.
 	if len(raw) > 60 {
 		return strings.ToValidUTF8(string(raw[:60]), "") + "…"
 	}

@@ -77,7 +77,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestCost is the larger of the width's and the height's multiplier (spec: Limits).
+// TestCost is the larger of the width's and the height's multiplier (docs/api.md#video-cost).
 func TestCost(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

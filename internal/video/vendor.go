@@ -9,42 +9,46 @@ import (
 	"time"
 )
 
-// Vendor is a service that makes videos as jobs of its own.
+// Vendor is a service that makes videos as jobs of its own. It must be safe for concurrent use.
 type Vendor interface {
-	// Begin submits a task, and returns the id it has over there.
+	// Begin submits a task and returns the id that the job has at the vendor.
 	Begin(ctx context.Context, t *Task) (upstream string, err error)
-	// Look asks how a job over there stands. One that came to nothing is a *Refusal.
+	// Look returns the state of a job. A job that has failed is a *Refusal.
 	Look(ctx context.Context, upstream string) (Sight, error)
-	// Fetch writes the file of a finished job.
+	// Fetch writes the file of a finished job to w.
 	Fetch(ctx context.Context, s Sight, w io.Writer) error
-	// Drop tells the vendor that nobody wants a job any more.
+	// Drop tells the vendor that a job is no longer wanted.
 	Drop(ctx context.Context, upstream string) error
 }
 
-// Sight is how a vendor's job stands.
+// Sight is the state of a vendor's job.
 type Sight struct {
 	Done     bool
-	Progress int    // percent, where the vendor tells
-	File     string // what Fetch asks for, once it is done
+	Progress int    // percent, if the vendor says
+	File     string // what Fetch needs to find the file, once the job is done
 }
 
 const (
+	// defaultPause is the first pause between two polls. The pause grows by half each time.
 	defaultPause = 2 * time.Second
-	// slowest is how often a job is looked at in the end, as a multiple of the first pause.
+	// slowest is the longest pause between two polls, as a multiple of the first one.
 	slowest = 8
-	// How often in a row a vendor may be out of reach before the attempt is given up; the next one goes on.
-	maxTrouble   = 10
-	beginTries   = 3
+	// maxTrouble is how many polls in a row may fail before the attempt is given up. The next
+	// attempt continues the same job.
+	maxTrouble = 10
+	// beginTries is how often a task is submitted if the vendor certainly did not accept it.
+	beginTries = 3
+	// dropPatience bounds the call that tells the vendor to drop a job.
 	dropPatience = 10 * time.Second
 )
 
-// RemoteOptions are the choices of Remote; the zero value is the default.
+// RemoteOptions are the optional settings of Remote. The zero value is the default.
 type RemoteOptions struct {
-	// Pause is how long to wait before a job is looked at again, at first. Default two seconds.
+	// Pause is the first pause between two polls. The default is two seconds.
 	Pause time.Duration
 }
 
-// Remote is the renderer that a vendor is.
+// Remote returns a Renderer that uses a vendor. A nil opts means the defaults.
 func Remote(v Vendor, opts *RemoteOptions) Renderer {
 	r := &remote{vendor: v, pause: defaultPause}
 	if opts != nil && opts.Pause > 0 {
@@ -53,12 +57,14 @@ func Remote(v Vendor, opts *RemoteOptions) Renderer {
 	return r
 }
 
+// remote implements Renderer with a vendor's jobs.
 type remote struct {
 	vendor Vendor
 	pause  time.Duration
 }
 
-// Render implements Renderer: it submits the task unless an earlier attempt did, polls, and fetches.
+// Render implements Renderer. It submits the task unless an earlier attempt has done so, polls
+// until the job is done, and fetches the file.
 func (r *remote) Render(ctx context.Context, w io.Writer, t *Task) error {
 	err := r.begin(ctx, t)
 	if err == nil {
@@ -67,16 +73,19 @@ func (r *remote) Render(ctx context.Context, w io.Writer, t *Task) error {
 			err = r.vendor.Fetch(ctx, sight, w)
 		}
 	}
+	// A job is dropped only if the caller canceled it. If this process stops, another attempt
+	// continues it.
 	if t.Upstream != "" && (errors.Is(err, ErrCancelled) || errors.Is(context.Cause(ctx), ErrCancelled)) {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropPatience)
 		defer cancel()
-		_ = r.vendor.Drop(last, t.Upstream) // else it ends by itself
+		_ = r.vendor.Drop(last, t.Upstream) // if that fails, the job ends on its own
 	}
 	return err
 }
 
-// begin submits the task and keeps its id at once: from then on the video is paid for. It does not break
-// off in the middle, and sends again only what surely was not taken.
+// begin submits the task and stores its id at once, because from then on the video has to be paid
+// for. It does not stop halfway when ctx ends, and it submits again only what the vendor certainly
+// did not accept.
 func (r *remote) begin(ctx context.Context, t *Task) error {
 	if t.Upstream != "" {
 		return nil
@@ -90,13 +99,15 @@ func (r *remote) begin(ctx context.Context, t *Task) error {
 		answer, answered := errors.AsType[*Answer](err)
 		_, refused := errors.AsType[*Refusal](err)
 		switch {
+		// The vendor said no for good.
 		case refused:
 			return err
+		// Nothing was accepted, so try again below.
 		case !taken(err):
-		case answered && answer.Status/100 == 4: // our key, most likely: nothing was begun
+		case answered && answer.Status/100 == 4: // probably our key: nothing was started
 			return err
 		default:
-			return Refuse(Provider, "it is not known whether the provider took the job: %w", err)
+			return Refuse(Provider, "it is not known whether the provider accepted the job: %w", err)
 		}
 		if try == beginTries {
 			return err
@@ -111,7 +122,8 @@ func (r *remote) begin(ctx context.Context, t *Task) error {
 	}
 }
 
-// taken reports whether a request that failed may have had an effect.
+// taken reports whether a failed request may have had an effect. It cannot have if the vendor was
+// busy or the connection was never made.
 func taken(err error) bool {
 	if answer, ok := errors.AsType[*Answer](err); ok {
 		return !answer.Busy()
@@ -120,7 +132,7 @@ func taken(err error) bool {
 	return !ok || op.Op != "dial"
 }
 
-// await polls, less and less often, until the job is done.
+// await polls the job, less and less often, until it is done.
 func (r *remote) await(ctx context.Context, t *Task) (Sight, error) {
 	wait, trouble := r.pause, 0
 	for {
@@ -131,9 +143,10 @@ func (r *remote) await(ctx context.Context, t *Task) (Sight, error) {
 			return sight, nil
 		case refused, ctx.Err() != nil:
 			return Sight{}, err
+		// Look failed. The job itself may be fine, so keep polling.
 		case err != nil:
 			if trouble++; trouble == maxTrouble {
-				return Sight{}, fmt.Errorf("the provider was asked %d times: %w", trouble, err)
+				return Sight{}, fmt.Errorf("the provider was polled %d times: %w", trouble, err)
 			}
 			if answer, ok := errors.AsType[*Answer](err); ok {
 				pause = answer.wait(wait)
@@ -149,7 +162,7 @@ func (r *remote) await(ctx context.Context, t *Task) (Sight, error) {
 	}
 }
 
-// rest waits, unless ctx ends first.
+// rest waits for d, or returns the cause if ctx ends first.
 func rest(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

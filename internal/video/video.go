@@ -1,9 +1,12 @@
-// Package video is one video job, from the parsed request to the settled file.
+// Package video runs video jobs, from the parsed request to the settled file.
 //
-// A job is a row in the Store. Create validates, admits and keeps it before the caller hears of it; Run
-// claims waiting jobs for a while at a time, has a Renderer write their file, and settles them. Each
-// change of a job is a rule in this package, applied by the Store under the row's lock, with the job's
-// settlement in the same transaction: whenever a process dies, a job is settled once or still to be done. How frames come about is the renderers' business, where files lie that of package blob.
+// A job is a row in the Store. Create checks, admits and stores a job before the caller gets a
+// reply. Run claims waiting jobs for a limited time, lets a Renderer write their files, and settles
+// them. Each change of a job is a rule in this package. The Store applies it under the row's lock
+// and writes the job's settlement in the same transaction. So whenever a process dies, a job has
+// been settled exactly once or is still to be done.
+//
+// How pictures are made is up to the renderers. Where files are stored is up to package blob.
 package video
 
 import (
@@ -15,7 +18,7 @@ import (
 	"sluice/internal/usage"
 )
 
-// Status is what a job is at (spec: Video job).
+// Status is the state of a job (docs/api.md#video-job).
 type Status string
 
 const (
@@ -26,20 +29,20 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Final reports whether nothing follows the status.
+// Final reports whether the status never changes again.
 func (s Status) Final() bool { return s == Succeeded || s == Failed || s == Cancelled }
 
-// Reason is why a job failed.
+// Reason says why a job failed. Callers see it.
 type Reason string
 
 const (
 	Moderated   Reason = "moderation"     // the provider's moderation refused the prompt or the video
-	Rejected    Reason = "rejected"       // the provider does not make such a video
+	Rejected    Reason = "rejected"       // the provider cannot make such a video
 	Expired     Reason = "expired"        // it was not ready in time
-	TooLarge    Reason = "too_large"      // the file exceeds the bound
-	Interrupted Reason = "interrupted"    // its workers died, again and again
+	TooLarge    Reason = "too_large"      // the file exceeds the size limit
+	Interrupted Reason = "interrupted"    // its workers died repeatedly
 	Provider    Reason = "provider_error" // the provider failed
-	Internal    Reason = "internal_error" // we did
+	Internal    Reason = "internal_error" // this service failed
 )
 
 // Job is one video to be made.
@@ -47,53 +50,61 @@ type Job struct {
 	ID        string
 	AccountID string
 	KeyID     string
-	Plan      account.Plan // held when it was created
-	Tier      account.Plan // of the video model then
+	Plan      account.Plan // the account's plan when the job was created
+	Tier      account.Plan // the video model's tier at that time
 	Request
-	CostMilli int64 // thousandths of requests, and of units
+	CostMilli int64 // cost in thousandths of a request, and of a unit
 
-	// Repeat is a hash of the caller's Idempotency-Key, Body one of what was asked with it; nil: there was none.
+	// Repeat is a hash of the caller's Idempotency-Key, and Body is a hash of the request's body.
+	// Both are nil if there was no key.
 	Repeat, Body []byte
 
-	Status    Status
-	Progress  int // percent
+	Status   Status
+	Progress int // percent
+	// Reason is empty unless the job failed.
 	Reason    Reason
 	CreatedAt time.Time
-	// StartedAt is when it first ran; zero: it never did.
+	// StartedAt is when the job was first claimed. It is zero if it never was.
 	StartedAt  time.Time
 	FinishedAt time.Time
-	ExpiresAt  time.Time
+	// ExpiresAt is when an unfinished job fails, or when a finished one is deleted.
+	ExpiresAt time.Time
 
-	// Attempts counts how often it was claimed. Node has it until Until; a queued job waits until then.
+	// Attempts counts how often the job was claimed. Node holds the claim until Until. A queued job
+	// has no node and is not claimed before Until.
 	Attempts int
 	Node     string
 	Until    time.Time
 
-	// Renderer made it, or is at it, with this credential; Upstream is the job's id over there.
+	// Renderer is the name of the engine that renders the job, or did, and Credential is what it
+	// was called with. Upstream is the job's id at the vendor, or empty.
 	Renderer   string
 	Credential string
 	Upstream   string
 
-	Generation string // the id of the finished video
-	Size       int64  // of its file
+	Generation string // id of the finished video; empty until then
+	Size       int64  // of the file, in bytes
 	SHA256     string
 }
 
-// file is the name of what an attempt makes.
+// file returns the name of the file that an attempt writes. Each attempt has its own, so that a
+// worker that has lost its claim cannot overwrite the file of the next one.
 func (j *Job) file(attempt int) string { return fmt.Sprintf("videos/%s-%d.mp4", j.ID, attempt) }
 
-// heldBy reports whether a claim on the job still stands.
+// heldBy reports whether the claim with which the worker got c still stands. Each claim increments
+// Attempts, so an old claim of the same node does not count.
 func (j *Job) heldBy(c *Job) bool {
 	return j.Status == Running && j.Node == c.Node && j.Attempts == c.Attempts
 }
 
-// finish gives the job its last state.
+// finish puts the job into a final state, ends the claim, and starts the time for which the job is
+// kept.
 func (j *Job) finish(s Status, now time.Time, keep time.Duration) {
 	j.Status, j.FinishedAt, j.ExpiresAt, j.Node, j.Until = s, now, now.Add(keep), "", time.Time{}
 }
 
-// settlement is what the finished job came to. Its creation consumed its requests for good; its units are
-// counted unless it failed or never ran (docs/accounting.md#what-costs-what).
+// settlement returns the settlement of a finished job. Creating the job consumed its requests for
+// good. Its units are counted unless it failed or never ran (docs/accounting.md#what-costs-what).
 func (j *Job) settlement() *usage.Settlement {
 	s := &usage.Settlement{
 		ID: j.ID, At: j.CreatedAt, AccountID: j.AccountID, KeyID: j.KeyID, Plan: j.Plan.String(), Tier: j.Tier.String(),
@@ -114,11 +125,11 @@ func (j *Job) settlement() *usage.Settlement {
 	return s
 }
 
-// Load is what an account has with us.
+// Load is what an account currently has.
 type Load struct {
-	Unfinished int
-	Bytes      int64     // of its stored files
-	NextExpiry time.Time // of one of them; zero: there is none
+	Unfinished int       // queued or running jobs
+	Bytes      int64     // total size of its stored files
+	NextExpiry time.Time // when the next of them expires; zero if there are none
 }
 
 // Store keeps jobs.

@@ -12,32 +12,40 @@ import (
 )
 
 const (
+	// maxAttempts is how often a job may be claimed before it fails.
 	maxAttempts = 5
-	idleEvery   = time.Second
-	beatEvery   = time.Second
-	retryAfter  = 2 * time.Second // grows with the attempts
-	sweepEvery  = time.Minute
-	warnEvery   = time.Minute // about the same trouble
+	// idleEvery is how often Run looks for work that nobody announced, such as jobs of other nodes.
+	idleEvery = time.Second
+	// beatEvery is how often a claim is renewed, unless the lease is very short.
+	beatEvery  = time.Second
+	retryAfter = 2 * time.Second // multiplied by the number of attempts
+	sweepEvery = time.Minute
+	warnEvery  = time.Minute // between two warnings that the database does not answer
+	// sweepAtOnce is the number of expired jobs that are read at once.
 	sweepAtOnce = 100
-	// staleAfter is how long nobody has written to a file whose writer must be dead.
+	// staleAfter is how long an unfinished file must have been untouched to conclude that its
+	// writer is dead.
 	staleAfter = time.Hour
 )
 
-// Run makes videos until ctx ends. Work that is under way then goes back into the queue.
+// Run renders jobs until ctx ends. Jobs that are being rendered at that time return to the queue.
 func (l *Line) Run(ctx context.Context) {
 	var working sync.WaitGroup
 	working.Go(func() { l.sweep(ctx) })
 	defer working.Wait()
 	tick := time.NewTicker(idleEvery)
 	defer tick.Stop()
+	// ended receives one value for each job that has ended. Only this goroutine changes running.
 	ended := make(chan struct{})
 	released := false
 	running := 0
 	warned := time.Time{}
 	for {
 		var err error
+		// Until it succeeds, no job is claimed: otherwise the release would end our own new claims.
 		if !released {
-			// Nobody else has this node's name while we live, so its claims are those of the dead.
+			// No other process has this node's name, so these claims belong to a process that has
+			// died.
 			err = l.store.ReleaseVideos(ctx, l.node)
 			released = err == nil
 		}
@@ -54,7 +62,7 @@ func (l *Line) Run(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil && time.Since(warned) >= warnEvery {
 			warned = time.Now()
-			l.log.Warn("video jobs wait: the database does not answer", "error", err.Error())
+			l.log.Warn("video jobs are waiting: the database does not answer", "error", err.Error())
 		}
 		select {
 		case <-ctx.Done():
@@ -70,22 +78,28 @@ func (l *Line) Run(ctx context.Context) {
 	}
 }
 
-// claim takes the job whose turn it is; nil: none waits.
+// claim claims the job whose turn it is, or returns nil if none is waiting.
 func (l *Line) claim(ctx context.Context) (*Job, error) {
 	s, now := l.settings.Load(), time.Now()
+	// The lease counts from before the call, so that we never believe in it for longer than the
+	// store does.
 	return l.store.ClaimVideo(ctx, now, func(j *Job) {
 		j.Status, j.Node, j.Until = Running, l.node, now.Add(s.Lease)
 		j.Attempts++
 		if j.StartedAt.IsZero() {
 			j.StartedAt = now
 		}
-		if j.Upstream == "" { // else it goes on with what it began with
+		if j.Upstream == "" { // else it continues with the engine that it was started with
 			j.Renderer, j.Credential = s.Engine.Name, s.Engine.Credential
 		}
 	})
 }
 
-// work makes the video of a claimed job, whatever comes of it.
+// work renders a claimed job and stores the outcome.
+//
+// The context of the rendering has a cause that says why it ended: the job took too long
+// (errOverdue), the caller canceled it (ErrCancelled), the claim was lost (errLost), or the process
+// stops. In the middle two cases the job is no longer ours to change.
 func (l *Line) work(ctx context.Context, j *Job) {
 	s := l.settings.Load()
 	ctx, late := context.WithDeadlineCause(ctx, j.ExpiresAt, errOverdue)
@@ -95,18 +109,20 @@ func (l *Line) work(ctx context.Context, j *Job) {
 	l.track(j.ID, stop)
 	defer l.track(j.ID, nil)
 
+	// Progress goes from the renderer to the store through this value; see beat.
 	var progress atomic.Int64
 	progress.Store(int64(j.Progress))
 	var beating sync.WaitGroup
 	beating.Go(func() { l.beat(ctx, stop, j, &progress, s.Lease) })
 	err := l.render(ctx, j, s, &progress)
-	reason := context.Cause(ctx) // nil: nobody wanted it to end
+	reason := context.Cause(ctx) // nil if nothing ended it early
 	stop(nil)
 	beating.Wait()
 	switch {
 	case err == nil, errors.Is(reason, errLost), errors.Is(reason, ErrCancelled):
 	case errors.Is(reason, errOverdue):
 		l.fail(j, Expired, err)
+	// The process stops.
 	case reason != nil:
 		l.release(j, 0, errStopping)
 	default:
@@ -116,7 +132,8 @@ func (l *Line) work(ctx context.Context, j *Job) {
 
 // render writes the file and finishes the job.
 func (l *Line) render(ctx context.Context, j *Job, s *Settings, progress *atomic.Int64) error {
-	// What earlier attempts left goes first: their writers are dead, or find themselves without a file.
+	// Delete what earlier attempts have left. Their writers are dead, or have lost their claim and
+	// cannot finish the job any more.
 	for attempt := 1; attempt < j.Attempts; attempt++ {
 		if err := l.files.Delete(ctx, j.file(attempt)); err != nil {
 			return err
@@ -125,6 +142,7 @@ func (l *Line) render(ctx context.Context, j *Job, s *Settings, progress *atomic
 	if j.Attempts > maxAttempts {
 		return Refuse(Interrupted, "%d attempts", j.Attempts-1)
 	}
+	// A vendor's job can only be polled with the credential that created it.
 	engine := s.engine(j.Credential)
 	if engine == nil {
 		return Refuse(Provider, "the job was begun at %s with a credential that is no longer configured", j.Renderer)
@@ -132,7 +150,8 @@ func (l *Line) render(ctx context.Context, j *Job, s *Settings, progress *atomic
 	info, err := l.files.Put(ctx, j.file(j.Attempts), func(w io.Writer) error {
 		return engine.Renderer.Render(ctx, &bounded{w, s.FileBytes}, &Task{
 			Prompt: j.Prompt, Width: j.Width, Height: j.Height, Seconds: j.Seconds, Upstream: j.Upstream,
-			Begun:    func(ctx context.Context, upstream string) error { return l.begun(ctx, j, upstream) },
+			Begun: func(ctx context.Context, upstream string) error { return l.begun(ctx, j, upstream) },
+			// 100 is reserved for a job whose file is stored.
 			Progress: func(percent int) { progress.Store(int64(min(max(percent, 0), 99))) },
 		})
 	})
@@ -142,14 +161,15 @@ func (l *Line) render(ctx context.Context, j *Job, s *Settings, progress *atomic
 	return l.succeed(ctx, j, info, s.Lease)
 }
 
-// succeed finishes a job whose file is there. It no longer minds that its work should end: it is done.
+// succeed finishes a job whose file is stored. It ignores the end of ctx, because the work is done.
 func (l *Line) succeed(ctx context.Context, j *Job, info blob.Info, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
+	// The id is made once, so that a repeated try can recognize its own success.
 	generation := newID("gen_")
 	_, err := l.insist(ctx, j, func(now *Job, s *Settings) error {
 		if now.Generation == generation {
-			return nil // stored, and only its answer was lost
+			return nil // an earlier try was stored, but its reply got lost
 		}
 		if err := now.held(j); err != nil {
 			return err
@@ -159,17 +179,17 @@ func (l *Line) succeed(ctx context.Context, j *Job, info blob.Info, patience tim
 		return nil
 	})
 	if given(err) {
-		_ = l.files.Delete(ctx, j.file(j.Attempts)) // else it goes when the job does
+		_ = l.files.Delete(ctx, j.file(j.Attempts)) // if that fails, it is deleted with the job
 	}
 	return err
 }
 
-// given reports whether a job is known to be another's by now, or nobody's.
+// given reports whether err says that the job now belongs to another node or to nobody.
 func given(err error) bool {
 	return errors.Is(err, errLost) || errors.Is(err, ErrCancelled) || errors.Is(err, ErrGone)
 }
 
-// held says why a claim on the job no longer stands.
+// held returns why a claim no longer stands, or nil if it does.
 func (j *Job) held(c *Job) error {
 	switch {
 	case j.heldBy(c):
@@ -180,7 +200,7 @@ func (j *Job) held(c *Job) error {
 	return errLost
 }
 
-// engine is the one with a credential; nil: there is none any more.
+// engine returns the engine with the given credential, or nil if it is no longer configured.
 func (s *Settings) engine(credential string) *Engine {
 	for i := range s.Engines {
 		if s.Engines[i].Credential == credential {
@@ -190,8 +210,8 @@ func (s *Settings) engine(credential string) *Engine {
 	return nil
 }
 
-// begun keeps the id that a job has at its renderer's. It tries for as long as the claim stands without a
-// sign of life.
+// begun stores the id that a job has at its vendor. It keeps trying for as long as the claim lasts
+// without being renewed, because a lost id means a video that is paid for and never fetched.
 func (l *Line) begun(ctx context.Context, j *Job, upstream string) error {
 	ctx, cancel := context.WithTimeout(ctx, l.settings.Load().Lease)
 	defer cancel()
@@ -210,8 +230,9 @@ func (l *Line) begun(ctx context.Context, j *Job, upstream string) error {
 	return nil
 }
 
-// insist changes a claimed job, again and again while the database is away and the claim may stand.
+// insist changes a claimed job and retries while the database does not answer, until ctx ends.
 func (l *Line) insist(ctx context.Context, j *Job, rule func(*Job, *Settings) error) (*Job, error) {
+	// Wait longer after each failure, up to a second.
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		now, err := l.change(ctx, j.ID, rule)
 		if err == nil || given(err) {
@@ -225,8 +246,10 @@ func (l *Line) insist(ctx context.Context, j *Job, rule func(*Job, *Settings) er
 	}
 }
 
-// beat keeps the claim alive and the job's progress known, until ctx ends. When the claim is lost it says so.
+// beat renews the claim and stores the job's progress until ctx ends. If the claim is lost or the
+// job was canceled, it stops the work.
 func (l *Line) beat(ctx context.Context, stop context.CancelCauseFunc, j *Job, progress *atomic.Int64, lease time.Duration) {
+	// A third of the lease leaves room for two failed renewals.
 	tick := time.NewTicker(min(beatEvery, lease/3))
 	defer tick.Stop()
 	until := j.Until
@@ -236,7 +259,10 @@ func (l *Line) beat(ctx context.Context, stop context.CancelCauseFunc, j *Job, p
 			return
 		case <-tick.C:
 		}
+		// The new lease counts from before the call, so that we never believe in it for longer than
+		// the store does.
 		next := time.Now().Add(lease)
+		// Once the claim has lapsed, renewing it makes no sense.
 		patient, cancel := context.WithDeadline(ctx, until)
 		_, err := l.store.ChangeVideo(patient, j.ID, unsettled(func(now *Job) error {
 			if err := now.held(j); err != nil {
@@ -252,6 +278,7 @@ func (l *Line) beat(ctx context.Context, stop context.CancelCauseFunc, j *Job, p
 		case errors.Is(err, ErrCancelled):
 			stop(ErrCancelled)
 			return
+		// If the store did not answer until the lease ended, another node may have claimed the job.
 		case errors.Is(err, errLost), errors.Is(err, ErrGone), !time.Now().Before(until):
 			stop(errLost)
 			return
@@ -259,7 +286,7 @@ func (l *Line) beat(ctx context.Context, stop context.CancelCauseFunc, j *Job, p
 	}
 }
 
-// failed decides what follows a failure: the end, or another attempt.
+// failed decides what follows a failure: the end of the job, or another attempt.
 func (l *Line) failed(j *Job, err error) {
 	refusal, final := errors.AsType[*Refusal](err)
 	switch {
@@ -270,6 +297,7 @@ func (l *Line) failed(j *Job, err error) {
 		l.fail(j, TooLarge, err)
 	case j.Attempts >= maxAttempts:
 		reason := Internal
+		// The vendor had accepted the job, so the failure is attributed to it.
 		if j.Upstream != "" {
 			reason = Provider
 		}
@@ -279,13 +307,15 @@ func (l *Line) failed(j *Job, err error) {
 	}
 }
 
-// lastPatience is how long the outcome of a job may take to be stored once its work has ended.
+// lastPatience bounds how long storing the outcome of a job may take after its work has ended.
 const lastPatience = 5 * time.Second
 
-// fail ends a claimed job without a video.
+// fail finishes a claimed job without a video. It uses a context of its own, because that of the
+// work has ended.
 func (l *Line) fail(j *Job, reason Reason, cause error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
 	defer cancel()
+	// The vendor's words go to the log only. The caller sees the reason.
 	l.log.Warn("a video job failed", "job", j.ID, "reason", string(reason), "renderer", j.Renderer, "error", cause.Error())
 	_, err := l.insist(ctx, j, func(now *Job, s *Settings) error {
 		if err := now.held(j); err != nil {
@@ -298,7 +328,8 @@ func (l *Line) fail(j *Job, reason Reason, cause error) {
 	l.report(j, err)
 }
 
-// release puts a claimed job back into the queue. Where we stop, the attempt does not count.
+// release returns a claimed job to the queue, to be claimed after wait. If the process is stopping,
+// the attempt does not count.
 func (l *Line) release(j *Job, wait time.Duration, cause error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
 	defer cancel()
@@ -306,6 +337,7 @@ func (l *Line) release(j *Job, wait time.Duration, cause error) {
 		if err := now.held(j); err != nil {
 			return err
 		}
+		// A queued job is not claimed before Until, which delays the next attempt.
 		now.Status, now.Node, now.Until = Queued, "", time.Now().Add(wait)
 		if errors.Is(cause, errStopping) {
 			now.Attempts--
@@ -314,25 +346,26 @@ func (l *Line) release(j *Job, wait time.Duration, cause error) {
 	})
 	l.report(j, err)
 	if !errors.Is(cause, errStopping) {
-		l.log.Warn("a video job is tried again", "job", j.ID, "attempt", j.Attempts, "in", wait.String(), "error", cause.Error())
+		l.log.Warn("a video job is retried", "job", j.ID, "attempt", j.Attempts, "in", wait.String(), "error", cause.Error())
 	}
 }
 
-// report logs that a job's outcome could not be stored; whoever claims it next finds one.
+// report logs that the outcome of a job could not be stored. The claim then lapses, and the next
+// worker finds an outcome.
 func (l *Line) report(j *Job, err error) {
 	if err != nil && !given(err) {
-		l.log.Warn("the outcome of a video job could not be stored; it will be taken up again", "job", j.ID, "error", err.Error())
+		l.log.Warn("the outcome of a video job could not be stored; the job will be retried", "job", j.ID, "error", err.Error())
 	}
 }
 
-// Running is how many jobs are at work here.
+// Running returns how many jobs this process is rendering.
 func (l *Line) Running() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.running)
 }
 
-// track remembers how to end the work on a job; nil: it has ended.
+// track remembers how to stop the work on a job. A nil stop means that the work has ended.
 func (l *Line) track(id string, stop context.CancelCauseFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

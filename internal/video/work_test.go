@@ -41,7 +41,8 @@ func (w *world) abandon(name string) {
 	}
 }
 
-// A job whose worker died on another node is taken up when its claim has lapsed, and no sooner.
+// A job whose worker died on another node is claimed again when its claim has lapsed, and not
+// before.
 func TestTakenOver(t *testing.T) {
 	inWorld(t, film, func(w *world) {
 		j := w.create("a lighthouse")
@@ -64,7 +65,7 @@ func TestTakenOver(t *testing.T) {
 	})
 }
 
-// A node that starts again takes its own jobs up at once.
+// A node that restarts takes back its own jobs at once.
 func TestStartedAgain(t *testing.T) {
 	inWorld(t, film, func(w *world) {
 		j := w.create("a lighthouse")
@@ -93,7 +94,7 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// Work that is stopped goes on elsewhere, and the attempt does not count.
+// Work that is stopped continues elsewhere, and the attempt does not count.
 func TestStopped(t *testing.T) {
 	inWorld(t, endless, func(w *world) {
 		stop := w.run(w.line)
@@ -112,7 +113,7 @@ func TestStopped(t *testing.T) {
 	})
 }
 
-// A worker that slept past its claim must not finish what another has.
+// A worker that slept past its claim must not finish a job that another has claimed.
 func TestLost(t *testing.T) {
 	sleepy := func(ctx context.Context, out io.Writer, task *video.Task) error {
 		time.Sleep(500 * time.Millisecond) // the bubble's clock: it ends before the next sign of life
@@ -137,7 +138,7 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// What runs at a vendor is gone on with, with the credential that it was begun with.
+// A job that runs at a vendor is continued with the credential that it was started with.
 func TestUpstream(t *testing.T) {
 	var began atomic.Int32
 	vendor := func(ctx context.Context, out io.Writer, task *video.Task) error {
@@ -173,7 +174,7 @@ func TestUpstream(t *testing.T) {
 		if began.Load() != 1 || now.Renderer != "test" || w.settlements()[0].Provider != "test" {
 			w.t.Errorf("the job was begun %d times and made by %s, want once and by the first", began.Load(), now.Renderer)
 		}
-		// And here it is gone.
+		// Here the old renderer is gone as well.
 		other := w.create("a lighthouse")
 		if _, err := w.store.ChangeVideo(w.t.Context(), other.ID, func(j *video.Job) (*usage.Settlement, error) {
 			j.Upstream, j.Renderer, j.Credential = "up_2", "old", "c0"
@@ -188,7 +189,7 @@ func TestUpstream(t *testing.T) {
 	})
 }
 
-// A pool works on so many jobs at once, and accounts take turns.
+// A pool renders a limited number of jobs at the same time, and accounts take turns.
 func TestWorkers(t *testing.T) {
 	var running, most atomic.Int32
 	inWorld(t, func(ctx context.Context, out io.Writer, task *video.Task) error {

@@ -21,7 +21,8 @@ import (
 //go:embed assets/*.js assets/*.css assets/*.LICENSE assets/*.svg
 var files embed.FS
 
-// asset is a file as it is served.
+// asset is a file as it is served: its content type, a hash of its content, and both
+// encodings.
 type asset struct {
 	kind    string
 	tag     string
@@ -30,12 +31,13 @@ type asset struct {
 	address string
 }
 
-// assets reads every file once. Its address names its content, so browsers may keep it for good.
+// assets reads and compresses every file once, on first use. The address of a file contains a
+// hash of its content, so browsers may cache it forever.
 var assets = sync.OnceValue(func() map[string]*asset {
 	all := map[string]*asset{}
 	list, err := files.ReadDir("assets")
 	if err != nil {
-		panic(err) // they are part of the program
+		panic(err) // the files are embedded in the program
 	}
 	for _, entry := range list {
 		name := entry.Name()
@@ -51,7 +53,7 @@ var assets = sync.OnceValue(func() map[string]*asset {
 		a.address = "/assets/" + name + "?v=" + a.tag
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
-		_, _ = z.Write(plain) // a bytes.Buffer takes everything
+		_, _ = z.Write(plain) // a bytes.Buffer never fails
 		_ = z.Close()
 		a.zipped = b.Bytes()
 		all[name] = a
@@ -59,7 +61,7 @@ var assets = sync.OnceValue(func() map[string]*asset {
 	return all
 })
 
-// Asset is the address of a file below assets.
+// Asset returns the address of a file in the assets directory. It panics if there is none.
 func Asset(name string) string {
 	if a := assets()[name]; a != nil {
 		return a.address
@@ -67,7 +69,7 @@ func Asset(name string) string {
 	panic("webui: there is no asset " + name) // a typo, found by every test that renders the page
 }
 
-// notFound answers with the error object: whoever asks for a file is a program.
+// notFound replies with the error object: clients that request files are programs, not people.
 func notFound(w http.ResponseWriter, r *http.Request) {
 	body := []byte(`{"error":{"message":"There is no such file.","type":"` + fault.NotFound.String() + `","code":404}}`)
 	h := w.Header()
@@ -76,11 +78,11 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Should-Retry", "false")
 	w.WriteHeader(http.StatusNotFound)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // whoever left needs no reply
+		_, _ = w.Write(body) // an error means that the client disconnected
 	}
 }
 
-// ServeAsset answers GET /assets/{name}.
+// ServeAsset serves GET /assets/{name}.
 func ServeAsset(w http.ResponseWriter, r *http.Request) {
 	a := assets()[r.PathValue("name")]
 	if a == nil {
@@ -98,6 +100,6 @@ func ServeAsset(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // a browser that left needs no file
+		_, _ = w.Write(body) // an error means that the browser disconnected
 	}
 }

@@ -2,7 +2,7 @@ package webui
 
 import "github.com/a-h/templ"
 
-// theme is the attribute of a chosen theme; none: the system's.
+// theme returns the attribute of the chosen theme, or nil for the theme of the system.
 func theme(name string) templ.Attributes {
 	if name == "" {
 		return nil
@@ -10,6 +10,7 @@ func theme(name string) templ.Attributes {
 	return templ.Attributes{"data-theme": name}
 }
 
+// themeName returns the label of the theme button.
 func themeName(theme string) string {
 	switch theme {
 	case "light":
@@ -20,6 +21,7 @@ func themeName(theme string) string {
 	return "System"
 }
 
+// current marks the link of the current page for screen readers and style sheets.
 func current(yes bool) templ.Attributes {
 	if !yes {
 		return nil
@@ -27,7 +29,7 @@ func current(yes bool) templ.Attributes {
 	return templ.Attributes{"aria-current": "page"}
 }
 
-// described ties an input to the sentence below it.
+// described connects an input with the hint or error below it, which screen readers then read.
 func described(name, hint, wrong string) templ.Attributes {
 	switch {
 	case wrong != "":

@@ -6,43 +6,48 @@ import (
 	"time"
 )
 
-// Flash is a sentence that the next page shows once.
+// Flash is a message that the next page shows once, after a redirect.
 type Flash struct {
-	Tone string // good or bad
+	// Tone is "good" or "bad". It selects the colour.
+	Tone string
 	Text string
 }
 
-// flashes are all there are. The cookie holds a name alone, so that nobody can make a page say something
-// by setting a cookie.
+// flashes holds all messages by name. The cookie holds only the name, so that nobody can make
+// a page show another text by setting a cookie.
 var flashes = map[string]Flash{
-	"signed-out":       {"good", "You are signed out."},
-	"password-set":     {"good", "Your password is set. You are signed out everywhere else."},
-	"password-changed": {"good", "Your password is changed. Other browsers are signed out."},
-	"email-sent":       {"good", "Open the link that was sent to the new address."},
-	"email-changed":    {"good", "Your address is changed."},
-	"session-closed":   {"good", "That browser is signed out."},
-	"sessions-closed":  {"good", "All other browsers are signed out."},
-	"key-renamed":      {"good", "The key has its new name."},
-	"key-deleted":      {"good", "The key is deleted. It is refused from now on."},
+	"signed-out":       {"good", "You have been signed out."},
+	"password-set":     {"good", "Your password was set. You have been signed out everywhere else."},
+	"password-changed": {"good", "Your password was changed. You have been signed out in all other browsers."},
+	"email-sent":       {"good", "We sent a link to the new address. Open it to confirm the change."},
+	"email-changed":    {"good", "Your e-mail address was changed."},
+	"session-closed":   {"good", "That session was signed out."},
+	"sessions-closed":  {"good", "All other sessions were signed out."},
+	"key-renamed":      {"good", "The key was renamed."},
+	"key-deleted":      {"good", "The key was deleted. Requests that use it are refused."},
 	"totp-on":          {"good", "Two-step sign-in is on."},
 	"totp-off":         {"good", "Two-step sign-in is off."},
-	"answered":         {"good", "Thank you. Support reads your answer."},
-	"account-closed":   {"good", "Your account is closed."},
+	"answered":         {"good", "Thank you. Your answer was sent to support."},
+	"account-closed":   {"good", "Your account was closed."},
 	"subscribed":       {"good", "Your plan is active."},
 	"upgraded":         {"good", "Your new plan is active."},
-	"cancelled":        {"good", "Your plan ends with this period and is not renewed."},
-	"resumed":          {"good", "Your plan goes on and is renewed as before."},
-	"card-changed":     {"good", "Your payment method is changed."},
-	"support-asked":    {"good", "Support has your request and answers by mail."},
+	"cancelled":        {"good", "Your plan was cancelled. It stays active until the end of the billing period."},
+	"resumed":          {"good", "Your plan was resumed. It will renew as before."},
+	"card-changed":     {"good", "Your payment method was updated."},
+	"support-asked":    {"good", "Your request was sent to support. You will get a reply by e-mail."},
 }
 
+// flashCookie holds the name of the next flash message.
 const flashCookie = "flash"
 
-// SetFlash has the next page show a sentence, by its name in flashes.
+// SetFlash makes the next page show a message of flashes. The cookie lasts a minute: long
+// enough for the redirect.
 func (u *UI) SetFlash(w http.ResponseWriter, name string) {
 	u.SetCookie(w, flashCookie, name, time.Minute)
 }
 
+// takeFlash returns the message of the flash cookie and deletes the cookie. It returns nil if
+// there is none.
 func (u *UI) takeFlash(w http.ResponseWriter, r *http.Request) *Flash {
 	c, err := r.Cookie(u.cookieName(flashCookie))
 	if err != nil {
@@ -55,17 +60,18 @@ func (u *UI) takeFlash(w http.ResponseWriter, r *http.Request) *Flash {
 	return nil
 }
 
-// SetCookie gives the browser a cookie that no script can read and no other site can send along.
+// SetCookie sets a cookie that scripts cannot read and that browsers do not send with requests
+// of other sites, except when a link is followed.
 func (u *UI) SetCookie(w http.ResponseWriter, name, value string, life time.Duration) {
 	http.SetCookie(w, u.cookie(name, value, int(life.Seconds())))
 }
 
-// DropCookie takes a cookie back.
+// DropCookie deletes a cookie.
 func (u *UI) DropCookie(w http.ResponseWriter, name string) {
 	http.SetCookie(w, u.cookie(name, "", -1))
 }
 
-// Cookie is the value of a cookie; empty: there is none.
+// Cookie returns the value of a cookie, or "" if there is none.
 func (u *UI) Cookie(r *http.Request, name string) string {
 	c, err := r.Cookie(u.cookieName(name))
 	if err != nil {
@@ -74,6 +80,8 @@ func (u *UI) Cookie(r *http.Request, name string) string {
 	return c.Value
 }
 
+// cookie returns a cookie with the attributes that all of ours have. maxAge is in seconds; -1
+// deletes it.
 func (u *UI) cookie(name, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
 		Name: u.cookieName(name), Value: value, Path: "/", MaxAge: maxAge,
@@ -81,7 +89,8 @@ func (u *UI) cookie(name, value string, maxAge int) *http.Cookie {
 	}
 }
 
-// cookieName binds a cookie to this host alone where that can be done, which needs https.
+// cookieName returns the name that is sent to the browser. The prefix __Host- binds a cookie
+// to this exact host, but browsers accept it only over HTTPS.
 func (u *UI) cookieName(name string) string {
 	if u.secure() {
 		return "__Host-" + name
@@ -89,4 +98,5 @@ func (u *UI) cookieName(name string) string {
 	return "sluice_" + name
 }
 
+// secure reports whether the pages are served over HTTPS.
 func (u *UI) secure() bool { return strings.HasPrefix(u.settings().Origin, "https://") }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Number writes 1234567 as 1,234,567.
+// Number formats 1234567 as 1,234,567.
 func Number(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	sign := ""
@@ -24,7 +24,7 @@ func Number(n int64) string {
 	return sign + b.String()
 }
 
-// Short writes 1234567 as 1.2M.
+// Short formats 1234567 as 1.2M. Numbers below 10,000 are written in full.
 func Short(n int64) string {
 	switch {
 	case n >= 1_000_000_000:
@@ -37,17 +37,19 @@ func Short(n int64) string {
 	return Number(n)
 }
 
+// trimmed formats v with one decimal, or none if it is zero.
 func trimmed(v float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
 }
 
-// Thousandths writes 1500 as 1.5.
+// Thousandths formats 1500 as 1.5.
 func Thousandths(n int64) string {
 	text := strconv.FormatFloat(float64(n)/1000, 'f', 3, 64)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// Dollars writes micro-dollars with as many decimals as tell something.
+// Dollars formats micro-dollars: with cents, or with as many decimals as needed below one
+// cent.
 func Dollars(micro int64) string {
 	switch {
 	case micro == 0:
@@ -58,7 +60,7 @@ func Dollars(micro int64) string {
 	return "$" + Number(micro/1_000_000) + fmt.Sprintf(".%02d", micro%1_000_000/10_000)
 }
 
-// Cents writes an amount of money in cents.
+// Cents formats an amount in cents. Whole dollars have no decimals.
 func Cents(cents int64) string {
 	sign := ""
 	if cents < 0 {
@@ -70,7 +72,7 @@ func Cents(cents int64) string {
 	return sign + "$" + Number(cents/100) + fmt.Sprintf(".%02d", cents%100)
 }
 
-// Millis writes a duration of so many milliseconds.
+// Millis formats a duration in milliseconds with a suitable unit.
 func Millis(ms int64) string {
 	switch {
 	case ms < 1000:
@@ -81,7 +83,7 @@ func Millis(ms int64) string {
 	return trimmed(float64(ms)/60_000) + " min"
 }
 
-// Ago writes how long ago something was.
+// Ago formats how long ago at was. After 45 days it is a date.
 func Ago(at, now time.Time) string {
 	if at.IsZero() {
 		return "never"
@@ -100,6 +102,7 @@ func Ago(at, now time.Time) string {
 	return at.UTC().Format("2 Jan 2006")
 }
 
+// plural formats a number with its noun.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

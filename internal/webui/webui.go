@@ -1,9 +1,10 @@
-// Package webui is what the customer's and the staff's pages share: the frame and the look, forms, cookies,
-// assets, and the rules of safety that every page keeps.
+// Package webui is the shared part of the customer's and the staff's pages: layout and style,
+// forms, cookies, assets, and the security rules that every page follows.
 //
-// A page is a templ component that Render writes; a handler returns an error, and Handle makes a page of
-// it. Nothing is loaded from elsewhere, no script or style stands inside a page, and text from outside is
-// escaped by templ. What the pages show is not decided here; see dashboard and support.
+// A page is a templ component that Render writes. A handler returns an error, and Handle turns
+// it into an error page. Nothing is loaded from other hosts, no page contains inline scripts
+// or styles, and templ escapes all text from outside. What the pages show is decided
+// elsewhere; see package dashboard.
 package webui
 
 import (
@@ -18,31 +19,33 @@ import (
 	"sluice/internal/fault"
 )
 
-// Settings is what a reload may change.
+// Settings holds what a reload of the configuration may change.
 type Settings struct {
-	Origin string // where browsers find the pages: https makes cookies secure
+	// Origin is the public origin of the pages. With https, cookies are secure.
+	Origin string
 	Brand  string
-	// FormTargets are other origins that a form may lead to, such as a payment page's.
+	// FormTargets are other origins that a form may redirect to, such as that of a payment
+	// page. The Content-Security-Policy blocks all others.
 	FormTargets []string
 }
 
-// UI renders pages.
+// UI renders pages. It is safe for concurrent use.
 type UI struct {
 	settings func() Settings
 	log      *slog.Logger
 	guard    *http.CrossOriginProtection
 }
 
-// New returns a UI.
+// New returns a UI. settings is called for every request and must be safe for concurrent use.
 func New(settings func() Settings, log *slog.Logger) *UI {
 	return &UI{settings: settings, log: log, guard: http.NewCrossOriginProtection()}
 }
 
-// Settings is what holds now.
+// Settings returns the current settings.
 func (u *UI) Settings() Settings { return u.settings() }
 
-// Protect stands around all pages: it refuses what another site's page sends, and sets the headers that keep
-// a browser from doing what no page of ours asks for.
+// Protect wraps the handler of all pages. It refuses requests that a page of another site
+// sends, and sets the headers that forbid the browser everything our pages do not need.
 func (u *UI) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -51,6 +54,8 @@ func (u *UI) Protect(next http.Handler) http.Handler {
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+		// Pages show keys and personal data: nothing may store them. ServeAsset overrides this
+		// for assets.
 		h.Set("Cache-Control", "no-store")
 		if err := u.guard.Check(r); err != nil {
 			u.Error(w, r, fault.New(fault.PlanTooLow, "This form was sent by another site. Open the page here and try again.").Because(err))
@@ -60,17 +65,19 @@ func (u *UI) Protect(next http.Handler) http.Handler {
 	})
 }
 
+// policy returns the Content-Security-Policy. Scripts and styles come from our own assets
+// only, so text that slips through escaping cannot run.
 func (u *UI) policy() string {
 	targets := append([]string{"'self'"}, u.settings().FormTargets...)
 	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self' blob:; connect-src 'self'; " +
 		"form-action " + strings.Join(targets, " ") + "; frame-ancestors 'none'; base-uri 'none'"
 }
 
-// Handler answers a request, or returns why it cannot.
+// Handler serves a request, or returns an error that becomes a page.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// Handle makes an http.Handler of h: what it returns becomes a page. The request's form is read, and held
-// to its bounds, before h runs.
+// Handle returns an http.Handler that runs h and renders its error as a page. The request's
+// form is read and checked against its limits before h runs.
 func (u *UI) Handle(h Handler) http.Handler {
 	return u.HandleUnread(func(w http.ResponseWriter, r *http.Request) error {
 		if err := readForm(w, r); err != nil {
@@ -80,7 +87,7 @@ func (u *UI) Handle(h Handler) http.Handler {
 	})
 }
 
-// HandleUnread is Handle for requests that are no forms: their body is left to h.
+// HandleUnread is like Handle but leaves the body to h, for requests that are not forms.
 func (u *UI) HandleUnread(h Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
@@ -89,13 +96,14 @@ func (u *UI) HandleUnread(h Handler) http.Handler {
 	})
 }
 
-// Error answers with a page that says what is wrong.
+// Error renders an error page. Only errors that are not the visitor's fault are logged.
 func (u *UI) Error(w http.ResponseWriter, r *http.Request, err error) {
 	f := fault.From(err)
 	if f.Kind == fault.Internal || f.Kind == fault.Unavailable {
 		u.log.Error("a page could not be made", "path", r.URL.Path, "request_id", w.Header().Get("X-Request-Id"), "error", err.Error())
 	}
 	status := f.Kind.Status()
+	// Rounded up, so that a retry is not too early.
 	if f.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())+1))
 	}
@@ -104,7 +112,8 @@ func (u *UI) Error(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// Render writes a page.
+// Render writes a page. It renders into memory first, so that a failure becomes an error page
+// and not half a page.
 func (u *UI) Render(w http.ResponseWriter, r *http.Request, status int, page templ.Component) error {
 	var b bytes.Buffer
 	if err := page.Render(r.Context(), &b); err != nil {
@@ -115,43 +124,49 @@ func (u *UI) Render(w http.ResponseWriter, r *http.Request, status int, page tem
 	h.Set("Content-Length", strconv.Itoa(b.Len()))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(b.Bytes()) // a browser that left needs no page
+		_, _ = w.Write(b.Bytes()) // an error means that the browser disconnected
 	}
 	return nil
 }
 
-// Page is what a frame shows around a page.
+// Page holds what the layout shows around the content of a page.
 type Page struct {
-	Title  string
-	Brand  string
-	Path   string // of the link that is lit
-	Theme  string // light, dark, or empty: the system's
-	Flash  *Flash
-	Links  []Link
-	Person string // who is signed in; empty: nobody
+	Title string
+	Brand string
+	// Path is the path of the navigation link to highlight.
+	Path string
+	// Theme is "light", "dark", or "" for the theme of the system.
+	Theme string
+	Flash *Flash
+	Links []Link
+	// Person is who is signed in, or "".
+	Person string
 	Banner *Banner
 	// Styles and Scripts are assets that only this page needs.
 	Styles  []string
 	Scripts []string
 }
 
-// Link is one entry of the column of links.
+// Link is one entry of the navigation.
 type Link struct {
-	Path  string
-	Text  string
-	Icon  string
-	Count int // shown where it is not zero
+	Path string
+	Text string
+	Icon string
+	// Count is a number beside the link, such as unread messages. 0 is not shown.
+	Count int
 }
 
-// Banner stands above every page until its cause is gone.
+// Banner is a message above every page until its cause is gone. Path and Link may be empty.
 type Banner struct {
-	Tone string // warn or bad
+	// Tone is "warn" or "bad". It selects the colour.
+	Tone string
 	Text string
 	Path string
 	Link string
 }
 
-// Page fills in what a request says about its frame. The flash is taken: it shows once.
+// Page returns the layout data of a request. It consumes the flash message, which is shown
+// once.
 func (u *UI) Page(w http.ResponseWriter, r *http.Request, title string) Page {
 	p := Page{Title: title, Brand: u.settings().Brand, Path: r.URL.Path, Flash: u.takeFlash(w, r)}
 	if c, err := r.Cookie("theme"); err == nil && (c.Value == "light" || c.Value == "dark") {
@@ -160,7 +175,9 @@ func (u *UI) Page(w http.ResponseWriter, r *http.Request, title string) Page {
 	return p
 }
 
-// SafePath is where a sign-in may lead: a path of these pages, or the first page.
+// SafePath returns path if it is first or below it, and first otherwise. It keeps the next
+// parameter of a sign-in from redirecting to another site: "//host", "\host" and full URLs are
+// refused.
 func SafePath(path, first string) string {
 	if !strings.HasPrefix(path, first) || strings.ContainsAny(path, "\\\r\n") || strings.Contains(path, "//") {
 		return first
@@ -171,5 +188,5 @@ func SafePath(path, first string) string {
 	return path
 }
 
-// Swapping reports whether htmx asks for a part of a page.
+// Swapping reports whether htmx requests a part of a page.
 func Swapping(r *http.Request) bool { return r.Header.Get("HX-Request") == "true" }

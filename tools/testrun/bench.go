@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -35,13 +36,18 @@ func (s *session) show(name string, args ...string) {
 	if s.ctx.Err() != nil {
 		return
 	}
-	text := name + " " + strings.Join(args, " ")
-	fmt.Fprintf(s.out, "\n%s\n", text)
-	cmd := s.command(s.root, name, args...)
-	cmd.Stdout, cmd.Stderr = s.out, s.out
-	if err := cmd.Run(); err != nil {
+	if text, err := s.showTo(s.out, name, args...); err != nil {
 		s.report.failWith(text, err.Error())
 	}
+}
+
+// showTo runs a command whose output goes to out, and returns the command as text.
+func (s *session) showTo(out io.Writer, name string, args ...string) (text string, err error) {
+	text = name + " " + strings.Join(args, " ")
+	fmt.Fprintf(s.out, "\n%s\n", text)
+	cmd := s.command(s.root, name, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	return text, cmd.Run()
 }
 
 var benchmarkFunc = regexp.MustCompile(`(?m)^func Benchmark\w*\(`)

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// cover runs the module's tests with coverage and prints what they reach.
+// cover runs the module's tests with coverage and prints the coverage of each package.
 func (s *session) cover() {
 	done := s.provide()
 	defer done()
@@ -23,7 +23,8 @@ func (s *session) cover() {
 		return
 	}
 	profile, page := filepath.Join(dir, "cover.out"), filepath.Join(dir, "index.html")
-	// A line counts as reached whichever package's test reaches it: end-to-end tests count too.
+	// A line counts as covered whichever package's test reaches it, so end-to-end tests count,
+	// too.
 	s.goTest(s.root, append(s.mode.args, "-coverpkg=./internal/...,./cmd/...", "-coverprofile="+profile)...)
 
 	f, err := os.Open(profile)
@@ -61,8 +62,8 @@ func (c coverage) percent() float64 {
 	return 100 * float64(c.reached) / float64(c.total)
 }
 
-// readProfile sums a coverage profile up by package, test support left out. Every test binary
-// writes every block, so a block counts as reached when any of its lines says so.
+// readProfile summarizes a coverage profile by package, without packages of test support.
+// Every test binary writes every block, so a block is covered if any of its lines says so.
 func readProfile(r io.Reader) (map[string]coverage, error) {
 	type block struct {
 		statements int
@@ -88,6 +89,7 @@ func readProfile(r io.Reader) (map[string]coverage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("coverage profile: %w", err)
 		}
+		// The same block appears once per test binary.
 		b := blocks[fields[0]]
 		blocks[fields[0]] = block{statements, b.reached || fields[2] != "0"}
 	}

@@ -7,63 +7,75 @@ import (
 	"time"
 )
 
-// event is one line of `go test -json`.
+// event is one line of "go test -json".
 type event struct {
-	Action      string
-	Package     string
-	Test        string
-	Output      string
-	Elapsed     float64 // seconds
-	ImportPath  string  // of build-output
-	FailedBuild string  // of a package that could not be built: the ImportPath to look for
+	Action  string
+	Package string
+	Test    string
+	Output  string
+	Elapsed float64 // seconds
+	// ImportPath is the package of a build-output event.
+	ImportPath string
+	// FailedBuild is the ImportPath whose build failed, on a package that could not be built
+	// because of it.
+	FailedBuild string
 }
 
-// tally follows the events of one `go test -json` and sums up each package as it ends.
+// tally follows the events of one "go test -json" and summarizes each package when it ends.
 type tally struct {
-	strict  bool // a test that skips for want of something has failed
+	// strict makes a test fail that skips although everything it needs is there.
+	strict  bool
 	running map[string]*progress
-	builds  map[string]string // what the compiler said, by import path
+	// builds holds the compiler's output by import path.
+	builds map[string]string
 }
 
 func newTally(strict bool) *tally {
 	return &tally{strict: strict, running: map[string]*progress{}, builds: map[string]string{}}
 }
 
-// progress is a package whose tests run.
+// progress is a package whose tests are running.
 type progress struct {
-	began  time.Time
-	states map[string]string // by test: run, pause, cont, pass, fail or skip
-	order  []string          // of the tests' first events
-	lines  []line
+	began time.Time
+	// states holds the last action of each test: run, pause, cont, pass, fail or skip.
+	states map[string]string
+	// order holds the tests in the order of their first events.
+	order []string
+	lines []line
 }
 
-// line is one line of output; test is empty where it belongs to the package as a whole.
+// line is one line of output. test is empty if it belongs to the package as a whole.
 type line struct{ test, text string }
 
-// outcome is a package that has ended.
+// outcome is the result of a package.
 type outcome struct {
 	path    string
 	elapsed time.Duration
 	cached  bool
 	failed  bool
-	unbuilt bool // it does not compile
-	empty   bool // it has no tests
+	// unbuilt reports that the package does not compile, and empty that it has no tests.
+	unbuilt bool
+	empty   bool
 
-	passed   int
-	failures []string // tests, or the package itself where no test is to blame
+	passed int
+	// failures holds the failed tests, or the package itself if no test is to blame.
+	failures []string
 	skips    []skipped
-	output   string // of what failed, whole
-	soak     []measure
+	// output is the complete output of what failed.
+	output string
+	soak   []measure
 }
 
-// skipped is a test, or a part of the run, that was left out.
+// skipped is a test, or a part of the run, that was skipped.
 type skipped struct{ name, reason string }
 
-// measure is a line that a soak test reports.
+// measure is a line that a soak test reports, with figures for the report.
 type measure struct{ test, text string }
 
-// add takes the next event; where a package ends with it, that package's outcome is returned.
+// add processes the next event. It returns the package's outcome if this event ends a package,
+// and nil otherwise.
 func (t *tally) add(e event) *outcome {
+	// Compiler output comes before the package event that refers to it.
 	if e.Action == "build-output" {
 		t.builds[e.ImportPath] += e.Output
 		return nil
@@ -80,6 +92,7 @@ func (t *tally) add(e event) *outcome {
 	case "output":
 		p.lines = append(p.lines, line{e.Test, e.Output})
 	case "run", "pause", "cont", "pass", "fail", "skip":
+		// An event without a test is the last one of its package.
 		if e.Test == "" {
 			delete(t.running, e.Package)
 			return t.end(p, e)
@@ -92,7 +105,7 @@ func (t *tally) add(e event) *outcome {
 	return nil
 }
 
-// end sums up a package whose last event is e.
+// end summarizes a package whose last event is e.
 func (t *tally) end(p *progress, e event) *outcome {
 	o := &outcome{
 		path:    e.Package,
@@ -102,6 +115,7 @@ func (t *tally) end(p *progress, e event) *outcome {
 		empty:   e.Action == "skip" || len(p.order) == 0,
 	}
 	for _, l := range p.lines {
+		// The event has no field for cached results, only the output line shows it.
 		if l.test == "" && strings.HasPrefix(l.text, "ok ") && strings.Contains(l.text, "\t(cached)") {
 			o.cached = true
 		}
@@ -110,22 +124,25 @@ func (t *tally) end(p *progress, e event) *outcome {
 		}
 	}
 
-	blamed := map[string]bool{"": true} // whose lines are worth reading; the package's own always are
+	// blamed holds the tests whose output is shown. The package's own output always is.
+	blamed := map[string]bool{"": true}
 	for _, name := range p.order {
 		full := o.path + " " + name
 		switch p.states[name] {
 		case "pass":
+			// A test with subtests is not counted in addition to them.
 			if !p.hasChildren(name, "") {
 				o.passed++
 			}
 		case "fail":
 			blamed[name] = true
-			// A test that failed because of its subtests is not counted beside them.
+			// A test that failed because of its subtests is not counted in addition to them.
 			if !p.hasChildren(name, "fail") {
 				o.failures = append(o.failures, full)
 			}
 		case "skip":
 			reason := p.reason(name)
+			// Otherwise a broken setup would silently skip tests.
 			if t.strict && unmetNeed(reason) {
 				blamed[name] = true
 				o.failures = append(o.failures, full+" (skipped, though all it needs is here)")
@@ -144,8 +161,8 @@ func (t *tally) end(p *progress, e event) *outcome {
 	return o
 }
 
-// blamePackage names what failed where no test said that it did: the tests that were running when
-// the process died, or the package.
+// blamePackage names what failed when no test reported a failure: the tests that were running
+// when the process died, or else the package.
 func (o *outcome) blamePackage(p *progress, blamed map[string]bool) {
 	for _, name := range p.order {
 		if state := p.states[name]; (state == "run" || state == "cont") && !p.hasChildren(name, "") {
@@ -158,13 +175,14 @@ func (o *outcome) blamePackage(p *progress, blamed map[string]bool) {
 		o.failures = []string{o.path + " (does not build)"}
 	case len(o.failures) == 0:
 		o.failures = []string{o.path}
-		for _, name := range p.order { // anything may hold the reason
+		for _, name := range p.order { // any test's output may contain the reason
 			blamed[name] = true
 		}
 	}
 }
 
-// build returns what the compiler said about an import path, once.
+// build returns the compiler's output for an import path. Several packages may fail because of
+// the same one, so the output is returned only once.
 func (t *tally) build(path string) string {
 	text := t.builds[path]
 	if text != "" {
@@ -173,14 +191,14 @@ func (t *tally) build(path string) string {
 	return text
 }
 
-// hasChildren reports whether a test has subtests, in the given state where one is given.
+// hasChildren reports whether a test has subtests, in the given state unless that is empty.
 func (p *progress) hasChildren(name, state string) bool {
 	return slices.ContainsFunc(p.order, func(other string) bool {
 		return strings.HasPrefix(other, name+"/") && (state == "" || p.states[other] == state)
 	})
 }
 
-// reason is what a skipped test said last.
+// reason returns the last message of a skipped test.
 func (p *progress) reason(name string) string {
 	for _, l := range slices.Backward(p.lines) {
 		if l.test == name {
@@ -192,7 +210,7 @@ func (p *progress) reason(name string) string {
 	return "no reason given"
 }
 
-// text is the output of the blamed tests without go test's own bookkeeping.
+// text returns the output of the blamed tests, without go test's own status lines.
 func (p *progress) text(blamed map[string]bool) string {
 	var b strings.Builder
 	for _, l := range p.lines {
@@ -204,11 +222,12 @@ func (p *progress) text(blamed map[string]bool) string {
 }
 
 var (
+	// bookkeeping matches status lines of go test. logged matches a line of t.Log.
 	bookkeeping = regexp.MustCompile(`^(=== (RUN|PAUSE|CONT|NAME) |(FAIL|PASS)\n|(FAIL|ok  |\?   )\t|coverage: |exit status )`)
 	logged      = regexp.MustCompile(`^\s*\S+\.go:\d+: (.*)\n?$`)
 )
 
-// message is the text of a line that a test logged, empty for any other line.
+// message returns the text of a line that a test logged, or "" for any other line.
 func message(text string) string {
 	if m := logged.FindStringSubmatch(text); m != nil {
 		return m[1]
@@ -216,10 +235,11 @@ func message(text string) string {
 	return ""
 }
 
-// uninstalled are the needs that this command never provides.
+// uninstalled lists the needs that this command never provides. Tests may always skip for
+// them.
 var uninstalled = []string{"Ollama", "llama.cpp", "a newer Node"}
 
-// unmetNeed reports whether a test skipped for want of something that this command provides.
+// unmetNeed reports whether a test skipped for lack of something that this command provides.
 func unmetNeed(reason string) bool {
 	return strings.HasPrefix(reason, "needs ") && !slices.ContainsFunc(uninstalled, func(name string) bool {
 		return strings.Contains(reason, name)

@@ -32,3 +32,22 @@ func TestFuzzTargets(t *testing.T) {
 		t.Errorf("fuzzTargets = %v, %v, want %v", got, err, want)
 	}
 }
+
+func TestEndedLate(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		out  string
+		want bool
+	}{
+		{"--- FAIL: FuzzA (11.03s)\n    context deadline exceeded\nFAIL\n", true},
+		{"--- FAIL: FuzzA (11.03s)\n    a_test.go:9: context deadline exceeded\n    Failing input written to testdata/fuzz/FuzzA/1\n", false},
+		{"    context deadline exceeded\n    Failing input written to testdata/fuzz/FuzzA/1\n", false},
+		{"--- FAIL: FuzzA (0.1s)\n    fuzzing process hung or terminated unexpectedly\n", false},
+		{"", false},
+	}
+	for _, tt := range tests {
+		if got := endedLate([]byte(tt.out)); got != tt.want {
+			t.Errorf("endedLate(%q) = %v, want %v", tt.out, got, tt.want)
+		}
+	}
+}

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// silence is how long nothing may be printed before the reader is told what still runs.
+// silence is how long nothing is printed before testrun prints what is still running.
 const silence = 20 * time.Second
 
-// unraced are the packages of the module that are tested without the race detector: those that compute, which
-// it makes ten times as slow, and the program, whose parts have met under it in the tests of app. So is the
-// module of oracles, most of which is other people's code.
+// unraced lists the packages that are tested without the race detector: packages that compute, which it
+// slows down tenfold, and the command, whose parts run together under it in the tests of app. The module
+// oracles is not tested with it either, because most of it is other people's code.
 var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/archtest", "./internal/billing/...", "./internal/video/sandbox/..."}
 
 // goTest runs the tests of the module in dir and reports every package as it ends.
@@ -35,7 +35,7 @@ func (s *session) goTest(dir string, args ...string) {
 	s.goTestPackages(dir, false, args, unraced...)
 }
 
-// packages are those of the module but some.
+// packages returns the packages of the module without those that but matches.
 func (s *session) packages(dir string, but []string) ([]string, error) {
 	list := func(patterns ...string) ([]string, error) {
 		out, err := s.command(dir, "go", append([]string{"list"}, patterns...)...).Output()
@@ -53,7 +53,7 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 	if s.ctx.Err() != nil {
 		return
 	}
-	// Vet has had its turn.
+	// lint has already run vet.
 	line := []string{"test", "-json", "-vet=off"}
 	if race {
 		line = append(line, "-race")
@@ -118,7 +118,7 @@ func (s *session) follow(stdout io.Reader) {
 			}
 			var e event
 			if err := json.Unmarshal([]byte(text), &e); err != nil {
-				fmt.Fprint(s.out, text) // not an event: something that go itself has to say
+				fmt.Fprint(s.out, text) // not an event: output of the go command itself
 				continue
 			}
 			if o := t.add(e); o != nil {
@@ -131,7 +131,7 @@ func (s *session) follow(stdout io.Reader) {
 	}
 }
 
-// stillRunning names the packages that have started and not ended, the oldest first.
+// stillRunning names the packages whose tests are running, the one that started first at the beginning.
 func (t *tally) stillRunning(now time.Time) string {
 	if len(t.running) == 0 {
 		return "building"

@@ -32,8 +32,8 @@ func (s *session) lint() {
 	}
 }
 
-// check runs a command as one check and reports it. It fails when the command does, or when verdict
-// finds something in what the command printed.
+// check runs a command and reports it as one check. The check fails if the command does, or if verdict
+// returns an error for what the command printed. A nil verdict accepts every output.
 func (s *session) check(name string, cmd *exec.Cmd, verdict func(stdout string) error) (passed bool) {
 	if s.ctx.Err() != nil {
 		return false
@@ -56,7 +56,7 @@ func (s *session) check(name string, cmd *exec.Cmd, verdict func(stdout string) 
 	return true
 }
 
-// tell says from time to time that something still runs, until quiet is called.
+// tell prints every 20 seconds that something is still running, until quiet is called.
 func (s *session) tell(name string) (quiet func()) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup

@@ -1,10 +1,11 @@
-// Command testrun runs the project's checks: it makes sure of what the tests need, starts a
-// throwaway PostgreSQL, runs everything in order, and says at the end what happened.
+// Command testrun runs the project's checks: it provides what the tests need, starts a temporary
+// PostgreSQL, runs everything in order, and prints a summary at the end.
 //
-// It is what make test, soak, cover, bench and lint call. A need that is missing is installed with
-// apt-get where we may; where we may not, the rest runs and the report names what was skipped.
-// Deciding what a test needs is not done here: a test says so itself, by skipping with a message
-// that begins with "needs".
+// make test, soak, cover, bench and lint call it. A need that is missing is installed with
+// apt-get, after a line that says so. Without apt-get or root the rest runs, and the report names
+// what was skipped. With SLUICE_INSTALL=no nothing is installed, and a missing need fails the run.
+// Which test needs what is not decided here: a test that misses something skips with a message that
+// begins with "needs".
 package main
 
 import (
@@ -29,36 +30,44 @@ import (
 // mode is one way to run; its name is the command's argument.
 type mode struct {
 	name string
-	plan []string // what the reader is told before it starts
-	run  func(*session)
-	args []string // for go test
-	race bool
-	// durable keeps PostgreSQL's promises to disk, for figures that mean something.
+	plan []string // the steps, printed before the first one
+	// takes is about how long the mode runs, as measured on a machine with two cores.
+	takes string
+	needy bool // it needs the programs in the table of needs
+	run   func(*session)
+	args  []string // for go test
+	race  bool
+	// durable makes PostgreSQL sync to disk, as in production. Measurements need it; tests are faster without.
 	durable bool
 }
 
-// modes are all there are.
+// modes returns every mode.
 func modes() []mode {
 	return []mode{
 		{
 			name: "test", run: (*session).test, args: []string{"-timeout", "12m"}, race: true,
+			takes: "15 minutes on two cores in a fresh clone, 5 to 10 after that", needy: true,
 			plan: []string{"lint: go vet, gofumpt, staticcheck", "go test -race in the module, without it where packages only compute, then in oracles/"},
 		},
 		{
 			name: "soak", run: (*session).soak, args: []string{"-timeout", "60m", "-count", "1"}, race: true, durable: true,
+			takes: "25 minutes to an hour on two cores", needy: true,
 			plan: []string{"lint: go vet, gofumpt, staticcheck", "the same with SLUICE_SOAK=1", "each fuzz target for 10 seconds"},
 		},
 		{
 			name: "cover", run: (*session).cover, args: []string{"-timeout", "8m"},
+			takes: "10 minutes on two cores", needy: true,
 			plan: []string{"go test ./... with coverage, in the module", "coverage by package, and a page to read it on"},
 		},
 		{
 			name: "bench", run: (*session).bench, durable: true,
+			takes: "10 minutes on two cores", needy: true,
 			plan: []string{"the programs in bench/", "the benchmarks beside the code"},
 		},
 		{
 			name: "lint", run: (*session).lint,
-			plan: []string{"go vet, gofumpt, staticcheck in the module, then in oracles/"},
+			takes: "2 minutes on two cores",
+			plan:  []string{"go vet, gofumpt, staticcheck in the module, then in oracles/"},
 		},
 	}
 }
@@ -93,8 +102,8 @@ func start(ctx context.Context, args []string, out io.Writer) int {
 	return 2
 }
 
-// watchParent calls orphaned when the process that started us is gone: a terminated `go run` tells
-// its child nothing, and nobody would stop the tests.
+// watchParent calls orphaned when the parent process has ended. A terminated `go run` does not signal
+// its child, so the tests would keep running.
 func watchParent(ctx context.Context, orphaned func()) {
 	parent := os.Getppid()
 	tick := time.NewTicker(time.Second)
@@ -120,13 +129,16 @@ type session struct {
 	out    io.Writer
 	env    []string // of every command that it starts
 	report *report
-	strict bool // everything a test may need is there, so none may skip for want of it
+	strict bool // every need is met, so a test that skips because of one has failed
 }
 
 func (s *session) start() int {
-	fmt.Fprintf(s.out, "Plan: %s\n", s.mode.name)
+	fmt.Fprintf(s.out, "Plan: %s, about %s\n", s.mode.name, s.mode.takes)
 	for _, line := range s.mode.plan {
 		fmt.Fprintf(s.out, "  %s\n", line)
+	}
+	if s.mode.needy && s.refuse(needs(s.root)) {
+		return s.report.close()
 	}
 	s.mode.run(s)
 	if s.ctx.Err() != nil {
@@ -158,7 +170,8 @@ func (s *session) soak() {
 	s.fuzz()
 }
 
-// provide makes sure of what the tests need and returns what ends it all again.
+// provide installs what is missing, where it may, and starts PostgreSQL. The caller must call done at
+// the end, which stops PostgreSQL.
 func (s *session) provide() (done func()) {
 	done = func() {}
 	found, missing := s.ensure(needs(s.root))
@@ -178,7 +191,7 @@ func (s *session) provide() (done func()) {
 	return done
 }
 
-// postgres starts the run's server, and returns what stops it and clears it away.
+// postgres starts a temporary server. Calling stop ends it and removes its data.
 func (s *session) postgres() (stop func()) {
 	dir, err := os.MkdirTemp("", "sluice-postgres-")
 	if err != nil {
@@ -204,7 +217,7 @@ func (s *session) postgres() (stop func()) {
 	}
 }
 
-// modules are the folders of the modules whose code is checked, the main one first.
+// modules returns the folders of the modules to check, the main one first.
 func (s *session) modules() []string {
 	dirs := []string{s.root}
 	oracles := filepath.Join(s.root, "oracles")
@@ -214,8 +227,8 @@ func (s *session) modules() []string {
 	return dirs
 }
 
-// command prepares a program in a process group of its own: canceling the run interrupts the whole
-// group, so that the tests below `go test` end too.
+// command prepares a command in its own process group. Canceling the run interrupts the whole group,
+// so that the test binaries that `go test` started end too.
 func (s *session) command(dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(s.ctx, name, args...)
 	cmd.Dir = dir
@@ -226,7 +239,7 @@ func (s *session) command(dir, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// value is a variable as the commands that we start will see it.
+// value returns an environment variable as the commands of this run see it. The last setting counts.
 func (s *session) value(name string) string {
 	for i := len(s.env) - 1; i >= 0; i-- {
 		if v, ok := strings.CutPrefix(s.env[i], name+"="); ok {
@@ -236,7 +249,7 @@ func (s *session) value(name string) string {
 	return ""
 }
 
-// moduleRoot is the nearest folder, upwards from here, with a go.mod.
+// moduleRoot returns the nearest folder with a go.mod, starting at the working directory and going up.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 // need is something outside the repository that tests use.
 type need struct {
 	name     string   // as tests name it when they skip: "needs PostgreSQL"
-	purpose  string   // what is lost without it
-	packages []string // what provides it on Debian
-	// find says where it is, or what is wrong.
+	purpose  string   // what cannot run without it
+	packages []string // the Debian packages that provide it
+	// find returns where it is, or an error that says what is missing.
 	find func() (where string, err error)
 }
 
-// needs is the table of all needs of the tests under root. To let tests use another program, add
-// its row here.
+// needs returns everything that the tests under root need. To let tests use another program, add its
+// row here.
 func needs(root string) []need {
 	table := []need{
 		{"gcc", "the race detector", []string{"gcc", "libc6-dev"}, findGCC},
@@ -44,8 +44,8 @@ type missing struct {
 	reason string
 }
 
-// ensure looks for every need, installs what is not there where it may, and returns the names of
-// what is there at the end and what is not.
+// ensure looks for every need and installs what is missing, where it may. It returns the names of the
+// needs that are met at the end, and the needs that are not.
 func (s *session) ensure(table []need) (found map[string]bool, lost []missing) {
 	fmt.Fprintln(s.out, "Needs")
 	found = map[string]bool{}
@@ -69,7 +69,7 @@ func (s *session) ensure(table []need) (found map[string]bool, lost []missing) {
 	return found, s.look(again, found)
 }
 
-// look prints where each need is, notes it in found, and returns those that are not there.
+// look prints where each need is, adds those that are met to found, and returns the others.
 func (s *session) look(table []need, found map[string]bool) (lost []missing) {
 	for _, n := range table {
 		where, err := n.find()
@@ -84,10 +84,50 @@ func (s *session) look(table []need, found map[string]bool) (lost []missing) {
 	return lost
 }
 
-// install installs Debian packages. The error says why it could not.
+// installVar is the environment variable that forbids every installation when it is "no".
+const installVar = "SLUICE_INSTALL"
+
+// mayInstall reports whether the run may install what is missing.
+func (s *session) mayInstall() bool { return s.value(installVar) != "no" }
+
+// lacks returns what is missing for the tests: needs of the table, and npm packages. It prints and
+// installs nothing.
+func (s *session) lacks(table []need) (lost []string) {
+	var packages []string
+	for _, n := range table {
+		if _, err := n.find(); err != nil {
+			lost = append(lost, fmt.Sprintf("%s, for %s: %v", n.name, n.purpose, err))
+			packages = append(packages, n.packages...)
+		}
+	}
+	if len(packages) > 0 {
+		lost = append(lost, "To install them on Debian: apt-get install "+strings.Join(packages, " "))
+	}
+	if dir := nodeFolder(s.root); exists(dir, "package.json") && !nodePackagesInstalled(dir) {
+		lost = append(lost, "npm packages, for the tests with JavaScript clients and in a browser: run npm ci in oracles/node")
+	}
+	return lost
+}
+
+// refuse fails the run if something is missing and nothing may be installed. It reports whether it did.
+func (s *session) refuse(table []need) bool {
+	if s.mayInstall() {
+		return false
+	}
+	lost := s.lacks(table)
+	if len(lost) == 0 {
+		return false
+	}
+	lost = append(lost, "Nothing was installed, because "+installVar+"=no, and no test was run.",
+		"go test ./... needs none of this: tests that miss something skip.")
+	s.report.failWith("what the tests need is missing", strings.Join(lost, "\n"))
+	return true
+}
+
+// install installs Debian packages, after a line that says so. The error says why it could not.
 func (s *session) install(packages []string) error {
-	if os.Getenv("SLUICE_TEST_INSTALL") == "no" {
-		return errors.New("not installed because SLUICE_TEST_INSTALL=no")
+	if !s.mayInstall() {
+		return errors.New("not installed because " + installVar + "=no")
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return errors.New("there is no apt-get on this machine: install it yourself")
@@ -96,6 +136,7 @@ func (s *session) install(packages []string) error {
 	if err != nil {
 		return err
 	}
+	s.announce(packages)
 	for _, args := range [][]string{
 		{"update"},
 		append([]string{"install", "-y", "--no-install-recommends"}, packages...),
@@ -112,7 +153,14 @@ func (s *session) install(packages []string) error {
 	return nil
 }
 
-// asRoot is what to put before a command that needs root: nothing, or a sudo that does not ask.
+// announce says what is about to be installed, and how to avoid it.
+func (s *session) announce(packages []string) {
+	fmt.Fprintf(s.out, "INSTALLING SYSTEM PACKAGES with apt-get: %s. To avoid this, press Ctrl-C and run make %s with %s=no, which lists what is missing and installs nothing.\n",
+		strings.Join(packages, " "), s.mode.name, installVar)
+}
+
+// asRoot returns the prefix of a command that needs root: nothing for root, otherwise sudo if it asks
+// for no password.
 func asRoot(ctx context.Context) ([]string, error) {
 	if os.Geteuid() == 0 {
 		return nil, nil
@@ -166,7 +214,7 @@ func findNode() (string, error) {
 	return fmt.Sprintf("%s (%s)", node, version), nil
 }
 
-// findFfmpeg wants ffprobe, too, which comes with it.
+// findFfmpeg looks for ffprobe as well, which Debian installs together with ffmpeg.
 func findFfmpeg() (string, error) {
 	if _, err := exec.LookPath("ffprobe"); err != nil {
 		return "", errors.New("no ffprobe in PATH")
@@ -192,7 +240,7 @@ func exists(elem ...string) bool {
 	return err == nil
 }
 
-// lastLine is the last line with text of a command's output.
+// lastLine returns the last line of a command's output that is not empty.
 func lastLine(out []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	return lines[len(lines)-1]

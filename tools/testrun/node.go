@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,7 +14,7 @@ import (
 func nodeFolder(root string) string { return filepath.Join(root, "oracles", "node") }
 
 // nodePackages installs what oracles/node/package-lock.json names and tells the tests where node is.
-// The tests themselves are started by Go tests, which have a gateway running for them.
+// Go tests start the JavaScript tests, because they have a gateway running for them.
 func (s *session) nodePackages() {
 	node, err := exec.LookPath("node")
 	if err == nil {
@@ -28,28 +29,56 @@ func (s *session) nodePackages() {
 
 // installNodePackages runs npm ci in dir unless node_modules is what the lock file wants already.
 func (s *session) installNodePackages(dir string) error {
-	lock, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(lock)
-	want := hex.EncodeToString(sum[:])
-	// npm ci empties node_modules before it starts, so the stamp is there only after a whole install.
-	modules := filepath.Join(dir, "node_modules")
-	stamp := filepath.Join(modules, ".installed")
-	if have, err := os.ReadFile(stamp); err == nil && string(have) == want {
+	if nodePackagesInstalled(dir) {
 		return nil
 	}
-	fmt.Fprintln(s.out, "  running npm ci in oracles/node")
+	if !s.mayInstall() {
+		return errors.New("the packages of oracles/node are not installed, because " + installVar + "=no")
+	}
+	fmt.Fprintf(s.out, "  running npm ci in oracles/node, which installs packages in that folder alone (not with %s=no)\n", installVar)
 	quiet := s.tell("npm ci")
 	out, err := s.command(dir, "npm", "ci", "--no-audit", "--no-fund").CombinedOutput()
 	quiet()
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
-	// Where the lock file names nothing there is no node_modules.
-	if err := os.MkdirAll(modules, 0o755); err != nil {
+	stamp, want, err := nodeStamp(dir)
+	if err != nil {
+		return err
+	}
+	// npm creates no node_modules if the lock file names no package.
+	if err := os.MkdirAll(filepath.Dir(stamp), 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(stamp, []byte(want), 0o644)
+}
+
+// nodePackagesInstalled reports whether the last complete npm ci in dir was for its lock file. One that
+// somebody ran by hand left no stamp; then npm's own list of what it installed must not be older than
+// the lock file.
+func nodePackagesInstalled(dir string) bool {
+	stamp, want, err := nodeStamp(dir)
+	if err != nil {
+		return false
+	}
+	if have, err := os.ReadFile(stamp); err == nil {
+		return string(have) == want
+	}
+	lock, err := os.Stat(filepath.Join(dir, "package-lock.json"))
+	if err != nil {
+		return false
+	}
+	list, err := os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json"))
+	return err == nil && !list.ModTime().Before(lock.ModTime())
+}
+
+// nodeStamp returns the file that marks a complete install in dir, and what it must hold: the hash of
+// the lock file. npm ci empties node_modules before it starts, so the stamp does not outlive it.
+func nodeStamp(dir string) (stamp, want string, err error) {
+	lock, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
+	if err != nil {
+		return "", "", err
+	}
+	sum := sha256.Sum256(lock)
+	return filepath.Join(dir, "node_modules", ".installed"), hex.EncodeToString(sum[:]), nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// report prints what happens as it happens, and sums it up at the end.
+// report prints each result as it arrives, and a summary at the end.
 type report struct {
 	out   io.Writer
 	began time.Time
@@ -18,7 +18,7 @@ type report struct {
 	failures       []string
 	skips          []skipped
 	notes          []string
-	soaking        bool // what soak tests measured is part of the report
+	soaking        bool // print what the soak tests measured
 	soak           []measure
 }
 
@@ -30,27 +30,27 @@ func (r *report) pass(name string, took time.Duration) {
 	fmt.Fprintf(r.out, "ok    %-40s %6.2fs\n", name, took.Seconds())
 }
 
-// failWith reports a failure and everything that is known about it.
+// failWith prints a failure with its details and counts it.
 func (r *report) failWith(name, text string) {
 	fmt.Fprintf(r.out, "FAIL  %s\n%s\n", name, indent(text))
 	r.fail(name)
 }
 
-// fail counts a failure about which enough has been printed.
+// fail counts a failure that has already been printed.
 func (r *report) fail(name string) {
 	r.failed++
 	r.failures = append(r.failures, name)
 }
 
-// skip notes something that was left out.
+// skip records something that was not run, and why.
 func (r *report) skip(name, reason string) {
 	r.skips = append(r.skips, skipped{name, reason})
 }
 
-// note keeps a line for the end.
+// note adds a line to the summary.
 func (r *report) note(text string) { r.notes = append(r.notes, text) }
 
-// add reports a package of Go tests.
+// add prints and counts the result of one package of Go tests.
 func (r *report) add(o *outcome) {
 	r.passed += o.passed
 	r.skips = append(r.skips, o.skips...)
@@ -75,7 +75,7 @@ func (r *report) add(o *outcome) {
 	}
 }
 
-// close prints the end of the report and returns the exit code.
+// close prints the summary and returns the exit code.
 func (r *report) close() int {
 	if r.soaking && len(r.soak) > 0 {
 		fmt.Fprintln(r.out, "\nSoak")
@@ -119,7 +119,7 @@ func (r *report) closeSkips() {
 	}
 }
 
-// indent sets a text off from the report's own lines.
+// indent indents every line of a text, to set it off from the report's own lines.
 func indent(text string) string {
 	return "      " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n      ")
 }

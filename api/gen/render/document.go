@@ -1,8 +1,9 @@
-// Package render turns the hand-kept OpenAPI document into what is served: JSON and a reference page.
+// Package render turns the hand-written OpenAPI document into what is served: JSON and a
+// reference page.
 //
-// The document stays a tree of ordered maps, so that fields appear everywhere in the order in which they
-// were written. It is trusted to be valid OpenAPI; the tests of package api see to that. Only the generator
-// and those tests import this package.
+// The document stays a tree of ordered maps, so that fields appear everywhere in the order in
+// which they were written. It is assumed to be valid OpenAPI; the tests of package api check
+// that. Only the generator and those tests import this package.
 package render
 
 import (
@@ -19,7 +20,7 @@ type Document struct {
 	root yaml.MapSlice
 }
 
-// Parse reads a document in YAML. References that lead nowhere are errors.
+// Parse parses a document in YAML. Dangling references are errors.
 func Parse(source []byte) (*Document, error) {
 	var root yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions(source, &root, yaml.UseOrderedMap()); err != nil {
@@ -29,11 +30,12 @@ func Parse(source []byte) (*Document, error) {
 	return d, d.checkRefs(root)
 }
 
-// JSON is the document as JSON in one line, its keys in the order of the source.
+// JSON returns the document as JSON on one line, with keys in the order of the source.
 func (d *Document) JSON() []byte {
 	return append(compact(d.root), '\n')
 }
 
+// checkRefs returns an error if a reference below v has no target.
 func (d *Document) checkRefs(v any) error {
 	switch v := v.(type) {
 	case yaml.MapSlice:
@@ -55,7 +57,7 @@ func (d *Document) checkRefs(v any) error {
 	return nil
 }
 
-// target is the object that a reference of the form #/a/b/c names, nil where there is none.
+// target returns the object that a reference of the form #/a/b/c names, or nil.
 func (d *Document) target(ref string) yaml.MapSlice {
 	var v any = d.root
 	for _, name := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
@@ -65,8 +67,8 @@ func (d *Document) target(ref string) yaml.MapSlice {
 	return object
 }
 
-// object is v as an object; a reference becomes its target, with the members beside the reference
-// laid over it.
+// object returns v as an object. A reference is replaced by its target, and members beside the
+// reference override those of the target, as OpenAPI 3.1 allows.
 func (d *Document) object(v any) yaml.MapSlice {
 	object, _ := v.(yaml.MapSlice)
 	ref := text(object, "$ref")
@@ -79,6 +81,7 @@ func (d *Document) object(v any) yaml.MapSlice {
 			merged = append(merged, item)
 		}
 	}
+	// Members beside $ref come first and take precedence.
 	for _, item := range d.target(ref) {
 		if get(object, item.Key.(string)) == nil {
 			merged = append(merged, item)
@@ -87,7 +90,7 @@ func (d *Document) object(v any) yaml.MapSlice {
 	return merged
 }
 
-// get is the member name of v, nil where v has none or is no object.
+// get returns the member name of v. It returns nil if v has none or is not an object.
 func get(v any, name string) any {
 	object, _ := v.(yaml.MapSlice)
 	for _, item := range object {
@@ -98,6 +101,8 @@ func get(v any, name string) any {
 	return nil
 }
 
+// text, list and members return a member of v by type, or the zero value if it is missing or
+// has another type.
 func text(v any, name string) string {
 	s, _ := get(v, name).(string)
 	return s
@@ -113,7 +118,8 @@ func members(v any, name string) yaml.MapSlice {
 	return m
 }
 
-// compact is v as JSON without white space, keys in order.
+// compact returns v as JSON without white space, with keys in order. encoding/json would sort
+// them.
 func compact(v any) []byte {
 	var b bytes.Buffer
 	switch v := v.(type) {
@@ -143,17 +149,17 @@ func compact(v any) []byte {
 	return b.Bytes()
 }
 
-// inlineWidth is how wide an object or a list may be to stand on one line of an example.
+// inlineWidth is the maximum width of an object or list that an example shows on one line.
 const inlineWidth = 52
 
-// pretty is v as JSON for people: what is short stands on one line, the rest is indented.
+// pretty returns v as JSON for people: short values on one line, the rest indented.
 func pretty(v any) string {
 	var b strings.Builder
 	writePretty(&b, v, "", 0)
 	return b.String()
 }
 
-// writePretty writes v, which begins at the column.
+// writePretty writes v, which starts at the given column.
 func writePretty(b *strings.Builder, v any, indent string, column int) {
 	one := oneLine(v)
 	var open, end string
@@ -167,6 +173,7 @@ func writePretty(b *strings.Builder, v any, indent string, column int) {
 	case []any:
 		open, end, items = "[", "]", v
 	}
+	// The outermost value is always expanded.
 	if len(items) == 0 || column > 0 && column+len(one) <= inlineWidth {
 		b.WriteString(one)
 		return
@@ -188,7 +195,7 @@ func writePretty(b *strings.Builder, v any, indent string, column int) {
 	b.WriteString("\n" + indent + end)
 }
 
-// oneLine is v as JSON on one line with a space after each comma and colon.
+// oneLine returns v as JSON on one line, with a space after each comma and colon.
 func oneLine(v any) string {
 	var parts []string
 	switch v := v.(type) {
@@ -206,13 +213,13 @@ func oneLine(v any) string {
 	return string(scalar(v))
 }
 
-// scalar is a string, number, boolean or null as JSON. Angle brackets stay as they are.
+// scalar returns a string, number, boolean or null as JSON. Angle brackets are not escaped.
 func scalar(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // YAML holds no value that JSON cannot
+		panic(err) // YAML has no value that JSON cannot represent
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

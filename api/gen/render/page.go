@@ -15,10 +15,11 @@ import (
 //go:embed page.html page.css snippets
 var files embed.FS
 
-// baseURL is the origin that examples show: where a gateway listens unless told otherwise.
+// baseURL is the origin in the examples: the default address of a gateway. api.Describe
+// replaces it.
 const baseURL = "http://127.0.0.1:8080"
 
-// page is what the template reads.
+// page is the data of the template.
 type page struct {
 	Title, Version string
 	Summary        template.HTML
@@ -33,38 +34,42 @@ type page struct {
 	Groups         []group
 }
 
-// group is the operations of one tag.
+// group holds the operations of one tag.
 type group struct {
 	Name       string
 	Note       template.HTML
 	Operations []operation
 }
 
+// operation is one section of the page.
 type operation struct {
 	ID, Method, Path, Summary string
 	Note                      template.HTML
-	Open                      bool // needs no key
-	Parameters                []field
-	BodyNote                  template.HTML
-	Body                      []form
-	Replies                   []reply
-	Errors                    []errorType
-	Request, Response         samples
+	// Open reports whether the operation needs no key.
+	Open              bool
+	Parameters        []field
+	BodyNote          template.HTML
+	Body              []form
+	Replies           []reply
+	Errors            []errorType
+	Request, Response samples
 }
 
-// reply is one body that an operation may answer with.
+// reply is one body that an operation may return.
 type reply struct {
 	Status, Media string
 	Note          template.HTML
 	Forms         []form
 }
 
+// errorType is one row of a table of errors.
 type errorType struct {
 	Status          uint64
 	Type            string
 	Meaning, Remedy template.HTML
 }
 
+// header is one row of the table of response headers.
 type header struct {
 	Name, Example string
 	Note          template.HTML
@@ -76,13 +81,15 @@ type samples struct {
 	Tabs      []sample
 }
 
+// sample is one tab of code.
 type sample struct {
 	Title string
 	Code  template.HTML
-	Wire  bool // long lines are wrapped rather than scrolled
+	// Wire makes long lines wrap instead of scroll.
+	Wire bool
 }
 
-// Page is the reference page. It needs neither script nor anything from elsewhere.
+// Page returns the reference page. It needs no scripts and loads nothing.
 func (d *Document) Page() ([]byte, error) {
 	css, err := files.ReadFile("page.css")
 	if err != nil {
@@ -97,6 +104,8 @@ func (d *Document) Page() ([]byte, error) {
 		return nil, err
 	}
 	info := members(d.root, "info")
+	// One explainer for the whole page, in the order of the page: it collapses objects that
+	// were explained further up.
 	explain := &explainer{d, map[string]bool{}}
 	failure := d.target("#/components/schemas/Error")
 	limited := d.target("#/components/responses/RateLimited")
@@ -124,7 +133,7 @@ func (d *Document) Page() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// quickStart are the first calls, one file for each language.
+// quickStart returns the first request in each language, from the files in snippets.
 func quickStart() (samples, error) {
 	s := samples{ID: "start", Title: "First call"}
 	for _, name := range []string{"curl", "Python", "Node", "Go"} {
@@ -137,6 +146,7 @@ func quickStart() (samples, error) {
 	return s, nil
 }
 
+// errorTypes returns all error types, from an extension of the Error schema.
 func (d *Document) errorTypes() []errorType {
 	var types []errorType
 	for _, v := range list(d.target("#/components/schemas/Error"), "x-error-types") {
@@ -146,6 +156,7 @@ func (d *Document) errorTypes() []errorType {
 	return types
 }
 
+// headers returns the response headers of a reply. The 429 has all of them.
 func (d *Document) headers(reply yaml.MapSlice) []header {
 	var headers []header
 	for _, item := range members(reply, "headers") {
@@ -159,11 +170,12 @@ func (d *Document) headers(reply yaml.MapSlice) []header {
 	return headers
 }
 
-// groups are the operations by tag, in the order of the document.
+// groups returns the operations by tag, in the order of the document.
 func (d *explainer) groups() []group {
 	var groups []group
 	for _, tag := range list(d.root, "tags") {
 		g := group{Name: text(tag, "name"), Note: prose(text(tag, "description"))}
+		// An operation may have several tags, but appears once for each.
 		for _, path := range members(d.root, "paths") {
 			for _, item := range path.Value.(yaml.MapSlice) {
 				if slices.Contains(list(item.Value, "tags"), any(g.Name)) {
@@ -176,6 +188,7 @@ func (d *explainer) groups() []group {
 	return groups
 }
 
+// operation collects everything about one operation.
 func (d *explainer) operation(path, method string, v any) operation {
 	op := operation{
 		ID:      text(v, "operationId"),
@@ -185,6 +198,7 @@ func (d *explainer) operation(path, method string, v any) operation {
 		Note:    prose(text(v, "description")),
 		Open:    get(v, "security") != nil,
 	}
+	// The curl sample has the example values in place of the path parameters.
 	call := path
 	for _, v := range list(v, "parameters") {
 		parameter := d.object(v)
@@ -206,7 +220,7 @@ func (d *explainer) operation(path, method string, v any) operation {
 	return op
 }
 
-// curls are the calls of an operation, one for each example of its body.
+// curls returns the curl commands of an operation, one for each example of its body.
 func curls(path string, open bool, bodies yaml.MapSlice) []sample {
 	head := "curl " + baseURL + path
 	if !open {
@@ -223,6 +237,7 @@ func curls(path string, open bool, bodies yaml.MapSlice) []sample {
 		if get(value, "stream") == true {
 			call = strings.Replace(head, "curl ", "curl -N ", 1) // show each event as it arrives
 		}
+		// The body is in single quotes of the shell.
 		quoted := strings.ReplaceAll(pretty(value), "'", `'\''`)
 		tabs = append(tabs, sample{
 			Title: text(item.Value, "summary"),
@@ -232,7 +247,7 @@ func curls(path string, open bool, bodies yaml.MapSlice) []sample {
 	return tabs
 }
 
-// addReplies fills in what an operation answers: bodies with their samples, and errors.
+// addReplies adds the replies of an operation with their samples, and its errors.
 func (d *explainer) addReplies(op *operation, responses yaml.MapSlice) {
 	seen := map[string]bool{}
 	for _, item := range responses {
@@ -241,12 +256,13 @@ func (d *explainer) addReplies(op *operation, responses yaml.MapSlice) {
 		for _, content := range members(answer, "content") {
 			schema := get(content.Value, "schema")
 			ref := text(schema, "$ref")
+			// All errors have the same body. They are listed in a table of their own.
 			if ref == "#/components/schemas/Error" {
 				op.Errors = append(op.Errors, d.errors(status, note)...)
 				continue
 			}
 			r := reply{Status: status, Media: content.Key.(string), Note: prose(note)}
-			note = ""                    // said once for all media types
+			note = ""                    // shown once for all media types
 			if ref == "" || !seen[ref] { // the same object is explained once
 				r.Note += prose(text(d.object(schema), "description"))
 				r.Forms = d.forms(d.object(schema), response)
@@ -270,7 +286,8 @@ func (d *explainer) addReplies(op *operation, responses yaml.MapSlice) {
 	}
 }
 
-// errors are the error types of one status. Where there is but one, the operation's own words say what it means.
+// errors returns the error types of one status. If there is only one, the operation's own
+// description replaces its general meaning.
 func (d *Document) errors(status, meaning string) []errorType {
 	var types []errorType
 	for _, t := range d.errorTypes() {

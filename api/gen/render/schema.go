@@ -9,30 +9,39 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// field is one row of a field table.
+// field is one row of a table of fields.
 type field struct {
 	Name     string
 	Type     string
 	Required bool
-	Optional bool // in a reply, where being present is the rule
+	// Optional marks a field of a reply that may be absent.
+	Optional bool
 	Note     template.HTML
-	Facts    []string // bounds
-	Values   []string // of an enum or a constant
-	Each     bool     // Values are those of each item
-	Default  string
-	Forms    []form // fields of the objects it may hold
-	Open     bool   // Forms tell something new
+	// Facts describe the limits of the value.
+	Facts []string
+	// Values are those of an enum or a constant. With Each they apply to each item of an
+	// array.
+	Values  []string
+	Each    bool
+	Default string
+	// Forms are the fields of the objects that the value may be.
+	Forms []form
+	// Open expands Forms, because they were not explained before.
+	Open bool
 }
 
 // form is the fields of one object.
 type form struct {
-	Title  string
-	Alone  bool // there is no other form to tell it from
-	Told   bool // the page has explained this object before
+	Title string
+	// Alone reports that there is no other form, so that it needs no title.
+	Alone bool
+	// Told reports that the page has explained this object before.
+	Told   bool
 	Fields []field
 }
 
-// direction is which way a schema travels. In a request null means absent, and is not worth a word.
+// direction is which way a schema travels. In a request null means absent, so it is not
+// mentioned.
 type direction int
 
 const (
@@ -40,20 +49,23 @@ const (
 	response
 )
 
-// explainer turns schemas into rows. It remembers what it has explained, so that the page can fold
-// away an object that the reader has met before.
+// explainer turns schemas into rows. It remembers what it has explained, so that the page can
+// collapse an object that was explained before.
 type explainer struct {
 	*Document
-	told map[string]bool // by title
+	// told holds the titles of the objects that were explained.
+	told map[string]bool
 }
 
-// fields are the rows of an object schema.
+// fields returns the rows of an object schema.
 func (d *explainer) fields(schema yaml.MapSlice, dir direction) []field {
 	var rows []field
 	required := list(schema, "required")
 	for _, property := range members(schema, "properties") {
 		row := d.field(d.object(property.Value), dir)
 		row.Name = property.Key.(string)
+		// In a request only required fields are marked; in a reply only those that may be
+		// absent.
 		known := slices.Contains(required, any(row.Name))
 		row.Required, row.Optional = known && dir == request, !known && dir == response
 		rows = append(rows, row)
@@ -61,9 +73,12 @@ func (d *explainer) fields(schema yaml.MapSlice, dir direction) []field {
 	return rows
 }
 
+// field returns the row of one property: its type, limits, values, and the fields of the
+// objects in it.
 func (d *explainer) field(schema yaml.MapSlice, dir direction) field {
 	row := field{Note: prose(text(schema, "description"))}
 	var kinds []string
+	// null in a request means the same as leaving the field out.
 	alternatives := slices.DeleteFunc(d.alternatives(schema), func(a yaml.MapSlice) bool {
 		return dir == request && text(a, "type") == "null"
 	})
@@ -80,7 +95,7 @@ func (d *explainer) field(schema yaml.MapSlice, dir direction) field {
 		}
 		for _, fact := range bounds(alternative) {
 			switch {
-			case dir == response: // what we send is within them
+			case dir == response: // our own replies are always within the limits
 			case len(alternatives) > 1:
 				row.Facts = append(row.Facts, text(alternative, "type")+" "+fact)
 			default:
@@ -97,13 +112,14 @@ func (d *explainer) field(schema yaml.MapSlice, dir direction) field {
 	return row
 }
 
-// forms are the objects that a schema allows: itself, or its alternatives.
+// forms returns the objects that a schema allows: itself, or its alternatives.
 func (d *explainer) forms(schema yaml.MapSlice, dir direction) []form {
 	var forms []form
 	alternatives := d.alternatives(schema)
 	for _, alternative := range alternatives {
 		title := text(alternative, "title")
 		told := d.told[title]
+		// Objects without a title are never collapsed.
 		d.told[title] = title != ""
 		if rows := d.fields(alternative, dir); len(rows) > 0 {
 			forms = append(forms, form{title, len(alternatives) == 1, told, rows})
@@ -112,7 +128,8 @@ func (d *explainer) forms(schema yaml.MapSlice, dir direction) []form {
 	return forms
 }
 
-// alternatives are the schemas of anyOf or oneOf, or one schema for each entry of a list of types.
+// alternatives returns the schemas of anyOf or oneOf, or one schema for each entry of a list
+// of types. A simple schema is its own only alternative.
 func (d *Document) alternatives(schema yaml.MapSlice) []yaml.MapSlice {
 	var found []yaml.MapSlice
 	for _, v := range slices.Concat(list(schema, "anyOf"), list(schema, "oneOf")) {
@@ -120,7 +137,7 @@ func (d *Document) alternatives(schema yaml.MapSlice) []yaml.MapSlice {
 	}
 	for i, kind := range list(schema, "type") {
 		alternative := yaml.MapSlice{{Key: "type", Value: kind}}
-		if i == 0 { // the rest of the schema speaks of the first type; the others are null
+		if i == 0 { // the rest of the schema describes the first type; the others are null
 			for _, item := range schema {
 				if item.Key != "type" {
 					alternative = append(alternative, item)
@@ -135,7 +152,7 @@ func (d *Document) alternatives(schema yaml.MapSlice) []yaml.MapSlice {
 	return found
 }
 
-// typeNames are a schema's type for one value and for many.
+// typeNames returns the name of a schema's type in the singular and the plural.
 func (d *Document) typeNames(schema yaml.MapSlice) (one, many string) {
 	switch kind := text(schema, "type"); kind {
 	case "array":
@@ -143,6 +160,7 @@ func (d *Document) typeNames(schema yaml.MapSlice) (one, many string) {
 		return "array of " + items, "items"
 	case "null":
 		return "null", "nulls"
+	// A schema without a type is a choice of objects.
 	case "":
 		return "object", "objects"
 	case "object":
@@ -156,7 +174,7 @@ func (d *Document) typeNames(schema yaml.MapSlice) (one, many string) {
 	}
 }
 
-// values are what an enum or a constant allows, null left out.
+// values returns what an enum or a constant allows, except null.
 func values(schema yaml.MapSlice) []string {
 	var found []string
 	for _, v := range list(schema, "enum") {
@@ -170,7 +188,7 @@ func values(schema yaml.MapSlice) []string {
 	return found
 }
 
-// bounds are the limits of a schema in words.
+// bounds describes the limits of a schema.
 func bounds(schema yaml.MapSlice) []string {
 	var facts []string
 	if low, high := get(schema, "minimum"), get(schema, "maximum"); low != nil || high != nil {
@@ -188,7 +206,7 @@ func bounds(schema yaml.MapSlice) []string {
 	return facts
 }
 
-// span is a range whose ends may be open. At least one item or character is better said in words.
+// span describes a range whose ends may be open.
 func span(low, high any, unit string) string {
 	switch {
 	case high == nil && unit != "" && fmt.Sprint(low) == "1":

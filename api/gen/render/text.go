@@ -8,7 +8,8 @@ import (
 
 var markup = regexp.MustCompile("`([^`]+)`" + `|\*\*([^*]+)\*\*|\[([^\]]+)\]\(([^)\s]+)\)`)
 
-// inline turns the small part of Markdown that descriptions use into HTML: code, bold text and links.
+// inline converts the small part of Markdown that descriptions use into HTML: code, bold text
+// and links. Everything else is escaped.
 func inline(s string) template.HTML {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -31,10 +32,11 @@ func inline(s string) template.HTML {
 	return template.HTML(b.String() + template.HTMLEscapeString(s))
 }
 
-// prose is inline for whole paragraphs and lists, which blank lines divide.
+// prose is inline for paragraphs and lists, which are separated by blank lines.
 func prose(s string) template.HTML {
 	var b strings.Builder
 	for block := range strings.SplitSeq(strings.TrimSpace(s), "\n\n") {
+		// The first part is the paragraph before the list, if there is one.
 		items := strings.Split("\n"+block, "\n- ")
 		if lead := strings.TrimSpace(items[0]); lead != "" {
 			b.WriteString("<p>" + string(inline(lead)) + "</p>")
@@ -52,19 +54,22 @@ func prose(s string) template.HTML {
 }
 
 var (
+	// The named groups are the CSS classes of the tokens.
 	jsonTokens = regexp.MustCompile(`(?m)(?P<key>"(?:[^"\\]|\\.)*"):|(?P<str>"(?:[^"\\]|\\.)*")|(?P<lit>\b(?:true|false|null)\b|-?\b\d+(?:\.\d+)?\b)|(?P<mark>^(?:data:|: .*$))`)
 	codeTokens = regexp.MustCompile(`(?m)(?P<str>"(?:[^"\\\n]|\\.)*")|(?P<rem>(?:^|\s)(?:#|//) .*$)`)
 )
 
-// wire is a stream as it goes over the wire. Its long lines may break before a key.
+// wire formats a stream as it is sent. Its long lines may wrap before a key.
 func wire(code string) template.HTML {
 	html := string(highlight(jsonTokens, strings.TrimSpace(code)))
 	return template.HTML(strings.ReplaceAll(html, `,<span class="key">`, `,<wbr><span class="key">`))
 }
 
-// highlight colours the tokens of a code sample: each named group becomes a span of that class.
+// highlight colours the tokens of a code sample. Each named group becomes a span with that
+// class.
 func highlight(tokens *regexp.Regexp, code string) template.HTML {
 	var b strings.Builder
+	// Everything between the tokens is copied unchanged, but escaped.
 	at := 0
 	for _, m := range tokens.FindAllStringSubmatchIndex(code, -1) {
 		for i, class := range tokens.SubexpNames() {

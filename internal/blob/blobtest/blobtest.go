@@ -1,4 +1,4 @@
-// Package blobtest is the one suite that every place for files passes.
+// Package blobtest is the conformance suite for every implementation of file storage.
 package blobtest
 
 import (
@@ -20,7 +20,7 @@ import (
 	"sluice/internal/blob"
 )
 
-// Files is what a place for files does.
+// Files is the interface that the suite tests. blob.Disk and blob.S3 implement it.
 type Files interface {
 	Put(ctx context.Context, name string, fill func(io.Writer) error) (blob.Info, error)
 	Open(ctx context.Context, name string) (io.ReadSeekCloser, error)
@@ -29,7 +29,8 @@ type Files interface {
 	Check(ctx context.Context) error
 }
 
-// Run runs the suite. Fresh returns an empty place and the folder in which its unfinished files are.
+// Run runs the suite. The function fresh returns an empty storage and the folder that holds its
+// unfinished files. Every test must leave that folder empty.
 func Run(t *testing.T, fresh func(t *testing.T) (f Files, unfinished string)) {
 	tests := map[string]func(*testing.T, Files, string){
 		"PutAndOpen": putAndOpen,
@@ -55,6 +56,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (f Files, unfinished string)) {
 	}
 }
 
+// leftovers returns the names of the files in the spool folder.
 func leftovers(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
@@ -67,7 +69,8 @@ func leftovers(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// content is n bytes that differ from place to place.
+// content returns n bytes that do not repeat with a short period, so that a misplaced range is
+// noticed.
 func content(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -76,6 +79,7 @@ func content(n int) []byte {
 	return b
 }
 
+// put stores b in small writes and fails the test on any error.
 func put(t *testing.T, f Files, name string, b []byte) blob.Info {
 	t.Helper()
 	info, err := f.Put(t.Context(), name, func(w io.Writer) error {
@@ -94,6 +98,7 @@ func put(t *testing.T, f Files, name string, b []byte) blob.Info {
 	return info
 }
 
+// read returns the content of a file and fails the test on any error.
 func read(t *testing.T, f Files, name string) []byte {
 	t.Helper()
 	r, err := f.Open(t.Context(), name)
@@ -108,6 +113,7 @@ func read(t *testing.T, f Files, name string) []byte {
 	return b
 }
 
+// putAndOpen checks files of one byte, of a hundred kilobytes, and of several megabytes.
 func putAndOpen(t *testing.T, f Files, _ string) {
 	for _, n := range []int{1, 100_000, 6 << 20} {
 		name, want := fmt.Sprintf("videos/job-%d.mp4", n), content(n)
@@ -147,6 +153,7 @@ func seek(t *testing.T, f Files, _ string) {
 	}
 }
 
+// replace checks that a second Put under the same name wins.
 func replace(t *testing.T, f Files, _ string) {
 	put(t, f, "a.mp4", content(5000))
 	put(t, f, "a.mp4", []byte("new"))
@@ -155,6 +162,8 @@ func replace(t *testing.T, f Files, _ string) {
 	}
 }
 
+// notThere checks that opening a missing file fails with ErrNotExist and that deleting one
+// succeeds.
 func notThere(t *testing.T, f Files, _ string) {
 	if _, err := f.Open(t.Context(), "none.mp4"); !errors.Is(err, blob.ErrNotExist) {
 		t.Errorf("Open of nothing = %v, want ErrNotExist", err)
@@ -164,6 +173,7 @@ func notThere(t *testing.T, f Files, _ string) {
 	}
 }
 
+// failed checks that a Put whose writer fails leaves no file behind.
 func failed(t *testing.T, f Files, _ string) {
 	broken := errors.New("the renderer broke")
 	_, err := f.Put(t.Context(), "a.mp4", func(w io.Writer) error {
@@ -174,10 +184,11 @@ func failed(t *testing.T, f Files, _ string) {
 		t.Errorf("Put = %v, want the writer's own error", err)
 	}
 	if _, err := f.Open(t.Context(), "a.mp4"); !errors.Is(err, blob.ErrNotExist) {
-		t.Errorf("Open behind a failed Put = %v, want ErrNotExist", err)
+		t.Errorf("Open after a failed Put = %v, want ErrNotExist", err)
 	}
 }
 
+// canceled checks that a Put whose context ends leaves no file behind, even if the writer succeeds.
 func canceled(t *testing.T, f Files, _ string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := f.Put(ctx, "a.mp4", func(w io.Writer) error {
@@ -189,18 +200,18 @@ func canceled(t *testing.T, f Files, _ string) {
 		t.Errorf("Put = %v, want context.Canceled", err)
 	}
 	if _, err := f.Open(t.Context(), "a.mp4"); !errors.Is(err, blob.ErrNotExist) {
-		t.Errorf("Open behind a canceled Put = %v, want ErrNotExist", err)
+		t.Errorf("Open after a canceled Put = %v, want ErrNotExist", err)
 	}
 }
 
-// deleted removes a whole file, and one that a dead writer left unfinished.
+// deleted checks that Delete removes a complete file, and one that a dead writer left unfinished.
 func deleted(t *testing.T, f Files, dir string) {
 	put(t, f, "videos/a.mp4", content(10))
 	if err := f.Delete(t.Context(), "videos/a.mp4"); err != nil {
 		t.Fatalf("Delete = %v", err)
 	}
 	if _, err := f.Open(t.Context(), "videos/a.mp4"); !errors.Is(err, blob.ErrNotExist) {
-		t.Errorf("Open behind Delete = %v, want ErrNotExist", err)
+		t.Errorf("Open after Delete = %v, want ErrNotExist", err)
 	}
 	abandon(t, f, dir, "videos/b.mp4")
 	if err := f.Delete(t.Context(), "videos/b.mp4"); err != nil {
@@ -208,7 +219,7 @@ func deleted(t *testing.T, f Files, dir string) {
 	}
 }
 
-// abandon leaves a file as a killed writer does, and returns its path.
+// abandon leaves an unfinished file behind, as a killed writer does, and returns its path.
 func abandon(t *testing.T, f Files, dir, name string) (path string) {
 	t.Helper()
 	_, err := f.Put(t.Context(), name, func(io.Writer) error {
@@ -228,6 +239,7 @@ func abandon(t *testing.T, f Files, dir, name string) (path string) {
 	return path
 }
 
+// sweep checks that Sweep removes an old unfinished file and spares one that is being written.
 func sweep(t *testing.T, f Files, dir string) {
 	path := abandon(t, f, dir, "old.mp4")
 	long := time.Now().Add(-2 * time.Hour)
@@ -249,6 +261,7 @@ func sweep(t *testing.T, f Files, dir string) {
 	}
 }
 
+// many checks that several files can be written and read at the same time.
 func many(t *testing.T, f Files, _ string) {
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -263,7 +276,7 @@ func many(t *testing.T, f Files, _ string) {
 	wg.Wait()
 }
 
-// serve is how the front door reads: through net/http, with ranges.
+// serve checks that a file can be served by net/http with byte ranges, as the API does.
 func serve(t *testing.T, f Files, _ string) {
 	want := content(50_000)
 	put(t, f, "a.mp4", want)

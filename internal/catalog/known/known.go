@@ -1,8 +1,9 @@
-// Package known is a list of well-known models: what they can do, what they cost, and an estimate of
-// how well they do it.
+// Package known is a list of well-known models: their capabilities, their prices, and an estimate
+// of how well they do each kind of task.
 //
-// It is what discovery and the configuration fall back to where the operator says nothing. Prices and
-// windows are the vendors', each with its source; tiers and qualities are our own estimates.
+// Discovery and the configuration fall back to it where the operator says nothing. Prices and
+// context windows come from the vendors, and each entry names its source. Tiers and qualities are
+// our own estimates.
 package known
 
 import (
@@ -15,16 +16,20 @@ import (
 	"sluice/internal/catalog"
 )
 
+// The list is embedded, so that the program needs no network to know it. models is only read.
+//
 //go:embed models.json
 var models []byte
 
-// Model is an entry of the list. Its Model has no id and no provider yet.
+// Model is an entry of the list. Its embedded Model has no ID and no Provider yet; the caller sets
+// them.
 type Model struct {
 	catalog.Model
-	Kind   string // of the provider that serves it
-	Source string // where its figures are from
+	Kind   string // kind of the provider that serves it, as in the configuration
+	Source string // where the figures come from
 }
 
+// entry is the form of an element of models.json.
 type entry struct {
 	Kind     string `json:"kind"`
 	Upstream string `json:"upstream"`
@@ -44,7 +49,7 @@ type entry struct {
 	Source  string           `json:"source"`
 }
 
-// Models is the list.
+// Models returns the list. It decodes the file on each call, so the caller owns the result.
 func Models() ([]Model, error) {
 	var entries []entry
 	if err := json.Unmarshal(models, &entries); err != nil {
@@ -61,6 +66,8 @@ func Models() ([]Model, error) {
 	return out, nil
 }
 
+// model checks an entry and converts it. A call of any known model counts as one request and one
+// unit.
 func (e *entry) model() (Model, error) {
 	plan, err := account.ParsePlan(e.Plan)
 	if err != nil {
@@ -73,12 +80,13 @@ func (e *entry) model() (Model, error) {
 	for name, q := range e.Quality {
 		t, ok := catalog.ParseTask(name)
 		if !ok {
-			return Model{}, fmt.Errorf("%q is no task", name)
+			return Model{}, fmt.Errorf("%q is not a task", name)
 		}
 		m.Quality[t] = q
 	}
 	if p := e.Price; p != nil {
 		m.Pricing = &catalog.Pricing{Input: micro(p.Input), Output: micro(p.Output)}
+		// A price of 0 means that the vendor names none; cached tokens then cost as much as others.
 		if p.Cached > 0 {
 			m.Pricing.Cached = micro(p.Cached)
 		}
@@ -86,7 +94,8 @@ func (e *entry) model() (Model, error) {
 	return m, nil
 }
 
-// micro makes dollars micro-dollars.
+// micro converts dollars to micro-dollars. It rounds, because most prices have no exact binary
+// form.
 func micro(dollars float64) *int64 {
 	v := int64(math.Round(dollars * 1e6))
 	return &v

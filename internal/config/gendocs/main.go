@@ -1,5 +1,6 @@
-// Command gendocs writes the comments on the fields of package config into fielddocs_gen.go, because comments
-// are gone at run time and the reference page is made of them. `go generate` runs it in the package's folder.
+// Command gendocs writes the comments on the fields of package config to fielddocs_gen.go. The
+// reference is built from them at run time, when comments no longer exist. "go generate" runs
+// it in the package's directory.
 package main
 
 import (
@@ -24,7 +25,7 @@ func main() {
 	}
 }
 
-// generate makes the source of fielddocs_gen.go from the file with the types.
+// generate returns the source of fielddocs_gen.go for the file with the types.
 func generate(file string) ([]byte, error) {
 	tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 	if err != nil {
@@ -48,7 +49,8 @@ func generate(file string) ([]byte, error) {
 	return format.Source(out.Bytes())
 }
 
-// writeFields writes an entry for each field that is a setting, that is, has a yaml tag.
+// writeFields writes an entry for each field with a yaml tag. Every such field must have a
+// comment.
 func writeFields(out *bytes.Buffer, spec *ast.TypeSpec) error {
 	structure, ok := spec.Type.(*ast.StructType)
 	if !ok {

@@ -1,15 +1,26 @@
-// Package anthropic speaks Anthropic's Messages API, which some other vendors understand, too.
+// Package anthropic speaks Anthropic's Messages API, which some other vendors offer too.
 //
-// A request is written anew in that dialect: system messages leave the conversation, turns of one
-// role are merged, and what models of a generation do not take is left out (see request.go). A reply
-// comes back as typed events. Thinking that the vendor signed is kept with the tool calls of its turn
-// and put back in its place when their results arrive.
+// A request is translated into the types of request.go and messages.go; a reply, streamed or whole, is read into
+// events. The rules of both directions are those of Claude, whichever API it is called through, and stand in
+// package claude. Here are the wire types, the HTTP side, and what only this API does.
+//
+// How the words of our API translate:
+//
+//	system message         system, a list of text blocks
+//	tool result            tool_result block in a turn of the user
+//	tool_calls             tool_use blocks, with the arguments as an object
+//	reasoning_content      thinking blocks; redacted ones are kept and not shown
+//	image_url              image block, base64 or an address
+//	response_format        output_config.format for strict schemas, else emulated
+//	reasoning_effort       thinking, and output_config.effort for newer models
+//	user                   metadata.user_id
+//	finish_reason          stop_reason of the message_delta event
 package anthropic
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -21,91 +32,80 @@ import (
 	"sluice/internal/pulse"
 )
 
-// BaseURL is where the vendor's own API begins.
+// BaseURL is the address of the vendor's own API.
 const BaseURL = "https://api.anthropic.com"
 
-// dialect names what is kept for a next turn.
+// dialect marks the thinking that is kept for a next turn: Bedrock's has another form.
 const dialect = "anthropic"
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	// APIKey is sent as x-api-key; empty: none is sent.
+	// APIKey is sent in the header x-api-key. If it is empty, none is sent.
 	APIKey string
-	// Version is the version of the API. Default 2023-06-01.
+	// Version is the version of the API, sent with each request. Default 2023-06-01.
 	Version string
-	// Pulse watches replies for silence; nil: they may be silent for ever.
+	// Pulse ends replies that are silent for too long. If it is nil, a reply may be silent forever.
 	Pulse *pulse.Pulse
 	// Silence is how long a reply may pause once it has begun. Default two minutes.
 	Silence time.Duration
-	// Transport replaces the connection pool, for tests.
+	// Transport replaces the adapter's own connection pool, for tests.
 	Transport http.RoundTripper
 }
 
-// Adapter calls one upstream.
+// Adapter calls one upstream. It implements provider.Adapter.
 type Adapter struct {
 	*provider.Client
 	messages *url.URL
 	models   *url.URL
-	header   http.Header // shared by all requests, never written to
-	key      []byte
+	header   http.Header // shared by all requests; never written to after New
 }
 
-// New returns an adapter for the upstream at baseURL, with or without the /v1 that all its paths begin
-// with; empty: BaseURL.
+// New returns an adapter for the upstream at baseURL. All paths begin with /v1, which baseURL may have or not. If
+// baseURL is empty, it is BaseURL. opts may be nil.
 func New(baseURL string, opts *Options) (*Adapter, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	if baseURL == "" {
-		baseURL = BaseURL
-	}
-	base := strings.TrimSuffix(strings.TrimSuffix(baseURL, "/"), "/v1")
+	// Operators copy the address with or without /v1 from their vendor's page; both must work.
+	base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(baseURL, BaseURL), "/"), "/v1")
 	messages, err := url.Parse(base + "/v1/messages")
 	models, err2 := url.Parse(base + "/v1/models")
 	if err != nil || err2 != nil {
 		return nil, errors.New("the base URL cannot be read")
 	}
-	version := opts.Version
-	if version == "" {
-		version = "2023-06-01"
-	}
 	a := &Adapter{
-		messages: messages, models: models, key: []byte(opts.APIKey),
+		messages: messages, models: models,
 		header: http.Header{
 			"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
-			"User-Agent": {"sluice"}, "Anthropic-Version": {version},
+			"User-Agent": {"sluice"}, "Anthropic-Version": {cmp.Or(opts.Version, "2023-06-01")},
 		},
 	}
 	a.Client = provider.NewClient(&provider.ClientOptions{
 		Secrets: []string{opts.APIKey}, Pulse: opts.Pulse, Silence: opts.Silence, Refused: refused, Transport: opts.Transport,
 	})
-	if opts.APIKey != "" {
+	if opts.APIKey != "" { // a proxy may add the key itself
 		a.header["X-Api-Key"] = []string{opts.APIKey}
 	}
 	return a, nil
 }
 
-// Open sends the call.
+// Open implements provider.Adapter.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
-	call.Dropped = nil
-	w := writer{ctx: ctx, call: call, req: call.Request}
-	body, err := w.write()
+	w := writer{call: call, req: call.Request}
+	body, err := w.write(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{decoder: decoder{key: a.key, names: w.names, turn: provider.Turn{Dialect: dialect, Model: call.Upstream}}}
-	if w.model.EmulatesJSON(w.req.Format) {
-		s.json = &provider.JSONText{}
-	}
+	s := &stream{}
+	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
 	if err := a.Post(ctx, &s.reply, a.messages, a.header, body); err != nil {
 		return nil, err
 	}
-	s.whole = !s.reply.IsStream()
-	s.ended = func() { s.turn.Keep(ctx, call) }
+	s.whole = !s.reply.IsStream() // whatever was asked for: some proxies do not stream
 	return s, nil
 }
 
-// Models lists the upstream's models.
+// Models returns the upstream's models, of all pages of its list.
 func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 	var listed []provider.Listed
 	for after := ""; ; {
@@ -118,13 +118,14 @@ func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 				ID: m.ID, Name: m.Name, ContextLength: m.MaxInput, MaxOutput: m.MaxTokens,
 			})
 		}
-		if !page.More || page.Last == "" || page.Last == after {
+		if !page.More || page.Last == "" || page.Last == after { // the last: an upstream that repeats a page
 			return listed, nil
 		}
 		after = page.Last
 	}
 }
 
+// modelPage is one page of the list of models.
 type modelPage struct {
 	Data []struct {
 		ID        string `json:"id"`
@@ -136,7 +137,7 @@ type modelPage struct {
 	Last string `json:"last_id"`
 }
 
-// page asks for the models behind one of them.
+// page fetches the page of the list that begins behind the model with the id after; empty for the first one.
 func (a *Adapter) page(ctx context.Context, after string) (*modelPage, error) {
 	query := url.Values{"limit": {"1000"}}
 	if after != "" {
@@ -144,40 +145,18 @@ func (a *Adapter) page(ctx context.Context, after string) (*modelPage, error) {
 	}
 	u := *a.models
 	u.RawQuery = query.Encode()
-	var reply provider.Reply
-	if err := a.Fetch(ctx, &reply, &u, a.header); err != nil {
-		return nil, err
-	}
-	raw, err := reply.Whole()
-	_ = reply.Close(err == nil)
-	if err != nil {
-		return nil, err
-	}
 	var page modelPage
-	if err := json.Unmarshal(raw, &page); err != nil {
-		return nil, provider.Garbled(err)
+	if err := a.FetchJSON(ctx, &u, a.header, &page); err != nil {
+		return nil, err
 	}
 	return &page, nil
 }
 
-// refused is an answer with an error status. One that speaks of an empty purse is a 400, and yet
-// nothing that the caller could mend.
+// refused returns the fault of a reply with an error status. The vendor answers 400 when our credit is used up,
+// which is not the caller's fault and must not be told to the caller as such.
 func refused(status int, header http.Header, body []byte) *fault.Fault {
 	if status == http.StatusBadRequest && bytes.Contains(body, []byte("credit balance")) {
 		status = http.StatusPaymentRequired
 	}
 	return provider.Refused(status, header, body)
-}
-
-// errorStatus is the status that goes with each type of error, for errors inside a stream.
-var errorStatus = map[string]int{
-	"invalid_request_error": http.StatusBadRequest,
-	"authentication_error":  http.StatusUnauthorized,
-	"billing_error":         http.StatusPaymentRequired,
-	"permission_error":      http.StatusForbidden,
-	"not_found_error":       http.StatusNotFound,
-	"request_too_large":     http.StatusRequestEntityTooLarge,
-	"rate_limit_error":      http.StatusTooManyRequests,
-	"timeout_error":         http.StatusGatewayTimeout,
-	"overloaded_error":      529,
 }

@@ -1,99 +1,54 @@
 package anthropic
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 
 	"sluice/internal/chat"
 	"sluice/internal/provider"
+	"sluice/internal/provider/claude"
 )
 
-// stream is a reply, in events or in one piece.
+// stream is a reply, as server-sent events or in one piece.
 type stream struct {
-	decoder
+	claude.Builder
 	reply provider.Reply
-	ended func() // keeps what the next turn needs, before the finish reason goes out
-	whole bool   // it comes in one piece
-	done  bool   // all of it has come
-	next  int    // of the events that are ready
+	usage wireUsage // the figures so far
+	whole bool      // the reply comes in one piece
 }
 
-func (s *stream) Next() (*provider.Event, error) {
-	for s.next == len(s.events) {
-		if s.done {
-			return nil, io.EOF
-		}
-		s.events, s.next = s.events[:0], 0
-		if err := s.read(); err != nil {
-			return nil, err
-		}
-	}
-	ev := &s.events[s.next]
-	s.next++
-	if ev.Kind == provider.Finish {
-		s.ended()
-	}
-	return ev, nil
-}
+// Next implements provider.Stream.
+func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
 
-// read takes in the next event, or the one piece.
+// read reads the next event, or the one piece.
 func (s *stream) read() error {
 	if s.whole {
-		raw, err := s.reply.Whole()
-		if err != nil {
-			return err
-		}
-		s.done = true
-		return s.message(raw)
+		return s.Whole(&s.reply, s.message)
 	}
 	ev, err := s.reply.Event()
 	switch {
-	case errors.Is(err, io.EOF) && s.finished:
-		s.done = true
+	case errors.Is(err, io.EOF) && s.Finished(): // message_stop is missing, but nothing of the reply
+		s.End()
 		return nil
 	case errors.Is(err, io.EOF):
 		return provider.Cut(io.ErrUnexpectedEOF)
 	case err != nil:
 		return err
 	}
-	s.done, err = s.decode(ev.Data)
-	return err
+	return s.decode(ev.Data)
 }
 
-func (s *stream) Ready() bool {
-	return s.next < len(s.events) || s.done || !s.whole && s.reply.Ready()
-}
+// Ready implements provider.Stream.
+func (s *stream) Ready() bool { return s.Waiting() || !s.whole && s.reply.Ready() }
 
-func (s *stream) Close() error { return s.reply.Close(s.done) }
+// Close implements provider.Stream.
+func (s *stream) Close() error { return s.reply.Close(s.Ended()) }
 
-// decoder makes the dialect's events into ours.
-type decoder struct {
-	key    []byte // ours, which no error may tell
-	names  provider.ToolNames
-	json   *provider.JSONText // where the text must be JSON and the model knows no such mode
-	turn   provider.Turn
-	events []provider.Event
-
-	blocks   []openBlock // that have begun and not ended
-	calls    int
-	usage    wireUsage
-	finished bool
-}
-
-// openBlock is a block on its way.
-type openBlock struct {
-	wireBlock
-	at      int // the upstream's index
-	call    int // ours, of a call
-	some    bool
-	thought []byte
-}
-
+// wireEvent is one event of a stream. Which members are set depends on Type.
 type wireEvent struct {
 	Type    string          `json:"type"`
-	Index   int             `json:"index"`
+	Index   int             `json:"index"` // of a block
 	Message *wireMessage    `json:"message"`
 	Block   *wireBlock      `json:"content_block"`
 	Delta   wireDelta       `json:"delta"`
@@ -101,6 +56,8 @@ type wireEvent struct {
 	Error   json.RawMessage `json:"error"`
 }
 
+// wireMessage is a reply in one piece, or an error in its place. The first event of a stream has one without
+// content.
 type wireMessage struct {
 	Type       string          `json:"type"`
 	Content    []wireBlock     `json:"content"`
@@ -109,17 +66,19 @@ type wireMessage struct {
 	Error      json.RawMessage `json:"error"`
 }
 
+// wireBlock is a block of a reply, or the start of one in a stream.
 type wireBlock struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`
 	Thinking  string          `json:"thinking"`
 	Signature string          `json:"signature"`
-	Data      string          `json:"data"`
+	Data      string          `json:"data"` // of redacted thinking
 	ID        string          `json:"id"`
 	Name      string          `json:"name"`
 	Input     json.RawMessage `json:"input"`
 }
 
+// wireDelta is a piece of a block or, in a message_delta, the stop reason.
 type wireDelta struct {
 	Type       string `json:"type"`
 	Text       string `json:"text"`
@@ -129,7 +88,7 @@ type wireDelta struct {
 	StopReason string `json:"stop_reason"`
 }
 
-// wireUsage is cumulative: what comes later replaces what came before.
+// wireUsage holds cumulative figures: a later one replaces an earlier one. A nil figure was not given.
 type wireUsage struct {
 	Input     *int `json:"input_tokens"`
 	CacheMade *int `json:"cache_creation_input_tokens"`
@@ -140,223 +99,152 @@ type wireUsage struct {
 	} `json:"output_tokens_details"`
 }
 
-// decode reads one event of a stream and reports whether it is the last.
-func (d *decoder) decode(raw []byte) (last bool, err error) {
+// decode reads one event of a stream. The events come in this order: message_start; for each block
+// content_block_start, any number of content_block_delta, content_block_stop; message_delta with the stop reason;
+// message_stop. A ping or an error may come anywhere, and events that are not known are ignored: the vendor adds new
+// ones without a new version.
+func (s *stream) decode(raw []byte) error {
 	var w wireEvent
 	if err := json.Unmarshal(raw, &w); err != nil {
-		return false, provider.Garbled(err)
+		return provider.Garbled(err)
 	}
 	switch w.Type {
 	case "message_start":
 		if w.Message != nil && w.Message.Usage != nil {
-			d.usage.add(w.Message.Usage)
+			s.usage.add(w.Message.Usage)
 		}
 	case "content_block_start":
 		if w.Block != nil {
-			d.begin(w.Index, w.Block)
+			s.start(w.Index, w.Block)
 		}
 	case "content_block_delta":
-		d.delta(w.Index, &w.Delta)
+		s.delta(w.Index, &w.Delta)
 	case "content_block_stop":
-		d.end(w.Index)
+		s.end(w.Index)
 	case "message_delta":
-		if w.Delta.StopReason != "" && !d.finished {
-			return false, d.finish(w.Delta.StopReason, w.Usage)
+		// A second one would end the reply twice; the figures of the first are final.
+		if w.Delta.StopReason != "" && !s.Finished() {
+			return s.finish(w.Delta.StopReason, w.Usage)
 		}
 	case "message_stop":
-		if !d.finished {
-			return false, provider.Cut(errors.New("the upstream's reply ends without a stop reason"))
+		if !s.Finished() {
+			return provider.Cut(errors.New("the upstream's reply ends without a stop reason"))
 		}
-		return true, nil
+		s.End()
 	case "error":
-		return false, d.failure(w.Error)
+		return s.failure(w.Error)
 	}
-	return false, nil
+	return nil
 }
 
-// message reads a reply that comes in one piece.
-func (d *decoder) message(raw []byte) error {
+// message reads a reply that comes in one piece. Its blocks are read like those of a stream that start and end
+// without deltas.
+func (s *stream) message(raw []byte) error {
 	var w wireMessage
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return provider.Garbled(err)
 	}
 	if w.Type == "error" {
-		return d.failure(w.Error)
+		return s.failure(w.Error)
 	}
 	if w.StopReason == "" {
 		return provider.Cut(errors.New("the upstream's reply has no stop reason"))
 	}
 	for i := range w.Content {
-		d.begin(i, &w.Content[i])
-		d.end(i)
+		s.start(i, &w.Content[i])
+		s.end(i)
 	}
-	return d.finish(w.StopReason, w.Usage)
+	return s.finish(w.StopReason, w.Usage)
 }
 
-// begin opens a block, with what it brings along.
-func (d *decoder) begin(at int, w *wireBlock) {
-	b := openBlock{wireBlock: *w, at: at, thought: []byte(w.Thinking)}
+// start starts a block with what has come of it. A block of another type, such as one for a tool of the
+// vendor's own, is ignored, and its deltas with it.
+func (s *stream) start(at int, w *wireBlock) {
 	switch w.Type {
 	case "text":
-		d.text(w.Text)
+		s.StartBlock(at)
+		s.Text(w.Text)
 	case "thinking":
-		d.add(provider.Event{Kind: provider.Reasoning, Text: w.Thinking})
-	case "tool_use":
-		b.call = d.calls
-		d.calls++
-		d.turn.Add(provider.TurnBlock{Call: w.ID})
-		d.events = append(d.events, provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: b.call, ID: w.ID, Name: d.names.Original(w.Name)}})
+		s.Think(at, claude.Signed{Text: w.Thinking, Signature: w.Signature})
 	case "redacted_thinking":
-	default:
-		return // what we did not ask for
-	}
-	d.blocks = append(d.blocks, b)
-}
-
-// add puts out a piece of thinking, if there is any.
-func (d *decoder) add(ev provider.Event) {
-	if ev.Text != "" {
-		d.events = append(d.events, ev)
+		s.Think(at, claude.Signed{Redacted: w.Data})
+	case "tool_use":
+		s.StartCall(at, w.ID, w.Name, w.Input)
 	}
 }
 
-func (d *decoder) text(s string) {
-	if d.json != nil {
-		s = d.json.Pass(s)
-	}
-	if s != "" {
-		d.turn.Add(provider.TurnBlock{Size: len(s)})
-		d.events = append(d.events, provider.Event{Kind: provider.Text, Text: s})
-	}
-}
-
-// open finds a block that has begun.
-func (d *decoder) open(at int) int {
-	for i := range d.blocks {
-		if d.blocks[i].at == at {
-			return i
-		}
-	}
-	return -1
-}
-
-func (d *decoder) delta(at int, w *wireDelta) {
-	i := d.open(at)
-	if i < 0 {
+// delta adds a piece to a block.
+func (s *stream) delta(at int, w *wireDelta) {
+	if !s.HasBlock(at) {
 		return
 	}
-	b := &d.blocks[i]
 	switch w.Type {
 	case "text_delta":
-		d.text(w.Text)
+		s.Text(w.Text)
 	case "thinking_delta":
-		b.thought = append(b.thought, w.Thinking...)
-		d.add(provider.Event{Kind: provider.Reasoning, Text: w.Thinking})
+		s.Think(at, claude.Signed{Text: w.Thinking})
 	case "signature_delta":
-		b.Signature += w.Signature
+		s.Think(at, claude.Signed{Signature: w.Signature})
 	case "input_json_delta":
-		if b.Type == "tool_use" && w.Partial != "" {
-			b.some = true
-			d.piece(b, w.Partial)
-		}
+		s.Arguments(at, w.Partial)
 	}
 }
 
-func (d *decoder) piece(b *openBlock, arguments string) {
-	d.events = append(d.events, provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: b.call, Arguments: arguments}})
-}
-
-// end closes a block. Only now thinking has its signature, and a call without pieces its arguments.
-func (d *decoder) end(at int) {
-	i := d.open(at)
-	if i < 0 {
-		return
-	}
-	b := d.blocks[i]
-	d.blocks = append(d.blocks[:i], d.blocks[i+1:]...)
-	switch b.Type {
-	case "tool_use":
-		if !b.some {
-			d.piece(&b, provider.ArgumentsText(b.Input))
-		}
-	case "thinking":
-		d.keep(signedThinking{b.Type, string(b.thought), b.Signature}, b.Signature)
-	case "redacted_thinking":
-		d.keep(redactedThinking{b.Type, b.Data}, b.Data)
+// end ends a block, and keeps it if it is signed thinking.
+func (s *stream) end(at int) {
+	signed, ok := s.EndBlock(at)
+	switch {
+	case !ok:
+	case signed.Redacted != "":
+		s.Keep(redactedThinking{"redacted_thinking", signed.Redacted})
+	default:
+		s.Keep(signedThinking{"thinking", signed.Text, signed.Signature})
 	}
 }
 
+// signedThinking and redactedThinking are the blocks that are kept of a reply and go back in the next request. The
+// vendor checks the signature against the text, so neither may change.
 type signedThinking struct {
-	Type      string `json:"type"`
+	Type      string `json:"type"` // thinking
 	Thinking  string `json:"thinking"`
 	Signature string `json:"signature"`
 }
 
 type redactedThinking struct {
-	Type string `json:"type"`
+	Type string `json:"type"` // redacted_thinking
 	Data string `json:"data"`
 }
 
-// keep notes a block for the next turn, if the vendor vouches for it.
-func (d *decoder) keep(block any, seal string) {
-	if seal == "" {
-		return
+// finish ends the reply. u are the figures that came with the stop reason; nil if there were none. The
+// figures of the start alone are not final, so then no usage is reported.
+func (s *stream) finish(reason string, u *wireUsage) error {
+	if err := s.Finish(claude.FinishOf(reason)); err != nil {
+		return err
 	}
-	if raw, err := json.Marshal(block); err == nil {
-		d.turn.Add(provider.TurnBlock{State: raw})
-	}
-}
-
-// finish ends the reply. Figures that did not come with its end are not final: they are left out.
-func (d *decoder) finish(reason string, u *wireUsage) error {
-	f := finishOf(reason)
-	if d.json != nil {
-		if err := d.json.Check(f); err != nil {
-			return err
-		}
-	}
-	d.finished = true
-	d.events = append(d.events, provider.Event{Kind: provider.Finish, Finish: f})
 	if u != nil {
-		d.usage.add(u)
-		if usage, ok := d.usage.read(); ok {
-			d.events = append(d.events, provider.Event{Kind: provider.Usage, Usage: usage})
-		}
+		s.usage.add(u)
+		s.PushUsage(s.usage.figures())
 	}
 	return nil
 }
 
-// Figures implements provider.Metered: the prompt's are there from the beginning.
-func (d *decoder) Figures() (chat.Usage, bool) { return d.usage.read() }
+// Figures implements provider.Metered: those of the prompt come with the first event.
+func (s *stream) Figures() (chat.Usage, bool) { return s.usage.figures().Usage() }
 
-// finishOf maps the reasons to stop. A pause is for tools of the vendor's own, which we never ask for.
-func finishOf(reason string) chat.Finish {
-	switch reason {
-	case "max_tokens", "model_context_window_exceeded":
-		return chat.FinishLength
-	case "tool_use":
-		return chat.FinishToolCalls
-	case "refusal":
-		return chat.FinishContentFilter
-	default: // end_turn, stop_sequence, pause_turn
-		return chat.FinishStop
-	}
-}
-
-// failure is what an error inside a reply means.
-func (d *decoder) failure(raw json.RawMessage) error {
-	if len(d.key) > 0 {
-		raw = bytes.ReplaceAll(raw, d.key, []byte("…"))
-	}
+// failure returns the fault of an error inside a reply. raw is the error object; it may be nil.
+func (s *stream) failure(raw json.RawMessage) error {
+	raw = s.reply.Conceal(raw)
 	var w struct {
 		Type string `json:"type"`
 	}
-	if json.Unmarshal(raw, &w) == nil && errorStatus[w.Type] != 0 {
-		return refused(errorStatus[w.Type], nil, raw)
+	// The type decides whose fault it is, as the status does for an error before the reply.
+	if json.Unmarshal(raw, &w) == nil && claude.ErrorStatus(w.Type) != 0 {
+		return refused(claude.ErrorStatus(w.Type), nil, raw)
 	}
 	return provider.Failed(raw)
 }
 
+// add replaces the figures that more has.
 func (u *wireUsage) add(more *wireUsage) {
 	if more.Input != nil {
 		u.Input = more.Input
@@ -375,22 +263,17 @@ func (u *wireUsage) add(more *wireUsage) {
 	}
 }
 
-// mostTokens is more than any call can consume; what is above it is an error of the upstream.
-const mostTokens = 1 << 30
-
-// read are the figures; false where there are none. What was put into a cache was read as a prompt.
-func (u *wireUsage) read() (chat.Usage, bool) {
+// figures returns the figures; those that were not given are zero.
+func (u *wireUsage) figures() claude.Figures {
 	figure := func(p *int) int {
 		if p == nil {
 			return 0
 		}
-		return max(0, min(*p, mostTokens))
+		return *p
 	}
-	out := figure(u.Output)
-	usage := chat.Usage{Prompt: figure(u.Input) + figure(u.CacheMade), Cached: figure(u.CacheRead), Completion: out}
+	f := claude.Figures{Input: figure(u.Input), CacheRead: figure(u.CacheRead), CacheWritten: figure(u.CacheMade), Output: figure(u.Output)}
 	if u.Details != nil {
-		usage.Reasoning = max(0, min(u.Details.Thinking, out))
-		usage.Completion = out - usage.Reasoning
+		f.Thinking = u.Details.Thinking
 	}
-	return usage, usage.Total() > 0
+	return f
 }

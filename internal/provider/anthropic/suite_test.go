@@ -13,6 +13,7 @@ import (
 	"sluice/internal/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/anthropic"
+	"sluice/internal/provider/claude"
 	"sluice/internal/provider/providertest"
 	"sluice/internal/pulse"
 )
@@ -47,7 +48,7 @@ type script struct {
 
 func (s *script) event(kind string, members object) {
 	members["type"] = kind
-	s.out = append(s.out, "event: "+kind+"\ndata: "+encode(members)+"\n\n")
+	s.out = append(s.out, "event: "+kind+"\ndata: "+providertest.Encode(members)+"\n\n")
 }
 
 // block begins a block unless it is the open one.
@@ -140,19 +141,11 @@ func writeWhole(events []provider.Event) string {
 	if r.Usage != nil {
 		w["usage"] = wireUsage(r.Usage)
 	}
-	return encode(w)
+	return providertest.Encode(w)
 }
 
 func writeError(message string) string {
-	return encode(object{"type": "error", "error": object{"type": "some_error", "message": message}, "request_id": "req_1"})
-}
-
-func encode(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // the test's own values always encode
-	}
-	return string(b)
+	return providertest.Encode(object{"type": "error", "error": object{"type": "some_error", "message": message}, "request_id": "req_1"})
 }
 
 // readRequest understands a request with a decoder that is not ours.
@@ -183,7 +176,7 @@ func readRequest(r *http.Request, body []byte) providertest.Asked {
 	for _, s := range w.System {
 		a.Texts = append(a.Texts, s.Text)
 	}
-	instruction := provider.JSONInstruction(chat.Format{})
+	instruction := claude.JSONInstruction(chat.Format{})
 	if i := slices.Index(a.Texts, instruction); i >= 0 {
 		a.JSON, a.Texts = true, slices.Delete(a.Texts, i, i+1)
 	}

@@ -1,12 +1,25 @@
-// Package bedrock speaks the Converse API of Amazon Bedrock, which is the same for all its models.
+// Package bedrock speaks the Converse API of Amazon Bedrock, which serves models of several vendors.
 //
-// Requests are signed with the account's keys; streams come as frames of AWS's own, not as
-// server-sent events. What of a request only some models know, such as thinking, goes along as their
-// own fields. As in package anthropic, signed thinking is kept with the tool calls of its turn and put
-// back when their results arrive.
+// Converse follows the rules of Claude's own API in most things, for all models; these rules stand in package
+// claude. Here are the wire types and what only Converse does: requests are signed with the keys of an AWS
+// account, streams come in frames of AWS's own instead of server-sent events, and what only some models know,
+// such as thinking, goes along in additional members.
+//
+// How the words of our API translate:
+//
+//	system message         system, a list of text blocks
+//	tool result            toolResult block in a turn of the user
+//	tool_calls             toolUse blocks, with the arguments as an object
+//	reasoning_content      reasoningContent blocks; redacted ones are kept and not shown
+//	image_url              image block; addresses are refused
+//	response_format        outputConfig.textFormat for strict schemas of Claude, else emulated
+//	reasoning_effort       additionalModelRequestFields or outputConfig.effort, by the model's vendor
+//	tool_choice none       no tools, and earlier calls as text
+//	finish_reason          stopReason of the messageStop event
 package bedrock
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,46 +37,43 @@ import (
 	"sluice/internal/pulse"
 )
 
-// dialect names what is kept for a next turn.
+// dialect marks the thinking that is kept for a next turn: that of the Messages API has another form.
 const dialect = "bedrock"
 
-// Keys are those of an AWS account.
+// Keys are the credentials of an AWS account.
 type Keys struct {
 	AccessKeyID     string
 	SecretAccessKey string
-	SessionToken    string // only with temporary keys
+	SessionToken    string // only with temporary keys; otherwise empty
 }
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
 	// BaseURL is the endpoint. Default: the region's public one.
 	BaseURL string
-	// Pulse watches replies for silence; nil: they may be silent for ever.
+	// Pulse ends replies that are silent for too long. If it is nil, a reply may be silent forever.
 	Pulse *pulse.Pulse
 	// Silence is how long a reply may pause once it has begun. Default two minutes.
 	Silence time.Duration
-	// Transport replaces the connection pool, for tests.
+	// Transport replaces the adapter's own connection pool, for tests.
 	Transport http.RoundTripper
 }
 
-// Adapter calls the models of one region.
+// Adapter calls the models of one region. It implements provider.Adapter.
 type Adapter struct {
 	*provider.Client
-	base   string
+	base   string // the endpoint, without a slash at its end
 	region string
 	keys   aws.Credentials
-	signer *v4.Signer
+	signer *v4.Signer // safe for use by several goroutines
 }
 
-// New returns an adapter for the region, such as us-east-1.
+// New returns an adapter for a region, such as us-east-1. opts may be nil.
 func New(region string, keys Keys, opts *Options) (*Adapter, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	base := opts.BaseURL
-	if base == "" {
-		base = "https://bedrock-runtime." + region + ".amazonaws.com"
-	}
+	base := cmp.Or(opts.BaseURL, "https://bedrock-runtime."+region+".amazonaws.com")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || region == "" {
 		return nil, errors.New("the region or the base URL cannot be read")
 	}
@@ -77,11 +87,10 @@ func New(region string, keys Keys, opts *Options) (*Adapter, error) {
 	}, nil
 }
 
-// Open sends the call.
+// Open implements provider.Adapter.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
-	call.Dropped = nil
-	w := writer{ctx: ctx, call: call, req: call.Request}
-	body, err := w.write()
+	w := writer{call: call, req: call.Request}
+	body, err := w.write(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -93,19 +102,16 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{decoder: decoder{names: w.names, turn: provider.Turn{Dialect: dialect, Model: call.Upstream}}, secrets: a.keys, whole: !call.Request.Stream}
-	if w.model.EmulatesJSON(call.Request.Format) {
-		s.json = &provider.JSONText{}
-	}
+	s := &stream{whole: !call.Request.Stream}
+	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
 	if err := a.Post(ctx, &s.reply, u, header, body); err != nil {
 		return nil, err
 	}
-	s.ended = func() { s.turn.Keep(ctx, call) }
 	return s, nil
 }
 
-// url is that of the model. Its name may be an ARN, full of colons and slashes, which all are escaped:
-// the signature counts them so.
+// url returns the URL of the call. The model's name may be an ARN. Its slashes must be escaped to stay one segment
+// of the path, and its colons because the signature is computed over the escaped form.
 func (a *Adapter) url(call *provider.Call) (*url.URL, error) {
 	method := "/converse"
 	if call.Request.Stream {
@@ -119,12 +125,14 @@ func (a *Adapter) url(call *provider.Call) (*url.URL, error) {
 	return u, nil
 }
 
-// sign returns the header of a request.
+// sign returns the header of a request, with its signature. The signature covers the body and the time, so each
+// request has a header of its own.
 func (a *Adapter) sign(ctx context.Context, u *url.URL, body []byte) (http.Header, error) {
 	r := &http.Request{
 		Method: http.MethodPost, URL: u, Host: u.Host, ContentLength: int64(len(body)),
 		Header: http.Header{"Content-Type": {"application/json"}, "User-Agent": {"sluice"}},
 	}
+	// The request is made up for the signer alone; Post sends another one with this header.
 	sum := sha256.Sum256(body)
 	if err := a.signer.SignHTTP(ctx, a.keys, r, hex.EncodeToString(sum[:]), "bedrock", a.region, time.Now()); err != nil {
 		return nil, fmt.Errorf("signing a request: %w", err)

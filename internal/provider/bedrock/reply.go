@@ -2,74 +2,51 @@ package bedrock
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 
 	"sluice/internal/chat"
 	"sluice/internal/provider"
+	"sluice/internal/provider/claude"
 )
 
-// stream is a reply, in frames or in one piece.
+// stream is a reply, in frames of AWS's event stream or in one piece.
 type stream struct {
-	decoder
-	reply   provider.Reply
-	secrets aws.Credentials // ours, which no error may tell
-	ended   func()          // keeps what the next turn needs, before the finish reason goes out
-	whole   bool            // it comes in one piece
-	done    bool            // all of it has come
-	next    int             // of the events that are ready
+	claude.Builder
+	reply provider.Reply
+	whole bool // the reply comes in one piece
 
-	frames  *bufio.Reader
+	frames  *bufio.Reader // of the body; nil until the first read
 	decode  eventstream.Decoder
-	payload []byte // of the last frame, for the next
-	broken  error  // why no more could be read
+	payload []byte // the memory of the last frame's payload, for the next one
+	broken  error  // how the body ended; nil while it goes on
 }
 
-func (s *stream) Next() (*provider.Event, error) {
-	for s.next == len(s.events) {
-		if s.done {
-			return nil, io.EOF
-		}
-		s.events, s.next = s.events[:0], 0
-		if err := s.read(); err != nil {
-			return nil, err
-		}
-	}
-	ev := &s.events[s.next]
-	s.next++
-	if ev.Kind == provider.Finish {
-		s.ended()
-	}
-	return ev, nil
-}
+// Next implements provider.Stream.
+func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
 
-// read takes in the next frame, or the one piece.
+// read reads the next frame, or the one piece.
 func (s *stream) read() error {
 	if s.whole {
-		raw, err := s.reply.Whole()
-		if err != nil {
-			return err
-		}
-		s.done = true
-		return s.message(raw)
+		return s.Whole(&s.reply, s.message)
 	}
 	if s.frames == nil {
 		s.frames = bufio.NewReader(source{s})
 	}
+	// An end between two frames is a normal one, if the stop reason has come. Inside a frame it never is.
 	if _, err := s.frames.Peek(1); errors.Is(err, io.EOF) {
-		s.done = s.finished
-		if !s.finished {
+		if !s.Finished() {
 			return provider.Cut(io.ErrUnexpectedEOF)
 		}
+		s.End()
 		return nil
 	}
+	// The decoder checks the sums of the frame. If it fails, the body's own error, if there is one, says more.
 	m, err := s.decode.Decode(s.frames, s.payload[:0])
 	switch {
 	case err == nil:
@@ -83,10 +60,11 @@ func (s *stream) read() error {
 	return provider.Garbled(err)
 }
 
-// source is the body, and remembers how it ended: a frame that cannot be read is the upstream's fault
-// where all its bytes came.
+// source reads the body and remembers how it ended. The decoder's error does not tell a frame that is garbled
+// from one that is not complete.
 type source struct{ s *stream }
 
+// Read implements io.Reader.
 func (r source) Read(p []byte) (int, error) {
 	n, err := r.s.reply.Read(p)
 	if err != nil {
@@ -95,19 +73,20 @@ func (r source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// frame reads one frame: an event, or the failure of all.
+// frame reads one frame: an event, or an error that ends the reply.
 func (s *stream) frame(m *eventstream.Message) error {
 	switch kind := header(m, ":message-type"); kind {
 	case "event":
 		return s.event(header(m, ":event-type"), m.Payload)
 	case "exception":
 		return s.failure(exceptionStatus[header(m, ":exception-type")], m.Payload)
-	default: // error: a failure without a shape
+	default: // error: one that has a message and no type
 		text := chat.AppendQuoted([]byte(`{"message":`), header(m, ":error-message"))
 		return s.failure(0, append(text, '}'))
 	}
 }
 
+// header returns a header of a frame; empty if there is none or if it is not a string.
 func header(m *eventstream.Message, name string) string {
 	if v, ok := m.Headers.Get(name).(eventstream.StringValue); ok {
 		return string(v)
@@ -115,7 +94,7 @@ func header(m *eventstream.Message, name string) string {
 	return ""
 }
 
-// exceptionStatus is the status that goes with each exception.
+// exceptionStatus maps the types of exceptions inside a stream to their HTTP status.
 var exceptionStatus = map[string]int{
 	"validationException":         http.StatusBadRequest,
 	"throttlingException":         http.StatusTooManyRequests,
@@ -125,22 +104,19 @@ var exceptionStatus = map[string]int{
 	"modelStreamErrorException":   http.StatusFailedDependency,
 }
 
-// failure is what an error inside a stream means.
+// failure returns the fault of an error inside a stream. A status of 0 is one that is not known.
 func (s *stream) failure(status int, raw []byte) error {
-	for _, secret := range []string{s.secrets.AccessKeyID, s.secrets.SecretAccessKey, s.secrets.SessionToken} {
-		if secret != "" {
-			raw = bytes.ReplaceAll(raw, []byte(secret), []byte("…"))
-		}
-	}
+	raw = s.reply.Conceal(raw)
 	if status == 0 {
 		return provider.Failed(raw)
 	}
 	return provider.Refused(status, nil, raw)
 }
 
-// Ready reports whether a whole frame waits.
+// Ready implements provider.Stream. A frame begins with its length in four bytes; Next does not wait if all of
+// it has been read from the body.
 func (s *stream) Ready() bool {
-	if s.next < len(s.events) || s.done {
+	if s.Waiting() {
 		return true
 	}
 	if s.frames == nil || s.frames.Buffered() < 4 {
@@ -150,29 +126,10 @@ func (s *stream) Ready() bool {
 	return err == nil && uint64(binary.BigEndian.Uint32(size)) <= uint64(s.frames.Buffered())
 }
 
-func (s *stream) Close() error { return s.reply.Close(s.done) }
+// Close implements provider.Stream.
+func (s *stream) Close() error { return s.reply.Close(s.Ended()) }
 
-// decoder makes the dialect's events into ours.
-type decoder struct {
-	names  provider.ToolNames
-	json   *provider.JSONText // where the text must be JSON and the model knows no such mode
-	turn   provider.Turn
-	events []provider.Event
-
-	blocks   []openBlock // that have begun and not ended
-	calls    int
-	finished bool
-}
-
-// openBlock is a block on its way.
-type openBlock struct {
-	at      int // the upstream's index
-	call    int // ours, -1: it is no call
-	some    bool
-	thought wireReasoning
-	text    []byte // of the thought
-}
-
+// wireEvent is the payload of an event. Which members are set depends on its type.
 type wireEvent struct {
 	Index int `json:"contentBlockIndex"`
 	Start struct {
@@ -193,23 +150,26 @@ type wireEvent struct {
 	Usage      *wireUsage `json:"usage"`
 }
 
+// wireToolUse is a tool call, or the start of one in a stream.
 type wireToolUse struct {
 	ID    string          `json:"toolUseId"`
 	Name  string          `json:"name"`
-	Input json.RawMessage `json:"input"`
+	Input json.RawMessage `json:"input"` // in a reply that is not streamed
 }
 
-// wireReasoning is a thought, as it comes in one piece and as it goes back.
+// wireReasoning is a block of thinking in a reply that is not streamed. It goes back in the same form.
 type wireReasoning struct {
 	Text     *reasoningText `json:"reasoningText,omitempty"`
 	Redacted []byte         `json:"redactedContent,omitempty"`
 }
 
+// reasoningText is thinking that can be read. Without a signature it is of no use to the model.
 type reasoningText struct {
 	Text      string `json:"text"`
 	Signature string `json:"signature,omitempty"`
 }
 
+// wireMessage is a reply in one piece.
 type wireMessage struct {
 	Output struct {
 		Message struct {
@@ -224,40 +184,44 @@ type wireMessage struct {
 	Usage      *wireUsage `json:"usage"`
 }
 
+// wireUsage has the figures of a reply. They come once, behind the stop reason, so there are no early figures of a
+// reply that breaks off.
 type wireUsage struct {
 	Input      int `json:"inputTokens"`
-	Output     int `json:"outputTokens"`
+	Output     int `json:"outputTokens"` // with thinking, which is not counted apart
 	CacheRead  int `json:"cacheReadInputTokens"`
 	CacheWrite int `json:"cacheWriteInputTokens"`
 }
 
-// event reads one event of a stream.
-func (d *decoder) event(kind string, raw []byte) error {
+// event reads one event of a stream. kind is its type, raw its payload. Events come in this order: messageStart; the
+// blocks, of which only calls have a contentBlockStart; messageStop with the stop reason; metadata with the figures.
+// Events that are not known are ignored.
+func (s *stream) event(kind string, raw []byte) error {
 	var w wireEvent
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return provider.Garbled(err)
 	}
 	switch kind {
 	case "contentBlockStart":
-		if w.Start.ToolUse != nil {
-			d.begin(w.Index, w.Start.ToolUse)
+		if t := w.Start.ToolUse; t != nil {
+			s.StartCall(w.Index, t.ID, t.Name, nil)
 		}
 	case "contentBlockDelta":
-		d.delta(&w)
+		s.delta(&w)
 	case "contentBlockStop":
-		d.end(w.Index)
+		s.end(w.Index)
 	case "messageStop":
-		if !d.finished {
-			return d.finish(w.StopReason)
+		if !s.Finished() {
+			return s.finish(w.StopReason)
 		}
 	case "metadata":
-		d.usage(w.Usage)
+		s.usage(w.Usage)
 	}
 	return nil
 }
 
 // message reads a reply that comes in one piece.
-func (d *decoder) message(raw []byte) error {
+func (s *stream) message(raw []byte) error {
 	var w wireMessage
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return provider.Garbled(err)
@@ -266,153 +230,66 @@ func (d *decoder) message(raw []byte) error {
 		c := &w.Output.Message.Content[i]
 		switch {
 		case c.ToolUse != nil:
-			d.begin(i, c.ToolUse)
-			d.piece(&d.blocks[len(d.blocks)-1], provider.ArgumentsText(c.ToolUse.Input))
-			d.end(i)
+			s.StartCall(i, c.ToolUse.ID, c.ToolUse.Name, c.ToolUse.Input)
 		case c.Reasoning != nil:
+			thought := claude.Signed{Redacted: string(c.Reasoning.Redacted)}
 			if t := c.Reasoning.Text; t != nil {
-				d.reasoning(t.Text)
+				thought.Text, thought.Signature = t.Text, t.Signature
 			}
-			d.keep(c.Reasoning)
+			s.Think(i, thought)
 		default:
-			d.text(c.Text)
+			s.Text(c.Text)
 		}
+		s.end(i)
 	}
-	if err := d.finish(w.StopReason); err != nil {
+	if err := s.finish(w.StopReason); err != nil {
 		return err
 	}
-	d.usage(w.Usage)
+	s.usage(w.Usage)
 	return nil
 }
 
-// begin opens a call.
-func (d *decoder) begin(at int, w *wireToolUse) {
-	d.turn.Add(provider.TurnBlock{Call: w.ID})
-	d.events = append(d.events, provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: d.calls, ID: w.ID, Name: d.names.Original(w.Name)}})
-	d.blocks = append(d.blocks, openBlock{at: at, call: d.calls})
-	d.calls++
-}
-
-// open finds a block that has begun; one of text or thinking begins by itself.
-func (d *decoder) open(at int) *openBlock {
-	for i := range d.blocks {
-		if d.blocks[i].at == at {
-			return &d.blocks[i]
-		}
-	}
-	d.blocks = append(d.blocks, openBlock{at: at, call: -1})
-	return &d.blocks[len(d.blocks)-1]
-}
-
-func (d *decoder) delta(w *wireEvent) {
-	switch {
-	case w.Delta.ToolUse != nil:
-		if b := d.open(w.Index); b.call >= 0 && w.Delta.ToolUse.Input != "" {
-			d.piece(b, w.Delta.ToolUse.Input)
-		}
-	case w.Delta.Reasoning != nil:
-		r, b := w.Delta.Reasoning, d.open(w.Index)
-		if b.thought.Text == nil && r.Redacted == nil {
-			b.thought.Text = &reasoningText{}
-		}
-		if b.thought.Text != nil {
-			b.thought.Text.Signature += r.Signature
-		}
-		b.thought.Redacted = append(b.thought.Redacted, r.Redacted...)
-		b.text = append(b.text, r.Text...)
-		d.reasoning(r.Text)
+// delta adds a piece to a block. Blocks of text and thinking start with their first piece.
+func (s *stream) delta(w *wireEvent) {
+	switch d := &w.Delta; {
+	case d.ToolUse != nil:
+		s.Arguments(w.Index, d.ToolUse.Input)
+	case d.Reasoning != nil:
+		s.Think(w.Index, claude.Signed{Text: d.Reasoning.Text, Signature: d.Reasoning.Signature, Redacted: string(d.Reasoning.Redacted)})
 	default:
-		d.text(w.Delta.Text)
+		s.Text(d.Text)
 	}
 }
 
-func (d *decoder) text(s string) {
-	if d.json != nil {
-		s = d.json.Pass(s)
-	}
-	if s != "" {
-		d.turn.Add(provider.TurnBlock{Size: len(s)})
-		d.events = append(d.events, provider.Event{Kind: provider.Text, Text: s})
-	}
-}
-
-func (d *decoder) reasoning(s string) {
-	if s != "" {
-		d.events = append(d.events, provider.Event{Kind: provider.Reasoning, Text: s})
-	}
-}
-
-func (d *decoder) piece(b *openBlock, arguments string) {
-	b.some = true
-	d.events = append(d.events, provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: b.call, Arguments: arguments}})
-}
-
-// end closes a block. Only now a thought has its signature, and a call is known to have no arguments.
-func (d *decoder) end(at int) {
-	for i := range d.blocks {
-		if d.blocks[i].at != at {
-			continue
-		}
-		b := d.blocks[i]
-		d.blocks = append(d.blocks[:i], d.blocks[i+1:]...)
-		if b.call >= 0 && !b.some {
-			d.piece(&b, "{}")
-		}
-		if b.thought.Text != nil {
-			b.thought.Text.Text = string(b.text)
-		}
-		d.keep(&b.thought)
+// end ends a block, and keeps it if it is signed thinking.
+func (s *stream) end(at int) {
+	signed, ok := s.EndBlock(at)
+	if !ok {
 		return
 	}
+	// What is kept has the form of a reply that is not streamed, which is also the form of a request.
+	r := wireReasoning{Redacted: []byte(signed.Redacted)}
+	if signed.Text != "" || signed.Signature != "" {
+		r.Text = &reasoningText{signed.Text, signed.Signature}
+	}
+	s.Keep(&r)
 }
 
-// keep notes a thought for the next turn, if the vendor vouches for it.
-func (d *decoder) keep(r *wireReasoning) {
-	if (r.Text == nil || r.Text.Signature == "") && len(r.Redacted) == 0 {
-		return
-	}
-	if raw, err := json.Marshal(r); err == nil {
-		d.turn.Add(provider.TurnBlock{State: raw})
-	}
-}
-
-// finish ends the reply.
-func (d *decoder) finish(reason string) error {
-	var f chat.Finish
+// finish ends the reply. Converse has stop reasons beside Claude's; some say that the model wrote something
+// that Converse could not read, which is no reply.
+func (s *stream) finish(reason string) error {
 	switch reason {
 	case "", "malformed_model_output", "malformed_tool_use":
 		return provider.Cut(errors.New("the upstream's stop reason is " + reason))
-	case "max_tokens", "model_context_window_exceeded":
-		f = chat.FinishLength
-	case "tool_use":
-		f = chat.FinishToolCalls
-	case "guardrail_intervened", "content_filtered", "refusal":
-		f = chat.FinishContentFilter
-	default: // end_turn, stop_sequence
-		f = chat.FinishStop
+	case "guardrail_intervened", "content_filtered":
+		return s.Finish(chat.FinishContentFilter)
 	}
-	if d.json != nil {
-		if err := d.json.Check(f); err != nil {
-			return err
-		}
-	}
-	d.finished = true
-	d.events = append(d.events, provider.Event{Kind: provider.Finish, Finish: f})
-	return nil
+	return s.Finish(claude.FinishOf(reason))
 }
 
-// mostTokens is more than any call can consume; what is above it is an error of the upstream.
-const mostTokens = 1 << 30
-
-// usage puts out the figures. What was put into a cache was read as a prompt; thinking is not counted
-// apart.
-func (d *decoder) usage(w *wireUsage) {
-	if w == nil {
-		return
-	}
-	figure := func(n int) int { return max(0, min(n, mostTokens)) }
-	u := chat.Usage{Prompt: figure(w.Input) + figure(w.CacheWrite), Cached: figure(w.CacheRead), Completion: figure(w.Output)}
-	if u.Total() > 0 {
-		d.events = append(d.events, provider.Event{Kind: provider.Usage, Usage: u})
+// usage adds the final figures; w may be nil.
+func (s *stream) usage(w *wireUsage) {
+	if w != nil {
+		s.PushUsage(claude.Figures{Input: w.Input, CacheRead: w.CacheRead, CacheWritten: w.CacheWrite, Output: w.Output})
 	}
 }

@@ -60,15 +60,7 @@ func open(t testing.TB, body string) provider.Stream {
 }
 
 // long is a reply with everything in it.
-var long = writeStream([]provider.Event{
-	{Kind: provider.Reasoning, Text: "Hm."},
-	{Kind: provider.Text, Text: "Let me"},
-	{Kind: provider.Text, Text: " see."},
-	{Kind: provider.ToolCall, Tool: provider.ToolPiece{ID: "tooluse_1", Name: "f", Arguments: `{"a":`}},
-	{Kind: provider.ToolCall, Tool: provider.ToolPiece{Arguments: "1}"}},
-	{Kind: provider.Finish, Finish: chat.FinishToolCalls},
-	{Kind: provider.Usage, Usage: chat.Usage{Prompt: 9, Completion: 5}},
-})
+var long = writeStream(providertest.Everything("tooluse_1"))
 
 // TestCutAnywhere ends a stream behind each of its frames, and inside of them: only with its stop
 // reason it is complete.
@@ -100,7 +92,7 @@ func TestCutAnywhere(t *testing.T) {
 // TestKeysStaySecret has every kind of failure repeat our keys.
 func TestKeysStaySecret(t *testing.T) {
 	t.Parallel()
-	said := encode(object{"message": "No: " + keys.AccessKeyID + ", " + keys.SecretAccessKey + " and " + keys.SessionToken})
+	said := providertest.Encode(object{"message": "No: " + keys.AccessKeyID + ", " + keys.SecretAccessKey + " and " + keys.SessionToken})
 	for _, kind := range []string{"validationException", "throttlingException", "internalServerException", "serviceUnavailableException", "modelStreamErrorException", "newException"} {
 		in := open(t, rawFrame("exception", ":exception-type", kind, said))
 		_, err := in.Next()
@@ -216,24 +208,6 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// BenchmarkStream is a stream of a thousand pieces, read to its end: what one costs is reported.
 func BenchmarkStream(b *testing.B) {
-	const pieces = 1000
-	events := make([]provider.Event, 0, pieces+2)
-	for range pieces {
-		events = append(events, provider.Event{Kind: provider.Text, Text: " sluice gates"})
-	}
-	events = append(events, provider.Event{Kind: provider.Finish, Finish: chat.FinishStop}, provider.Event{Kind: provider.Usage, Usage: chat.Usage{Prompt: 9, Completion: pieces}})
-	body := strings.Join(writeStream(events), "")
-	b.ReportAllocs()
-	for b.Loop() {
-		in := open(b, body)
-		for {
-			if _, err := in.Next(); err != nil {
-				break
-			}
-		}
-		in.Close()
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/pieces, "ns/chunk")
+	providertest.BenchmarkStream(b, writeStream, func(body string) provider.Stream { return open(b, body) })
 }

@@ -1,30 +1,29 @@
 package bedrock
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
 	"sluice/internal/provider"
+	"sluice/internal/provider/claude"
 )
 
-// defaultMax is how many tokens a Claude may write where nobody says otherwise.
-const defaultMax = 8192
-
-// request is the body of Converse and ConverseStream.
+// request is the body of Converse and ConverseStream, which differ in the URL only
+// (docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html). Only the members that we write are
+// listed.
 type request struct {
-	Messages   []message       `json:"messages"`
-	System     []block         `json:"system,omitempty"`
-	Inference  inference       `json:"inferenceConfig,omitzero"`
-	ToolConfig *toolConfig     `json:"toolConfig,omitempty"`
-	Additional *modelFields    `json:"additionalModelRequestFields,omitempty"`
-	Output     *outputSettings `json:"outputConfig,omitempty"`
+	Messages   []claude.Message[block] `json:"messages"`
+	System     []block                 `json:"system,omitempty"`
+	Inference  inference               `json:"inferenceConfig,omitzero"`
+	ToolConfig *toolConfig             `json:"toolConfig,omitempty"`
+	Additional *modelFields            `json:"additionalModelRequestFields,omitempty"`
+	Output     *outputSettings         `json:"outputConfig,omitempty"`
 }
 
+// inference has the settings that all models share.
 type inference struct {
 	MaxTokens     int      `json:"maxTokens,omitempty"`
 	Temperature   *float64 `json:"temperature,omitempty"`
@@ -32,19 +31,23 @@ type inference struct {
 	StopSequences []string `json:"stopSequences,omitempty"`
 }
 
+// IsZero reports whether nothing is set: then the member is left out.
 func (i inference) IsZero() bool {
 	return i.MaxTokens == 0 && i.Temperature == nil && i.TopP == nil && i.StopSequences == nil
 }
 
+// toolConfig lists the tools. A nil Choice leaves it to the model.
 type toolConfig struct {
 	Tools  []tool      `json:"tools"`
 	Choice *toolChoice `json:"toolChoice,omitempty"`
 }
 
+// tool wraps a toolSpec, as Converse wants it.
 type tool struct {
 	Spec toolSpec `json:"toolSpec"`
 }
 
+// toolSpec is a function that the model may call.
 type toolSpec struct {
 	Name        string      `json:"name"`
 	Description string      `json:"description,omitempty"`
@@ -52,43 +55,44 @@ type toolSpec struct {
 	Strict      bool        `json:"strict,omitempty"`
 }
 
+// inputSchema has the schema of a function's arguments, of the type object.
 type inputSchema struct {
 	JSON json.RawMessage `json:"json"`
 }
 
+// toolChoice forces a call: of any tool, or of a named one.
 type toolChoice struct {
 	Any  *struct{}  `json:"any,omitempty"`
 	Tool *namedTool `json:"tool,omitempty"`
 }
 
+// namedTool is the tool that must be called.
 type namedTool struct {
 	Name string `json:"name"`
 }
 
-// modelFields are fields of some models' own.
+// modelFields are members that only some models know. Converse passes them on without a look.
 type modelFields struct {
-	Thinking   *provider.Thinking `json:"thinking,omitempty"`         // Claude
-	ToolChoice *claudeChoice      `json:"tool_choice,omitempty"`      // Claude
+	Thinking   *claude.Thinking   `json:"thinking,omitempty"`         // Claude
+	ToolChoice *claude.ToolChoice `json:"tool_choice,omitempty"`      // Claude
 	Reasoning  *novaReasoning     `json:"reasoningConfig,omitempty"`  // Nova
 	Effort     string             `json:"reasoning_effort,omitempty"` // gpt-oss
 }
 
-type claudeChoice struct {
-	Type  string `json:"type"`
-	Name  string `json:"name,omitempty"`
-	Alone bool   `json:"disable_parallel_tool_use"`
-}
-
+// novaReasoning configures the thinking of Amazon's Nova models.
 type novaReasoning struct {
 	Type   string `json:"type"`
 	Effort string `json:"maxReasoningEffort,omitempty"`
 }
 
+// outputSettings has the effort of models without members of their own for it, and a schema for the text.
 type outputSettings struct {
 	Effort string      `json:"effort,omitempty"`
 	Format *textFormat `json:"textFormat,omitempty"`
 }
 
+// textFormat, formatStructure and jsonSchema together are a schema for the reply's text. The schema itself goes in a
+// string.
 type textFormat struct {
 	Type      string          `json:"type"`
 	Structure formatStructure `json:"structure"`
@@ -103,104 +107,98 @@ type jsonSchema struct {
 	Schema string `json:"schema"`
 }
 
-// writer writes one call in the dialect.
+// writer writes one call in the dialect. It implements claude.Wire.
 type writer struct {
-	ctx    context.Context //nolint:containedctx // one call's, for what is recalled
-	call   *provider.Call
-	req    *chat.Request
-	claude bool // the model is one
-	model  provider.Claude
-	forced bool              // a tool must be called
-	plain  bool              // calls of earlier turns are told as text
-	called map[string]string // the names of called functions by the ids of the calls, where plain
-	names  provider.ToolNames
-	out    request
+	call         *provider.Call
+	req          *chat.Request // call.Request
+	claude       bool          // the model is a Claude
+	model        claude.Model
+	forced       bool              // a tool must be called
+	plain        bool              // no tools are listed, and earlier calls become text
+	called       map[string]string // if plain: the names of called functions, by the ids of the calls
+	names        claude.ToolNames
+	conversation claude.Conversation[block]
+	out          request
 }
 
-// write returns the body, or says what of the request cannot be asked of this upstream.
-func (w *writer) write() ([]byte, error) {
-	if w.model, w.claude = provider.ClaudeOf(w.call.Upstream); !w.claude {
-		w.model = provider.Claude{Samples: true, Both: true}
+// write returns the body of the request. It returns a fault if the request asks for something that this
+// upstream cannot do.
+func (w *writer) write(ctx context.Context) ([]byte, error) {
+	if w.model, w.claude = claude.ModelOf(w.call.Upstream); !w.claude {
+		// Models of other vendors sample freely, and are not known to follow a schema.
+		w.model = claude.Model{Samples: true, Both: true}
 	}
-	if w.req.N > 1 {
-		return nil, fault.New(fault.Invalid, "This model gives one reply at a time: n must be 1, got %d", w.req.N).At("n")
-	}
-	if err := w.call.Plain(); err != nil {
+	if err := claude.Check(w.call, "user"); err != nil {
 		return nil, err
 	}
-	w.call.Drop("frequency_penalty", "presence_penalty", "seed", "user")
-	w.call.DropUnread()
+	// Converse cannot say that no tool may be called, so then it gets none.
 	w.plain = len(w.req.Tools) == 0 || w.req.ToolChoice.Mode == chat.ChoiceNone
-	if err := w.tools(); err != nil {
-		return nil, err
+	if !w.plain {
+		if err := w.tools(); err != nil {
+			return nil, err
+		}
 	}
-	if err := w.messages(); err != nil {
+	if err := w.messages(ctx); err != nil {
 		return nil, err
 	}
 	w.out.Inference.StopSequences = w.req.Stop
 	w.think()
 	w.format()
-
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(&w.out); err != nil {
-		return nil, fmt.Errorf("writing a request: %w", err)
-	}
-	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
+	return claude.Encode(&w.out)
 }
 
-// tools lists the functions, unless none may be called: the dialect cannot say so.
+// emulatesJSON reports whether the reply's JSON is emulated; see claude.Model.
+func (w *writer) emulatesJSON() bool { return w.model.EmulatesJSON(w.req.Format) }
+
+// messages writes the conversation. Without tools no thinking is put back: it belongs in front of calls.
+func (w *writer) messages(ctx context.Context) error {
+	w.conversation = claude.Conversation[block]{Wire: w}
+	if !w.plain {
+		w.conversation.Dialect = dialect
+	}
+	instruction := ""
+	if w.emulatesJSON() {
+		instruction = claude.JSONInstruction(w.req.Format)
+	}
+	err := w.conversation.Write(ctx, w.call, instruction)
+	w.out.System, w.out.Messages = w.conversation.System, w.conversation.Messages
+	return err
+}
+
+// tools lists the functions and says how free the model is to call them.
 func (w *writer) tools() error {
-	if w.plain {
-		return nil
-	}
 	c := &toolConfig{}
-	for i, t := range w.req.Tools {
-		if t.Function == nil {
-			continue // MCP servers are taken care of before a model is asked
-		}
-		f := t.Function
-		name, ok := w.names.Add(f.Name)
-		if !ok {
-			return fault.New(fault.Invalid, "This model knows no dots in names, and without them %q is the name of two functions; rename one of them", name).At(fmt.Sprintf("tools[%d].function.name", i))
-		}
-		strict := f.Strict && w.model.Structured
-		if f.Strict && !strict {
-			w.call.Omit("tools[].function.strict")
-		}
-		c.Tools = append(c.Tools, tool{toolSpec{Name: name, Description: f.Description, InputSchema: inputSchema{provider.ObjectSchema(f.Parameters)}, Strict: strict}})
+	err := w.model.Tools(w.call, &w.names, func(t claude.Tool) {
+		c.Tools = append(c.Tools, tool{toolSpec{t.Name, t.Description, inputSchema{t.InputSchema}, t.Strict}})
+	})
+	w.out.ToolConfig = c
+	if err == nil {
+		w.choose(claude.ChoiceOf(w.req))
 	}
-	switch w.req.ToolChoice.Mode {
-	case chat.ChoiceRequired:
-		c.Choice = &toolChoice{Any: &struct{}{}}
-	case chat.ChoiceNamed:
-		c.Choice = &toolChoice{Tool: &namedTool{provider.WireName(w.req.ToolChoice.Name)}}
-	}
-	w.out.ToolConfig, w.forced = c, c.Choice != nil
-	if w.req.ParallelToolCalls != nil && !*w.req.ParallelToolCalls {
-		w.alone()
-	}
-	return nil
+	return err
 }
 
-// alone asks for one call at a time. Only Claude knows that, and only in its own words, which must not
-// be said a second time in those of the dialect.
-func (w *writer) alone() {
-	if !w.claude {
+// choose writes the choice; nil is the default. Converse cannot ask for one call at a time. Claude can, in its
+// own member, which must then be the only one that speaks of a choice.
+func (w *writer) choose(choice *claude.ToolChoice) {
+	w.forced = choice.Forced()
+	if choice != nil && choice.Alone {
+		if w.claude {
+			w.additional().ToolChoice = choice
+			return
+		}
 		w.call.Omit("parallel_tool_calls")
-		return
 	}
-	own := claudeChoice{Type: "auto", Alone: true}
-	if c := w.out.ToolConfig.Choice; c != nil && c.Tool != nil {
-		own.Type, own.Name = "tool", c.Tool.Name
-	} else if c != nil {
-		own.Type = "any"
+	switch {
+	case !w.forced:
+	case choice.Name != "":
+		w.out.ToolConfig.Choice = &toolChoice{Tool: &namedTool{choice.Name}}
+	default:
+		w.out.ToolConfig.Choice = &toolChoice{Any: &struct{}{}}
 	}
-	w.out.ToolConfig.Choice = nil
-	w.additional().ToolChoice = &own
 }
 
+// additional returns the members of some models' own, to be written to.
 func (w *writer) additional() *modelFields {
 	if w.out.Additional == nil {
 		w.out.Additional = &modelFields{}
@@ -208,8 +206,9 @@ func (w *writer) additional() *modelFields {
 	return w.out.Additional
 }
 
-// think bounds the reply, and says how the model is to think and to choose its words.
+// think bounds the reply, and sets how the model thinks and samples. Messages must be written.
 func (w *writer) think() {
+	// Only Claude requires a bound. Others have a default of their own.
 	in := &w.out.Inference
 	in.MaxTokens = w.call.Limit()
 	if !w.claude {
@@ -217,10 +216,8 @@ func (w *writer) think() {
 		in.Temperature, in.TopP = w.model.Sample(w.call, nil)
 		return
 	}
-	if in.MaxTokens == 0 {
-		in.MaxTokens = defaultMax
-	}
-	t := w.model.Think(w.call, in.MaxTokens, w.forced, w.unsigned())
+	bound := cmp.Or(in.MaxTokens, claude.DefaultMaxTokens)
+	t := w.model.Think(w.call, bound, w.forced, !w.plain && w.conversation.Unsigned(w.req))
 	in.MaxTokens = t.Max
 	in.Temperature, in.TopP = w.model.Sample(w.call, t.Thinking)
 	if t.Thinking != nil {
@@ -231,10 +228,11 @@ func (w *writer) think() {
 	}
 }
 
-// effort is reasoning_effort for the models of other vendors that can be told.
+// effort translates reasoning_effort for the models of other vendors, and drops it for those that have no
+// such thing.
 func (w *writer) effort() {
 	e := w.req.ReasoningEffort
-	level := "low"
+	level := "low" // there is no minimal
 	if e == chat.EffortMedium || e == chat.EffortHigh {
 		level = string(e)
 	}
@@ -253,8 +251,8 @@ func (w *writer) effort() {
 	}
 }
 
-// nova is the vendor's configuration. Its highest effort refuses a bound on the tokens, which every
-// call has here.
+// nova returns Nova's configuration of thinking. Its highest effort refuses a bound on the tokens, which
+// calls usually have, so high becomes medium.
 func nova(e chat.Effort, level string) *novaReasoning {
 	switch e {
 	case chat.EffortNone:
@@ -265,24 +263,11 @@ func nova(e chat.Effort, level string) *novaReasoning {
 	return &novaReasoning{Type: "enabled", Effort: level}
 }
 
-// unsigned reports whether the calls that are being answered were made without thinking, or with
-// thinking that is lost.
-func (w *writer) unsigned() bool {
-	if n := len(w.req.Messages); w.plain || w.req.Messages[n-1].Role != chat.RoleTool {
-		return false
-	}
-	for i := len(w.out.Messages) - 1; i >= 0; i-- {
-		if m := &w.out.Messages[i]; m.Role == roleAssistant {
-			return m.Content[0].Reasoning == nil
-		}
-	}
-	return false
-}
-
-// format holds the model to a strict schema; Claude.EmulatesJSON tells of the rest.
+// format holds the model to a strict schema. Other JSON is emulated.
 func (w *writer) format() {
+	// Converse wants the schema's name, which our API requires as well.
 	f := w.req.Format
-	if f.Kind == chat.FormatText || w.model.EmulatesJSON(f) {
+	if f.Kind == chat.FormatText || w.emulatesJSON() {
 		return
 	}
 	if w.out.Output == nil {

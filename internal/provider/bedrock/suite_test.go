@@ -15,6 +15,7 @@ import (
 	"sluice/internal/chat"
 	"sluice/internal/provider"
 	"sluice/internal/provider/bedrock"
+	"sluice/internal/provider/claude"
 	"sluice/internal/provider/providertest"
 	"sluice/internal/pulse"
 )
@@ -46,7 +47,7 @@ type object = map[string]any
 
 // frame is an event of a stream.
 func frame(kind string, payload any) string {
-	return rawFrame("event", ":event-type", kind, encode(payload))
+	return rawFrame("event", ":event-type", kind, providertest.Encode(payload))
 }
 
 func rawFrame(messageType, header, kind, payload string) string {
@@ -142,18 +143,10 @@ func writeWhole(events []provider.Event) string {
 	if r.Usage != nil {
 		w["usage"] = wireUsage(*r.Usage)
 	}
-	return encode(w)
+	return providertest.Encode(w)
 }
 
-func writeError(message string) string { return encode(object{"message": message}) }
-
-func encode(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // the test's own values always encode
-	}
-	return string(b)
-}
+func writeError(message string) string { return providertest.Encode(object{"message": message}) }
 
 // readRequest understands a request with a decoder that is not ours.
 func readRequest(r *http.Request, body []byte) providertest.Asked {
@@ -190,7 +183,7 @@ func readRequest(r *http.Request, body []byte) providertest.Asked {
 	for _, s := range w.System {
 		a.Texts = append(a.Texts, s.Text)
 	}
-	if i := slices.Index(a.Texts, provider.JSONInstruction(chat.Format{})); i >= 0 {
+	if i := slices.Index(a.Texts, claude.JSONInstruction(chat.Format{})); i >= 0 {
 		a.JSON, a.Texts = true, slices.Delete(a.Texts, i, i+1)
 	}
 	for _, m := range w.Messages {

@@ -9,37 +9,43 @@ import (
 	"sluice/internal/fault"
 )
 
-// generation is how the reply is to be made.
+// generation has the settings of a reply. Nil and zero leave a setting to the model's default.
 type generation struct {
-	CandidateCount     int             `json:"candidateCount,omitempty"`
-	MaxOutputTokens    int             `json:"maxOutputTokens,omitempty"`
-	Temperature        *float64        `json:"temperature,omitempty"`
-	TopP               *float64        `json:"topP,omitempty"`
-	Seed               *int64          `json:"seed,omitempty"`
-	PresencePenalty    *float64        `json:"presencePenalty,omitempty"`
-	FrequencyPenalty   *float64        `json:"frequencyPenalty,omitempty"`
-	StopSequences      []string        `json:"stopSequences,omitempty"`
+	// CandidateCount is left out for one reply, the default.
+	CandidateCount   int      `json:"candidateCount,omitempty"`
+	MaxOutputTokens  int      `json:"maxOutputTokens,omitempty"`
+	Temperature      *float64 `json:"temperature,omitempty"`
+	TopP             *float64 `json:"topP,omitempty"`
+	Seed             *int64   `json:"seed,omitempty"`
+	PresencePenalty  *float64 `json:"presencePenalty,omitempty"`
+	FrequencyPenalty *float64 `json:"frequencyPenalty,omitempty"`
+	StopSequences    []string `json:"stopSequences,omitempty"`
+	// ResponseMIMEType is application/json or empty. ResponseJSONSchema needs it.
 	ResponseMIMEType   string          `json:"responseMimeType,omitempty"`
 	ResponseJSONSchema json.RawMessage `json:"responseJsonSchema,omitempty"`
 	ThinkingConfig     *thinkingConfig `json:"thinkingConfig,omitempty"`
 }
 
+// thinkingConfig says how much the model thinks: by a budget up to Gemini 2.5, by a level from Gemini 3 on.
 type thinkingConfig struct {
-	IncludeThoughts bool   `json:"includeThoughts,omitempty"`
-	ThinkingBudget  *int   `json:"thinkingBudget,omitempty"`
+	IncludeThoughts bool   `json:"includeThoughts,omitempty"` // summaries of the thoughts come with the reply
+	ThinkingBudget  *int   `json:"thinkingBudget,omitempty"`  // in tokens; 0 turns thinking off
 	ThinkingLevel   string `json:"thinkingLevel,omitempty"`
 }
 
+// toolbox is the one entry of tools that has all functions.
 type toolbox struct {
 	FunctionDeclarations []declaration `json:"functionDeclarations"`
 }
 
+// declaration is a function that the model may call. A nil schema is for a function without arguments.
 type declaration struct {
 	Name                 string          `json:"name"`
 	Description          string          `json:"description,omitempty"`
 	ParametersJSONSchema json.RawMessage `json:"parametersJsonSchema,omitempty"`
 }
 
+// toolConfig says how free the model is to call functions: AUTO, NONE, or ANY of some of them.
 type toolConfig struct {
 	FunctionCallingConfig struct {
 		Mode                 string   `json:"mode"`
@@ -47,9 +53,10 @@ type toolConfig struct {
 	} `json:"functionCallingConfig"`
 }
 
+// The bounds of the vendor. They are checked here so that the caller learns which field is wrong.
 const (
-	maxStops      = 5
-	maxCandidates = 8
+	maxStops      = 5 // stop sequences
+	maxCandidates = 8 // replies to one request
 )
 
 // configure translates everything but the messages.
@@ -62,7 +69,7 @@ func (t *translation) configure() error {
 		return err
 	}
 	g := &t.out.GenerationConfig
-	switch {
+	switch { // what would change the answer is refused, not dropped
 	case len(req.Stop) > maxStops:
 		return fault.New(fault.Invalid, "This model takes at most %d stop sequences; got %d.", maxStops, len(req.Stop)).At("stop")
 	case req.N > 1 && req.Stream:
@@ -72,20 +79,21 @@ func (t *translation) configure() error {
 	case req.N > 1:
 		g.CandidateCount = req.N
 	}
+	// The ranges of temperature and top_p are those of our API.
 	g.StopSequences = req.Stop
 	g.MaxOutputTokens = t.call.Limit()
 	g.Temperature, g.TopP = req.Temperature, req.TopP
 	if req.Seed != nil && int64(int32(*req.Seed)) == *req.Seed {
 		g.Seed = req.Seed
 	} else {
-		t.call.Drop("seed") // one that does not fit
+		t.call.Drop("seed") // it does not fit into the 32 bits of the vendor's field
 	}
 	t.penalties()
 	g.ThinkingConfig = t.thinking()
 	return nil
 }
 
-// penalties are refused by models that think.
+// penalties translates the two penalties, and drops them for models that think, which refuse them.
 func (t *translation) penalties() {
 	if t.call.Thinks {
 		t.call.Drop("presence_penalty", "frequency_penalty")
@@ -95,7 +103,8 @@ func (t *translation) penalties() {
 	g.PresencePenalty, g.FrequencyPenalty = belowTwo(t.call.Request.PresencePenalty), belowTwo(t.call.Request.FrequencyPenalty)
 }
 
-// belowTwo keeps a penalty inside its range, which excludes the upper bound.
+// belowTwo returns a penalty within the vendor's range, which excludes 2 where ours includes it. The nearest value
+// is one of 32 bits, since the vendor reads the number as such.
 func belowTwo(p *float64) *float64 {
 	if p == nil || *p < 2 {
 		return p
@@ -105,13 +114,14 @@ func belowTwo(p *float64) *float64 {
 	return &v
 }
 
+// tools lists the functions and says how free the model is to call them.
 func (t *translation) tools() error {
 	req := t.call.Request
 	var declared []declaration
 	for i := range req.Tools {
 		f := req.Tools[i].Function
 		if f == nil {
-			continue
+			continue // MCP servers: their tools have become functions before
 		}
 		if f.Strict {
 			t.call.Omit("tools[].function.strict")
@@ -126,7 +136,7 @@ func (t *translation) tools() error {
 		return nil
 	}
 	t.out.Tools = []toolbox{{declared}}
-	c := new(toolConfig)
+	c := new(toolConfig) // left out for AUTO, the default
 	switch req.ToolChoice.Mode {
 	case chat.ChoiceAuto:
 		return nil
@@ -142,6 +152,7 @@ func (t *translation) tools() error {
 	return nil
 }
 
+// format asks for JSON, with a schema if the request has one. Tools must be translated before.
 func (t *translation) format() error {
 	f := t.call.Request.Format
 	if f.Kind == chat.FormatText {
@@ -155,6 +166,7 @@ func (t *translation) format() error {
 	if f.Kind != chat.FormatJSONSchema || f.Schema == nil {
 		return nil
 	}
+	// A schema that is not strict goes up as well: Gemini enforces every schema it gets.
 	schema, err := subset(f.Schema)
 	if err != nil {
 		return err
@@ -163,33 +175,36 @@ func (t *translation) format() error {
 	return nil
 }
 
-// isOld reports whether a model is of the first two generations: they have a budget for thinking
-// where later ones have levels, and do not mix JSON with tools.
+// isOld reports whether a model is of the first two generations. They think by a budget where later ones have
+// levels, and cannot call tools and write JSON in one request.
 func isOld(model string) bool {
 	return strings.HasPrefix(model, "gemini-1") || strings.HasPrefix(model, "gemini-2")
 }
 
-// Efforts as Google's own OpenAI-compatible endpoint understands them.
+// budgets and levels translate reasoning_effort as Google's own OpenAI-compatible endpoint does. Budgets are in
+// tokens.
 var (
 	budgets = map[chat.Effort]int{chat.EffortNone: 0, chat.EffortMinimal: 1024, chat.EffortLow: 1024, chat.EffortMedium: 8192, chat.EffortHigh: 24576}
 	levels  = map[chat.Effort]string{chat.EffortNone: "MINIMAL", chat.EffortMinimal: "MINIMAL", chat.EffortLow: "LOW", chat.EffortMedium: "MEDIUM", chat.EffortHigh: "HIGH"}
 )
 
-// leastBudget is what Gemini 2.5 Pro, which always thinks, thinks at least.
+// leastBudget is the smallest budget of Gemini 2.5 Pro, which always thinks, in tokens.
 const leastBudget = 128
 
-// thinking says how much the model is to think, and that we want to see it. Where thinking cannot be
-// switched off it is made as little as possible, and not shown.
+// thinking translates reasoning_effort and asks for summaries of the thoughts. For none, models that always think
+// get the least there is, and their thoughts are not asked for. It returns nil for a model that does not think.
 func (t *translation) thinking() *thinkingConfig {
 	effort, model := t.call.Request.ReasoningEffort, t.call.Upstream
 	if !t.call.Thinks {
 		t.call.DropEffort()
 		return nil
 	}
+	// Without an effort the model decides how much it thinks, and shows it.
 	c := &thinkingConfig{IncludeThoughts: effort != chat.EffortNone}
 	switch {
 	case effort == "":
 	case isOld(model):
+		// Pro models refuse a budget below their least, also the 0 that turns thinking off elsewhere.
 		budget := budgets[effort]
 		if strings.Contains(model, "-pro") {
 			budget = max(budget, leastBudget)
@@ -199,9 +214,9 @@ func (t *translation) thinking() *thinkingConfig {
 		c.ThinkingLevel = levels[effort]
 		switch {
 		case strings.HasPrefix(model, "gemini-3-pro") && effort == chat.EffortMedium:
-			c.ThinkingLevel = "HIGH" // it has low and high alone
+			c.ThinkingLevel = "HIGH" // it has only low and high
 		case strings.Contains(model, "-pro") && c.ThinkingLevel == "MINIMAL":
-			c.ThinkingLevel = "LOW" // the least of all Pro models
+			c.ThinkingLevel = "LOW" // the lowest level of Pro models
 		}
 	}
 	return c

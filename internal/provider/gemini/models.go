@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"context"
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,10 +9,11 @@ import (
 	"sluice/internal/provider"
 )
 
-// maxPages bounds how often a list that goes on is asked for.
+// maxPages bounds how many pages of the list are read. A page has up to 1000 models, so the bound only stops a list
+// that never ends.
 const maxPages = 20
 
-// Models lists the models that answer generateContent.
+// Models returns the models that answer generateContent; the list also has those for embeddings and the like.
 func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 	var all []provider.Listed
 	token := ""
@@ -31,7 +31,8 @@ func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 	return all, nil
 }
 
-// models is one page of the list, and the token of the next one.
+// models fetches one page of the list, and returns the token of the next one; empty if there is none. The token of
+// the first page is empty.
 func (a *Adapter) models(ctx context.Context, token string) ([]provider.Listed, string, error) {
 	u := *a.base
 	u.Path += "/models"
@@ -40,15 +41,7 @@ func (a *Adapter) models(ctx context.Context, token string) ([]provider.Listed, 
 		query.Set("pageToken", token)
 	}
 	u.RawQuery = query.Encode()
-	var reply provider.Reply
-	if err := a.Fetch(ctx, &reply, &u, a.header); err != nil {
-		return nil, "", err
-	}
-	defer reply.Close(true)
-	raw, err := reply.Whole()
-	if err != nil {
-		return nil, "", err
-	}
+	// The names of models come with the collection, as in models/gemini-2.5-pro.
 	var w struct {
 		Models []struct {
 			Name        string   `json:"name"`
@@ -59,8 +52,8 @@ func (a *Adapter) models(ctx context.Context, token string) ([]provider.Listed, 
 		} `json:"models"`
 		Next string `json:"nextPageToken"`
 	}
-	if err := json.Unmarshal(raw, &w); err != nil {
-		return nil, "", provider.Garbled(err)
+	if err := a.FetchJSON(ctx, &u, a.header, &w); err != nil {
+		return nil, "", err
 	}
 	var page []provider.Listed
 	for _, m := range w.Models {

@@ -11,90 +11,80 @@ import (
 	"sluice/internal/provider"
 )
 
-// response is a reply, or one chunk of it.
+// response is a reply, or one chunk of it: both have the same form.
 type response struct {
 	Candidates     []candidate `json:"candidates"`
 	PromptFeedback struct {
-		BlockReason string `json:"blockReason"`
+		BlockReason string `json:"blockReason"` // set if a filter stopped the prompt; there are no candidates then
 	} `json:"promptFeedback"`
 	UsageMetadata *usageMetadata  `json:"usageMetadata"`
 	Error         json.RawMessage `json:"error"`
 }
 
+// candidate is one of n replies, or a piece of it.
 type candidate struct {
 	Index        int     `json:"index"`
 	Content      content `json:"content"`
 	FinishReason string  `json:"finishReason"`
 }
 
+// usageMetadata has the figures up to the chunk that it comes with.
 type usageMetadata struct {
-	PromptTokenCount        int `json:"promptTokenCount"` // with the cached ones
+	PromptTokenCount        int `json:"promptTokenCount"` // includes the cached ones
 	CachedContentTokenCount int `json:"cachedContentTokenCount"`
-	ToolUsePromptTokenCount int `json:"toolUsePromptTokenCount"`
-	CandidatesTokenCount    int `json:"candidatesTokenCount"` // without thoughts
+	ToolUsePromptTokenCount int `json:"toolUsePromptTokenCount"` // not part of the prompt's
+	CandidatesTokenCount    int `json:"candidatesTokenCount"`    // without thoughts
 	ThoughtsTokenCount      int `json:"thoughtsTokenCount"`
 }
 
 // stream is a reply, in chunks or in one piece.
 type stream struct {
-	ctx     context.Context //nolint:containedctx // one call's, for what is kept for the next turn
+	provider.Pending
+	ctx     context.Context //nolint:containedctx // one call's, to keep signatures for the next turn
 	call    *provider.Call
 	reply   provider.Reply
-	events  []provider.Event // of the piece that was read last
-	next    int              // the first of them that was not handed out
-	choices []choice
-	usage   *chat.Usage
-	whole   bool // it comes in one piece
-	ended   bool // all of it has been read
+	choices []choice    // by index, as many as the caller asked for
+	usage   *chat.Usage // the latest figures; nil until some have come
+	whole   bool        // the reply comes in one piece
 }
 
-// choice is one of the n replies.
+// choice is the state of one of the n replies.
 type choice struct {
-	calls  int
-	finish chat.Finish
-	text   string // the signature of its text
+	calls  int         // how many have come
+	finish chat.Finish // empty until a finish reason has come
+	text   string      // the signature of the text since the last call; empty if there is none
 }
 
+// newStream returns a stream without its reply, which Open fills in.
 func newStream(ctx context.Context, call *provider.Call) *stream {
 	return &stream{ctx: ctx, call: call, choices: make([]choice, max(call.Request.N, 1))}
 }
 
-func (s *stream) Next() (*provider.Event, error) {
-	for s.next == len(s.events) {
-		if s.ended {
-			return nil, io.EOF
-		}
-		s.events, s.next = s.events[:0], 0
-		if err := s.read(); err != nil {
-			return nil, err
-		}
-	}
-	s.next++
-	return &s.events[s.next-1], nil
-}
+// Next implements provider.Stream.
+func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
 
-// read reads the next piece of the reply into events. The finish reason is held back until the end
-// of the body, since some models write one into every chunk.
+// read reads the next piece of the reply into events. Finish reasons are held back until the end of the body: some
+// models write one into every chunk.
 func (s *stream) read() error {
 	if s.whole {
-		raw, err := s.reply.Whole()
-		if err != nil {
-			return err
-		}
-		if err := s.decode(raw); err != nil {
-			return err
-		}
-		return s.end(io.EOF)
+		return s.Whole(&s.reply, func(raw []byte) error {
+			if err := s.decode(raw); err != nil {
+				return err
+			}
+			return s.finish(io.EOF)
+		})
 	}
+	// There is no event that marks the end, so the end of the body is the only sign.
 	ev, err := s.reply.Event()
 	if err != nil {
-		return s.end(err)
+		return s.finish(err)
 	}
 	return s.decode(ev.Data)
 }
 
-// end closes the reply, if every choice has its finish reason; else it broke off.
-func (s *stream) end(err error) error {
+// finish ends the reply at the end of the body, or at an error of it. If every choice has its finish reason, the
+// reply is complete, whatever the error; else it broke off.
+func (s *stream) finish(err error) error {
 	for i := range s.choices {
 		if s.choices[i].finish == "" {
 			if errors.Is(err, io.EOF) {
@@ -103,21 +93,22 @@ func (s *stream) end(err error) error {
 			return err
 		}
 	}
-	s.ended = true
+	s.End()
+	// All finish reasons come before the figures, which are those of all choices together.
 	for i := range s.choices {
 		c := &s.choices[i]
-		if c.finish == chat.FinishStop && c.calls > 0 {
+		if c.finish == chat.FinishStop && c.calls > 0 { // Gemini has no finish reason of its own for calls
 			c.finish = chat.FinishToolCalls
 		}
-		s.events = append(s.events, provider.Event{Kind: provider.Finish, Choice: i, Finish: c.finish})
+		s.Push(provider.Event{Kind: provider.Finish, Choice: i, Finish: c.finish})
 	}
 	if s.usage != nil {
-		s.events = append(s.events, provider.Event{Kind: provider.Usage, Usage: *s.usage})
+		s.Push(provider.Event{Kind: provider.Usage, Usage: *s.usage})
 	}
 	return nil
 }
 
-// Figures implements provider.Metered: chunks bring those up to them.
+// Figures implements provider.Metered.
 func (s *stream) Figures() (chat.Usage, bool) {
 	if s.usage == nil {
 		return chat.Usage{}, false
@@ -125,7 +116,8 @@ func (s *stream) Figures() (chat.Usage, bool) {
 	return *s.usage, true
 }
 
-// decode reads a chunk, or several in an array, into events.
+// decode reads a chunk, or an array of several, into events. Google answers with an array if a proxy has lost the
+// alt=sse of the URL.
 func (s *stream) decode(raw []byte) error {
 	if bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("[")) {
 		var several []json.RawMessage
@@ -149,6 +141,7 @@ func (s *stream) decode(raw []byte) error {
 	if w.UsageMetadata != nil {
 		s.usage = w.UsageMetadata.figures()
 	}
+	// A prompt that a filter stopped has no candidates and so no finish reason. It is a complete reply nevertheless.
 	if w.PromptFeedback.BlockReason != "" && len(w.Candidates) == 0 {
 		for i := range s.choices {
 			s.choices[i].finish = chat.FinishContentFilter
@@ -162,10 +155,13 @@ func (s *stream) decode(raw []byte) error {
 	return nil
 }
 
+// candidate reads a piece of one of the replies. It returns a fault for a finish reason that says that the reply
+// broke off.
 func (s *stream) candidate(w *candidate) error {
 	if w.Index < 0 || w.Index >= len(s.choices) {
-		return nil // nobody asked for it
+		return nil // more than the caller asked for
 	}
+	// Reasons that are not listed below, such as MALFORMED_FUNCTION_CALL, say that there is no usable reply.
 	c := &s.choices[w.Index]
 	for i := range w.Content.Parts {
 		s.part(w.Index, c, &w.Content.Parts[i])
@@ -185,68 +181,60 @@ func (s *stream) candidate(w *candidate) error {
 	return nil
 }
 
+// part reads a part of the reply with the index. The signature of a text is kept with the call that follows it.
 func (s *stream) part(index int, c *choice, w *part) {
 	switch {
 	case w.FunctionCall != nil:
 		s.functionCall(index, c, w)
 	case w.Thought:
-		if w.Text != "" {
-			s.events = append(s.events, provider.Event{Kind: provider.Reasoning, Choice: index, Text: w.Text})
-		}
+		s.PushText(provider.Reasoning, index, w.Text)
 	default:
 		if w.ThoughtSignature != "" {
 			c.text = w.ThoughtSignature
 		}
-		if w.Text != "" {
-			s.events = append(s.events, provider.Event{Kind: provider.Text, Choice: index, Text: w.Text})
-		}
+		s.PushText(provider.Text, index, w.Text)
 	}
 }
 
-// maxCalls is how many calls of one choice have ids of their own.
+// maxCalls is how many calls one choice may have before the ids that we make would repeat those of the next.
 const maxCalls = 1024
 
+// functionCall reads a call, which always comes in one piece, and keeps its signatures.
 func (s *stream) functionCall(index int, c *choice, w *part) {
 	if one := s.call.Request.ParallelToolCalls; c.calls > 0 && one != nil && !*one {
-		return // one at a time cannot be asked for over there; the model asks for the others again
+		return // Gemini cannot be told to make one call at a time; it makes the others again in the next turn
 	}
-	piece := provider.ToolPiece{Index: c.calls, ID: w.FunctionCall.ID, Name: w.FunctionCall.Name, Arguments: "{}"}
+	piece := provider.ToolPiece{Index: c.calls, ID: w.FunctionCall.ID, Name: w.FunctionCall.Name, Arguments: provider.ArgumentsText(w.FunctionCall.Args)}
 	if piece.ID == "" {
 		piece.ID = provider.CallID(s.call.ID, index*maxCalls+c.calls)
 	}
-	var args bytes.Buffer
-	if raw := w.FunctionCall.Args; len(raw) > 0 && string(raw) != "null" && json.Compact(&args, raw) == nil {
-		piece.Arguments = args.String()
-	}
+	// The signature of the text before the call is kept with the call: a text has no id to keep it under.
 	if w.ThoughtSignature != "" || c.text != "" {
 		keep(s.ctx, s.call.Memory, piece.ID, signatures{Call: w.ThoughtSignature, Text: c.text})
 		c.text = ""
 	}
 	c.calls++
-	s.events = append(s.events, provider.Event{Kind: provider.ToolCall, Choice: index, Tool: piece})
+	s.Push(provider.Event{Kind: provider.ToolCall, Choice: index, Tool: piece})
 }
 
-// figures are the usage in our terms; nil where there are none.
+// figures translates the usage. It returns nil if there are no figures.
 func (w *usageMetadata) figures() *chat.Usage {
 	if w.PromptTokenCount <= 0 && w.CandidatesTokenCount <= 0 && w.ThoughtsTokenCount <= 0 {
 		return nil
 	}
+	// The parts of a chat.Usage are disjoint, so the cached tokens leave the prompt.
+	prompt := provider.ClampTokens(w.PromptTokenCount)
 	u := &chat.Usage{
-		Cached:     clamp(w.CachedContentTokenCount, clamp(w.PromptTokenCount, mostTokens)),
-		Completion: clamp(w.CandidatesTokenCount, mostTokens),
-		Reasoning:  clamp(w.ThoughtsTokenCount, mostTokens),
+		Cached:     min(provider.ClampTokens(w.CachedContentTokenCount), prompt),
+		Completion: provider.ClampTokens(w.CandidatesTokenCount),
+		Reasoning:  provider.ClampTokens(w.ThoughtsTokenCount),
 	}
-	u.Prompt = clamp(w.PromptTokenCount, mostTokens) - u.Cached + clamp(w.ToolUsePromptTokenCount, mostTokens)
+	u.Prompt = prompt - u.Cached + provider.ClampTokens(w.ToolUsePromptTokenCount)
 	return u
 }
 
-// mostTokens is more than any call can consume; what is above it is an error of the upstream.
-const mostTokens = 1 << 30
+// Ready implements provider.Stream.
+func (s *stream) Ready() bool { return s.Waiting() || !s.whole && s.reply.Ready() }
 
-func clamp(part, whole int) int { return max(0, min(part, whole)) }
-
-func (s *stream) Ready() bool {
-	return s.ended || s.next < len(s.events) || !s.whole && s.reply.Ready()
-}
-
-func (s *stream) Close() error { return s.reply.Close(s.ended) }
+// Close implements provider.Stream.
+func (s *stream) Close() error { return s.reply.Close(s.Ended()) }

@@ -20,16 +20,6 @@ import (
 	"sluice/internal/provider/providertest"
 )
 
-// transport answers requests without a network.
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
-
-// answer is a reply with the given body.
-func answer(contentType string, body io.Reader) *http.Response {
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(body), ContentLength: -1}
-}
-
 const (
 	eventStream = "text/event-stream"
 	jsonBody    = "application/json"
@@ -39,7 +29,7 @@ const (
 )
 
 // adapter returns an adapter that talks to the transport alone.
-func adapter(t testing.TB, tr transport) *gemini.Adapter {
+func adapter(t testing.TB, tr providertest.Transport) *gemini.Adapter {
 	t.Helper()
 	a, err := gemini.New("https://upstream.test/v1beta/", &gemini.Options{APIKey: providertest.Key, Transport: tr})
 	if err != nil {
@@ -55,7 +45,7 @@ func open(t testing.TB, body, contentType string, reply io.Reader) provider.Stre
 	if err != nil {
 		t.Fatalf("Parse(%s) = %v", body, err)
 	}
-	a := adapter(t, func(*http.Request) (*http.Response, error) { return answer(contentType, reply), nil })
+	a := adapter(t, func(*http.Request) (*http.Response, error) { return providertest.Answer(contentType, reply), nil })
 	in, err := a.Open(context.Background(), &provider.Call{Request: req, Upstream: "gemini-x"})
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +143,7 @@ func TestRequestNeverShowsTheKey(t *testing.T) {
 		a := adapter(t, func(r *http.Request) (*http.Response, error) {
 			got = r
 			_, _ = io.Copy(&body, r.Body)
-			return answer(eventStream, strings.NewReader("")), nil
+			return providertest.Answer(eventStream, strings.NewReader("")), nil
 		})
 		in, err := a.Open(t.Context(), &provider.Call{Request: req, Upstream: upstream})
 		if err != nil {
@@ -191,7 +181,7 @@ func TestStatesOfOthers(t *testing.T) {
 		var body bytes.Buffer
 		a := adapter(t, func(r *http.Request) (*http.Response, error) {
 			_, err := io.Copy(&body, r.Body)
-			return answer(jsonBody, strings.NewReader(`{}`)), err
+			return providertest.Answer(jsonBody, strings.NewReader(`{}`)), err
 		})
 		in, err := a.Open(t.Context(), &provider.Call{Request: req, Upstream: "gemini-3-pro-preview", Memory: memory})
 		if err != nil {
@@ -217,14 +207,16 @@ func TestModels(t *testing.T) {
 		if !ok || r.Method != http.MethodGet || r.URL.Path != "/v1beta/models" || r.Header.Get("X-Goog-Api-Key") != providertest.Key {
 			t.Errorf("asked %s %s", r.Method, r.URL)
 		}
-		return answer(jsonBody, strings.NewReader(page)), nil
+		return providertest.Answer(jsonBody, strings.NewReader(page)), nil
 	})
 	got, err := a.Models(t.Context())
 	want := []provider.Listed{{ID: "gemini-2.5-flash", Name: "Gemini 2.5 Flash", ContextLength: 1048576, MaxOutput: 65536}, {ID: "gemma-3"}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Models() = %v: -want +got\n%s", err, diff)
 	}
-	bad := adapter(t, func(*http.Request) (*http.Response, error) { return answer(jsonBody, strings.NewReader("<html>")), nil })
+	bad := adapter(t, func(*http.Request) (*http.Response, error) {
+		return providertest.Answer(jsonBody, strings.NewReader("<html>")), nil
+	})
 	if got, err := bad.Models(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("Models() of garbage = %v, %v, want 503", got, err)
 	}

@@ -15,7 +15,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// request is the body of generateContent.
+// request is the body of generateContent and streamGenerateContent (ai.google.dev/api/generate-content). Only the
+// members that we write are listed.
 type request struct {
 	Contents          []content   `json:"contents"`
 	SystemInstruction *content    `json:"systemInstruction,omitempty"`
@@ -24,18 +25,19 @@ type request struct {
 	GenerationConfig  generation  `json:"generationConfig,omitzero"`
 }
 
-// content is one turn: of the user, or of the model. Tool results are the user's.
+// content is one turn, of the user or of the model. Results of tools are the user's.
 type content struct {
 	Role  string `json:"role,omitempty"`
 	Parts []part `json:"parts"`
 }
 
+// The two roles of a turn.
 const (
 	roleUser  = "user"
 	roleModel = "model"
 )
 
-// part is a piece of a turn; one of its members is set, and a signature may stand beside it.
+// part is a piece of a turn. One of its members is set; Thought and a signature may stand beside it.
 type part struct {
 	Text             string            `json:"text,omitempty"`
 	InlineData       *inlineData       `json:"inlineData,omitempty"`
@@ -46,36 +48,42 @@ type part struct {
 	ThoughtSignature string            `json:"thoughtSignature,omitempty"`
 }
 
+// inlineData is an image that is sent along.
 type inlineData struct {
 	MIMEType string `json:"mimeType"`
 	Data     string `json:"data"` // base64
 }
 
+// fileData is an image that Google fetches.
 type fileData struct {
 	MIMEType string `json:"mimeType"`
 	FileURI  string `json:"fileUri"`
 }
 
+// functionCall is a tool call. Older models give no ID.
 type functionCall struct {
 	ID   string          `json:"id,omitempty"`
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"args,omitempty"`
 }
 
+// functionResponse is the result of a tool. Models without ids match it to its call by the name.
 type functionResponse struct {
 	ID       string          `json:"id,omitempty"`
 	Name     string          `json:"name"`
-	Response json.RawMessage `json:"response"`
+	Response json.RawMessage `json:"response"` // an object; see result
 }
 
-// translation is a request on its way into the other dialect.
+// translation is the state of translate.
 type translation struct {
 	ctx   context.Context //nolint:containedctx // one call's, for what is recalled of earlier turns
 	call  *provider.Call
 	out   request
-	names map[string]string // of called functions, by the call's id
+	names map[string]string // of the functions that were called, by the ids of the calls
 }
 
+// translate returns the body of a call, and notes in the call which fields are dropped. It returns a fault if the
+// request asks for something that Gemini cannot do.
 func translate(ctx context.Context, call *provider.Call) (*request, error) {
 	if err := call.Plain(); err != nil {
 		return nil, err
@@ -86,8 +94,8 @@ func translate(ctx context.Context, call *provider.Call) (*request, error) {
 			return nil, err
 		}
 	}
+	// Other vendors answer instructions alone. Gemini requires a turn of the user, so they become one.
 	if len(t.out.Contents) == 0 && t.out.SystemInstruction != nil {
-		// Instructions alone are a prompt everywhere else; here a turn of the user is required.
 		t.out.Contents = []content{{Role: roleUser, Parts: t.out.SystemInstruction.Parts}}
 		t.out.SystemInstruction = nil
 	}
@@ -99,6 +107,7 @@ func translate(ctx context.Context, call *provider.Call) (*request, error) {
 	return &t.out, nil
 }
 
+// message adds the message with index i to the turns, or to the instructions.
 func (t *translation) message(i int, m *chat.Message) error {
 	if m.Name != "" {
 		t.call.Omit("messages[].name")
@@ -120,6 +129,7 @@ func (t *translation) message(i int, m *chat.Message) error {
 	case chat.RoleAssistant:
 		t.add(roleModel, t.modelParts(m))
 	case chat.RoleTool:
+		// The caller's message has only the id of the call. Its name is that of an earlier message, if there is one.
 		t.add(roleUser, []part{{FunctionResponse: &functionResponse{
 			ID: m.ToolCallID, Name: t.names[m.ToolCallID], Response: result(m.Content.Text()),
 		}}})
@@ -127,12 +137,14 @@ func (t *translation) message(i int, m *chat.Message) error {
 	return nil
 }
 
-// add appends parts to the turn of their role. Results of tools make a turn of their own: there must
-// be as many of them in it as there were calls in the one before.
+// add appends parts to the last turn if it is of the same role, and else begins a turn with them. Results of tools
+// get a turn of their own, even between texts of the user: Gemini refuses a turn that does not have as many results
+// as the turn before it has calls.
 func (t *translation) add(role string, parts []part) {
 	if len(parts) == 0 {
-		return // an empty text is no part over there
+		return // the message had only empty texts, which Gemini refuses
 	}
+	// The first part of a turn tells whether it is one of results: turns are never mixed.
 	if n := len(t.out.Contents); n > 0 {
 		last := &t.out.Contents[n-1]
 		if last.Role == role && (last.Parts[0].FunctionResponse == nil) == (parts[0].FunctionResponse == nil) {
@@ -143,6 +155,7 @@ func (t *translation) add(role string, parts []part) {
 	t.out.Contents = append(t.out.Contents, content{Role: role, Parts: parts})
 }
 
+// userParts returns the texts and images of a user message. i is the index of the message.
 func (t *translation) userParts(i int, m *chat.Message) ([]part, error) {
 	var parts []part
 	for j, p := range m.Content.Parts() {
@@ -155,6 +168,7 @@ func (t *translation) userParts(i int, m *chat.Message) ([]part, error) {
 		if p.Detail != "" && p.Detail != "auto" {
 			t.call.Omit("image_url.detail")
 		}
+		// Gemini 2.0 does not fetch images from the web.
 		image, ok := imagePart(p.ImageURL)
 		if !ok || image.FileData != nil && strings.HasPrefix(t.call.Upstream, "gemini-2.0") {
 			return nil, fault.New(fault.Invalid, "This model cannot fetch the image. Send it as a data: URL, or, for most models, under an https:// address.").
@@ -165,37 +179,38 @@ func (t *translation) userParts(i int, m *chat.Message) ([]part, error) {
 	return parts, nil
 }
 
-// imagePart is an image; false where its address is none that the upstream can fetch.
+// imagePart returns an image: inline if it is a data: URL, else by its address. It reports false for an address
+// that is not https, which Google does not fetch.
 func imagePart(address string) (part, bool) {
-	if head, data, ok := strings.Cut(address, ","); ok && strings.EqualFold(head[:min(len(head), len("data:"))], "data:") {
-		mimeType, _, _ := strings.Cut(head[len("data:"):], ";")
-		return part{InlineData: &inlineData{MIMEType: strings.ToLower(mimeType), Data: data}}, true
+	if mimeType, data, ok := provider.DataURL(address); ok {
+		return part{InlineData: &inlineData{MIMEType: mimeType, Data: data}}, true
 	}
 	const scheme = "https://"
 	if len(address) < len(scheme) || !strings.EqualFold(address[:len(scheme)], scheme) {
 		return part{}, false
 	}
+	// The address is not fetched here, so only its ending tells the type of the image.
 	file, _, _ := strings.Cut(address, "?")
 	file, _, _ = strings.Cut(file, "#")
 	mimeType := mime.TypeByExtension(strings.ToLower(path.Ext(file)))
 	if !strings.HasPrefix(mimeType, "image/") {
-		mimeType = "image/jpeg" // a type is required; most are
+		mimeType = "image/jpeg" // a type is required, and most images have this one
 	}
 	return part{FileData: &fileData{MIMEType: mimeType, FileURI: address}}, true
 }
 
-// modelParts is an earlier reply, with the signatures that were kept of it.
+// modelParts returns an earlier reply: its text, then its calls, with the signatures that were kept of them.
 func (t *translation) modelParts(m *chat.Message) []part {
 	var parts []part
 	if text := m.Content.Text(); text != "" {
 		parts = append(parts, part{Text: text})
 	}
-	signed := false
-	first := len(parts)
+	signed := false     // at least one call has a signature
+	first := len(parts) // the index of the first call
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
 		t.names[c.ID] = c.Name
-		p := part{FunctionCall: &functionCall{ID: c.ID, Name: c.Name, Args: arguments(c.Arguments)}}
+		p := part{FunctionCall: &functionCall{ID: c.ID, Name: c.Name, Args: provider.ObjectArguments(c.Arguments)}}
 		if kept, ok := recall(t.ctx, t.call.Memory, c.ID); ok {
 			p.ThoughtSignature, signed = kept.Call, true
 			if first == 1 && kept.Text != "" {
@@ -204,53 +219,32 @@ func (t *translation) modelParts(m *chat.Message) []part {
 		}
 		parts = append(parts, p)
 	}
+	// Of parallel calls Gemini signs only the first, so one signature is enough for all.
 	if len(m.ToolCalls) > 0 && !signed && wantsSignatures(t.call.Upstream) {
 		parts[first].ThoughtSignature = unsigned
 	}
 	return parts
 }
 
-// unsigned is the signature of calls that were not made by this vendor, or whose own is gone. Models
-// from Gemini 3 on refuse calls with none, and take this one in its place.
+// unsigned is the signature that Google documents for calls that another vendor's model made, or whose own
+// signature is gone. Models from Gemini 3 on refuse calls without any.
 var unsigned = base64.StdEncoding.EncodeToString([]byte("skip_thought_signature_validator"))
 
-// wantsSignatures reports whether a model refuses calls that come back without a signature: all but
-// the first two generations do.
+// wantsSignatures reports whether a model refuses calls that come back without a signature. All but the first two
+// generations do.
 func wantsSignatures(model string) bool {
 	return strings.HasPrefix(model, "gemini-") && !strings.HasPrefix(model, "gemini-1") && !strings.HasPrefix(model, "gemini-2")
 }
 
-// arguments are those of a call as the object that they must be. What an earlier model wrote wrong is
-// handed on as a text.
-func arguments(text string) json.RawMessage {
-	raw := []byte(text)
-	switch {
-	case strings.TrimSpace(text) == "":
-		return json.RawMessage(`{}`)
-	case isObject(raw):
-		return raw
-	}
-	return object("arguments", quote(text))
-}
-
-// result is a tool's as the object that it must be.
+// result returns the result of a tool as an object, which Gemini requires: an object as it is, anything else as
+// its member output.
 func result(text string) json.RawMessage {
 	raw := []byte(text)
-	switch {
-	case isObject(raw):
+	switch valid := json.Valid(raw); {
+	case valid && bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")):
 		return raw
-	case json.Valid(raw):
-		return object("output", raw)
+	case !valid:
+		raw = chat.AppendQuoted(nil, text)
 	}
-	return object("output", quote(text))
+	return append(append([]byte(`{"output":`), raw...), '}')
 }
-
-func isObject(raw []byte) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")) && json.Valid(raw)
-}
-
-func object(key string, value []byte) json.RawMessage {
-	return append(append([]byte(`{"`+key+`":`), value...), '}')
-}
-
-func quote(text string) []byte { return chat.AppendQuoted(nil, text) }

@@ -10,22 +10,22 @@ import (
 	"sluice/internal/chat"
 )
 
-// Schemas go up as JSON Schema (parametersJsonSchema, responseJsonSchema), of which the vendor
-// documents the keywords it knows. The others are left out, or, where there is a near one, put into
-// that: an answer may then be a little wider than the caller's schema, but the call does not fail.
-// The order of members is kept, since it is the order that the model writes them in.
+// Schemas go up as JSON Schema (parametersJsonSchema, responseJsonSchema), of which the vendor documents the keywords
+// that it knows; it refuses others. They are left out, or replaced by a near one. An answer may then be a little
+// wider than the caller's schema, but the call does not fail. The order of members is kept, since the model writes
+// them in that order.
 
-// keywords are those that the vendor documents.
+// keywords are the keywords that the vendor documents.
 var keywords = []string{
 	"$id", "$anchor", "$defs", "$ref", "type", "format", "title", "description", "enum", "items", "prefixItems", "minItems", "maxItems",
 	"minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties", "required", "propertyOrdering",
 }
 
-// formats are the values of format that it documents.
+// formats are the values of format that the vendor documents, as JSON.
 var formats = []string{`"date-time"`, `"date"`, `"time"`}
 
-// parameters is the schema of a function's arguments; nil where there are none, which the vendor
-// wants left out.
+// parameters returns the schema of a function's arguments. It returns nil for a function without arguments: the
+// vendor wants an object without properties left out. raw may be nil.
 func parameters(raw []byte) (json.RawMessage, error) {
 	if raw == nil {
 		return nil, nil
@@ -35,6 +35,7 @@ func parameters(raw []byte) (json.RawMessage, error) {
 		return nil, err
 	}
 	n.reduce()
+	// A schema that could describe members in any other way than by properties is kept.
 	if extra := n.get("additionalProperties"); !n.has("$ref") && !n.has("anyOf") && !n.has("oneOf") && (extra == nil || !extra.isObject) {
 		if p := n.get("properties"); p == nil || len(p.members) == 0 {
 			return nil, nil
@@ -43,7 +44,7 @@ func parameters(raw []byte) (json.RawMessage, error) {
 	return n.append(nil), nil
 }
 
-// subset is a schema with the keywords that the vendor knows.
+// subset returns a schema with the keywords that the vendor knows.
 func subset(raw []byte) (json.RawMessage, error) {
 	n, err := parseSchema(raw)
 	if err != nil {
@@ -53,19 +54,21 @@ func subset(raw []byte) (json.RawMessage, error) {
 	return n.append(nil), nil
 }
 
-// node is a JSON value whose members keep their order.
+// node is a JSON value whose members keep their order. encoding/json would sort them.
 type node struct {
 	isObject, isArray bool
-	members           []member
-	elements          []*node
-	scalar            []byte // JSON, where it is neither
+	members           []member // of an object
+	elements          []*node  // of an array
+	scalar            []byte   // the JSON of any other value
 }
 
+// member is a member of an object. Keys may repeat, as in the caller's JSON.
 type member struct {
 	key   string
-	value *node
+	value *node // never nil
 }
 
+// parseSchema parses the JSON of a schema.
 func parseSchema(raw []byte) (*node, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -76,6 +79,7 @@ func parseSchema(raw []byte) (*node, error) {
 	return n, nil
 }
 
+// parseNode reads one value. Package chat has bounded its depth.
 func parseNode(d *json.Decoder) (*node, error) {
 	token, err := d.Token()
 	if err != nil {
@@ -92,7 +96,7 @@ func parseNode(d *json.Decoder) (*node, error) {
 				if err != nil {
 					return nil, err
 				}
-				key, _ = k.(string) // the decoder accepts no other key
+				key, _ = k.(string) // the decoder accepts only strings as keys
 			}
 			child, err := parseNode(d)
 			if err != nil {
@@ -117,7 +121,7 @@ func parseNode(d *json.Decoder) (*node, error) {
 	return n, err
 }
 
-// append appends the value as JSON.
+// append appends the JSON of the value to dst and returns it.
 func (n *node) append(dst []byte) []byte {
 	switch {
 	case n.isObject:
@@ -144,6 +148,7 @@ func (n *node) append(dst []byte) []byte {
 	return append(dst, n.scalar...)
 }
 
+// get returns the first member with the key, or nil.
 func (n *node) get(key string) *node {
 	for _, m := range n.members {
 		if m.key == key {
@@ -153,9 +158,10 @@ func (n *node) get(key string) *node {
 	return nil
 }
 
+// has reports whether there is a member with the key.
 func (n *node) has(key string) bool { return n.get(key) != nil }
 
-// rename gives a member another key, unless there is one already.
+// rename gives a member another key, unless there is a member with that key already.
 func (n *node) rename(from, to string) {
 	for i := range n.members {
 		if n.members[i].key == from && !n.has(to) {
@@ -164,36 +170,40 @@ func (n *node) rename(from, to string) {
 	}
 }
 
-// reduce makes a schema one of the vendor's keywords.
+// reduce rewrites a schema, and all schemas inside it, with the keywords that the vendor knows.
 func (n *node) reduce() {
-	if !n.isObject { // true or false: anything goes
+	if !n.isObject { // true and false become the schema of anything
 		*n = node{isObject: true}
 		return
 	}
+	// First everything moves to the keywords that are known, then the others are deleted.
 	n.mergeAll()
 	n.rename("definitions", "$defs")
+	// An exclusive bound becomes an inclusive one: the schema gets wider by one value.
 	n.rename("exclusiveMinimum", "minimum")
 	n.rename("exclusiveMaximum", "maximum")
 	n.tuple()
 	n.constant()
 	isRef := n.has("$ref")
 	n.members = slices.DeleteFunc(n.members, func(m member) bool {
-		return !m.value.fits(m.key) || isRef && !strings.HasPrefix(m.key, "$") // nothing may stand beside a reference
+		// The vendor refuses other keywords beside a reference.
+		return !m.value.fits(m.key) || isRef && !strings.HasPrefix(m.key, "$")
 	})
 	for _, m := range n.members {
 		m.value.reduceBelow(m.key)
 	}
 }
 
-// fits reports whether the value may stand under the keyword.
+// fits reports whether the vendor accepts the keyword with this value. It removes values of an enum that the vendor
+// does not accept.
 func (n *node) fits(key string) bool {
 	switch key {
 	case "format":
 		return slices.Contains(formats, string(n.scalar))
-	case "minimum", "maximum": // exclusive ones were booleans once
+	case "minimum", "maximum": // in older drafts the exclusive ones, which were renamed to these, are booleans
 		return len(n.scalar) > 0 && n.scalar[0] != 't' && n.scalar[0] != 'f'
 	case "enum":
-		n.elements = slices.DeleteFunc(n.elements, func(e *node) bool { // only strings and numbers
+		n.elements = slices.DeleteFunc(n.elements, func(e *node) bool { // only strings and numbers stay
 			return len(e.scalar) == 0 || e.scalar[0] == 't' || e.scalar[0] == 'f' || e.scalar[0] == 'n'
 		})
 		return len(n.elements) > 0
@@ -201,36 +211,40 @@ func (n *node) fits(key string) bool {
 	return slices.Contains(keywords, key)
 }
 
-// reduceBelow reduces the schemas inside a keyword's value.
+// reduceBelow reduces the schemas inside the value of a keyword.
 func (n *node) reduceBelow(key string) {
 	switch key {
+	// Objects whose members are schemas, under names that are no keywords.
 	case "properties", "$defs":
 		for _, m := range n.members {
 			m.value.reduce()
 		}
+	// Arrays of schemas.
 	case "anyOf", "oneOf", "prefixItems":
 		for _, e := range n.elements {
 			e.reduce()
 		}
+	// Schemas; additionalProperties may also be a boolean, which the vendor accepts.
 	case "items":
 		n.reduce()
 	case "additionalProperties":
 		if n.isObject {
 			n.reduce()
 		}
+	// The definitions have been renamed, so references to them must follow.
 	case "$ref":
 		n.scalar = bytes.Replace(n.scalar, []byte(`"#/definitions/`), []byte(`"#/$defs/`), 1)
 	}
 }
 
-// tuple writes the older form of a tuple, an array of items, in the newer one.
+// tuple rewrites the older form of a tuple, an array under items, to the newer one, prefixItems.
 func (n *node) tuple() {
 	if items := n.get("items"); items != nil && items.isArray {
 		n.rename("items", "prefixItems")
 	}
 }
 
-// constant writes a single allowed value as an enumeration.
+// constant rewrites const to an enum of one value.
 func (n *node) constant() {
 	for i := range n.members {
 		if n.members[i].key == "const" && !n.has("enum") {
@@ -239,8 +253,8 @@ func (n *node) constant() {
 	}
 }
 
-// mergeAll writes the members of allOf, which is not known over there, into the schema itself. What
-// both have stays the schema's own, except for properties and required, which add up.
+// mergeAll moves the members of the schemas under allOf, which the vendor does not know, into the schema itself. Of a
+// keyword that both have, the schema's own is kept, except for properties and required, which are joined.
 func (n *node) mergeAll() {
 	all := n.get("allOf")
 	if all == nil {
@@ -248,7 +262,7 @@ func (n *node) mergeAll() {
 	}
 	n.members = slices.DeleteFunc(n.members, func(m member) bool { return m.key == "allOf" })
 	for _, e := range all.elements {
-		if e.isObject {
+		if e.isObject { // which may have an allOf of its own
 			e.mergeAll()
 		}
 		for _, m := range e.members {

@@ -7,17 +7,19 @@ import (
 	"sluice/internal/continuation"
 )
 
-// signatures are those of a reply's thoughts, kept under the id of the call they came with.
+// signatures are the signatures of a reply's thoughts, kept under the id of the call they came with. They are
+// stored as JSON: a change to the tags loses those of turns under way.
 type signatures struct {
-	Vendor string `json:"vendor"`         // states of others stand under ids of the same kind
+	Vendor string `json:"vendor"`         // tells them from the states of other adapters
 	Call   string `json:"call,omitempty"` // of the call itself
 	Text   string `json:"text,omitempty"` // of the text before it
 }
 
+// vendor is the signatures.Vendor of this package.
 const vendor = "gemini"
 
-// keep stores the signatures. A turn whose signatures are lost goes on without them, a little less
-// clever; so a store that fails is no reason to fail the reply.
+// keep stores the signatures. m may be nil. An error is ignored: the next turn is a little worse without them, but
+// this reply is complete.
 func keep(ctx context.Context, m *continuation.Memory, id string, s signatures) {
 	s.Vendor = vendor
 	if state, err := json.Marshal(s); err == nil {
@@ -25,8 +27,9 @@ func keep(ctx context.Context, m *continuation.Memory, id string, s signatures) 
 	}
 }
 
-// recall returns the signatures that came with a call; false where there are none.
+// recall returns the signatures that came with a call, and reports whether there are any. m may be nil.
 func recall(ctx context.Context, m *continuation.Memory, id string) (signatures, bool) {
+	// Whatever goes wrong, the call is treated like one without signatures.
 	var s signatures
 	state, ok, err := m.Recall(ctx, id)
 	if err != nil || !ok || json.Unmarshal(state, &s) != nil || s.Vendor != vendor {

@@ -67,7 +67,7 @@ func writeStream(events []provider.Event) []string {
 	return out
 }
 
-func sse(v object) string { return "data: " + encode(v) + "\r\n\r\n" }
+func sse(v object) string { return "data: " + providertest.Encode(v) + "\r\n\r\n" }
 
 func chunk(candidate object, usage any) object {
 	w := object{"candidates": []any{candidate}, "modelVersion": "gemini-x", "responseId": "abc"}
@@ -118,19 +118,11 @@ func writeWhole(events []provider.Event) string {
 	if r.Usage != nil {
 		usage = usageMetadata(*r.Usage)
 	}
-	return encode(chunk(object{"content": turn(parts...), "finishReason": finishReason(r.Finish), "index": 0}, usage))
+	return providertest.Encode(chunk(object{"content": turn(parts...), "finishReason": finishReason(r.Finish), "index": 0}, usage))
 }
 
 func writeError(message string) string {
-	return encode(object{"error": object{"code": 0, "message": message, "status": "SOME_STATUS"}})
-}
-
-func encode(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // the test's own values always encode
-	}
-	return string(b)
+	return providertest.Encode(object{"error": object{"code": 0, "message": message, "status": "SOME_STATUS"}})
 }
 
 // readRequest understands a request with a decoder that is not ours.

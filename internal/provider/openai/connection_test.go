@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
+	"sluice/internal/provider/providertest"
 )
 
 // serve starts an upstream, and counts the connections that are made to it.
@@ -116,7 +117,7 @@ func TestEndThatNeverComes(t *testing.T) {
 		var body silent
 		a := adapter(t, openai.Options{}, func(r *http.Request) (*http.Response, error) {
 			body = silent{r.Context(), strings.NewReader("data: [DONE]\n\n")}
-			return answer(eventStream, &body), nil
+			return providertest.Answer(eventStream, &body), nil
 		})
 		in, err := a.Open(t.Context(), ask(t, streamed))
 		if err != nil {

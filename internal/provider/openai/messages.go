@@ -10,8 +10,8 @@ import (
 	"sluice/internal/chat"
 )
 
-// messages writes the messages anew where one of them must differ: the vendor refuses it as it is, or
-// wants back what only it can read. The others stay the caller's bytes.
+// messages replaces the member messages if one of them must differ, because the vendor refuses it as it is or
+// wants something back that only it can read. The messages that need no change stay the caller's bytes.
 func (q *quirks) messages(ctx context.Context) error {
 	changed := false
 	raws := make([]json.RawMessage, len(q.req.Messages))
@@ -30,7 +30,7 @@ func (q *quirks) messages(ctx context.Context) error {
 		for name, value := range members {
 			if value == nil {
 				delete(all, name)
-			} else if _, sent := all[name]; !sent || name != q.preset.returns { // what the caller kept is the better one
+			} else if _, sent := all[name]; !sent || name != q.preset.returns { // thoughts that the caller sent itself stay
 				all[name] = value
 			}
 		}
@@ -43,6 +43,7 @@ func (q *quirks) messages(ctx context.Context) error {
 	if !changed {
 		return nil
 	}
+	// A replaced member is not patched any more, so the role developer must become system here.
 	for i := range q.req.Messages {
 		if m := &q.req.Messages[i]; m.Role == chat.RoleSystem && q.out.SystemRole {
 			raws[i] = fmt.Appendf(nil, `{"role":"system","content":%s}`, chat.AppendQuoted(nil, m.Content.Text()))
@@ -56,7 +57,7 @@ func (q *quirks) messages(ctx context.Context) error {
 	return nil
 }
 
-// changes are the members of a message that must differ; nil for one that must go.
+// changes returns the members of a message that must differ. A nil value is for a member that must be left out.
 func (q *quirks) changes(ctx context.Context, m *chat.Message) map[string]json.RawMessage {
 	members := map[string]json.RawMessage{}
 	if q.preset.nameless && m.Name != "" {
@@ -74,7 +75,7 @@ func (q *quirks) changes(ctx context.Context, m *chat.Message) map[string]json.R
 	return members
 }
 
-// thoughts are those that led to the calls of a message; nil: none are needed.
+// thoughts returns the thinking that led to the calls of a message, or nil if none is needed.
 func (q *quirks) thoughts(ctx context.Context, m *chat.Message) json.RawMessage {
 	for i := range m.ToolCalls {
 		if kept, ok := recall(ctx, q.call.Memory, m.ToolCalls[i].ID, q.preset.returns); ok {
@@ -82,12 +83,13 @@ func (q *quirks) thoughts(ctx context.Context, m *chat.Message) json.RawMessage 
 		}
 	}
 	if q.preset.returns == "reasoning_content" && q.call.Thinks && q.req.ReasoningEffort != chat.EffortNone {
-		return json.RawMessage(`""`) // calls without the member are refused; empty ones are not
+		return json.RawMessage(`""`) // DeepSeek refuses calls without the member, but accepts it empty
 	}
 	return nil
 }
 
-// shorten replaces ids of calls that are not of the vendor's form. Equal ids stay equal.
+// shorten replaces the ids of calls that the vendor does not accept. Equal ids get equal replacements, so a
+// result still belongs to its call.
 func (q *quirks) shorten(m *chat.Message, members map[string]json.RawMessage) {
 	if m.ToolCallID != "" && !isShort(m.ToolCallID) {
 		members["tool_call_id"] = chat.AppendQuoted(nil, shortID(m.ToolCallID))
@@ -108,9 +110,10 @@ func (q *quirks) shorten(m *chat.Message, members map[string]json.RawMessage) {
 	}
 }
 
-// shortLength is the length of an id at Mistral.
+// shortLength is the length that Mistral requires of the id of a call.
 const shortLength = 9
 
+// isShort reports whether an id is of Mistral's form: nine letters and digits.
 func isShort(id string) bool {
 	for _, c := range []byte(id) {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
@@ -120,7 +123,7 @@ func isShort(id string) bool {
 	return len(id) == shortLength
 }
 
-// shortID makes an id of letters and digits out of another.
+// shortID returns a short id that is made of another one: the beginning of its hash in base 62.
 func shortID(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return new(big.Int).SetBytes(sum[:]).Text(62)[:shortLength]

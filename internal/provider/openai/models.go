@@ -9,8 +9,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// wireModel is a model as the vendors list it: the figures are an addition of theirs, each under its
-// own names.
+// wireModel is a model as vendors list it. OpenAI's dialect has no figures; vendors add them, each under names of
+// its own.
 type wireModel struct {
 	ID            string `json:"id"`
 	Name          string `json:"name"`
@@ -28,31 +28,29 @@ type wireModel struct {
 	} `json:"meta"` // llama.cpp
 }
 
-// Models lists the models of the upstream.
+// modelList is a list of models: the member data of an object, or the list itself, as Together answers.
+type modelList []wireModel
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *modelList) UnmarshalJSON(raw []byte) error {
+	if bytes.HasPrefix(raw, []byte("[")) {
+		return json.Unmarshal(raw, (*[]wireModel)(l))
+	}
+	w := struct {
+		Data *[]wireModel `json:"data"`
+	}{(*[]wireModel)(l)}
+	return json.Unmarshal(raw, &w)
+}
+
+// Models returns the models that the upstream lists. Figures that it does not give are zero.
 func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
-	var reply provider.Reply
-	if err := a.Fetch(ctx, &reply, a.models, a.header); err != nil {
+	var list modelList
+	if err := a.FetchJSON(ctx, a.models, a.header, &list); err != nil {
 		return nil, err
-	}
-	defer reply.Close(true)
-	raw, err := reply.Whole()
-	if err != nil {
-		return nil, err
-	}
-	var list struct {
-		Data []wireModel `json:"data"`
-	}
-	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) {
-		err = json.Unmarshal(raw, &list.Data) // Together answers with the list itself
-	} else {
-		err = json.Unmarshal(raw, &list)
-	}
-	if err != nil {
-		return nil, provider.Garbled(err)
 	}
 	var all []provider.Listed
-	for i := range list.Data {
-		m := &list.Data[i]
+	for i := range list {
+		m := &list[i]
 		all = append(all, provider.Listed{
 			ID: m.ID, Name: cmp.Or(m.Name, m.DisplayName),
 			ContextLength: cmp.Or(m.ContextLength, m.ContextWindow, m.MaxContext, m.MaxModelLen, m.Meta.TrainedOn),

@@ -1,12 +1,13 @@
-// Package openai speaks OpenAI's chat completions, which most upstreams understand.
+// Package openai speaks OpenAI's chat completions, the dialect of most upstreams.
 //
-// The caller's body goes up as it came, with only the model and what a stream reports patched in
-// place; replies come back as raw chunks, for the relay to hand on. Usage is always asked for, since
-// every call is accounted for.
+// The caller's body goes up as it came. Only what must differ is patched in place: the model's name, the request
+// for usage, since every call is accounted for, and what a vendor wants otherwise (see Preset). Replies come back
+// as raw chunks, which the relay passes on without decoding most of them.
 package openai
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -21,39 +22,36 @@ import (
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	// Preset is the vendor; the zero Preset is any that keeps to the dialect.
+	// Preset is the vendor. The zero Preset is for any upstream that follows the dialect.
 	Preset Preset
-	// APIKey is sent as a bearer token, or as the preset has it; empty: none is sent.
+	// APIKey is sent as a bearer token, or in the preset's own header. If it is empty, none is sent.
 	APIKey string
-	// APIVersion is Azure's, such as 2024-10-21; empty: its newer API without versions.
+	// APIVersion is Azure's, such as 2024-10-21. If it is empty, its newer API without versions is used.
 	APIVersion string
-	// Pulse watches replies for silence; nil: they may be silent for ever.
+	// Pulse ends replies that are silent for too long. If it is nil, a reply may be silent forever.
 	Pulse *pulse.Pulse
 	// Silence is how long a reply may pause once it has begun. Default two minutes.
 	Silence time.Duration
-	// Transport replaces the connection pool: one that is shared, or a test's.
+	// Transport replaces the adapter's own connection pool: a shared pool, or a test's.
 	Transport http.RoundTripper
 }
 
-// Adapter calls one upstream.
+// Adapter calls one upstream. It implements provider.Adapter.
 type Adapter struct {
 	*provider.Client
 	preset Preset
-	url    *url.URL    // of completions; where deployments have their own, of these
-	models *url.URL    // of the list
-	header http.Header // shared by all requests, never written to
+	url    *url.URL    // of completions; the folder of deployments if each has its own
+	models *url.URL    // of the list of models
+	header http.Header // shared by all requests; never written to after New
 }
 
-// New returns an adapter for the upstream whose API begins at baseURL, such as https://host/v1;
-// empty: that of the preset.
+// New returns an adapter for the upstream whose API begins at baseURL, such as https://host/v1. If baseURL is
+// empty, it is the preset's. opts may be nil.
 func New(baseURL string, opts *Options) (*Adapter, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	if baseURL == "" {
-		baseURL = opts.Preset.BaseURL
-	}
-	base, err := url.Parse(strings.TrimSuffix(baseURL, "/"))
+	base, err := url.Parse(strings.TrimSuffix(cmp.Or(baseURL, opts.Preset.BaseURL), "/"))
 	if err != nil {
 		return nil, errors.New("the base URL cannot be read")
 	}
@@ -72,8 +70,8 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 	return a, nil
 }
 
-// address makes the URLs below the base. Azure's stand below /openai: with a version each deployment
-// has its own, without one they are as everywhere.
+// address sets the URLs below the base. Azure's are below /openai. With a version, each deployment has a URL of
+// its own; without one, the paths and the name of the bound are those of OpenAI.
 func (a *Adapter) address(base *url.URL, version string) {
 	if a.preset.deployments {
 		base = base.JoinPath("openai")
@@ -92,13 +90,14 @@ func (a *Adapter) address(base *url.URL, version string) {
 	a.url = below(base, "/chat/completions")
 }
 
+// below returns base with more path, and with base's query. base is not changed.
 func below(base *url.URL, path string) *url.URL {
 	u := *base
 	u.Path += path
 	return &u
 }
 
-// completions is the URL of a call.
+// completions returns the URL of a call.
 func (a *Adapter) completions(call *provider.Call) *url.URL {
 	if a.preset.deployments {
 		return below(a.url, call.Upstream+"/chat/completions")
@@ -106,7 +105,7 @@ func (a *Adapter) completions(call *provider.Call) *url.URL {
 	return a.url
 }
 
-// Open sends the call.
+// Open implements provider.Adapter.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	call.Dropped = nil
 	patch, err := a.patch(ctx, call)
@@ -127,13 +126,15 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 // stream is a reply, in chunks or in one piece.
 type stream struct {
 	reply provider.Reply
-	event provider.Event
-	whole bool // it comes in one piece
-	done  bool // the upstream said so, or the piece has come
+	event provider.Event // the one that Next returns, so that none is allocated
+	whole bool           // the reply comes in one piece
+	done  bool           // [DONE] has come, or the one piece has
 
-	thoughts *thoughts // those that must be kept; nil: none
+	thoughts *thoughts // collects what must come back with tool results; nil if nothing must
 }
 
+// Next implements provider.Stream. It does not look for a finish reason: at the end of the body the relay knows
+// whether the reply is complete.
 func (s *stream) Next() (*provider.Event, error) {
 	switch {
 	case s.done:
@@ -153,7 +154,7 @@ func (s *stream) Next() (*provider.Event, error) {
 	ev, err := s.reply.Event()
 	if err != nil {
 		s.thoughts.keep()
-		return nil, err // where it is io.EOF: complete or not, the relay knows
+		return nil, err
 	}
 	if len(ev.Data) < 2*len(doneMark) && string(bytes.TrimSpace(ev.Data)) == doneMark {
 		s.done = true
@@ -165,8 +166,8 @@ func (s *stream) Next() (*provider.Event, error) {
 	return &s.event, nil
 }
 
-// concealed is a reply, or a piece of it, without our secrets where it speaks of an error. Looking for
-// one costs some 20 ns a chunk.
+// concealed returns a reply, or a piece of one, without our secrets. Only errors repeat them, so pieces without
+// an error are returned as they are; looking for one costs about 20 ns for each chunk.
 func (s *stream) concealed(raw []byte) []byte {
 	if bytes.Contains(raw, []byte(`"error"`)) {
 		return s.reply.Conceal(raw)
@@ -174,8 +175,10 @@ func (s *stream) concealed(raw []byte) []byte {
 	return raw
 }
 
+// doneMark is the data of the event behind the last chunk.
 const doneMark = "[DONE]"
 
+// Ready implements provider.Stream.
 func (s *stream) Ready() bool {
 	if s.whole {
 		return s.done
@@ -183,4 +186,5 @@ func (s *stream) Ready() bool {
 	return s.reply.Ready()
 }
 
+// Close implements provider.Stream.
 func (s *stream) Close() error { return s.reply.Close(s.done) }

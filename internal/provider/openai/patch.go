@@ -9,7 +9,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// patch is what must differ from the caller's body.
+// patch returns what must differ from the caller's body, and notes in the call which fields are dropped. It
+// returns a fault if the vendor cannot do what the request asks for.
 func (a *Adapter) patch(ctx context.Context, call *provider.Call) (chat.Patch, error) {
 	p := chat.Patch{Model: call.Upstream, IncludeUsage: true, SystemRole: true}
 	if !call.Thinks && call.Request.ReasoningEffort != "" {
@@ -18,20 +19,21 @@ func (a *Adapter) patch(ctx context.Context, call *provider.Call) (chat.Patch, e
 	}
 	q := quirks{preset: &a.preset, call: call, req: call.Request, out: &p}
 	q.limit()
-	if a.preset.Kind == "" {
+	if a.preset.Kind == "" { // nothing is known of this upstream
 		return p, nil
 	}
 	return p, q.apply(ctx)
 }
 
-// quirks puts what one vendor wants otherwise into the patch.
+// quirks writes what one vendor wants otherwise into a patch.
 type quirks struct {
 	preset *Preset
 	call   *provider.Call
-	req    *chat.Request
-	out    *chat.Patch
+	req    *chat.Request // call.Request
+	out    *chat.Patch   // written to
 }
 
+// apply applies the preset. See Preset for what each of its fields means.
 func (q *quirks) apply(ctx context.Context) error {
 	p := q.preset
 	if p.plain {
@@ -49,7 +51,8 @@ func (q *quirks) apply(ctx context.Context) error {
 		q.drop(p.refusedThinking)
 	}
 	if t := q.req.Temperature; t != nil && p.hottest > 0 && *t > p.hottest {
-		q.set("temperature", strconv.FormatFloat(p.hottest, 'g', -1, 64)) // spec: legal for every model up to 2
+		// The API accepts up to 2 for every model (docs/api.md#chat-completion-request), so it becomes the vendor's highest.
+		q.set("temperature", strconv.FormatFloat(p.hottest, 'g', -1, 64))
 	}
 	if p.single && q.req.N > 1 {
 		return fault.New(fault.Invalid, "This model gives one reply to a request; n must be 1, got %d.", q.req.N).At("n")
@@ -69,17 +72,19 @@ func (q *quirks) apply(ctx context.Context) error {
 	return q.messages(ctx)
 }
 
+// set gives a field a value, which is JSON.
 func (q *quirks) set(name, value string) {
 	q.out.Set = append(q.out.Set, chat.Setting{Name: name, Value: []byte(value)})
 }
 
-// drop leaves fields out, also those that ask for nothing, and notes those that asked.
+// drop leaves fields out. It also leaves out those that ask for nothing, since the vendor refuses their names;
+// only the others are noted as dropped.
 func (q *quirks) drop(names []string) {
 	q.out.Drop = append(q.out.Drop, names...)
 	q.call.Drop(names...)
 }
 
-// rename gives a field that the caller sent another name.
+// rename gives a field another name, if the caller sent it.
 func (q *quirks) rename(from, to string) {
 	if value := q.req.Member(from); value != nil {
 		q.out.Drop = append(q.out.Drop, from)
@@ -87,14 +92,15 @@ func (q *quirks) rename(from, to string) {
 	}
 }
 
-// limit gives the bound of the reply one name, the one that the vendor knows, and no more than the model
-// writes. A vendor that knows both names gets the caller's, and of two the newer one; an upstream that
-// we know nothing of gets the older one, which all understand.
+// limit sends the bound of the reply under one name, and clamps it to what the model writes. The name is the one
+// that the vendor knows. A vendor that knows both gets the caller's name, or the newer one if the caller sent
+// both. An upstream that is not known gets the older one then, which all of them understand.
 func (q *quirks) limit() {
 	older, newer := q.req.Member(maxTokens), q.req.Member(maxCompletionTokens)
 	if older == nil && newer == nil {
 		return
 	}
+	// name is the one to send, other the one to leave out, and spare the caller's value of the latter.
 	name, other, spare := maxTokens, maxCompletionTokens, newer
 	switch {
 	case q.preset.limit == maxTokens:
@@ -109,10 +115,10 @@ func (q *quirks) limit() {
 	}
 }
 
-// isGiven reports whether a member is there, and not null.
+// isGiven reports whether a member is present and not null.
 func isGiven(value []byte) bool { return value != nil && string(value) != "null" }
 
-// effort asks for the nearest effort that the vendor has.
+// effort translates reasoning_effort to the nearest that the vendor has.
 func (q *quirks) effort() {
 	asked := q.req.ReasoningEffort
 	if asked == chat.EffortNone && q.preset.off != nil {
@@ -125,8 +131,8 @@ func (q *quirks) effort() {
 	}
 }
 
-// choice is for vendors that do not know tool_choice. No tools at all are as good as none chosen; to
-// force one there is no way.
+// choice emulates tool_choice for vendors that do not know it. For none, the tools are left out. A call cannot be
+// forced, so required and a named function are refused.
 func (q *quirks) choice() error {
 	if !q.preset.unforced {
 		return nil

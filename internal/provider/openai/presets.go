@@ -7,64 +7,68 @@ import (
 	"sluice/internal/chat"
 )
 
-// Preset is what is known of one vendor that speaks this dialect: where it is, and in what it differs.
-// The zero Preset differs in nothing.
+// Preset is what is known of one vendor that speaks this dialect: its address, and how it differs from OpenAI's
+// reference. The zero Preset differs in nothing. A difference that is not listed costs callers an error of the
+// vendor, so each entry of presets names the page that it was read from.
 type Preset struct {
-	// Kind is its name.
+	// Kind is the vendor's name in the configuration.
 	Kind string
-	// BaseURL is where its API begins, the version included; empty: everybody has their own.
+	// BaseURL is where the API begins, version included. It is empty if every customer has a different one.
 	BaseURL string
-	// keyHeader takes the key in place of a bearer token.
+	// keyHeader is the header that the key is sent in. Empty means a bearer token.
 	keyHeader string
-	// deployments: paths are Azure's.
+	// deployments says that the paths are Azure's.
 	deployments bool
 
-	// refused are fields that it answers with an error, and that do not change the answer.
+	// refused lists fields that the vendor answers with an error and that do not change the answer.
 	refused []string
-	// refusedThinking are those that it refuses from models that think, while they do.
+	// refusedThinking lists the fields that it also refuses while a model thinks.
 	refusedThinking []string
-	// hottest is its highest temperature; 0: that of everybody, 2.
+	// hottest is the highest temperature it accepts; 0 means 2, as in the reference.
 	hottest float64
-	// limit is the one name by which it knows the bound of a reply; empty: it knows both.
+	// limit is the only name by which it knows the bound of a reply. Empty means that it knows both.
 	limit string
-	// seed is its name of that field; empty: seed.
+	// seed is its name of the field seed; empty if that is seed.
 	seed string
-	// efforts are the values of reasoning_effort that it does not have, and what is nearest.
+	// efforts maps the values of reasoning_effort that it does not have to the nearest that it has.
 	efforts map[chat.Effort]chat.Effort
-	// off is a field that turns thinking off, where no effort does.
+	// off is the field that turns thinking off, if no effort does; otherwise nil.
 	off *chat.Setting
-	// developer: it knows the role.
+	// developer says that it knows the role developer.
 	developer bool
-	// figured: it gives its figures without being asked, and does not know stream_options.
+	// figured says that it sends usage without being asked, and does not know stream_options.
 	figured bool
-	// single: n must be 1.
+	// single says that n must be 1.
 	single bool
-	// plain: of what Request.Foreign tells of it knows nothing.
+	// plain says that it knows none of the things that chat.Request.Foreign reports.
 	plain bool
-	// nameless: messages may not have names.
+	// nameless says that messages must not have names.
 	nameless bool
-	// shortIDs: ids of calls have nine letters and digits.
+	// shortIDs says that ids of calls must have nine letters and digits.
 	shortIDs bool
-	// unforced: tool_choice is not known.
+	// unforced says that it does not know tool_choice.
 	unforced bool
-	// schematic: JSON is only to be had with a schema.
+	// schematic says that it writes JSON only with a schema.
 	schematic bool
-	// returns is the member of a message with calls in which it wants its thoughts back.
+	// returns is the member of an assistant's message in which it wants the thoughts back that led to the
+	// message's calls. Empty means that it wants none.
 	returns string
 }
 
+// The two names of the bound of a reply.
 const (
 	maxTokens           = "max_tokens"
 	maxCompletionTokens = "max_completion_tokens"
 )
 
-// least is for vendors whose efforts begin with low.
+// least is the efforts of vendors whose lowest is low.
 var least = map[chat.Effort]chat.Effort{chat.EffortMinimal: chat.EffortLow}
 
-// sampling are fields that OpenAI's models refuse while they reason, wherever they are served
+// sampling lists the fields that OpenAI's models refuse while they reason, wherever they are served
 // (learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning).
 var sampling = []string{"temperature", "top_p", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "logit_bias"}
 
+// presets are the vendors that are known, each with the pages of its documentation that say how it differs.
 var presets = []Preset{
 	// platform.openai.com/docs/api-reference/chat: max_tokens is deprecated, and refused by models
 	// that reason; these also know the role developer.
@@ -124,7 +128,7 @@ var presets = []Preset{
 	{Kind: "ollama", plain: true, BaseURL: "http://127.0.0.1:11434/v1", limit: maxTokens, efforts: least, single: true, unforced: true, refused: []string{"logit_bias", "user"}},
 }
 
-// Kinds are the names of the presets.
+// Kinds returns the names of the presets.
 func Kinds() []string {
 	kinds := make([]string, len(presets))
 	for i := range presets {
@@ -133,8 +137,8 @@ func Kinds() []string {
 	return kinds
 }
 
-// PresetOf finds the preset of a kind. The kind openai at another address than the vendor's is
-// whatever speaks the dialect there: the zero Preset.
+// PresetOf returns the preset of a kind, and reports whether there is one. The kind openai at another address than
+// OpenAI's is any server that speaks the dialect: its preset is the zero Preset.
 func PresetOf(kind, baseURL string) (Preset, bool) {
 	i := slices.IndexFunc(presets, func(p Preset) bool { return p.Kind == kind })
 	switch {

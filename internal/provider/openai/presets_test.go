@@ -82,7 +82,7 @@ func TestModels(t *testing.T) {
 		var asked string
 		a := adapter(t, openai.Options{APIKey: "k"}, func(r *http.Request) (*http.Response, error) {
 			asked = r.Method + " " + r.URL.String() + " " + r.Header.Get("Authorization")
-			return answer(jsonBody, strings.NewReader(tt.reply)), nil
+			return providertest.Answer(jsonBody, strings.NewReader(tt.reply)), nil
 		})
 		got, err := a.Models(t.Context())
 		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
@@ -93,7 +93,7 @@ func TestModels(t *testing.T) {
 		}
 	}
 	bad := adapter(t, openai.Options{}, func(*http.Request) (*http.Response, error) {
-		return answer(jsonBody, strings.NewReader(`<html>`)), nil
+		return providertest.Answer(jsonBody, strings.NewReader(`<html>`)), nil
 	})
 	if got, err := bad.Models(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("Models() of garbage = %v, %v, want 503", got, err)
@@ -108,7 +108,7 @@ func TestKeyStaysOurs(t *testing.T) {
 		{plain, jsonBody, `{"error":{"code":403,"message":"Wrong key ` + providertest.Key + `."}}`},
 	} {
 		a := adapter(t, openai.Options{APIKey: providertest.Key}, func(*http.Request) (*http.Response, error) {
-			return answer(tt.contentType, strings.NewReader(tt.reply)), nil
+			return providertest.Answer(tt.contentType, strings.NewReader(tt.reply)), nil
 		})
 		in, err := a.Open(t.Context(), ask(t, tt.body))
 		if err != nil {

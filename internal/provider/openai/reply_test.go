@@ -15,6 +15,7 @@ import (
 	"sluice/internal/fault"
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
+	"sluice/internal/provider/providertest"
 	"sluice/internal/pulse"
 )
 
@@ -22,7 +23,7 @@ import (
 func read(t *testing.T, body, contentType, reply string) (kinds []provider.Kind, raws []string, err error) {
 	t.Helper()
 	a := adapter(t, openai.Options{}, func(*http.Request) (*http.Response, error) {
-		return answer(contentType, iotest.OneByteReader(strings.NewReader(reply))), nil
+		return providertest.Answer(contentType, iotest.OneByteReader(strings.NewReader(reply))), nil
 	})
 	in, err := a.Open(t.Context(), ask(t, body))
 	if err != nil {
@@ -97,7 +98,7 @@ func TestOversizeIsRefused(t *testing.T) {
 	} {
 		body.read = 0
 		a := adapter(t, openai.Options{}, func(*http.Request) (*http.Response, error) {
-			resp := answer(tt.contentType, body)
+			resp := providertest.Answer(tt.contentType, body)
 			resp.ContentLength = tt.length
 			return resp, nil
 		})
@@ -115,7 +116,7 @@ func TestOversizeIsRefused(t *testing.T) {
 func TestKnownLengthMustCome(t *testing.T) {
 	t.Parallel()
 	a := adapter(t, openai.Options{}, func(*http.Request) (*http.Response, error) {
-		resp := answer(jsonBody, strings.NewReader(`{"choices":[]}`))
+		resp := providertest.Answer(jsonBody, strings.NewReader(`{"choices":[]}`))
 		resp.ContentLength = 15
 		return resp, nil
 	})
@@ -136,7 +137,7 @@ func TestKnownLengthMustCome(t *testing.T) {
 func TestReadyMeansReady(t *testing.T) {
 	t.Parallel()
 	pr, pw := io.Pipe()
-	a := adapter(t, openai.Options{}, func(*http.Request) (*http.Response, error) { return answer(eventStream, pr), nil })
+	a := adapter(t, openai.Options{}, func(*http.Request) (*http.Response, error) { return providertest.Answer(eventStream, pr), nil })
 	in, err := a.Open(t.Context(), ask(t, streamed))
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +199,7 @@ func TestSilence(t *testing.T) {
 			p := pulse.New()
 			go p.Run(t.Context())
 			a := adapter(t, openai.Options{Pulse: p}, func(r *http.Request) (*http.Response, error) {
-				return answer(tt.contentType, &silent{r.Context(), strings.NewReader(tt.says)}), nil
+				return providertest.Answer(tt.contentType, &silent{r.Context(), strings.NewReader(tt.says)}), nil
 			})
 			start := time.Now()
 			in, err := a.Open(t.Context(), ask(t, tt.ask))
@@ -247,7 +248,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 			p := pulse.New()
 			go p.Run(t.Context())
 			a := adapter(t, openai.Options{Pulse: p}, func(r *http.Request) (*http.Response, error) {
-				return answer(tt.contentType, &dripping{r.Context(), strings.NewReader(tt.says), time.Minute}), nil
+				return providertest.Answer(tt.contentType, &dripping{r.Context(), strings.NewReader(tt.says), time.Minute}), nil
 			})
 			in, err := a.Open(t.Context(), ask(t, tt.ask))
 			if err != nil {
@@ -266,7 +267,7 @@ func TestSilentRefusal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := adapter(t, openai.Options{}, func(r *http.Request) (*http.Response, error) {
-			resp := answer(jsonBody, &silent{r.Context(), strings.NewReader(`{"error":`)})
+			resp := providertest.Answer(jsonBody, &silent{r.Context(), strings.NewReader(`{"error":`)})
 			resp.StatusCode = http.StatusTooManyRequests
 			resp.Header.Set("Retry-After", "3")
 			return resp, nil
@@ -286,7 +287,7 @@ func TestLongRefusalIsCut(t *testing.T) {
 	t.Parallel()
 	body := &endless{}
 	a := adapter(t, openai.Options{}, func(*http.Request) (*http.Response, error) {
-		resp := answer(jsonBody, io.MultiReader(bytes.NewReader([]byte(`{"error":{"message":"`)), body))
+		resp := providertest.Answer(jsonBody, io.MultiReader(bytes.NewReader([]byte(`{"error":{"message":"`)), body))
 		resp.StatusCode = http.StatusBadRequest
 		return resp, nil
 	})

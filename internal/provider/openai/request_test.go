@@ -13,17 +13,8 @@ import (
 	"sluice/internal/fault"
 	"sluice/internal/provider"
 	"sluice/internal/provider/openai"
+	"sluice/internal/provider/providertest"
 )
-
-// transport answers requests without a network.
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
-
-// answer is a reply with the given body.
-func answer(contentType string, body io.Reader) *http.Response {
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(body), ContentLength: -1}
-}
 
 const (
 	eventStream = "text/event-stream"
@@ -31,7 +22,7 @@ const (
 )
 
 // adapter returns an adapter that talks to the transport alone.
-func adapter(t *testing.T, opts openai.Options, tr transport) *openai.Adapter {
+func adapter(t *testing.T, opts openai.Options, tr providertest.Transport) *openai.Adapter {
 	t.Helper()
 	opts.Transport = tr
 	a, err := openai.New("https://upstream.test/v1", &opts)
@@ -106,7 +97,7 @@ func TestRequestBody(t *testing.T) {
 			if second, _ := io.ReadAll(again); string(second) != got {
 				t.Errorf("%s: sent again the body is %s, want %s", name, second, got)
 			}
-			return answer(jsonBody, strings.NewReader(`{}`)), nil
+			return providertest.Answer(jsonBody, strings.NewReader(`{}`)), nil
 		})
 		call := ask(t, tt.body)
 		call.Thinks = tt.thinks
@@ -129,9 +120,9 @@ func TestRequestHead(t *testing.T) {
 		{"http://127.0.0.1:8080", "k", "http://127.0.0.1:8080/chat/completions", "Bearer k"},
 	} {
 		var got *http.Request
-		a, err := openai.New(tt.base, &openai.Options{APIKey: tt.key, Transport: transport(func(r *http.Request) (*http.Response, error) {
+		a, err := openai.New(tt.base, &openai.Options{APIKey: tt.key, Transport: providertest.Transport(func(r *http.Request) (*http.Response, error) {
 			got = r
-			return answer(jsonBody, strings.NewReader(`{}`)), nil
+			return providertest.Answer(jsonBody, strings.NewReader(`{}`)), nil
 		})})
 		if err != nil {
 			t.Fatal(err)
@@ -188,7 +179,7 @@ func TestBounds(t *testing.T) {
 		a := adapter(t, openai.Options{Preset: p}, func(r *http.Request) (*http.Response, error) {
 			body, _ := io.ReadAll(r.Body)
 			got = string(body)
-			return answer(jsonBody, strings.NewReader(`{}`)), nil
+			return providertest.Answer(jsonBody, strings.NewReader(`{}`)), nil
 		})
 		call := ask(t, `{"model":"m",`+tt.members+`}`)
 		call.MaxOutput = 4096

@@ -69,7 +69,7 @@ func writeStream(events []provider.Event) []string {
 }
 
 func chunk(choices []any, usage any) string {
-	return "data: " + encode(object{"id": "chatcmpl-x", "object": "chat.completion.chunk", "created": 1, "model": "gpt", "choices": choices, "usage": usage}) + "\n\n"
+	return "data: " + providertest.Encode(object{"id": "chatcmpl-x", "object": "chat.completion.chunk", "created": 1, "model": "gpt", "choices": choices, "usage": usage}) + "\n\n"
 }
 
 func choice(delta object, finish any) object {
@@ -107,19 +107,11 @@ func writeWhole(events []provider.Event) string {
 	if r.Usage != nil {
 		w["usage"] = wireUsage(*r.Usage)
 	}
-	return encode(w)
+	return providertest.Encode(w)
 }
 
 func writeError(message string) string {
-	return encode(object{"error": object{"message": message, "type": "some_error", "param": nil, "code": nil}})
-}
-
-func encode(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // the test's own values always encode
-	}
-	return string(b)
+	return providertest.Encode(object{"error": object{"message": message, "type": "some_error", "param": nil, "code": nil}})
 }
 
 // readRequest understands a request with a decoder that is not ours.

@@ -10,19 +10,21 @@ import (
 	"sluice/internal/provider"
 )
 
-// Some vendors want the thoughts that led to tool calls back with their results, in a member that
-// most clients drop. They are kept under the id of the first call.
+// Some vendors want the thoughts that led to tool calls back, together with the results of the calls, in a member
+// that most clients drop. They are kept under the id of the reply's first call.
 
-// state is what is kept.
+// state is what is kept. It is stored as JSON: a change to the tags loses the thoughts of turns under way.
 type state struct {
-	Dialect string          `json:"dialect"`
-	Member  string          `json:"member"` // of the message
-	Value   json.RawMessage `json:"value"`
+	Dialect string          `json:"dialect"` // tells it from the states of other adapters
+	Member  string          `json:"member"`  // of the message, as in Preset.returns
+	Value   json.RawMessage `json:"value"`   // of that member
 }
 
+// dialect is the state.Dialect of this package.
 const dialect = "openai"
 
-// recall finds the thoughts that were kept under a call.
+// recall returns the thoughts that were kept under the id of a call. It reports false if there are none, or if
+// another adapter or another member's vendor kept them. memory may be nil.
 func recall(ctx context.Context, memory *continuation.Memory, id, member string) (json.RawMessage, bool) {
 	var s state
 	raw, ok, err := memory.Recall(ctx, id)
@@ -32,16 +34,17 @@ func recall(ctx context.Context, memory *continuation.Memory, id, member string)
 	return s.Value, true
 }
 
-// thoughts collects those of one reply.
+// thoughts collects the thoughts of one reply. Its methods do nothing on nil.
 type thoughts struct {
-	ctx     context.Context //nolint:containedctx // one call's, for what is kept for the next turn
+	ctx     context.Context //nolint:containedctx // one call's, to keep the thoughts at its end
 	call    *provider.Call
-	member  string
+	member  string           // which of the two the vendor wants back
 	content []byte           // of reasoning_content
 	details []map[string]any // of reasoning_details
-	id      string           // of the first call
+	id      string           // of the first call; empty until one has come
 }
 
+// thoughtful is a message, or a piece of one, as far as it concerns thoughts.
 type thoughtful struct {
 	Content   string           `json:"reasoning_content"`
 	Details   []map[string]any `json:"reasoning_details"`
@@ -50,7 +53,8 @@ type thoughtful struct {
 	} `json:"tool_calls"`
 }
 
-// note reads a chunk or a whole reply. Most chunks hold nothing of this, which a glance tells.
+// note collects the thoughts of a chunk or of a whole reply. Most chunks have none: a search for two words tells
+// without decoding.
 func (t *thoughts) note(raw []byte) {
 	if t == nil || !bytes.Contains(raw, []byte(`"reasoning_`)) && !bytes.Contains(raw, []byte(`"tool_calls"`)) {
 		return
@@ -62,7 +66,7 @@ func (t *thoughts) note(raw []byte) {
 		} `json:"choices"`
 	}
 	if json.Unmarshal(raw, &w) != nil || len(w.Choices) != 1 {
-		return // what cannot be read is the relay's to tell
+		return // the relay reports what cannot be read
 	}
 	for _, part := range []*thoughtful{&w.Choices[0].Delta, &w.Choices[0].Message} {
 		t.content = append(t.content, part.Content...)
@@ -75,8 +79,8 @@ func (t *thoughts) note(raw []byte) {
 	}
 }
 
-// detail adds a piece of reasoning_details. Pieces of one text or summary follow each other and are
-// put together again.
+// detail adds a piece of reasoning_details. A stream cuts texts and summaries into pieces that follow each other;
+// they are joined again, because the vendor wants back what it wrote.
 func (t *thoughts) detail(piece map[string]any) {
 	if n := len(t.details); n > 0 {
 		last := t.details[n-1]
@@ -98,7 +102,8 @@ func (t *thoughts) detail(piece map[string]any) {
 	t.details = append(t.details, piece)
 }
 
-// keep stores the thoughts, if there was a call. A store that fails is no reason to fail the reply.
+// keep stores the thoughts if the reply has a call. An error is ignored: the next turn is worse without them, but
+// this reply is complete.
 func (t *thoughts) keep() {
 	if t == nil || t.id == "" {
 		return

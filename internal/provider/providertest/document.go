@@ -9,15 +9,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// page has the table of what each adapter supports, between two marks. Adapters lie three folders deep.
+// page is the document with the table of what each adapter supports, which stands between two marks. The path is
+// relative to an adapter's folder, where its tests run.
 const (
 	page       = "../../../docs/providers.md"
 	tableBegin = "<!-- supports: written by the suite -->\n"
 	tableEnd   = "<!-- end of supports -->\n"
 )
 
-// document holds the harness' column of the table against the suite: a row for each reply that ends
-// well, and one for all that goes wrong. With Update the column is written.
+// document checks the harness's column of the table: a row for each reply that ends well, and one for everything
+// that goes wrong. If Update is set, it writes the column instead.
 func (h *Harness) document(t *testing.T) {
 	t.Helper()
 	raw, err := os.ReadFile(page)
@@ -52,8 +53,10 @@ func (h *Harness) document(t *testing.T) {
 	}
 }
 
+// troubleRow is the name of the row for everything that goes wrong.
 const troubleRow = "refusals, cut and stalled replies, callers who leave"
 
+// cell returns what the table says of a case.
 func (h *Harness) cell(name string) string {
 	if why, no := h.Unsupported[name]; no {
 		return "no: " + why
@@ -61,7 +64,7 @@ func (h *Harness) cell(name string) string {
 	return "yes"
 }
 
-// troublesome are the names of the cases that end badly.
+// troublesome returns the names of the cases that end badly.
 func (h *Harness) troublesome() []string {
 	var names []string
 	for _, c := range abandonments {
@@ -76,13 +79,14 @@ func (h *Harness) troublesome() []string {
 	return names
 }
 
-// grid is a table of Markdown: the first row names the columns, the first column the rows.
+// grid is a table of Markdown. Its first row has the names of the columns, and its first column those of the rows.
 type grid struct {
-	columns []string
-	rows    []string
-	cells   map[[2]string]string
+	columns []string             // in order
+	rows    []string             // in order
+	cells   map[[2]string]string // by row and column
 }
 
+// parseTable parses a table. It ignores lines that are not part of one.
 func parseTable(text string) *grid {
 	g := &grid{cells: map[[2]string]string{}}
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -103,6 +107,7 @@ func parseTable(text string) *grid {
 	return g
 }
 
+// set sets a cell. A row or column that is new is added at the end.
 func (g *grid) set(row, column, cell string) {
 	if !slices.Contains(g.rows, row) {
 		g.rows = append(g.rows, row)
@@ -113,6 +118,7 @@ func (g *grid) set(row, column, cell string) {
 	g.cells[[2]string{row, column}] = cell
 }
 
+// String returns the table as Markdown.
 func (g *grid) String() string {
 	var b strings.Builder
 	b.WriteString("| | " + strings.Join(g.columns, " | ") + " |\n|---" + strings.Repeat("|---", len(g.columns)) + "|\n")

@@ -16,15 +16,16 @@ import (
 	"sluice/internal/provider"
 )
 
-// refusalCase is an error status and what must be made of it.
+// refusalCase is a reply with an error status, and the fault that it must become.
 type refusalCase struct {
 	name    string
 	refusal Refusal
 	kind    fault.Kind
-	after   time.Duration
-	message string // what the caller must read; empty: nothing of the upstream's
+	after   time.Duration // the fault's RetryAfter
+	message string        // part of what the caller reads; empty if that must have nothing of the upstream's
 }
 
+// refused returns the case of a status whose message must not reach the caller.
 func refused(status int, kind fault.Kind) refusalCase {
 	c := refusalCase{name: fmt.Sprintf("status %d", status), kind: kind, refusal: Refusal{Status: status, Message: fmt.Sprintf("Secret reason %d, key %s.", status, Key)}}
 	if kind == fault.Unavailable {
@@ -67,7 +68,8 @@ var refusals = []refusalCase{
 	{name: "redirect", kind: fault.Unavailable, after: time.Second, refusal: Refusal{Status: 307, Message: "Elsewhere.", Header: map[string]string{"Location": "/elsewhere"}}},
 }
 
-// refuse plays a refusal, to a stream and to a call that is none.
+// refuse plays a refusal, once for a stream and once for a call that is not streamed. Nothing of our key and of the
+// upstream's insides may reach the caller, and no key the log.
 func (h *Harness) refuse(t *testing.T, c refusalCase) {
 	for _, stream := range []bool{true, false} {
 		p, call := h.start(t, &Script{Refusal: &c.refusal}, stream, "")
@@ -105,14 +107,14 @@ type troubleCase struct {
 	name   string
 	script Script
 	stream bool
-	// complete is whether what came is a whole reply nevertheless.
+	// complete says that the reply had ended before it went wrong, so it counts as a whole one.
 	complete bool
 }
 
 // some is the beginning of a reply.
 var some = []provider.Event{text("Once upon"), text(" a time there was")}
 
-// whole is a reply.
+// whole is a complete reply.
 var whole = []provider.Event{text("The end."), finish(chat.FinishStop), figures(9, 0, 3, 0)}
 
 var troubles = []troubleCase{
@@ -130,8 +132,8 @@ var troubles = []troubleCase{
 	{name: "stalled reply", script: Script{Events: whole, Then: Stall}},
 }
 
-// trouble plays a reply that goes wrong. It must never look like a whole one, and tell of nothing
-// that the upstream did not say.
+// trouble plays a reply that goes wrong. It must never look like a complete one, and must have no text that the
+// upstream did not send.
 func (h *Harness) trouble(t *testing.T, c troubleCase) {
 	p, call := h.start(t, &c.script, c.stream, "")
 	defer p.Close()
@@ -162,12 +164,12 @@ func (h *Harness) trouble(t *testing.T, c troubleCase) {
 	}
 }
 
-// abandonment is a caller that leaves.
+// abandonment is a caller who leaves before the reply is complete.
 type abandonment struct {
 	name   string
-	then   Trouble
+	then   Trouble // what the upstream does meanwhile
 	stream bool
-	close  bool // the stream is closed, while its context lives on
+	close  bool // the caller closes the stream, and does not cancel its context
 }
 
 var abandonments = []abandonment{
@@ -177,7 +179,8 @@ var abandonments = []abandonment{
 	{name: "cancel in a reply", then: Stall},
 }
 
-// abandon leaves a reply alone. The upstream must notice, and nothing stay behind.
+// abandon plays a caller who leaves. The call must end at once, the upstream must notice it, and no goroutine may
+// be left behind.
 func (h *Harness) abandon(t *testing.T, c abandonment) {
 	ignore := goleak.IgnoreCurrent()
 	script := Script{Events: whole, Then: c.then}

@@ -9,13 +9,15 @@ import (
 
 // replyCase is a reply that ends well.
 type replyCase struct {
-	name    string
-	request string // members of the request
+	name    string // a row of the table in docs/providers.md
+	request string // further members of the request
 	events  []provider.Event
-	asked   Asked // what the upstream must have been asked, beside what it always is
-	// form replaces sameForm for adapters that compute.
+	asked   Asked // what the upstream must be asked, without what every request asks
+	// form replaces sameForm for adapters that compute, unless it is nil.
 	form func(t *testing.T, got, want Reply)
 }
+
+// The functions below make events.
 
 func text(s string) provider.Event { return provider.Event{Kind: provider.Text, Text: s} }
 
@@ -31,14 +33,14 @@ func figures(prompt, cached, completion, reasoning int) provider.Event {
 	return provider.Event{Kind: provider.Usage, Usage: chat.Usage{Prompt: prompt, Cached: cached, Completion: completion, Reasoning: reasoning}}
 }
 
-// tools are members of a request: two functions.
+// tools is the member tools of a request, with two functions.
 const tools = `,"tools":[
 	{"type":"function","function":{"name":"get_weather","description":"Weather of a city","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}},
 	{"type":"function","function":{"name":"get_time","parameters":{"type":"object","properties":{}}}}]`
 
 var toolNames = []string{"get_weather", "get_time"}
 
-// weather is a call in three pieces, and its end.
+// weather is a call in three pieces, and the end of the reply.
 var weather = []provider.Event{
 	call(0, "call_1", "get_weather", ""), call(0, "", "", `{"city":`), call(0, "", "", `"Paris"}`),
 	finish(chat.FinishToolCalls), figures(9, 0, 5, 0),
@@ -97,7 +99,7 @@ var replies = []replyCase{
 	{name: "content filter", events: []provider.Event{text("Well,"), finish(chat.FinishContentFilter), figures(9, 0, 2, 0)}},
 	{
 		name: "no usage",
-		// What the upstream does not say the adapter does not make up.
+		// An adapter must not make up figures that the upstream does not give: the caller would pay for them.
 		events: []provider.Event{text("Hello."), finish(chat.FinishStop)},
 	},
 }

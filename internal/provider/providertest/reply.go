@@ -9,18 +9,18 @@ import (
 	"sluice/internal/provider"
 )
 
-// Reply is what came out of an adapter, put together.
+// Reply is a reply that was put together from events.
 type Reply struct {
 	Text      string
 	Reasoning string
 	Calls     []chat.ToolCall
 	Finish    chat.Finish
-	Usage     *chat.Usage
-	Err       error // why it is not complete
+	Usage     *chat.Usage // nil if there were no figures
+	Err       error       // why the reply is not complete; nil if it is
 }
 
-// Collect reads a stream to its end and checks the rules that every stream keeps. One that ends
-// without a finish reason broke off.
+// Collect reads a stream to its end, and checks the rules that every stream follows. A reply that ends without a
+// finish reason broke off. It does not close the stream.
 func Collect(t *testing.T, in provider.Stream) Reply {
 	t.Helper()
 	var r Reply
@@ -47,7 +47,7 @@ func Collect(t *testing.T, in provider.Stream) Reply {
 	}
 }
 
-// Typed makes an event that is still in the OpenAI dialect into typed ones.
+// Typed decodes an event that is still in OpenAI's dialect. Other events are returned as they are.
 func Typed(d *provider.Decoder, ev *provider.Event) ([]provider.Event, error) {
 	if ev.Kind == provider.Chunk || ev.Kind == provider.Whole {
 		return d.Decode(ev.Raw)
@@ -55,7 +55,7 @@ func Typed(d *provider.Decoder, ev *provider.Event) ([]provider.Event, error) {
 	return []provider.Event{*ev}, nil
 }
 
-// Expected is the reply that a script's events come to.
+// Expected returns the reply that a script's events make.
 func Expected(events []provider.Event) Reply {
 	var r Reply
 	for i := range events {
@@ -64,7 +64,7 @@ func Expected(events []provider.Event) Reply {
 	return r
 }
 
-// add puts an event to the reply. With a t it checks that the event may stand where it does.
+// add adds an event to the reply. Unless t is nil, it checks that the event is allowed at this point.
 func (r *Reply) add(t *testing.T, ev *provider.Event) {
 	if t != nil && r.Finish != "" && ev.Kind != provider.Usage {
 		t.Errorf("event %+v came behind the finish reason", *ev)

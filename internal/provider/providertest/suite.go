@@ -1,9 +1,17 @@
-// Package providertest is the one suite that every adapter passes.
+// Package providertest is the suite that every adapter passes.
 //
-// The suite writes Scripts, in no dialect at all, and a Harness makes an upstream that plays them in
-// its own. What comes out of the adapter must be the script again, whatever the wire looked like in
-// between. What a harness cannot express it declares, and the report lists it. Bytes on the wire, and
-// what only one adapter does, belong into that adapter's own tests.
+// The suite writes Scripts, which are in no dialect, and a Harness makes an upstream that plays them in its own
+// dialect. The adapter's events must be the script again, whatever the wire looked like in between. A harness
+// declares what it cannot express, and docs/providers.md lists it. The bytes on the wire, and what only one adapter
+// does, belong in that adapter's own tests; Transcripts helps with the bytes.
+//
+// To run the suite on an adapter that calls an upstream over HTTP, write a Dialect: functions that write events and
+// errors in the wire format and that read a request from it. HTTP makes a server of it, and Run plays all cases:
+//
+//   - replies that end well (replies.go), streamed and whole;
+//   - error statuses (failures.go), of which the caller learns only what is the caller's own fault;
+//   - replies that are cut, stall or turn to garbage on the way;
+//   - callers who leave, after which nothing may stay behind.
 package providertest
 
 import (
@@ -24,28 +32,28 @@ import (
 
 // Harness drives one adapter.
 type Harness struct {
-	// Name is the adapter's column in the table of docs/providers.md; empty: it has none.
+	// Name is the adapter's column in the table of docs/providers.md. If it is empty, it has none.
 	Name string
-	// Update writes that column anew.
+	// Update makes the suite write that column instead of checking it.
 	Update bool
-	// Start readies an adapter whose upstream plays the script.
+	// Start returns an adapter whose upstream plays the script. Each case calls it anew.
 	Start func(t *testing.T, s *Script) *Play
-	// Computes marks an adapter that makes up ids, figures and reasoning itself: they are checked
-	// for their form alone.
+	// Computes is for adapters that make up ids, figures and reasoning themselves. Only the form of these is
+	// checked.
 	Computes bool
-	// Lumps marks a dialect that counts reasoning and completion together.
+	// Lumps is for dialects that count reasoning as part of the completion.
 	Lumps bool
-	// Unsupported is what the harness cannot express: cases by name, and why.
+	// Unsupported has the cases that the harness cannot express, by name, and the reason of each.
 	Unsupported map[string]string
 }
 
 // Script is what an upstream does with a request.
 type Script struct {
-	// Events are what it says: text, reasoning, calls, finish, usage. Its wire must say the same.
+	// Events are the reply: text, reasoning, calls, finish, usage. The upstream's wire must say the same.
 	Events []provider.Event
-	// Then is what happens behind the events; the zero value is a normal end.
+	// Then is what happens after the events. The zero value is a normal end.
 	Then Trouble
-	// Refusal is its answer in place of events.
+	// Refusal is sent instead of the events, unless it is nil.
 	Refusal *Refusal
 }
 
@@ -53,58 +61,59 @@ type Script struct {
 type Trouble uint8
 
 const (
-	Cut     Trouble = iota + 1 // the connection ends
-	Reset                      // the connection breaks
-	Closed                     // the reply ends as if it were complete
-	Garbage                    // what follows cannot be read
-	Stall                      // nothing follows
-	Wait                       // not even a beginning comes; Events do not count
+	Cut     Trouble = iota + 1 // the body ends without its last chunk
+	Reset                      // the connection is reset
+	Closed                     // the body ends as if the reply were complete
+	Garbage                    // what follows is not in the dialect
+	Stall                      // nothing follows, and the connection stays open
+	Wait                       // not even headers come; Events do not count
 )
 
-// Refusal is an answer with an error status.
+// Refusal is a reply with an error status.
 type Refusal struct {
 	Status  int
 	Header  map[string]string
-	Message string // put where the dialect has messages
-	Body    string // sent as it is, in place of a message
+	Message string // written as the dialect writes errors
+	Body    string // sent as it is instead of Message, unless it is empty
 }
 
-// Play is a script about to be played.
+// Play is a script with the adapter that is to play it.
 type Play struct {
 	Adapter  provider.Adapter
-	Upstream string // the model's name over there
-	Prompt   string // makes the upstream play the script; empty: any prompt will do
-	// Asked tells what the upstream has been asked; nil: there is nothing to look into.
+	Upstream string // the upstream's name of the model
+	Prompt   string // makes the upstream play the script; empty if any prompt does
+	// Asked returns what the upstream was asked, once it has been. It is nil if there is no upstream.
 	Asked func() Asked
-	// Gone is closed once the upstream has noticed that nobody listens; nil: there is no upstream.
+	// Gone is closed when the upstream has noticed that its caller left. It is nil if there is no upstream.
 	Gone <-chan struct{}
-	// Close ends adapter and upstream.
+	// Close ends the adapter and the upstream, and waits for their goroutines.
 	Close func()
 }
 
-// Asked is a request as an upstream reads it.
+// Asked is a request as an upstream understands it.
 type Asked struct {
 	Model     string
-	Key       string
+	Key       string // the credential
 	Stream    bool
-	Usage     bool // figures are wanted, too
-	Texts     []string
-	Tools     []string
-	Choice    string // "", "none", "required", or the name of a tool
+	Usage     bool     // figures are asked for
+	Texts     []string // of the system messages, then of the others
+	Tools     []string // names
+	Choice    string   // empty, "none", "required", or the name of a tool
 	JSON      bool
 	MaxTokens int
 	Effort    string
 	Stop      []string
 }
 
-// Key is the credential that HTTP adapters are given. It must reach the upstream and nobody else.
+// Key is the credential of HTTP adapters. It must reach the upstream, and must be in no error that a caller or the
+// log sees.
 const Key = "canary-7f3a91"
 
-// Model is the upstream's name of the model that HTTP adapters are to ask for.
+// Model is the upstream's name of the model that HTTP adapters ask for.
 const Model = "upstream-model"
 
-// Run runs the suite. The test that calls it must not be parallel: the suite looks for goroutines
-// that are left behind.
+// Run runs the suite. The test that calls it must not be parallel: the suite looks for goroutines that are left
+// behind, and would find those of other tests.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	known := map[string]bool{}
@@ -142,10 +151,11 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// patience is how long a test waits for what has to happen.
+// patience ends a test that hangs. It is generous, since machines that run tests may be slow.
 const patience = 20 * time.Second
 
-// start readies the script and makes the call that plays it. More are members of the request.
+// start prepares a script and the call that plays it. More are further members of the request, each with a comma
+// before it.
 func (h *Harness) start(t *testing.T, s *Script, stream bool, more string) (*Play, *provider.Call) {
 	t.Helper()
 	p := h.Start(t, s)
@@ -165,7 +175,7 @@ func (h *Harness) start(t *testing.T, s *Script, stream bool, more string) (*Pla
 	return p, &provider.Call{Request: req, Upstream: p.Upstream, Thinks: true}
 }
 
-// reply plays a script that ends well, streamed and not.
+// reply plays a script that ends well, once streamed and once not. Both must give the same reply.
 func (h *Harness) reply(t *testing.T, c replyCase) {
 	for _, stream := range []bool{true, false} {
 		p, call := h.start(t, &Script{Events: c.events}, stream, c.request)
@@ -200,7 +210,7 @@ func (h *Harness) reply(t *testing.T, c replyCase) {
 	}
 }
 
-// checkAsked holds what reached the upstream against what every request and this one must ask for.
+// checkAsked checks what reached the upstream: what every request asks for, and what this one does.
 func checkAsked(t *testing.T, got Asked, stream bool, want Asked) {
 	t.Helper()
 	want.Model, want.Key, want.Stream, want.Usage = Model, Key, stream, got.Usage
@@ -213,7 +223,8 @@ func checkAsked(t *testing.T, got Asked, stream bool, want Asked) {
 	}
 }
 
-// sameForm checks a reply whose ids, figures and reasoning are the adapter's own.
+// sameForm compares replies whose ids, figures and reasoning are the adapter's own. Of these it only checks that
+// they are there.
 func sameForm(t *testing.T, got, want Reply) {
 	t.Helper()
 	for i := range got.Calls {
@@ -238,7 +249,7 @@ func sameForm(t *testing.T, got, want Reply) {
 	}
 }
 
-// isJSON checks a text that is an adapter's own as a whole.
+// isJSON checks that the text is a JSON object, for adapters that compute it.
 func isJSON(t *testing.T, got, _ Reply) {
 	t.Helper()
 	if !strings.HasPrefix(got.Text, "{") || !json.Valid([]byte(got.Text)) {

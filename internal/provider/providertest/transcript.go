@@ -28,15 +28,15 @@ import (
 
 // Transcripts plays testdata/*.txtar, each of which is a conversation. A turn NAME consists of
 //
-//	NAME/how   words: upstream=MODEL, thinks; not needed
+//	NAME/how   optional words: upstream=MODEL, thinks
 //	NAME/sent  what the caller sent
-//	NAME/up    what went up: method, URL, credentials, body
+//	NAME/up    what went up: method, URL, some headers, body
 //	NAME/down  what came down: status and content type on the first line, then the body
-//	NAME/got   what the caller got, and which fields it was told were dropped
+//	NAME/got   what the caller got, after the names of the fields that were dropped
 //
-// A turn that is refused before it goes up has neither up nor down. With update, up and got are
-// written anew. What the adapter keeps for later turns is kept for those of the same file. open is told
-// the name of the file, without its ending; headers names those that are shown.
+// A turn that is refused before it goes up has neither up nor down. If update is set, up and got are written instead
+// of checked. All turns of a file share one memory. open gets the name of the file, without its ending; headers
+// are the names of those to show.
 func Transcripts(t *testing.T, update bool, open func(file string, wire http.RoundTripper) (provider.Adapter, error), headers ...string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -73,11 +73,12 @@ func Transcripts(t *testing.T, update bool, open func(file string, wire http.Rou
 // exchange is one turn of a conversation.
 type exchange struct {
 	name                     string
-	how, sent, up, down, got []byte // as the file has them
+	how, sent, up, down, got []byte // what the file says
 
-	wentUp, received string // as they are
+	wentUp, received string // what happened when the turn was played
 }
 
+// turns returns the turns of a file, in order.
 func turns(t *testing.T, file string, archive *txtar.Archive) []*exchange {
 	t.Helper()
 	var all []*exchange
@@ -96,7 +97,7 @@ func turns(t *testing.T, file string, archive *txtar.Archive) []*exchange {
 	return all
 }
 
-// files is the turn as it was played.
+// files returns the parts of a turn as it was played, to be written to the file.
 func (x *exchange) files() []txtar.File {
 	var out []txtar.File
 	for _, f := range []struct {
@@ -110,13 +111,14 @@ func (x *exchange) files() []txtar.File {
 	return out
 }
 
+// play plays the turn and sets wentUp and received.
 func (x *exchange) play(t *testing.T, open func(http.RoundTripper) (provider.Adapter, error), memory *continuation.Memory, headers []string) {
 	t.Helper()
 	req, err := chat.Parse(x.sent)
 	if err != nil {
 		t.Fatalf("%s: Parse = %v", x.name, err)
 	}
-	a, err := open(wire(func(r *http.Request) (*http.Response, error) { return x.answer(r, headers) }))
+	a, err := open(Transport(func(r *http.Request) (*http.Response, error) { return x.answer(r, headers) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +151,7 @@ func (x *exchange) play(t *testing.T, open func(http.RoundTripper) (provider.Ada
 	x.received = b.String() + "\n"
 }
 
+// relay writes the reply as the product does, so that a transcript shows what callers get.
 func (x *exchange) relay(ctx context.Context, w http.ResponseWriter, a provider.Adapter, call *provider.Call) error {
 	in, err := a.Open(ctx, call)
 	if err != nil {
@@ -163,7 +166,7 @@ func (x *exchange) relay(ctx context.Context, w http.ResponseWriter, a provider.
 		relay.Options{N: call.Request.N, IncludeUsage: call.Request.IncludeUsage, Settle: func(*relay.Outcome) {}})
 }
 
-// answer notes what went up and sends down what the file says.
+// answer records what went up and returns what the file says came down.
 func (x *exchange) answer(r *http.Request, headers []string) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -192,12 +195,7 @@ func (x *exchange) answer(r *http.Request, headers []string) (*http.Response, er
 	}, nil
 }
 
-// wire answers requests without a network.
-type wire func(*http.Request) (*http.Response, error)
-
-func (w wire) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
-
-// shelf keeps states in memory, for as long as a test runs.
+// shelf is a continuation.Store in memory, without expiry.
 type shelf map[string][]byte
 
 func (s shelf) KeepState(_ context.Context, st *continuation.State, _ continuation.Bound) error {
@@ -212,5 +210,5 @@ func (s shelf) FindState(_ context.Context, id []byte, _ time.Time) ([]byte, err
 	return s[string(id)], nil
 }
 
-// NewMemory is a memory of one account, for tests.
+// NewMemory returns an empty memory of one account.
 func NewMemory() *continuation.Memory { return continuation.New(shelf{}, nil).For("account") }

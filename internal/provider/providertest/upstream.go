@@ -14,25 +14,26 @@ import (
 	"sluice/internal/pulse"
 )
 
-// Dialect is a wire format over HTTP: scripts are written in it, requests read from it.
+// Dialect writes scripts and reads requests in one wire format over HTTP. It must not use the adapter's own code,
+// or the suite would compare the adapter with itself.
 type Dialect struct {
-	// Stream is the events as pieces of a body, with whatever marks the end if there is a finish.
+	// Stream returns the events as pieces of a body. If there is a finish, the mark of the end follows.
 	Stream func(events []provider.Event) []string
 	// Garbage is a piece of a stream that cannot be read.
 	Garbage string
-	// Whole is the events as one body.
+	// Whole returns the events as one body.
 	Whole func(events []provider.Event) string
-	// Refuse is an error body with the message.
+	// Refuse returns the body of an error with the message.
 	Refuse func(message string) string
-	// Read understands a request.
+	// Read reads a request. It panics if no upstream would understand it.
 	Read func(r *http.Request, body []byte) Asked
 }
 
-// Open makes an adapter for the upstream at baseURL, with Key as its credential and the shortest
-// silence that the pulse can tell, and says how to end it.
+// Open returns an adapter for the upstream at baseURL, and a function that ends it. The adapter uses Key as its
+// credential, and as its silence the shortest that the pulse can measure.
 type Open func(t *testing.T, baseURL string, p *pulse.Pulse) (a provider.Adapter, end func())
 
-// HTTP is the Start of harnesses whose adapters call an upstream of the dialect.
+// HTTP returns the Start of a harness whose adapter calls an upstream over HTTP.
 func HTTP(d Dialect, open Open) func(*testing.T, *Script) *Play {
 	return func(t *testing.T, s *Script) *Play {
 		t.Helper()
@@ -56,15 +57,16 @@ func HTTP(d Dialect, open Open) func(*testing.T, *Script) *Play {
 	}
 }
 
-// upstream plays one script to every request.
+// upstream is a server that plays one script to every request.
 type upstream struct {
 	dialect Dialect
 	script  *Script
-	asked   chan Asked
-	gone    chan struct{}
-	once    sync.Once
+	asked   chan Asked    // has room for the first request
+	gone    chan struct{} // see Play.Gone
+	once    sync.Once     // closes gone
 }
 
+// ServeHTTP implements http.Handler.
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -73,7 +75,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	asked := u.dialect.Read(r, body)
 	select {
 	case u.asked <- asked:
-	default: // only the first is looked at
+	default: // only the first is checked
 	}
 	switch {
 	case u.script.Then == Wait:
@@ -87,6 +89,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// refuse sends an error.
 func (u *upstream) refuse(w http.ResponseWriter, f *Refusal) {
 	body := f.Body
 	if body == "" {
@@ -100,10 +103,11 @@ func (u *upstream) refuse(w http.ResponseWriter, f *Refusal) {
 	_, _ = io.WriteString(w, body)
 }
 
+// stream sends the events one by one. Each is flushed, so that the adapter sees them come apart.
 func (u *upstream) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	control := http.NewResponseController(w)
-	_ = control.Flush() // what fails here has a caller who left
+	_ = control.Flush() // an error means that the caller left, which the request's context tells as well
 	for _, piece := range u.dialect.Stream(u.script.Events) {
 		_, _ = io.WriteString(w, piece)
 		_ = control.Flush()
@@ -111,6 +115,7 @@ func (u *upstream) stream(w http.ResponseWriter, r *http.Request) {
 	u.then(w, r)
 }
 
+// whole sends the events as one body. If something is to go wrong, only half of the body comes before it.
 func (u *upstream) whole(w http.ResponseWriter, r *http.Request) {
 	body := u.dialect.Whole(u.script.Events)
 	w.Header().Set("Content-Type", "application/json")
@@ -129,7 +134,7 @@ func (u *upstream) whole(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// then plays what happens behind the events.
+// then plays what happens after the events.
 func (u *upstream) then(w http.ResponseWriter, r *http.Request) {
 	switch u.script.Then {
 	case Cut:
@@ -139,7 +144,7 @@ func (u *upstream) then(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			panic(err)
 		}
-		_ = conn.(*net.TCPConn).SetLinger(0)
+		_ = conn.(*net.TCPConn).SetLinger(0) // makes Close send a reset
 		conn.Close()
 	case Garbage:
 		_, _ = io.WriteString(w, u.dialect.Garbage)
@@ -148,7 +153,7 @@ func (u *upstream) then(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wait stays silent until nobody listens any more.
+// wait stays silent until the caller has left.
 func (u *upstream) wait(r *http.Request) {
 	<-r.Context().Done()
 	u.once.Do(func() { close(u.gone) })

@@ -11,23 +11,27 @@ import (
 	"sluice/internal/provider"
 )
 
-// directives are orders in the last user message, [[sandbox:name=value]], that make failures, waits,
-// lengths and calls happen on demand.
+// directives are orders in the last user message, written [[sandbox:name=value]]. They make failures, delays,
+// lengths and calls happen on demand, so that clients can test how they handle them.
 type directives struct {
-	status            int // fail with this status; 0: do not
-	delay, chunkDelay time.Duration
-	tokens            int // reply with exactly this many; 0: as it comes
-	cut               int // break off after this many chunks; -1: do not
-	calls             []chat.ToolCall
+	status int             // fail with this status; 0 if none is asked for
+	delay  time.Duration   // before the first event, or before the failure
+	tokens int             // reply with exactly this many; 0 if none are asked for
+	cut    int             // break off after this many events; -1 if that is not asked for
+	calls  []chat.ToolCall // make these calls
+
+	chunkDelay time.Duration // before each later event
 }
 
+// mostTokens bounds the numbers of the directives tokens and cut.
 const mostTokens = 100_000
 
+// invalid returns the fault of a directive that cannot be followed.
 func invalid(format string, args ...any) *fault.Fault {
 	return fault.New(fault.Invalid, format, args...).At("messages")
 }
 
-// parseDirectives takes the directives out of the text.
+// parseDirectives returns a text without its directives, and what they ask for.
 func parseDirectives(text string) (rest string, d directives, err error) {
 	d.cut = -1
 	before, after, found := strings.Cut(text, "[[sandbox:")
@@ -49,6 +53,7 @@ func (d *directives) parse(text string) (rest string, err error) {
 	if !ok {
 		return "", invalid("A sandbox directive is not closed: it must end with ]].")
 	}
+	// Each directive but call sets a number within bounds, or a delay of at most a minute.
 	numbers := map[string]struct {
 		into      *int
 		low, high int
@@ -69,7 +74,8 @@ func (d *directives) parse(text string) (rest string, err error) {
 	return rest, nil
 }
 
-// parseCall reads NAME {json}]]. The JSON may hold brackets of its own, so its end is what counts.
+// parseCall reads NAME {json}]] and returns what follows it. The JSON may have ]] inside, so it is decoded to find
+// its end. Without JSON the arguments are an empty object.
 func (d *directives) parseCall(text string) (rest string, err error) {
 	call := chat.ToolCall{Name: text[:strings.IndexAny(text+" ", " {]")], Arguments: "{}"}
 	text = strings.TrimLeft(text[len(call.Name):], " ")
@@ -90,15 +96,15 @@ func (d *directives) parseCall(text string) (rest string, err error) {
 	return rest, nil
 }
 
-// failure is the fault that was asked for. Every status that a fault can have is answered as it is
-// written; of the others a 4xx is read as 400 and a 5xx as 503.
+// failure returns the fault that was asked for. A status that some fault has becomes that fault. Of the others, a
+// 4xx becomes 400 and a 5xx becomes 503.
 func (d *directives) failure() *fault.Fault {
 	kind := fault.Unavailable
 	if d.status < 500 {
 		kind = fault.Invalid
 	}
 	for k := fault.Internal; k <= fault.Unavailable; k++ {
-		if k.Status() == d.status && k != fault.KeyDeactivated { // 401 is a key we do not know
+		if k.Status() == d.status && k != fault.KeyDeactivated { // two kinds have status 401; an unknown key is meant
 			kind = k
 		}
 	}

@@ -16,28 +16,32 @@ import (
 // prompt is a request as the sandbox reads it.
 type prompt struct {
 	request *chat.Request
-	tools   []*chat.Function
-	full    bool   // the model answers in sentences, the others with the bare result
-	text    string // the last user message, without directives
-	asks    string // the same without the courtesies it begins with
-	orders  directives
-	said    []string          // every other text, in order
-	made    []chat.ToolCall   // since the last user message
-	results map[string]string // of calls, by their id
-	tokens  int
-	digest  [sha256.Size]byte // of all that the reply may depend on
+	tools   []*chat.Function  // the functions of the request; they belong to it
+	full    bool              // the model answers in sentences; the others give the bare result
+	text    string            // the last user message, without directives
+	asks    string            // text without polite words at its beginning
+	orders  directives        // those of the last user message
+	said    []string          // the texts of all other messages but tool results, in order
+	made    []chat.ToolCall   // the calls since the last user message
+	results map[string]string // the results of calls, by the ids of the calls
+	tokens  int               // how many the prompt has
+	digest  [sha256.Size]byte // of everything that the reply may depend on
 }
 
-// read takes the call apart: who said what, what the directives ask, what the tools answered.
+// read takes a call apart: who said what, what the directives ask for, what the tools answered. It also counts the
+// prompt's tokens. It returns a fault if a directive is wrong.
 func read(call *provider.Call) (p *prompt, err error) {
 	r, sum := call.Request, sha256.New()
 	p = &prompt{request: r, full: call.Upstream == "large" || call.Upstream == "reasoner", orders: directives{cut: -1}, results: make(map[string]string), tokens: 3}
+	// note counts the texts, and enters them into the digest with their lengths, so that no two lists of texts
+	// look the same.
 	note := func(texts ...string) {
 		for _, text := range texts {
 			fmt.Fprint(sum, len(text), " ", text)
 			p.tokens += tokens.Count(text)
 		}
 	}
+	// last is the index of the last user message, or -1. What follows it is the exchange with tools.
 	last := len(r.Messages) - 1
 	for last >= 0 && r.Messages[last].Role != chat.RoleUser {
 		last--
@@ -45,10 +49,10 @@ func read(call *provider.Call) (p *prompt, err error) {
 	for i, m := range r.Messages {
 		text := m.Content.Text()
 		note(text)
-		p.tokens += 4 // the role, and what separates messages
+		p.tokens += 4 // for the role, and for what separates messages
 		for _, part := range m.Content.Parts() {
 			if part.IsImage() {
-				p.tokens += 85 // what OpenAI counts for an image of low detail
+				p.tokens += 85 // as OpenAI counts an image of low detail
 			}
 		}
 		for _, c := range m.ToolCalls {
@@ -70,7 +74,7 @@ func read(call *provider.Call) (p *prompt, err error) {
 		}
 	}
 	for _, t := range r.Tools {
-		if f := t.Function; f != nil { // the tools of remote servers have become functions before
+		if f := t.Function; f != nil { // the tools of MCP servers have become functions before
 			p.tools = append(p.tools, f)
 			p.tokens += 8
 			note(f.Name, f.Description, string(f.Parameters))
@@ -82,7 +86,7 @@ func read(call *provider.Call) (p *prompt, err error) {
 	sum.Sum(p.digest[:0])
 	for i, c := range p.orders.calls {
 		at := slices.IndexFunc(p.tools, func(f *chat.Function) bool { return f.Name == c.Name })
-		if at < 0 { // perhaps without the label of the server it came from
+		if at < 0 { // the directive may leave out the label of the MCP server
 			at = slices.IndexFunc(p.tools, func(f *chat.Function) bool { return strings.HasSuffix(f.Name, "__"+c.Name) })
 		}
 		if at < 0 {
@@ -93,16 +97,16 @@ func read(call *provider.Call) (p *prompt, err error) {
 	return p, nil
 }
 
-// reply is what a turn comes to: calls, or a text and what it was made from.
+// reply is the result of a turn: calls, or a text and what it was made from.
 type reply struct {
-	calls []chat.ToolCall
-	text  string
-	skill skill
-	value string // the bare result
-	about string // what it is the result of; empty where no sentence is to be made of it
+	calls []chat.ToolCall // if there are any, the rest is empty
+	text  string          // what the model says
+	skill skill           // that made it
+	value string          // the bare result
+	about string          // what value is the result of; empty if no sentence can be made of it
 }
 
-// reply makes the calls that are asked for, or else applies the first skill that fits.
+// reply returns the calls that the prompt asks for. If it asks for none, reply applies the first skill that fits.
 func (p *prompt) reply() (r reply) {
 	if r.calls = p.calls(); len(r.calls) > 0 {
 		return r
@@ -110,6 +114,7 @@ func (p *prompt) reply() (r reply) {
 	if n := p.orders.tokens; n > 0 {
 		return reply{text: filler(n), skill: skill{name: "a given length", trace: "A directive says how long the reply is."}}
 	}
+	// The last skill always fits, so r.skill is the one that made the value.
 	for _, r.skill = range skills {
 		if m := r.skill.order.FindStringSubmatch(head(p.asks)); m != nil {
 			rest := p.asks[len(m[0]):]
@@ -128,11 +133,13 @@ func (p *prompt) reply() (r reply) {
 	return r
 }
 
+// say fills the value and what it is about into a sentence of a skill.
 func (r *reply) say(sentence string) string {
 	return strings.NewReplacer("{value}", r.value, "{about}", r.about).Replace(sentence)
 }
 
-// phrasing is a way to begin a sentence: none at temperature 0, else one that the request and its seed decide.
+// phrasing returns the beginning of a reply in sentences. Temperature 0 gives none; otherwise the request and its
+// seed decide, so that a seed makes a visible difference.
 func (p *prompt) phrasing() string {
 	if t := p.request.Temperature; t != nil && *t == 0 {
 		return ""
@@ -140,11 +147,13 @@ func (p *prompt) phrasing() string {
 	return []string{"", "Here you are. ", "This is what I have. "}[binary.BigEndian.Uint64(p.digest[:8])%3]
 }
 
-// depth is how many parts of the trace an effort shows.
+// depth is how many parts of its reasoning a model shows, by reasoning_effort. An effort that is not given shows
+// none.
 var depth = map[chat.Effort]int{chat.EffortMinimal: 1, chat.EffortLow: 2, chat.EffortMedium: 3, chat.EffortHigh: 5}
 
-// reasoning is the model's account of what it does, with more effort in more parts.
+// reasoning returns the model's account of how it came to a reply. A higher effort makes it longer.
 func (p *prompt) reasoning(r reply) string {
+	// doing says what is done, how says in which way; for calls both come from their names and arguments.
 	doing, how := "This is a request for "+r.skill.name+".", r.say(r.skill.trace)
 	for _, c := range r.calls {
 		doing = "The request asks for the tool " + c.Name + "."
@@ -160,10 +169,10 @@ func (p *prompt) reasoning(r reply) string {
 	return strings.Join(parts[:depth[p.request.ReasoningEffort]], " ")
 }
 
-// fillerWords are one token each, with the space before them.
+// fillerWords are one token each, together with the space before them.
 const fillerWords = "The water rises and the gate holds it back until the morning comes . Then the gate opens and the river takes the rest of the way to the sea ."
 
-// filler is a text of exactly n tokens.
+// filler returns a text of exactly n tokens.
 func filler(n int) string {
 	words := strings.Fields(strings.Repeat(fillerWords+" ", n/20+1))
 	return strings.Join(words[:n], " ")

@@ -14,8 +14,8 @@ import (
 	"sluice/internal/lazyregexp"
 )
 
-// schema is the part of JSON Schema that the sandbox honours. What it holds stays raw until a reply
-// gets to see it, and a member of the wrong form counts as none.
+// schema has the keywords of JSON Schema that the sandbox follows. Schemas inside it stay raw until they are needed,
+// and a keyword whose value has the wrong form is ignored.
 type schema struct {
 	Ref              string            `json:"$ref"`
 	Type             json.RawMessage   `json:"type"`
@@ -36,26 +36,30 @@ type schema struct {
 	ExclusiveMaximum float64           `json:"exclusiveMaximum"`
 }
 
+// parseSchema parses a schema. Bounds that are not given are infinite.
 func parseSchema(raw []byte) *schema {
 	s := schema{MaxItems: mostValues, Minimum: math.Inf(-1), ExclusiveMinimum: math.Inf(-1), Maximum: math.Inf(1), ExclusiveMaximum: math.Inf(1)}
 	return s.with(raw)
 }
 
-// with lays another schema over this one, in place of the keyword that named it.
+// with returns the schema with the keywords of another one on top. The other replaces the keyword that named it: a
+// reference or a list of options.
 func (s schema) with(raw []byte) *schema {
 	s.Ref, s.AnyOf, s.OneOf = "", nil, nil
 	_ = json.Unmarshal(raw, &s)
 	return &s
 }
 
+// is reports whether the schema allows a type. The keyword type is a name or a list of names.
 func (s *schema) is(kind string) bool { return bytes.Contains(s.Type, []byte(`"`+kind+`"`)) }
 
-// text reports whether it takes a text, or a list of texts.
+// text reports whether the schema allows a text or a list of texts.
 func (s *schema) text() bool {
 	return s.is("string") || s.is("array") && parseSchema(s.Items).is("string")
 }
 
-// kind is the type to write; guessed from the name where the schema has none.
+// kind returns the type to write. If the schema has none, it is guessed from the property's name; the root has no
+// name and is an object.
 func (s *schema) kind(name string) string {
 	for _, kind := range []string{"object", "array", "string", "integer", "number", "boolean", "null"} {
 		if s.is(kind) {
@@ -71,7 +75,7 @@ func (s *schema) kind(name string) string {
 	return "string"
 }
 
-// legal is the number nearest to n that the bounds allow.
+// legal returns the number nearest to n that the bounds allow; a whole one if whole is set.
 func (s *schema) legal(n float64, whole bool) float64 {
 	if !whole {
 		return max(min(n, s.Maximum, s.ExclusiveMaximum-0.001), s.Minimum, s.ExclusiveMinimum+0.001)
@@ -80,12 +84,14 @@ func (s *schema) legal(n float64, whole bool) float64 {
 	return max(n, math.Ceil(s.Minimum), math.Floor(s.ExclusiveMinimum)+1)
 }
 
+// member is a member of a JSON object. A nil value is one that is left out.
 type member struct {
 	name  string
 	value json.RawMessage
 }
 
-// members are those of a JSON object, in their order; none of any other value.
+// members returns the members of a JSON object, in order. It returns nil for any other value. encoding/json would
+// lose the order, in which models are expected to write.
 func members(raw []byte) (all []member) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if open, _ := d.Token(); open != json.Delim('{') {
@@ -102,7 +108,7 @@ func members(raw []byte) (all []member) {
 	return all
 }
 
-// join writes members as a JSON object.
+// join returns the JSON object with these members.
 func join(all []member) json.RawMessage {
 	var parts []string
 	for _, m := range all {
@@ -111,26 +117,32 @@ func join(all []member) json.RawMessage {
 	return json.RawMessage("{" + strings.Join(parts, ",") + "}")
 }
 
+// encode returns a text as JSON.
 func encode(text string) string { return string(chat.AppendQuoted(nil, text)) }
 
-// form makes JSON of a schema's shape out of what a text gives.
+// form fills a schema with values from a text.
 type form struct {
 	*evidence
-	root   []byte
+	root   []byte         // the whole schema, for references
 	every  bool           // an object that requires nothing gets all its properties
-	inside map[string]int // references being followed
-	values int            // tried so far
+	inside map[string]int // how often each reference is being followed
+	values int            // how many values have been tried
 }
 
-const mostValues = 2000 // half of them for what is not required
+// mostValues bounds the values that are tried for one schema: a few bytes of a schema that refers to itself can ask
+// for any number. What is not required stops at half of it, so that the required rest still fits.
+const mostValues = 2000
 
+// fill returns JSON that follows a schema, with values from the evidence. every says that an object which requires
+// nothing gets all its properties, as replies do and arguments do not.
 func fill(raw []byte, e *evidence, every bool) (value string) {
 	f := &form{evidence: e, root: raw, every: every, inside: make(map[string]int)}
 	value, _ = f.fill("", parseSchema(raw))
 	return value
 }
 
-// fill returns a value, and whether anything in the text speaks for it.
+// fill returns a value for the property with the name, and reports whether it comes from the text. The name of the
+// root is empty.
 func (f *form) fill(name string, s *schema) (value string, found bool) {
 	if f.values++; f.values > mostValues || f.inside[s.Ref] > 30 {
 		return "null", false
@@ -153,7 +165,7 @@ func (f *form) fill(name string, s *schema) (value string, found bool) {
 	case kind == "boolean":
 		value, found = f.truth(name)
 	case kind == "string":
-		if s.is("any") { // "3 seats" are a number
+		if s.is("any") { // of a key without a type: a number if the text says "3 seats", else a text
 			sure := f.sure
 			f.sure = true
 			value, found = f.number(name, s, false)
@@ -165,6 +177,7 @@ func (f *form) fill(name string, s *schema) (value string, found bool) {
 	case kind != "null":
 		value, found = f.number(name, s, kind == "integer")
 	}
+	// Without a value in the text, a default or null is more honest than a sample.
 	switch {
 	case !found && s.Default != nil:
 		return string(s.Default), false
@@ -174,7 +187,7 @@ func (f *form) fill(name string, s *schema) (value string, found bool) {
 	return value, found
 }
 
-// resolve follows a reference within the schema.
+// resolve returns the schema that a reference within the root names; nil if there is none.
 func (f *form) resolve(ref string) json.RawMessage {
 	raw := json.RawMessage(f.root)
 	for step := range strings.SplitSeq(strings.TrimPrefix(ref, "#"), "/") {
@@ -186,12 +199,14 @@ func (f *form) resolve(ref string) json.RawMessage {
 	return raw
 }
 
-// free reports whether a schema that need not be followed can be, without going round in a circle.
+// free reports whether a schema that is not required may be filled. It must not be inside itself, and half of
+// mostValues must be left.
 func (f *form) free(s *schema) bool {
 	return f.values < mostValues/2 && s.Ref != "#" && f.inside[s.Ref] == 0
 }
 
-// choose takes the first option that the text speaks for, else null where it is one, else the first.
+// choose fills the first option that gets its value from the text. If none does, it returns null where that is an
+// option, else the first option.
 func (f *form) choose(name string, s *schema) (first string, found bool) {
 	for _, raw := range slices.Concat(s.AnyOf, s.OneOf) {
 		if option := s.with(raw); f.free(option) {
@@ -207,10 +222,11 @@ func (f *form) choose(name string, s *schema) (first string, found bool) {
 	return cmp.Or(first, "null"), false
 }
 
-// object fills lists of texts first: "Alice and Bob" are the guests, not the name of the party.
+// object fills the properties of an object. Lists of texts come first: "Alice and Bob" are the guests, not the name
+// of the party. A property that is not required is filled only with what the text ties to it by name.
 func (f *form) object(s *schema) (value string, found bool) {
 	sure, all := f.sure, members(s.Properties)
-	values := make([]member, min(len(all), mostValues))
+	values := make([]member, min(len(all), mostValues)) // in the order of the properties; those without a value are cut
 	for _, lists := range []bool{true, false} {
 		for i, m := range all[:len(values)] {
 			p, must := parseSchema(m.value), slices.Contains(s.Required, m.name) || f.every && len(s.Required) == 0
@@ -225,15 +241,16 @@ func (f *form) object(s *schema) (value string, found bool) {
 			found = found || ok
 		}
 	}
-	if !sure && !f.every {
+	if !sure && !f.every { // in arguments of a tool, unless the object itself is not required
 		found = f.rest(all[:len(values)], values) || found
 	}
 	f.sure = sure
 	return string(join(slices.DeleteFunc(values, func(m member) bool { return m.value == nil }))), found
 }
 
-// rest fills what nothing requires with what is left: "the weather in Paris" is that of a city that may be left
-// out. Numbers count where no text is asked for. A property that takes any text takes all of it, or nothing.
+// rest fills properties that are not required and have no value yet with what is left of the text: in "the weather
+// in Paris", Paris is the city even if the city is not required. Numbers are used only if no property takes a text.
+// A property that takes any text takes all of it or nothing, and then there is no rest for others.
 func (f *form) rest(all, values []member) (found bool) {
 	prose := slices.ContainsFunc(all, func(m member) bool { return proseNames[lastWord(m.name)] })
 	texts := slices.ContainsFunc(all, func(m member) bool { return parseSchema(m.value).text() })
@@ -254,7 +271,8 @@ func (f *form) rest(all, values []member) (found bool) {
 	return found
 }
 
-// array takes elements for as long as each finds something new in the text.
+// array fills a list: with as many elements as it requires, and with more as long as each finds something new in the
+// text, of the same kind as the elements before.
 func (f *form) array(name string, s *schema) (value string, found bool) {
 	var values []string
 	items, like := parseSchema(s.Items), f.like
@@ -263,6 +281,7 @@ func (f *form) array(name string, s *schema) (value string, found bool) {
 		if !must && !f.free(items) {
 			break
 		}
+		// An element that takes nothing from the text would come again and again, so it ends the list.
 		f.last = 0
 		value, ok := f.fill(name, items)
 		if ok = ok && f.last != 0; !ok && !must {
@@ -275,7 +294,8 @@ func (f *form) array(name string, s *schema) (value string, found bool) {
 	return "[" + strings.Join(values, ",") + "]", found
 }
 
-// option is the value of an enum that follows the property's name, else the first of the text, or of the enum.
+// option returns the value of an enum that follows the property's name in the text, else the first one that the text
+// has, else the first of the enum.
 func (f *form) option(name string, s *schema) (value string, found bool) {
 	options := make(map[string]string)
 	for _, raw := range s.Enum[:min(len(s.Enum), 500)] {
@@ -288,7 +308,7 @@ func (f *form) option(name string, s *schema) (value string, found bool) {
 	return cmp.Or(value, string(s.Enum[0])), found
 }
 
-// number is the figure for a property, or the legal one nearest to zero.
+// number returns the number for a property, or the legal one nearest to zero.
 func (f *form) number(name string, s *schema, whole bool) (value string, found bool) {
 	value, found = f.first(f.offers(name, numeral), func(t thing) (string, bool) {
 		exact, ok := rational(t.value)
@@ -301,16 +321,17 @@ func (f *form) number(name string, s *schema, whole bool) (value string, found b
 	return cmp.Or(value, strconv.FormatFloat(s.legal(0, whole), 'f', -1, 64)), found
 }
 
-// samples are texts of the formats, for where the text gives none.
+// samples are values of the formats, for properties that the text has no value for.
 var samples = map[string]string{"date": "2026-01-01", "date-time": "2026-01-01T00:00:00Z", "email": "unknown@example.com", "uri": "https://example.com/"}
 
-// prose is the text for a property, or a sample of it.
+// prose returns the text for a property, or a sample. Dates are written in the form that the schema asks for.
 func (f *form) prose(name string, s *schema) (value string, found bool) {
 	offers, dated := f.of(kindNames[s.Format]...), strings.HasPrefix(s.Format, "date")
 	if samples[s.Format] == "" {
 		offers = f.offers(name, properName, quotation, email, link, spot, code)
 	}
 	value, found = f.first(offers, func(t thing) (string, bool) {
+		// A date is accepted only if it can be rewritten; the time of a date-time is the sample's.
 		for _, layout := range []string{time.DateOnly, time.RFC3339, "2 January 2006", "2 Jan 2006", "January 2, 2006", "Jan 2, 2006", "1/2/2006"} {
 			if day, err := time.Parse(layout, t.value); err == nil && dated {
 				return encode(day.Format(time.DateOnly) + strings.TrimPrefix(samples[s.Format], samples["date"])), true
@@ -321,9 +342,10 @@ func (f *form) prose(name string, s *schema) (value string, found bool) {
 	return cmp.Or(value, encode(cmp.Or(samples[s.Format], "unknown"))), found
 }
 
+// keyList matches a request for certain keys, such as "JSON with keys a, b and c".
 var keyList = lazyregexp.New(`(?i)\b(?:(?:object|JSON) with|extract|keys?|fields?|properties)(?: the)?(?: keys?| fields?)?\s*:?\s+([^.\n;:{}]+?)(?:\s+(?:for|from|of)\b|[.\n;:]|$)`)
 
-// shaped is the answer as the JSON that the request's format asks for. What tools said counts, too.
+// shaped returns an answer as the JSON that response_format asks for. Values may also come from what tools said.
 func (p *prompt) shaped(answer string) string {
 	shape, text, said := p.request.Format.Schema, p.text, []string{}
 	if shape == nil {
@@ -337,9 +359,11 @@ func (p *prompt) shaped(answer string) string {
 	return fill(shape, e, true)
 }
 
-// shape is the schema of the object that the prompt asks for, by a schema, an example, or the names of the
-// keys, and the message without that. A message that does none of these may still tell of several things.
+// shape returns the schema of the object that the prompt asks for, and the last user message without that part. The
+// prompt may have a schema, an example, or the names of keys. If it has none of them, the keys are made of what the
+// message tells; see example.
 func (p *prompt) shape(answer string) (shape json.RawMessage, text string) {
+	// The last user message comes before the others: it may ask for another object.
 	for _, text := range append([]string{p.text}, p.said...) {
 		if object := firstObject(text); object != nil {
 			if text = strings.Replace(p.text, string(object), "", 1); isSchema(object) {
@@ -352,10 +376,10 @@ func (p *prompt) shape(answer string) (shape json.RawMessage, text string) {
 	return shapeOf(example), text
 }
 
-// firstObject is the first JSON object in a text; nil where there is none.
+// firstObject returns the first JSON object in a text, or nil.
 func firstObject(text string) (object json.RawMessage) {
 	text = text[:min(len(text), mostSchema)]
-	for range 20 { // braces may mean something else
+	for range 20 { // a brace may mean something else; a text full of them must not cost more than this
 		i := strings.IndexByte(text, '{')
 		if i < 0 {
 			break
@@ -368,15 +392,17 @@ func firstObject(text string) (object json.RawMessage) {
 	return nil
 }
 
-const mostSchema = 64 << 10 // bytes of a text that are searched for a schema
+// mostSchema bounds how much of a text is searched for a schema, in bytes.
+const mostSchema = 64 << 10
 
-// isSchema reports whether an object describes others, rather than being an example of them.
+// isSchema reports whether an object is a schema, and not an example of the object that is asked for.
 func isSchema(object json.RawMessage) bool {
 	s := parseSchema(object)
 	return s.is("object") && (members(s.Properties) != nil || s.AnyOf != nil) || s.Ref != ""
 }
 
-// example is an object with the keys that the prompt names, or that its parts go by.
+// example returns an object with the keys that the prompt names or, failing that, that its words suggest, and the
+// last user message without the names of the keys. Without any keys it is an object with the member answer.
 func (p *prompt) example(answer string) (example json.RawMessage, text string) {
 	all := excerpt(strings.Join(append([]string{p.text}, p.said...), "\n"), mostText)
 	if m := keyList.FindStringSubmatch(all); m != nil {
@@ -396,9 +422,11 @@ func (p *prompt) example(answer string) (example json.RawMessage, text string) {
 	return json.RawMessage(`{"answer":""}`), p.text
 }
 
+// tellsKey matches words of a text that can serve as keys: from and to before a name, and units behind a number.
 var tellsKey = lazyregexp.New(`\b(from|to) (?:\p{Lu}|")|\b\d[\d.,]* (\p{Ll}{3,})\b`)
 
-// told are keys for what a text says by itself: from Porto to Lisbon with 3 seats.
+// told returns the keys that a text suggests, with an example of each: "from Porto to Lisbon with 3 seats" suggests
+// from, to and seats.
 func told(text string) (keys []member) {
 	text = head(text)
 	for _, m := range tellsKey.FindAllStringSubmatchIndex(text, -1) {
@@ -414,7 +442,7 @@ func told(text string) (keys []member) {
 	return keys
 }
 
-// shapeOf is the schema of an example.
+// shapeOf returns the schema of an example.
 func shapeOf(example json.RawMessage) json.RawMessage {
 	all := members(example)
 	if all == nil {

@@ -17,24 +17,26 @@ import (
 	"sluice/internal/lazyregexp"
 )
 
-// skill is something the sandbox can do. In its sentences {value} and {about} stand for what it found.
+// skill is something that the sandbox can do. In its sentences, {value} and {about} stand for what apply returned.
 type skill struct {
-	name     string
-	order    *lazyregexp.Regexp // how a request for it begins
+	name  string
+	order *lazyregexp.Regexp // matches the beginning of a request for it
+	// apply returns the result, and what it is the result of. An empty value means that the skill does not fit
+	// after all; then the next one is tried.
 	apply    func(task) (value, about string)
-	sentence string // of a model that answers in sentences
-	trace    string // how the value came about
+	sentence string // the reply of a model that answers in sentences
+	trace    string // the part of the reasoning that says how the value came about
 }
 
-// task is a prompt in the eyes of a skill. No value means that it cannot do it.
+// task is a prompt as a skill sees it.
 type task struct {
 	*prompt
-	match  []string // of the skill's pattern
-	way    string   // what else is said about how to do it, in lower case
-	matter string   // what is to be treated
+	match  []string // of the skill's pattern and its groups
+	way    string   // what the prompt says about how to do it, in lower case
+	matter string   // the text to work on
 }
 
-// skills are tried in this order; the last one always answers.
+// skills are tried in this order. The last one always answers.
 var skills = []skill{
 	{"reporting", anything, reporting, "{value}", "The tools have answered: {about}."},
 	{"reversing", reverseOrder, reversing, "Reversed: {value}", "From the end to the start {about} is {value}."},
@@ -47,31 +49,46 @@ var skills = []skill{
 	{"an honest reply", anything, honest, "{value} It computes, counts, sorts, quotes, recalls and calls tools; it knows no more.", "No skill fits, so the reply says so."},
 }
 
+// fluff matches words between a request to say something and what is to be said.
 const fluff = `(?:\s+(?:back|exactly|only|just|with|after me|to me|nothing but|verbatim|the following|the (?:exact |single )?(?:words?|text|phrase|sentence|string|message|line)))`
 
 var (
-	anything   = lazyregexp.New(``)
+	// anything is for skills that decide by themselves whether they fit.
+	anything = lazyregexp.New(``)
+	// quoteOrder matches "say exactly", "reply with the word". Its first group is a "with" that nothing follows, its
+	// second a colon or a space.
 	quoteOrder = lazyregexp.New(`(?i)^(?:(?:repeat|say|echo|print|output)` + fluff + `*|(?:reply|respond|answer)(?:\s+(?:back|only|just))*\s+(?:with` + fluff + `+|(with)))` +
 		`((?:\s+(?:this|it))?\s*:\s*|\s+)`)
+	// countOrder matches "how many r are in". Its first group is "times", its second what is counted.
 	countOrder = lazyregexp.New(`(?i)^(?:how (?:many|often)|count)\s+(times\s+)?(?:(?:does|do|is|are|all|the|number of|letter|character|word)\s+)*` +
 		`["'“]?(\p{L}+?)(?:['’]?s)?\b["'”]?\s*(?:(?:are|is|there|does|do|appears?|occurs?|used|found|in)\b\s*)*`)
 	reverseOrder = lazyregexp.New(`(?i)^reverse\b`)
 	sortOrder    = lazyregexp.New(`(?i)^(?:sort|alphabeti[sz]e|(?:order|arrange)\s+(?:the|these|this|my))\b`)
+	// extractOrder matches "list all emails". Its group is the kind of thing, without "e-".
 	extractOrder = lazyregexp.New(`(?i)^(?:extract|find|list|get|identify|show|give me|return)\s+(?:me\s+)?(?:all\s+|every\s+|any\s+)?(?:of\s+)?(?:the\s+)?(?:e-?)?(mail|url|link|number|date|quotation|quote)s?`)
 
+	// courtesy matches polite words at the beginning of a request.
 	courtesy = lazyregexp.New(`(?i)^\W*(?:(?:please|kindly|now|just|can you|could you|would you)[\s,]+)*`)
-	colon    = lazyregexp.New(`:(?:\s|$)|\n`)
-	// leading words name what is to be treated without being part of it.
-	leading   = lazyregexp.New(`(?i)^\s*(?:(?:the|this|these|my|following|in|of|from|order|address(?:es)?|(?:word|letter|text|sentence|string|phrase|name|list|number|item|value|line)s?)\b[\s:]*)*`)
+	// colon matches a colon that ends an instruction, or the end of its line.
+	colon = lazyregexp.New(`:(?:\s|$)|\n`)
+	// leading matches words that name what is to be worked on and are not part of it, as in "the word".
+	leading = lazyregexp.New(`(?i)^\s*(?:(?:the|this|these|my|following|in|of|from|order|address(?:es)?|(?:word|letter|text|sentence|string|phrase|name|list|number|item|value|line)s?)\b[\s:]*)*`)
+	// quoteTail matches what follows words to say: "and nothing else".
 	quoteTail = lazyregexp.New(`(?i)(?:,? and (?:nothing else|only that))?[.!]?$`)
+	// listWords matches words that say that the text is a list.
 	listWords = lazyregexp.New(`\b(?:list|items|array|numbers|lines)\b`)
-	sortDown  = lazyregexp.New(`descending|decreasing|reverse|(?:largest|biggest|highest) (?:first|to)|z to a`)
-	sortTail  = lazyregexp.New(`(?i)\s+(?:in (?:an? )?\w+ order|from \S+ to \S+|alphabetically|numerically|ascending|descending)[.!?]?$`)
+	// sortDown matches requests for a descending order.
+	sortDown = lazyregexp.New(`descending|decreasing|reverse|(?:largest|biggest|highest) (?:first|to)|z to a`)
+	// sortTail matches a request for an order behind the list.
+	sortTail = lazyregexp.New(`(?i)\s+(?:in (?:an? )?\w+ order|from \S+ to \S+|alphabetically|numerically|ascending|descending)[.!?]?$`)
+	// listSplit matches what separates the items of a list.
 	listSplit = lazyregexp.New(`\s*[,;]\s*(?:and\s+|or\s+)?|\s+(?:and|or|&)\s+`)
-	question  = lazyregexp.New(`(?i)\?\s*$|^(?:who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|tell me|recall)\b`)
+	// question matches a question, with or without its mark.
+	question = lazyregexp.New(`(?i)\?\s*$|^(?:who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|tell me|recall)\b`)
 )
 
-// marked finds what is quoted, or else what follows a colon or the first line, and the rest in lower case.
+// marked returns the part of a text that is quoted or, failing that, that follows a colon or the first line. rest is
+// what else the text says, in lower case. matter is empty if nothing is marked.
 func marked(text string) (rest, matter string) {
 	top := head(text)
 	end := colon.FindStringIndex(top)
@@ -84,10 +101,10 @@ func marked(text string) (rest, matter string) {
 	return strings.ToLower(top[:end[0]]), strings.TrimSpace(text[end[1]:])
 }
 
-// bare strips the marks around a word or phrase that was named without quotes.
+// bare removes the punctuation around a word or phrase.
 func bare(s string) string { return strings.Trim(s, " \n.?!,;:\"'“”«»`") }
 
-// quoting gives back what the prompt asks to be said.
+// quoting returns what the prompt asks to be said: "Say: hello", "reply with the word yes".
 func quoting(t task) (value, about string) {
 	rest := strings.TrimSpace(t.asks[len(t.match[0]):])
 	if strings.Contains(t.match[2], ":") {
@@ -97,19 +114,20 @@ func quoting(t task) (value, about string) {
 		return q[0].value, ""
 	}
 	if rest = quoteTail.ReplaceAllString(rest, ""); t.match[1] != "" && strings.Contains(rest, " ") {
-		return "", "" // "Reply with great care" gives no word to say; "reply with the word care" does.
+		return "", "" // "Reply with great care" names no word to say; "reply with the word care" does
 	}
 	return rest, ""
 }
 
-// countable are the units that a text is counted in.
+// countable has the units that can be counted, and a pattern that matches each of them once.
 var countable = map[string]*lazyregexp.Regexp{
 	"character": lazyregexp.New(`(?s).`), "letter": lazyregexp.New(`\p{L}`), "vowel": lazyregexp.New(`(?i)[aeiou]`),
 	"word": lazyregexp.New(`\S+`), "item": lazyregexp.New(listSplit.String() + `|$`), "line": lazyregexp.New(`\n|$`),
 }
 
-// counting counts the units of a text, or how often a letter or a word stands in it.
+// counting counts the units of a text, or how often a letter or a word occurs in it.
 func counting(t task) (value, about string) {
+	// what is a unit ("how many words"), a letter ("how many r are in"), or a word ("how many times does the").
 	what, text := strings.ToLower(t.match[2]), cmp.Or(t.matter, t.text)
 	if unit := countable[what]; unit != nil {
 		return strconv.Itoa(len(unit.FindAllString(text, -1))), "the " + what + "s"
@@ -124,8 +142,9 @@ func counting(t task) (value, about string) {
 	return strconv.Itoa(len(all)), "the word " + what
 }
 
-// reversing turns a word, the words of a text, or a list around.
+// reversing reverses a word, the words of a text, or a list.
 func reversing(t task) (value, about string) {
+	// By letters, unless the request speaks of a list or of words.
 	items, join := strings.Split(t.matter, ""), ""
 	if listWords.MatchString(t.way) {
 		items, join = parseList(t.matter)
@@ -136,13 +155,13 @@ func reversing(t task) (value, about string) {
 	return strings.Join(items, join), t.matter
 }
 
-// sorting orders a list: numbers by value, words by letters.
+// sorting sorts a list: numbers by value, words by letters.
 func sorting(t task) (value, about string) {
 	if strings.Contains(t.way, " by ") && !strings.Contains(t.way, "alphabet") {
-		return "", ""
+		return "", "" // by a rule that is not known here, such as "by length"
 	}
 	items, join := parseList(sortTail.ReplaceAllString(t.matter, ""))
-	keys := make(map[string]*big.Rat)
+	keys := make(map[string]*big.Rat) // nil for an item that is no number
 	for _, item := range items {
 		keys[item], _ = rational(item)
 	}
@@ -159,7 +178,8 @@ func sorting(t task) (value, about string) {
 	return strings.Join(items, join), about
 }
 
-// parseList reads lines, "a, b and c", an array, or plain words, and says how to join them again.
+// parseList returns the items of a list, which may be lines, "a, b and c", an array, or words, and what to join them
+// with again. Empty items are left out.
 func parseList(text string) (items []string, join string) {
 	join, items = ", ", listSplit.Split(text, -1)
 	if strings.Contains(text, "\n") {
@@ -173,13 +193,13 @@ func parseList(text string) (items []string, join string) {
 	return slices.DeleteFunc(items, func(item string) bool { return item == "" }), join
 }
 
-// extractable is how the things look that can be listed.
+// extractable has the kinds of things that can be extracted, by the word that the request uses, and their patterns.
 var extractable = map[string]*lazyregexp.Regexp{
 	"mail": lazyregexp.New(forms[email]), "url": lazyregexp.New(forms[link]), "link": lazyregexp.New(forms[link]),
 	"number": lazyregexp.New(forms[numeral]), "date": lazyregexp.New(forms[date]), "quotation": quotedPattern, "quote": quotedPattern,
 }
 
-// extracting lists the addresses, links, numbers, dates or quotations of a text.
+// extracting lists the email addresses, links, numbers, dates or quotations of a text.
 func extracting(t task) (value, about string) {
 	kind := strings.ToLower(t.match[1])
 	found := extractable[kind].FindAllString(t.matter, -1)
@@ -192,16 +212,20 @@ func extracting(t task) (value, about string) {
 	return strings.Join(found, ", "), kind
 }
 
-// recalling answers a question with the sentence of all that was said that shares most of its words, and
-// more than half of them; the latest of equals.
+// recalling answers a question with a sentence that was said before: the one that shares most words with the
+// question, and more than half of them. Of equals it takes the latest. Questions, and replies of the sandbox about
+// itself, are no answers.
 func recalling(t task) (value, about string) {
+	// asked is the index of the question: the first sentence with a question mark, else the first of all. The empty
+	// sentence makes sure that there is one.
 	all := append(sentences(t.text), "")
 	asked := max(slices.IndexFunc(all, func(s string) bool { return strings.HasSuffix(s, "?") }), 0)
 	if !question.MatchString(all[asked]) {
 		return "", ""
 	}
 	wanted := stems(all[asked])
-	most := len(wanted)/2 + 1
+	most := len(wanted)/2 + 1 // the number of shared words to reach
+	// The rest of the message itself counts as said last.
 	for _, text := range append(slices.Clone(t.said), strings.Join(slices.Delete(all, asked, asked+1), "\n")) {
 		for _, s := range sentences(text) {
 			have := stems(s)
@@ -214,27 +238,36 @@ func recalling(t task) (value, about string) {
 	return value, strings.Join(slices.Sorted(maps.Keys(wanted)), ", ")
 }
 
-// honest says that this is the sandbox, and what it read.
+// honest says that this is the sandbox and what it read. It always fits.
 func honest(t task) (value, about string) {
 	all := strings.Fields(t.text)
 	return fmt.Sprintf("This is the sandbox model. It read “%s” (words: %d).", excerpt(strings.Join(all, " "), 80), len(all)), "what it read"
 }
 
-// spoken turns words into the signs of an expression.
+// spoken replaces words and signs of arithmetic by the operators of an expression.
 var spoken = strings.NewReplacer(" plus ", " + ", " minus ", " - ", "−", "-", " times ", " * ", " x ", " * ", " multiplied by ", " * ", "×", "*",
 	" divided by ", " / ", "÷", "/", " to the power of ", " ^ ", "**", "^", "% of ", " / 100 * ", " percent of ", " / 100 * ")
 
+// The patterns of arithmetic. A sum counts if a cue or a verb asks for it, or if it is the whole text.
 var (
-	sumPattern   = lazyregexp.New(`[-( ]*[\d.][\d\s.()+\-*/^]*`)
+	// sumPattern matches anything that may be an expression; evaluate decides.
+	sumPattern = lazyregexp.New(`[-( ]*[\d.][\d\s.()+\-*/^]*`)
+	// powerPattern matches a power of numbers that are small enough to write out as a product.
 	powerPattern = lazyregexp.New(`\b(\d{1,12})\s*\^\s*(\d{1,2})\b`)
-	noNumbers    = lazyregexp.New(forms[date] + `|\p{L}[\p{L}_]*\d[\w.]*|\d+[\p{L}_]\w*`) // B7, 1e3
-	sumCue       = lazyregexp.New(`(?i)what(?:'s|’s| is| are| does)|how much|calculat|comput|evaluat|solv|work out|equal|result|=`)
-	sumVerb      = lazyregexp.New(`(?i)(?:^|\bis|'s|calculate|compute|evaluate)\s*$`)
-	thousands    = lazyregexp.New(`,(\d{3})\b`)
-	dashes       = lazyregexp.New(`^\d+(?:-\d+)+$`)
+	// noNumbers matches digits that are no numbers: dates, B7, 1e3.
+	noNumbers = lazyregexp.New(forms[date] + `|\p{L}[\p{L}_]*\d[\w.]*|\d+[\p{L}_]\w*`)
+	// sumCue matches words that ask for a result anywhere in the text.
+	sumCue = lazyregexp.New(`(?i)what(?:'s|’s| is| are| does)|how much|calculat|comput|evaluat|solv|work out|equal|result|=`)
+	// sumVerb matches the end of the text before a sum, if it asks for a result.
+	sumVerb = lazyregexp.New(`(?i)(?:^|\bis|'s|calculate|compute|evaluate)\s*$`)
+	// thousands matches a comma between thousands, with the digits behind it.
+	thousands = lazyregexp.New(`,(\d{3})\b`)
+	// dashes matches numbers joined by dashes, which may be a telephone number.
+	dashes = lazyregexp.New(`^\d+(?:-\d+)+$`)
 )
 
-// arithmetic works out the longest sum in a text, unless it may as well be a date or a telephone number.
+// arithmetic evaluates the longest expression in a text. It leaves out what may be a date or a telephone number,
+// such as 555-1234, unless a verb asks for a result.
 func arithmetic(t task) (value, about string) {
 	text := head(t.text)
 	cue := sumCue.MatchString(text)
@@ -242,6 +275,8 @@ func arithmetic(t task) (value, about string) {
 	for _, at := range sumPattern.FindAllStringIndex(text, -1) {
 		before, after := text[:at[0]], text[at[1]:]
 		sum := strings.TrimRight(strings.TrimSpace(text[at[0]:at[1]]), " .(+-*/^")
+		// Skipped are sums that are no longer than the best so far, numbers without an operator, sums among other
+		// words that nothing asks for, and digits joined by dashes.
 		if len(sum) <= len(about) || !strings.ContainsAny(strings.TrimLeft(sum, "-"), "+-*/^") ||
 			!cue && len(words(before))+len(words(after)) > 0 || dashes.MatchString(sum) && !sumVerb.MatchString(before) {
 			continue
@@ -253,9 +288,11 @@ func arithmetic(t task) (value, about string) {
 	return value, about
 }
 
-// evaluate reads a sum as an expression of Go, whose constants are exact. Where it is none, there is no result.
+// evaluate parses an expression as Go, whose constants are exact, and returns its value. It returns the empty string
+// if it is not an expression, and a text for a division by zero.
 func evaluate(sum string) string {
-	sum = powerPattern.ReplaceAllStringFunc(sum, func(power string) string { // which Go does not have
+	// Go has no powers: 2^3 becomes (1*2*2*2). powerPattern bounds both numbers.
+	sum = powerPattern.ReplaceAllStringFunc(sum, func(power string) string {
 		m := powerPattern.FindStringSubmatch(power)
 		n, _ := strconv.Atoi(m[2])
 		return "(1" + strings.Repeat("*"+m[1], n) + ")"
@@ -274,7 +311,8 @@ func evaluate(sum string) string {
 	return ""
 }
 
-// work is a number, or the text that says why there is none.
+// work returns the value of an expression: a number, a text that says why there is none, or an unknown value for
+// anything but the four operations.
 func work(tree ast.Expr) constant.Value {
 	switch n := tree.(type) {
 	case *ast.BasicLit:
@@ -299,7 +337,7 @@ func work(tree ast.Expr) constant.Value {
 	return constant.MakeUnknown()
 }
 
-// decimal writes a fraction with at most ten decimals.
+// decimal returns a number with at most ten decimals.
 func decimal(value *big.Rat) string {
 	if value.IsInt() {
 		return value.Num().String()
@@ -307,7 +345,8 @@ func decimal(value *big.Rat) string {
 	return strings.TrimRight(strings.TrimRight(value.FloatString(10), "0"), ".")
 }
 
-// rational reads a plain numeral, with commas between thousands or not.
+// rational parses a decimal number, with or without commas between thousands. It reports false for anything else.
+// big.Rat would also read exponents, with which a few bytes make a number of any size.
 func rational(text string) (*big.Rat, bool) {
 	text = strings.ReplaceAll(text, ",", "")
 	if digits := strings.TrimPrefix(text, "-"); strings.Trim(digits, "0123456789.") != "" || len(digits) > 1000 {

@@ -11,24 +11,32 @@ import (
 )
 
 const (
-	enough  = 2 // what a tool must share with a text to be called unasked
+	// enough is the weight that a text and a tool must share for a call that is not forced. A word of the
+	// description weighs 1, the whole name 3.
+	enough  = 2
 	oneItem = `(?:"[^"]*"|` + oneName + `|[\w.-]*(?:/[\w.-]+)+)`
 )
 
 var (
+	// clauseEnd matches what ends a clause.
 	clauseEnd = lazyregexp.New(`(?i)\s+(?:and|also|plus|then)\s+|[;.?!]\s+|,\s+`)
-	several   = lazyregexp.New(`((?:` + oneItem + `, )*` + oneItem + `,? (?:and|&) ` + oneItem + `)|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
+	// several matches a list of two items or more. Its first group is a list of names, quotations and paths, its second
+	// one of plain words behind a preposition at the end of the text.
+	several = lazyregexp.New(`((?:` + oneItem + `, )*` + oneItem + `,? (?:and|&) ` + oneItem + `)|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
 )
 
-// tool is a function and what a request may share with it.
+// tool is a function and the words by which a text may ask for it.
 type tool struct {
 	*chat.Function
-	key    string             // its name, without the label of the server it came from
-	topic  map[string]bool    // the stems of that
-	weight map[string]float64 // of all stems that speak for it
+	key    string             // its name without the label of its MCP server, written as fold does
+	topic  map[string]bool    // the stems of that name
+	weight map[string]float64 // how much each stem in a text speaks for the tool
 }
 
+// newTool returns the tool of a function. Its description, its first 100 parameters and their allowed values speak
+// for it, and more than those its name.
 func newTool(f *chat.Function) tool {
+	// The tools of MCP servers are named label__tool. Names in camel case and with underscores are cut into words.
 	_, name, _ := strings.Cut(f.Name, "__")
 	name = strings.Join(keyPart.FindAllString(cmp.Or(name, f.Name), -1), " ")
 	about := f.Description
@@ -40,19 +48,22 @@ func newTool(f *chat.Function) tool {
 	for s := range stems(about) {
 		t.weight[s] = 1
 	}
+	// All words of a name together weigh 3 more, however many there are: more than enough by themselves.
 	for s := range t.topic {
 		t.weight[s] += 3 / float64(len(t.topic))
 	}
 	return t
 }
 
-// calls are the calls that the turn makes; none where it is to be answered in words.
+// calls returns the calls that the turn makes; none if it is answered in words. After tools have answered, only a
+// forced choice leads to more calls, so that an exchange ends.
 func (p *prompt) calls() (calls []chat.ToolCall) {
 	choice := p.request.ToolChoice
 	forced := choice.Mode == chat.ChoiceRequired || choice.Mode == chat.ChoiceNamed
 	if choice.Mode == chat.ChoiceNone || len(p.made) > 0 && !forced {
 		return nil
 	}
+	// A directive's calls are made once. A choice that is still forced after them is filled from the text.
 	if calls = p.orders.calls; len(calls) == 0 || len(p.made) > 0 {
 		var all []tool
 		for _, f := range p.tools {
@@ -60,6 +71,7 @@ func (p *prompt) calls() (calls []chat.ToolCall) {
 				all = append(all, newTool(f))
 			}
 		}
+		// If a call is forced and no tool is asked for, the best one is called, however little it fits.
 		if calls = choose(excerpt(p.text, 4096), all, enough); len(calls) == 0 && forced {
 			calls = choose(excerpt(p.text, 4096), all, 0)
 		}
@@ -70,8 +82,11 @@ func (p *prompt) calls() (calls []chat.ToolCall) {
 	return calls
 }
 
-// choose finds the tools that a text asks for: one for each clause that asks for one by itself.
+// choose returns the calls that a text asks for. Each clause that asks for a tool by itself gets a call; the clauses
+// that do not are added to the part before them. least is the weight that a tool must reach.
 func choose(text string, all []tool, least float64) (calls []chat.ToolCall) {
+	// parts are runs of clauses, each with at most one that asks for a tool; claimed says that the last part has
+	// one. Ends of clauses inside quotation marks do not count.
 	parts, start, claimed := []string{""}, 0, false
 	for _, at := range append(clauseEnd.FindAllStringIndex(mask(text, quotedPattern), -1), []int{len(text), len(text)}) {
 		_, asks := best(text[start:at[0]], all, enough)
@@ -89,8 +104,11 @@ func choose(text string, all []tool, least float64) (calls []chat.ToolCall) {
 	return calls
 }
 
-// best is the tool that shares most with a text: words, or better its name spelled out, as get_weather or the echo tool.
+// best returns the tool that shares most weight with a text, if that is at least least. A tool's name spelled out, as
+// in get_weather or "the echo tool", counts more than words.
 func best(text string, all []tool, least float64) (found tool, ok bool) {
+	// spelled has the phrases that may be a tool's name: all of them if the text speaks of a tool or function, else
+	// those with an underscore or hyphen.
 	have, spelled := stems(text), make(map[string]bool)
 	called := strings.Contains(text, "tool") || strings.Contains(text, "function")
 	for _, t := range phrases(text) {
@@ -104,15 +122,17 @@ func best(text string, all []tool, least float64) (found tool, ok bool) {
 		if spelled[t.key] {
 			shared += 10
 		}
-		if shared >= least && (!ok || shared > least) {
+		if shared >= least && (!ok || shared > least) { // of equals the first
 			found, ok, least = t, true, shared
 		}
 	}
 	return found, ok
 }
 
-// fill makes the call of a tool, or several where it needs one thing and the text names more.
+// fill returns the call of a tool, with arguments from the text. If the tool needs one thing and the text names
+// several, there is a call for each: "the weather in Rome and Paris" makes two.
 func (t tool) fill(text string) (calls []chat.ToolCall) {
+	// one says that the tool needs exactly one thing, and that this is a short text such as a city.
 	texts, params, one := []string{text}, parseSchema(t.Parameters), false
 	for i, m := range members(params.Properties) {
 		needed := slices.Equal(params.Required, []string{m.name}) || len(params.Required) == 0 && i == 0
@@ -129,7 +149,7 @@ func (t tool) fill(text string) (calls []chat.ToolCall) {
 		e.topic = t.topic
 		for _, name := range e.phrases {
 			if name.value == t.key && strings.ContainsAny(text[name.at:name.end], "_-") {
-				e.use(name) // get_weather is the tool, not the place
+				e.use(name) // the tool's own name must not become a value
 			}
 		}
 		calls = append(calls, chat.ToolCall{Name: t.Name, Arguments: fill(t.Parameters, e, false)})
@@ -137,7 +157,7 @@ func (t tool) fill(text string) (calls []chat.ToolCall) {
 	return calls
 }
 
-// reporting makes an answer of what the tools said.
+// reporting returns what the tools answered, a line for each call. It fits only if there are calls.
 func reporting(t task) (value, about string) {
 	var lines []string
 	for _, c := range t.made {
@@ -147,7 +167,7 @@ func reporting(t task) (value, about string) {
 	return strings.Join(lines, "\n"), "results"
 }
 
-// plain writes the members of a JSON object as words. Other text stays as it is.
+// plain returns the members of a JSON object as words. Other text stays as it is.
 func plain(text string) string {
 	all := members([]byte(text))
 	if all == nil {

@@ -12,6 +12,8 @@ import (
 	"sluice/internal/sqlstore"
 )
 
+// abuseCounts checks that units are counted by month, plan and tier, exactly once, and can be
+// forgiven.
 func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	march := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -21,7 +23,7 @@ func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
 	other := newSettlement(4, march.Add(time.Hour), "key_a", "m2")
 	other.Plan, other.Tier = "premium", "basic"
 	record(t, s, first, last, next, other)
-	record(t, s, first) // once
+	record(t, s, first) // a repeated settlement must not count twice
 
 	counts := func(month time.Time) []abuse.Count {
 		t.Helper()
@@ -66,6 +68,7 @@ func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// abuseEvents checks the order and the content of abuse events.
 func abuseEvents(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	events := []abuse.Event{

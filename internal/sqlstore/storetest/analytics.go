@@ -10,7 +10,7 @@ import (
 	"sluice/internal/usage"
 )
 
-// analytics holds what the pages read against a plain loop over the same settlements.
+// analytics compares the results of the store with a plain loop over the same settlements.
 func analytics(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	day := 24 * time.Hour
@@ -73,7 +73,7 @@ func analytics(t *testing.T, open func() *sqlstore.Store) {
 		t.Error("UsageBy by something unknown = nil, want an error")
 	}
 
-	// Pages of any size show every call once, newest first, though many have the same time.
+	// Pages of any size contain every call once, newest first, although many share a time.
 	for _, size := range []int{1, 7, 100} {
 		seen, at := map[string]bool{}, usage.Point{At: base.AddDate(1, 0, 0)}
 		for {

@@ -17,8 +17,11 @@ import (
 	"sluice/internal/sqlstore"
 )
 
+// sameBooks compares books without the entries and the audit entry, which are written but never
+// read back.
 var sameBooks = cmp.Options{cmpopts.IgnoreUnexported(billing.Books{}), cmpopts.IgnoreFields(billing.Books{}, "Entries", "Audit")}
 
+// newPayment returns a pending payment with every field set.
 func newPayment(id, accountID string) *billing.Payment {
 	return &billing.Payment{
 		ID: id, AccountID: accountID, Kind: billing.ForStart, Status: billing.Pending, Processor: "testpay", Present: true,
@@ -27,6 +30,7 @@ func newPayment(id, accountID string) *billing.Payment {
 	}
 }
 
+// changeBilling applies a change that must succeed and returns the account.
 func changeBilling(t testing.TB, s *sqlstore.Store, accountID, paymentID string, apply func(*billing.Books)) *account.Account {
 	t.Helper()
 	a, err := s.ChangeBilling(t.Context(), accountID, paymentID, func(b *billing.Books) error {
@@ -39,6 +43,8 @@ func changeBilling(t testing.TB, s *sqlstore.Store, accountID, paymentID string,
 	return a
 }
 
+// books checks that every field of the books is stored, together with the ledger, the plan and the
+// audit log.
 func books(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -81,7 +87,7 @@ func books(t *testing.T, open func() *sqlstore.Store) {
 	if log, err := s.AuditLog(t.Context(), a.ID, 1); err != nil || log[0].Action != "billing.started" {
 		t.Errorf("AuditLog = %+v, %v, want the change of plan", log, err)
 	}
-	// Without an audit entry the account is left alone.
+	// Without an audit entry, the account does not change.
 	before := find(t, s, a.ID)
 	changeBilling(t, s, a.ID, "", func(b *billing.Books) { b.CancelAtEnd = false })
 	if diff := cmp.Diff(before, find(t, s, a.ID)); diff != "" {
@@ -103,6 +109,7 @@ func books(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// payments checks that an account has one pending payment at a time, and how invoices are numbered.
 func payments(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a, other := create(t, s, 1), create(t, s, 2)
@@ -114,7 +121,7 @@ func payments(t *testing.T, open func() *sqlstore.Store) {
 		b.Payment = newPayment("pay_2", a.ID)
 		return nil
 	}); err == nil {
-		t.Error("an account got two payments under way")
+		t.Error("an account got two pending payments")
 	}
 	put(newPayment("pay_3", other.ID))
 	for _, ref := range []string{"pay_none", "pay_3"} {
@@ -126,7 +133,7 @@ func payments(t *testing.T, open func() *sqlstore.Store) {
 		t.Errorf("Payment(pay_none) = %v, want not found", err)
 	}
 
-	// Paid ones get invoices in the order in which they are paid.
+	// Payments get invoice numbers in the order in which they are paid, and only once.
 	pay := func(id string) {
 		changeBilling(t, s, a.ID, id, func(b *billing.Books) {
 			b.Payment.Status, b.Payment.PaidAt, b.Payment.URL = billing.Paid, base.Add(time.Hour), ""
@@ -154,20 +161,21 @@ func payments(t *testing.T, open func() *sqlstore.Store) {
 	if p, err := s.Payment(t.Context(), "pay_1"); err != nil || !cmp.Equal(*p, want[1]) {
 		t.Errorf("Payment(pay_1) = %+v, %v", p, err)
 	}
-	// What is to be given back is unfinished, unless the bank has it; what is under way comes first.
+	// A payment to be refunded is unfinished, unless it is disputed. A pending payment comes first.
 	if b, err := s.Books(t.Context(), a.ID); err != nil || b.Payment != nil {
 		t.Errorf("Books.Payment = %+v, %v, want none: it is disputed", b.Payment, err)
 	}
 	changeBilling(t, s, a.ID, "pay_1", func(b *billing.Books) { b.Payment.DisputedCents = 0 })
 	if b, err := s.Books(t.Context(), a.ID); err != nil || b.Payment == nil || b.Payment.ID != "pay_1" {
-		t.Errorf("Books.Payment = %+v, %v, want the one to be given back", b.Payment, err)
+		t.Errorf("Books.Payment = %+v, %v, want the one to be refunded", b.Payment, err)
 	}
 	put(newPayment("pay_9", a.ID))
 	if b, err := s.Books(t.Context(), a.ID); err != nil || b.Payment == nil || b.Payment.ID != "pay_9" {
-		t.Errorf("Books.Payment = %+v, %v, want the one under way", b.Payment, err)
+		t.Errorf("Books.Payment = %+v, %v, want the one that is pending", b.Payment, err)
 	}
 }
 
+// billingDue checks which accounts come up at which time, each once, and in pages.
 func billingDue(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	due := func(now time.Time, after string, limit int) []string {
@@ -182,9 +190,9 @@ func billingDue(t *testing.T, open func() *sqlstore.Store) {
 		a := create(t, s, n)
 		changeBilling(t, s, a.ID, "", func(b *billing.Books) {
 			switch n {
-			case 0, 1: // a subscription, in the second case on a clock that is an hour ahead
+			case 0, 1: // a subscription; the second one's clock is an hour ahead
 				b.Plan, b.Due, b.Ahead = account.Basic, base.Add(2*time.Hour), time.Duration(n)*time.Hour
-			case 2: // a payment; the subscription is due, too, but comes up once
+			case 2: // a payment and a subscription that are both due: listed once
 				b.Payment = newPayment("pay_1", a.ID)
 				b.Payment.Present = false
 				b.Plan, b.Due = account.Basic, base
@@ -205,6 +213,7 @@ func billingDue(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// billingEvents checks that an event is known once it has been added, and can be added again.
 func billingEvents(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for i := range 2 {
@@ -217,6 +226,7 @@ func billingEvents(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// testObjects checks that changes of a test object are stored, and that failed ones are not.
 func testObjects(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	set := func(want, next string) {
@@ -241,7 +251,8 @@ func testObjects(t *testing.T, open func() *sqlstore.Store) {
 	set("b", "c")
 }
 
-// booksInParallel lets many processes try to do the same thing to an account: one of them does.
+// booksInParallel checks that concurrent changes of one account run one after the other: 20 try to
+// open a payment, and only the first finds none.
 func booksInParallel(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)

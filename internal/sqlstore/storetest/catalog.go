@@ -13,7 +13,7 @@ import (
 	"sluice/internal/sqlstore"
 )
 
-// listed is a catalog of configured models with these ids and tiers.
+// listed returns a catalog of configured models with the given plan and ids.
 func listed(t *testing.T, plan account.Plan, ids ...string) *catalog.Catalog {
 	t.Helper()
 	var models []catalog.Model
@@ -27,7 +27,7 @@ func listed(t *testing.T, plan account.Plan, ids ...string) *catalog.Catalog {
 	return c
 }
 
-// recordCatalog records a catalog as a start does, and returns it with its dates.
+// recordCatalog records a catalog as a starting process does, and returns it with its dates.
 func recordCatalog(t *testing.T, s *sqlstore.Store, c *catalog.Catalog, now time.Time) (dated *catalog.Catalog) {
 	t.Helper()
 	if err := s.RecordCatalog(t.Context(), func(state *catalog.State) (changes []catalog.Change) {
@@ -40,7 +40,7 @@ func recordCatalog(t *testing.T, s *sqlstore.Store, c *catalog.Catalog, now time
 	return dated
 }
 
-// changesAfter are the changes as "number type model".
+// changesAfter returns the changes as "number type model".
 func changesAfter(t *testing.T, s *sqlstore.Store, after int64, most int) (told []string, known bool) {
 	t.Helper()
 	changes, known, err := s.CatalogChanges(t.Context(), after, most)
@@ -53,8 +53,8 @@ func changesAfter(t *testing.T, s *sqlstore.Store, after int64, most int) (told 
 	return told, known
 }
 
-// catalogChanges: the date on which a model joined is kept, also while it is gone, and what changes is logged
-// in order, with the model before and after.
+// catalogChanges checks that a model keeps the date on which it joined, even while it is removed,
+// and that changes are logged in order, with the model before and after.
 func catalogChanges(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	if told, known := changesAfter(t, s, 0, 10); told != nil || !known {
@@ -103,8 +103,8 @@ func catalogChanges(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// catalogOnce: processes that start at the same time with the same catalog log its models once, and agree on
-// their dates.
+// catalogOnce checks that processes that start at the same time with the same catalog log its
+// models once and agree on their dates.
 func catalogOnce(t *testing.T, open func() *sqlstore.Store) {
 	const processes = 4
 	var starting sync.WaitGroup
@@ -127,7 +127,8 @@ func catalogOnce(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// dropChanges: what is a year old goes, few at a time; the newest change stays.
+// dropChanges checks that changes older than a year are deleted in batches, and that the newest one
+// stays.
 func dropChanges(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	recordCatalog(t, s, listed(t, account.Free, "a", "b"), base)

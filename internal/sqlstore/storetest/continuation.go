@@ -10,7 +10,8 @@ import (
 	"sluice/internal/sqlstore"
 )
 
-// states are kept under ids until they expire; the last one of an id stays.
+// states checks that states can be found until they expire, that a later one replaces an earlier
+// one of the same id, and that the oldest are deleted when a limit is exceeded.
 func states(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	id, other := []byte("id \x00\xff"), []byte("other")
@@ -47,7 +48,8 @@ func states(t *testing.T, open func() *sqlstore.Store) {
 	}
 	find(s, other, base, nil)
 
-	// Within an account the oldest give way: by number, by bytes, and in what one state alone exceeds.
+	// Within an account, the oldest are deleted: by number, by bytes, and when one alone exceeds
+	// the limit.
 	name := func(i int) []byte { return fmt.Append(nil, "state ", i) }
 	has := func(want string) {
 		t.Helper()
@@ -75,7 +77,7 @@ func states(t *testing.T, open func() *sqlstore.Store) {
 	has("359")
 	keep("a", name(6), make([]byte, 36), at(7), continuation.Bound{Entries: 3, Bytes: 35})
 	has("69")
-	// The oldest of all accounts give way to a bound on all.
+	// The oldest of all accounts are deleted when the total exceeds its limit.
 	keep("c", name(0), make([]byte, 10), at(0), many)
 	keep("c", name(1), make([]byte, 10), at(1), many)
 	for _, tt := range []struct {

@@ -13,14 +13,16 @@ import (
 	"sluice/internal/sqlstore"
 )
 
+// roomy is a limit in bytes that the tests do not reach.
 const roomy = 1 << 20
 
-// newReply is record n of an account, made n minutes after base, of a size.
+// newReply returns record n of an account, created n minutes after base, with the given size.
 func newReply(account string, n, size int) *idempotency.Record {
 	id := fmt.Appendf(nil, "%s %d \x00\xff", account, n)
 	return &idempotency.Record{ID: id, AccountID: account, Sealed: bytes.Repeat([]byte{byte(n)}, size), ExpiresAt: base.Add(24*time.Hour + time.Duration(n)*time.Minute)}
 }
 
+// keep stores a record.
 func keep(t testing.TB, s *sqlstore.Store, r *idempotency.Record, now time.Time, most int64) {
 	t.Helper()
 	if err := s.KeepReply(t.Context(), r, now, most); err != nil {
@@ -28,7 +30,7 @@ func keep(t testing.TB, s *sqlstore.Store, r *idempotency.Record, now time.Time,
 	}
 }
 
-// kept checks whether the store has exactly what the record holds.
+// kept checks whether the store has exactly this record.
 func kept(t testing.TB, s *sqlstore.Store, r *idempotency.Record, now time.Time, want bool) {
 	t.Helper()
 	got, err := s.FindReply(t.Context(), r.ID, now)
@@ -40,6 +42,7 @@ func kept(t testing.TB, s *sqlstore.Store, r *idempotency.Record, now time.Time,
 	}
 }
 
+// replies checks that records can be found by everybody until they expire.
 func replies(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	one, two, big := newReply("acct_1", 1, 100), newReply("acct_2", 1, 200), newReply("acct_1", 2, 1<<20)
@@ -56,7 +59,8 @@ func replies(t *testing.T, open func() *sqlstore.Store) {
 	kept(t, s, newReply("acct_1", 3, 1), base, false)
 }
 
-// The first reply stays until it expires; then the next one takes its place.
+// replyOnce checks that the first reply stays until it expires, and that then the next one replaces
+// it.
 func replyOnce(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	first, second := newReply("acct_1", 1, 100), newReply("acct_1", 1, 300)
@@ -66,12 +70,14 @@ func replyOnce(t *testing.T, open func() *sqlstore.Store) {
 	second.ExpiresAt = base.Add(48 * time.Hour)
 	keep(t, s, second, first.ExpiresAt, roomy)
 	kept(t, s, second, first.ExpiresAt, true)
-	// What was replaced no longer counts: 300 and 700 make 1000.
+	// A replaced record no longer counts: 300 and 700 make 1000.
 	other := newReply("acct_1", 2, 700)
 	keep(t, s, other, first.ExpiresAt, 1000)
 	kept(t, s, second, first.ExpiresAt, true)
 }
 
+// repliesGiveWay checks that an account's oldest records are deleted when its limit is exceeded,
+// and no others.
 func repliesGiveWay(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	foreign := newReply("acct_2", 0, 900)
@@ -90,13 +96,14 @@ func repliesGiveWay(t *testing.T, open func() *sqlstore.Store) {
 	kept(t, s, all[5], base, true)
 	kept(t, s, large, base, true)
 	kept(t, s, foreign, base, true)
-	// The newest stays, even where its time is before that of the others.
+	// The newest stays, even if it expires before the others.
 	early := newReply("acct_1", -5, 200)
 	keep(t, s, early, base, 1000)
 	kept(t, s, early, base, true)
 	kept(t, s, all[5], base, false)
 }
 
+// dropReplies checks that expired records are deleted in batches and no longer count.
 func dropReplies(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	var all []*idempotency.Record
@@ -114,12 +121,12 @@ func dropReplies(t *testing.T, open func() *sqlstore.Store) {
 	for n, r := range all {
 		kept(t, s, r, base, n >= 5)
 	}
-	// What was dropped no longer counts: acct_0 has 6 and 9 left, and room for 200 more.
+	// Deleted records no longer count: acct_0 has 6 and 9 left, and room for 200 bytes more.
 	keep(t, s, newReply("acct_0", 20, 200), now, 400)
 	kept(t, s, all[6], now, true)
 }
 
-// Keeping and dropping in parallel neither block each other for good nor lose count.
+// repliesInParallel checks that concurrent keeping and dropping neither deadlock nor lose count.
 func repliesInParallel(t *testing.T, open func() *sqlstore.Store) {
 	s, other := open(), open()
 	const most = 1000
@@ -150,7 +157,7 @@ func repliesInParallel(t *testing.T, open func() *sqlstore.Store) {
 			break
 		}
 	}
-	// Nothing is left, so the whole bound is free, and no more than that.
+	// Nothing is left, so the whole limit is available, and not more.
 	for n := range 5 {
 		keep(t, s, newReply("acct_0", n, 250), base, most)
 	}
@@ -159,6 +166,7 @@ func repliesInParallel(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// replyOfCanceled checks that nothing is stored for a caller who has left.
 func replyOfCanceled(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	ctx, cancel := context.WithCancel(t.Context())

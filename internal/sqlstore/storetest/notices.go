@@ -11,6 +11,8 @@ import (
 	"sluice/internal/sqlstore"
 )
 
+// notices checks that notices are listed, counted as unread, and answered once, by their own
+// account only.
 func notices(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)

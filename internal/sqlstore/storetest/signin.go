@@ -14,6 +14,8 @@ import (
 	"sluice/internal/sqlstore"
 )
 
+// logins checks that a password and a second factor are stored independently, and that a code works
+// once.
 func logins(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	a := create(t, s, 1)
@@ -55,12 +57,14 @@ func logins(t *testing.T, open func() *sqlstore.Store) {
 	check("EraseLogin", signin.Login{})
 }
 
+// session returns a session whose token is derived from its id.
 func session(id, accountID string, seen time.Time) *signin.Session {
 	n := &signin.Session{ID: id, AccountID: accountID, CreatedAt: base, SeenAt: seen, ExpiresAt: base.Add(time.Hour), Remote: "192.0.2.1", Agent: "Test/1", Via: signin.EnterPassword}
 	copy(n.Token[:], id)
 	return n
 }
 
+// sessions checks how sessions are found, extended, listed, closed and limited.
 func sessions(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)
@@ -100,7 +104,7 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 	if _, err := s.FindSession(ctx, one.Token, base); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("FindSession of a closed one = %v, want unauthenticated", err)
 	}
-	for i := range 4 { // only the last three stay, and the new one always
+	for i := range 4 { // the three used last stay, and the new one in any case
 		must(t, s.OpenSession(ctx, session(fmt.Sprint("ses_many_", i), a.ID, base.Add(-time.Duration(i)*time.Minute)), 3))
 	}
 	list, err = s.Sessions(ctx, a.ID, base)
@@ -117,6 +121,7 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// links checks that a link works once, until it expires, and not after the password has changed.
 func links(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	a := create(t, s, 1)
@@ -152,7 +157,7 @@ func links(t *testing.T, open func() *sqlstore.Store) {
 	if taken.Load() != 1 {
 		t.Errorf("a link was taken %d times, want once", taken.Load())
 	}
-	// Whatever could let somebody in to an account is gone with its password, and with EndAccess.
+	// Everything that could give access to an account ends with its password, and with EndAccess.
 	for name, end := range map[string]func(keep string) error{
 		"SetPassword": func(keep string) error { return s.SetPassword(ctx, a.ID, "p", keep) },
 		"EndAccess":   func(keep string) error { return s.EndAccess(ctx, a.ID, keep) },
@@ -188,7 +193,8 @@ func links(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// linksBounded: what strangers can have kept has bounds, and does not push out what others wait for.
+// linksBounded checks that the links that strangers can have stored are limited, and do not
+// displace those that others are waiting for.
 func linksBounded(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	n := 0
@@ -240,6 +246,7 @@ func linksBounded(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// must fails the test on an error.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package storetest is the one suite that the store passes on every engine.
+// Package storetest is the conformance suite that the store passes on every engine.
 //
-// It is written against what callers of the store rely on, so that SQLite and PostgreSQL cannot
-// drift apart. Each test gets an empty database of its own.
+// It tests what the callers of the store rely on, so that SQLite and PostgreSQL cannot drift apart.
+// Each test gets an empty database of its own.
 package storetest
 
 import (
@@ -20,7 +20,8 @@ import (
 	"sluice/internal/sqlstore"
 )
 
-// Database is an empty database that can be opened more than once.
+// Database returns a function that opens one empty database. Calling it more than once stands for
+// several processes on the same database, or for a restart.
 type Database func(t testing.TB) (open func() *sqlstore.Store)
 
 // Run runs the suite on databases of one engine.
@@ -88,8 +89,11 @@ func Run(t *testing.T, fresh Database) {
 	}
 }
 
+// base is the time at which the tests start. It has no fraction of a millisecond, which the store
+// would drop.
 var base = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+// newAccount returns account number n, with a master key.
 func newAccount(n int) *account.Account {
 	id := fmt.Sprintf("acct_%03d", n)
 	return &account.Account{
@@ -98,14 +102,17 @@ func newAccount(n int) *account.Account {
 	}
 }
 
+// newKey returns a key whose secret is derived from its id.
 func newKey(id string, master bool, name string) account.Key {
 	return account.Key{ID: id, Master: master, Name: name, Hash: account.HashKey("raw-" + id), LastFour: "abcd", CreatedAt: base}
 }
 
+// entry returns an audit entry with every field set.
 func entry(id, action string) account.Entry {
 	return account.Entry{At: base, Actor: "tester", Action: action, AccountID: id, Detail: "d", Reason: "r"}
 }
 
+// create stores a new account and returns it.
 func create(t testing.TB, s *sqlstore.Store, n int) *account.Account {
 	t.Helper()
 	a := newAccount(n)
@@ -115,6 +122,7 @@ func create(t testing.TB, s *sqlstore.Store, n int) *account.Account {
 	return a
 }
 
+// find returns an account by its id, address or key.
 func find(t testing.TB, s *sqlstore.Store, ref string) *account.Account {
 	t.Helper()
 	a, err := s.FindAccount(t.Context(), ref)
@@ -124,6 +132,7 @@ func find(t testing.TB, s *sqlstore.Store, ref string) *account.Account {
 	return a
 }
 
+// change applies a change that must succeed and returns the account.
 func change(t testing.TB, s *sqlstore.Store, id string, apply func(*account.Account)) *account.Account {
 	t.Helper()
 	a, err := s.ChangeAccount(t.Context(), id, func(a *account.Account) (account.Entry, error) {
@@ -136,6 +145,8 @@ func change(t testing.TB, s *sqlstore.Store, id string, apply func(*account.Acco
 	return a
 }
 
+// createAndFind checks that an account can be found by id, address and key, with every field
+// intact.
 func createAndFind(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := create(t, s, 1)
@@ -147,6 +158,8 @@ func createAndFind(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// emailIsUnique checks that two accounts cannot have one address, and that a refused one leaves no
+// trace.
 func emailIsUnique(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	create(t, s, 1)
@@ -172,6 +185,7 @@ func emailIsUnique(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// notFound checks the faults for an account that does not exist.
 func notFound(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	if _, err := s.FindAccount(t.Context(), "acct_none"); !fault.Is(err, fault.NotFound) {
@@ -186,6 +200,8 @@ func notFound(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// changeEverything checks that every field of an account is stored, and that optional ones can be
+// cleared.
 func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -216,6 +232,7 @@ func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// changeRefused checks that an error of the change rolls everything back and is returned unchanged.
 func changeRefused(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := create(t, s, 1)
@@ -233,6 +250,8 @@ func changeRefused(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// changeNothing checks that a change without an audit entry leaves the version and the log as they
+// were.
 func changeNothing(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := create(t, s, 1)
@@ -248,6 +267,7 @@ func changeNothing(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// keysFollowChange checks that adding, renaming and removing keys in a change is stored.
 func keysFollowChange(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -268,6 +288,7 @@ func keysFollowChange(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// oneMaster checks that a master key can be replaced but never doubled.
 func oneMaster(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -285,6 +306,7 @@ func oneMaster(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// subKeysInParallel checks that the limit on sub-keys holds for concurrent requests.
 func subKeysInParallel(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -313,6 +335,7 @@ func subKeysInParallel(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// changesInParallel checks that no concurrent change is lost, and that the numbers have no gaps.
 func changesInParallel(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	accounts := []*account.Account{create(t, s, 1), create(t, s, 2)}
@@ -332,6 +355,7 @@ func changesInParallel(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// pages checks that reading the accounts in pages yields each of them once, with its keys.
 func pages(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for n := range 7 {
@@ -364,6 +388,7 @@ func pages(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// auditLog checks the order and the numbers of audit entries.
 func auditLog(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -383,6 +408,7 @@ func auditLog(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// changedSince checks that a node finds the accounts that others have changed, each once.
 func changedSince(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a, b := create(t, s, 1), create(t, s, 2)
@@ -401,6 +427,7 @@ func changedSince(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// keyUse checks that the last use of a key only moves forward and does not count as a change.
 func keyUse(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -422,6 +449,7 @@ func keyUse(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// reopen checks that a second process sees what the first has stored.
 func reopen(t *testing.T, open func() *sqlstore.Store) {
 	first := open()
 	want := create(t, first, 1)
@@ -430,6 +458,7 @@ func reopen(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// canceledCallers checks that the change of a caller who has left is not stored.
 func canceledCallers(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -447,6 +476,7 @@ func canceledCallers(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// answers checks Ping and Engine.
 func answers(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	if err := s.Ping(t.Context()); err != nil {

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/usage"
 )
 
+// newSettlement returns settlement n. Every second one has a cost.
 func newSettlement(n int, at time.Time, key, model string) usage.Settlement {
 	s := usage.Settlement{
 		ID: fmt.Sprintf("request-%05d", n), At: at, AccountID: "acct_1", KeyID: key, Plan: "basic", Tier: "free",
@@ -27,6 +28,7 @@ func newSettlement(n int, at time.Time, key, model string) usage.Settlement {
 	return s
 }
 
+// record stores settlements.
 func record(t testing.TB, s *sqlstore.Store, batch ...usage.Settlement) {
 	t.Helper()
 	if err := s.RecordSettlements(t.Context(), batch); err != nil {
@@ -34,7 +36,7 @@ func record(t testing.TB, s *sqlstore.Store, batch ...usage.Settlement) {
 	}
 }
 
-// agree checks that rows and sums tell the same.
+// agree checks that rows and sums match, over the given number of account days.
 func agree(t testing.TB, s *sqlstore.Store, days int) {
 	t.Helper()
 	differences, compared, err := s.AuditUsage(t.Context())
@@ -43,6 +45,7 @@ func agree(t testing.TB, s *sqlstore.Store, days int) {
 	}
 }
 
+// settlements checks the sums by day, key and model, and which settlements are known.
 func settlements(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	day := usage.DayOf(base)
@@ -86,7 +89,7 @@ func settlements(t *testing.T, open func() *sqlstore.Store) {
 	agree(t, s, 2)
 }
 
-// However often a settlement is offered, and from wherever, it counts once.
+// settledOnce checks that a settlement counts once, however often and from wherever it is recorded.
 func settledOnce(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	var batch []usage.Settlement
@@ -115,7 +118,7 @@ func settledOnce(t *testing.T, open func() *sqlstore.Store) {
 	agree(t, s, 1)
 }
 
-// While calls are settled and old ones dropped, an audit sees no difference that is none.
+// auditUsage checks that an audit that runs while calls are settled reports no false difference.
 func auditUsage(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	var writing sync.WaitGroup
@@ -144,6 +147,7 @@ func auditUsage(t *testing.T, open func() *sqlstore.Store) {
 	<-done
 }
 
+// dropSettlements checks that old settlements are deleted in batches and that their sums stay.
 func dropSettlements(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for n := range 10 {
@@ -158,7 +162,7 @@ func dropSettlements(t *testing.T, open func() *sqlstore.Store) {
 		if n, err := s.DropSettlements(t.Context(), base.Add(5*time.Hour), 3); err != nil || n != want {
 			t.Errorf("DropSettlements = %d, %v, want %d", n, err, want)
 		}
-		agree(t, s, 1) // a day of which a part is gone cannot be compared; the next one can
+		agree(t, s, 1) // a partly deleted day cannot be compared; the next one can
 	}
 	if n, err := s.DropSettlements(t.Context(), base.Add(time.Hour), 3); err != nil || n != 0 {
 		t.Errorf("DropSettlements of an earlier time = %d, %v, want 0", n, err)

@@ -17,7 +17,7 @@ import (
 	"sluice/internal/video"
 )
 
-// newVideo is job n of an account, made n seconds after base.
+// newVideo returns job n of an account, created n seconds after base.
 func newVideo(accountID string, n int) *video.Job {
 	at := base.Add(time.Duration(n) * time.Second)
 	return &video.Job{
@@ -27,8 +27,10 @@ func newVideo(accountID string, n int) *video.Job {
 	}
 }
 
+// anyLoad accepts every job.
 func anyLoad(video.Load) error { return nil }
 
+// createVideo stores a new job and returns it.
 func createVideo(t testing.TB, s *sqlstore.Store, accountID string, n int) *video.Job {
 	t.Helper()
 	j := newVideo(accountID, n)
@@ -38,6 +40,7 @@ func createVideo(t testing.TB, s *sqlstore.Store, accountID string, n int) *vide
 	return j
 }
 
+// findVideo returns a job by its id or generation, or nil.
 func findVideo(t testing.TB, s *sqlstore.Store, id string) *video.Job {
 	t.Helper()
 	j, err := s.FindVideo(t.Context(), id)
@@ -47,7 +50,7 @@ func findVideo(t testing.TB, s *sqlstore.Store, id string) *video.Job {
 	return j
 }
 
-// claim claims the next job for a node until a time.
+// claim claims the next job for a node until the given time. It returns nil if none is waiting.
 func claim(t testing.TB, s *sqlstore.Store, node string, now, until time.Time) *video.Job {
 	t.Helper()
 	j, err := s.ClaimVideo(t.Context(), now, func(j *video.Job) {
@@ -60,6 +63,7 @@ func claim(t testing.TB, s *sqlstore.Store, node string, now, until time.Time) *
 	return j
 }
 
+// ids returns the ids of jobs.
 func ids(jobs []video.Job) []string {
 	var out []string
 	for i := range jobs {
@@ -68,6 +72,7 @@ func ids(jobs []video.Job) []string {
 	return out
 }
 
+// videos checks how jobs are found and listed in pages, newest first.
 func videos(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	var want []string
@@ -104,6 +109,8 @@ func videos(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// videoChanges checks that every field of a job is stored together with its settlement, and that a
+// refused change is not.
 func videoChanges(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := createVideo(t, s, "a", 1)
@@ -156,11 +163,12 @@ func videoChanges(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// videoOnce checks that concurrent requests with the same idempotency key create one job.
 func videoOnce(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	made := map[string]int{} // "": it was new
+	made := map[string]int{} // by id of the job returned; "" for a new one
 	for n := range 20 {
 		wg.Go(func() {
 			j := newVideo("a", n)
@@ -192,6 +200,8 @@ func videoOnce(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// videoLoad checks the load that an account is judged by, and that its limit holds for concurrent
+// requests.
 func videoLoad(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	full := errors.New("full")
@@ -218,7 +228,7 @@ func videoLoad(t *testing.T, open func() *sqlstore.Store) {
 	if !errors.Is(err, full) || findVideo(t, s, newVideo("a", 9).ID) != nil {
 		t.Errorf("CreateVideo = %v, want it refused", err)
 	}
-	// A bound holds for callers at the same time.
+	// The limit holds for concurrent callers.
 	var wg sync.WaitGroup
 	for n := range 20 {
 		wg.Go(func() {
@@ -239,7 +249,7 @@ func videoLoad(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// videoTurns is how accounts take turns: one with a thousand jobs does not keep another waiting.
+// videoTurns checks that accounts take turns: one with many jobs does not delay the others.
 func videoTurns(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for n := range 4 {
@@ -262,6 +272,8 @@ func videoTurns(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// videoClaims checks that every job is claimed once, by whichever node, and again after its claim
+// lapsed or was released.
 func videoClaims(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	now := base.Add(time.Hour)
@@ -269,7 +281,7 @@ func videoClaims(t *testing.T, open func() *sqlstore.Store) {
 	for n := range jobs {
 		createVideo(t, s, fmt.Sprint("a", n%3, "_"), n)
 	}
-	// Two processes and four workers each: every job goes to one.
+	// Two processes with four workers each: every job goes to exactly one.
 	stores := []*sqlstore.Store{s, open()}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -319,6 +331,7 @@ func videoClaims(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// videoExpiry checks that expired jobs are found and can be deleted.
 func videoExpiry(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for n := range 3 {
@@ -328,7 +341,7 @@ func videoExpiry(t *testing.T, open func() *sqlstore.Store) {
 	if want := []string{"job_a000", "job_a001"}; err != nil || !slices.Equal(ids(old), want) {
 		t.Errorf("ExpiredVideos = %q, %v, want %q", ids(old), err, want)
 	}
-	for range 2 { // again is no error
+	for range 2 { // deleting again is not an error
 		if err := s.DeleteVideo(t.Context(), "job_a000"); err != nil {
 			t.Errorf("DeleteVideo = %v", err)
 		}
@@ -338,6 +351,7 @@ func videoExpiry(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// secrets checks that all processes get the secret that the first one stored.
 func secrets(t *testing.T, open func() *sqlstore.Store) {
 	one, two := open(), open()
 	first, err := one.Secret(t.Context(), "links", []byte{1, 0, 255})

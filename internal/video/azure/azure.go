@@ -1,4 +1,5 @@
-// Package azure makes videos with the Sora jobs of Azure OpenAI, whose form the service's own API shares.
+// Package azure renders videos with the Sora jobs of Azure OpenAI. The service's own video API has
+// the same form.
 package azure
 
 import (
@@ -10,16 +11,18 @@ import (
 	"sluice/internal/video"
 )
 
-// version is the one under which the jobs are offered.
+// version is the API version that offers the jobs. Azure requires it in every request.
 var version = url.Values{"api-version": {"preview"}}
 
-// Vendor is one Azure OpenAI resource.
+// Vendor is one Azure OpenAI resource. It implements video.Vendor.
 type Vendor struct {
 	caller     *video.Caller
 	deployment string
 }
 
-// New returns the resource whose API begins at baseURL, such as https://name.openai.azure.com/openai/v1.
+// New returns the resource whose API begins at baseURL, such as
+// https://name.openai.azure.com/openai/v1. The deployment is the name under which the operator has
+// deployed the model.
 func New(baseURL, key, deployment string) (*Vendor, error) {
 	c, err := video.NewCaller(baseURL, http.Header{"Api-Key": {key}}, key)
 	if err != nil {
@@ -28,6 +31,7 @@ func New(baseURL, key, deployment string) (*Vendor, error) {
 	return &Vendor{c, deployment}, nil
 }
 
+// request creates a job.
 type request struct {
 	Model    string `json:"model"`
 	Prompt   string `json:"prompt"`
@@ -37,6 +41,7 @@ type request struct {
 	Variants int    `json:"n_variants"`
 }
 
+// job is the state of a job, in the reply to creating it and to asking for it.
 type job struct {
 	ID            string `json:"id"`
 	Status        string `json:"status"`
@@ -46,7 +51,7 @@ type job struct {
 	} `json:"generations"`
 }
 
-// Begin implements video.Vendor.
+// Begin implements video.Vendor. It asks for one variant: the service sells one video for each job.
 func (v *Vendor) Begin(ctx context.Context, t *video.Task) (string, error) {
 	var j job
 	err := v.caller.AskJSON(ctx, http.MethodPost, v.caller.At("/video/generations/jobs", version),
@@ -57,7 +62,8 @@ func (v *Vendor) Begin(ctx context.Context, t *video.Task) (string, error) {
 	return video.PlainID(j.ID)
 }
 
-// Look implements video.Vendor.
+// Look implements video.Vendor. A generation has an id of its own, and its file is found under
+// that.
 func (v *Vendor) Look(ctx context.Context, upstream string) (video.Sight, error) {
 	var j job
 	if err := v.caller.AskJSON(ctx, http.MethodGet, v.job(upstream), nil, &j); err != nil {
@@ -76,12 +82,13 @@ func (v *Vendor) Look(ctx context.Context, upstream string) (video.Sight, error)
 		}
 		return video.Sight{}, video.Refuse(video.Provider, "%s", j.FailureReason)
 	case "cancelled":
-		return video.Sight{}, video.Refuse(video.Provider, "the job was cancelled over there")
+		return video.Sight{}, video.Refuse(video.Provider, "the job was cancelled at the provider")
 	}
 	return video.Sight{Progress: progress[j.Status]}, nil
 }
 
-// progress is about how far a job is in each of its states: it tells no figure.
+// progress is the approximate progress of a job in each of its states, in percent. The API gives no
+// number.
 var progress = map[string]int{"queued": 0, "preprocessing": 10, "running": 30, "processing": 80}
 
 // Fetch implements video.Vendor.
@@ -89,9 +96,10 @@ func (v *Vendor) Fetch(ctx context.Context, s video.Sight, w io.Writer) error {
 	return video.Final(v.caller.Fetch(ctx, v.caller.At("/video/generations/"+s.File+"/content/video", version), w))
 }
 
-// Drop implements video.Vendor.
+// Drop implements video.Vendor. It deletes the job.
 func (v *Vendor) Drop(ctx context.Context, upstream string) error {
 	return v.caller.AskJSON(ctx, http.MethodDelete, v.job(upstream), nil, nil)
 }
 
+// job returns the URL of a job.
 func (v *Vendor) job(id string) string { return v.caller.At("/video/generations/jobs/"+id, version) }

@@ -1,4 +1,4 @@
-// Package openai makes videos with the /videos operations of OpenAI's API.
+// Package openai renders videos with the /videos operations of OpenAI's API.
 package openai
 
 import (
@@ -13,14 +13,16 @@ import (
 	"sluice/internal/video"
 )
 
-// Vendor is one such API.
+// Vendor is an API that speaks this dialect. It implements video.Vendor.
 type Vendor struct {
 	caller *video.Caller
 	model  string
 }
 
-// New returns the API that begins at baseURL, such as https://api.openai.com/v1.
+// New returns the API that begins at baseURL, such as https://api.openai.com/v1. An empty key sends
+// no credentials.
 func New(baseURL, key, model string) (*Vendor, error) {
+	// Compatible servers on the operator's machine often need no key.
 	header := http.Header{}
 	if key != "" {
 		header.Set("Authorization", "Bearer "+key)
@@ -32,6 +34,7 @@ func New(baseURL, key, model string) (*Vendor, error) {
 	return &Vendor{c, model}, nil
 }
 
+// job is the state of a video job.
 type job struct {
 	ID       string `json:"id"`
 	Status   string `json:"status"`
@@ -42,7 +45,7 @@ type job struct {
 	} `json:"error"`
 }
 
-// Begin implements video.Vendor.
+// Begin implements video.Vendor. This operation takes a form, not JSON.
 func (v *Vendor) Begin(ctx context.Context, t *video.Task) (string, error) {
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
@@ -62,8 +65,10 @@ func (v *Vendor) Begin(ctx context.Context, t *video.Task) (string, error) {
 	return video.PlainID(j.ID)
 }
 
-// size is the one of those offered that comes closest: upright or lying, and larger with a pro model.
+// size returns the offered size that is closest to the requested one: portrait or landscape, and
+// larger only with a pro model.
 func (v *Vendor) size(t *video.Task) string {
+	// A full-HD side counts as large. Only pro models offer the large sizes.
 	large := max(t.Width, t.Height) >= 1080 && min(t.Width, t.Height) >= 1080 || max(t.Width, t.Height) == 1920
 	switch large = large && strings.Contains(v.model, "pro"); {
 	case large && t.Height > t.Width:
@@ -76,7 +81,7 @@ func (v *Vendor) size(t *video.Task) string {
 	return "1280x720"
 }
 
-// seconds is the shortest length offered that is not too short, or the longest.
+// seconds returns the shortest offered length that is not too short, or else the longest.
 func seconds(t *video.Task) string {
 	for _, n := range []int{4, 8} {
 		if t.Seconds <= n {
@@ -96,6 +101,7 @@ func (v *Vendor) Look(ctx context.Context, upstream string) (video.Sight, error)
 	case "completed":
 		return video.Sight{Done: true, File: upstream}, nil
 	case "failed":
+		// The log gets the code only: the message may repeat the prompt.
 		if video.Moderates(j.Error.Code + " " + j.Error.Message) {
 			return video.Sight{}, video.Refuse(video.Moderated, "%s", j.Error.Code)
 		}
@@ -104,7 +110,7 @@ func (v *Vendor) Look(ctx context.Context, upstream string) (video.Sight, error)
 	return video.Sight{Progress: j.Progress}, nil
 }
 
-// Fetch implements video.Vendor.
+// Fetch implements video.Vendor. The file has the same id as the job.
 func (v *Vendor) Fetch(ctx context.Context, s video.Sight, w io.Writer) error {
 	return video.Final(v.caller.Fetch(ctx, v.caller.At("/videos/"+s.File+"/content", nil), w))
 }

@@ -56,7 +56,7 @@ func checkForm(r *http.Request, body []byte) error {
 	return nil
 }
 
-// What is asked for becomes the closest that is offered.
+// A request becomes the closest size and length that the vendor offers.
 func TestForm(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// BenchmarkRender reports what five seconds of 1280x720 take: CPU time on all cores together, drawing
-// included, bytes, and how faithful the coded pictures are to those drawn. The first prompt is a usual
-// one, the second the hardest that we know.
+// BenchmarkRender reports what five seconds of 1280x720 take: CPU time on all cores together,
+// including drawing, the number of bytes, and the fidelity of the coded pictures. The first prompt
+// is a typical one, the second one the hardest that we know.
 func BenchmarkRender(b *testing.B) {
 	for _, prompt := range []string{"a lighthouse at dusk", "neon city skyline by the river at midnight"} {
 		b.Run(prompt, func(b *testing.B) {
@@ -28,7 +28,8 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports by how much two clips of 1920x1080, rendered at once, make the process grow.
+// BenchmarkMemory reports how much the process grows when two clips of 1920x1080 are rendered at
+// the same time.
 func BenchmarkMemory(b *testing.B) {
 	var grown uint64
 	for b.Loop() {

@@ -1,8 +1,10 @@
-// Package sandbox renders video clips without a vendor: landscapes that are computed from the words of
-// the prompt. It is no generative model, and its clips say so, on the picture and in the file.
+// Package sandbox renders video clips without a vendor: landscapes that are computed from the words
+// of the prompt. It is not a generative model, and its clips say so, in the picture and in the
+// file.
 //
-// Package scene draws the pictures, h264 codes them, mp4 wraps them; this package holds the three
-// together and keeps a clip within its size. The same Spec gives the same bytes, on one core or many.
+// Package scene draws the pictures, h264 encodes them, and mp4 puts them into a file. This package
+// connects the three and keeps a clip within its size. The same Spec always gives the same bytes,
+// on one core or many.
 package sandbox
 
 import (
@@ -16,7 +18,7 @@ import (
 	"sluice/internal/video/sandbox/scene"
 )
 
-// Spec is what to render. Sides are even, from 16 to 4096 pixels.
+// Spec describes the clip to render. Width and Height must be even, from 16 to 4096 pixels.
 type Spec struct {
 	Prompt        string
 	Width, Height int
@@ -24,18 +26,20 @@ type Spec struct {
 }
 
 const (
+	// fps is the number of pictures per second.
 	fps = 24
-	// Every so many pictures one can be decoded without the others, so that players can seek.
+	// Every keyInterval-th picture can be decoded without the others, so that players can seek to
+	// it.
 	keyInterval = 2 * fps
 	// titleLimit is how many characters of the prompt go into the file's title.
 	titleLimit = 1000
 )
 
-// Render draws the clip and writes it to w as an MP4 file whose index comes first. progress may be
-// nil; else it is called with a rising number from 0 to 100. When ctx ends, Render returns its error
-// within the time of a picture, and has written nothing.
+// Render draws the clip and writes it to w as an MP4 file whose index comes first. If progress is
+// not nil, it is called with a number that rises from 0 to 100. When ctx ends, Render returns its
+// error within the time that one picture takes, and has written nothing.
 //
-// The coded pictures are held in memory until the end: 8 MB for 20 seconds of 1920x1080 at most.
+// The coded pictures are kept in memory until the end: at most 8 MB for 20 seconds of 1920x1080.
 func Render(ctx context.Context, w io.Writer, s Spec, progress func(percent int)) error {
 	c, err := newClip(s)
 	if err != nil {
@@ -68,14 +72,15 @@ func Render(ctx context.Context, w io.Writer, s Spec, progress func(percent int)
 	return nil
 }
 
-// clip is a clip that is being rendered.
+// clip is the state of a clip that is being rendered.
 type clip struct {
 	scene   *scene.Scene
 	encoder *h264.Encoder
 	rate    rate
-	frame   int
+	frame   int // number of the next picture
 }
 
+// newClip checks the spec and prepares the scene and the encoder.
 func newClip(s Spec) (*clip, error) {
 	if s.Seconds < 1 {
 		return nil, fmt.Errorf("a clip of %d seconds has no pictures", s.Seconds)
@@ -91,9 +96,10 @@ func newClip(s Spec) (*clip, error) {
 	return &clip{scene: sc, encoder: encoder, rate: newRate(s.Width, s.Height)}, nil
 }
 
-// next renders the next picture.
+// next renders and encodes the next picture.
 func (c *clip) next() mp4.Sample {
 	key := c.frame%keyInterval == 0
+	// The encoder calls back for horizontal bands of the picture, from several goroutines.
 	data := c.encoder.Encode(key, c.rate.qp(key), func(p *h264.Planes, y0, y1 int) {
 		c.scene.Draw(p.Y, p.U, p.V, p.Stride, c.frame, y0, y1)
 	})
@@ -102,7 +108,7 @@ func (c *clip) next() mp4.Sample {
 	return mp4.Sample{Data: data, Key: key}
 }
 
-// title is the prompt as a line of its file's tags.
+// title returns the prompt as one line for the file's tags.
 func title(prompt string) string {
 	line := []rune(strings.Join(strings.Fields(strings.ToValidUTF8(prompt, "")), " "))
 	if len(line) > titleLimit {

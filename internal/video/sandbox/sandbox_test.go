@@ -33,9 +33,9 @@ func TestMemoryOfTwoLargeClips(t *testing.T) {
 	}
 }
 
-// twoLargeClips renders two clips of 1920x1080, 20 s, at once, but stops after some frames of each: the
-// rest adds the coded pictures alone. It returns by how much the process's memory grew at most,
-// as if the pictures had all been coded at their highest rate.
+// twoLargeClips renders two clips of 1920x1080 and 20 seconds at the same time, but stops after
+// some frames of each: the rest would only add coded pictures. It returns the largest growth of the
+// process's memory, as if all pictures had been coded at their highest rate.
 func twoLargeClips(t testing.TB, frames int32) uint64 {
 	const seconds = 20
 	debug.FreeOSMemory()

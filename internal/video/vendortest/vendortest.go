@@ -1,5 +1,5 @@
-// Package vendortest is the one suite that every vendor of videos passes, against a fake that speaks as the
-// vendor's documentation says.
+// Package vendortest is the conformance suite for video vendors. It runs each of them against a
+// fake server that behaves as the vendor's documentation says.
 package vendortest
 
 import (
@@ -18,51 +18,58 @@ import (
 	"sluice/internal/video"
 )
 
-// Key is what a vendor is called with; nobody else may ever see it.
+// Key is the key that vendors are called with. It must never appear anywhere else, such as in an
+// error.
 const Key = "key-canary-0123456789"
 
-// Wire is how one vendor speaks.
+// Wire describes the API of one vendor.
 type Wire struct {
 	New func(baseURL, key string) (video.Vendor, error)
-	// Prefix is what paths begin with; Begin, Look, File and Drop are method and path of each operation.
-	// A vendor without Drop has none.
+	// Prefix is what all paths begin with. Begin, Look, File and Drop are the method and path of
+	// each operation. Drop is empty for a vendor that cannot drop a job.
 	Prefix, Begin, Look, File, Drop string
-	// Check says what is wrong with a request that begins the task of Task, and with a request's credential.
+	// Check returns what is wrong with a request that submits Task. Credential does so for the
+	// credentials of any request.
 	Check      func(r *http.Request, body []byte) error
 	Credential func(r *http.Request) error
-	// Begun, Running and Done are replies; Filtered and Broken those of jobs that came to nothing.
+	// Begun, Running and Done are replies for a job in that state. Filtered and Broken are replies
+	// for jobs that failed.
 	Begun, Running, Done, Filtered, Broken string
-	// Refused, with its status, is the reply to a prompt that is refused at once; Unfit that to another form.
+	// Refused is the reply, with status 400, to a prompt that is refused by moderation at once.
+	// Unfit is the reply to a request that the vendor cannot fulfill.
 	Refused, Unfit string
 }
 
-// Task is what the suite asks for.
+// Task returns the task that the suite submits.
 func Task() *video.Task {
 	return &video.Task{Prompt: "a lighthouse at dusk, \"quoted\" · 灯台", Width: 720, Height: 1280, Seconds: 4}
 }
 
-// film is the file that fakes send.
+// film is the file that the fake sends.
 var film = bytes.Repeat([]byte("film "), 50_000)
 
-// fake is a vendor.
+// fake is a vendor's server.
 type fake struct {
 	t      *testing.T
 	wire   *Wire
 	server *httptest.Server
 
+	// The numbers of requests of each kind.
 	begun, looks, drops atomic.Int32
-	// What it does instead of what is usual, where that reports true.
+	// These hooks run first. If a hook reports true, it has written the reply.
 	onBegin, onLook, onFile atomic.Pointer[hook]
 }
 
+// hook writes a reply, or reports false to leave that to the fake.
 type hook func(w http.ResponseWriter, r *http.Request) bool
 
-// runs reports whether the hook answered.
+// runs reports whether the hook wrote the reply. The hook may be nil.
 func runs(at *atomic.Pointer[hook], w http.ResponseWriter, r *http.Request) bool {
 	h := at.Load()
 	return h != nil && (*h)(w, r)
 }
 
+// start starts a fake. It checks the credentials of every request.
 func start(t *testing.T, w *Wire) *fake {
 	t.Helper()
 	f := &fake{t: t, wire: w}
@@ -84,8 +91,10 @@ func start(t *testing.T, w *Wire) *fake {
 	return f
 }
 
+// at inserts the prefix between the method and the path of an operation.
 func at(operation, prefix string) string { return strings.Replace(operation, " ", " "+prefix, 1) }
 
+// begin checks the request and replies with Begun.
 func (f *fake) begin(w http.ResponseWriter, r *http.Request) {
 	f.begun.Add(1)
 	body, err := io.ReadAll(r.Body)
@@ -100,6 +109,7 @@ func (f *fake) begin(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// look replies with Running to the first two polls and then with Done.
 func (f *fake) look(w http.ResponseWriter, r *http.Request) {
 	n := f.looks.Add(1)
 	switch {
@@ -111,11 +121,12 @@ func (f *fake) look(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// done may name an address of the vendor itself.
+// done returns the reply for a finished job. BASE in it stands for the fake's own URL.
 func (f *fake) done() string {
 	return strings.ReplaceAll(f.wire.Done, "BASE", f.server.URL+f.wire.Prefix)
 }
 
+// file sends the film.
 func (f *fake) file(w http.ResponseWriter, r *http.Request) {
 	if !runs(&f.onFile, w, r) {
 		w.Header().Set("Content-Type", "video/mp4")
@@ -123,15 +134,15 @@ func (f *fake) file(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// outcome is what a renderer came to.
+// outcome is the result of one Render.
 type outcome struct {
 	film     bytes.Buffer
 	err      error
-	upstream []string // what was kept
+	upstream []string // ids passed to Task.Begun
 	progress []int
 }
 
-// render runs a task.
+// render runs the task through video.Remote. An upstream id continues an earlier attempt.
 func (f *fake) render(ctx context.Context, upstream string) *outcome {
 	f.t.Helper()
 	v, err := f.wire.New(f.server.URL+f.wire.Prefix, Key)
@@ -155,7 +166,7 @@ func (f *fake) render(ctx context.Context, upstream string) *outcome {
 	return &o
 }
 
-// reply makes a hook of a status and a body.
+// reply returns a hook that sends a status and a body.
 func reply(status int, body string) *hook {
 	return does(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.WriteHeader(status)
@@ -164,6 +175,7 @@ func reply(status int, body string) *hook {
 	})
 }
 
+// does returns a pointer to a hook.
 func does(h hook) *hook { return &h }
 
 // Run runs the suite.
@@ -195,7 +207,7 @@ func Run(t *testing.T, w *Wire) {
 	}
 }
 
-// reason is that of a refusal; empty: it is none.
+// reason returns the reason of a refusal, or an empty string for any other error.
 func reason(err error) video.Reason {
 	if r, ok := errors.AsType[*video.Refusal](err); ok {
 		return r.Reason
@@ -203,6 +215,7 @@ func reason(err error) video.Reason {
 	return ""
 }
 
+// succeeds checks the usual course: begin once, poll three times, store the id, fetch.
 func succeeds(t *testing.T, f *fake) {
 	o := f.render(t.Context(), "")
 	if o.err != nil || !bytes.Equal(o.film.Bytes(), film) || f.begun.Load() != 1 || f.looks.Load() != 3 || len(o.upstream) != 1 || len(o.progress) != 2 {
@@ -210,7 +223,8 @@ func succeeds(t *testing.T, f *fake) {
 	}
 }
 
-// goesOn is an attempt behind another that died.
+// goesOn checks that an attempt continues the job of an earlier one that died, and does not pay for
+// another.
 func goesOn(t *testing.T, f *fake) {
 	ctx, stop := context.WithCancel(t.Context())
 	f.onLook.Store(does(func(http.ResponseWriter, *http.Request) bool { stop(); return false }))
@@ -226,6 +240,7 @@ func goesOn(t *testing.T, f *fake) {
 	}
 }
 
+// refusedAtOnce checks that a prompt refused by moderation is not retried.
 func refusedAtOnce(t *testing.T, f *fake) {
 	f.onBegin.Store(reply(400, f.wire.Refused))
 	if o := f.render(t.Context(), ""); reason(o.err) != video.Moderated || f.begun.Load() != 1 {
@@ -233,6 +248,7 @@ func refusedAtOnce(t *testing.T, f *fake) {
 	}
 }
 
+// unfitAtOnce checks that a request that the vendor cannot fulfill is rejected.
 func unfitAtOnce(t *testing.T, f *fake) {
 	f.onBegin.Store(reply(400, f.wire.Unfit))
 	if o := f.render(t.Context(), ""); reason(o.err) != video.Rejected {
@@ -240,6 +256,7 @@ func unfitAtOnce(t *testing.T, f *fake) {
 	}
 }
 
+// filtered checks that a job whose video was filtered is reported as moderation.
 func filtered(t *testing.T, f *fake) {
 	f.onLook.Store(reply(200, f.wire.Filtered))
 	if o := f.render(t.Context(), ""); reason(o.err) != video.Moderated || len(o.upstream) != 1 {
@@ -247,6 +264,7 @@ func filtered(t *testing.T, f *fake) {
 	}
 }
 
+// broken checks that a job that failed at the vendor is reported as the vendor's error.
 func broken(t *testing.T, f *fake) {
 	f.onLook.Store(reply(200, f.wire.Broken))
 	if o := f.render(t.Context(), ""); reason(o.err) != video.Provider {
@@ -254,6 +272,7 @@ func broken(t *testing.T, f *fake) {
 	}
 }
 
+// vanished checks that a job that the vendor no longer has is reported as expired.
 func vanished(t *testing.T, f *fake) {
 	f.onLook.Store(reply(404, `{"error":{"message":"not found"}}`))
 	if o := f.render(t.Context(), ""); reason(o.err) != video.Expired {
@@ -261,6 +280,7 @@ func vanished(t *testing.T, f *fake) {
 	}
 }
 
+// fileGone checks the same for its file.
 func fileGone(t *testing.T, f *fake) {
 	f.looks.Store(2)
 	f.onFile.Store(reply(410, `{"error":{"message":"gone"}}`))
@@ -269,6 +289,7 @@ func fileGone(t *testing.T, f *fake) {
 	}
 }
 
+// busyAtFirst checks that a 429 is retried after the time in Retry-After.
 func busyAtFirst(t *testing.T, f *fake) {
 	f.looks.Store(2)
 	f.onBegin.Store(does(func(w http.ResponseWriter, r *http.Request) bool {
@@ -283,6 +304,7 @@ func busyAtFirst(t *testing.T, f *fake) {
 	}
 }
 
+// troubleOnTheWay checks that an error while polling does not end the job.
 func troubleOnTheWay(t *testing.T, f *fake) {
 	f.onLook.Store(does(func(w http.ResponseWriter, r *http.Request) bool {
 		return f.looks.Load() == 1 && (*reply(502, `bad gateway `+Key))(w, r)
@@ -292,7 +314,8 @@ func troubleOnTheWay(t *testing.T, f *fake) {
 	}
 }
 
-// unclearBeginning must not be paid for twice.
+// unclearBeginning checks that a task is not submitted again if the vendor may have accepted it: it
+// must not be paid for twice.
 func unclearBeginning(t *testing.T, f *fake) {
 	f.onBegin.Store(reply(500, `{"error":{"message":"broken `+Key+`"}}`))
 	if o := f.render(t.Context(), ""); reason(o.err) != video.Provider || f.begun.Load() != 1 {
@@ -300,10 +323,11 @@ func unclearBeginning(t *testing.T, f *fake) {
 	}
 	f.onBegin.Store(does(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }))
 	if o := f.render(t.Context(), ""); reason(o.err) != video.Provider || f.begun.Load() != 2 {
-		t.Errorf("Render behind a cut = %v after %d beginnings, want it given up after one more", o.err, f.begun.Load())
+		t.Errorf("Render after a cut connection = %v after %d beginnings, want it given up after one more", o.err, f.begun.Load())
 	}
 }
 
+// wrongKey checks that an error of our own configuration is temporary: the operator can fix it.
 func wrongKey(t *testing.T, f *fake) {
 	f.onBegin.Store(reply(401, `{"error":{"message":"wrong key `+Key+`","code":"invalid_api_key"}}`))
 	if o := f.render(t.Context(), ""); o.err == nil || reason(o.err) != "" {
@@ -311,6 +335,7 @@ func wrongKey(t *testing.T, f *fake) {
 	}
 }
 
+// noVideo checks that a reply of another type is not taken for a video.
 func noVideo(t *testing.T, f *fake) {
 	for _, kind := range []string{"text/html", ""} {
 		f.looks.Store(2)
@@ -325,7 +350,7 @@ func noVideo(t *testing.T, f *fake) {
 	}
 }
 
-// sentElsewhere must not reach what is not public, nor take the key along.
+// sentElsewhere checks that a redirect to an address that is not public is not followed.
 func sentElsewhere(t *testing.T, f *fake) {
 	var hits atomic.Int32
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
@@ -340,6 +365,7 @@ func sentElsewhere(t *testing.T, f *fake) {
 	}
 }
 
+// tooLong checks that an overlong reply is an error.
 func tooLong(t *testing.T, f *fake) {
 	f.onLook.Store(reply(200, `{"x":"`+strings.Repeat("x", 2<<20)+`"}`))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -349,6 +375,7 @@ func tooLong(t *testing.T, f *fake) {
 	}
 }
 
+// cancelled checks that a canceled job is dropped at the vendor.
 func cancelled(t *testing.T, f *fake) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	f.onLook.Store(does(func(http.ResponseWriter, *http.Request) bool { stop(video.ErrCancelled); return false }))
@@ -362,6 +389,7 @@ func cancelled(t *testing.T, f *fake) {
 	}
 }
 
+// unreachable checks that a vendor that does not answer is a temporary error.
 func unreachable(t *testing.T, f *fake) {
 	f.server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -371,6 +399,7 @@ func unreachable(t *testing.T, f *fake) {
 	}
 }
 
+// oddID checks that an id that would change the path of a request is refused.
 func oddID(t *testing.T, f *fake) {
 	f.onBegin.Store(reply(200, `{"id":"../../admin?x=","name":"../../admin?x="}`))
 	if o := f.render(t.Context(), ""); o.err == nil || len(o.upstream) != 0 || f.looks.Load() != 0 {

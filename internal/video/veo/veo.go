@@ -1,5 +1,5 @@
-// Package veo makes videos with the Veo models of the Gemini API: a long-running operation, whose result
-// names a file.
+// Package veo renders videos with the Veo models of the Gemini API. A video is a long-running
+// operation whose result names a file.
 package veo
 
 import (
@@ -13,13 +13,14 @@ import (
 	"sluice/internal/video"
 )
 
-// Vendor is one such API.
+// Vendor is an API that offers Veo. It implements video.Vendor.
 type Vendor struct {
 	caller *video.Caller
 	model  string
 }
 
-// New returns the API that begins at baseURL, such as https://generativelanguage.googleapis.com/v1beta.
+// New returns the API that begins at baseURL, such as
+// https://generativelanguage.googleapis.com/v1beta.
 func New(baseURL, key, model string) (*Vendor, error) {
 	c, err := video.NewCaller(baseURL, http.Header{"X-Goog-Api-Key": {key}}, key)
 	if err != nil {
@@ -28,6 +29,7 @@ func New(baseURL, key, model string) (*Vendor, error) {
 	return &Vendor{c, model}, nil
 }
 
+// request starts an operation.
 type request struct {
 	Instances  []instance `json:"instances"`
 	Parameters parameters `json:"parameters"`
@@ -37,6 +39,8 @@ type instance struct {
 	Prompt string `json:"prompt"`
 }
 
+// parameters describe the video. The values that each field may have are those of the API's
+// documentation.
 type parameters struct {
 	AspectRatio     string `json:"aspectRatio"`
 	Resolution      string `json:"resolution"`
@@ -44,6 +48,7 @@ type parameters struct {
 	SampleCount     int    `json:"sampleCount"`
 }
 
+// operation is the state of an operation.
 type operation struct {
 	Name  string `json:"name"`
 	Done  bool   `json:"done"`
@@ -58,13 +63,15 @@ type operation struct {
 					URI string `json:"uri"`
 				} `json:"video"`
 			} `json:"generatedSamples"`
+			// Videos that the safety filters removed, and why ("responsible AI").
 			Filtered int      `json:"raiMediaFilteredCount"`
 			Reasons  []string `json:"raiMediaFilteredReasons"`
 		} `json:"generateVideoResponse"`
 	} `json:"response"`
 }
 
-// named is what an operation may be called: it becomes part of an address.
+// named matches the names that an operation may have. The name becomes part of a URL path, so
+// nothing else is accepted.
 var named = regexp.MustCompile(`^models/[A-Za-z0-9._-]+/operations/[A-Za-z0-9._-]+$`)
 
 // Begin implements video.Vendor.
@@ -75,13 +82,14 @@ func (v *Vendor) Begin(ctx context.Context, t *video.Task) (string, error) {
 		return "", video.Final(err)
 	}
 	if !named.MatchString(op.Name) {
-		return "", errors.New("the provider's operation has no name that can be used")
+		return "", errors.New("the provider returned an unusable operation name")
 	}
 	return op.Name, nil
 }
 
-// form is what is offered that comes closest: upright or lying, 720p or 1080p, which is always 8 seconds
-// long; else the shortest length that is not too short, or the longest.
+// form returns the offered parameters that are closest to the task: portrait or landscape, and 720p
+// or 1080p. A 1080p video always has 8 seconds. Otherwise the length is the shortest offered one
+// that is not too short, or else the longest.
 func form(t *video.Task) parameters {
 	p := parameters{AspectRatio: "16:9", Resolution: "720p", DurationSeconds: 8, SampleCount: 1}
 	if t.Height > t.Width {
@@ -100,7 +108,7 @@ func form(t *video.Task) parameters {
 	return p
 }
 
-// Look implements video.Vendor.
+// Look implements video.Vendor. The API reports no progress.
 func (v *Vendor) Look(ctx context.Context, upstream string) (video.Sight, error) {
 	var op operation
 	if err := v.caller.AskJSON(ctx, http.MethodGet, v.caller.At("/"+upstream, nil), nil, &op); err != nil {
@@ -122,21 +130,22 @@ func (v *Vendor) Look(ctx context.Context, upstream string) (video.Sight, error)
 	return video.Sight{}, video.Refuse(video.Provider, "the operation ended without a video")
 }
 
-// invalidArgument is the code of an operation whose prompt was not accepted.
+// invalidArgument is the gRPC code of an operation whose prompt was not accepted.
 const invalidArgument = 3
 
-// Fetch implements video.Vendor. The result names the file with its whole address, of which only the name
-// is used: the key goes to the configured host and to no other.
+// Fetch implements video.Vendor. The result contains the complete URL of the file. Only the file's
+// name is taken from it, so that the key goes to the configured host and to no other.
 func (v *Vendor) Fetch(ctx context.Context, s video.Sight, w io.Writer) error {
 	name := file.FindStringSubmatch(s.File)
 	if name == nil {
-		return errors.New("the provider named a file that cannot be used")
+		return errors.New("the provider returned an unusable file name")
 	}
 	return video.Final(v.caller.Fetch(ctx, v.caller.At("/files/"+name[1]+":download", url.Values{"alt": {"media"}}), w))
 }
 
-// file finds the name in the address of a file.
+// file extracts the name from the URL of a file.
 var file = regexp.MustCompile(`/files/([A-Za-z0-9_-]+):download(?:\?|$)`)
 
-// Drop implements video.Vendor: an operation that nobody waits for ends by itself.
+// Drop implements video.Vendor. It does nothing: an operation that nobody waits for ends on its
+// own.
 func (v *Vendor) Drop(context.Context, string) error { return nil }

@@ -49,7 +49,7 @@ func TestVendor(t *testing.T) {
 	})
 }
 
-// What is asked for becomes the closest that is offered.
+// A request becomes the closest form and length that the vendor offers.
 func TestForm(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -1,9 +1,10 @@
-// What every page needs: theme, menu, copy buttons, tabs, questions before anything that cannot be undone.
+// Behaviour shared by all pages: theme, menu, copy buttons, tabs, confirmation dialogs, local times.
 (() => {
   "use strict";
 
   const root = document.documentElement;
 
+   // One listener for all clicks, so that parts which htmx adds later work without registration.
   document.addEventListener("click", (event) => {
     const target = event.target.closest("[data-copy], [data-theme-next], [data-menu], [role=tab], [data-close]");
     if (!target) return;
@@ -14,13 +15,14 @@
     if (target.matches("[data-close]")) target.closest("dialog").close();
   });
 
-  // copy takes the text from the element that data-copy names.
+  // copy copies the text of the element whose id is in data-copy.
   async function copy(button) {
     const source = document.getElementById(button.dataset.copy);
     const text = "value" in source ? source.value : source.textContent;
     try {
       await navigator.clipboard.writeText(text);
     } catch {
+      // The clipboard API needs a secure context. Over plain HTTP, select the text and use the old command.
       const range = document.createRange();
       range.selectNodeContents(source);
       getSelection().removeAllRanges();
@@ -32,7 +34,8 @@
     setTimeout(() => { button.textContent = before; }, 1500);
   }
 
-  // nextTheme walks through: as the system, light, dark. The server reads the cookie.
+  // nextTheme switches from system to light to dark and back. The server reads the cookie and renders the next page
+  // in that theme, so that pages do not flash.
   function nextTheme(button) {
     const order = ["", "light", "dark"];
     const now = root.dataset.theme || "";
@@ -57,6 +60,7 @@
     }
   }
 
+   // Arrow keys switch tabs; "/" moves to the search field.
   document.addEventListener("keydown", (event) => {
     const tab = event.target.closest && event.target.closest("[role=tab]");
     if (tab && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
@@ -72,7 +76,8 @@
     }
   });
 
-  // A form with data-confirm is sent only after its question was answered with yes.
+  // A form with data-confirm opens the dialog first. It is sent when the user confirms. The listener runs in the
+  // capture phase, so that it stops the submit before htmx sees it.
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (!form.dataset.confirm || form.dataset.confirmed) return;
@@ -87,7 +92,8 @@
     dialog.showModal();
   }, true);
 
-  // Times are written in UTC by the server and shown as the reader's own.
+  // localTimes rewrites times, which the server renders in UTC, in the reader's time zone and format. The UTC text
+  // stays as the tooltip.
   function localTimes(scope) {
     for (const el of scope.querySelectorAll("time[data-local]")) {
       const at = new Date(el.dateTime);

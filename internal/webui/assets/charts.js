@@ -1,4 +1,5 @@
-// Draws the usage of each day from the table beside it, which says the same to those who do not see it.
+// Draws the chart of daily usage. The figures come from the table on the same page, which screen readers use instead
+// of the chart.
 (() => {
   "use strict";
 
@@ -10,20 +11,24 @@
   const whole = (n) => new Intl.NumberFormat().format(n);
   const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 
-  // Each measure: its lines, and how figures on the axis and in the legend are written.
+  // The metrics a reader can choose. lines are [label, data attribute, CSS colour variable]; axis and value format a
+  // number on the axis and in the legend; whole allows only whole numbers as axis steps.
   const measures = {
-    requests: { lines: [["Requests", "requests", "--accent"], ["Not complete", "failed", "--bad"]], axis: (n) => short.format(n), value: whole, bars: true, whole: true },
-    tokens: { lines: [["In", "prompt", "--accent"], ["Out", "completion", "--good"]], axis: (n) => short.format(n), value: whole },
+    requests: { lines: [["Requests", "requests", "--accent"], ["Failed or cut off", "failed", "--bad"]], axis: (n) => short.format(n), value: whole, bars: true, whole: true },
+    tokens: { lines: [["Input", "prompt", "--accent"], ["Output", "completion", "--good"]], axis: (n) => short.format(n), value: whole },
     cost: { lines: [["Cost", "cost", "--accent"]], axis: (n) => "$" + short.format(n), value: (n) => "$" + n, bars: true },
-    latency: { lines: [["Whole reply", "latency", "--accent"], ["First token", "first", "--good"]], axis: (n) => short.format(n) + " ms", value: (n) => whole(n) + " ms" },
+    latency: { lines: [["Full response", "latency", "--accent"], ["First token", "first", "--good"]], axis: (n) => short.format(n) + " ms", value: (n) => whole(n) + " ms" },
   };
 
   const steps = [1, 2, 5].flatMap((n) => [0, 1, 2, 3, 4, 5, 6, 7, 8].map((power) => n * 10 ** power)).sort((a, b) => a - b);
 
+  // draw builds the chart again from scratch: uPlot cannot change its series or colours.
   let plot;
   function draw() {
     const measure = measures[document.querySelector("[data-measure]").value];
     const style = getComputedStyle(document.body);
+     // uPlot draws on a canvas, which cannot use CSS variables. A temporary element resolves the variable for
+    // the current theme.
     const colour = (name) => {
       const probe = document.createElement("i");
       probe.style.color = "var(" + name + ")";
@@ -41,6 +46,7 @@
       height: 240,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       cursor: { y: false, points: { size: 6 } },
+      // Half a day of space on both sides keeps the first and last bars inside the chart.
       scales: { x: { range: (_, min, max) => [min - 43200, max + 43200] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       axes: [
         { ...axis, grid: { show: false }, values: [[86400, "{D} {MMM}", null, null, null, null, null, null, 1]] },

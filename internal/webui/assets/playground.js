@@ -1,4 +1,5 @@
-// The playground: a conversation with a model, through the API that programs use.
+// The playground: a chat with a model. It calls the public API through /dashboard/v1, where the session cookie
+// replaces the API key.
 (() => {
   "use strict";
 
@@ -6,10 +7,10 @@
   if (!box) return;
   const by = (id) => document.getElementById(id);
   const talk = by("talk"), prompt = by("prompt");
-  let messages = []; // without the system prompt
-  let running = null; // what stops the reply under way
+  let messages = []; // the conversation so far, without the system prompt
+  let running = null; // AbortController of the request in progress, or null
 
-  // request is the body of the next call. It throws where the functions are not JSON.
+  // request returns the body of the next request. It throws if the functions are not valid JSON.
   function request() {
     const body = { model: by("model").value, messages: [...messages] };
     if (by("system").value.trim()) body.messages.unshift({ role: "system", content: by("system").value });
@@ -29,22 +30,25 @@
     return body;
   }
 
+  // functions parses the functions field. It shows the error beside the field and throws if the text is invalid.
+  // A bare function is wrapped into a tool object, so that both notations work.
   function functions() {
     const text = by("functions").value.trim(), wrong = by("functions-wrong");
     wrong.hidden = true;
     if (!text) return [];
     try {
       const list = JSON.parse(text);
-      if (!Array.isArray(list)) throw new Error("It must be a list: [ … ]");
+      if (!Array.isArray(list)) throw new Error("functions must be an array: [ … ]");
       return list.map((item) => item.type ? item : { type: "function", function: item });
     } catch (error) {
-      wrong.textContent = "Not usable yet: " + error.message;
+      wrong.textContent = "Invalid JSON: " + error.message;
       wrong.hidden = false;
       throw error;
     }
   }
 
-  // showCurl writes the call as a command; a secret of an MCP server is left out.
+  // showCurl shows the request as a curl command. The Authorization header of the MCP server is replaced by a
+  // placeholder, so that the command can be shared.
   function showCurl() {
     let body;
     try { body = request(); } catch { return; }
@@ -55,7 +59,8 @@
       '  -H "Authorization: Bearer $SLUICE_API_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d \'' + text + "'";
   }
 
-  // turn adds a message to the page and returns its parts.
+  // turn adds a message to the conversation on the page. It returns the element, the element of the sender's name,
+  // and a function that appends a part with a CSS class.
   function turn(kind, name) {
     by("talk-empty").hidden = true;
     const el = document.createElement("div");
@@ -75,7 +80,7 @@
 
   const follow = () => { talk.scrollTop = talk.scrollHeight; };
 
-  // reply is an answer on its way: what has come of it, and where it is shown.
+  // Reply collects a response as it arrives and shows it.
   class Reply {
     constructor() {
       this.view = turn("assistant", by("model").value);
@@ -84,6 +89,7 @@
       this.calls = [];
       this.began = performance.now();
     }
+    // add appends one delta of a stream, or the whole message of a response that is not streamed.
     add(delta) {
       if (delta.reasoning_content) {
         this.reasoning += delta.reasoning_content;
@@ -109,6 +115,7 @@
       }
       follow();
     }
+    // finish ends the response, complete or aborted, and adds it to the conversation. All arguments are optional.
     finish(model, usage, requestID) {
       if (model) this.view.who.textContent = model;
       const message = { role: "assistant", content: this.content || (this.calls.length ? null : "") };
@@ -116,11 +123,11 @@
       messages.push(message);
       const seconds = ((performance.now() - this.began) / 1000).toFixed(1);
       const facts = this.view.part("small muted");
-      facts.textContent = seconds + " s" + (usage ? ", " + usage.prompt_tokens + " tokens in, " + usage.completion_tokens + " out" : "") + (requestID ? " · " + requestID : "");
+      facts.textContent = seconds + " s" + (usage ? ", " + usage.prompt_tokens + " input tokens, " + usage.completion_tokens + " output tokens" : "") + (requestID ? " · " + requestID : "");
       if (this.calls.length) this.askResults();
       follow();
     }
-    // askResults shows each call with a field for what the function returned.
+    // askResults shows each tool call with a field for its result.
     askResults() {
       const form = this.view.el.appendChild(document.createElement("form"));
       form.className = "stack";
@@ -136,7 +143,7 @@
         field.value = '{"ok": true}';
       }
       const button = form.appendChild(document.createElement("button"));
-      button.textContent = "Send the results";
+      button.textContent = "Send results";
       form.addEventListener("submit", (event) => {
         event.preventDefault();
         for (const call of this.calls) messages.push({ role: "tool", tool_call_id: call.id, content: form.elements[call.id].value });
@@ -151,7 +158,7 @@
     follow();
   }
 
-  // ask sends the conversation and shows what comes back.
+  // ask sends the conversation and shows the response.
   async function ask() {
     let body;
     try { body = request(); } catch { by("functions").focus(); return; }
@@ -183,7 +190,7 @@
         usage = chunk.usage || usage;
         for (const choice of chunk.choices) reply.add(choice.delta);
       }
-      if (!complete) throw new Error("The reply broke off.");
+      if (!complete) throw new Error("The response was cut off.");
       reply.finish(model, usage, requestID);
     } catch (error) {
       if (error.name === "AbortError") {
@@ -200,7 +207,7 @@
     }
   }
 
-  // events are the data lines of an event stream.
+  // events yields the data of each server-sent event. The API sends one data line per event.
   async function* events(stream) {
     const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
@@ -217,7 +224,7 @@
     event.preventDefault();
     const text = prompt.value.trim();
     if (!text || running) return;
-    // A call whose result nobody gave would make the next request invalid.
+    // The API rejects a conversation in which a tool call has no result.
     const last = messages.at(-1);
     if (last?.tool_calls) for (const call of last.tool_calls) messages.push({ role: "tool", tool_call_id: call.id, content: "no result" });
     messages.push({ role: "user", content: text });

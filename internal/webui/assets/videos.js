@@ -1,4 +1,4 @@
-// Videos: made, watched and fetched through the API that programs use.
+// The videos page: creates, watches and downloads videos through the public API below /dashboard/v1.
 (() => {
   "use strict";
 
@@ -6,8 +6,9 @@
   if (!clips) return;
   const by = (id) => document.getElementById(id);
   const base = "/dashboard/v1/video/generations";
-  const cards = new Map(); // job id → its card and its state
+  const cards = new Map(); // job id → { el, player, over }
 
+  // call returns the JSON of an API response. It throws the API's message if the request failed.
   async function call(path, options) {
     const response = await fetch(base + path, options);
     if (response.status === 401) { location.assign("/signin?next=/dashboard/videos"); throw new Error("You are not signed in."); }
@@ -16,6 +17,7 @@
     return body;
   }
 
+  // tell shows an error above the form. An empty message hides it.
   function tell(message) {
     by("video-problem").textContent = message;
     by("video-problem").hidden = !message;
@@ -24,7 +26,7 @@
   const over = (job) => ["succeeded", "failed", "cancelled"].includes(job.status);
   const tones = { succeeded: "good", failed: "bad", running: "accent" };
 
-  // show puts a job on the page, or brings its card up to date.
+  // show adds a job to the page or updates its card. With first, a new card goes to the top of the list.
   function show(job, first) {
     let card = cards.get(job.id);
     if (!card) {
@@ -79,7 +81,7 @@
     }
   });
 
-  let last = "";
+  let last = ""; // id of the oldest job shown: the cursor of the next page
   async function more() {
     try {
       const list = await call("/jobs?limit=12" + (last ? "&after=" + encodeURIComponent(last) : ""));
@@ -92,7 +94,8 @@
   }
   by("clips-more").addEventListener("click", more);
 
-  // watch asks about unfinished jobs once a second until all are over.
+  // watch polls unfinished jobs until all are over: every second, or every five in a background tab. There is one
+  // timer at most.
   let watching = 0;
   function watch() {
     clearTimeout(watching);

@@ -26,7 +26,7 @@ test("sign up, subscribe, call, watch, upgrade, regenerate, cancel", async () =>
 
   await page.getByRole("link", { name: "Keys" }).click();
   await page.getByLabel("Name", { exact: true }).fill("laptop");
-  await page.getByRole("button", { name: "Create the key" }).click();
+  await page.getByRole("button", { name: "Create key" }).click();
   const sub = await page.locator("#new-key").textContent();
   const called = await chat(sub);
   assert.equal(called.status, 200, "a call with the sub-key");
@@ -58,12 +58,12 @@ test("sign up, subscribe, call, watch, upgrade, regenerate, cancel", async () =>
   assert.equal((await chat(renewed)).status, 200, "the new master key");
 
   await page.getByRole("link", { name: "Plan and billing" }).click();
-  await page.getByRole("button", { name: "Cancel the plan" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Cancel the plan" }).click();
-  await page.getByText("Your plan ends with this period and is not renewed.").waitFor();
+  await page.getByRole("button", { name: "Cancel plan" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel plan" }).click();
+  await page.getByText("Your plan was cancelled.").waitFor();
   assert.equal((await chat(sub, "sandbox/reasoner")).status, 200, "the plan until the period ends");
-  await page.getByRole("button", { name: "Keep the plan" }).click();
-  await page.getByText("Your plan goes on").waitFor();
+  await page.getByRole("button", { name: "Keep plan" }).click();
+  await page.getByText("Your plan was resumed.").waitFor();
   assert.deepEqual(complaints, []);
 });
 
@@ -74,7 +74,7 @@ test("cards that decline or ask", async () => {
   await page.getByText("declined").waitFor();
   await page.locator('input[value="4000002500003155"]').check();
   await page.getByRole("button", { name: /^Pay / }).click();
-  await page.getByRole("button", { name: "Yes, pay" }).click();
+  await page.getByRole("button", { name: "Confirm payment" }).click();
   await page.getByText("Your plan is active.").waitFor();
   assert.deepEqual(complaints, []);
 });
@@ -98,11 +98,11 @@ test("the playground streams, shows reasoning apart, and takes tool results", as
   await page.getByRole("button", { name: "New conversation" }).click();
   await page.locator("#model").selectOption("sandbox/small");
   await page.getByText("Tools", { exact: true }).click();
-  await page.getByRole("button", { name: "Put in an example" }).click();
+  await page.getByRole("button", { name: "Insert example" }).click();
   await page.getByLabel("Message", { exact: true }).fill("What is the weather in Paris? Use get_weather.");
   await page.getByRole("button", { name: "Send", exact: true }).click();
   await page.getByLabel("Result").first().fill('{"sky": "clear"}');
-  await page.getByRole("button", { name: "Send the results" }).click();
+  await page.getByRole("button", { name: "Send results" }).click();
   await replies.nth(1).locator(".small.muted").waitFor();
   await page.goto(gateway + "/dashboard/usage");
   await page.getByRole("row").filter({ hasText: "Dashboard" }).first().waitFor();
@@ -141,47 +141,47 @@ test("password, address, sessions and closing", async () => {
 
   await page.goto(gateway + "/dashboard/account");
   await page.getByRole("row").filter({ hasText: "Sign out" }).getByRole("button").click();
-  await page.getByText("That browser is signed out.").waitFor();
+  await page.getByText("That session was signed out.").waitFor();
   await other.reload();
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
 
   // Forgot the password: the link sets a new one, signs in, and signs out everywhere else.
   await other.getByRole("link", { name: "Forgot your password?" }).click();
   await other.getByLabel("E-mail").fill("dora@example.com");
-  await other.getByRole("button", { name: "Send the link" }).click();
-  await other.getByRole("heading", { name: "Check your mail" }).waitFor();
+  await other.getByRole("button", { name: "Send link" }).click();
+  await other.getByRole("heading", { name: "Check your e-mail" }).waitFor();
   await other.goto(link(await mail("dora@example.com")));
   await other.getByLabel("New password").fill(password);
-  await other.getByRole("button", { name: "Set the password" }).click();
-  await other.getByText("Your password is set.").waitFor();
+  await other.getByRole("button", { name: "Set password" }).click();
+  await other.getByText("Your password was set.").waitFor();
   await page.reload();
   await page.getByLabel("E-mail").fill("dora@example.com");
   await page.getByLabel("Password").fill(password);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { name: "Account", exact: true }).waitFor();
-  await page.getByRole("button", { name: "Sign out everywhere else" }).click();
+  await page.getByRole("button", { name: "Sign out all other sessions" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Sign out" }).click();
-  await page.getByText("All other browsers are signed out.").waitFor();
+  await page.getByText("All other sessions were signed out.").waitFor();
   await other.reload();
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
 
   await page.getByLabel("New e-mail").fill("dora@new.example.com");
   await page.locator("#current-email").fill(password);
-  await page.getByRole("button", { name: "Send the link" }).click();
+  await page.getByRole("button", { name: "Send link" }).click();
   await page.goto(link(await mail("dora@new.example.com")));
-  await page.getByRole("button", { name: "Use this address" }).click();
-  await page.getByText("Your address is changed.").waitFor();
+  await page.getByRole("button", { name: "Confirm address" }).click();
+  await page.getByText("Your e-mail address was changed.").waitFor();
 
   await page.locator("#current-password").fill(password);
   await page.getByLabel("New password").fill("another long password");
-  await page.getByRole("button", { name: "Save the password" }).click();
-  await page.getByText("Your password is changed.").waitFor();
+  await page.getByRole("button", { name: "Save password" }).click();
+  await page.getByText("Your password was changed.").waitFor();
 
-  await page.getByLabel("Your address, to be sure").fill("dora@new.example.com");
+  await page.getByLabel("Enter your e-mail address to confirm").fill("dora@new.example.com");
   await page.locator("#current-close").fill("another long password");
-  await page.getByRole("button", { name: "Close the account" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Close the account" }).click();
-  await page.getByText("Your account is closed.").waitFor();
+  await page.getByRole("button", { name: "Close account" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Close account" }).click();
+  await page.getByText("Your account was closed.").waitFor();
   assert.equal((await chat(key)).status, 401, "the key of a closed account");
   assert.deepEqual(complaints, []);
 });

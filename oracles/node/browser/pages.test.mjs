@@ -18,7 +18,7 @@ test("somebody signs up and makes some calls", async () => {
   const key = await signUp(page, "gina@example.com");
   await page.goto(gateway + "/reset");
   await page.getByLabel("E-mail").fill("gina@example.com");
-  await page.getByRole("button", { name: "Send the link" }).click();
+  await page.getByRole("button", { name: "Send link" }).click();
   outside.push(link(await mail("gina@example.com")).slice(gateway.length));
   await subscribe(page, "Basic");
   await page.getByText("Your plan is active.").waitFor();
@@ -34,7 +34,7 @@ test("somebody signs up and makes some calls", async () => {
   for (const name of ["laptop", "nightly job"]) {
     await page.goto(gateway + "/dashboard/keys");
     await page.getByLabel("Name", { exact: true }).fill(name);
-    await page.getByRole("button", { name: "Create the key" }).click();
+    await page.getByRole("button", { name: "Create key" }).click();
     await page.locator("#new-key").waitFor();
   }
   state = await context.storageState();
@@ -74,7 +74,7 @@ test("every page by keyboard", async () => {
     await page.goto(gateway + path);
     if (path !== "/dashboard/plan/card") {
       await page.keyboard.press("Tab");
-      assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the page", path);
+      assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to main content", path);
       await page.keyboard.press("Enter");
     }
     // From there the tab key reaches everything in the page that can be used, and each shows that it is reached.
@@ -111,8 +111,8 @@ test("every page by keyboard", async () => {
 test("the theme is kept", async () => {
   const { page } = await open({ storageState: state });
   await page.goto(gateway + "/dashboard");
-  await page.getByRole("button", { name: "Colours" }).click();
-  await page.getByRole("button", { name: "Colours" }).click();
+  await page.getByRole("button", { name: "Theme" }).click();
+  await page.getByRole("button", { name: "Theme" }).click();
   await page.reload();
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
 });

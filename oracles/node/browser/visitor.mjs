@@ -49,10 +49,10 @@ export async function signUp(page, email) {
   await page.goto(gateway + "/signup");
   await page.getByLabel("E-mail").fill(email);
   await page.getByRole("button", { name: "Sign up" }).click();
-  await page.getByRole("heading", { name: "Check your mail" }).waitFor();
+  await page.getByRole("heading", { name: "Check your e-mail" }).waitFor();
   await page.goto(link(await mail(email)));
   await page.getByLabel("New password").fill(password);
-  await page.getByRole("button", { name: "Open my account" }).click();
+  await page.getByRole("button", { name: "Create account" }).click();
   const key = await page.locator("#master-key").textContent();
   assert.match(key, /^service-\w{46}$/);
   return key;

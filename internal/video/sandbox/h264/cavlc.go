@@ -1,15 +1,23 @@
 package h264
 
-// chromaDC selects the tables of chroma DC blocks in place of a count of neighbouring coefficients.
+// chromaDC selects the code tables for chroma DC blocks. It takes the place of the context, which
+// those blocks do not have; the standard calls it nC = -1.
 const chromaDC = -1
 
-// residual writes one block of quantised coefficients in scan order and returns how many are not zero.
-// context is the expected number of them, from the blocks around, or chromaDC.
+// residual writes one block of quantized coefficients in scan order (clause 9.2) and returns how
+// many of them are not zero. The context is the number expected from the neighboring blocks, or
+// chromaDC.
+//
+// The code consists of the number of coefficients and of trailing ones (coeff_token), the signs of
+// the trailing ones, the other levels, the number of zeros before the last coefficient
+// (total_zeros), and how those zeros are distributed (run_before). All but the token go from high
+// to low frequencies.
 func (w *bitWriter) residual(coef []int32, context int) int {
-	var level [16]int32 // highest frequency first
-	var run [16]int     // zeros before each of them
+	var level [16]int32 // coefficients that are not zero, highest frequency first
+	var run [16]int     // number of zeros right before each of them, in scan order
 	total, zeros, gap := 0, 0, 0
 	last := len(coef) - 1
+	// Zeros after the last coefficient are not coded at all.
 	for last >= 0 && coef[last] == 0 {
 		last--
 	}
@@ -26,6 +34,8 @@ func (w *bitWriter) residual(coef []int32, context int) int {
 		total++
 		gap = 0
 	}
+	// Up to three coefficients of 1 or -1 at the high end are cheaper: only their signs are
+	// written.
 	ones := 0
 	for ones < total && ones < 3 && (level[ones] == 1 || level[ones] == -1) {
 		ones++
@@ -35,6 +45,7 @@ func (w *bitWriter) residual(coef []int32, context int) int {
 		return 0
 	}
 	w.levels(level[:total], ones)
+	// A full block has no zeros to tell about.
 	if total < len(coef) {
 		if context == chromaDC {
 			w.u(uint(chromaDCZerosLen[total-1][zeros]), uint32(chromaDCZerosBits[total-1][zeros]))
@@ -42,6 +53,7 @@ func (w *bitWriter) residual(coef []int32, context int) int {
 			w.u(uint(totalZerosLen[total-1][zeros]), uint32(totalZerosBits[total-1][zeros]))
 		}
 	}
+	// The last run needs no code: it is what remains of the zeros.
 	for i := 0; i < total-1 && zeros > 0; i++ {
 		t := min(zeros, 7) - 1
 		w.u(uint(runLen[t][run[i]]), uint32(runBits[t][run[i]]))
@@ -50,7 +62,8 @@ func (w *bitWriter) residual(coef []int32, context int) int {
 	return total
 }
 
-// token writes coeff_token: the number of coefficients, and how many ones end the block.
+// token writes coeff_token (clause 9.2.1): the number of coefficients and how many trailing ones
+// there are.
 func (w *bitWriter) token(total, ones, context int) {
 	k := 4*total + ones
 	if context == chromaDC {
@@ -61,6 +74,8 @@ func (w *bitWriter) token(total, ones, context int) {
 	w.u(uint(coeffTokenLen[t][k]), uint32(coeffTokenBits[t][k]))
 }
 
+// tokenTable returns the table for a context: the more coefficients are expected, the shorter are
+// the codes for many.
 func tokenTable(context int) int {
 	switch {
 	case context >= 8:
@@ -73,7 +88,8 @@ func tokenTable(context int) int {
 	return 0
 }
 
-// levels writes the signs of the trailing ones, then the other values.
+// levels writes the signs of the trailing ones and then the other values (clause 9.2.2). The codes
+// adapt: suffix, the number of bits that are written plainly, grows with the values.
 func (w *bitWriter) levels(level []int32, ones int) {
 	for _, l := range level[:ones] {
 		w.flag(l < 0)
@@ -89,20 +105,22 @@ func (w *bitWriter) levels(level []int32, ones int) {
 			l = -l
 		}
 		if i == 0 && ones < 3 {
-			code -= 2 // it cannot be a one: that would have been a trailing one
+			code -= 2 // it cannot be 1 or -1: that would have been a trailing one
 		}
 		w.level(uint32(code), suffix)
 		if suffix == 0 {
 			suffix = 1
 		}
+		// A value that is large for the current suffix length makes the next code longer.
 		if l > 3<<(suffix-1) && suffix < 6 {
 			suffix++
 		}
 	}
 }
 
-// level writes one value. The longest escape of the profile holds 12 bits; the lowest quantiser that
-// Encode accepts leaves no greater value (see MinQP).
+// level writes one value: a prefix of zeros and a one, and a suffix. The longest escape code of the
+// profile holds 12 bits. The lowest quantizer that Encode accepts leaves no larger value (see
+// MinQP).
 func (w *bitWriter) level(code uint32, suffix uint) {
 	switch {
 	case suffix == 0 && code < 14:

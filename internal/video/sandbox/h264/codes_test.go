@@ -198,7 +198,7 @@ func count(s []int32, v int32) (n int) {
 	return n
 }
 
-// TestNALHasNoStartCode checks that no payload can be taken for the begin of another unit.
+// TestNALHasNoStartCode checks that no payload can be mistaken for the beginning of another unit.
 func TestNALHasNoStartCode(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

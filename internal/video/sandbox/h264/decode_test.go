@@ -54,7 +54,7 @@ var content = map[string]func(r *rand.Rand, p []uint8, w, h, frame int){
 // quantisers are used in turn: fine ones make long codes, coarse ones leave macroblocks out.
 var quantisers = []int{MinQP, 11, 16, 22, 25, 28, 33, MaxQP, 12, 30, 35, 19}
 
-// TestDecodersAgree checks that ffmpeg's decoder shows, byte for byte, what the encoder believes it will.
+// TestDecodersAgree checks that ffmpeg's decoder shows, byte for byte, what the encoder expects.
 func TestDecodersAgree(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("ffmpeg"); err != nil {
@@ -95,8 +95,8 @@ func TestEveryFractionIsUsed(t *testing.T) {
 	}
 }
 
-// record encodes pictures and returns the stream, how the encoder says that they will look, and the
-// motion vectors that it used.
+// record encodes pictures and returns the stream, the pictures as the encoder expects them to be
+// decoded, and the motion vectors that it used.
 func record(t *testing.T, draw func(r *rand.Rand, p []uint8, w, h, frame int), w, h, seed int) (stream, decoded []byte, vectors map[vector]bool) {
 	t.Helper()
 	e, err := New(w, h, 24)

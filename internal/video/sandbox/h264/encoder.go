@@ -1,11 +1,17 @@
-// Package h264 is a small H.264 encoder in the constrained baseline profile, which every decoder plays.
+// Package h264 is a small H.264 encoder (ITU-T H.264, ISO/IEC 14496-10) for the constrained
+// baseline profile, which every decoder plays. Clauses and tables in comments are those of the
+// standard.
 //
-// Its macroblocks are Intra 16x16, Inter 16x16 with quarter-pixel motion, or skipped; entropy coding is
-// CAVLC, the deblocking filter is off. A picture is cut into bands of macroblock rows, one slice each,
-// that are drawn and coded by all cores at once. Where the bands lie depends on the size alone, and no
-// slice looks at another of the same picture, so the bytes are the same however many cores there are.
+// A picture consists of macroblocks of 16x16 pixels. They are coded as Intra 16x16 (predicted from
+// decoded pixels of the same picture), as Inter 16x16 with one motion vector in quarter pixels
+// (predicted from the previous picture), or skipped. Entropy coding is CAVLC, and the deblocking
+// filter is off.
 //
-// Choosing quantisers and key pictures is the caller's part.
+// A picture is divided into bands of macroblock rows, one slice each, that all cores draw and code
+// in parallel. The position of the bands depends only on the size, and no slice looks at another
+// one of the same picture. So the bytes are the same, however many cores there are.
+//
+// Choosing the quantizer and the key pictures is up to the caller.
 package h264
 
 import (
@@ -15,52 +21,64 @@ import (
 	"sync/atomic"
 )
 
-// The quantisers that Encode takes. A finer one could leave values that the profile has no code for. With a
-// coarser one, errors could add up to more than the 16 bits that decoders compute with.
+// The quantizers that Encode accepts. A finer one could leave values that the profile has no code
+// for. With a coarser one, errors could add up to more than the 16 bits that decoders compute with.
 const (
 	MinQP = 10
 	MaxQP = 36
 )
 
-// maxSlices is how many bands a picture has at most; a band has at least four rows of macroblocks, as
-// nothing is predicted across its edges.
+// maxSlices is the maximum number of bands in a picture. A band has at least rowsPerSlice rows of
+// macroblocks, because nothing is predicted across its edges, which costs bits.
 const (
 	maxSlices    = 8
 	rowsPerSlice = 4
 )
 
-// Planes is a 4:2:0 picture whose sides are whole macroblocks. Chroma has half the stride.
+// Planes is a 4:2:0 picture whose sides are multiples of 16. U and V have half of its width, height
+// and stride.
 type Planes struct {
 	Y, U, V []uint8
 	Stride  int
 }
 
+// newPlanes returns a picture of w by h pixels.
 func newPlanes(w, h int) *Planes {
 	return &Planes{make([]uint8, w*h), make([]uint8, w*h/4), make([]uint8, w*h/4), w}
 }
 
-// Encoder codes pictures of one size in the order they are shown. It is for one goroutine.
+// Encoder codes pictures of one size in display order. It must not be used by several goroutines at
+// the same time.
 type Encoder struct {
 	width, height, fps int
-	mbWide, mbHigh     int
+	mbWide, mbHigh     int // size in macroblocks, rounded up
 
-	src, cur, ref *Planes // what is coded, how decoders will see it, and the picture before
-	started       bool
-	frameNum      uint32
-	idr           uint32
-	slices        []*slice
+	// src is the picture to be coded. cur is the same picture as decoders will see it, and ref is
+	// the previous one as decoders see it. All predictions use cur and ref, never src, so that
+	// encoder and decoder agree.
+	src, cur, ref *Planes
+	// frameNum numbers the pictures since the last key picture. idr tells adjacent key pictures
+	// apart.
+	started  bool
+	frameNum uint32
+	idr      uint32
+	slices   []*slice
 
-	// Of each macroblock of the picture so far and, ahead of that, of the picture before.
+	// mv and inter hold the motion of each macroblock, in raster order: up to the one that is being
+	// coded those of this picture, and after it still those of the previous one, which search uses
+	// as guesses.
 	mv    []vector
 	inter []bool
-	// How many coefficients each 4x4 block has, in raster order.
+	// The number of coefficients of each 4x4 block, in raster order. CAVLC derives its contexts
+	// from them.
 	countY, countU, countV []uint8
 }
 
-// New returns an encoder for pictures of the size, both even, at the rate.
+// New returns an encoder for pictures of the given size. Both sides must be even. The rate is in
+// pictures per second.
 func New(width, height, fps int) (*Encoder, error) {
 	if width < 16 || height < 16 || width%2 != 0 || height%2 != 0 || width > 4096 || height > 4096 {
-		return nil, fmt.Errorf("h264: no pictures of %dx%d: sides are even, from 16 to 4096", width, height)
+		return nil, fmt.Errorf("h264: pictures of %dx%d are not supported: sides must be even, from 16 to 4096", width, height)
 	}
 	e := &Encoder{width: width, height: height, fps: fps, mbWide: (width + 15) / 16, mbHigh: (height + 15) / 16}
 	w, h := e.mbWide*16, e.mbHigh*16
@@ -68,6 +86,7 @@ func New(width, height, fps int) (*Encoder, error) {
 	n := e.mbWide * e.mbHigh
 	e.mv, e.inter = make([]vector, n), make([]bool, n)
 	e.countY, e.countU, e.countV = make([]uint8, n*16), make([]uint8, n*4), make([]uint8, n*4)
+	// The division spreads the rows evenly over the bands.
 	bands := max(1, min(maxSlices, e.mbHigh/rowsPerSlice))
 	for i := range bands {
 		e.slices = append(e.slices, &slice{e: e, first: e.mbHigh * i / bands, end: e.mbHigh * (i + 1) / bands})
@@ -75,20 +94,22 @@ func New(width, height, fps int) (*Encoder, error) {
 	return e, nil
 }
 
-// Encode codes the next picture with a quantiser from MinQP to MaxQP. The first picture is a key
-// picture, from which decoders can start, and so is each with key set.
+// Encode codes the next picture with a quantizer from MinQP to MaxQP; others are clamped. The first
+// picture is a key picture, from which decoders can start, and so is each one with key set.
 //
-// draw fills the rows from y0 to y1 of the picture's own size. It is called once for each band, by
-// several goroutines at a time.
+// draw fills the rows from y0 up to y1 of the picture, without the padding to whole macroblocks. It
+// is called once for each band, from several goroutines at the same time.
 //
-// The result holds the slices as MP4 files want them, each behind its length.
+// The result contains the slices of the picture, each preceded by its length, as MP4 files require.
+// The caller owns it.
 func (e *Encoder) Encode(key bool, qp int, draw func(p *Planes, y0, y1 int)) []byte {
 	qp = max(MinQP, min(qp, MaxQP))
 	key = key || !e.started
 	if key {
 		e.frameNum = 0
-		e.idr ^= 1 // neighbouring key pictures must differ in it
+		e.idr ^= 1 // idr_pic_id of adjacent key pictures must differ
 	}
+	// Chroma has a quantizer of its own, which is finer than that of luma from 30 on.
 	y, c := newQuantizer(qp), quantizer{}
 	if qp < 30 {
 		c = y
@@ -102,6 +123,8 @@ func (e *Encoder) Encode(key bool, qp int, draw func(p *Planes, y0, y1 int)) []b
 		s.y, s.c = y, c
 		s.encode(key)
 	})
+	// nal_ref_idc 2, nal_unit_type 1: a slice of a picture that is not a key picture. For a key
+	// picture, 0x65 is nal_ref_idc 3, nal_unit_type 5.
 	header := byte(0x41)
 	if key {
 		header = 0x65
@@ -110,19 +133,22 @@ func (e *Encoder) Encode(key bool, qp int, draw func(p *Planes, y0, y1 int)) []b
 	for _, s := range e.slices {
 		out = appendNAL(out, header, s.w.buf)
 	}
+	// What was just coded is the reference for the next picture.
 	e.cur, e.ref = e.ref, e.cur
 	e.started = true
 	e.frameNum = (e.frameNum + 1) % (1 << maxFrameNumBits)
 	return out
 }
 
-// Decoded is the picture that decoders show for what Encode coded last. It is good until the next call.
+// Decoded returns the picture that decoders show for what Encode coded last. It is valid until the
+// next call of Encode.
 func (e *Encoder) Decoded() *Planes { return e.ref }
 
-// Source is the picture that Encode coded last, as it was drawn.
+// Source returns the picture that Encode coded last, as it was drawn. It is valid until the next
+// call of Encode.
 func (e *Encoder) Source() *Planes { return e.src }
 
-// each runs f for every slice, on as many cores as there are.
+// each runs f for every slice, on as many cores as there are. The calling goroutine takes part.
 func (e *Encoder) each(f func(*slice)) {
 	var next atomic.Int32
 	work := func() {
@@ -139,12 +165,15 @@ func (e *Encoder) each(f func(*slice)) {
 }
 
 // pad repeats the last column and row of what was drawn up to the edges of the macroblocks.
+// Decoders crop that part; repeating makes it cheap to code.
 func (e *Encoder) pad(y0, y1, end int) {
 	padPlane(e.src.Y, e.src.Stride, e.width, y0, y1, end)
 	padPlane(e.src.U, e.src.Stride/2, e.width/2, y0/2, y1/2, end/2)
 	padPlane(e.src.V, e.src.Stride/2, e.width/2, y0/2, y1/2, end/2)
 }
 
+// padPlane pads the rows from y0 to y1 of one plane on the right, and fills the rows from y1 to
+// end.
 func padPlane(p []uint8, stride, width, y0, y1, end int) {
 	for y := y0; y < y1 && width < stride; y++ {
 		row := p[y*stride : (y+1)*stride]

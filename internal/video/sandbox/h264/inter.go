@@ -2,14 +2,16 @@ package h264
 
 import "slices"
 
-// vector is a motion vector in quarters of a pixel.
+// vector is a motion vector in quarters of a pixel. It points from a macroblock to its prediction
+// in the previous picture.
 type vector struct{ x, y int16 }
 
-// farthest is how far a motion vector may point, in quarters of a pixel.
+// farthest is the longest allowed motion vector in each direction, in quarters of a pixel. It must
+// fit what the SPS promises.
 const farthest = 64 * 4
 
-// neighbour is the motion of a macroblock of this slice. known is false outside it, moves is false
-// where the macroblock is intra.
+// neighbour returns the motion of a macroblock of this slice. It is not known if the macroblock is
+// outside the slice, and it does not move if it is an intra macroblock.
 func (s *slice) neighbour(mx, my int) (mv vector, moves, known bool) {
 	if mx < 0 || mx >= s.e.mbWide || my < s.first {
 		return vector{}, false, false
@@ -21,12 +23,17 @@ func (s *slice) neighbour(mx, my int) (mv vector, moves, known bool) {
 	return s.e.mv[n], true, true
 }
 
-// predictVector returns the vector that a decoder expects of a macroblock with motion, to which its
-// own is coded as a difference, and the vector that it gives to a skipped one.
+// predictVector returns two vectors that the decoder derives in the same way (clauses 8.4.1.3 and
+// 8.4.1.1). The motion vector of a macroblock is coded as its difference to pred. A skipped
+// macroblock has the vector skip.
+//
+// Pred is the median of the neighbors to the left (a), above (b) and above right (c, or above left
+// if that is not available), unless only one of them has motion.
 func (s *slice) predictVector(mx, my int) (pred, skip vector) {
 	a, movesA, knownA := s.neighbour(mx-1, my)
 	b, movesB, knownB := s.neighbour(mx, my-1)
 	c, movesC, knownC := s.neighbour(mx+1, my-1)
+	// The macroblock above right may be outside the picture.
 	if !knownC {
 		c, movesC, knownC = s.neighbour(mx-1, my-1)
 	}
@@ -40,6 +47,8 @@ func (s *slice) predictVector(mx, my int) (pred, skip vector) {
 	default:
 		pred = vector{median(a.x, b.x, c.x), median(a.y, b.y, c.y)}
 	}
+	// A skipped macroblock does not move if a neighbor is missing or at rest. That keeps still
+	// areas cheap.
 	still := vector{}
 	if knownA && knownB && !(movesA && a == still) && !(movesB && b == still) {
 		skip = pred
@@ -47,14 +56,18 @@ func (s *slice) predictVector(mx, my int) (pred, skip vector) {
 	return pred, skip
 }
 
+// median returns the middle one of three values.
 func median(a, b, c int16) int16 { return max(min(a, b), min(max(a, b), c)) }
 
-// search finds a good motion vector: the best of those around, in space and time, refined in ever
-// smaller steps until the prediction is good enough or no step helps. It begins with the vector of a
-// skipped macroblock, by which predY has been predicted.
+// search returns a good motion vector and its cost. It takes the best of several guesses, from the
+// neighborhood in space and time, and refines it in smaller and smaller steps until the prediction
+// is good enough or no step helps. It starts with the vector of a skipped macroblock, whose
+// prediction must be in predY.
 func (s *slice) search(mx, my int, pred, skip vector) (vector, int) {
 	e := s.e
 	n := my*e.mbWide + mx
+	// A difference worth 96 bits, at the price of lambda each, is good enough. Searching further
+	// does not pay.
 	good := 96 * s.lambda()
 	o := my*16*e.src.Stride + mx*16
 	best, cost := skip, s.vectorCost(skip, pred)+sad(s.predY[:], e.src.Y[o:], e.src.Stride, 16)
@@ -69,6 +82,7 @@ func (s *slice) search(mx, my int, pred, skip vector) (vector, int) {
 			best, cost = v, c
 		}
 	}
+	// Guesses often coincide, and each one costs 256 differences.
 	tried := append(s.tried[:0], skip)
 	guess := func(v vector) {
 		if !slices.Contains(tried, v) {
@@ -78,15 +92,19 @@ func (s *slice) search(mx, my int, pred, skip vector) (vector, int) {
 	}
 	guess(pred)
 	guess(vector{})
-	guess(e.mv[n]) // this and the next two are of the picture before
+	// These three come from the previous picture. The last one must stay within the slice: other
+	// slices are writing to their own entries at the same time.
+	guess(e.mv[n])
 	if mx+1 < e.mbWide {
 		guess(e.mv[n+1])
 	}
 	if my+1 < s.end {
 		guess(e.mv[n+e.mbWide])
 	}
+	// Steps are in quarter pixels: refine by a half and by a quarter pixel. If no guess is close,
+	// look further, one pixel at a time.
 	step, rounds := int16(2), 1
-	if cost > 4*good { // none of them is near
+	if cost > 4*good {
 		step, rounds = 4, 12
 	}
 	for ; step > 0 && cost > good; step /= 2 {
@@ -104,7 +122,9 @@ func (s *slice) search(mx, my int, pred, skip vector) (vector, int) {
 	return best, cost
 }
 
-// cost is how badly a vector predicts luma, counting the bits that it takes. It stops at the limit.
+// cost returns the sum of absolute luma differences that a vector leaves, plus the price of its
+// bits. It stops early when the limit is reached, and the result is then only known to be at least
+// the limit.
 func (s *slice) cost(mx, my int, v, pred vector, limit int) int {
 	e := s.e
 	sum := s.vectorCost(v, pred)
@@ -122,14 +142,15 @@ func (s *slice) cost(mx, my int, v, pred vector, limit int) int {
 	return sum
 }
 
-// vectorCost is what the bits of a vector are worth.
+// vectorCost returns the price of the bits that a vector takes, in absolute differences.
 func (s *slice) vectorCost(v, pred vector) int {
 	return s.lambda() * (seLen(int(v.x-pred.x)) + seLen(int(v.y-pred.y)))
 }
 
-// predict fills predY, predU and predV with what the reference has at the vector.
+// predict fills predY, predU and predV with the part of the reference that the vector points to.
 func (s *slice) predict(mx, my int, v vector) {
 	block, stride := s.luma(s.predY[:], mx, my, v)
+	// luma returns the reference itself if it need not interpolate.
 	if &block[0] != &s.predY[0] {
 		for y := range 16 {
 			copy(s.predY[y*16:y*16+16], block[y*stride:])
@@ -139,7 +160,8 @@ func (s *slice) predict(mx, my int, v vector) {
 	s.chroma(s.predV[:], s.e.ref.V, mx, my, v)
 }
 
-// chroma interpolates a chroma block in eighths of a pixel.
+// chroma interpolates a chroma block (clause 8.4.2.2.2). Chroma has half of the resolution, so a
+// vector is in eighths of a chroma pixel. Each pixel is a weighted mean of the four around it.
 func (s *slice) chroma(dst, ref []uint8, mx, my int, v vector) {
 	e := s.e
 	x, y := mx*8+int(v.x>>3), my*8+int(v.y>>3)
@@ -161,8 +183,9 @@ func (s *slice) chroma(dst, ref []uint8, mx, my int, v vector) {
 	}
 }
 
-// around is the square of n pixels of a plane at x, y. Outside the plane its edge repeats: there the
-// square is put together in s.window.
+// around returns the square of n by n pixels at x, y of a plane, and its stride. Vectors may point
+// outside the picture, where the edge pixels are repeated. Such a square is assembled in s.window;
+// any other is a part of the plane itself.
 func (s *slice) around(plane []uint8, w, h, x, y, n int) (p []uint8, stride int) {
 	if x >= 0 && y >= 0 && x+n <= w && y+n <= h {
 		return plane[y*w+x:], w
@@ -176,8 +199,9 @@ func (s *slice) around(plane []uint8, w, h, x, y, n int) (p []uint8, stride int)
 	return s.window[:], n
 }
 
-// luma returns the luma of the reference at the vector: in place where it can, else interpolated into
-// dst, as clause 8.4.2.2.1 of the standard says.
+// luma returns the luma of the reference at the vector, and its stride (clause 8.4.2.2.1). At whole
+// pixels it returns the reference itself. Otherwise it interpolates into dst: half positions with a
+// filter of six taps, and quarter positions as the mean of the two nearest whole or half positions.
 func (s *slice) luma(dst []uint8, mx, my int, v vector) (block []uint8, stride int) {
 	x, y := mx*16+int(v.x>>2), my*16+int(v.y>>2)
 	fx, fy := int(v.x&3), int(v.y&3)
@@ -185,31 +209,38 @@ func (s *slice) luma(dst []uint8, mx, my int, v vector) (block []uint8, stride i
 	if fx|fy == 0 {
 		return s.around(s.e.ref.Y, w, h, x, y, 16)
 	}
-	// p begins two pixels above and to the left of the block, as far as the filters reach.
+	// p begins two pixels above and to the left of the block. The filter needs two pixels before
+	// and three after.
 	p, stride := s.around(s.e.ref.Y, w, h, x-2, y-2, 21)
 	at := 2*stride + 2
-	right, down := fx>>1, fy>>1*stride // of a quarter position, the whole or half pixel to mix with
+	right, down := fx>>1, fy>>1*stride // at 3/4, the nearest pixel is the next one
 	switch {
+	// In the middle of four pixels.
 	case fx == 2 && fy == 2:
 		s.centre(dst, p, stride)
+	// Between two pixels of a row.
 	case fy == 0:
 		across(dst, p[at-2:], stride)
 		if fx != 2 {
 			mix(dst, p[at+right:], stride)
 		}
+	// Between two pixels of a column.
 	case fx == 0:
 		upright(dst, p[at-2*stride:], stride)
 		if fy != 2 {
 			mix(dst, p[at+down:], stride)
 		}
+	// Above or below the middle.
 	case fx == 2:
 		s.centre(dst, p, stride)
 		across(s.half[:], p[at-2+down:], stride)
 		mix(dst, s.half[:], 16)
+	// Left or right of the middle.
 	case fy == 2:
 		s.centre(dst, p, stride)
 		upright(s.half[:], p[at-2*stride+right:], stride)
 		mix(dst, s.half[:], 16)
+	// On a diagonal: the mean of the nearest half positions in a row and in a column.
 	default:
 		across(dst, p[at-2+down:], stride)
 		upright(s.half[:], p[at-2*stride+right:], stride)
@@ -218,7 +249,7 @@ func (s *slice) luma(dst []uint8, mx, my int, v vector) (block []uint8, stride i
 	return dst, 16
 }
 
-// mix averages a block with another.
+// mix replaces each pixel of dst by its mean with that of another block.
 func mix(dst, src []uint8, stride int) {
 	for y := range 16 {
 		d, p := dst[y*16:][:16], src[y*stride:][:16]
@@ -228,7 +259,8 @@ func mix(dst, src []uint8, stride int) {
 	}
 }
 
-// across interpolates between pixels of a row; p begins two pixels to the left of the block.
+// across interpolates half positions in a row with the taps 1, -5, 20, 20, -5, 1. p begins two
+// pixels to the left of the block.
 func across(dst, p []uint8, stride int) {
 	for y := range 16 {
 		row := p[y*stride:][:21]
@@ -242,7 +274,7 @@ func across(dst, p []uint8, stride int) {
 	}
 }
 
-// upright interpolates between pixels of a column; p begins two pixels above the block.
+// upright does the same in a column. p begins two pixels above the block.
 func upright(dst, p []uint8, stride int) {
 	for y := range 16 {
 		a, b, c := p[y*stride:][:16], p[(y+1)*stride:][:16], p[(y+2)*stride:][:16]
@@ -254,7 +286,8 @@ func upright(dst, p []uint8, stride int) {
 	}
 }
 
-// centre interpolates in the middle of four pixels: across without rounding, then upright.
+// centre interpolates the position in the middle of four pixels: across without rounding, then
+// upright over those sums, with one rounding at the end.
 func (s *slice) centre(dst, p []uint8, stride int) {
 	t := &s.taps
 	for y := range 21 {

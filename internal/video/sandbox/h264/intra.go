@@ -1,22 +1,24 @@
 package h264
 
-// Modes of intra prediction, numbered as Intra 16x16 has them.
+// The modes of intra prediction, with the numbers of Intra 16x16 (table 8-4).
 const (
 	modeVertical = iota
 	modeHorizontal
 	modeDC
 	modePlane
-	modes
+	modes // the number of modes
 )
 
-// chromaModes numbers the same modes as chroma has them.
+// chromaModes maps them to the numbers that chroma uses (table 8-5).
 var chromaModes = [modes]uint32{modeVertical: 2, modeHorizontal: 1, modeDC: 0, modePlane: 3}
 
-// chosen are the modes that chooseIntra and chooseChroma found; they leave the prediction itself in
-// predY, predU and predV.
+// chosen holds the modes that chooseIntra and chooseChroma selected. The predictions themselves are
+// in predY, predU and predV.
 type chosen struct{ luma, chroma int }
 
-// chooseIntra predicts luma in the mode that fits best, and returns the absolute differences left.
+// chooseIntra predicts luma in the mode that fits best and returns the remaining sum of absolute
+// differences. Pixels of another slice may not be used, so the first row of a slice has nothing
+// above it.
 func (s *slice) chooseIntra(mx, my int) int {
 	e := s.e
 	o := my*16*e.src.Stride + mx*16
@@ -33,7 +35,8 @@ func (s *slice) chooseIntra(mx, my int) int {
 	return best
 }
 
-// chooseChroma predicts both chroma planes in the mode that fits best.
+// chooseChroma predicts both chroma planes in the mode that fits them best together; they share one
+// mode.
 func (s *slice) chooseChroma(mx, my int) {
 	e := s.e
 	stride := e.src.Stride / 2
@@ -55,7 +58,8 @@ func (s *slice) chooseChroma(mx, my int) {
 	}
 }
 
-// sad adds up the absolute differences between a block of n times n pixels and its place in a plane.
+// sad returns the sum of absolute differences between a block of n by n pixels and its place in a
+// plane.
 func sad(block, plane []uint8, stride, n int) int {
 	sum := 0
 	for y := range n {
@@ -67,9 +71,11 @@ func sad(block, plane []uint8, stride, n int) int {
 	return sum
 }
 
-// intra predicts a block of n times n pixels from those decoded above it and to its left. It reports
-// whether the mode can be used, that is, whether the pixels are there.
+// intra predicts a block of n by n pixels from the decoded pixels above it and to its left (clauses
+// 8.3.3 and 8.3.4). It reports whether the mode can be used, that is, whether those pixels exist.
+// Top reports whether there is a row above in the same slice.
 func intra(p, dec []uint8, stride, mx, my, n, mode int, top bool) bool {
+	// o is the offset of the block in the plane.
 	o := my*n*stride + mx*n
 	left := mx > 0
 	switch mode {
@@ -98,13 +104,15 @@ func intra(p, dec []uint8, stride, mx, my, n, mode int, top bool) bool {
 	return true
 }
 
+// fill sets all pixels to v.
 func fill(p []uint8, v uint8) {
 	for i := range p {
 		p[i] = v
 	}
 }
 
-// meanDC is the mean of the pixels above and to the left, as far as there are any.
+// meanDC returns the mean of the pixels above and to the left, as far as there are any, or else
+// middle gray.
 func meanDC(dec []uint8, stride, o, n int, top, left bool) uint8 {
 	sum, count := 0, 0
 	if top {
@@ -125,7 +133,9 @@ func meanDC(dec []uint8, stride, o, n int, top, left bool) uint8 {
 	return uint8((sum + count/2) / count)
 }
 
-// plane predicts a slope through the pixels above and to the left.
+// plane predicts a slope through the pixels above and to the left (clause 8.3.3.4, and 8.3.4.4 for
+// chroma). h and v measure the horizontal and vertical gradient, b and c are the slopes in 1/32 per
+// pixel, and a is 32 times the value in the middle, which is the mean of the two far ends.
 func plane(p, dec []uint8, stride, o, n int) {
 	half := n / 2
 	h, v := 0, 0
@@ -147,8 +157,9 @@ func plane(p, dec []uint8, stride, o, n int) {
 	}
 }
 
-// quarterDC predicts a chroma block in DC mode, which takes each 4x4 block by itself: those in the
-// corners off the diagonal prefer the side that they touch.
+// quarterDC predicts a chroma block in DC mode, which treats each of its four 4x4 blocks separately
+// (clause 8.3.4.1). The upper right and lower left ones use only the side that they touch, if it
+// exists.
 func quarterDC(p, dec []uint8, stride, mx, my int, top bool) {
 	o := my*8*stride + mx*8
 	left := mx > 0

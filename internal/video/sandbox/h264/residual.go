@@ -1,14 +1,17 @@
 package h264
 
-// interCBP codes which parts of an inter macroblock have coefficients (table 9-4).
+// interCBP maps the coded block pattern of an inter macroblock to its code number (table 9-4). The
+// pattern has one bit for each 8x8 luma block that has coefficients, and above those what chroma
+// has (chromaCoef.parts).
 var interCBP = [48]uint8{
 	0, 2, 3, 7, 4, 8, 17, 13, 5, 18, 9, 14, 10, 15, 16, 11,
 	1, 32, 33, 36, 34, 37, 44, 40, 35, 45, 38, 41, 39, 42, 43, 19,
 	6, 24, 25, 20, 26, 21, 46, 28, 27, 47, 22, 29, 23, 30, 31, 12,
 }
 
-// vanishes reports that what is left after prediction certainly quantises to nothing, by its size
-// alone: most macroblocks of a calm picture need no transform.
+// vanishes reports whether the difference to the prediction certainly quantizes to zero. It only
+// looks at the size of the difference, so that most macroblocks of a calm picture need no
+// transform.
 func (s *slice) vanishes(mx, my int) bool {
 	e := s.e
 	o, stride := my*16*e.src.Stride+mx*16, e.src.Stride
@@ -21,6 +24,7 @@ func (s *slice) vanishes(mx, my int) bool {
 	return s.chromaVanishes(s.predU[:], e.src.U[o:], stride) && s.chromaVanishes(s.predV[:], e.src.V[o:], stride)
 }
 
+// chromaVanishes does the same for one chroma plane, whose DC values have a transform of their own.
 func (s *slice) chromaVanishes(pred, src []uint8, stride int) bool {
 	sum := 0
 	for i := range 4 {
@@ -34,6 +38,7 @@ func (s *slice) chromaVanishes(pred, src []uint8, stride int) bool {
 	return sum <= s.c.vanishDC
 }
 
+// sad4 returns the sum of absolute differences of two 4x4 blocks with strides as and bs.
 func sad4(a []uint8, as int, b []uint8, bs int) int {
 	sum := 0
 	for y := range 4 {
@@ -45,7 +50,9 @@ func sad4(a []uint8, as int, b []uint8, bs int) int {
 	return sum
 }
 
-// skip leaves the macroblock as predicted.
+// skip leaves the macroblock as predicted with the vector mv, which must be that of a skipped
+// macroblock. It writes nothing but counts it, because runs of skipped macroblocks are coded as one
+// number.
 func (s *slice) skip(mx, my int, mv vector) {
 	e := s.e
 	s.skipped++
@@ -61,14 +68,15 @@ func (s *slice) skip(mx, my int, mv vector) {
 	restore(e.cur.V[o:], stride, s.predV[:], 8, 8)
 }
 
-// restore copies a square of n pixels of the prediction, to which nothing is to be added.
+// restore copies a square of n by n pixels of the prediction to the decoded picture, where nothing
+// is to be added.
 func restore(dst []uint8, stride int, pred []uint8, ps, n int) {
 	for y := range n {
 		copy(dst[y*stride:], pred[y*ps:y*ps+n])
 	}
 }
 
-// difference fills b with source minus prediction.
+// difference fills b with the source minus the prediction.
 func difference(b *[16]int32, src []uint8, stride int, pred []uint8, ps int) {
 	for y := range 4 {
 		p, q := (*[4]uint8)(src[y*stride:]), (*[4]uint8)(pred[y*ps:])
@@ -78,7 +86,7 @@ func difference(b *[16]int32, src []uint8, stride int, pred []uint8, ps int) {
 	}
 }
 
-// reconstruct adds the inverse transform of b to the prediction, as a decoder does.
+// reconstruct adds the inverse transform of b to the prediction, as decoders do. It overwrites b.
 func reconstruct(dst []uint8, stride int, b *[16]int32, pred []uint8, ps int) {
 	idct(b)
 	for y := range 4 {
@@ -89,10 +97,16 @@ func reconstruct(dst []uint8, stride int, b *[16]int32, pred []uint8, ps int) {
 	}
 }
 
-// codeIntra codes a macroblock as Intra 16x16, predicted by chooseIntra and chooseChroma.
+// codeIntra codes a macroblock as Intra 16x16 with the prediction of chooseIntra and chooseChroma.
+// Key reports whether the picture is a key picture.
+//
+// It transforms and quantizes the 16 luma blocks. Their DC values are transformed once more,
+// together. Then it writes the macroblock (clause 7.3.5), and reconstructs it as decoders will see
+// it.
 func (s *slice) codeIntra(mx, my int, key bool) {
 	e, q := s.e, &s.y
 	o, stride := my*16*e.src.Stride+mx*16, e.src.Stride
+	// coef is in raster order, to be reconstructed. scan is in scan order, to be written.
 	var coef, scan [16][16]int32
 	var dc, dcScan [16]int32
 	ac := false
@@ -118,18 +132,22 @@ func (s *slice) codeIntra(mx, my int, key bool) {
 	cr := s.transformChroma(mx, my, s.c.intraRound())
 
 	w := &s.w
+	// mb_type combines the prediction mode, what chroma has, and whether luma has AC values (table
+	// 7-11).
 	kind := uint32(1 + s.mode.luma + 4*cr.parts)
 	if ac {
 		kind += 12
 	}
 	if !key {
+		// Only pictures with a reference have skipped macroblocks, and intra types come after the
+		// inter ones.
 		w.ue(s.skipped)
 		s.skipped = 0
 		kind += 5
 	}
 	w.ue(kind)
 	w.ue(chromaModes[s.mode.chroma])
-	w.se(0) // the slice's quantiser
+	w.se(0) // mb_qp_delta: the quantizer of the slice
 	w.residual(dcScan[:], s.contextY(mx, my, 0))
 	for i := range 16 {
 		n := 0
@@ -141,6 +159,7 @@ func (s *slice) codeIntra(mx, my int, key bool) {
 	s.writeChroma(mx, my, cr)
 	e.mv[my*e.mbWide+mx], e.inter[my*e.mbWide+mx] = vector{}, false
 
+	// Scaling and inverse transform (clauses 8.5.10 and 8.5.12).
 	hadamard(&dc)
 	for i := range 16 {
 		b := &coef[i]
@@ -152,7 +171,11 @@ func (s *slice) codeIntra(mx, my int, key bool) {
 	}
 }
 
-// codeInter codes a macroblock with motion, predicted by predict.
+// codeInter codes a macroblock with motion, with the prediction of predict. If nothing is left to
+// code and the vector is that of a skipped macroblock, it is skipped after all.
+//
+// The steps are those of codeIntra, except that there is no second transform of DC values and that
+// an 8x8 block may be left out.
 func (s *slice) codeInter(mx, my int, mv, pred, skip vector) {
 	e, q := s.e, &s.y
 	o, stride := my*16*e.src.Stride+mx*16, e.src.Stride
@@ -162,16 +185,18 @@ func (s *slice) codeInter(mx, my int, mv, pred, skip vector) {
 		weight := int32(0)
 		for i := g * 4; i < g*4+4; i++ {
 			src, pred := e.src.Y[o+blockY[i]*stride+blockX[i]:], s.predY[blockY[i]*16+blockX[i]:]
+			// It would quantize to zeros. coef and scan are zero already.
 			if sad4(pred, 16, src, stride) <= q.vanish {
 				continue
 			}
 			difference(&coef[i], src, stride, pred, 16)
 			weight += s.transformInter(&coef[i], &scan[i])
 		}
-		if weight > 6 { // a lone small coefficient is not worth its bits
+		if weight > 6 { // one or two small coefficients are not worth their bits
 			parts |= 1 << g
 			continue
 		}
+		// Decoders will see zeros here, so reconstruct from zeros, too.
 		for i := g * 4; i < g*4+4; i++ {
 			coef[i] = [16]int32{}
 		}
@@ -185,12 +210,12 @@ func (s *slice) codeInter(mx, my int, mv, pred, skip vector) {
 	w := &s.w
 	w.ue(s.skipped)
 	s.skipped = 0
-	w.ue(0) // one vector for the whole macroblock
+	w.ue(0) // mb_type P_L0_16x16: one vector for the whole macroblock
 	w.se(int(mv.x - pred.x))
 	w.se(int(mv.y - pred.y))
 	w.ue(uint32(interCBP[parts]))
 	if parts > 0 {
-		w.se(0) // the slice's quantiser
+		w.se(0) // mb_qp_delta: the quantizer of the slice
 	}
 	for i := range 16 {
 		n := 0
@@ -214,8 +239,8 @@ func (s *slice) codeInter(mx, my int, mv, pred, skip vector) {
 	}
 }
 
-// transformInter transforms and quantises a block, and returns how much it has to say: coefficients
-// of low frequency count double.
+// transformInter transforms and quantizes a block into scan, and returns how much its coefficients
+// matter. Those of low frequency count double.
 func (s *slice) transformInter(b, scan *[16]int32) (weight int32) {
 	q := &s.y
 	round := q.interRound()
@@ -237,14 +262,16 @@ func (s *slice) transformInter(b, scan *[16]int32) (weight int32) {
 	return weight
 }
 
-// chromaCoef is the chroma of a macroblock: of each plane the DC values and the rest in scan order.
+// chromaCoef holds the chroma coefficients of a macroblock in scan order: the DC values of each
+// plane, and the others of each 4x4 block.
 type chromaCoef struct {
-	parts int // 0: nothing, 1: DC alone, 2: all
+	parts int // what is coded: 0 nothing, 1 only DC, 2 everything
 	dc    [2][4]int32
 	ac    [2][4][16]int32
 }
 
-// transformChroma transforms, quantises and reconstructs both chroma planes against their prediction.
+// transformChroma transforms, quantizes and reconstructs both chroma planes. The result is valid
+// until the next macroblock.
 func (s *slice) transformChroma(mx, my int, round int32) *chromaCoef {
 	e := s.e
 	cr := &s.chromaCoef
@@ -254,10 +281,13 @@ func (s *slice) transformChroma(mx, my int, round int32) *chromaCoef {
 	return cr
 }
 
+// transformPlane does so for one plane. src and dst are whole planes, and pred is the prediction of
+// this macroblock.
 func (s *slice) transformPlane(plane int, src, dst, pred []uint8, mx, my int, round int32) {
 	cr, q := &s.chromaCoef, &s.c
 	stride := s.e.src.Stride / 2
 	o := my*8*stride + mx*8
+	// The test is only valid for the rounding of inter macroblocks.
 	if round == q.interRound() && s.chromaVanishes(pred, src[o:], stride) {
 		cr.dc[plane], cr.ac[plane] = [4]int32{}, [4][16]int32{}
 		restore(dst[o:], stride, pred, 8, 8)
@@ -280,6 +310,7 @@ func (s *slice) transformPlane(plane int, src, dst, pred []uint8, mx, my int, ro
 			}
 		}
 	}
+	// The DC values of the four blocks are transformed once more, by a 2x2 Hadamard transform.
 	hadamard2(dc)
 	for i := range dc {
 		dc[i] = quant(dc[i], q.mf[0], 2*round, q.shift+1)
@@ -287,6 +318,7 @@ func (s *slice) transformPlane(plane int, src, dst, pred []uint8, mx, my int, ro
 			cr.parts = max(cr.parts, 1)
 		}
 	}
+	// Reconstruct (clauses 8.5.11 and 8.5.12).
 	decoded := *dc
 	hadamard2(&decoded)
 	for i := range 4 {
@@ -300,6 +332,8 @@ func (s *slice) transformPlane(plane int, src, dst, pred []uint8, mx, my int, ro
 	}
 }
 
+// writeChroma writes what parts says, and stores the number of coefficients of each block for later
+// contexts.
 func (s *slice) writeChroma(mx, my int, cr *chromaCoef) {
 	w := &s.w
 	if cr.parts > 0 {
@@ -320,6 +354,7 @@ func (s *slice) writeChroma(mx, my int, cr *chromaCoef) {
 	}
 }
 
+// clearChroma stores that the chroma blocks of a macroblock have no AC coefficients.
 func (s *slice) clearChroma(mx, my int) {
 	stride := s.e.mbWide * 2
 	for _, counts := range [2][]uint8{s.e.countU, s.e.countV} {

@@ -1,24 +1,26 @@
 package h264
 
-// slice codes the macroblock rows from first to end. Slices of a picture work side by side: each
-// writes only to its own rows of the picture, and reads the others' of the picture before.
+// slice codes the macroblock rows from first up to end. The slices of a picture are coded in
+// parallel: each one writes only to its own rows of the current picture, and reads those of the
+// others only in the previous one. Its arrays are scratch space that is reused, so that coding does
+// not allocate.
 type slice struct {
 	e          *Encoder
 	first, end int
-	y, c       quantizer
+	y, c       quantizer // for luma and chroma
 	w          bitWriter
 	mode       chosen
 	chromaCoef chromaCoef
-	skipped    uint32 // macroblocks since the last that was written
+	skipped    uint32 // macroblocks skipped since the last one that was written
 
-	predY        [256]uint8
+	predY        [256]uint8 // the prediction of the current macroblock
 	predU, predV [64]uint8
-	tryY         [256]uint8 // a prediction that is being weighed up
+	tryY         [256]uint8 // a prediction that is being evaluated
 	tryU, tryV   [64]uint8
-	window       [21 * 21]uint8 // of the reference, where it crosses the edge
-	half         [256]uint8
-	taps         [21 * 16]int32
-	tried        [8]vector
+	window       [21 * 21]uint8 // a part of the reference that crosses its edge
+	half         [256]uint8     // half positions to mix with
+	taps         [21 * 16]int32 // sums of the filter that are not rounded yet
+	tried        [8]vector      // guesses of search
 }
 
 // encode writes the slice and reconstructs it.
@@ -37,36 +39,39 @@ func (s *slice) encode(key bool) {
 			}
 		}
 	}
+	// The slice may end with skipped macroblocks.
 	if s.skipped > 0 {
 		s.w.ue(s.skipped)
 	}
 	s.w.trailing()
 }
 
+// header writes the slice header (clause 7.3.3).
 func (s *slice) header(key bool) {
 	w := &s.w
-	w.ue(uint32(s.first * s.e.mbWide)) // its first macroblock
+	w.ue(uint32(s.first * s.e.mbWide)) // first_mb_in_slice
 	if key {
-		w.ue(7) // all slices of the picture are I
+		w.ue(7) // slice_type I, as are all slices of the picture
 	} else {
-		w.ue(5) // all are P
+		w.ue(5) // slice_type P, as are all
 	}
-	w.ue(0) // the PPS
+	w.ue(0) // id of the PPS
 	w.u(maxFrameNumBits, s.e.frameNum)
 	if key {
 		w.ue(s.e.idr)
-		w.flag(false) // earlier pictures may be shown
+		w.flag(false) // earlier pictures may still be shown
 		w.flag(false) // not a long-term reference
 	} else {
-		w.flag(false) // as many references as the PPS says
-		w.flag(false) // in their order
-		w.flag(false) // no memory management
+		w.flag(false) // as many reference pictures as the PPS says
+		w.flag(false) // in their usual order
+		w.flag(false) // no changes to which pictures are kept
 	}
-	w.se(s.y.qp - 26)
-	w.ue(1) // deblocking filter off
+	w.se(s.y.qp - 26) // difference to the QP of the PPS
+	w.ue(1)           // disable_deblocking_filter_idc: off
 }
 
-// macroblock codes a macroblock of a picture that has a reference.
+// macroblock codes a macroblock of a picture that has a reference. It tries the cheapest option
+// first: skip it, predict it from the previous picture, or predict it from this one.
 func (s *slice) macroblock(mx, my int) {
 	pred, skip := s.predictVector(mx, my)
 	s.predict(mx, my, skip)
@@ -75,24 +80,28 @@ func (s *slice) macroblock(mx, my int) {
 		return
 	}
 	mv, cost := s.search(mx, my, pred, skip)
-	// Intra prediction is tried only where motion does badly: more than five levels a pixel.
+	// Try intra prediction only if motion does badly: more than five levels of difference per
+	// pixel.
 	tried := cost > 256*5
 	if tried && s.chooseIntra(mx, my)+8*s.lambda() < cost {
 		s.chooseChroma(mx, my)
 		s.codeIntra(mx, my, false)
 		return
 	}
+	// Intra prediction has overwritten predY, or predY was made with another vector.
 	if tried || mv != skip {
 		s.predict(mx, my, mv)
 	}
 	s.codeInter(mx, my, mv, pred, skip)
 }
 
-// lambda is what a bit is worth in absolute differences: about half a quantiser step.
+// lambda returns the price of a bit in absolute differences: about half a quantizer step. It trades
+// quality for size.
 func (s *slice) lambda() int { return 1 + int(s.y.v[0])/40 }
 
-// counts of the blocks above and to the left make the context in which a block is coded. Blocks of
-// another slice do not count.
+// context returns the expected number of coefficients of a block: the mean of the blocks above and
+// to the left (clause 9.2.1). Blocks of another slice do not count. Coordinates are in blocks, and
+// top is the first row of the slice.
 func context(counts []uint8, stride, x, y, top int) int {
 	at := y*stride + x
 	switch {
@@ -106,10 +115,12 @@ func context(counts []uint8, stride, x, y, top int) int {
 	return 0
 }
 
+// contextY returns the context of luma block i of a macroblock.
 func (s *slice) contextY(mx, my, i int) int {
 	return context(s.e.countY, s.e.mbWide*4, mx*4+blockX[i]/4, my*4+blockY[i]/4, s.first*4)
 }
 
+// setCountY stores the number of coefficients of luma block i.
 func (s *slice) setCountY(mx, my, i, n int) {
 	s.e.countY[(my*4+blockY[i]/4)*s.e.mbWide*4+mx*4+blockX[i]/4] = uint8(n)
 }

@@ -1,8 +1,10 @@
 package h264
 
-// The code tables of ITU-T H.264, clause 9.2. Each has a table of lengths and one of the codes.
+// The code tables of ITU-T H.264, clause 9.2. Each one consists of a table of code lengths in bits
+// and a table of the codes.
 
-// coeff_token (table 9-5), by table and 4*totalCoeff+trailingOnes.
+// coeffTokenLen and coeffTokenBits are coeff_token (table 9-5), indexed by context (see tokenTable)
+// and by 4*totalCoeff+trailingOnes. A length of 0 marks a combination that does not exist.
 
 var coeffTokenLen = [4][68]uint8{
 	{
@@ -42,13 +44,14 @@ var coeffTokenBits = [4][68]uint8{
 	},
 }
 
-// coeff_token of chroma DC blocks.
+// The coeff_token of chroma DC blocks (table 9-5, nC = -1).
 var (
 	chromaDCTokenLen  = [20]uint8{2, 0, 0, 0, 6, 1, 0, 0, 6, 6, 3, 0, 6, 7, 7, 6, 6, 8, 8, 7}
 	chromaDCTokenBits = [20]uint8{1, 0, 0, 0, 7, 1, 0, 0, 4, 6, 1, 0, 3, 3, 2, 5, 2, 3, 2, 0}
 )
 
-// total_zeros (tables 9-7 and 9-8), by totalCoeff-1 and the zeros.
+// totalZerosLen and totalZerosBits are total_zeros (tables 9-7 and 9-8), indexed by totalCoeff-1
+// and the number of zeros.
 var totalZerosLen = [15][16]uint8{
 	{1, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 9},
 	{3, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 6, 6, 6, 6},
@@ -85,13 +88,14 @@ var totalZerosBits = [15][16]uint8{
 	{0, 1},
 }
 
-// total_zeros of chroma DC blocks (table 9-9).
+// The total_zeros of chroma DC blocks (table 9-9).
 var (
 	chromaDCZerosLen  = [3][4]uint8{{1, 2, 3, 3}, {1, 2, 2}, {1, 1}}
 	chromaDCZerosBits = [3][4]uint8{{1, 1, 1, 0}, {1, 1, 0}, {1, 0}}
 )
 
-// run_before (table 9-10), by the zeros left (7 stands for more) and the run.
+// runLen and runBits are run_before (table 9-10), indexed by the number of zeros left, minus 1 and
+// at most 6, and by the run.
 var runLen = [7][15]uint8{
 	{1, 1},
 	{1, 2, 2},

@@ -101,7 +101,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// full takes some bytes, then no more.
+// full is a writer that accepts some bytes and then fails.
 type full struct{ room int }
 
 var errFull = errors.New("full")

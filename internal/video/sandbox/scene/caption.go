@@ -10,20 +10,21 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// Notice is the second line of every caption.
+// Notice is the last line of every caption. It must stay: nobody may take a clip for the work of a
+// generative model.
 const Notice = "sandbox render, not a generative model"
 
-// captionLines is how many lines of a prompt are shown.
+// captionLines is the maximum number of lines of a prompt that are shown.
 const captionLines = 3
 
 // caption is the prompt, written at the lower edge on a shade that makes it readable.
 type caption struct {
 	text  *mask
-	shade []int32 // how dark each row of the picture is made, of 256
+	shade []int32 // how much each row of the picture is darkened, from 0 to 256
 }
 
-// newCaption writes the prompt. Where the font lacks most of its letters, the title of the scene
-// stands in its place.
+// newCaption renders the prompt. If the font lacks most of its letters, it shows the title of the
+// scene instead.
 func newCaption(prompt, title string, w, h int) (*caption, error) {
 	parsed, err := opentype.Parse(gomedium.TTF)
 	if err != nil {
@@ -32,6 +33,8 @@ func newCaption(prompt, title string, w, h int) (*caption, error) {
 	face := func(size float64) (font.Face, error) {
 		return opentype.NewFace(parsed, &opentype.FaceOptions{Size: size, DPI: 72, Hinting: font.HintingNone})
 	}
+	// Sizes are in pixels, since a point is a pixel at 72 dpi. Text scales with the picture, but
+	// the notice never gets too small to read.
 	size := float64(min(w, h)) / 24
 	large, err := face(size)
 	if err != nil {
@@ -41,6 +44,7 @@ func newCaption(prompt, title string, w, h int) (*caption, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Only what the font can show; the file's title has the whole prompt.
 	text := legible(prompt, parsed)
 	if text == "" {
 		text = title
@@ -48,7 +52,9 @@ func newCaption(prompt, title string, w, h int) (*caption, error) {
 	margin := int(1.2 * size)
 	lines := fold(text, captionLines, func(s string) bool { return font.MeasureString(large, s).Ceil() <= w-2*margin })
 	lineHeight := int(1.28 * size)
+	// Lay the lines out from the bottom: the notice, and above it the prompt.
 	top := h - margin - int(0.95*size) - len(lines)*lineHeight
+	// Draw the text once. It is the same in every frame.
 	picture := image.NewAlpha(image.Rect(0, top, w, h))
 	d := font.Drawer{Dst: picture, Src: image.Opaque, Face: large}
 	for i, line := range lines {
@@ -60,6 +66,7 @@ func newCaption(prompt, title string, w, h int) (*caption, error) {
 	d.DrawString(Notice)
 
 	c := &caption{text: &mask{unit: 1, y: top, w: w, h: h - top, pix: picture.Pix}, shade: make([]int32, h)}
+	// The shade fades in above the first line.
 	from := float32(top) - 2.2*float32(size)
 	for y := range c.shade {
 		c.shade[y] = int32(256 * 0.42 * smooth(from, float32(top)+0.6*float32(size), float32(y)))
@@ -67,12 +74,14 @@ func newCaption(prompt, title string, w, h int) (*caption, error) {
 	return c, nil
 }
 
-// fold breaks a text into lines that fit, and ends it with an ellipsis where the lines run out.
+// fold breaks a text into lines that fit, and ends it with an ellipsis if there are more than most
+// lines.
 func fold(text string, most int, fits func(string) bool) []string {
 	var lines []string
 	line := ""
 	for _, word := range strings.Fields(text) {
-		for !fits(word) { // longer than a line
+		for !fits(word) { // the word alone is longer than a line: break it
+			// n is how many characters fit, at least one.
 			n := len([]rune(word)) - 1
 			for n > 1 && !fits(string([]rune(word)[:n])) {
 				n--
@@ -96,6 +105,7 @@ func fold(text string, most int, fits func(string) bool) []string {
 	if len(lines) <= most {
 		return lines
 	}
+	// Shorten the last line until the ellipsis fits.
 	last := []rune(lines[most-1])
 	for len(last) > 0 && !fits(string(last)+" …") {
 		last = last[:len(last)-1]
@@ -103,12 +113,13 @@ func fold(text string, most int, fits func(string) bool) []string {
 	return append(lines[:most-1], strings.TrimRight(string(last), " ,;:-")+" …")
 }
 
+// Luma of black and white, and chroma of both, in limited range.
 const (
 	black, white = 16, 236
-	grey         = 128 // chroma of both
+	grey         = 128
 )
 
-// draw lays the caption over the strip.
+// draw paints the caption over the strip.
 func (p *caption) draw(c *canvas) {
 	for y := c.y0; y < c.y1; y++ {
 		a := p.shade[y]
@@ -132,11 +143,12 @@ func (p *caption) draw(c *canvas) {
 	}
 }
 
-// drawChroma takes the colour out of the rows y-1 and y where they are shaded or written on.
+// drawChroma removes the color from the rows y-1 and y where they are shaded or written on.
 func (p *caption) drawChroma(c *canvas, y int, a int32) {
 	u, v := c.u[y/2*c.stride/2:][:c.w/2], c.v[y/2*c.stride/2:][:c.w/2]
 	text := p.text.line(y - p.text.y)
 	for x := range u {
+		// Text and shade are both gray, so the stronger of the two decides.
 		k := a
 		if text != nil {
 			k = max(k, (int32(text[2*x])+int32(text[2*x+1]))/2)

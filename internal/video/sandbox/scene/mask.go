@@ -12,18 +12,20 @@ import (
 // point is a place in units.
 type point struct{ x, y float32 }
 
-// mask is a shape: how much of each pixel it covers, from 0 to 255.
+// mask is a shape: how much of each pixel it covers, from 0 to 255. It is a bitmap for a part of
+// the picture, made once and then moved.
 type mask struct {
 	unit  float32
-	x, y  int // of its first pixel, in the picture
+	x, y  int // position of its first pixel in the picture; may be outside
 	w, h  int
 	pix   []uint8
-	solid bool // all below it is covered, too
-	// extent is where each row begins and ends. finish fills it in.
+	solid bool // everything below the last row is covered, too
+	// extent holds where the covered part of each row begins and ends. It is nil until finish fills
+	// it in.
 	extent [][2]int
 }
 
-// newMask returns an empty mask for the places from a to b, in units.
+// newMask returns an empty mask for the area from a to b.
 func newMask(unit float32, a, b point) *mask {
 	m := &mask{unit: unit, x: int(a.x * unit), y: int(a.y * unit)}
 	m.w, m.h = max(1, int(b.x*unit+1)-m.x), max(1, int(b.y*unit+1)-m.y)
@@ -31,12 +33,13 @@ func newMask(unit float32, a, b point) *mask {
 	return m
 }
 
-// ridge returns a mask of everything below a profile, from x0 to x1. The profile is the height of each
-// place, as y; its values lie between top and low.
+// ridge returns a mask of everything below a profile, from x0 to x1. The profile returns y for each
+// x; its values should lie between top and low, which bound the mask.
 func ridge(unit, x0, x1, top, low float32, profile func(x float32) float32) *mask {
 	m := newMask(unit, point{x0, top}, point{x1, low})
 	m.solid = true
 	for x := range m.w {
+		// The edge covers a part of a pixel.
 		edge := profile(float32(m.x+x)/unit)*unit - float32(m.y)
 		for y := max(0, int(edge)); y < m.h; y++ {
 			m.pix[y*m.w+x] = uint8(255 * clamp(float32(y+1)-edge))
@@ -45,7 +48,7 @@ func ridge(unit, x0, x1, top, low float32, profile func(x float32) float32) *mas
 	return m
 }
 
-// carve multiplies the mask with a texture, given at places in units.
+// carve multiplies the mask by a texture with values from 0 to 1. It returns the mask itself.
 func (m *mask) carve(f func(x, y float32) float32) *mask {
 	for y := range m.h {
 		for x := range m.w {
@@ -58,14 +61,14 @@ func (m *mask) carve(f func(x, y float32) float32) *mask {
 	return m
 }
 
-// copy returns a mask of the same shape.
+// copy returns a copy that can be changed.
 func (m *mask) copy() *mask {
 	c := *m
 	c.pix, c.extent = slices.Clone(m.pix), nil
 	return &c
 }
 
-// finish makes the mask ready to be painted through; it must not be changed after that.
+// finish makes the mask ready to be painted through. It must not be changed after that.
 func (m *mask) finish() {
 	if m.extent != nil {
 		return
@@ -75,6 +78,7 @@ func (m *mask) finish() {
 	for y := range m.h {
 		row := m.line(y)
 		from, to := 0, len(row)
+		// Skip the free pixels at both ends.
 		for from < to && row[from] == 0 {
 			from++
 		}
@@ -85,11 +89,12 @@ func (m *mask) finish() {
 	}
 }
 
-// soften spreads edges over a pixel to each side. A shape that moves by fractions of a pixel then looks
-// the same in every place, so it does not shimmer, and decoders can predict it.
+// soften spreads edges by one pixel to each side. A shape that moves by fractions of a pixel then
+// looks the same at every position, so it does not shimmer, and the encoder can predict it.
 func (m *mask) soften() {
 	for y := range m.h {
 		row := m.line(y)
+		// A filter with the weights 1, 2, 1. Pixels beyond the ends repeat the last one.
 		left := int(row[0])
 		for x, p := range row {
 			right := int(row[min(x+1, len(row)-1)])
@@ -99,17 +104,19 @@ func (m *mask) soften() {
 	}
 }
 
-// poly adds the inside of a polygon.
+// poly adds the inside of a polygon. Overlapping shapes are united, not blended.
 func (m *mask) poly(p ...point) {
 	x0, y0, x1, y1 := float32(math.Inf(1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.Inf(-1))
 	for _, q := range p {
 		x0, y0, x1, y1 = min(x0, q.x), min(y0, q.y), max(x1, q.x), max(y1, q.y)
 	}
+	// Rasterize only the part of the mask that the polygon touches.
 	box := image.Rect(int(floor(x0*m.unit))-m.x, int(floor(y0*m.unit))-m.y, int(x1*m.unit)+2-m.x, int(y1*m.unit)+2-m.y)
 	box = box.Intersect(image.Rect(0, 0, m.w, m.h))
 	if box.Empty() {
 		return
 	}
+	// The rasterizer computes how much of each pixel is covered.
 	z := vector.NewRasterizer(box.Dx(), box.Dy())
 	ox, oy := float32(m.x+box.Min.X), float32(m.y+box.Min.Y)
 	z.MoveTo(p[0].x*m.unit-ox, p[0].y*m.unit-oy)
@@ -136,7 +143,7 @@ func (m *mask) rect(x0, y0, x1, y1 float32) {
 // disc adds a circle.
 func (m *mask) disc(x, y, r float32) { m.ellipse(x, y, r, r) }
 
-// ellipse adds an ellipse.
+// ellipse adds an ellipse. Larger ones get more corners.
 func (m *mask) ellipse(x, y, rx, ry float32) {
 	n := 12 + int(max(rx, ry)*m.unit/3)
 	p := make([]point, min(n, 64))
@@ -147,21 +154,23 @@ func (m *mask) ellipse(x, y, rx, ry float32) {
 	m.poly(p...)
 }
 
-// stroke adds a line that may get thinner, from a to b.
+// stroke adds a line from a to b whose width goes from wa to wb.
 func (m *mask) stroke(a, b point, wa, wb float32) {
 	dx, dy := b.x-a.x, b.y-a.y
 	l := sqrt(dx*dx + dy*dy)
 	if l == 0 {
 		return
 	}
+	// (nx, ny) is half a unit long and perpendicular to the line.
 	nx, ny := -dy/l/2, dx/l/2
 	m.poly(point{a.x + nx*wa, a.y + ny*wa}, point{b.x + nx*wb, b.y + ny*wb}, point{b.x - nx*wb, b.y - ny*wb}, point{a.x - nx*wa, a.y - ny*wa})
 }
 
-// flip returns the mask upside down, as a mirror at the line y shows it.
+// flip returns the mask upside down, mirrored at the row y. It is not solid.
 func (m *mask) flip(y float32) *mask {
 	f := &mask{unit: m.unit, x: m.x, w: m.w, h: m.h, pix: make([]uint8, len(m.pix))}
 	line := int(y * m.unit)
+	// The last row of the mask becomes the first one.
 	f.y = 2*line - m.y - m.h
 	for r := range m.h {
 		copy(f.pix[r*m.w:(r+1)*m.w], m.pix[(m.h-1-r)*m.w:])
@@ -169,11 +178,12 @@ func (m *mask) flip(y float32) *mask {
 	return f
 }
 
-// reach is where the mask lies in a row of a picture w pixels wide; nowhere if from is not below to.
+// reach returns which pixels the moved mask covers in row y of a picture of width w. It covers none
+// if from is not less than to.
 func (m *mask) reach(y int, dx, dy float32, w int) (from, to int) {
 	r := y - m.y - int(floor(dy))
 	from, to = m.w, 0
-	for _, r := range [2]int{r, r - 1} { // a mask between two rows shows both
+	for _, r := range [2]int{r, r - 1} { // a mask that is moved by a fraction covers parts of two rows
 		switch {
 		case r >= m.h && m.solid:
 			from, to = 0, m.w
@@ -185,16 +195,18 @@ func (m *mask) reach(y int, dx, dy float32, w int) (from, to int) {
 	return max(0, x+from), min(w, x+to+1)
 }
 
-// covers reports that the mask leaves nothing free below row y of a picture w pixels wide.
+// covers reports whether the moved mask covers all of row y and everything below it.
 func (m *mask) covers(y int, dx, dy float32, w int) bool {
 	return m.solid && float32(y-m.y)-dy >= float32(m.h) && float32(m.x)+dx <= 0 && float32(m.x+m.w)+dx >= float32(w)
 }
 
-// row writes how much of each pixel of row y from x0 on is covered when the mask is moved by dx, dy.
-// spare is for its own use, as long as out.
+// row writes how much of each pixel of row y, from x0 on, is covered by the mask when it is moved
+// by (dx, dy). Fractions of a pixel are interpolated. spare is scratch space of the same length as
+// out.
 func (m *mask) row(out, spare []uint8, y int, dx, dy float32, x0 int) {
 	whole := floor(dy)
 	r := y - m.y - int(whole)
+	// Below a solid mask everything is covered.
 	if r >= m.h && m.solid {
 		for i := range out {
 			out[i] = 255
@@ -205,7 +217,7 @@ func (m *mask) row(out, spare []uint8, y int, dx, dy float32, x0 int) {
 	left := floor(dx)
 	at, part := x0-m.x-int(left), int32((dx-left)*256)
 	shifted(out, m.line(r), at, part)
-	if down := int32((dy - whole) * 256); down > 0 { // some of the row above shows, as the mask moved down
+	if down := int32((dy - whole) * 256); down > 0 { // the mask moved down by a fraction, so mix in the row above
 		clear(spare)
 		shifted(spare, m.line(r-1), at, part)
 		for i, a := range spare {
@@ -214,7 +226,7 @@ func (m *mask) row(out, spare []uint8, y int, dx, dy float32, x0 int) {
 	}
 }
 
-// line is a row of the mask, nil where there is none.
+// line returns a row of the mask, or nil if there is none.
 func (m *mask) line(r int) []uint8 {
 	if r < 0 || r >= m.h {
 		return nil
@@ -222,9 +234,10 @@ func (m *mask) line(r int) []uint8 {
 	return m.pix[r*m.w : (r+1)*m.w]
 }
 
-// shifted copies a line from a place on, each pixel mixed with the one to its left by a part of 256.
+// shifted copies a line, starting at index at, with each pixel mixed with the one to its left by
+// part/256. Pixels of out beyond the line stay as they are.
 func shifted(out, line []uint8, at int, part int32) {
-	if at < 0 { // out begins to the left of the line
+	if at < 0 { // out begins to the left of the mask
 		if -at >= len(out) {
 			return
 		}
@@ -243,6 +256,7 @@ func shifted(out, line []uint8, at int, part int32) {
 	}
 	for i, p := range line {
 		a := int32(p)
+		// Most neighbors are equal, inside or outside of the shape.
 		if a == previous {
 			out[i] = p
 			continue

@@ -1,15 +1,15 @@
 package scene
 
-// palette is the colours of a scene.
+// palette holds the colors of a scene.
 type palette struct {
-	zenith, sky, horizon rgb // from top to bottom
-	light                rgb // sun, moon, or what else shines
-	far, near            rgb // land or water
-	accent               rgb // lit windows, flowers, foam
+	zenith, sky, horizon rgb // the sky from top to bottom
+	light                rgb // sun, moon, or whatever else shines
+	far, near            rgb // land or water, far and near
+	accent               rgb // small details: lit windows, flowers, foam
 }
 
-// palettes has the hexadecimal colours of each family by day, at dusk and at night, in the order of
-// the fields of palette.
+// palettes holds the colors of each family by day, at dusk and at night, in the order of the fields
+// of palette.
 var palettes = map[string][3][7]uint32{
 	"sea": {
 		{0x2a78bd, 0x79bfe6, 0xe9f5ee, 0xfff6d8, 0x58b0c8, 0x0b4468, 0xffffff},
@@ -63,20 +63,23 @@ var palettes = map[string][3][7]uint32{
 	},
 }
 
-// colors is the palette of a brief: that of its family and hour, a little different for each prompt,
-// and drawn towards a colour that the prompt names.
+// colors returns the palette for a brief: that of its family and hour, with a hue that is slightly
+// different for each prompt, and drawn towards the color that the prompt names, if any.
 func (b *brief) colors() palette {
 	c := palettes[b.family][b.hour]
+	// Up to 1/40 of the color wheel in either direction.
 	by := 0.05 * (b.rng.Float32() - 0.5)
 	if b.dawn && b.hour == dusk {
 		by -= 0.03
 	}
+	// tune adapts color i. pull is how strongly a named color acts on it.
 	tune := func(i int, pull float32) rgb {
 		v := turn(hex(c[i]), by)
 		if b.dawn && b.hour == dusk {
 			v = mix(v, rgb{1, 0.94, 0.9}, 0.16)
 		}
 		if b.tint != nil {
+			// The named color takes the brightness of the original, so that contrasts stay.
 			v = mix(v, scale(*b.tint, 0.35+0.85*(v.r+v.g+v.b)/3), pull)
 		}
 		return v

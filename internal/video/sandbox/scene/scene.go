@@ -1,9 +1,15 @@
-// Package scene draws the pictures of a clip that a prompt asks for: landscapes made of layers, in
-// colours and with things that its words name.
+// Package scene draws the pictures of a clip for a prompt: landscapes made of layers, in colors and
+// with things that its words name.
 //
-// New understands the prompt (see brief), lets one family of scenes put its items on a stage, and
-// leaves a Scene that never changes, so that any goroutine may draw any rows of any frame. Coding the
-// pictures is not done here.
+// New reads the prompt (see brief), lets one family of scenes put its items on a stage, and returns
+// a Scene that never changes. So any goroutine may draw any rows of any frame, in any order.
+// Encoding the pictures is not done here.
+//
+// Lengths are in units: the shorter side of the picture is one unit long, and y grows downwards. So
+// a scene looks the same at every resolution. Times are in seconds since the beginning of the clip.
+// All randomness comes from a generator that is seeded with the prompt and used in a fixed order,
+// so the same prompt always gives the same clip. The numbers in the families' code were chosen by
+// eye.
 package scene
 
 import (
@@ -11,26 +17,30 @@ import (
 	"sync"
 )
 
-// Scene is a clip ready to be drawn.
+// Scene is a clip that is ready to be drawn. It is safe for concurrent use.
 type Scene struct {
-	w, h  int
-	fps   int
-	unit  float32
+	w, h int
+	fps  int
+	// unit is the number of pixels in one unit.
+	unit float32
+	// items are ordered from back to front.
 	items []item
 	text  *caption
 	title string
-	pool  sync.Pool // of *canvas
+	pool  sync.Pool // of *canvas, so that drawing does not allocate
 }
 
-// item is something in the picture.
+// item is something in the picture. Its methods only read the item, since several goroutines draw
+// it.
 type item interface {
-	// draw paints the item on the strip.
+	// draw paints the item onto the strip.
 	draw(c *canvas)
-	// hides reports that nothing behind the item is seen in the strip.
+	// hides reports whether nothing behind the item can be seen in the strip. Reporting false is
+	// always correct, only slower.
 	hides(c *canvas) bool
 }
 
-// New prepares the clip for a prompt. Sides are even.
+// New prepares the clip for a prompt. Width and height must be even.
 func New(prompt string, w, h, fps, seconds int) (*Scene, error) {
 	b := read(prompt)
 	st := newStage(b, w, h, float32(seconds))
@@ -44,11 +54,11 @@ func New(prompt string, w, h, fps, seconds int) (*Scene, error) {
 	return s, err
 }
 
-// Title names what is drawn, such as "sea, dusk".
+// Title returns what is drawn, such as "sea, dusk".
 func (s *Scene) Title() string { return s.title }
 
-// Draw paints the rows from y0 to y1 of a frame into planes of 4:2:0 video (BT.709, limited range);
-// stride is luma's, chroma has half of it. y0 is a multiple of 16.
+// Draw paints the rows from y0 up to y1 of a frame into the planes of a 4:2:0 picture (BT.709,
+// limited range). The stride is that of luma; chroma has half of it. y0 must be a multiple of 16.
 func (s *Scene) Draw(y, u, v []uint8, stride, frame, y0, y1 int) {
 	c := s.pool.Get().(*canvas)
 	defer s.pool.Put(c)
@@ -56,6 +66,7 @@ func (s *Scene) Draw(y, u, v []uint8, stride, frame, y0, y1 int) {
 	c.t = float32(frame) / float32(s.fps)
 	for ; y0 < y1; y0 += strip {
 		c.y0, c.y1 = y0, min(y0+strip, y1)
+		// Find the frontmost item that hides everything behind it, and start there.
 		first := len(s.items) - 1
 		for first > 0 && !s.items[first].hides(c) {
 			first--

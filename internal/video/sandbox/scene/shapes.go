@@ -2,7 +2,8 @@ package scene
 
 import "math"
 
-// pine adds a conifer that stands on (x, y).
+// pine adds a conifer that stands on (x, y): a trunk and tiers of branches, each smaller than the
+// one below.
 func (m *mask) pine(st *stage, x, y, height float32) {
 	width := height * st.rand(0.21, 0.29)
 	tiers := 6
@@ -21,6 +22,7 @@ func (m *mask) tree(st *stage, x, y, height float32) {
 	m.stroke(point{x, y + 0.02*height}, point{x + 0.02*height, y - 0.5*height}, 0.09*height, 0.04*height)
 	m.stroke(point{x, y - 0.35*height}, point{x - 0.16*height, y - 0.55*height}, 0.035*height, 0.02*height)
 	m.stroke(point{x, y - 0.38*height}, point{x + 0.18*height, y - 0.6*height}, 0.035*height, 0.02*height)
+	// The crown is an ellipse with a ragged edge of small discs.
 	m.ellipse(x+0.01*height, y-0.7*height, 0.27*height, 0.2*height)
 	for i := range 34 {
 		a := 2 * math.Pi * float32(i) / 34
@@ -29,8 +31,9 @@ func (m *mask) tree(st *stage, x, y, height float32) {
 	}
 }
 
-// palm adds a palm tree.
+// palm adds a palm tree that stands on (x, y). Its trunk bends to one side.
 func (m *mask) palm(st *stage, x, y, height float32) {
+	// at returns a place on the trunk, from 0 at the foot to 1 at the top.
 	lean := height * st.rand(-0.25, 0.25)
 	at := func(f float32) point { return point{x + lean*f*f, y - height*f} }
 	for i := range 8 {
@@ -38,7 +41,9 @@ func (m *mask) palm(st *stage, x, y, height float32) {
 		m.stroke(at(f), at(f+0.13), height*(0.045-0.02*f), height*(0.043-0.02*f))
 	}
 	top := at(1)
-	for i := range 10 { // fronds, each with leaves on both sides
+	for i := range 10 { // fronds that hang down at their ends, each with leaves on both sides
+		// The fronds fan out from the top; at returns a place on the frond, which falls like a
+		// thrown stone.
 		a := math.Pi * (-0.12 + 1.24*float32(i)/9)
 		reach := height * st.rand(0.32, 0.44)
 		at := func(f float32) point {
@@ -54,9 +59,10 @@ func (m *mask) palm(st *stage, x, y, height float32) {
 	}
 }
 
-// cactus adds a saguaro.
+// cactus adds a saguaro with two arms.
 func (m *mask) cactus(st *stage, x, y, height float32) {
 	w := 0.13 * height
+	// limb adds an upright part with round ends.
 	limb := func(x, low, high, w float32) {
 		m.rect(x-w/2, high, x+w/2, low)
 		m.disc(x, high, w/2)
@@ -71,10 +77,11 @@ func (m *mask) cactus(st *stage, x, y, height float32) {
 	}
 }
 
-// grass adds blades along a line.
+// grass adds blades of grass along the line ground, from x0 to x1.
 func (m *mask) grass(st *stage, x0, x1, height float32, ground func(x float32) float32) {
 	for x := x0; x < x1; x += st.rand(0.003, 0.008) {
 		h := height * st.rand(0.4, 1)
+		// A blade is two strokes, so that it bends.
 		lean := st.rand(-0.4, 0.4) * h
 		y := ground(x) + 0.006
 		middle := point{x + 0.35*lean, y - 0.6*h}
@@ -98,6 +105,7 @@ func (m *mask) figure(x, y, height float32) {
 	m.stroke(point{x - 0.06*height, y - 0.32*height}, point{x - 0.08*height, y}, 0.07*height, 0.05*height)
 	m.stroke(point{x + 0.06*height, y - 0.32*height}, point{x + 0.08*height, y}, 0.07*height, 0.05*height)
 	m.stroke(point{x + 0.09*height, y - 0.5*height}, point{x + 0.09*height, y - 1.1*height}, 0.018*height, 0.018*height)
+	// The umbrella: half an ellipse above the head.
 	dome := []point{{x - 0.36*height, y - 0.98*height}}
 	for i := range 13 {
 		a := math.Pi * float32(i) / 12
@@ -106,7 +114,7 @@ func (m *mask) figure(x, y, height float32) {
 	m.poly(dome...)
 }
 
-// camel adds a camel, walking to the left, whose feet are at y.
+// camel adds a camel that walks to the left. Its feet are at y.
 func (m *mask) camel(x, y, size float32) {
 	m.ellipse(x, y-0.55*size, 0.34*size, 0.15*size)
 	m.ellipse(x-0.08*size, y-0.7*size, 0.12*size, 0.14*size)

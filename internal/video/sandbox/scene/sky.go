@@ -2,12 +2,14 @@ package scene
 
 import "math"
 
-// sun is the light of a scene: where it stands and how large it is.
+// sun is the light of a scene, be it the sun or the moon: where it stands and its radius. A radius
+// of 0 means that it is hidden.
 type sun struct{ x, y, r float32 }
 
-// heaven puts the sky, its light and its stars. Below the row horizon it only goes on, for water to mirror.
-// clouds is how much of the sky they take, from 0 to 1.
+// heaven puts the sky with its light, clouds and stars. Below the row horizon it continues, for
+// water to mirror. Clouds is how much of the sky they take, from 0 to 1.
 func (st *stage) heaven(horizon float32, s sun, clouds float32) {
+	// The moon lights the sky less than the sun does.
 	glow := float32(0.55)
 	if st.hour == night {
 		glow = 0.3
@@ -16,9 +18,13 @@ func (st *stage) heaven(horizon float32, s sun, clouds float32) {
 	wind := 0.012 * st.speed
 	lit := mix(st.light, st.horizon, 0.35)
 	shade := mix(st.sky, st.zenith, 0.35)
+	// The layers are: a gradient of three colors, a glow around the light, and clouds of noise that
+	// drift.
 	st.put(backdrop{func(t float32) shader {
+		// height is where the light is now.
 		height := s.y + st.sink()*t
 		return func(x, y float32) rgb {
+			// v is 0 at the top of the picture and 1 at the horizon.
 			v := y / horizon
 			c := mix(st.zenith, st.sky, smooth(0, 0.62, v))
 			c = mix(c, st.horizon, smooth(0.42, 1, v))
@@ -28,6 +34,8 @@ func (st *stage) heaven(horizon float32, s sun, clouds float32) {
 			c = add(c, st.light, glow*(0.75*near+0.5*exp(-d2*1.6)))
 			if clouds > 0 && v < 1.1 {
 				f := st.n.fbm(x*1.5+seed+t*wind, y*4.2+0.15*t*wind, 4)
+				// Clouds are denser with a higher value of noise, brighter on top and near the
+				// light, and fade at the horizon.
 				a := smooth(0.32-0.6*clouds, 0.62-0.35*clouds, f) * smooth(1.1, 0.75, v)
 				body := mix(shade, lit, clamp(0.45+1.2*(f-0.2)+0.5*near-0.15*v))
 				c = mix(c, body, 0.75*a)
@@ -47,6 +55,7 @@ func (st *stage) heaven(horizon float32, s sun, clouds float32) {
 func (st *stage) orb(s sun) {
 	m := newMask(st.unit, point{s.x - s.r - 0.01, s.y - s.r - 0.01}, point{s.x + s.r + 0.01, s.y + s.r + 0.01})
 	m.disc(s.x, s.y, s.r)
+	// A crescent: cut another disc out of it.
 	if st.has("crescent") {
 		hole := m.copy()
 		for i := range hole.pix {
@@ -60,7 +69,7 @@ func (st *stage) orb(s sun) {
 	paint := plain(st.light)
 	if st.hour == night {
 		paint = func(float32) shader {
-			return func(x, y float32) rgb { // the moon has seas
+			return func(x, y float32) rgb { // the moon has dark areas
 				return mix(st.light, st.sky, 0.3*smooth(0, 0.5, st.n.fbm((x-s.x)/s.r*1.6+9, (y-s.y)/s.r*1.6, 3)))
 			}
 		}
@@ -70,7 +79,8 @@ func (st *stage) orb(s sun) {
 	st.put(cutout{mask: m, paint: paint, move: func(t float32) (float32, float32) { return 0, st.sink() * t }})
 }
 
-// sink is how fast the sun or moon goes down, in units a second: it does so in the evening alone.
+// sink returns how fast the sun or moon goes down, in units per second. It only does so in the
+// evening; at other times it rises.
 func (st *stage) sink() float32 {
 	if st.hour == dusk && !st.dawn {
 		return 0.005
@@ -78,11 +88,12 @@ func (st *stage) sink() float32 {
 	return -0.006
 }
 
-// stars puts stars above a row.
+// stars puts twinkling stars above a row. Most are faint, and they fade towards the horizon.
 func (st *stage) stars(horizon float32, count int) {
 	type star struct{ x, y, r, a, phase, pace float32 }
 	all := make([]star, int(float32(count)*st.wide))
 	for i := range all {
+		// Squaring makes most stars faint.
 		bright := st.rand(0, 1)
 		bright *= bright
 		all[i] = star{st.rand(0, st.wide), st.rand(0, horizon), 0.0006 + 0.0013*bright, 0.35 + 0.65*bright, st.rand(0, 7), st.rand(0.4, 1.8)}
@@ -102,8 +113,10 @@ func (st *stage) cumulus(count int, top, low float32) {
 		d := st.rand(0.15, 0.4)
 		x0, x1 := st.reach(d)
 		x, y := x0+(x1-x0)*(float32(i)+st.rand(0.2, 0.8))/float32(count), st.rand(top, low)
+		// Lower clouds are larger.
 		size := st.rand(0.09, 0.2) * (0.6 + 0.8*y/low)
 		m := newMask(st.unit, point{x - 1.3*size, y - 0.8*size}, point{x + 1.3*size, y})
+		// A cloud is a row of discs on a line, the largest in the middle.
 		for k := range 9 {
 			f := (float32(k) + 0.5) / 4.5
 			bulge := sin(f * math.Pi / 2)
@@ -118,7 +131,7 @@ func (st *stage) cumulus(count int, top, low float32) {
 	}
 }
 
-// birds puts a flock that crosses the sky.
+// birds puts a flock that crosses the sky in the opposite direction to the camera.
 func (st *stage) birds(count int, x, y float32) {
 	type bird struct{ x, y, size, phase float32 }
 	flock := make([]bird, count)
@@ -132,9 +145,11 @@ func (st *stage) birds(count int, x, y float32) {
 	}
 	st.put(swarm(func(c *canvas) {
 		for _, b := range flock {
+			// flap is the position of the wings. Each bird glides from time to time.
 			flap := sin(b.phase+5*c.t) * (0.6 + 0.4*sin(b.phase+0.7*c.t))
 			x, y := (b.x+way*c.t)*c.unit, (b.y+0.006*sin(b.phase+c.t))*c.unit
 			s := b.size * c.unit
+			// Each wing has two parts, and bends in the middle.
 			for _, side := range []float32{-1, 1} {
 				mx, my := x+side*0.55*s, y-0.45*s*flap-0.1*s
 				c.streak(x, y, mx, my, 0.0013*c.unit, color, 0.85)
@@ -144,7 +159,8 @@ func (st *stage) birds(count int, x, y float32) {
 	}))
 }
 
-// aurora puts northern lights into the sky.
+// aurora puts northern lights into the sky: three curtains with a sharp lower edge that fade
+// upwards.
 func (st *stage) aurora(horizon float32) {
 	green, violet := hex(0x4dffa6), hex(0x8a5cff)
 	seed := st.rand(0, 50)
@@ -153,11 +169,14 @@ func (st *stage) aurora(horizon float32) {
 			sum, color := float32(0), green
 			for k := range 3 {
 				f := float32(k)
+				// base is the lower edge of the curtain, which waves slowly, and h the height above
+				// it.
 				base := horizon * (0.36 + 0.16*f + 0.16*st.n.at(x*1.1+seed+f*7, t*0.09+f*3))
 				h := base - y
 				if h < -0.05 {
 					continue
 				}
+				// Vertical rays of different brightness wander along the curtain.
 				rays := 0.7 + 0.3*st.n.fbm(x*6+f*31+0.25*t, 0.15*t+f, 2)
 				sum += rays * smooth(-0.05, 0.03, h) * exp(-h*(6.5-f)) * 0.6
 				color = mix(color, violet, 0.35*smooth(0.05, 0.3, h))

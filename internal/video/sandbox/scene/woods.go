@@ -2,6 +2,7 @@ package scene
 
 import "math"
 
+// forest builds a forest, seen from above in the fog or from inside.
 func (st *stage) forest() {
 	if st.has("fog foggy mist misty treetops pine pines hills valley aerial") {
 		st.treetops()
@@ -10,11 +11,13 @@ func (st *stage) forest() {
 	st.trunks()
 }
 
-// trunks is the forest from inside: light falls between the stems.
+// trunks builds the forest from inside: light falls between the trunks.
 func (st *stage) trunks() {
-	st.pan *= 0.6 // among trees every step shows
+	st.pan *= 0.6 // among trees every movement shows
+	// (lx, ly) is where the light comes from, and ground is the row of the farthest ground.
 	lx, ly := st.rand(0.3, 0.7)*st.wide, st.tall*st.rand(0.3, 0.42)
 	ground := st.tall * st.rand(0.74, 0.8)
+	// The background: leaves in front of a bright place that the light comes from.
 	st.put(backdrop{func(t float32) shader {
 		return func(x, y float32) rgb {
 			c := mix(st.zenith, st.sky, smooth(0, 0.55*st.tall, y))
@@ -26,9 +29,11 @@ func (st *stage) trunks() {
 			return mix(c, st.far, 0.35*smooth(0, 0.4, leaves)*smooth(0.75*ground, 0.2*ground, y))
 		}
 	}})
+	// Five layers of trunks, from pale in the distance to dark. The rays of light lie between them.
 	const layers = 5
 	for i := range layers {
 		f := float32(i) / (layers - 1)
+		// f is 0 for the farthest layer and 1 for the nearest.
 		color := mix(mix(st.horizon, st.far, 0.6), st.near, smooth(0, 1, f))
 		st.stems(0.12+0.88*f*f, ground+0.2*f*f*(st.tall-ground), 0.012+0.05*f*f, 0.24-0.02*f, f, color)
 		if i == 2 {
@@ -37,6 +42,7 @@ func (st *stage) trunks() {
 	}
 	dark := mix(st.near, rgb{}, 0.35)
 	st.canopy(dark)
+	// The forest floor with grass and ferns, closest to the viewer.
 	d := float32(1)
 	x0, x1 := st.reach(d)
 	seed := st.rand(0, 9)
@@ -48,6 +54,7 @@ func (st *stage) trunks() {
 	}
 	st.put(cutout{mask: m, move: st.depth(d), paint: plain(dark)})
 	switch {
+	// Something floats in the air at every hour.
 	case st.hour == night:
 		st.fireflies(55)
 	case st.hour == dusk:
@@ -57,7 +64,8 @@ func (st *stage) trunks() {
 	}
 }
 
-// stems puts a layer of tree trunks, and the ground that they stand on.
+// stems puts a layer of trunks and the ground that they stand on. near is 0 for the farthest layer
+// and 1 for the nearest.
 func (st *stage) stems(d, ground, width, gap, near float32, color rgb) {
 	x0, x1 := st.reach(d)
 	seed := st.rand(0, 50)
@@ -68,6 +76,7 @@ func (st *stage) stems(d, ground, width, gap, near float32, color rgb) {
 		lean := st.rand(-0.05, 0.05)
 		foot := point{x, line(x) + 0.01}
 		head := point{x + lean, -0.02}
+		// A trunk with a flared foot, and three branches.
 		m.stroke(foot, head, w, 0.62*w)
 		m.poly(point{foot.x - 1.05*w, foot.y + 0.01}, point{foot.x - 0.42*w, foot.y - 1.6*w}, point{foot.x + 0.42*w, foot.y - 1.6*w}, point{foot.x + 1.05*w, foot.y + 0.01})
 		for range 3 {
@@ -81,7 +90,7 @@ func (st *stage) stems(d, ground, width, gap, near float32, color rgb) {
 	st.put(cutout{mask: m, move: st.depth(d), paint: fade(mix(color, st.sky, 0.12*(1-near)), mix(color, st.horizon, 0.35*(1-near)), 0.2*st.tall, ground)})
 }
 
-// shafts puts rays that fall from the light to the ground.
+// shafts puts rays of light that fall to the ground. They spread from a point above the picture.
 func (st *stage) shafts(lx, ly float32) {
 	strength := float32(0.55)
 	if st.hour == night {
@@ -89,7 +98,10 @@ func (st *stage) shafts(lx, ly float32) {
 	}
 	st.put(haze{x0: 0, y0: 0, x1: st.wide, y1: st.tall, paint: func(t float32) veil {
 		return func(x, y float32) (rgb, float32) {
+			// The rays meet 0.75 units above the light.
 			dx, dy := x-lx, y-ly+0.75
+			// a is the direction of the ray through this place; noise over the direction makes
+			// rays.
 			a := dx / max(0.05, dy)
 			rays := smooth(-0.05, 0.5, st.n.fbm(a*7, 0.06*t+3, 3))
 			return st.light, strength * rays * smooth(1.2*st.tall, 0.3*st.tall, y) * smooth(-0.1, 0.25, y) * exp(-1.2*dx*dx)
@@ -97,11 +109,12 @@ func (st *stage) shafts(lx, ly float32) {
 	}})
 }
 
-// canopy puts leaves at the upper edge.
+// canopy puts leaves at the upper edge that sway a little.
 func (st *stage) canopy(color rgb) {
 	x0, x1 := st.reach(1)
 	m := newMask(st.unit, point{x0, 0}, point{x1, 0.26})
 	for x := x0; x < x1; x += 0.02 {
+		// reach is how far the leaves hang down at this place.
 		reach := 0.09 + 0.09*st.n.fbm(x*2.4, 11, 3)
 		for range 3 {
 			m.ellipse(x+st.rand(-0.03, 0.03), st.rand(-0.02, reach), st.rand(0.012, 0.034), st.rand(0.009, 0.02))
@@ -113,6 +126,7 @@ func (st *stage) canopy(color rgb) {
 // fern adds a fern that grows on (x, y).
 func (m *mask) fern(st *stage, x, y, size float32) {
 	for i := range 7 {
+		// Seven fronds in a fan, each bending down at its end.
 		a := math.Pi * (0.12 + 0.76*float32(i)/6)
 		reach := size * st.rand(0.7, 1.1)
 		previous := point{x, y}
@@ -138,13 +152,14 @@ func (st *stage) pollen(count int) {
 	}))
 }
 
-// treetops is the forest from a hill: rows of conifers in the fog.
+// treetops builds the forest from a hill: rows of conifers with fog between them.
 func (st *stage) treetops() {
 	s := st.sunAt(st.tall*0.55, 0.35, 0.7, 0.05)
 	st.heaven(st.tall*0.6, s, 0.3)
 	const rows = 6
 	for i := range rows {
 		f := float32(i) / (rows - 1)
+		// Rows get darker and larger towards the viewer, and the fog between them thins out.
 		base := st.tall * (0.42 + 0.55*f)
 		color := mix(mix(st.horizon, st.far, 0.35), st.near, smooth(-0.1, 1, f))
 		st.pines(0.1+0.9*f*f, base, 0.13, 0.06+0.17*f*f, color)
@@ -157,6 +172,8 @@ func (st *stage) treetops() {
 	}
 }
 
+// meadow builds rolling hills under a wide sky, with a tree or a windmill and with flowers, either
+// wild or in rows.
 func (st *stage) meadow() {
 	horizon := st.tall * st.rand(0.46, 0.56)
 	s := st.sunAt(horizon, 0.25, 0.62, 0.06)
@@ -169,6 +186,7 @@ func (st *stage) meadow() {
 	if st.has("balloon balloons") {
 		st.balloons(horizon)
 	}
+	// tone goes from the color of distant land at 0 to that of near land at 1.
 	tone := func(f float32) rgb { return mix(st.far, st.near, f) }
 	st.hills(0.08, horizon+0.03, 0.13, 1.2, 3, mix(st.horizon, st.far, 0.5), mix(st.horizon, st.far, 0.75))
 	st.hills(0.18, horizon+0.1, 0.1, 1, 2, tone(0.2), tone(0.1))
@@ -176,6 +194,7 @@ func (st *stage) meadow() {
 	dark := mix(st.near, rgb{0.02, 0.05, 0.04}, 0.35)
 	ground := st.hills(0.35, horizon+0.2, 0.12, 0.8, 2, tone(0.45), tone(0.3))
 	switch {
+	// A windmill, or else a tree, unless the prompt asks for a field of flowers.
 	case st.has("windmill farm"):
 		st.windmill(0.35, away, ground(away)+0.01, 0.3)
 	case st.has("lavender sunflower tulip poppy poppies field"):
@@ -200,9 +219,11 @@ func (st *stage) meadow() {
 	}
 }
 
-// flowers puts grass and flowers close to the eye, swaying.
+// flowers puts grass and flowers close to the viewer, swaying. Stems, petals and eyes are separate
+// masks, since each has one color.
 func (st *stage) flowers(green rgb) {
 	for row := range 2 {
+		// Two rows: the second is nearer, lower and darker.
 		d := 0.8 + 0.3*float32(row)
 		x0, x1 := st.reach(d)
 		base := st.tall * (0.9 + 0.08*float32(row))
@@ -226,6 +247,7 @@ func (st *stage) flowers(green rgb) {
 		move := func(t float32) (float32, float32) { return -st.pan*d*t + 0.006*sin(phase+1.1*st.speed*t), 0 }
 		color := mix(green, st.near, 0.6-0.5*float32(row))
 		st.put(cutout{mask: stems, move: move, paint: fade(mix(color, st.light, 0.12), color, base-0.15, base)})
+		// The nearer row has flowers of another hue. At night all are pale.
 		petal := st.accent
 		if row == 1 && st.hour != night {
 			petal = turn(st.accent, 0.09)
@@ -238,8 +260,10 @@ func (st *stage) flowers(green rgb) {
 	}
 }
 
-// furrows puts rows of flowers that run to the horizon.
+// furrows puts rows of flowers that run towards the horizon. The rows converge at the middle of the
+// picture.
 func (st *stage) furrows(y float32) {
+	// The rows meet at the column vx.
 	vx := st.wide * 0.5
 	color := st.accent
 	if st.has("lavender") {
@@ -254,19 +278,21 @@ func (st *stage) furrows(y float32) {
 		x := float32(k) * 0.19
 		m.poly(point{vx + x*0.12 - 0.004, y}, point{vx + x*0.12 + 0.004, y}, point{vx + x*2.3 + 0.13, st.tall}, point{vx + x*2.3 - 0.13, st.tall})
 	}
+	// Break the rows up into plants, which get smaller in the distance.
 	m.carve(func(x, yy float32) float32 {
 		return smooth(-0.75, -0.2, st.n.at(x*24/(0.3+yy-y), yy*60/(0.3+yy-y))) * smooth(y, y+0.05, yy)
 	})
 	st.put(cutout{mask: m, move: still, paint: fade(mix(color, st.horizon, 0.35), mix(color, st.near, 0.12), y, st.tall)})
 }
 
-// balloons puts hot-air balloons into the sky.
+// balloons puts hot-air balloons into the sky, each in a color of its own.
 func (st *stage) balloons(horizon float32) {
 	for i := range 4 {
 		x, y, r := st.wide*(0.14+0.24*float32(i)), horizon*st.rand(0.22, 0.66), st.rand(0.04, 0.085)
 		phase := st.rand(0, 6)
 		color := turn(mix(st.accent, hex(0xe8502e), 0.4), 0.17*float32(i))
 		a, b := point{x - 1.1*r, y - 1.2*r}, point{x + 1.1*r, y + 2*r}
+		// Balloons rise slowly and drift.
 		move := func(t float32) (float32, float32) { return 0.006 * sin(phase+0.3*t), -0.004*t + 0.004*sin(phase+0.7*t) }
 		m := newMask(st.unit, a, b)
 		m.balloon(x, y, r)
@@ -275,7 +301,9 @@ func (st *stage) balloons(horizon float32) {
 				return mix(mix(color, st.light, 0.35), mix(color, st.zenith, 0.5), smooth(-r, r, px-x+0.4*(py-y)))
 			}
 		}})
+		// A bright stripe down the middle.
 		stripe := newMask(st.unit, a, b)
+		// The envelope and the skirt below it.
 		stripe.ellipse(x, y, 0.34*r, 1.05*r)
 		stripe.poly(point{x - 0.28*r, y + 0.6*r}, point{x + 0.28*r, y + 0.6*r}, point{x + 0.05*r, y + 1.42*r}, point{x - 0.05*r, y + 1.42*r})
 		st.put(cutout{mask: stripe, move: move, paint: fade(mix(rgb{1, 0.97, 0.9}, st.horizon, 0.2), mix(color, st.horizon, 0.5), y-r, y+1.4*r)})
@@ -293,14 +321,16 @@ func (st *stage) windmill(d, x, y, size float32) {
 		m.poly(point{x - 0.16*size, y - 0.73*size}, point{x, y - 0.98*size}, point{x + 0.16*size, y - 0.73*size})
 	})
 	color := mix(st.near, rgb{0.1, 0.07, 0.06}, 0.5).video()
+	// (hx, hy) is the hub of the sails.
 	hx, hy := x, y-0.78*size
+	// The sails are drawn in each frame, since a mask can only be moved, not turned.
 	st.put(swarm(func(c *canvas) {
 		cx, cy := (hx-st.pan*d*c.t)*c.unit, hy*c.unit
 		for k := range 4 {
 			a := 0.5*st.speed*c.t + math.Pi/2*float32(k)
 			dx, dy := cos(a)*c.unit*size, sin(a)*c.unit*size
 			c.streak(cx, cy, cx+0.62*dx, cy+0.62*dy, 0.015*c.unit*size, color, 1)
-			for rib := range 4 { // cloth on a lattice, to one side of the arm
+			for rib := range 4 { // cloth on a lattice, on one side of the arm
 				off := 0.03 + 0.026*float32(rib)
 				c.streak(cx+0.18*dx-off*dy, cy+0.18*dy+off*dx, cx+0.6*dx-off*dy, cy+0.6*dy+off*dx, 0.009*c.unit*size, color, 0.75)
 			}

@@ -1,5 +1,5 @@
-// Command sheets draws the pictures of docs/video again: a contact sheet of each sample prompt, six
-// pictures of its clip in their order, and the stills of the page about video.
+// Command sheets redraws the pictures in docs/video: a contact sheet for each sample prompt, with
+// six pictures of its clip in order, and the stills of the page about video.
 //
 //	go run ./internal/video/sandbox/sheets
 package main
@@ -17,6 +17,7 @@ import (
 	"sluice/internal/video/sandbox/scene"
 )
 
+// The length of the clips that are sampled, the layout of a sheet, and the JPEG quality.
 const (
 	fps, seconds  = 24, 5
 	columns, rows = 3, 2
@@ -35,6 +36,7 @@ func main() {
 	}
 }
 
+// run writes the pictures of all prompts to a folder.
 func run(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -47,7 +49,7 @@ func run(folder string) error {
 	return nil
 }
 
-// write draws the sheet of a prompt, and its still if it has one.
+// write draws the contact sheet of a prompt and, if it has one, its still.
 func write(folder, name, prompt string) error {
 	img, err := sheet(prompt, 426, 240)
 	if err != nil {
@@ -59,6 +61,7 @@ func write(folder, name, prompt string) error {
 	if !slices.Contains(stills, name) {
 		return nil
 	}
+	// A picture two seconds into the clip.
 	still, err := frames(prompt, 854, 480, []int{2 * fps})
 	if err != nil {
 		return err
@@ -66,16 +69,18 @@ func write(folder, name, prompt string) error {
 	return save(filepath.Join(folder, "still-"+name+".jpg"), still[0])
 }
 
-// sheet draws pictures of a clip, evenly spread over its length, side by side.
+// sheet draws pictures from a clip, evenly spread over its length, in a grid.
 func sheet(prompt string, w, h int) (image.Image, error) {
 	var numbers []int
 	for i := range columns * rows {
+		// The first and the last picture are among them.
 		numbers = append(numbers, i*(seconds*fps-1)/(columns*rows-1))
 	}
 	all, err := frames(prompt, w, h, numbers)
 	if err != nil {
 		return nil, err
 	}
+	// White lines of 4 pixels separate the pictures.
 	const gap = 4
 	img := image.NewRGBA(image.Rect(0, 0, columns*(w+gap)-gap, rows*(h+gap)-gap))
 	draw.Draw(img, img.Rect, image.White, image.Point{}, draw.Src)
@@ -86,12 +91,14 @@ func sheet(prompt string, w, h int) (image.Image, error) {
 	return img, nil
 }
 
-// frames draws some pictures of a clip, by their numbers.
+// frames draws the pictures of a clip that have the given numbers.
 func frames(prompt string, w, h int, numbers []int) ([]image.Image, error) {
 	s, err := scene.New(prompt, w, h, fps, seconds)
 	if err != nil {
 		return nil, err
 	}
+	// The scene draws into planes as the encoder has them: 4:2:0, with a stride of whole
+	// macroblocks.
 	stride := (w + 15) &^ 15
 	y, u, v := make([]uint8, stride*h), make([]uint8, stride*h/4), make([]uint8, stride*h/4)
 	var all []image.Image
@@ -102,11 +109,13 @@ func frames(prompt string, w, h int, numbers []int) ([]image.Image, error) {
 	return all, nil
 }
 
-// screen is a picture of video (BT.709, limited range) in the colours of a screen.
+// screen converts a picture of video (BT.709, limited range) to RGB.
 func screen(y, u, v []uint8, stride, w, h int) image.Image {
 	img := image.NewRGBA(image.Rect(0, 0, w, h))
 	for r := range h {
 		for c := range w {
+			// Luma goes from 16 to 235 and chroma from 16 to 240 around 128. The factors expand
+			// them to full range and apply the BT.709 matrix.
 			l := 1.164384 * (float64(y[r*stride+c]) - 16)
 			cb, cr := float64(u[r/2*stride/2+c/2])-128, float64(v[r/2*stride/2+c/2])-128
 			p := img.Pix[r*img.Stride+4*c:][:4]
@@ -116,8 +125,10 @@ func screen(y, u, v []uint8, stride, w, h int) image.Image {
 	return img
 }
 
+// level rounds a value to a byte and clips it.
 func level(v float64) uint8 { return uint8(max(0, min(255, v+0.5))) }
 
+// save writes an image as a JPEG file.
 func save(name string, img image.Image) error {
 	f, err := os.Create(name)
 	if err != nil {

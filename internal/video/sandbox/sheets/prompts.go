@@ -1,6 +1,6 @@
 package main
 
-// prompts are the twenty clips that docs/video shows, two of each family.
+// prompts are the twenty clips that docs/video shows, two for each family of scenes.
 var prompts = []struct{ name, prompt string }{
 	{"lighthouse", "a lighthouse at dusk"},
 	{"island", "palm trees on a tropical island beach, bright summer day"},

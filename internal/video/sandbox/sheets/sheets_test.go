@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// look is what a picture looks like from afar.
+// look is a coarse summary of a picture.
 type look struct {
 	palette [6 * 6 * 6]float64 // how much of the picture each colour takes
 	layout  [18 * 10]float64   // where it is light and dark, whatever its colours and contrast
@@ -17,7 +17,7 @@ type look struct {
 
 const lookWide, lookHigh = 18, 10
 
-// lookAt leaves the caption out: all pictures have one.
+// lookAt ignores the caption, which all pictures have.
 func lookAt(img image.Image) look {
 	var l look
 	b := img.Bounds()
@@ -65,11 +65,11 @@ func (l *look) correlation(m *look) float64 {
 	return sum
 }
 
-// alike is how much two pictures resemble each other: in colours and in layout. A picture resembles itself
-// by 1, one of other colours or another layout by next to nothing.
+// alike returns how similar two pictures are in colors and layout: 1 for the same picture, and
+// nearly 0 if the colors or the layout differ.
 func alike(l, m *look) float64 { return l.common(m) * max(0, l.correlation(m)) }
 
-// mostAlike is how much two of the samples may resemble each other.
+// mostAlike is how similar two of the samples may be.
 const mostAlike = 0.35
 
 func TestNoTwoSamplesAreAlike(t *testing.T) {
@@ -82,7 +82,7 @@ func TestNoTwoSamplesAreAlike(t *testing.T) {
 		}
 		later := lookAt(all[1])
 		looks[i] = lookAt(all[0])
-		// The measure must know a scene again three seconds later, or it says nothing about others.
+		// The measure must recognize a scene three seconds later, or it says nothing about others.
 		if got := alike(&looks[i], &later); got < mostAlike {
 			t.Errorf("alike(%s, itself later) = %.2f, want %v or more", p.name, got, mostAlike)
 		}

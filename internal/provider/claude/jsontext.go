@@ -1,4 +1,4 @@
-package provider
+package claude
 
 import (
 	"strings"
@@ -8,7 +8,8 @@ import (
 	"sluice/internal/fault"
 )
 
-// JSONInstruction is what a model without a JSON mode is told in place of one.
+// JSONInstruction returns the system message that replaces response_format where it is emulated; see
+// Model.EmulatesJSON.
 func JSONInstruction(f chat.Format) string {
 	const plain = "Answer with one JSON object and nothing else: no prose before or after it, no code fence."
 	if f.Schema == nil {
@@ -17,17 +18,18 @@ func JSONInstruction(f chat.Format) string {
 	return plain + " It must follow this JSON schema:\n" + string(f.Schema)
 }
 
-// JSONText passes the one JSON object in a text that comes in pieces, and cuts off what a model
-// writes around it: a code fence, a sentence. It does not check what is inside.
+// JSONText finds the first JSON object in a text that comes in pieces, and removes what a model writes
+// around it: a code fence, a sentence. It counts brackets and does not check the JSON. The zero value is
+// ready for use.
 type JSONText struct {
-	depth     int
-	quoted    bool
-	escaped   bool
-	begun     bool
-	completed bool
+	depth     int  // of open brackets
+	quoted    bool // inside a string
+	escaped   bool // behind a backslash in a string
+	begun     bool // the object's first byte has come
+	completed bool // its last byte has come
 }
 
-// Pass returns what of the piece belongs to the object.
+// Pass returns the part of the piece that belongs to the object; it may be empty.
 func (t *JSONText) Pass(piece string) string {
 	if t.completed {
 		return ""
@@ -49,7 +51,7 @@ func (t *JSONText) Pass(piece string) string {
 	return piece
 }
 
-// step reads one byte and reports whether it is the object's last.
+// step reads one byte and reports whether it ends the object.
 func (t *JSONText) step(c byte) bool {
 	switch {
 	case t.escaped:
@@ -67,7 +69,8 @@ func (t *JSONText) step(c byte) bool {
 	return false
 }
 
-// Check is the fault of a reply that ended well and holds no object.
+// Check returns a fault if the reply ended normally without a complete object. A reply that was cut by its
+// bound or by a filter is the caller's to judge by its finish reason.
 func (t *JSONText) Check(f chat.Finish) error {
 	if f != chat.FinishStop || t.completed {
 		return nil

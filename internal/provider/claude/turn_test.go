@@ -1,4 +1,4 @@
-package provider_test
+package claude_test
 
 import (
 	"encoding/json"
@@ -7,11 +7,12 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/provider"
+	"sluice/internal/provider/claude"
 	"sluice/internal/provider/providertest"
 )
 
 // arranged is an arrangement as a line.
-func arranged(pieces []provider.TurnPiece) string {
+func arranged(pieces []claude.TurnPiece) string {
 	var words []string
 	for _, p := range pieces {
 		switch {
@@ -28,8 +29,8 @@ func arranged(pieces []provider.TurnPiece) string {
 
 func TestTurn(t *testing.T) {
 	t.Parallel()
-	turn := &provider.Turn{Dialect: "x", Model: "m"}
-	for _, b := range []provider.TurnBlock{
+	turn := &claude.Turn{Dialect: "x", Model: "m"}
+	for _, b := range []claude.TurnBlock{
 		{State: json.RawMessage("1")}, {Size: 3}, {Size: 2}, {State: json.RawMessage("2")}, {Size: 1}, {Call: "a"}, {State: json.RawMessage("3")}, {Call: "b"},
 	} {
 		turn.Add(b)
@@ -58,16 +59,16 @@ func TestTurn(t *testing.T) {
 		{"of another turn", message("hello!", "c"), "hello! call:c"},
 		{"without calls", message("hello!", ""), "hello!"},
 	} {
-		if got := arranged(provider.RecallTurn(t.Context(), call, "x", tt.m).Arrange(tt.m)); got != tt.want {
+		if got := arranged(claude.RecallTurn(t.Context(), call, "x", tt.m).Arrange(tt.m)); got != tt.want {
 			t.Errorf("%s: Arrange = %q, want %q", tt.name, got, tt.want)
 		}
 	}
 	m := message("", "a")
-	if got := provider.RecallTurn(t.Context(), call, "y", m); got != nil {
+	if got := claude.RecallTurn(t.Context(), call, "y", m); got != nil {
 		t.Errorf("RecallTurn in another dialect = %+v, want none", got)
 	}
 	for _, other := range []*provider.Call{{Upstream: "n", Memory: call.Memory}, {Upstream: "m"}} {
-		if got := provider.RecallTurn(t.Context(), other, "x", m); got != nil {
+		if got := claude.RecallTurn(t.Context(), other, "x", m); got != nil {
 			t.Errorf("RecallTurn of %q = %+v, want none", other.Upstream, got)
 		}
 	}
@@ -76,12 +77,12 @@ func TestTurn(t *testing.T) {
 // A turn that nobody signed is not worth keeping.
 func TestTurnUnsigned(t *testing.T) {
 	t.Parallel()
-	turn := &provider.Turn{Dialect: "x", Model: "m"}
-	turn.Add(provider.TurnBlock{Size: 3})
-	turn.Add(provider.TurnBlock{Call: "a"})
+	turn := &claude.Turn{Dialect: "x", Model: "m"}
+	turn.Add(claude.TurnBlock{Size: 3})
+	turn.Add(claude.TurnBlock{Call: "a"})
 	call := &provider.Call{Upstream: "m", Memory: providertest.NewMemory()}
 	turn.Keep(t.Context(), call)
-	if got := provider.RecallTurn(t.Context(), call, "x", &chat.Message{ToolCalls: []chat.ToolCall{{ID: "a"}}}); got != nil {
+	if got := claude.RecallTurn(t.Context(), call, "x", &chat.Message{ToolCalls: []chat.ToolCall{{ID: "a"}}}); got != nil {
 		t.Errorf("RecallTurn = %+v, want nothing kept", got)
 	}
 }

@@ -1,10 +1,10 @@
-package provider_test
+package claude_test
 
 import (
 	"testing"
 
 	"sluice/internal/chat"
-	"sluice/internal/provider"
+	"sluice/internal/provider/claude"
 )
 
 func TestJSONText(t *testing.T) {
@@ -22,7 +22,7 @@ func TestJSONText(t *testing.T) {
 		``:                                       ``,
 	} {
 		for size := 1; size <= len(in)+1; size++ {
-			var text provider.JSONText
+			var text claude.JSONText
 			got := ""
 			for rest := in; rest != ""; {
 				n := min(size, len(rest))

@@ -1,17 +1,17 @@
-package provider_test
+package claude_test
 
 import (
 	"testing"
 
-	"sluice/internal/provider"
+	"sluice/internal/provider/claude"
 )
 
 // The facts are those of the vendor's model pages and migration guides.
-func TestClaudeOf(t *testing.T) {
+func TestModelOf(t *testing.T) {
 	t.Parallel()
-	older := provider.Claude{Samples: true}
-	structured := provider.Claude{Samples: true, Structured: true}
-	for name, want := range map[string]provider.Claude{
+	older := claude.Model{Samples: true}
+	structured := claude.Model{Samples: true, Structured: true}
+	for name, want := range map[string]claude.Model{
 		"claude-3-haiku-20240307":                      older,
 		"claude-3-5-sonnet-latest":                     older,
 		"claude-3-7-sonnet-20250219":                   older,
@@ -29,19 +29,19 @@ func TestClaudeOf(t *testing.T) {
 		"claude-sonnet-5@20260630":                     {Adaptive: true, Structured: true, Idle: "disabled"},
 		"claude-haiku-5-5":                             {Adaptive: true, Structured: true, Idle: "disabled"},
 		"claude-sonnet-5-5":                            {Adaptive: true, Structured: true, Idle: "between_tools"},
-		"CLAUDE-OPUS-5-5":                              {Adaptive: true, Structured: true, Idle: provider.Always},
-		"claude-fable-5":                               {Adaptive: true, Structured: true, Idle: provider.Always},
-		"claude-mythos-preview":                        {Adaptive: true, Structured: true, Idle: provider.Always},
-		"claude-opus-7":                                {Adaptive: true, Structured: true, Idle: provider.Always},
-		"claude-opus-latest":                           {Adaptive: true, Structured: true, Idle: provider.Always},
+		"CLAUDE-OPUS-5-5":                              {Adaptive: true, Structured: true, Idle: claude.Always},
+		"claude-fable-5":                               {Adaptive: true, Structured: true, Idle: claude.Always},
+		"claude-mythos-preview":                        {Adaptive: true, Structured: true, Idle: claude.Always},
+		"claude-opus-7":                                {Adaptive: true, Structured: true, Idle: claude.Always},
+		"claude-opus-latest":                           {Adaptive: true, Structured: true, Idle: claude.Always},
 	} {
-		if got, ok := provider.ClaudeOf(name); got != want || !ok {
-			t.Errorf("ClaudeOf(%q) = %+v, %t, want %+v", name, got, ok, want)
+		if got, ok := claude.ModelOf(name); got != want || !ok {
+			t.Errorf("ModelOf(%q) = %+v, %t, want %+v", name, got, ok, want)
 		}
 	}
 	for _, name := range []string{"", "amazon.nova-pro-v1:0", "deepseek-chat", "claudette"} {
-		if got, ok := provider.ClaudeOf(name); ok || got != (provider.Claude{}) {
-			t.Errorf("ClaudeOf(%q) = %+v, want none", name, got)
+		if got, ok := claude.ModelOf(name); ok || got != (claude.Model{}) {
+			t.Errorf("ModelOf(%q) = %+v, want none", name, got)
 		}
 	}
 }
