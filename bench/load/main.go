@@ -15,9 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"sluice/bench/process"
@@ -59,13 +57,7 @@ func main() {
 	if *quick {
 		p.rounds, p.streams, p.open, p.slice = 1, 100, time.Second, 100*time.Millisecond
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := p.run(ctx, os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "load:", err)
-		os.Exit(1)
-	}
+	process.Main("load", p.run)
 }
 
 // run measures everything and prints the results.

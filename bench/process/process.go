@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -24,6 +25,18 @@ import (
 
 // Patience is how long a program may take to start or to stop.
 const Patience = 30 * time.Second
+
+// Main runs a measurement until it ends or the process is interrupted, and exits with 1 if it fails. name is the
+// program's, for the message.
+func Main(name string, run func(ctx context.Context, out io.Writer) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, name+":", err)
+		os.Exit(1)
+	}
+}
 
 // Options holds the optional settings of Start. The zero value is the default.
 type Options struct {

@@ -11,10 +11,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"sluice/bench/process"
@@ -39,13 +37,7 @@ func main() {
 	flag.IntVar(&p.runs, "n", 10, "number of starts of each kind")
 	flag.Parse()
 	p.runs = max(p.runs, 1)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := p.run(ctx, os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "startup:", err)
-		os.Exit(1)
-	}
+	process.Main("startup", p.run)
 }
 
 func (p plan) run(ctx context.Context, out io.Writer) error {

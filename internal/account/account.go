@@ -1,8 +1,9 @@
 // Package account holds accounts, their plans and their keys, and every way these may change.
 //
-// Each transition of the contract's tables is one method of Accounts. It runs inside one transaction
-// of the Store, leaves an entry in the audit log, and is published to OnChange before it returns, so
-// that whoever authenticates knows it by then. Who may call what is not decided here; see admission.
+// Each change is one method of Accounts. It runs inside one transaction of the Store, adds an entry
+// to the audit log, and is published to OnChange before it returns: a key that was deleted is
+// refused from the moment its owner is told so. Who may call what is not decided here; see
+// admission.
 package account
 
 import (
@@ -11,35 +12,38 @@ import (
 	"time"
 	"unicode"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
-// Account is an account as it stood at one Version. It is never changed once published.
+// Account is an account at one Version. Requests read it without a lock, so it is never changed
+// after it was published; a change makes a new one.
 type Account struct {
 	ID      string
 	Email   string
 	Plan    Plan
-	Granted bool // the plan was set by staff: no period, no charge, until changed
-	Staff   bool
+	Granted bool // staff set the plan: it has no period and costs nothing until it is changed
+	Staff   bool // may call models that have no tier yet
 
 	Overrides   Overrides
-	Suspended   *Mark // requests are answered 423
-	Deactivated *Mark // every key is off until support restores it, new ones too
+	Suspended   *Mark // not nil: requests are answered 423
+	Deactivated *Mark // not nil: every key is refused until support restores them, new keys too
 
 	CreatedAt time.Time
-	Version   int64 // rises by one with every change
-	Keys      []Key // the live ones: the master key, then sub-keys by age
+	Version   int64 // rises by one with every change, so that a late state never replaces a newer one
+	Keys      []Key // keys that work: the master key, then sub-keys by age
 }
 
-// Mark says since when and why an account is in a state.
+// Mark records since when and why an account is suspended or deactivated.
 type Mark struct {
 	At     time.Time
 	Reason string
-	// Final is set on the suspension of a terminated or closed account: nothing lifts it.
+	// Final is set when an account was terminated or closed. Unsuspend refuses it.
 	Final bool
 }
 
-// Master is the account's master key.
+// Master returns the account's master key. Every account has one; nil means that a was not loaded
+// from the store.
 func (a *Account) Master() *Key {
 	for i := range a.Keys {
 		if a.Keys[i].Master {
@@ -49,7 +53,7 @@ func (a *Account) Master() *Key {
 	return nil
 }
 
-// SubKeys counts the account's sub-keys.
+// SubKeys returns how many sub-keys the account has.
 func (a *Account) SubKeys() int {
 	n := 0
 	for _, k := range a.Keys {
@@ -60,7 +64,7 @@ func (a *Account) SubKeys() int {
 	return n
 }
 
-// key finds a live key by its id.
+// key returns a key by its id and its index in Keys, or -1 and nil.
 func (a *Account) key(id string) (int, *Key) {
 	for i := range a.Keys {
 		if a.Keys[i].ID == id {
@@ -72,29 +76,34 @@ func (a *Account) key(id string) (int, *Key) {
 
 // Entry is one line of the audit log: who changed what, when and why.
 type Entry struct {
-	Seq       int64
+	Seq       int64 // rises over all accounts; other nodes follow the log by it
 	At        time.Time
-	Actor     string
-	Action    string
+	Actor     string // who did it, such as owner or cli:root
+	Action    string // what happened, such as key.create; empty: nothing did, and the entry is not stored
 	AccountID string
 	Detail    string
-	Reason    string
+	Reason    string // as the operator gave it; empty for most actions
 }
 
 // maxEmail is how long an address may be, in bytes: the longest that mail servers accept.
 const maxEmail = 254
 
-// ParseEmail checks an address and returns it in the form accounts are found by. Whoever takes an address from
-// outside calls it before anything else, so that nothing longer is counted, looked up or kept.
+// maxEcho is how much of a caller's text a message repeats, in bytes.
+const maxEcho = 60
+
+// ParseEmail checks an address and returns it in lower case, the form that accounts are found by.
+// Code that takes an address from outside must call it first, so that nothing longer is counted,
+// looked up or stored.
 func ParseEmail(text string) (string, error) {
 	wrong := func() error {
-		return fault.New(fault.Invalid, "%q is not an e-mail address; expected a form like ana@example.com", clip(text)).At("email")
+		return fault.New(fault.Invalid, "%q is not an e-mail address; expected a form like ana@example.com", excerpt.Of(text, maxEcho)).At("email")
 	}
 	if len(text) > maxEmail+16 { // with room for surrounding spaces
 		return "", fault.New(fault.Invalid, "an e-mail address has at most %d characters", maxEmail).At("email")
 	}
-	// A few letters beyond ASCII become ASCII ones in lower case, such as the Kelvin sign. Two mailboxes would
-	// share an account.
+	// A few letters beyond ASCII become ASCII letters in lower case, such as the Kelvin sign.
+	// Without this check two mailboxes would share an account, and the owner of one could take over
+	// the other.
 	if strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII && unicode.ToLower(r) <= unicode.MaxASCII }) {
 		return "", wrong()
 	}
@@ -106,7 +115,7 @@ func ParseEmail(text string) (string, error) {
 	return lower, nil
 }
 
-// parseName checks the display name of a sub-key.
+// parseName checks the display name of a sub-key and returns it without surrounding spaces.
 func parseName(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > 100 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
@@ -115,18 +124,12 @@ func parseName(text string) (string, error) {
 	return text, nil
 }
 
-// parseReason checks that a reason was given: support reads it later.
+// parseReason checks that a reason was given and returns it without surrounding spaces. Support
+// reads it later in the audit log.
 func parseReason(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > 1000 {
 		return "", fault.New(fault.Invalid, "a reason of 1 to 1000 bytes is required; it is kept in the audit log").At("reason")
 	}
 	return text, nil
-}
-
-func clip(text string) string {
-	if len(text) > 60 {
-		return text[:60] + "…"
-	}
-	return text
 }

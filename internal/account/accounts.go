@@ -7,20 +7,24 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
-// OwnerEmail is the address of the account that the first start creates.
+// OwnerEmail is the address of the account that the first start creates. No mail can reach it.
 const OwnerEmail = "owner@localhost"
 
 // Store keeps accounts. Each method is one transaction.
 type Store interface {
-	// CreateAccount stores a new account with its master key; fault.Conflict if the address is taken.
+	// CreateAccount stores a new account with its master key. It returns fault.Conflict if the
+	// address is taken.
 	CreateAccount(ctx context.Context, a *Account, e Entry) error
-	// ChangeAccount locks the account, lets change work on it, and stores what became of it with the
-	// entry that change returns. An entry without an action means that nothing changed.
+	// ChangeAccount locks the account, calls change with it, and stores the result with the entry
+	// that change returns. If the entry has no action or change returns an error, nothing is
+	// stored.
 	ChangeAccount(ctx context.Context, id string, change func(*Account) (Entry, error)) (*Account, error)
-	// FindAccount looks an account up by its id, its address or the id of one of its live keys.
+	// FindAccount returns an account by its id, its address or the id of one of its keys, or
+	// fault.NotFound.
 	FindAccount(ctx context.Context, ref string) (*Account, error)
 	// Accounts returns up to limit accounts whose id is greater than after, in order of id.
 	Accounts(ctx context.Context, after string, limit int) ([]*Account, error)
@@ -32,13 +36,16 @@ type Store interface {
 type Options struct {
 	// Brand is the prefix of keys, without its dash. Default "service".
 	Brand string
-	// OnChange is told every new state of an account before the change returns to its caller.
+	// OnChange is called with every new state of an account before the change returns to its
+	// caller. It must not change the account and must be quick. Default: nothing is called.
 	OnChange func(*Account)
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
 }
 
-// Accounts makes the changes an account can go through.
+// Accounts makes the changes that an account can go through. Its methods may be called from several
+// goroutines. ref is an account's id, its address or the id of one of its keys; actor is who the
+// audit log names.
 type Accounts struct {
 	store    Store
 	brand    string
@@ -64,8 +71,8 @@ func New(store Store, opts *Options) *Accounts {
 	return a
 }
 
-// Create opens an account. Its master key is returned here and never again.
-// A plan other than none is granted.
+// Create opens an account and returns it with its master key, which is shown here and never again:
+// the store keeps only a hash. A plan other than None is granted, without a charge.
 func (as *Accounts) Create(ctx context.Context, actor, email string, plan Plan, staff bool) (*Account, string, error) {
 	email, err := ParseEmail(email)
 	if err != nil {
@@ -85,7 +92,7 @@ func (as *Accounts) Create(ctx context.Context, actor, email string, plan Plan, 
 	return a, raw, nil
 }
 
-// Find looks an account up by its id, its address or the id of one of its keys.
+// Find returns an account by its id, its address or the id of one of its keys, or fault.NotFound.
 func (as *Accounts) Find(ctx context.Context, ref string) (*Account, error) {
 	if strings.Contains(ref, "@") {
 		ref = strings.ToLower(strings.TrimSpace(ref))
@@ -93,12 +100,12 @@ func (as *Accounts) Find(ctx context.Context, ref string) (*Account, error) {
 	return as.store.FindAccount(ctx, ref)
 }
 
-// List returns up to limit accounts whose id comes after the given one.
+// List returns at most limit accounts whose id is greater than after, in order of id.
 func (as *Accounts) List(ctx context.Context, after string, limit int) ([]*Account, error) {
 	return as.store.Accounts(ctx, after, limit)
 }
 
-// History is the account's part of the audit log, newest first.
+// History returns at most limit entries of the audit log about an account, newest first.
 func (as *Accounts) History(ctx context.Context, ref string, limit int) ([]Entry, error) {
 	a, err := as.Find(ctx, ref)
 	if err != nil {
@@ -107,7 +114,7 @@ func (as *Accounts) History(ctx context.Context, ref string, limit int) ([]Entry
 	return as.store.AuditLog(ctx, a.ID, limit)
 }
 
-// SetPlan grants a plan; None takes the present one away.
+// SetPlan grants a plan, without a charge. None takes the current plan away.
 func (as *Accounts) SetPlan(ctx context.Context, actor, ref string, plan Plan) (*Account, error) {
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
 		if a.Plan == plan && a.Granted == (plan != None) {
@@ -119,7 +126,8 @@ func (as *Accounts) SetPlan(ctx context.Context, actor, ref string, plan Plan) (
 	})
 }
 
-// SetLimits replaces the account's overrides of its plan's limits.
+// SetLimits overrides limits of the account's plan. A field of o that is nil keeps the override
+// there is.
 func (as *Accounts) SetLimits(ctx context.Context, actor, ref string, o Overrides) (*Account, error) {
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
 		if o.RequestsPerMinute != nil {
@@ -136,7 +144,7 @@ func (as *Accounts) SetLimits(ctx context.Context, actor, ref string, o Override
 	})
 }
 
-// ClearLimits gives the account its plan's limits back.
+// ClearLimits removes all overrides, so that the limits of the plan hold again.
 func (as *Accounts) ClearLimits(ctx context.Context, actor, ref string) (*Account, error) {
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
 		a.Overrides = Overrides{}
@@ -145,8 +153,8 @@ func (as *Accounts) ClearLimits(ctx context.Context, actor, ref string) (*Accoun
 	})
 }
 
-// Suspend locks the account: its requests are answered 423 until Unsuspend. Termination, which also ends
-// the subscription, is billing.Terminate.
+// Suspend locks the account: its requests are answered 423 until Unsuspend. To end the subscription
+// as well, use billing.Terminate. Suspending twice keeps the first reason.
 func (as *Accounts) Suspend(ctx context.Context, actor, ref, reason string) (*Account, error) {
 	reason, err := parseReason(reason)
 	if err != nil {
@@ -194,7 +202,7 @@ func (as *Accounts) Deactivate(ctx context.Context, actor, ref, reason string) (
 	})
 }
 
-// Restore switches the account's keys on again: support's answer to Deactivate.
+// Restore takes Deactivate back: the account's keys work again.
 func (as *Accounts) Restore(ctx context.Context, actor, ref string) (*Account, error) {
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
 		if a.Deactivated != nil {
@@ -205,7 +213,7 @@ func (as *Accounts) Restore(ctx context.Context, actor, ref string) (*Account, e
 	})
 }
 
-// CreateKey adds a sub-key. Its raw text is returned here and never again.
+// CreateKey adds a sub-key and returns it with its raw text, which is shown here and never again.
 func (as *Accounts) CreateKey(ctx context.Context, actor, ref, name string) (*Key, string, error) {
 	name, err := parseName(name)
 	if err != nil {
@@ -246,7 +254,7 @@ func (as *Accounts) RenameKey(ctx context.Context, actor, keyID, name string) (*
 	return &renamed, nil
 }
 
-// DeleteKey revokes a sub-key for good.
+// DeleteKey revokes a sub-key for good. When it returns, the key is refused.
 func (as *Accounts) DeleteKey(ctx context.Context, actor, keyID string) error {
 	_, err := as.changeSubKey(ctx, actor, keyID, func(a *Account, i int, e *Entry) {
 		e.Action, e.Detail = "key.delete", keyID
@@ -255,7 +263,8 @@ func (as *Accounts) DeleteKey(ctx context.Context, actor, keyID string) error {
 	return err
 }
 
-// RegenerateMaster replaces the master key; the old one is refused from now on.
+// RegenerateMaster replaces the master key and returns the new one, which is shown here and never
+// again. When it returns, the old key is refused.
 func (as *Accounts) RegenerateMaster(ctx context.Context, actor, ref string) (string, error) {
 	master, raw := newKey(as.brand, true, "", as.clock())
 	_, err := as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
@@ -270,13 +279,15 @@ func (as *Accounts) RegenerateMaster(ctx context.Context, actor, ref string) (st
 	return raw, nil
 }
 
-// change runs one transition inside the store's transaction and publishes its outcome.
+// change runs apply inside a transaction of the store, under the lock of the account's row, and
+// publishes the result. apply sets the action of the entry if it has changed anything.
 func (as *Accounts) change(ctx context.Context, actor, ref string, apply func(*Account, *Entry) error) (*Account, error) {
 	found, err := as.Find(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	// A caller who goes away must not leave the outcome unpublished.
+	// The caller may hang up after the commit. The change must still be published, or a deleted key
+	// would keep working on this node.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	changed, err := as.store.ChangeAccount(ctx, found.ID, func(a *Account) (Entry, error) {
@@ -292,12 +303,13 @@ func (as *Accounts) change(ctx context.Context, actor, ref string, apply func(*A
 	return changed, nil
 }
 
-// changeSubKey is change for one sub-key, found by its id.
+// changeSubKey is change for one sub-key. i is the index of the key in a.Keys. The master key is
+// refused.
 func (as *Accounts) changeSubKey(ctx context.Context, actor, keyID string, apply func(a *Account, i int, e *Entry)) (*Account, error) {
 	return as.change(ctx, actor, keyID, func(a *Account, e *Entry) error {
 		i, k := a.key(keyID)
 		if k == nil {
-			return fault.New(fault.NotFound, "there is no key %q", clip(keyID))
+			return fault.New(fault.NotFound, "there is no key %q", excerpt.Of(keyID, maxEcho))
 		}
 		if k.Master {
 			return fault.New(fault.Invalid, "the master key cannot be renamed or deleted; regenerate it instead")
@@ -307,18 +319,18 @@ func (as *Accounts) changeSubKey(ctx context.Context, actor, keyID string, apply
 	})
 }
 
-// refresh publishes what the store holds after a change whose outcome is unknown, such as a commit
-// whose answer was lost with the connection.
+// refresh publishes what the store has after a change whose outcome is not known: the commit may
+// have succeeded although its answer was lost with the connection.
 func (as *Accounts) refresh(ctx context.Context, id string) {
 	if a, err := as.store.FindAccount(ctx, id); err == nil {
 		as.onChange(a)
 	}
 }
 
-// clock reads the time to the millisecond, as it is stored.
+// clock returns the time to the millisecond, which is what the store keeps.
 func (as *Accounts) clock() time.Time { return as.now().UTC().Truncate(time.Millisecond) }
 
-// String lists the overrides for the audit log.
+// String returns the overrides as text for the audit log; empty if there are none.
 func (o Overrides) String() string {
 	var parts []string
 	add := func(name string, l *Limit) {

@@ -11,23 +11,24 @@ import (
 // MaxSubKeys is how many sub-keys an account may have beside its master key (docs/api.md#accounts-and-keys).
 const MaxSubKeys = 10
 
-// Key is what is kept of an API key: never the key itself.
+// Key is what is stored of an API key. The key itself is not.
 type Key struct {
-	ID         string
+	ID         string // not secret: pages and commands name the key by it
 	Master     bool
-	Name       string // of a sub-key
+	Name       string // of a sub-key; empty for the master key
 	Hash       Hash
-	LastFour   string
+	LastFour   string // characters, so that people recognize their key
 	CreatedAt  time.Time
 	LastUsedAt time.Time // zero: never
 }
 
-// Hash is the SHA-256 of a raw key. Keys have about 238 random bits, so a plain hash is enough.
+// Hash is the SHA-256 of a raw key. Keys have about 238 random bits, so nobody can find one by
+// trying, and no slower hash is needed.
 type Hash [sha256.Size]byte
 
-// HashKey is the form a raw key is looked up by.
+// HashKey returns the hash that a raw key is looked up by.
 func HashKey(raw string) Hash {
-	var buf [128]byte // keys fit, so that no request allocates here
+	var buf [128]byte // on the stack; a key fits, so no request allocates here
 	return sha256.Sum256(append(buf[:0], raw...))
 }
 
@@ -38,8 +39,9 @@ const (
 	keyTailChars = keyRandom + keyChecksum
 )
 
-// Wellformed reports whether raw, which has the brand's prefix, can be a key at all: its length and
-// its checksum are right. It tells a typo from an unknown key without a lookup.
+// Wellformed reports whether raw, which has the brand's prefix, has the length and the checksum of
+// a key. It tells a typo from an unknown key without a lookup, so that the message can say which it
+// is.
 func Wellformed(brand, raw string) bool {
 	head := len(brand) + 1
 	if len(raw) != head+keyTailChars {
@@ -50,7 +52,7 @@ func Wellformed(brand, raw string) bool {
 	return string(sum[:]) == raw[head+keyRandom:]
 }
 
-// newKey makes a key and the raw text that its owner sees once.
+// newKey returns a new key and its raw text, which its owner sees once.
 func newKey(brand string, master bool, name string, now time.Time) (Key, string) {
 	var b strings.Builder
 	b.WriteString(brand)
@@ -66,7 +68,7 @@ func newKey(brand string, master bool, name string, now time.Time) (Key, string)
 	}, raw
 }
 
-// checksum writes the CRC-32 of text in base 62.
+// checksum fills dst with the CRC-32 of text in base 62.
 func checksum(dst []byte, text string) {
 	var buf [128]byte
 	sum := crc32.ChecksumIEEE(append(buf[:0], text...))
@@ -76,14 +78,14 @@ func checksum(dst []byte, text string) {
 	}
 }
 
-// randomText is n random letters and digits, each equally likely.
+// randomText returns n random letters and digits, each equally likely.
 func randomText(n int) string {
 	out := make([]byte, 0, n)
 	buf := make([]byte, n+n/2)
 	for len(out) < n {
 		rand.Read(buf) // never fails: crypto/rand
 		for _, c := range buf {
-			if c < 4*62 && len(out) < n { // above would favour the first letters
+			if c < 4*62 && len(out) < n { // the bytes above would make the first letters likelier
 				out = append(out, alphabet[c%62])
 			}
 		}

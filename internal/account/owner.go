@@ -22,7 +22,7 @@ func (as *Accounts) CreateOwner(ctx context.Context) (raw string, err error) {
 	return raw, nil
 }
 
-// SetEmail changes the account's address.
+// SetEmail changes the account's address. The caller has made sure that the owner reads mail there.
 func (as *Accounts) SetEmail(ctx context.Context, actor, ref, email string) (*Account, error) {
 	email, err := ParseEmail(email)
 	if err != nil {
@@ -37,11 +37,12 @@ func (as *Accounts) SetEmail(ctx context.Context, actor, ref, email string) (*Ac
 	})
 }
 
-// closedReason is what a closed account is suspended for.
+// closedReason is the reason of the suspension of a closed account.
 const closedReason = "closed by its owner"
 
-// Close ends an account on its owner's word. It is suspended without end, has no plan and no sub-keys, a
-// master key that nobody has seen, and an address that is nobody's; its history stays.
+// Close closes an account for its owner. The account is suspended for good and loses its plan and
+// its sub-keys. It gets a new master key that nobody has seen, so the old one is refused, and an
+// address under .invalid, so its owner can sign up again with the old one. Its history stays.
 func (as *Accounts) Close(ctx context.Context, actor, ref string) (*Account, error) {
 	master, _ := newKey(as.brand, true, "", as.clock())
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {

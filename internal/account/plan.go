@@ -20,10 +20,10 @@ const (
 
 var planNames = [...]string{None: "none", Free: "free", Basic: "basic", Premium: "premium", Scale: "scale"}
 
-// String is the plan's name on the wire.
+// String returns the plan's name on the wire and in the database.
 func (p Plan) String() string { return planNames[p] }
 
-// ParsePlan reads a plan's name.
+// ParsePlan returns the plan with a name.
 func ParsePlan(name string) (Plan, error) {
 	for p, n := range planNames {
 		if n == name {
@@ -40,10 +40,10 @@ func (p Plan) Includes(tier Plan) bool { return tier <= Free || p >= tier }
 // IncludesTools reports whether the plan covers tool calling (docs/api.md#tool-calling).
 func (p Plan) IncludesTools() bool { return p >= Basic }
 
-// Limit is a whole number, or Unlimited.
+// Limit is a whole number from 0 to MostLimit, or Unlimited.
 type Limit int64
 
-// Unlimited is the limit that nothing reaches.
+// Unlimited is a limit that nothing reaches. It is negative, so check for it before comparing.
 const Unlimited Limit = -1
 
 // MarshalJSON writes the number, or "unlimited".
@@ -54,8 +54,8 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 	return json.Marshal(int64(l))
 }
 
-// MostLimit is the largest limit that is not Unlimited: far beyond sense, and low enough that its
-// thousandths can be added up.
+// MostLimit is the largest limit that is not Unlimited. It is far above any sensible limit, and low
+// enough that sums of its thousandths fit an int64.
 const MostLimit Limit = 1_000_000_000_000
 
 // UnmarshalJSON reads a whole number from 0 to MostLimit, or "unlimited".
@@ -82,8 +82,9 @@ type Limits struct {
 // Terms is what a plan gives and costs.
 type Terms struct {
 	Limits
-	PriceCents int64 // a month
-	// MonthlyUnits is the budget that the abuse score is the percentage of, for each tier of models.
+	PriceCents int64 // a month, in US cents
+	// MonthlyUnits is the budget of each tier of models. The abuse score is the percentage of it
+	// that was used.
 	MonthlyUnits Limit
 	// UnfinishedVideos is how many video jobs may wait or run at once.
 	UnfinishedVideos Limit
@@ -113,7 +114,7 @@ type Overrides struct {
 	TokensPerMinute   *Limit `json:"tokens_per_minute,omitempty"`
 }
 
-// Over is the limits with the overrides laid over them.
+// Over returns l with the overrides applied.
 func (l Limits) Over(o Overrides) Limits {
 	if o.RequestsPerMinute != nil {
 		l.RequestsPerMinute = *o.RequestsPerMinute

@@ -61,8 +61,8 @@ func (b *Backend) operations() map[string]operation {
 		"models":                op(b.models),
 		"models.standing":       op(b.modelsStanding),
 		"models.refresh":        op(b.modelsRefresh),
-		"status":                op(b.status),
-		"reload":                op(b.reload),
+		"status":                op(b.showStatus),
+		"reload":                op(b.applyConfig),
 	}
 }
 
@@ -375,11 +375,11 @@ func (b *Backend) modelsRefresh(ctx context.Context, _ Empty) ([]ModelStanding, 
 	return b.Standing(), nil
 }
 
-func (b *Backend) status(ctx context.Context, _ Empty) (Status, error) { return b.Status(ctx), nil }
+func (b *Backend) showStatus(ctx context.Context, _ Empty) (Status, error) { return b.Status(ctx), nil }
 
-// reload applies the configuration file. Mistakes in it are the operator's, so they are
+// applyConfig applies the configuration file. Mistakes in it are the operator's, so they are
 // returned as they are.
-func (b *Backend) reload(ctx context.Context, _ Empty) (Empty, error) {
+func (b *Backend) applyConfig(ctx context.Context, _ Empty) (Empty, error) {
 	if err := b.Reload(ctx); err != nil {
 		return Empty{}, fault.New(fault.Invalid, "%v", err)
 	}

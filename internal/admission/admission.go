@@ -96,7 +96,7 @@ type Lease struct {
 func (g *Gate) Access(a *Ask) (Standing, error) {
 	err := access(a.Caller.Account.Plan, a.Model, a.Tools)
 	if a.Model.StaffOnly && !a.Caller.Account.Staff {
-		err = fault.New(fault.PlanTooLow, "The model %q has no tier yet, so only staff may call it. Ask the operator to give it one.", a.Model.ID).At("model")
+		err = fault.New(fault.Forbidden, "The model %q has no tier yet, so only staff may call it. Ask the operator to give it one.", a.Model.ID).At("model")
 	}
 	if err != nil {
 		return g.ledger.Peek(a.Caller.Account.ID, a.Limits), err

@@ -12,7 +12,9 @@ import (
 // one wire format. A folder below a listed package belongs to it and stands in its row; the two may
 // import each other. A package may be listed before it exists.
 var rows = [][]string{
-	// Words: what everybody may know. They know nobody.
+	// Text itself: bytes and characters, below every word.
+	{"jsonscan", "excerpt"},
+	// Words: what everybody may know. They know text and nothing else.
 	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lazyregexp"},
 	// The nouns that requests and storage are made of, and the doors to the outside.
 	{"chat", "netguard", "account", "blob", "mail"},

@@ -1,13 +1,16 @@
 // Package billing sells the paid plans: subscribe, upgrade, renew, lapse.
 //
-// The machine is the methods of Books: transitions of one account's subscription that are given the
-// time and touch nothing else. Billing runs them in the store's transactions and moves money through a
-// Processor in between. A payment is stored before the processor hears of it, the processor knows it by
-// our id, and what the processor says is taken in by one idempotent transition, settle; so whoever
-// reports an outcome (the call itself, a webhook, the customer who comes back, the machine that asks
-// again after a crash) reports the same thing, and late, double or reordered reports do no harm.
+// The rules are methods of Books: changes to one account's subscription that are given the time and
+// touch nothing else. Billing runs them inside transactions of the store, and between transactions
+// moves money through a Processor.
 //
-// Who owns the schedule is not the processor but this package; see docs/decisions/0010-billing.md.
+// No money is charged twice and none is forgotten, because of three rules. A payment is stored
+// before the processor hears of it. The processor knows it by our id. And everything the processor
+// says goes through one method, Books.settle, which may be told the same thing twice, late or out
+// of order. So it does not matter who reports an outcome: the call itself, a webhook, the customer
+// who comes back, or the retry after a crash.
+//
+// This package owns the schedule, not the processor; see docs/decisions/0010-billing.md.
 package billing
 
 import (
@@ -20,44 +23,54 @@ import (
 	"sluice/internal/fault"
 )
 
-// Store keeps the books. Each method is one transaction.
+// Store is all that Billing keeps; sqlstore implements it. The parts stand beside the code that
+// uses them.
 type Store interface {
-	// FindAccount looks an account up by its id or its address.
+	BookStore
+	HistoryStore
+	DueStore
+	EventStore
+}
+
+// BookStore keeps the books. Each method is one transaction.
+type BookStore interface {
+	// FindAccount returns an account by its id or its address.
 	FindAccount(ctx context.Context, ref string) (*account.Account, error)
-	// ChangeBilling locks the account, lets change work on its books and stores what became of them:
-	// the subscription, the payment, the new entries, and where Audit has an action the account itself.
-	// The payment is the one with the id; for an empty id the unfinished one, if there is any.
+	// ChangeBilling locks the account, calls change with its books, and stores the result: the
+	// subscription, the payment, the new entries, and, if Audit has an action, the account itself.
+	// If change returns an error, nothing is stored. Books.Payment is the payment with paymentID,
+	// or, if that is empty, the unfinished one.
 	ChangeBilling(ctx context.Context, accountID, paymentID string, change func(*Books) error) (*account.Account, error)
-	// Books reads the books without locking them.
+	// Books returns the books without locking them.
 	Books(ctx context.Context, accountID string) (*Books, error)
-	// Payment looks a payment up by its id; fault.NotFound if there is none.
+	// Payment returns a payment by its id, or fault.NotFound.
 	Payment(ctx context.Context, id string) (*Payment, error)
-	// Invoices returns the paid payments of an account, newest first.
+}
+
+// HistoryStore reads what has happened.
+type HistoryStore interface {
+	// Invoices returns at most limit paid payments of an account, newest first.
 	Invoices(ctx context.Context, accountID string, limit int) ([]Payment, error)
-	// Ledger returns the entries of an account, newest first.
+	// Ledger returns at most limit entries of an account, newest first.
 	Ledger(ctx context.Context, accountID string, limit int) ([]Entry, error)
-	// BillingDue returns accounts with something to do at a time, whose id is greater than after, in
-	// order of id.
-	BillingDue(ctx context.Context, now time.Time, after string, limit int) ([]string, error)
-	// HasBillingEvent reports whether a processor's event has been dealt with; AddBillingEvent notes it.
-	HasBillingEvent(ctx context.Context, id string) (bool, error)
-	AddBillingEvent(ctx context.Context, id, kind string, at time.Time) error
 }
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	// Processor moves the money. Nil: paid plans are not for sale.
+	// Processor moves the money. If it is nil, paid plans are not for sale.
 	Processor Processor
-	// Withdrawn reports that the processor may not be used, at the moment or any more; then all is as if there
-	// were none. Nil: it always may.
+	// Withdrawn reports whether the processor must not be used now; then everything is as if there
+	// were none. If it is nil, the processor may always be used.
 	Withdrawn func() bool
-	// LeastCents is the smallest amount that the processor can charge; less is waived.
+	// LeastCents is the smallest amount that the processor can charge. A smaller amount is waived.
 	LeastCents int64
 	// Plans are the terms in force. Default account.BuiltinPlans.
 	Plans func() account.Plans
-	// OnChange is told every new state of an account before the change returns to its caller.
+	// OnChange is called with every new state of an account before the change returns to its
+	// caller, so that the next request is judged by the new plan. May be nil.
 	OnChange func(*account.Account)
-	// OnEntry is told every new line of the ledger, once it is stored: to write to the customer.
+	// OnEntry is called with every new entry of the ledger after it was stored, to write to the
+	// customer. May be nil.
 	OnEntry func(context.Context, *account.Account, Entry)
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
@@ -65,9 +78,14 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Billing runs the machine of every account.
+// Billing runs the subscriptions of all accounts. Its methods may be called from several goroutines
+// and on several nodes: the store locks the account for each change. ref is an account's id or its
+// address; actor is who the ledger names.
 type Billing struct {
-	store     Store
+	books     BookStore
+	history   HistoryStore
+	due       DueStore
+	events    EventStore
 	processor Processor
 	withdrawn func() bool
 	least     int64
@@ -84,7 +102,8 @@ func New(store Store, opts *Options) *Billing {
 		opts = &Options{}
 	}
 	m := &Billing{
-		store: store, processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans,
+		books: store, history: store, due: store, events: store,
+		processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans,
 		onChange: opts.OnChange, onEntry: opts.OnEntry, now: opts.Now, log: opts.Log,
 	}
 	if m.plans == nil {
@@ -108,7 +127,7 @@ func New(store Store, opts *Options) *Billing {
 // Sells reports whether paid plans can be bought.
 func (m *Billing) Sells() bool { return m.inUse() != nil }
 
-// inUse is the processor; nil: there is none, or it is withdrawn.
+// inUse returns the processor, or nil if there is none or it is withdrawn.
 func (m *Billing) inUse() Processor {
 	if m.withdrawn != nil && m.withdrawn() {
 		return nil
@@ -116,16 +135,16 @@ func (m *Billing) inUse() Processor {
 	return m.processor
 }
 
-// View is how an account's billing stands.
+// View is the state of an account's billing.
 type View struct {
 	Account      *account.Account
-	Subscription          // zero: none; Free and granted plans have none
-	Method       Method   // the saved payment method; zero: none
-	Payment      *Payment // the one under way, which the customer can go on with at its URL; nil: none
-	Now          time.Time
+	Subscription           // zero: none; Free and granted plans have none
+	Method       Method    // the saved payment method; zero: none
+	Payment      *Payment  // the pending one, which the customer can continue at its URL; nil: none
+	Now          time.Time // on the account's clock
 }
 
-// Show tells how an account's billing stands, on the account's clock.
+// Show returns the state of an account's billing.
 func (m *Billing) Show(ctx context.Context, ref string) (View, error) {
 	b, err := m.read(ctx, ref)
 	if err != nil {
@@ -141,9 +160,9 @@ func (m *Billing) Show(ctx context.Context, ref string) (View, error) {
 	return v, nil
 }
 
-// Subscribe takes a plan. Free is taken at once, and the payment is nil. For a paid plan the customer
-// has to be sent to the payment's URL; the plan begins when the payment is made. One whose price is 0 is
-// Paid at once.
+// Subscribe starts a plan. Free starts at once, and the payment is nil. For a paid plan the caller
+// sends the customer to the payment's URL; the plan starts when the payment is made. If the price
+// is 0, the payment is Paid at once.
 func (m *Billing) Subscribe(ctx context.Context, actor, ref string, plan account.Plan) (*Payment, error) {
 	switch plan {
 	case account.None:
@@ -158,20 +177,21 @@ func (m *Billing) Subscribe(ctx context.Context, actor, ref string, plan account
 	}, func(b *Books) error { return b.subscribe(plan, price) })
 }
 
-// Upgrade takes an offer of Quote: the saved payment method is charged the amount that was shown, and
-// the higher plan holds at once. If the payment failed with Confirm set, UpgradeInPerson lets the customer
-// confirm it.
+// Upgrade accepts an offer of Quote: the saved payment method is charged the amount that was shown,
+// and the higher plan starts at once. If the payment failed with Confirm set, the customer can
+// confirm it with UpgradeInPerson.
 func (m *Billing) Upgrade(ctx context.Context, actor, ref string, o Offer) (*Payment, error) {
-	return m.upgrade(ctx, actor, ref, o, false)
+	return m.payUpgrade(ctx, actor, ref, o, false)
 }
 
 // UpgradeInPerson is Upgrade on the processor's page, at the payment's URL: for a payment that the
-// customer must confirm, or to be made with another card.
+// customer must confirm, or wants to make with another card.
 func (m *Billing) UpgradeInPerson(ctx context.Context, actor, ref string, o Offer) (*Payment, error) {
-	return m.upgrade(ctx, actor, ref, o, true)
+	return m.payUpgrade(ctx, actor, ref, o, true)
 }
 
-func (m *Billing) upgrade(ctx context.Context, actor, ref string, o Offer, present bool) (*Payment, error) {
+// payUpgrade opens the payment of an upgrade. With present, the customer pays on the processor's page.
+func (m *Billing) payUpgrade(ctx context.Context, actor, ref string, o Offer, present bool) (*Payment, error) {
 	return m.pay(ctx, actor, ref, func(p *Payment) bool {
 		return p.Kind == ForUpgrade && p.Plan == o.Plan && p.AmountCents == o.AmountCents && p.Present == present
 	}, func(b *Books) error {
@@ -189,7 +209,7 @@ func (m *Billing) upgrade(ctx context.Context, actor, ref string, o Offer, prese
 	})
 }
 
-// PayOverdue lets the customer pay a renewal that has failed, at the payment's URL.
+// PayOverdue opens a payment for a renewal that has failed. The customer pays at its URL.
 func (m *Billing) PayOverdue(ctx context.Context, actor, ref string) (*Payment, error) {
 	return m.pay(ctx, actor, ref, func(p *Payment) bool { return p.Kind == ForRenewal && p.Present }, func(b *Books) error {
 		if b.Status() != PastDue {
@@ -201,8 +221,8 @@ func (m *Billing) PayOverdue(ctx context.Context, actor, ref string) (*Payment, 
 	})
 }
 
-// CancelAtPeriodEnd ends the subscription with the period that is paid for. One whose renewal is unpaid
-// ends at once.
+// CancelAtPeriodEnd ends the subscription at the end of the period that is paid for. If the renewal
+// is unpaid, it ends at once.
 func (m *Billing) CancelAtPeriodEnd(ctx context.Context, actor, ref string) error {
 	_, err := m.change(ctx, actor, ref, "", (*Books).cancel)
 	return err
@@ -214,7 +234,7 @@ func (m *Billing) Resume(ctx context.Context, actor, ref string) error {
 	return err
 }
 
-// RequestDowngrade writes down for support that the customer would like a lower plan, or none. Nothing
+// RequestDowngrade records for support that the customer wants a lower plan, or none. Nothing
 // else happens: there is no downgrade by oneself (docs/api.md#plan-changes).
 func (m *Billing) RequestDowngrade(ctx context.Context, actor, ref string, plan account.Plan, message string) error {
 	message = strings.TrimSpace(message)
@@ -231,7 +251,7 @@ func (m *Billing) RequestDowngrade(ctx context.Context, actor, ref string, plan 
 	return err
 }
 
-// Downgrade is for support: from the next period on the subscription is for a lower paid plan.
+// Downgrade sets a lower paid plan from the next period on. Only support calls it.
 func (m *Billing) Downgrade(ctx context.Context, actor, ref string, plan account.Plan) error {
 	_, err := m.change(ctx, actor, ref, "", func(b *Books) error {
 		plans := m.plans()
@@ -240,8 +260,8 @@ func (m *Billing) Downgrade(ctx context.Context, actor, ref string, plan account
 	return err
 }
 
-// Terminate is for staff: it suspends the account without end and ends its subscription. Keys and
-// history stay.
+// Terminate suspends the account for good and ends its subscription. Keys and history stay. Only
+// staff calls it.
 func (m *Billing) Terminate(ctx context.Context, actor, ref, reason string) (*account.Account, error) {
 	reason = strings.TrimSpace(reason)
 	if reason == "" || len(reason) > 1000 {
@@ -253,7 +273,7 @@ func (m *Billing) Terminate(ctx context.Context, actor, ref, reason string) (*ac
 	})
 }
 
-// EndNow ends the subscription at once and gives nothing back: for an account that is closed.
+// EndNow ends the subscription at once, without a refund, because the account is being closed.
 func (m *Billing) EndNow(ctx context.Context, actor, ref, why string) error {
 	_, err := m.change(ctx, actor, ref, "", func(b *Books) error {
 		if b.Plan != account.None {
@@ -264,13 +284,13 @@ func (m *Billing) EndNow(ctx context.Context, actor, ref, why string) error {
 	return err
 }
 
-// Refund is for support: it gives cents of a payment back. The plan stays as it is.
+// Refund gives back cents of a payment. The plan stays as it is. Only support calls it.
 func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int64) (*Payment, error) {
-	p, err := m.store.Payment(ctx, paymentID)
+	p, err := m.books.Payment(ctx, paymentID)
 	if err != nil {
 		return nil, err
 	}
-	p, err = m.settle(ctx, p) // the processor may have given something back by itself
+	p, err = m.poll(ctx, p) // something may have been refunded on the processor's own pages
 	if err != nil {
 		return nil, err
 	}
@@ -288,13 +308,13 @@ func (m *Billing) Refund(ctx context.Context, actor, paymentID string, cents int
 	if err != nil {
 		return nil, err
 	}
-	if err := m.refund(ctx, paymentID); err != nil {
+	if err := m.sendRefund(ctx, paymentID); err != nil {
 		return nil, err
 	}
-	return m.store.Payment(ctx, paymentID)
+	return m.books.Payment(ctx, paymentID)
 }
 
-// Portal is the page where the customer changes his payment method.
+// Portal returns the address of the processor's page where the customer changes the payment method.
 func (m *Billing) Portal(ctx context.Context, actor, ref string) (string, error) {
 	if m.inUse() == nil {
 		return "", errNotForSale()
@@ -303,7 +323,7 @@ func (m *Billing) Portal(ctx context.Context, actor, ref string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	url, customer, err := m.processor.Portal(ctx, b.customer())
+	url, customer, err := m.processor.Portal(ctx, b.asCustomer())
 	if err != nil {
 		return "", unanswered(err)
 	}
@@ -314,14 +334,14 @@ func (m *Billing) Portal(ctx context.Context, actor, ref string) (string, error)
 	return url, err
 }
 
-// RefreshMethod takes over what the processor has as the customer's payment method: for when he comes
-// back from the portal.
+// RefreshMethod asks the processor for the customer's payment method and stores it: for when the
+// customer comes back from the portal.
 func (m *Billing) RefreshMethod(ctx context.Context, ref string) (Method, error) {
 	b, err := m.read(ctx, ref)
-	if err != nil || m.inUse() == nil || b.customer().Ref == "" {
+	if err != nil || m.inUse() == nil || b.asCustomer().Ref == "" {
 		return Method{}, err
 	}
-	method, err := m.processor.Method(ctx, b.customer())
+	method, err := m.processor.Method(ctx, b.asCustomer())
 	if err != nil {
 		return Method{}, unanswered(err)
 	}
@@ -332,31 +352,31 @@ func (m *Billing) RefreshMethod(ctx context.Context, ref string) (Method, error)
 	return method, err
 }
 
-// Invoices are the account's paid payments, newest first.
+// Invoices returns at most limit paid payments of the account, newest first.
 func (m *Billing) Invoices(ctx context.Context, ref string, limit int) ([]Payment, error) {
-	a, err := m.store.FindAccount(ctx, ref)
+	a, err := m.books.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	return m.store.Invoices(ctx, a.ID, limit)
+	return m.history.Invoices(ctx, a.ID, limit)
 }
 
-// Ledger is everything that happened to the account's billing, newest first.
+// Ledger returns at most limit entries about the account's billing, newest first.
 func (m *Billing) Ledger(ctx context.Context, ref string, limit int) ([]Entry, error) {
-	a, err := m.store.FindAccount(ctx, ref)
+	a, err := m.books.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	return m.store.Ledger(ctx, a.ID, limit)
+	return m.history.Ledger(ctx, a.ID, limit)
 }
 
-// read loads the books as they stand now.
+// read returns the current books, for questions. A change must go through change, which locks them.
 func (m *Billing) read(ctx context.Context, ref string) (*Books, error) {
-	a, err := m.store.FindAccount(ctx, ref)
+	a, err := m.books.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	b, err := m.store.Books(ctx, a.ID)
+	b, err := m.books.Books(ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -364,25 +384,26 @@ func (m *Billing) read(ctx context.Context, ref string) (*Books, error) {
 	return b, nil
 }
 
-// change runs one transition in the store's transaction and publishes its outcome.
+// change runs apply inside a transaction of the store, publishes the account, and reports the new
+// entries. paymentID is the payment that apply works on; empty means the unfinished one.
 func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, apply func(*Books) error) (*account.Account, error) {
-	found, err := m.store.FindAccount(ctx, ref)
+	found, err := m.books.FindAccount(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	// A caller who goes away must not leave the outcome unpublished.
+	// The caller may hang up after the commit; the new plan must still be published.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	var entries []Entry
-	changed, err := m.store.ChangeBilling(ctx, found.ID, paymentID, func(b *Books) error {
+	changed, err := m.books.ChangeBilling(ctx, found.ID, paymentID, func(b *Books) error {
 		b.begin(actor, m.processorName(), m.now())
 		err := apply(b)
 		entries = b.Entries
 		return err
 	})
 	if err != nil {
-		if a, findErr := m.store.FindAccount(ctx, found.ID); findErr == nil {
-			m.onChange(a) // the commit's answer may have been lost
+		if a, findErr := m.books.FindAccount(ctx, found.ID); findErr == nil {
+			m.onChange(a) // the commit may have succeeded although its answer was lost
 		}
 		return nil, err
 	}
@@ -393,7 +414,7 @@ func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, appl
 	return changed, nil
 }
 
-// processorName is that of the one in use; empty: there is none.
+// processorName returns the name of the processor in use, or an empty string.
 func (m *Billing) processorName() string {
 	if m.inUse() == nil {
 		return ""
@@ -401,15 +422,18 @@ func (m *Billing) processorName() string {
 	return m.processor.Name()
 }
 
+// errNotForSale says that there is no processor to pay with.
 func errNotForSale() error {
 	return fault.New(fault.Conflict, "paid plans are not for sale here; ask the operator for one")
 }
 
+// errSuspended refuses payments of an account that could not use what it pays for.
 func errSuspended() error {
 	return fault.New(fault.Suspended, "the account is suspended; write to support")
 }
 
-// unanswered is the fault of a processor whose answer did not come: what was asked may have happened.
+// unanswered returns the fault for a processor that did not answer. What was asked may have
+// happened; retrying is safe because the processor knows payments by our ids.
 func unanswered(err error) error {
 	if fault.Is(err, fault.Conflict) || fault.Is(err, fault.Invalid) {
 		return err

@@ -8,33 +8,33 @@ import (
 	"sluice/internal/fault"
 )
 
-// Status is how a subscription stands.
+// Status is the state of a subscription.
 type Status string
 
-// PastDue is a subscription whose renewal has failed and is being retried: the plan is still active.
+// PastDue is a subscription whose renewal has failed and is being retried. The plan is still active.
 const (
 	NotSubscribed Status = "none"
 	Active        Status = "active"
 	PastDue       Status = "past_due"
 )
 
-// Subscription is a paid plan and its present period. An account has at most one; the zero value is
+// Subscription is a paid plan and its current period. An account has at most one; the zero value is
 // none. Free and granted plans have no subscription.
 type Subscription struct {
 	Plan        account.Plan
-	PriceCents  int64        // a month, as the present period was charged
-	NextPlan    account.Plan // from the next period on, set by support; None: the same
-	Began       time.Time    // fixes the billing day; unbroken since
+	PriceCents  int64        // a month, as the current period was charged
+	NextPlan    account.Plan // from the next period on, set by support; None: the same plan
+	Began       time.Time    // fixes the billing day
 	PeriodStart time.Time
 	PeriodEnd   time.Time
 	CancelAtEnd bool
 
-	Failed       int       // tries of the renewal that failed
-	FailingSince time.Time // when the first of them was
-	Due          time.Time // when it is renewed, retried or ended
+	Failed       int       // how often the renewal has failed; 0: not
+	FailingSince time.Time // when it failed first
+	Due          time.Time // when the subscription is renewed, retried or ended
 }
 
-// Status is how the subscription stands.
+// Status returns the state of the subscription.
 func (s *Subscription) Status() Status {
 	switch {
 	case s.Plan == account.None:
@@ -45,36 +45,39 @@ func (s *Subscription) Status() Status {
 	return Active
 }
 
-// Books is all that is kept of one account's billing. The store loads it whole, lets one transition
-// work on it, and stores it whole with the new entries, in one transaction with the account's plan.
+// Books is everything that is stored about one account's billing. The store loads it, runs one
+// change, and stores it with the new entries and the account's plan, all in one transaction. So a
+// plan is never active without the payment for it, and a payment never without what it was for.
 type Books struct {
 	Account *account.Account
 	Subscription
-	Processor string // whom Customer is known to
-	Customer  string
+	Processor string // the processor that Customer is an id of
+	Customer  string // that processor's id of the customer; empty: it has none
 	Method    Method
-	// Ahead is how far the account's clock is before the real one. Only test mode moves it.
+	// Ahead is how far the account's clock is ahead of the real one. Only test mode moves it.
 	Ahead time.Duration
-	// Payment is the one that was asked for; else the unfinished one, if there is any.
+	// Payment is the payment that was asked for, or the unfinished one; nil: there is none.
 	Payment *Payment
 
-	Entries []Entry       // new ones, for the ledger
-	Audit   account.Entry // for the audit log, where the plan has changed
+	Entries []Entry       // new entries for the ledger
+	Audit   account.Entry // for the audit log; without an action if the account has not changed
 
 	actor string
 	using string    // the processor in use; empty: there is none
 	now   time.Time // the account's clock, in whole seconds
 }
 
-// begin says who works on the books, when, and with which processor.
+// begin sets who works on the books, with which processor, and the time. real is the real clock.
+// Every change starts with it.
 func (b *Books) begin(actor, using string, real time.Time) {
 	b.actor, b.using = actor, using
 	b.now = real.Add(b.Ahead).UTC().Truncate(time.Second)
 	b.settleSuperseded()
 }
 
-// customer is the account as the processor in use knows it. What another one called it means nothing.
-func (b *Books) customer() Customer {
+// asCustomer returns the account as the processor in use knows it. The id that another processor
+// gave it is left out.
+func (b *Books) asCustomer() Customer {
 	c := Customer{AccountID: b.Account.ID, Email: b.Account.Email}
 	if b.Processor == b.using {
 		c.Ref = b.Customer
@@ -82,14 +85,15 @@ func (b *Books) customer() Customer {
 	return c
 }
 
-// know notes what the processor in use calls the customer.
+// know sets the customer's id at the processor in use. A new id means a new customer there, without
+// a saved method.
 func (b *Books) know(customer string) {
 	if b.Processor != b.using || b.Customer != customer {
 		b.Processor, b.Customer, b.Method = b.using, customer, Method{}
 	}
 }
 
-// VisitAt is when, on the real clock, the machine has to look at the subscription again; zero: never.
+// VisitAt returns when, on the real clock, the subscription is due; zero means never.
 func (b *Books) VisitAt() time.Time {
 	if b.Plan == account.None {
 		return time.Time{}
@@ -97,7 +101,8 @@ func (b *Books) VisitAt() time.Time {
 	return b.Due.Add(-b.Ahead)
 }
 
-// note adds a ledger entry.
+// note adds an entry to the ledger and returns it, so that the caller can set its amount. The
+// pointer is valid until the next call.
 func (b *Books) note(what What, plan account.Plan, format string, args ...any) *Entry {
 	e := Entry{At: b.now, AccountID: b.Account.ID, Actor: b.actor, What: what, Plan: plan, Detail: fmt.Sprintf(format, args...)}
 	if b.Payment != nil {
@@ -107,7 +112,8 @@ func (b *Books) note(what What, plan account.Plan, format string, args ...any) *
 	return &b.Entries[len(b.Entries)-1]
 }
 
-// setPlan changes the account's plan; the next request is judged by it.
+// setPlan changes the account's plan and the audit log. It does nothing if the account has the plan
+// already.
 func (b *Books) setPlan(plan account.Plan, why What) {
 	a := b.Account
 	if a.Plan == plan && !a.Granted {
@@ -120,12 +126,14 @@ func (b *Books) setPlan(plan account.Plan, why What) {
 	a.Plan, a.Granted = plan, false
 }
 
-// superseded reports whether staff has set another plan since: the subscription is then over.
+// superseded reports whether staff has set another plan since the subscription started. Then the
+// subscription is over.
 func (b *Books) superseded() bool {
 	return b.Plan != account.None && (b.Account.Granted || b.Account.Plan != b.Plan)
 }
 
-// end closes the subscription. The account is left without a plan, with its keys and its history.
+// end ends the subscription. The account keeps its keys and its history, and has no plan, unless
+// staff has set one.
 func (b *Books) end(what What, format string, args ...any) {
 	b.note(what, b.Plan, format, args...)
 	if !b.superseded() {
@@ -134,14 +142,15 @@ func (b *Books) end(what What, format string, args ...any) {
 	b.Subscription = Subscription{}
 }
 
-// settleSuperseded closes a subscription that staff's plan has replaced, so that nothing more is charged.
+// settleSuperseded ends a subscription that a plan set by staff has replaced, so that nothing more
+// is charged.
 func (b *Books) settleSuperseded() {
 	if b.superseded() {
 		b.end(Superseded, "the plan was set to %s", b.Account.Plan)
 	}
 }
 
-// chooseFree takes the free plan, which costs nothing, has no period and never lapses.
+// chooseFree starts the free plan. It costs nothing, has no period and never lapses.
 func (b *Books) chooseFree() error {
 	switch {
 	case b.Account.Plan == account.Free:
@@ -154,18 +163,19 @@ func (b *Books) chooseFree() error {
 	return nil
 }
 
-// openPayment adds a payment that is to be begun.
+// openPayment adds a pending payment. The caller of the change passes it to the processor once it
+// is stored. An amount of 0 is paid at once.
 func (b *Books) openPayment(kind Kind, plan account.Plan, price, cents int64, start, end time.Time, present bool) {
 	b.Payment = &Payment{
 		ID: newPaymentID(), AccountID: b.Account.ID, Kind: kind, Status: Pending, Processor: b.using, Present: present,
 		Plan: plan, PriceCents: price, AmountCents: cents, PeriodStart: start, PeriodEnd: end, CreatedAt: b.now,
 	}
 	if cents == 0 {
-		b.settle(Outcome{Status: Paid}) // there is nothing to ask a processor for
+		b.settle(Outcome{Status: Paid}) // there is nothing to charge
 	}
 }
 
-// subscribe asks for the first period of a paid plan.
+// subscribe opens the payment for the first period of a paid plan.
 func (b *Books) subscribe(plan account.Plan, price int64) error {
 	switch {
 	case b.Account.Suspended != nil:
@@ -179,7 +189,8 @@ func (b *Books) subscribe(plan account.Plan, price int64) error {
 	return nil
 }
 
-// renew asks for the next period. Periods during which no server ran are not charged.
+// renew opens the payment for the period that now is in. Periods that passed while no server ran
+// are not charged.
 func (b *Books) renew(plans *account.Plans, present bool) {
 	plan := b.Plan
 	if b.NextPlan != account.None {
@@ -190,8 +201,8 @@ func (b *Books) renew(plans *account.Plans, present bool) {
 	b.openPayment(ForRenewal, plan, price, price, start, end, present)
 }
 
-// settle takes in what the processor says of Payment. It may be told the same thing any number of
-// times, and an old thing after a new one.
+// settle books what the processor says about Payment. It is idempotent and order does not matter:
+// the same outcome may come twice, and an old outcome after a new one changes nothing.
 func (b *Books) settle(o Outcome) {
 	p := b.Payment
 	if o.Customer != "" {
@@ -218,8 +229,9 @@ func (b *Books) settle(o Outcome) {
 	}
 }
 
-// disputed takes in how the disputes of Payment stand. If the customer's bank has taken money back, the
-// subscription that the payment belongs to ends at once; nothing that happens later brings it back.
+// disputed books the disputes of Payment. If the customer's bank has taken money back, the
+// subscription that the payment belongs to ends at once, and winning the dispute does not bring it
+// back.
 func (b *Books) disputed(o Outcome) {
 	p := b.Payment
 	taken := o.DisputedCents - p.DisputedCents
@@ -227,7 +239,7 @@ func (b *Books) disputed(o Outcome) {
 	switch {
 	case taken > 0:
 		b.note(Disputed, p.Plan, "the customer's bank has taken the payment back").AmountCents = -taken
-		// A payment of an earlier subscription, which ended before, says nothing against this one.
+		// The payment may belong to an earlier subscription that has ended; then this one continues.
 		if b.Plan != account.None && !p.PaidAt.Before(b.Began) {
 			b.end(Revoked, "a payment for it is disputed")
 		}
@@ -235,12 +247,13 @@ func (b *Books) disputed(o Outcome) {
 		b.note(DisputeWon, p.Plan, "the money is back; the plan is not").AmountCents = -taken
 	case p.DisputedCents > 0:
 		b.note(DisputeLost, p.Plan, "")
-	default: // opened and closed since the processor was asked last
+	default: // opened and won since the processor was asked last
 		b.note(DisputeWon, p.Plan, "")
 	}
 }
 
-// paid books the money and gives what it was paid for. What came too late for that is given back.
+// paid books the money and gives what it was paid for. If that is no longer possible, the whole
+// amount is to be refunded.
 func (b *Books) paid(o Outcome) {
 	p := b.Payment
 	wasOpen := p.Open()
@@ -256,7 +269,8 @@ func (b *Books) paid(o Outcome) {
 	}
 }
 
-// fulfil gives what Payment was for, if it still can be given.
+// fulfil gives what Payment was for. It reports false, and changes nothing, if that is no longer
+// possible.
 func (b *Books) fulfil() bool {
 	p := b.Payment
 	if b.Account.Suspended != nil {
@@ -286,7 +300,8 @@ func (b *Books) fulfil() bool {
 	return true
 }
 
-// openPeriod begins the period that Payment is for.
+// openPeriod starts the period that Payment is for. It also clears what was noted about failed
+// renewals.
 func (b *Books) openPeriod(why What) {
 	p := b.Payment
 	b.Subscription = Subscription{
@@ -297,8 +312,8 @@ func (b *Books) openPeriod(why What) {
 	b.setPlan(p.Plan, why)
 }
 
-// failed notes that Payment will not be made; a renewal that the schedule tried is tried again, or the
-// plan lapses.
+// failed books that Payment has failed. A renewal that the schedule tried is retried after
+// retryDays; after the last retry the plan lapses.
 func (b *Books) failed(o Outcome) {
 	p := b.Payment
 	p.Status, p.URL, p.Reason, p.Confirm = Failed, "", o.Reason, o.Confirm
@@ -319,7 +334,7 @@ func (b *Books) failed(o Outcome) {
 	b.Due = nextRetry(b.FailingSince, b.now, b.Failed)
 }
 
-// cancel ends the subscription with its period; one whose period has passed unpaid ends at once.
+// cancel ends the subscription at the end of its period, or at once if the renewal is unpaid.
 func (b *Books) cancel() error {
 	switch {
 	case b.Plan == account.None:
@@ -345,7 +360,7 @@ func (b *Books) resume() error {
 	return nil
 }
 
-// downgrade sets a lower plan for the next period: support's answer to a request.
+// downgrade sets a lower paid plan for the next period.
 func (b *Books) downgrade(plan account.Plan, plans *account.Plans) error {
 	switch {
 	case b.Plan == account.None:
@@ -369,17 +384,17 @@ func (b *Books) terminate(reason string) {
 	b.Audit = account.Entry{At: b.now, Actor: b.actor, Action: "account.terminate", AccountID: b.Account.ID, Detail: b.Audit.Detail, Reason: reason}
 }
 
-// step is what the machine has to do next for an account.
+// step is what visit has to do next for an account.
 type step uint8
 
 const (
-	rest   step = iota
-	ask         // Payment is unfinished: ask the processor what has become of it
-	charge      // Payment is new: begin it
-	refund      // Payment is to be given back
+	rest   step = iota // nothing
+	ask                // Payment is unfinished: ask the processor for its outcome
+	charge             // Payment is new: pass it to the processor
+	refund             // Payment is to be refunded
 )
 
-// tick does what time alone brings and says what is to be done with the processor.
+// tick does what is due without the processor, and returns what is to be done with it.
 func (b *Books) tick(plans *account.Plans) step {
 	due := b.Plan != account.None && !b.now.Before(b.Due)
 	switch p := b.Payment; {
@@ -394,7 +409,7 @@ func (b *Books) tick(plans *account.Plans) step {
 	case b.CancelAtEnd:
 		b.end(Ended, "cancelled for the end of the period")
 		return rest
-	case b.Account.Suspended != nil: // nobody pays for what he may not use
+	case b.Account.Suspended != nil: // nobody pays for what they may not use
 		b.end(Ended, "the account is suspended")
 		return rest
 	}
@@ -406,7 +421,7 @@ func errNoSubscription() error {
 	return fault.New(fault.Conflict, "the account has no subscription")
 }
 
-// Dollars writes an amount as people read it.
+// Dollars returns an amount as people read it, such as $10.00.
 func Dollars(cents int64) string {
 	sign := ""
 	if cents < 0 {

@@ -9,8 +9,8 @@ import (
 // What is a kind of ledger entry.
 type What string
 
-// Charged, Refunded, Disputed and DisputeWon move money; every other entry says what happened and has
-// the amount 0.
+// Only Charged, Refunded, Disputed and DisputeWon move money. Every other entry says what happened
+// and has the amount 0.
 const (
 	Charged    What = "charged"
 	Refunded   What = "refunded"
@@ -35,17 +35,17 @@ const (
 	ClockMoved         What = "clock_moved"         // the account's test clock
 )
 
-// Entry is one line of the ledger: what happened to an account's billing. Over all entries of an
-// account the amounts are what its processor has charged less what it, or the customer's bank, has given
-// back.
+// Entry is one line of the ledger: something that happened to an account's billing. Entries are
+// never changed. The amounts of all entries of an account add up to what the processor has charged,
+// less what the processor or the customer's bank has given back.
 type Entry struct {
 	Seq         int64
-	At          time.Time
+	At          time.Time // on the account's clock
 	AccountID   string
 	Actor       string
 	What        What
 	Plan        account.Plan
-	AmountCents int64
-	PaymentID   string // empty: it is about none
+	AmountCents int64  // positive: from the customer; negative: back to the customer
+	PaymentID   string // empty: the entry is about no payment
 	Detail      string
 }

@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	machine     = "billing" // who the ledger names for what time and processors bring
-	visitEvery  = time.Minute
-	visitAtOnce = 100
-	mostSteps   = 20 // of one visit; the next goes on
-	patience    = time.Minute
+	machine     = "billing"   // who the ledger names for what time and processors do
+	visitEvery  = time.Minute // how often Run looks for accounts that are due
+	visitAtOnce = 100         // accounts in one query
+	mostSteps   = 20          // of one visit, so that an account cannot hold up the others; the next visit continues
+	patience    = time.Minute // how long one call to the processor may take
 
-	// What happens to a payment after it has ended, such as a refund or a dispute, is asked for in case its
-	// event was lost: every hour for the last days, and at the start for as long as no server may have run.
+	// Refunds and disputes happen after a payment has ended, and only events report them. Events
+	// can be lost, so they are asked for again: every hour for the last three days, and at the
+	// start for the last 30, because no server may have run.
 	catchUpEvery = time.Hour
 	catchUpLast  = 3 * day
 	catchUpFirst = 30 * day
@@ -25,8 +26,15 @@ const (
 	catchUpPatience = 10 * time.Minute
 )
 
-// Run renews, retries and ends subscriptions when their time has come, and finishes payments that were
-// left unfinished, until ctx ends.
+// DueStore finds the accounts whose time has come.
+type DueStore interface {
+	// BillingDue returns at most limit accounts that have something to do at now and whose id is
+	// greater than after, in order of id.
+	BillingDue(ctx context.Context, now time.Time, after string, limit int) ([]string, error)
+}
+
+// Run renews, retries and ends subscriptions when they are due, and finishes payments that were
+// interrupted, until ctx ends.
 func (m *Billing) Run(ctx context.Context) {
 	tick := time.NewTicker(visitEvery)
 	defer tick.Stop()
@@ -52,12 +60,12 @@ func (m *Billing) Run(ctx context.Context) {
 	}
 }
 
-// VisitDue does what is due now, for every account. What fails for one is logged, and tried again the
-// next time.
+// VisitDue does what is due now, for every account. A failure is logged and retried at the next
+// visit; it does not stop the others.
 func (m *Billing) VisitDue(ctx context.Context) error {
 	after := ""
 	for {
-		ids, err := m.store.BillingDue(ctx, m.now(), after, visitAtOnce)
+		ids, err := m.due.BillingDue(ctx, m.now(), after, visitAtOnce)
 		if err != nil {
 			return err
 		}
@@ -76,8 +84,8 @@ func (m *Billing) VisitDue(ctx context.Context) error {
 	}
 }
 
-// visit does what is due for an account, step by step, each of which may be cut short at any point and
-// is gone on with at the next visit.
+// visit does what is due for an account, step by step. Each step may be interrupted at any point;
+// the next visit continues it.
 func (m *Billing) visit(ctx context.Context, accountID string) error {
 	for range mostSteps {
 		var next step
@@ -97,10 +105,10 @@ func (m *Billing) visit(ctx context.Context, accountID string) error {
 		case charge:
 			_, err = m.begin(ctx, p)
 		case refund:
-			err = m.refund(ctx, p.ID)
+			err = m.sendRefund(ctx, p.ID)
 		case ask:
 			after, err := m.finish(ctx, p)
-			if err != nil || after.Open() { // it is in the processor's hands
+			if err != nil || after.Open() { // the processor has not decided yet
 				return err
 			}
 		}
@@ -111,8 +119,8 @@ func (m *Billing) visit(ctx context.Context, accountID string) error {
 	return nil
 }
 
-// Advance moves an account's clock to a time, and lets everything happen that falls due on the way,
-// each thing at its own time. Only test mode has such clocks.
+// Advance moves an account's clock forward and does everything that falls due on the way, each
+// thing at its own time. Only test mode has such clocks.
 func (m *Billing) Advance(ctx context.Context, actor, ref string, to time.Time) (View, error) {
 	if !m.Test() {
 		return View{}, fault.New(fault.Conflict, "time can be moved in test mode only; set billing.processor to testpay")
@@ -150,8 +158,9 @@ func (m *Billing) Advance(ctx context.Context, actor, ref string, to time.Time) 
 	}
 }
 
-// pay opens a payment and begins it. One that is under way for the same thing is gone on with; any
-// other is brought to its end first, so that a customer never has two.
+// pay opens a payment and starts it. same reports whether a pending payment is for the same thing;
+// such a payment is returned instead. Any other pending payment is finished first, so that a
+// customer never has two.
 func (m *Billing) pay(ctx context.Context, actor, ref string, same func(*Payment) bool, open func(*Books) error) (*Payment, error) {
 	if m.inUse() == nil {
 		return nil, errNotForSale()
@@ -185,8 +194,8 @@ func (m *Billing) pay(ctx context.Context, actor, ref string, same func(*Payment
 	return m.begin(ctx, p)
 }
 
-// begin hands a stored payment to the processor. Where no answer comes it stays pending, and is begun
-// again under the same id.
+// begin passes a stored payment to the processor. If no answer comes, the payment stays pending and
+// begin is called again with the same id, which the processor charges once.
 func (m *Billing) begin(ctx context.Context, p *Payment) (*Payment, error) {
 	if !p.Open() {
 		return p, nil
@@ -198,23 +207,24 @@ func (m *Billing) begin(ctx context.Context, p *Payment) (*Payment, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A customer who goes away must not cut his payment in half.
+	// A customer who closes the browser must not interrupt the payment between the charge and its
+	// booking.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	o, err := m.processor.Begin(ctx, b.customer(), *p)
+	o, err := m.processor.Begin(ctx, b.asCustomer(), *p)
 	if err != nil {
 		return nil, unanswered(fmt.Errorf("begin payment %s: %w", p.ID, err))
 	}
 	return m.take(ctx, p, o)
 }
 
-// finish brings a pending payment to its end: a charge is asked for again, under the same id; a page
-// that the customer has left is closed.
+// finish ends a pending payment. A charge is asked for again with the same id; a page that the
+// customer has left is closed, so that nobody can pay there later.
 func (m *Billing) finish(ctx context.Context, p *Payment) (*Payment, error) {
 	if !p.Present || p.Processor != m.processorName() {
 		return m.begin(ctx, p)
 	}
-	if p.Ref == "" { // the processor's answer was lost, and with it the page's address: nobody can pay there
+	if p.Ref == "" { // the answer with the page's address was lost, so nobody can pay there
 		return m.take(ctx, p, Outcome{Status: Failed, Reason: errLeft})
 	}
 	o, err := m.processor.Cancel(ctx, *p)
@@ -227,28 +237,31 @@ func (m *Billing) finish(ctx context.Context, p *Payment) (*Payment, error) {
 	return m.take(ctx, p, o)
 }
 
+// errLeft is what the customer reads about a page that was left.
 const errLeft = "The payment was not completed."
 
-// Settle asks the processor what has become of a payment of the account and takes it over: for the page
-// that the customer comes back to. It returns the payment as it then is.
+// Settle asks the processor for the outcome of a payment of the account, books it, and returns the
+// payment: for the page that the customer comes back to.
 func (m *Billing) Settle(ctx context.Context, accountID, paymentID string) (*Payment, error) {
 	p, err := m.payment(ctx, accountID, paymentID)
 	if err != nil {
 		return nil, err
 	}
-	return m.settle(ctx, p)
+	return m.poll(ctx, p)
 }
 
-// payment is one of the account's own.
+// payment returns a payment of the account. A payment of another account is fault.NotFound.
 func (m *Billing) payment(ctx context.Context, accountID, paymentID string) (*Payment, error) {
-	p, err := m.store.Payment(ctx, paymentID)
+	p, err := m.books.Payment(ctx, paymentID)
 	if err == nil && p.AccountID != accountID {
 		return nil, fault.New(fault.NotFound, "there is no payment %q", paymentID)
 	}
 	return p, err
 }
 
-func (m *Billing) settle(ctx context.Context, p *Payment) (*Payment, error) {
+// poll asks the processor for the outcome of a payment and books it. A payment that the processor
+// in use does not know is returned as it is.
+func (m *Billing) poll(ctx context.Context, p *Payment) (*Payment, error) {
 	if p.Ref == "" || p.Processor != m.processorName() {
 		return p, nil
 	}
@@ -259,7 +272,8 @@ func (m *Billing) settle(ctx context.Context, p *Payment) (*Payment, error) {
 	return m.take(ctx, p, o)
 }
 
-// take books an outcome, and returns the payment as it then is. What was paid in vain is given back.
+// take books an outcome and returns the payment after it. If the money came too late for what it
+// was for, take refunds it.
 func (m *Billing) take(ctx context.Context, p *Payment, o Outcome) (*Payment, error) {
 	var after *Payment
 	_, err := m.change(ctx, machine, p.AccountID, p.ID, func(b *Books) error {
@@ -271,17 +285,17 @@ func (m *Billing) take(ctx context.Context, p *Payment, o Outcome) (*Payment, er
 		return nil, err
 	}
 	if after.refundDue() {
-		if err := m.refund(ctx, after.ID); err != nil {
+		if err := m.sendRefund(ctx, after.ID); err != nil {
 			m.log.Warn("a refund waits", "payment", after.ID, "error", err.Error())
 		}
-		return m.store.Payment(ctx, after.ID)
+		return m.books.Payment(ctx, after.ID)
 	}
 	return after, nil
 }
 
-// refund lets the processor give back what is due of a payment.
-func (m *Billing) refund(ctx context.Context, paymentID string) error {
-	p, err := m.store.Payment(ctx, paymentID)
+// sendRefund asks the processor to refund what is due of a payment, and books the answer.
+func (m *Billing) sendRefund(ctx context.Context, paymentID string) error {
+	p, err := m.books.Payment(ctx, paymentID)
 	if err != nil {
 		return err
 	}
@@ -301,14 +315,15 @@ func (m *Billing) refund(ctx context.Context, paymentID string) error {
 	return err
 }
 
-// Reporter is a processor that keeps what it has reported.
+// Reporter is a processor that keeps its events, so that lost ones can be read again.
 type Reporter interface {
-	// Reports hands over the events since a time about what happens to payments after they have ended. Those
-	// that receive refuses come again the next time.
+	// Reports calls receive with the events since a time about payments that had ended before. It
+	// continues when receive fails, and returns the first error.
 	Reports(ctx context.Context, since time.Time, receive func(context.Context, Event) error) error
 }
 
-// CatchUp takes in the events since a time that were lost on their way.
+// CatchUp handles the events since a time that were lost on their way. Events that were handled
+// before are skipped.
 func (m *Billing) CatchUp(ctx context.Context, since time.Time) error {
 	r, ok := m.processor.(Reporter)
 	if !ok {
@@ -319,20 +334,29 @@ func (m *Billing) CatchUp(ctx context.Context, since time.Time) error {
 	return r.Reports(ctx, since, m.Receive)
 }
 
-// Event is what a processor reports of its own accord: that something has happened to a payment, or to
-// a customer's payment method. What it is now is asked of the processor, so that events may come
-// twice, late and in any order.
+// Event is a processor's report that something has happened to a payment or to a customer's payment
+// method. It says that, and not what: the current state is asked of the processor, so events may
+// come twice, late and in any order.
 type Event struct {
 	ID        string
 	Kind      string
-	PaymentID string // empty: it is about none of ours
-	Ref       string // the processor's name for the payment
+	PaymentID string // our id; empty: the event is about no payment of ours
+	Ref       string // the processor's id of the payment
 	AccountID string // whose payment method may have changed; empty: nobody's
 }
 
-// Receive takes in an event that the processor's signature has vouched for.
+// EventStore remembers which events have been handled.
+type EventStore interface {
+	// HasBillingEvent reports whether an event of a processor has been handled.
+	HasBillingEvent(ctx context.Context, id string) (bool, error)
+	// AddBillingEvent records that it has been.
+	AddBillingEvent(ctx context.Context, id, kind string, at time.Time) error
+}
+
+// Receive handles an event. The caller has checked the processor's signature. If it fails, the
+// processor must send the event again.
 func (m *Billing) Receive(ctx context.Context, e Event) error {
-	seen, err := m.store.HasBillingEvent(ctx, e.ID)
+	seen, err := m.events.HasBillingEvent(ctx, e.ID)
 	if err != nil || seen {
 		return err
 	}
@@ -346,13 +370,13 @@ func (m *Billing) Receive(ctx context.Context, e Event) error {
 			return err
 		}
 	}
-	return m.store.AddBillingEvent(ctx, e.ID, e.Kind, m.now())
+	return m.events.AddBillingEvent(ctx, e.ID, e.Kind, m.now())
 }
 
-// hear settles the payment of an event. One that we do not know was made by somebody else who shares
-// the processor's account with us.
+// hear polls the payment of an event. A payment that we do not know is ignored: another program may
+// share the processor's account with us.
 func (m *Billing) hear(ctx context.Context, e Event) error {
-	p, err := m.store.Payment(ctx, e.PaymentID)
+	p, err := m.books.Payment(ctx, e.PaymentID)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
@@ -362,6 +386,6 @@ func (m *Billing) hear(ctx context.Context, e Event) error {
 	if p.Ref == "" {
 		p.Ref = e.Ref
 	}
-	_, err = m.settle(ctx, p)
+	_, err = m.poll(ctx, p)
 	return err
 }

@@ -8,22 +8,23 @@ import (
 	"sluice/internal/fault"
 )
 
-// offerLasts is how long the amount that a customer was shown is the amount he is charged.
+// offerLasts is how long a customer who was shown an amount is charged exactly that amount,
+// although the period gets shorter meanwhile.
 const offerLasts = 15 * time.Minute
 
-// Offer is what a change to a paid plan costs, exactly, if it is confirmed soon.
+// Offer is the exact cost of a change to a paid plan, if the customer confirms it within offerLasts.
 type Offer struct {
 	Plan        account.Plan
 	PriceCents  int64     // a month, from the next period on
 	AmountCents int64     // now
-	At          time.Time // the second up to which the present plan was used
+	At          time.Time // when the offer was made, to the second: the current plan is paid up to here
 	PeriodEnd   time.Time // what AmountCents pays for ends here
 	// First says that this is a new subscription, with a period of its own, and not an upgrade.
 	First bool
 }
 
-// Quote is what the plan would cost the account now: the whole price where there is no subscription,
-// else the prorated difference for the rest of the period.
+// Quote returns what the plan would cost the account now: the whole price if there is no
+// subscription, otherwise the prorated difference for the rest of the period.
 func (m *Billing) Quote(ctx context.Context, ref string, plan account.Plan) (Offer, error) {
 	b, err := m.read(ctx, ref)
 	if err != nil {
@@ -32,7 +33,8 @@ func (m *Billing) Quote(ctx context.Context, ref string, plan account.Plan) (Off
 	return b.quote(plan, m.plans(), b.now, m.least)
 }
 
-// quote is the offer as it was at a time. An amount below what the processor can charge is waived.
+// quote returns the offer as it was at a time. An amount below least cents, which the processor
+// cannot charge, is waived.
 func (b *Books) quote(plan account.Plan, plans account.Plans, at time.Time, least int64) (Offer, error) {
 	if plan <= account.Free {
 		return Offer{}, fault.New(fault.Invalid, "%s is not a paid plan", plan).At("plan")
@@ -63,7 +65,8 @@ func (b *Books) quote(plan account.Plan, plans account.Plans, at time.Time, leas
 	return o, nil
 }
 
-// holds checks that an offer a customer confirms is one that was made to him a moment ago.
+// holds checks that an offer which a customer confirms was made a moment ago. It computes the offer
+// again, so nothing that the browser sent back is trusted.
 func (b *Books) holds(o Offer, plans account.Plans, least int64) error {
 	again, err := b.quote(o.Plan, plans, o.At.UTC(), least)
 	if err != nil {

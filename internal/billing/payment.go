@@ -19,26 +19,27 @@ const (
 	ForRenewal Kind = "renewal"   // the next period
 )
 
-// PaymentStatus is how far a payment has come.
+// PaymentStatus is the state of a payment.
 type PaymentStatus string
 
-// A payment is Pending until the processor has spoken; what it then becomes is final.
+// A payment is Pending until the processor reports its outcome. Paid is final. Failed becomes Paid
+// only if the money arrives after all, and is then refunded.
 const (
 	Pending PaymentStatus = "pending"
 	Paid    PaymentStatus = "paid"
 	Failed  PaymentStatus = "failed"
 )
 
-// Payment is one amount asked of a customer. It is stored before the processor hears of it, and its ID
-// is what the processor knows it by, so that no crash can make it be charged twice or be forgotten.
+// Payment is one amount asked of a customer. It is stored before the processor hears of it, and the
+// processor knows it by its ID, so that a crash at any point cannot charge it twice or forget it.
 type Payment struct {
 	ID        string
 	AccountID string
 	Kind      Kind
 	Status    PaymentStatus
-	Processor string // the name of the one that was asked
-	// Present says that the customer is there and pays on the processor's page, at URL; otherwise the
-	// saved payment method is charged.
+	Processor string // the name of the processor that was asked
+	// Present says that the customer pays on the processor's page, at URL. Otherwise the saved
+	// payment method is charged.
 	Present bool
 
 	Plan        account.Plan
@@ -47,10 +48,10 @@ type Payment struct {
 	PeriodStart time.Time // what is paid for; an upgrade's begins in the middle of a period
 	PeriodEnd   time.Time
 
-	Ref    string // the processor's own name for it
-	URL    string // where the customer pays or confirms it
+	Ref    string // the processor's id; empty until it has answered
+	URL    string // where the customer pays or confirms it; empty once the payment has ended
 	Reason string // why it failed, for the customer to read
-	// Confirm says that it failed only because the customer must confirm it himself.
+	// Confirm says that it failed only because the customer must confirm it in person.
 	Confirm bool
 
 	CreatedAt time.Time
@@ -58,28 +59,28 @@ type Payment struct {
 	Invoice   int64 // the number of its invoice, once paid
 
 	RefundedCents int64 // what the customer has got back
-	RefundToCents int64 // what he is to have back in all
+	RefundToCents int64 // what the customer is to get back in all
 
-	DisputedCents int64 // what the customer's bank holds or has kept because he disputes the payment
+	DisputedCents int64 // what the customer's bank holds or has kept because of a dispute
 	DisputeSteps  int   // see Outcome
 }
 
-// Open reports whether the payment is still under way.
+// Open reports whether the payment is pending. A nil payment is not.
 func (p *Payment) Open() bool { return p != nil && p.Status == Pending }
 
-// refundDue reports whether the processor still has to give something back. What the customer's bank
-// has taken back cannot be refunded as well.
+// refundDue reports whether the processor still has to refund something. What the customer's bank
+// has taken back must not be refunded as well.
 func (p *Payment) refundDue() bool {
 	return p != nil && p.RefundToCents > p.RefundedCents && p.DisputedCents == 0
 }
 
 const (
 	pagePatience = day             // how long a customer may take to pay on the processor's page
-	resumeAfter  = 2 * time.Minute // when a charge without an answer is asked about again
+	resumeAfter  = 2 * time.Minute // how long after its start a charge without an answer is asked about again
 )
 
-// VisitAt is when, on the real clock, the machine has to look at an unfinished payment again; zero:
-// never. The account's clock is ahead by so much.
+// VisitAt returns when, on the real clock, the payment is to be looked at again; zero means never.
+// ahead is how far the account's clock is ahead.
 func (p *Payment) VisitAt(ahead time.Duration) time.Time {
 	switch {
 	case p.refundDue():
@@ -92,14 +93,15 @@ func (p *Payment) VisitAt(ahead time.Duration) time.Time {
 	return p.CreatedAt.Add(resumeAfter - ahead)
 }
 
-// Method describes a saved payment method: never more than a receipt would show.
+// Method describes a saved payment method. It holds no more than a receipt shows, so it may be
+// stored and displayed.
 type Method struct {
 	Brand    string // such as visa; empty: there is none
 	LastFour string
 	Expires  string // MM/YY
 }
 
-// String is how the customer knows it; empty if there is none.
+// String returns the text that the customer recognizes the method by; empty if there is none.
 func (m Method) String() string {
 	if m.Brand == "" {
 		return ""
@@ -111,47 +113,53 @@ func (m Method) String() string {
 type Customer struct {
 	AccountID string
 	Email     string
-	Ref       string // the processor's own name; empty: it does not know him yet
+	Ref       string // the processor's id; empty: it does not know the customer yet
 }
 
-// Outcome is what a processor says of a payment, as of now.
+// Outcome is what a processor says about a payment now. Fields that the processor does not know are
+// zero, and settle leaves what it has.
 type Outcome struct {
 	Status   PaymentStatus
 	Ref      string
 	URL      string // of a pending one: where the customer pays or confirms it
 	Reason   string // of a failed one
-	Confirm  bool   // of a failed one: the customer must confirm it himself
-	Customer string // the processor's name for the customer, once it has one
+	Confirm  bool   // of a failed one: the customer must confirm it in person
+	Customer string // the processor's id of the customer, once it has one
 	Method   Method // what it was paid with
 
 	RefundedCents int64
 
-	// DisputedCents is what the customer's bank has taken back and not returned: that of disputes which are
-	// open or lost. Inquiries, which move no money, are not disputes.
+	// DisputedCents is what the customer's bank has taken back and not returned: the sum of
+	// disputes that are open or lost. Inquiries, which move no money, are not disputes.
 	DisputedCents int64
-	// DisputeSteps is how far the disputes have come: 1 for each that was opened and 1 more for each that
-	// was closed. It never falls, so that an old outcome is told from a new one.
+	// DisputeSteps counts 1 for each dispute that was opened and 1 more for each that was closed.
+	// It never falls, so an old outcome can be told from a new one.
 	DisputeSteps int
 }
 
-// Processor moves money. It is asked about payments by our own ids and answers with their present
-// state, so that every question may be asked again.
+// Processor moves money. It is asked about payments by our ids and answers with their current
+// state, so that every call may be repeated. Its methods may be called from several goroutines.
 type Processor interface {
-	// Name tells its payments from those of another.
+	// Name returns the name that tells its payments from those of another processor.
 	Name() string
-	// Begin charges the saved method, or opens a page for a customer who is present. The same payment
-	// begun twice is charged once. An error means that the outcome is unknown.
+	// Begin charges the saved method, or opens a page for a customer who is present. The same
+	// payment is charged once however often it is begun. An error means that the outcome is not
+	// known.
 	Begin(ctx context.Context, c Customer, p Payment) (Outcome, error)
-	// Outcome tells what has become of a payment that was begun.
+	// Outcome returns the state of a payment that was begun.
 	Outcome(ctx context.Context, p Payment) (Outcome, error)
-	// Cancel makes sure that a pending payment is never paid. One that was paid before is Paid.
+	// Cancel makes sure that a pending payment is never paid. If it has been paid already, the
+	// outcome is Paid.
 	Cancel(ctx context.Context, p Payment) (Outcome, error)
-	// Refund gives back what is missing to p.RefundToCents in all.
+	// Refund gives back what is missing until p.RefundToCents are given back in all, so it may be
+	// repeated.
 	Refund(ctx context.Context, p Payment) (Outcome, error)
-	// Portal is the page where the customer changes his payment method, and comes back from.
+	// Portal returns the page where the customer changes the payment method, and the processor's id
+	// of the customer.
 	Portal(ctx context.Context, c Customer) (url string, ref string, err error)
-	// Method is the customer's saved payment method.
+	// Method returns the customer's saved payment method; zero if there is none.
 	Method(ctx context.Context, c Customer) (Method, error)
 }
 
+// newPaymentID returns a random id, by which the processor knows the payment.
 func newPaymentID() string { return "pay_" + strings.ToLower(rand.Text()) }

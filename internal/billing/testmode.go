@@ -12,31 +12,32 @@ type TestCard struct {
 	Does   string // what happens when it is used
 }
 
-// TestProcessor is a processor that moves no money. Its forms are pages of ours, and the clocks of its
-// accounts can be moved.
+// TestProcessor is a processor that moves no money. Its forms are pages of ours, and the clocks of
+// its accounts can be moved; see Advance.
 type TestProcessor interface {
 	Processor
-	// TestCards are the cards that there are.
+	// TestCards returns the cards that there are.
 	TestCards() []TestCard
-	// Pay pays an open payment with a card; it reports whether the customer must Confirm first.
+	// Pay pays an open payment with a card, and reports whether the customer must Confirm first.
 	Pay(ctx context.Context, paymentID, number string) (confirm bool, err error)
-	// Confirm is the customer's yes or no to what he pays.
+	// Confirm accepts or refuses a payment that waits for it.
 	Confirm(ctx context.Context, paymentID string, yes bool) error
 	// Confirming reports whether a payment waits for Confirm.
 	Confirming(ctx context.Context, paymentID string) (bool, error)
-	// SetCard saves another card; fault.Invalid if it is declined.
+	// SetCard saves another card. It returns fault.Invalid if the card is declined.
 	SetCard(ctx context.Context, accountID, number string) error
 }
 
 // Test reports whether no real money moves. Pages say so.
 func (m *Billing) Test() bool { return m.tester() != nil }
 
+// tester returns the test processor in use; nil outside test mode.
 func (m *Billing) tester() TestProcessor {
 	t, _ := m.inUse().(TestProcessor)
 	return t
 }
 
-// TestCards are what the form of the test checkout offers; nil outside test mode.
+// TestCards returns the cards that the form of the test checkout offers; nil outside test mode.
 func (m *Billing) TestCards() []TestCard {
 	if t := m.tester(); t != nil {
 		return t.TestCards()
@@ -44,10 +45,10 @@ func (m *Billing) TestCards() []TestCard {
 	return nil
 }
 
-// TestPayment is the account's payment that the test checkout is about; confirm says that it waits for
-// ConfirmTest and not for PayTest.
+// TestPayment returns the account's payment that the test checkout is about. confirm reports
+// whether it waits for ConfirmTest rather than for PayTest.
 func (m *Billing) TestPayment(ctx context.Context, accountID, paymentID string) (p *Payment, confirm bool, err error) {
-	t, p, err := m.testPayment(ctx, accountID, paymentID)
+	t, p, err := m.findTestPayment(ctx, accountID, paymentID)
 	if err != nil || !p.Open() {
 		return p, false, err
 	}
@@ -55,11 +56,11 @@ func (m *Billing) TestPayment(ctx context.Context, accountID, paymentID string) 
 	return p, confirm, err
 }
 
-// PayTest is the form of the test checkout: it pays the account's payment with a card, and returns it as
-// it then is. It is pending where the card was declined, so that another can be tried, and where the
-// customer must confirm.
+// PayTest is the form of the test checkout: it pays the account's payment with a card, and returns
+// it as it then is. It is pending where the card was declined, so that another can be tried, and
+// where the customer must confirm.
 func (m *Billing) PayTest(ctx context.Context, accountID, paymentID, number string) (p *Payment, confirm bool, err error) {
-	t, _, err := m.testPayment(ctx, accountID, paymentID)
+	t, _, err := m.findTestPayment(ctx, accountID, paymentID)
 	if err != nil {
 		return nil, false, err
 	}
@@ -72,7 +73,7 @@ func (m *Billing) PayTest(ctx context.Context, accountID, paymentID, number stri
 
 // ConfirmTest is the second form, for a card that asks for confirmation.
 func (m *Billing) ConfirmTest(ctx context.Context, accountID, paymentID string, yes bool) (*Payment, error) {
-	t, _, err := m.testPayment(ctx, accountID, paymentID)
+	t, _, err := m.findTestPayment(ctx, accountID, paymentID)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (m *Billing) ConfirmTest(ctx context.Context, accountID, paymentID string, 
 	return m.Settle(ctx, accountID, paymentID)
 }
 
-// SetTestCard is the form of the page that Portal leads to in test mode.
+// SetTestCard handles the form of the page that Portal leads to in test mode.
 func (m *Billing) SetTestCard(ctx context.Context, accountID, number string) (Method, error) {
 	t := m.tester()
 	if t == nil {
@@ -94,7 +95,9 @@ func (m *Billing) SetTestCard(ctx context.Context, accountID, number string) (Me
 	return m.RefreshMethod(ctx, accountID)
 }
 
-func (m *Billing) testPayment(ctx context.Context, accountID, paymentID string) (TestProcessor, *Payment, error) {
+// findTestPayment returns the test processor and a payment of the account. Outside test mode it
+// returns fault.NotFound.
+func (m *Billing) findTestPayment(ctx context.Context, accountID, paymentID string) (TestProcessor, *Payment, error) {
 	t := m.tester()
 	if t == nil {
 		return nil, nil, errNotTest()

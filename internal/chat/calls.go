@@ -2,16 +2,16 @@ package chat
 
 import "fmt"
 
-// callIndex is the tool calls of one message, found by id.
+// callIndex finds the tool calls of one message by id.
 type callIndex struct {
 	calls []ToolCall
-	byID  map[string]int // only where there are many
+	byID  map[string]int // nil while there are few
 }
 
-// manyCalls is where looking ids up in a map begins to pay.
+// manyCalls is the number of calls from which a map is faster than comparing ids one by one.
 const manyCalls = 16
 
-// find is the position of the call, -1 where there is none.
+// find returns the position of the call, or -1.
 func (x *callIndex) find(id string) int {
 	if x.byID != nil {
 		if i, ok := x.byID[id]; ok {
@@ -27,6 +27,7 @@ func (x *callIndex) find(id string) int {
 	return -1
 }
 
+// add appends a call. Its id must be new.
 func (x *callIndex) add(call ToolCall) {
 	x.calls = append(x.calls, call)
 	switch n := len(x.calls); {
@@ -40,7 +41,7 @@ func (x *callIndex) add(call ToolCall) {
 	}
 }
 
-// openCalls are the calls of the last assistant message, which the tool messages behind it answer.
+// openCalls are the calls of the last assistant message. The tool messages that follow answer them.
 type openCalls struct {
 	callIndex
 	message  int    // the position of that message
@@ -61,6 +62,7 @@ func (p *parser) checkTurn(m *Message, calls callIndex) {
 	if !p.allAnswered() {
 		return
 	}
+	// The slice of answers is used again: a conversation may have hundreds of such turns.
 	p.open.callIndex = calls
 	p.open.message = p.index()
 	p.open.left = len(calls.calls)
@@ -70,7 +72,8 @@ func (p *parser) checkTurn(m *Message, calls callIndex) {
 	}
 }
 
-// answer notes a tool message.
+// answer records that a tool message answers the call with an id. It refuses an id that no call has
+// and one that was answered before.
 func (p *parser) answer(id string) {
 	i := p.open.find(id)
 	switch {
@@ -87,7 +90,7 @@ func (p *parser) answer(id string) {
 	}
 }
 
-// allAnswered checks that no call is left open.
+// allAnswered reports whether every call has been answered, and refuses the body if not.
 func (p *parser) allAnswered() bool {
 	if p.open.left == 0 {
 		return true
@@ -103,7 +106,7 @@ func (p *parser) allAnswered() bool {
 	return false
 }
 
-// toolCalls reads the calls that an assistant message made.
+// toolCalls reads the tool_calls of an assistant message.
 func (p *parser) toolCalls() callIndex {
 	var x callIndex
 	if p.null() || !p.array("an array of tool calls") {
@@ -123,6 +126,7 @@ func (p *parser) toolCalls() callIndex {
 	return x
 }
 
+// toolCall reads one call and checks that it has an id, and a function or a custom tool.
 func (p *parser) toolCall() (ToolCall, bool) {
 	if !p.entry() || !p.object("an object with id, type and function") {
 		return ToolCall{}, false
@@ -130,7 +134,7 @@ func (p *parser) toolCall() (ToolCall, bool) {
 	var (
 		call             ToolCall
 		function, custom bool
-		kind             = "function"
+		kind             = "function" // also if type is absent
 	)
 	for p.member() {
 		switch string(p.key) {
@@ -171,8 +175,8 @@ func (p *parser) toolCall() (ToolCall, bool) {
 	return call, !p.failed()
 }
 
-// called reads what was called, a function or a custom tool, and what was handed to it, a member of the
-// given name and type.
+// called reads the function or the custom tool of a call: its name, and the member that holds its
+// input. want describes that member in messages.
 func (p *parser) called(call *ToolCall, member, want string) {
 	if !p.object("an object with name and " + member) {
 		return
@@ -202,7 +206,8 @@ func (p *parser) called(call *ToolCall, member, want string) {
 	}
 }
 
-// oneOf reads one of the words, which want names; empty where it is null or wrong.
+// oneOf reads one of the words, which want lists for the message. It returns an empty string for null
+// and after a problem.
 func (p *parser) oneOf(want string, words ...string) string {
 	if p.null() {
 		return ""
@@ -221,6 +226,7 @@ func (p *parser) oneOf(want string, words ...string) string {
 	return ""
 }
 
+// toolCallID reads the id of a call. It counts toward the prompt.
 func (p *parser) toolCallID() string {
 	if p.null() {
 		return ""
@@ -230,8 +236,8 @@ func (p *parser) toolCallID() string {
 	return id
 }
 
-// requiredText reads a string that must not be empty. It is empty where it is null; the caller
-// then finds it missing.
+// requiredText reads a string that must not be empty. It returns an empty string for null; the caller
+// then reports the field as missing.
 func (p *parser) requiredText() string {
 	if p.null() {
 		return ""

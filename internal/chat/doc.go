@@ -1,10 +1,11 @@
-// Package chat holds the words of a chat completion: the request, decoded and checked against the
-// contract, and the pieces a reply is made of.
+// Package chat defines the chat completion: the request, decoded and checked against the contract,
+// and the parts of a reply.
 //
-// Parse turns a body into a Request or into a fault that names the offending field. It knows nothing
-// of accounts, models or upstreams; rules that need those stand in admission and inference.
+// Parse turns a body into a Request, or returns a fault that names the field that is wrong. It knows
+// nothing about accounts, models or upstreams; rules that need those are in admission and inference.
 //
-// Every call passes through here, so a body is read once, by a scanner of our own, and kept: what an
-// upstream of the same dialect gets is the caller's bytes with a Patch applied. Everything that Parse
-// can say stands, with the request that provokes it, in testdata/bad.txtar.
+// Every call passes through here, so Parse reads the body once and keeps it. An upstream of the same
+// dialect gets the caller's bytes with a Patch applied, not a new encoding of the decoded values:
+// fields that we do not know survive, and nothing is encoded again. Every message that Parse can
+// return stands in testdata/bad.txtar, beside the request that causes it.
 package chat

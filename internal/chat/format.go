@@ -15,7 +15,7 @@ func (p *parser) format() {
 		case "type":
 			kind = p.formatType()
 		case "json_schema":
-			// Only json_schema gives it a meaning, and that may come behind it.
+			// It matters only if type is json_schema, and type may come later.
 			schema = p.here()
 			p.skip()
 		default:
@@ -41,7 +41,7 @@ func (p *parser) format() {
 	}
 }
 
-// formatType reads response_format.type; empty where it is null or wrong.
+// formatType reads response_format.type. It returns an empty string for null and after a problem.
 func (p *parser) formatType() string {
 	const want = `"text", "json_object" or "json_schema"`
 	if p.null() {
@@ -63,7 +63,8 @@ func (p *parser) formatType() string {
 	return ""
 }
 
-// jsonSchema reads response_format.json_schema.
+// jsonSchema reads response_format.json_schema into f. The schema counts toward the prompt, because
+// models read it.
 func (p *parser) jsonSchema(f *Format) {
 	from := p.pos
 	if p.null() || !p.object("an object with a name") {

@@ -3,49 +3,54 @@ package chat
 import (
 	"bytes"
 	"hash/maphash"
+
+	"sluice/internal/jsonscan"
 )
 
 const (
-	// maxOpenKeys bounds the members of the objects that are open at one time, and so the memory
-	// spent on them: about 3 MB at worst.
+	// maxOpenKeys bounds the members of the objects that are open at one time, and with them the memory
+	// that one request can make us spend: about 3 MB at worst.
 	maxOpenKeys = 1 << 16
 	// smallObject is how many keys of one object are compared one by one. Nearly every object has
 	// fewer, and for those a comparison of raw bytes is cheaper than any hash.
 	smallObject = 16
 )
 
-// keyStack holds the keys of the open objects, so that a key given twice is found. Objects close in
-// the reverse order of their opening; what follows relies on it.
+// keyStack holds the keys of the open objects, to find a key that is given twice. It relies on
+// objects closing in the reverse order of their opening, so keys come and go like a stack.
 type keyStack struct {
 	keys    []keySpan
-	decoded []byte // texts of the keys that were written with escapes
+	decoded []byte // texts of the keys that have escapes, one after the other
 	table   keyTable
 	probes  int // comparisons made so far: what the tests bound
 }
 
-// keySpan is where the text of a key stands: in the body or, where from is negative, at ^from in
-// keyStack.decoded. It and keyMark are small so that a scanner's state is quick to set up.
+// keySpan is where the text of a key is: at from in the body or, if from is negative, at ^from in
+// keyStack.decoded. It and keyMark are small, so that setting up a scanner is cheap.
 type keySpan struct{ from, size int32 }
 
-// keyMark remembers how far a keyStack was filled when an object opened.
+// keyMark records the lengths of a keyStack at the moment an object opened.
 type keyMark struct{ keys, decoded int32 }
 
+// keyVerdict is what add found out about a key.
 type keyVerdict uint8
 
 const (
-	keyNew keyVerdict = iota
-	keyTwice
-	keyTooMany
+	keyNew     keyVerdict = iota
+	keyTwice              // the object has the key already
+	keyTooMany            // there are maxOpenKeys keys already
 )
 
+// mark returns the mark of an object that opens now.
 func (k *keyStack) mark() keyMark { return keyMark{int32(len(k.keys)), int32(len(k.decoded))} }
 
-// add notes a key of the innermost object, which opened at m, and returns its text.
+// add adds a key of the innermost object, which opened at m, and returns its text. The text is valid
+// until the next add or release.
 func (k *keyStack) add(body []byte, m keyMark, t quotation) ([]byte, keyVerdict) {
 	span := keySpan{int32(t.from + 1), int32(t.size)}
 	if !t.plain() {
 		span.from = ^int32(len(k.decoded))
-		k.decoded = append(k.decoded, Unquote(body[t.from:t.to])...)
+		k.decoded = append(k.decoded, jsonscan.Unquote(body[t.from:t.to])...)
 	}
 	key := k.text(body, span)
 	if len(k.keys) == maxOpenKeys {
@@ -62,7 +67,7 @@ func (k *keyStack) add(body []byte, m keyMark, t quotation) ([]byte, keyVerdict)
 			}
 		}
 		return key, keyNew
-	case n == smallObject: // the object has outgrown comparison: hash what it had so far
+	case n == smallObject: // too many to compare one by one: hash those there are
 		for i := first; i < last; i++ {
 			k.insert(body, i, first)
 		}
@@ -73,7 +78,7 @@ func (k *keyStack) add(body []byte, m keyMark, t quotation) ([]byte, keyVerdict)
 	return key, keyNew
 }
 
-// release forgets the keys of the innermost object, which opened at m.
+// release removes the keys of the innermost object, which opened at m.
 func (k *keyStack) release(body []byte, m keyMark) {
 	first := int(m.keys)
 	if len(k.keys)-first > smallObject {
@@ -85,6 +90,7 @@ func (k *keyStack) release(body []byte, m keyMark) {
 	k.decoded = k.decoded[:m.decoded]
 }
 
+// text returns the text of a key.
 func (k *keyStack) text(body []byte, s keySpan) []byte {
 	if s.from < 0 {
 		return k.decoded[^s.from:][:s.size]
@@ -93,20 +99,21 @@ func (k *keyStack) text(body []byte, s keySpan) []byte {
 }
 
 // keyTable is a hash table with linear probing over the keys of the large open objects. Its seed is
-// new for each request, so that nobody can choose keys that collide.
+// new for each request, so that nobody can choose keys that collide and make parsing slow.
 //
-// Keys leave in the reverse order of their coming, which puts the table back exactly into its
-// earlier state: no marks for deleted slots are needed.
+// Keys are removed in the reverse order of their insertion. That restores the table exactly, so
+// deleted slots need no mark.
 type keyTable struct {
 	slots   []int32    // index into keyStack.keys plus one; 0 is free; the length is a power of two
-	entries []keyEntry // what is in slots, in the order of its coming
+	entries []keyEntry // what is in slots, in the order of insertion
 	seed    maphash.Seed
 }
 
-// keyEntry is the index of a key, and that of the first key of its object.
+// keyEntry is the index of a key in keyStack.keys, and the index of the first key of its object.
 type keyEntry struct{ key, first int32 }
 
-// insert adds keys[i] unless its object, whose keys begin at first, has an equal one in the table.
+// insert adds keys[i] to the table. It reports false if the object, whose keys start at first, has an
+// equal key there.
 func (k *keyStack) insert(body []byte, i, first int) bool {
 	t := &k.table
 	if 2*len(t.entries) >= len(t.slots) {
@@ -116,7 +123,7 @@ func (k *keyStack) insert(body []byte, i, first int) bool {
 	at := t.home(key, first)
 	for ; t.slots[at] != 0; at = t.after(at) {
 		k.probes++
-		// What lies below first belongs to the objects around this one.
+		// Keys below first belong to the objects around this one and may be equal.
 		other := int(t.slots[at]) - 1
 		if other >= first && bytes.Equal(k.text(body, k.keys[other]), key) {
 			return false
@@ -127,7 +134,7 @@ func (k *keyStack) insert(body []byte, i, first int) bool {
 	return true
 }
 
-// remove takes out keys[i], the entry that came last.
+// remove removes keys[i], which must be the entry that was inserted last.
 func (k *keyStack) remove(body []byte, i, first int) {
 	t := &k.table
 	at := t.home(k.text(body, k.keys[i]), first)
@@ -138,7 +145,7 @@ func (k *keyStack) remove(body []byte, i, first int) {
 	t.entries = t.entries[:len(t.entries)-1]
 }
 
-// grow doubles the table. Its entries come in again in their old order, as removal needs it.
+// grow doubles the table. It inserts the entries again in their old order, which remove relies on.
 func (k *keyStack) grow(body []byte) {
 	t := &k.table
 	if t.slots == nil {
@@ -154,8 +161,9 @@ func (k *keyStack) grow(body []byte) {
 	}
 }
 
-// home is where the search for a key begins. It differs for equal keys of different objects, else
-// a hundred nested objects with the same keys would be a hundred times as slow.
+// home returns the slot where the search for a key starts. Equal keys of different objects start at
+// different slots; otherwise a hundred nested objects with the same keys would be a hundred times as
+// slow.
 func (t *keyTable) home(key []byte, first int) int {
 	const mix = 0x9e3779b97f4a7c15
 	h := maphash.Bytes(t.seed, key) + uint64(first)*mix
@@ -163,4 +171,5 @@ func (t *keyTable) home(key []byte, first int) int {
 	return int(h>>32) & (len(t.slots) - 1)
 }
 
+// after returns the slot that is searched after at.
 func (t *keyTable) after(at int) int { return (at + 1) & (len(t.slots) - 1) }

@@ -6,6 +6,8 @@ import (
 	"strings"
 )
 
+// Bounds of one MCP tool. Without them one entry of tools could be as large as the whole body, and is
+// sent to a server on every call.
 const (
 	maxServerURL    = 2048 // bytes
 	maxAllowedTools = 1024
@@ -13,7 +15,7 @@ const (
 	maxHeaderValue  = 8192 // bytes
 )
 
-// mcpPlaces is where the members of an MCP tool stand.
+// mcpPlaces are the places of the members of an MCP tool, which are read when the type is known.
 type mcpPlaces struct {
 	url, label, allowed, approval, headers place
 }
@@ -53,7 +55,7 @@ func (p *parser) mcp(at mcpPlaces) *MCP {
 	return m
 }
 
-// serverURL reads server_url; empty where it is null or wrong.
+// serverURL reads server_url. It returns an empty string for null and after a problem.
 func (p *parser) serverURL() string {
 	address := p.requiredText()
 	if address == "" {
@@ -81,7 +83,8 @@ func (p *parser) serverURL() string {
 	return address
 }
 
-// allowedTools reads allowed_tools. Null is nil, which allows all; an empty array allows none.
+// allowedTools reads allowed_tools. For null it returns nil, which allows all tools; for an empty
+// array an empty slice, which allows none.
 func (p *parser) allowedTools() []string {
 	if p.null() || !p.array("an array of strings") {
 		return nil
@@ -99,7 +102,7 @@ func (p *parser) allowedTools() []string {
 	return names
 }
 
-// approval reads require_approval.
+// approval reads require_approval: "never", which is also the default, or "always".
 func (p *parser) approval() string {
 	const want = `"never" or "always"`
 	if p.null() {
@@ -119,13 +122,14 @@ func (p *parser) approval() string {
 	return ""
 }
 
-// headers reads the headers for the MCP server, under the names the caller wrote.
+// headers reads the headers for the MCP server, under the names that the caller wrote. It refuses
+// headers that would let the caller change how we frame or route the request.
 func (p *parser) headers() map[string]string {
 	if p.null() || !p.object("an object of strings") {
 		return nil
 	}
 	headers := make(map[string]string)
-	names := make(map[string]bool) // in lower case: HTTP makes no difference
+	names := make(map[string]bool) // in lower case, because HTTP ignores case
 	for p.member() {
 		name := string(p.key)
 		lower := strings.ToLower(name)
@@ -150,6 +154,8 @@ func (p *parser) headers() map[string]string {
 	return headers
 }
 
+// headerValue reads the value of a header. It refuses control characters: a line break would start
+// another header.
 func (p *parser) headerValue() string {
 	if p.peek() != '"' {
 		p.skip()
@@ -185,7 +191,7 @@ func isHeaderName(name string) bool {
 }
 
 // isConnectionHeader reports whether a header, in lower case, is about the connection or the framing
-// of the body, which are ours, and not about the request.
+// of the body. Those are ours to set.
 func isConnectionHeader(name string) bool {
 	switch name {
 	case "connection", "content-encoding", "content-length", "expect", "host", "http2-settings", "keep-alive",
@@ -196,8 +202,8 @@ func isConnectionHeader(name string) bool {
 	return false
 }
 
-// isProtocolHeader reports whether a header, in lower case, ties requests to a session of MCP. Others
-// that the protocol sets, such as Accept, are harmless: its own go before the caller's.
+// isProtocolHeader reports whether a header, in lower case, ties requests to an MCP session. Other
+// headers that the protocol sets, such as Accept, need no check: ours replace the caller's.
 func isProtocolHeader(name string) bool {
 	return name == "last-event-id" || strings.HasPrefix(name, "mcp-")
 }

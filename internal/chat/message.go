@@ -1,10 +1,15 @@
 package chat
 
-import "strings"
+import (
+	"strings"
 
-// Role is who speaks in a message. The wire's "developer" is read as RoleSystem.
+	"sluice/internal/jsonscan"
+)
+
+// Role is who speaks in a message. The role "developer" on the wire becomes RoleSystem.
 type Role uint8
 
+// The zero Role is none: a message without a role is refused.
 const (
 	RoleSystem Role = iota + 1
 	RoleUser
@@ -23,25 +28,25 @@ type Message struct {
 	raw []byte
 }
 
-// Raw is the caller's JSON of the message; nil for a message that did not come from a caller.
+// Raw returns the caller's JSON of the message, which must not be changed; nil if we made the message.
 func (m Message) Raw() []byte { return m.raw }
 
-// ToolCall is a call that an earlier reply made, sent back by the caller.
+// ToolCall is a call of a tool in an earlier reply, which the caller sends back with the conversation.
 type ToolCall struct {
 	ID        string
 	Name      string
 	Arguments string // JSON text, as the model wrote it; any text for a custom tool
 }
 
-// Content is a message's content: a text, or parts. It keeps the caller's JSON and unescapes it on
-// demand, since an upstream of the same dialect never needs the text itself.
+// Content is the content of a message: a text, or parts. It keeps the caller's JSON and unescapes it
+// only on demand, because an upstream of the same dialect never needs the text itself.
 type Content struct {
 	raw   []byte // the JSON string with its quotes; nil for null, absent, or parts
-	parts []Part // where the caller sent an array
+	parts []Part // nil unless the caller sent an array
 }
 
-// Part is one piece of an array content: text, an image, or what Request.Foreign tells of, which has
-// neither.
+// Part is one element of an array content: a text, an image, or something that Request.Foreign
+// reports, which has neither text nor image.
 type Part struct {
 	raw      []byte // the JSON string of a text part
 	ImageURL string
@@ -51,19 +56,19 @@ type Part struct {
 // IsImage reports whether the part is an image.
 func (p Part) IsImage() bool { return p.ImageURL != "" }
 
-// Text is the unescaped text of a text part.
-func (p Part) Text() string { return Unquote(p.raw) }
+// Text returns the unescaped text of a text part; empty for other parts.
+func (p Part) Text() string { return jsonscan.Unquote(p.raw) }
 
-// Text makes the content of a message that we write ourselves.
-func Text(s string) Content { return Content{raw: AppendQuoted(nil, s)} }
+// Text returns the content of a message that we write ourselves.
+func Text(s string) Content { return Content{raw: jsonscan.AppendQuoted(nil, s)} }
 
 // IsNull reports whether the content was null or absent.
 func (c Content) IsNull() bool { return c.raw == nil && c.parts == nil }
 
-// Text is the unescaped text; that of several text parts is joined with newlines.
+// Text returns the unescaped text. The texts of several parts are joined with newlines.
 func (c Content) Text() string {
 	if c.parts == nil {
-		return Unquote(c.raw)
+		return jsonscan.Unquote(c.raw)
 	}
 	var b strings.Builder
 	for _, p := range c.parts {
@@ -78,7 +83,7 @@ func (c Content) Text() string {
 	return b.String()
 }
 
-// Parts is the content as parts; a plain text is one part.
+// Parts returns the content as parts. A plain text is one part; null has none.
 func (c Content) Parts() []Part {
 	if c.parts == nil && c.raw != nil {
 		return []Part{{raw: c.raw}}

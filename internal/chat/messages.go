@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// maxEntries bounds the messages, content parts and tool calls of one request together, and so the
-// memory they take. Each costs a model several tokens, so this is beyond every context window.
+// maxEntries bounds the messages, content parts and tool calls of one request together, and with them
+// the memory of a parsed request. Each costs a model several tokens, so no context window holds more.
 const maxEntries = 100_000
 
+// messages reads messages, which must not be empty.
 func (p *parser) messages() {
 	if p.null() || !p.array("an array of messages") {
 		return
@@ -29,7 +30,7 @@ func (p *parser) messages() {
 	p.allAnswered()
 }
 
-// message reads one message. Its members may come in any order, so what depends on the role is
+// message reads one message. Its members may come in any order, so rules that depend on the role are
 // checked at the end.
 func (p *parser) message() {
 	from := p.pos
@@ -56,7 +57,7 @@ func (p *parser) message() {
 		case "function_call":
 			p.legacy("tool_calls, and tools")
 		case "reasoning_content", "refusal":
-			// Some upstreams read them back into the prompt.
+			// Counted, because some upstreams put them into the prompt.
 			if p.peek() == '"' {
 				t, _ := p.quoted()
 				p.req.size.bytes += t.size
@@ -77,7 +78,8 @@ func (p *parser) message() {
 	p.req.Messages = append(p.req.Messages, m)
 }
 
-// entry counts one more message, part or tool call.
+// entry counts one more message, part or tool call. It reports false, and refuses the body, if there
+// are too many.
 func (p *parser) entry() bool {
 	p.entries++
 	if p.entries > maxEntries {
@@ -87,6 +89,7 @@ func (p *parser) entry() bool {
 	return true
 }
 
+// role reads the role of a message.
 func (p *parser) role() Role {
 	const want = `"system", "developer", "user", "assistant" or "tool"`
 	if p.null() {
@@ -113,7 +116,7 @@ func (p *parser) role() Role {
 	return 0
 }
 
-// content reads a text or an array of parts.
+// content reads the content of a message: a text, an array of parts, or null.
 func (p *parser) content() Content {
 	const want = "a string or an array of content parts"
 	switch p.peek() {
@@ -134,6 +137,7 @@ func (p *parser) content() Content {
 	return Content{raw: p.body[t.from:t.to]}
 }
 
+// parts reads an array of content parts.
 func (p *parser) parts() Content {
 	var c Content
 	for p.element() {
@@ -147,7 +151,8 @@ func (p *parser) parts() Content {
 	return c
 }
 
-// part reads one content part. Its type may stand behind the value that depends on it.
+// part reads one content part. Its type may come after the value that depends on it, so both are
+// read first and compared at the end.
 func (p *parser) part() (Part, bool) {
 	if !p.entry() || !p.object("an object with a type") {
 		return Part{}, false
@@ -156,9 +161,9 @@ func (p *parser) part() (Part, bool) {
 		kind        string
 		words       quotation
 		image       imageURL
-		text, pixel bool      // which of the two values is there
-		refusal     quotation // of a part of that type
-		file, audio byte      // what the values of such parts begin with
+		text, pixel bool      // whether text and image_url are there
+		refusal     quotation // the zero value if there is none
+		file, audio byte      // the first byte of those values: only their type is checked
 	)
 	for p.member() {
 		switch string(p.key) {
@@ -206,7 +211,7 @@ func (p *parser) part() (Part, bool) {
 	case kind == "file" && file != '{', kind == "input_audio" && audio != '{':
 		p.bad("."+kind, "is required in a part of type %q: an object", kind)
 		return Part{}, false
-	case kind == "refusal":
+	case kind == "refusal": // the model reads it, so it counts as text
 		p.req.size.bytes += refusal.size
 		p.foreign("parts of type " + kind)
 		return Part{}, true
@@ -222,24 +227,28 @@ func (p *parser) part() (Part, bool) {
 	return Part{ImageURL: image.url, Detail: image.detail}, true
 }
 
-// foreign notes what only some providers know, at the place that the scanner has come to.
+// foreign records that the current value is something that only some providers support. The first
+// such value is enough.
 func (p *parser) foreign(what string) {
 	if p.req.foreign.Path == "" && !p.failed() {
 		p.req.foreign = Foreign{p.path(), what}
 	}
 }
 
+// partTypes lists the types of parts for messages.
 const partTypes = `"text", "image_url", "file", "input_audio" or "refusal"`
 
-// partType reads the type of a part; empty where it is null or wrong.
+// partType reads the type of a part. It returns an empty string for null and after a problem.
 func (p *parser) partType() string {
 	return p.oneOf(partTypes, "text", "image_url", "file", "input_audio", "refusal")
 }
 
+// imageURL is the value of image_url.
 type imageURL struct {
 	url, detail string
 }
 
+// imageURL reads image_url. The image itself is not fetched or decoded here.
 func (p *parser) imageURL() (imageURL, bool) {
 	if !p.object("an object with a url") {
 		return imageURL{}, false
@@ -269,6 +278,7 @@ func (p *parser) imageURL() (imageURL, bool) {
 	return image, !p.failed()
 }
 
+// detail reads image_url.detail. It returns an empty string for null and after a problem.
 func (p *parser) detail() string {
 	const want = `"auto", "low" or "high"`
 	if p.null() {
@@ -286,8 +296,8 @@ func (p *parser) detail() string {
 	return ""
 }
 
-// isImageURL reports whether an upstream may be given the URL as an image. Schemes and media types
-// are the same in either case.
+// isImageURL reports whether url can be given to an upstream as an image. Schemes and media types are
+// compared without regard to case.
 func isImageURL(url string) bool {
 	head, _, isData := bytes.Cut([]byte(url[:min(len(url), 64)]), []byte(","))
 	head = bytes.ToLower(head)
@@ -300,7 +310,7 @@ func isImageURL(url string) bool {
 	return isData && bytes.HasPrefix(head, []byte("data:image/")) && bytes.HasSuffix(head, []byte(";base64"))
 }
 
-// urlHead is as much of a URL as its kind takes: the rest is the caller's own.
+// urlHead returns the part of a URL that shows its kind. The rest may be private and is not repeated.
 func urlHead(url string) string {
 	url = url[:min(len(url), maxEcho)]
 	for _, end := range []string{"://", ","} {
@@ -311,7 +321,7 @@ func urlHead(url string) string {
 	return "no URL"
 }
 
-// checkMessage checks what a message's role demands of it. The path is that of the message.
+// checkMessage checks the rules for the role of a message. The scanner's path is that of the message.
 func (p *parser) checkMessage(m *Message) {
 	switch {
 	case m.Role == 0:
@@ -320,7 +330,7 @@ func (p *parser) checkMessage(m *Message) {
 		p.bad(".tool_calls", "is allowed only in an assistant message")
 	case m.Role == RoleTool && m.ToolCallID == "":
 		p.bad(".tool_call_id", "is required in a tool message: the id of the call that it answers")
-	case m.Content.IsNull() && len(m.ToolCalls) > 0:
+	case m.Content.IsNull() && len(m.ToolCalls) > 0: // a reply that only calls tools has no content
 	case m.Content.IsNull() && m.Role == RoleAssistant:
 		p.bad(".content", "is required in an assistant message without tool_calls")
 	case m.Content.IsNull():

@@ -3,52 +3,25 @@ package chat
 import (
 	"bytes"
 	"strconv"
+
+	"sluice/internal/jsonscan"
 )
 
 // maxDigits bounds the digits of a number, those of its exponent included. No number of a request
-// needs more than 20.
+// needs more than 20; the bound keeps integral free of allocations.
 const maxDigits = 64
 
-// number reads the JSON number at pos.
+// number reads the JSON number at pos and returns its text. It refuses numbers with too many digits
+// and numbers that a float64 cannot hold, because upstreams read them differently.
 func (s *scanner) number() ([]byte, bool) {
-	from := s.pos
-	if s.body[s.pos] == '-' {
-		s.pos++
-	}
-	whole := s.digits()
-	switch {
-	case whole == 0:
-		s.expected("a digit")
-		return nil, false
-	case whole > 1 && s.body[s.pos-whole] == '0':
-		s.malformed(from, "a number must not have leading zeros")
+	end, digits, exponent, problem := jsonscan.Number(s.body, s.pos)
+	if problem != jsonscan.OK {
+		s.badNumber(end, problem)
 		return nil, false
 	}
-	count := whole
-	if s.at('.') {
-		s.pos++
-		n := s.digits()
-		if n == 0 {
-			s.expected("a digit after the decimal point")
-			return nil, false
-		}
-		count += n
-	}
-	exponent := s.at('e') || s.at('E')
-	if exponent {
-		s.pos++
-		if s.at('+') || s.at('-') {
-			s.pos++
-		}
-		n := s.digits()
-		if n == 0 {
-			s.expected("a digit in the exponent")
-			return nil, false
-		}
-		count += n
-	}
-	num := s.body[from:s.pos]
-	if count > maxDigits {
+	num := s.body[s.pos:end]
+	s.pos = end
+	if digits > maxDigits {
 		s.bad("", "has a number of more than %d digits: %s", maxDigits, describe(num))
 		return nil, false
 	}
@@ -61,16 +34,21 @@ func (s *scanner) number() ([]byte, bool) {
 	return num, true
 }
 
-// at reports whether the byte at pos is c.
-func (s *scanner) at(c byte) bool { return s.pos < len(s.body) && s.body[s.pos] == c }
-
-// digits moves behind the digits at pos and returns how many there are.
-func (s *scanner) digits() int {
-	from := s.pos
-	for s.pos < len(s.body) && '0' <= s.body[s.pos] && s.body[s.pos] <= '9' {
-		s.pos++
+// badNumber refuses a number. at is where a digit is missing; see jsonscan.Number.
+func (s *scanner) badNumber(at int, problem jsonscan.Problem) {
+	if problem == jsonscan.LeadingZero {
+		s.malformed(at, "a number must not have leading zeros")
+		return
 	}
-	return s.pos - from
+	s.pos = at
+	switch problem {
+	case jsonscan.NoFractionDigit:
+		s.expected("a digit after the decimal point")
+	case jsonscan.NoExponentDigit:
+		s.expected("a digit in the exponent")
+	default: // jsonscan.NoDigit
+		s.expected("a digit")
+	}
 }
 
 // float reads a number from lo to hi.
@@ -91,8 +69,8 @@ func (s *scanner) float(lo, hi float64) (float64, bool) {
 	return v, true
 }
 
-// integer reads an integer from lo to hi. However it is written, 10, 10.0 or 1e1, only its value
-// counts.
+// integer reads an integer from lo to hi. Only its value counts, not how it is written: 10, 10.0 and
+// 1e1 are the same.
 func (s *scanner) integer(lo, hi int64) (int64, bool) {
 	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
 		s.mismatch("an integer")
@@ -117,7 +95,7 @@ func (s *scanner) integer(lo, hi int64) (int64, bool) {
 	return v, true
 }
 
-// integrality is what a number is as an integer.
+// integrality says what a number is as an integer.
 type integrality uint8
 
 const (
@@ -127,7 +105,8 @@ const (
 	tooLarge             // an integer above every int64
 )
 
-// integral is the exact value of a checked JSON number.
+// integral returns the exact value of a checked JSON number. A float64 would not do: above 2^53 it
+// rounds.
 func integral(num []byte) (int64, integrality) {
 	negative := num[0] == '-'
 	if negative {
@@ -182,7 +161,8 @@ func integral(num []byte) (int64, integrality) {
 	return 0, tooLarge
 }
 
-// exponent is the value of a checked exponent, cut off far beyond what maxDigits digits can balance.
+// exponent returns the value of a checked exponent, limited to 1000: maxDigits digits cannot make up
+// for more, so the result is the same.
 func exponent(b []byte) int {
 	exp, err := strconv.Atoi(string(b))
 	if err != nil || exp < -1000 || exp > 1000 {

@@ -7,21 +7,23 @@ import (
 	"sluice/internal/fault"
 )
 
+// Bounds of single fields. No upstream accepts more.
 const (
 	maxModel = 256 // bytes of a model id
-	maxStops = 64
-	maxN     = 128
+	maxStops = 64  // stop sequences
+	maxN     = 128 // replies to one request
 )
 
 // Parse decodes a chat completion request and checks it against the contract
 // (docs/api.md#chat-completion-request). The error is a fault that names the field.
 //
-// The Request refers to body, which must not be changed as long as the Request is in use.
+// The Request refers to body, so body must not be changed while the Request is in use.
 func Parse(body []byte) (*Request, error) {
 	if len(body) > math.MaxInt32 {
 		return nil, fault.New(fault.TooLarge, "The body is larger than 2 GiB")
 	}
-	// One allocation holds the Request and room enough to parse nearly every body.
+	// One allocation holds the Request and enough room to parse nearly every body. Slices that outgrow
+	// it move to the heap by themselves.
 	var room struct {
 		req     Request
 		members [16]member
@@ -48,15 +50,15 @@ type parser struct {
 	req *Request
 
 	entries int       // messages, parts and tool calls so far
-	open    openCalls // those of the last assistant message
+	open    openCalls // the calls of the last assistant message
 
 	maxTokens     int64 // 0: not given
 	maxCompletion int64
-	oddOptions    string // what is wrong with stream_options, which counts only in a stream
-	oddPath       string // where
+	oddOptions    string // what is wrong with stream_options; it matters only if stream is true
+	oddPath       string // the path of oddOptions
 }
 
-// request reads the whole body.
+// request reads the whole body and records the place of every top-level member, for patching.
 func (p *parser) request() {
 	if !p.begin() {
 		return
@@ -77,7 +79,7 @@ func (p *parser) request() {
 	p.whole()
 }
 
-// begin opens the object that the body must be.
+// begin opens the object that the body must be. It reports false if the body is anything else.
 func (p *parser) begin() bool {
 	if bytes.HasPrefix(p.body, []byte("\xef\xbb\xbf")) {
 		p.malformed(0, "the body begins with a byte order mark; send UTF-8 without one")
@@ -86,7 +88,7 @@ func (p *parser) begin() bool {
 	switch p.peek() {
 	case '{':
 		return p.enter(true)
-	case '[': // refused at sight, however long it is
+	case '[': // refused without reading it, however long it is
 		p.bad("", "must be a JSON object; got an array")
 	default:
 		if p.pos == len(p.body) {
@@ -98,8 +100,8 @@ func (p *parser) begin() bool {
 	return false
 }
 
-// field reads the value of one top-level member. Fields that the contract does not know are read
-// past: a client may send whatever its own library allows.
+// field reads the value of one top-level member. Fields that the contract does not know are skipped
+// and passed on: clients send whatever their library allows.
 func (p *parser) field(name []byte) field {
 	r := p.req
 	switch string(name) {
@@ -165,7 +167,7 @@ func (p *parser) field(name []byte) field {
 	return fieldOther
 }
 
-// whole checks what only the whole body can tell.
+// whole checks the rules that need several fields, after all of them were read.
 func (p *parser) whole() {
 	r := p.req
 	switch {
@@ -176,6 +178,7 @@ func (p *parser) whole() {
 	case r.Stream && p.oddOptions != "":
 		p.bad(p.oddPath, "must be %s", p.oddOptions)
 	}
+	// 0 means that a field is absent, so the smaller of the two counts only if both are there.
 	r.MaxTokens = int(max(p.maxTokens, p.maxCompletion))
 	if p.maxTokens != 0 && p.maxCompletion != 0 {
 		r.MaxTokens = int(min(p.maxTokens, p.maxCompletion))
@@ -184,6 +187,7 @@ func (p *parser) whole() {
 	p.choosable()
 }
 
+// model reads model. Whether there is such a model is not checked here; see inference.
 func (p *parser) model() {
 	if p.null() {
 		return
@@ -200,7 +204,8 @@ func (p *parser) model() {
 	}
 }
 
-// legacy refuses a field of OpenAI's older function calling. Its syntax is checked first.
+// legacy refuses a field of OpenAI's older function calling and names the field to use instead. It
+// checks the syntax first, so that a body that was cut off is reported as such.
 func (p *parser) legacy(instead string) {
 	if !p.null() {
 		p.skip()
@@ -208,8 +213,8 @@ func (p *parser) legacy(instead string) {
 	}
 }
 
-// streamOptions reads stream_options. Without stream it is ignored, so what is wrong with it is only
-// noted.
+// streamOptions reads stream_options. Without stream it is ignored, and stream may come later, so a
+// problem is only recorded; whole reports it.
 func (p *parser) streamOptions() {
 	if p.null() {
 		return
@@ -230,7 +235,7 @@ func (p *parser) streamOptions() {
 			p.skip()
 			continue
 		}
-		p.req.usage.from = p.pos
+		p.req.usage.from = p.pos // where a Patch writes true
 		switch p.peek() {
 		case 't', 'f':
 			p.req.IncludeUsage = p.boolean()
@@ -244,6 +249,7 @@ func (p *parser) streamOptions() {
 	}
 }
 
+// stop reads stop: a string, an array of strings, or null.
 func (p *parser) stop() {
 	const want = "a string or an array of strings"
 	switch p.peek() {
@@ -261,7 +267,7 @@ func (p *parser) stop() {
 	}
 }
 
-// sequence reads one stop sequence. An empty one is left out.
+// sequence reads one stop sequence. An empty one is left out, here and for upstreams; see Patch.
 func (p *parser) sequence(want string) {
 	t, ok := p.text(want)
 	switch {
@@ -275,6 +281,7 @@ func (p *parser) sequence(want string) {
 	}
 }
 
+// effort reads reasoning_effort.
 func (p *parser) effort() {
 	const want = `"none", "minimal", "low", "medium" or "high"`
 	if p.null() {
@@ -292,7 +299,8 @@ func (p *parser) effort() {
 	}
 }
 
-// seed keeps a seed that is an integer. Any other is no business of ours: it goes on as it came.
+// seed reads seed. Anything but an integer is skipped and passed on: upstreams differ in what they
+// accept.
 func (p *parser) seed() {
 	c := p.peek()
 	if c != '-' && (c < '0' || c > '9') {
@@ -301,13 +309,13 @@ func (p *parser) seed() {
 	}
 	if num, ok := p.number(); ok {
 		if v, kind := integral(num); kind == fits {
-			p.req.seed = v
-			p.req.Seed = &p.req.seed
+			p.req.seedValue = v
+			p.req.Seed = &p.req.seedValue
 		}
 	}
 }
 
-// count reads an optional integer from 1 to most; 0 where it is null.
+// count reads an optional integer from 1 to most. It returns 0 for null and after a problem.
 func (p *parser) count(most int64) int64 {
 	if p.null() {
 		return 0
@@ -316,7 +324,8 @@ func (p *parser) count(most int64) int64 {
 	return v
 }
 
-// optionalFloat reads an optional number from lo to hi into v; nil where it is null.
+// optionalFloat reads an optional number from lo to hi into v and returns v, or nil for null and after
+// a problem.
 func (p *parser) optionalFloat(v *float64, lo, hi float64) *float64 {
 	if p.null() {
 		return nil
@@ -325,7 +334,7 @@ func (p *parser) optionalFloat(v *float64, lo, hi float64) *float64 {
 	return v
 }
 
-// optionalText reads a string that nothing depends on; empty where it is anything else.
+// optionalText reads a string that nothing depends on. It returns an empty string for anything else.
 func (p *parser) optionalText() string {
 	if p.peek() != '"' {
 		p.skip()

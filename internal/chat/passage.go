@@ -4,15 +4,19 @@ import (
 	"bytes"
 	"iter"
 	"unicode/utf8"
+
+	"sluice/internal/jsonscan"
 )
 
-// Passage is a text that the model reads, as it stands in the body.
+// Passage is a text that the model reads, as it is written in the body. It shares memory with the
+// body.
 type Passage struct {
 	raw    []byte
-	quoted bool // raw is the inside of a JSON string; else it is the text
+	quoted bool // raw is the inside of a JSON string; otherwise raw is the text itself
 }
 
-// Passages yields what the model reads: contents, the calls that were made, and tool definitions.
+// Passages yields everything that the model reads: contents, tool calls of earlier replies, and tool
+// definitions.
 func (r *Request) Passages() iter.Seq[Passage] {
 	return func(yield func(Passage) bool) {
 		for i := range r.Messages {
@@ -39,11 +43,11 @@ func (r *Request) Passages() iter.Seq[Passage] {
 	}
 }
 
-// Len is how many bytes of the body the text takes.
+// Len returns how many bytes of the body the text takes.
 func (t Passage) Len() int { return len(t.raw) }
 
-// Pieces yields the text, unescaped, one stretch after the other. A stretch without escapes is the
-// body's own bytes; each is valid until the next one. A piece may be as long as the text.
+// Pieces yields the unescaped text, piece by piece, so that a long text is never copied as a whole. A
+// piece without escapes is part of the body. Each piece is valid until the next one.
 func (t Passage) Pieces() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		rest := t.raw
@@ -60,7 +64,7 @@ func (t Passage) Pieces() iter.Seq[[]byte] {
 			if at > 0 && !yield(rest[:at]) {
 				return
 			}
-			r, n := nextRune(rest[at:])
+			r, n := jsonscan.Rune(rest[at:])
 			rest = rest[at+n:]
 			if !yield(utf8.AppendRune(room[:0], r)) {
 				return
@@ -69,16 +73,17 @@ func (t Passage) Pieces() iter.Seq[[]byte] {
 	}
 }
 
-// Sample is about n bytes of the text around the place at, cut where characters and escapes begin.
+// Sample returns about n bytes of the text from the offset at on. It starts and ends where a character
+// or an escape starts.
 func (t Passage) Sample(at, n int) Passage {
 	from := t.align(max(0, min(at, len(t.raw)-n)))
 	to := t.align(min(from+n, len(t.raw)))
 	return Passage{t.raw[from:to], t.quoted}
 }
 
-// align is the first place from at on at which a character or an escape begins.
+// align returns the first offset, from at on, where a character or an escape starts.
 func (t Passage) align(at int) int {
-	const longest = 12 // bytes of an escape, that of a surrogate pair
+	const longest = 12 // bytes of the longest escape, a surrogate pair
 	for ; at < len(t.raw); at++ {
 		switch {
 		case at == 0:
@@ -89,8 +94,8 @@ func (t Passage) align(at int) int {
 			return at
 		}
 		before := t.raw[max(0, at-longest):at]
-		// A backslash behind another character always begins an escape, here unless it is that of a
-		// pair's second half.
+		// A backslash after another character always starts an escape. It must not be the second
+		// half of a surrogate pair.
 		if t.raw[at] == '\\' && before[len(before)-1] != '\\' && !isHighEscape(before) {
 			return at
 		}
@@ -106,6 +111,6 @@ func isHighEscape(b []byte) bool {
 	if len(b) < 6 || b[len(b)-6] != '\\' || b[len(b)-5] != 'u' {
 		return false
 	}
-	r, ok := hex4(b, len(b)-4)
+	r, ok := jsonscan.Hex4(b, len(b)-4)
 	return ok && r >= 0xd800 && r < 0xdc00
 }

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"sluice/internal/jsonscan"
 )
 
 // join is the text of pieces.
@@ -42,7 +44,7 @@ func TestPassageSample(t *testing.T) {
 	scraps := []string{"a", "word ", "\n", `"`, `\`, `\\`, "é", "漢", "😀", "u0041", "ud83d"}
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOf(rapid.SampledFrom(scraps)).Draw(t, "scraps"), "")
-		raw := AppendQuoted(nil, text)
+		raw := jsonscan.AppendQuoted(nil, text)
 		if rapid.Bool().Draw(t, "ascii") {
 			raw = asciiQuoted(text)
 		}

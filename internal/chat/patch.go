@@ -1,21 +1,26 @@
 package chat
 
-import "slices"
+import (
+	"slices"
 
-// Patch is what an upstream of the same dialect must see changed in the caller's body. Names are
-// those of top-level members. The zero Patch changes nothing but what no upstream is to see:
+	"sluice/internal/jsonscan"
+)
+
+// Patch says what changes in the caller's body before an upstream of the same dialect gets it. Names
+// are those of top-level members. Even the zero Patch leaves out what upstreams refuse:
 // stream_options without stream, and empty stop sequences.
 type Patch struct {
 	// Model replaces the model; empty keeps it.
 	Model string
-	// IncludeUsage makes a stream end with its usage, whatever the caller asked for.
+	// IncludeUsage asks for the usage at the end of a stream, whatever the caller asked for. Calls are
+	// settled by it.
 	IncludeUsage bool
-	// SystemRole writes the role developer as system, for upstreams that know only that.
+	// SystemRole replaces the role developer by system, for upstreams that do not know developer.
 	SystemRole bool
-	// Drop lists members to leave out. The model cannot be left out.
+	// Drop lists members to leave out. The model is never left out.
 	Drop []string
-	// Set lists members to write as given, in place of the caller's or in addition. It goes before
-	// Drop and IncludeUsage; Model goes before it. Names must differ from each other.
+	// Set lists members to write, in place of the caller's or in addition. It wins over Drop and
+	// IncludeUsage; Model wins over it. Names must be distinct.
 	Set []Setting
 }
 
@@ -25,13 +30,15 @@ type Setting struct {
 	Value []byte
 }
 
+// What IncludeUsage writes: into the caller's stream_options, or as a member of its own.
 const (
 	usageMember  = `"include_usage":true`
 	usageOptions = `"stream_options":{` + usageMember + `},`
 )
 
-// AppendUpstream appends the caller's body with p applied to it. Every byte that p does not speak of
-// is the caller's own; nothing is allocated but room in dst. Only a Request that Parse made has a body.
+// AppendUpstream appends the caller's body with p applied to it. Every byte that p does not change is
+// the caller's own. It allocates nothing but room in dst. Only a Request that Parse returned has a
+// body.
 func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 	room := len(r.raw) + 2*len(p.Model) + len(usageOptions)
 	for _, s := range p.Set {
@@ -48,14 +55,14 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 			continue
 		}
 		if kept {
-			// What stands between a member and the one before it is one comma and white space.
+			// Between two members there is one comma, and white space.
 			dst = append(dst, r.raw[r.members[i-1].to:m.from]...)
 		}
 		kept = true
 		dst = append(dst, r.raw[m.from:m.value]...)
 		switch {
 		case m.field == fieldModel && p.Model != "":
-			dst = AppendQuoted(dst, p.Model)
+			dst = jsonscan.AppendQuoted(dst, p.Model)
 		case set != nil:
 			dst = append(dst, set.Value...)
 		case m.field == fieldStop && r.emptyStops:
@@ -71,25 +78,25 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 	return append(dst, r.raw[r.members[len(r.members)-1].to:]...)
 }
 
-// hides reports whether no upstream is to see the member.
+// hides reports whether the member is left out for every upstream.
 func (r *Request) hides(m member) bool {
 	return m.field == fieldStreamOptions && !r.Stream || m.field == fieldStop && r.emptyStops && len(r.Stop) == 0
 }
 
-// appendStops appends the stop sequences that are left.
+// appendStops appends the stop sequences that are not empty, as an array.
 func (r *Request) appendStops(dst []byte) []byte {
 	for i, s := range r.Stop {
-		dst = AppendQuoted(append(dst, "[,"[min(i, 1)]), s)
+		dst = jsonscan.AppendQuoted(append(dst, "[,"[min(i, 1)]), s)
 	}
 	return append(dst, ']')
 }
 
-// appendMissing appends the members that the caller did not send, each with a comma behind it: the
-// model always follows.
+// appendMissing appends the members that the caller did not send, each followed by a comma. The comma
+// is always right, because the model follows.
 func (r *Request) appendMissing(dst []byte, p Patch) []byte {
 	for _, s := range p.Set {
 		if r.Member(s.Name) == nil {
-			dst = AppendQuoted(dst, s.Name)
+			dst = jsonscan.AppendQuoted(dst, s.Name)
 			dst = append(dst, ':')
 			dst = append(dst, s.Value...)
 			dst = append(dst, ',')
@@ -105,10 +112,10 @@ func (r *Request) appendMissing(dst []byte, p Patch) []byte {
 	return dst
 }
 
-// setting is what p sets the member with the given key to, nil for nothing.
+// setting returns what p sets the member with the given key to, or nil.
 func (p *Patch) setting(key []byte) *Setting {
 	for i := range p.Set {
-		if keyIs(key, p.Set[i].Name) {
+		if jsonscan.Equal(key, p.Set[i].Name) {
 			return &p.Set[i]
 		}
 	}
@@ -118,7 +125,7 @@ func (p *Patch) setting(key []byte) *Setting {
 // drops reports whether p leaves out the member with the given key.
 func (p *Patch) drops(key []byte) bool {
 	for _, name := range p.Drop {
-		if keyIs(key, name) {
+		if jsonscan.Equal(key, name) {
 			return true
 		}
 	}

@@ -3,15 +3,16 @@ package chat
 // Finish is why a reply ended (finish_reason on the wire).
 type Finish string
 
+// The reasons that callers see. Adapters map every other word of an upstream to one of them.
 const (
-	FinishStop          Finish = "stop"
-	FinishLength        Finish = "length"
-	FinishToolCalls     Finish = "tool_calls"
-	FinishContentFilter Finish = "content_filter"
+	FinishStop          Finish = "stop"           // the model was done, or wrote a stop sequence
+	FinishLength        Finish = "length"         // max_tokens or the context window was reached
+	FinishToolCalls     Finish = "tool_calls"     // the model calls tools and waits for their results
+	FinishContentFilter Finish = "content_filter" // the upstream withheld the rest
 )
 
-// Usage is what a call consumed, in tokens. The parts are disjoint: Prompt does not include Cached,
-// and Completion does not include Reasoning; the wire's sums do.
+// Usage is what a call consumed, in tokens. The fields do not overlap: Prompt does not include Cached,
+// and Completion does not include Reasoning. The sums on the wire do include them.
 type Usage struct {
 	Prompt     int
 	Cached     int
@@ -19,11 +20,11 @@ type Usage struct {
 	Reasoning  int
 }
 
-// PromptTotal is prompt_tokens on the wire.
+// PromptTotal returns prompt_tokens on the wire.
 func (u Usage) PromptTotal() int { return u.Prompt + u.Cached }
 
-// CompletionTotal is completion_tokens on the wire.
+// CompletionTotal returns completion_tokens on the wire.
 func (u Usage) CompletionTotal() int { return u.Completion + u.Reasoning }
 
-// Total is total_tokens on the wire.
+// Total returns total_tokens on the wire.
 func (u Usage) Total() int { return u.PromptTotal() + u.CompletionTotal() }

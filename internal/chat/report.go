@@ -8,22 +8,24 @@ import (
 	"unicode/utf8"
 
 	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
 )
 
+// Messages go back to the caller and into logs, so both are kept short.
 const (
 	maxEcho = 40  // characters of the caller's input that a message repeats
 	maxPath = 160 // bytes after which a path is cut off
 )
 
-// bad refuses the value that the scanner has come to, or the part of it that sub leads to. The
-// message begins with the path.
+// bad refuses the current value, or the part of it that sub leads to. The message starts with the
+// path. Only the first problem of a body counts.
 func (s *scanner) bad(sub, format string, args ...any) {
-	if s.fault == nil { // else the path is no longer that of the problem
+	if s.fault == nil { // otherwise the frames no longer lead to the problem
 		s.badAt(s.path()+sub, format, args...)
 	}
 }
 
-// badAt refuses the value at path.
+// badAt refuses the value at path; an empty path means the whole body.
 func (s *scanner) badAt(path, format string, args ...any) {
 	if s.fault != nil {
 		return
@@ -35,16 +37,16 @@ func (s *scanner) badAt(path, format string, args ...any) {
 	s.refuse(fault.New(fault.Invalid, "%s %s", subject, fmt.Sprintf(format, args...)).At(path))
 }
 
-// mismatch refuses a value of another type than want. Its syntax is checked first: in a body that
-// was cut off, the cut is what the caller must hear of.
+// mismatch refuses a value that is not what want says. It checks the syntax first: if the body was
+// cut off, the caller must hear about the cut.
 func (s *scanner) mismatch(want string) {
 	from := s.pos
 	s.skip()
 	s.bad("", "must be %s; got %s", want, s.describe(from))
 }
 
-// mismatchType is mismatch where the value itself is not to be repeated: in place of an object or an
-// array people put whole texts, and those are nobody else's business.
+// mismatchType is mismatch without repeating the value: where an object or an array belongs, people
+// put whole texts, and those must not end up in a message.
 func (s *scanner) mismatchType(want string) {
 	from := s.pos
 	s.skip()
@@ -53,7 +55,7 @@ func (s *scanner) mismatchType(want string) {
 	}
 }
 
-// describe names the value that was read from here up to pos.
+// describe names the value body[from:pos]. After a problem it returns an empty string.
 func (s *scanner) describe(from int) string {
 	if s.fault != nil {
 		return ""
@@ -61,12 +63,12 @@ func (s *scanner) describe(from int) string {
 	return describe(s.body[from:s.pos])
 }
 
-// expected refuses what stands at pos as not being JSON.
+// expected refuses the body as malformed JSON: what was expected at pos, and something else is there.
 func (s *scanner) expected(what string) {
 	s.malformed(s.pos, "expected %s, found %s", what, s.found(s.pos))
 }
 
-// malformed refuses the body as not being JSON, naming the place.
+// malformed refuses the body as malformed JSON and names the place: offset, line and column.
 func (s *scanner) malformed(at int, format string, args ...any) {
 	if s.fault != nil {
 		return
@@ -78,6 +80,7 @@ func (s *scanner) malformed(at int, format string, args ...any) {
 		at, line, column, fmt.Sprintf(format, args...)))
 }
 
+// refuse keeps the fault and moves to the end of the body, so that nothing more is read.
 func (s *scanner) refuse(f *fault.Fault) {
 	s.fault = f
 	s.pos = len(s.body)
@@ -86,7 +89,8 @@ func (s *scanner) refuse(f *fault.Fault) {
 // failed reports whether a problem has been found.
 func (s *scanner) failed() bool { return s.fault != nil }
 
-// found names what stands at a place where something else was expected.
+// found names what is at a place where something else was expected: a character, a short word, or a
+// byte in hexadecimal if it cannot be printed.
 func (s *scanner) found(at int) string {
 	if at >= len(s.body) {
 		return "the end of the body"
@@ -105,14 +109,15 @@ func (s *scanner) found(at int) string {
 	return strconv.Quote(string(s.body[at:end]))
 }
 
+// isWord reports whether c can be part of a name that needs no quotes in a path.
 func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// path leads to the value that the scanner has come to: messages[3].tool_call_id.
+// path returns the path to the current value, such as messages[3].tool_call_id.
 func (s *scanner) path() string { return s.pathOf(s.frames) }
 
-// pathOf is the path that the given frames, the outermost ones, make.
+// pathOf returns the path that the outermost frames make. It is cut off after maxPath bytes.
 func (s *scanner) pathOf(frames []frame) string {
 	var path []byte
 	for _, f := range frames {
@@ -132,7 +137,7 @@ func (s *scanner) pathOf(frames []frame) string {
 	return string(path)
 }
 
-// appendKey appends a step of a path: .name, or ["any name"] where it is no plain word.
+// appendKey appends a step of a path: .name, or ["any name"] if the key is not a plain word.
 func appendKey(path, raw []byte) []byte {
 	key := excerpt(raw)
 	for i := range len(key) {
@@ -149,7 +154,7 @@ func appendKey(path, raw []byte) []byte {
 	return append(path, key...)
 }
 
-// typeName is the type of the JSON value that begins with c.
+// typeName returns the type of the JSON value that starts with c, in words.
 func typeName(c byte) string {
 	switch c {
 	case '{':
@@ -166,7 +171,8 @@ func typeName(c byte) string {
 	return "a number"
 }
 
-// describe names a checked JSON value: a short one by itself, an object or array by its type.
+// describe names a checked JSON value: an object or array by its type, anything else by its
+// beginning.
 func describe(raw []byte) string {
 	switch raw[0] {
 	case '{', '[':
@@ -180,12 +186,12 @@ func describe(raw []byte) string {
 	return string(raw)
 }
 
-// excerpt is the beginning of the text of a checked JSON string.
+// excerpt returns the beginning of the text of a checked JSON string: at most maxEcho characters.
 func excerpt(raw []byte) string {
 	inner := raw[1 : len(raw)-1]
 	var text []byte
 	for n := 0; len(inner) > 0; n++ {
-		r, size := nextRune(inner)
+		r, size := jsonscan.Rune(inner)
 		if n == maxEcho-1 && len(inner) > size {
 			return string(append(text, "…"...))
 		}
@@ -195,5 +201,5 @@ func excerpt(raw []byte) string {
 	return string(text)
 }
 
-// quoteShort quotes the beginning of a text.
-func quoteShort(s string) string { return describe(AppendQuoted(nil, s)) }
+// quoteShort returns the beginning of a text in quotes.
+func quoteShort(s string) string { return describe(jsonscan.AppendQuoted(nil, s)) }

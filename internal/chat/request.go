@@ -1,84 +1,91 @@
 package chat
 
-import "iter"
+import (
+	"iter"
+
+	"sluice/internal/jsonscan"
+)
 
 // Request is one validated chat completion request (docs/api.md#chat-completion-request).
 //
-// The caller's bytes stay as they came: an OpenAI-compatible upstream gets them with only what must
-// change patched in place. What is decoded here is what we decide by; texts are unescaped only when
-// somebody asks for them.
+// It keeps the caller's bytes: an OpenAI-compatible upstream gets them with only the necessary changes;
+// see Patch. The fields are what our own decisions need. Texts are unescaped only on demand. A Request
+// is not changed after Parse, so several goroutines may read it.
 type Request struct {
 	Model    string
 	Messages []Message
 
 	Stream       bool
-	IncludeUsage bool // stream_options.include_usage, only where Stream
+	IncludeUsage bool // stream_options.include_usage; always false without Stream
 
-	MaxTokens        int // the smaller of max_tokens and max_completion_tokens; 0: neither is given
-	N                int // 1 where not given
+	MaxTokens int // the smaller of max_tokens and max_completion_tokens; 0: neither is given
+	N         int // how many replies; 1 if not given
+
+	// Pointers are nil if the field is null or absent: the upstream's own default then holds, and zero
+	// is a value of its own.
 	Temperature      *float64
 	TopP             *float64
 	FrequencyPenalty *float64
 	PresencePenalty  *float64
-	Seed             *int64
-	Stop             []string
+	Seed             *int64   // nil also for a seed that is no integer
+	Stop             []string // without empty ones
 
 	Tools             []Tool
 	ToolChoice        ToolChoice
 	ParallelToolCalls *bool
 	Format            Format
 	ReasoningEffort   Effort
-	User              string
-	WebSearch         bool // web_search_options is given
+	User              string // the caller's own id of the end user; empty if not given
+	WebSearch         bool   // web_search_options is given
 
-	raw        []byte
-	members    []member // of the body, in its order
-	emptyStops bool     // stop holds empty strings, which Stop does not
+	raw        []byte   // the caller's body; nil if Parse did not make the Request
+	members    []member // the top-level members of raw, in order
+	emptyStops bool     // the body's stop has empty strings; Stop has none
 	foreign    Foreign
 	usage      span   // the value of stream_options.include_usage; empty where not given
 	developers []span // roles written as "developer"
 	size       size
-	numbers    [4]float64 // what the four *float64 above point to: one allocation for all
-	seed       int64
-	parallel   bool
+	numbers    [4]float64 // what the four *float64 above point to: no allocation for each
+	seedValue  int64      // what Seed points to
+	parallel   bool       // what ParallelToolCalls points to
 }
 
-// Raw is the body as the caller sent it. It must not be changed.
+// Raw returns the body as the caller sent it. It must not be changed.
 func (r *Request) Raw() []byte { return r.raw }
 
-// Member is the caller's JSON of one top-level member, nil where there is none.
+// Member returns the caller's JSON of one top-level member, or nil.
 func (r *Request) Member(name string) []byte {
 	for _, m := range r.members {
-		if keyIs(r.raw[m.from:m.keyTo], name) {
+		if jsonscan.Equal(r.raw[m.from:m.keyTo], name) {
 			return r.raw[m.value:m.to]
 		}
 	}
 	return nil
 }
 
-// Unread yields the top-level members that Parse gave no meaning to, by name, with their JSON. They are
-// for upstreams of the same dialect.
+// Unread yields the names and the JSON of the top-level members that Parse does not know. They are for
+// upstreams of the same dialect.
 func (r *Request) Unread() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for _, m := range r.members {
-			if m.field == fieldUnread && !yield(Unquote(r.raw[m.from:m.keyTo]), r.raw[m.value:m.to]) {
+			if m.field == fieldUnread && !yield(jsonscan.Unquote(r.raw[m.from:m.keyTo]), r.raw[m.value:m.to]) {
 				return
 			}
 		}
 	}
 }
 
-// Foreign is something in a request that only some providers know: a part that is a file, sound or a
-// refusal, a custom tool, or a choice among some of the tools.
+// Foreign is something in a request that only some providers support: a part that is a file, sound or
+// a refusal, a custom tool, or a choice among some of the tools.
 type Foreign struct {
 	Path string // empty: there is none
 	What string // in words
 }
 
-// Foreign is the first such thing in the request.
+// Foreign returns the first such thing in the request; the zero value if there is none.
 func (r *Request) Foreign() Foreign { return r.foreign }
 
-// span is a stretch of the body.
+// span is a part of the body: raw[from:to].
 type span struct{ from, to int }
 
 // member is one top-level member of the body: key, colon, value.
@@ -89,12 +96,12 @@ type member struct {
 	field     field
 }
 
-// field marks the members that patching looks for, and those that Parse only reads past.
+// field marks the members that patching looks for, and those that Parse skips.
 type field uint8
 
 const (
-	fieldOther field = iota
-	fieldUnread
+	fieldOther  field = iota // Parse has read it into the Request
+	fieldUnread              // Parse does not know it
 	fieldModel
 	fieldMessages
 	fieldStreamOptions
@@ -112,7 +119,7 @@ const (
 	EffortHigh    Effort = "high"
 )
 
-// ChoiceMode says how free the model is to call tools.
+// ChoiceMode says whether the model may, must or must not call tools.
 type ChoiceMode uint8
 
 const (
@@ -120,7 +127,7 @@ const (
 	ChoiceNone
 	ChoiceRequired
 	ChoiceNamed   // exactly the tool ToolChoice.Name
-	ChoiceAllowed // some of the tools: for the providers that know it, see Request.Foreign
+	ChoiceAllowed // some of the tools; only some providers support it, see Request.Foreign
 )
 
 // ToolChoice is tool_choice; the zero value is auto.
@@ -150,12 +157,12 @@ type Format struct {
 type Tool struct {
 	Function *Function
 	MCP      *MCP
-	Custom   string // the name of a custom tool, which takes free text; only some providers know them
+	Custom   string // the name of a custom tool, which takes free text; only some providers support them
 
 	raw []byte
 }
 
-// Raw is the caller's JSON of the entry; nil for a tool that did not come from a caller.
+// Raw returns the caller's JSON of the entry, which must not be changed; nil if we made the tool.
 func (t Tool) Raw() []byte { return t.raw }
 
 // Function is a tool that the caller runs.

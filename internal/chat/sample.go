@@ -1,7 +1,7 @@
 package chat
 
-// Sample is about most bytes of the text, half from its beginning and half from its end, in lower case.
-// Escapes stay as the caller wrote them: it is for looking at words, not for reading.
+// Sample returns about most bytes of the text, half from its beginning and half from its end, in lower
+// case. Escapes stay as the caller wrote them: the sample is for looking for words.
 func (c Content) Sample(most int) []byte {
 	var sample []byte
 	half := most / 2

@@ -1,49 +1,52 @@
 package chat
 
-import "sluice/internal/fault"
+import (
+	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
+)
 
 // maxDepth bounds how deeply objects and arrays may be nested. The contract's own structure needs
 // eight levels; the rest is room for tool schemas and metadata.
 const maxDepth = 128
 
-// scanner reads a JSON body once, from front to back, and checks all of it on the way: grammar, UTF-8,
-// depth, and that no object has a key twice.
+// scanner reads a JSON body once, from front to back, and checks all of it: grammar, UTF-8, depth,
+// and that no object has a key twice. Package jsonscan reads the tokens; the scanner adds what a
+// message for the caller needs, the path to the value and the place in the body.
 //
-// The first problem is kept in fault; from then on pos stands at the end of the body, so that every
-// further read comes to nothing and the code that reads needs no check after each step.
+// The first problem is kept in fault. From then on pos is at the end of the body, so every further
+// read finds nothing, and the code that reads needs no check after each step.
 type scanner struct {
 	body  []byte
-	pos   int
-	fault *fault.Fault
+	pos   int          // of the next byte; len(body) once fault is set
+	fault *fault.Fault // the first problem; nil: none so far
 
 	frames []frame // the open objects and arrays, outermost first
-	key    []byte  // the key that member read last, unescaped
+	key    []byte  // the key that member read last, unescaped; valid until the next member
 	seen   keyStack
 }
 
-// frame is an open object or array, and how far it has been read.
+// frame is an open object or array, and how far it has been read. The frames together are the path
+// that messages name, which is built only when there is a problem.
 type frame struct {
 	mark     keyMark
-	from, to int32 // the present key in the body, with its quotes
-	count    int32 // members or elements begun so far
+	from, to int32 // the current key in the body, with its quotes
+	count    int32 // members or elements started so far
 	object   bool
 }
 
-// peek skips white space and returns the byte at pos; 0 at the end, which no JSON token begins with.
+// peek skips white space and returns the byte at pos, without moving past it. It returns 0 at the
+// end, which starts no JSON token.
 func (s *scanner) peek() byte {
-	for ; s.pos < len(s.body); s.pos++ {
-		c := s.body[s.pos]
-		if c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
-			return c
-		}
+	if s.pos = jsonscan.Space(s.body, s.pos); s.pos < len(s.body) {
+		return s.body[s.pos]
 	}
 	return 0
 }
 
-// enter opens the object or array at pos.
+// enter opens the object or array at pos. It reports false if it would be nested too deeply.
 func (s *scanner) enter(object bool) bool {
 	if len(s.frames) == maxDepth {
-		// The field where the nesting is: a path of all its levels would help nobody.
+		// Name the field that contains the nesting: a path of all levels would help nobody.
 		s.badAt(s.pathOf(s.frames[:2]), "is nested more than %d levels deep", maxDepth)
 		return false
 	}
@@ -78,10 +81,14 @@ func (s *scanner) member() bool {
 			return false
 		}
 	}
-	key, ok := s.quoted()
-	if !ok {
+	// As quoted does, without the call: most strings of a request are keys.
+	end, size, problem := jsonscan.String(s.body, s.pos)
+	if problem != jsonscan.OK {
+		s.badString(end, problem)
 		return false
 	}
+	key := quotation{from: s.pos, to: end, size: size}
+	s.pos = end
 	f.count++
 	f.from, f.to = int32(key.from), int32(key.to)
 	if s.peek() != ':' {
@@ -132,10 +139,11 @@ func (s *scanner) element() bool {
 	return true
 }
 
-// index is that of the element that the innermost open array has come to.
+// index returns the index of the current element of the innermost open array.
 func (s *scanner) index() int { return int(s.frames[len(s.frames)-1].count) - 1 }
 
-// skip reads one value of any type, checking everything and keeping nothing.
+// skip reads one value of any type. It checks everything and keeps nothing. enter bounds the
+// recursion.
 func (s *scanner) skip() {
 	switch c := s.peek(); {
 	case c == '"':
@@ -165,7 +173,7 @@ func (s *scanner) skip() {
 	}
 }
 
-// literal reads the given word, which begins with the byte at pos.
+// literal reads the given word. The caller has seen its first byte at pos.
 func (s *scanner) literal(word string) bool {
 	end := s.pos + len(word)
 	if end > len(s.body) || string(s.body[s.pos:end]) != word {
@@ -176,13 +184,13 @@ func (s *scanner) literal(word string) bool {
 	return true
 }
 
-// null reads a null and reports whether there was one: for an optional field that is the same as
-// its absence.
+// null reads a null and reports whether there was one. For an optional field null means the same as
+// leaving the field out.
 func (s *scanner) null() bool {
 	return s.peek() == 'n' && s.literal("null")
 }
 
-// object opens an object; want describes it where there is something else.
+// object opens an object. If there is something else, the fault says that want was expected.
 func (s *scanner) object(want string) bool {
 	if s.peek() == '{' {
 		return s.enter(true)
@@ -191,7 +199,7 @@ func (s *scanner) object(want string) bool {
 	return false
 }
 
-// array opens an array; want describes it where there is something else.
+// array opens an array. If there is something else, the fault says that want was expected.
 func (s *scanner) array(want string) bool {
 	if s.peek() == '[' {
 		return s.enter(false)
@@ -200,7 +208,7 @@ func (s *scanner) array(want string) bool {
 	return false
 }
 
-// text reads a string; want describes it where there is something else.
+// text reads a string. If there is something else, the fault says that want was expected.
 func (s *scanner) text(want string) (quotation, bool) {
 	if s.peek() == '"' {
 		return s.quoted()
@@ -209,7 +217,7 @@ func (s *scanner) text(want string) (quotation, bool) {
 	return quotation{}, false
 }
 
-// boolean reads true or false.
+// boolean reads true or false. After a problem it returns false.
 func (s *scanner) boolean() bool {
 	switch s.peek() {
 	case 't':

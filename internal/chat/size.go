@@ -5,33 +5,33 @@ type size struct {
 	bytes  int // of texts, names, ids, arguments and tool definitions
 	images int
 	files  int // parts that are files or sound
-	calls  int // tool calls sent back
+	calls  int // tool calls of earlier replies
 }
 
-// What a prompt holds beside its texts. Every chat template wraps messages, calls and tools in a few
-// special tokens; these figures are above those of all templates we know.
+// What a prompt holds besides its texts. Every chat template wraps messages, calls and tools in a few
+// special tokens. These figures are higher than those of all templates we know.
 const (
 	tokensPerRequest = 16
 	tokensPerMessage = 8
 	tokensPerCall    = 16
 	tokensPerTool    = 32
-	tokensPerImage   = 1024
+	tokensPerImage   = 1024 // also for a file or a sound
 )
 
-// PromptBytes is the number of bytes, as UTF-8, of everything in the request that reaches the
+// PromptBytes returns the number of bytes, as UTF-8, of everything in the request that reaches the
 // model as text: contents, names, tool call ids and arguments, tool definitions, and the schema of
-// the reply. Images are not in it, nor are tools that an MCP server has yet to name.
+// the reply. It does not include images, or tools that an MCP server has yet to list.
 func (r *Request) PromptBytes() int { return r.size.bytes }
 
-// Images is the number of images in the messages.
+// Images returns the number of images in the messages.
 func (r *Request) Images() int { return r.size.images }
 
-// Attachments is the number of images, files and sounds in the messages.
+// Attachments returns the number of images, files and sounds in the messages.
 func (r *Request) Attachments() int { return r.size.images + r.size.files }
 
-// TokenBound is a number of tokens that the prompt does not exceed, whatever the tokenizer: a token
-// stands for at least one byte of text, and the rest is counted generously. Real prompts come to
-// about a quarter of it. An image or a file counts flat, since vendors do not count its bytes.
+// TokenBound returns a number of tokens that the prompt does not exceed, whatever the tokenizer: a
+// token stands for at least one byte of text, and the rest is counted generously. Real prompts have
+// about a quarter of it. An image or a file has a fixed cost, because vendors do not count its bytes.
 func (r *Request) TokenBound() int {
 	return r.size.bytes + tokensPerRequest +
 		tokensPerMessage*len(r.Messages) +

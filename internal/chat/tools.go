@@ -9,6 +9,8 @@ const (
 	maxFunctionName = 64 // characters
 )
 
+// tools reads tools. No two functions or custom tools may have the same name: a model could not say
+// which one it calls.
 func (p *parser) tools() {
 	if p.null() || !p.array("an array of tools") {
 		return
@@ -37,8 +39,7 @@ func (p *parser) tools() {
 	}
 }
 
-// toolNamed is the position of the function or custom tool among the tools read so far, -1 where there
-// is none.
+// toolNamed returns the position of the function or custom tool among the tools read so far, or -1.
 func (p *parser) toolNamed(name string) int {
 	for i := range p.req.Tools {
 		if t := &p.req.Tools[i]; t.MCP == nil && t.name() == name {
@@ -48,7 +49,7 @@ func (p *parser) toolNamed(name string) int {
 	return -1
 }
 
-// name is that of a function or custom tool.
+// name returns the name of a function or custom tool; empty for an MCP server.
 func (t *Tool) name() string {
 	if t.Function != nil {
 		return t.Function.Name
@@ -56,7 +57,7 @@ func (t *Tool) name() string {
 	return t.Custom
 }
 
-// member is the member of the entry that holds the name.
+// member returns the path, within the entry, of the member that holds the definition.
 func (t *Tool) member() string {
 	if t.Function != nil {
 		return ".function"
@@ -64,9 +65,9 @@ func (t *Tool) member() string {
 	return ".custom"
 }
 
-// tool reads one entry of tools. What its members mean depends on type, which nearly always comes
-// first. A function that stands before it is read past and, once the type is known, revisited; so
-// are the members of an MCP server, which are short.
+// tool reads one entry of tools. The meaning of its members depends on type, which nearly always comes
+// first. A function that comes before it is skipped, and revisited once the type is known. So are the
+// members of an MCP server, which are short.
 func (p *parser) tool() (Tool, bool) {
 	from := p.pos
 	if !p.object("an object with a type") {
@@ -75,7 +76,7 @@ func (p *parser) tool() (Tool, bool) {
 	var (
 		kind     string
 		function *Function
-		early    place // a function that stands before its type
+		early    place // a function that comes before type
 		custom   place
 		server   mcpPlaces
 	)
@@ -85,7 +86,7 @@ func (p *parser) tool() (Tool, bool) {
 			kind = p.oneOf(`"function", "mcp" or "custom"`, "function", "mcp", "custom")
 			continue
 		case "function":
-			if kind == "function" {
+			if kind == "function" { // the usual order: read it now, and only once
 				function = p.function()
 				continue
 			}
@@ -136,7 +137,8 @@ func (p *parser) tool() (Tool, bool) {
 	return tool, !p.failed()
 }
 
-// customTool reads the definition of a custom tool and returns its name; empty where it is null or wrong.
+// customTool reads the definition of a custom tool and returns its name. It returns an empty string for
+// null and after a problem.
 func (p *parser) customTool() (name string) {
 	from := p.pos
 	if p.null() || !p.object("an object with a name") {
@@ -156,7 +158,7 @@ func (p *parser) customTool() (name string) {
 	return name
 }
 
-// function reads the function of a tool; nil where it is null or wrong.
+// function reads the function of a tool. It returns nil for null and after a problem.
 func (p *parser) function() *Function {
 	from := p.pos
 	if p.null() || !p.object("an object with a name") {
@@ -192,7 +194,7 @@ func (p *parser) function() *Function {
 	return f
 }
 
-// functionName reads the name of a function; empty where it is null or wrong.
+// functionName reads the name of a function. It returns an empty string for null and after a problem.
 func (p *parser) functionName() string {
 	name := p.requiredText()
 	if len(name) > maxFunctionName {
@@ -208,7 +210,8 @@ func (p *parser) functionName() string {
 	return name
 }
 
-// schema reads a JSON schema, which we only hand on; nil where it is null.
+// schema reads a JSON schema and returns its JSON, or nil for null. The schema is passed on as it is;
+// models and upstreams judge it.
 func (p *parser) schema() []byte {
 	if p.null() {
 		return nil
@@ -222,6 +225,7 @@ func (p *parser) schema() []byte {
 	return p.body[from:p.pos]
 }
 
+// toolChoice reads tool_choice: a word, or an object that names a tool.
 func (p *parser) toolChoice() {
 	const want = `"auto", "none", "required" or an object that names a tool`
 	c := &p.req.ToolChoice
@@ -255,8 +259,8 @@ func (p *parser) namedChoice() {
 	}
 	var (
 		kind    string
-		named   = map[string]string{} // by the member that names
-		allowed byte                  // what the value of allowed_tools begins with
+		named   = map[string]string{} // the name in function and in custom, whichever are there
+		allowed byte                  // the first byte of allowed_tools; 0: it is absent
 	)
 	c := &p.req.ToolChoice
 	for p.member() {
@@ -303,8 +307,8 @@ func (p *parser) namedChoice() {
 	}
 }
 
-// choosable checks that tool_choice can be met. A name that is not among the functions may still be
-// that of an MCP server's tool, which discovery will tell.
+// choosable checks that tool_choice can be satisfied. A name that no function has may still be that of
+// a tool of an MCP server, which is known only after its tools were listed.
 func (p *parser) choosable() {
 	r := p.req
 	switch c := r.ToolChoice; {
@@ -343,20 +347,21 @@ func (r *Request) hasCustom() bool {
 	return false
 }
 
-// place is a member that will be revisited: its key, and where its value begins.
+// place is a member that will be revisited: its key, and where its value starts.
 type place struct {
 	from, to int32
 	value    int
 }
 
-// here is the member that the scanner has come to.
+// here returns the current member.
 func (p *parser) here() place {
 	f := p.frames[len(p.frames)-1]
 	return place{f.from, f.to, p.pos}
 }
 
-// revisit goes back to the value of a member that was read past, and reports whether there is one.
-// No value is revisited inside another that is, so a body is read at most twice.
+// revisit moves back to the value of a member that was skipped, and reports whether there is one. No
+// value is revisited inside another that is revisited, so every byte is read at most twice. resume
+// ends the revisit.
 func (p *parser) revisit(at place) bool {
 	if at.value == 0 || p.failed() {
 		return false
@@ -366,7 +371,7 @@ func (p *parser) revisit(at place) bool {
 	return true
 }
 
-// resume ends a revisit and goes on at end.
+// resume ends a revisit and continues at end.
 func (p *parser) resume(end int) {
 	if !p.failed() {
 		p.frames = p.frames[:len(p.frames)-1]

@@ -32,8 +32,8 @@ type accountView struct {
 	Now      time.Time
 }
 
-// account shows the page.
-func (d *Dashboard) account(w http.ResponseWriter, r *http.Request, v *visitor) error {
+// accountPage shows the page.
+func (d *Dashboard) accountPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.showAccount(w, r, v, http.StatusOK, accountView{})
 }
 

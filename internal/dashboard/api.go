@@ -10,17 +10,18 @@ import (
 	"sluice/internal/httpapi"
 )
 
-// api passes a request below /dashboard/v1 to the API, authenticated by the visitor's session
+// serveAPI passes a request below /dashboard/v1 to the API, authenticated by the visitor's session
 // instead of a key. Plan, limits and usage are the same as for a call with a key.
-func (d *Dashboard) api(w http.ResponseWriter, r *http.Request) error {
+func (d *Dashboard) serveAPI(w http.ResponseWriter, r *http.Request) error {
 	v, err := d.visitor(w, r)
 	if err != nil {
 		return err
 	}
 	if v == nil {
+		f := fault.New(fault.Unauthenticated, "You are not signed in.")
 		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = w.Write([]byte(`{"error":{"message":"You are not signed in.","type":"` + fault.Unauthenticated.String() + `","code":401}}`))
+		w.WriteHeader(f.Kind.Status())
+		_, _ = w.Write(f.Object().Body()) // whoever left needs no reply
 		return nil
 	}
 	// The API sees its own path, and no cookie: nothing below it needs the session.

@@ -29,8 +29,8 @@ type keysView struct {
 	Now      time.Time
 }
 
-// keys shows the page.
-func (d *Dashboard) keys(w http.ResponseWriter, r *http.Request, v *visitor) error {
+// keysPage shows the page.
+func (d *Dashboard) keysPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.showKeys(w, r, v, http.StatusOK, keysView{})
 }
 

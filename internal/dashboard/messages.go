@@ -18,8 +18,8 @@ type messagesView struct {
 	Problems problems
 }
 
-// messages shows the page.
-func (d *Dashboard) messages(w http.ResponseWriter, r *http.Request, v *visitor) error {
+// messagesPage shows the page.
+func (d *Dashboard) messagesPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	return d.showMessages(w, r, v, http.StatusOK, messagesView{})
 }
 

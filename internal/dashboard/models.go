@@ -28,8 +28,8 @@ type modelView struct {
 	Included bool
 }
 
-// models shows the catalog. When htmx asks, only the list is rendered.
-func (d *Dashboard) models(w http.ResponseWriter, r *http.Request, v *visitor) error {
+// modelsPage shows the catalog. When htmx asks, only the list is rendered.
+func (d *Dashboard) modelsPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := modelsView{Search: strings.TrimSpace(r.FormValue("q")), Plan: r.FormValue("plan"), Tools: r.FormValue("tools") != ""}
 	// Anything that is not a number does not filter.
 	view.Context, _ = strconv.Atoi(r.FormValue("context"))

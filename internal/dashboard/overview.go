@@ -46,9 +46,9 @@ func (d *Dashboard) minuteView(v *visitor) minuteView {
 	return minuteView{Limits: limits, Requests: s.Requests, Tokens: s.Tokens}
 }
 
-// overview shows the first page. The sums of the month are those of its days, so one query is
+// overviewPage shows the first page. The sums of the month are those of its days, so one query is
 // enough.
-func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, v *visitor) error {
+func (d *Dashboard) overviewPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	from := firstDay(d.now())
 	rows, err := d.Usage.UsageBy(r.Context(), usage.Query{AccountID: v.ID, From: from, By: usage.ByDay})
 	if err != nil {

@@ -28,9 +28,9 @@ type planView struct {
 	Problems problems
 }
 
-// plan shows the page. With a payment in the query, the customer comes back from the payment
+// planPage shows the page. With a payment in the query, the customer comes back from the payment
 // page.
-func (d *Dashboard) plan(w http.ResponseWriter, r *http.Request, v *visitor) error {
+func (d *Dashboard) planPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	if id := r.FormValue("payment"); id != "" {
 		return d.paymentDone(w, r, v, id)
 	}

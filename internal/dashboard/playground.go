@@ -16,8 +16,8 @@ type playgroundView struct {
 	Tools bool
 }
 
-// playground shows the page. The query may name a model to select.
-func (d *Dashboard) playground(w http.ResponseWriter, r *http.Request, v *visitor) error {
+// playgroundPage shows the page. The query may name a model to select.
+func (d *Dashboard) playgroundPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := playgroundView{Model: r.FormValue("model"), Origin: d.ui.Settings().Origin, Tools: v.Plan.IncludesTools()}
 	for _, m := range d.Catalog().Models() {
 		if v.includes(m) {

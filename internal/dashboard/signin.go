@@ -44,7 +44,7 @@ type entryForm struct {
 
 // entryForm reads the form of a request. Without a form it returns an empty one.
 func (d *Dashboard) entryForm(r *http.Request) entryForm {
-	f := entryForm{Email: r.FormValue("email"), Next: next(r), Open: d.Desk.Settings().Open}
+	f := entryForm{Email: r.FormValue("email"), Next: next(r), Open: d.Desk.CurrentSettings().Open}
 	if d.Provider != nil {
 		f.Provider = d.Provider.Name()
 	}

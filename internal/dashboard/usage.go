@@ -49,8 +49,8 @@ type recentView struct {
 	Next string
 }
 
-// usage shows the last 30 days, filtered by key and model if the query names them.
-func (d *Dashboard) usage(w http.ResponseWriter, r *http.Request, v *visitor) error {
+// usagePage shows the last 30 days, filtered by key and model if the query names them.
+func (d *Dashboard) usagePage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	from := firstDay(d.now())
 	view := usageView{Key: r.FormValue("key"), Model: r.FormValue("model"), Names: keyNames(v)}
 	// The same query runs three times, grouped differently.

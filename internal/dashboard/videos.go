@@ -13,8 +13,8 @@ type videoSize struct {
 	Value, Text string
 }
 
-// videos shows the form. videos.js loads the list and does everything else through the API.
-func (d *Dashboard) videos(w http.ResponseWriter, r *http.Request, v *visitor) error {
+// videosPage shows the form. videos.js loads the list and does everything else through the API.
+func (d *Dashboard) videosPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	p := d.frame(w, r, v, "Videos")
 	p.Scripts = []string{"videos.js"}
 	view := videosView{Model: d.VideoModel(), Sizes: []videoSize{

@@ -1,8 +1,9 @@
-// Package fault names the ways a request can be refused, and what the caller reads when it is.
+// Package fault names the ways a request can be refused, and what the caller reads then.
 //
-// A Fault has two sides: Kind, Message and Param are written for the caller and hold nothing of
-// our insides; the cause, given with Because, is for the log alone. Any other error that reaches a
-// door is our own bug and is answered as Internal. Turning a fault into bytes is the door's work.
+// A Fault has two sides. Kind, Message and Param are written for the caller and say nothing about
+// our insides; the cause, given with Because, goes to the log only. Any other error that reaches a
+// door is a bug of ours and is answered as Internal. Status codes and type names stand in one table
+// here; headers are the door's business.
 package fault
 
 import (
@@ -11,7 +12,9 @@ import (
 	"time"
 )
 
-// Kind is a reason to refuse. The zero Kind is our own bug.
+// Kind is a reason to refuse a request. The zero Kind is Internal, so a Fault without a kind is
+// answered as our bug, not as the caller's. The numbers are private to this process: only names
+// cross a wire.
 type Kind uint8
 
 const (
@@ -20,7 +23,7 @@ const (
 	Unauthenticated       // no key, or none that we know
 	KeyDeactivated        // the abuse system switched the account's keys off
 	PaymentRequired       // a paid model or feature without an active plan
-	PlanTooLow            // an active plan that does not include it
+	PlanTooLow            // an active plan that does not include the model or feature
 	NotFound              // no such path, model, job or generation
 	MethodNotAllowed      // the path exists, the method does not
 	Conflict              // the same thing is under way already
@@ -29,13 +32,14 @@ const (
 	RateLimited           // an allowance of the plan is used up for now
 	Unavailable           // we, or the upstream, cannot serve now
 	Timeout               // the request itself arrived too slowly
+	Forbidden             // not allowed, whatever the plan: same status and type name as PlanTooLow
 )
 
 // kinds is the one table of statuses and type names (docs/api.md#status-codes).
 var kinds = [...]struct {
 	status int
 	name   string
-	final  bool // a retry of the same request cannot mend it
+	final  bool // a retry of the same request fails again
 }{
 	Internal:         {500, "server_error", false},
 	Invalid:          {400, "invalid_request_error", true},
@@ -51,16 +55,18 @@ var kinds = [...]struct {
 	RateLimited:      {429, "rate_limit_error", false},
 	Unavailable:      {503, "service_unavailable", false},
 	Timeout:          {408, "request_timeout", false},
+	Forbidden:        {403, "permission_error", true},
 }
 
-// Status is the HTTP status of the kind.
+// Status returns the HTTP status of the kind.
 func (k Kind) Status() int { return kinds[k].status }
 
-// String is the kind's type name on the wire.
+// String returns the type name of the kind, as the error object has it.
 func (k Kind) String() string { return kinds[k].name }
 
-// Named is the kind with a type name, for a fault that came over a wire. The numbers of kinds differ
-// between versions; names do not. A name that this version does not know is taken by its status.
+// Named returns the kind with a type name, for a fault that came over a wire from a program of
+// another version. PlanTooLow and Forbidden share a name; Named returns PlanTooLow. If this version
+// does not know the name, Named chooses a kind by the status.
 func Named(name string, status int) Kind {
 	for k := range kinds {
 		if kinds[k].name == name {
@@ -78,38 +84,40 @@ func Named(name string, status int) Kind {
 	return Internal
 }
 
-// Fault is an error that a caller may read.
+// Fault is an error that a caller may read. It belongs to one request: At, After and Because change
+// it in place, so a Fault must not be shared, such as in a package variable.
 type Fault struct {
 	Kind    Kind
-	Message string
+	Message string // a whole sentence: what is wrong, and what to do next
 	Param   string // path of the offending field, such as messages[2].content
 
-	// RetryAfter is how long the caller should wait; zero where waiting says nothing.
+	// RetryAfter is how long the caller should wait before a retry. Zero means that no time is known.
 	RetryAfter time.Duration
-	// Final marks a fault that a retry cannot mend though its kind usually can be.
+	// Final says that a retry fails again, although faults of this kind usually pass.
 	Final bool
 
-	cause error
+	cause error // for the log; may be nil
 }
 
-// New makes a fault whose message the caller reads.
+// New returns a fault. The caller reads its message, so format and args must not contain secrets or
+// errors of other packages; those go to Because.
 func New(kind Kind, format string, args ...any) *Fault {
 	return &Fault{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// At names the field the fault is about.
+// At sets the path of the field that the fault is about and returns f.
 func (f *Fault) At(param string) *Fault {
 	f.Param = param
 	return f
 }
 
-// After says how long to wait before the same call may pass.
+// After sets how long to wait before the same call may pass and returns f.
 func (f *Fault) After(d time.Duration) *Fault {
 	f.RetryAfter = d
 	return f
 }
 
-// Because keeps the cause for the log.
+// Because sets the cause, which only the log shows, and returns f. err may be nil.
 func (f *Fault) Because(err error) *Fault {
 	f.cause = err
 	return f
@@ -118,7 +126,7 @@ func (f *Fault) Because(err error) *Fault {
 // Retryable reports whether the same request may pass later.
 func (f *Fault) Retryable() bool { return !f.Final && !kinds[f.Kind].final }
 
-// Error is what the log reads: the caller's message and the cause.
+// Error returns the text for the log: the caller's message and the cause.
 func (f *Fault) Error() string {
 	if f.cause == nil {
 		return f.Message
@@ -126,9 +134,11 @@ func (f *Fault) Error() string {
 	return f.Message + ": " + f.cause.Error()
 }
 
+// Unwrap returns the cause, or nil.
 func (f *Fault) Unwrap() error { return f.cause }
 
-// From returns the fault inside err, or an Internal one that tells the caller nothing of err.
+// From returns the fault that err is or wraps. For any other error it returns an Internal fault
+// whose message says nothing about err, with err as its cause. err must not be nil.
 func From(err error) *Fault {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
@@ -136,7 +146,7 @@ func From(err error) *Fault {
 	return New(Internal, "Something went wrong on our side. Try again; if it persists, report the request id.").Because(err)
 }
 
-// Is reports whether err holds a fault of the kind.
+// Is reports whether err is or wraps a fault of the kind. A nil error has no kind, not even Internal.
 func Is(err error, kind Kind) bool {
 	f, ok := errors.AsType[*Fault](err)
 	return ok && f.Kind == kind

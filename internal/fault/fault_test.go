@@ -33,8 +33,9 @@ func TestKinds(t *testing.T) {
 		{fault.RateLimited, 429, "rate_limit_error", true},
 		{fault.Unavailable, 503, "service_unavailable", true},
 		{fault.Timeout, 408, "request_timeout", true},
+		{fault.Forbidden, 403, "permission_error", false},
 	}
-	if got, want := len(tests), int(fault.Timeout)+1; got != want {
+	if got, want := len(tests), int(fault.Forbidden)+1; got != want {
 		t.Fatalf("%d kinds are tested, want all %d", got, want)
 	}
 	for _, tt := range tests {
@@ -68,6 +69,7 @@ func TestNamed(t *testing.T) {
 		{"of_tomorrow", 418, fault.Invalid},
 		{"of_tomorrow", 503, fault.Unavailable},
 		{"of_tomorrow", 507, fault.Internal},
+		{"permission_error", 0, fault.PlanTooLow}, // as Forbidden reads over a wire
 		{"", 404, fault.NotFound},
 		{"", 0, fault.Internal},
 	} {

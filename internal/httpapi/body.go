@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -361,7 +362,7 @@ func readFault(err error) error {
 // to be JSON.
 func checkContentType(h http.Header) error {
 	if enc := h.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return fault.New(fault.Invalid, "Content-Encoding %q is not accepted; send the body as plain JSON.", clip(enc))
+		return fault.New(fault.Invalid, "Content-Encoding %q is not accepted; send the body as plain JSON.", excerpt.Of(enc, maxEcho))
 	}
 	ct := h.Get("Content-Type")
 	// Nearly all requests send this, and comparing is cheaper than parsing.
@@ -370,10 +371,10 @@ func checkContentType(h http.Header) error {
 	}
 	kind, params, err := mime.ParseMediaType(ct)
 	if err != nil || kind != "application/json" {
-		return fault.New(fault.Invalid, "Content-Type %q is not accepted; send application/json.", clip(ct))
+		return fault.New(fault.Invalid, "Content-Type %q is not accepted; send application/json.", excerpt.Of(ct, maxEcho))
 	}
 	if cs := params["charset"]; cs != "" && !isUTF8(cs) {
-		return fault.New(fault.Invalid, "charset %q is not accepted; JSON is UTF-8.", clip(cs))
+		return fault.New(fault.Invalid, "charset %q is not accepted; JSON is UTF-8.", excerpt.Of(cs, maxEcho))
 	}
 	return nil
 }

@@ -12,15 +12,11 @@ import (
 
 // createChatCompletion serves POST /v1/chat/completions.
 func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
-	body, release, err := a.bodies.read(x, r)
+	req, body, release, err := a.readChat(x, r)
 	if err != nil {
 		return err
 	}
 	defer release()
-	req, err := chat.Parse(body)
-	if err != nil {
-		return err
-	}
 	// Only the names of known models are logged: anything else is arbitrary text of the
 	// caller.
 	if _, known := x.settings.Catalog.Lookup(req.Model); known {
@@ -43,4 +39,20 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 		return clientGone(err)
 	}
 	return err
+}
+
+// readChat reads and checks a chat request. If it returns no error, the caller calls release when neither req
+// nor body, which req refers to, is used any more: their bytes count against the memory for bodies until then.
+func (a *API) readChat(x *exchange, r *http.Request) (req *chat.Request, body []byte, release func(), err error) {
+	body, release, err = a.bodies.read(x, r)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer func() {
+		if req == nil { // refused, or Parse panicked
+			release()
+		}
+	}()
+	req, err = chat.Parse(body)
+	return req, body, release, err
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sluice/internal/buildinfo"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/telemetry"
 )
@@ -429,7 +430,7 @@ func (m *Malformed) message() string {
 		return "This version of HTTP is not supported; use HTTP/1.1 or HTTP/2."
 	}
 	if m.Detail != "" {
-		return "The request is not valid HTTP: " + clip(m.Detail) + "."
+		return "The request is not valid HTTP: " + excerpt.Of(m.Detail, maxEcho) + "."
 	}
 	return "The request is not valid HTTP: its first line, its address or one of its headers is malformed."
 }
@@ -442,7 +443,7 @@ func (a *API) Refuse(m Malformed) []byte {
 	if host, _, err := net.SplitHostPort(m.Remote); err == nil {
 		e.Remote = host
 	}
-	body := encodeError(errorDetail{Message: m.message(), Type: e.Fault, Code: m.Status})
+	body := fault.Object{Message: m.message(), Type: e.Fault, Code: m.Status}.Body()
 	h := http.Header{
 		"Content-Type": jsonType, "Content-Length": {strconv.Itoa(len(body))}, "Connection": {"close"},
 		"Date":         {e.Start.UTC().Format(http.TimeFormat)},

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -50,7 +49,7 @@ func (a *API) showStanding(x *exchange, r *http.Request, err error) {
 		return
 	}
 	switch h := x.Header(); fault.From(err).Kind {
-	case fault.PaymentRequired, fault.PlanTooLow, fault.RateLimited, fault.Unavailable, fault.Internal:
+	case fault.PaymentRequired, fault.PlanTooLow, fault.Forbidden, fault.RateLimited, fault.Unavailable, fault.Internal:
 	default:
 		// Other errors have these headers only if they came after admission.
 		if h["X-Ratelimit-Limit-Requests"] == nil && h["X-Ratelimit-Limit-Tokens"] == nil {
@@ -73,33 +72,6 @@ func clientGone(err error) error {
 		return fmt.Errorf("%w: %w", errGone, err)
 	}
 	return nil
-}
-
-// errorBody is the error object (docs/api.md#error-object).
-type errorBody struct {
-	Error errorDetail `json:"error"`
-}
-
-// errorDetail is the content of the error object. Param is left out if no field is to blame.
-type errorDetail struct {
-	Message string `json:"message"`
-	Type    string `json:"type"`
-	Code    int    `json:"code"`
-	Param   string `json:"param,omitempty"`
-}
-
-// encodeFault returns the error object of a fault.
-func encodeFault(f *fault.Fault) []byte {
-	return encodeError(errorDetail{Message: f.Message, Type: f.Kind.String(), Code: f.Kind.Status(), Param: f.Param})
-}
-
-// encodeError returns the error object.
-func encodeError(d errorDetail) []byte {
-	body, err := json.Marshal(errorBody{d})
-	if err != nil {
-		panic(err) // strings and integers always encode
-	}
-	return body
 }
 
 // answer sends the error object. If the reply has started already, it closes the connection
@@ -133,7 +105,7 @@ func (x *exchange) answer(err error, r *http.Request) {
 		// Reply now: net/http would otherwise wait for the body of a request that is refused anyway.
 		_ = http.NewResponseController(x.ResponseWriter).EnableFullDuplex()
 	}
-	body := encodeFault(f)
+	body := f.Object().Body()
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.WriteHeader(f.Kind.Status())
 	if r.Method != http.MethodHead {

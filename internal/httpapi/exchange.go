@@ -41,16 +41,16 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if x.event.Status == 0 {
 		x.event.Status = http.StatusOK
 	}
-	n, err := x.write(p)
+	n, err := x.pass(p)
 	x.event.Bytes += int64(n)
 	return n, err
 }
 
-// write sends bytes to the caller. On HTTP/1 the Listener closes connections of callers that
+// pass sends bytes to the caller. On HTTP/1 the Listener closes connections of callers that
 // stop reading. On HTTP/2 a caller can block one stream of a busy connection, so each piece
 // has its own deadline. Event streams are left to package relay, which has deadlines of its
 // own.
-func (x *exchange) write(p []byte) (n int, err error) {
+func (x *exchange) pass(p []byte) (n int, err error) {
 	if !x.http2 || len(x.Header()["Content-Type"]) > 0 && x.Header()["Content-Type"][0] == eventStream[0] {
 		return x.ResponseWriter.Write(p)
 	}

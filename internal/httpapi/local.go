@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"sync/atomic"
+
+	"sluice/internal/excerpt"
 )
 
 // Local tracks whether all requests so far came from this machine and were meant for it. Some
@@ -50,11 +52,11 @@ func (l *Local) Watch(next http.Handler) http.Handler {
 // foreign returns what shows that a request comes from another machine, or "" if nothing does.
 func foreign(r *http.Request) string {
 	if !isLocalHost(r.Host) {
-		return "the host " + clip(r.Host)
+		return "the host " + excerpt.Of(r.Host, maxEcho)
 	}
 	for name := range r.Header {
 		if isForwarding(name) {
-			return "the header " + clip(name)
+			return "the header " + excerpt.Of(name, maxEcho)
 		}
 	}
 	// What nginx speaks to an upstream unless told otherwise, with the upstream's own address as the host. No
@@ -67,7 +69,7 @@ func foreign(r *http.Request) string {
 		for _, name := range [...]string{"Origin", "Referer"} {
 			if _, rest, ok := strings.Cut(r.Header.Get(name), "://"); ok {
 				if host, _, _ := strings.Cut(rest, "/"); !isLocalHost(host) {
-					return "a page of " + clip(host)
+					return "a page of " + excerpt.Of(host, maxEcho)
 				}
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -45,12 +46,12 @@ func (a *API) serveMCP(x *exchange, r *http.Request) error {
 func (x *exchange) checkSource(r *http.Request) error {
 	s := x.settings
 	if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(s.CORSOrigins, "*") && !slices.Contains(s.CORSOrigins, origin) && origin != s.PublicURL {
-		return fault.New(fault.PlanTooLow, "Requests from pages of %s are not accepted. The operator can allow them with cors_origins.", clip(origin))
+		return fault.New(fault.Forbidden, "Requests from pages of %s are not accepted. The operator can allow them with cors_origins.", excerpt.Of(origin, maxEcho))
 	}
 	_, host, _ := strings.Cut(s.PublicURL, "://")
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if ok && isLoopback(local.String()) && !isLoopback(r.Host) && r.Host != host {
-		return fault.New(fault.PlanTooLow, "This server does not answer for the host %q. The operator can name its address with public_url.", clip(r.Host))
+		return fault.New(fault.Forbidden, "This server does not answer for the host %q. The operator can name its address with public_url.", excerpt.Of(r.Host, maxEcho))
 	}
 	return nil
 }

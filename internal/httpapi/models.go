@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -14,7 +15,7 @@ func (a *API) listModels(x *exchange, r *http.Request) error {
 	query := r.URL.Query()
 	format := query.Get("format")
 	if query.Has("format") && format != "verbose" {
-		return fault.New(fault.Invalid, "format must be \"verbose\" or absent; got %q.", clip(format)).At("format")
+		return fault.New(fault.Invalid, "format must be \"verbose\" or absent; got %q.", excerpt.Of(format, maxEcho)).At("format")
 	}
 	return x.json(x.settings.Catalog.JSON(format == "verbose"))
 }
@@ -29,7 +30,7 @@ func (a *API) showModel(x *exchange, r *http.Request) error {
 	id := r.PathValue("id")
 	m, ok := x.settings.Catalog.Lookup(id)
 	if !ok {
-		return fault.New(fault.NotFound, "There is no model %q. GET /v1/models lists those there are.", clip(id))
+		return fault.New(fault.NotFound, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(id, maxEcho))
 	}
 	return x.json(m.JSON())
 }
@@ -67,7 +68,7 @@ func (a *API) listCatalogChanges(x *exchange, r *http.Request) error {
 	if query.Has("limit") {
 		n, err := strconv.Atoi(query.Get("limit"))
 		if err != nil || n < 1 || n > mostChanges {
-			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", mostChanges, clip(query.Get("limit"))).At("limit")
+			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", mostChanges, excerpt.Of(query.Get("limit"), maxEcho)).At("limit")
 		}
 		limit = n
 	}
@@ -76,7 +77,7 @@ func (a *API) listCatalogChanges(x *exchange, r *http.Request) error {
 		digits, ok := strings.CutPrefix(since, cursorPrefix)
 		n, err := strconv.ParseUint(digits, 10, 63)
 		if !ok || err != nil || n == 0 || digits[0] == '0' {
-			return fault.New(fault.Invalid, "since must be the id of a change, such as %s42; got %q.", cursorPrefix, clip(since)).At("since")
+			return fault.New(fault.Invalid, "since must be the id of a change, such as %s42; got %q.", cursorPrefix, excerpt.Of(since, maxEcho)).At("since")
 		}
 		after = int64(n)
 	}
@@ -85,7 +86,7 @@ func (a *API) listCatalogChanges(x *exchange, r *http.Request) error {
 		return err
 	}
 	if !known {
-		return fault.New(fault.Invalid, "There is no change %q. It may be more than a year old; leave since out to begin with the oldest change there is.", clip(since)).At("since")
+		return fault.New(fault.Invalid, "There is no change %q. It may be more than a year old; leave since out to begin with the oldest change there is.", excerpt.Of(since, maxEcho)).At("since")
 	}
 	out := changeList{Object: "list", Data: make([]changeData, 0, len(changes))}
 	if since != "" {

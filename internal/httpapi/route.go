@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 
-	"sluice/internal/chat"
 	"sluice/internal/inference"
 	"sluice/internal/routing"
 )
@@ -31,15 +30,11 @@ type candidateReply struct {
 // explainRoute serves POST /v1/route. It takes a chat request and returns the routing decision
 // without calling a model. It counts as one request.
 func (a *API) explainRoute(x *exchange, r *http.Request) error {
-	body, release, err := a.bodies.read(x, r)
+	req, _, release, err := a.readChat(x, r)
 	if err != nil {
 		return err
 	}
 	defer release()
-	req, err := chat.Parse(body)
-	if err != nil {
-		return err
-	}
 	choice, standing, err := a.line.Explain(x.models(), inference.Call{ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
 	standing.SetHeader(x.Header())
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/video"
 )
@@ -25,6 +26,9 @@ func (a *API) chain() []step {
 		a.authenticate, // /v1: 401, then 423, from the headers only
 	}
 }
+
+// maxEcho is how much of a caller's text a message repeats, in bytes. Paths and header values can be far longer.
+const maxEcho = 100
 
 const (
 	chatPath      = "/v1/chat/completions"
@@ -123,7 +127,7 @@ func (a *API) Nothing() http.Handler {
 
 // nothingAt is the fault of a path that does not exist.
 func nothingAt(r *http.Request) error {
-	return fault.New(fault.NotFound, "There is nothing at %s. The API begins at /v1; its reference is at /docs.", clip(r.URL.Path))
+	return fault.New(fault.NotFound, "There is nothing at %s. The API begins at /v1; its reference is at /docs.", excerpt.Of(r.URL.Path, maxEcho))
 }
 
 // methods maps the methods of one pattern to their handlers.
@@ -149,7 +153,7 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		slices.Sort(allow)
 		x.Header().Set("Allow", strings.Join(allow, ", "))
-		x.err = fault.New(fault.MethodNotAllowed, "%s is not possible on %s; use %s.", clip(r.Method), clip(r.URL.Path), strings.Join(allow, " or "))
+		x.err = fault.New(fault.MethodNotAllowed, "%s is not possible on %s; use %s.", excerpt.Of(r.Method, maxEcho), excerpt.Of(r.URL.Path, maxEcho), strings.Join(allow, " or "))
 		return
 	}
 	x.err = h(x, r)
@@ -158,12 +162,4 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // isAPI reports whether the path needs a key: the versioned API and the MCP server.
 func isAPI(r *http.Request) bool {
 	return r.URL.Path == "/v1" || strings.HasPrefix(r.URL.Path, "/v1/") || r.URL.Path == mcpPath
-}
-
-// clip shortens text of the caller that an error message repeats.
-func clip(s string) string {
-	if len(s) > 100 {
-		return strings.ToValidUTF8(s[:100], "") + "…"
-	}
-	return s
 }

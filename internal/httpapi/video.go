@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/idempotency"
 	"sluice/internal/video"
@@ -127,7 +128,7 @@ func (a *API) listVideos(x *exchange, r *http.Request) error {
 	if query.Has("limit") {
 		var err error
 		if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > maxPage {
-			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", maxPage, clip(query.Get("limit"))).At("limit")
+			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", maxPage, excerpt.Of(query.Get("limit"), maxEcho)).At("limit")
 		}
 	}
 	jobs, more, err := a.videos.List(r.Context(), x.caller.Account.ID, query.Get("after"), limit)
@@ -235,10 +236,7 @@ func (w *fileWriter) refuse(r *http.Request) error {
 	default:
 		return fault.New(fault.Unavailable, "The file of this video cannot be read at the moment. Try again shortly.")
 	}
-	body, err := json.Marshal(errorBody{errorDetail{Message: message, Type: fault.Invalid.String(), Code: w.refused}})
-	if err != nil {
-		return err
-	}
+	body := fault.Object{Message: message, Type: fault.Invalid.String(), Code: w.refused}.Body()
 	h := w.Header()
 	// These headers describe the file, not the error.
 	for _, name := range []string{"Etag", "Last-Modified", "Cache-Control", "Content-Disposition", "Accept-Ranges"} {
@@ -251,6 +249,6 @@ func (w *fileWriter) refuse(r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	_, err = w.exchange.Write(body)
+	_, err := w.exchange.Write(body)
 	return clientGone(err)
 }

@@ -1,8 +1,6 @@
 package inference
 
 import (
-	"strings"
-
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/fault"
@@ -41,12 +39,4 @@ func count(req *chat.Request, o *relay.Outcome) chat.Usage {
 		Completion: tokens.Count(text) + more/4,
 		Reasoning:  tokens.Count(reasoning),
 	}
-}
-
-// clip bounds what we repeat of a caller's text.
-func clip(s string) string {
-	if len(s) > 100 {
-		return strings.ToValidUTF8(s[:100], "") + "…"
-	}
-	return s
 }

@@ -130,13 +130,3 @@ func TestAsking(t *testing.T) {
 		}
 	}
 }
-
-func TestClip(t *testing.T) {
-	t.Parallel()
-	if got := clip(strings.Repeat("é", 60)); got != strings.Repeat("é", 50)+"…" {
-		t.Errorf("clip = %q", got)
-	}
-	if got := clip("short"); got != "short" {
-		t.Errorf("clip = %q", got)
-	}
-}

@@ -17,6 +17,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/continuation"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/provider"
 	"sluice/internal/pulse"
@@ -223,7 +224,7 @@ func (l *Line) measure(ctx context.Context, now time.Time, ask *admission.Ask, p
 func (m *Models) lookup(prompt *size) (*catalog.Model, error) {
 	asked, ok := m.Catalog.Lookup(prompt.req.Model)
 	if !ok {
-		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", clip(prompt.req.Model)).At("model")
+		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(prompt.req.Model, 100)).At("model")
 	}
 	return asked, prompt.check(asked)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/netguard"
 )
 
@@ -124,14 +125,5 @@ func clean(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, ""))
-	return clip(strings.Join(strings.Fields(s), " "), maxSentence)
-}
-
-// clip shortens a text to at most the given number of bytes, without splitting a character, and
-// marks the cut with an ellipsis.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return excerpt.Of(strings.Join(strings.Fields(s), " "), maxSentence)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sluice/internal/excerpt"
 )
 
 // Tool is a tool that a server offers.
@@ -82,9 +84,9 @@ func (s *Server) Tools(ctx context.Context) ([]Tool, error) {
 
 // newTool converts a tool to the form in which models see it.
 func newTool(t *mcp.Tool) Tool {
-	tool := Tool{Name: t.Name, Description: clip(t.Description, maxDescription), Schema: json.RawMessage(anyObject)}
+	tool := Tool{Name: t.Name, Description: excerpt.Of(t.Description, maxDescription), Schema: json.RawMessage(anyObject)}
 	if tool.Description == "" {
-		tool.Description = clip(t.Title, maxDescription)
+		tool.Description = excerpt.Of(t.Title, maxDescription)
 	}
 	schema, ok := t.InputSchema.(map[string]any)
 	if !ok {

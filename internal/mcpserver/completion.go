@@ -174,27 +174,18 @@ func structured(body []byte) *mcp.CallToolResult {
 
 // refused returns an error of our own as the result of a tool.
 func refused(err error) *mcp.CallToolResult {
-	f := fault.From(err)
-	body, err := json.Marshal(refusal{Message: f.Message, Type: f.Kind.String(), Code: f.Kind.Status(), Param: f.Param})
+	body, err := json.Marshal(fault.From(err).Object())
 	if err != nil {
 		panic(err) // cannot happen: strings and an int always encode
 	}
 	return failed(body, nil)
 }
 
-// refusal is what an error object says (docs/api.md#error-object).
-type refusal struct {
-	Message string `json:"message"`
-	Type    string `json:"type"`
-	Code    int    `json:"code"`
-	Param   string `json:"param,omitempty"`
-}
-
 // failed returns an error object as the result of a tool: its message as text for the model, and
 // the whole object as metadata for programs. It is not structured content, which would have to
 // match the output schema.
 func failed(object json.RawMessage, header http.Header) *mcp.CallToolResult {
-	var said refusal
+	var said fault.Object
 	if json.Unmarshal(object, &said) != nil || said.Message == "" {
 		return refused(fault.New(fault.Unavailable, "The reply broke off."))
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -198,10 +199,7 @@ func cleaned(s string) string {
 	}, strings.ToValidUTF8(s, ""))
 	s = secrets.ReplaceAllString(s, "…")
 	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > 400 {
-		s = strings.ToValidUTF8(s[:400], "") + "…"
-	}
-	return s
+	return excerpt.Of(s, 400)
 }
 
 // quoted matches what net/http quotes of a reply that is not HTTP. It may be anything.

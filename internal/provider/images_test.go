@@ -9,6 +9,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
 )
 
@@ -18,7 +19,7 @@ func withImages(t *testing.T, urls ...string) *chat.Request {
 	body := []byte(`{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"?"}`)
 	for _, u := range urls {
 		body = append(body, `,{"type":"image_url","image_url":{"url":`...)
-		body = append(chat.AppendQuoted(body, u), `}}`...)
+		body = append(jsonscan.AppendQuoted(body, u), `}}`...)
 	}
 	req, err := chat.Parse(append(body, `]}]}`...))
 	if err != nil {

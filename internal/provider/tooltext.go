@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"sluice/internal/chat"
+	"sluice/internal/jsonscan"
 )
 
 // ObjectArguments returns the arguments of a tool call as a JSON object, for dialects that take nothing else.
@@ -19,7 +19,7 @@ func ObjectArguments(s string) json.RawMessage {
 	case s[0] == '{' && json.Valid([]byte(s)):
 		return json.RawMessage(s)
 	}
-	return append(chat.AppendQuoted([]byte(`{"arguments":`), s), '}')
+	return append(jsonscan.AppendQuoted([]byte(`{"arguments":`), s), '}')
 }
 
 // ArgumentsText returns the text of arguments that came as JSON, without white space. Arguments that are

@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
 )
 
@@ -149,7 +150,7 @@ func (c *collector) text(to []byte, s string, all *produced) []byte {
 	}
 	c.content()
 	from := len(to)
-	to = chat.AppendQuoted(to, s)
+	to = jsonscan.AppendQuoted(to, s)
 	inside := to[from+1 : len(to)-1]
 	all.add(inside)
 	copy(to[from:], inside)
@@ -207,7 +208,7 @@ func (c *collector) appendChoice(b []byte, i int) []byte {
 
 func appendCall(b []byte, k *call) []byte {
 	b = append(b, `{"id":`...)
-	b = chat.AppendQuoted(b, k.id)
+	b = jsonscan.AppendQuoted(b, k.id)
 	b = append(appendCalled(b, k.custom, k.name), '"')
 	if len(k.arguments) == 0 && !k.custom {
 		b = append(b, `{}`...)

@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"sluice/internal/chat"
-	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
 )
 
@@ -17,7 +17,7 @@ func appendHead(b []byte, h Head, object string) []byte {
 	b = append(b, `","created":`...)
 	b = strconv.AppendInt(b, h.Created, 10)
 	b = append(b, `,"model":`...)
-	b = chat.AppendQuoted(b, h.Model)
+	b = jsonscan.AppendQuoted(b, h.Model)
 	return append(b, `,"choices":`...)
 }
 
@@ -45,14 +45,14 @@ func appendPiece(b []byte, p provider.ToolPiece) []byte {
 	b = strconv.AppendInt(b, int64(p.Index), 10)
 	if p.ID != "" {
 		b = append(b, `,"id":`...)
-		b = chat.AppendQuoted(b, p.ID)
+		b = jsonscan.AppendQuoted(b, p.ID)
 		b = appendCalled(b, p.Custom, p.Name)
 	} else if p.Custom {
 		b = append(b, `,"custom":{"input":`...)
 	} else {
 		b = append(b, `,"function":{"arguments":`...)
 	}
-	b = chat.AppendQuoted(b, p.Arguments)
+	b = jsonscan.AppendQuoted(b, p.Arguments)
 	return append(b, `}}]`...)
 }
 
@@ -60,10 +60,10 @@ func appendPiece(b []byte, p provider.ToolPiece) []byte {
 func appendCalled(b []byte, custom bool, name string) []byte {
 	if custom {
 		b = append(b, `,"type":"custom","custom":{"name":`...)
-		return append(chat.AppendQuoted(b, name), `,"input":`...)
+		return append(jsonscan.AppendQuoted(b, name), `,"input":`...)
 	}
 	b = append(b, `,"type":"function","function":{"name":`...)
-	return append(chat.AppendQuoted(b, name), `,"arguments":`...)
+	return append(jsonscan.AppendQuoted(b, name), `,"arguments":`...)
 }
 
 // appendUsage appends a usage object; the parts that the wire counts twice are named in its details.
@@ -78,16 +78,5 @@ func appendUsage(b []byte, u chat.Usage) []byte {
 	b = strconv.AppendInt(b, int64(u.Cached), 10)
 	b = append(b, `},"completion_tokens_details":{"reasoning_tokens":`...)
 	b = strconv.AppendInt(b, int64(u.Reasoning), 10)
-	return append(b, `}}`...)
-}
-
-// appendError appends the error object.
-func appendError(b []byte, f *fault.Fault) []byte {
-	b = append(b, `{"error":{"message":`...)
-	b = chat.AppendQuoted(b, f.Message)
-	b = append(b, `,"type":"`...)
-	b = append(b, f.Kind.String()...)
-	b = append(b, `","code":`...)
-	b = strconv.AppendInt(b, int64(f.Kind.Status()), 10)
 	return append(b, `}}`...)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/chat"
+	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
 	"sluice/internal/pulse"
 )
@@ -100,7 +101,7 @@ func (p *produced) only(raw []byte) {
 func (p *produced) String() (string, int) {
 	quoted := make([]byte, 0, len(p.raw)+2)
 	quoted = append(append(append(quoted, '"'), p.raw...), '"')
-	return chat.Unquote(quoted), p.more
+	return jsonscan.Unquote(quoted), p.more
 }
 
 // reply is the state of one reply while it is handed on, streamed or collected.
@@ -184,7 +185,7 @@ func (r *reply) piece(choiceIndex int, c *choice, p provider.ToolPiece) (provide
 			p.ID = provider.CallID(r.head.RequestID, choiceIndex*maxCalls+p.Index)
 		}
 		c.calls = append(c.calls, call{id: p.ID, name: p.Name, custom: p.Custom})
-		quoted := chat.AppendQuoted(nil, p.Name)
+		quoted := jsonscan.AppendQuoted(nil, p.Name)
 		r.outcome.text.add(quoted[1 : len(quoted)-1])
 	} else {
 		p.ID, p.Name = "", ""

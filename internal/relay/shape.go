@@ -1,6 +1,20 @@
 package relay
 
-import "sluice/internal/chat"
+import (
+	"bytes"
+
+	"sluice/internal/chat"
+	"sluice/internal/jsonscan"
+)
+
+// maxDepth bounds how deeply the values of a reply may be nested that are skipped unread. Deeper ones are left
+// to the decoder, which has a bound of its own.
+const maxDepth = 64
+
+// span is a part of a reply: raw[from:to].
+type span struct{ from, to int }
+
+func (s span) empty() bool { return s.from == s.to }
 
 // shape is what one scan finds out about a chunk or a whole reply of the OpenAI dialect: enough to
 // hand its choices on as they are.
@@ -29,45 +43,46 @@ func (s *shape) produced() bool {
 // reply. It reports false for anything that needs the decoder.
 func scanReply(raw []byte, part string) (shape, bool) {
 	var s shape
-	c := cursor{b: raw}
+	c := jsonscan.Cursor{Body: raw}
 	seen := false
-	ok := c.members(func(key []byte) bool {
+	ok := c.Members(func(key []byte) bool {
 		switch string(key) {
 		case "choices":
 			if seen {
 				return false
 			}
 			seen = true
-			from := c.i
-			c.lines = false
+			from := c.Pos
 			ok := s.scanChoices(&c, part)
-			s.choices, s.lines = span{from, c.i}, c.lines
+			s.choices = span{from, c.Pos}
+			// In valid JSON a line end is white space between tokens: a string has to escape it.
+			s.lines = bytes.IndexByte(raw[from:c.Pos], '\n') >= 0 || bytes.IndexByte(raw[from:c.Pos], '\r') >= 0
 			return ok
 		case "usage":
-			if c.next() == 'n' {
-				return c.null()
+			if c.Next() == 'n' {
+				return c.Null()
 			}
-			from := c.i
-			ok := s.usage.empty() && c.next() == '{' && c.skip(1)
-			s.usage = span{from, c.i}
+			from := c.Pos
+			ok := s.usage.empty() && c.Next() == '{' && c.Skip(maxDepth-1)
+			s.usage = span{from, c.Pos}
 			return ok
 		case "error":
-			return c.null() // an error beside or instead of choices is not usual
+			return c.Null() // an error beside or instead of choices is not usual
 		case "x_groq":
-			return c.null() // it may hold figures
+			return c.Null() // it may hold figures
 		default:
-			return c.skip(1)
+			return c.Skip(maxDepth - 1)
 		}
 	})
-	return s, ok && seen && c.end()
+	return s, ok && seen && c.End()
 }
 
 // scanChoices reads an array of one choice, or of none.
-func (s *shape) scanChoices(c *cursor, part string) bool {
-	if !c.take('[') {
+func (s *shape) scanChoices(c *jsonscan.Cursor, part string) bool {
+	if !c.Take('[') {
 		return false
 	}
-	if c.take(']') {
+	if c.Take(']') {
 		return true
 	}
 	s.one = true
@@ -77,11 +92,11 @@ func (s *shape) scanChoices(c *cursor, part string) bool {
 		members[i] = true
 		return !was
 	}
-	ok := c.members(func(key []byte) bool {
+	ok := c.Members(func(key []byte) bool {
 		switch string(key) {
 		case "index":
 			var ok bool
-			s.index, ok = c.small()
+			s.index, ok = c.Uint(3)
 			return ok && once(0)
 		case part:
 			return once(1) && s.scanPart(c)
@@ -91,21 +106,21 @@ func (s *shape) scanChoices(c *cursor, part string) bool {
 			s.hasFinish = true
 			return once(2) && s.scanFinish(c)
 		default:
-			return c.skip(3)
+			return c.Skip(maxDepth - 3)
 		}
 	})
-	return ok && members[0] && members[1] && c.take(']')
+	return ok && members[0] && members[1] && c.Take(']')
 }
 
-func (s *shape) scanFinish(c *cursor) bool {
-	if c.next() == 'n' {
-		return c.null()
+func (s *shape) scanFinish(c *jsonscan.Cursor) bool {
+	if c.Next() == 'n' {
+		return c.Null()
 	}
-	word, ok := c.text()
+	from, to, ok := c.Text()
 	if !ok {
 		return false
 	}
-	switch f := chat.Finish(c.b[word.from:word.to]); f {
+	switch f := chat.Finish(c.Body[from:to]); f {
 	case chat.FinishStop, chat.FinishLength, chat.FinishContentFilter, chat.FinishToolCalls:
 		s.finish = f
 		return true
@@ -114,15 +129,15 @@ func (s *shape) scanFinish(c *cursor) bool {
 }
 
 // scanPart reads a delta or message that holds texts alone.
-func (s *shape) scanPart(c *cursor) bool {
+func (s *shape) scanPart(c *jsonscan.Cursor) bool {
 	s.bare = true
 	var content, reasoning, refusal bool
-	return c.members(func(key []byte) bool {
+	return c.Members(func(key []byte) bool {
 		s.bare = false
 		switch string(key) {
 		case "role":
-			word, ok := c.text()
-			ok = ok && !s.role && string(c.b[word.from:word.to]) == "assistant"
+			from, to, ok := c.Text()
+			ok = ok && !s.role && string(c.Body[from:to]) == "assistant"
 			s.role = true
 			return ok
 		case "content":
@@ -133,21 +148,21 @@ func (s *shape) scanPart(c *cursor) bool {
 			return s.scanText(c, &s.refusal, &refusal)
 		default:
 			// tool_calls, reasoning and what else may hold something are the decoder's.
-			return c.null() || c.word("[]")
+			return c.Null() || c.Word("[]")
 		}
 	})
 }
 
 // scanText reads a string or null, once.
-func (s *shape) scanText(c *cursor, to *span, seen *bool) bool {
+func (s *shape) scanText(c *jsonscan.Cursor, to *span, seen *bool) bool {
 	if *seen {
 		return false
 	}
 	*seen = true
-	if c.next() == 'n' {
-		return c.null()
+	if c.Next() == 'n' {
+		return c.Null()
 	}
 	var ok bool
-	*to, ok = c.text()
+	to.from, to.to, ok = c.Text()
 	return ok
 }

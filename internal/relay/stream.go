@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
 	"sluice/internal/pulse"
 )
@@ -218,7 +219,7 @@ func (s *streamer) delta(index int, key, text string, to *produced) {
 	s.out = appendDelta(s.out, index, func(b []byte) []byte {
 		b = append(b, key...)
 		from := len(b)
-		b = chat.AppendQuoted(b, text)
+		b = jsonscan.AppendQuoted(b, text)
 		to.add(b[from+1 : len(b)-1])
 		return b
 	})
@@ -230,7 +231,7 @@ func (s *streamer) call(index int, p provider.ToolPiece) {
 	s.out = appendDelta(s.out, index, func(b []byte) []byte { return appendPiece(b, p) })
 	s.out = append(s.out, "}\n\n"...)
 	if p.Arguments != "" {
-		quoted := chat.AppendQuoted(nil, p.Arguments)
+		quoted := jsonscan.AppendQuoted(nil, p.Arguments)
 		s.outcome.text.add(quoted[1 : len(quoted)-1])
 	}
 }
@@ -309,7 +310,7 @@ func (s *streamer) end(ctx context.Context, err error) error {
 	s.outcome.Err, s.outcome.Begun = f, true
 	s.opts.Settle(s.outcome)
 	s.out = append(s.out, "data: "...)
-	s.out = appendError(s.out, f)
+	s.out = f.Object().AppendEvent(s.out)
 	s.out = append(s.out, "\n\n"...)
 	if err := s.flush(); err != nil {
 		return errors.Join(ErrGone, err)

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"sluice/internal/chat"
+	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
 )
 
@@ -12,36 +13,36 @@ func scanUsage(raw []byte) (chat.Usage, bool) {
 		return chat.Usage{}, false
 	}
 	prompt, completion, total, cached, reasoning := -1, -1, 0, 0, 0
-	c := cursor{b: raw}
-	ok := c.members(func(key []byte) bool {
+	c := jsonscan.Cursor{Body: raw}
+	ok := c.Members(func(key []byte) bool {
 		switch string(key) {
 		case "prompt_tokens":
-			return c.count(&prompt)
+			return readCount(&c, &prompt)
 		case "completion_tokens":
-			return c.count(&completion)
+			return readCount(&c, &completion)
 		case "total_tokens":
-			return c.count(&total)
+			return readCount(&c, &total)
 		case "prompt_tokens_details":
-			return c.null() || c.detail("cached_tokens", &cached)
+			return c.Null() || readDetail(&c, "cached_tokens", &cached)
 		case "completion_tokens_details":
-			return c.null() || c.detail("reasoning_tokens", &reasoning)
+			return c.Null() || readDetail(&c, "reasoning_tokens", &reasoning)
 		default:
-			return isPlainKey(key) && c.skip(1)
+			return isPlainKey(key) && c.Skip(maxDepth-1)
 		}
 	})
-	if !ok || !c.end() || prompt <= 0 || completion <= 0 || cached > prompt || reasoning > completion || total > prompt+completion || max(prompt, completion) > usualTokens {
+	if !ok || !c.End() || prompt <= 0 || completion <= 0 || cached > prompt || reasoning > completion || total > prompt+completion || max(prompt, completion) > usualTokens {
 		return provider.ReadUsage(raw)
 	}
 	return chat.Usage{Prompt: prompt - cached, Cached: cached, Completion: completion - reasoning, Reasoning: reasoning}, true
 }
 
-// detail reads the one member that counts of a details object.
-func (c *cursor) detail(name string, to *int) bool {
-	return c.members(func(key []byte) bool {
+// readDetail reads the one member that counts of a details object.
+func readDetail(c *jsonscan.Cursor, name string, to *int) bool {
+	return c.Members(func(key []byte) bool {
 		if string(key) == name {
-			return c.count(to)
+			return readCount(c, to)
 		}
-		return isPlainKey(key) && c.skip(2)
+		return isPlainKey(key) && c.Skip(maxDepth-2)
 	})
 }
 
@@ -58,19 +59,14 @@ func isPlainKey(key []byte) bool {
 // usualTokens bounds what is taken without a second look.
 const usualTokens = 10_000_000
 
-// count reads a whole number of tokens, or null.
-func (c *cursor) count(to *int) bool {
-	if c.next() == 'n' {
-		return c.null()
+// readCount reads a whole number of tokens, or null, which leaves to as it is. Twelve digits are more than any reply has.
+func readCount(c *jsonscan.Cursor, to *int) bool {
+	if c.Next() == 'n' {
+		return c.Null()
 	}
-	from, v := c.i, 0
-	for c.i < len(c.b) && c.i-from < 12 && '0' <= c.b[c.i] && c.b[c.i] <= '9' {
-		v = v*10 + int(c.b[c.i]-'0')
-		c.i++
+	v, ok := c.Uint(12)
+	if ok {
+		*to = v
 	}
-	if c.i == from || c.b[from] == '0' && c.i-from > 1 || c.i < len(c.b) && isNumeric(c.b[c.i]) {
-		return false
-	}
-	*to = v
-	return true
+	return ok
 }

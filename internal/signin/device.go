@@ -6,15 +6,16 @@ import (
 	"sluice/internal/fault"
 )
 
-// known reports whether a browser has signed in to an address before. Such a browser holds a token of its own,
-// which outlives its sessions; changes to the way in forget it. Its attempts are counted by themselves.
+// known reports whether a browser has signed in to an address before. Such a browser has a device
+// token, which outlives its sessions; every change to how the owner signs in deletes it. Its
+// attempts are counted apart from those of strangers, so that strangers cannot lock the owner out.
 func (d *Desk) known(ctx context.Context, email string, v Visit) bool {
 	l, err := d.Peek(ctx, Device, v.Device)
 	return err == nil && l.Email == email
 }
 
-// guesses are the attempts that a guess at an address's password counts as. The first is the one to forget when
-// it was right.
+// guesses returns the attempts that a guess at the password of an address counts as. The first is
+// the one to forget after a right guess.
 func (d *Desk) guesses(ctx context.Context, email string, v Visit) []attempt {
 	if d.known(ctx, email, v) {
 		return []attempt{{keyOf("guess in browser", email, v.Device), guessesHere}}
@@ -25,7 +26,8 @@ func (d *Desk) guesses(ctx context.Context, email string, v Visit) []attempt {
 	}, fromHost("try", v, tryAtHost)...)
 }
 
-// codeGuesses are the attempts that a code counts as.
+// codeGuesses returns the attempts that a guess at a code counts as. The first is the one to forget
+// after a right guess.
 func (d *Desk) codeGuesses(ctx context.Context, accountID, email string, v Visit) []attempt {
 	if d.known(ctx, email, v) {
 		return []attempt{{keyOf("code in browser", accountID, v.Device), codesHere}}
@@ -33,10 +35,10 @@ func (d *Desk) codeGuesses(ctx context.Context, accountID, email string, v Visit
 	return []attempt{{keyOf("code", accountID), codesHere}, {keyOf("codes", accountID), codesADay}}
 }
 
-// mayMail counts a mail that a visitor has sent to an address. It returns how many links of one kind to
-// that address an hour may have, whoever asks; 0: any number. Beyond them no mail is sent, and nobody is
-// told: the links of that hour are in the mailbox and still good. So strangers who use them up keep nothing
-// from the owner, and fill no mailbox.
+// mayMail counts a mail that a visitor asks for. It returns how many links of one purpose may be
+// mailed to the address in an hour, whoever asks; 0 means any number. Beyond that no mail is sent
+// and nobody is told. This keeps strangers from filling a mailbox, and takes nothing from the
+// owner: the links of that hour are in the mailbox and still good.
 func (d *Desk) mayMail(ctx context.Context, email string, v Visit) (recent int, err error) {
 	if d.known(ctx, email, v) {
 		return 0, d.limits.try(attempt{keyOf("mail from browser", email, v.Device), mailsHere})
@@ -44,10 +46,13 @@ func (d *Desk) mayMail(ctx context.Context, email string, v Visit) (recent int, 
 	return mailsAnHour, d.limits.try(append(fromHost("mail", v, mailsByHost), attempt{keyOf("mail from place", email, place(v.Remote)), mailsHere})...)
 }
 
-// Knock counts a visit to the identity provider, which costs a request to it.
+// Knock counts a visit to the identity provider, because each visit costs a request to it. It
+// returns a fault if there were too many.
 func (d *Desk) Knock(v Visit) error { return d.limits.try(fromHost("try", v, tryAtHost)...) }
 
-// holder is the account of a link, if it still has the address that the link was made for.
+// holder returns the account of a link, if it still has the address that the link was made for.
+// Without this check a link mailed to an old address would open the account after the address was
+// changed.
 func (d *Desk) holder(ctx context.Context, l *Link) (*person, error) {
 	acct, err := d.accounts.Find(ctx, l.AccountID)
 	if err != nil && !fault.Is(err, fault.NotFound) {
@@ -56,6 +61,6 @@ func (d *Desk) holder(ctx context.Context, l *Link) (*person, error) {
 	if err != nil || acct.Email != l.Email {
 		return nil, fault.New(fault.NotFound, "This link was made for an address that the account no longer has. Ask for a new one.")
 	}
-	login, err := d.store.FindLogin(ctx, acct.ID)
+	login, err := d.loginStore.FindLogin(ctx, acct.ID)
 	return &person{acct, login}, err
 }

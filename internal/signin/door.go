@@ -12,12 +12,14 @@ import (
 // actor is who the audit log names for what an account's owner does on the pages.
 const actor = "owner"
 
-// wrong is the one answer to a wrong address and to a wrong password.
+// wrong is the same answer for a wrong address and a wrong password, so that nobody learns who has
+// an account.
 func wrong() error {
 	return fault.New(fault.Unauthenticated, "The address or the password is wrong.")
 }
 
-// SignIn checks a password. An account with a second factor gets no session yet; see Finish.
+// SignIn checks a password and opens a session. For an account with a second factor it returns a
+// token for Finish instead.
 func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Entry, error) {
 	email, err := account.ParseEmail(email)
 	if err != nil {
@@ -33,7 +35,7 @@ func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Ent
 	if err != nil {
 		return Entry{}, err
 	}
-	stored := d.decoy() // so that nobody can tell by the time
+	stored := d.decoy() // a hash is always compared, so that the time does not tell whether there is an account
 	if p != nil && p.Password != "" {
 		stored = p.Password
 	}
@@ -48,7 +50,8 @@ func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Ent
 	return d.letIn(ctx, EnterPassword, p, v)
 }
 
-// personAt finds who has an address; nil where nobody does.
+// personAt returns who has an address, or nil if nobody does. Find also accepts ids; a ref that is
+// not the address itself does not count.
 func (d *Desk) personAt(ctx context.Context, email string) (*person, error) {
 	acct, err := d.accounts.Find(ctx, email)
 	if fault.Is(err, fault.NotFound) || err == nil && acct.Email != email {
@@ -57,11 +60,25 @@ func (d *Desk) personAt(ctx context.Context, email string) (*person, error) {
 	if err != nil {
 		return nil, err
 	}
-	login, err := d.store.FindLogin(ctx, acct.ID)
+	login, err := d.loginStore.FindLogin(ctx, acct.ID)
 	return &person{acct, login}, err
 }
 
-// Finish is the second step of signing in: a code of the account's app.
+// addressee checks the address that a visitor typed into a form that mails a link. It returns the
+// address as accounts are found by it, who has it, nil if nobody does, and what mayMail returns.
+func (d *Desk) addressee(ctx context.Context, typed string, v Visit) (email string, p *person, recent int, err error) {
+	if email, err = account.ParseEmail(typed); err != nil {
+		return "", nil, 0, err
+	}
+	if recent, err = d.mayMail(ctx, email, v); err != nil {
+		return "", nil, 0, err
+	}
+	p, err = d.personAt(ctx, email)
+	return email, p, recent, err
+}
+
+// Finish is the second step of signing in: it checks a code of the account's app and opens the
+// session. token is the one that SignIn returned. A wrong code does not use it up.
 func (d *Desk) Finish(ctx context.Context, token, code string, v Visit) (Entry, error) {
 	tooLate := func() error { return fault.New(fault.Unauthenticated, "This took too long. Sign in again.") }
 	l, err := d.Peek(ctx, Code, token)
@@ -81,9 +98,9 @@ func (d *Desk) Finish(ctx context.Context, token, code string, v Visit) (Entry, 
 	return d.open(ctx, EnterCode, p, v)
 }
 
-// SignInVerified lets in whom an identity provider vouches for, after a code where the account has a second
-// factor. Where the address has no account one is opened, if anybody may sign up; its master key is then the
-// second result.
+// SignInVerified signs in the owner of an address that an identity provider has verified. An
+// account with a second factor needs a code as well. If the address has no account and anybody may
+// sign up, one is opened; masterKey is then its key, otherwise empty.
 func (d *Desk) SignInVerified(ctx context.Context, email string, v Visit) (entry Entry, masterKey string, err error) {
 	email, err = account.ParseEmail(email)
 	if err != nil {
@@ -95,7 +112,7 @@ func (d *Desk) SignInVerified(ctx context.Context, email string, v Visit) (entry
 	}
 	if p == nil {
 		if !d.settings().Open {
-			return Entry{}, "", fault.New(fault.PlanTooLow, "There is no account for %s, and this service takes no new ones. Ask its operator for an invitation.", email)
+			return Entry{}, "", fault.New(fault.Forbidden, "There is no account for %s, and this service takes no new ones. Ask its operator for an invitation.", email)
 		}
 		p = &person{}
 		if p.Account, masterKey, err = d.accounts.Create(ctx, "identity provider", email, account.None, false); err != nil {
@@ -106,8 +123,9 @@ func (d *Desk) SignInVerified(ctx context.Context, email string, v Visit) (entry
 	return entry, masterKey, err
 }
 
-// SignInLink makes a link that signs an account's owner in: the operator's way to let somebody in. For
-// an address without an account it is an invitation, where the service takes new accounts at all.
+// SignInLink returns a link that signs an account's owner in. The operator passes it on to somebody
+// who has lost every other way in. For an address without an account the link is an invitation,
+// unless sign-up is closed.
 func (d *Desk) SignInLink(ctx context.Context, ref string) (string, error) {
 	acct, err := d.accounts.Find(ctx, ref)
 	switch {
@@ -128,7 +146,7 @@ func (d *Desk) SignInLink(ctx context.Context, ref string) (string, error) {
 	return d.url(Invite, token), err
 }
 
-// SignInByLink uses a link of SignInLink. It asks for no code: the operator has made sure who it is.
+// SignInByLink uses a link of SignInLink. It asks for no code: the operator has checked who it is.
 func (d *Desk) SignInByLink(ctx context.Context, token string, v Visit) (Entry, error) {
 	l, err := d.take(ctx, SignIn, token)
 	if err != nil {
@@ -141,23 +159,16 @@ func (d *Desk) SignInByLink(ctx context.Context, token string, v Visit) (Entry, 
 	return d.letIn(ctx, EnterLink, p, v)
 }
 
-// RequestReset mails a link that sets a new password, if the address has an account.
+// RequestReset mails a link that sets a new password, if the address has an account. The caller
+// cannot tell whether it has.
 func (d *Desk) RequestReset(ctx context.Context, email string, v Visit) error {
-	email, err := account.ParseEmail(email)
-	if err != nil {
-		return err
-	}
-	recent, err := d.mayMail(ctx, email, v)
-	if err != nil {
-		return err
-	}
-	p, err := d.personAt(ctx, email)
+	email, p, recent, err := d.addressee(ctx, email, v)
 	if err != nil {
 		return err
 	}
 	l, life := Link{Purpose: Reset, Email: email}, resetLife
 	if p == nil {
-		life = 0 // not kept, and takes as long
+		life = 0 // it expires at once: nothing is kept, and it takes as long
 	} else {
 		l.AccountID = p.ID
 	}
@@ -170,8 +181,9 @@ func (d *Desk) RequestReset(ctx context.Context, email string, v Visit) error {
 	return nil
 }
 
-// ResetPassword sets the password by a link, and lets its holder in. Whatever else gave access ends: every
-// session, and every link, such as one that was to change the address.
+// ResetPassword sets the password with a link and signs its holder in. Everything else that gave
+// access ends: every session and every link, such as one that a thief asked for to change the
+// address.
 func (d *Desk) ResetPassword(ctx context.Context, token, password string, v Visit) (Entry, error) {
 	l, stored, err := d.choose(ctx, Reset, token, password)
 	if err != nil {
@@ -181,7 +193,7 @@ func (d *Desk) ResetPassword(ctx context.Context, token, password string, v Visi
 	if err != nil {
 		return Entry{}, err
 	}
-	if err := d.store.SetPassword(ctx, p.ID, stored, ""); err != nil {
+	if err := d.loginStore.SetPassword(ctx, p.ID, stored, ""); err != nil {
 		return Entry{}, err
 	}
 	d.limits.forget(keyOf("guess", p.Email), keyOf("code", p.ID), keyOf("codes", p.ID))
@@ -189,8 +201,8 @@ func (d *Desk) ResetPassword(ctx context.Context, token, password string, v Visi
 	return d.letIn(ctx, ResetPassword, p, v)
 }
 
-// choose takes a link together with the password that its holder chose, which is hashed. The link stays good
-// while the password is not.
+// choose checks and hashes the password that the holder of a link chose, and then uses the link. In
+// this order the link stays good if the password is refused.
 func (d *Desk) choose(ctx context.Context, purpose Purpose, token, password string) (l *Link, stored string, err error) {
 	if l, err = d.Peek(ctx, purpose, token); err != nil {
 		return nil, "", err
@@ -205,7 +217,8 @@ func (d *Desk) choose(ctx context.Context, purpose Purpose, token, password stri
 	return l, stored, err
 }
 
-// tell mails an account's owner what has changed, where the step's rule says so.
+// tell mails an account's owner what has changed, if the rule of the step says so. email is the
+// address before the change: a thief who changed the address must not be the only one who is told.
 func (d *Desk) tell(step Step, email, subject, text string) {
 	if ruleOf(step).Gives&GivesNotice != 0 {
 		d.poster.Post(mail.Message{To: email, Subject: subject, Text: text + " If that was not you, contact support at once.\n"})

@@ -11,23 +11,23 @@ import (
 	"sluice/internal/fault"
 )
 
-// limits slows down whoever guesses or floods: so many attempts in a span of time by each of what names them (an
-// address, where they come from, both together). It lives in memory, one for each process, and its size is
-// bounded; see makeRoom.
+// limits slows down guessing and flooding: it counts attempts in a span of time by each key that
+// names them, such as an address, a place, or both together. It is in memory, so each process
+// counts for itself and a restart resets the counts. Its size is bounded; see makeRoom.
 type limits struct {
 	now    func() time.Time
-	hashes chan struct{} // one place for each password that is being hashed
+	hashes chan struct{} // a semaphore: one element for each password that is being hashed
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below
 	tries  map[key]tries
 	swept  time.Time // when old tries were last dropped
-	mostOf int       // bound of tries
+	mostOf int       // how many keys tries may have
 }
 
-// key names what is counted. It has one size, whatever a stranger typed.
+// key names what is counted. It is a hash, so that it has the same size whatever a stranger typed.
 type key [16]byte
 
-// keyOf is the key of a kind of attempt by what names it.
+// keyOf returns the key for a kind of attempt and the parts that name it.
 func keyOf(kind string, parts ...string) key {
 	h := sha256.New()
 	for _, part := range append(parts, kind) {
@@ -37,23 +37,23 @@ func keyOf(kind string, parts ...string) key {
 	return key(h.Sum(nil)[:len(key{})])
 }
 
-// tries is what one key has used of its span.
+// tries is how many attempts one key has used in its current span.
 type tries struct {
 	count int
 	ends  time.Time
 }
 
-// limit is how many attempts a span allows.
+// limit is how many attempts are allowed in a span. The span starts with the first attempt.
 type limit struct {
 	most int
 	span time.Duration
 }
 
-// times is a limit with more attempts.
+// times returns the limit with n times as many attempts.
 func (l limit) times(n int) limit { return limit{l.most * n, l.span} }
 
-// The limits. A browser that has signed in to an account before is counted by itself, so that what strangers
-// try never keeps the owner out of it; see Desk.known.
+// The limits. A browser that has signed in to an account before is counted apart, so that strangers
+// who use up a limit never lock the owner out; see Desk.known.
 var (
 	guessesHere   = limit{10, 15 * time.Minute} // at one address from one place, or in a known browser
 	guessesAnyhow = limit{100, time.Hour}       // at one address from all unknown browsers
@@ -68,24 +68,25 @@ var (
 )
 
 const (
-	// hashesAtOnce bounds the memory of passwords being hashed: argonMemory each.
+	// hashesAtOnce bounds the memory for hashing passwords, which takes argonMemory each.
 	hashesAtOnce = 2
 	hashPatience = 3 * time.Second // how long a request waits for its turn
-	hashRetry    = 5 * time.Second // what it is told to wait after that
+	hashRetry    = 5 * time.Second // how long it is told to wait when its turn did not come
 
 	maxTries    = 50_000 // keys at once, about 100 bytes each
 	sweepEvery  = time.Minute
-	triesLooked = 8  // among how many makeRoom chooses
-	networkBits = 48 // of an IPv6 address: what one customer may have of many networks
-	networkWide = 10 // how many times the attempts of one place its wider network has
+	triesLooked = 8  // how many keys makeRoom chooses from
+	networkBits = 48 // prefix of an IPv6 address that one customer of a provider may have
+	networkWide = 10 // such a network may make this many times the attempts of one place
 )
 
+// newLimits returns limits that read the time from now.
 func newLimits(now func() time.Time) *limits {
 	return &limits{now: now, hashes: make(chan struct{}, hashesAtOnce), tries: map[key]tries{}, mostOf: maxTries}
 }
 
-// place is what attempts from an address are counted by. Of an IPv6 address it is the network: its holder
-// has 2^64 addresses.
+// place returns what attempts from an IP address are counted by: an IPv4 address itself, and the
+// /64 network of an IPv6 address, because whoever has one has all 2^64 addresses in it.
 func place(remote string) string {
 	addr, err := netip.ParseAddr(remote)
 	if err != nil || addr.Unmap().Is4() {
@@ -103,8 +104,8 @@ type attempt struct {
 	limit
 }
 
-// fromHost are the attempts that count for where a visit comes from: its place, and around that of IPv6 the
-// wider network.
+// fromHost returns the attempts that count for where a visit comes from: its place and, for IPv6,
+// the wider network.
 func fromHost(kind string, v Visit, l limit) []attempt {
 	list := []attempt{{keyOf(kind+" place", place(v.Remote)), l}}
 	if addr, err := netip.ParseAddr(v.Remote); err == nil && !addr.Unmap().Is4() {
@@ -115,7 +116,8 @@ func fromHost(kind string, v Visit, l limit) []attempt {
 	return list
 }
 
-// try counts an attempt against every key, or says how long to wait. It counts nothing when it refuses.
+// try counts one attempt against every key. If any of them is used up, it counts nothing and
+// returns a fault that says how long to wait.
 func (l *limits) try(attempts ...attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,16 +150,17 @@ func (l *limits) try(attempts ...attempt) error {
 	return nil
 }
 
-// makeRoom forgets one key where there is no room for another: the least used of a few. To refuse everybody
-// new would let a flood keep people out; to forget the oldest would let it reset a count that protects an
-// account. A flood of new keys has few attempts each, so it forgets its own.
+// makeRoom deletes one key if there is no room for another: the least used of a few. The caller
+// holds mu. Refusing every new key would let a flood lock everybody out, and deleting the oldest
+// would let a flood reset a count that protects an account. A flood of new keys has few attempts
+// each, so it deletes its own.
 func (l *limits) makeRoom() {
 	if len(l.tries) < l.mostOf {
 		return
 	}
 	var least key
 	looked, fewest := 0, tries{}
-	for k, t := range l.tries { // begins anywhere
+	for k, t := range l.tries { // a map's order is random
 		if looked == 0 || t.count < fewest.count || t.count == fewest.count && t.ends.Before(fewest.ends) {
 			least, fewest = k, t
 		}
@@ -168,7 +171,7 @@ func (l *limits) makeRoom() {
 	delete(l.tries, least)
 }
 
-// forget lets keys start anew: their owner has proved who they are.
+// forget resets the counts of keys, because their owner has proved who they are.
 func (l *limits) forget(keys ...key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,7 +180,8 @@ func (l *limits) forget(keys ...key) {
 	}
 }
 
-// hashing runs work that hashes a password, few at a time. Whoever waits too long is told to come back.
+// hashing runs work, which hashes a password. At most hashesAtOnce run at a time; a caller whose
+// turn does not come within hashPatience is told to come back.
 func (l *limits) hashing(ctx context.Context, work func()) error {
 	patience := time.NewTimer(hashPatience)
 	defer patience.Stop()
@@ -193,6 +197,7 @@ func (l *limits) hashing(ctx context.Context, work func()) error {
 	return nil
 }
 
+// busy is the answer to a request whose password could not be hashed in time.
 func busy() *fault.Fault {
 	return fault.New(fault.Unavailable, "Too many people are signing in at this moment. Try again in a few seconds.").After(hashRetry)
 }

@@ -17,41 +17,43 @@ import (
 )
 
 const (
-	// providerPatience is how long one question to an identity provider may take.
+	// providerPatience is how long one request to an identity provider may take.
 	providerPatience = 10 * time.Second
-	// providerPause is how long a provider that did not answer is not asked again: those who wait for the
-	// first answer would else wait for one each.
+	// providerPause is how long a provider that did not answer is not asked again. Visitors wait in
+	// line for the first answer; without the pause each of them would wait for a timeout of their
+	// own.
 	providerPause = 5 * time.Second
 	// maxProviderCode is how long a provider's code may be. Anything longer is not sent back to it.
 	maxProviderCode = 4 << 10
 )
 
-// Provider is an identity provider that the operator trusts with its accounts' addresses.
+// Provider is an OpenID Connect identity provider that the operator trusts to verify addresses.
 type Provider struct {
 	name, issuer, clientID, secret string
 	client                         *http.Client
 
-	mu     sync.Mutex
-	found  *oidc.Provider // nil until first used: a provider that is away does not keep us from starting
-	failed error          // what the last search ended with, at away
-	away   time.Time
+	mu     sync.Mutex     // guards the fields below, and is held while the provider is discovered
+	found  *oidc.Provider // nil until first used, so that a provider that is down does not keep the server from starting
+	failed error          // why the last discovery failed; nil: it has not
+	away   time.Time      // when it failed
 }
 
-// NewProvider returns the provider at an issuer. Name is what the button says.
+// NewProvider returns the provider at an issuer. It does not contact it. name is shown on the button.
 func NewProvider(name, issuer, clientID, secret string) *Provider {
 	return &Provider{name: name, issuer: issuer, clientID: clientID, secret: secret, client: &http.Client{Timeout: providerPatience}}
 }
 
-// Name is what people call it.
+// Name returns the name that people know the provider by.
 func (p *Provider) Name() string { return p.name }
 
-// Journey is one way to the provider and back: kept by the browser that began it, and by nobody else.
+// Journey is one visit to the provider and back. Only the browser that began it has it, in a
+// cookie, so nobody can make another browser finish it.
 type Journey struct{ state, nonce, verifier string }
 
-// String and ParseJourney are the form for a cookie.
+// String returns the value for the cookie; ParseJourney reads it.
 func (j Journey) String() string { return j.state + "." + j.nonce + "." + j.verifier }
 
-// ParseJourney reads String's form.
+// ParseJourney reads what String returned. It reports false for anything else.
 func ParseJourney(text string) (Journey, bool) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || parts[0] == "" {
@@ -60,7 +62,7 @@ func ParseJourney(text string) (Journey, bool) {
 	return Journey{parts[0], parts[1], parts[2]}, true
 }
 
-// Begin returns where to send the browser.
+// Begin returns the address to send the browser to, and the journey to put into its cookie.
 func (p *Provider) Begin(ctx context.Context, redirect string) (string, Journey, error) {
 	config, _, err := p.config(ctx, redirect)
 	if err != nil {
@@ -70,8 +72,8 @@ func (p *Provider) Begin(ctx context.Context, redirect string) (string, Journey,
 	return config.AuthCodeURL(j.state, oidc.Nonce(j.nonce), oauth2.S256ChallengeOption(j.verifier)), j, nil
 }
 
-// End turns what the browser brought back into an address that the provider has verified. Without its word on
-// that (email_verified) anybody could claim any address there.
+// End exchanges what the browser brought back for an address that the provider has verified. It
+// refuses an address without email_verified: at many providers anybody can claim any address.
 func (p *Provider) End(ctx context.Context, redirect string, j Journey, state, code string) (string, error) {
 	if state == "" || subtle.ConstantTimeCompare([]byte(state), []byte(j.state)) != 1 || len(code) > maxProviderCode {
 		return "", fault.New(fault.Invalid, "This answer belongs to another sign-in. Begin again.")
@@ -109,7 +111,7 @@ func (p *Provider) End(ctx context.Context, redirect string, j Journey, state, c
 	return claims.Email, nil
 }
 
-// config discovers the provider once.
+// config returns the configuration of the provider, and discovers the provider at the first call.
 func (p *Provider) config(ctx context.Context, redirect string) (*oauth2.Config, *oidc.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +119,7 @@ func (p *Provider) config(ctx context.Context, redirect string) (*oauth2.Config,
 		return nil, nil, p.failed
 	}
 	if p.found == nil {
-		// The provider keeps its context for fetching keys later: it must outlive this request.
+		// The provider keeps this context to fetch keys later, so it must outlive the request.
 		found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.issuer)
 		if err != nil {
 			p.failed, p.away = fault.New(fault.Unavailable, "%s does not answer. Try again shortly, or sign in another way.", p.name).After(providerPause).Because(err), time.Now()

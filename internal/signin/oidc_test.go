@@ -159,7 +159,7 @@ func TestSignInVerified(t *testing.T) {
 		t.Errorf("SignInVerified led to accounts %s and %s", one.AccountID, two.AccountID)
 	}
 	b.settings.Open = false
-	if _, _, err := b.SignInVerified(ctx, "bob@example.com", here); !fault.Is(err, fault.PlanTooLow) {
+	if _, _, err := b.SignInVerified(ctx, "bob@example.com", here); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("SignInVerified of a stranger where sign-up is not open = %v, want a refusal", err)
 	}
 	if _, err := b.SignIn(ctx, "ana@example.com", "", here); !fault.Is(err, fault.Unauthenticated) {

@@ -9,24 +9,26 @@ import (
 	"sluice/internal/mail"
 )
 
-// Owner is somebody at an open session of an account, and what they typed to prove that it is theirs.
+// Owner is somebody at an open session of an account, and what they typed to prove that the account
+// is theirs: a session alone may be a browser that was left open.
 type Owner struct {
-	Account  *account.Account
-	Session  *Session
+	Account  *account.Account // never nil
+	Session  *Session         // never nil
 	Visit    Visit
-	Password string
-	Code     string
+	Password string // empty: not typed
+	Code     string // empty: not typed
 }
 
-// Demand is what fresh proof is at one session.
+// Demand is what counts as fresh proof at one session. The zero Demand asks for nothing.
 type Demand struct {
 	Password bool // the account's password
 	Code     bool // a code of the second factor
 	SignIn   bool // a new session: the account has no password, and this session is no longer fresh
 }
 
-// Demand says what an owner must prove before the way in changes. A session that the operator's link opened
-// a moment ago stands for the password and the code: it is how people get back in who have lost them.
+// Demand returns what an owner must prove before a change to how they sign in. A session that the
+// operator's link opened a moment ago needs no proof: people who have lost their password and their
+// phone get back in this way.
 func (d *Desk) Demand(login Login, s *Session) Demand {
 	isFresh := d.clock().Sub(s.CreatedAt) < fresh
 	if isFresh && s.Via == EnterLink {
@@ -35,7 +37,9 @@ func (d *Desk) Demand(login Login, s *Session) Demand {
 	return Demand{Password: login.Password != "", Code: login.TOTPOn, SignIn: login.Password == "" && !isFresh}
 }
 
-// Prove makes sure that whoever sits at a session is its account's owner, where the step needs it.
+// Prove checks that whoever sits at a session is the owner of its account, if the rule of the step
+// needs it. Every wrong proof counts against limits, and a right one resets the limit of the
+// session.
 func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 	if ruleOf(step).Needs&NeedsProof == 0 {
 		return nil
@@ -44,13 +48,13 @@ func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 	if err := d.limits.try(attempt{here, proofsHere}, attempt{keyOf("proofs", o.Account.ID), proofsAnyhow}); err != nil {
 		return err
 	}
-	login, err := d.store.FindLogin(ctx, o.Account.ID)
+	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return err
 	}
 	need := d.Demand(login, o.Session)
 	if need.SignIn {
-		return fault.New(fault.PlanTooLow, "Your account has no password, and you signed in more than %d minutes ago. Sign in again, then try once more.", int(fresh.Minutes()))
+		return fault.New(fault.Forbidden, "Your account has no password, and you signed in more than %d minutes ago. Sign in again, then try once more.", int(fresh.Minutes()))
 	}
 	if need.Password {
 		ok := false
@@ -70,7 +74,7 @@ func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 	return nil
 }
 
-// ChangePassword replaces the password, or sets the first one.
+// ChangePassword replaces the password, or sets the first one. Every other session ends.
 func (d *Desk) ChangePassword(ctx context.Context, o Owner, password string) error {
 	if err := checkPassword(password, o.Account.Email); err != nil {
 		return err
@@ -82,14 +86,15 @@ func (d *Desk) ChangePassword(ctx context.Context, o Owner, password string) err
 	if err := d.limits.hashing(ctx, func() { stored = hashPassword(password) }); err != nil {
 		return err
 	}
-	if err := d.store.SetPassword(ctx, o.Account.ID, stored, o.Session.ID); err != nil {
+	if err := d.loginStore.SetPassword(ctx, o.Account.ID, stored, o.Session.ID); err != nil {
 		return err
 	}
 	d.tell(ChangePassword, o.Account.Email, "Your password was changed", "The password of your account was changed on its page. Other browsers are signed out.")
 	return nil
 }
 
-// RequestEmail mails a link to a new address; following it makes the address the account's.
+// RequestEmail mails a link to a new address. Following it proves that the owner reads mail there,
+// and makes it the address of the account; see ConfirmEmail.
 func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
 	email, err := account.ParseEmail(email)
 	if err != nil {
@@ -105,12 +110,12 @@ func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
 	if err != nil {
 		return err
 	}
-	// As with SignUp: a link that nobody gets is kept as well.
+	// As in SignUp, a link that nobody gets is stored as well, so that both ways take the same time.
 	token, kept, err := d.link(ctx, Link{Purpose: Email, AccountID: o.Account.ID, Email: email}, emailLife, mailsAnHour)
 	if err != nil || !kept {
 		return err
 	}
-	if other != nil { // the same words as for a free address: who has an account is nobody's business
+	if other != nil { // the page says the same as for a free address, so that nobody learns who has an account
 		d.poster.Post(mail.Message{To: email, Subject: "You already have an account", Text: "Somebody wanted to give your address to another account. Yours keeps it; nothing has changed.\n"})
 		return nil
 	}
@@ -119,8 +124,9 @@ func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
 	return nil
 }
 
-// ConfirmEmail follows a link of RequestEmail and tells the old address. Session is the one of the browser that
-// did so; it stays open if it is the account's. It may be nil.
+// ConfirmEmail uses a link of RequestEmail and tells the old address. s is the session of the
+// browser that followed the link; it may be nil. It stays open if it belongs to the account; every
+// other session ends.
 func (d *Desk) ConfirmEmail(ctx context.Context, token string, s *Session) (*account.Account, error) {
 	l, err := d.take(ctx, Email, token)
 	if err != nil {
@@ -134,7 +140,8 @@ func (d *Desk) ConfirmEmail(ctx context.Context, token string, s *Session) (*acc
 	if s != nil && s.AccountID == l.AccountID {
 		keep = s.ID
 	}
-	// First, so that nothing survives the change. What is made in between is bound to the old address; see holder.
+	// Access ends before the address changes, so that nothing survives. A link made in between is
+	// bound to the old address and is refused; see holder.
 	if err := d.end(ctx, ConfirmEmail, l.AccountID, keep); err != nil {
 		return nil, err
 	}

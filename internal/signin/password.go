@@ -13,9 +13,9 @@ import (
 	"sluice/internal/fault"
 )
 
-// The cost of a password: 9 MiB, four passes, one lane, about 30 ms. To whoever guesses it costs the same as
-// 19 MiB in two passes, and a flood of sign-ins takes half the memory here. A stored hash names its own
-// cost, so that it can be raised.
+// The cost of hashing a password: 9 MiB, four passes, one lane, about 30 ms. An attacker pays the
+// same as for 19 MiB in two passes, while a flood of sign-ins takes half the memory here. A stored
+// hash names its own cost, so these can be raised without making old hashes useless.
 const (
 	argonMemory = 9 << 10 // KiB
 	argonPasses = 4
@@ -26,11 +26,11 @@ const (
 
 // Lengths of passwords. The upper bound keeps anybody from making us hash megabytes.
 const (
-	minPassword = 10
-	maxPassword = 200
+	minPassword = 10  // characters
+	maxPassword = 200 // bytes
 )
 
-// checkPassword refuses what is too easy to guess.
+// checkPassword refuses a password that is too short, too long or too easy to guess.
 func checkPassword(password, email string) error {
 	if n := utf8.RuneCountInString(password); n < minPassword || len(password) > maxPassword {
 		return fault.New(fault.Invalid, "A password has at least %d characters and at most %d.", minPassword, maxPassword).At("password")
@@ -46,7 +46,8 @@ func checkPassword(password, email string) error {
 
 var base64Raw = base64.RawStdEncoding
 
-// hashPassword is the form that passwords are kept in.
+// hashPassword returns the form in which a password is stored: argon2id with its cost, a random
+// salt and the sum.
 func hashPassword(password string) string {
 	salt := make([]byte, argonSalt)
 	rand.Read(salt) // never fails: crypto/rand
@@ -55,7 +56,8 @@ func hashPassword(password string) string {
 		base64Raw.EncodeToString(salt), base64Raw.EncodeToString(sum))
 }
 
-// matches reports whether a password is the one that was hashed.
+// matches reports whether password is the one that hashPassword turned into stored. It compares in
+// constant time.
 func matches(password, stored string) bool {
 	parts := strings.Split(stored, "$") // "", argon2id, v, cost, salt, sum
 	if len(parts) != 6 || parts[1] != "argon2id" || len(password) > maxPassword {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Step is one way to get in, or one change to how a person gets in.
+// Step is one way to sign in, or one change to how a person signs in.
 type Step string
 
 // The steps, in the order of the rules.
@@ -30,7 +30,7 @@ const (
 	CloseAccount      Step = "close-account"
 )
 
-// Need is what a step asks for; a step may ask for several things.
+// Need is a set of what a step needs.
 type Need uint
 
 const (
@@ -44,7 +44,7 @@ const (
 	NeedsProof                     // fresh proof from whoever sits at the session; see Demand
 )
 
-// End is what a step ends.
+// End is a set of what a step ends.
 type End uint
 
 const (
@@ -53,10 +53,10 @@ const (
 	EndsLinks                  // every pending link of the account; known browsers are forgotten
 )
 
-// EndsAccess is what every change to the way in ends, so that whoever else had a way in has none left.
+// EndsAccess is what every change to how a person signs in ends, so that a thief who was in is out.
 const EndsAccess = EndsOthers | EndsLinks
 
-// Give is what a step leads to.
+// Give is a set of what a step leads to.
 type Give uint
 
 const (
@@ -76,7 +76,8 @@ type Rule struct {
 	Ends  End
 }
 
-// rules is every step there is. The desk asks it for proof and for what to end; docs/signin.md shows it.
+// rules has one rule for every step. The desk decides by it which proof to ask for and what to end,
+// and docs/signin.md shows it, so the page cannot differ from the code.
 var rules = []Rule{
 	{AskAccount, "Sign up", "anybody", NeedsOpen, GivesMail, 0},
 	{OpenAccount, "Open the account, with a password", "who reads the address's mail", NeedsOpen | NeedsLink, GivesAccount | GivesSession, 0},
@@ -101,7 +102,7 @@ var rules = []Rule{
 // Rules returns the rule of every step.
 func Rules() []Rule { return slices.Clone(rules) }
 
-// ruleOf is the rule of a step.
+// ruleOf returns the rule of a step.
 func ruleOf(step Step) Rule {
 	for _, r := range rules {
 		if r.Step == step {
@@ -111,7 +112,7 @@ func ruleOf(step Step) Rule {
 	panic("signin: step " + string(step) + " has no rule") // a step is always one of the constants
 }
 
-// RulesTable is the rules as a table in Markdown.
+// RulesTable returns the rules as a table in Markdown.
 func RulesTable() string {
 	var b strings.Builder
 	b.WriteString("| step | who may | needs | leads to | ends |\n|---|---|---|---|---|\n")
@@ -121,13 +122,14 @@ func RulesTable() string {
 	return b.String()
 }
 
-// The words for each bit, lowest first.
+// The words for each bit of Need, Give and End, lowest bit first.
 var (
 	needWords = []string{"`signup: open`", "the link, once", "the password", "an address that the provider has verified", "a code before the session, if two-step sign-in is on", "a code of the new secret", "a session", "fresh proof"}
 	giveWords = []string{"a link by mail", "an account", "a session", "a mail to the owner"}
 	endWords  = []string{"this session", "all other sessions", "all pending links"}
 )
 
+// words returns the names of the bits that are set, or a dash if none is.
 func words(bits uint, names []string) string {
 	var list []string
 	for i, name := range names {

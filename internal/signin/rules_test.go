@@ -383,13 +383,13 @@ func TestProof(t *testing.T) {
 		{"password without code", circumstances{totp: true}, func(o *signin.Owner) { o.Code = "" }, fault.Unauthenticated},
 		{"code without password", circumstances{totp: true}, func(o *signin.Owner) { o.Password = "" }, fault.Invalid},
 		{"no password to have, fresh session", circumstances{noPassword: true, via: signin.EnterProvider, age: 14 * time.Minute}, nil, 0},
-		{"no password to have, old session", circumstances{noPassword: true, via: signin.EnterProvider, age: 15 * time.Minute}, nil, fault.PlanTooLow},
-		{"no password to have, session of unknown origin", circumstances{noPassword: true, age: 24 * time.Hour}, nil, fault.PlanTooLow},
+		{"no password to have, old session", circumstances{noPassword: true, via: signin.EnterProvider, age: 15 * time.Minute}, nil, fault.Forbidden},
+		{"no password to have, session of unknown origin", circumstances{noPassword: true, age: 24 * time.Hour}, nil, fault.Forbidden},
 		{"no password to have, fresh session and code", circumstances{noPassword: true, totp: true, via: signin.EnterProvider}, nil, 0},
 		{"no password to have, fresh session without code", circumstances{noPassword: true, totp: true, via: signin.EnterProvider}, func(o *signin.Owner) { o.Code = "" }, fault.Unauthenticated},
 		{"the operator's link, everything lost", circumstances{totp: true, via: signin.EnterLink}, func(o *signin.Owner) { o.Password, o.Code = "", "" }, 0},
 		{"the operator's link, a while ago", circumstances{totp: true, via: signin.EnterLink, age: time.Hour}, func(o *signin.Owner) { o.Password, o.Code = "", "" }, fault.Invalid},
-		{"the operator's link, no password to have, a while ago", circumstances{noPassword: true, via: signin.EnterLink, age: time.Hour}, nil, fault.PlanTooLow},
+		{"the operator's link, no password to have, a while ago", circumstances{noPassword: true, via: signin.EnterLink, age: time.Hour}, nil, fault.Forbidden},
 	}
 	_, store := newStore(t)
 	for _, tt := range tests {

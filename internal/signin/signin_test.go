@@ -151,10 +151,10 @@ func TestSignUp(t *testing.T) {
 	}
 	_, token = b.mailed(t, "bob@example.com")
 	b.settings = signin.Settings{}
-	if _, err := b.Join(ctx, signin.SignUp, token, password, here); !fault.Is(err, fault.PlanTooLow) {
+	if _, err := b.Join(ctx, signin.SignUp, token, password, here); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("Join after sign-up was closed = %v, want a refusal", err)
 	}
-	if err := b.SignUp(ctx, "bob@example.com", here); !fault.Is(err, fault.PlanTooLow) {
+	if err := b.SignUp(ctx, "bob@example.com", here); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("SignUp where it is closed = %v, want a refusal", err)
 	}
 }

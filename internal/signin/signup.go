@@ -9,33 +9,27 @@ import (
 	"sluice/internal/mail"
 )
 
-// Welcome is what a new account's owner gets: a session, and the master key's only showing.
+// Welcome is what the owner of a new account gets: a session, and the master key, which is never
+// shown again.
 type Welcome struct {
 	Entry
 	Account   *account.Account
 	MasterKey string
 }
 
-// SignUp mails a link that opens an account. The password is chosen behind the link, by whoever reads the
-// address's mail. Where the address has an account already, its owner is told so by mail, and nobody else.
+// SignUp mails a link that opens an account. The password is chosen on the page behind the link, so
+// only somebody who reads the mail of the address can choose it. If the address has an account
+// already, the mail says so, and nobody but its reader learns that.
 func (d *Desk) SignUp(ctx context.Context, email string, v Visit) error {
 	if err := d.mayJoin(); err != nil {
 		return err
 	}
-	email, err := account.ParseEmail(email)
+	email, p, recent, err := d.addressee(ctx, email, v)
 	if err != nil {
 		return err
 	}
-	recent, err := d.mayMail(ctx, email, v)
-	if err != nil {
-		return err
-	}
-	p, err := d.personAt(ctx, email)
-	if err != nil {
-		return err
-	}
-	// Where there is an account the link is kept as well, and told to nobody: it takes the same time and counts
-	// among the mails of the hour.
+	// If there is an account, the link is stored as well and told to nobody: this takes the same
+	// time, and the mail counts among those of the hour.
 	token, kept, err := d.link(ctx, Link{Purpose: SignUp, Email: email}, signUpLife, recent)
 	if err != nil || !kept {
 		return err
@@ -50,14 +44,17 @@ func (d *Desk) SignUp(ctx context.Context, email string, v Visit) error {
 	return nil
 }
 
+// mayJoin returns a fault unless anybody may sign up.
 func (d *Desk) mayJoin() error {
 	if d.settings().Open {
 		return nil
 	}
-	return fault.New(fault.PlanTooLow, "This service takes no new accounts. Ask its operator for an invitation.")
+	return fault.New(fault.Forbidden, "This service takes no new accounts. Ask its operator for an invitation.")
 }
 
-// Join opens the account of a sign-up link or an invitation, with the password that its holder chose.
+// Join uses a sign-up link or an invitation: it opens the account with the password that the holder
+// chose, and signs them in. A sign-up link is refused if sign-up was closed since; an invitation is
+// not.
 func (d *Desk) Join(ctx context.Context, purpose Purpose, token, password string, v Visit) (*Welcome, error) {
 	step := AcceptInvite
 	if purpose == SignUp {
@@ -77,7 +74,7 @@ func (d *Desk) Join(ctx context.Context, purpose Purpose, token, password string
 	if err != nil {
 		return nil, err
 	}
-	if err := d.store.SetPassword(ctx, acct.ID, stored, ""); err != nil {
+	if err := d.loginStore.SetPassword(ctx, acct.ID, stored, ""); err != nil {
 		return nil, err
 	}
 	entry, err := d.letIn(ctx, step, &person{Account: acct}, v)

@@ -18,23 +18,34 @@ import (
 
 const (
 	totpPeriod = 30 * time.Second
-	totpSkew   = 1 // steps that a clock may be off
+	totpSkew   = 1 // steps of totpPeriod that the clock of a phone may be off, in either direction
 	qrPixels   = 200
 )
 
-// Enrolment is a second factor on its way: what to put into an app.
+// FactorStore keeps second factors. Each method is one transaction.
+type FactorStore interface {
+	// SetTOTP replaces the secret. With on false the secret waits for its first code.
+	SetTOTP(ctx context.Context, accountID, secret string, on bool) error
+	// UseTOTP reports whether a code of the time step may still be used, and marks the step as
+	// used. Of several callers at once only one gets true: a code that somebody watched being typed
+	// is good for nothing.
+	UseTOTP(ctx context.Context, accountID string, step int64) (bool, error)
+}
+
+// Enrolment is a second factor that waits for its first code: what the owner puts into an app.
 type Enrolment struct {
 	Secret string
 	QR     string // a PNG picture as a data: address
 }
 
-// Enrol makes a new secret. It counts only after Activate.
+// Enrol stores a new secret and returns it. The second factor is on only after Activate: somebody
+// who could not scan the picture must not be locked out. issuer is the name that the app shows.
 func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, error) {
 	a := o.Account
 	if err := d.Prove(ctx, EnrolTOTP, o); err != nil {
 		return nil, err
 	}
-	login, err := d.store.FindLogin(ctx, a.ID)
+	login, err := d.loginStore.FindLogin(ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -53,16 +64,16 @@ func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, e
 	if err := png.Encode(&b, picture); err != nil {
 		return nil, fmt.Errorf("draw a QR code: %w", err)
 	}
-	if err := d.store.SetTOTP(ctx, a.ID, key.Secret(), false); err != nil {
+	if err := d.factorStore.SetTOTP(ctx, a.ID, key.Secret(), false); err != nil {
 		return nil, err
 	}
 	return &Enrolment{Secret: key.Secret(), QR: "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())}, nil
 }
 
-// Activate turns the second factor on: its first code proves that the app has the secret. Sessions that were
-// opened without it end.
+// Activate turns the second factor on. Its first code proves that the app has the secret. Other
+// sessions were opened without a code, so they end.
 func (d *Desk) Activate(ctx context.Context, o Owner, code string) error {
-	login, err := d.store.FindLogin(ctx, o.Account.ID)
+	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return err
 	}
@@ -91,33 +102,35 @@ func (d *Desk) RemoveTOTP(ctx context.Context, o Owner) error {
 	return nil
 }
 
+// setTOTP ends what the step ends and then stores the second factor. In this order nothing survives
+// the change if the second write fails.
 func (d *Desk) setTOTP(ctx context.Context, step Step, o Owner, secret string, on bool) error {
 	if err := d.end(ctx, step, o.Account.ID, o.Session.ID); err != nil {
 		return err
 	}
-	return d.store.SetTOTP(ctx, o.Account.ID, secret, on)
+	return d.factorStore.SetTOTP(ctx, o.Account.ID, secret, on)
 }
 
-// maxCode is how long a code may be with the spaces that people type.
+// maxCode is how long a code may be in bytes, with the spaces that people type.
 const maxCode = 16
 
-// checkCode takes a code of an account's app. Each is good once.
+// checkCode checks a code of an account's app and uses it up: each code is good once.
 func (d *Desk) checkCode(ctx context.Context, p *person, code string, v Visit) error {
 	guesses := d.codeGuesses(ctx, p.ID, p.Email, v)
 	if err := d.limits.try(guesses...); err != nil {
 		return err
 	}
 	if len(code) > maxCode {
-		code = "" // wrong, like any other
+		code = "" // refused below, with the message for any wrong code
 	}
 	code = strings.ReplaceAll(strings.TrimSpace(code), " ", "")
 	step := d.clock().Unix() / int64(totpPeriod/time.Second)
 	for at := step - totpSkew; at <= step+totpSkew && p.TOTPSecret != ""; at++ {
 		ok, err := hotp.ValidateCustom(code, uint64(at), p.TOTPSecret, hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1})
 		if err != nil || !ok {
-			continue // a code of the wrong length is an error there
+			continue // hotp returns an error for a code of the wrong length
 		}
-		fresh, err := d.store.UseTOTP(ctx, p.ID, at)
+		fresh, err := d.factorStore.UseTOTP(ctx, p.ID, at)
 		if err != nil {
 			return err
 		}

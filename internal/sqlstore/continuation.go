@@ -48,12 +48,7 @@ func (s *Store) KeepState(ctx context.Context, st *continuation.State, most cont
 
 // FindState returns the sealed state with the given id, or nil if there is none or it has expired.
 func (s *Store) FindState(ctx context.Context, id []byte, now time.Time) ([]byte, error) {
-	var sealed []byte
-	err := s.read.QueryRowContext(ctx, `SELECT sealed FROM continuations WHERE id = $1 AND expires_at > $2`, id, millis(now)).Scan(&sealed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	return sealed, unavailable(err)
+	return s.findSealed(ctx, `SELECT sealed FROM continuations WHERE id = $1 AND expires_at > $2`, id, now)
 }
 
 // DropStates deletes up to most expired states and returns how many it deleted.

@@ -13,12 +13,7 @@ import (
 
 // FindReply returns the sealed reply with the given id, or nil if there is none or it has expired.
 func (s *Store) FindReply(ctx context.Context, id []byte, now time.Time) ([]byte, error) {
-	var sealed []byte
-	err := s.read.QueryRowContext(ctx, `SELECT sealed FROM idempotent_replies WHERE id = $1 AND expires_at > $2`, id, millis(now)).Scan(&sealed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	return sealed, unavailable(err)
+	return s.findSealed(ctx, `SELECT sealed FROM idempotent_replies WHERE id = $1 AND expires_at > $2`, id, now)
 }
 
 // KeepReply stores a record unless there is one with the same id that has not expired. If all

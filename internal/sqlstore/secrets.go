@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"sluice/internal/datadir"
 	"sluice/internal/seal"
@@ -299,4 +300,14 @@ func clearValues(ctx context.Context, tx *sql.Tx, query string, arg any) ([]clea
 		out = append(out, clearValue{of, string(value)})
 	}
 	return out, rows.Err()
+}
+
+// findSealed returns the one column of a query that takes an id and the time, or nil if no row fits.
+func (s *Store) findSealed(ctx context.Context, query string, id []byte, now time.Time) ([]byte, error) {
+	var sealed []byte
+	err := s.read.QueryRowContext(ctx, query, id, millis(now)).Scan(&sealed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return sealed, unavailable(err)
 }

@@ -76,24 +76,24 @@ func (s *Store) FindRepeat(ctx context.Context, accountID string, repeat []byte)
 func (s *Store) Videos(ctx context.Context, accountID string, behind *video.Job, most int) ([]video.Job, error) {
 	// The second page starts after a pair of time and id, because jobs may share a millisecond.
 	if behind == nil {
-		return s.videos(ctx, `WHERE account_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2`, accountID, most)
+		return s.queryVideos(ctx, `WHERE account_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2`, accountID, most)
 	}
-	return s.videos(ctx, `WHERE account_id = $1 AND (created_at < $3 OR created_at = $3 AND id < $4) ORDER BY created_at DESC, id DESC LIMIT $2`,
+	return s.queryVideos(ctx, `WHERE account_id = $1 AND (created_at < $3 OR created_at = $3 AND id < $4) ORDER BY created_at DESC, id DESC LIMIT $2`,
 		accountID, most, millis(behind.CreatedAt), behind.ID)
 }
 
 // VideosSince returns all jobs created since a time, oldest first.
 func (s *Store) VideosSince(ctx context.Context, since time.Time) ([]video.Job, error) {
-	return s.videos(ctx, `WHERE created_at >= $1 ORDER BY created_at`, millis(since))
+	return s.queryVideos(ctx, `WHERE created_at >= $1 ORDER BY created_at`, millis(since))
 }
 
 // ExpiredVideos returns up to most jobs that have expired, the oldest first.
 func (s *Store) ExpiredVideos(ctx context.Context, now time.Time, most int) ([]video.Job, error) {
-	return s.videos(ctx, `WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, millis(now), most)
+	return s.queryVideos(ctx, `WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, millis(now), most)
 }
 
-// videos returns the jobs that the where clause selects.
-func (s *Store) videos(ctx context.Context, where string, args ...any) ([]video.Job, error) {
+// queryVideos returns the jobs that the where clause selects.
+func (s *Store) queryVideos(ctx context.Context, where string, args ...any) ([]video.Job, error) {
 	var out []video.Job
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		j, err := scanVideo(rows)

@@ -1,7 +1,9 @@
 // Package sse reads server-sent events from an upstream.
 //
-// It yields the name and the data of each event as slices of its own buffer, without a copy. An event
-// counts only once the blank line behind it has arrived: what a cut connection leaves behind is not one.
+// A Reader returns the name and the data of each event as slices of its own buffer, without a copy:
+// a stream has thousands of events, and each would otherwise cost an allocation. An event counts
+// only when the blank line after it has arrived. What a cut connection leaves behind is not an
+// event.
 package sse
 
 import (
@@ -10,30 +12,33 @@ import (
 	"io"
 )
 
-// ErrTooLong means that one event exceeds the reader's bound.
+// ErrTooLong means that one event is longer than the reader's bound. The reader cannot be used
+// after it.
 var ErrTooLong = errors.New("an event of the stream is too long")
 
-// flood is the size a buffer grows to when more arrives at once than it holds.
+// flood is the size, in bytes, that a buffer grows to when more arrives at once than it holds.
+// Fewer, larger reads save system calls; a bigger buffer would cost memory in every stream.
 const flood = 16 << 10
 
-// Event is one event. Its slices are valid until the next call of Next.
+// Event is one event. Its slices belong to the Reader and are valid until the next call of Next or
+// Ready.
 type Event struct {
-	Name []byte // the event field; empty where none was given
-	Data []byte // the data lines, joined by newlines
+	Name []byte // the event field; empty if there is none
+	Data []byte // the data lines, joined by newlines; never empty
 }
 
-// Reader splits a stream into events.
+// Reader splits a stream into events. It must be used by one goroutine at a time.
 type Reader struct {
 	src  io.Reader
-	buf  []byte // buf[r:w] has been read and not yet handed out
+	buf  []byte // buf[r:w] has been read and not yet returned
 	r, w int
-	max  int
-	end  int // behind the blank line of the next event in buf; 0: not known to be there
-	err  error
+	max  int   // the longest event, in bytes
+	end  int   // length of the next event in buf[r:w], blank line included; 0: not known to be complete
+	err  error // of the last read; returned when buf has no complete event left
 }
 
-// NewReader returns a Reader over src that refuses events longer than max bytes. The buffer may be
-// nil; it grows when an event needs it to.
+// NewReader returns a Reader over src that refuses events longer than max bytes. The Reader takes
+// over buf, which may be nil, and allocates a larger one when an event needs it.
 func NewReader(src io.Reader, buf []byte, max int) *Reader {
 	if cap(buf) < 512 {
 		buf = make([]byte, 4<<10)
@@ -41,13 +46,15 @@ func NewReader(src io.Reader, buf []byte, max int) *Reader {
 	return &Reader{src: src, buf: buf[:cap(buf)], max: max}
 }
 
-// Buffer returns the buffer for another reader; this one must not be used after.
+// Buffer returns the buffer, so that another Reader can use it. rd must not be used afterwards.
 func (rd *Reader) Buffer() []byte { return rd.buf }
 
-// AtEOF reports whether the source has ended.
+// AtEOF reports whether the source has ended. Events that arrived before may still be in the buffer.
 func (rd *Reader) AtEOF() bool { return errors.Is(rd.err, io.EOF) }
 
-// Ready reports whether the next event that has data has arrived whole.
+// Ready reports whether Next would return an event without reading from the source. Callers use it
+// to decide when to flush: while more events wait, writing can too. It skips events without data,
+// as Next does.
 func (rd *Reader) Ready() bool {
 	for {
 		if rd.end == 0 {
@@ -63,13 +70,14 @@ func (rd *Reader) Ready() bool {
 		if _, ok := parse(block); ok {
 			return true
 		}
-		rd.r += rd.end // Next would skip it, and wait
+		rd.r += rd.end // no data: Next would skip it and then block
 		rd.end = 0
 	}
 }
 
-// Next returns the next event that has data. At the end of the source it returns the source's error:
-// io.EOF, or whatever cut it short. Bytes of an event that never ended are dropped.
+// Next returns the next event that has data, and blocks until it has arrived. At the end of the
+// source it returns the source's error: io.EOF, or whatever cut the source short. Bytes of an event
+// that never ended are dropped.
 func (rd *Reader) Next() (Event, error) {
 	for {
 		block, err := rd.block()
@@ -82,7 +90,7 @@ func (rd *Reader) Next() (Event, error) {
 	}
 }
 
-// block returns the bytes of the next event with the blank line that ends it.
+// block returns the bytes of the next event, with the blank line that ends it, and moves past them.
 func (rd *Reader) block() ([]byte, error) {
 	searched := 0
 	for {
@@ -98,14 +106,18 @@ func (rd *Reader) block() ([]byte, error) {
 		if rd.err != nil {
 			return nil, rd.err
 		}
-		searched = max(0, rd.w-rd.r-3) // a blank line may be cut anywhere
+		// What was searched is not searched again, except the last three bytes: \r\n\r\n may be cut
+		// anywhere.
+		searched = max(0, rd.w-rd.r-3)
 		if err := rd.fill(); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// fill reads more, moving or growing the buffer where it is full.
+// fill reads once from the source. If the buffer is full, it first moves what is left to the front
+// or allocates a larger buffer. It keeps the error of the source in rd.err, because events that
+// arrived with it come first; it returns ErrTooLong only.
 func (rd *Reader) fill() error {
 	if rd.r == rd.w {
 		rd.r, rd.w = 0, 0
@@ -125,7 +137,7 @@ func (rd *Reader) fill() error {
 	}
 	n, err := rd.src.Read(rd.buf[rd.w:])
 	rd.w += n
-	if rd.w == len(rd.buf) && len(rd.buf) < flood { // more is waiting: take it in larger steps
+	if rd.w == len(rd.buf) && len(rd.buf) < flood { // the read filled the buffer, so more is waiting
 		rd.buf = append(make([]byte, 0, 2*len(rd.buf)), rd.buf...)
 		rd.buf = rd.buf[:cap(rd.buf)]
 	}
@@ -136,8 +148,8 @@ func (rd *Reader) fill() error {
 	return nil
 }
 
-// eventEnd returns the offset behind the first blank line of b, searching from the given offset; 0
-// where there is none. Lines end with \n, \r\n or \r.
+// eventEnd returns the offset after the first blank line of b, or 0 if there is none. It searches
+// from the given offset. Lines end with \n, \r\n or \r, as the standard allows.
 func eventEnd(b []byte, from int) int {
 	for i := from; i < len(b); {
 		j := bytes.IndexByte(b[i:], '\n')
@@ -165,6 +177,7 @@ func eventEnd(b []byte, from int) int {
 	return 0
 }
 
+// endOr returns the offset of the newline that was found j bytes after i, or end if j is negative.
 func endOr(i, j, end int) int {
 	if j < 0 {
 		return end
@@ -172,8 +185,9 @@ func endOr(i, j, end int) int {
 	return i + j
 }
 
-// blankAt returns the offset behind a blank line that follows the line end at i, or 0. A carriage
-// return at the very end may still be followed by its newline, so it does not count yet.
+// blankAt returns the offset after the blank line that follows the line end at i, or 0 if no blank
+// line follows. A carriage return at the very end of b may still get its newline, so it does not
+// count yet.
 func blankAt(b []byte, i int) int {
 	next := i + 1
 	if b[i] == '\r' && next < len(b) && b[next] == '\n' {
@@ -197,11 +211,13 @@ func blankAt(b []byte, i int) int {
 	return 0
 }
 
+// dataPrefix starts nearly every event.
 var dataPrefix = []byte("data: ")
 
-// parse reads the fields of an event. It reports false for one without data, such as a comment.
+// parse returns the fields of an event. It reports false for an event without data, such as a
+// comment that keeps the connection alive.
 func parse(block []byte) (Event, bool) {
-	// The usual event is a single data line.
+	// The usual event is a single data line, which needs no allocation and no loop.
 	if bytes.HasPrefix(block, dataPrefix) {
 		if i := bytes.IndexByte(block, '\n'); i == len(block)-2 && block[i-1] != '\r' {
 			return Event{Data: block[len(dataPrefix):i]}, i > len(dataPrefix)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"sluice/internal/excerpt"
 )
 
 // Event collects what is known about one request. Each step of the chain fills in its own
@@ -46,7 +48,7 @@ func (e *Event) Log(ctx context.Context, log *slog.Logger, took time.Duration) {
 	}
 	attrs := make([]slog.Attr, 0, 14)
 	attrs = append(attrs,
-		slog.String("request_id", e.RequestID), slog.String("method", e.Method), slog.String("path", clip(e.Path)),
+		slog.String("request_id", e.RequestID), slog.String("method", e.Method), slog.String("path", excerpt.Of(e.Path, 200)),
 		slog.Int("status", e.Status), slog.Float64("took_ms", float64(took.Microseconds())/1000), slog.Int64("bytes", e.Bytes),
 		slog.String("remote", e.Remote))
 	add := func(key, value string) {
@@ -62,12 +64,4 @@ func (e *Event) Log(ctx context.Context, log *slog.Logger, took time.Duration) {
 		attrs = append(attrs, slog.String("error", e.Err.Error()))
 	}
 	log.LogAttrs(ctx, level, requestMessage, attrs...)
-}
-
-// clip limits how much of a caller's text is logged.
-func clip(s string) string {
-	if len(s) > 200 {
-		return s[:200] + "…"
-	}
-	return s
 }

@@ -82,7 +82,7 @@ func (h *holder) Write(line []byte) (int, error) {
 	}
 	h.lines = append(h.lines, line...)
 	if len(h.lines) >= holdMost {
-		h.write()
+		h.writeLocked()
 	}
 	return len(line), nil
 }
@@ -91,11 +91,11 @@ func (h *holder) Write(line []byte) (int, error) {
 func (h *holder) flush() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.write()
+	h.writeLocked()
 }
 
-// write writes the buffer. The caller holds mu.
-func (h *holder) write() {
+// writeLocked writes the buffer. The caller holds mu.
+func (h *holder) writeLocked() {
 	if len(h.lines) > 0 {
 		_, _ = h.to.Write(h.lines) // there is nowhere to report that the log cannot be written
 		h.lines = h.lines[:0]

@@ -46,7 +46,7 @@ func (c *Counter) Add(piece []byte) error {
 		piece = piece[room:]
 		// Keep what follows the last safe boundary for the next block.
 		end := lastBreak(c.block)
-		if err := c.count(c.block[:end]); err != nil {
+		if err := c.countBlock(c.block[:end]); err != nil {
 			return err
 		}
 		c.block = append(c.block[:0], c.block[end:]...)
@@ -59,7 +59,7 @@ func (c *Counter) End() error {
 	if len(c.block) == 0 {
 		return nil
 	}
-	err := c.count(c.block)
+	err := c.countBlock(c.block)
 	c.block = c.block[:0]
 	return err
 }
@@ -67,9 +67,9 @@ func (c *Counter) End() error {
 // Tokens returns the number of tokens counted so far.
 func (c *Counter) Tokens() int { return c.n }
 
-// count counts a block. Small blocks do not take a place, because they cost less than waiting for
+// countBlock counts a block. Small blocks do not take a place, because they cost less than waiting for
 // one.
-func (c *Counter) count(block []byte) error {
+func (c *Counter) countBlock(block []byte) error {
 	if len(block) >= Block/8 {
 		// Without a context, done is nil and blocks forever in the select.
 		var done <-chan struct{}

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"sluice/internal/chat"
+	"sluice/internal/excerpt"
+	"sluice/internal/jsonscan"
 	"sluice/internal/mcpclient"
 )
 
@@ -58,7 +59,7 @@ func (s *Stream) runAll(calls []*call) {
 // runOne runs a call, and tells whether its server was asked and whether that failed.
 func (s *Stream) runOne(c *call) (asked, failed bool) {
 	if c.remote == nil {
-		c.text = fmt.Sprintf("Error: there is no tool called %q.", clip(c.name, 100))
+		c.text = fmt.Sprintf("Error: there is no tool called %q.", excerpt.Of(c.name, 100))
 		return false, true
 	}
 	arguments := strings.TrimSpace(c.arguments.String())
@@ -76,7 +77,7 @@ func (s *Stream) runOne(c *call) (asked, failed bool) {
 		if errors.As(err, &f) {
 			reason = f.Reason
 		}
-		c.text = fmt.Sprintf("Error: the MCP server %q gave no result: %s.", clip(c.remote.label, 100), reason)
+		c.text = fmt.Sprintf("Error: the MCP server %q gave no result: %s.", excerpt.Of(c.remote.label, 100), reason)
 		return true, true
 	}
 	c.text, c.images = result.Text, result.Images
@@ -135,14 +136,14 @@ func (t *turn) message() []byte {
 	if t.text.Len() == 0 {
 		b = append(b, "null"...)
 	} else {
-		b = chat.AppendQuoted(b, t.text.String())
+		b = jsonscan.AppendQuoted(b, t.text.String())
 	}
 	b = append(b, `,"tool_calls":[`...)
 	for i, c := range t.calls {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = chat.AppendQuoted(append(b, `{"id":`...), c.id)
+		b = jsonscan.AppendQuoted(append(b, `{"id":`...), c.id)
 		name, arguments := c.name, c.arguments.String()
 		if name == "" {
 			name = "unknown" // an empty one is refused everywhere
@@ -150,26 +151,26 @@ func (t *turn) message() []byte {
 		if arguments == "" {
 			arguments = "{}"
 		}
-		b = chat.AppendQuoted(append(b, `,"type":"function","function":{"name":`...), name)
-		b = chat.AppendQuoted(append(b, `,"arguments":`...), arguments)
+		b = jsonscan.AppendQuoted(append(b, `,"type":"function","function":{"name":`...), name)
+		b = jsonscan.AppendQuoted(append(b, `,"arguments":`...), arguments)
 		b = append(b, "}}"...)
 	}
 	return append(b, "]}"...)
 }
 
 func toolMessage(id, text string) []byte {
-	b := chat.AppendQuoted([]byte(`{"role":"tool","tool_call_id":`), id)
-	b = chat.AppendQuoted(append(b, `,"content":`...), text)
+	b := jsonscan.AppendQuoted([]byte(`{"role":"tool","tool_call_id":`), id)
+	b = jsonscan.AppendQuoted(append(b, `,"content":`...), text)
 	return append(b, '}')
 }
 
 // imageMessage shows the model what a tool returned, in the one place where images may stand.
 func imageMessage(c *call) []byte {
-	b := chat.AppendQuoted([]byte(`{"role":"user","content":[{"type":"text","text":`), fmt.Sprintf("Images that the tool %s returned:", c.name))
+	b := jsonscan.AppendQuoted([]byte(`{"role":"user","content":[{"type":"text","text":`), fmt.Sprintf("Images that the tool %s returned:", c.name))
 	b = append(b, '}')
 	for _, image := range c.images {
 		data := "data:" + image.MIMEType + ";base64," + base64.StdEncoding.EncodeToString(image.Data)
-		b = chat.AppendQuoted(append(b, `,{"type":"image_url","image_url":{"url":`...), data)
+		b = jsonscan.AppendQuoted(append(b, `,{"type":"image_url","image_url":{"url":`...), data)
 		b = append(b, "}}"...)
 	}
 	return append(b, "]}"...)

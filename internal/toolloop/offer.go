@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"sluice/internal/chat"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
 	"sluice/internal/mcpclient"
 )
 
@@ -119,14 +121,14 @@ func (o *offer) choose(c chat.ToolChoice) error {
 		if same := o.plain[name]; !o.functions[name] && o.remote[name] == nil {
 			switch len(same) {
 			case 0:
-				return fault.New(fault.Invalid, "tool_choice names %q, and neither the functions nor the MCP servers of the request have it.", clip(name, 100)).At("tool_choice.function.name")
+				return fault.New(fault.Invalid, "tool_choice names %q, and neither the functions nor the MCP servers of the request have it.", excerpt.Of(name, 100)).At("tool_choice.function.name")
 			case 1:
 				name = same[0].offered
 			default:
-				return fault.New(fault.Invalid, "tool_choice names %q, which several MCP servers have. Say which one: %q or %q.", clip(name, 100), same[0].offered, same[1].offered).At("tool_choice.function.name")
+				return fault.New(fault.Invalid, "tool_choice names %q, which several MCP servers have. Say which one: %q or %q.", excerpt.Of(name, 100), same[0].offered, same[1].offered).At("tool_choice.function.name")
 			}
 		}
-		o.choice = append(chat.AppendQuoted([]byte(`{"type":"function","function":{"name":`), name), "}}"...)
+		o.choice = append(jsonscan.AppendQuoted([]byte(`{"type":"function","function":{"name":`), name), "}}"...)
 	}
 	return nil
 }
@@ -212,9 +214,9 @@ func unique(taken map[string]bool, slug string) string {
 // may have, the tool takes any object.
 func definition(name string, t *mcpclient.Tool) []byte {
 	write := func(schema json.RawMessage) []byte {
-		b := chat.AppendQuoted([]byte(`{"type":"function","function":{"name":`), name)
+		b := jsonscan.AppendQuoted([]byte(`{"type":"function","function":{"name":`), name)
 		if t.Description != "" {
-			b = chat.AppendQuoted(append(b, `,"description":`...), t.Description)
+			b = jsonscan.AppendQuoted(append(b, `,"description":`...), t.Description)
 		}
 		b = append(append(b, `,"parameters":`...), schema...)
 		return append(b, "}}"...)
@@ -225,12 +227,4 @@ func definition(name string, t *mcpclient.Tool) []byte {
 		return write(json.RawMessage(`{"type":"object","properties":{}}`))
 	}
 	return b
-}
-
-// clip bounds what is repeated of a text.
-func clip(s string, most int) string {
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
 }

@@ -17,6 +17,7 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/continuation"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/mcpclient"
 	"sluice/internal/provider"
@@ -161,12 +162,12 @@ func (s *Stream) unusable(d *discovery) error {
 	if errors.As(d.err, &f) {
 		reason = f.Reason
 		if f.Busy {
-			return fault.New(fault.Unavailable, "The MCP server %q cannot be used now: %s. Try again shortly.", clip(d.label, 100), f.Reason).After(time.Second).Because(d.err)
+			return fault.New(fault.Unavailable, "The MCP server %q cannot be used now: %s. Try again shortly.", excerpt.Of(d.label, 100), f.Reason).After(time.Second).Because(d.err)
 		}
 		if f.Status == 401 || f.Status == 403 {
 			field = "headers"
 		}
 	}
-	return fault.New(fault.Invalid, "The MCP server %q cannot be used: %s.", clip(d.label, 100), reason).
+	return fault.New(fault.Invalid, "The MCP server %q cannot be used: %s.", excerpt.Of(d.label, 100), reason).
 		At(fmt.Sprintf("tools[%d].%s", d.entry, field)).Because(d.err)
 }

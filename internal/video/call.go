@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/netguard"
 )
 
@@ -290,9 +291,5 @@ func (c *Caller) clean(text string) string {
 	if c.secret != "" {
 		text = strings.ReplaceAll(text, c.secret, "…")
 	}
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > maxWords {
-		text = strings.ToValidUTF8(text[:maxWords], "") + "…"
-	}
-	return text
+	return excerpt.Of(strings.Join(strings.Fields(text), " "), maxWords)
 }

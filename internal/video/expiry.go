@@ -8,6 +8,14 @@ import (
 	"sluice/internal/usage"
 )
 
+// ExpiryStore finds and deletes jobs whose time is over.
+type ExpiryStore interface {
+	// ExpiredVideos returns at most most jobs that expired before now.
+	ExpiredVideos(ctx context.Context, now time.Time, most int) ([]Job, error)
+	// DeleteVideo deletes a job.
+	DeleteVideo(ctx context.Context, id string) error
+}
+
 // sweep removes expired jobs and their files at regular intervals until ctx ends.
 func (l *Line) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
@@ -32,7 +40,7 @@ func (l *Line) sweepOnce(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for {
-		jobs, err := l.store.ExpiredVideos(ctx, now, sweepAtOnce)
+		jobs, err := l.expired.ExpiredVideos(ctx, now, sweepAtOnce)
 		if err != nil {
 			return err
 		}
@@ -74,7 +82,7 @@ func (l *Line) expire(ctx context.Context, j *Job, now time.Time) error {
 			return err
 		}
 	}
-	return l.store.DeleteVideo(ctx, j.ID)
+	return l.expired.DeleteVideo(ctx, j.ID)
 }
 
 // unsettled adapts a change that never finishes a job, and so never settles it, to the form that

@@ -18,6 +18,7 @@ import (
 	"sluice/internal/auth"
 	"sluice/internal/blob"
 	"sluice/internal/catalog"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/idempotency"
 	"sluice/internal/usage"
@@ -29,6 +30,20 @@ type Files interface {
 	Open(ctx context.Context, name string) (io.ReadSeekCloser, error)
 	Delete(ctx context.Context, name string) error
 	Sweep(before time.Time) error
+}
+
+// JobStore keeps jobs for those who create them and ask for them. Each method is one transaction.
+type JobStore interface {
+	// CreateVideo adds a job if allow returns nil, given what the account has. No other job of the account is
+	// added meanwhile. If the account has a job with the same Repeat, that job is returned instead.
+	CreateVideo(ctx context.Context, j *Job, allow func(Load) error) (*Job, error)
+	// FindVideo returns a job by its id or by the id of its generation, or nil.
+	FindVideo(ctx context.Context, id string) (*Job, error)
+	// FindRepeat returns the account's job with that Repeat, or nil.
+	FindRepeat(ctx context.Context, accountID string, repeat []byte) (*Job, error)
+	// Videos returns at most most jobs of an account, newest first, starting after behind. If behind is nil, they
+	// start with the newest.
+	Videos(ctx context.Context, accountID string, behind *Job, most int) ([]Job, error)
 }
 
 // ErrGone is returned by a Store for a job that does not exist.
@@ -64,7 +79,9 @@ type Options struct {
 // is safe for concurrent use.
 type Line struct {
 	gate    *admission.Gate
-	store   Store
+	jobs    JobStore
+	queue   QueueStore
+	expired ExpiryStore
 	files   Files
 	node    string
 	secret  []byte // signs links; the same on all nodes
@@ -86,7 +103,7 @@ func New(ctx context.Context, gate *admission.Gate, store Store, files Files, no
 	if opts == nil {
 		opts = &Options{}
 	}
-	l := &Line{gate: gate, store: store, files: files, node: node, log: opts.Log, settled: opts.Settled, wake: make(chan struct{}, 1), running: map[string]context.CancelCauseFunc{}}
+	l := &Line{gate: gate, jobs: store, queue: store, expired: store, files: files, node: node, log: opts.Log, settled: opts.Settled, wake: make(chan struct{}, 1), running: map[string]context.CancelCauseFunc{}}
 	if l.log == nil {
 		l.log = slog.Default()
 	}
@@ -130,7 +147,7 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.
 	s := l.settings.Load()
 	ask := &admission.Ask{Caller: o.Caller, Limits: o.Limits, Model: &catalog.Model{ID: s.Model, Plan: s.Tier, RequestMilli: o.Request.costMilli()}}
 	if o.Repeat != nil {
-		first, err := l.store.FindRepeat(ctx, o.Caller.Account.ID, o.Repeat)
+		first, err := l.jobs.FindRepeat(ctx, o.Caller.Account.ID, o.Repeat)
 		if err != nil {
 			return nil, l.gate.Standing(ask), false, err
 		}
@@ -154,7 +171,7 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.
 		ID: newID("job_"), AccountID: o.Caller.Account.ID, KeyID: o.Caller.KeyID, Plan: o.Caller.Account.Plan, Tier: s.Tier, Request: o.Request,
 		CostMilli: ask.Model.RequestMilli, Repeat: o.Repeat, Body: o.Body, Status: Queued, CreatedAt: now, ExpiresAt: now.Add(s.Keep),
 	}
-	first, err := l.store.CreateVideo(ctx, j, func(have Load) error { return s.allow(o.Caller.Account.Plan, have, now) })
+	first, err := l.jobs.CreateVideo(ctx, j, func(have Load) error { return s.allow(o.Caller.Account.Plan, have, now) })
 	if err != nil {
 		admitted.GiveBack() // what is refused costs nothing
 		return nil, l.gate.Standing(ask), false, err
@@ -222,7 +239,7 @@ func (s *Settings) allow(p account.Plan, have Load, now time.Time) error {
 
 // Find returns a job of the account. It returns a fault if there is none or it has expired.
 func (l *Line) Find(ctx context.Context, accountID, id string) (*Job, error) {
-	j, err := l.find(ctx, id)
+	j, err := l.lookUp(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -236,16 +253,16 @@ func (l *Line) Find(ctx context.Context, accountID, id string) (*Job, error) {
 // noJob returns the fault for a job that does not exist or is not the caller's. Both look the same,
 // so that nobody can find out which ids exist.
 func noJob(id string) error {
-	return fault.New(fault.NotFound, "There is no video job %q. It may have expired.", clip([]byte(id)))
+	return fault.New(fault.NotFound, "There is no video job %q. It may have expired.", excerpt.Of(id, maxEcho))
 }
 
-// find finds a job by its id or generation, or returns nil. It does not ask the store for a string
+// lookUp finds a job by its id or generation, or returns nil. It does not ask the store for a string
 // that cannot be an id.
-func (l *Line) find(ctx context.Context, id string) (*Job, error) {
+func (l *Line) lookUp(ctx context.Context, id string) (*Job, error) {
 	if strings.ContainsFunc(id, func(c rune) bool { return c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9') }) {
 		return nil, nil
 	}
-	return l.store.FindVideo(ctx, id)
+	return l.jobs.FindVideo(ctx, id)
 }
 
 // visible reports whether the job belongs to the account and has not expired.
@@ -259,14 +276,14 @@ func (l *Line) List(ctx context.Context, accountID, after string, limit int) (jo
 	var behind *Job
 	if after != "" {
 		if behind, err = l.Find(ctx, accountID, after); fault.Is(err, fault.NotFound) {
-			return nil, false, fault.New(fault.Invalid, "after must be the id of one of your video jobs; there is no %q.", clip([]byte(after))).At("after")
+			return nil, false, fault.New(fault.Invalid, "after must be the id of one of your video jobs; there is no %q.", excerpt.Of(after, maxEcho)).At("after")
 		}
 		if err != nil {
 			return nil, false, err
 		}
 	}
 	// Read one more than asked for, to find out whether there are more.
-	jobs, err = l.store.Videos(ctx, accountID, behind, limit+1)
+	jobs, err = l.jobs.Videos(ctx, accountID, behind, limit+1)
 	if err != nil {
 		return nil, false, err
 	}
@@ -318,7 +335,7 @@ var errFinal = errors.New("the job is finished")
 func (l *Line) change(ctx context.Context, id string, rule func(*Job, *Settings) error) (*Job, error) {
 	s := l.settings.Load()
 	var settled *usage.Settlement
-	j, err := l.store.ChangeVideo(ctx, id, func(j *Job) (*usage.Settlement, error) {
+	j, err := l.queue.ChangeVideo(ctx, id, func(j *Job) (*usage.Settlement, error) {
 		was := j.Status
 		if err := rule(j, s); err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/blob"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -19,6 +20,12 @@ const (
 	LinkPath   = "/files/"
 	LinkSuffix = ".mp4"
 )
+
+// SecretStore keeps the secret that links are signed with, so that every node has the same.
+type SecretStore interface {
+	// Secret returns the secret of a name. If there is none, it stores fresh and returns that.
+	Secret(ctx context.Context, name string, fresh []byte) ([]byte, error)
+}
 
 // Link returns the URL under which the video of a finished job can be downloaded without a key
 // until it expires.
@@ -40,7 +47,7 @@ func (l *Line) sign(generation, expires string) string {
 func (l *Line) OpenLink(ctx context.Context, generation, expires, signature string) (*Job, io.ReadSeekCloser, error) {
 	// Check the signature before anything else, in constant time.
 	if !hmac.Equal([]byte(signature), []byte(l.sign(generation, expires))) {
-		return nil, nil, fault.New(fault.PlanTooLow, "This link is not valid: it is incomplete or was altered. Get a new one from the video's job.")
+		return nil, nil, fault.New(fault.Forbidden, "This link is not valid: it is incomplete or was altered. Get a new one from the video's job.")
 	}
 	until, err := strconv.ParseInt(expires, 10, 64)
 	if err != nil {
@@ -48,24 +55,24 @@ func (l *Line) OpenLink(ctx context.Context, generation, expires, signature stri
 	}
 	// The signature covers the expiry, so nobody can extend a link.
 	if time.Now().Unix() >= until {
-		return nil, nil, fault.New(fault.PlanTooLow, "This link has expired, and with it the video.")
+		return nil, nil, fault.New(fault.Forbidden, "This link has expired, and with it the video.")
 	}
-	return l.open(ctx, generation, "")
+	return l.openFile(ctx, generation, "")
 }
 
 // Open opens a video of the account. The caller closes the file.
 func (l *Line) Open(ctx context.Context, accountID, generation string) (*Job, io.ReadSeekCloser, error) {
-	return l.open(ctx, generation, accountID)
+	return l.openFile(ctx, generation, accountID)
 }
 
-// open opens a video. If accountID is not empty, the video must belong to that account.
-func (l *Line) open(ctx context.Context, generation, accountID string) (*Job, io.ReadSeekCloser, error) {
-	j, err := l.find(ctx, generation)
+// openFile opens a video. If accountID is not empty, the video must belong to that account.
+func (l *Line) openFile(ctx context.Context, generation, accountID string) (*Job, io.ReadSeekCloser, error) {
+	j, err := l.lookUp(ctx, generation)
 	if err != nil {
 		return nil, nil, err
 	}
 	if j == nil || generation == "" || j.Generation != generation || !l.visible(j, j.AccountID) || accountID != "" && accountID != j.AccountID {
-		return nil, nil, fault.New(fault.NotFound, "There is no video %q. It may have expired.", clip([]byte(generation)))
+		return nil, nil, fault.New(fault.NotFound, "There is no video %q. It may have expired.", excerpt.Of(generation, maxEcho))
 	}
 	// Only the last attempt can have finished the job.
 	f, err := l.files.Open(ctx, j.file(j.Attempts))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -21,6 +22,8 @@ const (
 	defaultWidth   = 854
 	defaultHeight  = 480
 	defaultSeconds = 5
+
+	maxEcho = 60 // bytes of a caller's text that a message repeats
 )
 
 // sides are the widths and heights there are, with the thousandths of requests that each costs (docs/api.md#video-cost).
@@ -70,7 +73,7 @@ func Parse(body []byte, model string) (Request, error) {
 			return r, fault.New(fault.Invalid, "model must be a string.").At("model")
 		}
 		if name != model {
-			return r, fault.New(fault.Invalid, "There is no video model %s; the only one is %q.", clip(raw), model).At("model")
+			return r, fault.New(fault.Invalid, "There is no video model %s; the only one is %q.", excerpt.Of(string(raw), maxEcho), model).At("model")
 		}
 	}
 	if err := readSide(fields, "width", &r.Width); err != nil {
@@ -82,7 +85,7 @@ func Parse(body []byte, model string) (Request, error) {
 	if raw := fields["n_seconds"]; raw != nil {
 		n, ok := whole(raw)
 		if !ok || n < 1 || n > maxSeconds {
-			return r, fault.New(fault.Invalid, "n_seconds must be a whole number from 1 to %d; got %s.", maxSeconds, clip(raw)).At("n_seconds")
+			return r, fault.New(fault.Invalid, "n_seconds must be a whole number from 1 to %d; got %s.", maxSeconds, excerpt.Of(string(raw), maxEcho)).At("n_seconds")
 		}
 		r.Seconds = n
 	}
@@ -123,7 +126,7 @@ func readSide(fields map[string]json.RawMessage, name string, to *int) error {
 		known[i] = strconv.Itoa(s.pixels)
 	}
 	if !ok || !slices.Contains(known, strconv.Itoa(n)) {
-		return fault.New(fault.Invalid, "%s must be one of %s; got %s.", name, strings.Join(known, ", "), clip(raw)).At(name)
+		return fault.New(fault.Invalid, "%s must be one of %s; got %s.", name, strings.Join(known, ", "), excerpt.Of(string(raw), maxEcho)).At(name)
 	}
 	*to = n
 	return nil
@@ -158,7 +161,7 @@ func members(body []byte) (map[string]json.RawMessage, error) {
 		}
 		name := key.(string) // the decoder accepts nothing else as a name
 		if seen[name] {
-			return nil, fault.New(fault.Invalid, "The member %q occurs twice.", clip([]byte(name))).At(clip([]byte(name)))
+			return nil, fault.New(fault.Invalid, "The member %q occurs twice.", excerpt.Of(name, maxEcho)).At(excerpt.Of(name, maxEcho))
 		}
 		seen[name] = true
 		if string(raw) != "null" {
@@ -187,13 +190,4 @@ func whole(raw json.RawMessage) (int, bool) {
 		return 0, false
 	}
 	return int(f), true
-}
-
-// clip shortens a caller's text before it is repeated in an error message.
-func clip(raw []byte) string {
-	// Enough to recognize the value, and short enough for a message.
-	if len(raw) > 60 {
-		return strings.ToValidUTF8(string(raw[:60]), "") + "…"
-	}
-	return strings.ToValidUTF8(string(raw), "")
 }

@@ -10,7 +10,6 @@
 package video
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -132,31 +131,11 @@ type Load struct {
 	NextExpiry time.Time // when the next of them expires; zero if there are none
 }
 
-// Store keeps jobs.
+// Store is all that a Line keeps in the database; sqlstore implements it. The parts stand beside the code that uses
+// them.
 type Store interface {
-	// CreateVideo adds a job if allow lets it, given what its account has; no other job of the account is
-	// added meanwhile. Where the account has a job with the same Repeat, that one is returned instead.
-	CreateVideo(ctx context.Context, j *Job, allow func(Load) error) (*Job, error)
-	// FindVideo returns a job by its id, or by that of its generation; nil: there is none.
-	FindVideo(ctx context.Context, id string) (*Job, error)
-	// FindRepeat returns the account's job with that Repeat; nil: there is none.
-	FindRepeat(ctx context.Context, accountID string, repeat []byte) (*Job, error)
-	// Videos returns an account's jobs, newest first, from behind a job on; nil: from the newest.
-	Videos(ctx context.Context, accountID string, behind *Job, most int) ([]Job, error)
-	// VideosSince returns all jobs created since a time.
-	VideosSince(ctx context.Context, since time.Time) ([]Job, error)
-	// ClaimVideo applies claim to the job whose turn it is: one that is queued or whose claim has lapsed, of
-	// the account that has waited longest since it had its last turn. Nil: none waits.
-	ClaimVideo(ctx context.Context, now time.Time, claim func(*Job)) (*Job, error)
-	// ChangeVideo applies a change under the row's lock, and stores the settlement with it. Where the change
-	// returns an error, nothing is stored and that error returned. Without such a job it returns ErrGone.
-	ChangeVideo(ctx context.Context, id string, change func(*Job) (*usage.Settlement, error)) (*Job, error)
-	// ReleaseVideos ends the claims of a node.
-	ReleaseVideos(ctx context.Context, node string) error
-	// ExpiredVideos returns jobs whose time is over.
-	ExpiredVideos(ctx context.Context, now time.Time, most int) ([]Job, error)
-	// DeleteVideo forgets a job.
-	DeleteVideo(ctx context.Context, id string) error
-	// Secret returns the secret of that name, which is fresh where there was none.
-	Secret(ctx context.Context, name string, fresh []byte) ([]byte, error)
+	JobStore
+	QueueStore
+	ExpiryStore
+	SecretStore
 }

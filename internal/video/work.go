@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/blob"
+	"sluice/internal/usage"
 )
 
 const (
@@ -28,6 +29,19 @@ const (
 	staleAfter = time.Hour
 )
 
+// QueueStore hands out jobs to those who work on them. Each method is one transaction.
+type QueueStore interface {
+	// ClaimVideo applies claim to the job whose turn it is and stores it, or returns nil if none waits. A job waits if
+	// it is queued or its claim has lapsed. It is the turn of the account that has waited longest since its last one.
+	ClaimVideo(ctx context.Context, now time.Time, claim func(*Job)) (*Job, error)
+	// ChangeVideo applies change to a job under the lock of its row, and stores the job and the settlement, if it
+	// is not nil. If change returns an error, nothing is stored and ChangeVideo returns that error. If there is no
+	// such job, it returns ErrGone.
+	ChangeVideo(ctx context.Context, id string, change func(*Job) (*usage.Settlement, error)) (*Job, error)
+	// ReleaseVideos ends the claims of a node.
+	ReleaseVideos(ctx context.Context, node string) error
+}
+
 // Run renders jobs until ctx ends. Jobs that are being rendered at that time return to the queue.
 func (l *Line) Run(ctx context.Context) {
 	var working sync.WaitGroup
@@ -46,7 +60,7 @@ func (l *Line) Run(ctx context.Context) {
 		if !released {
 			// No other process has this node's name, so these claims belong to a process that has
 			// died.
-			err = l.store.ReleaseVideos(ctx, l.node)
+			err = l.queue.ReleaseVideos(ctx, l.node)
 			released = err == nil
 		}
 		for released && running < l.settings.Load().Workers && ctx.Err() == nil {
@@ -83,7 +97,7 @@ func (l *Line) claim(ctx context.Context) (*Job, error) {
 	s, now := l.settings.Load(), time.Now()
 	// The lease counts from before the call, so that we never believe in it for longer than the
 	// store does.
-	return l.store.ClaimVideo(ctx, now, func(j *Job) {
+	return l.queue.ClaimVideo(ctx, now, func(j *Job) {
 		j.Status, j.Node, j.Until = Running, l.node, now.Add(s.Lease)
 		j.Attempts++
 		if j.StartedAt.IsZero() {
@@ -143,7 +157,7 @@ func (l *Line) render(ctx context.Context, j *Job, s *Settings, progress *atomic
 		return Refuse(Interrupted, "%d attempts", j.Attempts-1)
 	}
 	// A vendor's job can only be polled with the credential that created it.
-	engine := s.engine(j.Credential)
+	engine := s.engineOf(j.Credential)
 	if engine == nil {
 		return Refuse(Provider, "the job was begun at %s with a credential that is no longer configured", j.Renderer)
 	}
@@ -200,8 +214,8 @@ func (j *Job) held(c *Job) error {
 	return errLost
 }
 
-// engine returns the engine with the given credential, or nil if it is no longer configured.
-func (s *Settings) engine(credential string) *Engine {
+// engineOf returns the engine with the given credential, or nil if it is no longer configured.
+func (s *Settings) engineOf(credential string) *Engine {
 	for i := range s.Engines {
 		if s.Engines[i].Credential == credential {
 			return &s.Engines[i]
@@ -264,7 +278,7 @@ func (l *Line) beat(ctx context.Context, stop context.CancelCauseFunc, j *Job, p
 		next := time.Now().Add(lease)
 		// Once the claim has lapsed, renewing it makes no sense.
 		patient, cancel := context.WithDeadline(ctx, until)
-		_, err := l.store.ChangeVideo(patient, j.ID, unsettled(func(now *Job) error {
+		_, err := l.queue.ChangeVideo(patient, j.ID, unsettled(func(now *Job) error {
 			if err := now.held(j); err != nil {
 				return err
 			}

@@ -71,12 +71,13 @@ func Asset(name string) string {
 
 // notFound replies with the error object: clients that request files are programs, not people.
 func notFound(w http.ResponseWriter, r *http.Request) {
-	body := []byte(`{"error":{"message":"There is no such file.","type":"` + fault.NotFound.String() + `","code":404}}`)
+	f := fault.New(fault.NotFound, "There is no such file.")
+	body := f.Object().Body()
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("X-Should-Retry", "false")
-	w.WriteHeader(http.StatusNotFound)
+	w.WriteHeader(f.Kind.Status())
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // an error means that the client disconnected
 	}

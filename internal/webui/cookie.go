@@ -63,12 +63,12 @@ func (u *UI) takeFlash(w http.ResponseWriter, r *http.Request) *Flash {
 // SetCookie sets a cookie that scripts cannot read and that browsers do not send with requests
 // of other sites, except when a link is followed.
 func (u *UI) SetCookie(w http.ResponseWriter, name, value string, life time.Duration) {
-	http.SetCookie(w, u.cookie(name, value, int(life.Seconds())))
+	http.SetCookie(w, u.newCookie(name, value, int(life.Seconds())))
 }
 
 // DropCookie deletes a cookie.
 func (u *UI) DropCookie(w http.ResponseWriter, name string) {
-	http.SetCookie(w, u.cookie(name, "", -1))
+	http.SetCookie(w, u.newCookie(name, "", -1))
 }
 
 // Cookie returns the value of a cookie, or "" if there is none.
@@ -80,9 +80,9 @@ func (u *UI) Cookie(r *http.Request, name string) string {
 	return c.Value
 }
 
-// cookie returns a cookie with the attributes that all of ours have. maxAge is in seconds; -1
+// newCookie returns a cookie with the attributes that all of ours have. maxAge is in seconds; -1
 // deletes it.
-func (u *UI) cookie(name, value string, maxAge int) *http.Cookie {
+func (u *UI) newCookie(name, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
 		Name: u.cookieName(name), Value: value, Path: "/", MaxAge: maxAge,
 		HttpOnly: true, Secure: u.secure(), SameSite: http.SameSiteLaxMode,

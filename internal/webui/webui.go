@@ -58,7 +58,7 @@ func (u *UI) Protect(next http.Handler) http.Handler {
 		// for assets.
 		h.Set("Cache-Control", "no-store")
 		if err := u.guard.Check(r); err != nil {
-			u.Error(w, r, fault.New(fault.PlanTooLow, "This form was sent by another site. Open the page here and try again.").Because(err))
+			u.Error(w, r, fault.New(fault.Forbidden, "This form was sent by another site. Open the page here and try again.").Because(err))
 			return
 		}
 		next.ServeHTTP(w, r)

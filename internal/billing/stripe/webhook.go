@@ -18,10 +18,10 @@ import (
 // WebhookPath is where Stripe sends its events to.
 const WebhookPath = "/webhooks/stripe"
 
-const maxEvent = 1 << 20 // bytes; Stripe's are far smaller
+const maxEvent = 1 << 20 // bytes; Stripe's events are far smaller
 
-// Webhook answers Stripe's events. What cannot be taken in is refused, and Stripe sends it again, for
-// days.
+// Webhook returns the handler of Stripe's events. It passes each to receive. If that fails, it
+// answers with an error, and Stripe sends the event again, for days.
 func (p *Processor) Webhook(receive func(context.Context, billing.Event) error, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -33,12 +33,11 @@ func (p *Processor) Webhook(receive func(context.Context, billing.Event) error, 
 		f := fault.From(err)
 		log.Warn("an event of the payment processor was not taken in", "error", f.Error())
 		w.WriteHeader(f.Kind.Status())
-		_ = json.NewEncoder(w).Encode(map[string]any{
-			"error": map[string]any{"message": f.Message, "type": f.Kind.String(), "code": f.Kind.Status()},
-		})
+		_, _ = w.Write(f.Object().Body()) // whoever left needs no reply
 	})
 }
 
+// answer reads an event, checks its signature and passes it to receive.
 func (p *Processor) answer(w http.ResponseWriter, r *http.Request, receive func(context.Context, billing.Event) error) error {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -49,7 +48,7 @@ func (p *Processor) answer(w http.ResponseWriter, r *http.Request, receive func(
 		return fault.New(fault.TooLarge, "The event is larger than %d MiB.", maxEvent>>20)
 	}
 	if _, ok := errors.AsType[*fault.Fault](err); ok {
-		return err // too slow, or too many at once
+		return err // the body came too slowly, or too many bodies came at once
 	}
 	if err != nil {
 		return fault.New(fault.Invalid, "The event ended before it was complete.").Because(err)
@@ -61,10 +60,10 @@ func (p *Processor) answer(w http.ResponseWriter, r *http.Request, receive func(
 	return receive(r.Context(), e)
 }
 
-// event reads a webhook: whether Stripe has signed it, lately, and whom it is about. What it says
-// beyond that is not believed but asked for.
+// event checks that Stripe signed a webhook, and recently, and returns what the event is about.
+// Anything else that the event says is not used; the current state is asked of Stripe.
 func (p *Processor) event(ctx context.Context, payload []byte, signature string) (billing.Event, error) {
-	// Of the object only ids and metadata are read, which are the same in every version of the API.
+	// Only ids and metadata of the object are read. They are the same in every version of Stripe's API.
 	e, err := stripe.ConstructEvent(payload, signature, p.secret, stripe.WithIgnoreAPIVersionMismatch())
 	if err != nil || e.ID == "" || e.Data == nil {
 		return billing.Event{}, fault.New(fault.Invalid, "The event's signature is not Stripe's, or too old.").Because(err)
@@ -72,8 +71,8 @@ func (p *Processor) event(ctx context.Context, payload []byte, signature string)
 	return p.read(ctx, &e)
 }
 
-// reported are the kinds of events that nothing else would bring to light: what happens to a payment after
-// it has ended. Until then package billing asks about it.
+// reported are the types of events that nothing else would reveal: what happens to a payment after
+// it has ended. Until then package billing polls it.
 var reported = []string{
 	"checkout.session.completed", // on a page that was given up
 	"charge.refunded", "charge.dispute.created", "charge.dispute.closed", "charge.dispute.funds_withdrawn", "charge.dispute.funds_reinstated",
@@ -97,14 +96,14 @@ func (p *Processor) Reports(ctx context.Context, since time.Time, receive func(c
 		if err == nil {
 			err = receive(ctx, event)
 		}
-		if refused == nil { // one tells enough
+		if refused == nil { // the first error is enough for the log
 			refused = err
 		}
 	}
 	return refused
 }
 
-// read tells what a believable event is about.
+// read returns what a signed event is about.
 func (p *Processor) read(ctx context.Context, e *stripe.Event) (out billing.Event, err error) {
 	out = billing.Event{ID: e.ID, Kind: string(e.Type)}
 	var object struct {
@@ -114,7 +113,7 @@ func (p *Processor) read(ctx context.Context, e *stripe.Event) (out billing.Even
 		Metadata map[string]string `json:"metadata"`
 	}
 	if json.Unmarshal(e.Data.Raw, &object) != nil {
-		return out, nil // of a kind that has other fields: not about payments
+		return out, nil // an object with other fields is not about payments
 	}
 	switch object.Object {
 	case "checkout.session", "payment_intent":
@@ -132,7 +131,8 @@ func (p *Processor) read(ctx context.Context, e *stripe.Event) (out billing.Even
 	return out, nil
 }
 
-// paymentOf is the id of our payment that a PaymentIntent was made for; empty: it is none of ours.
+// paymentOf returns the id of our payment that a PaymentIntent was made for, or an empty string if
+// it is not ours.
 func (p *Processor) paymentOf(ctx context.Context, intent string) (string, error) {
 	if intent == "" {
 		return "", nil
@@ -147,7 +147,8 @@ func (p *Processor) paymentOf(ctx context.Context, intent string) (string, error
 	return pi.Metadata[paymentKey], nil
 }
 
-// unanswered is the fault of an event that could not be asked about. Stripe sends it again.
+// unanswered returns the fault for an event about which Stripe could not be asked. Stripe sends the
+// event again.
 func unanswered(err error) error {
 	return fault.New(fault.Unavailable, "Stripe does not answer at the moment. Send the event again.").Because(err)
 }

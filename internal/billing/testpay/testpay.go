@@ -1,9 +1,9 @@
-// Package testpay is a payment processor that moves no money: the built-in one, for trying the service
-// out and for tests.
+// Package testpay is the built-in payment processor. It moves no money: it is for trying out the
+// service and for tests.
 //
-// It behaves like a real one that lives elsewhere: it keeps customers and charges of its own, in a
-// store that survives restarts, and knows a payment by the id it was begun with. What a card does is
-// decided by its number. The pages where a card is typed in belong to the dashboard.
+// It behaves like a real processor on another machine. It keeps customers and charges of its own in
+// a store that survives restarts, and knows a payment by the id it was begun with. The number of a
+// card decides what the card does. The pages where a card is typed in belong to the dashboard.
 package testpay
 
 import (
@@ -19,7 +19,8 @@ import (
 
 // Store keeps the processor's objects.
 type Store interface {
-	// ChangeTestObject locks an object and stores what change makes of it; a nil body: there is none.
+	// ChangeTestObject locks an object and stores what change returns. body is nil if there is no
+	// such object yet. If change returns an error, nothing is stored.
 	ChangeTestObject(ctx context.Context, id string, change func(body []byte) ([]byte, error)) error
 }
 
@@ -30,10 +31,11 @@ type card struct {
 
 	declines        bool // always
 	declinesRenewal bool // when the customer is not there
-	confirms        bool // the customer must confirm what he pays
+	confirms        bool // the customer must confirm each payment
 }
 
-// cards are all that exist. Any other number is declined.
+// cards are all cards that exist. Any other number is declined. Stripe's test mode uses the same
+// numbers, so whoever moves to Stripe can keep theirs.
 var cards = [...]card{
 	{number: "4242424242424242", does: "accepts every payment"},
 	{number: "4000000000000002", does: "declines every payment", declines: true},
@@ -62,15 +64,16 @@ func New(store Store, checkout, cardURL string) *Processor {
 	return &Processor{store: store, checkout: checkout, cardURL: cardURL}
 }
 
-// customer is what is kept of one.
+// customer is what is stored of a customer.
 type customer struct {
 	Card string `json:"card"` // its number
 }
 
-// confirming is the state of a charge that waits for its customer, beside those that billing knows.
+// confirming is the state of a charge that waits for the customer's confirmation. Billing sees it
+// as Pending.
 const confirming = billing.PaymentStatus("confirming")
 
-// charge is what is kept of a payment.
+// charge is what is stored of a payment.
 type charge struct {
 	Customer      string                `json:"customer"`
 	AmountCents   int64                 `json:"amount_cents"`
@@ -81,6 +84,7 @@ type charge struct {
 	RefundedCents int64                 `json:"refunded_cents,omitempty"`
 }
 
+// open reports whether the charge can still be paid.
 func (c *charge) open() bool { return c.Status == billing.Pending || c.Status == confirming }
 
 // Name implements billing.Processor.
@@ -103,10 +107,10 @@ func (p *Processor) Begin(ctx context.Context, who billing.Customer, pay billing
 		}
 		return nil
 	})
-	return p.outcome(pay.ID, &c), err
+	return p.outcomeOf(pay.ID, &c), err
 }
 
-// take charges a saved card.
+// take charges a saved card, without the customer.
 func (c *charge) take(number string, renewal bool) {
 	card, known := cardOf(number)
 	c.Card, c.Status = number, billing.Failed
@@ -219,6 +223,7 @@ func (p *Processor) SetCard(ctx context.Context, accountID, number string) error
 	return p.save(ctx, customerID(accountID), card.number)
 }
 
+// save makes a card the one that a customer's renewals are charged to.
 func (p *Processor) save(ctx context.Context, customerID, number string) error {
 	var saved customer
 	return p.change(ctx, customerID, &saved, func(bool) error {
@@ -227,7 +232,7 @@ func (p *Processor) save(ctx context.Context, customerID, number string) error {
 	})
 }
 
-// onCharge works on the charge of a payment and tells what has become of it.
+// onCharge runs work on the charge of a payment, stores it, and returns its outcome.
 func (p *Processor) onCharge(ctx context.Context, paymentID string, work func(*charge)) (billing.Outcome, error) {
 	var c charge
 	err := p.change(ctx, chargeID(paymentID), &c, func(known bool) error {
@@ -237,10 +242,11 @@ func (p *Processor) onCharge(ctx context.Context, paymentID string, work func(*c
 		work(&c)
 		return nil
 	})
-	return p.outcome(paymentID, &c), err
+	return p.outcomeOf(paymentID, &c), err
 }
 
-func (p *Processor) outcome(paymentID string, c *charge) billing.Outcome {
+// outcomeOf returns a charge in billing's terms.
+func (p *Processor) outcomeOf(paymentID string, c *charge) billing.Outcome {
 	o := billing.Outcome{
 		Status: c.Status, Ref: chargeID(paymentID), Reason: c.Reason, Confirm: c.Confirm,
 		Customer: c.Customer, RefundedCents: c.RefundedCents,
@@ -254,7 +260,8 @@ func (p *Processor) outcome(paymentID string, c *charge) billing.Outcome {
 	return o
 }
 
-// change runs one transaction on an object, which is kept as JSON.
+// change runs one transaction on an object, which is stored as JSON. It decodes the object into the
+// pointer object before it calls work; known reports whether the object was there.
 func (p *Processor) change(ctx context.Context, id string, object any, work func(known bool) error) error {
 	return p.store.ChangeTestObject(ctx, id, func(body []byte) ([]byte, error) {
 		if body != nil {
@@ -273,6 +280,7 @@ func chargeID(paymentID string) string { return "testch_" + paymentID }
 
 func customerID(accountID string) string { return "testcus_" + accountID }
 
+// cardOf returns the card with a number, and whether there is one.
 func cardOf(number string) (card, bool) {
 	for _, c := range cards {
 		if c.number == number {
@@ -282,6 +290,7 @@ func cardOf(number string) (card, bool) {
 	return card{}, false
 }
 
+// methodOf returns a card as billing shows it; the zero Method if there is no such card.
 func methodOf(number string) billing.Method {
 	c, known := cardOf(number)
 	if !known {

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 
 	"sluice/internal/chat"
+	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
 	"sluice/internal/provider/claude"
 )
@@ -80,8 +81,8 @@ func (s *stream) frame(m *eventstream.Message) error {
 		return s.event(header(m, ":event-type"), m.Payload)
 	case "exception":
 		return s.failure(exceptionStatus[header(m, ":exception-type")], m.Payload)
-	default: // error: one that has a message and no type
-		text := chat.AppendQuoted([]byte(`{"message":`), header(m, ":error-message"))
+	default: // error: a failure without a shape
+		text := jsonscan.AppendQuoted([]byte(`{"message":`), header(m, ":error-message"))
 		return s.failure(0, append(text, '}'))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/chat"
 	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
 )
 
@@ -244,7 +245,7 @@ func result(text string) json.RawMessage {
 	case valid && bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")):
 		return raw
 	case !valid:
-		raw = chat.AppendQuoted(nil, text)
+		raw = jsonscan.AppendQuoted(nil, text)
 	}
 	return append(append([]byte(`{"output":`), raw...), '}')
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/chat"
+	"sluice/internal/jsonscan"
 )
 
 // Schemas go up as JSON Schema (parametersJsonSchema, responseJsonSchema), of which the vendor documents the keywords
@@ -110,7 +110,7 @@ func parseNode(d *json.Decoder) (*node, error) {
 		}
 		_, err = d.Token()
 	case string:
-		n.scalar = chat.AppendQuoted(nil, v)
+		n.scalar = jsonscan.AppendQuoted(nil, v)
 	case json.Number:
 		n.scalar = []byte(v)
 	case bool:
@@ -130,7 +130,7 @@ func (n *node) append(dst []byte) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = chat.AppendQuoted(dst, m.key)
+			dst = jsonscan.AppendQuoted(dst, m.key)
 			dst = append(dst, ':')
 			dst = m.value.append(dst)
 		}

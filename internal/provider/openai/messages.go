@@ -8,6 +8,7 @@ import (
 	"math/big"
 
 	"sluice/internal/chat"
+	"sluice/internal/jsonscan"
 )
 
 // messages replaces the member messages if one of them must differ, because the vendor refuses it as it is or
@@ -46,7 +47,7 @@ func (q *quirks) messages(ctx context.Context) error {
 	// A replaced member is not patched any more, so the role developer must become system here.
 	for i := range q.req.Messages {
 		if m := &q.req.Messages[i]; m.Role == chat.RoleSystem && q.out.SystemRole {
-			raws[i] = fmt.Appendf(nil, `{"role":"system","content":%s}`, chat.AppendQuoted(nil, m.Content.Text()))
+			raws[i] = fmt.Appendf(nil, `{"role":"system","content":%s}`, jsonscan.AppendQuoted(nil, m.Content.Text()))
 		}
 	}
 	all, err := json.Marshal(raws)
@@ -92,7 +93,7 @@ func (q *quirks) thoughts(ctx context.Context, m *chat.Message) json.RawMessage 
 // result still belongs to its call.
 func (q *quirks) shorten(m *chat.Message, members map[string]json.RawMessage) {
 	if m.ToolCallID != "" && !isShort(m.ToolCallID) {
-		members["tool_call_id"] = chat.AppendQuoted(nil, shortID(m.ToolCallID))
+		members["tool_call_id"] = jsonscan.AppendQuoted(nil, shortID(m.ToolCallID))
 	}
 	changed := false
 	var calls []byte
@@ -103,7 +104,7 @@ func (q *quirks) shorten(m *chat.Message, members map[string]json.RawMessage) {
 			id, changed = shortID(id), true
 		}
 		calls = fmt.Appendf(calls, `,{"id":%q,"type":"function","function":{"name":%s,"arguments":%s}}`,
-			id, chat.AppendQuoted(nil, c.Name), chat.AppendQuoted(nil, c.Arguments))
+			id, jsonscan.AppendQuoted(nil, c.Name), jsonscan.AppendQuoted(nil, c.Arguments))
 	}
 	if changed {
 		members["tool_calls"] = append(append([]byte{'['}, calls[1:]...), ']')

@@ -5,8 +5,8 @@ import (
 	"context"
 	"encoding/json"
 
-	"sluice/internal/chat"
 	"sluice/internal/continuation"
+	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
 )
 
@@ -111,7 +111,7 @@ func (t *thoughts) keep() {
 	s := state{Dialect: dialect, Member: t.member}
 	switch {
 	case t.member == "reasoning_content" && len(t.content) > 0:
-		s.Value = chat.AppendQuoted(nil, string(t.content))
+		s.Value = jsonscan.AppendQuoted(nil, string(t.content))
 	case t.member == "reasoning_details" && len(t.details) > 0:
 		s.Value, _ = json.Marshal(t.details) // it came as JSON
 	default:

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/chat"
+	"sluice/internal/jsonscan"
 	"sluice/internal/lazyregexp"
 )
 
@@ -118,7 +118,7 @@ func join(all []member) json.RawMessage {
 }
 
 // encode returns a text as JSON.
-func encode(text string) string { return string(chat.AppendQuoted(nil, text)) }
+func encode(text string) string { return string(jsonscan.AppendQuoted(nil, text)) }
 
 // form fills a schema with values from a text.
 type form struct {

@@ -1,0 +1,25 @@
+// Package excerpt shortens text that others wrote before it is repeated in a message, a log or a
+// row of the database. Nobody outside may decide how much of that text we write.
+//
+// Lengths are bytes, because bytes are what fills a log or a row. A cut never leaves half a
+// character behind.
+package excerpt
+
+import "strings"
+
+// Of returns s if it has at most most bytes. Otherwise it returns the beginning of s, followed by
+// an ellipsis that most does not count. The shortened text is valid UTF-8; a text that is short
+// enough is returned as it is, valid or not, so that a message shows what was sent.
+func Of(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return Head(s, most) + "…"
+}
+
+// Head returns the first most bytes of s as valid UTF-8: a character cut in half and bytes that are
+// not UTF-8 are left out, even if s is short. PostgreSQL refuses text that is not valid UTF-8, so
+// text to be stored goes through Head.
+func Head(s string, most int) string {
+	return strings.ToValidUTF8(s[:min(len(s), most)], "")
+}

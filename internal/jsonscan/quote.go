@@ -1,0 +1,111 @@
+package jsonscan
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Unquote returns the text of raw, a JSON string with its quotes, as a copy. String must have
+// accepted raw: Unquote does not check it again.
+func Unquote(raw []byte) string {
+	if len(raw) < 2 {
+		return ""
+	}
+	rest := raw[1 : len(raw)-1]
+	i := bytes.IndexByte(rest, '\\')
+	if i < 0 {
+		return string(rest)
+	}
+	var b strings.Builder
+	b.Grow(len(rest)) // an escape is never shorter than what it stands for
+	for i >= 0 {
+		b.Write(rest[:i])
+		r, n := Rune(rest[i:])
+		b.WriteRune(r)
+		rest = rest[i+n:]
+		i = bytes.IndexByte(rest, '\\')
+	}
+	b.Write(rest)
+	return b.String()
+}
+
+// Rune decodes the first character of b, which must not be empty and must be (the rest of) the
+// inside of a string that String has accepted. It returns the character and the number of bytes it
+// takes in b, escaped or not.
+func Rune(b []byte) (rune, int) {
+	if b[0] != '\\' {
+		return utf8.DecodeRune(b)
+	}
+	switch c := b[1]; c {
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		r, _ := Hex4(b, 2)
+		if utf16.IsSurrogate(r) {
+			low, _ := Hex4(b, 8)
+			return utf16.DecodeRune(r, low), 12
+		}
+		return r, 6
+	default: // a quote, backslash or slash stands for itself
+		return rune(c), 2
+	}
+}
+
+// Equal reports whether raw, a JSON string that String has accepted, spells text. It does not allocate.
+func Equal(raw []byte, text string) bool {
+	inner := raw[1 : len(raw)-1]
+	if bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner) == text
+	}
+	for len(inner) > 0 && len(text) > 0 {
+		r, n := Rune(inner)
+		want, m := utf8.DecodeRuneInString(text)
+		if r != want {
+			return false
+		}
+		inner, text = inner[n:], text[m:]
+	}
+	return len(inner) == 0 && len(text) == 0
+}
+
+// AppendQuoted appends s as a JSON string and returns the extended slice. Only what JSON requires
+// is escaped; bytes that are not UTF-8 become U+FFFD. It allocates nothing but room in dst, unlike
+// encoding/json.
+func AppendQuoted(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case r < ' ':
+			dst = append(dst, Escaped(byte(r))...)
+		default:
+			dst = utf8.AppendRune(dst, r)
+		}
+	}
+	return append(dst, '"')
+}
+
+// Escaped returns the escape for the control character c, such as \n or \u001f.
+func Escaped(c byte) string {
+	switch c {
+	case '\n':
+		return `\n`
+	case '\r':
+		return `\r`
+	case '\t':
+		return `\t`
+	}
+	const hex = "0123456789abcdef"
+	return `\u00` + string([]byte{hex[c>>4], hex[c&15]})
+}

@@ -1,0 +1,116 @@
+package signin
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"sluice/internal/excerpt"
+	"sluice/internal/fault"
+)
+
+const (
+	sessionIdle = 14 * 24 * time.Hour // a session ends when it was not used for so long
+	sessionLife = 90 * 24 * time.Hour // and in any case so long after it was opened
+
+	// seenEvery is how precisely the last visit is kept. Writing it at every request would cost a
+	// transaction each.
+	seenEvery = 5 * time.Minute
+
+	// fresh is how long a new session counts as proof for an account that has no password.
+	fresh = 15 * time.Minute
+
+	// sessionsAtOnce bounds the sessions of one account. The one not used for longest is closed for
+	// a new one.
+	sessionsAtOnce = 50
+)
+
+// Session is one browser that is signed in.
+type Session struct {
+	ID        string // not secret: pages show it, to close the session by
+	Token     Hash
+	AccountID string
+	CreatedAt time.Time
+	SeenAt    time.Time // exact to seenEvery
+	ExpiresAt time.Time
+	Remote    string
+	Agent     string
+	Via       Step // how it was opened; empty: not known
+}
+
+// SessionStore keeps sessions. Each method is one transaction.
+type SessionStore interface {
+	// OpenSession stores a session. If the account has more than most, those not seen for longest
+	// are deleted.
+	OpenSession(ctx context.Context, s *Session, most int) error
+	// FindSession returns a session that has not expired, or fault.Unauthenticated.
+	FindSession(ctx context.Context, token Hash, now time.Time) (*Session, error)
+	// SeeSession records a visit and the new time at which the session expires.
+	SeeSession(ctx context.Context, id string, now, expires time.Time) error
+	// Sessions returns an account's sessions, the last seen first.
+	Sessions(ctx context.Context, accountID string, now time.Time) ([]Session, error)
+	// CloseSession deletes one session of an account. A session of another account is left alone.
+	CloseSession(ctx context.Context, accountID, id string) error
+}
+
+// Session returns the session of a token and records the visit.
+func (d *Desk) Session(ctx context.Context, token string) (*Session, error) {
+	now := d.clock()
+	if len(token) != tokenBytes {
+		return nil, fault.New(fault.Unauthenticated, "You are not signed in.")
+	}
+	s, err := d.sessionStore.FindSession(ctx, hash(token), now)
+	if err != nil {
+		return nil, err
+	}
+	if now.Sub(s.SeenAt) >= seenEvery {
+		expires := earlier(now.Add(sessionIdle), s.CreatedAt.Add(sessionLife))
+		if d.sessionStore.SeeSession(ctx, s.ID, now, expires) == nil { // otherwise the next visit records it
+			s.SeenAt, s.ExpiresAt = now, expires
+		}
+	}
+	return s, nil
+}
+
+// Sessions returns where an account is signed in, the last seen first.
+func (d *Desk) Sessions(ctx context.Context, accountID string) ([]Session, error) {
+	return d.sessionStore.Sessions(ctx, accountID, d.clock())
+}
+
+// SignOut closes one session of an account.
+func (d *Desk) SignOut(ctx context.Context, accountID, sessionID string) error {
+	return d.sessionStore.CloseSession(ctx, accountID, sessionID)
+}
+
+// SignOutEverywhere ends whatever could let anybody else in to an account: every session but
+// keepSession, and every link.
+func (d *Desk) SignOutEverywhere(ctx context.Context, accountID, keepSession string) error {
+	return d.end(ctx, SignOutEverywhere, accountID, keepSession)
+}
+
+// open starts a session and returns the tokens that its browser keeps. via is the step that led here.
+func (d *Desk) open(ctx context.Context, via Step, p *person, v Visit) (Entry, error) {
+	now, entry := d.clock(), Entry{Session: newToken(), Device: v.Device}
+	s := &Session{
+		ID: "ses_" + rand.Text(), Token: hash(entry.Session), AccountID: p.ID, Via: via,
+		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(sessionIdle), Remote: excerpt.Head(v.Remote, 100), Agent: excerpt.Head(v.Agent, 300),
+	}
+	if err := d.sessionStore.OpenSession(ctx, s, sessionsAtOnce); err != nil {
+		return Entry{}, err
+	}
+	if !d.known(ctx, p.Email, v) {
+		var err error
+		if entry.Device, _, err = d.link(ctx, Link{Purpose: Device, AccountID: p.ID, Email: p.Email}, deviceLife, 0); err != nil {
+			return Entry{}, err
+		}
+	}
+	return entry, nil
+}
+
+// earlier returns the earlier of two times.
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
