@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/app"
+	"sluice/internal/doctor"
 )
 
 // doctorCmd checks everything it can without changing anything. An invalid configuration is a
@@ -16,13 +17,13 @@ func (p *program) doctorCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Check the configuration, database and providers, and report problems", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			var findings []app.Finding
+			var findings []doctor.Finding
 			cfg, err := p.load()
 			if err != nil {
 				// Load joins all mistakes, one per line. Each becomes a finding.
 				for line := range strings.Lines(err.Error()) {
-					findings = append(findings, app.Finding{
-						Subject: "configuration", State: app.StateProblem, Message: strings.TrimSpace(line),
+					findings = append(findings, doctor.Finding{
+						Subject: "configuration", State: doctor.StateProblem, Message: strings.TrimSpace(line),
 						Advice: "Fix it there. \"sluice config docs\" explains every setting.",
 					})
 				}
@@ -33,7 +34,7 @@ func (p *program) doctorCmd() *cobra.Command {
 				return err
 			}
 			for _, f := range findings {
-				if f.State == app.StateProblem {
+				if f.State == doctor.StateProblem {
 					return errSilent
 				}
 			}
@@ -43,8 +44,8 @@ func (p *program) doctorCmd() *cobra.Command {
 }
 
 // printFindings prints one line per finding, its advice below it, and a summary.
-func printFindings(w io.Writer, findings []app.Finding) {
-	marks := map[string]string{app.StateOK: "✓", app.StateWarning: "!", app.StateProblem: "✗"}
+func printFindings(w io.Writer, findings []doctor.Finding) {
+	marks := map[string]string{doctor.StateOK: "✓", doctor.StateWarning: "!", doctor.StateProblem: "✗"}
 	counts := map[string]int{}
 	for _, f := range findings {
 		counts[f.State]++
@@ -54,10 +55,10 @@ func printFindings(w io.Writer, findings []app.Finding) {
 		}
 	}
 	switch {
-	case counts[app.StateProblem] > 0:
-		fmt.Fprintf(w, "\nProblems: %d, warnings: %d.\n", counts[app.StateProblem], counts[app.StateWarning])
-	case counts[app.StateWarning] > 0:
-		fmt.Fprintf(w, "\nNo problems. Warnings: %d.\n", counts[app.StateWarning])
+	case counts[doctor.StateProblem] > 0:
+		fmt.Fprintf(w, "\nProblems: %d, warnings: %d.\n", counts[doctor.StateProblem], counts[doctor.StateWarning])
+	case counts[doctor.StateWarning] > 0:
+		fmt.Fprintf(w, "\nNo problems. Warnings: %d.\n", counts[doctor.StateWarning])
 	default:
 		fmt.Fprintln(w, "\nNo problems found.")
 	}

@@ -75,15 +75,31 @@ type Store interface {
 	AbuseEvents(ctx context.Context, accountID string, limit int) ([]Event, error)
 }
 
+// Accounts changes accounts; *account.Accounts is one.
+type Accounts interface {
+	Find(ctx context.Context, ref string) (*account.Account, error)
+	Deactivate(ctx context.Context, actor, ref, reason string) (*account.Account, error)
+	Restore(ctx context.Context, actor, ref string) (*account.Account, error)
+}
+
+// actor is who the audit log and events name when the score switches keys off.
+const actor = "abuse control"
+
 // Options are what New needs.
 type Options struct {
 	// Plans are those in force, with their budgets.
 	Plans func() account.Plans
-	// Lock refuses an account's keys from now on, in memory, until Deactivate has stored it.
-	Lock func(accountID string, m account.Mark)
-	// Deactivate stores that an account's keys are off.
-	Deactivate func(ctx context.Context, accountID, reason string) error
-	Log        *slog.Logger
+	// Accounts stores that keys are off, and that they are on again.
+	Accounts Accounts
+	// Lock refuses an account's keys from now on, in memory, until Accounts has stored it. Unlock ends that; nil:
+	// nothing was locked.
+	Lock   func(accountID string, m account.Mark)
+	Unlock func(accountID string)
+	// Flush adds up the settlements that the store has not seen yet; nil: there are none. Load calls it.
+	Flush func(ctx context.Context) error
+	// Tell tells an account's owner about an event that has been stored; nil: nobody is told.
+	Tell func(ctx context.Context, e *Event)
+	Log  *slog.Logger
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
 }
@@ -94,6 +110,7 @@ type Control struct {
 	opts  Options
 
 	mu     sync.Mutex
+	loaded bool // Load has read the counts
 	month  time.Time
 	counts map[slot]*count
 	todo   []Event // to be written down
@@ -120,7 +137,7 @@ type hourly struct {
 	units int64
 }
 
-// New returns a control that knows nothing yet; see Load.
+// New returns a Control without any counts. Resume or Load reads them.
 func New(store Store, opts Options) *Control {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -130,9 +147,28 @@ func New(store Store, opts Options) *Control {
 	return c
 }
 
-// Load reads the counts of this month. Accounts that have reached 100 without their keys being off,
-// because the process died in between, are returned.
+// Resume loads the counts and switches off the keys of accounts that had reached 100 when the last process died,
+// before it could store that.
+func (c *Control) Resume(ctx context.Context) error {
+	full, err := c.Load(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range full {
+		if _, err := c.opts.Accounts.Deactivate(ctx, actor, id, "the month's units were used up before the last stop"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Load reads the counts of this month. It returns the accounts that have reached 100.
 func (c *Control) Load(ctx context.Context) ([]string, error) {
+	if c.opts.Flush != nil {
+		if err := c.opts.Flush(ctx); err != nil {
+			return nil, err
+		}
+	}
 	now := c.opts.Now()
 	counts, err := c.store.AbuseCounts(ctx, monthOf(now))
 	if err != nil {
@@ -152,6 +188,7 @@ func (c *Control) Load(ctx context.Context) ([]string, error) {
 	err = c.store.UnitsSince(ctx, now.Add(-24*time.Hour), func(n Count, hour time.Time) {
 		c.count(slot{n.AccountID, n.Plan, n.Tier}).add(hour, n.Units)
 	})
+	c.loaded = err == nil
 	return full, err
 }
 
@@ -186,7 +223,7 @@ func (c *Control) crossed(at slot, k *count, before, after int, budget account.L
 	note := func(kind Kind, format string, args ...any) {
 		c.todo = append(c.todo, Event{
 			At: now, AccountID: at.account, Kind: kind, Plan: at.plan, Tier: at.tier, Score: after,
-			Why: fmt.Sprintf(format, args...), Actor: "abuse control",
+			Why: fmt.Sprintf(format, args...), Actor: actor,
 		})
 		select {
 		case c.wake <- struct{}{}:

@@ -3,6 +3,7 @@ package abuse_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"math/big"
@@ -66,9 +67,11 @@ func (m *memory) kinds() (kinds []abuse.Kind) {
 // world is a control over that store with a budget of 1,000 units for Basic and 2,000 for Premium.
 type world struct {
 	*abuse.Control
-	store  *memory
-	locked []string
-	stored []string
+	store    *memory
+	locked   []string
+	stored   []string
+	restored []string
+	told     []abuse.Kind
 }
 
 func newWorld() *world {
@@ -77,20 +80,33 @@ func newWorld() *world {
 	plans[account.Basic].MonthlyUnits, plans[account.Premium].MonthlyUnits = 1000, 2000
 	plans[account.Scale].MonthlyUnits = account.Unlimited
 	w.Control = abuse.New(w.store, abuse.Options{
-		Plans: func() account.Plans { return plans },
-		Lock:  func(id string, _ account.Mark) { w.locked = append(w.locked, id) },
-		Deactivate: func(_ context.Context, id, _ string) error {
-			w.store.mu.Lock()
-			defer w.store.mu.Unlock()
-			if w.store.away {
-				return errAway
-			}
-			w.stored = append(w.stored, id)
-			return nil
-		},
-		Log: slog.New(slog.DiscardHandler),
+		Plans:    func() account.Plans { return plans },
+		Lock:     func(id string, _ account.Mark) { w.locked = append(w.locked, id) },
+		Unlock:   func(id string) { w.locked = slices.DeleteFunc(w.locked, func(x string) bool { return x == id }) },
+		Tell:     func(_ context.Context, e *abuse.Event) { w.told = append(w.told, e.Kind) },
+		Accounts: w,
+		Log:      slog.New(slog.DiscardHandler),
 	})
 	return w
+}
+
+func (w *world) Find(context.Context, string) (*account.Account, error) {
+	return &account.Account{ID: "a"}, nil
+}
+
+func (w *world) Deactivate(_ context.Context, _, id, _ string) (*account.Account, error) {
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	if w.store.away {
+		return nil, errAway
+	}
+	w.stored = append(w.stored, id)
+	return &account.Account{ID: id}, nil
+}
+
+func (w *world) Restore(_ context.Context, actor, ref string) (*account.Account, error) {
+	w.restored = append(w.restored, fmt.Sprintf("%s by %s at %d", ref, actor, w.score(account.Basic)))
+	return &account.Account{ID: "a"}, nil
 }
 
 // use settles a call of so many units.
@@ -221,6 +237,29 @@ func TestForgive(t *testing.T) {
 	}
 	if len(w.store.counts) != 1 || w.store.counts[0].Forgiven != 1_200_000 {
 		t.Errorf("forgiven %+v, want 1200 units", w.store.counts)
+	}
+}
+
+// The keys go on after the count has started again, and the owner is told once.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	if _, err := w.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.use(account.Basic, account.Free, 1200)
+	w.use(account.Basic, account.Basic, 1300)
+	if got, score, events, err := w.Score(t.Context(), &account.Account{ID: "a", Plan: account.Basic}); err != nil || score != 100 || len(got) != 3 || len(events) != 0 {
+		t.Errorf("Score = %+v, %d, %v, %v, want 100 in each of two tiers", got, score, events, err)
+	}
+	if a, err := w.Control.Restore(t.Context(), "support", "a@example.com"); err != nil || a.ID != "a" {
+		t.Fatalf("Restore = %+v, %v", a, err)
+	}
+	if want := []string{"a@example.com by support at 0"}; !slices.Equal(w.restored, want) || len(w.locked) != 0 {
+		t.Errorf("restored %q with %q locked, want %q and nobody", w.restored, w.locked, want)
+	}
+	if want := []abuse.Kind{abuse.Restored}; !slices.Equal(w.told, want) {
+		t.Errorf("told %v, want %v", w.told, want)
 	}
 }
 

@@ -93,6 +93,7 @@ func (c *Control) Forgive(ctx context.Context, accountID, actor string) error {
 	if err := c.store.ForgiveUnits(ctx, month, counts, events); err != nil {
 		return fmt.Errorf("forgive the units of %s: %w", accountID, err)
 	}
+	c.tell(ctx, events[:1]) // one message, however many tiers
 	return nil
 }
 
@@ -128,7 +129,7 @@ func (c *Control) writeDown(ctx context.Context) error {
 	todo, off := slices.Clone(c.todo), slices.Clone(c.off)
 	c.mu.Unlock()
 	for _, e := range off {
-		if err := c.opts.Deactivate(ctx, e.AccountID, e.Why); err != nil {
+		if _, err := c.opts.Accounts.Deactivate(ctx, actor, e.AccountID, e.Why); err != nil {
 			c.opts.Log.Error("the keys of an account are off, but that is not stored yet", "account", e.AccountID, "error", err.Error())
 			return err
 		}
@@ -143,8 +144,18 @@ func (c *Control) writeDown(ctx context.Context) error {
 		c.opts.Log.Warn("abuse events could not be stored yet", "error", err.Error())
 		return err
 	}
+	c.tell(ctx, todo)
 	c.mu.Lock()
 	c.todo = slices.Clone(c.todo[len(todo):])
 	c.mu.Unlock()
 	return nil
+}
+
+func (c *Control) tell(ctx context.Context, events []Event) {
+	if c.opts.Tell == nil {
+		return
+	}
+	for i := range events {
+		c.opts.Tell(ctx, &events[i])
+	}
 }

@@ -2,9 +2,25 @@ package account
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+
+	"sluice/internal/fault"
 )
+
+// CreateOwner opens the operator's own account on an empty database and returns its master key. The key is empty if
+// the account exists: another node that started on the same database was quicker.
+func (as *Accounts) CreateOwner(ctx context.Context) (raw string, err error) {
+	_, raw, err = as.Create(ctx, "first start", OwnerEmail, Scale, true)
+	if fault.Is(err, fault.Conflict) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("create the owner account: %w", err)
+	}
+	return raw, nil
+}
 
 // SetEmail changes the account's address. The caller has made sure that the owner reads mail there.
 func (as *Accounts) SetEmail(ctx context.Context, actor, ref, email string) (*Account, error) {

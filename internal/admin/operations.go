@@ -346,6 +346,19 @@ type ModelStanding struct {
 	Health string `json:"health,omitempty"`
 }
 
+// Standings returns the standing of each model of a catalog. Health says how well a model is.
+func Standings(c *catalog.Catalog, health func(*catalog.Model) string) []ModelStanding {
+	var all []ModelStanding
+	for _, m := range c.Models() {
+		access := m.Plan.String()
+		if m.StaffOnly {
+			access = "staff"
+		}
+		all = append(all, ModelStanding{ID: m.ID, From: string(m.Origin), Access: access, Health: health(m)})
+	}
+	return all
+}
+
 func (b *Backend) modelsStanding(context.Context, Empty) ([]ModelStanding, error) {
 	return b.Standing(), nil
 }

@@ -16,13 +16,14 @@ import (
 	"time"
 
 	"sluice/internal/app"
+	"sluice/internal/doctor"
 	"sluice/internal/sqlstore"
 )
 
 // expect is a finding by its parts.
 type expect struct{ subject, state, says, advice string }
 
-func (e expect) in(findings []app.Finding) bool {
+func (e expect) in(findings []doctor.Finding) bool {
 	for _, f := range findings {
 		if f.Subject == e.subject && f.State == e.state && strings.Contains(f.Message, e.says) && strings.Contains(f.Advice, e.advice) && (e.advice != "") == (f.Advice != "") {
 			return true
@@ -85,7 +86,7 @@ func TestExamine(t *testing.T) {
 		return fmt.Sprintf("providers: [{name: lab, kind: openai, base_url: %q, api_key: sk-canary-123456}]\n%s", url, model)
 	}
 	var presented atomic.Value
-	const ok, warning, problem = app.StateOK, app.StateWarning, app.StateProblem
+	const ok, warning, problem = doctor.StateOK, doctor.StateWarning, doctor.StateProblem
 	for name, tt := range map[string]struct {
 		yaml     string
 		prepare  func(t *testing.T, s *site)
@@ -247,12 +248,12 @@ func TestExamineARunningServer(t *testing.T) {
 	cfg := s.config(t)
 	cfg.Listen = n.Addr() // taken, by the server itself
 	findings := app.Examine(t.Context(), cfg)
-	want := expect{"server", app.StateOK, fmt.Sprintf("as process %d on %s, with 1 accounts and 6 models", os.Getpid(), n.Addr()), ""}
+	want := expect{"server", doctor.StateOK, fmt.Sprintf("as process %d on %s, with 1 accounts and 6 models", os.Getpid(), n.Addr()), ""}
 	if !want.in(findings) {
 		t.Errorf("Examine did not find %+v, but\n%+v", want, findings)
 	}
 	for _, f := range findings {
-		if f.State != app.StateOK {
+		if f.State != doctor.StateOK {
 			t.Errorf("Examine found %+v, want all well", f)
 		}
 	}

@@ -24,10 +24,10 @@ func (a *App) BodiesInFlight() int64 { return a.api.BodiesInFlight() }
 // in all.
 func (a *App) Settlements() ([]usage.Settlement, int64) {
 	ctx := context.Background()
-	if err := a.facts.committer.Flush(ctx); err != nil {
+	if err := a.books.Flush(ctx); err != nil {
 		panic(err)
 	}
-	held, err := a.facts.journal.Since(time.Time{})
+	held, err := a.books.Held(time.Time{})
 	if err != nil {
 		panic(err)
 	}
@@ -50,7 +50,10 @@ func (a *App) Settlements() ([]usage.Settlement, int64) {
 
 // RestoreWindows rebuilds a ledger's windows from a journal, as a start does.
 func RestoreWindows(j *usage.Journal, l *admission.Memory) error {
-	return (&App{facts: &facts{journal: j}, ledger: l}).restoreWindows(nil)
+	now := time.Now()
+	held, err := j.Since(now.Add(-time.Minute))
+	restore(l, usage.LastMinute(held, now), now)
+	return err
 }
 
 // Notices are what an account was told, newest first.
@@ -66,7 +69,7 @@ func (a *App) Used(accountID string) (requestMilli, tokens int64) {
 
 // SettledFor returns an account's settlements, newest first.
 func (a *App) SettledFor(ctx context.Context, accountID string) ([]usage.Settlement, error) {
-	if err := a.facts.committer.Flush(ctx); err != nil {
+	if err := a.books.Flush(ctx); err != nil {
 		return nil, err
 	}
 	return a.facts.store.RecentSettlements(ctx, accountID, usage.Point{At: time.Now().Add(time.Hour)}, 100)

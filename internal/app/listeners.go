@@ -10,20 +10,19 @@ import (
 const (
 	// sideConnections is how many connections the admin socket and the metrics may have each.
 	sideConnections = 100
-	// addressShare is the part of all connections that one public address may have, and addressLeast how
-	// many it may have in any case.
+	// One public address may have an addressShare-th of all connections, but at least addressLeast.
 	addressShare = 10
 	addressLeast = 100
 )
 
-// frontListeners are the API's, the admin socket's and, where there are any, the metrics' listeners with
-// bounds around them.
+// frontListeners bounds the connections of the API, of the admin socket and, if they are on, of the metrics. It
+// returns the listeners in this order.
 func (a *App) frontListeners() []*httpapi.Listener {
-	most := a.maxConnections()
+	most := httpapi.MaxConnections(a.settings.Load().Config.MaxConnections, a.log)
 	front := httpapi.ListenerOptions{
 		Max: most, MaxPerAddress: max(most/addressShare, addressLeast), Exempt: a.isProxy, Refuse: a.api.Refuse, Log: a.log,
 	}
-	if a.settings.Load().config.TLS.Enabled() {
+	if a.settings.Load().Config.TLS.Enabled() {
 		front.TLS = &tls.Config{
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.cert.Load(), nil },
 			NextProtos:     []string{"h2", "http/1.1"},
@@ -38,20 +37,9 @@ func (a *App) frontListeners() []*httpapi.Listener {
 	return all
 }
 
-// maxConnections is the configured bound, or less where the process may not open so many files: every call
-// needs a second one for its upstream.
-func (a *App) maxConnections() int {
-	most := a.settings.Load().config.MaxConnections
-	if files, ok := fileLimit(); ok && files/2 < uint64(most) {
-		a.log.Warn("max_connections is lowered to half of the files that this process may open", "files", files, "connections", files/2)
-		most = int(files / 2)
-	}
-	return most
-}
-
-// isProxy reports whether an address is that of a proxy in front of us, which speaks for many callers.
+// isProxy reports whether an address is that of a trusted proxy, which passes on the requests of many callers.
 func (a *App) isProxy(addr netip.Addr) bool {
-	for _, p := range a.settings.Load().config.TrustedProxies {
+	for _, p := range a.settings.Load().Config.TrustedProxies {
 		if p.Contains(addr) {
 			return true
 		}

@@ -10,6 +10,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/admin"
 	"sluice/internal/app"
+	"sluice/internal/doctor"
 	"sluice/internal/fault"
 )
 
@@ -98,7 +99,7 @@ func TestDoorsClose(t *testing.T) {
 			n.stop()
 
 			findings := app.Examine(t.Context(), s.config(t))
-			if want := (expect{"doors", app.StateWarning, "sign-up and the test card: closed, because a request came through a proxy", "Set public_url, signup and billing.processor"}); !want.in(findings) {
+			if want := (expect{"doors", doctor.StateWarning, "sign-up and the test card: closed, because a request came through a proxy", "Set public_url, signup and billing.processor"}); !want.in(findings) {
 				t.Errorf("Examine did not find %+v, but %+v", want, findings)
 			}
 			if err := os.Remove(filepath.Join(s.data(), "proxied")); err != nil {

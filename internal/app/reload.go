@@ -5,16 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
-	"time"
 
+	"sluice/internal/app/settings"
 	"sluice/internal/config"
 )
 
-const watchEvery = time.Second
-
-// Reload reads the configuration again. A good one applies to every request that arrives from then
-// on; a bad one is returned as an error and changes nothing.
+// Reload reads the configuration again. A valid one applies to every request that arrives from then on. For an
+// invalid one, Reload returns an error and changes nothing.
 func (a *App) Reload() error {
 	a.reloadMu.Lock()
 	defer a.reloadMu.Unlock()
@@ -24,56 +21,93 @@ func (a *App) Reload() error {
 		a.log.Error("the new configuration was refused; the old one stays", "error", err.Error())
 		return err
 	}
-	a.log.Info("configuration reloaded", "models", len(a.settings.Load().catalog.Models()))
+	a.log.Info("configuration reloaded", "models", len(a.settings.Load().Catalog.Models()))
 	return nil
 }
 
 func (a *App) reload() error {
-	if a.load == nil {
+	if a.opts.Load == nil {
 		return errors.New("there is nothing to reload from")
 	}
-	cfg, err := a.load()
+	cfg, err := a.opts.Load()
 	if err != nil {
 		return err
 	}
 	old := a.settings.Load()
-	restart := cfg.RestartNeeded(old.config)
-	cfg.Brand = old.config.Brand // keys and the router's id change together, at a start
-	s, err := newSettings(cfg, old.found)
+	restart := cfg.RestartNeeded(old.Config)
+	cfg.Brand = old.Config.Brand // keys and the router's id change together, at a start
+	s, err := settings.New(cfg, old.Found)
 	if err != nil {
 		return err
 	}
-	if err := s.connect(old, a.pulse); err != nil {
+	if err := s.Connect(old, a.pulse); err != nil {
 		return err
 	}
-	if err := a.loadCertificate(cfg); err != nil {
+	if err := a.loadCertificate(context.Background(), cfg); err != nil {
 		return err
 	}
 	if len(restart) > 0 {
 		a.log.Warn("some changes take effect at the next start only", "fields", restart)
 	}
-	for _, w := range cfg.Warnings() {
-		a.log.Warn("configuration", "warning", w)
-	}
-	if a.level != nil {
-		a.level.Set(logLevel(cfg.Log.Level))
-	}
+	a.warn(cfg)
+	a.setLevel(s)
 	a.joinCatalog(old, s)
 	a.apply(old, s)
 	return nil
 }
 
-// apply makes the settings those of everything that begins from now on.
-func (a *App) apply(old, s *settings) {
-	s.describe(a.origin(s.config), old)
-	a.settings.Store(s)
-	a.api.Apply(s.http())
-	a.videos.Apply(a.videoSettings(s))
-	old.disconnect(s)
+// warn logs what is legal in a configuration but probably not meant.
+func (a *App) warn(cfg *config.Config) {
+	for _, w := range cfg.Warnings() {
+		a.log.Warn("configuration", "warning", w)
+	}
 }
 
-// loadCertificate reads the certificate that new connections are shown.
-func (a *App) loadCertificate(cfg *config.Config) error {
+func (a *App) setLevel(s *settings.Settings) {
+	if a.opts.Level != nil {
+		a.opts.Level.Set(s.LogLevel())
+	}
+}
+
+// apply puts settings in force for every request and job that starts from now on.
+func (a *App) apply(old, s *settings.Settings) {
+	s.Describe(a.origin(s.Config), old)
+	a.settings.Store(s)
+	a.api.Apply(s.HTTP())
+	a.videos.Apply(a.videoSettings(s))
+	old.Disconnect(s)
+}
+
+// joinCatalog records the catalog of new settings and makes their routes. A reload does not depend on the database:
+// while that is away, new models have the time of the reload, and keepCatalog makes up for it.
+func (a *App) joinCatalog(old, s *settings.Settings) {
+	if err := s.Join(context.Background(), a.facts.store, a.facts.alone(), old); err != nil {
+		a.log.Warn("the changes of the catalog could not be stored; they will be soon", "error", err.Error())
+		s.JoinLater(old)
+	}
+	s.Route(old, a.log)
+}
+
+// keepCatalog tells the database which catalog runs here, and logs the changes that were held back: see
+// catalog.State.Record.
+func (a *App) keepCatalog() {
+	a.reloadMu.Lock()
+	defer a.reloadMu.Unlock()
+	old := a.settings.Load()
+	next := *old
+	if err := next.Join(context.Background(), a.facts.store, a.facts.alone(), old); err != nil {
+		a.log.Warn("the database was not told of the catalog", "error", err.Error())
+		return
+	}
+	if next.Same(old) {
+		return
+	}
+	next.Route(old, a.log)
+	a.apply(old, &next)
+}
+
+// loadCertificate reads the certificate for new connections.
+func (a *App) loadCertificate(_ context.Context, cfg *config.Config) error {
 	if !cfg.TLS.Enabled() {
 		return nil
 	}
@@ -85,43 +119,12 @@ func (a *App) loadCertificate(cfg *config.Config) error {
 	return nil
 }
 
-// watch reloads when the configuration file or the certificate changes on disk. It looks at their
-// state once a second: that also notices files that are replaced through links, as orchestrators do.
+// watch reloads when the configuration file or the certificate changes on disk.
 func (a *App) watch(ctx context.Context) {
-	if a.load == nil {
+	if a.opts.Load == nil {
 		return
 	}
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	seen := a.seen
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if now := watched(a.settings.Load().config); now != seen {
-			_ = a.Reload() // logged there
-			seen = now     // a bad file is reported once, not every second
-		}
-	}
-}
-
-// watched is the state of the files a reload depends on.
-func watched(cfg *config.Config) (state [3]fileState) {
-	for i, path := range []string{cfg.File(), cfg.TLS.Cert, cfg.TLS.Key} {
-		if path == "" {
-			continue
-		}
-		if info, err := os.Stat(path); err == nil {
-			state[i] = fileState{path: path, changed: info.ModTime(), size: info.Size()}
-		}
-	}
-	return state
-}
-
-type fileState struct {
-	path    string
-	changed time.Time
-	size    int64
+	config.Watch(ctx, a.seen, func() *config.Config { return a.settings.Load().Config }, func() {
+		_ = a.Reload() // logged there
+	})
 }

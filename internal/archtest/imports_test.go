@@ -19,18 +19,18 @@ var rows = [][]string{
 	// The nouns that requests and storage are made of, and the doors to the outside.
 	{"chat", "netguard", "account", "blob", "mail"},
 	// Facts: what is on offer, what was used, who is asking, what was said before.
-	{"catalog", "usage", "billing", "auth", "signin", "notice", "continuation", "idempotency"},
+	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency"},
 	// What judges a request, and how an upstream is asked; payment adapters know billing. provider/claude
 	// is no adapter: it is what several of them know of one family of models.
 	{"abuse", "admission", "provider", "provider/claude", "mcpclient", "billing/*"},
-	// What works with upstreams, and every wire format.
-	{"routing", "relay", "toolloop", "discovery", "provider/*"},
+	// What works with upstreams, and every wire format; what accounts are told of all that happens to them.
+	{"notice", "routing", "relay", "toolloop", "discovery", "provider/*"},
 	// The two lines: one chat completion, one video job.
 	{"inference", "video", "video/*"},
 	// The doors, and the store, which knows all facts and the jobs of the video line.
 	{"httpapi", "mcpserver", "webui", "admin", "sqlstore"},
-	// The pages, which share webui.
-	{"dashboard", "support"},
+	// The pages, which share webui, and the doctor, which asks a running server.
+	{"dashboard", "support", "doctor"},
 	// Wires everything.
 	{"app"},
 }

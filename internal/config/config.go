@@ -588,6 +588,14 @@ func (c *Config) Origin() string {
 	return scheme + net.JoinHostPort(host, port)
 }
 
+// OriginAt is Origin for a server that listens on another address than Listen says: because the system chose the port,
+// or because a reload changed Listen, which takes effect at the next start only.
+func (c *Config) OriginAt(listen string) string {
+	at := *c
+	at.Listen = listen
+	return at.Origin()
+}
+
 // RestartNeeded returns the paths of the settings that differ from old and take effect only
 // after a restart. All other settings are applied by a reload.
 func (c *Config) RestartNeeded(old *Config) []string {

@@ -1,11 +1,13 @@
 package dashboard
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
 	"sluice/internal/auth"
 	"sluice/internal/fault"
+	"sluice/internal/httpapi"
 )
 
 // serveAPI passes a request below /dashboard/v1 to the API, authenticated by the visitor's session
@@ -27,6 +29,10 @@ func (d *Dashboard) serveAPI(w http.ResponseWriter, r *http.Request) error {
 	inner.URL.Path = strings.TrimPrefix(r.URL.Path, home)
 	inner.URL.RawPath = strings.TrimPrefix(r.URL.RawPath, home)
 	inner.Header.Del("Cookie")
-	d.API().ServeAs(auth.Caller{Account: v.Account, KeyID: pageKey}, w, inner)
+	x, ok := w.(httpapi.Exchange)
+	if !ok {
+		return errors.New("the page is not served by the API") // app puts it there
+	}
+	d.API().ServeAs(auth.Caller{Account: v.Account, KeyID: pageKey}, x, inner)
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"sluice/internal/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
+	"sluice/internal/httpapi"
 	"sluice/internal/notice"
 	"sluice/internal/signin"
 	"sluice/internal/usage"
@@ -44,7 +45,7 @@ type Usage interface {
 
 // API serves API requests of a caller who was authenticated by a session instead of a key.
 type API interface {
-	ServeAs(caller auth.Caller, w http.ResponseWriter, r *http.Request)
+	ServeAs(caller auth.Caller, w httpapi.Exchange, r *http.Request)
 }
 
 // Sources holds the packages that the pages read from and write to. All fields are required

@@ -1,5 +1,5 @@
-// Package datadir manages the data folder: it creates it, keeps it private, locks it and holds the
-// key file.
+// Package datadir manages the data folder: it creates it, keeps it private, locks it, and holds the
+// key file and other facts about this machine that must survive a restart.
 //
 // Only one process at a time holds the folder. The lock belongs to the operating system, which
 // releases it when the process ends, even after a crash. Other users of the machine must not be

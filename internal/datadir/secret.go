@@ -56,6 +56,43 @@ func Secret(dir string) (string, error) {
 	return text, nil
 }
 
+// SecretAdvice says what to do about a missing secret. Messages that report one end with it.
+const SecretAdvice = "put the secret.key that belongs to this database into the data folder, or set SLUICE_SECRET to what it holds; " +
+	"if it is lost, \"sluice reset-secret\" gives up what is sealed and starts with a new one"
+
+// Secrets are the secrets that can open the database of a folder.
+type Secrets struct {
+	Configured string // SLUICE_SECRET or the field secret; empty if it is not set
+	File       string // the content of the key file; empty if there is none
+	folder     string
+}
+
+// ReadSecrets returns the configured secret beside that of the key file in the folder at path.
+func ReadSecrets(path, configured string) (Secrets, error) {
+	file, err := Secret(path)
+	return Secrets{Configured: configured, File: file, folder: path}, err
+}
+
+// All returns the secrets to try, the one in force first. A key file beside a configured secret holds the secret
+// that the configured one replaces.
+func (s Secrets) All() []string {
+	var all []string
+	for _, secret := range []string{s.Configured, s.File} {
+		if secret != "" {
+			all = append(all, secret)
+		}
+	}
+	return all
+}
+
+// Source says where the secret in force comes from.
+func (s Secrets) Source() string {
+	if s.Configured != "" {
+		return "the one in SLUICE_SECRET (or the field secret)"
+	}
+	return "the one in " + s.folder + "/" + SecretFile
+}
+
 // CreateSecret creates the key file, which must not exist yet, and returns its contents. The file
 // is on disk when CreateSecret returns. Otherwise a power failure could lose a secret that data has
 // already been sealed under, and that data could never be read again.

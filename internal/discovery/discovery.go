@@ -1,8 +1,8 @@
 // Package discovery finds models that nobody configured: of vendors whose keys stand in the
 // environment, of model servers on this machine, and of what a provider lists.
 //
-// It only finds and describes. What is found becomes part of the catalog in app; who may call it is
-// decided there and in admission.
+// It finds and describes models, and logs what came and went. App makes them part of the catalog; who may call them
+// is decided by their plan, in admission.
 package discovery
 
 import (

@@ -166,11 +166,17 @@ func (a *API) Drain() { a.draining.Store(true) }
 // BodiesInFlight returns how many bytes of request bodies are held in memory.
 func (a *API) BodiesInFlight() int64 { return a.bodies.held.Load() }
 
+// Exchange is the ResponseWriter that a page is given by an API. No other type implements it.
+type Exchange interface {
+	http.ResponseWriter
+	begunExchange() *exchange
+}
+
 // ServeAs serves a request under /v1 for a page. The visitor's session has identified the
 // caller, so no key is needed; everything else is as for any other caller. w must be the
 // ResponseWriter that the page was called with: both share one log event.
-func (a *API) ServeAs(caller auth.Caller, w http.ResponseWriter, r *http.Request) {
-	x := w.(*exchange)
+func (a *API) ServeAs(caller auth.Caller, w Exchange, r *http.Request) {
+	x := w.begunExchange()
 	x.caller = caller
 	_ = a.serveInside(x, r) // the chain has replied to errors itself
 }

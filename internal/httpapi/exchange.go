@@ -25,6 +25,9 @@ type exchange struct {
 	err error
 }
 
+// begunExchange implements Exchange.
+func (x *exchange) begunExchange() *exchange { return x }
+
 // WriteHeader records the status for the log. Interim replies (1xx) do not count.
 func (x *exchange) WriteHeader(status int) {
 	if x.event.Status == 0 && status >= 200 {

@@ -1,7 +1,8 @@
 // Package notice tells accounts what they must know: warnings, inquiries, failed payments, suspensions.
 //
 // A notice is stored for the pages and mailed to the account's owner. An inquiry can be answered, once.
-// What gives rise to a notice is decided elsewhere; app connects the two.
+// Letters words the notices about suspensions, abuse and payments. Whether such a thing happens is decided elsewhere:
+// in packages account, abuse and billing.
 package notice
 
 import (

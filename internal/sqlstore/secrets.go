@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/datadir"
 	"sluice/internal/seal"
 )
 
@@ -85,6 +86,33 @@ func (s *Store) Unlock(ctx context.Context, secrets ...string) error {
 	}
 	// None of the secrets opens it, or none was given.
 	return ErrWrongSecret
+}
+
+// UnlockIn unlocks the database of a data folder: with the configured secret, or else with the key file. A new
+// database gets a key file if no secret is configured. A sealed one does not, because a new secret could not open it.
+func (s *Store) UnlockIn(ctx context.Context, dir *datadir.Dir, configured string) error {
+	sealed, err := s.Sealed(ctx)
+	if err != nil {
+		return err
+	}
+	secrets, err := datadir.ReadSecrets(dir.Path(), configured)
+	if err != nil {
+		return err
+	}
+	if len(secrets.All()) == 0 && sealed == nil {
+		if secrets.File, err = dir.CreateSecret(); err != nil {
+			return err
+		}
+	}
+	if len(secrets.All()) == 0 {
+		return fmt.Errorf("the database is sealed under a secret, and there is none: SLUICE_SECRET is not set, and %s does not exist; %s", dir.Join(datadir.SecretFile), datadir.SecretAdvice)
+	}
+	if err := s.Unlock(ctx, secrets.All()...); errors.Is(err, ErrWrongSecret) {
+		return fmt.Errorf("%w than %s; all nodes on one database need the same; %s", err, secrets.Source(), datadir.SecretAdvice)
+	} else if err != nil {
+		return fmt.Errorf("unlock the database: %w", err)
+	}
+	return nil
 }
 
 // Key returns the data key. It is zero before Unlock.

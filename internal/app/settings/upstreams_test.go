@@ -1,4 +1,4 @@
-package app
+package settings
 
 import (
 	"net/http"
@@ -16,8 +16,8 @@ func TestEveryKindHasAnAdapter(t *testing.T) {
 	t.Parallel()
 	for _, kind := range config.Kinds() {
 		c := config.Provider{Name: "p", Kind: kind, BaseURL: config.Address(kind), Region: "us-east-1", AccessKeyID: "id"}
-		if a, err := newAdapter(&c, "key", http.DefaultTransport, nil); err != nil || a == nil {
-			t.Errorf("newAdapter(kind %s) = %v, %v, want an adapter", kind, a, err)
+		if a, err := NewAdapter(&c, "key", http.DefaultTransport, nil); err != nil || a == nil {
+			t.Errorf("NewAdapter(kind %s) = %v, %v, want an adapter", kind, a, err)
 		}
 		if preset, ok := openai.PresetOf(kind, ""); ok && preset.BaseURL != c.BaseURL {
 			t.Errorf("Address(%s) = %s, want %s", kind, c.BaseURL, preset.BaseURL)
@@ -32,26 +32,26 @@ func TestEveryKindHasAnAdapter(t *testing.T) {
 // else is to call them.
 func TestUpstreamClientChanges(t *testing.T) {
 	t.Parallel()
-	var old *settings
+	var old *Settings
 	for _, step := range []struct {
 		client         string
 		kept, standard bool
 	}{{"lean", false, false}, {"lean", true, false}, {"standard", false, true}, {"standard", true, true}, {"lean", false, false}} {
-		s, err := newSettings(&config.Config{
+		s, err := New(&config.Config{
 			Brand: "service", UpstreamClient: step.client,
 			Providers: []config.Provider{{Name: "p", Kind: "openai", BaseURL: "http://127.0.0.1:1/v1"}},
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.connect(old, pulse.New()); err != nil {
+		if err := s.Connect(old, pulse.New()); err != nil {
 			t.Fatal(err)
 		}
 		if s.pool().Standard != step.standard {
 			t.Errorf("upstream_client %s: net/http makes every call: %t", step.client, !step.standard)
 		}
-		if old != nil && (s.providers[1].Keys[0].Adapter == old.providers[1].Keys[0].Adapter) != step.kept {
-			t.Errorf("from %s to %s the adapter is the same: %t", old.config.UpstreamClient, step.client, !step.kept)
+		if old != nil && (s.upstreams[0].provider.Keys[0].Adapter == old.upstreams[0].provider.Keys[0].Adapter) != step.kept {
+			t.Errorf("from %s to %s the adapter is the same: %t", old.Config.UpstreamClient, step.client, !step.kept)
 		}
 		old = s
 	}

@@ -1,0 +1,72 @@
+package settings
+
+import (
+	"context"
+
+	"sluice/internal/account"
+	"sluice/internal/catalog"
+	"sluice/internal/config"
+	"sluice/internal/discovery"
+)
+
+// sources returns the providers whose models become part of the catalog although nobody configured them. Until the
+// operator gives them a tier, models of the environment and of this machine are for staff alone.
+func sources(cfg *config.Config, f *discovery.Found) []discovery.Source {
+	var all []discovery.Source
+	for _, v := range cfg.Found() {
+		all = append(all, discovery.Source{Kind: v.Kind, Name: v.Name, Origin: catalog.Environment, Plan: account.Free, StaffOnly: true, WellKnown: true})
+	}
+	for _, s := range f.Local {
+		all = append(all, discovery.Source{Kind: s.Kind, Name: s.Kind, Origin: catalog.ThisMachine, Plan: account.Free, StaffOnly: true})
+	}
+	for i := range cfg.Providers {
+		p := &cfg.Providers[i]
+		if plan, err := account.ParsePlan(p.Discover); p.Discover != "" && err == nil {
+			all = append(all, discovery.Source{Kind: p.Kind, Name: p.Name, Origin: catalog.ByProvider, Plan: plan})
+		}
+	}
+	return all
+}
+
+// Look looks for model servers on this machine and, with all set, asks the providers for their models. Servers are
+// those that may run here, and ownPort is the port that this process listens on. Look returns what is known then, and
+// the errors of configured providers that did not answer.
+func (s *Settings) Look(ctx context.Context, servers []discovery.Server, ownPort string, all bool) (*discovery.Found, map[string]error, error) {
+	listers := map[string]discovery.Lister{}
+	for _, u := range s.upstreams {
+		if l, ok := u.provider.Keys[0].Adapter.(discovery.Lister); ok && all && u.config.Discover != "" {
+			listers[u.config.Name] = l
+		}
+	}
+	local := s.localServers(servers, ownPort)
+	for _, server := range local {
+		c := config.Unconfigured(server.Kind, server.BaseURL, "")
+		up, err := newUpstream(&c, s.pool(), nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		adapter := up.Keys[0].Adapter
+		if l, ok := adapter.(discovery.Lister); ok {
+			listers[c.Name] = l
+		}
+		defer adapter.(connected).Close()
+	}
+	next, failed := s.Found.Look(ctx, listers, local)
+	for _, server := range local {
+		delete(failed, server.Kind) // most machines run none of them
+	}
+	return next, failed, nil
+}
+
+// localServers returns the model servers to look for on this machine.
+func (s *Settings) localServers(servers []discovery.Server, ownPort string) []discovery.Server {
+	if !s.Config.Discover {
+		return nil
+	}
+	var configured []discovery.Configured
+	for i := range s.Config.Providers {
+		p := &s.Config.Providers[i]
+		configured = append(configured, discovery.Configured{Kind: p.Kind, Name: p.Name, BaseURL: p.BaseURL})
+	}
+	return discovery.Unclaimed(servers, configured, ownPort)
+}

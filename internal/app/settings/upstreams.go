@@ -1,0 +1,168 @@
+package settings
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"reflect"
+
+	"sluice/internal/catalog"
+	"sluice/internal/config"
+	"sluice/internal/discovery"
+	"sluice/internal/provider"
+	"sluice/internal/provider/anthropic"
+	"sluice/internal/provider/bedrock"
+	"sluice/internal/provider/gemini"
+	"sluice/internal/provider/openai"
+	"sluice/internal/provider/sandbox"
+	"sluice/internal/pulse"
+	"sluice/internal/routing"
+)
+
+// upstream is a provider: how it is configured, and the adapters that were made from that. It has no adapters before
+// connect.
+type upstream struct {
+	config   config.Provider
+	provider routing.Provider
+}
+
+// upstreams returns all providers but the sandbox: configured, of the environment, and of this machine.
+func upstreams(cfg *config.Config, f *discovery.Found) []upstream {
+	var all []upstream
+	for i := range cfg.Providers {
+		all = append(all, upstream{config: cfg.Providers[i]})
+	}
+	for _, v := range cfg.Found() {
+		all = append(all, upstream{config: v.Provider})
+	}
+	for _, s := range f.Local {
+		all = append(all, upstream{config: config.Unconfigured(s.Kind, s.BaseURL, "")})
+	}
+	return all
+}
+
+// Connect makes the adapters. A provider that is the same as in the old settings keeps its adapters, and with them
+// its open connections and what is known of its health. Old is nil at the start.
+func (s *Settings) Connect(old *Settings, p *pulse.Pulse) error {
+	for i := range s.upstreams {
+		u := &s.upstreams[i]
+		if kept, ok := old.provider(&u.config); ok && old.Config.UpstreamClient == s.Config.UpstreamClient {
+			u.provider = kept
+			continue
+		}
+		made, err := newUpstream(&u.config, s.pool(), p)
+		if err != nil {
+			return fmt.Errorf("provider %s: %w", u.config.Name, err)
+		}
+		u.provider = made
+	}
+	return nil
+}
+
+// pool returns how connections to providers are made.
+func (s *Settings) pool() *provider.PoolOptions {
+	return &provider.PoolOptions{Standard: s.Config.UpstreamClient == "standard"}
+}
+
+// Route makes the routes to every model of the catalog.
+func (s *Settings) Route(old *Settings, log *slog.Logger) {
+	opts := &routing.Options{Log: log}
+	if old != nil {
+		opts.Old = old.Routes
+	}
+	providers := []routing.Provider{{Name: catalog.SandboxProvider, Keys: []routing.Key{{Adapter: sandbox.New()}}}}
+	for _, u := range s.upstreams {
+		providers = append(providers, u.provider)
+	}
+	s.Routes = routing.New(s.Catalog, providers, opts)
+}
+
+// newUpstream makes an adapter for each key of a provider; they share its connections.
+func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse) (routing.Provider, error) {
+	made := routing.Provider{Name: c.Name, MaxConcurrent: c.MaxConcurrent, FirstContent: c.Timeouts.FirstContent}
+	pool := provider.Connections(c.Timeouts.Connect, opts)
+	for _, key := range c.Keys() {
+		a, err := NewAdapter(c, key, pool, p)
+		if err != nil {
+			return made, err
+		}
+		made.Keys = append(made.Keys, routing.Key{Adapter: a, LastFour: key.String()})
+	}
+	return made, nil
+}
+
+// NewAdapter returns an adapter that speaks a provider's API with one of its keys. P may be nil: then silence of the
+// upstream is not noticed.
+func NewAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p *pulse.Pulse) (provider.Adapter, error) {
+	switch c.Kind {
+	case "anthropic":
+		return anthropic.New(c.BaseURL, &anthropic.Options{APIKey: key.Reveal(), Pulse: p, Silence: c.Timeouts.Silence, Transport: pool})
+	case "bedrock":
+		keys := bedrock.Keys{AccessKeyID: c.AccessKeyID, SecretAccessKey: key.Reveal(), SessionToken: c.SessionToken.Reveal()}
+		return bedrock.New(c.Region, keys, &bedrock.Options{BaseURL: c.BaseURL, Pulse: p, Silence: c.Timeouts.Silence, Transport: pool})
+	case "gemini":
+		return gemini.New(c.BaseURL, &gemini.Options{APIKey: key.Reveal(), Pulse: p, Silence: c.Timeouts.Silence, Transport: pool})
+	}
+	preset, ok := openai.PresetOf(c.Kind, c.BaseURL)
+	if !ok {
+		return nil, fmt.Errorf("nothing speaks to the kind %s", c.Kind) // config.Load lets only known kinds pass
+	}
+	return openai.New(c.BaseURL, &openai.Options{
+		Preset: preset, APIKey: key.Reveal(), APIVersion: c.APIVersion, Pulse: p, Silence: c.Timeouts.Silence, Transport: pool,
+	})
+}
+
+// provider returns the provider with an equal configuration, and reports whether there is one. S may be nil.
+func (s *Settings) provider(c *config.Provider) (routing.Provider, bool) {
+	if s == nil {
+		return routing.Provider{}, false
+	}
+	for i := range s.upstreams {
+		if reflect.DeepEqual(s.upstreams[i].config, *c) {
+			return s.upstreams[i].provider, true
+		}
+	}
+	return routing.Provider{}, false
+}
+
+// connected is an adapter with connections of its own.
+type connected interface {
+	Close()
+	Retire()
+}
+
+// Disconnect closes the adapters that the next settings do not use, as soon as their calls have ended; at once if
+// next is nil.
+func (s *Settings) Disconnect(next *Settings) {
+	stays := map[provider.Adapter]bool{}
+	if next != nil {
+		for _, u := range next.upstreams {
+			for _, k := range u.provider.Keys {
+				stays[k.Adapter] = true
+			}
+		}
+	}
+	for _, u := range s.upstreams {
+		for _, k := range u.provider.Keys {
+			a, ok := k.Adapter.(connected)
+			switch {
+			case !ok || stays[k.Adapter]:
+			case next == nil:
+				a.Close()
+			default:
+				a.Retire()
+			}
+		}
+	}
+}
+
+// insideProviders returns the names of the providers that must not be given an image's address: see
+// config.Provider.AllowImageURLs.
+func insideProviders(all []upstream) map[string]bool {
+	inside := map[string]bool{}
+	for i := range all {
+		c := &all[i].config
+		inside[c.Name] = !c.AllowImageURLs && provider.Inside(c.Kind, c.BaseURL)
+	}
+	return inside
+}

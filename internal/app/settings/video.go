@@ -1,0 +1,94 @@
+package settings
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"log/slog"
+
+	"sluice/internal/account"
+	"sluice/internal/config"
+	"sluice/internal/video"
+	"sluice/internal/video/azure"
+	"sluice/internal/video/openai"
+	"sluice/internal/video/sandbox"
+	"sluice/internal/video/veo"
+)
+
+const (
+	sandboxEngine = "sandbox"
+
+	// How many videos are made at once if the operator does not say: the sandbox needs a core for each, a vendor only
+	// a connection.
+	sandboxWorkers = 2
+	vendorWorkers  = 16
+)
+
+// Video returns what the configuration means to the video line. Links to videos begin with origin. BuiltIn replaces
+// the renderer that needs no vendor; nil: it is not replaced.
+func (s *Settings) Video(origin string, builtIn video.Renderer, log *slog.Logger) video.Settings {
+	c := &s.Config.Video
+	tier, err := account.ParsePlan(c.Plan)
+	if err != nil {
+		tier = account.Free // config.Load lets only known names pass
+	}
+	out := video.Settings{
+		Model: c.ModelID, Tier: tier, Plans: s.Plans, Origin: origin, Workers: c.Workers, Lease: c.Lease, Keep: c.Keep,
+		FileBytes: int64(c.MaxFileMiB) << 20, AccountBytes: int64(c.AccountMiB) << 20, Engines: engines(c, builtIn, log),
+	}
+	for _, e := range out.Engines {
+		if e.Name == c.Provider {
+			out.Engine = e
+		}
+	}
+	if out.Workers == 0 {
+		out.Workers = vendorWorkers
+		if c.Provider == sandboxEngine {
+			out.Workers = sandboxWorkers
+		}
+	}
+	return out
+}
+
+// engines returns all that can make videos, the built-in one first.
+func engines(c *config.Video, builtIn video.Renderer, log *slog.Logger) []video.Engine {
+	if builtIn == nil {
+		builtIn = sandboxRenderer{}
+	}
+	out := []video.Engine{{Name: sandboxEngine, Credential: sandboxEngine, Renderer: builtIn}}
+	for i := range c.Providers {
+		p := &c.Providers[i]
+		v, err := newVendor(p)
+		if err != nil {
+			log.Error("a video provider cannot be used", "provider", p.Name, "error", err.Error()) // config.Load has checked its address
+			continue
+		}
+		out = append(out, video.Engine{Name: p.Name, Credential: credential(p), Renderer: video.Remote(v, nil)})
+	}
+	return out
+}
+
+func newVendor(p *config.VideoProvider) (video.Vendor, error) {
+	switch key := p.APIKey.Reveal(); p.Kind {
+	case "azure":
+		return azure.New(p.BaseURL, key, p.Model)
+	case "veo":
+		return veo.New(p.BaseURL, key, p.Model)
+	default:
+		return openai.New(p.BaseURL, key, p.Model)
+	}
+}
+
+// sandboxRenderer is the renderer that needs no vendor.
+type sandboxRenderer struct{}
+
+func (sandboxRenderer) Render(ctx context.Context, w io.Writer, t *video.Task) error {
+	return sandbox.Render(ctx, w, sandbox.Spec{Prompt: t.Prompt, Width: t.Width, Height: t.Height, Seconds: t.Seconds}, t.Progress)
+}
+
+// credential returns a name for one way of calling a vendor. It differs from key to key but does not reveal the key.
+func credential(p *config.VideoProvider) string {
+	sum := sha256.Sum256([]byte(p.Kind + "\n" + p.BaseURL + "\n" + p.APIKey.Reveal()))
+	return hex.EncodeToString(sum[:8])
+}

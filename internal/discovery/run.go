@@ -1,0 +1,84 @@
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sluice/internal/catalog"
+)
+
+const (
+	listEvery = time.Hour   // how often providers are asked for their models
+	lookEvery = time.Minute // how often this machine is searched for model servers
+)
+
+// Run calls look until ctx ends: at once and every hour with all set, which includes the providers, and every minute
+// without it, for this machine alone.
+func Run(ctx context.Context, look func(ctx context.Context, all bool) error, log *slog.Logger) {
+	list, here := time.NewTicker(listEvery), time.NewTicker(lookEvery)
+	defer list.Stop()
+	defer here.Stop()
+	all := true
+	for {
+		if err := look(ctx, all); err != nil && ctx.Err() == nil {
+			log.Warn("what was discovered could not be applied", "error", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-list.C:
+			all = true
+		case <-here.C:
+			all = false
+		}
+	}
+}
+
+// Announce logs which models were found and which are gone since the old catalog, which is nil at the start.
+func Announce(old, next *catalog.Catalog, log *slog.Logger) {
+	type group struct {
+		provider string
+		from     catalog.Origin
+		staff    bool
+	}
+	came := map[group][]string{}
+	for _, m := range next.Models() {
+		before, there := (*catalog.Model)(nil), false
+		if old != nil {
+			before, there = old.Lookup(m.ID)
+		}
+		switch {
+		case m.Vanished && there && !before.Vanished:
+			log.Warn("a provider no longer lists a model", "provider", m.Provider, "model", m.ID)
+		case !there && (m.Origin == catalog.Environment || m.Origin == catalog.ThisMachine || m.Origin == catalog.ByProvider):
+			g := group{m.Provider, m.Origin, m.StaffOnly}
+			came[g] = append(came[g], m.ID)
+		}
+	}
+	for g, ids := range came {
+		hint := ""
+		if g.staff {
+			hint = "only staff accounts may call them; give them a tier under models, or set discover: false"
+		}
+		log.Info("models were found", "provider", g.provider, "from", string(g.from), "models", shortList(ids), "hint", hint)
+	}
+	if old == nil {
+		return
+	}
+	for _, m := range old.Models() {
+		if _, stays := next.Lookup(m.ID); !stays && m.Origin != catalog.Configured {
+			log.Info("a found model is gone", "provider", m.Provider, "model", m.ID)
+		}
+	}
+}
+
+// shortList names a few ids and counts the rest.
+func shortList(ids []string) string {
+	const few = 5
+	if len(ids) <= few {
+		return fmt.Sprint(ids)
+	}
+	return fmt.Sprintf("%v and %d more", ids[:few], len(ids)-few)
+}

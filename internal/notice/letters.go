@@ -1,0 +1,97 @@
+package notice
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sluice/internal/abuse"
+	"sluice/internal/account"
+	"sluice/internal/billing"
+)
+
+const (
+	// planPage is where customers pay and choose a plan.
+	planPage = "/dashboard/plan"
+	// suspensionPatience is how long the change of an account waits for its letter to be stored.
+	suspensionPatience = 10 * time.Second
+)
+
+// Letters tells the owners of accounts what happened to their account: suspensions, abuse events, failed payments.
+type Letters struct {
+	board *Board
+	find  func(id string) *account.Account
+	log   *slog.Logger
+}
+
+// NewLetters returns letters that are put up on the board. Find returns the current state of an account, or nil if
+// there is no such account.
+func NewLetters(board *Board, find func(id string) *account.Account, log *slog.Logger) *Letters {
+	return &Letters{board: board, find: find, log: log}
+}
+
+// send puts up a notice. It only logs an error: what the notice is about has happened already, and must not be
+// undone because the database is away.
+func (l *Letters) send(ctx context.Context, accountID string, kind Kind, title, body string) {
+	acct := l.find(accountID)
+	if acct == nil {
+		return
+	}
+	if err := l.board.Tell(ctx, accountID, acct.Email, kind, title, body); err != nil {
+		l.log.Error("a notice could not be stored", "account", accountID, "title", title, "error", err.Error())
+	}
+}
+
+// Changed tells an account's owner that it is suspended, or that it is open again. Was is the state before the
+// change, nil if it is not known.
+func (l *Letters) Changed(was, is *account.Account) {
+	ctx, cancel := context.WithTimeout(context.Background(), suspensionPatience)
+	defer cancel()
+	switch {
+	case was == nil:
+	case was.Suspended == nil && is.Suspended != nil:
+		l.send(ctx, is.ID, Suspended, "Your account is suspended",
+			"Requests are refused from now on. The reason: "+is.Suspended.Reason+". Your keys and your history are kept. Contact support if you think that this is a mistake.")
+	case was.Suspended != nil && is.Suspended == nil:
+		l.send(ctx, is.ID, Restored, "Your account is open again", "Support has unlocked your account. Your keys work as before.")
+	}
+}
+
+// Abuse tells an account's owner about an event of abuse control. Reviews are for support alone.
+func (l *Letters) Abuse(ctx context.Context, e *abuse.Event) {
+	where := fmt.Sprintf("%d%% of this month's units of the %s plan are used by %s-tier models.", e.Score, e.Plan, e.Tier)
+	switch e.Kind {
+	case abuse.Warning:
+		l.send(ctx, e.AccountID, Warning, fmt.Sprintf("Your abuse score is %d", e.Score),
+			where+" At 100 your keys are switched off until support restores them. The count starts again on the 1st of the month; a higher plan has a larger budget.")
+	case abuse.Inquiry:
+		l.send(ctx, e.AccountID, Inquiry, "A question about your usage",
+			where+" Please tell us in a few words what you use the service for, so that support can help before your keys are switched off at 100.")
+	case abuse.Deactivated:
+		l.send(ctx, e.AccountID, Deactivated, "Your keys are switched off",
+			where+" Every key of your account is refused until support restores it. Contact support, and say what happened.")
+	case abuse.Restored:
+		l.send(ctx, e.AccountID, Restored, "Your keys work again", "Support has restored your keys, and the count of the month starts again from zero.")
+	}
+}
+
+// Payment tells a customer that a renewal failed and will be retried, or that their plan has ended: after the last
+// retry, or because a payment is disputed. Support finds disputes in the log and the ledger.
+func (l *Letters) Payment(ctx context.Context, acct *account.Account, e billing.Entry) {
+	page := l.board.origin() + planPage
+	switch e.What {
+	case billing.RenewalFailed:
+		l.send(ctx, acct.ID, Payment, "Your payment failed", fmt.Sprintf(
+			"The renewal of your %s plan could not be charged: %s It is tried again within a few days, and your plan stays active until then. Pay now, or change your payment method, at %s",
+			e.Plan, e.Detail, page))
+	case billing.Disputed:
+		l.log.Warn("a payment is disputed", "account", acct.ID, "payment", e.PaymentID, "cents", -e.AmountCents)
+	case billing.Revoked:
+		l.send(ctx, acct.ID, Payment, fmt.Sprintf("Your %s plan has ended", e.Plan),
+			"Your bank has taken back a payment for it. Your keys and your history are kept, and free-tier models remain usable. If you did not ask your bank for this, contact support. Subscribe again at "+page)
+	case billing.Lapsed:
+		l.send(ctx, acct.ID, Payment, fmt.Sprintf("Your %s plan has ended", e.Plan),
+			"The renewal could not be charged: "+e.Detail+" Your keys and your history are kept, and free-tier models remain usable. Subscribe again at "+page)
+	}
+}

@@ -1,0 +1,76 @@
+package notice_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"sluice/internal/abuse"
+	"sluice/internal/account"
+	"sluice/internal/billing"
+	"sluice/internal/notice"
+	"sluice/internal/sqlstore"
+)
+
+func TestLetters(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, err := sqlstore.Open(ctx, "sqlite", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	a, _, err := account.New(s, nil).Create(ctx, "t", "ana@example.com", account.Basic, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var posted box
+	board := notice.NewBoard(s, &posted, func() string { return "https://x.example" }, nil)
+	letters := notice.NewLetters(board, func(id string) *account.Account {
+		if id == a.ID {
+			return a
+		}
+		return nil
+	}, slog.New(slog.DiscardHandler))
+	suspended := *a
+	suspended.Suspended = &account.Mark{Reason: "spam"}
+	event := func(kind abuse.Kind) func() {
+		return func() {
+			letters.Abuse(ctx, &abuse.Event{AccountID: a.ID, Kind: kind, Plan: account.Basic, Tier: account.Free, Score: 75})
+		}
+	}
+	paid := func(what billing.What) func() {
+		return func() {
+			letters.Payment(ctx, a, billing.Entry{AccountID: a.ID, What: what, Plan: account.Basic, Detail: "The card expired."})
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		send    func()
+		subject string // empty: nobody is told
+		says    string
+	}{
+		{"suspended", func() { letters.Changed(a, &suspended) }, "Your account is suspended", "The reason: spam."},
+		{"open again", func() { letters.Changed(&suspended, a) }, "Your account is open again", "Your keys work as before."},
+		{"nothing changed", func() { letters.Changed(a, a) }, "", ""},
+		{"not known before", func() { letters.Changed(nil, &suspended) }, "", ""},
+		{"warning", event(abuse.Warning), "Your abuse score is 75", "75% of this month's units of the basic plan are used by free-tier models."},
+		{"inquiry", event(abuse.Inquiry), "A question about your usage", "Please tell us"},
+		{"deactivated", event(abuse.Deactivated), "Your keys are switched off", "Contact support"},
+		{"restored", event(abuse.Restored), "Your keys work again", "from zero"},
+		{"review", event(abuse.Review), "", ""},
+		{"renewal failed", paid(billing.RenewalFailed), "Your payment failed", "The card expired. It is tried again within a few days"},
+		{"lapsed", paid(billing.Lapsed), "Your basic plan has ended", "Subscribe again at https://x.example/dashboard/plan"},
+		{"revoked", paid(billing.Revoked), "Your basic plan has ended", "Your bank has taken back a payment"},
+		{"disputed", paid(billing.Disputed), "", ""},
+		{"nobody", func() { letters.Abuse(ctx, &abuse.Event{AccountID: "acct_none", Kind: abuse.Warning}) }, "", ""},
+	} {
+		posted = nil
+		tt.send()
+		switch {
+		case tt.subject == "" && len(posted) == 0:
+		case len(posted) != 1 || posted[0].To != a.Email || posted[0].Subject != tt.subject || !strings.Contains(posted[0].Text, tt.says):
+			t.Errorf("%s: mailed %+v, want %q with %q", tt.name, posted, tt.subject, tt.says)
+		}
+	}
+}

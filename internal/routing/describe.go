@@ -1,0 +1,58 @@
+package routing
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"sluice/internal/catalog"
+	"sluice/internal/telemetry"
+)
+
+// Describe says in a few words how well a model's targets are. It is empty if that is not known: for the router, and
+// if r is nil.
+func (r *Routes) Describe(m *catalog.Model, now time.Time) string {
+	switch {
+	case r == nil || m.Router:
+		return ""
+	case m.Vanished:
+		return "vanished"
+	}
+	targets := r.Of(m, now)
+	open := 0
+	for _, t := range targets {
+		if t.State == Open {
+			open++
+		}
+	}
+	switch open {
+	case len(targets): // a model without targets is out of order, too
+		return "out of order"
+	case 0:
+		return "well"
+	}
+	return "partly out of order"
+}
+
+// Gauges returns what the metrics show of each provider.
+func (r *Routes) Gauges(now time.Time) []telemetry.Upstream {
+	standings, tallies := r.Standings(now), r.Tallies()
+	all := make([]telemetry.Upstream, 0, len(tallies))
+	for _, name := range slices.Sorted(maps.Keys(tallies)) {
+		t := tallies[name]
+		u := telemetry.Upstream{Provider: name, Running: t.Running, Answered: t.Answered, Failed: t.Failed, States: map[string]int{}}
+		for state := Closed; state <= HalfOpen; state++ {
+			u.States[state.String()] = 0 // a series that comes and goes is hard to watch
+		}
+		for _, target := range standings {
+			if target.Provider != name {
+				continue
+			}
+			u.States[target.State.String()]++
+			u.ErrorRate = max(u.ErrorRate, target.ErrorRate)
+			u.FirstContent = max(u.FirstContent, target.Latency.Seconds())
+		}
+		all = append(all, u)
+	}
+	return all
+}
