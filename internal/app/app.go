@@ -105,24 +105,24 @@ type App struct {
 func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 	a := newApp(cfg, opts)
 	for _, step := range []func(context.Context, *config.Config) error{
-		a.readSettings,    // first, and without a side effect: a bad configuration changes nothing
-		a.loadCertificate, //
-		a.openFacts,       // the lock on the data folder guards everything below
-		a.listen,          // before createOwner: a busy port must not cost the only showing of the owner's key
-		a.loadAccounts,    //
-		a.createOwner,     //
-		a.openCatalog,     // after listen: the description of the API has the port in it
-		a.watchLocal,      // before openDesk and openBilling, which ask whether only this machine calls
-		a.openDesk,        // from here on, owners are told what happens to their account
-		a.openBilling,     //
-		a.signOwnerIn,     //
-		a.openBooks,       //
-		a.restoreWindows,  // before the first request: what the last minute used still counts
-		a.resumeScores,    // after openBooks: what is still in the journal counts, too
-		a.openVideos,      //
-		a.openAPI,         // last of the capabilities: it serves all of them
-		a.addGauges,       //
-		a.reportStart,     //
+		a.readSettings, // first, and without a side effect: a bad configuration changes nothing
+		a.loadCertificate,
+		a.openFacts, // the lock on the data folder guards everything below
+		a.listen,    // before createOwner: a busy port must not cost the only showing of the owner's key
+		a.loadAccounts,
+		a.createOwner,
+		a.openCatalog, // after listen: the description of the API has the port in it
+		a.watchLocal,  // before openDesk and openBilling, which ask whether only this machine calls
+		a.openDesk,    // from here on, owners are told what happens to their account
+		a.openBilling,
+		a.signOwnerIn,
+		a.openBooks,
+		a.restoreWindows, // before the first request: what the last minute used still counts
+		a.resumeScores,   // after openBooks: what is still in the journal counts, too
+		a.openVideos,
+		a.openAPI, // last of the capabilities: it serves all of them
+		a.addGauges,
+		a.reportStart,
 	} {
 		if err := step(ctx, cfg); err != nil {
 			return nil, errors.Join(err, a.close())
