@@ -116,14 +116,23 @@ func overTCP(t *testing.T, play func(l *link)) *adversary {
 // overPipes starts an adversary inside a synctest bubble, and returns the way to it.
 func overPipes(t *testing.T, play func(l *link)) (*adversary, *plainhttp.Transport) {
 	t.Helper()
+	return overPipesWith(t, 0, play)
+}
+
+// overPipesWith is overPipes for a transport of this patience.
+func overPipesWith(t *testing.T, patience time.Duration, play func(l *link)) (*adversary, *plainhttp.Transport) {
+	t.Helper()
 	a := &adversary{t: t, host: "upstream.test", play: play}
-	tr := plainhttp.New(&plainhttp.Options{Dial: func(context.Context, string, string) (net.Conn, error) {
+	tr := plainhttp.New(&plainhttp.Options{Patience: patience, Dial: func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
 		a.serve(theirs)
 		return ours, nil
 	}})
 	return a, tr
 }
+
+// ownPatience is the default patience, and none, where the caller's context is all that ends a request.
+var ownPatience = []time.Duration{0, -1}
 
 // call is the request number n: a POST, or a GET where the number is negative. Its body says which it is,
 // and is as long as wanted.
@@ -391,9 +400,9 @@ func TestAnswerWithoutReading(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
 	for _, read := range []int64{1, 30, 64 << 10, 64<<10 + 1, 200_000, size} {
-		for _, before := range []string{"", "HTTP/1.1 100 Continue\r\n\r\n"} {
+		for i, before := range []string{"", "HTTP/1.1 100 Continue\r\n\r\n"} {
 			synctest.Test(t, func(t *testing.T) {
-				a, tr := overPipes(t, func(l *link) {
+				a, tr := overPipesWith(t, ownPatience[i], func(l *link) {
 					if l.index == 0 {
 						_, _ = io.CopyN(io.Discard, l, read)
 						l.say(before)
@@ -444,9 +453,9 @@ func (o onlyAfter) Read(p []byte) (int, error) {
 // A server that takes a long request slowly, or tells in between that it goes on, gets all of it.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
-	for _, between := range []string{"", "HTTP/1.1 102 Processing\r\n\r\n"} {
+	for i, between := range []string{"", "HTTP/1.1 102 Processing\r\n\r\n"} {
 		synctest.Test(t, func(t *testing.T) {
-			a, tr := overPipes(t, func(l *link) {
+			a, tr := overPipesWith(t, ownPatience[i], func(l *link) {
 				l.reader.Reset(&slow{link: l, between: between})
 				for call, ok := l.next(); ok; call, ok = l.next() {
 					l.say(reply("length", call))

@@ -55,7 +55,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Patience is the timeout from the start of a request until the head of its reply has
 	// arrived. The default is 5 minutes. After the head only the caller's context limits the
-	// reply.
+	// reply. If it is negative, the context limits everything: for callers that watch their
+	// requests themselves, it saves two changes of a timer.
 	Patience time.Duration
 }
 
@@ -303,8 +304,10 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 	}
 	reused := c.used
 	c.used, c.once, c.interim = true, req.Close, 0
-	c.limit = now.Add(c.from.patience)
-	_ = c.SetReadDeadline(c.limit) // an error shows again at the next read
+	if c.from.patience > 0 {
+		c.limit = now.Add(c.from.patience)
+		_ = c.SetReadDeadline(c.limit) // an error shows again at the next read
+	}
 	// The only way to interrupt a blocked read or write is to close the connection.
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	// fail closes the connection and returns err, or the cause of the cancellation if that was
@@ -345,8 +348,10 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 	if resp.Close || sent != nil {
 		c.once = true
 	}
-	c.limit = time.Time{}
-	_ = c.SetReadDeadline(c.limit)
+	if !c.limit.IsZero() {
+		c.limit = time.Time{}
+		_ = c.SetReadDeadline(c.limit)
+	}
 	if c.writeLimited {
 		_ = c.SetWriteDeadline(c.limit)
 		c.writeLimited = false
@@ -437,14 +442,14 @@ func (c *conn) write(p []byte, long bool) (n int, err error) {
 	}
 	for {
 		until := time.Now().Add(stuck)
-		if until.After(c.limit) {
+		if !c.limit.IsZero() && until.After(c.limit) {
 			until = c.limit
 		}
 		_ = c.SetWriteDeadline(until)
 		var wrote int
 		wrote, err = c.Write(p[n:])
 		n += wrote
-		if !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(c.limit) {
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !c.limit.IsZero() && !time.Now().Before(c.limit) {
 			return n, err
 		}
 		if wrote == 0 {

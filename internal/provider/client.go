@@ -159,8 +159,11 @@ func (c *Client) FetchJSON(ctx context.Context, u *url.URL, header http.Header, 
 func (c *Client) do(ctx context.Context, to *Reply, req *http.Request) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var beat *pulse.Beat
+	late := func() { cancel(Stalled(c.silence)) }
 	if c.pulse != nil {
-		beat = c.pulse.Watch(firstPatience, func() { cancel(Stalled(c.silence)) })
+		beat = c.pulse.Watch(firstPatience, late)
+	} else {
+		defer time.AfterFunc(firstPatience, late).Stop()
 	}
 	resp, err := c.transport.RoundTrip(req.WithContext(ctx))
 	if err == nil && resp.StatusCode == http.StatusOK {

@@ -47,7 +47,7 @@ func Connections(connect time.Duration, opts *PoolOptions) http.RoundTripper {
 func newConnections(connect time.Duration) *connections {
 	dial := (&net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}).DialContext
 	return &connections{
-		plain: plainhttp.New(&plainhttp.Options{Dial: dial, Patience: firstPatience}),
+		plain: plainhttp.New(&plainhttp.Options{Dial: dial, Patience: -1}), // Client.do watches
 		full: &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           dial,
