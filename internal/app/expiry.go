@@ -5,9 +5,12 @@ import (
 	"time"
 )
 
+// expireEvery is how often expired rows are deleted. It must be less than the half hour after which
+// other nodes take a catalog that they have not heard of for gone; see catalog.State.Record.
 const expireEvery = 10 * time.Minute
 
-// dropExpired deletes what has expired, and tells the database that our catalog is still in use.
+// dropExpired deletes what has expired, and tells the database that the catalog of this process is
+// still in use, until ctx ends. What could not be deleted is logged and tried again next time.
 func (a *App) dropExpired(ctx context.Context) {
 	failed := func(what string, err error) {
 		if ctx.Err() == nil {

@@ -9,7 +9,9 @@ import (
 	"sluice/internal/httpapi"
 )
 
-// watchLocal starts to watch for requests that do not come from this machine. See httpapi.Local.
+// watchLocal makes the Local that watches for requests which do not come from this machine. The data
+// folder remembers the first such request, so that a restart does not open sign-up and the test card
+// again. See httpapi.Local.
 func (a *App) watchLocal(context.Context, *config.Config) error {
 	dir := a.facts.dir
 	a.local = httpapi.NewLocal(datadir.Proxied(dir.Path()) != "", func(why string) {
