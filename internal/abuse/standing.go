@@ -138,7 +138,7 @@ func (c *Control) writeDown(ctx context.Context) error {
 	c.mu.Unlock()
 	for _, e := range off {
 		if _, err := c.opts.Accounts.Deactivate(ctx, actor, e.AccountID, e.Why); err != nil {
-			c.opts.Log.Error("the keys of an account are off, but that is not stored yet", "account", e.AccountID, "error", err.Error())
+			c.opts.Log.Error("a deactivation could not be stored yet; the keys are refused meanwhile", "account", e.AccountID, "error", err.Error())
 			return err
 		}
 		c.mu.Lock()

@@ -18,7 +18,7 @@ func (a *App) lookAround(ctx context.Context, all bool) error {
 		return err
 	}
 	for name, err := range failed {
-		a.log.Warn("a provider does not list its models", "provider", name, "error", err.Error())
+		a.log.Warn("a provider did not return its list of models", "provider", name, "error", err.Error())
 	}
 	// When the process stops, the requests of Look are cut off, and their results say nothing.
 	if ctx.Err() != nil || discovery.Same(next.Listed, s.Found.Listed) {

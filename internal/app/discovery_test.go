@@ -85,7 +85,7 @@ func TestLocalServer(t *testing.T) {
 	if all = n.standings(); all["ollama/tiny:1b"].ID != "" || all["ollama/small:3b"].ID == "" {
 		t.Errorf("after one went: %v", all)
 	}
-	if !strings.Contains(n.log.String(), "models were found") || !strings.Contains(n.log.String(), "a found model is gone") {
+	if !strings.Contains(n.log.String(), "models were found") || !strings.Contains(n.log.String(), "a discovered model is gone") {
 		t.Error("the log does not tell what came and went")
 	}
 }

@@ -14,7 +14,7 @@ const expireEvery = 10 * time.Minute
 func (a *App) dropExpired(ctx context.Context) {
 	failed := func(what string, err error) {
 		if ctx.Err() == nil {
-			a.log.Warn("what has expired could not be deleted", "what", what, "error", err.Error())
+			a.log.Warn("expired rows could not be deleted", "what", what, "error", err.Error())
 		}
 	}
 	tick := time.NewTicker(expireEvery)

@@ -16,7 +16,7 @@ func (a *App) watchLocal(context.Context, *config.Config) error {
 	dir := a.facts.dir
 	a.local = httpapi.NewLocal(datadir.Proxied(dir.Path()) != "", func(why string) {
 		if err := dir.RecordProxied(why); err != nil {
-			a.log.Error("it could not be stored that requests come through a proxy; a restart would open sign-up and the test card again for a moment", "error", err.Error())
+			a.log.Error("the fact that requests come through a proxy could not be stored; after a restart, sign-up and the test card are open until the next such request", "error", err.Error())
 		}
 		if open := a.settings.Load().Config.ImpliedDoors(); len(open) > 0 {
 			a.log.Warn("a request came through a proxy or for another host: what is open on a developer's machine is closed from now on",

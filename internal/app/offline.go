@@ -76,7 +76,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		},
 		Catalog:  func() *catalog.Catalog { return s.Catalog },
 		Standing: s.Standing,
-		Reload:   func(context.Context) error { return errors.New("no server runs on this data folder") },
+		Reload:   func(context.Context) error { return errors.New("no server is running on this data folder") },
 	}
 	return admin.InProcess(b), func() error { return errors.Join(books.Close(), f.close()) }, nil
 }
@@ -134,7 +134,7 @@ func Restore(ctx context.Context, cfg *config.Config, backup string) (note strin
 	if err != nil || slices.ContainsFunc(secrets.All(), func(s string) bool { return sqlstore.Opens(in.Sealed, s) }) {
 		return "", err
 	}
-	return "The secret that it is sealed under is not here. Before you start the server, " + datadir.SecretAdvice + ".", nil
+	return "The secret that it is sealed under was not found. Before you start the server, " + datadir.SecretAdvice + ".", nil
 }
 
 // ResetSecret deletes what is sealed under a lost secret, and returns how many accounts lost their

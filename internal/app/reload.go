@@ -29,7 +29,7 @@ func (a *App) Reload() error {
 // reload does everything that can fail before it changes anything. The caller holds reloadMu.
 func (a *App) reload() error {
 	if a.opts.Load == nil {
-		return errors.New("there is nothing to reload from")
+		return errors.New("there is no configuration to reload")
 	}
 	cfg, err := a.opts.Load()
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *App) apply(old, s *settings.Settings) {
 // records them later.
 func (a *App) joinCatalog(old, s *settings.Settings) {
 	if err := s.Join(context.Background(), a.facts.store, a.facts.alone(), old); err != nil {
-		a.log.Warn("the changes of the catalog could not be stored; they will be soon", "error", err.Error())
+		a.log.Warn("changes of the catalog could not be stored yet; they will be retried", "error", err.Error())
 		s.JoinLater(old)
 	}
 	s.Route(old, a.log)
@@ -104,7 +104,7 @@ func (a *App) keepCatalog() {
 	old := a.settings.Load()
 	next := *old // a copy, because requests read old; it shares the adapters
 	if err := next.Join(context.Background(), a.facts.store, a.facts.alone(), old); err != nil {
-		a.log.Warn("the database was not told of the catalog", "error", err.Error())
+		a.log.Warn("the catalog could not be stored", "error", err.Error())
 		return
 	}
 	if next.Same(old) { // almost always

@@ -24,7 +24,7 @@ func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
 	checking, cancel := context.WithTimeout(ctx, filesPatience)
 	defer cancel()
 	if err := files.Check(checking); err != nil {
-		a.log.Warn("the storage of videos cannot be used; jobs will be tried again", "error", err.Error())
+		a.log.Warn("the video storage is not available; jobs will be retried", "error", err.Error())
 	}
 	// The name stays the same across restarts, so that this node takes back the jobs that it was
 	// rendering when it died.

@@ -60,7 +60,7 @@ func (ix *Index) RecordKeyUse(ctx context.Context, store KeyUse, log *slog.Logge
 		if used := ix.UsedKeys(); len(used) > 0 {
 			save, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyUsePatience)
 			if err := store.RecordKeyUse(save, used); err != nil {
-				log.Warn("when keys were last used could not be stored", "keys", len(used), "error", err.Error())
+				log.Warn("the last use of keys could not be stored", "keys", len(used), "error", err.Error())
 			}
 			cancel()
 		}

@@ -24,7 +24,7 @@ func Run(ctx context.Context, look func(ctx context.Context, all bool) error, lo
 	all := true // of the first look: otherwise models of providers would be missing for an hour
 	for {
 		if err := look(ctx, all); err != nil && ctx.Err() == nil {
-			log.Warn("what was discovered could not be applied", "error", err.Error())
+			log.Warn("discovered models could not be applied", "error", err.Error())
 		}
 		select {
 		case <-ctx.Done():
@@ -73,7 +73,7 @@ func Announce(old, next *catalog.Catalog, log *slog.Logger) {
 	// made it.
 	for _, m := range old.Models() {
 		if _, stays := next.Lookup(m.ID); !stays && m.Origin != catalog.Configured {
-			log.Info("a found model is gone", "provider", m.Provider, "model", m.ID)
+			log.Info("a discovered model is gone", "provider", m.Provider, "model", m.ID)
 		}
 	}
 }

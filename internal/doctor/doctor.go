@@ -148,19 +148,19 @@ func (d *doctor) dataFolder() {
 	info, err := os.Stat(d.site.Data)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		d.add(StateWarning, "data folder", "Run \"sluice serve\": the first start makes it.", "%s does not exist yet", d.site.Data)
+		d.add(StateWarning, "data folder", "Run \"sluice serve\": the first start creates it.", "%s does not exist yet", d.site.Data)
 	case err != nil:
 		d.add(StateProblem, "data folder", "Give sluice the right to read and write it.", "%s cannot be read: %v", d.site.Data, err)
 	case !info.IsDir():
 		d.add(StateProblem, "data folder", "Name another folder in data, or remove the file.", "%s is not a folder", d.site.Data)
 	default:
 		if err := datadir.Check(d.site.Data); err != nil {
-			d.add(StateProblem, "data folder", "Type: chmod -R go-rwx "+d.site.Data, "the server does not start: %v", err)
+			d.add(StateProblem, "data folder", "Run: chmod -R go-rwx "+d.site.Data, "the server does not start: %v", err)
 			return
 		}
 		// If the free space is not known, that is no finding.
 		if free, ok := datadir.Free(d.site.Data); ok && free < leastFree {
-			d.add(StateWarning, "data folder", "Make room on this disk.", "only %d MB are free where %s lies", free>>20, d.site.Data)
+			d.add(StateWarning, "data folder", "Free some disk space.", "only %d MB are free on the disk of %s", free>>20, d.site.Data)
 		} else {
 			d.ok("data folder", "%s", d.site.Data)
 		}
@@ -172,16 +172,16 @@ func (d *doctor) dataFolder() {
 func (d *doctor) server(ctx context.Context) {
 	client, err := admin.Dial(ctx, d.site.Data)
 	if err != nil {
-		d.ok("server", "none runs on this data folder")
+		d.ok("server", "none is running on this data folder")
 		return
 	}
 	var st admin.Status
 	if err := client.Call(ctx, "status", admin.Empty{}, &st); err != nil {
-		d.add(StateProblem, "server", "Look into its log; restart it if it does not recover.", "it holds the data folder but does not answer: %v", err)
+		d.add(StateProblem, "server", "Check its log, and restart it if it does not recover.", "it holds the data folder but does not answer: %v", err)
 		return
 	}
 	d.running = &st
-	d.ok("server", "runs since %s as process %d on %s, with %d accounts and %d models",
+	d.ok("server", "running since %s as process %d on %s, with %d accounts and %d models",
 		st.StartedAt.Local().Format("2006-01-02 15:04"), st.PID, st.Listen, st.Accounts, st.Models)
 	if st.Version != buildinfo.Version {
 		d.add(StateWarning, "server", "Restart the server with this program.", "it is version %s and this program is %s", st.Version, buildinfo.Version)
@@ -192,7 +192,7 @@ func (d *doctor) server(ctx context.Context) {
 // server says comes first: it may see a problem that a new connection does not have.
 func (d *doctor) database(ctx context.Context) {
 	if d.running != nil && d.running.DBError != "" {
-		d.add(StateProblem, "database", "Start the database or mend the connection; known keys keep working meanwhile.", "the server cannot reach %s: %s", d.running.Database, d.running.DBError)
+		d.add(StateProblem, "database", "Start the database or fix the connection. Known keys keep working until then.", "the server cannot reach %s: %s", d.running.Database, d.running.DBError)
 		return
 	}
 	// Opening a SQLite database that does not exist would create it.
@@ -209,7 +209,7 @@ func (d *doctor) database(ctx context.Context) {
 	case in.Version > in.Known:
 		d.add(StateProblem, "database", "Use the newer sluice that set it up.", "%s is at version %d; this program knows versions up to %d", in.Engine, in.Version, in.Known)
 	case in.Version < in.Known:
-		d.add(StateWarning, "database", "The next start brings it up to date; take a backup before if it matters.", "%s is at version %d of %d", in.Engine, in.Version, in.Known)
+		d.add(StateWarning, "database", "The next start brings it up to date. Make a backup first.", "%s is at version %d of %d", in.Engine, in.Version, in.Known)
 	default:
 		d.ok("database", "%s answers and is up to date (version %d)", in.Engine, in.Version)
 	}
@@ -223,10 +223,10 @@ func (d *doctor) database(ctx context.Context) {
 func (d *doctor) secret(in Inspection) {
 	secrets, err := datadir.ReadSecrets(d.site.Data, d.site.Secret)
 	opens := slices.ContainsFunc(secrets.All(), in.Opens)
-	const keep = "Keep a copy of it apart from backups: they cannot be read without it."
+	const keep = "Keep a copy of it separate from the backups: they cannot be used without it."
 	switch {
 	case err != nil:
-		d.add(StateProblem, "secret", "Type: chmod go-rwx "+filepath.Join(d.site.Data, datadir.SecretFile), "%v", err)
+		d.add(StateProblem, "secret", "Run: chmod go-rwx "+filepath.Join(d.site.Data, datadir.SecretFile), "%v", err)
 	case !in.Sealed:
 		d.ok("secret", "nothing is sealed yet; the next start seals second-factor secrets and the like")
 	case len(secrets.All()) == 0:
@@ -296,9 +296,9 @@ func (d *doctor) certificate() {
 	left := time.Until(cert.NotAfter)
 	switch {
 	case left < 0:
-		d.add(StateProblem, "certificate", "Renew it; sluice takes the new file over by itself.", "it ended on %s", cert.NotAfter.Format(time.DateOnly))
+		d.add(StateProblem, "certificate", "Renew it. The server loads the new file by itself.", "it expired on %s", cert.NotAfter.Format(time.DateOnly))
 	case left < renewBefore:
-		d.add(StateWarning, "certificate", "Renew it; sluice takes the new file over by itself.", "it ends on %s", cert.NotAfter.Format(time.DateOnly))
+		d.add(StateWarning, "certificate", "Renew it. The server loads the new file by itself.", "it expires on %s", cert.NotAfter.Format(time.DateOnly))
 	default:
 		d.ok("certificate", "valid until %s", cert.NotAfter.Format(time.DateOnly))
 	}
@@ -309,9 +309,9 @@ func (d *doctor) models() {
 	m, err := d.site.Models()
 	switch {
 	case err != nil:
-		d.add(StateProblem, "models", "Mend the models in the configuration.", "%v", err)
+		d.add(StateProblem, "models", "Fix the models in the configuration.", "%v", err)
 	case m.Configured+m.Sandbox == 0:
-		d.add(StateWarning, "models", "Add models to the configuration, or set sandbox: true.", "there is none that could answer")
+		d.add(StateWarning, "models", "Add models to the configuration, or set sandbox: true.", "none is configured, and the sandbox is off")
 	default:
 		d.ok("models", "%d configured, %d built-in sandbox, and the router %s", m.Configured, m.Sandbox, m.Router)
 	}

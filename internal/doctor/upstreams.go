@@ -53,7 +53,7 @@ func (d *doctor) providers(ctx context.Context) {
 		case well == 1:
 			d.ok("provider "+p.Name, "%s answers", p.Where)
 		default:
-			d.ok("provider "+p.Name, "%s answers to each of its %d keys", p.Where, well)
+			d.ok("provider "+p.Name, "%s accepts all of its %d keys", p.Where, well)
 		}
 	}
 }
@@ -68,12 +68,12 @@ func (d *doctor) key(ctx context.Context, p *Provider, key Key) bool {
 	subject := "provider " + p.Name
 	a, err := key.Connect(seen)
 	if err != nil {
-		d.add(StateProblem, subject, "Mend it in the configuration.", "%v", err)
+		d.add(StateProblem, subject, "Fix it in the configuration.", "%v", err)
 		return false
 	}
 	lister, ok := a.(discovery.Lister)
 	if !ok {
-		d.ok(subject, "%s has no list of models to ask for", p.Where)
+		d.ok(subject, "%s has no list of models, so its key was not checked", p.Where)
 		return false
 	}
 	// The adapter's error is worded for callers, who must not see the upstream's answer. The witness
@@ -82,7 +82,7 @@ func (d *doctor) key(ctx context.Context, p *Provider, key Key) bool {
 	_, err = lister.Models(ctx)
 	switch {
 	case seen.err == nil && seen.status == 0: // nothing was sent
-		d.add(StateProblem, subject, "Mend it in the configuration.", "it cannot be asked: %v", err)
+		d.add(StateProblem, subject, "Fix it in the configuration.", "no request could be sent: %v", err)
 	case seen.err != nil:
 		d.add(StateProblem, subject, "Check base_url and the network between here and there.", "%s cannot be reached: %s", p.Where, key.conceal(Cause(seen.err).Error()))
 	case seen.status == http.StatusUnauthorized || seen.status == http.StatusForbidden:
@@ -133,12 +133,12 @@ func (d *doctor) targets() {
 		case t.State == routing.Closed:
 			well++
 		default:
-			d.add(StateWarning, "provider "+t.Provider, "The server tries it again by itself; its log says why it was given up.",
-				"%s is left alone for the moment: %.0f %% of its last calls failed", target(t), 100*t.ErrorRate)
+			d.add(StateWarning, "provider "+t.Provider, "The server retries it by itself. Its log says what went wrong.",
+				"%s is not used for now: %.0f %% of its recent calls failed", target(t), 100*t.ErrorRate)
 		}
 	}
 	if well > 0 {
-		d.ok("targets", "the server finds %d of its targets well", well)
+		d.ok("targets", "%d targets of the server are healthy", well)
 	}
 }
 

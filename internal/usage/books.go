@@ -213,7 +213,7 @@ func (b *Books) Run(ctx context.Context) {
 	b.journal.Run(ctx, func(err error) {
 		if time.Since(reported) > remindEvery {
 			reported = time.Now()
-			b.opts.Log.Error("the journal has trouble", "error", err.Error())
+			b.opts.Log.Error("a task of the journal failed", "error", err.Error())
 		}
 	})
 	working.Wait()

@@ -61,11 +61,11 @@ func (c *Committer) Run(ctx context.Context) {
 			}
 			if time.Since(warned) >= remindEvery {
 				b := c.journal.Backlog()
-				c.log.Warn("settlements stay in the journal: the database does not take them", "records", b.Records, "bytes", b.Bytes, "most_bytes", b.Most, "error", err.Error())
+				c.log.Warn("settlements stay in the journal: the database does not accept them", "records", b.Records, "bytes", b.Bytes, "most_bytes", b.Most, "error", err.Error())
 				warned = time.Now()
 			}
 		case err == nil && !warned.IsZero():
-			c.log.Info("the database takes settlements again")
+			c.log.Info("the database accepts settlements again")
 			warned, patience = time.Time{}, minPatience
 		}
 		select {
@@ -98,7 +98,7 @@ func (c *Committer) Flush(ctx context.Context) error {
 		// The database has the batch, so an error here is not an error of Flush: at worst a restart
 		// offers the batch again.
 		if err := c.journal.Commit(mark); err != nil {
-			c.log.Warn("the journal could not be shortened", "error", err.Error())
+			c.log.Warn("the mark of the journal could not be stored", "error", err.Error())
 		}
 		if len(batch) < batchSize {
 			return nil

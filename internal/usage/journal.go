@@ -101,7 +101,7 @@ func OpenJournal(dir string, opts *JournalOptions) (*Journal, error) {
 	}
 	if len(j.segments) == 0 {
 		if err := j.prepare(); err != nil {
-			return nil, fmt.Errorf("begin the journal: %w", err)
+			return nil, fmt.Errorf("create the journal: %w", err)
 		}
 		j.segments, j.spare = []*segment{j.spare}, nil
 	}
@@ -210,7 +210,7 @@ func (j *Journal) turn() {
 }
 
 var (
-	errNoSpare  = errors.New("the next part of it is still being prepared")
+	errNoSpare  = errors.New("the next segment is still being created")
 	errTooLarge = errors.New("the settlement is too large for the journal")
 )
 

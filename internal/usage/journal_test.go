@@ -408,7 +408,7 @@ func TestCommitter(t *testing.T) {
 		if b := j.Backlog(); b.Records != 1200 {
 			t.Errorf("Backlog() = %+v, want all of it", b)
 		}
-		if n := strings.Count(log.String(), "the database does not take them"); n < 3 || n > 4 {
+		if n := strings.Count(log.String(), "the database does not accept them"); n < 3 || n > 4 {
 			t.Errorf("the log tells %d times in three minutes that the database is away, want about once a minute", n)
 		}
 		store.recover()

@@ -113,7 +113,7 @@ func NewAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p
 	}
 	preset, ok := openai.PresetOf(c.Kind, c.BaseURL)
 	if !ok {
-		return nil, fmt.Errorf("nothing speaks to the kind %s", c.Kind) // config.Load lets only known kinds pass
+		return nil, fmt.Errorf("there is no adapter for the kind %s", c.Kind) // config.Load lets only known kinds pass
 	}
 	return openai.New(c.BaseURL, &openai.Options{
 		Preset: preset, APIKey: key.Reveal(), APIVersion: c.APIVersion, Pulse: p, Silence: c.Timeouts.Silence, Transport: pool,
