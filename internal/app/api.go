@@ -29,6 +29,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		*replies = *a.opts.Idempotency
 	}
 	replies.Key = store.Key()
+	// The depth of nesting is counted, so that tools which call the service again come to an end.
 	nested := func(depth int) http.Handler { return a.api.Nested(depth) }
 	a.tools = newRemoteTools(cfg, a.Origin()+"/mcp", nested)
 	// Kept replies and the states of tool calls are what callers wrote and read, so both are

@@ -154,6 +154,7 @@ func newApp(cfg *config.Config, opts *Options) *App {
 	if opts != nil {
 		a.opts = *opts
 	}
+	// Not nil but empty means none: tests must not find the model servers of the machine they run on.
 	if a.opts.Servers != nil {
 		a.servers = a.opts.Servers
 	}
@@ -217,6 +218,7 @@ func (a *App) listen(_ context.Context, cfg *config.Config) (err error) {
 // addGauges adds the metrics whose values are read when the metrics are requested, so that requests
 // need not update them. It runs after everything that they read is there.
 func (a *App) addGauges(context.Context, *config.Config) error {
+	// Operators have dashboards and alerts on these names: add to them, do not change them.
 	for _, g := range []struct {
 		name, help string
 		read       func() int64
@@ -288,7 +290,7 @@ func (a *App) close() error {
 	if a.tools != nil {
 		a.tools.close()
 	}
-	if a.books != nil {
+	if a.books != nil { // before the folder that its journal is in
 		errs = append(errs, a.books.Close())
 	}
 	if a.facts != nil {

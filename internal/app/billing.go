@@ -35,6 +35,8 @@ func (a *App) openBilling(_ context.Context, cfg *config.Config) error {
 // newBilling returns billing with the configured payment processor. Offline commands use it, too.
 // The second result is nil unless the processor is Stripe.
 func newBilling(cfg *config.Config, f *facts, origin string, opts billing.Options) (*billing.Billing, *stripe.Processor) {
+	// Billing changes plans in transactions of its own, so it publishes accounts as package account
+	// does.
 	opts.OnChange = f.changed
 	// As if only this machine sent requests: Withdrawn takes the test card away when that ends.
 	switch cfg.PaymentProcessor(true) {

@@ -31,7 +31,7 @@ func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 // that a restart does not reset the rate limits. Video jobs are never in the journal; the store has
 // them.
 func (a *App) restoreWindows(ctx context.Context, _ *config.Config) error {
-	now := time.Now()
+	now := time.Now() // one time for all: the ledger needs how long ago each call was
 	videos, err := video.Recent(ctx, a.facts.store, now.Add(-time.Minute))
 	if err != nil {
 		return err

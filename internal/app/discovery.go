@@ -17,6 +17,7 @@ func (a *App) lookAround(ctx context.Context, all bool) error {
 	if err != nil {
 		return err
 	}
+	// Only configured providers are in failed. That no model server runs on this machine is normal.
 	for name, err := range failed {
 		a.log.Warn("a provider did not return its list of models", "provider", name, "error", err.Error())
 	}

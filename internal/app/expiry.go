@@ -13,7 +13,7 @@ const expireEvery = 10 * time.Minute
 // still in use, until ctx ends. What could not be deleted is logged and tried again next time.
 func (a *App) dropExpired(ctx context.Context) {
 	failed := func(what string, err error) {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil { // when the process stops, running queries are cut off
 			a.log.Warn("expired rows could not be deleted", "what", what, "error", err.Error())
 		}
 	}
@@ -29,6 +29,6 @@ func (a *App) dropExpired(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		a.keepCatalog()
+		a.keepCatalog() // not at the start: openCatalog has just done it
 	}
 }

@@ -38,6 +38,8 @@ func openFacts(ctx context.Context, cfg *config.Config) (*facts, error) {
 		dir.Close()
 		return nil, err
 	}
+	// Without the secret nothing sealed can be read, so a wrong one stops the start here and not in
+	// the middle of a request.
 	if err := store.UnlockIn(ctx, dir, cfg.Secret.Reveal()); err != nil {
 		return nil, errors.Join(err, store.Close(), dir.Close())
 	}
@@ -84,6 +86,7 @@ func (a *App) openFacts(ctx context.Context, cfg *config.Config) (err error) {
 	if errors.Is(err, datadir.ErrLocked) {
 		return fmt.Errorf("%w; stop it first, or give this one another folder with --data", err)
 	}
+	// On PostgreSQL there may be other nodes, and each would make a key file of its own.
 	if err == nil && cfg.Secret == "" && a.facts.store.Engine() == sqlstore.Postgres {
 		a.log.Warn("SLUICE_SECRET is not set, so secret.key in the data folder is used; other nodes on this database need the same: set SLUICE_SECRET to what it holds on all of them, or copy it into each data folder")
 	}

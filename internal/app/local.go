@@ -18,6 +18,7 @@ func (a *App) watchLocal(context.Context, *config.Config) error {
 		if err := dir.RecordProxied(why); err != nil {
 			a.log.Error("the fact that requests come through a proxy could not be stored; after a restart, sign-up and the test card are open until the next such request", "error", err.Error())
 		}
+		// An operator who has decided about the doors needs no warning.
 		if open := a.settings.Load().Config.ImpliedDoors(); len(open) > 0 {
 			a.log.Warn("a request came through a proxy or for another host: what is open on a developer's machine is closed from now on",
 				"by", why, "closed", strings.Join(open, ", "), "hint", "set public_url, signup and billing.processor")

@@ -59,6 +59,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 	// reads it, and billing renews nothing by itself.
 	plans := func() account.Plans { return s.Plans }
 	books := usage.NewBooks(f.dir.Join(journalFolder), f.store, &usage.BooksOptions{SyncEach: cfg.Usage.SyncEach})
+	// A command sees no requests. It relies on what the last server has recorded.
 	local := func() bool { return datadir.Proxied(f.dir.Path()) == "" }
 	till, _ := newBilling(cfg, f, cfg.Origin(), billing.Options{
 		Plans: plans, Log: slog.New(slog.DiscardHandler),

@@ -72,6 +72,8 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   func() string { return a.settings.Load().Config.Video.ModelID },
 	}, nil).Handler()
+	// One handler for all: the dashboard has a router of its own, and the API only needs to know which
+	// paths lead there.
 	byPattern := map[string]http.Handler{}
 	for _, pattern := range dashboard.Patterns() {
 		byPattern[pattern] = handler

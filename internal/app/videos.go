@@ -32,6 +32,8 @@ func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	// Videos are settled in the database, together with their jobs, and not through the books. So
+	// abuse control is told here.
 	a.videos, err = video.New(ctx, a.gate, a.facts.store, files, node, a.videoSettings(a.settings.Load()), &video.Options{
 		Log: a.log, Settled: func(u *usage.Settlement) { a.abuse.Settled(u) },
 	})

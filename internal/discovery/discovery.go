@@ -52,6 +52,7 @@ const maxListed = 2000
 func Ask(ctx context.Context, listers map[string]Lister) (listed map[string][]provider.Listed, failed map[string]error) {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
+	// A lister that fails is in failed and nothing else: the others are not held up by it.
 	listed, failed = map[string][]provider.Listed{}, map[string]error{}
 	var mu sync.Mutex // guards listed and failed
 	var asking sync.WaitGroup
@@ -125,7 +126,7 @@ func (d *Describer) Listed(kind, name string, l provider.Listed) catalog.Model {
 	if m.MaxOutput == 0 {
 		m.MaxOutput = unknownOutput
 	}
-	m.MaxOutput = min(m.MaxOutput, m.ContextLength)
+	m.MaxOutput = min(m.MaxOutput, m.ContextLength) // the reply is part of the context
 	return at(m, name)
 }
 

@@ -51,6 +51,8 @@ func Announce(old, next *catalog.Catalog, log *slog.Logger) {
 		if old != nil {
 			before, there = old.Lookup(m.ID)
 		}
+		// A configured model that its provider no longer lists stays in the catalog, marked: the
+		// operator decides. At the start nothing has been asked yet, so nothing has vanished.
 		switch {
 		case m.Vanished && there && !before.Vanished:
 			log.Warn("a provider no longer lists a model", "provider", m.Provider, "model", m.ID)
@@ -60,7 +62,7 @@ func Announce(old, next *catalog.Catalog, log *slog.Logger) {
 		}
 	}
 	for g, ids := range came {
-		hint := ""
+		hint := "" // what to do so that customers can call them
 		if g.staff {
 			hint = "only staff accounts may call them; give them a tier under models, or set discover: false"
 		}

@@ -183,6 +183,7 @@ func (d *doctor) server(ctx context.Context) {
 	d.running = &st
 	d.ok("server", "running since %s as process %d on %s, with %d accounts and %d models",
 		st.StartedAt.Local().Format("2006-01-02 15:04"), st.PID, st.Listen, st.Accounts, st.Models)
+	// The program was replaced, and the server still runs the old one.
 	if st.Version != buildinfo.Version {
 		d.add(StateWarning, "server", "Restart the server with this program.", "it is version %s and this program is %s", st.Version, buildinfo.Version)
 	}
@@ -206,6 +207,7 @@ func (d *doctor) database(ctx context.Context) {
 	switch {
 	case err != nil:
 		d.add(StateProblem, "database", "Check that it runs and that the address, user and password in database are right.", "%s does not answer: %v", in.Engine, err)
+	// A newer program has migrated the database. This one would not know its tables.
 	case in.Version > in.Known:
 		d.add(StateProblem, "database", "Use the newer sluice that set it up.", "%s is at version %d; this program knows versions up to %d", in.Engine, in.Version, in.Known)
 	case in.Version < in.Known:
@@ -233,8 +235,10 @@ func (d *doctor) secret(in Inspection) {
 		d.add(StateProblem, "secret", upperFirst(datadir.SecretAdvice)+".", "the database is sealed, and there is no secret that opens it")
 	case !opens:
 		d.add(StateProblem, "secret", upperFirst(datadir.SecretAdvice)+".", "the database is sealed under another secret than %s", secrets.Source())
+	// Both are there after the secret was replaced; see docs/accounting.md#the-data-folder-and-its-secret.
 	case secrets.Configured != "" && secrets.File != "" && in.Opens(secrets.Configured):
 		d.ok("secret", "SLUICE_SECRET opens what is sealed; %s beside it is not used and may be deleted", datadir.SecretFile)
+	// PostgreSQL can have several nodes, and they share what is sealed.
 	case secrets.Configured == "" && !d.site.Database.SQLite:
 		d.add(StateWarning, "secret", "Set SLUICE_SECRET to what it holds on every node, or copy it into each data folder.", "%s opens what is sealed; other nodes on this database need the same", datadir.SecretFile)
 	case secrets.Configured != "":
@@ -250,6 +254,7 @@ func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 // address checks that the address is free, by listening on it for a moment. If the server runs, it
 // has the address itself.
 func (d *doctor) address() {
+	// A server on another data folder may have the address, too. Then listening fails, as a start would.
 	if d.running == nil {
 		l, err := net.Listen("tcp", d.site.Listen)
 		if err != nil {
@@ -266,7 +271,7 @@ func (d *doctor) address() {
 // the doors are open as long as only this machine sends requests; see httpapi.Local.
 func (d *doctor) doors() {
 	open := strings.Join(d.site.Doors, " and ")
-	since := datadir.Proxied(d.site.Data)
+	since := datadir.Proxied(d.site.Data) // what the first foreign request looked like
 	switch {
 	case open == "":
 	case since == "":

@@ -42,7 +42,7 @@ func (d *doctor) providers(ctx context.Context) {
 	}
 	for i := range d.site.Providers {
 		p := &d.site.Providers[i]
-		well := 0
+		well := 0 // keys that work
 		for _, key := range p.Keys {
 			if d.key(ctx, p, key) {
 				well++
@@ -126,6 +126,7 @@ func (d *doctor) targets() {
 	if d.running == nil {
 		return
 	}
+	// A half-open breaker counts as open: its target has not shown yet that it works again.
 	well := 0
 	for _, t := range d.running.Targets {
 		switch {

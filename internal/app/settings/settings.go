@@ -46,6 +46,8 @@ func New(cfg *config.Config, f *discovery.Found) (*Settings, error) {
 		f = &discovery.Found{}
 	}
 	s := &Settings{Config: cfg, Found: f, Plans: newPlans(cfg), upstreams: upstreams(cfg, f)}
+	// config.Load checks each part by itself. What can still be wrong shows when all models are put
+	// together, such as an id that occurs twice.
 	var err error
 	if s.Catalog, err = s.newCatalog(); err != nil {
 		return nil, err

@@ -75,6 +75,7 @@ func (s *Settings) Route(old *Settings, log *slog.Logger) {
 	if old != nil {
 		opts.Old = old.Routes
 	}
+	// The sandbox is always there. If it is switched off, the catalog has no models that lead to it.
 	providers := []routing.Provider{{Name: catalog.SandboxProvider, Keys: []routing.Key{{Adapter: sandbox.New()}}}}
 	for _, u := range s.upstreams {
 		providers = append(providers, u.provider)
@@ -126,6 +127,7 @@ func (s *Settings) provider(c *config.Provider) (routing.Provider, bool) {
 	if s == nil {
 		return routing.Provider{}, false
 	}
+	// Deep, because a provider has lists of keys. A new field counts without a change here.
 	for i := range s.upstreams {
 		if reflect.DeepEqual(s.upstreams[i].config, *c) {
 			return s.upstreams[i].provider, true
@@ -144,7 +146,7 @@ type connected interface {
 // continue, because their requests still use s. If next is nil, the process stops, and Disconnect
 // closes everything at once.
 func (s *Settings) Disconnect(next *Settings) {
-	stays := map[provider.Adapter]bool{}
+	stays := map[provider.Adapter]bool{} // Connect has handed over the same adapters, so they can be compared
 	if next != nil {
 		for _, u := range next.upstreams {
 			for _, k := range u.provider.Keys {

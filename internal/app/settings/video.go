@@ -61,7 +61,7 @@ func engines(c *config.Video, builtIn video.Renderer, log *slog.Logger) []video.
 	for i := range c.Providers {
 		p := &c.Providers[i]
 		v, err := newVendor(p)
-		if err != nil {
+		if err != nil { // the others must go on, so this is no reason to refuse the settings
 			log.Error("a video provider cannot be used", "provider", p.Name, "error", err.Error()) // config.Load has checked its address
 			continue
 		}
@@ -96,6 +96,8 @@ func (sandboxRenderer) Render(ctx context.Context, w io.Writer, t *video.Task) e
 // reveal the key. A job stores it, because only the account that started a job can fetch its result;
 // see video.Engine.
 func credential(p *config.VideoProvider) string {
+	// The name of the provider is not part of it: an operator may rename it while jobs run. Eight
+	// bytes are enough to tell the few keys of one operator apart.
 	sum := sha256.Sum256([]byte(p.Kind + "\n" + p.BaseURL + "\n" + p.APIKey.Reveal()))
 	return hex.EncodeToString(sum[:8])
 }
