@@ -271,9 +271,9 @@ func (a *App) OwnerLink() string { return a.ownerLink }
 // Abandon closes an App that was never run. Run closes the App itself.
 func (a *App) Abandon() error { return a.close() }
 
-// close closes what New has opened: the listeners first, so that no new connection waits for nobody,
-// and the data folder last, because its lock keeps the next process out until all else is closed. It
-// also runs after a step of New failed, so a field may be nil.
+// close closes what New has opened: the listeners first, so that callers are refused instead of
+// waiting, and the data folder last, because its lock keeps the next process out until everything
+// else is closed. It also runs after a step of New failed, so a field may be nil.
 func (a *App) close() error {
 	var errs []error
 	for _, l := range []net.Listener{a.metricsListener, a.adminListener, a.listener} {

@@ -129,7 +129,7 @@ func TestExamine(t *testing.T) {
 			{"provider lab", problem, "refuses the key (status 401)", "Check api_key: …wxyz is the one in use"},
 		}},
 		"both keys": {strings.Replace(provider(upstream(t, 200, nil)), "api_key: sk-canary-123456", "api_keys: [sk-canary-123456, sk-canary-12wxyz]", 1), nil, 0, []expect{
-			{"provider lab", ok, "accepts all of its 2 keys", ""},
+			{"provider lab", ok, "answers with each of its 2 keys", ""},
 		}},
 		"provider is ill": {provider(upstream(t, 502, nil)), nil, 0, []expect{
 			{"provider lab", warning, "answers with status 502", "Try again later"},

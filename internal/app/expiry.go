@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// expireEvery is how often expired rows are deleted. It must be less than the half hour after which
-// other nodes take a catalog that they have not heard of for gone; see catalog.State.Record.
+// expireEvery is how often expired rows are deleted. Other nodes treat our catalog as gone after half
+// an hour without a sign of it (see catalog.State.Record), so it must be well below that.
 const expireEvery = 10 * time.Minute
 
 // dropExpired deletes what has expired, and tells the database that the catalog of this process is

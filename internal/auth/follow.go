@@ -12,7 +12,7 @@ import (
 const (
 	keyUseEvery    = time.Minute            // how often the last use of keys is stored
 	keyUsePatience = 10 * time.Second       // how long storing it may take; a stop waits for it
-	followEvery    = 500 * time.Millisecond // how long a change takes to get from node to node
+	followEvery    = 500 * time.Millisecond // about how long a change takes to reach another node
 	loadAtOnce     = 1000                   // how many accounts one query reads
 )
 

@@ -53,13 +53,13 @@ func (d *doctor) providers(ctx context.Context) {
 		case well == 1:
 			d.ok("provider "+p.Name, "%s answers", p.Where)
 		default:
-			d.ok("provider "+p.Name, "%s accepts all of its %d keys", p.Where, well)
+			d.ok("provider "+p.Name, "%s answers with each of its %d keys", p.Where, well)
 		}
 	}
 }
 
-// key asks for the list of models with one key. It reports whether the provider answered and accepts
-// the key, and adds a finding if not.
+// key asks for the list of models with one key. It reports whether the provider answered and did not
+// refuse the key. Otherwise it adds a finding.
 func (d *doctor) key(ctx context.Context, p *Provider, key Key) bool {
 	ctx, cancel := context.WithTimeout(ctx, upstreamPatience)
 	defer cancel()
