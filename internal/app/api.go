@@ -32,8 +32,8 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	// The depth of nesting is counted, so that tools which call the service again come to an end.
 	nested := func(depth int) http.Handler { return a.api.Nested(depth) }
 	a.tools = newRemoteTools(cfg, a.Origin()+"/mcp", nested)
-	// Kept replies and the states of tool calls are what callers wrote and read, so both are
-	// encrypted in the database.
+	// Kept replies and the states of tool calls hold parts of conversations, so both are encrypted in
+	// the database.
 	line := inference.New(a.gate, a.pulse, &inference.Options{
 		States: continuation.New(store, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Patience: a.opts.Patience,
 	})

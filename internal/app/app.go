@@ -4,9 +4,9 @@
 // New, Run and Reload are the life of a server. Commands that work without one are in offline.go and
 // doctor.go. The program and the end-to-end tests start the same App.
 //
-// App is the only package that knows the configuration and every other package, and it has no rule
-// of its own: each file passes a part of the configuration to the package that owns the subject.
-// A rule that you are about to write here belongs there.
+// It is the only package that knows the configuration and every other package, and it has no rule of
+// its own: each file passes a part of the configuration to the package that owns the subject. A rule
+// that you are about to write here belongs there.
 package app
 
 import (

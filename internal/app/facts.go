@@ -86,7 +86,7 @@ func (a *App) openFacts(ctx context.Context, cfg *config.Config) (err error) {
 	if errors.Is(err, datadir.ErrLocked) {
 		return fmt.Errorf("%w; stop it first, or give this one another folder with --data", err)
 	}
-	// On PostgreSQL there may be other nodes, and each would make a key file of its own.
+	// On PostgreSQL there may be other nodes. They do not start without the same secret.
 	if err == nil && cfg.Secret == "" && a.facts.store.Engine() == sqlstore.Postgres {
 		a.log.Warn("SLUICE_SECRET is not set, so secret.key in the data folder is used; other nodes on this database need the same: set SLUICE_SECRET to what it holds on all of them, or copy it into each data folder")
 	}

@@ -87,9 +87,9 @@ func (a *App) jobs() []func(context.Context) {
 	return jobs
 }
 
-// stop closes the listeners and waits for running requests, at most for the configured time. Then it
-// closes their connections. /readyz reports it first, so that a load balancer sends requests
-// elsewhere.
+// stop closes the listeners and waits for running requests, at most for the configured time. Those
+// that still run then are cut off. /readyz reports the stop first, so that a load balancer sends
+// requests elsewhere.
 func (a *App) stop(ctx context.Context, servers []*http.Server) {
 	a.api.Drain()
 	grace := a.settings.Load().Config.ShutdownGrace
