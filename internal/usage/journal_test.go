@@ -414,7 +414,7 @@ func TestCommitter(t *testing.T) {
 		store.recover()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if b := j.Backlog(); b.Records != 0 || !strings.Contains(log.String(), "takes settlements again") {
+		if b := j.Backlog(); b.Records != 0 || !strings.Contains(log.String(), "accepts settlements again") {
 			t.Errorf("Backlog() = %+v once the database is back, want none, and a word in the log", b)
 		}
 		appendAll(t, j, 1200, 1210) // what comes last is taken along when it stops
