@@ -114,7 +114,7 @@ func TestSettledOnAFullDisk(t *testing.T) {
 			eventually(t, "a refusal", func() bool { return refusedSince(l, full) > 0 })
 			passed := len(l.during(full, time.Now())) - refusedSince(l, full)
 			if !d.drains { // whatever the database took would make room
-				eventually(t, "a database that takes nothing", func() bool { return strings.Contains(g.log.String(), "the database does not take them") })
+				eventually(t, "a database that takes nothing", func() bool { return strings.Contains(g.log.String(), "the database does not accept them") })
 			}
 			// A call that ends may leave room for another. That has an end.
 			eventually(t, "nothing but refusals", func() bool { return l.lastRefused(50) })

@@ -314,7 +314,7 @@ func TestSettledWithoutPostgreSQL(t *testing.T) {
 		t.Errorf("sluice usage without PostgreSQL = %d %q %q, want 1 and why", code, out, text)
 	}
 	to := outage(t, l, from)
-	eventually(t, "the noticing of the outage", func() bool { return strings.Contains(g.log.String(), "the database does not take them") })
+	eventually(t, "the noticing of the outage", func() bool { return strings.Contains(g.log.String(), "the database does not accept them") })
 	if err := server.Restart(); err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestSettledWithoutPostgreSQL(t *testing.T) {
 	unharmed(t, l, from, to)
 	eventually(t, "the moving of what waited", func() bool { return g.metric("sluice_journal_records") == 0 })
 	g.check(l, "pgx", server.URL())
-	for _, want := range []string{"the database does not take them", "the database takes settlements again"} {
+	for _, want := range []string{"the database does not accept them", "the database accepts settlements again"} {
 		if !strings.Contains(g.log.String(), want) {
 			t.Errorf("the log does not say %q:\n%s", want, g.log)
 		}

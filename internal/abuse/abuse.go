@@ -1,10 +1,12 @@
-// Package abuse keeps each account's abuse score and acts when it climbs.
+// Package abuse computes each account's abuse score and acts when it rises.
 //
-// The score is the percentage of the plan's monthly unit budget consumed, counted apart for every plan
-// an account has held and every tier of models it called (docs/api.md#abuse-control). Counting happens in
-// memory, when a call is settled; what follows from it — warnings, an inquiry, a review, the keys
-// switched off — is written down by Run, so that no call waits for the database. The keys are off from the
-// very moment the score reaches 100.
+// The score is the percentage of the plan's monthly unit budget that was used. It is counted
+// separately for each plan that an account has held and each tier of models that it called
+// (docs/api.md#abuse-control). Settled counts in memory. What follows from a score (warnings, an
+// inquiry, a review, keys switched off) is stored by Run, so that no call waits for the database.
+// Only the refusal of keys does not wait for Run: it starts at the moment the score reaches 100.
+//
+// Each node counts what is settled on it; a start reads the counts of all nodes.
 package abuse
 
 import (
@@ -19,7 +21,8 @@ import (
 	"sluice/internal/usage"
 )
 
-// The scores at which something happens, and the climb within a day that puts an account under review.
+// The scores at which something happens, and the rise within 24 hours that puts an account under
+// review. They are the thresholds of docs/api.md#abuse-control.
 const (
 	warnAt       = 50
 	warnAgainAt  = 75
@@ -28,31 +31,32 @@ const (
 	steepClimb   = 25
 )
 
-// Kind is what happened.
+// Kind says what happened. Its values are stored; do not change them.
 type Kind string
 
 const (
 	Warning     Kind = "warning"
 	Inquiry     Kind = "inquiry"
-	Review      Kind = "review" // the score climbed fast
+	Review      Kind = "review" // the score rose fast; only support sees it
 	Deactivated Kind = "deactivated"
 	Restored    Kind = "restored"
 )
 
-// Event is one entry of an account's abuse history.
+// Event is one entry of an account's abuse history. Plan and Tier name the count that it is about.
 type Event struct {
-	Seq       int64
+	Seq       int64 // set by the store
 	At        time.Time
 	AccountID string
 	Kind      Kind
 	Plan      account.Plan
 	Tier      account.Plan
-	Score     int
-	Why       string
-	Actor     string
+	Score     int    // at the time of the event; 0 for Restored
+	Why       string // for support, and as the reason of a deactivation
+	Actor     string // who caused it: abuse control, or whoever restored the account
 }
 
-// Count is the units of one account, plan and tier in one month, thousandths.
+// Count is the units of one account, plan and tier in one month, in thousandths. What was forgiven
+// stays in Units and is subtracted.
 type Count struct {
 	AccountID string
 	Plan      account.Plan
@@ -61,17 +65,19 @@ type Count struct {
 	Forgiven  int64
 }
 
-// Store keeps events and what was forgiven; the units themselves are added up with the settlements.
+// Store stores events and what was forgiven. It never stores units by itself: they are added up in
+// the transaction that stores the settlements.
 type Store interface {
-	// AbuseCounts returns the counts of a month.
+	// AbuseCounts returns the counts of the month that starts at month, of all accounts.
 	AbuseCounts(ctx context.Context, month time.Time) ([]Count, error)
-	// UnitsSince returns the units settled since a time, by hour.
+	// UnitsSince calls yield with the units that were settled since a time, by hour.
 	UnitsSince(ctx context.Context, since time.Time, yield func(c Count, hour time.Time)) error
 	// RecordAbuseEvents appends events.
 	RecordAbuseEvents(ctx context.Context, events []Event) error
-	// ForgiveUnits starts the counts of an account, plan and tiers again from zero.
+	// ForgiveUnits adds Forgiven of each count to what was forgiven in a month, and appends the
+	// events, in one transaction.
 	ForgiveUnits(ctx context.Context, month time.Time, counts []Count, e []Event) error
-	// AbuseEvents returns an account's newest events.
+	// AbuseEvents returns at most limit events of an account, newest first.
 	AbuseEvents(ctx context.Context, accountID string, limit int) ([]Event, error)
 }
 
@@ -82,62 +88,72 @@ type Accounts interface {
 	Restore(ctx context.Context, actor, ref string) (*account.Account, error)
 }
 
-// actor is who the audit log and events name when the score switches keys off.
+// actor is the name in the audit log and in events when the score switches keys off.
 const actor = "abuse control"
 
 // Options are what New needs.
 type Options struct {
-	// Plans are those in force, with their budgets.
+	// Plans returns the plans in force, with their budgets. A reload can change them.
 	Plans func() account.Plans
 	// Accounts stores that keys are off, and that they are on again.
 	Accounts Accounts
-	// Lock refuses an account's keys from now on, in memory, until Accounts has stored it. Unlock ends that; nil:
-	// nothing was locked.
+	// Lock makes this process refuse an account's keys at once, before Accounts has stored that.
+	// Settled calls it with the Control's lock held, so it must be quick and must not call the
+	// Control. It may be nil if Settled is never called. Unlock ends a Lock; nil: nothing was
+	// locked.
 	Lock   func(accountID string, m account.Mark)
 	Unlock func(accountID string)
-	// Flush adds up the settlements that the store has not seen yet; nil: there are none. Load calls it.
+	// Flush moves the settlements that the store has not seen yet into it, so that Load counts
+	// them; nil: there are none.
 	Flush func(ctx context.Context) error
 	// Tell tells an account's owner about an event that has been stored; nil: nobody is told.
 	Tell func(ctx context.Context, e *Event)
-	Log  *slog.Logger
+	// Log gets what Run could not store. It may be nil if Run is never called.
+	Log *slog.Logger
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
 }
 
-// Control watches every account's score.
+// Control counts the units of every account and acts on the score. Its methods may be called from
+// several goroutines.
 type Control struct {
 	store Store
 	opts  Options
 
+	// mu guards the fields below, except wake. Settled takes it in every call, so nothing is stored
+	// under it.
 	mu     sync.Mutex
-	loaded bool // Load has read the counts
-	month  time.Time
+	loaded bool      // Load has read the counts
+	month  time.Time // that units are counted for; see monthOf
 	counts map[slot]*count
-	todo   []Event // to be written down
-	off    []Event // keys to be switched off for good; a part of todo
-	wake   chan struct{}
+	todo   []Event // not stored yet, oldest first
+	off    []Event // deactivations that Accounts has not stored yet, oldest first
+
+	wake chan struct{} // of size 1; tells Run that there is something to store
 }
 
-// slot is what units are counted by.
+// slot is the key that units are counted by.
 type slot struct {
 	account    string
 	plan, tier account.Plan
 }
 
-// count is the units of a slot in the present month.
+// count holds the units of a slot, about 400 bytes. It is never removed: there is at most one for
+// each plan and tier of an account.
 type count struct {
-	units    int64 // thousandths, without what was forgiven
-	hours    [24]hourly
-	reviewed time.Time
+	units    int64      // of the current month, in thousandths, without what was forgiven
+	hours    [24]hourly // the last 24 hours; an hour is at its number modulo 24
+	reviewed time.Time  // when the last Review was noted
 }
 
-// hourly is the units of one hour; the slots of the last day are reused.
+// hourly is the units of one hour. An entry whose hour is more than a day ago is out of date and is
+// replaced by the next call.
 type hourly struct {
-	hour  int64 // since 1970
+	hour  int64 // hours since 1970
 	units int64
 }
 
-// New returns a Control without any counts. Resume or Load reads them.
+// New returns a Control that has counted nothing yet. Resume or Load reads the counts.
 func New(store Store, opts Options) *Control {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -147,8 +163,8 @@ func New(store Store, opts Options) *Control {
 	return c
 }
 
-// Resume loads the counts and switches off the keys of accounts that had reached 100 when the last process died,
-// before it could store that.
+// Resume loads the counts and switches off the keys of every account that has reached 100. Usually
+// they are off already. They are not if the last process died before Run had stored it.
 func (c *Control) Resume(ctx context.Context) error {
 	full, err := c.Load(ctx)
 	if err != nil {
@@ -162,7 +178,9 @@ func (c *Control) Resume(ctx context.Context) error {
 	return nil
 }
 
-// Load reads the counts of this month. It returns the accounts that have reached 100.
+// Load reads the counts of this month and returns the accounts that have reached 100. Call it once,
+// before the first Settled: it adds the units of the last day to those that are there. It holds the
+// lock while it reads.
 func (c *Control) Load(ctx context.Context) ([]string, error) {
 	if c.opts.Flush != nil {
 		if err := c.opts.Flush(ctx); err != nil {
@@ -192,7 +210,9 @@ func (c *Control) Load(ctx context.Context) ([]string, error) {
 	return full, err
 }
 
-// Settled counts a settlement. It takes no more than memory; what follows is told to Run.
+// Settled counts a settlement and notes what follows from it for Run. It is part of every call, so it
+// does not touch the database. The plan is that of the settlement: units count against the plan that
+// the account had when it made the call.
 func (c *Control) Settled(s *usage.Settlement) {
 	if s.UnitMilli <= 0 {
 		return
@@ -218,7 +238,9 @@ func (c *Control) Settled(s *usage.Settlement) {
 	c.crossed(at, k, before, score(k.units, budget), budget, now)
 }
 
-// crossed notes what follows from a score that climbed from before to after.
+// crossed notes what follows from a score that rose from before to after. Both are relative to the
+// budget in force. So a reload that lowers the budget triggers nothing by itself; the next start
+// deactivates accounts that are over it, see Resume. The caller holds mu.
 func (c *Control) crossed(at slot, k *count, before, after int, budget account.Limit, now time.Time) {
 	note := func(kind Kind, format string, args ...any) {
 		c.todo = append(c.todo, Event{
@@ -249,7 +271,8 @@ func (c *Control) crossed(at slot, k *count, before, after int, budget account.L
 	}
 }
 
-// turn begins a new month. A clock that steps back does not bring the old one back.
+// turn starts a new month if one has begun. A clock that is set back does not bring the old month
+// back. The hours stay: a fast rise is one even if the month ends meanwhile. The caller holds mu.
 func (c *Control) turn(now time.Time) {
 	if m := monthOf(now); m.After(c.month) {
 		c.month = m
@@ -259,6 +282,7 @@ func (c *Control) turn(now time.Time) {
 	}
 }
 
+// count returns the count of a slot and makes one if there is none. The caller holds mu.
 func (c *Control) count(at slot) *count {
 	k := c.counts[at]
 	if k == nil {
@@ -268,6 +292,7 @@ func (c *Control) count(at slot) *count {
 	return k
 }
 
+// add counts units in the hour of a time. It does not change the units of the month.
 func (k *count) add(at time.Time, units int64) {
 	h := at.Unix() / 3600
 	slot := &k.hours[h%int64(len(k.hours))]
@@ -277,7 +302,8 @@ func (k *count) add(at time.Time, units int64) {
 	slot.units = plus(slot.units, units)
 }
 
-// lastDay is the units of the last 24 hours, the present one included.
+// lastDay returns the units of the last 24 hours, the current one included, so the time that it
+// covers is between 23 and 24 hours.
 func (k *count) lastDay(now time.Time) (units int64) {
 	h := now.Unix() / 3600
 	for _, x := range k.hours {
@@ -288,7 +314,8 @@ func (k *count) lastDay(now time.Time) (units int64) {
 	return units
 }
 
-// score is the percentage of a budget, 100 at most; of an unlimited one it is always 0.
+// score returns the percentage of the budget that was used, rounded down, at most 100. It is 0 if
+// the budget is unlimited, and 100 after the first unit if the budget is 0.
 func score(unitMilli int64, budget account.Limit) int {
 	switch {
 	case budget == account.Unlimited || unitMilli <= 0:
@@ -299,7 +326,8 @@ func score(unitMilli int64, budget account.Limit) int {
 	return int(min(100, unitMilli/10/int64(budget))) // milli / (budget * 1000) * 100
 }
 
-// plus adds amounts that are not negative; a sum beyond the range of an int64 is the largest one.
+// plus adds two amounts that are not negative. It returns the largest int64 if the sum exceeds it:
+// an overflow would make the score 0.
 func plus(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -307,7 +335,7 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// monthOf is the first moment of a time's month, UTC.
+// monthOf returns the start of the month that t belongs to, in UTC.
 func monthOf(t time.Time) time.Time {
 	t = t.UTC()
 	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)

@@ -6,11 +6,11 @@ import (
 	"sluice/internal/account"
 )
 
-// recentEvents is how many events of an account Score returns.
+// recentEvents is how many events of an account Score returns at most.
 const recentEvents = 1000
 
-// Score returns an account's standing in every tier, its score, and its newest events. It loads the counts if that
-// has not been done, so a command that runs without a server needs no other call.
+// Score returns an account's standing in every tier, its score, and its newest events. It loads the
+// counts if that has not been done, so a command without a server needs no other call.
 func (c *Control) Score(ctx context.Context, a *account.Account) ([]Standing, int, []Event, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, 0, nil, err
@@ -20,9 +20,9 @@ func (c *Control) Score(ctx context.Context, a *account.Account) ([]Standing, in
 	return standings, score, events, err
 }
 
-// Restore switches an account's keys on again and starts the tiers that have reached 100 from zero. It forgives
-// first: a call that is settled before the keys are on then counts from zero and cannot switch them off again. Like
-// Score, it loads the counts if need be.
+// Restore switches an account's keys on again and starts the tiers that have reached 100 again from
+// zero. It forgives first: a call that is settled before the keys are on then counts from zero and
+// cannot switch them off again. Like Score, it loads the counts if need be.
 func (c *Control) Restore(ctx context.Context, actor, ref string) (*account.Account, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
@@ -34,6 +34,7 @@ func (c *Control) Restore(ctx context.Context, actor, ref string) (*account.Acco
 	if err := c.Forgive(ctx, found.ID, actor); err != nil {
 		return nil, err
 	}
+	// The lock is only in memory and ends here even if Accounts never stored the deactivation.
 	if c.opts.Unlock != nil {
 		c.opts.Unlock(found.ID)
 	}

@@ -9,21 +9,23 @@ import (
 	"sluice/internal/account"
 )
 
-// Standing is how an account stands with one tier of its present plan.
+// Standing is the state of one tier of an account, under its current plan.
 type Standing struct {
 	Tier   account.Plan
 	Score  int
 	Units  int64 // thousandths
 	Budget account.Limit
-	// Reaches is when the score would be 100 at the speed of the last day: now if it is 100, zero if the
-	// month, and with it the count, ends before.
+	// Reaches is when the score would be 100 if the account goes on as in the last 24 hours. It is
+	// the current time if the score is 100, and zero if the month ends first.
 	Reaches time.Time
 }
 
-// Tiers are what scores are counted for.
+// tiers lists the tiers that models can have, in the order in which standings are shown.
 var tiers = []account.Plan{account.Free, account.Basic, account.Premium}
 
-// Standings returns the account's standing in every tier, and its score: the highest of them.
+// Standings returns the account's standing in every tier, and its score, which is the highest of
+// them. Counts under other plans are left out: use under one plan never counts against the budget
+// of another.
 func (c *Control) Standings(accountID string, plan account.Plan) ([]Standing, int) {
 	now := c.opts.Now()
 	c.mu.Lock()
@@ -44,16 +46,16 @@ func (c *Control) Standings(accountID string, plan account.Plan) ([]Standing, in
 	return out, highest
 }
 
-// forecast is when the budget would be used up at the speed of the last day; see Standing.Reaches.
+// forecast returns when the budget would be used up; see Standing.Reaches. The caller holds mu.
 func (c *Control) forecast(k *count, budget account.Limit, now time.Time) time.Time {
 	if score(k.units, budget) == deactivateAt {
 		return now
 	}
-	speed := k.lastDay(now) // a day
+	speed := k.lastDay(now) // units a day
 	if speed <= 0 || budget == account.Unlimited {
 		return time.Time{}
 	}
-	// In floats: a small speed makes more days than a time.Duration holds, which ends after 292 years.
+	// In floats, because at a low speed it can take longer than the 292 years of a time.Duration.
 	left := float64(budget)*1000 - float64(k.units)
 	seconds := left / float64(speed) * (24 * time.Hour).Seconds()
 	end := c.month.AddDate(0, 1, 0)
@@ -66,7 +68,9 @@ func (c *Control) forecast(k *count, budget account.Limit, now time.Time) time.T
 	return time.Time{}
 }
 
-// Forgive starts the tiers that have reached 100 again from zero: support's answer to a deactivation.
+// Forgive starts the tiers that have reached 100 again from zero. Support does this when it restores
+// an account. It drops deactivations of the account that are not stored yet. If the store fails, the
+// counts in memory are forgiven all the same, until the next start.
 func (c *Control) Forgive(ctx context.Context, accountID, actor string) error {
 	now := c.opts.Now()
 	c.mu.Lock()
@@ -97,13 +101,14 @@ func (c *Control) Forgive(ctx context.Context, accountID, actor string) error {
 	return nil
 }
 
-// Events returns an account's newest events.
+// Events returns at most limit events of an account, newest first.
 func (c *Control) Events(ctx context.Context, accountID string, limit int) ([]Event, error) {
 	return c.store.AbuseEvents(ctx, accountID, limit)
 }
 
-// Run writes down what happened and switches keys off for good, until ctx ends. What the database
-// does not take now is tried again.
+// Run stores events and deactivations until ctx ends. What cannot be stored is retried every second.
+// At the end it tries once more. Deactivations that are lost then come back at the next start,
+// because Resume works from the counts; warnings do not.
 func (c *Control) Run(ctx context.Context) {
 	const patience = time.Second
 	for {
@@ -114,7 +119,7 @@ func (c *Control) Run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			_ = c.writeDown(context.WithoutCancel(ctx)) // tried; the counts bring it back at the next start
+			_ = c.writeDown(context.WithoutCancel(ctx))
 			return
 		case <-again:
 		case <-c.wake:
@@ -122,6 +127,9 @@ func (c *Control) Run(ctx context.Context) {
 	}
 }
 
+// writeDown stores the deactivations first, because they protect, and then the events. Owners are
+// told after that, so nobody is told what did not happen. It works on copies, without the lock; only
+// Run calls it, so nothing but new events at the end changes todo meanwhile.
 func (c *Control) writeDown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -130,7 +138,7 @@ func (c *Control) writeDown(ctx context.Context) error {
 	c.mu.Unlock()
 	for _, e := range off {
 		if _, err := c.opts.Accounts.Deactivate(ctx, actor, e.AccountID, e.Why); err != nil {
-			c.opts.Log.Error("the keys of an account are off, but that is not stored yet", "account", e.AccountID, "error", err.Error())
+			c.opts.Log.Error("a deactivation could not be stored yet; the keys are refused meanwhile", "account", e.AccountID, "error", err.Error())
 			return err
 		}
 		c.mu.Lock()

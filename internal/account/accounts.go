@@ -62,7 +62,7 @@ func New(store Store, opts *Options) *Accounts {
 	if a.brand == "" {
 		a.brand = "service"
 	}
-	if a.onChange == nil {
+	if a.onChange == nil { // so that callers need not check
 		a.onChange = func(*Account) {}
 	}
 	if a.now == nil {
@@ -291,12 +291,13 @@ func (as *Accounts) change(ctx context.Context, actor, ref string, apply func(*A
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	changed, err := as.store.ChangeAccount(ctx, found.ID, func(a *Account) (Entry, error) {
+		// a was read under the lock; found may be out of date by now.
 		e := Entry{At: as.clock(), Actor: actor, AccountID: a.ID}
 		err := apply(a, &e)
 		return e, err
 	})
 	if err != nil {
-		as.refresh(ctx, found.ID)
+		as.refresh(ctx, found.ID) // harmless if nothing was stored
 		return nil, err
 	}
 	as.onChange(changed)

@@ -32,6 +32,8 @@ func HashKey(raw string) Hash {
 	return sha256.Sum256(append(buf[:0], raw...))
 }
 
+// A key is the brand, a dash, random characters, and a checksum over all of these. After the brand it
+// has letters and digits only, so it needs no escaping in shells, headers and URLs.
 const (
 	alphabet     = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	keyRandom    = 40 // characters

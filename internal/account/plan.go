@@ -18,12 +18,13 @@ const (
 	Scale
 )
 
+// planNames are stored and sent to clients; do not change them.
 var planNames = [...]string{None: "none", Free: "free", Basic: "basic", Premium: "premium", Scale: "scale"}
 
 // String returns the plan's name on the wire and in the database.
 func (p Plan) String() string { return planNames[p] }
 
-// ParsePlan returns the plan with a name.
+// ParsePlan returns the plan with that name, as String writes it.
 func ParsePlan(name string) (Plan, error) {
 	for p, n := range planNames {
 		if n == name {
@@ -93,9 +94,9 @@ type Terms struct {
 // Plans holds the terms of every plan, indexed by Plan.
 type Plans [Scale + 1]Terms
 
-// BuiltinPlans is the table of the contract (docs/api.md#limits-by-plan), with the token caps,
-// Scale's concurrency, the unit budgets and the caps on videos that it leaves open. A budget is more than half of what the
-// allowance could make in a month without a pause.
+// BuiltinPlans returns the plans as they are unless the configuration changes them
+// (docs/api.md#limits-by-plan). A monthly budget is more than half of the units that an account
+// could use in a month if it called a model of one unit without a pause.
 func BuiltinPlans() Plans {
 	free := Terms{Limits: Limits{RequestsPerMinute: 2, Concurrent: 2, TokensPerMinute: 150_000}, MonthlyUnits: 50_000, UnfinishedVideos: 2}
 	return Plans{

@@ -341,12 +341,12 @@ type ModelStanding struct {
 	From string `json:"from"`
 	// Access is the lowest plan that may call the model, or "staff".
 	Access string `json:"access"`
-	// Health is "well", "out of order", "partly out of order" or "vanished". It is empty if no
+	// Health is "healthy", "degraded", "down" or "vanished". It is empty if no
 	// server is running.
 	Health string `json:"health,omitempty"`
 }
 
-// Standings returns the standing of each model of a catalog. Health says how well a model is.
+// Standings returns the standing of each model of a catalog. health returns the health of a model.
 func Standings(c *catalog.Catalog, health func(*catalog.Model) string) []ModelStanding {
 	var all []ModelStanding
 	for _, m := range c.Models() {

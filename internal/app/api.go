@@ -18,16 +18,22 @@ import (
 	"sluice/internal/toolloop"
 )
 
-// openAPI opens the front door: the API, the pages beside it and the MCP server, which calls the API in process.
+// openAPI makes the API, with the pages and the MCP server beside it. It serves nobody yet: Run does.
+//
+// The API and MCP tools need each other: the API calls tools, and our own MCP server is a caller of
+// the API. So both get a function that reads a.api when a request arrives, after openAPI has set it.
 func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	store := a.facts.store
-	replies := &idempotency.Options{}
+	replies := &idempotency.Options{} // a copy: the options of a test must not get the key
 	if a.opts.Idempotency != nil {
 		*replies = *a.opts.Idempotency
 	}
 	replies.Key = store.Key()
+	// The depth of nesting is counted, so that tools which call the service again come to an end.
 	nested := func(depth int) http.Handler { return a.api.Nested(depth) }
 	a.tools = newRemoteTools(cfg, a.Origin()+"/mcp", nested)
+	// Kept replies and the states of tool calls hold parts of conversations, so both are encrypted in
+	// the database.
 	line := inference.New(a.gate, a.pulse, &inference.Options{
 		States: continuation.New(store, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Patience: a.opts.Patience,
 	})
@@ -35,6 +41,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(store, a.log, replies), Videos: a.videos,
 		Changes: store.CatalogChanges,
 		Pages:   a.pages(cfg), MCP: a.newMCPServer(nested).Serve,
+		// /readyz runs these. Calls continue while the database is down, but no account can change.
 		Checks: []httpapi.Check{
 			{Name: "database", Run: store.Ping},
 			{Name: "journal", Run: func(context.Context) error { return a.books.Ready() }, Note: a.books.BacklogNote},
@@ -43,14 +50,16 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// remoteTools reaches the MCP servers that callers name.
+// remoteTools calls the tools of the MCP servers that callers name.
 type remoteTools struct {
-	guard  *netguard.Guard
-	client *mcpclient.Client
-	loop   *toolloop.Loop
+	guard  *netguard.Guard   // keeps connections out of the operator's network
+	client *mcpclient.Client // uses the guard
+	loop   *toolloop.Loop    // uses the client
 }
 
-// newRemoteTools returns tools that serve local, the address of our own MCP server, in process.
+// newRemoteTools returns tools within the bounds of the configuration. local is the address of our
+// own MCP server. Calls of it do not leave the process: serve returns the handler for a call at a
+// depth of nesting.
 func newRemoteTools(c *config.Config, local string, serve func(depth int) http.Handler) *remoteTools {
 	t := &remoteTools{guard: netguard.New(&netguard.Options{Allow: c.MCP.AllowHosts})}
 	t.client = mcpclient.New(t.guard, &mcpclient.Options{CallTimeout: c.MCP.CallTimeout, MaxResult: c.MCP.MaxResult, LocalURL: local, Local: serve})
@@ -58,15 +67,17 @@ func newRemoteTools(c *config.Config, local string, serve func(depth int) http.H
 	return t
 }
 
-// close waits some seconds at most for sessions to be closed.
+// close waits until the sessions with MCP servers are closed, a few seconds at most, and then closes
+// idle connections.
 func (t *remoteTools) close() {
 	t.client.Close()
 	t.guard.Close()
 }
 
-// newMCPServer returns the service as tools for agents. Api serves its requests.
+// newMCPServer returns the MCP server, which offers the service as tools. It sends its requests to
+// the handler that api returns.
 func (a *App) newMCPServer(api func(depth int) http.Handler) *mcpserver.Server {
-	title := "" // its own
+	title := "" // the default of mcpserver: our own name
 	if brand := a.settings.Load().Config.Brand; brand != "service" {
 		title = brand
 	}

@@ -1,9 +1,12 @@
-// Package app wires Sluice together: it opens what a configuration names, in order, runs it, and closes it in the
-// opposite order.
+// Package app wires Sluice together: it opens what a configuration names, in order, runs it, and
+// stops and closes it, in order.
 //
-// It is the only package that knows the configuration and every capability, and it holds no rule of its own: each
-// file hands a part of the configuration to the package that owns the noun. The program and the end-to-end tests
-// start the same App.
+// New, Run and Reload are the life of a server. Commands that work without one are in offline.go and
+// doctor.go. The program and the end-to-end tests start the same App.
+//
+// It is the only package that knows the configuration and every other package, and it has no rule of
+// its own: each file passes a part of the configuration to the package that owns the subject. A rule
+// that you are about to write here belongs there.
 package app
 
 import (
@@ -39,28 +42,34 @@ import (
 	"sluice/internal/video"
 )
 
-// defaultMetricsListen is the address that may be busy: nobody asked for it.
+// defaultMetricsListen is the address of the metrics if the operator does not name one. If it is
+// busy, the server starts without metrics. Two servers on one machine then both start.
 const defaultMetricsListen = "127.0.0.1:9090"
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	// Log is where the server writes; default slog.Default().
+	// Log gets everything that the server logs. Default slog.Default().
 	Log *slog.Logger
-	// Level, where given, is set to the configured level at each reload.
+	// Level, if not nil, is set to the configured log level at the start and at each reload. It must
+	// be the level of Log for that to have an effect.
 	Level *slog.LevelVar
-	// Load reads the configuration again for a reload; nil: there is none.
+	// Load reads the configuration again for a reload. If nil, Reload returns an error.
 	Load func() (*config.Config, error)
-	// Servers are the model servers that are looked for on this machine; nil: all that discovery knows.
+	// Servers are the model servers to look for on this machine. Default: all that discovery knows.
 	Servers []discovery.Server
-	// Idempotency says how long replies are kept and waited for; for tests.
+	// Idempotency says how long replies are kept and waited for; for tests. New copies it.
 	Idempotency *idempotency.Options
-	// Patience is how long a call looks for an upstream that answers; for tests. Default 30 seconds.
+	// Patience is how long a call tries to find an upstream that answers; for tests. Default 30
+	// seconds.
 	Patience time.Duration
-	// Renderer makes videos in the place of the built-in one; for tests.
+	// Renderer replaces the sandbox that draws videos; for tests.
 	Renderer video.Renderer
 }
 
-// App is one running Sluice.
+// App is one server. New makes it, and Run or Abandon ends it. An App is not used again after that.
+//
+// New sets the fields one after the other, and each is nil before its step. After New they do not
+// change, except settings and cert, which a reload replaces. So requests read them without a lock.
 type App struct {
 	opts    Options
 	log     *slog.Logger
@@ -68,14 +77,14 @@ type App struct {
 	metrics *telemetry.Metrics
 	servers []discovery.Server // to look for on this machine
 
-	facts   *facts
-	books   *usage.Books
-	pulse   *pulse.Pulse
-	ledger  *admission.Memory
-	gate    *admission.Gate
+	facts   *facts            // data folder, database, accounts
+	books   *usage.Books      // what calls consumed
+	pulse   *pulse.Pulse      // notices silence on streams
+	ledger  *admission.Memory // what accounts are using now
+	gate    *admission.Gate   // admits calls: takes from the ledger, settles in the books
 	abuse   *abuse.Control
 	api     *httpapi.API
-	local   *httpapi.Local
+	local   *httpapi.Local // whether only this machine has sent requests
 	tools   *remoteTools
 	videos  *video.Line
 	outbox  *mail.Outbox
@@ -83,7 +92,7 @@ type App struct {
 	notices *notice.Board
 	letters *notice.Letters
 	billing *billing.Billing
-	stripe  *stripe.Processor // nil: another processor, or none
+	stripe  *stripe.Processor // nil if another processor is used, or none
 
 	listener        net.Listener
 	adminListener   net.Listener
@@ -91,37 +100,41 @@ type App struct {
 	bound           string       // the configured listen address, with the port that the system chose
 
 	ownerKey   string // empty unless this start created the owner
-	ownerLink  string
-	followFrom int64 // number of the audit entry up to which the index is complete
+	ownerLink  string // empty unless this start created the owner
+	followFrom int64  // number of the audit entry up to which the index is complete
 
-	settings atomic.Pointer[settings.Settings]
-	cert     atomic.Pointer[tls.Certificate]
-	reloadMu sync.Mutex   // held by whoever replaces settings
-	seen     config.Stamp // the watched files as they were when the App was made
+	settings atomic.Pointer[settings.Settings] // never nil after readSettings
+	cert     atomic.Pointer[tls.Certificate]   // nil if TLS is off
+	reloadMu sync.Mutex                        // held while settings are replaced, from reading the old to storing the new
+	seen     config.Stamp                      // the state of the watched files when the App was made
 }
 
-// New opens everything that the configuration names. On an empty database it creates the owner. If a step fails, New
-// closes what the steps before it have opened.
+// New opens everything that the configuration names. On an empty database it creates the owner. New
+// serves nobody yet, but it takes the addresses: connections wait until Run accepts them. If a step
+// fails, New closes what the steps before it have opened. opts may be nil.
+//
+// The order of the steps matters. The comments say why; a step without one may move only if what it
+// reads is still set before it.
 func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 	a := newApp(cfg, opts)
 	for _, step := range []func(context.Context, *config.Config) error{
-		a.readSettings, // first, and without a side effect: a bad configuration changes nothing
-		a.loadCertificate,
-		a.openFacts, // the lock on the data folder guards everything below
-		a.listen,    // before createOwner: a busy port must not cost the only showing of the owner's key
-		a.loadAccounts,
+		a.readSettings,    // first, and without a side effect: a bad configuration changes nothing
+		a.loadCertificate, // without a side effect, too
+		a.openFacts,       // the lock on the data folder guards everything below
+		a.listen,          // before createOwner: a busy port must not cost the only display of the owner's key
+		a.loadAccounts,    // before createOwner, which needs to know whether there is an account
 		a.createOwner,
-		a.openCatalog, // after listen: the description of the API has the port in it
-		a.watchLocal,  // before openDesk and openBilling, which ask whether only this machine calls
-		a.openDesk,    // from here on, owners are told what happens to their account
-		a.openBilling,
-		a.signOwnerIn,
-		a.openBooks,
+		a.openCatalog,    // after listen: the description of the API has the port in it
+		a.watchLocal,     // before openDesk and openBilling, which ask whether only this machine calls
+		a.openDesk,       // from here on, owners are told what happens to their account
+		a.openBilling,    // after openDesk: it sends letters
+		a.signOwnerIn,    // after openDesk, which makes the link
+		a.openBooks,      // after openFacts: the journal is in the data folder
 		a.restoreWindows, // before the first request: what the last minute used still counts
 		a.resumeScores,   // after openBooks: what is still in the journal counts, too
-		a.openVideos,
-		a.openAPI, // last of the capabilities: it serves all of them
-		a.addGauges,
+		a.openVideos,     // after openBooks: jobs are admitted by the same gate as calls
+		a.openAPI,        // after everything that it serves
+		a.addGauges,      // after everything that they read
 		a.reportStart,
 	} {
 		if err := step(ctx, cfg); err != nil {
@@ -131,7 +144,8 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 	return a, nil
 }
 
-// newApp returns an App that has opened nothing.
+// newApp returns an App that has opened nothing. It reads the state of the watched files first, so
+// that a change during the start is not missed.
 func newApp(cfg *config.Config, opts *Options) *App {
 	a := &App{
 		log: slog.Default(), seen: cfg.Stamp(), started: time.Now(), servers: discovery.Servers(),
@@ -140,6 +154,7 @@ func newApp(cfg *config.Config, opts *Options) *App {
 	if opts != nil {
 		a.opts = *opts
 	}
+	// Not nil but empty means none: tests must not find the model servers of the machine they run on.
 	if a.opts.Servers != nil {
 		a.servers = a.opts.Servers
 	}
@@ -149,7 +164,8 @@ func newApp(cfg *config.Config, opts *Options) *App {
 	return a
 }
 
-// readSettings makes the settings of the configuration and the adapters of its providers.
+// readSettings makes the settings and the adapters of the providers. They are not complete before
+// openCatalog, which needs the database.
 func (a *App) readSettings(_ context.Context, cfg *config.Config) error {
 	s, err := settings.New(cfg, nil)
 	if err != nil {
@@ -160,7 +176,8 @@ func (a *App) readSettings(_ context.Context, cfg *config.Config) error {
 	return s.Connect(nil, a.pulse)
 }
 
-// openCatalog records the catalog and completes the settings. Nothing reads them before.
+// openCatalog records the catalog and completes the settings. It changes them in place, which is
+// safe because nobody uses their catalog and routes yet.
 func (a *App) openCatalog(ctx context.Context, cfg *config.Config) error {
 	s := a.settings.Load()
 	if err := s.Join(ctx, a.facts.store, a.facts.alone(), nil); err != nil {
@@ -171,11 +188,12 @@ func (a *App) openCatalog(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// listen takes the addresses and the admin socket. Connections wait there until Run accepts them.
+// listen starts to listen for the API, on the admin socket and for metrics.
 func (a *App) listen(_ context.Context, cfg *config.Config) (err error) {
 	if a.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 		return fmt.Errorf("listen on %s: %w; choose another address with --listen or the field listen", cfg.Listen, doctor.Cause(err))
 	}
+	// The port may be 0, which lets the system choose one. Callers need the real one.
 	host, _, _ := net.SplitHostPort(cfg.Listen) // net.Listen has accepted it
 	_, port, _ := net.SplitHostPort(a.Addr())
 	a.bound = net.JoinHostPort(host, port)
@@ -186,6 +204,7 @@ func (a *App) listen(_ context.Context, cfg *config.Config) (err error) {
 		return nil
 	}
 	a.metricsListener, err = net.Listen("tcp", cfg.MetricsListen)
+	// An address that the operator has chosen must work; the default need not.
 	if err != nil && cfg.MetricsListen == defaultMetricsListen {
 		a.log.Warn("metrics are off: the default address is busy", "address", cfg.MetricsListen)
 		return nil
@@ -196,8 +215,10 @@ func (a *App) listen(_ context.Context, cfg *config.Config) (err error) {
 	return nil
 }
 
-// addGauges adds the metrics that are read when somebody asks for them.
+// addGauges adds the metrics whose values are read when the metrics are requested, so that requests
+// need not update them. It runs after everything that they read is there.
 func (a *App) addGauges(context.Context, *config.Config) error {
+	// Operators have dashboards and alerts on these names: add to them, do not change them.
 	for _, g := range []struct {
 		name, help string
 		read       func() int64
@@ -215,17 +236,17 @@ func (a *App) addGauges(context.Context, *config.Config) error {
 	return nil
 }
 
-// reportStart logs what the operator should know about the configuration and the models.
+// reportStart logs warnings about the configuration, and the models that were found without one.
 func (a *App) reportStart(_ context.Context, cfg *config.Config) error {
 	a.warn(cfg)
 	discovery.Announce(nil, a.settings.Load().Catalog, a.log)
 	return nil
 }
 
-// Addr is the address the API is served on.
+// Addr returns the address that the API listens on, as host:port.
 func (a *App) Addr() string { return a.listener.Addr().String() }
 
-// MetricsAddr is the address the metrics are served on; empty where they are off.
+// MetricsAddr returns the address that the metrics listen on, or "" if they are off.
 func (a *App) MetricsAddr() string {
 	if a.metricsListener == nil {
 		return ""
@@ -233,25 +254,30 @@ func (a *App) MetricsAddr() string {
 	return a.metricsListener.Addr().String()
 }
 
-// Origin is the URL where callers find the server, without a path.
+// Origin returns the URL that callers use, without a path. A reload can change it.
 func (a *App) Origin() string { return a.origin(a.settings.Load().Config) }
 
-// origin is Origin under a configuration that may not be in force yet.
+// origin is Origin for a configuration that may not be in force yet.
 func (a *App) origin(cfg *config.Config) string { return cfg.OriginAt(a.bound) }
 
-// OwnerKey is the master key of the owner account, if this start created it.
+// OwnerKey returns the master key of the owner account if this start created it, or else "". The key
+// cannot be shown again: only its hash is stored.
 func (a *App) OwnerKey() string { return a.ownerKey }
 
-// OwnerLink is a link that signs the owner in once, if this start created the account.
+// OwnerLink returns a link that signs the owner in once if this start created the account, or else
+// "".
 func (a *App) OwnerLink() string { return a.ownerLink }
 
-// Abandon closes an App that was never run.
+// Abandon closes an App that was never run. Run closes the App itself.
 func (a *App) Abandon() error { return a.close() }
 
-// close undoes New, last things first. Steps that New did not reach have left nil.
+// close closes what New has opened: the listeners first, so that callers are refused instead of
+// waiting, and the data folder last, because its lock keeps the next process out until everything
+// else is closed. It also runs after a step of New failed, so a field may be nil.
 func (a *App) close() error {
 	var errs []error
 	for _, l := range []net.Listener{a.metricsListener, a.adminListener, a.listener} {
+		// After Run, the servers have closed them already.
 		if l != nil {
 			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)
@@ -264,7 +290,7 @@ func (a *App) close() error {
 	if a.tools != nil {
 		a.tools.close()
 	}
-	if a.books != nil {
+	if a.books != nil { // before the folder that its journal is in
 		errs = append(errs, a.books.Close())
 	}
 	if a.facts != nil {

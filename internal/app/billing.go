@@ -10,18 +10,21 @@ import (
 	"sluice/internal/config"
 )
 
-// The pages where customers pay with test cards, and to which they return from another processor.
+// The pages where customers pay with test cards, and the page that another processor sends them back
+// to. The dashboard serves these paths.
 const (
 	planPage     = "/dashboard/plan"
 	testCheckout = planPage + "/pay"
 	testCard     = planPage + "/card"
 )
 
-// openBilling opens what sells the plans. Customers are told what becomes of their payments.
+// openBilling opens billing. Letters tell customers what becomes of their payments.
 func (a *App) openBilling(_ context.Context, cfg *config.Config) error {
 	a.billing, a.stripe = newBilling(cfg, a.facts, a.Origin(), billing.Options{
 		Plans: func() account.Plans { return a.settings.Load().Plans }, OnEntry: a.letters.Payment, Log: a.log,
-		// The test card is withdrawn when a request from elsewhere arrives, or public_url is set by a reload.
+		// The test card gives plans away, so it is only for a developer's own machine. Unless the
+		// operator has chosen it, it is withdrawn when a request from elsewhere arrives, or when a
+		// reload sets public_url.
 		Withdrawn: func() bool {
 			return cfg.Billing.Processor == "" && a.settings.Load().Config.PaymentProcessor(a.local.Holds()) != "testpay"
 		},
@@ -29,9 +32,13 @@ func (a *App) openBilling(_ context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// newBilling makes billing with the configured processor. The second result is nil unless that is Stripe.
+// newBilling returns billing with the configured payment processor. Offline commands use it, too.
+// The second result is nil unless the processor is Stripe.
 func newBilling(cfg *config.Config, f *facts, origin string, opts billing.Options) (*billing.Billing, *stripe.Processor) {
+	// Billing changes plans in transactions of its own, so it publishes accounts as package account
+	// does.
 	opts.OnChange = f.changed
+	// As if only this machine sent requests: Withdrawn takes the test card away when that ends.
 	switch cfg.PaymentProcessor(true) {
 	case "testpay":
 		opts.Processor = testpay.New(f.store, testCheckout, testCard)

@@ -12,14 +12,14 @@ import (
 	"sluice/internal/video"
 )
 
-// journalFolder is the part of the data folder that holds settlements which are not in the database yet.
+// journalFolder is the folder inside the data folder that holds the journal of settlements.
 const journalFolder = "journal"
 
-// openBooks opens the journal, and the gate whose calls are settled there.
+// openBooks opens the journal, and makes the gate that settles calls there.
 func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 	a.books = usage.NewBooks(a.facts.dir.Join(journalFolder), a.facts.store, &usage.BooksOptions{
 		SyncEach: cfg.Usage.SyncEach, Log: a.log,
-		Recorded: func(s usage.Settlement) { a.abuse.Settled(&s) },
+		Recorded: func(s usage.Settlement) { a.abuse.Settled(&s) }, // set by resumeScores, before the first call
 		Running:  a.ledger.Running,
 		KeepDays: func() int { return a.settings.Load().Config.Usage.KeepDays },
 	})
@@ -27,10 +27,11 @@ func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 	return a.books.Open()
 }
 
-// restoreWindows puts what was used in the last minute before this start back into the ledger, so that a restart
-// gives nobody a fresh minute.
+// restoreWindows puts what was used in the last minute before this start back into the ledger, so
+// that a restart does not reset the rate limits. Video jobs are never in the journal; the store has
+// them.
 func (a *App) restoreWindows(ctx context.Context, _ *config.Config) error {
-	now := time.Now()
+	now := time.Now() // one time for all: the ledger needs how long ago each call was
 	videos, err := video.Recent(ctx, a.facts.store, now.Add(-time.Minute))
 	if err != nil {
 		return err
@@ -43,13 +44,15 @@ func (a *App) restoreWindows(ctx context.Context, _ *config.Config) error {
 	return nil
 }
 
+// restore counts settlements in the ledger. They must be in the order of their time.
 func restore(ledger *admission.Memory, recent []usage.Settlement, now time.Time) {
 	for _, s := range recent {
 		ledger.Restore(s.AccountID, now.Sub(s.At), admission.Cost{RequestMilli: s.RequestMilli, Tokens: int64(s.Tokens.Total())})
 	}
 }
 
-// resumeScores starts abuse control with what has been counted this month.
+// resumeScores starts abuse control with the counts of this month. It flushes the journal first, so
+// that the counts are complete. The start fails if the database does not answer.
 func (a *App) resumeScores(ctx context.Context, _ *config.Config) error {
 	a.abuse = abuse.New(a.facts.store, abuse.Options{
 		Plans:    func() account.Plans { return a.settings.Load().Plans },

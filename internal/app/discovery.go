@@ -8,7 +8,8 @@ import (
 	"sluice/internal/discovery"
 )
 
-// lookAround looks for models and applies what has changed. See settings.Settings.Look.
+// lookAround looks for models and applies what has changed. If all is set, it asks the providers as
+// well; see settings.Settings.Look. Looking takes seconds, so it does not hold reloadMu.
 func (a *App) lookAround(ctx context.Context, all bool) error {
 	s := a.settings.Load()
 	_, own, _ := net.SplitHostPort(a.Addr())
@@ -16,16 +17,19 @@ func (a *App) lookAround(ctx context.Context, all bool) error {
 	if err != nil {
 		return err
 	}
+	// Only configured providers are in failed. That no model server runs on this machine is normal.
 	for name, err := range failed {
-		a.log.Warn("a provider does not list its models", "provider", name, "error", err.Error())
+		a.log.Warn("a provider did not return its list of models", "provider", name, "error", err.Error())
 	}
+	// When the process stops, the requests of Look are cut off, and their results say nothing.
 	if ctx.Err() != nil || discovery.Same(next.Listed, s.Found.Listed) {
 		return nil
 	}
 	return a.applyFound(next)
 }
 
-// applyFound makes what was discovered part of the catalog, as a reload does with a configuration.
+// applyFound makes what was discovered part of the catalog. It works like a reload, with the
+// configuration in force now: a reload may have replaced the one that Look began with.
 func (a *App) applyFound(f *discovery.Found) error {
 	a.reloadMu.Lock()
 	defer a.reloadMu.Unlock()

@@ -61,7 +61,7 @@ func TestLocalServer(t *testing.T) {
 	s.servers = []discovery.Server{{Kind: "ollama", BaseURL: modelServer(t, list)}, {Kind: "lmstudio", BaseURL: "http://127.0.0.1:1/v1"}}
 	n := s.start(t)
 	all := n.standings()
-	if got := all["ollama/tiny:1b"]; got.From != "this machine" || got.Access != "staff" || got.Health != "well" {
+	if got := all["ollama/tiny:1b"]; got.From != "this machine" || got.Access != "staff" || got.Health != "healthy" {
 		t.Errorf("the found model stands as %+v", got)
 	}
 	chat := func(key, model string) reply {
@@ -85,7 +85,7 @@ func TestLocalServer(t *testing.T) {
 	if all = n.standings(); all["ollama/tiny:1b"].ID != "" || all["ollama/small:3b"].ID == "" {
 		t.Errorf("after one went: %v", all)
 	}
-	if !strings.Contains(n.log.String(), "models were found") || !strings.Contains(n.log.String(), "a found model is gone") {
+	if !strings.Contains(n.log.String(), "models were found") || !strings.Contains(n.log.String(), "a discovered model is gone") {
 		t.Error("the log does not tell what came and went")
 	}
 }
@@ -102,7 +102,7 @@ models:
 `)
 	n := s.start(t)
 	all := n.standings()
-	if got := all["lab/new"]; got.Access != "basic" || got.From != "provider" || got.Health != "well" {
+	if got := all["lab/new"]; got.Access != "basic" || got.From != "provider" || got.Health != "healthy" {
 		t.Errorf("the new model stands as %+v", got)
 	}
 	if _, twice := all["lab/known"]; twice || all["mine"].From != "configuration" {
@@ -113,7 +113,7 @@ models:
 		t.Errorf("a configured model that is gone stands as %+v", got)
 	}
 	list.Store(&[]string{"new", "known", "newer"})
-	if all = n.standings(); all["mine"].Health != "well" || all["lab/newer"].ID == "" {
+	if all = n.standings(); all["mine"].Health != "healthy" || all["lab/newer"].ID == "" {
 		t.Errorf("after it came back: %+v", all)
 	}
 	if err := n.Reload(); err != nil {

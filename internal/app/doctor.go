@@ -12,7 +12,8 @@ import (
 	"sluice/internal/sqlstore"
 )
 
-// Examine returns what the doctor finds at the site that a configuration describes. It changes nothing.
+// Examine describes the site of a configuration to the doctor and returns its findings. It changes
+// nothing and needs no server.
 func Examine(ctx context.Context, cfg *config.Config) []doctor.Finding {
 	site := &doctor.Site{
 		File: cfg.File(), Warnings: cfg.Warnings(), Data: cfg.Data, Secret: cfg.Secret.Reveal(),
@@ -26,6 +27,8 @@ func Examine(ctx context.Context, cfg *config.Config) []doctor.Finding {
 	if cfg.TLS.Enabled() {
 		site.Certificate = cfg.TLS.Cert
 	}
+	// Each key gets an adapter of its own, made as a server would make it, but without a pulse: the
+	// doctor has a deadline instead.
 	for i := range cfg.Providers {
 		c := &cfg.Providers[i]
 		p := doctor.Provider{Name: c.Name, Where: cmp.Or(c.BaseURL, c.Kind)}
@@ -40,6 +43,7 @@ func Examine(ctx context.Context, cfg *config.Config) []doctor.Finding {
 	return doctor.Examine(ctx, site)
 }
 
+// inspect translates what the store says about the database, so that the doctor need not know it.
 func inspect(ctx context.Context, cfg *config.Config) (doctor.Inspection, error) {
 	in, err := sqlstore.Inspect(ctx, cfg.Database, cfg.Data)
 	return doctor.Inspection{
@@ -48,6 +52,8 @@ func inspect(ctx context.Context, cfg *config.Config) (doctor.Inspection, error)
 	}, err
 }
 
+// countModels counts the models that the configuration alone gives. Discovered ones are not among
+// them: only a server looks for them.
 func countModels(cfg *config.Config) (doctor.Models, error) {
 	s, err := settings.New(cfg, nil)
 	if err != nil {

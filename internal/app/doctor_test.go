@@ -96,7 +96,7 @@ func TestExamine(t *testing.T) {
 		"before the first start": {"", nil, 0, []expect{
 			{"configuration", ok, "sluice.yaml is valid", ""},
 			{"data folder", warning, "does not exist yet", `Run "sluice serve"`},
-			{"server", ok, "none runs on this data folder", ""},
+			{"server", ok, "none is running on this data folder", ""},
 			{"database", ok, "SQLite; the first start creates it", ""},
 			{"address", ok, "127.0.0.1:0 is free", ""},
 			{"address", ok, "/v1", ""},
@@ -129,7 +129,7 @@ func TestExamine(t *testing.T) {
 			{"provider lab", problem, "refuses the key (status 401)", "Check api_key: …wxyz is the one in use"},
 		}},
 		"both keys": {strings.Replace(provider(upstream(t, 200, nil)), "api_key: sk-canary-123456", "api_keys: [sk-canary-123456, sk-canary-12wxyz]", 1), nil, 0, []expect{
-			{"provider lab", ok, "answers to each of its 2 keys", ""},
+			{"provider lab", ok, "answers with each of its 2 keys", ""},
 		}},
 		"provider is ill": {provider(upstream(t, 502, nil)), nil, 0, []expect{
 			{"provider lab", warning, "answers with status 502", "Try again later"},
@@ -142,10 +142,10 @@ func TestExamine(t *testing.T) {
 			{"address", ok, "callers use https://", ""},
 		}},
 		"expired certificate": {"tls: {cert: " + oldCert + ", key: " + oldKey + "}\n", nil, 1, []expect{
-			{"certificate", problem, "it ended on", "Renew it"},
+			{"certificate", problem, "it expired on", "Renew it"},
 		}},
 		"certificate near its end": {"tls: {cert: " + endingCert + ", key: " + endingKey + "}\n", nil, 0, []expect{
-			{"certificate", warning, "it ends on", "Renew it"},
+			{"certificate", warning, "it expires on", "Renew it"},
 		}},
 		"no certificate at all": {"tls: {cert: " + certs + "/none.pem, key: " + key + "}\n", func(t *testing.T, _ *site) {
 			replace(t, certs+"/none.pem", "nothing")
@@ -163,7 +163,7 @@ func TestExamine(t *testing.T) {
 			{"data folder", problem, "is not a folder", "Name another folder"},
 		}},
 		"no models": {"sandbox: false\n", nil, 0, []expect{
-			{"models", warning, "there is none that could answer", "set sandbox: true"},
+			{"models", warning, "none is configured, and the sandbox is off", "set sandbox: true"},
 		}},
 		"newer database": {"", func(t *testing.T, s *site) {
 			started(t, s)

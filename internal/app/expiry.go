@@ -5,13 +5,16 @@ import (
 	"time"
 )
 
+// expireEvery is how often expired rows are deleted. Other nodes treat our catalog as gone after half
+// an hour without a sign of it (see catalog.State.Record), so it must be well below that.
 const expireEvery = 10 * time.Minute
 
-// dropExpired deletes what has expired, and tells the database that our catalog is still in use.
+// dropExpired deletes what has expired, and tells the database that the catalog of this process is
+// still in use, until ctx ends. What could not be deleted is logged and tried again next time.
 func (a *App) dropExpired(ctx context.Context) {
 	failed := func(what string, err error) {
-		if ctx.Err() == nil {
-			a.log.Warn("what has expired could not be deleted", "what", what, "error", err.Error())
+		if ctx.Err() == nil { // when the process stops, running queries are cut off
+			a.log.Warn("expired rows could not be deleted", "what", what, "error", err.Error())
 		}
 	}
 	tick := time.NewTicker(expireEvery)
@@ -26,6 +29,6 @@ func (a *App) dropExpired(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		a.keepCatalog()
+		a.keepCatalog() // not at the start: openCatalog has just done it
 	}
 }

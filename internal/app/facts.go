@@ -12,19 +12,22 @@ import (
 	"sluice/internal/sqlstore"
 )
 
-// facts is what a server and an offline command have in common: the locked data folder, the open database, and the
-// accounts.
+// facts is what a server and an offline command have in common: the locked data folder, the open
+// database, and the accounts.
 type facts struct {
 	dir      *datadir.Dir
 	store    *sqlstore.Store
-	index    *auth.Index // empty in an offline command
+	index    *auth.Index // empty in an offline command, which authenticates nobody
 	accounts *account.Accounts
 
-	// onChange is called with the state of an account before a change, nil if it is not in the index, and after it.
-	// It is set before the first change.
+	// onChange, if not nil, is called with the states of an account before and after a change. The
+	// state before is nil if the account is not in the index. onChange is set once, by New, while
+	// nothing else runs, so no lock guards it.
 	onChange func(was, is *account.Account)
 }
 
+// openFacts locks the data folder, opens the database, migrates it if need be, and unlocks what is
+// sealed in it. It returns datadir.ErrLocked if another process has the folder.
 func openFacts(ctx context.Context, cfg *config.Config) (*facts, error) {
 	dir, err := datadir.Open(cfg.Data)
 	if err != nil {
@@ -35,6 +38,8 @@ func openFacts(ctx context.Context, cfg *config.Config) (*facts, error) {
 		dir.Close()
 		return nil, err
 	}
+	// Without the secret nothing sealed can be read, so a wrong one stops the start here and not in
+	// the middle of a request.
 	if err := store.UnlockIn(ctx, dir, cfg.Secret.Reveal()); err != nil {
 		return nil, errors.Join(err, store.Close(), dir.Close())
 	}
@@ -43,8 +48,11 @@ func openFacts(ctx context.Context, cfg *config.Config) (*facts, error) {
 	return f, nil
 }
 
-// changed publishes the new state of an account.
+// changed publishes the new state of an account in the index. Package account calls it before it
+// confirms a change, so a key that was deleted is refused from then on.
 func (f *facts) changed(a *account.Account) {
+	// Between the two lines another change may be published. At worst a letter is sent twice or
+	// not at all; the index itself is right.
 	was := f.index.Account(a.ID)
 	f.index.Put(a)
 	if f.onChange != nil {
@@ -52,7 +60,8 @@ func (f *facts) changed(a *account.Account) {
 	}
 }
 
-// createOwner opens the first account if there is none, and returns its master key.
+// createOwner creates the owner's account if there is no account, and returns its master key. It
+// returns "" if there is one.
 func (f *facts) createOwner(ctx context.Context) (string, error) {
 	if f.index.Accounts() > 0 {
 		return "", nil
@@ -64,25 +73,28 @@ func (f *facts) createOwner(ctx context.Context) (string, error) {
 	return raw, err
 }
 
-// alone reports whether no other process can use the database: that of SQLite lies in the locked folder.
+// alone reports whether no other process can use the database. That of SQLite is in the folder that
+// we have locked.
 func (f *facts) alone() bool { return f.store.Engine() == sqlstore.SQLite }
 
+// close closes the database, then unlocks the folder that it may be in.
 func (f *facts) close() error { return errors.Join(f.store.Close(), f.dir.Close()) }
 
-// openFacts locks the data folder and opens the database.
+// openFacts locks the data folder and opens the database. A second server on the folder fails here.
 func (a *App) openFacts(ctx context.Context, cfg *config.Config) (err error) {
 	a.facts, err = openFacts(ctx, cfg)
 	if errors.Is(err, datadir.ErrLocked) {
 		return fmt.Errorf("%w; stop it first, or give this one another folder with --data", err)
 	}
+	// On PostgreSQL there may be other nodes. They do not start without the same secret.
 	if err == nil && cfg.Secret == "" && a.facts.store.Engine() == sqlstore.Postgres {
 		a.log.Warn("SLUICE_SECRET is not set, so secret.key in the data folder is used; other nodes on this database need the same: set SLUICE_SECRET to what it holds on all of them, or copy it into each data folder")
 	}
 	return err
 }
 
-// loadAccounts fills the index of keys. The number of the last change is read first: what another node changes in
-// the meantime is then seen twice, not missed.
+// loadAccounts fills the index of keys. It reads the number of the last change first. What another
+// node changes while the accounts are read is then seen twice; in the other order it could be missed.
 func (a *App) loadAccounts(ctx context.Context, _ *config.Config) (err error) {
 	if a.followFrom, err = a.facts.store.LastChange(ctx); err != nil {
 		return err
@@ -90,13 +102,14 @@ func (a *App) loadAccounts(ctx context.Context, _ *config.Config) (err error) {
 	return a.facts.index.Load(ctx, a.facts.store)
 }
 
-// createOwner opens the owner's account on an empty database.
+// createOwner creates the owner's account on an empty database.
 func (a *App) createOwner(ctx context.Context, _ *config.Config) (err error) {
 	a.ownerKey, err = a.facts.createOwner(ctx)
 	return err
 }
 
-// signOwnerIn makes the link that signs a new owner in once.
+// signOwnerIn makes the link that signs a new owner in once. The owner has no password yet, and the
+// address of the account receives no mail.
 func (a *App) signOwnerIn(ctx context.Context, _ *config.Config) (err error) {
 	if a.ownerKey != "" {
 		a.ownerLink, err = a.desk.SignInLink(ctx, account.OwnerEmail)

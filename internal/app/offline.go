@@ -22,9 +22,12 @@ import (
 	"sluice/internal/usage"
 )
 
-// Admin returns a client of the admin operations: of the server that runs on the data folder, or if none does, of
-// this process, which then holds the folder until done is called. While another command holds it, Admin waits.
+// Admin returns a client of the admin operations. They run in the server on the data folder, or in
+// this process if no server runs. In the latter case this process has the folder locked until done
+// is called; the caller must call it. While another command has the folder locked, Admin waits.
 func Admin(ctx context.Context, cfg *config.Config) (client *admin.Client, done func() error, err error) {
+	// Both are tried again and again, because a server or a command may start or end meanwhile. Most
+	// commands take a few milliseconds.
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		if client, err := admin.Dial(ctx, cfg.Data); err == nil {
 			return client, func() error { return nil }, nil
@@ -44,15 +47,19 @@ func Admin(ctx context.Context, cfg *config.Config) (client *admin.Client, done 
 	}
 }
 
-// offline serves the admin operations in this process.
+// offline returns a client whose operations run in this process, on f. It takes over f: done closes
+// it. What needs a running server is left out, such as mail, Refresh and locks in memory.
 func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) {
 	s, err := settings.New(cfg, nil)
 	if err != nil {
 		f.close()
 		return nil, nil, err
 	}
+	// A command ends soon, so nothing here needs Run: books opens the journal only if an operation
+	// reads it, and billing renews nothing by itself.
 	plans := func() account.Plans { return s.Plans }
 	books := usage.NewBooks(f.dir.Join(journalFolder), f.store, &usage.BooksOptions{SyncEach: cfg.Usage.SyncEach})
+	// A command sees no requests. It relies on what the last server has recorded.
 	local := func() bool { return datadir.Proxied(f.dir.Path()) == "" }
 	till, _ := newBilling(cfg, f, cfg.Origin(), billing.Options{
 		Plans: plans, Log: slog.New(slog.DiscardHandler),
@@ -70,22 +77,23 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		},
 		Catalog:  func() *catalog.Catalog { return s.Catalog },
 		Standing: s.Standing,
-		Reload:   func(context.Context) error { return errors.New("no server runs on this data folder") },
+		Reload:   func(context.Context) error { return errors.New("no server is running on this data folder") },
 	}
 	return admin.InProcess(b), func() error { return errors.Join(books.Close(), f.close()) }, nil
 }
 
 // Listing is the catalog as an operator sees it.
 type Listing struct {
-	JSON     json.RawMessage // as GET /v1/models gives it
+	JSON     json.RawMessage // as GET /v1/models returns it
 	Standing []admin.ModelStanding
 }
 
-// Models returns the catalog of the server that runs on the data folder, or if none does, that of the configuration.
-// It needs no data folder and makes none. With refresh, the server looks for models first.
+// Models returns the catalog of the server on the data folder, or that of the configuration if no
+// server runs. It needs no data folder and makes none. With refresh, the server looks for models
+// first; without a server that is an error.
 func Models(ctx context.Context, cfg *config.Config, verbose, refresh bool) (*Listing, error) {
 	client, err := admin.Dial(ctx, cfg.Data)
-	if err != nil {
+	if err != nil { // no server runs
 		s, err := settings.New(cfg, nil)
 		if err != nil {
 			return nil, err
@@ -103,8 +111,9 @@ func Models(ctx context.Context, cfg *config.Config, verbose, refresh bool) (*Li
 	return l, client.Call(ctx, "models", admin.ModelQuery{Verbose: verbose}, &l.JSON)
 }
 
-// Restore puts a backup into the data folder, which must not hold a database yet. The backup is sealed under a secret
-// that is not in it; note says what to do if that secret is not here.
+// Restore puts a backup into the data folder, which must not have a database yet. What is sealed in
+// the backup needs a secret that is not part of it. If neither the configuration nor the folder has
+// that secret, note says what to do; otherwise it is empty.
 func Restore(ctx context.Context, cfg *config.Config, backup string) (note string, err error) {
 	if cfg.Database != "sqlite" {
 		return "", errors.New("the database is PostgreSQL: restore it with pg_restore or psql")
@@ -117,6 +126,7 @@ func Restore(ctx context.Context, cfg *config.Config, backup string) (note strin
 	if err := sqlstore.Restore(ctx, backup, dir.Path()); err != nil {
 		return "", err
 	}
+	// The database is restored. What follows only decides whether a secret is missing.
 	in, err := sqlstore.Inspect(ctx, cfg.Database, dir.Path())
 	if err != nil || in.Sealed == nil {
 		return "", err
@@ -125,11 +135,12 @@ func Restore(ctx context.Context, cfg *config.Config, backup string) (note strin
 	if err != nil || slices.ContainsFunc(secrets.All(), func(s string) bool { return sqlstore.Opens(in.Sealed, s) }) {
 		return "", err
 	}
-	return "The secret that it is sealed under is not here. Before you start the server, " + datadir.SecretAdvice + ".", nil
+	return "The secret that it is sealed under was not found. Before you start the server, " + datadir.SecretAdvice + ".", nil
 }
 
-// ResetSecret gives up what is sealed under a lost secret, and returns how many accounts lost their second factor.
-// The next start makes a new secret, or uses the one that is configured.
+// ResetSecret deletes what is sealed under a lost secret, and returns how many accounts lost their
+// second factor. It does not unlock the store, because nothing opens it any more. The next start
+// makes a new secret, or uses the configured one.
 func ResetSecret(ctx context.Context, cfg *config.Config) (accounts int, err error) {
 	dir, err := datadir.Open(cfg.Data)
 	if err != nil {

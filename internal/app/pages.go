@@ -16,8 +16,8 @@ import (
 	"sluice/internal/webui"
 )
 
-// openDesk opens what the pages need: mail, signing in, notices. From then on, owners are told when their account is
-// suspended.
+// openDesk opens what the pages need: mail, signing in, notices. From then on, owners are told when
+// their account is suspended.
 func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	sender, err := newSender(cfg, a)
 	if err != nil {
@@ -25,12 +25,15 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	}
 	a.outbox = mail.NewOutbox(sender, a.log)
 	a.desk = signin.New(a.facts.store, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().Config, a.Origin(), a.local.Holds()) }, nil)
+	// Settings and origin are passed as functions, here and below, because a reload changes them.
 	a.notices = notice.NewBoard(a.facts.store, a.outbox, a.Origin, nil)
 	a.letters = notice.NewLetters(a.notices, a.facts.index.Account, a.log)
 	a.facts.onChange = a.letters.Changed
 	return nil
 }
 
+// newSender returns the transport of mail. Without a mail server it is the log, so that a developer
+// can read the links there. Port 465 is the one on which mail servers expect TLS from the start.
 func newSender(cfg *config.Config, a *App) (mail.Sender, error) {
 	if cfg.SMTP.Server == "" {
 		return mail.NewLog(a.log), nil
@@ -40,15 +43,20 @@ func newSender(cfg *config.Config, a *App) (mail.Sender, error) {
 	})
 }
 
+// signinSettings returns the settings of signing in. local says that all requests so far came from
+// this machine. A mode that is neither open nor closed means by invitation.
 func signinSettings(cfg *config.Config, origin string, local bool) signin.Settings {
 	mode := cfg.SignupMode(local)
 	return signin.Settings{Origin: origin, Open: mode == "open", Closed: mode == "closed"}
 }
 
-// pages returns the customer's pages and the payment processor's webhook, by the patterns of their paths.
+// pages returns the handlers of the customer's pages and of the payment processor's webhook, by
+// their patterns.
 func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	ui := webui.New(func() webui.Settings {
 		s := webui.Settings{Origin: a.Origin(), Brand: a.settings.Load().Config.Brand}
+		// Forms on the pages lead to Stripe, by redirects that the browser refuses to follow
+		// unless the policy of the page names their targets.
 		if a.stripe != nil {
 			s.FormTargets = []string{"https://checkout.stripe.com", "https://billing.stripe.com", "https://invoice.stripe.com"}
 		}
@@ -59,11 +67,13 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Plans:   func() account.Plans { return a.settings.Load().Plans },
 		Catalog: func() *catalog.Catalog { return a.settings.Load().Catalog },
 		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Notices: a.notices, Billing: a.billing,
-		API:          func() dashboard.API { return a.api },
+		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
 		Health:       func(m *catalog.Model) string { return a.settings.Load().Health(m) },
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   func() string { return a.settings.Load().Config.Video.ModelID },
 	}, nil).Handler()
+	// One handler for all: the dashboard has a router of its own, and the API only needs to know which
+	// paths lead there.
 	byPattern := map[string]http.Handler{}
 	for _, pattern := range dashboard.Patterns() {
 		byPattern[pattern] = handler
@@ -74,6 +84,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	return byPattern
 }
 
+// newProvider returns the identity provider for signing in, or nil if none is configured.
 func newProvider(cfg *config.Config) *signin.Provider {
 	if cfg.OIDC.Issuer == "" {
 		return nil

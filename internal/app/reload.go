@@ -10,8 +10,9 @@ import (
 	"sluice/internal/config"
 )
 
-// Reload reads the configuration again. A valid one applies to every request that arrives from then on. For an
-// invalid one, Reload returns an error and changes nothing.
+// Reload reads the configuration again. If it is valid, it applies to every request that arrives
+// from then on; running requests keep the old one. If it is invalid, Reload returns an error and
+// changes nothing. Settings that need a restart are logged and stay as they are.
 func (a *App) Reload() error {
 	a.reloadMu.Lock()
 	defer a.reloadMu.Unlock()
@@ -25,9 +26,10 @@ func (a *App) Reload() error {
 	return nil
 }
 
+// reload does everything that can fail before it changes anything. The caller holds reloadMu.
 func (a *App) reload() error {
 	if a.opts.Load == nil {
-		return errors.New("there is nothing to reload from")
+		return errors.New("there is no configuration to reload")
 	}
 	cfg, err := a.opts.Load()
 	if err != nil {
@@ -46,6 +48,7 @@ func (a *App) reload() error {
 	if err := a.loadCertificate(context.Background(), cfg); err != nil {
 		return err
 	}
+	// Nothing below fails.
 	if len(restart) > 0 {
 		a.log.Warn("some changes take effect at the next start only", "fields", restart)
 	}
@@ -56,20 +59,23 @@ func (a *App) reload() error {
 	return nil
 }
 
-// warn logs what is legal in a configuration but probably not meant.
+// warn logs what is valid in a configuration but probably a mistake.
 func (a *App) warn(cfg *config.Config) {
 	for _, w := range cfg.Warnings() {
 		a.log.Warn("configuration", "warning", w)
 	}
 }
 
+// setLevel applies the configured log level.
 func (a *App) setLevel(s *settings.Settings) {
 	if a.opts.Level != nil {
 		a.opts.Level.Set(s.LogLevel())
 	}
 }
 
-// apply puts settings in force for every request and job that starts from now on.
+// apply puts the settings s in force for every request and video job that starts from now on, and
+// disconnects the providers that only old used. The caller holds reloadMu. After that s must not
+// change any more.
 func (a *App) apply(old, s *settings.Settings) {
 	s.Describe(a.origin(s.Config), old)
 	a.settings.Store(s)
@@ -78,35 +84,38 @@ func (a *App) apply(old, s *settings.Settings) {
 	old.Disconnect(s)
 }
 
-// joinCatalog records the catalog of new settings and makes their routes. A reload does not depend on the database:
-// while that is away, new models have the time of the reload, and keepCatalog makes up for it.
+// joinCatalog records the catalog of new settings and makes their routes. A reload must work while
+// the database is down: then new models get the time of the reload as their date, and keepCatalog
+// records them later.
 func (a *App) joinCatalog(old, s *settings.Settings) {
 	if err := s.Join(context.Background(), a.facts.store, a.facts.alone(), old); err != nil {
-		a.log.Warn("the changes of the catalog could not be stored; they will be soon", "error", err.Error())
+		a.log.Warn("changes of the catalog could not be stored yet; they will be retried", "error", err.Error())
 		s.JoinLater(old)
 	}
 	s.Route(old, a.log)
 }
 
-// keepCatalog tells the database which catalog runs here, and logs the changes that were held back: see
-// catalog.State.Record.
+// keepCatalog tells the database again which catalog this process has. It thereby records changes
+// that were held back or could not be stored before, and takes over the dates that other nodes have
+// given to models. See catalog.State.Record.
 func (a *App) keepCatalog() {
 	a.reloadMu.Lock()
 	defer a.reloadMu.Unlock()
 	old := a.settings.Load()
-	next := *old
+	next := *old // a copy, because requests read old; it shares the adapters
 	if err := next.Join(context.Background(), a.facts.store, a.facts.alone(), old); err != nil {
-		a.log.Warn("the database was not told of the catalog", "error", err.Error())
+		a.log.Warn("the catalog could not be stored", "error", err.Error())
 		return
 	}
-	if next.Same(old) {
+	if next.Same(old) { // almost always
 		return
 	}
 	next.Route(old, a.log)
 	a.apply(old, &next)
 }
 
-// loadCertificate reads the certificate for new connections.
+// loadCertificate reads the certificate and its key, for connections that are made from now on. If
+// they are unreadable or do not match, the old certificate stays.
 func (a *App) loadCertificate(_ context.Context, cfg *config.Config) error {
 	if !cfg.TLS.Enabled() {
 		return nil
@@ -119,7 +128,7 @@ func (a *App) loadCertificate(_ context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// watch reloads when the configuration file or the certificate changes on disk.
+// watch reloads when the configuration file or the certificate changes on disk, until ctx ends.
 func (a *App) watch(ctx context.Context) {
 	if a.opts.Load == nil {
 		return

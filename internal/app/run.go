@@ -20,15 +20,19 @@ import (
 	"sluice/internal/sqlstore"
 )
 
-// Run serves until ctx ends, then stops gracefully: no new work, and what runs gets the configured time to finish. It
-// closes the App.
+// Run serves until ctx ends or a server fails. Then it stops gracefully: it accepts no new
+// connections, and running requests get the configured time to finish. It closes the App.
+//
+// Two groups of goroutines end one after the other: the servers first, then the background jobs,
+// because the last calls still need the journal, the pulse and the outbox.
 func (a *App) Run(ctx context.Context) error {
+	// Only the API passes Local: the other two doors are for operators.
 	listeners := a.frontListeners()
 	servers := []*http.Server{httpapi.NewServer(a.local.Watch(a.api), listeners[0]), httpapi.NewServer(admin.Handler(a.backend()), listeners[1])}
 	if a.metricsListener != nil {
 		servers = append(servers, httpapi.NewServer(a.metricsHandler(), listeners[2]))
 	}
-	failed := make(chan error, len(servers))
+	failed := make(chan error, len(servers)) // with room for all, so that no server blocks when nobody reads
 	var serving sync.WaitGroup
 	for i, s := range servers {
 		serving.Go(func() {
@@ -37,7 +41,7 @@ func (a *App) Run(ctx context.Context) error {
 			}
 		})
 	}
-	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx
 	var working sync.WaitGroup
 	for _, l := range listeners {
 		working.Go(func() { l.Watch(background) })
@@ -59,7 +63,9 @@ func (a *App) Run(ctx context.Context) error {
 	return errors.Join(err, a.close())
 }
 
-// jobs returns what runs beside the servers, each until its context ends.
+// jobs returns what runs beside the servers, each until its context ends. Every long-lived goroutine
+// is started by Run or by one of these jobs, which waits for it. A job that has nothing more to do
+// may return earlier.
 func (a *App) jobs() []func(context.Context) {
 	store, index := a.facts.store, a.facts.index
 	jobs := []func(context.Context){
@@ -75,13 +81,15 @@ func (a *App) jobs() []func(context.Context) {
 		a.dropExpired,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}
-	if store.Engine() == sqlstore.Postgres { // a SQLite database has no other node
+	if store.Engine() == sqlstore.Postgres { // no other node can use a SQLite database
 		jobs = append(jobs, func(ctx context.Context) { index.Follow(ctx, store, a.followFrom, a.log) })
 	}
 	return jobs
 }
 
-// stop refuses new work and waits for what runs, at most for the configured time.
+// stop closes the listeners and waits for running requests, at most for the configured time. Those
+// that still run then are cut off. /readyz reports the stop first, so that a load balancer sends
+// requests elsewhere.
 func (a *App) stop(ctx context.Context, servers []*http.Server) {
 	a.api.Drain()
 	grace := a.settings.Load().Config.ShutdownGrace
@@ -99,13 +107,15 @@ func (a *App) stop(ctx context.Context, servers []*http.Server) {
 	stopping.Wait()
 }
 
-// giveBack returns memory that only the start needed: mostly the buffers that migrations are read with, which leave
-// their pool at the second collection.
+// giveBack returns memory to the system that only the start needed, mostly buffers from reading the
+// migrations. They are in a pool, which drops them at the second collection; FreeOSMemory is that
+// one.
 func giveBack(context.Context) {
 	runtime.GC()
 	debug.FreeOSMemory()
 }
 
+// metricsHandler serves the metrics. Other paths get the error object of the API.
 func (a *App) metricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", a.metrics.Handler())
@@ -113,7 +123,7 @@ func (a *App) metricsHandler() http.Handler {
 	return mux
 }
 
-// backend returns what the admin operations work on.
+// backend returns what the admin operations need. What a reload replaces is passed as a function.
 func (a *App) backend() *admin.Backend {
 	return &admin.Backend{
 		Accounts: a.facts.accounts,
@@ -130,6 +140,8 @@ func (a *App) backend() *admin.Backend {
 	}
 }
 
+// status returns the state of the server. If the database does not answer, it says so in DBError and
+// is complete otherwise: that is when an operator asks.
 func (a *App) status(ctx context.Context) admin.Status {
 	s := a.settings.Load()
 	st := admin.Status{

@@ -11,10 +11,11 @@ import (
 	"sluice/internal/video"
 )
 
-// filesPatience is how long the start waits for the storage of videos.
+// filesPatience is how long the start waits for the storage of videos. The server starts without it.
 const filesPatience = 5 * time.Second
 
-// openVideos opens the line of video jobs; Run works on them.
+// openVideos opens the line of video jobs; Run works on them. Storage that does not answer is only a
+// warning, because chat does not need it and jobs are retried.
 func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
 	files, err := a.openFiles(cfg)
 	if err != nil {
@@ -23,24 +24,30 @@ func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
 	checking, cancel := context.WithTimeout(ctx, filesPatience)
 	defer cancel()
 	if err := files.Check(checking); err != nil {
-		a.log.Warn("the storage of videos cannot be used; jobs will be tried again", "error", err.Error())
+		a.log.Warn("the video storage is not available; jobs will be retried", "error", err.Error())
 	}
+	// The name stays the same across restarts, so that this node takes back the jobs that it was
+	// rendering when it died.
 	node, err := a.facts.dir.Node()
 	if err != nil {
 		return err
 	}
+	// Videos are settled in the database, together with their jobs, and not through the books. So
+	// abuse control is told here.
 	a.videos, err = video.New(ctx, a.gate, a.facts.store, files, node, a.videoSettings(a.settings.Load()), &video.Options{
 		Log: a.log, Settled: func(u *usage.Settlement) { a.abuse.Settled(u) },
 	})
 	return err
 }
 
-// files stores videos.
+// files stores videos in a folder or in an object store.
 type files interface {
 	video.Files
 	Check(ctx context.Context) error
 }
 
+// openFiles returns the configured storage. An object store gets files only when they are complete,
+// so it needs a local folder for those in the making.
 func (a *App) openFiles(cfg *config.Config) (files, error) {
 	b := cfg.Blob
 	if b.Kind == "s3" {
@@ -54,7 +61,7 @@ func (a *App) openFiles(cfg *config.Config) (files, error) {
 	return blob.NewDisk(b.Dir)
 }
 
-// videoSettings returns what the settings mean to the video line.
+// videoSettings returns the part of the settings that the video line needs.
 func (a *App) videoSettings(s *settings.Settings) video.Settings {
 	return s.Video(a.origin(s.Config), a.opts.Renderer, a.log)
 }

@@ -1,8 +1,9 @@
-// Package auth tells who is calling from the headers of a request alone.
+// Package auth finds out who sent a request, from its Authorization header alone.
 //
-// It answers from an Index in memory that every change of an account reaches before the change is
-// confirmed. An unknown key costs no database call, and a database that is down locks nobody out.
-// What the caller may then do is not decided here; see admission.
+// An Authenticator looks keys up in an Index in memory. Every change of an account reaches the Index
+// before the change is confirmed to whoever made it, and changes of other nodes follow within about
+// half a second. So an unknown key costs no database call, and a database that is down locks nobody
+// out. What the caller may then do is not decided here; see admission.
 package auth
 
 import (
@@ -13,25 +14,28 @@ import (
 	"sluice/internal/fault"
 )
 
-// Caller is who a request comes from, as the account stood when the request arrived.
+// Caller is who sent a request. Account is its state when the request arrived: it is never nil, is
+// shared by all requests, and must not be changed. A request keeps it until it ends, even if the
+// account changes meanwhile.
 type Caller struct {
 	Account *account.Account
 	KeyID   string
 }
 
-// Authenticator checks the Authorization header.
+// Authenticator checks the Authorization header of requests. It may be used by several goroutines.
 type Authenticator struct {
 	index *Index
 	brand string
 }
 
-// New returns an Authenticator for keys of the brand.
+// New returns an Authenticator for keys that begin with the brand and a dash.
 func New(index *Index, brand string) *Authenticator {
 	return &Authenticator{index: index, brand: brand}
 }
 
-// Authenticate finds the caller behind the values of the Authorization header. The faults are those
-// of docs/api.md#authentication, in their order: 401, 401 key_deactivated, 423.
+// Authenticate returns the caller whose key is in the Authorization header. header holds all values
+// of it. The faults are those of docs/api.md#authentication, in this order: 401 for a key that is
+// missing, malformed or unknown, 401 key_deactivated, 423.
 func (a *Authenticator) Authenticate(header []string) (Caller, error) {
 	raw, err := a.rawKey(header)
 	if err != nil {
@@ -47,7 +51,9 @@ func (a *Authenticator) Authenticate(header []string) (Caller, error) {
 	return Caller{Account: acct, KeyID: keyID}, nil
 }
 
-// Admit refuses an account whose keys are off, or that is suspended.
+// Admit returns a fault if an account's keys are deactivated or it is suspended. Deactivation is
+// checked first, so an account that is both gets 401. Requests whose caller is known without a key,
+// such as those of the pages, are checked by Admit alone.
 func Admit(acct *account.Account) error {
 	if acct.Deactivated != nil {
 		return fault.New(fault.KeyDeactivated, "This API key has been deactivated by abuse control. Contact support to have it restored.")
@@ -58,14 +64,15 @@ func Admit(acct *account.Account) error {
 	return nil
 }
 
-// rawKey takes the key out of the header and refuses what cannot be one.
+// rawKey returns the key in the header. It refuses what cannot be a key without looking it up, and
+// says what is wrong with it. The messages never repeat the key.
 func (a *Authenticator) rawKey(header []string) (string, error) {
 	if len(header) == 0 {
 		return "", fault.New(fault.Unauthenticated, "No API key was given. Send it as the header \"Authorization: Bearer %s-…\".", a.brand)
 	}
 	scheme, raw, _ := strings.Cut(header[0], " ")
 	raw = strings.Trim(raw, " ")
-	if len(header) > 1 || !strings.EqualFold(scheme, "Bearer") || raw == "" {
+	if len(header) > 1 || !strings.EqualFold(scheme, "Bearer") || raw == "" { // of two headers, nobody can tell which one counts
 		return "", fault.New(fault.Unauthenticated, "The Authorization header must have the form \"Bearer %s-…\".", a.brand)
 	}
 	if len(raw) <= len(a.brand) || raw[:len(a.brand)] != a.brand || raw[len(a.brand)] != '-' {

@@ -10,19 +10,21 @@ import (
 )
 
 const (
-	keyUseEvery    = time.Minute
-	keyUsePatience = 10 * time.Second
-	followEvery    = 500 * time.Millisecond
-	loadAtOnce     = 1000 // accounts
+	keyUseEvery    = time.Minute            // how often the last use of keys is stored
+	keyUsePatience = 10 * time.Second       // how long storing it may take; a stop waits for it
+	followEvery    = 500 * time.Millisecond // about how long a change takes to reach another node
+	loadAtOnce     = 1000                   // how many accounts one query reads
 )
 
-// Pages reads accounts in pages.
+// Pages reads accounts page by page.
 type Pages interface {
-	// Accounts returns at most limit accounts whose ids come after an id, in the order of their ids.
+	// Accounts returns at most limit accounts whose id is greater than after, in order of id.
 	Accounts(ctx context.Context, after string, limit int) ([]*account.Account, error)
 }
 
-// Load puts every account of the store into the index.
+// Load puts every account of the store into the index. It must return before the first request is
+// served, because a key that is not in the index is refused. Loading again is harmless: Put ignores
+// states that are not newer.
 func (ix *Index) Load(ctx context.Context, store Pages) error {
 	after := ""
 	for {
@@ -40,12 +42,13 @@ func (ix *Index) Load(ctx context.Context, store Pages) error {
 	}
 }
 
-// KeyUse stores when keys were last used.
+// KeyUse stores when keys were last used, by their ids.
 type KeyUse interface {
 	RecordKeyUse(ctx context.Context, used map[string]time.Time) error
 }
 
-// RecordKeyUse stores when keys were last used: once a minute, and once more when ctx ends.
+// RecordKeyUse stores when keys were last used, once a minute and once more when ctx ends. What
+// cannot be stored is not retried: the next use of the key brings a newer time.
 func (ix *Index) RecordKeyUse(ctx context.Context, store KeyUse, log *slog.Logger) {
 	tick := time.NewTicker(keyUseEvery)
 	defer tick.Stop()
@@ -57,7 +60,7 @@ func (ix *Index) RecordKeyUse(ctx context.Context, store KeyUse, log *slog.Logge
 		if used := ix.UsedKeys(); len(used) > 0 {
 			save, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyUsePatience)
 			if err := store.RecordKeyUse(save, used); err != nil {
-				log.Warn("when keys were last used could not be stored", "keys", len(used), "error", err.Error())
+				log.Warn("the last use of keys could not be stored", "keys", len(used), "error", err.Error())
 			}
 			cancel()
 		}
@@ -67,15 +70,18 @@ func (ix *Index) RecordKeyUse(ctx context.Context, store KeyUse, log *slog.Logge
 	}
 }
 
-// Changes is the audit log: every change of an account has an entry there, numbered in the order of commit.
+// Changes reads the audit log. Every change of an account has an entry there, and the entries are
+// numbered in the order of commit: whoever has seen a number has missed no entry before it.
 type Changes interface {
-	// ChangedSince returns the accounts that have entries after a number, and the newest number.
+	// ChangedSince returns the ids of the accounts that have entries after the number seq, and the
+	// newest number.
 	ChangedSince(ctx context.Context, seq int64) (ids []string, newest int64, err error)
 	FindAccount(ctx context.Context, ref string) (*account.Account, error)
 }
 
-// Follow puts the changes that other processes on the same database make into the index, until ctx ends. The index
-// holds everything up to the audit entry with the number seen.
+// Follow puts the changes that other processes on the same database make into the index, until ctx
+// ends. seen is the number of an audit entry up to which the index is complete. While the database
+// is down, the index keeps its last state, and Follow catches up afterwards.
 func (ix *Index) Follow(ctx context.Context, store Changes, seen int64, log *slog.Logger) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
@@ -101,7 +107,9 @@ func (ix *Index) Follow(ctx context.Context, store Changes, seen int64, log *slo
 	}
 }
 
-// followOnce returns the number of the newest entry that the index holds now.
+// followOnce reads the changes after the entry seen. It returns the number up to which the index is
+// complete then. After an error that is still seen: the next try reads all of them again, and Put
+// ignores those that have arrived.
 func (ix *Index) followOnce(ctx context.Context, store Changes, seen int64) (int64, error) {
 	ids, newest, err := store.ChangedSince(ctx, seen)
 	if err != nil {

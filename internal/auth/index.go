@@ -8,38 +8,44 @@ import (
 	"sluice/internal/account"
 )
 
-// shards is how many locks the index has; readers of different keys seldom meet at one.
+// shards is the number of parts of the index, each with a lock of its own, so that requests with
+// different keys rarely wait for each other.
 const shards = 64
 
-// usedEvery is how precise a key's last use is kept: writing it on every request would make the
-// cores of a busy key's requests wait for each other.
+// usedEvery is the precision of a key's last use. Writing it in every request would move its cache
+// line between the cores that serve a busy key.
 const usedEvery = 10 * time.Second
 
-// Index finds the owner of a key in memory. It is told every change by Put and asked by every
-// request, so it is always current and needs no database.
+// Index finds the account that a key belongs to, in memory. Put tells it every change, so requests
+// need no database. Its methods may be called from several goroutines.
+//
+// A request takes one read lock, that of the shard of its key, and never the lock of the index.
 type Index struct {
-	shards [shards]shard
+	shards [shards]shard // by the first byte of the hash
 
-	mu       sync.Mutex // serializes Put
-	accounts map[string]*holder
+	mu       sync.Mutex         // guards accounts, and makes Put, Lock and Unlock take turns; taken before a shard's lock
+	accounts map[string]*holder // by account id; accounts are never removed
 }
 
+// shard is one part of the index.
 type shard struct {
-	mu   sync.RWMutex
+	mu   sync.RWMutex // guards keys, not the entries
 	keys map[account.Hash]*entry
 }
 
-// holder is where all keys of an account find its present state: one store changes it for all.
+// holder holds the current state of an account. All of its keys point to the same holder, so one
+// store changes the state for all of them at once.
 type holder struct {
-	account atomic.Pointer[account.Account]
-	lock    *account.Mark // set by Lock; the index's mutex guards it
+	account atomic.Pointer[account.Account] // not nil once the holder is in the index
+	lock    *account.Mark                   // set by Lock, nil otherwise; guarded by Index.mu
 }
 
+// entry is one key.
 type entry struct {
 	owner    *holder
 	keyID    string
-	lastUsed atomic.Int64 // Unix seconds
-	saved    int64        // what UsedKeys last handed out; touched by it alone
+	lastUsed atomic.Int64 // Unix seconds; 0: never
+	saved    int64        // the last use that is stored or that UsedKeys has returned; only UsedKeys uses it
 }
 
 // NewIndex returns an empty index.
@@ -51,8 +57,9 @@ func NewIndex() *Index {
 	return ix
 }
 
-// Put makes a the present state of its account, unless a newer one is known. When it returns, no
-// request is let in by what a no longer has.
+// Put makes a the current state of its account, unless a newer version is known: states may arrive
+// late or twice. When Put returns, keys that a no longer has are refused. The index keeps a, so
+// nobody may change it afterwards.
 func (ix *Index) Put(a *account.Account) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -73,8 +80,9 @@ func (ix *Index) Put(a *account.Account) {
 		}
 	}
 	if a.Deactivated != nil {
-		h.lock = nil // stored by now
+		h.lock = nil // the deactivation is stored now
 	} else if h.lock != nil {
+		// Another change was stored before the deactivation. It must not switch the keys on again.
 		locked := *a
 		locked.Deactivated = h.lock
 		a = &locked
@@ -85,8 +93,9 @@ func (ix *Index) Put(a *account.Account) {
 	}
 }
 
-// Lock refuses an account's keys from now on, before the change that says so is stored. It holds until a
-// state that says so is put, or Unlock.
+// Lock deactivates an account's keys in memory, before that is stored. It holds until Put brings a
+// state that is deactivated, or until Unlock. It does nothing if the account is unknown or
+// deactivated already.
 func (ix *Index) Lock(accountID string, m account.Mark) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -101,7 +110,8 @@ func (ix *Index) Lock(accountID string, m account.Mark) {
 	}
 }
 
-// Unlock ends a Lock that was never stored.
+// Unlock takes back a Lock, unless the deactivation has been stored meanwhile. It does nothing if
+// there is none.
 func (ix *Index) Unlock(accountID string) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -114,7 +124,8 @@ func (ix *Index) Unlock(accountID string) {
 	h.account.Store(&unlocked)
 }
 
-// Account is the present state of an account, or nil.
+// Account returns the current state of an account, or nil if there is no such account. The result
+// must not be changed.
 func (ix *Index) Account(id string) *account.Account {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -124,14 +135,15 @@ func (ix *Index) Account(id string) *account.Account {
 	return nil
 }
 
-// Accounts counts the accounts known.
+// Accounts returns the number of accounts.
 func (ix *Index) Accounts() int {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	return len(ix.accounts)
 }
 
-// UsedKeys returns the keys used since it was last called, and when. One caller at a time.
+// UsedKeys returns the ids of the keys that were used since the last call, and when. Only one
+// goroutine may call it at a time: it writes saved under a read lock, so that requests go on.
 func (ix *Index) UsedKeys() map[string]time.Time {
 	used := map[string]time.Time{}
 	for i := range ix.shards {
@@ -148,7 +160,8 @@ func (ix *Index) UsedKeys() map[string]time.Time {
 	return used
 }
 
-// LastUsed is when a key was last used here, or stored as used; zero: never.
+// LastUsed returns when a key was last used, to about ten seconds, as far as this process knows: on
+// this node, or earlier according to the store. It is zero if the key was never used.
 func (ix *Index) LastUsed(k *account.Key) time.Time {
 	sh := &ix.shards[k.Hash[0]%shards]
 	sh.mu.RLock()
@@ -159,7 +172,8 @@ func (ix *Index) LastUsed(k *account.Key) time.Time {
 	return time.Time{}
 }
 
-// find returns the key's owner and id, and notes its use; nil where nobody has the key.
+// find returns the owner and the id of the key with a hash, and notes that it was used. It returns
+// nil if there is no such key. It does not allocate.
 func (ix *Index) find(h account.Hash, now time.Time) (*account.Account, string) {
 	sh := &ix.shards[h[0]%shards]
 	sh.mu.RLock()
@@ -168,12 +182,15 @@ func (ix *Index) find(h account.Hash, now time.Time) (*account.Account, string) 
 	if e == nil {
 		return nil, ""
 	}
+	// Two requests may both store the time. That is harmless.
 	if at := now.Unix(); at-e.lastUsed.Load() >= int64(usedEvery/time.Second) {
 		e.lastUsed.Store(at)
 	}
 	return e.owner.account.Load(), e.keyID
 }
 
+// add puts a key into its shard unless it is there. An entry that is there stays, because it knows
+// the last use better than the store.
 func (ix *Index) add(h *holder, k *account.Key) {
 	sh := &ix.shards[k.Hash[0]%shards]
 	sh.mu.Lock()
@@ -196,6 +213,7 @@ func (ix *Index) remove(h account.Hash) {
 	delete(sh.keys, h)
 }
 
+// holds reports whether the account has a key with that id.
 func holds(a *account.Account, keyID string) bool {
 	for i := range a.Keys {
 		if a.Keys[i].ID == keyID {

@@ -71,9 +71,9 @@ func (v *visitor) includes(m *catalog.Model) bool {
 // healthTone returns the colour of a health text.
 func healthTone(health string) string {
 	switch health {
-	case "well":
+	case "healthy":
 		return "good"
-	case "partly out of order":
+	case "degraded":
 		return "warn"
 	}
 	return "bad"

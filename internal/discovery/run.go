@@ -14,16 +14,17 @@ const (
 	lookEvery = time.Minute // how often this machine is searched for model servers
 )
 
-// Run calls look until ctx ends: at once and every hour with all set, which includes the providers, and every minute
-// without it, for this machine alone.
+// Run calls look until ctx ends. It calls it at once and every hour with all set, to ask the
+// providers as well, and every minute without, for this machine only. A server on this machine is
+// cheap to ask and may be started at any time.
 func Run(ctx context.Context, look func(ctx context.Context, all bool) error, log *slog.Logger) {
 	list, here := time.NewTicker(listEvery), time.NewTicker(lookEvery)
 	defer list.Stop()
 	defer here.Stop()
-	all := true
+	all := true // of the first look: otherwise models of providers would be missing for an hour
 	for {
 		if err := look(ctx, all); err != nil && ctx.Err() == nil {
-			log.Warn("what was discovered could not be applied", "error", err.Error())
+			log.Warn("discovered models could not be applied", "error", err.Error())
 		}
 		select {
 		case <-ctx.Done():
@@ -36,19 +37,22 @@ func Run(ctx context.Context, look func(ctx context.Context, all bool) error, lo
 	}
 }
 
-// Announce logs which models were found and which are gone since the old catalog, which is nil at the start.
+// Announce logs which models were found and which are gone since the old catalog. old is nil at the
+// start of the process. Models that were found together are logged in one line for each provider.
 func Announce(old, next *catalog.Catalog, log *slog.Logger) {
 	type group struct {
 		provider string
 		from     catalog.Origin
 		staff    bool
 	}
-	came := map[group][]string{}
+	came := map[group][]string{} // ids of new models
 	for _, m := range next.Models() {
 		before, there := (*catalog.Model)(nil), false
 		if old != nil {
 			before, there = old.Lookup(m.ID)
 		}
+		// A configured model that its provider no longer lists stays in the catalog, marked: the
+		// operator decides. At the start nothing has been asked yet, so nothing has vanished.
 		switch {
 		case m.Vanished && there && !before.Vanished:
 			log.Warn("a provider no longer lists a model", "provider", m.Provider, "model", m.ID)
@@ -58,7 +62,7 @@ func Announce(old, next *catalog.Catalog, log *slog.Logger) {
 		}
 	}
 	for g, ids := range came {
-		hint := ""
+		hint := "" // what to do so that customers can call them
 		if g.staff {
 			hint = "only staff accounts may call them; give them a tier under models, or set discover: false"
 		}
@@ -67,14 +71,16 @@ func Announce(old, next *catalog.Catalog, log *slog.Logger) {
 	if old == nil {
 		return
 	}
+	// A configured model is gone only by a change of the configuration, which is no news to whoever
+	// made it.
 	for _, m := range old.Models() {
 		if _, stays := next.Lookup(m.ID); !stays && m.Origin != catalog.Configured {
-			log.Info("a found model is gone", "provider", m.Provider, "model", m.ID)
+			log.Info("a discovered model is gone", "provider", m.Provider, "model", m.ID)
 		}
 	}
 }
 
-// shortList names a few ids and counts the rest.
+// shortList returns the first few ids and the number of the others, so that a line stays readable.
 func shortList(ids []string) string {
 	const few = 5
 	if len(ids) <= few {

@@ -1,8 +1,10 @@
-// Package doctor examines a site: its configuration, data folder, server, database, secret, address, certificate,
-// providers and models. It reports what it found and what to do about it.
+// Package doctor examines a site: its configuration, data folder, server, database, secret,
+// address, certificate, providers and models. It reports what it found and what to do about it.
 //
-// It changes nothing. It does not know the configuration or the store: app describes the site in a Site, and the
-// doctor judges what it sees there.
+// It changes nothing, so an operator can run it beside a working server. It does not know the
+// configuration or the store: package app describes the site in a Site, and the doctor judges what
+// it sees there. Each method of doctor examines one subject and adds at least one finding, unless
+// the subject does not apply to the site.
 package doctor
 
 import (
@@ -24,27 +26,30 @@ import (
 )
 
 const (
-	// databasePatience is how long a database may take to answer.
+	// databasePatience is how long a database may take to answer. The operator waits for it.
 	databasePatience = 5 * time.Second
-	// leastFree is how many bytes of disk space must be free.
+	// leastFree is how many bytes of disk space should be free. It is the size that the journal of
+	// settlements may reach while the database is down; see docs/accounting.md.
 	leastFree = 1 << 30
-	// renewBefore is how long before its end a certificate should be renewed.
+	// renewBefore is how long before its end a certificate should be renewed. Automatic renewal
+	// happens earlier, so a certificate this close to its end says that it does not work.
 	renewBefore = 14 * 24 * time.Hour
 )
 
-// Site is what is examined.
+// Site describes what to examine. Functions in it are called at most once for each subject and may
+// take a while.
 type Site struct {
 	File     string   // the configuration file; empty if there is none
-	Warnings []string // about the configuration
+	Warnings []string // about the configuration, one sentence each
 
 	Data     string // the data folder
 	Database Database
 	Secret   string // the configured secret; empty if it is not set
 
-	Listen      string   // the address of the server
+	Listen      string   // the address of the server, as host:port
 	Origin      string   // the URL that callers use, without a path
 	Certificate string   // the certificate file; empty if TLS is off
-	Doors       []string // what is open because the configuration does not decide it
+	Doors       []string // what is open because the configuration does not decide it; see config.ImpliedDoors
 
 	Providers []Provider
 	// Models counts the models, or returns what is wrong with them.
@@ -55,46 +60,48 @@ type Site struct {
 type Database struct {
 	SQLite bool
 	File   string // the name of the SQLite file inside the data folder
-	// Inspect looks at the database without changing it.
+	// Inspect looks at the database without changing it. If the database does not answer, it
+	// returns an error and an Inspection that has the Engine only.
 	Inspect func(ctx context.Context) (Inspection, error)
 }
 
 // Inspection is the state of a database.
 type Inspection struct {
 	Engine         string
-	Version, Known int64 // of its tables, and the newest that this program knows
+	Version, Known int64 // the newest migration that was applied, and the newest that this program has
 	Sealed         bool  // it holds a data key that is sealed under a secret
-	// Opens reports whether a secret opens the data key.
+	// Opens reports whether a secret opens the data key. It is never nil.
 	Opens func(secret string) bool
 }
 
-// Models are the models that the configuration gives.
+// Models says how many models the configuration has, without those that a server discovers.
 type Models struct {
 	Configured, Sandbox int
-	Router              string // its id
+	Router              string // the id of the router
 }
 
-// Finding is one thing that the doctor looked at.
+// Finding is one result of an examination. Its JSON is the output of sluice doctor --json.
 type Finding struct {
-	Subject string `json:"subject"`
-	State   string `json:"state"` // ok, warning or problem
-	Message string `json:"message"`
+	Subject string `json:"subject"` // what was examined, such as database
+	State   string `json:"state"`   // ok, warning or problem
+	Message string `json:"message"` // what was found
 	Advice  string `json:"advice,omitempty"`
 }
 
 // The states of a finding.
 const (
 	StateOK      = "ok"
-	StateWarning = "warning"
-	StateProblem = "problem"
+	StateWarning = "warning" // the server runs, but something needs attention
+	StateProblem = "problem" // something does not work
 )
 
-// Examine looks at everything and returns a finding for each.
+// Examine looks at everything and returns its findings, in the order in which a person would look:
+// what others depend on comes first.
 func Examine(ctx context.Context, s *Site) []Finding {
 	d := &doctor{site: s}
 	d.configuration()
 	d.dataFolder()
-	d.server(ctx)
+	d.server(ctx) // sets running, which database, address and targets read
 	d.database(ctx)
 	d.address()
 	d.doors()
@@ -105,20 +112,25 @@ func Examine(ctx context.Context, s *Site) []Finding {
 	return d.findings
 }
 
+// doctor is one examination. It is used by one goroutine.
 type doctor struct {
 	site     *Site
-	running  *admin.Status // of the server on the data folder; nil if none runs
+	running  *admin.Status // of the server on the data folder; nil if none runs or it does not answer
 	findings []Finding
 }
 
+// ok adds a finding that needs no action.
 func (d *doctor) ok(subject, format string, args ...any) {
 	d.findings = append(d.findings, Finding{Subject: subject, State: StateOK, Message: fmt.Sprintf(format, args...)})
 }
 
+// add adds a warning or a problem. advice is what to do about it; it may be empty.
 func (d *doctor) add(state, subject, advice, format string, args ...any) {
 	d.findings = append(d.findings, Finding{Subject: subject, State: state, Message: fmt.Sprintf(format, args...), Advice: advice})
 }
 
+// configuration reports the warnings. Errors never get here: an invalid configuration cannot be
+// loaded, so there would be no Site.
 func (d *doctor) configuration() {
 	if d.site.File == "" {
 		d.ok("configuration", "no file; the built-in defaults, the environment and flags apply")
@@ -130,52 +142,61 @@ func (d *doctor) configuration() {
 	}
 }
 
+// dataFolder checks that the folder exists, is private and has free space. It does not open the
+// folder as a server does, because that would lock it.
 func (d *doctor) dataFolder() {
 	info, err := os.Stat(d.site.Data)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		d.add(StateWarning, "data folder", "Run \"sluice serve\": the first start makes it.", "%s does not exist yet", d.site.Data)
+		d.add(StateWarning, "data folder", "Run \"sluice serve\": the first start creates it.", "%s does not exist yet", d.site.Data)
 	case err != nil:
 		d.add(StateProblem, "data folder", "Give sluice the right to read and write it.", "%s cannot be read: %v", d.site.Data, err)
 	case !info.IsDir():
 		d.add(StateProblem, "data folder", "Name another folder in data, or remove the file.", "%s is not a folder", d.site.Data)
 	default:
 		if err := datadir.Check(d.site.Data); err != nil {
-			d.add(StateProblem, "data folder", "Type: chmod -R go-rwx "+d.site.Data, "the server does not start: %v", err)
+			d.add(StateProblem, "data folder", "Run: chmod -R go-rwx "+d.site.Data, "the server does not start: %v", err)
 			return
 		}
+		// If the free space is not known, that is no finding.
 		if free, ok := datadir.Free(d.site.Data); ok && free < leastFree {
-			d.add(StateWarning, "data folder", "Make room on this disk.", "only %d MB are free where %s lies", free>>20, d.site.Data)
+			d.add(StateWarning, "data folder", "Free some disk space.", "only %d MB are free on the disk of %s", free>>20, d.site.Data)
 		} else {
 			d.ok("data folder", "%s", d.site.Data)
 		}
 	}
 }
 
+// server asks the server on the data folder, if there is one, how it is. That none runs is fine: the
+// doctor is often called because the server does not start.
 func (d *doctor) server(ctx context.Context) {
 	client, err := admin.Dial(ctx, d.site.Data)
 	if err != nil {
-		d.ok("server", "none runs on this data folder")
+		d.ok("server", "none is running on this data folder")
 		return
 	}
 	var st admin.Status
 	if err := client.Call(ctx, "status", admin.Empty{}, &st); err != nil {
-		d.add(StateProblem, "server", "Look into its log; restart it if it does not recover.", "it holds the data folder but does not answer: %v", err)
+		d.add(StateProblem, "server", "Check its log, and restart it if it does not recover.", "it holds the data folder but does not answer: %v", err)
 		return
 	}
 	d.running = &st
-	d.ok("server", "runs since %s as process %d on %s, with %d accounts and %d models",
+	d.ok("server", "running since %s as process %d on %s, with %d accounts and %d models",
 		st.StartedAt.Local().Format("2006-01-02 15:04"), st.PID, st.Listen, st.Accounts, st.Models)
+	// The program was replaced, and the server still runs the old one.
 	if st.Version != buildinfo.Version {
 		d.add(StateWarning, "server", "Restart the server with this program.", "it is version %s and this program is %s", st.Version, buildinfo.Version)
 	}
 }
 
+// database checks that the database answers and that its tables fit this program. What the running
+// server says comes first: it may see a problem that a new connection does not have.
 func (d *doctor) database(ctx context.Context) {
 	if d.running != nil && d.running.DBError != "" {
-		d.add(StateProblem, "database", "Start the database or mend the connection; known keys keep working meanwhile.", "the server cannot reach %s: %s", d.running.Database, d.running.DBError)
+		d.add(StateProblem, "database", "Start the database or fix the connection. Known keys keep working until then.", "the server cannot reach %s: %s", d.running.Database, d.running.DBError)
 		return
 	}
+	// Opening a SQLite database that does not exist would create it.
 	if _, err := os.Stat(filepath.Join(d.site.Data, d.site.Database.File)); d.site.Database.SQLite && err != nil {
 		d.ok("database", "SQLite; the first start creates it")
 		return
@@ -186,10 +207,11 @@ func (d *doctor) database(ctx context.Context) {
 	switch {
 	case err != nil:
 		d.add(StateProblem, "database", "Check that it runs and that the address, user and password in database are right.", "%s does not answer: %v", in.Engine, err)
+	// A newer program has migrated the database. This one would not know its tables.
 	case in.Version > in.Known:
 		d.add(StateProblem, "database", "Use the newer sluice that set it up.", "%s is at version %d; this program knows versions up to %d", in.Engine, in.Version, in.Known)
 	case in.Version < in.Known:
-		d.add(StateWarning, "database", "The next start brings it up to date; take a backup before if it matters.", "%s is at version %d of %d", in.Engine, in.Version, in.Known)
+		d.add(StateWarning, "database", "The next start brings it up to date. Make a backup first.", "%s is at version %d of %d", in.Engine, in.Version, in.Known)
 	default:
 		d.ok("database", "%s answers and is up to date (version %d)", in.Engine, in.Version)
 	}
@@ -198,22 +220,25 @@ func (d *doctor) database(ctx context.Context) {
 	}
 }
 
-// secret checks that a secret is here that opens what is sealed in the database.
+// secret checks that the configured secret or the key file opens what is sealed in the database:
+// without it the server does not start. The first case that applies is reported.
 func (d *doctor) secret(in Inspection) {
 	secrets, err := datadir.ReadSecrets(d.site.Data, d.site.Secret)
 	opens := slices.ContainsFunc(secrets.All(), in.Opens)
-	const keep = "Keep a copy of it apart from backups: they cannot be read without it."
+	const keep = "Keep a copy of it separate from the backups: they cannot be used without it."
 	switch {
 	case err != nil:
-		d.add(StateProblem, "secret", "Type: chmod go-rwx "+filepath.Join(d.site.Data, datadir.SecretFile), "%v", err)
+		d.add(StateProblem, "secret", "Run: chmod go-rwx "+filepath.Join(d.site.Data, datadir.SecretFile), "%v", err)
 	case !in.Sealed:
 		d.ok("secret", "nothing is sealed yet; the next start seals second-factor secrets and the like")
 	case len(secrets.All()) == 0:
 		d.add(StateProblem, "secret", upperFirst(datadir.SecretAdvice)+".", "the database is sealed, and there is no secret that opens it")
 	case !opens:
 		d.add(StateProblem, "secret", upperFirst(datadir.SecretAdvice)+".", "the database is sealed under another secret than %s", secrets.Source())
+	// Both are there after the secret was replaced; see docs/accounting.md#the-data-folder-and-its-secret.
 	case secrets.Configured != "" && secrets.File != "" && in.Opens(secrets.Configured):
 		d.ok("secret", "SLUICE_SECRET opens what is sealed; %s beside it is not used and may be deleted", datadir.SecretFile)
+	// PostgreSQL can have several nodes, and they share what is sealed.
 	case secrets.Configured == "" && !d.site.Database.SQLite:
 		d.add(StateWarning, "secret", "Set SLUICE_SECRET to what it holds on every node, or copy it into each data folder.", "%s opens what is sealed; other nodes on this database need the same", datadir.SecretFile)
 	case secrets.Configured != "":
@@ -223,9 +248,13 @@ func (d *doctor) secret(in Inspection) {
 	}
 }
 
+// upperFirst returns s with a capital first letter. s must not be empty and begins with ASCII.
 func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
+// address checks that the address is free, by listening on it for a moment. If the server runs, it
+// has the address itself.
 func (d *doctor) address() {
+	// A server on another data folder may have the address, too. Then listening fails, as a start would.
 	if d.running == nil {
 		l, err := net.Listen("tcp", d.site.Listen)
 		if err != nil {
@@ -238,10 +267,11 @@ func (d *doctor) address() {
 	d.ok("address", "callers use %s/v1", d.site.Origin)
 }
 
-// doors says who may sign up and how they may pay, if the configuration does not decide it.
+// doors reports who may sign up and how they may pay if the configuration does not decide it. Then
+// the doors are open as long as only this machine sends requests; see httpapi.Local.
 func (d *doctor) doors() {
 	open := strings.Join(d.site.Doors, " and ")
-	since := datadir.Proxied(d.site.Data)
+	since := datadir.Proxied(d.site.Data) // what the first foreign request looked like
 	switch {
 	case open == "":
 	case since == "":
@@ -252,12 +282,13 @@ func (d *doctor) doors() {
 	}
 }
 
+// certificate checks when the certificate ends.
 func (d *doctor) certificate() {
 	if d.site.Certificate == "" {
 		return
 	}
 	raw, err := os.ReadFile(d.site.Certificate)
-	block, _ := pem.Decode(raw)
+	block, _ := pem.Decode(raw) // the first one is the server's own; those of its issuers follow
 	if err != nil || block == nil {
 		d.add(StateProblem, "certificate", "Put a PEM certificate there.", "%s cannot be read", d.site.Certificate)
 		return
@@ -270,27 +301,30 @@ func (d *doctor) certificate() {
 	left := time.Until(cert.NotAfter)
 	switch {
 	case left < 0:
-		d.add(StateProblem, "certificate", "Renew it; sluice takes the new file over by itself.", "it ended on %s", cert.NotAfter.Format(time.DateOnly))
+		d.add(StateProblem, "certificate", "Renew it. The server loads the new file by itself.", "it expired on %s", cert.NotAfter.Format(time.DateOnly))
 	case left < renewBefore:
-		d.add(StateWarning, "certificate", "Renew it; sluice takes the new file over by itself.", "it ends on %s", cert.NotAfter.Format(time.DateOnly))
+		d.add(StateWarning, "certificate", "Renew it. The server loads the new file by itself.", "it expires on %s", cert.NotAfter.Format(time.DateOnly))
 	default:
 		d.ok("certificate", "valid until %s", cert.NotAfter.Format(time.DateOnly))
 	}
 }
 
+// models checks that the configuration has models that can serve a request.
 func (d *doctor) models() {
 	m, err := d.site.Models()
 	switch {
 	case err != nil:
-		d.add(StateProblem, "models", "Mend the models in the configuration.", "%v", err)
+		d.add(StateProblem, "models", "Fix the models in the configuration.", "%v", err)
 	case m.Configured+m.Sandbox == 0:
-		d.add(StateWarning, "models", "Add models to the configuration, or set sandbox: true.", "there is none that could answer")
+		d.add(StateWarning, "models", "Add models to the configuration, or set sandbox: true.", "none is configured, and the sandbox is off")
 	default:
 		d.ok("models", "%d configured, %d built-in sandbox, and the router %s", m.Configured, m.Sandbox, m.Router)
 	}
 }
 
-// Cause returns what the operating system said, without the wrapping that repeats the address.
+// Cause returns the error of the operating system inside a network error, such as "connection
+// refused". The text around it repeats the address, which messages name already. Cause returns err
+// itself if there is no such error inside.
 func Cause(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		if sys, ok := errors.AsType[*os.SyscallError](op); ok {

@@ -14,32 +14,35 @@ import (
 	"sluice/internal/routing"
 )
 
-// upstreamPatience is how long a provider may take to answer.
+// upstreamPatience is how long a provider may take to answer. The operator waits for each key.
 const upstreamPatience = 5 * time.Second
 
-// Provider is an upstream that the configuration names.
+// Provider is an upstream that the configuration names. It has at least one key.
 type Provider struct {
 	Name  string
-	Where string // its address, or its kind
+	Where string // its address, or its kind if it has none
 	Keys  []Key
 }
 
 // Key is one key of a provider.
 type Key struct {
 	Secret string // the key itself; empty if the provider needs none
-	Shown  string // the part of it that may be shown
-	// Connect returns an adapter that uses the key and sends its requests through t.
+	Shown  string // the part of it that may be shown; empty if there is no key
+	// Connect returns an adapter that uses the key and sends its requests through t. It sends
+	// nothing yet.
 	Connect func(t http.RoundTripper) (provider.Adapter, error)
 }
 
-// providers asks every provider for its models, with each of its keys.
+// providers asks every provider for its list of models, with each of its keys. That needs a working
+// address and key and costs nothing. Findings about a key come from the method key; providers adds
+// one only if all keys of a provider work.
 func (d *doctor) providers(ctx context.Context) {
 	if len(d.site.Providers) == 0 {
 		d.ok("providers", "none configured; the sandbox models answer")
 	}
 	for i := range d.site.Providers {
 		p := &d.site.Providers[i]
-		well := 0
+		well := 0 // keys that work
 		for _, key := range p.Keys {
 			if d.key(ctx, p, key) {
 				well++
@@ -50,31 +53,36 @@ func (d *doctor) providers(ctx context.Context) {
 		case well == 1:
 			d.ok("provider "+p.Name, "%s answers", p.Where)
 		default:
-			d.ok("provider "+p.Name, "%s answers to each of its %d keys", p.Where, well)
+			d.ok("provider "+p.Name, "%s answers with each of its %d keys", p.Where, well)
 		}
 	}
 }
 
-// key lists the provider's models with one key. It reports whether the provider answered without a complaint.
+// key asks for the list of models with one key. It reports whether the provider answered and did not
+// refuse the key. Otherwise it adds a finding.
 func (d *doctor) key(ctx context.Context, p *Provider, key Key) bool {
 	ctx, cancel := context.WithTimeout(ctx, upstreamPatience)
 	defer cancel()
+	// One request and no more, so its connection is not kept.
 	seen := &witness{transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
 	subject := "provider " + p.Name
 	a, err := key.Connect(seen)
 	if err != nil {
-		d.add(StateProblem, subject, "Mend it in the configuration.", "%v", err)
+		d.add(StateProblem, subject, "Fix it in the configuration.", "%v", err)
 		return false
 	}
 	lister, ok := a.(discovery.Lister)
 	if !ok {
-		d.ok(subject, "%s has no list of models to ask for", p.Where)
+		d.ok(subject, "%s has no list of models, so its key was not checked", p.Where)
 		return false
 	}
-	_, err = lister.Models(ctx) // any answer shows that the provider can be reached
+	// The adapter's error is worded for callers, who must not see the upstream's answer. The witness
+	// has seen what really happened. Any other answer than those below, such as a 404 from a server
+	// that has no such list, shows that the provider can be reached.
+	_, err = lister.Models(ctx)
 	switch {
-	case seen.err == nil && seen.status == 0:
-		d.add(StateProblem, subject, "Mend it in the configuration.", "it cannot be asked: %v", err)
+	case seen.err == nil && seen.status == 0: // nothing was sent
+		d.add(StateProblem, subject, "Fix it in the configuration.", "no request could be sent: %v", err)
 	case seen.err != nil:
 		d.add(StateProblem, subject, "Check base_url and the network between here and there.", "%s cannot be reached: %s", p.Where, key.conceal(Cause(seen.err).Error()))
 	case seen.status == http.StatusUnauthorized || seen.status == http.StatusForbidden:
@@ -87,7 +95,8 @@ func (d *doctor) key(ctx context.Context, p *Provider, key Key) bool {
 	return false
 }
 
-// conceal replaces the key by the part of it that may be shown, in case an upstream repeats it.
+// conceal replaces the key in text with the part of it that may be shown, in case an error quotes
+// the request.
 func (k *Key) conceal(text string) string {
 	if k.Secret == "" {
 		return text
@@ -95,14 +104,14 @@ func (k *Key) conceal(text string) string {
 	return strings.ReplaceAll(text, k.Secret, k.Shown)
 }
 
-// witness is a transport that records how the last request went.
+// witness is a transport that records the result of the last request. It is used by one goroutine.
 type witness struct {
 	transport http.RoundTripper
-	status    int
-	err       error
+	status    int   // of the last reply; 0 if there was none yet
+	err       error // of the last request
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. It sees the reply before the adapter translates it.
 func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := w.transport.RoundTrip(r)
 	if w.err = err; err == nil {
@@ -111,28 +120,30 @@ func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// targets reports what the running server knows about the health of its targets.
+// targets reports what the running server knows about the health of its targets. The doctor itself
+// cannot know it: health is what the calls of the server have shown.
 func (d *doctor) targets() {
 	if d.running == nil {
 		return
 	}
+	// A half-open breaker counts as open: its target has not shown yet that it works again.
 	well := 0
 	for _, t := range d.running.Targets {
 		switch {
-		case t.Provider == catalog.SandboxProvider:
+		case t.Provider == catalog.SandboxProvider: // part of this program; it cannot be down
 		case t.State == routing.Closed:
 			well++
 		default:
-			d.add(StateWarning, "provider "+t.Provider, "The server tries it again by itself; its log says why it was given up.",
-				"%s is left alone for the moment: %.0f %% of its last calls failed", target(t), 100*t.ErrorRate)
+			d.add(StateWarning, "provider "+t.Provider, "The server retries it by itself. Its log says what went wrong.",
+				"%s is not used for now: %.0f %% of its recent calls failed", target(t), 100*t.ErrorRate)
 		}
 	}
 	if well > 0 {
-		d.ok("targets", "the server finds %d of its targets well", well)
+		d.ok("targets", "%d targets of the server are healthy", well)
 	}
 }
 
-// target names a target, and its key if it has one.
+// target returns the name of a target, with the last four characters of its key if it has one.
 func target(t routing.Standing) string {
 	if t.Key == "" {
 		return t.Upstream

@@ -1,6 +1,6 @@
-// Package jsonscan reads JSON where it stands, byte by byte, without decoding it into values. It is
-// the one scanner behind chat, which checks requests, and relay, which decides whether an
-// upstream's bytes can be passed on.
+// Package jsonscan reads JSON in place, byte by byte, without decoding it into values. It is the one
+// scanner behind chat, which checks requests, and relay, which decides whether an upstream's bytes
+// can be passed on.
 //
 // String and Number check one token; a Cursor walks over objects and arrays; Unquote and Rune
 // decode a string that was checked. Nothing allocates but Unquote and Escaped. The scanner knows
@@ -21,6 +21,7 @@ type Cursor struct {
 // Space returns the index of the first byte of b, from i on, that is not white space; len(b) if
 // there is none.
 func Space(b []byte, i int) int {
+	// Most bytes are above the space, so the first comparison decides.
 	for ; i < len(b); i++ {
 		if c := b[i]; c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
 			break
@@ -60,7 +61,7 @@ func (c *Cursor) Word(w string) bool {
 // Null reads a null.
 func (c *Cursor) Null() bool { return c.Word("null") }
 
-// End reports whether nothing but white space is left.
+// End reports whether nothing but white space is left. A zero byte in Body is not the end.
 func (c *Cursor) End() bool { return c.Next() == 0 && c.Pos == len(c.Body) }
 
 // Members reads an object. It calls each for every member, with the key as it is written and the
@@ -80,7 +81,7 @@ func (c *Cursor) Members(each func(key []byte) bool) bool {
 		if !ok || !c.Take(':') {
 			return false
 		}
-		c.Next()
+		c.Next() // each may look at the first byte of the value
 		if !each(key) {
 			return false
 		}

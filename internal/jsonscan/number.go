@@ -11,6 +11,7 @@ func Number(b []byte, i int) (end, digits int, exponent bool, p Problem) {
 	if is(b, i, '-') {
 		i++
 	}
+	// The whole part: 0, or digits that do not begin with 0.
 	digits = countDigits(b, i)
 	i += digits
 	switch {
@@ -19,6 +20,7 @@ func Number(b []byte, i int) (end, digits int, exponent bool, p Problem) {
 	case digits > 1 && b[i-digits] == '0':
 		return from, 0, false, LeadingZero
 	}
+	// The fraction.
 	if is(b, i, '.') {
 		i++
 		n := countDigits(b, i)
@@ -28,6 +30,7 @@ func Number(b []byte, i int) (end, digits int, exponent bool, p Problem) {
 		i += n
 		digits += n
 	}
+	// The exponent.
 	if !is(b, i, 'e') && !is(b, i, 'E') {
 		return i, digits, false, OK
 	}
@@ -65,6 +68,7 @@ func (c *Cursor) Uint(most int) (int, bool) {
 		c.Pos++
 	}
 	n := c.Pos - from
+	// A byte of a number that was not read: the number has more digits than most, or is not whole.
 	if n == 0 || n > 1 && c.Body[from] == '0' || c.Pos < len(c.Body) && isNumeric(c.Body[c.Pos]) {
 		return 0, false
 	}

@@ -86,8 +86,13 @@ func String(b []byte, i int) (end, size int, p Problem) {
 // everyByte times a byte value is that byte in all eight positions of a word.
 const everyByte = 0x0101010101010101
 
-// stops sets the high bit of each byte of w that the scan must look at: quotes, backslashes and control
-// characters. Only the lowest mark is exact: the subtractions carry into higher bytes.
+// stops sets the high bit of each byte of w that the scan must look at: quotes, backslashes and
+// control characters. Only the lowest mark is exact: the subtractions borrow from higher bytes, so
+// there may be marks above it that mean nothing.
+//
+// For a byte x, (x-1)&^x has its high bit set if x is 0, and otherwise only if a lower byte has
+// borrowed from it. The exclusive or turns quotes into 0, and likewise backslashes. (x-' ')&^x has
+// it set if x is below the space, which makes it a control character.
 func stops(w uint64) uint64 {
 	quote := w ^ '"'*everyByte
 	slash := w ^ '\\'*everyByte
@@ -132,6 +137,7 @@ func escape(b []byte, i int) (n, size int, p Problem) {
 	case r >= 0xdc00:
 		return 0, 0, LoneLow
 	}
+	// The first half of a pair. The second must follow at once, as an escape of its own.
 	if i+7 < len(b) && b[i+6] == '\\' && b[i+7] == 'u' {
 		if low, ok := Hex4(b, i+8); ok && low >= 0xdc00 && low <= 0xdfff {
 			return 12, 4, OK

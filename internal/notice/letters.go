@@ -14,7 +14,7 @@ import (
 const (
 	// planPage is where customers pay and choose a plan.
 	planPage = "/dashboard/plan"
-	// suspensionPatience is how long the change of an account waits for its letter to be stored.
+	// suspensionPatience is how long a change of an account waits for its notice to be stored.
 	suspensionPatience = 10 * time.Second
 )
 
@@ -25,14 +25,14 @@ type Letters struct {
 	log   *slog.Logger
 }
 
-// NewLetters returns letters that are put up on the board. Find returns the current state of an account, or nil if
-// there is no such account.
+// NewLetters returns Letters that go to the board. find returns the current state of an account, or
+// nil if there is no such account.
 func NewLetters(board *Board, find func(id string) *account.Account, log *slog.Logger) *Letters {
 	return &Letters{board: board, find: find, log: log}
 }
 
-// send puts up a notice. It only logs an error: what the notice is about has happened already, and must not be
-// undone because the database is away.
+// send sends a notice. It only logs an error: what the notice is about has already happened, and must
+// not be undone because the database is down.
 func (l *Letters) send(ctx context.Context, accountID string, kind Kind, title, body string) {
 	acct := l.find(accountID)
 	if acct == nil {
@@ -43,8 +43,9 @@ func (l *Letters) send(ctx context.Context, accountID string, kind Kind, title, 
 	}
 }
 
-// Changed tells an account's owner that it is suspended, or that it is open again. Was is the state before the
-// change, nil if it is not known.
+// Changed tells an account's owner that it is suspended, or that it is open again. was and is are the
+// states before and after a change. If was is nil, nobody can tell what changed, and Changed does
+// nothing.
 func (l *Letters) Changed(was, is *account.Account) {
 	ctx, cancel := context.WithTimeout(context.Background(), suspensionPatience)
 	defer cancel()

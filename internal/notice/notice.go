@@ -25,7 +25,7 @@ const (
 	Payment     Kind = "payment"     // a charge failed
 	Suspended   Kind = "suspended"   // requests are refused
 	Deactivated Kind = "deactivated" // the keys are off
-	Restored    Kind = "restored"    // all is well again
+	Restored    Kind = "restored"    // the account is open again, or its keys work again
 )
 
 // Notice is one thing that an account was told.
@@ -54,15 +54,15 @@ type Store interface {
 	UnreadNotices(ctx context.Context, accountID string) (int, error)
 	// ReadNotices marks all notices of an account as seen.
 	ReadNotices(ctx context.Context, accountID string, at time.Time) error
-	// AnswerNotice stores the answer to an account's inquiry; fault.NotFound unless it is one that waits
-	// for its answer.
+	// AnswerNotice stores the answer to an account's inquiry. It returns fault.NotFound unless the
+	// account has such an inquiry and has not answered it.
 	AnswerNotice(ctx context.Context, accountID, id, answer string, at time.Time) error
 }
 
-// Poster takes mail; *mail.Outbox is one.
+// Poster sends mail, sooner or later. *mail.Outbox implements it.
 type Poster interface{ Post(m mail.Message) }
 
-// Board is where notices are put up and read.
+// Board stores notices, mails them, and returns them to pages.
 type Board struct {
 	store  Store
 	poster Poster
@@ -76,7 +76,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// NewBoard returns a board. Origin is where the pages are, for the links in mail.
+// NewBoard returns a board. origin returns the origin of the pages, for links in mail; it is a
+// function because a reload can change it. opts may be nil.
 func NewBoard(store Store, poster Poster, origin func() string, opts *Options) *Board {
 	b := &Board{store: store, poster: poster, origin: origin, now: time.Now}
 	if opts != nil && opts.Now != nil {
@@ -85,7 +86,8 @@ func NewBoard(store Store, poster Poster, origin func() string, opts *Options) *
 	return b
 }
 
-// Tell puts a notice up and mails it to the account's owner.
+// Tell stores a notice and mails it to the account's owner. If it cannot be stored, it is not mailed
+// either: a mail refers to the page with the notice.
 func (b *Board) Tell(ctx context.Context, accountID, email string, kind Kind, title, body string) error {
 	n := Notice{ID: "note_" + rand.Text(), AccountID: accountID, At: b.clock(), Kind: kind, Title: title, Body: body}
 	if err := b.store.AddNotice(ctx, &n); err != nil {
@@ -100,12 +102,12 @@ func (b *Board) List(ctx context.Context, accountID string, limit int) ([]Notice
 	return b.store.Notices(ctx, accountID, limit)
 }
 
-// Unread counts what an account has not seen.
+// Unread returns how many notices an account has not seen.
 func (b *Board) Unread(ctx context.Context, accountID string) (int, error) {
 	return b.store.UnreadNotices(ctx, accountID)
 }
 
-// Read marks everything as seen.
+// Read marks all notices of an account as seen.
 func (b *Board) Read(ctx context.Context, accountID string) error {
 	return b.store.ReadNotices(ctx, accountID, b.clock())
 }
@@ -113,7 +115,8 @@ func (b *Board) Read(ctx context.Context, accountID string) error {
 // mostAnswer is how many bytes an answer may have.
 const mostAnswer = 8000
 
-// Answer answers an inquiry.
+// Answer stores the owner's answer to an inquiry. It returns fault.NotFound if the account has no
+// such inquiry or has answered it.
 func (b *Board) Answer(ctx context.Context, accountID, id, text string) error {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > mostAnswer {
@@ -122,5 +125,5 @@ func (b *Board) Answer(ctx context.Context, accountID, id, text string) error {
 	return b.store.AnswerNotice(ctx, accountID, id, text, b.clock())
 }
 
-// clock reads the time to the millisecond, as it is stored.
+// clock returns the time to the millisecond, which is what the store keeps.
 func (b *Board) clock() time.Time { return b.now().UTC().Truncate(time.Millisecond) }

@@ -9,8 +9,9 @@ import (
 	"sluice/internal/telemetry"
 )
 
-// Describe says in a few words how well a model's targets are. It is empty if that is not known: for the router, and
-// if r is nil.
+// Describe returns the health of a model in one word: healthy if all of its targets are used, degraded if some are,
+// down if none is, vanished if no provider lists it any more. It returns "" if the health is not known: for the router,
+// and if r is nil.
 func (r *Routes) Describe(m *catalog.Model, now time.Time) string {
 	switch {
 	case r == nil || m.Router:
@@ -26,12 +27,12 @@ func (r *Routes) Describe(m *catalog.Model, now time.Time) string {
 		}
 	}
 	switch open {
-	case len(targets): // a model without targets is out of order, too
-		return "out of order"
+	case len(targets): // a model without targets is down, too
+		return "down"
 	case 0:
-		return "well"
+		return "healthy"
 	}
-	return "partly out of order"
+	return "degraded"
 }
 
 // Gauges returns what the metrics show of each provider.

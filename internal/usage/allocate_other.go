@@ -4,5 +4,6 @@ package usage
 
 import "os"
 
-// allocate takes room for a file from the disk.
+// allocate reserves disk space for the first size bytes of f, so that later writes there cannot
+// fail because the disk is full.
 func allocate(f *os.File, size int64) error { return allocateByWriting(f, size) }

@@ -9,15 +9,17 @@ import (
 	"time"
 )
 
-// Mark is how far a batch reaches.
+// Mark is the position in the journal at which a batch ends. It is only valid for the journal that
+// returned it.
 type Mark struct {
-	segment uint64
-	offset  int64
-	records int64
+	segment uint64 // number of the segment
+	offset  int64  // after the last record of the batch
+	records int64  // how many the batch has
 }
 
-// Batch returns up to most of the oldest settlements that are not in the database, in the room that
-// batch has, and the mark to give to Commit once they are.
+// Batch returns the oldest settlements that are not in the database, at most most of them, and the
+// mark to pass to Commit when the database has them. It reuses the memory of batch, whose old
+// contents are lost. Until Commit, Batch returns the same settlements again.
 func (j *Journal) Batch(batch []Settlement, most int) ([]Settlement, Mark, error) {
 	j.files.Lock()
 	defer j.files.Unlock()
@@ -39,7 +41,9 @@ func (j *Journal) Batch(batch []Settlement, most int) ([]Settlement, Mark, error
 	return batch, m, nil
 }
 
-// parts are the segments as they are now. Whoever holds files can read them while more is appended.
+// parts returns a copy of the segments as they are now. The caller holds files, so no segment is
+// removed while it reads them. Append, which needs only mu, goes on: it writes behind the ends that
+// the copies have.
 func (j *Journal) parts() []segment {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -50,7 +54,8 @@ func (j *Journal) parts() []segment {
 	return parts
 }
 
-// Commit notes that the database has everything up to the mark.
+// Commit notes that the database has everything up to the mark. If the mark cannot be written, it
+// returns an error, but this process does not offer the settlements again; only a restart would.
 func (j *Journal) Commit(m Mark) error {
 	j.files.Lock()
 	defer j.files.Unlock()
@@ -63,6 +68,7 @@ func (j *Journal) Commit(m Mark) error {
 	return err
 }
 
+// advance moves the read position of every segment up to the mark. The caller holds mu.
 func (j *Journal) advance(m Mark) {
 	for _, s := range j.segments {
 		switch {
@@ -74,10 +80,12 @@ func (j *Journal) advance(m Mark) {
 	}
 }
 
-// The mark is also kept in a file, so that a restart does not offer the database again what it has. It
-// may be older than the truth: settlements are stored once, however often they are offered.
+// markFile holds the number of the segment and the offset of the last Commit, so that a restart
+// does not offer the database again what it has. The file is not synced and may be out of date.
+// That costs time and nothing else, because the database ignores settlements whose id it knows.
 const markFile = "committed"
 
+// writeMark replaces the file by renaming a new one, so that a reader never sees half a mark.
 func (j *Journal) writeMark(m Mark) error {
 	path := filepath.Join(j.dir, markFile)
 	if err := os.WriteFile(path+".new", fmt.Appendf(nil, "%d %d\n", m.segment, m.offset), 0o600); err != nil {
@@ -86,8 +94,9 @@ func (j *Journal) writeMark(m Mark) error {
 	return os.Rename(path+".new", path)
 }
 
-// readMark takes over the mark of an earlier process. One that does not stand behind a record of a
-// segment is none, and goes: it must not fit by chance later.
+// readMark applies the mark that an earlier process wrote. It deletes a mark that is not at the end
+// of a record of one of the segments: if it stayed, it could fit a later segment by chance, and
+// settlements before it would be skipped.
 func (j *Journal) readMark() error {
 	path := filepath.Join(j.dir, markFile)
 	raw, err := os.ReadFile(path)
@@ -108,8 +117,8 @@ func (j *Journal) readMark() error {
 	return os.Remove(path)
 }
 
-// Since returns the settlements made at or after a time that the journal still has, whether the
-// database has them or not.
+// Since returns the settlements in the journal whose calls ended at or after a time, oldest first.
+// Some of them may be in the database already.
 func (j *Journal) Since(at time.Time) ([]Settlement, error) {
 	j.files.Lock()
 	defer j.files.Unlock()

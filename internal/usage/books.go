@@ -12,13 +12,16 @@ import (
 const (
 	// windowSpan is how long a call counts against the rate limits, from its start.
 	windowSpan = time.Minute
-	// noteFrom is the percentage of the journal's bound from which the backlog is worth a note.
+	// noteFrom is the percentage of the journal's bound from which operators are told about the
+	// backlog. By default that is about 100 MiB, half a million calls: more than a short outage of
+	// the database leaves, and long before admission stops.
 	noteFrom = 10
 
 	dropEvery  = time.Hour
 	dropAtOnce = 1000 // settlements; a larger transaction would hold up the committer
 
-	// lastPatience is how long Run waits at the end for calls that were cut short and must still be settled.
+	// lastPatience is how long Run waits at the end for calls that were cut off by the shutdown
+	// and have not been settled yet.
 	lastPatience = 2 * time.Second
 )
 
@@ -27,20 +30,20 @@ type Archive interface {
 	Store
 	Reader
 	Auditor
-	// DropSettlements deletes at most so many settlements from before a day and returns how many it deleted. The
-	// sums stay.
+	// DropSettlements deletes at most most settlements from before a day and returns how many it
+	// deleted. The sums stay.
 	DropSettlements(ctx context.Context, before time.Time, most int) (int64, error)
 	// Backup writes a consistent copy of the database to a new file.
 	Backup(ctx context.Context, path string) error
 }
 
-// Reader looks usage up.
+// Reader reads what the database has. It does not see what is still in the journal.
 type Reader interface {
-	// UsageByDay returns an account's sums by day, key and model, from a day on.
+	// UsageByDay returns an account's sums by day, key and model, starting with the day from.
 	UsageByDay(ctx context.Context, accountID string, from time.Time) ([]Row, error)
-	// UsageBy returns an account's sums by day, model or key.
+	// UsageBy returns an account's sums by day, hour, model or key, as q.By says.
 	UsageBy(ctx context.Context, q Query) ([]Row, error)
-	// RecentSettlements returns an account's last calls before a point, newest first.
+	// RecentSettlements returns at most limit of an account's calls before a point, newest first.
 	RecentSettlements(ctx context.Context, accountID string, before Point, limit int) ([]Settlement, error)
 }
 
@@ -48,31 +51,39 @@ type Reader interface {
 type BooksOptions struct {
 	SyncEach bool         // see JournalOptions
 	Log      *slog.Logger // default: nothing is logged
-	// Recorded is called with each settlement after Record has written it. It takes a copy: a pointer would move every
-	// settlement to the heap.
+	// Recorded is called with each settlement after Record has written it, by the goroutine that
+	// serves the call, so it must be quick. It takes a copy: a pointer would move every settlement
+	// to the heap. Default: nothing is called.
 	Recorded func(Settlement)
 	// Running returns how many calls have not been settled yet. Run waits for them at the end.
+	// Default: it does not wait.
 	Running func() int64
-	// KeepDays returns for how many days settlements are kept; 0: for ever.
+	// KeepDays returns for how many days settlements are kept; 0 means for ever. It is a function
+	// because a reload can change it. Default: for ever.
 	KeepDays func() int
 }
 
-// Books are the accounts of what calls consumed: a journal on the local disk, which takes every settlement at once,
-// and a database, which receives them from there.
+// Books records what calls consumed and answers questions about it. Every settlement goes to a
+// journal on the local disk first and is moved to the database from there. UsageByDay, Audit and
+// Backup flush the journal first, so that their results are complete. Pages, which must not wait,
+// read through a View.
+//
+// Its methods may be called from several goroutines.
 type Books struct {
 	dir     string
 	archive Archive
 	opts    BooksOptions
 
-	// mu guards opening. The fields below it do not change after Open has returned, so a server, which opens its books
-	// before it serves, reads them without the lock.
+	// mu guards opening and closing. The fields below are nil until Open and do not change after
+	// it, so a server, which opens its books before it serves, reads them without the lock.
 	mu        sync.Mutex
 	journal   *Journal
 	committer *Committer
 }
 
-// NewBooks returns books whose journal is in the folder dir. The journal is opened by Open, or by the first method
-// that reads it: most offline commands never need it.
+// NewBooks returns books whose journal is in the folder dir, which need not exist. The journal is
+// opened by Open, or by the first method that reads it, because most offline commands never need
+// it. opts may be nil.
 func NewBooks(dir string, archive Archive, opts *BooksOptions) *Books {
 	b := &Books{dir: dir, archive: archive}
 	if opts != nil {
@@ -84,7 +95,8 @@ func NewBooks(dir string, archive Archive, opts *BooksOptions) *Books {
 	return b
 }
 
-// Open opens the journal unless it is open. Ready, Record, Backlog and Run need an open journal.
+// Open opens the journal unless it is open. Call it before Ready, Record, Backlog and Run: these do
+// not check, because two of them run in every request.
 func (b *Books) Open() (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,7 +110,8 @@ func (b *Books) Open() (err error) {
 	return nil
 }
 
-// Close closes the journal if it is open.
+// Close closes the journal if it is open. Run must have returned. After Close, Record can only log
+// what it is given.
 func (b *Books) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,11 +121,14 @@ func (b *Books) Close() error {
 	return b.journal.Close()
 }
 
-// Ready reports whether a call that starts now can be settled: the error says why not.
+// Ready returns nil if a call that starts now can be settled, and otherwise why it cannot. It takes
+// no lock.
 func (b *Books) Ready() error { return b.journal.Ready() }
 
-// Record writes a settlement to the journal. Ready has made sure of room when the call was admitted. If the
-// settlement cannot be written all the same, the journal retries as long as the process lives, and the log has it.
+// Record writes a settlement to the journal. It returns no error, because the call is over and
+// nobody could act on it: Ready has checked for room when the call was admitted. If the disk refuses
+// the settlement all the same, the journal retries while the process lives. The log has it, too, in
+// case the process dies first.
 func (b *Books) Record(s Settlement) {
 	if err := b.journal.Append(&s); err != nil {
 		b.opts.Log.Error("a settlement could not be written to the journal", "error", err.Error(), "settlement", fmt.Sprintf("%+v", s))
@@ -122,7 +138,8 @@ func (b *Books) Record(s Settlement) {
 	}
 }
 
-// Flush moves everything that is in the journal now to the database.
+// Flush moves everything that is in the journal now to the database. It opens the journal if need
+// be.
 func (b *Books) Flush(ctx context.Context) error {
 	if err := b.Open(); err != nil {
 		return err
@@ -130,8 +147,8 @@ func (b *Books) Flush(ctx context.Context) error {
 	return b.committer.Flush(ctx)
 }
 
-// Held returns the settlements since a time that the journal still holds, oldest first. Some of them are in the
-// database, too: a segment of the journal is deleted as a whole.
+// Held returns the settlements in the journal whose calls ended at or after a time, oldest first.
+// Some of them are in the database, too: the journal deletes whole segments only.
 func (b *Books) Held(since time.Time) ([]Settlement, error) {
 	if err := b.Open(); err != nil {
 		return nil, err
@@ -139,8 +156,8 @@ func (b *Books) Held(since time.Time) ([]Settlement, error) {
 	return b.journal.Since(since)
 }
 
-// LastMinute returns what still counts against the rate limits: the settlements in the journal, and others that
-// were never in it. See the function LastMinute.
+// LastMinute returns what still counts against the rate limits: settlements in the journal and
+// others, which were never in it. See the function LastMinute.
 func (b *Books) LastMinute(now time.Time, others ...Settlement) ([]Settlement, error) {
 	held, err := b.Held(now.Add(-windowSpan))
 	if err != nil {
@@ -149,9 +166,10 @@ func (b *Books) LastMinute(now time.Time, others ...Settlement) ([]Settlement, e
 	return LastMinute(append(held, others...), now), nil
 }
 
-// LastMinute returns the settlements of calls that started within the last minute and consumed something, oldest
-// first. They still count against the rate limits. Settlements from the future, which a clock that was set back
-// leaves behind, do not: nobody can tell when they are a minute old.
+// LastMinute returns the settlements of calls that started within the last minute and consumed
+// something, oldest first. They still count against the rate limits. Settlements from the future,
+// which a clock that was set back leaves behind, are left out: nobody can tell when they are a
+// minute old. LastMinute overwrites all.
 func LastMinute(all []Settlement, now time.Time) []Settlement {
 	recent := slices.DeleteFunc(all, func(s Settlement) bool {
 		return s.RequestMilli == 0 && s.Tokens.Total() == 0 || !s.At.After(now.Add(-windowSpan)) || s.At.After(now)
@@ -163,7 +181,8 @@ func LastMinute(all []Settlement, now time.Time) []Settlement {
 // Backlog returns how much waits for the database.
 func (b *Books) Backlog() Backlog { return b.journal.Backlog() }
 
-// BacklogNote says that settlements pile up, long before the journal reaches its bound. It is empty otherwise.
+// BacklogNote returns a warning for operators if many settlements wait for the database, long
+// before the journal reaches its bound. Otherwise it returns "".
 func (b *Books) BacklogNote() string {
 	n := b.Backlog()
 	if n.Bytes*100 < n.Most*noteFrom {
@@ -172,9 +191,11 @@ func (b *Books) BacklogNote() string {
 	return fmt.Sprintf("%d settlements wait for the database: %d of %d MiB", n.Records, n.Bytes>>20, n.Most>>20)
 }
 
-// Run syncs the journal, moves settlements to the database and deletes old ones until ctx ends. It then waits a
-// little for calls that still run, because they must be settled, too.
+// Run syncs the journal, moves settlements to the database and deletes old ones until ctx ends.
+// Then it waits for running calls to be settled, at most lastPatience, and moves what they left.
 func (b *Books) Run(ctx context.Context) {
+	// The jobs below end on a context of their own: ctx says that no new calls come, and the last
+	// calls still need the journal and the committer.
 	ending := ctx
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -192,13 +213,14 @@ func (b *Books) Run(ctx context.Context) {
 	b.journal.Run(ctx, func(err error) {
 		if time.Since(reported) > remindEvery {
 			reported = time.Now()
-			b.opts.Log.Error("the journal has trouble", "error", err.Error())
+			b.opts.Log.Error("a task of the journal failed", "error", err.Error())
 		}
 	})
 	working.Wait()
 }
 
-// dropOld deletes the settlements that are older than KeepDays, a few at a time, so that nobody waits for it.
+// dropOld deletes the settlements that are older than KeepDays at the start and every hour. It also
+// reminds the operator of a backlog.
 func (b *Books) dropOld(ctx context.Context) {
 	tick := time.NewTicker(dropEvery)
 	defer tick.Stop()
@@ -217,6 +239,7 @@ func (b *Books) dropOld(ctx context.Context) {
 	}
 }
 
+// dropBefore deletes in small transactions, so that neither the committer nor a page waits long.
 func (b *Books) dropBefore(ctx context.Context, now time.Time) error {
 	if b.opts.KeepDays == nil || b.opts.KeepDays() <= 0 {
 		return nil
@@ -224,14 +247,15 @@ func (b *Books) dropBefore(ctx context.Context, now time.Time) error {
 	before := DayOf(now).AddDate(0, 0, -b.opts.KeepDays())
 	for ctx.Err() == nil {
 		n, err := b.archive.DropSettlements(ctx, before, dropAtOnce)
-		if err != nil || n < dropAtOnce {
+		if err != nil || n < dropAtOnce { // fewer than asked for: these were the last ones
 			return err
 		}
 	}
 	return nil
 }
 
-// UsageByDay returns an account's sums from a day on, including what is still in the journal.
+// UsageByDay returns an account's sums by day, key and model, starting with the day from. They
+// include what was in the journal.
 func (b *Books) UsageByDay(ctx context.Context, accountID string, from time.Time) ([]Row, error) {
 	if err := b.Flush(ctx); err != nil {
 		return nil, err
@@ -239,7 +263,8 @@ func (b *Books) UsageByDay(ctx context.Context, accountID string, from time.Time
 	return b.archive.UsageByDay(ctx, accountID, from)
 }
 
-// Backup writes a consistent copy of everything, the journal included, to a new file.
+// Backup writes a consistent copy of the database to a new file, after moving everything from the
+// journal into it.
 func (b *Books) Backup(ctx context.Context, path string) error {
 	if err := b.Flush(ctx); err != nil {
 		return err
@@ -247,10 +272,12 @@ func (b *Books) Backup(ctx context.Context, path string) error {
 	return b.archive.Backup(ctx, path)
 }
 
-// flushPatience is how long a page waits for the journal. After that it shows what the database has.
+// flushPatience is how long a page waits for Flush. After that it shows what the database has: a
+// slow database must not make pages slow.
 const flushPatience = 100 * time.Millisecond
 
-// View reads the books for pages: it includes the calls of the last second unless the database is busy.
+// View reads the books for pages. What it returns includes the calls that have just ended, unless
+// the database is busy or down.
 type View struct{ books *Books }
 
 // View returns a view of the books.
@@ -262,19 +289,20 @@ func (v View) flush(ctx context.Context) {
 	_ = v.books.Flush(ctx) // the next page has what is missing from this one
 }
 
-// UsageBy returns an account's sums by day, model or key.
+// UsageBy returns an account's sums by day, hour, model or key, as q.By says.
 func (v View) UsageBy(ctx context.Context, q Query) ([]Row, error) {
 	v.flush(ctx)
 	return v.books.archive.UsageBy(ctx, q)
 }
 
-// RecentSettlements returns an account's last calls before a point, newest first.
+// RecentSettlements returns at most limit of an account's calls before a point, newest first.
 func (v View) RecentSettlements(ctx context.Context, accountID string, before Point, limit int) ([]Settlement, error) {
 	v.flush(ctx)
 	return v.books.archive.RecentSettlements(ctx, accountID, before, limit)
 }
 
-// UsageByDay returns an account's sums by day, key and model, from a day on, without what is still in the journal.
+// UsageByDay returns an account's sums by day, key and model, starting with the day from. They do
+// not include what is still in the journal.
 func (v View) UsageByDay(ctx context.Context, accountID string, from time.Time) ([]Row, error) {
 	return v.books.archive.UsageByDay(ctx, accountID, from)
 }

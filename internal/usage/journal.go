@@ -16,58 +16,72 @@ import (
 )
 
 const (
-	segmentSize = 4 << 20
-	syncEvery   = time.Second
-	defaultMost = 1 << 30
-	maxRecord   = 64 << 10
+	segmentSize = 4 << 20     // about twenty thousand settlements
+	syncEvery   = time.Second // what a power cut can lose; see docs/accounting.md#the-path-of-a-settlement
+	defaultMost = 1 << 30     // about five million settlements
+	// maxRecord bounds a record with its head. A usual one has about 200 bytes, so a larger one is a
+	// mistake of ours. It is logged and not written.
+	maxRecord = 64 << 10
 
-	// keepFor is how long a segment stays after it was last written to: a start rebuilds the windows of
-	// the last minute from it.
+	// keepFor is how long a segment stays after it was last written to. A start rebuilds the rate
+	// limits of the last minute from it.
 	keepFor = time.Minute
-	// maxAge is how old a segment may get before it is ended, if the database has all of it. What the
-	// database was told to forget must not be found here again.
+	// maxAge is when a segment that the database has completely is ended, so that it can be deleted.
+	// Otherwise the journal of a quiet server would hold for months what the database has deleted
+	// because of its age.
 	maxAge = time.Hour
 )
 
 // JournalOptions are the choices of OpenJournal; the zero value is the default.
 type JournalOptions struct {
-	// SyncEach makes every settlement survive a power cut, at the price of a disk write each.
-	// Otherwise they are synced in groups, at most a second apart.
+	// SyncEach makes every settlement survive a power cut, at the cost of a disk write for each.
+	// Otherwise Run syncs them in groups, at most a second apart.
 	SyncEach bool
-	// MaxBytes bounds what waits for the database. Default 1 GiB.
+	// MaxBytes bounds what waits for the database: beyond it, Ready returns an error. Default 1 GiB.
 	MaxBytes int64
 	// SegmentBytes is the size of a file. Default 4 MiB.
 	SegmentBytes int64
 }
 
-// Journal keeps settlements on disk from the moment a reply ends until the database has them. What
-// Append has returned survives the death of the process.
+// Journal holds settlements on disk from the end of a reply until the database has them. A
+// settlement for which Append returned nil survives the death of the process.
 //
-// There is always a spare segment whose room has been taken from the disk already, so that what was
-// admitted can be settled; while none can be made, Ready says so and nothing new should be admitted.
+// The journal is a sequence of segments. Append writes to the last one; Batch reads from the first
+// and Commit moves the read position; Run deletes segments that have been read. There is always a
+// spare segment whose disk space is reserved already, so that every admitted call can be settled.
+// While no spare can be made, Ready returns an error and no new call should be admitted.
 type Journal struct {
 	dir  string
 	opts JournalOptions
-	wake chan struct{} // tells Run that the spare is in use
+	wake chan struct{} // of size 1; tells Run that the spare is in use
 
-	files sync.Mutex // held to read segments and to remove them, so that appending need not wait; taken before mu
+	// files is held while segments are read or removed. Reading takes long, so it must not hold mu,
+	// which Append needs. Whoever needs both locks takes files first.
+	files sync.Mutex
 
+	// mu guards the fields below, except blocked, and the fields of every segment. No file is read
+	// or synced under it, except by Append with SyncEach.
 	mu        sync.Mutex
-	segments  []*segment // oldest first; the last one is written to
-	next      uint64     // number of the next one
-	spare     *segment
-	spareErr  error        // why there is none
-	unwritten []Settlement // those that the disk did not take
-	writeErr  error        // why
-	frame     []byte
-	records   int64 // not yet in the database
-	blocked   atomic.Pointer[blockage]
+	segments  []*segment   // oldest first; the last one is written to; empty once closed
+	next      uint64       // number of the next segment
+	spare     *segment     // nil while it is being made, or cannot be
+	spareErr  error        // why spare is nil
+	unwritten []Settlement // settlements that the disk refused, oldest first; Run retries them
+	writeErr  error        // why it refused them
+	frame     []byte       // memory for one record, reused by each write
+	records   int64        // how many wait for the database, without the unwritten
+
+	// blocked is what Ready returns; nil if calls may be admitted. judge writes it under mu, and
+	// Ready reads it without a lock.
+	blocked atomic.Pointer[blockage]
 }
 
-// blockage is why nothing new should be admitted.
+// blockage is the reason why no call should be admitted.
 type blockage struct{ err error }
 
-// OpenJournal opens the journal in a folder, with whatever an earlier process left in it.
+// OpenJournal opens the journal in a folder, with whatever an earlier process left there. It makes
+// the folder if it is missing. Only one process may use it: the lock on the data folder sees to
+// that. opts may be nil.
 func OpenJournal(dir string, opts *JournalOptions) (*Journal, error) {
 	if opts == nil {
 		opts = &JournalOptions{}
@@ -87,14 +101,16 @@ func OpenJournal(dir string, opts *JournalOptions) (*Journal, error) {
 	}
 	if len(j.segments) == 0 {
 		if err := j.prepare(); err != nil {
-			return nil, fmt.Errorf("begin the journal: %w", err)
+			return nil, fmt.Errorf("create the journal: %w", err)
 		}
 		j.segments, j.spare = []*segment{j.spare}, nil
 	}
-	_ = j.prepare() // kept in spareErr; Run tries again
+	_ = j.prepare() // the error is kept in spareErr, where Ready sees it; Run tries again
 	return j, nil
 }
 
+// openSegments opens the segments in the folder, applies the mark, and counts what waits for the
+// database. Nothing else uses the journal yet, so it takes no lock.
 func (j *Journal) openSegments() error {
 	files, err := os.ReadDir(j.dir)
 	if err != nil {
@@ -104,7 +120,7 @@ func (j *Journal) openSegments() error {
 		name, ok := strings.CutSuffix(f.Name(), ".journal")
 		number, err := strconv.ParseUint(name, 10, 63)
 		if !ok || err != nil {
-			continue
+			continue // not a segment, such as the file with the mark
 		}
 		j.next = max(j.next, number+1)
 		s, err := openSegment(filepath.Join(j.dir, f.Name()), number)
@@ -131,8 +147,9 @@ func (j *Journal) openSegments() error {
 	return nil
 }
 
-// Append writes a settlement. When it returns nil, the settlement survives a kill. Otherwise it is kept
-// in memory and tried again, and nothing new should be admitted meanwhile.
+// Append writes a settlement. If it returns nil, the settlement survives a kill of the process, and
+// with SyncEach a power cut. If the disk refuses it, Append keeps it in memory for Run to retry, and
+// Ready returns an error until it is written. A settlement that is too large is never written.
 func (j *Journal) Append(s *Settlement) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -146,6 +163,7 @@ func (j *Journal) Append(s *Settlement) error {
 		}
 		return err
 	}
+	// Calls that end at the same time wait here for each other's sync.
 	if active := j.active(); j.opts.SyncEach {
 		if err := active.file.Sync(); err != nil {
 			return fmt.Errorf("sync the journal: %w", err)
@@ -155,6 +173,8 @@ func (j *Journal) Append(s *Settlement) error {
 	return nil
 }
 
+// write encodes a settlement and appends it to the active segment, or to the spare if that is full.
+// The caller holds mu.
 func (j *Journal) write(s *Settlement) error {
 	j.frame = appendRecord(append(j.frame[:0], make([]byte, frameHead)...), s)
 	if len(j.frame) > maxRecord {
@@ -173,10 +193,11 @@ func (j *Journal) write(s *Settlement) error {
 	return nil
 }
 
-// active is the segment that is written to.
+// active returns the segment that is written to. There is one unless the journal is closed.
 func (j *Journal) active() *segment { return j.segments[len(j.segments)-1] }
 
-// turn makes the spare the segment that is written to.
+// turn makes the spare, which must not be nil, the active segment and tells Run to make a new
+// spare. The caller holds mu.
 func (j *Journal) turn() {
 	now := time.Now()
 	j.active().ended, j.spare.begun = now, now
@@ -189,12 +210,12 @@ func (j *Journal) turn() {
 }
 
 var (
-	errNoSpare  = errors.New("the next part of it is still being prepared")
+	errNoSpare  = errors.New("the next segment is still being created")
 	errTooLarge = errors.New("the settlement is too large for the journal")
 )
 
-// Ready reports whether what is admitted now can be settled: an error says why not. It takes no lock,
-// since every request asks.
+// Ready returns nil if a call that is admitted now can be settled, and otherwise why it cannot. It
+// takes no lock, because every request calls it.
 func (j *Journal) Ready() error {
 	if b := j.blocked.Load(); b != nil {
 		return b.err
@@ -202,8 +223,9 @@ func (j *Journal) Ready() error {
 	return nil
 }
 
-// judge decides what Ready says. A spare that is only just being made is no reason to stop as long as
-// the present segment is not half full.
+// judge decides what Ready returns. The caller holds mu. A missing spare does not matter while the
+// active segment has room for half a segment, about ten thousand calls: after turn, Run makes the
+// next spare in that time.
 func (j *Journal) judge() {
 	if len(j.segments) == 0 {
 		return // not open
@@ -225,17 +247,17 @@ func (j *Journal) judge() {
 type Backlog struct {
 	Records int64
 	Bytes   int64
-	Most    int64
+	Most    int64 // bytes; beyond it, Ready returns an error
 }
 
-// Backlog tells how much waits for the database.
+// Backlog returns how much waits for the database.
 func (j *Journal) Backlog() Backlog {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return Backlog{Records: j.records + int64(len(j.unwritten)), Bytes: j.bytes(), Most: j.opts.MaxBytes}
 }
 
-// bytes is what waits for the database.
+// bytes returns how many bytes wait for the database. The caller holds mu.
 func (j *Journal) bytes() (n int64) {
 	for _, s := range j.segments {
 		n += s.end - s.read
@@ -243,8 +265,9 @@ func (j *Journal) bytes() (n int64) {
 	return n
 }
 
-// Run syncs what was written, at most a second later, keeps a spare segment ready, and removes segments
-// that are no longer needed.
+// Run syncs what was written, at most a second later, keeps a spare segment ready, retries what the
+// disk refused, and removes segments that are no longer needed. It returns when ctx ends and calls
+// report with every error.
 func (j *Journal) Run(ctx context.Context, report func(error)) {
 	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()
@@ -261,7 +284,8 @@ func (j *Journal) Run(ctx context.Context, report func(error)) {
 	}
 }
 
-// sync brings what was written to the disk. The lock is not held meanwhile: appending goes on.
+// sync writes the dirty segments through to the disk. It does not hold mu meanwhile, so Append goes
+// on. A segment is marked clean before its sync: what Append adds meanwhile marks it dirty again.
 func (j *Journal) sync() error {
 	j.mu.Lock()
 	var dirty []*segment
@@ -274,7 +298,7 @@ func (j *Journal) sync() error {
 	j.mu.Unlock()
 	var errs []error
 	for _, s := range dirty {
-		if err := s.file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {
+		if err := s.file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // closed: the segment was removed
 			errs = append(errs, fmt.Errorf("sync the journal: %w", err))
 			j.mu.Lock()
 			s.dirty = true
@@ -284,7 +308,9 @@ func (j *Journal) sync() error {
 	return errors.Join(errs...)
 }
 
-// prepare makes the spare segment where there is none.
+// prepare makes the spare segment if there is none. Only OpenJournal and then Run call it, so two
+// spares are never made at once. Making one takes a while, so mu is not held. A number is not used
+// again after a failure: a leftover file would be in the way.
 func (j *Journal) prepare() error {
 	j.mu.Lock()
 	have, number := j.spare != nil, j.next
@@ -303,7 +329,7 @@ func (j *Journal) prepare() error {
 	return err
 }
 
-// retry writes what the disk did not take before.
+// retry writes the settlements that the disk refused, oldest first, until it refuses one again.
 func (j *Journal) retry() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -319,7 +345,9 @@ func (j *Journal) retry() error {
 	return nil
 }
 
-// sweep removes the segments that neither the database nor a start needs any more.
+// sweep removes the segments that are no longer needed: the database has all of their settlements,
+// and none of these counts against the rate limits of the last minute any more. It removes from the
+// front and never removes the active segment.
 func (j *Journal) sweep() error {
 	j.files.Lock()
 	defer j.files.Unlock()
@@ -341,7 +369,7 @@ func (j *Journal) sweep() error {
 	return errors.Join(errs...)
 }
 
-// Close writes and syncs what it can, and closes the journal.
+// Close writes and syncs what it can, and closes the journal. Run must have returned.
 func (j *Journal) Close() error { return errors.Join(j.retry(), j.sync(), j.closeFiles()) }
 
 func (j *Journal) closeFiles() error {
@@ -353,7 +381,7 @@ func (j *Journal) closeFiles() error {
 	for _, s := range j.segments {
 		errs = append(errs, s.file.Close())
 	}
-	if j.spare != nil {
+	if j.spare != nil { // empty, and its space is better free while no process runs
 		errs = append(errs, j.spare.remove())
 	}
 	j.segments, j.spare = nil, nil

@@ -408,13 +408,13 @@ func TestCommitter(t *testing.T) {
 		if b := j.Backlog(); b.Records != 1200 {
 			t.Errorf("Backlog() = %+v, want all of it", b)
 		}
-		if n := strings.Count(log.String(), "the database does not take them"); n < 3 || n > 4 {
+		if n := strings.Count(log.String(), "the database does not accept them"); n < 3 || n > 4 {
 			t.Errorf("the log tells %d times in three minutes that the database is away, want about once a minute", n)
 		}
 		store.recover()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if b := j.Backlog(); b.Records != 0 || !strings.Contains(log.String(), "takes settlements again") {
+		if b := j.Backlog(); b.Records != 0 || !strings.Contains(log.String(), "accepts settlements again") {
 			t.Errorf("Backlog() = %+v once the database is back, want none, and a word in the log", b)
 		}
 		appendAll(t, j, 1200, 1210) // what comes last is taken along when it stops

@@ -2,7 +2,7 @@ package usage
 
 import "time"
 
-// By is what sums are shown by.
+// By says what sums are grouped by.
 type By string
 
 const (
@@ -11,14 +11,15 @@ const (
 	ByKey   By = "key"
 )
 
-// Point is a place in an account's list of calls. The zero ID comes before all calls of its time.
+// Point is a position in an account's list of calls, which is ordered by At and then by ID. Pages
+// use it to continue a list. An empty ID comes before all calls of the same time.
 type Point struct {
 	At time.Time
 	ID string
 }
 
-// Query asks for an account's sums from a day on, or from an hour on. KeyID and Model narrow it down; empty:
-// all of them.
+// Query asks for an account's sums since From. KeyID and Model restrict it to one key or one model;
+// if empty, all count.
 type Query struct {
 	AccountID string
 	From      time.Time

@@ -8,9 +8,12 @@ import (
 	"sluice/internal/chat"
 )
 
-// A record is a settlement as it stands in the journal: a version, then texts with their length before
-// them and numbers as varints. It is written before the last byte of every reply and read once by the
-// committer, so it is cheap: 0.6 µs for both ways, where JSON takes 13.
+// A record is a settlement as it is stored in the journal: a version and flags, then texts, each
+// after its length, then numbers as varints. It is written before the last byte of every reply and
+// read once by the committer, so it is cheap: writing and reading take 0.6 µs, with JSON 13.
+//
+// The order of the fields is the format. A process may find records that an older version wrote, so
+// a new field goes to the end, behind a flag of its own, as the MCP calls do.
 
 const (
 	recordVersion = 1
@@ -21,7 +24,8 @@ const (
 
 var errRecord = errors.New("a record of the journal cannot be read")
 
-// appendRecord encodes a settlement.
+// appendRecord appends the record of a settlement to b. Times are rounded down to milliseconds,
+// which is what the database stores.
 func appendRecord(b []byte, s *Settlement) []byte {
 	flags := byte(0)
 	cost := int64(0)
@@ -52,8 +56,9 @@ func appendRecord(b []byte, s *Settlement) []byte {
 	return b
 }
 
-// parseRecord decodes a settlement. Texts that most records share are looked up in known, which may be
-// nil, so that a batch does not hold thousands of copies.
+// parseRecord decodes a settlement. It copies what it needs of raw. Texts that many records share,
+// such as model ids, are taken from known, so that a batch does not hold thousands of copies. known
+// may be nil.
 func parseRecord(raw []byte, known texts) (Settlement, error) {
 	if len(raw) < 2 || raw[0] != recordVersion {
 		return Settlement{}, errRecord
@@ -67,7 +72,7 @@ func parseRecord(raw []byte, known texts) (Settlement, error) {
 			return Settlement{}, errRecord
 		}
 		text := raw[used : used+int(n)]
-		if i == 0 { // the id, of which there is one of each
+		if i == 0 { // the id: no other record has the same
 			fields[i] = string(text)
 		} else {
 			fields[i] = known.text(text)
@@ -105,11 +110,14 @@ func parseRecord(raw []byte, known texts) (Settlement, error) {
 	return s, nil
 }
 
-// texts are those that have been seen.
+// texts holds one copy of each text that was seen. It may be nil.
 type texts map[string]string
 
+// maxTexts bounds the memory of texts. It is far above the number of accounts, keys and models in
+// one segment of a usual server.
 const maxTexts = 10_000
 
+// text returns raw as a string, the same copy each time as long as there is room for it.
 func (t texts) text(raw []byte) string {
 	if s, ok := t[string(raw)]; ok {
 		return s

@@ -11,26 +11,31 @@ import (
 	"time"
 )
 
-// A segment is one file of the journal: records one after the other, each with its length and
-// checksum before it, then zeros. Its room is taken from the disk when it is made, so that writing into
-// it cannot fail for want of space.
+// segment is one file of the journal: frames, then zeros. A frame is a record after its length and
+// checksum. The disk space of the whole file is reserved when it is made, so a write into it cannot
+// fail because the disk is full.
+//
+// A segment has no lock of its own. The journal's mu guards its fields; number, path, file and size
+// never change.
 type segment struct {
-	number uint64
+	number uint64 // orders the segments; part of the file's name
 	path   string
 	file   *os.File
-	size   int64     // what there is room for
-	end    int64     // behind the last record
-	read   int64     // behind the last record that is in the database
-	dirty  bool      // something was written since it was last synced
-	begun  time.Time // when it was first written to, as far as this process knows
-	ended  time.Time // when another one took its place
+	size   int64     // of the file
+	end    int64     // after the last record
+	read   int64     // after the last record that is in the database; at most end
+	dirty  bool      // written to since the last sync
+	begun  time.Time // when it became active, or when this process opened it
+	ended  time.Time // when the next segment became active, or when this process opened it
 }
 
-const frameHead = 8 // length and checksum, four bytes each
+// frameHead is the size of a frame's head: length and checksum, little-endian, four bytes each.
+const frameHead = 8
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// createSegment makes an empty segment with all its room.
+// createSegment makes an empty segment and reserves its disk space. It leaves no file behind if it
+// fails.
 func createSegment(path string, number uint64, size int64) (*segment, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
@@ -48,8 +53,8 @@ func createSegment(path string, number uint64, size int64) (*segment, error) {
 	return &segment{number: number, path: path, file: f, size: size, begun: time.Now()}, nil
 }
 
-// syncFolder makes a new file's name survive a power cut. Not every system can; there the file's own
-// sync has to do.
+// syncFolder makes the name of a new file survive a power cut. Some systems cannot sync a folder.
+// There the sync of the file itself must be enough, so errors are ignored.
 func syncFolder(path string) {
 	if d, err := os.Open(path); err == nil {
 		_ = d.Sync()
@@ -57,8 +62,9 @@ func syncFolder(path string) {
 	}
 }
 
-// openSegment opens a segment that an earlier process left, and finds its end: a record that is cut
-// or damaged was never answered for, and what follows it neither.
+// openSegment opens a segment that an earlier process left, and finds its end: the first frame that
+// is cut or damaged. Such a frame belongs to an Append that never returned, or to the last second
+// before a power cut. What follows it is given up.
 func openSegment(path string, number uint64) (*segment, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if err != nil {
@@ -82,7 +88,8 @@ func openSegment(path string, number uint64) (*segment, error) {
 	return s, nil
 }
 
-// allocateByWriting takes room where the file system cannot do it by itself.
+// allocateByWriting reserves disk space by writing zeros, for systems and file systems that have no
+// call for it.
 func allocateByWriting(f *os.File, size int64) error {
 	zeros := make([]byte, 64<<10)
 	for at := int64(0); at < size; at += int64(len(zeros)) {
@@ -93,10 +100,11 @@ func allocateByWriting(f *os.File, size int64) error {
 	return nil
 }
 
-// fits reports whether there is room for a record.
+// fits reports whether the segment has room for the frame of a record.
 func (s *segment) fits(raw []byte) bool { return s.end+frameHead+int64(len(raw)) <= s.size }
 
-// append writes a record; frame is room for it with its head.
+// append writes a frame: its record is complete, and append fills in its head. After an error the
+// segment's end is unchanged, so the next frame overwrites what was written.
 func (s *segment) append(frame []byte) error {
 	raw := frame[frameHead:]
 	binary.LittleEndian.PutUint32(frame, uint32(len(raw)))
@@ -109,8 +117,9 @@ func (s *segment) append(frame []byte) error {
 	return nil
 }
 
-// frames hands out the records between two offsets as they are, as far as they are whole. It reads many
-// at a time.
+// frames calls yield with each record between two offsets, still encoded, and with the offset after
+// it, until yield returns false. It stops without an error at the first frame that is cut, damaged or
+// empty. yield must not keep raw. The file is read readAtOnce bytes at a time.
 func (s *segment) frames(from, until int64, yield func(raw []byte, end int64) bool) error {
 	buf := make([]byte, 0, readAtOnce)
 	start := from // of buf in the file
@@ -126,13 +135,13 @@ func (s *segment) frames(from, until int64, yield func(raw []byte, end int64) bo
 			}
 			buf, start = buf[:got], at
 			if n, whole = frameLen(buf); !whole {
-				return nil // cut
+				return nil // the frame is cut
 			}
 			have = buf
 		}
 		raw := have[frameHead:n]
 		if len(raw) == 0 || crc32.Checksum(raw, castagnoli) != binary.LittleEndian.Uint32(have[4:]) {
-			return nil // zeros, or damaged
+			return nil // the zeros after the last frame, or a damaged one
 		}
 		at += n
 		if !yield(raw, at) {
@@ -142,9 +151,11 @@ func (s *segment) frames(from, until int64, yield func(raw []byte, end int64) bo
 	return nil
 }
 
-const readAtOnce = 256 << 10
+const readAtOnce = 256 << 10 // more than a thousand settlements
 
-// each reads the settlements between two offsets.
+// each calls yield with each settlement between two offsets and with the offset after it, until
+// yield returns false. A record that has the right checksum and cannot be decoded is an error:
+// probably a newer version wrote it, and skipping it would lose it.
 func (s *segment) each(from, until int64, yield func(r Settlement, end int64) bool) error {
 	var bad error
 	known := texts{}
@@ -161,7 +172,7 @@ func (s *segment) each(from, until int64, yield func(r Settlement, end int64) bo
 	return nil
 }
 
-// endsAt reports whether a record ends at an offset.
+// endsAt reports whether a record ends at offset.
 func (s *segment) endsAt(offset int64) bool {
 	found := false
 	err := s.frames(0, s.size, func(_ []byte, end int64) bool {
@@ -171,7 +182,8 @@ func (s *segment) endsAt(offset int64) bool {
 	return err == nil && found
 }
 
-// frameLen is how long the frame that b begins with is, head included, and whether all of it is there.
+// frameLen returns the length of the frame at the start of b, with its head, and reports whether b
+// has all of it. If b has not even a head, it returns the length of the head.
 func frameLen(b []byte) (int64, bool) {
 	if len(b) < frameHead {
 		return frameHead, false
@@ -180,7 +192,7 @@ func frameLen(b []byte) (int64, bool) {
 	return n, n <= int64(len(b))
 }
 
-// remove deletes the segment.
+// remove closes the segment and deletes its file.
 func (s *segment) remove() error {
 	return errors.Join(s.file.Close(), os.Remove(s.path))
 }

@@ -2,10 +2,12 @@ package usage
 
 import "time"
 
-// Sums is what a number of settlements come to. They can be added.
+// Sums is the total of a number of settlements. The store adds up settlements with Add when it
+// stores them, and the audit recounts them from the rows, so a change here must be made in the SQL of
+// the audit as well. JSON names are part of the output of commands.
 type Sums struct {
 	Requests     int64 `json:"requests"` // settlements
-	Failed       int64 `json:"failed"`   // those whose reply was not complete
+	Failed       int64 `json:"failed"`   // settlements whose reply was not complete, for any reason
 	Prompt       int64 `json:"prompt_tokens"`
 	Cached       int64 `json:"cached_tokens"` // part of prompt_tokens
 	Completion   int64 `json:"completion_tokens"`
@@ -14,7 +16,7 @@ type Sums struct {
 	UnitMilli    int64 `json:"unit_milli"`
 	CostMicro    int64 `json:"cost_micro"`
 	Unpriced     int64 `json:"unpriced"`   // settlements of models without a price, not in cost_micro
-	LatencyMS    int64 `json:"latency_ms"` // of those that first_tokens counts: the same calls as first_token_ms
+	LatencyMS    int64 `json:"latency_ms"` // of the calls in first_tokens only, so that both means are of the same calls
 	FirstMS      int64 `json:"first_token_ms"`
 	First        int64 `json:"first_tokens"` // settlements with a first token
 }
@@ -36,7 +38,7 @@ func (s *Sums) Add(r *Settlement) {
 	} else {
 		s.Unpriced++
 	}
-	if first := r.FirstToken.Milliseconds(); first > 0 { // as it is stored
+	if first := r.FirstToken.Milliseconds(); first > 0 { // in whole milliseconds, as it is stored: the audit sees no other
 		s.LatencyMS += r.Latency.Milliseconds()
 		s.FirstMS += first
 		s.First++
@@ -60,31 +62,32 @@ func (s *Sums) Merge(o Sums) {
 	s.First += o.First
 }
 
-// Slot is what settlements are added up by.
+// Slot is the key that settlements are added up by.
 type Slot struct {
 	AccountID string
 	KeyID     string
-	Model     string // the one that answered
-	Start     time.Time
+	Model     string    // the model that answered
+	Start     time.Time // of an hour or a day, UTC; see HourOf and DayOf
 }
 
-// Row is the sums of one slot.
+// Row holds the sums of one slot. Fields that a query does not group by are empty.
 type Row struct {
 	Slot
 	Sums
 }
 
-// HourOf and DayOf are the slots' beginnings, in UTC.
+// HourOf returns the start of the hour that t belongs to, in UTC.
 func HourOf(t time.Time) time.Time { return t.UTC().Truncate(time.Hour) }
 
-// DayOf is the day a time belongs to.
+// DayOf returns the start of the day that t belongs to, in UTC. Truncate counts from a midnight in
+// UTC, and Go's days have no leap seconds, so multiples of 24 hours are days.
 func DayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
-// Difference is an account's day on which rows and sums disagree.
+// Difference is one day of an account on which the settlements and a stored sum disagree.
 type Difference struct {
 	AccountID string    `json:"account"`
 	Day       time.Time `json:"day"`
-	What      string    `json:"what"` // which sums
+	What      string    `json:"what"` // which stored sum, or which settlement of the journal is missing
 	Rows      Sums      `json:"rows"` // recounted from the settlements
-	Sums      Sums      `json:"sums"` // as added up along the way
+	Sums      Sums      `json:"sums"` // as stored
 }

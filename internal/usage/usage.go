@@ -1,7 +1,12 @@
 // Package usage accounts for what calls consumed.
 //
-// Every call that reached an upstream ends in exactly one Settlement. What a caller may still use is
-// not decided here; see admission.
+// Every call that reached an upstream ends in exactly one Settlement. Books is the front of the
+// package. Its Record writes a settlement to the Journal, a few files on the local disk, before the
+// last byte of the reply is sent; from there the Committer moves it into the database. So a call
+// never waits for the database, and a settlement survives the death of the process. See
+// docs/accounting.md#the-path-of-a-settlement.
+//
+// What a caller may still use is not decided here; see admission.
 package usage
 
 import (
@@ -20,13 +25,16 @@ const (
 	EndFailed   End = "failed"   // nothing was produced
 )
 
-// Settlement is the record of one call.
+// Settlement is the record of one call. It never changes once it is recorded.
+//
+// Amounts are integers: Milli is thousandths, Micro is millionths. A new field needs a place in
+// appendRecord and parseRecord and a column in the database.
 type Settlement struct {
-	ID        string // the request's id
-	At        time.Time
+	ID        string    // the request's id; the database stores each id once
+	At        time.Time // when the call started
 	AccountID string
 	KeyID     string
-	Plan      string // held when the call was made
+	Plan      string // the account's plan when the call was made
 
 	ModelAsked string
 	ModelUsed  string
@@ -34,16 +42,16 @@ type Settlement struct {
 	Tier       string // of the model that answered
 
 	Tokens       chat.Usage
-	Counted      bool // by us: the upstream gave no figures
-	RequestMilli int64
-	UnitMilli    int64
-	CostMicro    *int64 // micro-dollars; nil: the model has no price
+	Counted      bool   // the upstream reported no tokens, so we counted them
+	RequestMilli int64  // counts against the requests of the minute
+	UnitMilli    int64  // counts against the monthly budget; see package abuse
+	CostMicro    *int64 // micro-dollars; nil if the model has no price, which is not the same as free
 
-	MCPCalls  int // of remote tools, on the way to the reply
-	MCPFailed int // of those, without a result or with one that is an error
+	MCPCalls  int // calls of tools on MCP servers
+	MCPFailed int // those of them that returned an error or nothing
 
-	Status     int // what the caller saw; zero: nothing
+	Status     int // HTTP status of the reply; 0 if the caller left before there was one
 	End        End
-	Latency    time.Duration
-	FirstToken time.Duration // zero: none came
+	Latency    time.Duration // from At to the end of the call
+	FirstToken time.Duration // from At to the first token; 0 if none came
 }

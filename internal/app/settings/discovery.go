@@ -9,8 +9,12 @@ import (
 	"sluice/internal/discovery"
 )
 
-// sources returns the providers whose models become part of the catalog although nobody configured them. Until the
-// operator gives them a tier, models of the environment and of this machine are for staff alone.
+// sources returns the providers whose models become part of the catalog although nobody configured
+// them. Models of the environment and of this machine are for staff only, until the operator gives
+// them a tier: nobody has decided yet that customers may spend money or computing time on them. A
+// configured provider names that tier itself, in its field discover.
+//
+// The order decides which source wins if two have a model of the same id.
 func sources(cfg *config.Config, f *discovery.Found) []discovery.Source {
 	var all []discovery.Source
 	for _, v := range cfg.Found() {
@@ -28,16 +32,21 @@ func sources(cfg *config.Config, f *discovery.Found) []discovery.Source {
 	return all
 }
 
-// Look looks for model servers on this machine and, with all set, asks the providers for their models. Servers are
-// those that may run here, and ownPort is the port that this process listens on. Look returns what is known then, and
-// the errors of configured providers that did not answer.
+// Look looks for model servers on this machine and, if all is set, asks the configured providers for
+// their models. servers are those that may run here, and ownPort is the port that this process
+// listens on. Look returns what is known then, and the errors of configured providers that did not
+// answer. It changes nothing: app applies the result.
 func (s *Settings) Look(ctx context.Context, servers []discovery.Server, ownPort string, all bool) (*discovery.Found, map[string]error, error) {
+	// Only providers with the field discover are asked, with their first key. Every provider has one;
+	// see config.Provider.Keys.
 	listers := map[string]discovery.Lister{}
 	for _, u := range s.upstreams {
 		if l, ok := u.provider.Keys[0].Adapter.(discovery.Lister); ok && all && u.config.Discover != "" {
 			listers[u.config.Name] = l
 		}
 	}
+	// A server on this machine that may not run yet is no upstream. It gets an adapter for this one
+	// question.
 	local := s.localServers(servers, ownPort)
 	for _, server := range local {
 		c := config.Unconfigured(server.Kind, server.BaseURL, "")
@@ -58,7 +67,8 @@ func (s *Settings) Look(ctx context.Context, servers []discovery.Server, ownPort
 	return next, failed, nil
 }
 
-// localServers returns the model servers to look for on this machine.
+// localServers returns the model servers to look for on this machine; none if the configuration
+// switches discovery off.
 func (s *Settings) localServers(servers []discovery.Server, ownPort string) []discovery.Server {
 	if !s.Config.Discover {
 		return nil

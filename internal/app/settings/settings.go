@@ -1,8 +1,9 @@
-// Package settings turns a configuration into what the capabilities need: plans, the catalog, providers with their
-// adapters, routes, and the video engines.
+// Package settings turns a configuration into what other packages need: plans, the catalog,
+// providers with their adapters, routes, and the video engines.
 //
-// A Settings is everything that a reload replaces. It is built and checked beside the one in force, takes over the
-// adapters that stay the same, and is then swapped in. When that happens is decided in app.
+// A Settings is everything that a reload replaces. It is built and checked beside the one in force,
+// takes over the adapters of providers that have not changed, and is then swapped in. Package app
+// decides when. Values that a reload cannot change, such as addresses, do not belong here.
 package settings
 
 import (
@@ -22,27 +23,31 @@ import (
 	"sluice/internal/routing"
 )
 
-// Settings is what one configuration means to the capabilities. It does not change once requests are served with it.
+// Settings is what one configuration means. It does not change once requests are served with it, so
+// they read it without a lock, and a request keeps the one that it started with.
 type Settings struct {
 	Config   *config.Config
-	Found    *discovery.Found // beside the configuration
-	Revision string           // of the configured catalog
+	Found    *discovery.Found // models that nobody configured; never nil
+	Revision string           // of the configured catalog; empty before Join
 
-	Description *api.Description // what callers are told about the API
+	Description *api.Description // what callers are told about the API; nil before Describe
 	Plans       account.Plans
-	Catalog     *catalog.Catalog
-	Routes      *routing.Routes // nil before Route
+	Catalog     *catalog.Catalog // its models have no dates before Join
+	Routes      *routing.Routes  // nil before Route
 
-	upstreams []upstream // all providers but the sandbox
+	upstreams []upstream // all providers except the sandbox
 }
 
-// New makes settings from a configuration and what was found beside it, nil if nothing was yet. They cannot serve
-// requests before Connect, Join, Route and Describe, in this order.
+// New makes settings from a configuration and from what was discovered; f is nil if nothing was yet.
+// It has no side effects, so it also serves to check a configuration. The settings cannot serve
+// requests before Connect, Join, Route and Describe have been called, in this order.
 func New(cfg *config.Config, f *discovery.Found) (*Settings, error) {
 	if f == nil {
 		f = &discovery.Found{}
 	}
 	s := &Settings{Config: cfg, Found: f, Plans: newPlans(cfg), upstreams: upstreams(cfg, f)}
+	// config.Load checks each part by itself. What can still be wrong shows when all models are put
+	// together, such as an id that occurs twice.
 	var err error
 	if s.Catalog, err = s.newCatalog(); err != nil {
 		return nil, err
@@ -50,37 +55,41 @@ func New(cfg *config.Config, f *discovery.Found) (*Settings, error) {
 	return s, nil
 }
 
-// Join records the catalog in the store and dates its models. Alone says that no other process can run on the
-// database. Old is nil at the start.
+// Join records the catalog in the store and gives each model the date on which it first appeared.
+// alone says that no other process can use the database. old are the settings that these replace;
+// nil at the start of the process. See catalog.State.Record.
 func (s *Settings) Join(ctx context.Context, store catalog.Store, alone bool, old *Settings) error {
 	by := catalog.Process{Alone: alone}
 	if old != nil {
 		by.Was = old.Revision
 	}
 	dated, revision, err := s.Catalog.Join(ctx, store, by)
-	if err == nil {
+	if err == nil { // otherwise s stays as it was, and JoinLater can follow
 		s.Catalog, s.Revision = dated, revision
 	}
 	return err
 }
 
-// JoinLater stands in for Join while the database is away: new models have the present date.
+// JoinLater takes the place of Join while the database is down. Models keep the dates that they have
+// in old, and new ones get the current time.
 func (s *Settings) JoinLater(old *Settings) {
 	s.Revision, s.Catalog = old.Revision, s.Catalog.DatedLike(old.Catalog, time.Now())
 }
 
-// Same reports whether two settings list the same models.
+// Same reports whether two settings list the same models with the same dates, so that applying s
+// would change nothing for callers.
 func (s *Settings) Same(old *Settings) bool {
 	return s.Revision == old.Revision && bytes.Equal(s.Catalog.JSON(true), old.Catalog.JSON(true))
 }
 
-// Health says how well a model is; empty if that is not known.
+// Health describes the health of a model in a word; see routing.Routes.Describe. It returns "" if
+// that is not known, as in a command without a server.
 func (s *Settings) Health(m *catalog.Model) string { return s.Routes.Describe(m, time.Now()) }
 
-// Standing returns where the models come from and how well they are.
+// Standing returns where each model comes from and how healthy it is.
 func (s *Settings) Standing() []admin.ModelStanding { return admin.Standings(s.Catalog, s.Health) }
 
-// HTTP returns the part that the front door reads.
+// HTTP returns the part of the settings that the API needs.
 func (s *Settings) HTTP() httpapi.Settings {
 	return httpapi.Settings{
 		Description: s.Description, Catalog: s.Catalog, Routes: s.Routes, Scorer: routing.Estimate{Dial: s.Config.Router.Dial}, Plans: s.Plans,
@@ -88,11 +97,14 @@ func (s *Settings) HTTP() httpapi.Settings {
 	}
 }
 
-// Describe makes the description of the API. It takes that of the old settings over if the names in it are the same.
+// Describe makes the description of the API, which has names of this server in it: its origin, its
+// brand, and models as examples. If these are the same as in old, it takes over the description of
+// old: making one takes time and memory. old is nil at the start of the process.
 func (s *Settings) Describe(origin string, old *Settings) {
 	names := api.Defaults()
 	names.Origin, names.Brand, names.VideoModel = origin, s.Config.Brand, s.Config.Video.ModelID
-	if m, ok := s.Catalog.Lookup(api.Defaults().Model); !ok || !m.Sandbox { // without the sandbox, its models are no example
+	// The examples name sandbox models by default. Without the sandbox they would not work.
+	if m, ok := s.Catalog.Lookup(api.Defaults().Model); !ok || !m.Sandbox {
 		first, second := s.Catalog.Examples()
 		names.Model, names.Other, names.Owner = first.ID, second.ID, first.OwnedBy
 	}
@@ -103,7 +115,7 @@ func (s *Settings) Describe(origin string, old *Settings) {
 	s.Description = api.Describe(names)
 }
 
-// newPlans lays the configured overrides over the built-in table.
+// newPlans returns the built-in plans with the configured values in place of theirs.
 func newPlans(cfg *config.Config) account.Plans {
 	plans := account.BuiltinPlans()
 	for name, over := range cfg.Plans {
@@ -111,6 +123,7 @@ func newPlans(cfg *config.Config) account.Plans {
 		if err != nil {
 			continue // config.Load lets only known names pass
 		}
+		// What the configuration leaves out is nil and keeps its built-in value.
 		t := &plans[p]
 		t.Limits = t.Over(account.Overrides{
 			RequestsPerMinute: limit(over.RequestsPerMinute),
@@ -118,7 +131,7 @@ func newPlans(cfg *config.Config) account.Plans {
 			TokensPerMinute:   limit(over.TokensPerMinute),
 		})
 		if over.PriceUSD != nil {
-			t.PriceCents = int64(*over.PriceUSD) / 10_000
+			t.PriceCents = int64(*over.PriceUSD) / 10_000 // micro-dollars to cents
 		}
 		if over.MonthlyUnits != nil {
 			t.MonthlyUnits = *limit(over.MonthlyUnits)
@@ -130,6 +143,7 @@ func newPlans(cfg *config.Config) account.Plans {
 	return plans
 }
 
+// limit converts a configured limit. It returns nil for nil: not configured.
 func limit(l *config.Limit) *account.Limit {
 	if l == nil {
 		return nil
@@ -141,7 +155,8 @@ func limit(l *config.Limit) *account.Limit {
 	return &v
 }
 
-// newCatalog lists the router, then the configured models, those found beside them, and the sandbox.
+// newCatalog returns the catalog: the router, the configured models, the discovered models, and the
+// sandbox models, in this order. It is the order in which they are listed.
 func (s *Settings) newCatalog() (*catalog.Catalog, error) {
 	models := []catalog.Model{catalog.Router(s.Config.Brand)}
 	for i := range s.Config.Models {
@@ -160,6 +175,7 @@ func (s *Settings) newCatalog() (*catalog.Catalog, error) {
 	if s.Config.Sandbox {
 		models = append(models, catalog.Sandbox()...)
 	}
+	// One target inside the operator's network is enough: any target may get the request.
 	inside := insideProviders(s.upstreams)
 	for i := range models {
 		models[i].NoImageURLs = slices.ContainsFunc(models[i].Places(), func(t catalog.Target) bool { return inside[t.Provider] })
@@ -167,6 +183,8 @@ func (s *Settings) newCatalog() (*catalog.Catalog, error) {
 	return catalog.New(models)
 }
 
+// newModel returns a configured model. config.Load has checked that it has a target, and that the
+// plan and the date are valid.
 func newModel(c *config.Model) (catalog.Model, error) {
 	plan, err := account.ParsePlan(c.Plan)
 	if err != nil {
@@ -190,10 +208,10 @@ func newModel(c *config.Model) (catalog.Model, error) {
 	if m.OwnedBy == "" {
 		m.OwnedBy = m.Provider
 	}
-	for t := range m.Quality {
+	for t := range m.Quality { // one value for every kind of task
 		m.Quality[t] = uint8(c.Quality)
 	}
-	if c.UnitCost != nil {
+	if c.UnitCost != nil { // otherwise a call costs as many units as requests
 		m.UnitMilli = int64(*c.UnitCost)
 	}
 	if p := c.Pricing; p != nil {

@@ -19,14 +19,15 @@ import (
 	"sluice/internal/routing"
 )
 
-// upstream is a provider: how it is configured, and the adapters that were made from that. It has no adapters before
-// connect.
+// upstream is a provider: its configuration, and the adapters that were made from it. It has no
+// adapters before Connect.
 type upstream struct {
 	config   config.Provider
 	provider routing.Provider
 }
 
-// upstreams returns all providers but the sandbox: configured, of the environment, and of this machine.
+// upstreams returns all providers except the sandbox: those that are configured, those whose keys
+// are in the environment, and the model servers that were found on this machine.
 func upstreams(cfg *config.Config, f *discovery.Found) []upstream {
 	var all []upstream
 	for i := range cfg.Providers {
@@ -41,11 +42,13 @@ func upstreams(cfg *config.Config, f *discovery.Found) []upstream {
 	return all
 }
 
-// Connect makes the adapters. A provider that is the same as in the old settings keeps its adapters, and with them
-// its open connections and what is known of its health. Old is nil at the start.
+// Connect makes the adapters. It connects to nobody yet. A provider whose configuration is the same
+// as in the old settings keeps its adapters, and with them its open connections and its health. old
+// is nil at the start of the process. p watches upstreams for silence.
 func (s *Settings) Connect(old *Settings, p *pulse.Pulse) error {
 	for i := range s.upstreams {
 		u := &s.upstreams[i]
+		// The client is a setting of all providers, so it is not part of u.config.
 		if kept, ok := old.provider(&u.config); ok && old.Config.UpstreamClient == s.Config.UpstreamClient {
 			u.provider = kept
 			continue
@@ -59,17 +62,20 @@ func (s *Settings) Connect(old *Settings, p *pulse.Pulse) error {
 	return nil
 }
 
-// pool returns how connections to providers are made.
+// pool returns the options of connections to providers.
 func (s *Settings) pool() *provider.PoolOptions {
 	return &provider.PoolOptions{Standard: s.Config.UpstreamClient == "standard"}
 }
 
-// Route makes the routes to every model of the catalog.
+// Route makes the routes to every model of the catalog. They take over the health of targets that
+// old had, too. It must be called again whenever Catalog is replaced, because routes are looked up
+// by the models of one catalog.
 func (s *Settings) Route(old *Settings, log *slog.Logger) {
 	opts := &routing.Options{Log: log}
 	if old != nil {
 		opts.Old = old.Routes
 	}
+	// The sandbox is always there. If it is switched off, the catalog has no models that lead to it.
 	providers := []routing.Provider{{Name: catalog.SandboxProvider, Keys: []routing.Key{{Adapter: sandbox.New()}}}}
 	for _, u := range s.upstreams {
 		providers = append(providers, u.provider)
@@ -77,7 +83,8 @@ func (s *Settings) Route(old *Settings, log *slog.Logger) {
 	s.Routes = routing.New(s.Catalog, providers, opts)
 }
 
-// newUpstream makes an adapter for each key of a provider; they share its connections.
+// newUpstream returns a provider with an adapter for each of its keys. The adapters share one pool of
+// connections. p may be nil; see NewAdapter.
 func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse) (routing.Provider, error) {
 	made := routing.Provider{Name: c.Name, MaxConcurrent: c.MaxConcurrent, FirstContent: c.Timeouts.FirstContent}
 	pool := provider.Connections(c.Timeouts.Connect, opts)
@@ -91,8 +98,10 @@ func newUpstream(c *config.Provider, opts *provider.PoolOptions, p *pulse.Pulse)
 	return made, nil
 }
 
-// NewAdapter returns an adapter that speaks a provider's API with one of its keys. P may be nil: then silence of the
-// upstream is not noticed.
+// NewAdapter returns an adapter for the API of a provider that uses one of its keys. If p is nil, it
+// does not notice silence of the upstream; that is enough for asking for a list of models.
+//
+// A provider with an API of its own needs a case here; all others speak OpenAI's format.
 func NewAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p *pulse.Pulse) (provider.Adapter, error) {
 	switch c.Kind {
 	case "anthropic":
@@ -105,18 +114,20 @@ func NewAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p
 	}
 	preset, ok := openai.PresetOf(c.Kind, c.BaseURL)
 	if !ok {
-		return nil, fmt.Errorf("nothing speaks to the kind %s", c.Kind) // config.Load lets only known kinds pass
+		return nil, fmt.Errorf("there is no adapter for the kind %s", c.Kind) // config.Load lets only known kinds pass
 	}
 	return openai.New(c.BaseURL, &openai.Options{
 		Preset: preset, APIKey: key.Reveal(), APIVersion: c.APIVersion, Pulse: p, Silence: c.Timeouts.Silence, Transport: pool,
 	})
 }
 
-// provider returns the provider with an equal configuration, and reports whether there is one. S may be nil.
+// provider returns the provider that has the same configuration, and reports whether there is one. s
+// may be nil, which has no providers.
 func (s *Settings) provider(c *config.Provider) (routing.Provider, bool) {
 	if s == nil {
 		return routing.Provider{}, false
 	}
+	// Deep, because a provider has lists of keys. A new field counts without a change here.
 	for i := range s.upstreams {
 		if reflect.DeepEqual(s.upstreams[i].config, *c) {
 			return s.upstreams[i].provider, true
@@ -125,16 +136,17 @@ func (s *Settings) provider(c *config.Provider) (routing.Provider, bool) {
 	return routing.Provider{}, false
 }
 
-// connected is an adapter with connections of its own.
+// connected is an adapter that holds connections. All have them except the sandbox.
 type connected interface {
-	Close()
-	Retire()
+	Close()  // closes all connections
+	Retire() // closes idle connections; calls in progress continue
 }
 
-// Disconnect closes the adapters that the next settings do not use, as soon as their calls have ended; at once if
-// next is nil.
+// Disconnect closes the connections of the adapters that next does not use. Calls in progress
+// continue, because their requests still use s. If next is nil, the process stops, and Disconnect
+// closes everything at once.
 func (s *Settings) Disconnect(next *Settings) {
-	stays := map[provider.Adapter]bool{}
+	stays := map[provider.Adapter]bool{} // Connect has handed over the same adapters, so they can be compared
 	if next != nil {
 		for _, u := range next.upstreams {
 			for _, k := range u.provider.Keys {
@@ -156,7 +168,8 @@ func (s *Settings) Disconnect(next *Settings) {
 	}
 }
 
-// insideProviders returns the names of the providers that must not be given an image's address: see
+// insideProviders returns which providers are inside the operator's network, by name. They must not
+// be sent the address of an image, because they would fetch it from there on behalf of a caller. See
 // config.Provider.AllowImageURLs.
 func insideProviders(all []upstream) map[string]bool {
 	inside := map[string]bool{}

@@ -19,14 +19,14 @@ import (
 const (
 	sandboxEngine = "sandbox"
 
-	// How many videos are made at once if the operator does not say: the sandbox needs a core for each, a vendor only
-	// a connection.
+	// The number of videos that are made at once unless the operator sets one. The sandbox needs a
+	// core for each, a vendor only a connection.
 	sandboxWorkers = 2
 	vendorWorkers  = 16
 )
 
-// Video returns what the configuration means to the video line. Links to videos begin with origin. BuiltIn replaces
-// the renderer that needs no vendor; nil: it is not replaced.
+// Video returns the part of the settings that the video line needs. Links to videos begin with
+// origin. builtIn replaces the sandbox, for tests; if it is nil, the sandbox is used.
 func (s *Settings) Video(origin string, builtIn video.Renderer, log *slog.Logger) video.Settings {
 	c := &s.Config.Video
 	tier, err := account.ParsePlan(c.Plan)
@@ -37,6 +37,7 @@ func (s *Settings) Video(origin string, builtIn video.Renderer, log *slog.Logger
 		Model: c.ModelID, Tier: tier, Plans: s.Plans, Origin: origin, Workers: c.Workers, Lease: c.Lease, Keep: c.Keep,
 		FileBytes: int64(c.MaxFileMiB) << 20, AccountBytes: int64(c.AccountMiB) << 20, Engines: engines(c, builtIn, log),
 	}
+	// New jobs use the configured engine. The others stay, so that jobs which they began can end.
 	for _, e := range out.Engines {
 		if e.Name == c.Provider {
 			out.Engine = e
@@ -51,7 +52,7 @@ func (s *Settings) Video(origin string, builtIn video.Renderer, log *slog.Logger
 	return out
 }
 
-// engines returns all that can make videos, the built-in one first.
+// engines returns everything that can make videos, the sandbox first.
 func engines(c *config.Video, builtIn video.Renderer, log *slog.Logger) []video.Engine {
 	if builtIn == nil {
 		builtIn = sandboxRenderer{}
@@ -60,7 +61,7 @@ func engines(c *config.Video, builtIn video.Renderer, log *slog.Logger) []video.
 	for i := range c.Providers {
 		p := &c.Providers[i]
 		v, err := newVendor(p)
-		if err != nil {
+		if err != nil { // the others must go on, so this is no reason to refuse the settings
 			log.Error("a video provider cannot be used", "provider", p.Name, "error", err.Error()) // config.Load has checked its address
 			continue
 		}
@@ -69,6 +70,8 @@ func engines(c *config.Video, builtIn video.Renderer, log *slog.Logger) []video.
 	return out
 }
 
+// newVendor returns a client of a vendor. Kinds that are not listed are OpenAI's; config.Load refuses
+// unknown ones.
 func newVendor(p *config.VideoProvider) (video.Vendor, error) {
 	switch key := p.APIKey.Reveal(); p.Kind {
 	case "azure":
@@ -80,15 +83,21 @@ func newVendor(p *config.VideoProvider) (video.Vendor, error) {
 	}
 }
 
-// sandboxRenderer is the renderer that needs no vendor.
+// sandboxRenderer draws videos in this process; it needs no vendor.
 type sandboxRenderer struct{}
+
+// Render implements video.Renderer.
 
 func (sandboxRenderer) Render(ctx context.Context, w io.Writer, t *video.Task) error {
 	return sandbox.Render(ctx, w, sandbox.Spec{Prompt: t.Prompt, Width: t.Width, Height: t.Height, Seconds: t.Seconds}, t.Progress)
 }
 
-// credential returns a name for one way of calling a vendor. It differs from key to key but does not reveal the key.
+// credential returns a name for a vendor's account: a hash that differs from key to key and does not
+// reveal the key. A job stores it, because only the account that started a job can fetch its result;
+// see video.Engine.
 func credential(p *config.VideoProvider) string {
+	// The name of the provider is not part of it: an operator may rename it while jobs run. Eight
+	// bytes are enough to tell the few keys of one operator apart.
 	sum := sha256.Sum256([]byte(p.Kind + "\n" + p.BaseURL + "\n" + p.APIKey.Reveal()))
 	return hex.EncodeToString(sum[:8])
 }
