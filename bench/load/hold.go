@@ -19,7 +19,8 @@ type held struct {
 }
 
 // hold opens streams so quickly that all of them are open at the same time, and returns the
-// peak memory of the target above its idle memory, per stream.
+// peak memory of the target above its idle memory, per stream. The memory is that of the whole
+// process as the kernel sees it, so it includes stacks and buffers of the runtime.
 func hold(ctx context.Context, t *target, streams int, length time.Duration) (held, error) {
 	const pause = 250 * time.Millisecond
 	// Slow streams keep the connections open without much CPU time.

@@ -17,10 +17,13 @@ type results struct {
 	held    map[string]held
 }
 
+// newResults returns empty results. The first target is the upstream itself, which the others
+// are compared with.
 func newResults(targets []*target) *results {
 	return &results{targets: targets, samples: map[string]map[string][]*sample{}, held: map[string]held{}}
 }
 
+// add adds the sample of one turn. Samples must be added in the order of the rounds.
 func (r *results) add(w workload, t *target, s *sample) {
 	if r.samples[w.name] == nil {
 		r.samples[w.name] = map[string][]*sample{}
@@ -75,6 +78,7 @@ func cell(width, decimals int, v float64) string {
 	return fmt.Sprintf("%*.*f", width, decimals, v)
 }
 
+// ends and firsts return the times of a sample that added compares.
 func (s *sample) ends() []time.Duration   { return s.latency }
 func (s *sample) firsts() []time.Duration { return s.first }
 
@@ -84,6 +88,7 @@ func (r *results) perRequest(w workload, t string) float64 {
 	return r.pooled(w, t, func(s *sample) int { return s.requests })
 }
 
+// perChunk returns the CPU time of all rounds divided by their chunks.
 func (r *results) perChunk(w workload, t string) float64 {
 	return r.pooled(w, t, func(s *sample) int { return s.chunks })
 }
@@ -127,7 +132,7 @@ func (r *results) memory(t string) float64 {
 	return h.perStream / 1000
 }
 
-// throughput returns the highest rate of the workloads without streams.
+// throughput returns the highest rate of the workloads without streams, in requests per second.
 func (r *results) throughput(t string) float64 {
 	most := 0.0
 	for _, w := range []workload{one, some, many} {
@@ -140,6 +145,7 @@ func (r *results) throughput(t string) float64 {
 	return most
 }
 
+// errors returns the number of failed requests and streams of a target.
 func (r *results) errors(t string) float64 {
 	n := r.held[t].errors
 	for _, w := range workloads {
@@ -167,6 +173,7 @@ func (r *results) firstError() error {
 	return nil
 }
 
+// micros returns a duration in microseconds.
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // median returns the median. For an even number of values it is the mean of the middle two.

@@ -16,12 +16,13 @@ import (
 	"sluice/internal/account"
 )
 
-// target is a running program under load.
+// target is a running program under load, in a process of its own, so that its CPU time and
+// memory can be told apart from those of the others.
 type target struct {
-	name  string
-	addr  string
-	key   string
-	model string
+	name  string // direct, floor or sluice: a column of the results
+	addr  string // host and port
+	key   string // the API key; empty if it needs none
+	model string // the name of the model that it serves
 	// lag is how long the target may defer work; see plan.
 	lag time.Duration
 	*process.Process
@@ -34,7 +35,7 @@ const (
 )
 
 // startAll starts the upstream, the floor and the gateway, in this order. The caller must call
-// stop, even after an error.
+// stop, even after an error. It returns once all three give correct replies.
 func startAll(ctx context.Context, self, bin, scratch string) (targets []*target, stop func(), err error) {
 	stop = func() {
 		for _, t := range targets {
@@ -99,7 +100,7 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 }
 
 // configuration returns the gateway's configuration: the defaults and one model at the
-// upstream.
+// upstream, which every plan may call.
 func configuration(baseURL string) string {
 	return fmt.Sprintf(`providers:
   - {name: bench, kind: openai, base_url: %q}
@@ -127,7 +128,8 @@ func (t *target) listens(ctx context.Context) error {
 }
 
 // rest waits until the target is idle and returns the CPU time it has used so far. Idle means
-// at most 10 ms of CPU time in 100 ms: one tick of the kernel's clock.
+// at most 10 ms of CPU time in 100 ms: one tick of the kernel's clock. It waits for lag first,
+// since a target that will wake up later looks idle too.
 func (t *target) rest(ctx context.Context) (time.Duration, error) {
 	const glance, idle = 100 * time.Millisecond, 10 * time.Millisecond
 	if err := wait(ctx, t.lag); err != nil {
@@ -171,7 +173,7 @@ func (t *target) probe(ctx context.Context) error {
 }
 
 // roles are what this program does when it starts itself as a child process, by its first
-// argument.
+// argument. One program is easier to build and to run than three.
 var roles = map[string]func(l net.Listener, args []string) error{
 	"upstream": func(l net.Listener, _ []string) error { return upstream.Serve(l) },
 	"floor": func(l net.Listener, args []string) error {

@@ -13,6 +13,8 @@ import (
 )
 
 // workload is one kind of load: a number of callers, each sending one request after the other.
+// A caller waits for its reply before it sends the next request, so the load adapts to the
+// speed of the target; compare CPU time, not only rates.
 type workload struct {
 	name    string
 	callers int
@@ -25,9 +27,9 @@ type workload struct {
 // frames is the number of chunks without text in a stream: role, finish reason, usage.
 const frames = 3
 
-// The kinds of load. Each caller waits for its reply before it asks again.
+// The workloads. c is the number of callers. paced is what a model really does; flood shows the
+// cost of a chunk when nothing else limits it.
 var (
-	// The workloads. Each caller waits for its reply before it sends the next request.
 	one   = workload{name: "c=1", callers: 1}
 	some  = workload{name: "c=32", callers: 32}
 	many  = workload{name: "c=256", callers: 256}
@@ -37,10 +39,12 @@ var (
 	workloads = []workload{one, some, many, paced, flood}
 )
 
-// length returns how long one stream takes.
+// length returns how long one stream takes; 0 without a pause.
 func (w workload) length() time.Duration { return time.Duration(w.chunks) * w.pause }
 
-// request returns the complete HTTP request.
+// request returns the complete HTTP request. It is built once per turn, so that callers only
+// write bytes. The prompt has the length of a typical short one, and tells the fake upstream
+// how to reply.
 func (w workload) request(t *target) []byte {
 	stream := ""
 	if w.chunks > 0 {
@@ -144,7 +148,8 @@ func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sa
 	return all, nil
 }
 
-// repeat is one caller. It sends requests until the turn is over.
+// repeat is one caller. It sends requests until the turn is over, or until the target has
+// failed more than 20 times.
 func (w workload) repeat(t *target, request []byte, to *sample, measuring, over *atomic.Bool) {
 	c := newConn(t.addr)
 	defer c.close()
@@ -176,7 +181,8 @@ func (w workload) repeat(t *target, request []byte, to *sample, measuring, over 
 	}
 }
 
-// join adds the sample of another caller.
+// join adds the sample of another caller. It keeps the first error only; latencies are sorted
+// later.
 func (s *sample) join(o *sample) {
 	s.requests += o.requests
 	s.chunks += o.chunks

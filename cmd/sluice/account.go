@@ -12,7 +12,8 @@ import (
 )
 
 // accountCmd groups the commands about accounts. An account is named by its id or its e-mail
-// address everywhere.
+// address everywhere. Every change is written to the audit log with the actor; see
+// accountHistoryCmd.
 func (p *program) accountCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "account", Short: "Create, show and change accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(),
@@ -21,7 +22,7 @@ func (p *program) accountCmd() *cobra.Command {
 }
 
 // accountCreateCmd creates an account that has no password. "sluice signin-link" lets its
-// owner in.
+// owner in. The plan is granted: it costs nothing and has no billing period.
 func (p *program) accountCreateCmd() *cobra.Command {
 	var in admin.NewAccount
 	cmd := &cobra.Command{
@@ -79,7 +80,8 @@ func (p *program) accountListCmd() *cobra.Command {
 	}
 }
 
-// accountShowCmd prints one account with its current limits.
+// accountShowCmd prints one account with its current limits and its keys. It changes nothing,
+// although it shares changeAccount with the commands that do.
 func (p *program) accountShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID|E-MAIL", Short: "Show an account with its limits and keys", Args: args("ID"),
@@ -89,7 +91,8 @@ func (p *program) accountShowCmd() *cobra.Command {
 	}
 }
 
-// accountHistoryCmd prints the audit log of an account, the newest entries first.
+// accountHistoryCmd prints the audit log of an account, the newest entries first: every change,
+// by whom, and the reason that was given.
 func (p *program) accountHistoryCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "history ID|E-MAIL", Short: "Show who changed an account, when and why", Args: args("ID"),
@@ -110,7 +113,8 @@ func (p *program) accountHistoryCmd() *cobra.Command {
 	}
 }
 
-// accountAbuseCmd prints why an account has its abuse score.
+// accountAbuseCmd prints why an account has its abuse score (docs/api.md#abuse-control), for
+// support that has to explain it to a customer.
 func (p *program) accountAbuseCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "abuse ID|E-MAIL", Short: "Show an account's abuse score and its history", Args: args("ID"),
@@ -124,7 +128,8 @@ func (p *program) accountAbuseCmd() *cobra.Command {
 	}
 }
 
-// printAbuse prints the score of each tier, then the events that led to it.
+// printAbuse prints the score of each tier, then the events that led to it. "REACHES 100" is
+// when the keys would be deactivated at the rate of the last 24 hours.
 func printAbuse(w io.Writer, a *admin.Abuse) {
 	rows := [][]string{{"TIER", "SCORE", "UNITS", "BUDGET", "REACHES 100"}}
 	for _, t := range a.Tiers {
@@ -158,8 +163,8 @@ func (p *program) accountSetPlanCmd() *cobra.Command {
 	}
 }
 
-// accountSetLimitsCmd overrides single limits of the plan. Limits that are not given stay as
-// they are.
+// accountSetLimitsCmd overrides single limits of the plan (docs/api.md#limits-by-plan). Limits
+// that are not given stay as they are. The change applies to the very next request.
 func (p *program) accountSetLimitsCmd() *cobra.Command {
 	in := admin.NewLimits{}
 	var rpm, concurrent, tpm string
@@ -196,7 +201,8 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 	return cmd
 }
 
-// accountSuspendCmd suspends an account. The owner sees the reason on the dashboard.
+// accountSuspendCmd suspends an account (docs/api.md#account-states). The owner sees the reason
+// on the dashboard.
 func (p *program) accountSuspendCmd() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
@@ -209,7 +215,8 @@ func (p *program) accountSuspendCmd() *cobra.Command {
 	return cmd
 }
 
-// accountUnsuspendCmd lifts a suspension.
+// accountUnsuspendCmd lifts a suspension. Keys that abuse control deactivated stay so; see
+// keyRestoreCmd.
 func (p *program) accountUnsuspendCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "unsuspend ID", Short: "Lift the suspension of an account; a terminated account stays closed", Args: args("ID"),
@@ -233,13 +240,15 @@ func (p *program) changeAccount(c *cobra.Command, name string, in any) error {
 	return p.print(out, func(w io.Writer) { printAccount(w, &out) })
 }
 
-// addReason adds the required flag --reason.
+// addReason adds the required flag --reason, for the commands that take access away from a
+// customer.
 func addReason(cmd *cobra.Command, reason *string) {
 	cmd.Flags().StringVar(reason, "reason", "", "`reason` for the audit log")
 	_ = cmd.MarkFlagRequired("reason") // the flag exists
 }
 
-// parseLimit parses a limit of the command line.
+// parseLimit parses a limit of the command line: a whole number or "unlimited". 0 allows
+// nothing.
 func parseLimit(text string) (account.Limit, error) {
 	if text == "unlimited" {
 		return account.Unlimited, nil
@@ -252,7 +261,7 @@ func parseLimit(text string) (account.Limit, error) {
 }
 
 // needsSubcommand prints the help of a command group that was called without a command, and
-// fails.
+// fails, so that a script with a missing word does not go unnoticed.
 func needsSubcommand(c *cobra.Command, _ []string) error {
 	if err := c.Help(); err != nil {
 		return err

@@ -12,14 +12,15 @@ import (
 	"sluice/internal/billing"
 )
 
-// billingCmd groups the commands about subscriptions and payments.
+// billingCmd groups the commands about subscriptions and payments (docs/api.md#billing).
+// Amounts are given in cents and printed in dollars. Times are in UTC.
 func (p *program) billingCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "billing", Short: "Show subscriptions, refund payments and downgrade plans", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.billingShowCmd(), p.billingDowngradeCmd(), p.billingRefundCmd(), p.billingAdvanceCmd())
 	return cmd
 }
 
-// billingShowCmd prints everything that billing knows about an account.
+// billingShowCmd prints everything that billing knows about an account. It changes nothing.
 func (p *program) billingShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID|E-MAIL", Short: "Show an account's subscription, invoices and ledger", Args: args("ID"),
@@ -29,7 +30,8 @@ func (p *program) billingShowCmd() *cobra.Command {
 	}
 }
 
-// billingDowngradeCmd is how support fulfils a customer's request for a lower plan.
+// billingDowngradeCmd is how support fulfils a customer's request for a lower plan
+// (docs/api.md#plan-changes).
 func (p *program) billingDowngradeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "downgrade ID PLAN", Short: "Downgrade to a lower paid plan at the end of the period", Args: args("ID", "PLAN"),
@@ -58,6 +60,8 @@ func (p *program) billingRefundCmd() *cobra.Command {
 }
 
 // billingAdvanceCmd lets testers see renewals and failed payments without waiting for a month.
+// The server refuses it unless the test processor is configured, because nobody can be charged
+// for a month that has not happened.
 func (p *program) billingAdvanceCmd() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
@@ -90,7 +94,8 @@ func (p *program) accountTerminateCmd() *cobra.Command {
 	return cmd
 }
 
-// callBilling runs an operation that returns an account's billing, and prints it.
+// callBilling runs an operation that returns an account's billing, and prints it. Every change
+// prints the state after it, so that nobody has to ask again.
 func (p *program) callBilling(c *cobra.Command, name string, in any) error {
 	var out admin.Billing
 	if err := p.call(c.Context(), name, in, &out); err != nil {
@@ -109,7 +114,8 @@ func parseDate(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a date; use a format like 2027-03-01 or 2027-03-01T12:00:00Z", text)
 }
 
-// printBilling prints the subscription, then the invoices and the ledger.
+// printBilling prints the subscription, then the invoices and the ledger. b.Due is not nil if
+// b.PeriodEnd is not.
 func printBilling(w io.Writer, b *admin.Billing) {
 	plan := b.Plan
 	if b.Granted {

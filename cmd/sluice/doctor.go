@@ -12,7 +12,8 @@ import (
 )
 
 // doctorCmd checks everything it can without changing anything. An invalid configuration is a
-// finding like any other, so that doctor reports it instead of failing.
+// finding like any other, so that doctor reports it instead of failing. It works with and
+// without a running server. The exit code is 1 if there is a problem; warnings do not count.
 func (p *program) doctorCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Check the configuration, database and providers, and report problems", Args: args(),

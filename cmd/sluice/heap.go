@@ -45,7 +45,8 @@ func paceCollector() {
 }
 
 // percentFor returns how much a heap with live bytes may grow before it is collected, in
-// percent.
+// percent. Up to 20 MB of live data that is gcPercent; above 80 MB it is leastPercent; between
+// them the garbage is limited to headroom.
 func percentFor(live uint64) int {
 	return int(min(gcPercent, max(leastPercent, 100*headroom/max(live, 1))))
 }

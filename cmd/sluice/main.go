@@ -5,6 +5,10 @@
 // admin operation, and prints the result. Commands about accounts, keys, billing and usage
 // talk to the running server through its admin socket. If no server is running, the same
 // operation runs in process on the data folder; see program.call.
+//
+// Nothing here decides anything about accounts, money or requests: a rule that stood in a
+// command would not hold for the dashboard or the API. Output for people goes to stdout in
+// tables. With --json commands print one JSON value instead, for scripts. Errors go to stderr.
 package main
 
 import (
@@ -38,14 +42,17 @@ type program struct {
 	stdout  io.Writer
 	stderr  io.Writer
 
+	// The flags of every command; see root.
 	configPath string
 	asJSON     bool
-	// overrides holds the configuration paths that flags set, with their values.
+	// overrides holds the configuration paths that flags set, with their values. Flags come last,
+	// after the file and the environment.
 	overrides map[string]string
 }
 
 // run executes one command line and returns the exit code: 0 for success, 1 for a refusal or
-// failure, 2 for a mistake in the command line.
+// failure, 2 for a mistake in the command line. It never calls os.Exit, so deferred functions
+// of commands always run.
 func run(ctx context.Context, p *program) int {
 	cmd := p.root()
 	cmd.SetArgs(p.args)

@@ -13,7 +13,8 @@ import (
 )
 
 // modelsCmd prints the catalog: of the running server, or as the configuration defines it if
-// no server is running.
+// no server is running. With --json it prints the catalog in the form of GET /v1/models
+// (docs/api.md#models).
 func (p *program) modelsCmd() *cobra.Command {
 	var verbose, refresh bool
 	cmd := &cobra.Command{
@@ -41,7 +42,8 @@ func (p *program) modelsCmd() *cobra.Command {
 	return cmd
 }
 
-// modelList is the part of the catalog's JSON that is printed.
+// modelList is the part of the catalog's JSON that is printed. The command reads the JSON of
+// the API, so that both always show the same catalog.
 type modelList struct {
 	Data []struct {
 		ID                string      `json:"id"`
@@ -58,7 +60,7 @@ type modelList struct {
 }
 
 // printModels prints the catalog together with the standing of each model, which is known only
-// to a running server.
+// to a running server; without one those columns are empty.
 func printModels(w io.Writer, list modelList, standing []admin.ModelStanding, verbose bool) {
 	// The catalog and the standings are separate replies, joined by id.
 	known := map[string]admin.ModelStanding{}

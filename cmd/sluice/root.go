@@ -15,7 +15,8 @@ import (
 	"sluice/internal/fault"
 )
 
-// root builds the command tree. Errors are printed by run, so cobra stays silent.
+// root builds the command tree. Errors are printed by run, so cobra stays silent. It must be
+// called once per program, because the flags write to its fields.
 func (p *program) root() *cobra.Command {
 	p.overrides = map[string]string{}
 	cmd := &cobra.Command{
@@ -30,7 +31,7 @@ they work on the folder directly.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	// The completion command works but is not worth a line in the help.
+	// The completion command works but does not need a line in the help.
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misused(c, err) })
 	// These flags apply to every command.
@@ -70,9 +71,10 @@ func (p *program) load() (*config.Config, error) {
 var errSilent = errors.New("")
 
 // usageError is a mistake in the command line. It leads to exit code 2 and a hint to --help.
+// A server that refuses a request is not one, whatever the arguments were.
 type usageError struct {
 	err     error
-	command string
+	command string // the path of the command, such as "sluice key create"
 }
 
 // Error includes a hint to the help of the command, not of the whole program.
@@ -84,6 +86,7 @@ func (e *usageError) Error() string {
 func misused(c *cobra.Command, err error) error { return &usageError{err, c.CommandPath()} }
 
 // args checks the number of arguments. Unlike cobra's own checks it names the missing ones.
+// The names are those that the usage line shows, so that people recognize them.
 func args(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if len(given) < len(names) {
@@ -120,19 +123,20 @@ func (p *program) explain(err error) (int, string) {
 	if u, ok := errors.AsType[*usageError](err); ok {
 		return 2, "sluice: " + u.Error()
 	}
-	// cobra has no types for these errors.
+	// cobra has no types for these errors. If it rewords one of them, the exit code becomes 1.
 	if strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag") {
 		return 2, "sluice: " + err.Error() + "\nRun \"sluice --help\" for usage."
 	}
 	if f, ok := errors.AsType[*fault.Fault](err); ok && p.asJSON {
-		// A map of strings and numbers always encodes.
+		// A map of strings and numbers always encodes. The form is that of docs/api.md#error-object.
 		body, _ := json.Marshal(map[string]any{"error": map[string]any{"message": f.Message, "type": f.Kind.String(), "code": f.Kind.Status()}})
 		return 1, string(body)
 	}
 	return 1, "sluice: " + err.Error()
 }
 
-// actor returns who runs this command, for the audit log.
+// actor returns who runs this command, for the audit log. Whoever may use the admin socket
+// could set USER to anything, so the name is a help for people and proves nothing.
 func (p *program) actor() string {
 	for _, v := range p.environ {
 		if name, ok := strings.CutPrefix(v, "USER="); ok && name != "" {

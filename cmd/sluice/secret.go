@@ -11,7 +11,8 @@ import (
 )
 
 // resetSecretCmd deletes what can no longer be decrypted, so that the server starts again. It
-// needs --yes because it weakens the accounts that used two-step sign-in.
+// needs --yes because it weakens the accounts that used two-step sign-in. It works on the
+// database directly: a server that lacks the secret does not start, so there is none to ask.
 func (p *program) resetSecretCmd() *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{

@@ -39,7 +39,8 @@ file reloads the configuration without dropping requests.`,
 	return cmd
 }
 
-// serve runs the gateway until ctx is done, then drains and stops it.
+// serve runs the gateway until ctx is done, then drains and stops it. It returns nil after a
+// shutdown that was asked for.
 func (p *program) serve(ctx context.Context) error {
 	cfg, err := p.load()
 	if err != nil {
@@ -47,6 +48,7 @@ func (p *program) serve(ctx context.Context) error {
 	}
 	// A reload of the configuration can change the level.
 	level := &slog.LevelVar{}
+	// Only the server needs it: other commands end before it would matter.
 	paceCollector()
 	log, flush := telemetry.NewLogger(p.stderr, logAsJSON(cfg, p.stderr), level)
 	defer flush()
@@ -84,7 +86,7 @@ func (p *program) serve(ctx context.Context) error {
 }
 
 // welcome prints the owner's key, but only to a terminal: output that is redirected usually
-// ends in a log file.
+// ends in a log file. Without a terminal it prints the commands that give the key and a link.
 func (p *program) welcome(a *app.App, key string) {
 	if !isTerminal(p.stdout) {
 		fmt.Fprintln(p.stdout, "Created the owner account. Run \"sluice key regenerate-master\" on this machine to get a key,")
@@ -108,7 +110,8 @@ The API reference is at %s/docs.
 `, key, a.Origin(), key, a.OwnerLink(), a.Origin())
 }
 
-// databaseName returns the kind of database for the log. The URL itself may hold a password.
+// databaseName returns the kind of database for the log. The URL itself may hold a password,
+// so it must not be logged.
 func databaseName(cfg *config.Config) string {
 	if cfg.Database == "sqlite" {
 		return "sqlite"
@@ -117,7 +120,7 @@ func databaseName(cfg *config.Config) string {
 }
 
 // logAsJSON reports whether the log is written as JSON: as configured, or for "auto" if w is
-// not a terminal.
+// not a terminal. Programs read such a log, and people read the other.
 func logAsJSON(cfg *config.Config, w io.Writer) bool {
 	switch cfg.Log.Format {
 	case "json":

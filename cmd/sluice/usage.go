@@ -17,7 +17,8 @@ import (
 	"sluice/internal/usage"
 )
 
-// usageCmd prints an account's usage, including calls of the last second.
+// usageCmd prints an account's usage, including calls of the last second. Calls that are in the
+// journal but not yet in the database count too.
 func (p *program) usageCmd() *cobra.Command {
 	in := admin.UsageQuery{}
 	cmd := &cobra.Command{
@@ -38,7 +39,8 @@ func (p *program) usageCmd() *cobra.Command {
 }
 
 // printUsage prints one line per row and a total. Columns that the rows are not grouped by
-// stay empty.
+// stay empty. The cost leaves out calls of models without a price and says how many those are:
+// a sum that ignored them silently would look complete.
 func printUsage(w io.Writer, u *admin.Usage) {
 	rows := [][]string{{"DAY", "MODEL", "KEY", "REQUESTS", "FAILED", "PROMPT", "COMPLETION", "UNITS", "COST USD", "LATENCY", "FIRST TOKEN"}}
 	line := func(day, model, key string, s *admin.UsageSums) {
@@ -59,7 +61,8 @@ func printUsage(w io.Writer, u *admin.Usage) {
 	table(w, rows)
 }
 
-// auditCmd checks the stored sums against the single calls. It changes nothing.
+// auditCmd checks the stored sums against the single calls. It changes nothing. A difference
+// is a bug or a damaged database: every call is in both exactly once.
 func (p *program) auditCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "audit", Short: "Recompute usage sums and report differences", Args: args(),
@@ -84,7 +87,8 @@ func (p *program) auditCmd() *cobra.Command {
 	}
 }
 
-// sumsText returns the sums of s that differ from those of others, by their JSON names.
+// sumsText returns the sums of s that differ from those of others, by their JSON names. Going
+// through JSON means that a field added to usage.Sums is compared without a change here.
 func sumsText(s, others usage.Sums) string {
 	of := func(s usage.Sums) (m map[string]int64) {
 		raw, _ := json.Marshal(s) // only numbers: never fails
@@ -102,7 +106,8 @@ func sumsText(s, others usage.Sums) string {
 	return strings.Join(text, ", ")
 }
 
-// backupCmd copies the SQLite database of a running or stopped server.
+// backupCmd copies the SQLite database of a running or stopped server. PostgreSQL has its own
+// tools for that.
 func (p *program) backupCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "backup FILE", Short: "Write a consistent copy of the database while the server is running", Args: args("FILE"),
@@ -123,7 +128,8 @@ func (p *program) backupCmd() *cobra.Command {
 	}
 }
 
-// restoreCmd works on the data folder itself, since no server may be using it.
+// restoreCmd works on the data folder itself, since no server may be using it. It refuses a
+// folder that already has a database, so that a wrong path destroys nothing.
 func (p *program) restoreCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "restore FILE", Short: "Restore a backup into an empty data folder", Args: args("FILE"),

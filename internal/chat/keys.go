@@ -19,6 +19,7 @@ const (
 // keyStack holds the keys of the open objects, to find a key that is given twice. It relies on
 // objects closing in the reverse order of their opening, so keys come and go like a stack.
 type keyStack struct {
+	// keys holds those of the outermost object first. A keyMark says where those of an object start.
 	keys    []keySpan
 	decoded []byte // texts of the keys that have escapes, one after the other
 	table   keyTable
@@ -26,7 +27,8 @@ type keyStack struct {
 }
 
 // keySpan is where the text of a key is: at from in the body or, if from is negative, at ^from in
-// keyStack.decoded. It and keyMark are small, so that setting up a scanner is cheap.
+// keyStack.decoded. It and keyMark are small, so that setting up a scanner is cheap. Parse refuses
+// bodies that an int32 cannot index.
 type keySpan struct{ from, size int32 }
 
 // keyMark records the lengths of a keyStack at the moment an object opened.
@@ -45,7 +47,8 @@ const (
 func (k *keyStack) mark() keyMark { return keyMark{int32(len(k.keys)), int32(len(k.decoded))} }
 
 // add adds a key of the innermost object, which opened at m, and returns its text. The text is valid
-// until the next add or release.
+// until the next add or release. Keys are compared after unescaping: "a" and "\u0061" are the same
+// key, and upstreams would disagree about which of the two counts.
 func (k *keyStack) add(body []byte, m keyMark, t quotation) ([]byte, keyVerdict) {
 	span := keySpan{int32(t.from + 1), int32(t.size)}
 	if !t.plain() {
@@ -98,8 +101,9 @@ func (k *keyStack) text(body []byte, s keySpan) []byte {
 	return body[s.from:][:s.size]
 }
 
-// keyTable is a hash table with linear probing over the keys of the large open objects. Its seed is
-// new for each request, so that nobody can choose keys that collide and make parsing slow.
+// keyTable is a hash table with linear probing over the keys of the large open objects: those with more
+// than smallObject keys. Its seed is new for each request, so that nobody can choose keys that collide
+// and make parsing slow. Most requests have no large object and never allocate the table.
 //
 // Keys are removed in the reverse order of their insertion. That restores the table exactly, so
 // deleted slots need no mark.
@@ -113,7 +117,7 @@ type keyTable struct {
 type keyEntry struct{ key, first int32 }
 
 // insert adds keys[i] to the table. It reports false if the object, whose keys start at first, has an
-// equal key there.
+// equal key there. The table is at most half full, so that a search ends after a few probes.
 func (k *keyStack) insert(body []byte, i, first int) bool {
 	t := &k.table
 	if 2*len(t.entries) >= len(t.slots) {
@@ -163,7 +167,7 @@ func (k *keyStack) grow(body []byte) {
 
 // home returns the slot where the search for a key starts. Equal keys of different objects start at
 // different slots; otherwise a hundred nested objects with the same keys would be a hundred times as
-// slow.
+// slow. mix is 2^64 divided by the golden ratio, which spreads consecutive values of first.
 func (t *keyTable) home(key []byte, first int) int {
 	const mix = 0x9e3779b97f4a7c15
 	h := maphash.Bytes(t.seed, key) + uint64(first)*mix

@@ -15,13 +15,17 @@ const (
 	maxHeaderValue  = 8192 // bytes
 )
 
-// mcpPlaces are the places of the members of an MCP tool, which are read when the type is known.
+// mcpPlaces are the places of the members of an MCP tool. They are read once the type is known; the
+// zero place is a member that the caller did not send.
 type mcpPlaces struct {
 	url, label, allowed, approval, headers place
 }
 
 // mcp reads the members of an MCP tool (docs/api.md#mcp-tools). Messages never repeat an address or a header's
-// value: either may hold a secret.
+// value: either may hold a secret. After a problem the result is incomplete; the caller checks failed.
+//
+// The tools of the server do not count toward the size of the prompt here, because nobody knows them
+// before the server has listed them.
 func (p *parser) mcp(at mcpPlaces) *MCP {
 	m := &MCP{RequireApproval: "never"}
 	end := p.pos
@@ -55,7 +59,9 @@ func (p *parser) mcp(at mcpPlaces) *MCP {
 	return m
 }
 
-// serverURL reads server_url. It returns an empty string for null and after a problem.
+// serverURL reads server_url. It returns an empty string for null and after a problem. It checks only
+// the form. Whether the address may be reached is decided when the connection is made, because a name
+// can resolve to another address by then.
 func (p *parser) serverURL() string {
 	address := p.requiredText()
 	if address == "" {
@@ -123,7 +129,8 @@ func (p *parser) approval() string {
 }
 
 // headers reads the headers for the MCP server, under the names that the caller wrote. It refuses
-// headers that would let the caller change how we frame or route the request.
+// headers that would let the caller change how we frame or route the request. It returns nil for null
+// and after a problem.
 func (p *parser) headers() map[string]string {
 	if p.null() || !p.object("an object of strings") {
 		return nil
@@ -180,7 +187,7 @@ func (p *parser) headerValue() string {
 	return value
 }
 
-// isHeaderName reports whether name is a token as HTTP defines it.
+// isHeaderName reports whether name is a token as HTTP defines it (RFC 9110, section 5.6.2).
 func isHeaderName(name string) bool {
 	for _, c := range []byte(name) {
 		if !isWord(c) && strings.IndexByte("!#$%&'*+-.^`|~", c) < 0 {

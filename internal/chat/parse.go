@@ -7,7 +7,8 @@ import (
 	"sluice/internal/fault"
 )
 
-// Bounds of single fields. No upstream accepts more.
+// Bounds of single fields. No upstream accepts more. The fields and their ranges are in
+// docs/api.md#chat-completion-request.
 const (
 	maxModel = 256 // bytes of a model id
 	maxStops = 64  // stop sequences
@@ -17,8 +18,10 @@ const (
 // Parse decodes a chat completion request and checks it against the contract
 // (docs/api.md#chat-completion-request). The error is a fault that names the field.
 //
-// The Request refers to body, so body must not be changed while the Request is in use.
+// The Request refers to body, so body must not be changed while the Request is in use. It keeps all of
+// body alive. Parse takes at most time and memory in proportion to the length of body, whatever it holds.
 func Parse(body []byte) (*Request, error) {
+	// Places in the body are kept as int32, so that members and frames are small.
 	if len(body) > math.MaxInt32 {
 		return nil, fault.New(fault.TooLarge, "The body is larger than 2 GiB")
 	}
@@ -44,7 +47,9 @@ func Parse(body []byte) (*Request, error) {
 	return p.req, nil
 }
 
-// parser fills a Request from the members that its scanner reads.
+// parser fills a Request from the members that its scanner reads. It has a method for each field. Such
+// a method reads exactly one value and leaves the scanner behind it; after a problem it may return
+// anything, because Parse then drops the Request.
 type parser struct {
 	scanner
 	req *Request
@@ -52,13 +57,14 @@ type parser struct {
 	entries int       // messages, parts and tool calls so far
 	open    openCalls // the calls of the last assistant message
 
-	maxTokens     int64 // 0: not given
-	maxCompletion int64
+	maxTokens     int64  // 0: not given
+	maxCompletion int64  // max_completion_tokens; 0: not given
 	oddOptions    string // what is wrong with stream_options; it matters only if stream is true
 	oddPath       string // the path of oddOptions
 }
 
-// request reads the whole body and records the place of every top-level member, for patching.
+// request reads the whole body and records the place of every top-level member, for patching. Text
+// after the object is refused.
 func (p *parser) request() {
 	if !p.begin() {
 		return
@@ -101,7 +107,7 @@ func (p *parser) begin() bool {
 }
 
 // field reads the value of one top-level member. Fields that the contract does not know are skipped
-// and passed on: clients send whatever their library allows.
+// and passed on: clients send whatever their library allows (docs/api.md#chat-completion-request).
 func (p *parser) field(name []byte) field {
 	r := p.req
 	switch string(name) {
@@ -144,6 +150,7 @@ func (p *parser) field(name []byte) field {
 	case "seed":
 		p.seed()
 	case "parallel_tool_calls":
+		// Like seed, it never causes a 400: a value of another type goes to the upstream.
 		if c := p.peek(); c == 't' || c == 'f' {
 			r.parallel = p.boolean()
 			r.ParallelToolCalls = &r.parallel
@@ -249,7 +256,7 @@ func (p *parser) streamOptions() {
 	}
 }
 
-// stop reads stop: a string, an array of strings, or null.
+// stop reads stop: a string, an array of strings, or null. A string is read as an array of one.
 func (p *parser) stop() {
 	const want = "a string or an array of strings"
 	switch p.peek() {
@@ -281,7 +288,8 @@ func (p *parser) sequence(want string) {
 	}
 }
 
-// effort reads reasoning_effort.
+// effort reads reasoning_effort. Whether the model can reason is not known here; the field is dropped
+// later for models that cannot.
 func (p *parser) effort() {
 	const want = `"none", "minimal", "low", "medium" or "high"`
 	if p.null() {
@@ -324,8 +332,8 @@ func (p *parser) count(most int64) int64 {
 	return v
 }
 
-// optionalFloat reads an optional number from lo to hi into v and returns v, or nil for null and after
-// a problem.
+// optionalFloat reads an optional number from lo to hi into v and returns v; it returns nil for null.
+// v is a field of the Request, so the pointer costs no allocation.
 func (p *parser) optionalFloat(v *float64, lo, hi float64) *float64 {
 	if p.null() {
 		return nil
@@ -334,7 +342,8 @@ func (p *parser) optionalFloat(v *float64, lo, hi float64) *float64 {
 	return v
 }
 
-// optionalText reads a string that nothing depends on. It returns an empty string for anything else.
+// optionalText reads a string that nothing depends on. It returns an empty string for anything else,
+// which is skipped and passed on.
 func (p *parser) optionalText() string {
 	if p.peek() != '"' {
 		p.skip()

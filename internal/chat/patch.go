@@ -24,7 +24,8 @@ type Patch struct {
 	Set []Setting
 }
 
-// Setting is a member and the JSON of its value.
+// Setting is a member and the JSON of its value. Name is unescaped; AppendUpstream quotes it. Value is
+// written as it is, so it must be valid JSON.
 type Setting struct {
 	Name  string
 	Value []byte
@@ -38,7 +39,10 @@ const (
 
 // AppendUpstream appends the caller's body with p applied to it. Every byte that p does not change is
 // the caller's own. It allocates nothing but room in dst. Only a Request that Parse returned has a
-// body.
+// body; for another one AppendUpstream panics.
+//
+// The model is a required member and is never left out. So the result is never an empty object, and a
+// member that is added in front always has another one behind its comma.
 func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 	room := len(r.raw) + 2*len(p.Model) + len(usageOptions)
 	for _, s := range p.Set {
@@ -46,6 +50,7 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 	}
 	dst = slices.Grow(dst, room)
 
+	// The opening brace and white space. Missing members come first, before the caller's.
 	dst = append(dst, r.raw[:r.members[0].from]...)
 	dst = r.appendMissing(dst, p)
 	kept := false
@@ -78,12 +83,14 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 	return append(dst, r.raw[r.members[len(r.members)-1].to:]...)
 }
 
-// hides reports whether the member is left out for every upstream.
+// hides reports whether the member is left out for every upstream: stream_options without stream, and
+// a stop that has only empty strings. Some upstreams answer either with a 400.
 func (r *Request) hides(m member) bool {
 	return m.field == fieldStreamOptions && !r.Stream || m.field == fieldStop && r.emptyStops && len(r.Stop) == 0
 }
 
-// appendStops appends the stop sequences that are not empty, as an array.
+// appendStops appends the stop sequences that are not empty, as an array. There is at least one; hides
+// has left out the member otherwise.
 func (r *Request) appendStops(dst []byte) []byte {
 	for i, s := range r.Stop {
 		dst = jsonscan.AppendQuoted(append(dst, "[,"[min(i, 1)]), s)
@@ -92,7 +99,8 @@ func (r *Request) appendStops(dst []byte) []byte {
 }
 
 // appendMissing appends the members that the caller did not send, each followed by a comma. The comma
-// is always right, because the model follows.
+// is always right, because at least the model follows. stream_options counts as missing if p drops the
+// caller's: IncludeUsage still writes its own.
 func (r *Request) appendMissing(dst []byte, p Patch) []byte {
 	for _, s := range p.Set {
 		if r.Member(s.Name) == nil {
@@ -112,7 +120,8 @@ func (r *Request) appendMissing(dst []byte, p Patch) []byte {
 	return dst
 }
 
-// setting returns what p sets the member with the given key to, or nil.
+// setting returns what p sets the member with the given key to, or nil. The key is the caller's JSON,
+// with its quotes.
 func (p *Patch) setting(key []byte) *Setting {
 	for i := range p.Set {
 		if jsonscan.Equal(key, p.Set[i].Name) {
@@ -122,7 +131,7 @@ func (p *Patch) setting(key []byte) *Setting {
 	return nil
 }
 
-// drops reports whether p leaves out the member with the given key.
+// drops reports whether p leaves out the member with the given key, which is JSON with its quotes.
 func (p *Patch) drops(key []byte) bool {
 	for _, name := range p.Drop {
 		if jsonscan.Equal(key, name) {
@@ -132,7 +141,8 @@ func (p *Patch) drops(key []byte) bool {
 	return false
 }
 
-// appendStreamOptions appends the caller's stream_options with include_usage true.
+// appendStreamOptions appends the caller's stream_options with include_usage true. Other options, which
+// the upstream may know and we do not, are kept.
 func (r *Request) appendStreamOptions(dst []byte, m member) []byte {
 	value := r.raw[m.value:m.to]
 	switch {
@@ -163,7 +173,8 @@ func isEmptyObject(value []byte) bool {
 	return true
 }
 
-// appendMessages appends the caller's messages with the role system for developer.
+// appendMessages appends the caller's messages with the role system for developer. Parse recorded the
+// roles in the order of the body.
 func (r *Request) appendMessages(dst []byte, m member) []byte {
 	from := int(m.value)
 	for _, role := range r.developers {

@@ -35,7 +35,7 @@ type frame struct {
 }
 
 // peek skips white space and returns the byte at pos, without moving past it. It returns 0 at the
-// end, which starts no JSON token.
+// end, and so after a problem; 0 starts no JSON token.
 func (s *scanner) peek() byte {
 	if s.pos = jsonscan.Space(s.body, s.pos); s.pos < len(s.body) {
 		return s.body[s.pos]
@@ -43,7 +43,8 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// enter opens the object or array at pos. It reports false if it would be nested too deeply.
+// enter opens the object or array at pos. It reports false if it would be nested too deeply. Whoever
+// enters must call member or element until it reports false, which closes the frame again.
 func (s *scanner) enter(object bool) bool {
 	if len(s.frames) == maxDepth {
 		// Name the field that contains the nesting: a path of all levels would help nobody.
@@ -111,7 +112,7 @@ func (s *scanner) member() bool {
 }
 
 // element moves to the next element of the open array. It reports false after the last one, with
-// the array closed.
+// the array closed, and after a problem.
 func (s *scanner) element() bool {
 	f := &s.frames[len(s.frames)-1]
 	c := s.peek()
@@ -190,7 +191,7 @@ func (s *scanner) null() bool {
 	return s.peek() == 'n' && s.literal("null")
 }
 
-// object opens an object. If there is something else, the fault says that want was expected.
+// object opens an object. If the value is of another type, the fault says that want was expected.
 func (s *scanner) object(want string) bool {
 	if s.peek() == '{' {
 		return s.enter(true)
@@ -199,7 +200,7 @@ func (s *scanner) object(want string) bool {
 	return false
 }
 
-// array opens an array. If there is something else, the fault says that want was expected.
+// array opens an array. If the value is of another type, the fault says that want was expected.
 func (s *scanner) array(want string) bool {
 	if s.peek() == '[' {
 		return s.enter(false)
@@ -208,7 +209,7 @@ func (s *scanner) array(want string) bool {
 	return false
 }
 
-// text reads a string. If there is something else, the fault says that want was expected.
+// text reads a string. If the value is of another type, the fault says that want was expected.
 func (s *scanner) text(want string) (quotation, bool) {
 	if s.peek() == '"' {
 		return s.quoted()

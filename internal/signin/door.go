@@ -9,7 +9,7 @@ import (
 	"sluice/internal/mail"
 )
 
-// actor is who the audit log names for what an account's owner does on the pages.
+// actor is the name in the audit log for what an account's owner does on the pages.
 const actor = "owner"
 
 // wrong is the same answer for a wrong address and a wrong password, so that nobody learns who has
@@ -19,7 +19,7 @@ func wrong() error {
 }
 
 // SignIn checks a password and opens a session. For an account with a second factor it returns a
-// token for Finish instead.
+// token for Finish instead. An account without a password is refused like one with a wrong password.
 func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Entry, error) {
 	email, err := account.ParseEmail(email)
 	if err != nil {
@@ -39,6 +39,7 @@ func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Ent
 	if p != nil && p.Password != "" {
 		stored = p.Password
 	}
+	// Hashing is the expensive part, so it comes after the limits and takes a turn; see hashing.
 	ok := false
 	if err := d.limits.hashing(ctx, func() { ok = matches(password, stored) }); err != nil {
 		return Entry{}, err
@@ -65,7 +66,8 @@ func (d *Desk) personAt(ctx context.Context, email string) (*person, error) {
 }
 
 // addressee checks the address that a visitor typed into a form that mails a link. It returns the
-// address as accounts are found by it, who has it, nil if nobody does, and what mayMail returns.
+// address in the form that accounts are stored with, who has it, nil if nobody does, and what mayMail
+// returns.
 func (d *Desk) addressee(ctx context.Context, typed string, v Visit) (email string, p *person, recent int, err error) {
 	if email, err = account.ParseEmail(typed); err != nil {
 		return "", nil, 0, err

@@ -27,7 +27,8 @@ type limits struct {
 // key names what is counted. It is a hash, so that it has the same size whatever a stranger typed.
 type key [16]byte
 
-// keyOf returns the key for a kind of attempt and the parts that name it.
+// keyOf returns the key for a kind of attempt and the parts that name it. Keys of different kinds never
+// meet, because the kind is part of the hash.
 func keyOf(kind string, parts ...string) key {
 	h := sha256.New()
 	for _, part := range append(parts, kind) {
@@ -40,7 +41,7 @@ func keyOf(kind string, parts ...string) key {
 // tries is how many attempts one key has used in its current span.
 type tries struct {
 	count int
-	ends  time.Time
+	ends  time.Time // when the span ends and the count starts again
 }
 
 // limit is how many attempts are allowed in a span. The span starts with the first attempt.
@@ -117,7 +118,8 @@ func fromHost(kind string, v Visit, l limit) []attempt {
 }
 
 // try counts one attempt against every key. If any of them is used up, it counts nothing and
-// returns a fault that says how long to wait.
+// returns a fault that says how long to wait. Counting nothing matters: a place whose own limit is used
+// up must not go on to use up the limit of an address.
 func (l *limits) try(attempts ...attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

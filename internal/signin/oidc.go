@@ -27,7 +27,8 @@ const (
 	maxProviderCode = 4 << 10
 )
 
-// Provider is an OpenID Connect identity provider that the operator trusts to verify addresses.
+// Provider is an OpenID Connect identity provider that the operator trusts to verify addresses. Its
+// methods may be called from several goroutines.
 type Provider struct {
 	name, issuer, clientID, secret string
 	client                         *http.Client
@@ -47,7 +48,8 @@ func NewProvider(name, issuer, clientID, secret string) *Provider {
 func (p *Provider) Name() string { return p.name }
 
 // Journey is one visit to the provider and back. Only the browser that began it has it, in a
-// cookie, so nobody can make another browser finish it.
+// cookie, so nobody can make another browser finish it. state ties the reply to this browser, nonce
+// ties the id token to this visit, and verifier (PKCE) ties the code to this client.
 type Journey struct{ state, nonce, verifier string }
 
 // String returns the value for the cookie; ParseJourney reads it.
@@ -95,6 +97,7 @@ func (p *Provider) End(ctx context.Context, redirect string, j Journey, state, c
 	if err != nil {
 		return "", refused(err)
 	}
+	// An id token of another visit, which somebody stole, has another nonce.
 	if id.Nonce != j.nonce {
 		return "", refused(errors.New("the nonce differs"))
 	}

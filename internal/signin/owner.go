@@ -74,7 +74,8 @@ func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 	return nil
 }
 
-// ChangePassword replaces the password, or sets the first one. Every other session ends.
+// ChangePassword replaces the password, or sets the first one. Every other session ends. The new
+// password is checked before the proof, so that a typing mistake costs no attempt.
 func (d *Desk) ChangePassword(ctx context.Context, o Owner, password string) error {
 	if err := checkPassword(password, o.Account.Email); err != nil {
 		return err
@@ -94,7 +95,7 @@ func (d *Desk) ChangePassword(ctx context.Context, o Owner, password string) err
 }
 
 // RequestEmail mails a link to a new address. Following it proves that the owner reads mail there,
-// and makes it the address of the account; see ConfirmEmail.
+// and makes it the address of the account; see ConfirmEmail. Until then nothing changes.
 func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
 	email, err := account.ParseEmail(email)
 	if err != nil {

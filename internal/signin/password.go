@@ -30,7 +30,8 @@ const (
 	maxPassword = 200 // bytes
 )
 
-// checkPassword refuses a password that is too short, too long or too easy to guess.
+// checkPassword refuses a password that is too short, too long or too easy to guess. It asks for length
+// and not for kinds of characters, which people satisfy in ways that are easy to guess.
 func checkPassword(password, email string) error {
 	if n := utf8.RuneCountInString(password); n < minPassword || len(password) > maxPassword {
 		return fault.New(fault.Invalid, "A password has at least %d characters and at most %d.", minPassword, maxPassword).At("password")
@@ -57,7 +58,7 @@ func hashPassword(password string) string {
 }
 
 // matches reports whether password is the one that hashPassword turned into stored. It compares in
-// constant time.
+// constant time. A stored hash that cannot be parsed matches nothing.
 func matches(password, stored string) bool {
 	parts := strings.Split(stored, "$") // "", argon2id, v, cost, salt, sum
 	if len(parts) != 6 || parts[1] != "argon2id" || len(password) > maxPassword {

@@ -54,7 +54,8 @@ func (d *Desk) mayJoin() error {
 
 // Join uses a sign-up link or an invitation: it opens the account with the password that the holder
 // chose, and signs them in. A sign-up link is refused if sign-up was closed since; an invitation is
-// not.
+// not. The account exists before its password does. If storing the password fails, the owner can still
+// set one through a reset.
 func (d *Desk) Join(ctx context.Context, purpose Purpose, token, password string, v Visit) (*Welcome, error) {
 	step := AcceptInvite
 	if purpose == SignUp {

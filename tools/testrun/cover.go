@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// cover runs the module's tests with coverage and prints the coverage of each package.
+// cover runs the module's tests with coverage and prints the coverage of each package. There is no
+// minimum: a figure says where to look, not whether the tests are good.
 func (s *session) cover() {
 	done := s.provide()
 	defer done()
@@ -23,8 +24,8 @@ func (s *session) cover() {
 		return
 	}
 	profile, page := filepath.Join(dir, "cover.out"), filepath.Join(dir, "index.html")
-	// A line counts as covered whichever package's test reaches it, so end-to-end tests count,
-	// too.
+	// A line counts as covered whichever package's test reaches it, so end-to-end tests count
+	// as well.
 	s.goTest(s.root, append(s.mode.args, "-coverpkg=./internal/...,./cmd/...", "-coverprofile="+profile)...)
 
 	f, err := os.Open(profile)
@@ -52,9 +53,10 @@ func (s *session) cover() {
 	}
 }
 
-// coverage counts statements.
+// coverage counts statements: all of them, and those that some test reached.
 type coverage struct{ reached, total int }
 
+// percent returns the share that was reached, and 0 if there are no statements.
 func (c coverage) percent() float64 {
 	if c.total == 0 {
 		return 0

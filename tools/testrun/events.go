@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// event is one line of "go test -json".
+// event is one line of "go test -json". The names of the fields are those of the JSON; see
+// "go doc test2json".
 type event struct {
 	Action  string
 	Package string
@@ -21,7 +22,8 @@ type event struct {
 	FailedBuild string
 }
 
-// tally follows the events of one "go test -json" and summarizes each package when it ends.
+// tally follows the events of one "go test -json" and summarizes each package when it ends. Events of
+// several packages come mixed, because go test runs packages in parallel.
 type tally struct {
 	// strict makes a test fail that skips although everything it needs is there.
 	strict  bool
@@ -73,7 +75,7 @@ type skipped struct{ name, reason string }
 type measure struct{ test, text string }
 
 // add processes the next event. It returns the package's outcome if this event ends a package,
-// and nil otherwise.
+// and nil otherwise. Events of actions that it does not know are ignored: newer versions of Go add some.
 func (t *tally) add(e event) *outcome {
 	// Compiler output comes before the package event that refers to it.
 	if e.Action == "build-output" {
@@ -105,7 +107,8 @@ func (t *tally) add(e event) *outcome {
 	return nil
 }
 
-// end summarizes a package whose last event is e.
+// end summarizes a package whose last event is e. A package fails if one of its tests does, if one
+// skips although t is strict, or if the process died without naming a test.
 func (t *tally) end(p *progress, e event) *outcome {
 	o := &outcome{
 		path:    e.Package,
@@ -198,7 +201,7 @@ func (p *progress) hasChildren(name, state string) bool {
 	})
 }
 
-// reason returns the last message of a skipped test.
+// reason returns the last message of a skipped test, which is what t.Skip printed.
 func (p *progress) reason(name string) string {
 	for _, l := range slices.Backward(p.lines) {
 		if l.test == name {

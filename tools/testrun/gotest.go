@@ -20,7 +20,8 @@ const silence = 20 * time.Second
 // oracles is not tested with it either, because most of it is other people's code.
 var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/archtest", "./internal/billing/...", "./internal/video/sandbox/..."}
 
-// goTest runs the tests of the module in dir and reports every package as it ends.
+// goTest runs the tests of the module in dir and reports every package as it ends. args are flags of go
+// test.
 func (s *session) goTest(dir string, args ...string) {
 	if !s.mode.race || dir != s.root {
 		s.goTestPackages(dir, false, args, "./...")
@@ -35,7 +36,7 @@ func (s *session) goTest(dir string, args ...string) {
 	s.goTestPackages(dir, false, args, unraced...)
 }
 
-// packages returns the packages of the module without those that but matches.
+// packages returns the packages of the module without those that the patterns in but match.
 func (s *session) packages(dir string, but []string) ([]string, error) {
 	list := func(patterns ...string) ([]string, error) {
 		out, err := s.command(dir, "go", append([]string{"list"}, patterns...)...).Output()
@@ -49,6 +50,8 @@ func (s *session) packages(dir string, but []string) ([]string, error) {
 	return slices.DeleteFunc(all, func(p string) bool { return slices.Contains(left, p) }), err
 }
 
+// goTestPackages runs one "go test -json" and reports its packages. A command that fails without a
+// failed package, for example because of a flag, is reported as a failure of its own.
 func (s *session) goTestPackages(dir string, race bool, args []string, packages ...string) {
 	if s.ctx.Err() != nil {
 		return
@@ -91,7 +94,8 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 	}
 }
 
-// follow reads the events of go test until it closes its output.
+// follow reads the events of go test until it closes its output, and reports each package as it ends.
+// A goroutine reads, so that follow can say what is running while nothing comes.
 func (s *session) follow(stdout io.Reader) {
 	lines := make(chan string)
 	go func() {

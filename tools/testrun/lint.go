@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// lint runs the checks that need no test: vet, formatting, static analysis.
+// lint runs the checks that need no test: vet, formatting, static analysis. All of them run even if one
+// fails, so that one run shows everything.
 func (s *session) lint() {
 	// The versions of the tools are pinned in a module of their own, so that the product's go.mod
 	// names only what the product uses.
@@ -56,7 +57,8 @@ func (s *session) check(name string, cmd *exec.Cmd, verdict func(stdout string) 
 	return true
 }
 
-// tell prints every 20 seconds that something is still running, until quiet is called.
+// tell prints every 20 seconds that something is still running, until quiet is called. quiet waits for
+// the goroutine, so that no line appears after it.
 func (s *session) tell(name string) (quiet func()) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup

@@ -27,16 +27,17 @@ import (
 	"sluice/internal/pgtest"
 )
 
-// mode is one way to run; its name is the command's argument.
+// mode is one way to run; its name is the command's argument. A new mode is a row in modes and a target
+// in the Makefile.
 type mode struct {
 	name string
 	plan []string // the steps, printed before the first one
 	// takes is about how long the mode runs, as measured on a machine with two cores.
 	takes string
-	needy bool // it needs the programs in the table of needs
-	run   func(*session)
-	args  []string // for go test
-	race  bool
+	needy bool           // it needs the programs in the table of needs
+	run   func(*session) // the steps; failures go to the session's report
+	args  []string       // flags of go test
+	race  bool           // run with the race detector, if gcc is found
 	// durable makes PostgreSQL sync to disk, as in production. Measurements need it; tests are faster without.
 	durable bool
 }
@@ -73,13 +74,15 @@ func modes() []mode {
 }
 
 func main() {
+	// SIGHUP as well: a terminal that closes must not leave PostgreSQL running.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	code := start(ctx, os.Args[1:], os.Stdout)
 	stop()
 	os.Exit(code)
 }
 
-// start runs the mode that args name and returns the exit code.
+// start runs the mode that args name and returns the exit code: 0 if everything passed, 1 if something
+// failed, 2 if nothing was run because of a mistake in the command line.
 func start(ctx context.Context, args []string, out io.Writer) int {
 	var names []string
 	for _, m := range modes() {
@@ -121,17 +124,19 @@ func watchParent(ctx context.Context, orphaned func()) {
 	}
 }
 
-// session is one run.
+// session is one run. Its steps run one after the other, so it needs no lock; out is also written to by
+// the goroutine of tell, which ends before its step does.
 type session struct {
 	ctx    context.Context
 	mode   mode
-	root   string
+	root   string // the folder of the main module
 	out    io.Writer
-	env    []string // of every command that it starts
+	env    []string // of every command that it starts; later entries win
 	report *report
 	strict bool // every need is met, so a test that skips because of one has failed
 }
 
+// start prints the plan, runs the mode and prints the report. It returns the exit code.
 func (s *session) start() int {
 	fmt.Fprintf(s.out, "Plan: %s, about %s\n", s.mode.name, s.mode.takes)
 	for _, line := range s.mode.plan {
@@ -147,6 +152,7 @@ func (s *session) start() int {
 	return s.report.close()
 }
 
+// test is the mode of make test: everything that must pass before a change is merged.
 func (s *session) test() {
 	done := s.provide()
 	defer done()
@@ -156,6 +162,8 @@ func (s *session) test() {
 	}
 }
 
+// soak runs the tests with long durations, then the fuzz targets. Its random choices come from one seed,
+// which it prints, so that SLUICE_SEED repeats a failed run.
 func (s *session) soak() {
 	if os.Getenv("SLUICE_SEED") == "" {
 		var b [8]byte
@@ -179,6 +187,7 @@ func (s *session) provide() (done func()) {
 	for _, m := range missing {
 		s.report.skip(m.need.name+", for "+m.need.purpose, m.reason)
 	}
+	// Without a C compiler the tests still run; the report names the detector as skipped.
 	if s.mode.race && !found["gcc"] {
 		s.mode.race = false
 	}
@@ -191,7 +200,8 @@ func (s *session) provide() (done func()) {
 	return done
 }
 
-// postgres starts a temporary server. Calling stop ends it and removes its data.
+// postgres starts a temporary server and puts its URL into the environment of the tests. Calling stop
+// ends it and removes its data. A failure to start it is reported and does not end the run.
 func (s *session) postgres() (stop func()) {
 	dir, err := os.MkdirTemp("", "sluice-postgres-")
 	if err != nil {
@@ -217,7 +227,8 @@ func (s *session) postgres() (stop func()) {
 	}
 }
 
-// modules returns the folders of the modules to check, the main one first.
+// modules returns the folders of the modules to check, the main one first. The module oracles holds
+// tests that compare with other people's code; a copy without it is checked all the same.
 func (s *session) modules() []string {
 	dirs := []string{s.root}
 	oracles := filepath.Join(s.root, "oracles")
@@ -235,6 +246,7 @@ func (s *session) command(dir, name string, args ...string) *exec.Cmd {
 	cmd.Env = s.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	// A child that ignores the signal, and keeps the output open, must not hang the run.
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }

@@ -14,12 +14,13 @@ import (
 	"sluice/internal/pgtest"
 )
 
-// need is something outside the repository that tests use.
+// need is something outside the repository that tests use. Tests do not know this table: they look for
+// the program themselves and skip without it.
 type need struct {
 	name     string   // as tests name it when they skip: "needs PostgreSQL"
 	purpose  string   // what cannot run without it
 	packages []string // the Debian packages that provide it
-	// find returns where it is, or an error that says what is missing.
+	// find returns where it is, or an error that says what is missing. It must not change anything.
 	find func() (where string, err error)
 }
 
@@ -45,7 +46,8 @@ type missing struct {
 }
 
 // ensure looks for every need and installs what is missing, where it may. It returns the names of the
-// needs that are met at the end, and the needs that are not.
+// needs that are met at the end, and the needs that are not. It looks again after an installation: a
+// package may be older than what the tests need.
 func (s *session) ensure(table []need) (found map[string]bool, lost []missing) {
 	fmt.Fprintln(s.out, "Needs")
 	found = map[string]bool{}
@@ -171,6 +173,7 @@ func asRoot(ctx context.Context) ([]string, error) {
 	return nil, errors.New("installing it needs root")
 }
 
+// findGCC returns the path of a C compiler that the race detector can use.
 func findGCC() (string, error) {
 	path, err := exec.LookPath("gcc")
 	if err != nil {
@@ -183,6 +186,8 @@ func findGCC() (string, error) {
 	return path, nil
 }
 
+// findPostgres returns the folder and version of PostgreSQL's programs. The tests start a server of
+// their own; a running one is not used.
 func findPostgres() (string, error) {
 	programs, err := pgtest.Find()
 	if err != nil {
@@ -194,6 +199,7 @@ func findPostgres() (string, error) {
 // oldestNode is the first major version that the JavaScript clients in oracles/node run on.
 const oldestNode = 18
 
+// findNode returns the path and version of node, if it is new enough and npm is there as well.
 func findNode() (string, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -226,6 +232,8 @@ func findFfmpeg() (string, error) {
 	return path, nil
 }
 
+// findChromium returns the path of the first browser that the tests can drive, under the names that
+// distributions give it.
 func findChromium() (string, error) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -235,6 +243,7 @@ func findChromium() (string, error) {
 	return "", errors.New("no chromium in PATH")
 }
 
+// exists reports whether there is a file or folder with the joined path.
 func exists(elem ...string) bool {
 	_, err := os.Stat(filepath.Join(elem...))
 	return err == nil

@@ -9,16 +9,17 @@ import (
 	"time"
 )
 
-// report prints each result as it arrives, and a summary at the end.
+// report prints each result as it arrives, and a summary at the end. It is not safe for use from
+// several goroutines.
 type report struct {
 	out   io.Writer
 	began time.Time
 
-	passed, failed int
-	failures       []string
+	passed, failed int      // tests and other checks
+	failures       []string // names, in the order of the run
 	skips          []skipped
-	notes          []string
-	soaking        bool // print what the soak tests measured
+	notes          []string // lines of the summary
+	soaking        bool     // print what the soak tests measured
 	soak           []measure
 }
 
@@ -42,7 +43,7 @@ func (r *report) fail(name string) {
 	r.failures = append(r.failures, name)
 }
 
-// skip records something that was not run, and why.
+// skip records something that was not run, and why. It does not fail the run: the summary lists it.
 func (r *report) skip(name, reason string) {
 	r.skips = append(r.skips, skipped{name, reason})
 }
@@ -75,7 +76,8 @@ func (r *report) add(o *outcome) {
 	}
 }
 
-// close prints the summary and returns the exit code.
+// close prints the summary and returns the exit code. What failed comes after what was skipped, close to
+// the end, where people look first.
 func (r *report) close() int {
 	if r.soaking && len(r.soak) > 0 {
 		fmt.Fprintln(r.out, "\nSoak")
@@ -104,7 +106,7 @@ func (r *report) close() int {
 	return 0
 }
 
-// closeSkips prints what was skipped, by reason.
+// closeSkips prints what was skipped, by reason: a missing program is usually the reason of many.
 func (r *report) closeSkips() {
 	if len(r.skips) == 0 {
 		return
@@ -124,6 +126,7 @@ func indent(text string) string {
 	return "      " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n      ")
 }
 
+// count returns a number with its noun, in the plural unless the number is one.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

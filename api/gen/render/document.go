@@ -15,12 +15,13 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Document is a parsed OpenAPI document.
+// Document is a parsed OpenAPI document. It is not changed after Parse.
 type Document struct {
 	root yaml.MapSlice
 }
 
-// Parse parses a document in YAML. Dangling references are errors.
+// Parse parses a document in YAML. Dangling references are errors, because the page would leave out
+// what they name without a word.
 func Parse(source []byte) (*Document, error) {
 	var root yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions(source, &root, yaml.UseOrderedMap()); err != nil {
@@ -30,7 +31,8 @@ func Parse(source []byte) (*Document, error) {
 	return d, d.checkRefs(root)
 }
 
-// JSON returns the document as JSON on one line, with keys in the order of the source.
+// JSON returns the document as JSON on one line, with keys in the order of the source. The same source
+// always gives the same bytes, so that the generated file changes only with its source.
 func (d *Document) JSON() []byte {
 	return append(compact(d.root), '\n')
 }
@@ -57,7 +59,8 @@ func (d *Document) checkRefs(v any) error {
 	return nil
 }
 
-// target returns the object that a reference of the form #/a/b/c names, or nil.
+// target returns the object that a reference of the form #/a/b/c names, or nil. References into other
+// files are not supported; the document has none.
 func (d *Document) target(ref string) yaml.MapSlice {
 	var v any = d.root
 	for _, name := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
@@ -67,8 +70,8 @@ func (d *Document) target(ref string) yaml.MapSlice {
 	return object
 }
 
-// object returns v as an object. A reference is replaced by its target, and members beside the
-// reference override those of the target, as OpenAPI 3.1 allows.
+// object returns v as an object, and nil if it is none. A reference is replaced by its target, and
+// members beside the reference override those of the target, as OpenAPI 3.1 allows.
 func (d *Document) object(v any) yaml.MapSlice {
 	object, _ := v.(yaml.MapSlice)
 	ref := text(object, "$ref")
@@ -102,7 +105,7 @@ func get(v any, name string) any {
 }
 
 // text, list and members return a member of v by type, or the zero value if it is missing or
-// has another type.
+// has another type. Most members of OpenAPI are optional, so callers need no checks.
 func text(v any, name string) string {
 	s, _ := get(v, name).(string)
 	return s
@@ -149,17 +152,19 @@ func compact(v any) []byte {
 	return b.Bytes()
 }
 
-// inlineWidth is the maximum width of an object or list that an example shows on one line.
+// inlineWidth is the maximum width of an object or list that an example shows on one line, in
+// characters. The column of the examples is about this wide.
 const inlineWidth = 52
 
-// pretty returns v as JSON for people: short values on one line, the rest indented.
+// pretty returns v as JSON for people: short values on one line, the rest indented. json.Indent would
+// put every number of a list on its own line.
 func pretty(v any) string {
 	var b strings.Builder
 	writePretty(&b, v, "", 0)
 	return b.String()
 }
 
-// writePretty writes v, which starts at the given column.
+// writePretty writes v, which starts at the given column. Further lines start with indent.
 func writePretty(b *strings.Builder, v any, indent string, column int) {
 	one := oneLine(v)
 	var open, end string

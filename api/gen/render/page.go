@@ -15,11 +15,12 @@ import (
 //go:embed page.html page.css snippets
 var files embed.FS
 
-// baseURL is the origin in the examples: the default address of a gateway. api.Describe
-// replaces it.
+// baseURL is the origin in the examples: the default address of a gateway. api.Describe replaces it
+// with the origin of the server that shows the page.
 const baseURL = "http://127.0.0.1:8080"
 
-// page is the data of the template.
+// page is the data of the template page.html. The template decides how it looks; everything that
+// depends on the document is decided here.
 type page struct {
 	Title, Version string
 	Summary        template.HTML
@@ -41,7 +42,7 @@ type group struct {
 	Operations []operation
 }
 
-// operation is one section of the page.
+// operation is one section of the page: a method and a path.
 type operation struct {
 	ID, Method, Path, Summary string
 	Note                      template.HTML
@@ -62,14 +63,14 @@ type reply struct {
 	Forms         []form
 }
 
-// errorType is one row of a table of errors.
+// errorType is one row of a table of errors (docs/api.md#status-codes).
 type errorType struct {
 	Status          uint64
 	Type            string
 	Meaning, Remedy template.HTML
 }
 
-// header is one row of the table of response headers.
+// header is one row of the table of response headers (docs/api.md#rate-limit-headers).
 type header struct {
 	Name, Example string
 	Note          template.HTML
@@ -89,7 +90,8 @@ type sample struct {
 	Wire bool
 }
 
-// Page returns the reference page. It needs no scripts and loads nothing.
+// Page returns the reference page. It needs no scripts and loads nothing, so it works offline and under
+// a strict content security policy.
 func (d *Document) Page() ([]byte, error) {
 	css, err := files.ReadFile("page.css")
 	if err != nil {
@@ -133,7 +135,8 @@ func (d *Document) Page() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// quickStart returns the first request in each language, from the files in snippets.
+// quickStart returns the first request in each language, from the files in snippets. They are files, so
+// that they can be read and tried on their own.
 func quickStart() (samples, error) {
 	s := samples{ID: "start", Title: "First call"}
 	for _, name := range []string{"curl", "Python", "Node", "Go"} {
@@ -146,7 +149,8 @@ func quickStart() (samples, error) {
 	return s, nil
 }
 
-// errorTypes returns all error types, from an extension of the Error schema.
+// errorTypes returns all error types, from an extension of the Error schema (x-error-types). OpenAPI
+// has no place for them.
 func (d *Document) errorTypes() []errorType {
 	var types []errorType
 	for _, v := range list(d.target("#/components/schemas/Error"), "x-error-types") {
@@ -156,7 +160,7 @@ func (d *Document) errorTypes() []errorType {
 	return types
 }
 
-// headers returns the response headers of a reply. The 429 has all of them.
+// headers returns the response headers of a reply. The caller passes the 429, which has all of them.
 func (d *Document) headers(reply yaml.MapSlice) []header {
 	var headers []header
 	for _, item := range members(reply, "headers") {
@@ -170,7 +174,8 @@ func (d *Document) headers(reply yaml.MapSlice) []header {
 	return headers
 }
 
-// groups returns the operations by tag, in the order of the document.
+// groups returns the operations by tag, in the order of the document. The order matters: explainer
+// collapses what it has seen before.
 func (d *explainer) groups() []group {
 	var groups []group
 	for _, tag := range list(d.root, "tags") {
@@ -188,7 +193,7 @@ func (d *explainer) groups() []group {
 	return groups
 }
 
-// operation collects everything about one operation.
+// operation collects everything about one operation. v is the operation object of the document.
 func (d *explainer) operation(path, method string, v any) operation {
 	op := operation{
 		ID:      text(v, "operationId"),

@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// field is one row of a table of fields.
+// field is one row of a table of fields. A field that is an object has tables of its own in Forms.
 type field struct {
 	Name     string
 	Type     string
@@ -30,7 +30,7 @@ type field struct {
 	Open bool
 }
 
-// form is the fields of one object.
+// form is the fields of one object. A field that may be one of several objects has a form for each.
 type form struct {
 	Title string
 	// Alone reports that there is no other form, so that it needs no title.
@@ -50,7 +50,7 @@ const (
 )
 
 // explainer turns schemas into rows. It remembers what it has explained, so that the page can
-// collapse an object that was explained before.
+// collapse an object that was explained before. It must be used in the order of the page.
 type explainer struct {
 	*Document
 	// told holds the titles of the objects that were explained.
@@ -112,7 +112,8 @@ func (d *explainer) field(schema yaml.MapSlice, dir direction) field {
 	return row
 }
 
-// forms returns the objects that a schema allows: itself, or its alternatives.
+// forms returns the objects that a schema allows: itself, or its alternatives. A schema that is no
+// object has none. Calling it marks their titles as explained.
 func (d *explainer) forms(schema yaml.MapSlice, dir direction) []form {
 	var forms []form
 	alternatives := d.alternatives(schema)
@@ -152,7 +153,8 @@ func (d *Document) alternatives(schema yaml.MapSlice) []yaml.MapSlice {
 	return found
 }
 
-// typeNames returns the name of a schema's type in the singular and the plural.
+// typeNames returns the name of a schema's type in the singular and the plural, such as "array of
+// strings" and "items".
 func (d *Document) typeNames(schema yaml.MapSlice) (one, many string) {
 	switch kind := text(schema, "type"); kind {
 	case "array":
@@ -188,7 +190,7 @@ func values(schema yaml.MapSlice) []string {
 	return found
 }
 
-// bounds describes the limits of a schema.
+// bounds describes the limits of a schema in words, such as "0 to 2" or "at most 64 items".
 func bounds(schema yaml.MapSlice) []string {
 	var facts []string
 	if low, high := get(schema, "minimum"), get(schema, "maximum"); low != nil || high != nil {
@@ -206,7 +208,7 @@ func bounds(schema yaml.MapSlice) []string {
 	return facts
 }
 
-// span describes a range whose ends may be open.
+// span describes a range whose ends may be open: nil is an open end. At least one of them is given.
 func span(low, high any, unit string) string {
 	switch {
 	case high == nil && unit != "" && fmt.Sprint(low) == "1":

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
+// markup matches what inline converts: code, bold text, or a link.
 var markup = regexp.MustCompile("`([^`]+)`" + `|\*\*([^*]+)\*\*|\[([^\]]+)\]\(([^)\s]+)\)`)
 
 // inline converts the small part of Markdown that descriptions use into HTML: code, bold text
-// and links. Everything else is escaped.
+// and links. Everything else is escaped. Markup inside other markup is not converted.
 func inline(s string) template.HTML {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -66,7 +67,7 @@ func wire(code string) template.HTML {
 }
 
 // highlight colours the tokens of a code sample. Each named group becomes a span with that
-// class.
+// class. It runs when the page is generated, so the page needs no script for it.
 func highlight(tokens *regexp.Regexp, code string) template.HTML {
 	var b strings.Builder
 	// Everything between the tokens is copied unchanged, but escaped.

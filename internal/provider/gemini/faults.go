@@ -11,7 +11,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// failure is the body of an error of Google's. If a stream was asked for, it may come as an array of one.
+// failure is the body of an error of Google's (google.rpc.Status). If a stream was asked for, it may come as an
+// array of one.
 type failure struct {
 	Error struct {
 		Code    int    `json:"code"`
@@ -25,14 +26,14 @@ type failure struct {
 }
 
 // refused returns the fault of a reply with an error status. Google says in the body how long to wait, rather than
-// in a header.
+// in a header. header may be nil.
 func refused(status int, header http.Header, body []byte) *fault.Fault {
 	w, ok := readFailure(body)
 	if !ok {
 		return provider.Refused(status, header, body)
 	}
 	if status == http.StatusBadRequest && w.isOurs() {
-		status = http.StatusUnauthorized // which is not told to the caller
+		status = http.StatusUnauthorized // which provider.Refused hides from the caller
 	}
 	// A Retry-After header, if there is one, comes first: Refused has read it.
 	f := provider.Refused(status, header, body)

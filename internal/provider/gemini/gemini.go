@@ -50,7 +50,7 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// Adapter calls one upstream. It implements provider.Adapter.
+// Adapter calls one upstream. It implements provider.Adapter. Its methods may be called from several goroutines.
 type Adapter struct {
 	*provider.Client
 	base   *url.URL    // without a slash at its end; never written to after New

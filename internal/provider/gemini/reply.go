@@ -37,7 +37,7 @@ type usageMetadata struct {
 	ThoughtsTokenCount      int `json:"thoughtsTokenCount"`
 }
 
-// stream is a reply, in chunks or in one piece.
+// stream is a reply, in chunks or in one piece. One goroutine reads it.
 type stream struct {
 	provider.Pending
 	ctx     context.Context //nolint:containedctx // one call's, to keep signatures for the next turn
@@ -48,14 +48,15 @@ type stream struct {
 	whole   bool        // the reply comes in one piece
 }
 
-// choice is the state of one of the n replies.
+// choice is the state of one of the n replies. Its finish reason is held back until the body has ended.
 type choice struct {
 	calls  int         // how many have come
 	finish chat.Finish // empty until a finish reason has come
 	text   string      // the signature of the text since the last call; empty if there is none
 }
 
-// newStream returns a stream without its reply, which Open fills in.
+// newStream returns a stream without its reply, which Open fills in. It has a choice for each reply that was asked
+// for.
 func newStream(ctx context.Context, call *provider.Call) *stream {
 	return &stream{ctx: ctx, call: call, choices: make([]choice, max(call.Request.N, 1))}
 }
@@ -108,7 +109,7 @@ func (s *stream) finish(err error) error {
 	return nil
 }
 
-// Figures implements provider.Metered.
+// Figures implements provider.Metered: what a reply that broke off has cost so far, if the upstream has said so.
 func (s *stream) Figures() (chat.Usage, bool) {
 	if s.usage == nil {
 		return chat.Usage{}, false
@@ -199,7 +200,8 @@ func (s *stream) part(index int, c *choice, w *part) {
 // maxCalls is how many calls one choice may have before the ids that we make would repeat those of the next.
 const maxCalls = 1024
 
-// functionCall reads a call, which always comes in one piece, and keeps its signatures.
+// functionCall reads a call, which always comes in one piece, and keeps its signatures. A call without an id gets
+// one of ours, which is unique among the calls of the reply.
 func (s *stream) functionCall(index int, c *choice, w *part) {
 	if one := s.call.Request.ParallelToolCalls; c.calls > 0 && one != nil && !*one {
 		return // Gemini cannot be told to make one call at a time; it makes the others again in the next turn
@@ -217,7 +219,8 @@ func (s *stream) functionCall(index int, c *choice, w *part) {
 	s.Push(provider.Event{Kind: provider.ToolCall, Choice: index, Tool: piece})
 }
 
-// figures translates the usage. It returns nil if there are no figures.
+// figures translates the usage. It returns nil if there are no figures, so that the service counts the tokens
+// itself (docs/api.md#chat-completion-response).
 func (w *usageMetadata) figures() *chat.Usage {
 	if w.PromptTokenCount <= 0 && w.CandidatesTokenCount <= 0 && w.ThoughtsTokenCount <= 0 {
 		return nil

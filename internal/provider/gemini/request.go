@@ -38,7 +38,8 @@ const (
 	roleModel = "model"
 )
 
-// part is a piece of a turn. One of its members is set; Thought and a signature may stand beside it.
+// part is a piece of a turn. One of its members is set; Thought and a signature may stand beside it. It serves
+// requests and replies alike.
 type part struct {
 	Text             string            `json:"text,omitempty"`
 	InlineData       *inlineData       `json:"inlineData,omitempty"`
@@ -49,13 +50,13 @@ type part struct {
 	ThoughtSignature string            `json:"thoughtSignature,omitempty"`
 }
 
-// inlineData is an image that is sent along.
+// inlineData is an image that is sent along, in the body of the request.
 type inlineData struct {
 	MIMEType string `json:"mimeType"`
 	Data     string `json:"data"` // base64
 }
 
-// fileData is an image that Google fetches.
+// fileData is an image that Google fetches. Package provider has checked that the address is public.
 type fileData struct {
 	MIMEType string `json:"mimeType"`
 	FileURI  string `json:"fileUri"`
@@ -75,7 +76,7 @@ type functionResponse struct {
 	Response json.RawMessage `json:"response"` // an object; see result
 }
 
-// translation is the state of translate.
+// translation is the state of translate, for one call.
 type translation struct {
 	ctx   context.Context //nolint:containedctx // one call's, for what is recalled of earlier turns
 	call  *provider.Call
@@ -108,7 +109,8 @@ func translate(ctx context.Context, call *provider.Call) (*request, error) {
 	return &t.out, nil
 }
 
-// message adds the message with index i to the turns, or to the instructions.
+// message adds the message with index i to the turns, or to the instructions. System messages become instructions
+// wherever they stand, because Gemini has no turn for them.
 func (t *translation) message(i int, m *chat.Message) error {
 	if m.Name != "" {
 		t.call.Omit("messages[].name")
@@ -238,7 +240,7 @@ func wantsSignatures(model string) bool {
 }
 
 // result returns the result of a tool as an object, which Gemini requires: an object as it is, anything else as
-// its member output.
+// its member output. Text that is not JSON becomes a string.
 func result(text string) json.RawMessage {
 	raw := []byte(text)
 	switch valid := json.Valid(raw); {

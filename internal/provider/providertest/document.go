@@ -34,6 +34,7 @@ func (h *Harness) document(t *testing.T) {
 	for _, c := range replies {
 		table.set(c.name, h.Name, h.cell(c.name))
 	}
+	// One row stands for all that goes wrong: a row for each would hide the others.
 	troubled := "yes"
 	for _, name := range h.troublesome() {
 		if _, no := h.Unsupported[name]; no {
@@ -53,7 +54,8 @@ func (h *Harness) document(t *testing.T) {
 	}
 }
 
-// troubleRow is the name of the row for everything that goes wrong.
+// troubleRow is the name of the row for everything that goes wrong. The page is keyed by it: renaming it
+// needs a run with -update for every adapter.
 const troubleRow = "refusals, cut and stalled replies, callers who leave"
 
 // cell returns what the table says of a case.

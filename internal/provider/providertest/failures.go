@@ -16,7 +16,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// refusalCase is a reply with an error status, and the fault that it must become.
+// refusalCase is a reply with an error status, and the fault that it must become. Only errors that the caller has
+// caused reach the caller; everything else is Unavailable (docs/api.md#upstream-errors).
 type refusalCase struct {
 	name    string
 	refusal Refusal
@@ -25,7 +26,8 @@ type refusalCase struct {
 	message string        // part of what the caller reads; empty if that must have nothing of the upstream's
 }
 
-// refused returns the case of a status whose message must not reach the caller.
+// refused returns the case of a status whose message must not reach the caller. The message contains the key, so
+// that the suite notices if any of it leaks.
 func refused(status int, kind fault.Kind) refusalCase {
 	c := refusalCase{name: fmt.Sprintf("status %d", status), kind: kind, refusal: Refusal{Status: status, Message: fmt.Sprintf("Secret reason %d, key %s.", status, Key)}}
 	if kind == fault.Unavailable {
@@ -89,6 +91,7 @@ func (h *Harness) refuse(t *testing.T, c refusalCase) {
 		if !strings.Contains(f.Message, c.message) {
 			t.Errorf("the caller reads %q, want %q in it", f.Message, c.message)
 		}
+		// Words of the refusals above that only the upstream could have written.
 		for _, secret := range []string{Key, "Secret", "http", "html", "nginx", "example.com", "\x00"} {
 			if strings.Contains(f.Message, secret) {
 				t.Errorf("the caller reads %q, want nothing of %q", f.Message, secret)
@@ -111,7 +114,7 @@ type troubleCase struct {
 	complete bool
 }
 
-// some is the beginning of a reply.
+// some is the beginning of a reply, without a finish reason.
 var some = []provider.Event{text("Once upon"), text(" a time there was")}
 
 // whole is a complete reply.
@@ -180,7 +183,8 @@ var abandonments = []abandonment{
 }
 
 // abandon plays a caller who leaves. The call must end at once, the upstream must notice it, and no goroutine may
-// be left behind.
+// be left behind. Otherwise every caller who hangs up would cost a connection and the tokens of a reply that
+// nobody reads (docs/api.md#streams).
 func (h *Harness) abandon(t *testing.T, c abandonment) {
 	ignore := goleak.IgnoreCurrent()
 	script := Script{Events: whole, Then: c.then}
@@ -190,6 +194,7 @@ func (h *Harness) abandon(t *testing.T, c abandonment) {
 	p, call := h.start(t, &script, c.stream, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	// opened is closed when the caller has what it waits for before it leaves.
 	opened := make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/provider"
 )
 
-// replyCase is a reply that ends well.
+// replyCase is a reply that ends well. Each is played streamed and whole, and both must give the same.
 type replyCase struct {
 	name    string // a row of the table in docs/providers.md
 	request string // further members of the request
@@ -38,6 +38,7 @@ const tools = `,"tools":[
 	{"type":"function","function":{"name":"get_weather","description":"Weather of a city","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}},
 	{"type":"function","function":{"name":"get_time","parameters":{"type":"object","properties":{}}}}]`
 
+// toolNames are the names of the functions in tools.
 var toolNames = []string{"get_weather", "get_time"}
 
 // weather is a call in three pieces, and the end of the reply.

@@ -9,7 +9,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// Reply is a reply that was put together from events.
+// Reply is a reply that was put together from events. Two replies are the same for a caller if these fields are,
+// however the text was cut into events.
 type Reply struct {
 	Text      string
 	Reasoning string
@@ -55,7 +56,7 @@ func Typed(d *provider.Decoder, ev *provider.Event) ([]provider.Event, error) {
 	return []provider.Event{*ev}, nil
 }
 
-// Expected returns the reply that a script's events make.
+// Expected returns the reply that a script's events make. Scripts are trusted: nothing is checked.
 func Expected(events []provider.Event) Reply {
 	var r Reply
 	for i := range events {

@@ -90,7 +90,8 @@ type Play struct {
 	Close func()
 }
 
-// Asked is a request as an upstream understands it.
+// Asked is a request as an upstream understands it. Only what the suite compares is listed; fields that a dialect
+// cannot express stay zero.
 type Asked struct {
 	Model     string
 	Key       string // the credential
@@ -154,7 +155,7 @@ func Run(t *testing.T, h Harness) {
 // patience ends a test that hangs. It is generous, since machines that run tests may be slow.
 const patience = 20 * time.Second
 
-// start prepares a script and the call that plays it. More are further members of the request, each with a comma
+// start prepares a script and the call that plays it. more has further members of the request, each with a comma
 // before it.
 func (h *Harness) start(t *testing.T, s *Script, stream bool, more string) (*Play, *provider.Call) {
 	t.Helper()
