@@ -45,7 +45,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// TestRulesCatchMistakes runs each rule on code that breaks it and on code that it must accept: a rule
+// TestRules runs each rule on code that breaks it and on code that it must accept: a rule
 // that accepts wrong code is worth nothing.
 func TestRules(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,7 @@ var rows = [][]string{
 	{"app"},
 }
 
-// belowAppOnly lists packages that only app and the command may import, in addition to all adapters:
+// belowAppOnly lists packages that only app and the command may import. The same holds for every adapter:
 // a capability takes its own Options and Store, never the configuration or the database.
 var belowAppOnly = []string{"config", "sqlstore"}
 

@@ -153,7 +153,7 @@ func compact(v any) []byte {
 }
 
 // inlineWidth is the maximum width of an object or list that an example shows on one line, in
-// characters. The column of the examples is about this wide.
+// characters.
 const inlineWidth = 52
 
 // pretty returns v as JSON for people: short values on one line, the rest indented. json.Indent would

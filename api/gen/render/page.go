@@ -90,8 +90,7 @@ type sample struct {
 	Wire bool
 }
 
-// Page returns the reference page. It needs no scripts and loads nothing, so it works offline and under
-// a strict content security policy.
+// Page returns the reference page. It needs no scripts and loads nothing, so it works offline.
 func (d *Document) Page() ([]byte, error) {
 	css, err := files.ReadFile("page.css")
 	if err != nil {

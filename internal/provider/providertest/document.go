@@ -54,8 +54,7 @@ func (h *Harness) document(t *testing.T) {
 	}
 }
 
-// troubleRow is the name of the row for everything that goes wrong. The page is keyed by it: renaming it
-// needs a run with -update for every adapter.
+// troubleRow is the name of the row for everything that goes wrong.
 const troubleRow = "refusals, cut and stalled replies, callers who leave"
 
 // cell returns what the table says of a case.

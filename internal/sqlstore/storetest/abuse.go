@@ -13,7 +13,7 @@ import (
 )
 
 // abuseCounts checks that units are counted by month, plan and tier, exactly once, and can be
-// forgiven.
+// forgiven (docs/api.md#abuse-control). The settlements lie at both ends of a month in UTC.
 func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	march := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -68,7 +68,7 @@ func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// abuseEvents checks the order and the content of abuse events.
+// abuseEvents checks the order and the content of abuse events: newest first, of one account only.
 func abuseEvents(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	events := []abuse.Event{

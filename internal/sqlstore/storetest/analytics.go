@@ -10,7 +10,8 @@ import (
 	"sluice/internal/usage"
 )
 
-// analytics compares the results of the store with a plain loop over the same settlements.
+// analytics compares the results of the store with a plain loop over the same settlements. The loop is
+// slow and obviously right; the store's SQL is neither.
 func analytics(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	day := 24 * time.Hour

@@ -21,7 +21,7 @@ import (
 // read back.
 var sameBooks = cmp.Options{cmpopts.IgnoreUnexported(billing.Books{}), cmpopts.IgnoreFields(billing.Books{}, "Entries", "Audit")}
 
-// newPayment returns a pending payment with every field set.
+// newPayment returns a pending payment with every field set that a pending payment can have.
 func newPayment(id, accountID string) *billing.Payment {
 	return &billing.Payment{
 		ID: id, AccountID: accountID, Kind: billing.ForStart, Status: billing.Pending, Processor: "testpay", Present: true,
@@ -44,7 +44,7 @@ func changeBilling(t testing.TB, s *sqlstore.Store, accountID, paymentID string,
 }
 
 // books checks that every field of the books is stored, together with the ledger, the plan and the
-// audit log.
+// audit log. They must change in one transaction: a plan without its payment would be free.
 func books(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -109,7 +109,8 @@ func books(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// payments checks that an account has one pending payment at a time, and how invoices are numbered.
+// payments checks that an account has one pending payment at a time, and how invoices are numbered. Two
+// pending payments could both be paid.
 func payments(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a, other := create(t, s, 1), create(t, s, 2)
@@ -175,7 +176,8 @@ func payments(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// billingDue checks which accounts come up at which time, each once, and in pages.
+// billingDue checks which accounts come up at which time, each once, and in pages. An account that is
+// missed is never billed.
 func billingDue(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	due := func(now time.Time, after string, limit int) []string {
@@ -213,7 +215,8 @@ func billingDue(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// billingEvents checks that an event is known once it has been added, and can be added again.
+// billingEvents checks that an event is known once it has been added, and can be added again: Stripe
+// sends events more than once.
 func billingEvents(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for i := range 2 {
@@ -226,7 +229,8 @@ func billingEvents(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// testObjects checks that changes of a test object are stored, and that failed ones are not.
+// testObjects checks that changes of a test object are stored, and that failed ones are not. The test
+// processor keeps its customers and payments in such objects.
 func testObjects(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	set := func(want, next string) {

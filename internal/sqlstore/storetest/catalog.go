@@ -54,7 +54,7 @@ func changesAfter(t *testing.T, s *sqlstore.Store, after int64, most int) (told 
 }
 
 // catalogChanges checks that a model keeps the date on which it joined, even while it is removed,
-// and that changes are logged in order, with the model before and after.
+// and that changes are logged in order, with the model before and after (docs/api.md#catalog-changes).
 func catalogChanges(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	if told, known := changesAfter(t, s, 0, 10); told != nil || !known {
@@ -128,7 +128,7 @@ func catalogOnce(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // dropChanges checks that changes older than a year are deleted in batches, and that the newest one
-// stays.
+// stays: its number is where callers continue.
 func dropChanges(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	recordCatalog(t, s, listed(t, account.Free, "a", "b"), base)

@@ -11,7 +11,8 @@ import (
 )
 
 // states checks that states can be found until they expire, that a later one replaces an earlier
-// one of the same id, and that the oldest are deleted when a limit is exceeded.
+// one of the same id, and that the oldest are deleted when a limit is exceeded. Ids and states are
+// arbitrary bytes, so some here are not valid UTF-8.
 func states(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	id, other := []byte("id \x00\xff"), []byte("other")

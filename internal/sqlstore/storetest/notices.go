@@ -12,7 +12,7 @@ import (
 )
 
 // notices checks that notices are listed, counted as unread, and answered once, by their own
-// account only.
+// account only. The dashboard passes ids that a browser sent, so the store must compare the account.
 func notices(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)

@@ -15,7 +15,7 @@ import (
 )
 
 // logins checks that a password and a second factor are stored independently, and that a code works
-// once.
+// once, even if several requests bring it at the same time.
 func logins(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	a := create(t, s, 1)
@@ -64,7 +64,8 @@ func session(id, accountID string, seen time.Time) *signin.Session {
 	return n
 }
 
-// sessions checks how sessions are found, extended, listed, closed and limited.
+// sessions checks how sessions are found, extended, listed, closed and limited. Everything that looks
+// at the token of another account must fail.
 func sessions(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)
@@ -121,7 +122,8 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// links checks that a link works once, until it expires, and not after the password has changed.
+// links checks that a link works once, until it expires, and not after the password has changed: the
+// owner who changes a password wants everybody else out.
 func links(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	a := create(t, s, 1)

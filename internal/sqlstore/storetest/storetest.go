@@ -1,7 +1,12 @@
 // Package storetest is the conformance suite that the store passes on every engine.
 //
 // It tests what the callers of the store rely on, so that SQLite and PostgreSQL cannot drift apart.
-// Each test gets an empty database of its own.
+// Each test gets an empty database of its own, so tests run in parallel. A test of one engine's own
+// behaviour, such as its locking, belongs to package sqlstore.
+//
+// The capabilities define the interfaces (account.Store, usage.Store and so on), and one Store implements
+// all of them. The files here follow the capabilities. A new method of the store needs a test here
+// before a capability uses it.
 package storetest
 
 import (
@@ -21,10 +26,11 @@ import (
 )
 
 // Database returns a function that opens one empty database. Calling it more than once stands for
-// several processes on the same database, or for a restart.
+// several processes on the same database, or for a restart. The stores are closed when the test ends.
 type Database func(t testing.TB) (open func() *sqlstore.Store)
 
-// Run runs the suite on databases of one engine.
+// Run runs the suite on databases of one engine. The names of the tests are the names of subtests, so
+// "go test -run /VideoTurns" runs one of them on every engine.
 func Run(t *testing.T, fresh Database) {
 	tests := map[string]func(*testing.T, func() *sqlstore.Store){
 		"CreateAndFind":     createAndFind,
@@ -146,7 +152,7 @@ func change(t testing.TB, s *sqlstore.Store, id string, apply func(*account.Acco
 }
 
 // createAndFind checks that an account can be found by id, address and key, with every field
-// intact.
+// intact. The dashboard and the command accept any of the three.
 func createAndFind(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := create(t, s, 1)
@@ -159,7 +165,7 @@ func createAndFind(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // emailIsUnique checks that two accounts cannot have one address, and that a refused one leaves no
-// trace.
+// trace. Signing in relies on it: an address names one account.
 func emailIsUnique(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	create(t, s, 1)
@@ -201,7 +207,7 @@ func notFound(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // changeEverything checks that every field of an account is stored, and that optional ones can be
-// cleared.
+// cleared. A field that is added to Account belongs here.
 func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -233,6 +239,7 @@ func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // changeRefused checks that an error of the change rolls everything back and is returned unchanged.
+// Rules are checked inside of changes, so callers must see their own errors.
 func changeRefused(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := create(t, s, 1)
@@ -251,7 +258,7 @@ func changeRefused(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // changeNothing checks that a change without an audit entry leaves the version and the log as they
-// were.
+// were, so that nodes do not reload an account that is the same.
 func changeNothing(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := create(t, s, 1)
@@ -288,7 +295,8 @@ func keysFollowChange(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// oneMaster checks that a master key can be replaced but never doubled.
+// oneMaster checks that a master key can be replaced but never doubled (docs/api.md#accounts-and-keys).
+// The database itself refuses the second one.
 func oneMaster(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -306,7 +314,8 @@ func oneMaster(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// subKeysInParallel checks that the limit on sub-keys holds for concurrent requests.
+// subKeysInParallel checks that the limit on sub-keys holds for concurrent requests
+// (docs/api.md#other-constants). Counting before the transaction would let some slip through.
 func subKeysInParallel(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -335,7 +344,8 @@ func subKeysInParallel(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// changesInParallel checks that no concurrent change is lost, and that the numbers have no gaps.
+// changesInParallel checks that no concurrent change is lost, and that the numbers have no gaps. A node
+// that polls ChangedSince would take a gap for a change that it has already seen.
 func changesInParallel(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	accounts := []*account.Account{create(t, s, 1), create(t, s, 2)}
@@ -355,7 +365,8 @@ func changesInParallel(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// pages checks that reading the accounts in pages yields each of them once, with its keys.
+// pages checks that reading the accounts in pages yields each of them once, with its keys. Seven
+// accounts in pages of three make the last page an incomplete one.
 func pages(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for n := range 7 {
@@ -388,7 +399,7 @@ func pages(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// auditLog checks the order and the numbers of audit entries.
+// auditLog checks the order and the numbers of audit entries: newest first, numbered over all accounts.
 func auditLog(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -427,7 +438,8 @@ func changedSince(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// keyUse checks that the last use of a key only moves forward and does not count as a change.
+// keyUse checks that the last use of a key only moves forward and does not count as a change. Several
+// nodes report it late and out of order, and a deleted key may be among the reports.
 func keyUse(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -458,7 +470,8 @@ func reopen(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// canceledCallers checks that the change of a caller who has left is not stored.
+// canceledCallers checks that the change of a caller who has left is not stored. The caller would
+// otherwise never learn of a key that was created.
 func canceledCallers(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)

@@ -13,7 +13,8 @@ import (
 	"sluice/internal/usage"
 )
 
-// newSettlement returns settlement n. Every second one has a cost.
+// newSettlement returns settlement n. Every second one has a cost, so that sums must tell a cost of zero
+// from one that is not known.
 func newSettlement(n int, at time.Time, key, model string) usage.Settlement {
 	s := usage.Settlement{
 		ID: fmt.Sprintf("request-%05d", n), At: at, AccountID: "acct_1", KeyID: key, Plan: "basic", Tier: "free",
@@ -36,7 +37,8 @@ func record(t testing.TB, s *sqlstore.Store, batch ...usage.Settlement) {
 	}
 }
 
-// agree checks that rows and sums match, over the given number of account days.
+// agree checks that rows and sums match, over the given number of account days. Sums are what invoices
+// and limits use; rows are what customers see.
 func agree(t testing.TB, s *sqlstore.Store, days int) {
 	t.Helper()
 	differences, compared, err := s.AuditUsage(t.Context())
@@ -90,6 +92,7 @@ func settlements(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // settledOnce checks that a settlement counts once, however often and from wherever it is recorded.
+// After a crash a node records its journal again, without knowing what has arrived.
 func settledOnce(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	var batch []usage.Settlement
@@ -147,7 +150,8 @@ func auditUsage(t *testing.T, open func() *sqlstore.Store) {
 	<-done
 }
 
-// dropSettlements checks that old settlements are deleted in batches and that their sums stay.
+// dropSettlements checks that old settlements are deleted in batches and that their sums stay. A day of
+// which some settlements are gone must not look like a difference to the audit.
 func dropSettlements(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for n := range 10 {

@@ -72,7 +72,8 @@ func ids(jobs []video.Job) []string {
 	return out
 }
 
-// videos checks how jobs are found and listed in pages, newest first.
+// videos checks how jobs are found and listed in pages, newest first. A generation finds its job, too:
+// links to files have only that id.
 func videos(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	var want []string
@@ -110,7 +111,7 @@ func videos(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // videoChanges checks that every field of a job is stored together with its settlement, and that a
-// refused change is not.
+// refused change is not. A job that ends without its settlement would be free.
 func videoChanges(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := createVideo(t, s, "a", 1)
@@ -163,7 +164,8 @@ func videoChanges(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// videoOnce checks that concurrent requests with the same idempotency key create one job.
+// videoOnce checks that concurrent requests with the same idempotency key create one job
+// (docs/api.md#idempotency).
 func videoOnce(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	var wg sync.WaitGroup
@@ -331,7 +333,8 @@ func videoClaims(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// videoExpiry checks that expired jobs are found and can be deleted.
+// videoExpiry checks that expired jobs are found and can be deleted. Deleting twice is no error, since
+// two nodes may clean up at the same time.
 func videoExpiry(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for n := range 3 {
@@ -351,7 +354,8 @@ func videoExpiry(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// secrets checks that all processes get the secret that the first one stored.
+// secrets checks that all processes get the secret that the first one stored. A link that one node has
+// signed must work on the others.
 func secrets(t *testing.T, open func() *sqlstore.Store) {
 	one, two := open(), open()
 	first, err := one.Secret(t.Context(), "links", []byte{1, 0, 255})
