@@ -118,13 +118,13 @@ func (t *target) listens(ctx context.Context) error {
 		}
 		select {
 		case <-t.Exited():
-			return fmt.Errorf("%s ended before it took a connection", t.name)
+			return fmt.Errorf("%s exited before it accepted a connection", t.name)
 		case <-ctx.Done():
 			return errors.New("interrupted")
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("%s took no connection within %v", t.name, process.Patience)
+	return fmt.Errorf("%s accepted no connection within %v", t.name, process.Patience)
 }
 
 // rest waits until the target is idle and returns the CPU time it has used so far. Idle means
@@ -152,7 +152,7 @@ func (t *target) rest(ctx context.Context) (time.Duration, error) {
 			return after, nil
 		}
 		if time.Now().After(deadline) {
-			return 0, fmt.Errorf("%s still works %v after its last call", t.name, process.Patience)
+			return 0, fmt.Errorf("%s is still busy %v after its last call", t.name, process.Patience)
 		}
 	}
 }

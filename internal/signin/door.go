@@ -82,7 +82,7 @@ func (d *Desk) addressee(ctx context.Context, typed string, v Visit) (email stri
 // Finish is the second step of signing in: it checks a code of the account's app and opens the
 // session. token is the one that SignIn returned. A wrong code does not use it up.
 func (d *Desk) Finish(ctx context.Context, token, code string, v Visit) (Entry, error) {
-	tooLate := func() error { return fault.New(fault.Unauthenticated, "This took too long. Sign in again.") }
+	tooLate := func() error { return fault.New(fault.Unauthenticated, "This sign-in has expired. Sign in again.") }
 	l, err := d.Peek(ctx, Code, token)
 	if err != nil {
 		return Entry{}, tooLate()
@@ -114,7 +114,7 @@ func (d *Desk) SignInVerified(ctx context.Context, email string, v Visit) (entry
 	}
 	if p == nil {
 		if !d.settings().Open {
-			return Entry{}, "", fault.New(fault.Forbidden, "There is no account for %s, and this service takes no new ones. Ask its operator for an invitation.", email)
+			return Entry{}, "", fault.New(fault.Forbidden, "There is no account for %s, and this service does not accept new ones. Ask its operator for an invitation.", email)
 		}
 		p = &person{}
 		if p.Account, masterKey, err = d.accounts.Create(ctx, "identity provider", email, account.None, false); err != nil {

@@ -78,14 +78,14 @@ func (p *Provider) Begin(ctx context.Context, redirect string) (string, Journey,
 // refuses an address without email_verified: at many providers anybody can claim any address.
 func (p *Provider) End(ctx context.Context, redirect string, j Journey, state, code string) (string, error) {
 	if state == "" || subtle.ConstantTimeCompare([]byte(state), []byte(j.state)) != 1 || len(code) > maxProviderCode {
-		return "", fault.New(fault.Invalid, "This answer belongs to another sign-in. Begin again.")
+		return "", fault.New(fault.Invalid, "This reply belongs to another sign-in. Start again.")
 	}
 	config, provider, err := p.config(ctx, redirect)
 	if err != nil {
 		return "", err
 	}
 	refused := func(err error) error {
-		return fault.New(fault.Unauthenticated, "%s did not confirm who you are. Begin again.", p.name).Because(err)
+		return fault.New(fault.Unauthenticated, "%s did not confirm who you are. Start again.", p.name).Because(err)
 	}
 	ctx = oidc.ClientContext(ctx, p.client)
 	token, err := config.Exchange(ctx, code, oauth2.VerifierOption(j.verifier))
@@ -109,7 +109,7 @@ func (p *Provider) End(ctx context.Context, redirect string, j Journey, state, c
 		return "", refused(err)
 	}
 	if claims.Email == "" || !claims.Verified {
-		return "", fault.New(fault.Unauthenticated, "%s does not vouch for your e-mail address.", p.name)
+		return "", fault.New(fault.Unauthenticated, "%s has not verified your e-mail address.", p.name)
 	}
 	return claims.Email, nil
 }
@@ -125,7 +125,7 @@ func (p *Provider) config(ctx context.Context, redirect string) (*oauth2.Config,
 		// The provider keeps this context to fetch keys later, so it must outlive the request.
 		found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.issuer)
 		if err != nil {
-			p.failed, p.away = fault.New(fault.Unavailable, "%s does not answer. Try again shortly, or sign in another way.", p.name).After(providerPause).Because(err), time.Now()
+			p.failed, p.away = fault.New(fault.Unavailable, "%s is not responding. Try again shortly, or sign in another way.", p.name).After(providerPause).Because(err), time.Now()
 			return nil, nil, p.failed
 		}
 		p.found = found

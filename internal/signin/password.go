@@ -34,7 +34,7 @@ const (
 // and not for kinds of characters, which people satisfy in ways that are easy to guess.
 func checkPassword(password, email string) error {
 	if n := utf8.RuneCountInString(password); n < minPassword || len(password) > maxPassword {
-		return fault.New(fault.Invalid, "A password has at least %d characters and at most %d.", minPassword, maxPassword).At("password")
+		return fault.New(fault.Invalid, "A password must have at least %d characters and at most %d.", minPassword, maxPassword).At("password")
 	}
 	if name, _, _ := strings.Cut(email, "@"); strings.EqualFold(password, email) || len(name) >= minPassword && strings.EqualFold(password, name) {
 		return fault.New(fault.Invalid, "The password is your address. Choose another one.").At("password")

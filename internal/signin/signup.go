@@ -49,7 +49,7 @@ func (d *Desk) mayJoin() error {
 	if d.settings().Open {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "This service takes no new accounts. Ask its operator for an invitation.")
+	return fault.New(fault.Forbidden, "This service does not accept new accounts. Ask its operator for an invitation.")
 }
 
 // Join uses a sign-up link or an invitation: it opens the account with the password that the holder
@@ -70,7 +70,7 @@ func (d *Desk) Join(ctx context.Context, purpose Purpose, token, password string
 	}
 	acct, raw, err := d.accounts.Create(ctx, "sign-up", l.Email, account.None, false)
 	if fault.Is(err, fault.Conflict) {
-		return nil, fault.New(fault.Conflict, "This address has an account by now. Sign in.")
+		return nil, fault.New(fault.Conflict, "This address already has an account. Sign in.")
 	}
 	if err != nil {
 		return nil, err

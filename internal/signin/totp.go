@@ -52,7 +52,7 @@ func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, e
 		return nil, err
 	}
 	if login.TOTPOn {
-		return nil, fault.New(fault.Conflict, "Two-step sign-in is on already. Turn it off first.")
+		return nil, fault.New(fault.Conflict, "Two-step sign-in is already on. Turn it off first.")
 	}
 	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: a.Email, Period: uint(totpPeriod / time.Second)})
 	if err != nil {
@@ -80,7 +80,7 @@ func (d *Desk) Activate(ctx context.Context, o Owner, code string) error {
 		return err
 	}
 	if login.TOTPOn {
-		return fault.New(fault.Conflict, "Two-step sign-in is on already.")
+		return fault.New(fault.Conflict, "Two-step sign-in is already on.")
 	}
 	if err := d.checkCode(ctx, &person{o.Account, login}, code, o.Visit); err != nil {
 		return err
@@ -143,5 +143,5 @@ func (d *Desk) checkCode(ctx context.Context, p *person, code string, v Visit) e
 			return nil
 		}
 	}
-	return fault.New(fault.Unauthenticated, "This code is wrong or was used already. Wait for the next one.").At("code")
+	return fault.New(fault.Unauthenticated, "This code is wrong or was already used. Wait for the next one.").At("code")
 }

@@ -148,7 +148,7 @@ func (t *tally) end(p *progress, e event) *outcome {
 			// Otherwise a broken setup would silently skip tests.
 			if t.strict && unmetNeed(reason) {
 				blamed[name] = true
-				o.failures = append(o.failures, full+" (skipped, though all it needs is here)")
+				o.failures = append(o.failures, full+" (skipped although everything it needs is installed)")
 			} else {
 				o.skips = append(o.skips, skipped{full, reason})
 			}

@@ -33,7 +33,7 @@ func (p *Processor) Webhook(receive func(context.Context, billing.Event) error, 
 			return
 		}
 		f := fault.From(err)
-		log.Warn("an event of the payment processor was not taken in", "error", f.Error())
+		log.Warn("an event of the payment processor was rejected", "error", f.Error())
 		w.WriteHeader(f.Kind.Status())
 		_, _ = w.Write(f.Object().Body()) // nobody is left to tell about a write error
 	})
@@ -156,5 +156,5 @@ func (p *Processor) paymentOf(ctx context.Context, intent string) (string, error
 // unanswered returns the fault for an event about which Stripe could not be asked. Stripe sends the
 // event again.
 func unanswered(err error) error {
-	return fault.New(fault.Unavailable, "Stripe does not answer at the moment. Send the event again.").Because(err)
+	return fault.New(fault.Unavailable, "Stripe is not responding at the moment. Send the event again.").Because(err)
 }

@@ -75,11 +75,11 @@ func (t *translation) configure() error {
 	g := &t.out.GenerationConfig
 	switch { // what would change the answer is refused, not dropped
 	case len(req.Stop) > maxStops:
-		return fault.New(fault.Invalid, "This model takes at most %d stop sequences; got %d.", maxStops, len(req.Stop)).At("stop")
+		return fault.New(fault.Invalid, "This model accepts at most %d stop sequences; got %d.", maxStops, len(req.Stop)).At("stop")
 	case req.N > 1 && req.Stream:
 		return fault.New(fault.Invalid, "This model streams one reply to a request; n must be 1, or stream false.").At("n")
 	case req.N > maxCandidates:
-		return fault.New(fault.Invalid, "This model gives at most %d replies to a request; got n = %d.", maxCandidates, req.N).At("n")
+		return fault.New(fault.Invalid, "This model returns at most %d replies to a request; got n = %d.", maxCandidates, req.N).At("n")
 	case req.N > 1:
 		g.CandidateCount = req.N
 	}

@@ -50,7 +50,7 @@ func (h *Harness) document(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(old, got); diff != "" {
-		t.Errorf("%s is not what the suite says; run the test with -update: -page +suite\n%s", page, diff)
+		t.Errorf("%s does not match the suite; run the test with -update: -page +suite\n%s", page, diff)
 	}
 }
 

@@ -68,7 +68,7 @@ func Expected(events []provider.Event) Reply {
 // add adds an event to the reply. Unless t is nil, it checks that the event is allowed at this point.
 func (r *Reply) add(t *testing.T, ev *provider.Event) {
 	if t != nil && r.Finish != "" && ev.Kind != provider.Usage {
-		t.Errorf("event %+v came behind the finish reason", *ev)
+		t.Errorf("event %+v came after the finish reason", *ev)
 	}
 	switch ev.Kind {
 	case provider.Text:

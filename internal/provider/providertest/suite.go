@@ -144,7 +144,7 @@ func Run(t *testing.T, h Harness) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Unsupported)) {
 		if !known[name] {
-			t.Errorf("Unsupported names %q, which is no case", name)
+			t.Errorf("Unsupported names %q, which is not a case", name)
 		}
 	}
 	if h.Name != "" {

@@ -90,7 +90,7 @@ func turns(t *testing.T, file string, archive *txtar.Archive) []*exchange {
 		x := all[len(all)-1]
 		to, ok := map[string]*[]byte{"how": &x.how, "sent": &x.sent, "up": &x.up, "down": &x.down, "got": &x.got}[part]
 		if !ok {
-			t.Fatalf("%s: %s is no part of a turn", file, f.Name)
+			t.Fatalf("%s: %s is not a part of a turn", file, f.Name)
 		}
 		*to = f.Data
 	}
@@ -129,7 +129,7 @@ func (x *exchange) play(t *testing.T, open func(http.RoundTripper) (provider.Ada
 		} else if word == "thinks" {
 			call.Thinks = true
 		} else {
-			t.Fatalf("%s: what is %q?", x.name, word)
+			t.Fatalf("%s: unknown word %q in how", x.name, word)
 		}
 	}
 	w := httptest.NewRecorder()
