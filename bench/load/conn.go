@@ -60,6 +60,7 @@ func (k *conn) do(request []byte, each func(line []byte)) error {
 // roundTrip sends the request on the open connection. Any status but 200 is an error with the
 // start of the body.
 func (k *conn) roundTrip(request []byte, each func(line []byte)) error {
+	// One deadline for the whole reply.
 	if err := k.c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
@@ -70,6 +71,7 @@ func (k *conn) roundTrip(request []byte, each func(line []byte)) error {
 	if err != nil {
 		return err
 	}
+	// ReadSlice reuses the buffer, so what is needed of the line is taken before the next read.
 	good := bytes.HasPrefix(line, []byte("HTTP/1.1 200 "))
 	status := string(bytes.TrimSpace(line))
 	length, err := k.header()
@@ -111,6 +113,7 @@ func (k *conn) header() (length int, err error) {
 			length, known = -1, true
 		}
 	}
+	// Without a length the reply ends with the connection, which none of the targets does.
 	if !known {
 		return 0, errors.New("a reply without a length")
 	}

@@ -28,6 +28,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 	if _, err := t.rest(ctx); err != nil {
 		return held{}, err
 	}
+	// After rest, so that memory of earlier work is not counted as that of streams.
 	idle, err := t.Memory()
 	if err != nil {
 		return held{}, fmt.Errorf("%s: %w", t.name, err)
@@ -66,6 +67,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 		callers.Wait()
 		close(ended)
 	}()
+	// The peak of memory need not be at the moment when most streams are open, so both are tracked.
 	most, together := idle, int64(0)
 	for running := true; running; {
 		select {

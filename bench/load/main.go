@@ -116,6 +116,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "rounds: %d, in %v; direct is the upstream alone, floor a bare net/http proxy\n", p.rounds, time.Since(began).Round(time.Second))
 	r.print(out)
+	// A fast target that replies with errors must not look like a good result.
 	if err := r.firstError(); err != nil {
 		return fmt.Errorf("some replies were wrong: %w", err)
 	}

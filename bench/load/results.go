@@ -181,6 +181,7 @@ func median(values []float64) float64 {
 	if len(values) == 0 {
 		return none
 	}
+	// A copy, so that values keeps its order.
 	sorted := slices.Sorted(slices.Values(values))
 	middle := len(sorted) / 2
 	if len(sorted)%2 == 1 {

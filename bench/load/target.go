@@ -71,6 +71,7 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 	if err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(file, []byte(configuration(baseURL)), 0o600)); err != nil {
 		return targets, stop, err
 	}
+	// The log goes to a file: writing to this process would cost CPU time on both sides.
 	log, err := os.Create(filepath.Join(scratch, "sluice.log"))
 	if err != nil {
 		return targets, stop, err
@@ -84,6 +85,7 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 		text, _ := os.ReadFile(log.Name()) // a part of it is enough
 		return targets, stop, fmt.Errorf("%w\n%s", err, text)
 	}
+	// A new data folder has an owner account without a key that anybody has seen.
 	if gateway.key, err = process.MasterKey(ctx, bin, data); err != nil {
 		return targets, stop, err
 	}

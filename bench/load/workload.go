@@ -59,6 +59,7 @@ func (w workload) request(t *target) []byte {
 
 // call sends one request and calls chunk for every chunk. An incomplete stream is an error.
 func (w workload) call(c *conn, request []byte, chunk func()) error {
+	// Only the number of chunks is checked: comparing texts would cost more than the gateway.
 	events, done := 0, false
 	err := c.do(request, func(line []byte) {
 		switch {
@@ -114,8 +115,10 @@ func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sa
 	var measuring, over atomic.Bool
 	var callers sync.WaitGroup
 	defer callers.Wait()
+	// Deferred functions run in reverse: the callers learn that the turn is over, then load waits for them.
 	defer over.Store(true)
 	request := w.request(t)
+	// Each caller writes to its own part, so no lock is needed.
 	parts := make([]sample, w.callers)
 	for i := range parts {
 		callers.Go(func() {
@@ -134,6 +137,7 @@ func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sa
 	if err := wait(ctx, slice+w.length()); err != nil {
 		return nil, err
 	}
+	// Requests that are still running end, but no longer count.
 	measuring.Store(false)
 	took := time.Since(began)
 	over.Store(true)

@@ -55,6 +55,7 @@ func (p *program) accountListCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			// The server returns at most 1,000 accounts at a time.
 			const page = 1000
+			// Not nil: without accounts --json prints an empty list.
 			all := []admin.Account{}
 			in := admin.Page{Limit: page}
 			for {
@@ -66,6 +67,7 @@ func (p *program) accountListCmd() *cobra.Command {
 				if len(out) < page {
 					break
 				}
+				// Accounts are listed in the order of their ids, so the last one is where the next page starts.
 				in.After = out[len(out)-1].ID
 			}
 			return p.print(all, func(w io.Writer) {
@@ -133,6 +135,7 @@ func (p *program) accountAbuseCmd() *cobra.Command {
 func printAbuse(w io.Writer, a *admin.Abuse) {
 	rows := [][]string{{"TIER", "SCORE", "UNITS", "BUDGET", "REACHES 100"}}
 	for _, t := range a.Tiers {
+		// Units are counted by the month, so a later date would never come.
 		reaches := "not this month"
 		if t.Reaches != nil {
 			reaches = timeText(t.Reaches)
@@ -166,6 +169,7 @@ func (p *program) accountSetPlanCmd() *cobra.Command {
 // accountSetLimitsCmd overrides single limits of the plan (docs/api.md#limits-by-plan). Limits
 // that are not given stay as they are. The change applies to the very next request.
 func (p *program) accountSetLimitsCmd() *cobra.Command {
+	// The flags write to in and to the texts below when the command line is parsed, before RunE runs.
 	in := admin.NewLimits{}
 	var rpm, concurrent, tpm string
 	cmd := &cobra.Command{
@@ -188,6 +192,7 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 				}
 				*to = &l
 			}
+			// Without a flag the command would succeed and do nothing.
 			if in.Set == (account.Overrides{}) && !in.Clear {
 				return misused(c, fmt.Errorf("specify at least one of --rpm, --concurrent, --tpm or --clear"))
 			}
@@ -229,6 +234,7 @@ func (p *program) accountUnsuspendCmd() *cobra.Command {
 // changeAccount runs an operation that returns the account, and prints it. It fills in the
 // actor of a Target.
 func (p *program) changeAccount(c *cobra.Command, name string, in any) error {
+	// Other types of arguments have their actor already.
 	if t, ok := in.(admin.Target); ok && t.Actor == "" {
 		t.Actor = p.actor()
 		in = t
@@ -253,6 +259,7 @@ func parseLimit(text string) (account.Limit, error) {
 	if text == "unlimited" {
 		return account.Unlimited, nil
 	}
+	// MostLimit keeps sums of limits and counters from overflowing.
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > int64(account.MostLimit) {
 		return 0, fmt.Errorf("%q is not a limit; use a whole number from 0 to %d or \"unlimited\"", text, account.MostLimit)

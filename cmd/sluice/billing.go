@@ -106,6 +106,7 @@ func (p *program) callBilling(c *cobra.Command, name string, in any) error {
 
 // parseDate parses a day or a full time. A day starts at midnight UTC.
 func parseDate(text string) (time.Time, error) {
+	// A time of day needs its zone, because billing periods are in UTC.
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t, nil
@@ -141,6 +142,7 @@ func printBilling(w io.Writer, b *admin.Billing) {
 	}
 	rows = append(rows, []string{"total charged", billing.Dollars(b.Balance)}, []string{"clock", utcText(b.Now)})
 	table(w, rows)
+	// Sections without rows are left out.
 	if len(b.Invoices) > 0 {
 		fmt.Fprintln(w)
 		rows = [][]string{{"INVOICE", "PAID", "FOR", "PLAN", "AMOUNT", "REFUNDED", "PAYMENT"}}
@@ -155,6 +157,7 @@ func printBilling(w io.Writer, b *admin.Billing) {
 		fmt.Fprintln(w)
 		rows = [][]string{{"WHEN", "WHO", "WHAT", "PLAN", "AMOUNT", "DETAIL"}}
 		for _, e := range b.Ledger {
+			// Most entries of the ledger, such as a change of plan, move no money.
 			amount := ""
 			if e.Cents != 0 {
 				amount = billing.Dollars(e.Cents)

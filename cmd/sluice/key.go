@@ -94,6 +94,7 @@ func (p *program) keyRegenerateMasterCmd() *cobra.Command {
 		Use: "regenerate-master [ID]", Short: "Replace a master key and print the new one", Args: optional("ID"),
 		Long: "Replace the master key of an account. The old key stops working immediately.\nWithout an ID, the key of the owner account is replaced: " + account.OwnerEmail + ".",
 		RunE: func(c *cobra.Command, given []string) error {
+			// An empty Ref is the owner account.
 			in := admin.Target{Actor: p.actor()}
 			if len(given) > 0 {
 				in.Ref = given[0]

@@ -29,6 +29,7 @@ func main() {
 	// The first signal starts a graceful shutdown. After that signals have their default
 	// effect, so a second one ends the process immediately.
 	context.AfterFunc(ctx, stop)
+	// os.Exit skips deferred functions, so nothing here is deferred.
 	code := run(ctx, &program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr})
 	stop()
 	os.Exit(code)

@@ -30,6 +30,7 @@ func (p *program) modelsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// Only the table needs the fields; --json prints the bytes as they came.
 			var list modelList
 			if err := json.Unmarshal(listing.JSON, &list); err != nil {
 				return err

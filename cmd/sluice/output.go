@@ -31,11 +31,13 @@ func (p *program) call(ctx context.Context, name string, in, out any) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, adminPatience)
 	defer cancel()
+	// done releases the data folder, or closes the connection to the server.
 	client, done, err := app.Admin(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	err = client.Call(ctx, name, in, out)
+	// The error of the operation is the more useful one.
 	if closeErr := done(); err == nil {
 		err = closeErr
 	}
@@ -58,6 +60,7 @@ func (p *program) print(v any, people func(w io.Writer)) error {
 // table writes rows in aligned columns. The first row is the header, except in a list of
 // properties, which has none.
 func table(w io.Writer, rows [][]string) {
+	// Three spaces between columns: values may contain single ones.
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintln(tw, strings.Join(row, "\t"))

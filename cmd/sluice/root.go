@@ -33,6 +33,7 @@ they work on the folder directly.`,
 	}
 	// The completion command works but does not need a line in the help.
 	cmd.CompletionOptions.HiddenDefaultCmd = true
+	// An unknown or malformed flag is a mistake in the command line, like a wrong argument.
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misused(c, err) })
 	// These flags apply to every command.
 	flags := cmd.PersistentFlags()
@@ -57,17 +58,20 @@ type overrideFlag struct {
 	path string
 }
 
+// Set, String and Type implement pflag.Value. String is the default that the help would show; the usage
+// texts name the defaults instead, because they come from the configuration.
 func (f *overrideFlag) Set(v string) error { f.to[f.path] = v; return nil }
 func (f *overrideFlag) String() string     { return "" }
 func (f *overrideFlag) Type() string       { return "value" }
 
-// load reads the configuration from the file, the environment and the flags.
+// load reads the configuration from the file, the environment and the flags; later ones win. Each command
+// calls it itself, so that --help and version work with a broken configuration.
 func (p *program) load() (*config.Config, error) {
 	return config.Load(config.Source{Path: p.configPath, Environ: p.environ, Flags: p.overrides})
 }
 
 // errSilent makes the command fail without a message, because everything has been printed
-// already.
+// already. doctor and audit use it: their findings are the output, and the exit code is for scripts.
 var errSilent = errors.New("")
 
 // usageError is a mistake in the command line. It leads to exit code 2 and a hint to --help.
@@ -82,7 +86,7 @@ func (e *usageError) Error() string {
 	return fmt.Sprintf("%v\nRun \"%s --help\" for usage.", e.err, e.command)
 }
 
-// misused returns err as a usageError of the command.
+// misused returns err as a usageError of the command, for mistakes that cobra cannot find.
 func misused(c *cobra.Command, err error) error { return &usageError{err, c.CommandPath()} }
 
 // args checks the number of arguments. Unlike cobra's own checks it names the missing ones.
@@ -104,7 +108,7 @@ func args(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// optional accepts zero arguments or one.
+// optional accepts zero arguments or one. name is what the usage line calls it.
 func optional(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if len(given) == 0 {
@@ -120,6 +124,7 @@ func (p *program) explain(err error) (int, string) {
 	if errors.Is(err, errSilent) {
 		return 1, ""
 	}
+	// Mistakes in the command line are never JSON: they are for whoever writes the command line.
 	if u, ok := errors.AsType[*usageError](err); ok {
 		return 2, "sluice: " + u.Error()
 	}

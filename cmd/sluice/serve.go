@@ -52,6 +52,8 @@ func (p *program) serve(ctx context.Context) error {
 	paceCollector()
 	log, flush := telemetry.NewLogger(p.stderr, logAsJSON(cfg, p.stderr), level)
 	defer flush()
+	// New opens the database and the listeners, so a port that is taken fails here, before anything is
+	// printed.
 	a, err := app.New(ctx, cfg, &app.Options{Log: log, Level: level, Load: p.load})
 	if err != nil {
 		return err
@@ -69,6 +71,7 @@ func (p *program) serve(ctx context.Context) error {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	done := make(chan struct{})
+	// Deferred functions run in reverse: done is closed first, then serve waits.
 	var reloading sync.WaitGroup
 	defer reloading.Wait()
 	defer close(done)
@@ -88,6 +91,7 @@ func (p *program) serve(ctx context.Context) error {
 // welcome prints the owner's key, but only to a terminal: output that is redirected usually
 // ends in a log file. Without a terminal it prints the commands that give the key and a link.
 func (p *program) welcome(a *app.App, key string) {
+	// Services and containers end here. Their operator runs the command where a terminal is.
 	if !isTerminal(p.stdout) {
 		fmt.Fprintln(p.stdout, "Created the owner account. Run \"sluice key regenerate-master\" on this machine to get a key,")
 		fmt.Fprintf(p.stdout, "and \"sluice signin-link %s\" to sign in to the dashboard.\n", account.OwnerEmail)

@@ -90,6 +90,7 @@ func (p *program) auditCmd() *cobra.Command {
 // sumsText returns the sums of s that differ from those of others, by their JSON names. Going
 // through JSON means that a field added to usage.Sums is compared without a change here.
 func sumsText(s, others usage.Sums) string {
+	// of returns the sums by their JSON names.
 	of := func(s usage.Sums) (m map[string]int64) {
 		raw, _ := json.Marshal(s) // only numbers: never fails
 		_ = json.Unmarshal(raw, &m)
@@ -102,6 +103,7 @@ func sumsText(s, others usage.Sums) string {
 			text = append(text, fmt.Sprintf("%s %d", name, n))
 		}
 	}
+	// Maps have no order, and the output must be the same each time.
 	slices.Sort(text)
 	return strings.Join(text, ", ")
 }
@@ -142,6 +144,7 @@ func (p *program) restoreCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// note is empty unless the secret of the backup is missing here.
 			out := map[string]string{"data": cfg.Data}
 			if note != "" {
 				out["note"] = note

@@ -89,6 +89,7 @@ func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 	if err != nil {
 		return err
 	}
+	// Flags win over the environment and the configuration, as everywhere.
 	api := &videoAPI{url: strings.TrimSuffix(o.url, "/"), key: o.key}
 	if api.url == "" {
 		api.url = cfg.Origin()
@@ -107,6 +108,7 @@ func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 	if err := p.awaitVideo(ctx, api, &job); err != nil {
 		return err
 	}
+	// Ids of generations are safe as file names.
 	if o.out == "" {
 		o.out = job.Generations[0].ID + ".mp4"
 	}
@@ -138,10 +140,12 @@ func (p *program) variable(name string) string {
 // on a terminal and as lines otherwise. An interrupted command does not cancel the job: the
 // error says how to find it again.
 func (p *program) awaitVideo(ctx context.Context, api *videoAPI, job *videoJob) error {
+	// Progress goes to stderr, so that --json output on stdout stays one value.
 	show := p.progressLines()
 	if isTerminal(p.stderr) {
 		show = p.progressBar()
 	}
+	// missed counts the polls in a row that failed.
 	missed := 0
 	for {
 		show(job)
@@ -242,6 +246,7 @@ func (a *videoAPI) send(ctx context.Context, method, path string, body io.Reader
 		return resp, nil
 	}
 	defer resp.Body.Close()
+	// The form is that of docs/api.md#error-object. A proxy in between may reply with something else.
 	var told struct {
 		Error struct {
 			Message string `json:"message"`

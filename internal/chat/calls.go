@@ -82,6 +82,7 @@ func (p *parser) checkTurn(m *Message, calls callIndex) {
 // answer records that a tool message answers the call with an id. It refuses an id that no call has
 // and one that was answered before.
 func (p *parser) answer(id string) {
+	// The cases are ordered: without open calls every id is unknown, and that message would mislead.
 	i := p.open.find(id)
 	switch {
 	case len(p.open.calls) == 0:
@@ -104,6 +105,7 @@ func (p *parser) allAnswered() bool {
 	if p.open.left == 0 {
 		return true
 	}
+	// Name the first one only. A caller who fixes it sees the next one, if there is any.
 	for i, done := range p.open.answered {
 		if !done {
 			p.badAt(fmt.Sprintf("messages[%d].tool_calls[%d]", p.open.message, i),
@@ -127,6 +129,7 @@ func (p *parser) toolCalls() callIndex {
 		if !ok {
 			break
 		}
+		// find before add: that is what keeps ids unique.
 		if i := x.find(call.ID); i >= 0 {
 			p.bad(".id", "must differ from that of tool_calls[%d]; both are %s", i, quoteShort(call.ID))
 			break
@@ -181,6 +184,7 @@ func (p *parser) toolCall() (ToolCall, bool) {
 	case custom:
 		p.foreign("calls of custom tools")
 	}
+	// Models read earlier calls, so they count toward the prompt.
 	p.req.size.calls++
 	p.req.size.bytes += len(call.ID) + len(call.Name) + len(call.Arguments)
 	return call, !p.failed()

@@ -50,6 +50,7 @@ func (k *keyStack) mark() keyMark { return keyMark{int32(len(k.keys)), int32(len
 // until the next add or release. Keys are compared after unescaping: "a" and "\u0061" are the same
 // key, and upstreams would disagree about which of the two counts.
 func (k *keyStack) add(body []byte, m keyMark, t quotation) ([]byte, keyVerdict) {
+	// Nearly every key has no escapes: its text is in the body, and nothing is copied.
 	span := keySpan{int32(t.from + 1), int32(t.size)}
 	if !t.plain() {
 		span.from = ^int32(len(k.decoded))
@@ -84,6 +85,7 @@ func (k *keyStack) add(body []byte, m keyMark, t quotation) ([]byte, keyVerdict)
 // release removes the keys of the innermost object, which opened at m.
 func (k *keyStack) release(body []byte, m keyMark) {
 	first := int(m.keys)
+	// Only the keys of large objects are in the table. Removing them in reverse restores it; see keyTable.
 	if len(k.keys)-first > smallObject {
 		for i := len(k.keys) - 1; i >= first; i-- {
 			k.remove(body, i, first)
@@ -155,6 +157,7 @@ func (k *keyStack) grow(body []byte) {
 	if t.slots == nil {
 		t.seed = maphash.MakeSeed()
 	}
+	// 128 slots hold the keys of nearly every large object, so most requests grow the table once.
 	t.slots = make([]int32, max(128, 2*len(t.slots)))
 	for _, e := range t.entries {
 		at := t.home(k.text(body, k.keys[e.key]), int(e.first))

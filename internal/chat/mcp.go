@@ -27,6 +27,7 @@ type mcpPlaces struct {
 // The tools of the server do not count toward the size of the prompt here, because nobody knows them
 // before the server has listed them.
 func (p *parser) mcp(at mcpPlaces) *MCP {
+	// The members were skipped while the type was not known; now each is revisited.
 	m := &MCP{RequireApproval: "never"}
 	end := p.pos
 	if p.revisit(at.url) {
@@ -80,6 +81,7 @@ func (p *parser) serverURL() string {
 		p.bad("", "must not hold a user name or password; send credentials in headers")
 		return ""
 	}
+	// url.Parse accepts any digits as a port; the dialer would fail later, with a worse message.
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 			p.bad("", "must have a port between 1 and 65535")
@@ -95,6 +97,7 @@ func (p *parser) allowedTools() []string {
 	if p.null() || !p.array("an array of strings") {
 		return nil
 	}
+	// Not nil even if the array is empty: an empty list allows no tool, and nil allows all.
 	names := []string{}
 	for p.element() {
 		if p.index() == maxAllowedTools {
@@ -108,7 +111,9 @@ func (p *parser) allowedTools() []string {
 	return names
 }
 
-// approval reads require_approval: "never", which is also the default, or "always".
+// approval reads require_approval: "never", which is also the default, or "always". OpenAI also has an
+// object that lists tools; it is refused, because reading it as "never" would run calls that the caller
+// wants to see first.
 func (p *parser) approval() string {
 	const want = `"never" or "always"`
 	if p.null() {
@@ -164,6 +169,7 @@ func (p *parser) headers() map[string]string {
 // headerValue reads the value of a header. It refuses control characters: a line break would start
 // another header.
 func (p *parser) headerValue() string {
+	// The general message would repeat the value, which may be a secret with its quotes forgotten.
 	if p.peek() != '"' {
 		p.skip()
 		p.bad("", "must be a string")

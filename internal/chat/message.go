@@ -41,7 +41,8 @@ type ToolCall struct {
 }
 
 // Content is the content of a message: a text, or parts. It keeps the caller's JSON and unescapes it
-// only on demand, because an upstream of the same dialect never needs the text itself.
+// only on demand, because an upstream of the same dialect never needs the text itself. The zero value is
+// null.
 type Content struct {
 	raw   []byte // the JSON string with its quotes; nil for null, absent, or parts
 	parts []Part // nil unless the caller sent an array

@@ -19,6 +19,7 @@ func (p *parser) messages() {
 	if p.null() || !p.array("an array of messages") {
 		return
 	}
+	// Not nil, so that whole can tell an empty array from a missing one.
 	p.req.Messages = make([]Message, 0, 4)
 	for p.element() {
 		p.message()
@@ -76,6 +77,7 @@ func (p *parser) message() {
 		return
 	}
 	m.ToolCalls = calls.calls
+	// From the opening brace to behind the closing one.
 	m.raw = p.body[from:p.pos]
 	p.checkMessage(&m)
 	p.checkTurn(&m, calls)
@@ -215,6 +217,7 @@ func (p *parser) part() (Part, bool) {
 	case kind == "refusal" && refusal.to == 0:
 		p.bad(".refusal", `is required in a part of type "refusal": a string`)
 		return Part{}, false
+	// The content of files and sounds is left to the upstream; only the type is checked.
 	case kind == "file" && file != '{', kind == "input_audio" && audio != '{':
 		p.bad("."+kind, "is required in a part of type %q: an object", kind)
 		return Part{}, false
@@ -309,6 +312,7 @@ func (p *parser) detail() string {
 // compared without regard to case. Only the first 64 bytes are looked at, since a data: URL may be
 // many megabytes long and its media type is short.
 func isImageURL(url string) bool {
+	// A data: URL has its media type before the first comma.
 	head, _, isData := bytes.Cut([]byte(url[:min(len(url), 64)]), []byte(","))
 	head = bytes.ToLower(head)
 	switch {

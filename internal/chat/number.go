@@ -82,6 +82,7 @@ func (s *scanner) integer(lo, hi int64) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
+	// The messages name the bound that was missed, so the caller need not look it up.
 	v, kind := integral(num)
 	switch {
 	case kind == fraction:
@@ -113,6 +114,7 @@ const (
 // It writes the number as digits × 10^scale, without leading or trailing zeros among the digits. The
 // number is then an integer exactly if scale is not negative.
 func integral(num []byte) (int64, integrality) {
+	// A checked number has at least one digit.
 	negative := num[0] == '-'
 	if negative {
 		num = num[1:]
@@ -136,6 +138,7 @@ func integral(num []byte) (int64, integrality) {
 			n++
 		}
 	}
+	// 1.50e1 is 15 with scale 0, and 1500 is 15 with scale 2.
 	for n > 0 && digits[n-1] == 0 {
 		n--
 		scale++
@@ -145,6 +148,7 @@ func integral(num []byte) (int64, integrality) {
 		return 0, fits
 	case scale < 0:
 		return 0, fraction
+	// Multiplying cannot overflow here.
 	case n+scale <= 19: // which a uint64 holds
 		var v uint64
 		for _, d := range digits[:n] {

@@ -41,6 +41,7 @@ func Parse(body []byte) (*Request, error) {
 	p.req.members = room.members[:0]
 	p.req.N = 1
 	p.request()
+	// p.fault is a *fault.Fault; returning it unchecked would make a nil one an error that is not nil.
 	if p.fault != nil {
 		return nil, p.fault
 	}
@@ -70,6 +71,7 @@ func (p *parser) request() {
 		return
 	}
 	for p.member() {
+		// The body's own frame has the key that was read last.
 		m := member{from: p.frames[0].from, keyTo: p.frames[0].to, value: int32(p.pos)}
 		m.field = p.field(p.key)
 		m.to = int32(p.pos)
@@ -78,6 +80,7 @@ func (p *parser) request() {
 	if p.failed() {
 		return
 	}
+	// Only white space may follow.
 	if p.peek(); p.pos < len(p.body) {
 		p.expected("the end of the body")
 		return
@@ -87,6 +90,7 @@ func (p *parser) request() {
 
 // begin opens the object that the body must be. It reports false if the body is anything else.
 func (p *parser) begin() bool {
+	// Windows editors write it. The general message about an unexpected byte would puzzle their users.
 	if bytes.HasPrefix(p.body, []byte("\xef\xbb\xbf")) {
 		p.malformed(0, "the body begins with a byte order mark; send UTF-8 without one")
 		return false
@@ -117,17 +121,20 @@ func (p *parser) field(name []byte) field {
 	case "messages":
 		p.messages()
 		return fieldMessages
+	// Here and below null is the same as absent.
 	case "stream":
 		r.Stream = !p.null() && p.boolean()
 	case "stream_options":
 		p.streamOptions()
 		return fieldStreamOptions
+	// Both names are kept apart until whole: their order in the body must not matter.
 	case "max_tokens":
 		p.maxTokens = p.count(math.MaxInt32)
 	case "max_completion_tokens":
 		p.maxCompletion = p.count(math.MaxInt32)
 	case "n":
 		r.N = max(1, int(p.count(maxN)))
+	// The numbers live in the Request; see numbers.
 	case "temperature":
 		r.Temperature = p.optionalFloat(&r.numbers[0], 0, 2)
 	case "top_p":
@@ -159,8 +166,10 @@ func (p *parser) field(name []byte) field {
 		p.skip()
 	case "user":
 		r.User = p.optionalText()
+	// Passing these on would make the model answer in a form that our replies cannot carry.
 	case "functions", "function_call":
 		p.legacy("tools and tool_choice")
+	// It is also an unread member: only upstreams of the same dialect know what to do with it.
 	case "web_search_options":
 		if !p.null() {
 			r.WebSearch = true
@@ -190,6 +199,7 @@ func (p *parser) whole() {
 	if p.maxTokens != 0 && p.maxCompletion != 0 {
 		r.MaxTokens = int(min(p.maxTokens, p.maxCompletion))
 	}
+	// Without stream the option is ignored (docs/api.md#chat-completion-request).
 	r.IncludeUsage = r.IncludeUsage && r.Stream
 	p.choosable()
 }
@@ -315,6 +325,7 @@ func (p *parser) seed() {
 		p.skip()
 		return
 	}
+	// An integer that an int64 cannot hold is left to upstreams of the same dialect.
 	if num, ok := p.number(); ok {
 		if v, kind := integral(num); kind == fits {
 			p.req.seedValue = v
@@ -338,6 +349,7 @@ func (p *parser) optionalFloat(v *float64, lo, hi float64) *float64 {
 	if p.null() {
 		return nil
 	}
+	// After a problem the value does not matter: Parse returns no Request.
 	*v, _ = p.float(lo, hi)
 	return v
 }

@@ -31,6 +31,7 @@ func (r *Request) Passages() iter.Seq[Passage] {
 					return
 				}
 			}
+			// These were unescaped when they were parsed, so they are not quoted any more.
 			for _, c := range m.ToolCalls {
 				if !yield(Passage{[]byte(c.Name), false}) || !yield(Passage{[]byte(c.Arguments), false}) {
 					return
@@ -100,6 +101,7 @@ func (t Passage) align(at int) int {
 		case !t.quoted:
 			return at
 		}
+		// at may be inside an escape that began up to longest bytes before it.
 		before := t.raw[max(0, at-longest):at]
 		// A backslash after another character always starts an escape. It must not be the second
 		// half of a surrogate pair.

@@ -44,6 +44,7 @@ const (
 // The model is a required member and is never left out. So the result is never an empty object, and a
 // member that is added in front always has another one behind its comma.
 func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
+	// An upper bound in nearly every case, so that dst grows once: escapes may double the model's name.
 	room := len(r.raw) + 2*len(p.Model) + len(usageOptions)
 	for _, s := range p.Set {
 		room += len(s.Name) + len(s.Value) + len(`"":,`)
@@ -55,6 +56,7 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 	dst = r.appendMissing(dst, p)
 	kept := false
 	for i, m := range r.members {
+		// Set wins over Drop; only the model wins over Set.
 		set := p.setting(r.raw[m.from:m.keyTo])
 		if m.field != fieldModel && set == nil && (r.hides(m) || p.drops(r.raw[m.from:m.keyTo])) {
 			continue
@@ -110,6 +112,7 @@ func (r *Request) appendMissing(dst []byte, p Patch) []byte {
 			dst = append(dst, ',')
 		}
 	}
+	// As JSON, with quotes: setting and drops compare with the caller's bytes.
 	const options = `"stream_options"`
 	if !p.IncludeUsage || !r.Stream || p.setting([]byte(options)) != nil {
 		return dst
@@ -150,6 +153,7 @@ func (r *Request) appendStreamOptions(dst []byte, m member) []byte {
 		dst = append(dst, '{')
 		dst = append(dst, usageMember...)
 		return append(dst, '}')
+	// The caller's own include_usage is replaced in place: a second one would be a key given twice.
 	case r.usage.to > 0:
 		dst = append(dst, r.raw[m.value:r.usage.from]...)
 		dst = append(dst, "true"...)

@@ -30,6 +30,7 @@ func (s *scanner) badString(at int, problem jsonscan.Problem) {
 	switch problem {
 	case jsonscan.Unclosed:
 		s.malformed(at, "this string has no closing quote")
+	// The usual mistake: a line break that was pasted into a string.
 	case jsonscan.Control:
 		s.malformed(at, "a control character must be escaped in a string; write %s", jsonscan.Escaped(s.body[at]))
 	case jsonscan.NotUTF8:

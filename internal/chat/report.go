@@ -77,6 +77,7 @@ func (s *scanner) malformed(at int, format string, args ...any) {
 	if s.fault != nil {
 		return
 	}
+	// Counting lines takes time, but only for a body that is refused.
 	before := s.body[:at]
 	line := 1 + bytes.Count(before, []byte{'\n'})
 	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
@@ -106,6 +107,7 @@ func (s *scanner) found(at int) string {
 	case r == utf8.RuneError && n == 1, !unicode.IsPrint(r):
 		return fmt.Sprintf("byte 0x%02x", s.body[at])
 	}
+	// A whole word such as True or NaN says more than its first letter.
 	end := at + n
 	for end < len(s.body) && end < at+12 && isWord(s.body[at]) && isWord(s.body[end]) {
 		end++
@@ -127,6 +129,7 @@ func (s *scanner) path() string { return s.pathOf(s.frames) }
 func (s *scanner) pathOf(frames []frame) string {
 	var path []byte
 	for _, f := range frames {
+		// A path of 128 levels with long keys would be longer than the rest of the message.
 		if len(path) > maxPath {
 			return string(append(path, "…"...))
 		}
@@ -194,6 +197,7 @@ func describe(raw []byte) string {
 
 // excerpt returns the beginning of the text of a checked JSON string: at most maxEcho characters.
 func excerpt(raw []byte) string {
+	// Unescaped piece by piece: the string may be megabytes long, and only its beginning is wanted.
 	inner := raw[1 : len(raw)-1]
 	var text []byte
 	for n := 0; len(inner) > 0; n++ {

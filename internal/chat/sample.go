@@ -5,6 +5,7 @@ package chat
 // which must not spend more on a long prompt than on a short one. The result is the caller's to keep.
 func (c Content) Sample(most int) []byte {
 	var sample []byte
+	// Instructions stand at the beginning of a prompt or at its end, seldom in the middle.
 	half := most / 2
 	take := func(raw []byte) {
 		if len(raw) > most {

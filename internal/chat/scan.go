@@ -63,6 +63,7 @@ func (s *scanner) member() bool {
 	c := s.peek()
 	switch {
 	case c == '}':
+		// Keys of a closed object may appear again in its siblings.
 		s.seen.release(s.body, f.mark)
 		s.frames = s.frames[:len(s.frames)-1]
 		s.pos++
@@ -92,12 +93,14 @@ func (s *scanner) member() bool {
 	s.pos = end
 	f.count++
 	f.from, f.to = int32(key.from), int32(key.to)
+	// f.from and f.to are set before, so that a message about the colon names this key.
 	if s.peek() != ':' {
 		s.expected("a colon after the field name")
 		return false
 	}
 	s.pos++
 	var verdict keyVerdict
+	// Upstreams differ in which of two equal keys counts. We might check one value and they use the other.
 	s.key, verdict = s.seen.add(s.body, f.mark, key)
 	switch verdict {
 	case keyTwice:
@@ -140,11 +143,13 @@ func (s *scanner) element() bool {
 	return true
 }
 
-// index returns the index of the current element of the innermost open array.
+// index returns the index of the current element of the innermost open array. It must be called between
+// two calls of element, with no object open inside the element.
 func (s *scanner) index() int { return int(s.frames[len(s.frames)-1].count) - 1 }
 
 // skip reads one value of any type. It checks everything and keeps nothing. enter bounds the
-// recursion.
+// recursion. Members that we do not know go through it, so a body that Parse accepts is valid JSON as a
+// whole, and can be sent to an upstream without another check.
 func (s *scanner) skip() {
 	switch c := s.peek(); {
 	case c == '"':
@@ -174,7 +179,8 @@ func (s *scanner) skip() {
 	}
 }
 
-// literal reads the given word. The caller has seen its first byte at pos.
+// literal reads the given word. The caller has seen its first byte at pos. What follows the word, such
+// as the x of truex, is refused by whatever reads on.
 func (s *scanner) literal(word string) bool {
 	end := s.pos + len(word)
 	if end > len(s.body) || string(s.body[s.pos:end]) != word {
@@ -218,7 +224,8 @@ func (s *scanner) text(want string) (quotation, bool) {
 	return quotation{}, false
 }
 
-// boolean reads true or false. After a problem it returns false.
+// boolean reads true or false. After a problem it returns false, as it does for false itself: the caller
+// may ignore the difference, since nothing is read any more.
 func (s *scanner) boolean() bool {
 	switch s.peek() {
 	case 't':

@@ -10,7 +10,8 @@ type size struct {
 }
 
 // What a prompt holds besides its texts, in tokens. Every chat template wraps messages, calls and tools
-// in a few special tokens. These figures are higher than those of all templates we know.
+// in a few special tokens. These figures are higher than those of all templates we know, because
+// TokenBound must not be too low: a prompt whose bound fits the model is not counted any further.
 const (
 	tokensPerRequest = 16
 	tokensPerMessage = 8

@@ -110,6 +110,7 @@ func (p *parser) tool() (Tool, bool) {
 	if p.failed() {
 		return Tool{}, false
 	}
+	// The entry is read; what was skipped is revisited now that the type is known.
 	tool := Tool{raw: p.body[from:p.pos]}
 	switch kind {
 	case "mcp":
@@ -293,6 +294,7 @@ func (p *parser) namedChoice() {
 	switch {
 	case kind == "":
 		p.bad(".type", `is required: "function", "custom" or "allowed_tools"`)
+	// What it holds is left to the upstream.
 	case kind == "allowed_tools" && allowed != '{':
 		p.bad(".allowed_tools", "is required: an object with mode and tools")
 	case kind == "allowed_tools":
@@ -321,8 +323,10 @@ func (p *parser) choosable() {
 		p.bad("tool_choice", "names the tool %s, but the request has no tools", quoteShort(c.Name))
 	case c.Mode == ChoiceAllowed && len(r.Tools) == 0:
 		p.bad("tool_choice", "allows some tools, but the request has none")
+	// With MCP servers the name may be that of a tool that is listed later.
 	case c.Mode == ChoiceNamed && p.toolNamed(c.Name) < 0 && !r.HasMCP():
 		p.bad("tool_choice.function.name", "must be the name of a function among tools; got %s", quoteShort(c.Name))
+	// The loop that runs MCP tools puts calls together from functions only.
 	case r.HasMCP() && r.hasCustom():
 		p.bad("tools", "mixes MCP servers with custom tools, which cannot be called in one request")
 	case r.HasMCP() && c.Mode == ChoiceAllowed:

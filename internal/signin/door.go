@@ -47,6 +47,7 @@ func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Ent
 	if p == nil || p.Password == "" || !ok {
 		return Entry{}, wrong()
 	}
+	// The owner who mistyped a few times starts again with all attempts.
 	d.limits.forget(guesses[0].key)
 	return d.letIn(ctx, EnterPassword, p, v)
 }
@@ -91,6 +92,7 @@ func (d *Desk) Finish(ctx context.Context, token, code string, v Visit) (Entry, 
 	if err != nil {
 		return Entry{}, err
 	}
+	// The code is checked before the token is used up, so that a typing mistake does not cost the first step.
 	if err := d.checkCode(ctx, p, code, v); err != nil {
 		return Entry{}, err
 	}
@@ -116,6 +118,7 @@ func (d *Desk) SignInVerified(ctx context.Context, email string, v Visit) (entry
 		if !d.settings().Open {
 			return Entry{}, "", fault.New(fault.Forbidden, "There is no account for %s, and this service does not accept new ones. Ask its operator for an invitation.", email)
 		}
+		// A new account has no second factor, so the zero Login is right.
 		p = &person{}
 		if p.Account, masterKey, err = d.accounts.Create(ctx, "identity provider", email, account.None, false); err != nil {
 			return Entry{}, "", err

@@ -70,6 +70,7 @@ func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 			return err
 		}
 	}
+	// Only the limit of this session: a thief at another session must not profit from the owner's proof.
 	d.limits.forget(here)
 	return nil
 }

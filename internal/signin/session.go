@@ -99,6 +99,7 @@ func (d *Desk) open(ctx context.Context, via Step, p *person, v Visit) (Entry, e
 	if err := d.sessionStore.OpenSession(ctx, s, sessionsAtOnce); err != nil {
 		return Entry{}, err
 	}
+	// A browser that is known keeps its token, which is good for the rest of its life.
 	if !d.known(ctx, p.Email, v) {
 		var err error
 		if entry.Device, _, err = d.link(ctx, Link{Purpose: Device, AccountID: p.ID, Email: p.Email}, deviceLife, 0); err != nil {

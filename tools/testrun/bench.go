@@ -77,6 +77,7 @@ func testFiles(root string, yield func(pkg string, text []byte)) error {
 			return err
 		case d.IsDir():
 			name := d.Name()
+			// What ./... leaves out, and node_modules.
 			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules" || exists(path, "go.mod")) {
 				return fs.SkipDir
 			}

@@ -28,6 +28,7 @@ func (s *session) cover() {
 	// as well.
 	s.goTest(s.root, append(s.mode.args, "-coverpkg=./internal/...,./cmd/...", "-coverprofile="+profile)...)
 
+	// If tests failed, the profile may still be there and is worth reading.
 	f, err := os.Open(profile)
 	if err != nil {
 		s.report.failWith("coverage", err.Error())
@@ -99,6 +100,7 @@ func readProfile(r io.Reader) (map[string]coverage, error) {
 	for place, b := range blocks {
 		file, _, _ := strings.Cut(place, ":")
 		name := path.Dir(file)
+		// Test support is run by tests only, and its coverage means nothing.
 		if strings.HasSuffix(name, "test") {
 			continue
 		}

@@ -82,6 +82,7 @@ func (t *tally) add(e event) *outcome {
 		t.builds[e.ImportPath] += e.Output
 		return nil
 	}
+	// Other events of the build belong to no package.
 	if e.Package == "" {
 		return nil
 	}
@@ -154,9 +155,11 @@ func (t *tally) end(p *progress, e event) *outcome {
 			}
 		}
 	}
+	// A panic or a timeout ends the process before any test can report.
 	if o.failed && len(o.failures) == 0 {
 		o.blamePackage(p, blamed)
 	}
+	// A strict skip fails a package that go test has passed.
 	o.failed = len(o.failures) > 0
 	if o.failed {
 		o.output = t.build(e.FailedBuild) + p.text(blamed)
@@ -189,6 +192,7 @@ func (o *outcome) blamePackage(p *progress, blamed map[string]bool) {
 func (t *tally) build(path string) string {
 	text := t.builds[path]
 	if text != "" {
+		// The next package that needs it gets this line instead.
 		t.builds[path] = path + " does not build: see above\n"
 	}
 	return text

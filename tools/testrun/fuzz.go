@@ -39,10 +39,12 @@ func (s *session) fuzz() {
 func (s *session) fuzzOne(t target) {
 	for attempt := 1; s.ctx.Err() == nil; attempt++ {
 		var out bytes.Buffer
+		// The output is shown as it comes and kept, to find out why a run failed.
 		text, err := s.showTo(io.MultiWriter(s.out, &out), "go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", fmt.Sprint(fuzzTime), t.pkg)
 		if err == nil {
 			return
 		}
+		// A real failure is never retried.
 		if attempt == fuzzAttempts || !endedLate(out.Bytes()) {
 			s.report.failWith(text, err.Error())
 			return

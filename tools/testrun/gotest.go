@@ -27,6 +27,7 @@ func (s *session) goTest(dir string, args ...string) {
 		s.goTestPackages(dir, false, args, "./...")
 		return
 	}
+	// Two commands, because -race applies to all packages of one.
 	raced, err := s.packages(dir, unraced)
 	if err != nil {
 		s.report.failWith("go list", err.Error())
@@ -75,6 +76,8 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 
 	cmd := s.command(dir, "go", line...)
 	if race {
+		// The race detector needs cgo, which the project otherwise turns off. Clip, so that s.env keeps its own
+		// array.
 		cmd.Env = append(slices.Clip(s.env), "CGO_ENABLED=1")
 	}
 	cmd.Stderr = s.out
@@ -87,6 +90,7 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 		return
 	}
 
+	// To tell a command that failed because of a test from one that failed by itself.
 	before := s.report.failed
 	s.follow(stdout)
 	if err := cmd.Wait(); err != nil && s.report.failed == before && s.ctx.Err() == nil {
@@ -97,6 +101,7 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 // follow reads the events of go test until it closes its output, and reports each package as it ends.
 // A goroutine reads, so that follow can say what is running while nothing comes.
 func (s *session) follow(stdout io.Reader) {
+	// ReadString and not a Scanner: a test may print a line of any length.
 	lines := make(chan string)
 	go func() {
 		defer close(lines)

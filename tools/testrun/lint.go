@@ -17,6 +17,7 @@ func (s *session) lint() {
 	// The versions of the tools are pinned in a module of their own, so that the product's go.mod
 	// names only what the product uses.
 	pinned := "-modfile=" + filepath.Join(s.root, "tools", "lint", "go.mod")
+	// gofumpt has no exit code for files that are not formatted; it lists them.
 	s.check("gofumpt", s.command(s.root, "go", "tool", pinned, "gofumpt", "-l", "."), func(out string) error {
 		if out != "" {
 			return errors.New("these files are not formatted: run make fmt")
@@ -36,6 +37,7 @@ func (s *session) lint() {
 // check runs a command and reports it as one check. The check fails if the command does, or if verdict
 // returns an error for what the command printed. A nil verdict accepts every output.
 func (s *session) check(name string, cmd *exec.Cmd, verdict func(stdout string) error) (passed bool) {
+	// After an interrupt every command would fail, and the report would name them all.
 	if s.ctx.Err() != nil {
 		return false
 	}

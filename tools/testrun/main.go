@@ -109,6 +109,7 @@ func start(ctx context.Context, args []string, out io.Writer) int {
 // its child, so the tests would keep running.
 func watchParent(ctx context.Context, orphaned func()) {
 	parent := os.Getppid()
+	// There is no event for this, so it polls. An orphan gets another parent.
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -142,6 +143,7 @@ func (s *session) start() int {
 	for _, line := range s.mode.plan {
 		fmt.Fprintf(s.out, "  %s\n", line)
 	}
+	// Before anything runs: a run that will be incomplete must not take ten minutes to say so.
 	if s.mode.needy && s.refuse(needs(s.root)) {
 		return s.report.close()
 	}
@@ -170,8 +172,10 @@ func (s *session) soak() {
 		rand.Read(b[:])
 		s.env = append(s.env, "SLUICE_SEED="+strconv.FormatUint(binary.LittleEndian.Uint64(b[:])>>1, 10))
 	}
+	// Tests read this variable and run for longer.
 	s.env = append(s.env, "SLUICE_SOAK=1")
 	s.report.soaking = true
+	// In the summary as well, where somebody looks for the cause of a failure.
 	s.report.note("SLUICE_SEED=" + s.value("SLUICE_SEED"))
 	fmt.Fprintf(s.out, "  SLUICE_SEED=%s\n", s.value("SLUICE_SEED"))
 	s.test()
@@ -183,6 +187,7 @@ func (s *session) soak() {
 func (s *session) provide() (done func()) {
 	done = func() {}
 	found, missing := s.ensure(needs(s.root))
+	// From here on a test that skips for lack of something has a bug, or the setup does.
 	s.strict = len(missing) == 0
 	for _, m := range missing {
 		s.report.skip(m.need.name+", for "+m.need.purpose, m.reason)
@@ -194,6 +199,7 @@ func (s *session) provide() (done func()) {
 	if found["Node.js"] {
 		s.nodePackages()
 	}
+	// A server that the caller names is used as it is.
 	if found["PostgreSQL"] && s.value(pgtest.Env) == "" {
 		done = s.postgres()
 	}
@@ -208,6 +214,7 @@ func (s *session) postgres() (stop func()) {
 		s.report.failWith("PostgreSQL", err.Error())
 		return func() {}
 	}
+	// pgtest turns syncing off by default.
 	var settings []string
 	if s.mode.durable {
 		settings = []string{"fsync=on", "full_page_writes=on"}
@@ -244,6 +251,7 @@ func (s *session) command(dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(s.ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = s.env
+	// With its own group, Ctrl-C reaches the children only through Cancel, once.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	// A child that ignores the signal, and keeps the output open, must not hang the run.

@@ -33,6 +33,7 @@ func needs(root string) []need {
 		{"ffmpeg", "the tests that decode video clips", []string{"ffmpeg"}, findFfmpeg},
 		{"Chromium", "the tests in a browser", []string{"chromium"}, findChromium},
 	}
+	// A copy of the repository without the JavaScript clients needs no Node.
 	if exists(nodeFolder(root), "package.json") {
 		table = append(table, need{"Node.js", "the tests with JavaScript clients", []string{"nodejs", "npm"}, findNode})
 	}
@@ -120,6 +121,7 @@ func (s *session) refuse(table []need) bool {
 	if len(lost) == 0 {
 		return false
 	}
+	// The last lines say what was not done, and what works without it.
 	lost = append(lost, "Nothing was installed, because "+installVar+"=no, and no test was run.",
 		"go test ./... needs none of this: tests that miss something skip.")
 	s.report.failWith("what the tests need is missing", strings.Join(lost, "\n"))
@@ -138,11 +140,13 @@ func (s *session) install(packages []string) error {
 	if err != nil {
 		return err
 	}
+	// Nothing is installed before this line.
 	s.announce(packages)
 	for _, args := range [][]string{
 		{"update"},
 		append([]string{"install", "-y", "--no-install-recommends"}, packages...),
 	} {
+		// Without the variable, packages may ask questions and wait for an answer.
 		line := slices.Concat(prefix, []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get"}, args)
 		fmt.Fprintf(s.out, "  running apt-get %s\n", strings.Join(args, " "))
 		quiet := s.tell("apt-get " + args[0])

@@ -27,7 +27,8 @@ func (s *session) nodePackages() {
 	s.env = append(s.env, "SLUICE_TEST_NODE="+node)
 }
 
-// installNodePackages runs npm ci in dir unless node_modules is what the lock file wants already.
+// installNodePackages runs npm ci in dir unless node_modules is what the lock file wants already. npm ci
+// deletes and installs everything again, which most runs can save.
 func (s *session) installNodePackages(dir string) error {
 	if nodePackagesInstalled(dir) {
 		return nil

@@ -60,6 +60,7 @@ func (r *report) add(o *outcome) {
 	if o.cached {
 		took = " cached"
 	}
+	// One line per package, and the output only of what failed.
 	switch tests := o.passed + len(o.failures) + len(o.skips); {
 	case o.unbuilt:
 		fmt.Fprintf(r.out, "FAIL  %-40s does not build\n%s\n", o.path, indent(o.output))
@@ -112,6 +113,7 @@ func (r *report) closeSkips() {
 		return
 	}
 	fmt.Fprintln(r.out, "\nSkipped")
+	// Stable, so that tests with the same reason stay in the order of the run.
 	slices.SortStableFunc(r.skips, func(a, b skipped) int { return strings.Compare(a.reason, b.reason) })
 	for i, s := range r.skips {
 		if i == 0 || s.reason != r.skips[i-1].reason {

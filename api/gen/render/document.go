@@ -78,6 +78,7 @@ func (d *Document) object(v any) yaml.MapSlice {
 	if ref == "" {
 		return object
 	}
+	// A new list: the document itself must not change.
 	var merged yaml.MapSlice
 	for _, item := range object {
 		if item.Key != "$ref" {
@@ -166,6 +167,7 @@ func pretty(v any) string {
 
 // writePretty writes v, which starts at the given column. Further lines start with indent.
 func writePretty(b *strings.Builder, v any, indent string, column int) {
+	// Short enough for one line is decided by the text itself.
 	one := oneLine(v)
 	var open, end string
 	var items []any
@@ -189,6 +191,7 @@ func writePretty(b *strings.Builder, v any, indent string, column int) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
+		// The key counts toward the width of its value.
 		lead := deeper
 		if member, ok := item.(yaml.MapItem); ok {
 			lead += string(scalar(member.Key)) + ": "
@@ -222,6 +225,7 @@ func oneLine(v any) string {
 func scalar(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
+	// The page escapes text itself, and JSON for programs needs no escapes.
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		panic(err) // YAML has no value that JSON cannot represent

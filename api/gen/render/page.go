@@ -109,6 +109,7 @@ func (d *Document) Page() ([]byte, error) {
 	// were explained further up.
 	explain := &explainer{d, map[string]bool{}}
 	failure := d.target("#/components/schemas/Error")
+	// The 429 is the reply with the most headers.
 	limited := d.target("#/components/responses/RateLimited")
 	p := page{
 		Title:       text(info, "title"),
@@ -200,7 +201,8 @@ func (d *explainer) operation(path, method string, v any) operation {
 		Path:    path,
 		Summary: text(v, "summary"),
 		Note:    prose(text(v, "description")),
-		Open:    get(v, "security") != nil,
+		// Operations without a key override the default with an empty list.
+		Open: get(v, "security") != nil,
 	}
 	// The curl sample has the example values in place of the path parameters.
 	call := path
@@ -215,6 +217,7 @@ func (d *explainer) operation(path, method string, v any) operation {
 		call = strings.ReplaceAll(call, "{"+row.Name+"}", text(parameter, "example"))
 	}
 	body := d.object(get(v, "requestBody"))
+	// Every operation with a body takes JSON.
 	media := get(get(body, "content"), "application/json")
 	op.BodyNote = prose(text(body, "description"))
 	op.Body = d.forms(d.object(get(media, "schema")), request)
@@ -299,6 +302,7 @@ func (d *Document) errors(status, meaning string) []errorType {
 			types = append(types, t)
 		}
 	}
+	// A status with several types keeps their general meanings, which tell them apart.
 	if len(types) == 1 {
 		types[0].Meaning = inline(meaning)
 	}

@@ -63,6 +63,7 @@ var (
 // wire formats a stream as it is sent. Its long lines may wrap before a key.
 func wire(code string) template.HTML {
 	html := string(highlight(jsonTokens, strings.TrimSpace(code)))
+	// <wbr> allows a line break without adding a character that people would copy.
 	return template.HTML(strings.ReplaceAll(html, `,<span class="key">`, `,<wbr><span class="key">`))
 }
 

@@ -43,7 +43,8 @@ func refused(status int, header http.Header, body []byte) *fault.Fault {
 	return f
 }
 
-// failed returns the fault of a reply with an error in it. An error without a code is not the caller's.
+// failed returns the fault of a reply with an error in it: the status was 200, and the error came later, in the
+// body. An error without a code is not the caller's.
 func failed(raw []byte) *fault.Fault {
 	if w, ok := readFailure(raw); ok && w.Error.Code != 0 {
 		return refused(w.Error.Code, nil, raw)
@@ -82,7 +83,7 @@ func (w *failure) isOurs() bool {
 // longestRetry bounds how long the upstream may ask us to wait, as package provider does for its header.
 const longestRetry = time.Hour
 
-// retryDelay returns how long the upstream asks us to wait, or zero.
+// retryDelay returns how long the upstream asks us to wait, or zero. It is the first detail that has a delay.
 func (w *failure) retryDelay() time.Duration {
 	for _, d := range w.Error.Details {
 		if after, err := time.ParseDuration(d.RetryDelay); err == nil && after > 0 {
@@ -92,7 +93,8 @@ func (w *failure) retryDelay() time.Duration {
 	return 0
 }
 
-// brokeOff returns the fault of a finish reason that says that the reply is not complete.
+// brokeOff returns the fault of a finish reason that says that the reply is not complete. Callers and the router
+// may try again.
 func brokeOff(reason string) *fault.Fault {
 	// A call that cannot be read is a mistake of the model; the same request often works the next time.
 	cause := errors.New("the upstream's finish reason is " + reason)

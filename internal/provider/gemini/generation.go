@@ -85,6 +85,7 @@ func (t *translation) configure() error {
 	}
 	// The ranges of temperature and top_p are those of our API.
 	g.StopSequences = req.Stop
+	// The caller's max_tokens, lowered to what the model can write.
 	g.MaxOutputTokens = t.call.Limit()
 	g.Temperature, g.TopP = req.Temperature, req.TopP
 	if req.Seed != nil && int64(int32(*req.Seed)) == *req.Seed {
@@ -216,6 +217,7 @@ func (t *translation) thinking() *thinkingConfig {
 		}
 		c.ThinkingBudget = &budget
 	default:
+		// Not every model has every level: the nearest one that it has is used.
 		c.ThinkingLevel = levels[effort]
 		switch {
 		case strings.HasPrefix(model, "gemini-3-pro") && effort == chat.EffortMedium:

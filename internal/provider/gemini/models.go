@@ -37,6 +37,7 @@ func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 func (a *Adapter) models(ctx context.Context, token string) ([]provider.Listed, string, error) {
 	u := *a.base
 	u.Path += "/models"
+	// The largest page that the vendor accepts.
 	query := url.Values{"pageSize": {"1000"}}
 	if token != "" {
 		query.Set("pageToken", token)

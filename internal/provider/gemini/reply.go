@@ -88,6 +88,7 @@ func (s *stream) read() error {
 func (s *stream) finish(err error) error {
 	for i := range s.choices {
 		if s.choices[i].finish == "" {
+			// A body that ends normally, but without a finish reason, was cut by a proxy or by the vendor.
 			if errors.Is(err, io.EOF) {
 				return provider.Cut(io.ErrUnexpectedEOF)
 			}
@@ -136,6 +137,7 @@ func (s *stream) decode(raw []byte) error {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return provider.Garbled(err)
 	}
+	// An error may come in the middle of a stream, under status 200.
 	if len(w.Error) > 0 && string(w.Error) != "null" {
 		return failed(s.reply.Conceal(raw))
 	}
@@ -187,6 +189,7 @@ func (s *stream) part(index int, c *choice, w *part) {
 	switch {
 	case w.FunctionCall != nil:
 		s.functionCall(index, c, w)
+	// Thoughts are summaries; the caller gets them as reasoning_content.
 	case w.Thought:
 		s.PushText(provider.Reasoning, index, w.Text)
 	default:

@@ -242,6 +242,7 @@ func wantsSignatures(model string) bool {
 // result returns the result of a tool as an object, which Gemini requires: an object as it is, anything else as
 // its member output. Text that is not JSON becomes a string.
 func result(text string) json.RawMessage {
+	// An array or a number is valid JSON, but not an object, so it is wrapped as well.
 	raw := []byte(text)
 	switch valid := json.Valid(raw); {
 	case valid && bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")):

@@ -71,6 +71,7 @@ type member struct {
 // parseSchema parses the JSON of a schema.
 func parseSchema(raw []byte) (*node, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
+	// A float64 would change large numbers.
 	d.UseNumber()
 	n, err := parseNode(d)
 	if err != nil {
@@ -108,6 +109,7 @@ func parseNode(d *json.Decoder) (*node, error) {
 				n.elements = append(n.elements, child)
 			}
 		}
+		// The closing bracket.
 		_, err = d.Token()
 	case string:
 		n.scalar = jsonscan.AppendQuoted(nil, v)

@@ -52,6 +52,7 @@ func books(t *testing.T, open func() *sqlstore.Store) {
 	if diff := cmp.Diff(&billing.Books{Account: a}, got, sameBooks); err != nil || diff != "" {
 		t.Errorf("Books of a new account: %v, -want +got\n%s", err, diff)
 	}
+	// Every field differs from its zero value, so that one that is not stored shows up.
 	want := billing.Books{
 		Account: a, Processor: "testpay", Customer: "cus_1", Method: billing.Method{Brand: "visa", LastFour: "4242", Expires: "12/99"}, Ahead: time.Hour,
 		Subscription: billing.Subscription{
@@ -93,6 +94,7 @@ func books(t *testing.T, open func() *sqlstore.Store) {
 	if diff := cmp.Diff(before, find(t, s, a.ID)); diff != "" {
 		t.Errorf("a change of the books alone changed the account: -want +got\n%s", diff)
 	}
+	// A change that is refused leaves neither a plan nor an entry of the ledger.
 	no := fault.New(fault.Conflict, "no")
 	_, err = s.ChangeBilling(t.Context(), a.ID, "", func(b *billing.Books) error {
 		b.Plan, b.Entries = account.None, []billing.Entry{{AccountID: a.ID}}
@@ -125,6 +127,7 @@ func payments(t *testing.T, open func() *sqlstore.Store) {
 		t.Error("an account got two pending payments")
 	}
 	put(newPayment("pay_3", other.ID))
+	// A payment of another account is not found, whoever asks for it by its id.
 	for _, ref := range []string{"pay_none", "pay_3"} {
 		if _, err := s.ChangeBilling(t.Context(), a.ID, ref, nil); !fault.Is(err, fault.NotFound) {
 			t.Errorf("ChangeBilling with payment %s = %v, want not found", ref, err)
@@ -204,6 +207,7 @@ func billingDue(t *testing.T, open func() *sqlstore.Store) {
 	if got := due(base.Add(-time.Second), "", 10); len(got) != 0 {
 		t.Errorf("BillingDue too early = %v", got)
 	}
+	// acct_001 has the same date as acct_000, but its own clock is an hour ahead.
 	if got, want := due(base.Add(time.Hour), "", 10), []string{"acct_001", "acct_002"}; !cmp.Equal(got, want) {
 		t.Errorf("BillingDue after an hour = %v, want %v", got, want)
 	}
@@ -248,6 +252,7 @@ func testObjects(t *testing.T, open func() *sqlstore.Store) {
 			t.Errorf("ChangeTestObject = %v", err)
 		}
 	}
+	// In turn: refused, created, refused, changed, changed again.
 	set("", "")
 	set("", "a")
 	set("a", "")

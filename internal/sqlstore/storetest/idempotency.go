@@ -91,6 +91,7 @@ func repliesGiveWay(t *testing.T, open func() *sqlstore.Store) {
 	for n, r := range all {
 		kept(t, s, r, base, n >= 2) // four fit
 	}
+	// A large one makes several others give way.
 	large := newReply("acct_1", 9, 600)
 	keep(t, s, large, base, 1000)
 	kept(t, s, all[4], base, false)
@@ -130,6 +131,7 @@ func dropReplies(t *testing.T, open func() *sqlstore.Store) {
 
 // repliesInParallel checks that concurrent keeping and dropping neither deadlock nor lose count.
 func repliesInParallel(t *testing.T, open func() *sqlstore.Store) {
+	// Two processes that write at the same time.
 	s, other := open(), open()
 	const most = 1000
 	var wg sync.WaitGroup

@@ -50,6 +50,7 @@ func logins(t *testing.T, open func() *sqlstore.Store) {
 	if taken.Load() != 1 {
 		t.Errorf("a code was taken %d times, want once", taken.Load())
 	}
+	// An older code than the last one is refused as well: somebody may have watched both.
 	if fresh, err := s.UseTOTP(ctx, a.ID, 6); err != nil || fresh {
 		t.Errorf("UseTOTP of an older code = %t, %v, want false", fresh, err)
 	}
@@ -90,6 +91,7 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 		t.Errorf("FindSession after a visit = %+v, %v, want it to last", got, err)
 	}
 
+	// The id of a session is not secret, so the account must be compared.
 	must(t, s.CloseSession(ctx, a.ID, theirs.ID))
 	if _, err := s.FindSession(ctx, theirs.Token, base); err != nil {
 		t.Errorf("a session was closed by another account: %v", err)
@@ -181,6 +183,7 @@ func links(t *testing.T, open func() *sqlstore.Store) {
 			t.Errorf("Sessions after %s = %v, %v, want the one that was kept", name, list, err)
 		}
 	}
+	// Cleaning up deletes by the time that a link expires, not by its use.
 	late := newLink("late", signin.Email, a.ID)
 	must(t, s.DropSignins(ctx, late.ExpiresAt))
 	if _, err := s.FindLink(ctx, late.Token, base); !fault.Is(err, fault.NotFound) {
@@ -220,6 +223,7 @@ func linksBounded(t *testing.T, open func() *sqlstore.Store) {
 	if token, kept := keep("expired@example.com", 0, signin.Room{}); kept || there(token) {
 		t.Errorf("a link that has expired: kept %t, found %t", kept, there(token))
 	}
+	// Recent bounds the mails of one hour. What is beyond it is not kept.
 	recent := signin.Room{Recent: 2, Since: base.Add(30 * time.Minute)}
 	old, _ := keep("ana@example.com", 20*time.Minute, recent)
 	first, _ := keep("ana@example.com", time.Hour, recent)
@@ -234,6 +238,7 @@ func linksBounded(t *testing.T, open func() *sqlstore.Store) {
 	if _, kept := keep("bob@example.com", time.Hour, recent); !kept {
 		t.Error("another address has no room, want it counted by itself")
 	}
+	// PerAddress and InAll bound the space. The oldest make room, and the new one is always kept.
 	if token, kept := keep("ana@example.com", 2*time.Hour, signin.Room{PerAddress: 2}); !kept || !there(token) || there(old) {
 		t.Error("beyond the bound of an address the oldest link was kept")
 	}

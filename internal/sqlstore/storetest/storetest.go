@@ -227,6 +227,7 @@ func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 	if diff := cmp.Diff(a, find(t, s, a.ID)); diff != "" {
 		t.Errorf("FindAccount after the change: -want +got\n%s", diff)
 	}
+	// Nil must be stored as such: an override of zero would refuse every request.
 	clearAll := func(a *account.Account) {
 		a.Overrides, a.Suspended, a.Deactivated = account.Overrides{}, nil, nil
 	}
@@ -279,6 +280,7 @@ func keysFollowChange(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
 	one, two := newKey("key_1", false, "one"), newKey("key_2", false, "two")
+	// Keys are listed in the order of their creation.
 	two.CreatedAt = base.Add(time.Second)
 	change(t, s, a.ID, func(a *account.Account) { a.Keys = append(a.Keys, one, two) })
 	change(t, s, a.ID, func(a *account.Account) { a.Keys[1].Name = "uno" })
@@ -319,6 +321,7 @@ func oneMaster(t *testing.T, open func() *sqlstore.Store) {
 func subKeysInParallel(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
+	// The limit is a rule of package account; the store must make its check and its change one step.
 	as := account.New(s, nil)
 	var made, refused atomic.Int32
 	var wg sync.WaitGroup
@@ -344,8 +347,8 @@ func subKeysInParallel(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// changesInParallel checks that no concurrent change is lost, and that the numbers have no gaps. A node
-// that polls ChangedSince would take a gap for a change that it has already seen.
+// changesInParallel checks that no concurrent change is lost, and that numbers appear in order. A node
+// that polls ChangedSince would miss a change whose number appeared after a higher one.
 func changesInParallel(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	accounts := []*account.Account{create(t, s, 1), create(t, s, 2)}
@@ -359,6 +362,7 @@ func changesInParallel(t *testing.T, open func() *sqlstore.Store) {
 			t.Errorf("%s is at version %d after 20 changes, want 21", a.ID, v)
 		}
 	}
+	// Two creations and forty changes.
 	last, err := s.LastChange(t.Context())
 	if err != nil || last != 42 {
 		t.Errorf("LastChange() = %d, %v, want 42", last, err)

@@ -37,8 +37,7 @@ func record(t testing.TB, s *sqlstore.Store, batch ...usage.Settlement) {
 	}
 }
 
-// agree checks that rows and sums match, over the given number of account days. Sums are what invoices
-// and limits use; rows are what customers see.
+// agree checks that rows and sums match, over the given number of account days, as "sluice audit" does.
 func agree(t testing.TB, s *sqlstore.Store, days int) {
 	t.Helper()
 	differences, compared, err := s.AuditUsage(t.Context())
@@ -62,6 +61,7 @@ func settlements(t *testing.T, open func() *sqlstore.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The sums of n settlements, of which priced have a cost. Prompt includes Cached here, as on the wire.
 	sums := func(n, priced int64) usage.Sums {
 		return usage.Sums{
 			Requests: n, Prompt: 15 * n, Cached: 5 * n, Completion: 10 * n, Reasoning: 3 * n, RequestMilli: 1500 * n, UnitMilli: 2000 * n,
@@ -82,6 +82,7 @@ func settlements(t *testing.T, open func() *sqlstore.Store) {
 	if got, err := s.UsageByDay(t.Context(), "acct_2", day); err != nil || len(got) != 0 {
 		t.Errorf("UsageByDay of another account = %d rows, %v, want none", len(got), err)
 	}
+	// A settlement is known by its id and its time: number 2 is there, but at another time.
 	have, err := s.HasSettlements(t.Context(), []usage.Settlement{
 		newSettlement(1, day.Add(time.Hour), "", ""), newSettlement(5, day.Add(24*time.Hour), "", ""), newSettlement(6, day, "", ""), newSettlement(2, day, "", ""),
 	})
@@ -100,6 +101,7 @@ func settledOnce(t *testing.T, open func() *sqlstore.Store) {
 		batch = append(batch, newSettlement(n, base.Add(time.Duration(n)*time.Minute), fmt.Sprint("key_", n%3), fmt.Sprint("m", n%2)))
 	}
 	record(t, s, batch...)
+	// Repeated alone, twice in one batch, and by several writers whose batches overlap.
 	record(t, s, batch[100:150]...)
 	record(t, s, append(batch[:10:10], batch[:10]...)...)
 	var wg sync.WaitGroup
@@ -168,6 +170,7 @@ func dropSettlements(t *testing.T, open func() *sqlstore.Store) {
 		}
 		agree(t, s, 1) // a partly deleted day cannot be compared; the next one can
 	}
+	// The time up to which settlements are dropped never moves back.
 	if n, err := s.DropSettlements(t.Context(), base.Add(time.Hour), 3); err != nil || n != 0 {
 		t.Errorf("DropSettlements of an earlier time = %d, %v, want 0", n, err)
 	}

@@ -72,8 +72,7 @@ func ids(jobs []video.Job) []string {
 	return out
 }
 
-// videos checks how jobs are found and listed in pages, newest first. A generation finds its job, too:
-// links to files have only that id.
+// videos checks how jobs are found and listed in pages, newest first.
 func videos(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	var want []string
@@ -104,6 +103,7 @@ func videos(t *testing.T, open func() *sqlstore.Store) {
 	if !slices.Equal(got, want) {
 		t.Errorf("Videos in pages = %q, want %q", got, want)
 	}
+	// A node that starts reads the jobs of the last minute, which count against the rate limits.
 	since, err := s.VideosSince(t.Context(), base.Add(3*time.Second))
 	if want := []string{"job_a003", "job_a004", "job_b009"}; err != nil || !slices.Equal(ids(since), want) {
 		t.Errorf("VideosSince = %q, %v, want %q", ids(since), err, want)
@@ -116,6 +116,7 @@ func videoChanges(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := createVideo(t, s, "a", 1)
 	end := base.Add(time.Minute)
+	// Every field that changes after the creation.
 	set := func(j *video.Job) {
 		j.Status, j.Progress, j.Reason, j.StartedAt, j.FinishedAt, j.ExpiresAt = video.Succeeded, 100, video.Internal, base.Add(time.Second), end, end.Add(time.Hour)
 		j.Attempts, j.Node, j.Until, j.Renderer, j.Credential, j.Upstream = 3, "node", end, "sora", "c", "up"
@@ -153,6 +154,7 @@ func videoChanges(t *testing.T, open func() *sqlstore.Store) {
 		j.Status = video.Failed
 		return &usage.Settlement{ID: "x", At: base}, no
 	})
+	// An error of the change is not taken for a failure of the database.
 	if !errors.Is(err, no) || fault.Is(err, fault.Unavailable) {
 		t.Errorf("ChangeVideo = %v, want the change's own error", err)
 	}
@@ -211,6 +213,7 @@ func videoLoad(t *testing.T, open func() *sqlstore.Store) {
 		createVideo(t, s, "a", n)
 	}
 	createVideo(t, s, "b", 1)
+	// Two of the four have ended and hold files.
 	for n, size := range []int64{100, 50} {
 		id := newVideo("a", n).ID
 		_, err := s.ChangeVideo(t.Context(), id, func(j *video.Job) (*usage.Settlement, error) {
@@ -268,6 +271,7 @@ func videoTurns(t *testing.T, open func() *sqlstore.Store) {
 		}
 		got = append(got, j.ID)
 	}
+	// Within an account the oldest job comes first.
 	want := []string{"job_a000", "job_b010", "job_c011", "job_a001", "job_b012", "job_a002", "job_a003"}
 	if !slices.Equal(got, want) {
 		t.Errorf("jobs were claimed in the order %q, want %q", got, want)
@@ -311,9 +315,11 @@ func videoClaims(t *testing.T, open func() *sqlstore.Store) {
 	if len(got) != jobs {
 		t.Errorf("%d jobs were claimed, want %d", len(got), jobs)
 	}
+	// All claims are held now, so a claim before they lapse finds nothing.
 	if j := claim(t, s, "x", now.Add(time.Minute-1), now); j != nil {
 		t.Errorf("%s was claimed before its claim lapsed", j.ID)
 	}
+	// A node that stops releases its jobs, so that others need not wait until the claims lapse.
 	if err := s.ReleaseVideos(t.Context(), "node0"); err != nil {
 		t.Fatalf("ReleaseVideos = %v", err)
 	}
