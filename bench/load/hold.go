@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// held is the result of many streams that were open at the same time.
+// held is the result of many streams that were open at the same time. A target with errors has a figure
+// that means nothing; firstError reports it.
 type held struct {
 	// perStream is the memory of one stream, in bytes.
 	perStream float64

@@ -37,6 +37,7 @@ type plan struct {
 	lag time.Duration
 }
 
+// main measures, or plays a role for another instance of itself.
 func main() {
 	// The program starts itself as upstream and floor.
 	if len(os.Args) > 1 && roles[os.Args[1]] != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// results holds everything that was measured.
+// results holds everything that was measured. Figures are computed when they are printed.
 type results struct {
 	targets []*target
 	// samples holds the turns by workload and target, in the order of the rounds.
@@ -35,7 +35,7 @@ func (r *results) add(w workload, t *target, s *sample) {
 var none = math.NaN()
 
 // print writes one row for each figure. The last column is the ratio of the gateway to the
-// floor.
+// floor: what the gateway does beyond copying bytes.
 func (r *results) print(out io.Writer) {
 	rows := []struct {
 		name string
@@ -123,7 +123,7 @@ func (r *results) added(w workload, t string, of float64, times func(*sample) []
 	return median(differences)
 }
 
-// memory returns kilobytes per open stream.
+// memory returns kilobytes per open stream. The upstream itself is not measured.
 func (r *results) memory(t string) float64 {
 	h, ok := r.held[t]
 	if !ok {
@@ -156,7 +156,7 @@ func (r *results) errors(t string) float64 {
 	return float64(n)
 }
 
-// firstError returns the first error of any target, or nil.
+// firstError returns the first error of any target, or nil. It names the target and the workload.
 func (r *results) firstError() error {
 	for _, t := range r.targets {
 		if err := r.held[t.name].err; err != nil {

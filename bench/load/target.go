@@ -111,7 +111,7 @@ models:
 `, baseURL, upstreamModel)
 }
 
-// listens waits until the target accepts connections.
+// listens waits until the target accepts connections, for process.Patience since its start at most.
 func (t *target) listens(ctx context.Context) error {
 	for deadline := t.Began().Add(process.Patience); time.Now().Before(deadline); {
 		c, err := net.DialTimeout("tcp", t.addr, process.Patience)

@@ -110,7 +110,8 @@ func (w workload) run(ctx context.Context, t *target, slice time.Duration) (*sam
 	return all, err
 }
 
-// load runs all callers for one turn and collects their samples.
+// load runs all callers for one turn and collects their samples. Only the slice in the middle is
+// measured: at the beginning not all callers are running yet, and at the end not all any more.
 func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sample, error) {
 	var measuring, over atomic.Bool
 	var callers sync.WaitGroup

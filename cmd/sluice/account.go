@@ -232,7 +232,8 @@ func (p *program) accountUnsuspendCmd() *cobra.Command {
 }
 
 // changeAccount runs an operation that returns the account, and prints it. It fills in the
-// actor of a Target.
+// actor of a Target. Every change prints the account as it is afterwards, so that the operator sees
+// what is in force.
 func (p *program) changeAccount(c *cobra.Command, name string, in any) error {
 	// Other types of arguments have their actor already.
 	if t, ok := in.(admin.Target); ok && t.Actor == "" {

@@ -44,8 +44,10 @@ func (p *program) doctorCmd() *cobra.Command {
 	}
 }
 
-// printFindings prints one line per finding, its advice below it, and a summary.
+// printFindings prints one line per finding, its advice below it, and a summary. What is right is
+// listed too, so that people see what was checked.
 func printFindings(w io.Writer, findings []doctor.Finding) {
+	// Every state has a mark of its own, because output may have no colours.
 	marks := map[string]string{doctor.StateOK: "✓", doctor.StateWarning: "!", doctor.StateProblem: "✗"}
 	counts := map[string]int{}
 	for _, f := range findings {

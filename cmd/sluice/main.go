@@ -22,6 +22,7 @@ import (
 	"sluice/internal/datadir"
 )
 
+// main runs one command with the arguments and the environment of the process.
 func main() {
 	// Before anything is created: files of the data folder must be private.
 	datadir.Umask()

@@ -27,6 +27,7 @@ stop working. Accounts, keys, plans and usage are kept.
 
 Stop the server on every node first. The next start creates a new secret.`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			// A mistake of the command line and not a question: the command must also work in scripts.
 			if !yes {
 				return misused(c, errors.New("this turns off two-step sign-in for every account that uses it; add --yes if the secret is permanently lost"))
 			}

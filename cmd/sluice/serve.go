@@ -21,7 +21,7 @@ import (
 )
 
 // serveCmd starts the server. Its flags exist for quick tries; everything can be set in the
-// configuration file as well.
+// configuration file as well. Only settings that people change to try something out have one.
 func (p *program) serveCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run the gateway", Args: args(),

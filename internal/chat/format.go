@@ -23,6 +23,7 @@ func (p *parser) format() {
 			p.skip()
 		}
 	}
+	// The type decides, and a json_schema beside another type is ignored.
 	switch kind {
 	case "text":
 		f.Kind = FormatText

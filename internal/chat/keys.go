@@ -34,7 +34,8 @@ type keySpan struct{ from, size int32 }
 // keyMark records the lengths of a keyStack at the moment an object opened.
 type keyMark struct{ keys, decoded int32 }
 
-// keyVerdict is what add found out about a key.
+// keyVerdict is what add found out about a key. The scanner turns it into a message, since only the
+// scanner knows the path.
 type keyVerdict uint8
 
 const (
@@ -110,6 +111,7 @@ func (k *keyStack) text(body []byte, s keySpan) []byte {
 // Keys are removed in the reverse order of their insertion. That restores the table exactly, so
 // deleted slots need no mark.
 type keyTable struct {
+	// slots are searched from home on, until the key or a free slot is found.
 	slots   []int32    // index into keyStack.keys plus one; 0 is free; the length is a power of two
 	entries []keyEntry // what is in slots, in the order of insertion
 	seed    maphash.Seed

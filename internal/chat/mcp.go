@@ -7,7 +7,7 @@ import (
 )
 
 // Bounds of one MCP tool. Without them one entry of tools could be as large as the whole body, and is
-// sent to a server on every call.
+// sent to a server on every call. See docs/security.md#what-is-bounded.
 const (
 	maxServerURL    = 2048 // bytes
 	maxAllowedTools = 1024
@@ -204,7 +204,8 @@ func isHeaderName(name string) bool {
 }
 
 // isConnectionHeader reports whether a header, in lower case, is about the connection or the framing
-// of the body. Those are ours to set.
+// of the body. Those are ours to set: a second Content-Length or Transfer-Encoding would let a caller
+// smuggle a request of their own to the tool server, and Host would change which site is asked.
 func isConnectionHeader(name string) bool {
 	switch name {
 	case "connection", "content-encoding", "content-length", "expect", "host", "http2-settings", "keep-alive",

@@ -98,7 +98,7 @@ func (s *scanner) integer(lo, hi int64) (int64, bool) {
 	return v, true
 }
 
-// integrality says what a number is as an integer.
+// integrality says what a number is as an integer. The three ways to fail lead to different messages.
 type integrality uint8
 
 const (

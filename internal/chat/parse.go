@@ -26,7 +26,8 @@ func Parse(body []byte) (*Request, error) {
 		return nil, fault.New(fault.TooLarge, "The body is larger than 2 GiB")
 	}
 	// One allocation holds the Request and enough room to parse nearly every body. Slices that outgrow
-	// it move to the heap by themselves.
+	// it move to the heap by themselves. The sizes are what common clients send: up to 16 top-level
+	// members, 8 levels, and 24 keys open at once.
 	var room struct {
 		req     Request
 		members [16]member
@@ -58,6 +59,7 @@ type parser struct {
 	entries int       // messages, parts and tool calls so far
 	open    openCalls // the calls of the last assistant message
 
+	// What whole needs: fields that depend on others, wherever those stand in the body.
 	maxTokens     int64  // 0: not given
 	maxCompletion int64  // max_completion_tokens; 0: not given
 	oddOptions    string // what is wrong with stream_options; it matters only if stream is true
@@ -236,6 +238,7 @@ func (p *parser) streamOptions() {
 	if p.null() {
 		return
 	}
+	// Recorded, not refused: a client may always send stream_options, whatever it puts there.
 	if p.peek() != '{' {
 		from := p.pos
 		p.skip()

@@ -8,7 +8,8 @@ import (
 
 // Patch says what changes in the caller's body before an upstream of the same dialect gets it. Names
 // are those of top-level members. Even the zero Patch leaves out what upstreams refuse:
-// stream_options without stream, and empty stop sequences.
+// stream_options without stream, and empty stop sequences. A Patch is not changed by its use, so an
+// adapter may keep one for each target.
 type Patch struct {
 	// Model replaces the model; empty keeps it.
 	Model string

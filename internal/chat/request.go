@@ -35,9 +35,12 @@ type Request struct {
 	ParallelToolCalls *bool
 	Format            Format
 	ReasoningEffort   Effort
-	User              string // the caller's own id of the end user; empty if not given
-	WebSearch         bool   // web_search_options is given
+	// User and WebSearch are read for our own decisions; upstreams of the same dialect get the caller's
+	// members.
+	User      string // the caller's own id of the end user; empty if not given
+	WebSearch bool   // web_search_options is given
 
+	// What Parse has learned about the body. All offsets are into raw.
 	raw        []byte   // the caller's body; nil if Parse did not make the Request
 	members    []member // the top-level members of raw, in order
 	emptyStops bool     // the body's stop has empty strings; Stop has none
@@ -50,7 +53,8 @@ type Request struct {
 	parallel   bool       // what ParallelToolCalls points to
 }
 
-// Raw returns the body as the caller sent it. It must not be changed.
+// Raw returns the body as the caller sent it, or nil if Parse did not make the Request. It must not be
+// changed.
 func (r *Request) Raw() []byte { return r.raw }
 
 // Member returns the caller's JSON of one top-level member, which must not be changed, or nil if it is
@@ -64,8 +68,9 @@ func (r *Request) Member(name string) []byte {
 	return nil
 }
 
-// Unread yields the names and the JSON of the top-level members that Parse does not know. They are for
-// upstreams of the same dialect.
+// Unread yields the names and the JSON of the top-level members that Parse does not know, in the order
+// of the body. They are for upstreams of the same dialect; other adapters report them as dropped
+// (docs/api.md#chat-completion-request).
 func (r *Request) Unread() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for _, m := range r.members {
@@ -102,6 +107,8 @@ type member struct {
 type field uint8
 
 const (
+	// The members that a Patch changes have a field each. Looking them up by name again would cost a
+	// comparison with every member of every body.
 	fieldOther  field = iota // Parse has read it into the Request
 	fieldUnread              // Parse does not know it
 	fieldModel
@@ -114,6 +121,8 @@ const (
 type Effort string
 
 const (
+	// The efforts, in rising order. Adapters translate them into what their vendor has: a budget of
+	// tokens, a level, or nothing.
 	EffortNone    Effort = "none"
 	EffortMinimal Effort = "minimal"
 	EffortLow     Effort = "low"
@@ -121,10 +130,11 @@ const (
 	EffortHigh    Effort = "high"
 )
 
-// ChoiceMode says whether the model may, must or must not call tools.
+// ChoiceMode says whether the model may, must or must not call tools. The zero value is ChoiceAuto.
 type ChoiceMode uint8
 
 const (
+	// The modes of tool_choice (docs/api.md#tool-calling). ChoiceAuto is the default: the model decides.
 	ChoiceAuto ChoiceMode = iota
 	ChoiceNone
 	ChoiceRequired
@@ -143,6 +153,7 @@ type ToolChoice struct {
 type FormatKind uint8
 
 const (
+	// FormatJSONObject asks for any JSON object, FormatJSONSchema for one that fits a schema.
 	FormatText FormatKind = iota
 	FormatJSONObject
 	FormatJSONSchema

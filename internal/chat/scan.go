@@ -192,7 +192,7 @@ func (s *scanner) literal(word string) bool {
 }
 
 // null reads a null and reports whether there was one. For an optional field null means the same as
-// leaving the field out.
+// leaving the field out (docs/api.md#chat-completion-request).
 func (s *scanner) null() bool {
 	return s.peek() == 'n' && s.literal("null")
 }

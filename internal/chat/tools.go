@@ -58,7 +58,8 @@ func (t *Tool) name() string {
 	return t.Custom
 }
 
-// member returns the path, within the entry, of the member that holds the definition.
+// member returns the path, within the entry, of the member that holds the definition. It must not be
+// called for an MCP server, whose members stand in the entry itself.
 func (t *Tool) member() string {
 	if t.Function != nil {
 		return ".function"
@@ -187,6 +188,7 @@ func (p *parser) function() *Function {
 			p.skip()
 		}
 	}
+	// An empty name is reported where it is read; this is for an absent one or null.
 	if f.Name == "" {
 		p.bad(".name", "is required")
 	}
@@ -334,7 +336,8 @@ func (p *parser) choosable() {
 	}
 }
 
-// HasMCP reports whether the tools include an MCP server.
+// HasMCP reports whether the tools include an MCP server. Such a request goes through the tool loop and
+// may take several turns of the model.
 func (r *Request) HasMCP() bool {
 	for _, t := range r.Tools {
 		if t.MCP != nil {
@@ -361,7 +364,7 @@ type place struct {
 	value    int
 }
 
-// here returns the current member.
+// here returns the current member. It must be called before its value is read.
 func (p *parser) here() place {
 	f := p.frames[len(p.frames)-1]
 	return place{f.from, f.to, p.pos}

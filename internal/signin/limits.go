@@ -74,7 +74,8 @@ const (
 	hashPatience = 3 * time.Second // how long a request waits for its turn
 	hashRetry    = 5 * time.Second // how long it is told to wait when its turn did not come
 
-	maxTries    = 50_000 // keys at once, about 100 bytes each
+	maxTries = 50_000 // keys at once, about 100 bytes each
+	// how often try drops spans that have ended
 	sweepEvery  = time.Minute
 	triesLooked = 8  // how many keys makeRoom chooses from
 	networkBits = 48 // prefix of an IPv6 address that one customer of a provider may have
@@ -124,6 +125,7 @@ func (l *limits) try(attempts ...attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
+	// Sweeping here needs no goroutine, and without attempts there is nothing to sweep.
 	if now.Sub(l.swept) >= sweepEvery {
 		l.swept = now
 		for k, t := range l.tries {

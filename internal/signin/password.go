@@ -45,6 +45,7 @@ func checkPassword(password, email string) error {
 	return nil
 }
 
+// base64Raw is the encoding that argon2 hashes are usually written in: standard, without padding.
 var base64Raw = base64.RawStdEncoding
 
 // hashPassword returns the form in which a password is stored: argon2id with its cost, a random

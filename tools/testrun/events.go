@@ -32,11 +32,13 @@ type tally struct {
 	builds map[string]string
 }
 
+// newTally returns a tally that has seen no event yet.
 func newTally(strict bool) *tally {
 	return &tally{strict: strict, running: map[string]*progress{}, builds: map[string]string{}}
 }
 
-// progress is a package whose tests are running.
+// progress is a package whose tests are running. It keeps all output, because only the end tells which
+// part of it is worth printing.
 type progress struct {
 	began time.Time
 	// states holds the last action of each test: run, pause, cont, pass, fail or skip.
@@ -49,7 +51,7 @@ type progress struct {
 // line is one line of output. test is empty if it belongs to the package as a whole.
 type line struct{ test, text string }
 
-// outcome is the result of a package.
+// outcome is the result of a package, as the report prints it.
 type outcome struct {
 	path    string
 	elapsed time.Duration

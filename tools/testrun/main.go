@@ -42,7 +42,8 @@ type mode struct {
 	durable bool
 }
 
-// modes returns every mode.
+// modes returns every mode. The plan is printed before the run, so that people know how long it takes
+// and what it does before they wait for it.
 func modes() []mode {
 	return []mode{
 		{
@@ -73,6 +74,7 @@ func modes() []mode {
 	}
 }
 
+// main runs the mode that the first argument names and exits with its code.
 func main() {
 	// SIGHUP as well: a terminal that closes must not leave PostgreSQL running.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

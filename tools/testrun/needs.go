@@ -40,7 +40,7 @@ func needs(root string) []need {
 	return table
 }
 
-// missing is a need that is not met, and why.
+// missing is a need that is not met, and why: what find returned, and why it could not be installed.
 type missing struct {
 	need   need
 	reason string
@@ -166,7 +166,7 @@ func (s *session) announce(packages []string) {
 }
 
 // asRoot returns the prefix of a command that needs root: nothing for root, otherwise sudo if it asks
-// for no password.
+// for no password. A prompt in the middle of a run would wait forever.
 func asRoot(ctx context.Context) ([]string, error) {
 	if os.Geteuid() == 0 {
 		return nil, nil

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 )
 
-// nodeFolder is where the JavaScript clients and their tests live.
+// nodeFolder is where the JavaScript clients and their tests live. They are real clients of other
+// people, which the gateway must work with.
 func nodeFolder(root string) string { return filepath.Join(root, "oracles", "node") }
 
 // nodePackages installs what oracles/node/package-lock.json names and tells the tests where node is.

@@ -23,6 +23,7 @@ type report struct {
 	soak           []measure
 }
 
+// newReport returns an empty report. The total time counts from here.
 func newReport(out io.Writer) *report { return &report{out: out, began: time.Now()} }
 
 // pass reports a check that is not a Go test.
@@ -37,7 +38,7 @@ func (r *report) failWith(name, text string) {
 	r.fail(name)
 }
 
-// fail counts a failure that has already been printed.
+// fail counts a failure that has already been printed. Every failure of the run goes through it.
 func (r *report) fail(name string) {
 	r.failed++
 	r.failures = append(r.failures, name)
@@ -51,7 +52,8 @@ func (r *report) skip(name, reason string) {
 // note adds a line to the summary.
 func (r *report) note(text string) { r.notes = append(r.notes, text) }
 
-// add prints and counts the result of one package of Go tests.
+// add prints and counts the result of one package of Go tests. Skipped tests are collected and listed
+// at the end.
 func (r *report) add(o *outcome) {
 	r.passed += o.passed
 	r.skips = append(r.skips, o.skips...)

@@ -35,7 +35,7 @@ type page struct {
 	Groups         []group
 }
 
-// group holds the operations of one tag.
+// group holds the operations of one tag of the document, under a heading of its own.
 type group struct {
 	Name       string
 	Note       template.HTML
@@ -56,7 +56,7 @@ type operation struct {
 	Request, Response samples
 }
 
-// reply is one body that an operation may return.
+// reply is one body that an operation may return: a status and a media type.
 type reply struct {
 	Status, Media string
 	Note          template.HTML
@@ -227,7 +227,8 @@ func (d *explainer) operation(path, method string, v any) operation {
 	return op
 }
 
-// curls returns the curl commands of an operation, one for each example of its body.
+// curls returns the curl commands of an operation, one for each example of its body. They can be pasted
+// into a shell as they are, with SLUICE_API_KEY set.
 func curls(path string, open bool, bodies yaml.MapSlice) []sample {
 	head := "curl " + baseURL + path
 	if !open {
@@ -254,7 +255,8 @@ func curls(path string, open bool, bodies yaml.MapSlice) []sample {
 	return tabs
 }
 
-// addReplies adds the replies of an operation with their samples, and its errors.
+// addReplies adds the replies of an operation with their samples, and its errors. A reply may have
+// several media types: a chat completion is JSON or a stream.
 func (d *explainer) addReplies(op *operation, responses yaml.MapSlice) {
 	seen := map[string]bool{}
 	for _, item := range responses {

@@ -41,7 +41,7 @@ type form struct {
 }
 
 // direction is which way a schema travels. In a request null means absent, so it is not
-// mentioned.
+// mentioned. In a response limits are not mentioned, because they are ours to keep.
 type direction int
 
 const (
@@ -57,7 +57,7 @@ type explainer struct {
 	told map[string]bool
 }
 
-// fields returns the rows of an object schema.
+// fields returns the rows of an object schema, in the order of the document.
 func (d *explainer) fields(schema yaml.MapSlice, dir direction) []field {
 	var rows []field
 	required := list(schema, "required")
@@ -74,7 +74,8 @@ func (d *explainer) fields(schema yaml.MapSlice, dir direction) []field {
 }
 
 // field returns the row of one property: its type, limits, values, and the fields of the
-// objects in it.
+// objects in it. It sets everything but the name and whether the property is required, which only the
+// object around it knows.
 func (d *explainer) field(schema yaml.MapSlice, dir direction) field {
 	row := field{Note: prose(text(schema, "description"))}
 	var kinds []string
@@ -130,7 +131,7 @@ func (d *explainer) forms(schema yaml.MapSlice, dir direction) []form {
 }
 
 // alternatives returns the schemas of anyOf or oneOf, or one schema for each entry of a list
-// of types. A simple schema is its own only alternative.
+// of types. A simple schema is its own only alternative. The result is never empty.
 func (d *Document) alternatives(schema yaml.MapSlice) []yaml.MapSlice {
 	var found []yaml.MapSlice
 	for _, v := range slices.Concat(list(schema, "anyOf"), list(schema, "oneOf")) {
@@ -176,7 +177,7 @@ func (d *Document) typeNames(schema yaml.MapSlice) (one, many string) {
 	}
 }
 
-// values returns what an enum or a constant allows, except null.
+// values returns what an enum or a constant allows, except null, which field treats as a type.
 func values(schema yaml.MapSlice) []string {
 	var found []string
 	for _, v := range list(schema, "enum") {

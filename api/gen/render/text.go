@@ -33,7 +33,8 @@ func inline(s string) template.HTML {
 	return template.HTML(b.String() + template.HTMLEscapeString(s))
 }
 
-// prose is inline for paragraphs and lists, which are separated by blank lines.
+// prose is inline for paragraphs and lists, which are separated by blank lines. A list starts with "- "
+// at the beginning of a line.
 func prose(s string) template.HTML {
 	var b strings.Builder
 	for block := range strings.SplitSeq(strings.TrimSpace(s), "\n\n") {
@@ -55,12 +56,14 @@ func prose(s string) template.HTML {
 }
 
 var (
-	// The named groups are the CSS classes of the tokens.
+	// The named groups are the CSS classes of the tokens. jsonTokens also knows the lines of a stream;
+	// codeTokens knows strings and comments, which look alike in all languages of the samples.
 	jsonTokens = regexp.MustCompile(`(?m)(?P<key>"(?:[^"\\]|\\.)*"):|(?P<str>"(?:[^"\\]|\\.)*")|(?P<lit>\b(?:true|false|null)\b|-?\b\d+(?:\.\d+)?\b)|(?P<mark>^(?:data:|: .*$))`)
 	codeTokens = regexp.MustCompile(`(?m)(?P<str>"(?:[^"\\\n]|\\.)*")|(?P<rem>(?:^|\s)(?:#|//) .*$)`)
 )
 
-// wire formats a stream as it is sent. Its long lines may wrap before a key.
+// wire formats a stream as it is sent. Its long lines may wrap before a key, because a line of
+// server-sent events cannot be broken in the sample itself.
 func wire(code string) template.HTML {
 	html := string(highlight(jsonTokens, strings.TrimSpace(code)))
 	// <wbr> allows a line break without adding a character that people would copy.

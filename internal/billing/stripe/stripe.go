@@ -160,6 +160,8 @@ func (p *Processor) charge(ctx context.Context, customer string, pay billing.Pay
 	if err != nil {
 		return billing.Outcome{}, err
 	}
+	// A customer who removed the card in Stripe's portal. It is an outcome, not an error: billing tells
+	// them.
 	if method == nil {
 		return billing.Outcome{Status: billing.Failed, Reason: "There is no saved payment method."}, nil
 	}

@@ -11,7 +11,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// response is a reply, or one chunk of it: both have the same form.
+// response is a reply, or one chunk of it: both have the same form. A chunk has the pieces that are new, not the
+// reply so far.
 type response struct {
 	Candidates     []candidate `json:"candidates"`
 	PromptFeedback struct {
@@ -28,7 +29,7 @@ type candidate struct {
 	FinishReason string  `json:"finishReason"`
 }
 
-// usageMetadata has the figures up to the chunk that it comes with.
+// usageMetadata has the figures up to the chunk that it comes with, so the last one counts.
 type usageMetadata struct {
 	PromptTokenCount        int `json:"promptTokenCount"` // includes the cached ones
 	CachedContentTokenCount int `json:"cachedContentTokenCount"`
@@ -185,6 +186,7 @@ func (s *stream) candidate(w *candidate) error {
 }
 
 // part reads a part of the reply with the index. The signature of a text is kept with the call that follows it.
+// The signature of a text that no call follows is not kept.
 func (s *stream) part(index int, c *choice, w *part) {
 	switch {
 	case w.FunctionCall != nil:

@@ -26,7 +26,8 @@ type request struct {
 	GenerationConfig  generation  `json:"generationConfig,omitzero"`
 }
 
-// content is one turn, of the user or of the model. Results of tools are the user's.
+// content is one turn, of the user or of the model. Results of tools are the user's. The instructions are a content
+// without a role.
 type content struct {
 	Role  string `json:"role,omitempty"`
 	Parts []part `json:"parts"`
@@ -62,7 +63,7 @@ type fileData struct {
 	FileURI  string `json:"fileUri"`
 }
 
-// functionCall is a tool call. Older models give no ID.
+// functionCall is a tool call. Older models give no ID. Args is an object, never a string of JSON as in our API.
 type functionCall struct {
 	ID   string          `json:"id,omitempty"`
 	Name string          `json:"name"`

@@ -36,6 +36,8 @@ func refused(status int, kind fault.Kind) refusalCase {
 	return c
 }
 
+// refusals are the statuses that upstreams send, with bodies that a vendor writes and bodies that a proxy in front
+// of it writes. 400, 413 and 422 are the caller's own fault; the others are ours or the upstream's.
 var refusals = []refusalCase{
 	{
 		name: "status 400", kind: fault.Invalid, message: "max_tokens is too large: 999999.",
@@ -120,6 +122,7 @@ var some = []provider.Event{text("Once upon"), text(" a time there was")}
 // whole is a complete reply.
 var whole = []provider.Event{text("The end."), finish(chat.FinishStop), figures(9, 0, 3, 0)}
 
+// troubles are the replies that go wrong on the way, streamed and not.
 var troubles = []troubleCase{
 	{name: "stream cut", stream: true, script: Script{Events: some, Then: Cut}},
 	{name: "stream reset", stream: true, script: Script{Events: some, Then: Reset}},
@@ -175,6 +178,7 @@ type abandonment struct {
 	close  bool // the caller closes the stream, and does not cancel its context
 }
 
+// abandonments are the moments at which a caller may leave.
 var abandonments = []abandonment{
 	{name: "cancel before the reply", then: Wait, stream: true},
 	{name: "cancel in a stream", then: Stall, stream: true},

@@ -17,7 +17,7 @@ type replyCase struct {
 	form func(t *testing.T, got, want Reply)
 }
 
-// The functions below make events.
+// The functions below make events of choice 0.
 
 func text(s string) provider.Event { return provider.Event{Kind: provider.Text, Text: s} }
 
@@ -47,6 +47,7 @@ var weather = []provider.Event{
 	finish(chat.FinishToolCalls), figures(9, 0, 5, 0),
 }
 
+// replies are the cases that end well. Their order is that of the rows in docs/providers.md.
 var replies = []replyCase{
 	{name: "text", events: []provider.Event{text("Hel"), text("lo"), text(" world"), finish(chat.FinishStop), figures(9, 0, 3, 0)}},
 	{name: "text beyond ASCII", events: []provider.Event{text("Größe: 5 < 6 & \"so\" \\ weiter"), text(" — 日本 👩‍🚀"), finish(chat.FinishStop), figures(9, 0, 20, 0)}},

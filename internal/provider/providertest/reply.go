@@ -80,6 +80,7 @@ func (r *Reply) add(t *testing.T, ev *provider.Event) {
 	case provider.Usage:
 		u := ev.Usage
 		r.Usage = &u
+	// Only the first piece of a call has its id and name; all pieces have the index (docs/api.md#stream-chunk).
 	case provider.ToolCall:
 		p := ev.Tool
 		switch {

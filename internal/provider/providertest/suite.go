@@ -130,6 +130,7 @@ func Run(t *testing.T, h Harness) {
 			f(t)
 		})
 	}
+	// First and not in parallel: they look for goroutines that are left behind.
 	for _, c := range abandonments {
 		run(c.name, false, func(t *testing.T) { h.abandon(t, c) })
 	}
@@ -142,6 +143,7 @@ func Run(t *testing.T, h Harness) {
 	for _, c := range troubles {
 		run(c.name, true, func(t *testing.T) { h.trouble(t, c) })
 	}
+	// A case that was renamed must not stay excused under its old name.
 	for _, name := range slices.Sorted(maps.Keys(h.Unsupported)) {
 		if !known[name] {
 			t.Errorf("Unsupported names %q, which is not a case", name)
@@ -194,6 +196,7 @@ func (h *Harness) reply(t *testing.T, c replyCase) {
 		if u := want.Usage; u != nil && h.Lumps {
 			u.Completion, u.Reasoning = u.CompletionTotal(), 0
 		}
+		// Such an adapter makes up its own words, so only their form can be compared.
 		if h.Computes {
 			check := sameForm
 			if c.form != nil {

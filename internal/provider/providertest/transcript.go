@@ -48,6 +48,7 @@ func Transcripts(t *testing.T, update bool, open func(file string, wire http.Rou
 		if err != nil {
 			t.Fatal(err)
 		}
+		// One memory for all turns of a file: a later turn may need what an earlier one kept.
 		memory := NewMemory()
 		out := &txtar.Archive{Comment: archive.Comment}
 		for _, turn := range turns(t, file, archive) {
@@ -122,6 +123,7 @@ func (x *exchange) play(t *testing.T, open func(http.RoundTripper) (provider.Ada
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The id is fixed, so that ids derived from it are the same in every run.
 	call := &provider.Call{Request: req, Upstream: Model, ID: "turn-" + x.name + "-", Memory: memory}
 	for _, word := range strings.Fields(string(x.how)) {
 		if model, ok := strings.CutPrefix(word, "upstream="); ok {
@@ -194,7 +196,7 @@ func (x *exchange) answer(r *http.Request, headers []string) (*http.Response, er
 	}, nil
 }
 
-// shelf is a continuation.Store in memory, without expiry.
+// shelf is a continuation.Store in memory, without expiry. It is not safe for use from several goroutines.
 type shelf map[string][]byte
 
 func (s shelf) KeepState(_ context.Context, st *continuation.State, _ continuation.Bound) error {

@@ -26,6 +26,7 @@ func logins(t *testing.T, open func() *sqlstore.Store) {
 			t.Errorf("FindLogin after %s = %+v, %v, want %+v", what, got, err, want)
 		}
 	}
+	// An account without a login is found as the zero Login, not as an error.
 	check("nothing", signin.Login{})
 	must(t, s.SetPassword(ctx, a.ID, "first", ""))
 	must(t, s.SetTOTP(ctx, a.ID, "secret", true))

@@ -87,6 +87,7 @@ func Run(t *testing.T, fresh Database) {
 		"CatalogOnce":       catalogOnce,
 		"DropChanges":       dropChanges,
 	}
+	// The order of a map is random, which is right: the tests must not depend on each other.
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -88,6 +88,7 @@ func videos(t *testing.T, open func() *sqlstore.Store) {
 		t.Errorf("FindVideo of nothing = %+v, want nil", j)
 	}
 	var got []string
+	// The page continues behind this job; nil is the start.
 	var behind *video.Job
 	for {
 		page, err := s.Videos(t.Context(), "a", behind, 2)
