@@ -24,6 +24,7 @@ func (p *program) accountCmd() *cobra.Command {
 // accountCreateCmd creates an account that has no password. "sluice signin-link" lets its
 // owner in. The plan is granted: it costs nothing and has no billing period.
 func (p *program) accountCreateCmd() *cobra.Command {
+	// The flags write to in directly; the server checks the values.
 	var in admin.NewAccount
 	cmd := &cobra.Command{
 		Use: "create --email E", Short: "Create an account and print its master key", Args: args(),
@@ -143,6 +144,7 @@ func printAbuse(w io.Writer, a *admin.Abuse) {
 		rows = append(rows, []string{t.Tier, strconv.Itoa(t.Score), t.Units.String(), limitText(t.Budget, nil), reaches})
 	}
 	table(w, rows)
+	// An account that was never conspicuous has scores but no events.
 	if len(a.Events) == 0 {
 		return
 	}
@@ -202,6 +204,7 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 	cmd.Flags().StringVar(&rpm, "rpm", "", "requests per minute: a `number` or unlimited")
 	cmd.Flags().StringVar(&concurrent, "concurrent", "", "concurrent requests: a `number` or unlimited")
 	cmd.Flags().StringVar(&tpm, "tpm", "", "tokens per minute: a `number` or unlimited")
+	// With --clear and a limit, only that limit is overridden afterwards.
 	cmd.Flags().BoolVar(&in.Clear, "clear", false, "remove all overrides first")
 	return cmd
 }

@@ -51,6 +51,7 @@ func (p *program) billingRefundCmd() *cobra.Command {
 		Example: "  sluice billing refund pay_7x… --cents 1000",
 		RunE: func(c *cobra.Command, given []string) error {
 			in.Actor, in.Payment = p.actor(), given[0]
+			// The server limits the amount to what is left of the payment.
 			return p.callBilling(c, "billing.refund", in)
 		},
 	}
@@ -69,6 +70,7 @@ func (p *program) billingAdvanceCmd() *cobra.Command {
 		Long:    "Move an account's clock to a later date. Everything that is due before then\nhappens: renewals, retries, the end of a subscription. The clock continues from\nthere. This works only with test cards.",
 		Example: "  sluice billing advance ana@example.com --to 2027-03-01",
 		RunE: func(c *cobra.Command, given []string) error {
+			// Parsed here, so that a mistyped date is a mistake in the command line and not a refusal.
 			at, err := parseDate(to)
 			if err != nil {
 				return misused(c, err)
@@ -95,7 +97,7 @@ func (p *program) accountTerminateCmd() *cobra.Command {
 }
 
 // callBilling runs an operation that returns an account's billing, and prints it. Every change
-// prints the state after it, so that nobody has to ask again.
+// prints the state after it.
 func (p *program) callBilling(c *cobra.Command, name string, in any) error {
 	var out admin.Billing
 	if err := p.call(c.Context(), name, in, &out); err != nil {
@@ -123,6 +125,7 @@ func printBilling(w io.Writer, b *admin.Billing) {
 		plan += " (granted)"
 	}
 	rows := [][]string{{"account", b.ID + " " + b.Email}, {"plan", plan}, {"subscription", string(b.Status)}}
+	// Free, granted and missing plans have no period.
 	if b.PeriodEnd != nil {
 		// What happens at the end of the period; a failed renewal is the most important news.
 		next := "renews " + utcText(*b.Due)

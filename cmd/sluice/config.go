@@ -46,6 +46,7 @@ func (p *program) configCheckCmd() *cobra.Command {
 				} else {
 					fmt.Fprintf(w, "%s is valid.\n", cfg.File())
 				}
+				// A warning is about a setting that is valid but probably not wanted.
 				for _, warning := range cfg.Warnings() {
 					fmt.Fprintf(w, "! %s\n", warning)
 				}

@@ -31,6 +31,7 @@ func (p *program) doctorCmd() *cobra.Command {
 			} else {
 				findings = app.Examine(c.Context(), cfg)
 			}
+			// Everything is printed before the exit code is decided.
 			if err := p.print(findings, func(w io.Writer) { printFindings(w, findings) }); err != nil {
 				return err
 			}

@@ -39,6 +39,8 @@ func main() {
 // program is one run of the command: its arguments, its environment and its output. Tests run
 // it in process with their own.
 type program struct {
+	// args is the command line without the name of the program. environ has the form KEY=VALUE and takes
+	// the place of the process's environment everywhere in this package.
 	args    []string
 	environ []string
 	stdout  io.Writer
@@ -64,6 +66,7 @@ func run(ctx context.Context, p *program) int {
 	if err == nil {
 		return 0
 	}
+	// The message may be empty; the exit code says enough then.
 	code, message := p.explain(err)
 	if message != "" {
 		fmt.Fprintln(p.stderr, message)

@@ -24,6 +24,7 @@ func (p *program) modelsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// With --refresh the server asks every provider, which may take a while.
 			ctx, cancel := context.WithTimeout(c.Context(), adminPatience)
 			defer cancel()
 			listing, err := app.Models(ctx, cfg, verbose, refresh)
@@ -47,8 +48,9 @@ func (p *program) modelsCmd() *cobra.Command {
 // the API, so that both always show the same catalog.
 type modelList struct {
 	Data []struct {
-		ID                string      `json:"id"`
-		Plan              string      `json:"plan"`
+		ID   string `json:"id"`
+		Plan string `json:"plan"`
+		// A json.Number keeps 0.5 and 2 as the API writes them.
 		RequestMultiplier json.Number `json:"request_multiplier"`
 		Permission        struct {
 			ContextLength int  `json:"context_length"`
@@ -68,6 +70,7 @@ func printModels(w io.Writer, list modelList, standing []admin.ModelStanding, ve
 	for _, s := range standing {
 		known[s.ID] = s
 	}
+	// ACCESS, FROM and HEALTH come from the standing; the others from the catalog.
 	head := []string{"MODEL", "ACCESS", "COSTS", "CONTEXT", "OUTPUT", "TOOLS", "FROM", "HEALTH"}
 	if verbose {
 		head = append(head, "PROVIDER", "DESCRIPTION")

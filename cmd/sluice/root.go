@@ -39,6 +39,7 @@ they work on the folder directly.`,
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml if it exists)")
 	flags.BoolVar(&p.asJSON, "json", false, "print JSON")
+	// --data is an override because commands must find the folder of the server that they talk to.
 	p.override(flags, "data", "data", "`folder` for all data (default ./data)")
 	// cobra sorts the commands by name in the help.
 	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.billingCmd(), p.usageCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.resetSecretCmd(), p.modelsCmd(), p.videoCmd(), p.doctorCmd(), p.configCmd(), p.versionCmd())
@@ -75,7 +76,7 @@ func (p *program) load() (*config.Config, error) {
 var errSilent = errors.New("")
 
 // usageError is a mistake in the command line. It leads to exit code 2 and a hint to --help.
-// A server that refuses a request is not one, whatever the arguments were.
+// A refusal by the server is not a usageError, even if it is about an argument.
 type usageError struct {
 	err     error
 	command string // the path of the command, such as "sluice key create"
@@ -124,7 +125,7 @@ func (p *program) explain(err error) (int, string) {
 	if errors.Is(err, errSilent) {
 		return 1, ""
 	}
-	// Mistakes in the command line are never JSON: they are for whoever writes the command line.
+	// Mistakes in the command line are never JSON: a person has to fix them.
 	if u, ok := errors.AsType[*usageError](err); ok {
 		return 2, "sluice: " + u.Error()
 	}
@@ -143,6 +144,7 @@ func (p *program) explain(err error) (int, string) {
 // actor returns who runs this command, for the audit log. Whoever may use the admin socket
 // could set USER to anything, so the name is a help for people and proves nothing.
 func (p *program) actor() string {
+	// Login shells set USER; services and containers may lack it.
 	for _, v := range p.environ {
 		if name, ok := strings.CutPrefix(v, "USER="); ok && name != "" {
 			return "cli:" + name

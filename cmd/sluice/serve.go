@@ -32,6 +32,7 @@ terminal, prints its master key once. SIGHUP or a change of the configuration
 file reloads the configuration without dropping requests.`,
 		RunE: func(c *cobra.Command, _ []string) error { return p.serve(c.Context()) },
 	}
+	// The texts name the defaults by hand, because the configuration owns them.
 	p.override(cmd.Flags(), "listen", "listen", "`address` to serve the API on (default 127.0.0.1:8080)")
 	p.override(cmd.Flags(), "metrics-listen", "metrics_listen", "`address` to serve metrics on; empty turns them off (default 127.0.0.1:9090)")
 	p.override(cmd.Flags(), "database", "database", "\"sqlite\" or a postgres:// `URL` (default sqlite)")
@@ -62,6 +63,7 @@ func (p *program) serve(ctx context.Context) error {
 	if key := a.OwnerKey(); key != "" {
 		p.welcome(a, key)
 	}
+	// Scripts and tests wait for this line.
 	log.Info("sluice is ready", "version", buildinfo.Version, "url", a.Origin(), "data", cfg.Data, "database", databaseName(cfg), "metrics", a.MetricsAddr())
 
 	// SIGHUP reloads the configuration. The goroutine is started after New, because there is
@@ -97,6 +99,7 @@ func (p *program) welcome(a *app.App, key string) {
 		fmt.Fprintf(p.stdout, "and \"sluice signin-link %s\" to sign in to the dashboard.\n", account.OwnerEmail)
 		return
 	}
+	// Everything that a person needs to try the service, ready to paste.
 	fmt.Fprintf(p.stdout, `Welcome to Sluice. This is the master key of the owner account. It is shown only once:
 
   %s

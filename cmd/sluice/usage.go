@@ -43,6 +43,7 @@ func (p *program) usageCmd() *cobra.Command {
 // a sum that ignored them silently would look complete.
 func printUsage(w io.Writer, u *admin.Usage) {
 	rows := [][]string{{"DAY", "MODEL", "KEY", "REQUESTS", "FAILED", "PROMPT", "COMPLETION", "UNITS", "COST USD", "LATENCY", "FIRST TOKEN"}}
+	// line appends a row. Latencies are means, in milliseconds.
 	line := func(day, model, key string, s *admin.UsageSums) {
 		cost := s.CostUSD.String()
 		if s.Unpriced > 0 {
@@ -73,6 +74,7 @@ func (p *program) auditCmd() *cobra.Command {
 				return err
 			}
 			err := p.print(out, func(w io.Writer) {
+				// Only the sums that differ are printed, the recomputed ones first.
 				for _, d := range out.Differences {
 					fmt.Fprintf(w, "%s %s: %s: recomputed %s, stored %s\n", d.Day.Format(time.DateOnly), d.AccountID, d.What, sumsText(d.Rows, d.Sums), sumsText(d.Sums, d.Rows))
 				}

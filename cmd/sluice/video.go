@@ -64,7 +64,7 @@ type videoOrder struct {
 	seconds                     int
 }
 
-// videoJob is the part of a job that the command needs.
+// videoJob is the part of a job that the command needs (docs/api.md#video-job). Progress is in percent.
 type videoJob struct {
 	ID            string `json:"id"`
 	Status        string `json:"status"`
@@ -116,6 +116,7 @@ func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 	if err != nil {
 		return err
 	}
+	// The result for --json, with the path as it was written.
 	saved := struct {
 		Job        string `json:"job"`
 		Generation string `json:"generation"`
@@ -238,6 +239,7 @@ func (a *videoAPI) send(ctx context.Context, method, path string, body io.Reader
 	}
 	req.Header.Set("Authorization", "Bearer "+a.key)
 	req.Header.Set("Content-Type", "application/json")
+	// The error of net/http repeats the method and the URL, so it is unwrapped below.
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to the server at %s: %w", a.url, errors.Unwrap(err))
@@ -266,6 +268,7 @@ func (a *videoAPI) save(ctx context.Context, generation, path string) (n int64, 
 		return 0, err
 	}
 	defer resp.Body.Close()
+	// In the same folder as path, so that Rename replaces path in one step.
 	f, err := os.Create(path + ".part")
 	if err != nil {
 		return 0, err

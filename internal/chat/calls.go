@@ -57,7 +57,7 @@ type openCalls struct {
 // one once, and that nothing else comes before all are answered (docs/api.md#tool-calling). It is
 // called once per message, in order, because it compares m with the message before it.
 //
-// Checking it here gives callers one message that names the field, whatever the upstream would say.
+// Upstreams check this too. Checking it here gives callers the same message for every upstream.
 func (p *parser) checkTurn(m *Message, calls callIndex) {
 	if p.failed() {
 		return

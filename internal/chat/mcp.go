@@ -24,8 +24,8 @@ type mcpPlaces struct {
 // mcp reads the members of an MCP tool (docs/api.md#mcp-tools). Messages never repeat an address or a header's
 // value: either may hold a secret. After a problem the result is incomplete; the caller checks failed.
 //
-// The tools of the server do not count toward the size of the prompt here, because nobody knows them
-// before the server has listed them.
+// The tools of the server do not count toward the size of the prompt here: they are known only after the
+// server has listed them.
 func (p *parser) mcp(at mcpPlaces) *MCP {
 	// The members were skipped while the type was not known; now each is revisited.
 	m := &MCP{RequireApproval: "never"}

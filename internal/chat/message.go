@@ -52,7 +52,7 @@ type Content struct {
 // reports, which has neither text nor image. Exactly one of raw and ImageURL is set for the first two.
 type Part struct {
 	raw      []byte // the JSON string of a text part
-	ImageURL string // a data: URL, or an http or https address that nobody has fetched yet
+	ImageURL string // a data: URL, or an http or https address; not fetched
 	Detail   string // "", "auto", "low" or "high"
 }
 

@@ -19,7 +19,7 @@ const (
 // (docs/api.md#chat-completion-request). The error is a fault that names the field.
 //
 // The Request refers to body, so body must not be changed while the Request is in use. It keeps all of
-// body alive. Parse takes at most time and memory in proportion to the length of body, whatever it holds.
+// body alive. Parse takes time and memory at most in proportion to the length of body, for any body.
 func Parse(body []byte) (*Request, error) {
 	// Places in the body are kept as int32, so that members and frames are small.
 	if len(body) > math.MaxInt32 {
@@ -59,7 +59,7 @@ type parser struct {
 	entries int       // messages, parts and tool calls so far
 	open    openCalls // the calls of the last assistant message
 
-	// What whole needs: fields that depend on others, wherever those stand in the body.
+	// Fields that whole checks together with others, whose order in the body may be any.
 	maxTokens     int64  // 0: not given
 	maxCompletion int64  // max_completion_tokens; 0: not given
 	oddOptions    string // what is wrong with stream_options; it matters only if stream is true
@@ -238,7 +238,7 @@ func (p *parser) streamOptions() {
 	if p.null() {
 		return
 	}
-	// Recorded, not refused: a client may always send stream_options, whatever it puts there.
+	// Record a problem instead of refusing it: clients may always send stream_options.
 	if p.peek() != '{' {
 		from := p.pos
 		p.skip()

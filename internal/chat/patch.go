@@ -13,7 +13,7 @@ import (
 type Patch struct {
 	// Model replaces the model; empty keeps it.
 	Model string
-	// IncludeUsage asks for the usage at the end of a stream, whatever the caller asked for. Calls are
+	// IncludeUsage asks for the usage at the end of a stream, even if the caller did not. Calls are
 	// settled by it.
 	IncludeUsage bool
 	// SystemRole replaces the role developer by system, for upstreams that do not know developer.

@@ -45,7 +45,7 @@ type Request struct {
 	members    []member // the top-level members of raw, in order
 	emptyStops bool     // the body's stop has empty strings; Stop has none
 	foreign    Foreign
-	usage      span   // the value of stream_options.include_usage; empty where not given
+	usage      span   // the value of stream_options.include_usage; empty if not given
 	developers []span // roles written as "developer"
 	size       size
 	numbers    [4]float64 // what the four *float64 above point to: no allocation for each

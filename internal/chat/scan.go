@@ -180,7 +180,7 @@ func (s *scanner) skip() {
 }
 
 // literal reads the given word. The caller has seen its first byte at pos. What follows the word, such
-// as the x of truex, is refused by whatever reads on.
+// as the x of truex, is refused by the next read.
 func (s *scanner) literal(word string) bool {
 	end := s.pos + len(word)
 	if end > len(s.body) || string(s.body[s.pos:end]) != word {

@@ -59,7 +59,7 @@ func (t *Tool) name() string {
 }
 
 // member returns the path, within the entry, of the member that holds the definition. It must not be
-// called for an MCP server, whose members stand in the entry itself.
+// called for an MCP server, whose members are in the entry itself.
 func (t *Tool) member() string {
 	if t.Function != nil {
 		return ".function"

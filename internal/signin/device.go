@@ -39,7 +39,7 @@ func (d *Desk) codeGuesses(ctx context.Context, accountID, email string, v Visit
 
 // mayMail counts a mail that a visitor asks for. It returns how many links of one purpose may be
 // mailed to the address in an hour, whoever asks; 0 means any number. Beyond that no mail is sent
-// and nobody is told. This keeps strangers from filling a mailbox, and takes nothing from the
+// and the visitor gets no error. This keeps strangers from filling a mailbox, and takes nothing from the
 // owner: the links of that hour are in the mailbox and still good.
 func (d *Desk) mayMail(ctx context.Context, email string, v Visit) (recent int, err error) {
 	if d.known(ctx, email, v) {

@@ -12,7 +12,7 @@ import (
 // actor is the name in the audit log for what an account's owner does on the pages.
 const actor = "owner"
 
-// wrong is the same answer for a wrong address and a wrong password, so that nobody learns who has
+// wrong returns the same fault for a wrong address and a wrong password, so that nobody learns who has
 // an account.
 func wrong() error {
 	return fault.New(fault.Unauthenticated, "The address or the password is wrong.")
@@ -223,7 +223,7 @@ func (d *Desk) choose(ctx context.Context, purpose Purpose, token, password stri
 }
 
 // tell mails an account's owner what has changed, if the rule of the step says so. email is the
-// address before the change: a thief who changed the address must not be the only one who is told.
+// address before the change: if a thief has changed the address, the owner must still get the mail.
 func (d *Desk) tell(step Step, email, subject, text string) {
 	if ruleOf(step).Gives&GivesNotice != 0 {
 		d.poster.Post(mail.Message{To: email, Subject: subject, Text: text + " If that was not you, contact support at once.\n"})

@@ -72,7 +72,7 @@ const (
 	// hashesAtOnce bounds the memory for hashing passwords, which takes argonMemory each.
 	hashesAtOnce = 2
 	hashPatience = 3 * time.Second // how long a request waits for its turn
-	hashRetry    = 5 * time.Second // how long it is told to wait when its turn did not come
+	hashRetry    = 5 * time.Second // the Retry-After of a request whose turn did not come
 
 	maxTries = 50_000 // keys at once, about 100 bytes each
 	// how often try drops spans that have ended
@@ -185,7 +185,7 @@ func (l *limits) forget(keys ...key) {
 }
 
 // hashing runs work, which hashes a password. At most hashesAtOnce run at a time; a caller whose
-// turn does not come within hashPatience is told to come back.
+// turn does not come within hashPatience gets a 503 with a time to retry after.
 func (l *limits) hashing(ctx context.Context, work func()) error {
 	patience := time.NewTimer(hashPatience)
 	defer patience.Stop()

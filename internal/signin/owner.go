@@ -113,7 +113,7 @@ func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
 	if err != nil {
 		return err
 	}
-	// As in SignUp, a link that nobody gets is stored as well, so that both ways take the same time.
+	// As in SignUp, a link is stored even if nobody gets it, so that both cases take the same time.
 	token, kept, err := d.link(ctx, Link{Purpose: Email, AccountID: o.Account.ID, Email: email}, emailLife, mailsAnHour)
 	if err != nil || !kept {
 		return err

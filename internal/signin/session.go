@@ -83,7 +83,7 @@ func (d *Desk) SignOut(ctx context.Context, accountID, sessionID string) error {
 	return d.sessionStore.CloseSession(ctx, accountID, sessionID)
 }
 
-// SignOutEverywhere ends whatever could let anybody else in to an account: every session but
+// SignOutEverywhere ends everything that could let somebody else into an account: every session but
 // keepSession, and every link.
 func (d *Desk) SignOutEverywhere(ctx context.Context, accountID, keepSession string) error {
 	return d.end(ctx, SignOutEverywhere, accountID, keepSession)

@@ -28,7 +28,7 @@ func (d *Desk) SignUp(ctx context.Context, email string, v Visit) error {
 	if err != nil {
 		return err
 	}
-	// If there is an account, the link is stored as well and told to nobody: this takes the same
+	// If there is an account, the link is stored as well but sent to nobody: this takes the same
 	// time, and the mail counts among those of the hour.
 	token, kept, err := d.link(ctx, Link{Purpose: SignUp, Email: email}, signUpLife, recent)
 	if err != nil || !kept {

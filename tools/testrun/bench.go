@@ -22,6 +22,7 @@ func (s *session) bench() {
 	for _, program := range benchPrograms {
 		s.show("go", "run", program)
 	}
+	// Only packages with benchmarks are named: go test would compile all others for nothing.
 	packages, err := benchmarked(s.root)
 	if err != nil {
 		s.report.failWith("benchmarks", err.Error())
@@ -46,6 +47,7 @@ func (s *session) show(name string, args ...string) {
 // showTo runs a command whose output goes to out, and returns the command as text. The text itself goes
 // to the session's output.
 func (s *session) showTo(out io.Writer, name string, args ...string) (text string, err error) {
+	// Printed first, so that a figure can be measured again by hand.
 	text = name + " " + strings.Join(args, " ")
 	fmt.Fprintf(s.out, "\n%s\n", text)
 	cmd := s.command(s.root, name, args...)

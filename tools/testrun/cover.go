@@ -23,6 +23,7 @@ func (s *session) cover() {
 		s.report.failWith("coverage", err.Error())
 		return
 	}
+	// The folder is ignored by git.
 	profile, page := filepath.Join(dir, "cover.out"), filepath.Join(dir, "index.html")
 	// A line counts as covered whichever package's test reaches it, so end-to-end tests count
 	// as well.
@@ -96,6 +97,7 @@ func readProfile(r io.Reader) (map[string]coverage, error) {
 		b := blocks[fields[0]]
 		blocks[fields[0]] = block{statements, b.reached || fields[2] != "0"}
 	}
+	// By package, weighted with the number of statements.
 	packages := map[string]coverage{}
 	for place, b := range blocks {
 		file, _, _ := strings.Cut(place, ":")

@@ -125,6 +125,7 @@ func (t *tally) end(p *progress, e event) *outcome {
 		if l.test == "" && strings.HasPrefix(l.text, "ok ") && strings.Contains(l.text, "\t(cached)") {
 			o.cached = true
 		}
+		// Soak tests log figures in lines that start with "soak:".
 		if text := message(l.text); strings.HasPrefix(text, "soak:") && p.states[l.test] != "skip" {
 			o.soak = append(o.soak, measure{o.path + " " + l.test, strings.TrimSpace(strings.TrimPrefix(text, "soak:"))})
 		}
@@ -248,7 +249,8 @@ func message(text string) string {
 // them.
 var uninstalled = []string{"Ollama", "llama.cpp", "a newer Node"}
 
-// unmetNeed reports whether a test skipped for lack of something that this command provides.
+// unmetNeed reports whether a test skipped for lack of something that this command provides. By
+// convention such a message starts with "needs".
 func unmetNeed(reason string) bool {
 	return strings.HasPrefix(reason, "needs ") && !slices.ContainsFunc(uninstalled, func(name string) bool {
 		return strings.Contains(reason, name)

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// silence is how long nothing is printed before testrun prints what is still running.
+// silence is how long nothing is printed before testrun prints what is still running. A run that looks
+// dead is interrupted by people and by CI systems.
 const silence = 20 * time.Second
 
 // unraced lists the packages that are tested without the race detector: packages that compute, which it
@@ -66,6 +67,7 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 	shown := line
 	line = append(slices.Clip(line), packages...)
 	name := fmt.Sprintf("go %s for %d packages", strings.Join(shown, " "), len(packages))
+	// A long list of packages would hide the flags.
 	if len(packages) < 10 {
 		name = "go " + strings.Join(line, " ")
 	}
@@ -142,6 +144,7 @@ func (s *session) follow(stdout io.Reader) {
 
 // stillRunning names the packages whose tests are running, the one that started first at the beginning.
 func (t *tally) stillRunning(now time.Time) string {
+	// go test sends no events while it compiles.
 	if len(t.running) == 0 {
 		return "building"
 	}

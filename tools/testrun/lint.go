@@ -42,6 +42,7 @@ func (s *session) check(name string, cmd *exec.Cmd, verdict func(stdout string) 
 		return false
 	}
 	began := time.Now()
+	// Kept apart: verdict judges what the tool prints as its result.
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	quiet := s.tell(name)

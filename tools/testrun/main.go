@@ -92,6 +92,7 @@ func start(ctx context.Context, args []string, out io.Writer) int {
 		if len(args) != 1 || args[0] != m.name {
 			continue
 		}
+		// The commands below need absolute paths, wherever testrun was started.
 		root, err := moduleRoot()
 		if err != nil {
 			fmt.Fprintln(out, err)
@@ -161,6 +162,7 @@ func (s *session) test() {
 	done := s.provide()
 	defer done()
 	s.lint()
+	// A module that fails does not keep the next one from running.
 	for _, dir := range s.modules() {
 		s.goTest(dir, s.mode.args...)
 	}
@@ -211,6 +213,7 @@ func (s *session) provide() (done func()) {
 // postgres starts a temporary server and puts its URL into the environment of the tests. Calling stop
 // ends it and removes its data. A failure to start it is reported and does not end the run.
 func (s *session) postgres() (stop func()) {
+	// A new server for each run: leftovers of an earlier run must not matter.
 	dir, err := os.MkdirTemp("", "sluice-postgres-")
 	if err != nil {
 		s.report.failWith("PostgreSQL", err.Error())

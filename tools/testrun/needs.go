@@ -106,6 +106,7 @@ func (s *session) lacks(table []need) (lost []string) {
 	if len(packages) > 0 {
 		lost = append(lost, "To install them on Debian: apt-get install "+strings.Join(packages, " "))
 	}
+	// npm packages are no row of the table, because npm installs them and not apt-get.
 	if dir := nodeFolder(s.root); exists(dir, "package.json") && !nodePackagesInstalled(dir) {
 		lost = append(lost, "npm packages, for the tests with JavaScript clients and in a browser: run npm ci in oracles/node")
 	}
@@ -133,6 +134,7 @@ func (s *session) install(packages []string) error {
 	if !s.mayInstall() {
 		return errors.New("not installed because " + installVar + "=no")
 	}
+	// Only Debian and its relatives are supported; elsewhere people install what is missing themselves.
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return errors.New("there is no apt-get on this machine: install it yourself")
 	}

@@ -24,6 +24,7 @@ type Document struct {
 // what they name without a word.
 func Parse(source []byte) (*Document, error) {
 	var root yaml.MapSlice
+	// Ordered maps, also below the root.
 	if err := yaml.UnmarshalWithOptions(source, &root, yaml.UseOrderedMap()); err != nil {
 		return nil, fmt.Errorf("read the document: %w", err)
 	}

@@ -22,6 +22,7 @@ const baseURL = "http://127.0.0.1:8080"
 // page is the data of the template page.html. The template decides how it looks; everything that
 // depends on the document is decided here.
 type page struct {
+	// template.HTML marks what was escaped here; plain strings are escaped by the template.
 	Title, Version string
 	Summary        template.HTML
 	Intro          template.HTML
@@ -96,6 +97,7 @@ func (d *Document) Page() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// html/template, so that every value is escaped for its place in the page.
 	tmpl, err := template.ParseFS(files, "page.html")
 	if err != nil {
 		return nil, err
@@ -139,6 +141,7 @@ func (d *Document) Page() ([]byte, error) {
 // that they can be read and tried on their own.
 func quickStart() (samples, error) {
 	s := samples{ID: "start", Title: "First call"}
+	// The order of the tabs.
 	for _, name := range []string{"curl", "Python", "Node", "Go"} {
 		code, err := files.ReadFile("snippets/" + strings.ToLower(name) + ".txt")
 		if err != nil {
@@ -154,6 +157,7 @@ func quickStart() (samples, error) {
 func (d *Document) errorTypes() []errorType {
 	var types []errorType
 	for _, v := range list(d.target("#/components/schemas/Error"), "x-error-types") {
+		// The YAML package decodes whole numbers as uint64.
 		status, _ := get(v, "status").(uint64)
 		types = append(types, errorType{status, text(v, "type"), inline(text(v, "meaning")), inline(text(v, "remedy"))})
 	}
@@ -208,6 +212,7 @@ func (d *explainer) operation(path, method string, v any) operation {
 	call := path
 	for _, v := range list(v, "parameters") {
 		parameter := d.object(v)
+		// A parameter is shown like a field of a body, with its place added to the type.
 		row := d.field(d.object(get(parameter, "schema")), request)
 		row.Name = text(parameter, "name")
 		row.Type += " in " + text(parameter, "in")
@@ -258,6 +263,7 @@ func curls(path string, open bool, bodies yaml.MapSlice) []sample {
 // addReplies adds the replies of an operation with their samples, and its errors. A reply may have
 // several media types: a chat completion is JSON or a stream.
 func (d *explainer) addReplies(op *operation, responses yaml.MapSlice) {
+	// seen holds the schemas that this operation has explained: JSON and the stream share some.
 	seen := map[string]bool{}
 	for _, item := range responses {
 		status, answer := item.Key.(string), d.object(item.Value)

@@ -53,7 +53,7 @@ const (
 // collapse an object that was explained before. It must be used in the order of the page.
 type explainer struct {
 	*Document
-	// told holds the titles of the objects that were explained.
+	// told is true for the titles of objects that were explained.
 	told map[string]bool
 }
 
@@ -85,6 +85,7 @@ func (d *explainer) field(schema yaml.MapSlice, dir direction) field {
 	})
 	for _, alternative := range alternatives {
 		kind, _ := d.typeNames(alternative)
+		// The fields of an array are those of its items.
 		if items := get(alternative, "items"); items != nil {
 			item := d.object(items)
 			row.Forms = append(row.Forms, d.forms(item, dir)...)
@@ -107,6 +108,7 @@ func (d *explainer) field(schema yaml.MapSlice, dir direction) field {
 	}
 	row.Type = strings.Join(kinds, " or ")
 	row.Open = slices.ContainsFunc(row.Forms, func(f form) bool { return !f.Told })
+	// false and 0 are defaults too, so only a missing one is left out.
 	if v := get(schema, "default"); v != nil {
 		row.Default = fmt.Sprint(v)
 	}
@@ -137,6 +139,7 @@ func (d *Document) alternatives(schema yaml.MapSlice) []yaml.MapSlice {
 	for _, v := range slices.Concat(list(schema, "anyOf"), list(schema, "oneOf")) {
 		found = append(found, d.object(v))
 	}
+	// A list of types, as in [string, null], is how OpenAPI 3.1 writes a nullable field.
 	for i, kind := range list(schema, "type") {
 		alternative := yaml.MapSlice{{Key: "type", Value: kind}}
 		if i == 0 { // the rest of the schema describes the first type; the others are null
@@ -212,6 +215,7 @@ func bounds(schema yaml.MapSlice) []string {
 // span describes a range whose ends may be open: nil is an open end. At least one of them is given.
 func span(low, high any, unit string) string {
 	switch {
+	// "at least 1 items" would be bad English.
 	case high == nil && unit != "" && fmt.Sprint(low) == "1":
 		return "not empty"
 	case high == nil:

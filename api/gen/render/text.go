@@ -14,6 +14,7 @@ var markup = regexp.MustCompile("`([^`]+)`" + `|\*\*([^*]+)\*\*|\[([^\]]+)\]\(([
 func inline(s string) template.HTML {
 	var b strings.Builder
 	for len(s) > 0 {
+		// m has the start and end of the match and of each group; -1 for a group that did not match.
 		m := markup.FindStringSubmatchIndex(s)
 		if m == nil {
 			break
@@ -77,6 +78,7 @@ func highlight(tokens *regexp.Regexp, code string) template.HTML {
 	// Everything between the tokens is copied unchanged, but escaped.
 	at := 0
 	for _, m := range tokens.FindAllStringSubmatchIndex(code, -1) {
+		// Group 0 is the whole match. Only the text of a named group is coloured.
 		for i, class := range tokens.SubexpNames() {
 			if i == 0 || m[2*i] < 0 {
 				continue

@@ -241,7 +241,7 @@ func isMissing(err error) bool {
 	return ok && e.HTTPStatusCode == http.StatusNotFound
 }
 
-// intentOutcome returns the outcome that a PaymentIntent stands for. If it has just been paid on a
+// intentOutcome returns the outcome of a payment from its PaymentIntent. If it has just been paid on a
 // page, its card becomes the one for renewals.
 //
 // It refuses an intent whose metadata name another payment: a wrong Ref must not mark a payment as

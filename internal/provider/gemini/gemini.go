@@ -96,7 +96,7 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	if err := a.Post(ctx, &s.reply, a.method(call), a.header, body.Bytes()); err != nil {
 		return nil, err
 	}
-	s.whole = !s.reply.IsStream() // whatever was asked for: some proxies do not stream
+	s.whole = !s.reply.IsStream() // the reply decides, not the request: some proxies do not stream
 	return s, nil
 }
 

@@ -172,7 +172,7 @@ func (t *translation) format() error {
 	if f.Kind != chat.FormatJSONSchema || f.Schema == nil {
 		return nil
 	}
-	// A schema that is not strict goes up as well: Gemini enforces every schema it gets.
+	// A schema that is not strict is sent as well: Gemini enforces every schema it gets.
 	schema, err := subset(f.Schema)
 	if err != nil {
 		return err

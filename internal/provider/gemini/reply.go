@@ -85,7 +85,7 @@ func (s *stream) read() error {
 }
 
 // finish ends the reply at the end of the body, or at an error of it. If every choice has its finish reason, the
-// reply is complete, whatever the error; else it broke off.
+// reply is complete, even if the body ended with an error; otherwise it broke off.
 func (s *stream) finish(err error) error {
 	for i := range s.choices {
 		if s.choices[i].finish == "" {

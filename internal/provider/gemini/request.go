@@ -231,7 +231,7 @@ func (t *translation) modelParts(m *chat.Message) []part {
 }
 
 // unsigned is the signature that Google documents for calls that another vendor's model made, or whose own
-// signature is gone. Models from Gemini 3 on refuse calls without any.
+// signature was lost. Models from Gemini 3 on refuse calls without any.
 var unsigned = base64.StdEncoding.EncodeToString([]byte("skip_thought_signature_validator"))
 
 // wantsSignatures reports whether a model refuses calls that come back without a signature. All but the first two

@@ -34,7 +34,7 @@ func (h *Harness) document(t *testing.T) {
 	for _, c := range replies {
 		table.set(c.name, h.Name, h.cell(c.name))
 	}
-	// One row stands for all that goes wrong: a row for each would hide the others.
+	// All failures share one row, so that the table stays readable.
 	troubled := "yes"
 	for _, name := range h.troublesome() {
 		if _, no := h.Unsupported[name]; no {

@@ -1,7 +1,7 @@
 // Package providertest is the suite that every adapter passes.
 //
 // The suite writes Scripts, which are in no dialect, and a Harness makes an upstream that plays them in its own
-// dialect. The adapter's events must be the script again, whatever the wire looked like in between. A harness
+// dialect. The adapter's events must equal the script, whatever the wire format in between. A harness
 // declares what it cannot express, and docs/providers.md lists it. The bytes on the wire, and what only one adapter
 // does, belong in that adapter's own tests; Transcripts helps with the bytes.
 //

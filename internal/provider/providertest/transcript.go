@@ -30,11 +30,11 @@ import (
 //
 //	NAME/how   optional words: upstream=MODEL, thinks
 //	NAME/sent  what the caller sent
-//	NAME/up    what went up: method, URL, some headers, body
-//	NAME/down  what came down: status and content type on the first line, then the body
+//	NAME/up    the request to the upstream: method, URL, some headers, body
+//	NAME/down  the upstream's response: status and content type on the first line, then the body
 //	NAME/got   what the caller got, after the names of the fields that were dropped
 //
-// A turn that is refused before it goes up has neither up nor down. If update is set, up and got are written instead
+// A turn that is refused before it is sent has neither up nor down. If update is set, up and got are written instead
 // of checked. All turns of a file share one memory. open gets the name of the file, without its ending; headers
 // are the names of those to show.
 func Transcripts(t *testing.T, update bool, open func(file string, wire http.RoundTripper) (provider.Adapter, error), headers ...string) {
@@ -167,7 +167,7 @@ func (x *exchange) relay(ctx context.Context, w http.ResponseWriter, a provider.
 	return out.Finish()
 }
 
-// answer records what went up and returns what the file says came down.
+// answer records the request to the upstream and returns the response of the file.
 func (x *exchange) answer(r *http.Request, headers []string) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

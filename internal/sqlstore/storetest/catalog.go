@@ -78,7 +78,7 @@ func catalogChanges(t *testing.T, open func() *sqlstore.Store) {
 		want  []string
 		known bool
 	}{
-		// 6 is a number that was never given out, so the caller is told that it is unknown.
+		// 6 was never used as a number, so it is reported as unknown.
 		{0, 10, all, true},
 		{0, 2, all[:2], true},
 		{2, 2, all[2:4], true},

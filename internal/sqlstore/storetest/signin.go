@@ -86,6 +86,7 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 	if _, err := s.FindSession(ctx, one.Token, one.ExpiresAt); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("FindSession of an expired one = %v, want unauthenticated", err)
 	}
+	// A visit extends the session beyond the time at which it would have expired.
 	later := base.Add(30 * time.Minute)
 	must(t, s.SeeSession(ctx, one.ID, later, later.Add(time.Hour)))
 	if got, err := s.FindSession(ctx, one.Token, one.ExpiresAt); err != nil || got.SeenAt != later {
@@ -97,6 +98,7 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 	if _, err := s.FindSession(ctx, theirs.Token, base); err != nil {
 		t.Errorf("a session was closed by another account: %v", err)
 	}
+	// A new password ends every session but the one in which it was set.
 	must(t, s.SetPassword(ctx, a.ID, "p", one.ID))
 	if _, err := s.FindSession(ctx, one.Token, base); err != nil {
 		t.Errorf("SetPassword closed the session it was made in: %v", err)
@@ -115,6 +117,7 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 	if err != nil || len(list) != 4 || list[0].ID != "ses_many_0" || list[3].ID != "ses_many_3" {
 		t.Errorf("Sessions of an account that opened too many = %v, %v, want three and the new one", list, err)
 	}
+	// The next one closes those not used for longest, until three are left.
 	must(t, s.OpenSession(ctx, session("ses_new", a.ID, base.Add(time.Minute)), 3))
 	if list, err = s.Sessions(ctx, a.ID, base); err != nil || len(list) != 3 || list[0].ID != "ses_new" {
 		t.Errorf("Sessions after one more = %v, %v, want the last three", list, err)
@@ -190,6 +193,7 @@ func links(t *testing.T, open func() *sqlstore.Store) {
 	if _, err := s.FindLink(ctx, late.Token, base); !fault.Is(err, fault.NotFound) {
 		t.Errorf("FindLink of a dropped one = %v, want not found", err)
 	}
+	// Erasing a login deletes its links too.
 	for i := range 3 {
 		newLink(fmt.Sprint("more", i), signin.SignIn, a.ID)
 	}

@@ -33,6 +33,7 @@ type Database func(t testing.TB) (open func() *sqlstore.Store)
 // "go test -run /VideoTurns" runs one of them on every engine.
 func Run(t *testing.T, fresh Database) {
 	tests := map[string]func(*testing.T, func() *sqlstore.Store){
+		// Accounts and keys: this file.
 		"CreateAndFind":     createAndFind,
 		"EmailIsUnique":     emailIsUnique,
 		"NotFound":          notFound,
@@ -49,10 +50,12 @@ func Run(t *testing.T, fresh Database) {
 		"KeyUse":            keyUse,
 		"Reopen":            reopen,
 		"CanceledCallers":   canceledCallers,
-		"Settlements":       settlements,
-		"SettledOnce":       settledOnce,
-		"AuditUsage":        auditUsage,
-		"DropSettlements":   dropSettlements,
+		// Usage: usage.go.
+		"Settlements":     settlements,
+		"SettledOnce":     settledOnce,
+		"AuditUsage":      auditUsage,
+		"DropSettlements": dropSettlements,
+		// Recorded replies: idempotency.go. States of conversations: continuation.go.
 		"Replies":           replies,
 		"ReplyOnce":         replyOnce,
 		"RepliesGiveWay":    repliesGiveWay,
@@ -60,32 +63,37 @@ func Run(t *testing.T, fresh Database) {
 		"RepliesInParallel": repliesInParallel,
 		"ReplyOfCanceled":   replyOfCanceled,
 		"States":            states,
-		"AbuseCounts":       abuseCounts,
-		"AbuseEvents":       abuseEvents,
-		"Videos":            videos,
-		"VideoChanges":      videoChanges,
-		"VideoOnce":         videoOnce,
-		"VideoLoad":         videoLoad,
-		"VideoTurns":        videoTurns,
-		"VideoClaims":       videoClaims,
-		"VideoExpiry":       videoExpiry,
-		"Secrets":           secrets,
-		"Books":             books,
-		"Payments":          payments,
-		"BillingDue":        billingDue,
-		"BillingEvents":     billingEvents,
-		"TestObjects":       testObjects,
-		"BooksInParallel":   booksInParallel,
-		"Answers":           answers,
-		"Logins":            logins,
-		"Sessions":          sessions,
-		"Links":             links,
-		"LinksBounded":      linksBounded,
-		"Notices":           notices,
-		"Analytics":         analytics,
-		"Catalog":           catalogChanges,
-		"CatalogOnce":       catalogOnce,
-		"DropChanges":       dropChanges,
+		// Abuse control: abuse.go.
+		"AbuseCounts": abuseCounts,
+		"AbuseEvents": abuseEvents,
+		// Video jobs, and the secret that signs links to them: videos.go.
+		"Videos":       videos,
+		"VideoChanges": videoChanges,
+		"VideoOnce":    videoOnce,
+		"VideoLoad":    videoLoad,
+		"VideoTurns":   videoTurns,
+		"VideoClaims":  videoClaims,
+		"VideoExpiry":  videoExpiry,
+		"Secrets":      secrets,
+		// Billing: billing.go.
+		"Books":           books,
+		"Payments":        payments,
+		"BillingDue":      billingDue,
+		"BillingEvents":   billingEvents,
+		"TestObjects":     testObjects,
+		"BooksInParallel": booksInParallel,
+		"Answers":         answers,
+		// Signing in: signin.go. Notices and analytics have files of their own.
+		"Logins":       logins,
+		"Sessions":     sessions,
+		"Links":        links,
+		"LinksBounded": linksBounded,
+		"Notices":      notices,
+		"Analytics":    analytics,
+		// The log of the catalog: catalog.go.
+		"Catalog":     catalogChanges,
+		"CatalogOnce": catalogOnce,
+		"DropChanges": dropChanges,
 	}
 	// The order of a map is random, which is right: the tests must not depend on each other.
 	for name, test := range tests {
@@ -158,6 +166,7 @@ func createAndFind(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := create(t, s, 1)
 	create(t, s, 2)
+	// The second account must not be found in place of the first.
 	for _, ref := range []string{want.ID, want.Email, want.Keys[0].ID} {
 		if diff := cmp.Diff(want, find(t, s, ref)); diff != "" {
 			t.Errorf("FindAccount(%s): -want +got\n%s", ref, diff)
@@ -182,6 +191,7 @@ func emailIsUnique(t *testing.T, open func() *sqlstore.Store) {
 	if log, err := s.AuditLog(t.Context(), again.ID, 10); err != nil || len(log) != 0 {
 		t.Errorf("AuditLog of the refused account = %v, %v, want nothing", log, err)
 	}
+	// The same holds for an account that takes the address later.
 	other := create(t, s, 3)
 	_, err = s.ChangeAccount(t.Context(), other.ID, func(a *account.Account) (account.Entry, error) {
 		a.Email = "a1@example.com"
@@ -220,6 +230,7 @@ func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 		a.Deactivated = &account.Mark{At: base.Add(2 * time.Hour), Reason: "score"}
 	}
 	got := change(t, s, a.ID, set)
+	// The account that was created, with the same change made in memory, is what the store must return.
 	set(a)
 	a.Version = 2
 	if diff := cmp.Diff(a, got); diff != "" {
@@ -293,6 +304,7 @@ func keysFollowChange(t *testing.T, open func() *sqlstore.Store) {
 	if diff := cmp.Diff([]account.Key{a.Keys[0], two}, find(t, s, a.ID).Keys); diff != "" {
 		t.Errorf("keys after a deletion: -want +got\n%s", diff)
 	}
+	// A deleted key must not open anything.
 	if _, err := s.FindAccount(t.Context(), one.ID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("FindAccount by a deleted key = %v, want not found", err)
 	}
@@ -435,6 +447,7 @@ func changedSince(t *testing.T, open func() *sqlstore.Store) {
 	if ids, newest, err := s.ChangedSince(t.Context(), seen); err != nil || len(ids) != 0 || newest != seen {
 		t.Errorf("ChangedSince(%d) = %v, %d, %v, want nothing new", seen, ids, newest, err)
 	}
+	// Two changes of one account are one entry of the list.
 	change(t, s, b.ID, func(a *account.Account) { a.Staff = true })
 	change(t, s, b.ID, func(a *account.Account) { a.Staff = false })
 	ids, newest, err := s.ChangedSince(t.Context(), seen)
@@ -480,6 +493,7 @@ func reopen(t *testing.T, open func() *sqlstore.Store) {
 func canceledCallers(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
+	// Canceled before the call, so that the outcome does not depend on timing.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := s.ChangeAccount(ctx, a.ID, func(a *account.Account) (account.Entry, error) {

@@ -142,6 +142,7 @@ func auditUsage(t *testing.T, open func() *sqlstore.Store) {
 		select {
 		case <-done:
 			agree(t, s, 3)
+			// A test in which the audit never overlapped with writing would prove nothing.
 			if audits == 0 {
 				t.Error("no audit ran beside the settling, want some")
 			}
@@ -153,7 +154,7 @@ func auditUsage(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // dropSettlements checks that old settlements are deleted in batches and that their sums stay. A day of
-// which some settlements are gone must not look like a difference to the audit.
+// which some settlements were deleted must not be a difference to the audit.
 func dropSettlements(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for n := range 10 {

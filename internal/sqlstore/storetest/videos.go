@@ -196,6 +196,7 @@ func videoOnce(t *testing.T, open func() *sqlstore.Store) {
 	if made[""] != 1 || len(made) != 2 {
 		t.Errorf("20 jobs with one key came to %v, want one new and 19 times that", made)
 	}
+	// The job keeps the hash of its body, so that a repeated key with another body can be refused.
 	first, err := s.FindRepeat(t.Context(), "a", []byte{1, 0, 2})
 	if err != nil || first == nil || made[first.ID] != 19 || !slices.Equal(first.Body, []byte{3}) {
 		t.Errorf("FindRepeat = %+v, %v, want the one there is", first, err)
@@ -347,6 +348,7 @@ func videoExpiry(t *testing.T, open func() *sqlstore.Store) {
 	for n := range 3 {
 		createVideo(t, s, "a", n)
 	}
+	// The third job expires a second later.
 	old, err := s.ExpiredVideos(t.Context(), base.Add(24*time.Hour+time.Second), 10)
 	if want := []string{"job_a000", "job_a001"}; err != nil || !slices.Equal(ids(old), want) {
 		t.Errorf("ExpiredVideos = %q, %v, want %q", ids(old), err, want)
