@@ -136,7 +136,7 @@ func (p *parser) field(name []byte) field {
 		p.maxCompletion = p.count(math.MaxInt32)
 	case "n":
 		r.N = max(1, int(p.count(maxN)))
-	// The numbers live in the Request; see numbers.
+	// The pointers point to Request.numbers.
 	case "temperature":
 		r.Temperature = p.optionalFloat(&r.numbers[0], 0, 2)
 	case "top_p":

@@ -65,7 +65,8 @@ func (s *scanner) describe(from int) string {
 	return describe(s.body[from:s.pos])
 }
 
-// expected refuses the body as malformed JSON, because what is not at pos.
+// expected refuses the body as malformed JSON. what describes the token that must be at pos; the message
+// also names what is there instead.
 func (s *scanner) expected(what string) {
 	s.malformed(s.pos, "expected %s, found %s", what, s.found(s.pos))
 }

@@ -93,7 +93,6 @@ func (s *scanner) member() bool {
 	s.pos = end
 	f.count++
 	f.from, f.to = int32(key.from), int32(key.to)
-	// f.from and f.to are set before, so that a message about the colon names this key.
 	if s.peek() != ':' {
 		s.expected("a colon after the field name")
 		return false
