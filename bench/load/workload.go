@@ -59,7 +59,7 @@ func (w workload) request(t *target) []byte {
 
 // call sends one request and calls chunk for every chunk. An incomplete stream is an error.
 func (w workload) call(c *conn, request []byte, chunk func()) error {
-	// Only the number of chunks is checked: comparing texts would cost more than the gateway.
+	// Only the number of chunks is checked: comparing texts would take CPU time from the gateway.
 	events, done := 0, false
 	err := c.do(request, func(line []byte) {
 		switch {

@@ -75,7 +75,7 @@ const (
 	hashRetry    = 5 * time.Second // the Retry-After of a request whose turn did not come
 
 	maxTries = 50_000 // keys at once, about 100 bytes each
-	// how often try drops spans that have ended
+	// sweepEvery is how often try drops spans that have ended.
 	sweepEvery  = time.Minute
 	triesLooked = 8  // how many keys makeRoom chooses from
 	networkBits = 48 // prefix of an IPv6 address that one customer of a provider may have

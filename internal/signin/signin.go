@@ -96,8 +96,7 @@ func New(store Store, accounts *account.Accounts, poster Poster, settings func()
 	return d
 }
 
-// Visit is where a request came from. All of it is chosen by the visitor, except that Remote is the
-// address that the server has accepted.
+// Visit is where a request came from. The visitor chooses all of it but Remote.
 type Visit struct {
 	Remote string // the IP address
 	Agent  string // the User-Agent header, of any length

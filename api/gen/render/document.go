@@ -20,8 +20,8 @@ type Document struct {
 	root yaml.MapSlice
 }
 
-// Parse parses a document in YAML. Dangling references are errors, because the page would leave out
-// what they name without a word.
+// Parse parses a document in YAML. Dangling references are errors: the page would silently leave out what
+// they name.
 func Parse(source []byte) (*Document, error) {
 	var root yaml.MapSlice
 	// Ordered maps, also below the root.

@@ -123,7 +123,7 @@ func parseNode(d *json.Decoder) (*node, error) {
 	return n, err
 }
 
-// append appends the JSON of the value to dst and returns it. Apart from white space it is the caller's JSON.
+// append appends the JSON of the value to dst and returns it.
 func (n *node) append(dst []byte) []byte {
 	switch {
 	case n.isObject:
