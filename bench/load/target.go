@@ -120,7 +120,7 @@ func (t *target) listens(ctx context.Context) error {
 		}
 		select {
 		case <-t.Exited():
-			return fmt.Errorf("%s exited before it accepted a connection", t.name)
+			return fmt.Errorf("%s ended before it accepted a connection", t.name)
 		case <-ctx.Done():
 			return errors.New("interrupted")
 		case <-time.After(5 * time.Millisecond):
