@@ -125,7 +125,7 @@ func (p *Provider) config(ctx context.Context, redirect string) (*oauth2.Config,
 		// The provider keeps this context to fetch keys later, so it must outlive the request.
 		found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.issuer)
 		if err != nil {
-			p.failed, p.away = fault.New(fault.Unavailable, "%s is not responding. Try again shortly, or sign in another way.", p.name).After(providerPause).Because(err), time.Now()
+			p.failed, p.away = fault.New(fault.Unavailable, "%s does not answer. Try again shortly, or sign in another way.", p.name).After(providerPause).Because(err), time.Now()
 			return nil, nil, p.failed
 		}
 		p.found = found
