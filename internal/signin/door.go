@@ -83,7 +83,7 @@ func (d *Desk) addressee(ctx context.Context, typed string, v Visit) (email stri
 // Finish is the second step of signing in: it checks a code of the account's app and opens the
 // session. token is the one that SignIn returned. A wrong code does not use it up.
 func (d *Desk) Finish(ctx context.Context, token, code string, v Visit) (Entry, error) {
-	tooLate := func() error { return fault.New(fault.Unauthenticated, "This sign-in has expired. Sign in again.") }
+	tooLate := func() error { return fault.New(fault.Unauthenticated, "This took too long. Sign in again.") }
 	l, err := d.Peek(ctx, Code, token)
 	if err != nil {
 		return Entry{}, tooLate()
