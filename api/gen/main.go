@@ -9,6 +9,7 @@ import (
 	"sluice/api/gen/render"
 )
 
+// main runs the generator and reports its error.
 func main() {
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
@@ -16,6 +17,7 @@ func main() {
 	}
 }
 
+// run reads the document and writes the two files. It writes nothing unless both can be generated.
 func run() error {
 	source, err := os.ReadFile("openapi.yaml")
 	if err != nil {

@@ -16,18 +16,21 @@ import (
 const patience = 60 * time.Second
 
 // conn is one caller's connection. It does as little as possible per request, because it
-// shares the processors with the gateway.
+// shares the processors with the gateway; net/http's client does much more. One goroutine
+// uses it.
 type conn struct {
-	addr  string
-	c     net.Conn
-	buf   *bufio.Reader
-	lines *bufio.Reader
+	addr  string        // host and port
+	c     net.Conn      // nil before the first request and after an error
+	buf   *bufio.Reader // reads from c
+	lines *bufio.Reader // reads the lines of a chunked body from buf
 }
 
+// newConn returns a connection that is opened by the first request.
 func newConn(addr string) *conn {
 	return &conn{addr: addr, buf: bufio.NewReaderSize(nil, 8<<10), lines: bufio.NewReaderSize(nil, 4<<10)}
 }
 
+// close closes the connection, if it is open. The next request opens a new one.
 func (k *conn) close() {
 	if k.c != nil {
 		k.c.Close()
@@ -36,7 +39,8 @@ func (k *conn) close() {
 }
 
 // do sends the request and reads the whole reply. It calls each with every line of a chunked
-// reply. After an error the next request uses a new connection.
+// reply; the line is valid until each returns. After an error the next request uses a new
+// connection.
 func (k *conn) do(request []byte, each func(line []byte)) error {
 	if k.c == nil {
 		c, err := net.DialTimeout("tcp", k.addr, patience)
@@ -56,6 +60,7 @@ func (k *conn) do(request []byte, each func(line []byte)) error {
 // roundTrip sends the request on the open connection. Any status but 200 is an error with the
 // start of the body.
 func (k *conn) roundTrip(request []byte, each func(line []byte)) error {
+	// One deadline for the whole reply.
 	if err := k.c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
@@ -66,6 +71,7 @@ func (k *conn) roundTrip(request []byte, each func(line []byte)) error {
 	if err != nil {
 		return err
 	}
+	// ReadSlice reuses the buffer, so what is needed of the line is taken before the next read.
 	good := bytes.HasPrefix(line, []byte("HTTP/1.1 200 "))
 	status := string(bytes.TrimSpace(line))
 	length, err := k.header()
@@ -84,7 +90,8 @@ func (k *conn) roundTrip(request []byte, each func(line []byte)) error {
 	}
 }
 
-// header reads the header and returns the length of the body, or -1 if it is chunked.
+// header reads the header and returns the length of the body, or -1 if it is chunked. It
+// understands what the three targets send, and no more of HTTP than that.
 func (k *conn) header() (length int, err error) {
 	known := false
 	for {
@@ -106,13 +113,15 @@ func (k *conn) header() (length int, err error) {
 			length, known = -1, true
 		}
 	}
+	// Without a length the reply ends with the connection, which none of the targets does.
 	if !known {
 		return 0, errors.New("a reply without a length")
 	}
 	return length, nil
 }
 
-// chunks reads a chunked body line by line.
+// chunks reads a chunked body line by line. A line that does not fit into the buffer is an
+// error; the fake upstream sends none.
 func (k *conn) chunks(each func(line []byte)) error {
 	k.lines.Reset(httputil.NewChunkedReader(k.buf))
 	for {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// held is the result of many streams that were open at the same time.
+// held is the result of many streams that were open at the same time. A target with errors has a figure
+// that means nothing; firstError reports it.
 type held struct {
 	// perStream is the memory of one stream, in bytes.
 	perStream float64
@@ -19,7 +20,8 @@ type held struct {
 }
 
 // hold opens streams so quickly that all of them are open at the same time, and returns the
-// peak memory of the target above its idle memory, per stream.
+// peak memory of the target above its idle memory, per stream. The memory is that of the whole
+// process as the kernel sees it, so it includes stacks and buffers of the runtime.
 func hold(ctx context.Context, t *target, streams int, length time.Duration) (held, error) {
 	const pause = 250 * time.Millisecond
 	// Slow streams keep the connections open without much CPU time.
@@ -27,6 +29,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 	if _, err := t.rest(ctx); err != nil {
 		return held{}, err
 	}
+	// After rest, so that memory of earlier work is not counted as that of streams.
 	idle, err := t.Memory()
 	if err != nil {
 		return held{}, fmt.Errorf("%s: %w", t.name, err)
@@ -65,6 +68,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 		callers.Wait()
 		close(ended)
 	}()
+	// The peak of memory need not be at the moment when most streams are open, so both are tracked.
 	most, together := idle, int64(0)
 	for running := true; running; {
 		select {

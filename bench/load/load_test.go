@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestMain lets this program play everybody in the measurement: the upstream and the floor, as the
-// real one does, and the gateway's command line, as far as the measuring needs it.
+// TestMain lets this program play every part of the measurement: the upstream and the floor, as the real
+// program does, and as much of the gateway's command line as the measurement needs.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		var err error
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 
 var baseURL = regexp.MustCompile(`base_url: "(.*)"`)
 
-// serveStub is a floor that takes the gateway's arguments.
+// serveStub runs a floor that accepts the gateway's arguments.
 func serveStub(args []string) error {
 	text, err := os.ReadFile(args[2]) // serve --config FILE --data FOLDER --listen ADDRESS
 	if err != nil {
@@ -87,7 +87,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A gateway that does not start is told with what it printed.
+// If the gateway does not start, the error contains its output.
 func TestRunWithoutGateway(t *testing.T) {
 	t.Parallel()
 	needsLinux(t)
@@ -97,7 +97,7 @@ func TestRunWithoutGateway(t *testing.T) {
 	}
 }
 
-// answer serves one canned reply to every request of every connection.
+// answer sends one fixed reply to every request of every connection.
 func answer(t *testing.T, reply string) *target {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -120,7 +120,7 @@ func answer(t *testing.T, reply string) *target {
 	return &target{name: "stub", addr: l.Addr().String(), model: "m"}
 }
 
-// Whatever is not the whole reply is an error.
+// Any incomplete reply is an error.
 func TestCall(t *testing.T) {
 	t.Parallel()
 	const stream = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -21,7 +21,8 @@ import (
 	"sluice/bench/process"
 )
 
-// plan says what is measured.
+// plan says what is measured, and for how long. Longer is more exact; -quick only checks that all of it
+// works.
 type plan struct {
 	// bin is the binary to measure. If empty, one is built.
 	bin string
@@ -36,6 +37,7 @@ type plan struct {
 	lag time.Duration
 }
 
+// main measures, or plays a role for another instance of itself.
 func main() {
 	// The program starts itself as upstream and floor.
 	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
@@ -60,7 +62,8 @@ func main() {
 	process.Main("load", p.run)
 }
 
-// run measures everything and prints the results.
+// run measures everything and prints the results. Wrong replies make it fail only after everything
+// was printed, since the figures may help to find the cause.
 func (p plan) run(ctx context.Context, out io.Writer) error {
 	scratch, err := os.MkdirTemp("", "sluice-load-")
 	if err != nil {
@@ -87,6 +90,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	// The gateway, which is the last one, is the only target that defers work.
 	targets[len(targets)-1].lag = p.lag
 	r := newResults(targets)
 	// Memory is measured first, while the processes are fresh: a heap that has grown would
@@ -113,6 +117,7 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "rounds: %d, in %v; direct is the upstream alone, floor a bare net/http proxy\n", p.rounds, time.Since(began).Round(time.Second))
 	r.print(out)
+	// A fast target that replies with errors must not look like a good result.
 	if err := r.firstError(); err != nil {
 		return fmt.Errorf("some replies were wrong: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// results holds everything that was measured.
+// results holds everything that was measured. Figures are computed when they are printed.
 type results struct {
 	targets []*target
 	// samples holds the turns by workload and target, in the order of the rounds.
@@ -17,10 +17,13 @@ type results struct {
 	held    map[string]held
 }
 
+// newResults returns empty results. The first target is the upstream itself, which the others
+// are compared with.
 func newResults(targets []*target) *results {
 	return &results{targets: targets, samples: map[string]map[string][]*sample{}, held: map[string]held{}}
 }
 
+// add adds the sample of one turn. Samples must be added in the order of the rounds.
 func (r *results) add(w workload, t *target, s *sample) {
 	if r.samples[w.name] == nil {
 		r.samples[w.name] = map[string][]*sample{}
@@ -32,7 +35,7 @@ func (r *results) add(w workload, t *target, s *sample) {
 var none = math.NaN()
 
 // print writes one row for each figure. The last column is the ratio of the gateway to the
-// floor.
+// floor: what the gateway does beyond copying bytes.
 func (r *results) print(out io.Writer) {
 	rows := []struct {
 		name string
@@ -75,6 +78,7 @@ func cell(width, decimals int, v float64) string {
 	return fmt.Sprintf("%*.*f", width, decimals, v)
 }
 
+// ends and firsts return the times of a sample that added compares.
 func (s *sample) ends() []time.Duration   { return s.latency }
 func (s *sample) firsts() []time.Duration { return s.first }
 
@@ -84,6 +88,7 @@ func (r *results) perRequest(w workload, t string) float64 {
 	return r.pooled(w, t, func(s *sample) int { return s.requests })
 }
 
+// perChunk returns the CPU time of all rounds divided by their chunks.
 func (r *results) perChunk(w workload, t string) float64 {
 	return r.pooled(w, t, func(s *sample) int { return s.chunks })
 }
@@ -118,7 +123,7 @@ func (r *results) added(w workload, t string, of float64, times func(*sample) []
 	return median(differences)
 }
 
-// memory returns kilobytes per open stream.
+// memory returns kilobytes per open stream. The upstream itself is not measured.
 func (r *results) memory(t string) float64 {
 	h, ok := r.held[t]
 	if !ok {
@@ -127,7 +132,7 @@ func (r *results) memory(t string) float64 {
 	return h.perStream / 1000
 }
 
-// throughput returns the highest rate of the workloads without streams.
+// throughput returns the highest rate of the workloads without streams, in requests per second.
 func (r *results) throughput(t string) float64 {
 	most := 0.0
 	for _, w := range []workload{one, some, many} {
@@ -140,6 +145,7 @@ func (r *results) throughput(t string) float64 {
 	return most
 }
 
+// errors returns the number of failed requests and streams of a target.
 func (r *results) errors(t string) float64 {
 	n := r.held[t].errors
 	for _, w := range workloads {
@@ -150,7 +156,7 @@ func (r *results) errors(t string) float64 {
 	return float64(n)
 }
 
-// firstError returns the first error of any target, or nil.
+// firstError returns the first error of any target, or nil. It names the target and the workload.
 func (r *results) firstError() error {
 	for _, t := range r.targets {
 		if err := r.held[t.name].err; err != nil {
@@ -167,6 +173,7 @@ func (r *results) firstError() error {
 	return nil
 }
 
+// micros returns a duration in microseconds.
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // median returns the median. For an even number of values it is the mean of the middle two.
@@ -174,6 +181,7 @@ func median(values []float64) float64 {
 	if len(values) == 0 {
 		return none
 	}
+	// A copy, so that values keeps its order.
 	sorted := slices.Sorted(slices.Values(values))
 	middle := len(sorted) / 2
 	if len(sorted)%2 == 1 {

@@ -16,12 +16,13 @@ import (
 	"sluice/internal/account"
 )
 
-// target is a running program under load.
+// target is a running program under load, in a process of its own, so that its CPU time and
+// memory can be told apart from those of the others.
 type target struct {
-	name  string
-	addr  string
-	key   string
-	model string
+	name  string // direct, floor or sluice: a column of the results
+	addr  string // host and port
+	key   string // the API key; empty if it needs none
+	model string // the name of the model that it serves
 	// lag is how long the target may defer work; see plan.
 	lag time.Duration
 	*process.Process
@@ -34,7 +35,7 @@ const (
 )
 
 // startAll starts the upstream, the floor and the gateway, in this order. The caller must call
-// stop, even after an error.
+// stop, even after an error. It returns once all three give correct replies.
 func startAll(ctx context.Context, self, bin, scratch string) (targets []*target, stop func(), err error) {
 	stop = func() {
 		for _, t := range targets {
@@ -70,6 +71,7 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 	if err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(file, []byte(configuration(baseURL)), 0o600)); err != nil {
 		return targets, stop, err
 	}
+	// The log goes to a file: writing to this process would cost CPU time on both sides.
 	log, err := os.Create(filepath.Join(scratch, "sluice.log"))
 	if err != nil {
 		return targets, stop, err
@@ -83,6 +85,7 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 		text, _ := os.ReadFile(log.Name()) // a part of it is enough
 		return targets, stop, fmt.Errorf("%w\n%s", err, text)
 	}
+	// A new data folder has an owner account without a key that anybody has seen.
 	if gateway.key, err = process.MasterKey(ctx, bin, data); err != nil {
 		return targets, stop, err
 	}
@@ -99,7 +102,7 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 }
 
 // configuration returns the gateway's configuration: the defaults and one model at the
-// upstream.
+// upstream, which every plan may call.
 func configuration(baseURL string) string {
 	return fmt.Sprintf(`providers:
   - {name: bench, kind: openai, base_url: %q}
@@ -108,7 +111,7 @@ models:
 `, baseURL, upstreamModel)
 }
 
-// listens waits until the target accepts connections.
+// listens waits until the target accepts connections, for process.Patience since its start at most.
 func (t *target) listens(ctx context.Context) error {
 	for deadline := t.Began().Add(process.Patience); time.Now().Before(deadline); {
 		c, err := net.DialTimeout("tcp", t.addr, process.Patience)
@@ -117,17 +120,18 @@ func (t *target) listens(ctx context.Context) error {
 		}
 		select {
 		case <-t.Exited():
-			return fmt.Errorf("%s ended before it took a connection", t.name)
+			return fmt.Errorf("%s ended before it accepted a connection", t.name)
 		case <-ctx.Done():
 			return errors.New("interrupted")
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("%s took no connection within %v", t.name, process.Patience)
+	return fmt.Errorf("%s accepted no connection within %v", t.name, process.Patience)
 }
 
 // rest waits until the target is idle and returns the CPU time it has used so far. Idle means
-// at most 10 ms of CPU time in 100 ms: one tick of the kernel's clock.
+// at most 10 ms of CPU time in 100 ms: one tick of the kernel's clock. It waits for lag first,
+// since a target that will wake up later looks idle too.
 func (t *target) rest(ctx context.Context) (time.Duration, error) {
 	const glance, idle = 100 * time.Millisecond, 10 * time.Millisecond
 	if err := wait(ctx, t.lag); err != nil {
@@ -150,7 +154,7 @@ func (t *target) rest(ctx context.Context) (time.Duration, error) {
 			return after, nil
 		}
 		if time.Now().After(deadline) {
-			return 0, fmt.Errorf("%s still works %v after its last call", t.name, process.Patience)
+			return 0, fmt.Errorf("%s is still busy %v after its last call", t.name, process.Patience)
 		}
 	}
 }
@@ -171,7 +175,7 @@ func (t *target) probe(ctx context.Context) error {
 }
 
 // roles are what this program does when it starts itself as a child process, by its first
-// argument.
+// argument. One program is easier to build and to run than three.
 var roles = map[string]func(l net.Listener, args []string) error{
 	"upstream": func(l net.Listener, _ []string) error { return upstream.Serve(l) },
 	"floor": func(l net.Listener, args []string) error {

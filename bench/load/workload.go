@@ -13,6 +13,8 @@ import (
 )
 
 // workload is one kind of load: a number of callers, each sending one request after the other.
+// A caller waits for its reply before it sends the next request, so the load adapts to the
+// speed of the target; compare CPU time, not only rates.
 type workload struct {
 	name    string
 	callers int
@@ -25,9 +27,9 @@ type workload struct {
 // frames is the number of chunks without text in a stream: role, finish reason, usage.
 const frames = 3
 
-// The kinds of load. Each caller waits for its reply before it asks again.
+// The workloads. c is the number of callers. paced is what a model really does; flood shows the
+// cost of a chunk when nothing else limits it.
 var (
-	// The workloads. Each caller waits for its reply before it sends the next request.
 	one   = workload{name: "c=1", callers: 1}
 	some  = workload{name: "c=32", callers: 32}
 	many  = workload{name: "c=256", callers: 256}
@@ -37,10 +39,12 @@ var (
 	workloads = []workload{one, some, many, paced, flood}
 )
 
-// length returns how long one stream takes.
+// length returns how long one stream takes; 0 without a pause.
 func (w workload) length() time.Duration { return time.Duration(w.chunks) * w.pause }
 
-// request returns the complete HTTP request.
+// request returns the complete HTTP request. It is built once per turn, so that callers only
+// write bytes. The prompt has the length of a typical short one, and tells the fake upstream
+// how to reply.
 func (w workload) request(t *target) []byte {
 	stream := ""
 	if w.chunks > 0 {
@@ -55,6 +59,7 @@ func (w workload) request(t *target) []byte {
 
 // call sends one request and calls chunk for every chunk. An incomplete stream is an error.
 func (w workload) call(c *conn, request []byte, chunk func()) error {
+	// Only the number of chunks is checked: comparing texts would take CPU time from the gateway.
 	events, done := 0, false
 	err := c.do(request, func(line []byte) {
 		switch {
@@ -105,13 +110,16 @@ func (w workload) run(ctx context.Context, t *target, slice time.Duration) (*sam
 	return all, err
 }
 
-// load runs all callers for one turn and collects their samples.
+// load runs all callers for one turn and collects their samples. Only the slice in the middle is
+// measured: at the beginning not all callers are running yet, and at the end not all any more.
 func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sample, error) {
 	var measuring, over atomic.Bool
 	var callers sync.WaitGroup
 	defer callers.Wait()
+	// Deferred functions run in reverse: the callers learn that the turn is over, then load waits for them.
 	defer over.Store(true)
 	request := w.request(t)
+	// Each caller writes to its own part, so no lock is needed.
 	parts := make([]sample, w.callers)
 	for i := range parts {
 		callers.Go(func() {
@@ -130,6 +138,7 @@ func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sa
 	if err := wait(ctx, slice+w.length()); err != nil {
 		return nil, err
 	}
+	// Requests that are still running end, but no longer count.
 	measuring.Store(false)
 	took := time.Since(began)
 	over.Store(true)
@@ -144,7 +153,8 @@ func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sa
 	return all, nil
 }
 
-// repeat is one caller. It sends requests until the turn is over.
+// repeat is one caller. It sends requests until the turn is over, or until the target has
+// failed more than 20 times.
 func (w workload) repeat(t *target, request []byte, to *sample, measuring, over *atomic.Bool) {
 	c := newConn(t.addr)
 	defer c.close()
@@ -176,7 +186,8 @@ func (w workload) repeat(t *target, request []byte, to *sample, measuring, over 
 	}
 }
 
-// join adds the sample of another caller.
+// join adds the sample of another caller. It keeps the first error only; latencies are sorted
+// later.
 func (s *sample) join(o *sample) {
 	s.requests += o.requests
 	s.chunks += o.chunks

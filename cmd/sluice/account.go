@@ -12,7 +12,8 @@ import (
 )
 
 // accountCmd groups the commands about accounts. An account is named by its id or its e-mail
-// address everywhere.
+// address everywhere. Every change is written to the audit log with the actor; see
+// accountHistoryCmd.
 func (p *program) accountCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "account", Short: "Create, show and change accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(),
@@ -21,8 +22,9 @@ func (p *program) accountCmd() *cobra.Command {
 }
 
 // accountCreateCmd creates an account that has no password. "sluice signin-link" lets its
-// owner in.
+// owner in. The plan is granted: it costs nothing and has no billing period.
 func (p *program) accountCreateCmd() *cobra.Command {
+	// The flags write to in directly; the server checks the values.
 	var in admin.NewAccount
 	cmd := &cobra.Command{
 		Use: "create --email E", Short: "Create an account and print its master key", Args: args(),
@@ -54,6 +56,7 @@ func (p *program) accountListCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			// The server returns at most 1,000 accounts at a time.
 			const page = 1000
+			// Not nil: without accounts --json prints an empty list.
 			all := []admin.Account{}
 			in := admin.Page{Limit: page}
 			for {
@@ -65,6 +68,7 @@ func (p *program) accountListCmd() *cobra.Command {
 				if len(out) < page {
 					break
 				}
+				// Accounts are listed in the order of their ids, so the last one is where the next page starts.
 				in.After = out[len(out)-1].ID
 			}
 			return p.print(all, func(w io.Writer) {
@@ -79,7 +83,8 @@ func (p *program) accountListCmd() *cobra.Command {
 	}
 }
 
-// accountShowCmd prints one account with its current limits.
+// accountShowCmd prints one account with its current limits and its keys. It changes nothing,
+// although it shares changeAccount with the commands that do.
 func (p *program) accountShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID|E-MAIL", Short: "Show an account with its limits and keys", Args: args("ID"),
@@ -89,7 +94,8 @@ func (p *program) accountShowCmd() *cobra.Command {
 	}
 }
 
-// accountHistoryCmd prints the audit log of an account, the newest entries first.
+// accountHistoryCmd prints the audit log of an account, the newest entries first: every change,
+// by whom, and the reason that was given.
 func (p *program) accountHistoryCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "history ID|E-MAIL", Short: "Show who changed an account, when and why", Args: args("ID"),
@@ -110,7 +116,8 @@ func (p *program) accountHistoryCmd() *cobra.Command {
 	}
 }
 
-// accountAbuseCmd prints why an account has its abuse score.
+// accountAbuseCmd prints why an account has its abuse score (docs/api.md#abuse-control), for
+// support that has to explain it to a customer.
 func (p *program) accountAbuseCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "abuse ID|E-MAIL", Short: "Show an account's abuse score and its history", Args: args("ID"),
@@ -124,10 +131,12 @@ func (p *program) accountAbuseCmd() *cobra.Command {
 	}
 }
 
-// printAbuse prints the score of each tier, then the events that led to it.
+// printAbuse prints the score of each tier, then the events that led to it. "REACHES 100" is
+// when the keys would be deactivated at the rate of the last 24 hours.
 func printAbuse(w io.Writer, a *admin.Abuse) {
 	rows := [][]string{{"TIER", "SCORE", "UNITS", "BUDGET", "REACHES 100"}}
 	for _, t := range a.Tiers {
+		// Units are counted by the month, so a later date would never come.
 		reaches := "not this month"
 		if t.Reaches != nil {
 			reaches = timeText(t.Reaches)
@@ -135,6 +144,7 @@ func printAbuse(w io.Writer, a *admin.Abuse) {
 		rows = append(rows, []string{t.Tier, strconv.Itoa(t.Score), t.Units.String(), limitText(t.Budget, nil), reaches})
 	}
 	table(w, rows)
+	// An account that was never conspicuous has scores but no events.
 	if len(a.Events) == 0 {
 		return
 	}
@@ -158,9 +168,10 @@ func (p *program) accountSetPlanCmd() *cobra.Command {
 	}
 }
 
-// accountSetLimitsCmd overrides single limits of the plan. Limits that are not given stay as
-// they are.
+// accountSetLimitsCmd overrides single limits of the plan (docs/api.md#limits-by-plan). Limits
+// that are not given stay as they are. The change applies to the very next request.
 func (p *program) accountSetLimitsCmd() *cobra.Command {
+	// The flags write to in and to the texts below when the command line is parsed, before RunE runs.
 	in := admin.NewLimits{}
 	var rpm, concurrent, tpm string
 	cmd := &cobra.Command{
@@ -183,6 +194,7 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 				}
 				*to = &l
 			}
+			// Without a flag the command would succeed and do nothing.
 			if in.Set == (account.Overrides{}) && !in.Clear {
 				return misused(c, fmt.Errorf("specify at least one of --rpm, --concurrent, --tpm or --clear"))
 			}
@@ -192,11 +204,13 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 	cmd.Flags().StringVar(&rpm, "rpm", "", "requests per minute: a `number` or unlimited")
 	cmd.Flags().StringVar(&concurrent, "concurrent", "", "concurrent requests: a `number` or unlimited")
 	cmd.Flags().StringVar(&tpm, "tpm", "", "tokens per minute: a `number` or unlimited")
+	// With --clear and a limit, only that limit is overridden afterwards.
 	cmd.Flags().BoolVar(&in.Clear, "clear", false, "remove all overrides first")
 	return cmd
 }
 
-// accountSuspendCmd suspends an account. The owner sees the reason on the dashboard.
+// accountSuspendCmd suspends an account (docs/api.md#account-states). The owner sees the reason
+// on the dashboard.
 func (p *program) accountSuspendCmd() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
@@ -209,7 +223,8 @@ func (p *program) accountSuspendCmd() *cobra.Command {
 	return cmd
 }
 
-// accountUnsuspendCmd lifts a suspension.
+// accountUnsuspendCmd lifts a suspension. Keys that abuse control deactivated stay so; see
+// keyRestoreCmd.
 func (p *program) accountUnsuspendCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "unsuspend ID", Short: "Lift the suspension of an account; a terminated account stays closed", Args: args("ID"),
@@ -220,8 +235,10 @@ func (p *program) accountUnsuspendCmd() *cobra.Command {
 }
 
 // changeAccount runs an operation that returns the account, and prints it. It fills in the
-// actor of a Target.
+// actor of a Target. Every change prints the account as it is afterwards, so that the operator sees
+// what is in force.
 func (p *program) changeAccount(c *cobra.Command, name string, in any) error {
+	// Other types of arguments have their actor already.
 	if t, ok := in.(admin.Target); ok && t.Actor == "" {
 		t.Actor = p.actor()
 		in = t
@@ -233,17 +250,20 @@ func (p *program) changeAccount(c *cobra.Command, name string, in any) error {
 	return p.print(out, func(w io.Writer) { printAccount(w, &out) })
 }
 
-// addReason adds the required flag --reason.
+// addReason adds the required flag --reason, for the commands that take access away from a
+// customer.
 func addReason(cmd *cobra.Command, reason *string) {
 	cmd.Flags().StringVar(reason, "reason", "", "`reason` for the audit log")
 	_ = cmd.MarkFlagRequired("reason") // the flag exists
 }
 
-// parseLimit parses a limit of the command line.
+// parseLimit parses a limit of the command line: a whole number or "unlimited". 0 allows
+// nothing.
 func parseLimit(text string) (account.Limit, error) {
 	if text == "unlimited" {
 		return account.Unlimited, nil
 	}
+	// MostLimit keeps sums of limits and counters from overflowing.
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > int64(account.MostLimit) {
 		return 0, fmt.Errorf("%q is not a limit; use a whole number from 0 to %d or \"unlimited\"", text, account.MostLimit)
@@ -252,7 +272,7 @@ func parseLimit(text string) (account.Limit, error) {
 }
 
 // needsSubcommand prints the help of a command group that was called without a command, and
-// fails.
+// fails, so that a script with a missing word does not go unnoticed.
 func needsSubcommand(c *cobra.Command, _ []string) error {
 	if err := c.Help(); err != nil {
 		return err

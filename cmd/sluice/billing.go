@@ -12,14 +12,15 @@ import (
 	"sluice/internal/billing"
 )
 
-// billingCmd groups the commands about subscriptions and payments.
+// billingCmd groups the commands about subscriptions and payments (docs/api.md#billing).
+// Amounts are given in cents and printed in dollars. Times are in UTC.
 func (p *program) billingCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "billing", Short: "Show subscriptions, refund payments and downgrade plans", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.billingShowCmd(), p.billingDowngradeCmd(), p.billingRefundCmd(), p.billingAdvanceCmd())
 	return cmd
 }
 
-// billingShowCmd prints everything that billing knows about an account.
+// billingShowCmd prints everything that billing knows about an account. It changes nothing.
 func (p *program) billingShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID|E-MAIL", Short: "Show an account's subscription, invoices and ledger", Args: args("ID"),
@@ -29,7 +30,8 @@ func (p *program) billingShowCmd() *cobra.Command {
 	}
 }
 
-// billingDowngradeCmd is how support fulfils a customer's request for a lower plan.
+// billingDowngradeCmd is how support fulfils a customer's request for a lower plan
+// (docs/api.md#plan-changes).
 func (p *program) billingDowngradeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "downgrade ID PLAN", Short: "Downgrade to a lower paid plan at the end of the period", Args: args("ID", "PLAN"),
@@ -49,6 +51,7 @@ func (p *program) billingRefundCmd() *cobra.Command {
 		Example: "  sluice billing refund pay_7x… --cents 1000",
 		RunE: func(c *cobra.Command, given []string) error {
 			in.Actor, in.Payment = p.actor(), given[0]
+			// The server limits the amount to what is left of the payment.
 			return p.callBilling(c, "billing.refund", in)
 		},
 	}
@@ -58,6 +61,8 @@ func (p *program) billingRefundCmd() *cobra.Command {
 }
 
 // billingAdvanceCmd lets testers see renewals and failed payments without waiting for a month.
+// The server refuses it unless the test processor is configured, because nobody can be charged
+// for a month that has not happened.
 func (p *program) billingAdvanceCmd() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
@@ -65,6 +70,7 @@ func (p *program) billingAdvanceCmd() *cobra.Command {
 		Long:    "Move an account's clock to a later date. Everything that is due before then\nhappens: renewals, retries, the end of a subscription. The clock continues from\nthere. This works only with test cards.",
 		Example: "  sluice billing advance ana@example.com --to 2027-03-01",
 		RunE: func(c *cobra.Command, given []string) error {
+			// Parsed here, so that a mistyped date is a mistake in the command line and not a refusal.
 			at, err := parseDate(to)
 			if err != nil {
 				return misused(c, err)
@@ -90,7 +96,8 @@ func (p *program) accountTerminateCmd() *cobra.Command {
 	return cmd
 }
 
-// callBilling runs an operation that returns an account's billing, and prints it.
+// callBilling runs an operation that returns an account's billing, and prints it. Every change
+// prints the state after it.
 func (p *program) callBilling(c *cobra.Command, name string, in any) error {
 	var out admin.Billing
 	if err := p.call(c.Context(), name, in, &out); err != nil {
@@ -101,6 +108,7 @@ func (p *program) callBilling(c *cobra.Command, name string, in any) error {
 
 // parseDate parses a day or a full time. A day starts at midnight UTC.
 func parseDate(text string) (time.Time, error) {
+	// A time of day needs its zone, because billing periods are in UTC.
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t, nil
@@ -109,13 +117,15 @@ func parseDate(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a date; use a format like 2027-03-01 or 2027-03-01T12:00:00Z", text)
 }
 
-// printBilling prints the subscription, then the invoices and the ledger.
+// printBilling prints the subscription, then the invoices and the ledger. b.Due is not nil if
+// b.PeriodEnd is not.
 func printBilling(w io.Writer, b *admin.Billing) {
 	plan := b.Plan
 	if b.Granted {
 		plan += " (granted)"
 	}
 	rows := [][]string{{"account", b.ID + " " + b.Email}, {"plan", plan}, {"subscription", string(b.Status)}}
+	// Free, granted and missing plans have no period.
 	if b.PeriodEnd != nil {
 		// What happens at the end of the period; a failed renewal is the most important news.
 		next := "renews " + utcText(*b.Due)
@@ -135,6 +145,7 @@ func printBilling(w io.Writer, b *admin.Billing) {
 	}
 	rows = append(rows, []string{"total charged", billing.Dollars(b.Balance)}, []string{"clock", utcText(b.Now)})
 	table(w, rows)
+	// Sections without rows are left out.
 	if len(b.Invoices) > 0 {
 		fmt.Fprintln(w)
 		rows = [][]string{{"INVOICE", "PAID", "FOR", "PLAN", "AMOUNT", "REFUNDED", "PAYMENT"}}
@@ -149,6 +160,7 @@ func printBilling(w io.Writer, b *admin.Billing) {
 		fmt.Fprintln(w)
 		rows = [][]string{{"WHEN", "WHO", "WHAT", "PLAN", "AMOUNT", "DETAIL"}}
 		for _, e := range b.Ledger {
+			// Most entries of the ledger, such as a change of plan, move no money.
 			amount := ""
 			if e.Cents != 0 {
 				amount = billing.Dollars(e.Cents)

@@ -10,7 +10,8 @@ import (
 )
 
 // configCmd groups the commands that help to write a configuration. None of them needs a
-// server.
+// server. The reference and the example are part of the binary, so they always describe the
+// version that is installed.
 func (p *program) configCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Create, check and explain the configuration", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(
@@ -28,7 +29,8 @@ func (p *program) configCmd() *cobra.Command {
 	return cmd
 }
 
-// configCheckCmd loads the configuration as serve would. Warnings do not make it fail.
+// configCheckCmd loads the configuration as serve would, with the file, the environment and
+// the flags. Warnings do not make it fail, so a deployment can run it as a check.
 func (p *program) configCheckCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "check", Short: "Check the configuration without starting", Args: args(),
@@ -44,6 +46,7 @@ func (p *program) configCheckCmd() *cobra.Command {
 				} else {
 					fmt.Fprintf(w, "%s is valid.\n", cfg.File())
 				}
+				// A warning is about a setting that is valid but probably not wanted.
 				for _, warning := range cfg.Warnings() {
 					fmt.Fprintf(w, "! %s\n", warning)
 				}

@@ -12,17 +12,17 @@ import (
 	"unsafe"
 )
 
-// disk is room that can be taken away from a running server and given back.
+// disk is disk space that a test can take away from a running server and give back.
 type disk struct {
 	dir  string
 	fill func(g *gateway)
 	free func(g *gateway)
-	// drains says that the database may still take what the journal holds. Nothing is gained by it: the journal gets no
-	// room back.
+	// drains reports that the database can still store what is in the journal. That does not help: the journal gets
+	// no space back.
 	drains bool
 }
 
-// smallDisk is a file system in memory.
+// smallDisk returns a disk that is a small file system in memory.
 func smallDisk(t *testing.T) disk {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,8 +61,8 @@ func smallDisk(t *testing.T) disk {
 	}
 }
 
-// smallFiles lets the server's files not grow beyond a size: that of a segment of the journal, so that
-// no new one can be made, and the database cannot grow far.
+// smallFiles limits the size of the server's files to one segment of the journal, so that no new segment can be
+// created and the database cannot grow far.
 func smallFiles(t *testing.T) disk {
 	t.Helper()
 	limit := func(g *gateway, most uint64) {
@@ -93,8 +93,8 @@ func prlimit(pid, resource int, to, from *syscall.Rlimit) error {
 	return nil
 }
 
-// The disk runs full. What was let in ends and is settled in the room that was taken before; then calls
-// are refused, with a reason, until there is room again. Nobody has to start anything anew.
+// The disk fills up. Calls that were admitted end and are settled in space that was reserved for them. Then calls
+// are refused, with a reason, until there is space again. Nothing has to be restarted.
 func TestSettledOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, newDisk := range map[string]func(*testing.T) disk{"no space": smallDisk, "no larger files": smallFiles} {
@@ -106,7 +106,7 @@ func TestSettledOnAFullDisk(t *testing.T) {
 			g.start()
 			l := &load{key: g.newKey(), seed: newSeed(t), kinds: []string{"send", "send", "slow", "refuse"}}
 			stop, ended := make(chan struct{}), make(chan struct{})
-			go func() { defer close(ended); l.run(g.url, 24, stop) }() // a call that an upstream refuses waits before it is tried again
+			go func() { defer close(ended); l.run(g.url, 24, stop) }() // a call that an upstream refuses waits before its retry
 			eventually(t, "some calls", func() bool { return l.count(complete) > 20 })
 
 			d.fill(g)
@@ -116,7 +116,7 @@ func TestSettledOnAFullDisk(t *testing.T) {
 			if !d.drains { // whatever the database took would make room
 				eventually(t, "a database that takes nothing", func() bool { return strings.Contains(g.log.String(), "the database does not accept them") })
 			}
-			// A call that ends may leave room for another. That has an end.
+			// A call that ends may make room for another one, but not forever.
 			eventually(t, "nothing but refusals", func() bool { return l.lastRefused(50) })
 			if passed < 200 {
 				t.Errorf("%d calls passed on the full disk, want those there was room for", passed)
@@ -156,19 +156,19 @@ func TestSettledOnAFullDisk(t *testing.T) {
 	}
 }
 
-// refused reports whether a call was not let in.
+// refused reports whether a call was not admitted.
 func (c *call) refused() bool {
 	return strings.Contains(c.body, "Calls cannot be accounted for at the moment")
 }
 
-// lastRefused reports whether the last n calls were not let in.
+// lastRefused reports whether the last n calls were not admitted.
 func (l *load) lastRefused(n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.calls) >= n && !slices.ContainsFunc(l.calls[len(l.calls)-n:], func(c call) bool { return !c.refused() })
 }
 
-// refusedSince is how many calls that began after a time were not let in.
+// refusedSince returns how many calls that started after a time were not admitted.
 func refusedSince(l *load, from time.Time) (n int) {
 	for _, c := range l.during(from, time.Now()) {
 		if c.refused() {

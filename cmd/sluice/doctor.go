@@ -12,7 +12,8 @@ import (
 )
 
 // doctorCmd checks everything it can without changing anything. An invalid configuration is a
-// finding like any other, so that doctor reports it instead of failing.
+// finding like any other, so that doctor reports it instead of failing. It works with and
+// without a running server. The exit code is 1 if there is a problem; warnings do not count.
 func (p *program) doctorCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Check the configuration, database and providers, and report problems", Args: args(),
@@ -30,6 +31,7 @@ func (p *program) doctorCmd() *cobra.Command {
 			} else {
 				findings = app.Examine(c.Context(), cfg)
 			}
+			// Everything is printed before the exit code is decided.
 			if err := p.print(findings, func(w io.Writer) { printFindings(w, findings) }); err != nil {
 				return err
 			}
@@ -43,8 +45,10 @@ func (p *program) doctorCmd() *cobra.Command {
 	}
 }
 
-// printFindings prints one line per finding, its advice below it, and a summary.
+// printFindings prints one line per finding, its advice below it, and a summary. What is right is
+// listed too, so that people see what was checked.
 func printFindings(w io.Writer, findings []doctor.Finding) {
+	// Every state has a mark of its own, because output may have no colours.
 	marks := map[string]string{doctor.StateOK: "✓", doctor.StateWarning: "!", doctor.StateProblem: "✗"}
 	counts := map[string]int{}
 	for _, f := range findings {

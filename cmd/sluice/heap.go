@@ -22,12 +22,13 @@ const (
 
 // paceCollector adjusts the garbage collector after each collection, so that a burst of large
 // requests adds only a bounded amount to the process: see docs/security.md#memory. If GOGC is
-// set, it does nothing.
+// set, it does nothing: the operator has decided.
 func paceCollector() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	debug.SetGCPercent(gcPercent)
+	// Reused by every call of watch. Finalizers run one after the other, so nothing needs a lock.
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	percent := gcPercent
 	// The runtime calls the finalizer of an unreachable object once, after a collection. Each
@@ -45,7 +46,8 @@ func paceCollector() {
 }
 
 // percentFor returns how much a heap with live bytes may grow before it is collected, in
-// percent.
+// percent. Up to 20 MB of live data that is gcPercent; above 80 MB it is leastPercent; between
+// them the garbage is limited to headroom.
 func percentFor(live uint64) int {
 	return int(min(gcPercent, max(leastPercent, 100*headroom/max(live, 1))))
 }

@@ -10,7 +10,9 @@ import (
 	"sluice/internal/admin"
 )
 
-// keyCmd groups the commands about API keys.
+// keyCmd groups the commands about API keys. An account has one master key and some sub-keys
+// (docs/api.md#accounts-and-keys). Commands about one key take its id, never the key itself,
+// which would end up in the history of a shell.
 func (p *program) keyCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "key", Short: "Create, list and revoke API keys", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.keyListCmd(), p.keyCreateCmd(), p.keyRenameCmd(), p.keyDeleteCmd(),
@@ -32,7 +34,9 @@ func (p *program) keyListCmd() *cobra.Command {
 	}
 }
 
-// keyCreateCmd creates a sub-key. The key is printed once and stored only as a hash.
+// keyCreateCmd creates a sub-key. The key is printed once and stored only as a hash, so
+// nobody can look it up later. The number of sub-keys is limited
+// (docs/api.md#other-constants).
 func (p *program) keyCreateCmd() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
@@ -52,7 +56,8 @@ func (p *program) keyCreateCmd() *cobra.Command {
 	return cmd
 }
 
-// keyRenameCmd changes the display name of a sub-key. The master key has none.
+// keyRenameCmd changes the display name of a sub-key. The master key has none. The key itself
+// stays the same, so programs that use it notice nothing.
 func (p *program) keyRenameCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "rename KEYID NAME", Short: "Rename a sub-key", Args: args("KEYID", "NAME"),
@@ -66,7 +71,8 @@ func (p *program) keyRenameCmd() *cobra.Command {
 	}
 }
 
-// keyDeleteCmd deletes a sub-key. The master key can only be replaced.
+// keyDeleteCmd deletes a sub-key. The master key can only be replaced. Requests with the key
+// are refused from then on; its usage stays.
 func (p *program) keyDeleteCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete KEYID", Short: "Delete a sub-key permanently", Args: args("KEYID"),
@@ -88,6 +94,7 @@ func (p *program) keyRegenerateMasterCmd() *cobra.Command {
 		Use: "regenerate-master [ID]", Short: "Replace a master key and print the new one", Args: optional("ID"),
 		Long: "Replace the master key of an account. The old key stops working immediately.\nWithout an ID, the key of the owner account is replaced: " + account.OwnerEmail + ".",
 		RunE: func(c *cobra.Command, given []string) error {
+			// An empty Ref is the owner account.
 			in := admin.Target{Actor: p.actor()}
 			if len(given) > 0 {
 				in.Ref = given[0]
@@ -104,7 +111,7 @@ func (p *program) keyRegenerateMasterCmd() *cobra.Command {
 }
 
 // keyDeactivateCmd deactivates all keys of an account, as abuse control does at a score of
-// 100. The account can still sign in to the dashboard.
+// 100 (docs/api.md#abuse-control). The account can still sign in to the dashboard.
 func (p *program) keyDeactivateCmd() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
@@ -117,7 +124,8 @@ func (p *program) keyDeactivateCmd() *cobra.Command {
 	return cmd
 }
 
-// keyRestoreCmd reactivates the keys and resets the abuse score.
+// keyRestoreCmd reactivates the keys and resets the abuse score. Without the reset the next
+// request would deactivate them again.
 func (p *program) keyRestoreCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "restore ID", Short: "Reactivate the keys of an account", Args: args("ID"),

@@ -23,7 +23,7 @@ import (
 )
 
 // A server is killed at random moments while accounts and keys are written. Whatever the moment, its folder opens
-// again, every account is whole, and what was acknowledged is there.
+// again, every account is consistent, and every acknowledged write is stored.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	rounds, bound := 10, time.Minute
@@ -38,7 +38,7 @@ func TestKill(t *testing.T) {
 		if done%3 == 2 {
 			r.kill(t, milestones[random.IntN(len(milestones))]) // while it starts for the first time
 		}
-		// In every other round the first write is safe, so that there is something to lose.
+		// In every other round the first write is acknowledged before the kill, so that there is something to lose.
 		writes := random.Int64N(60)
 		if done%2 == 0 {
 			writes = max(writes, 1)
@@ -58,7 +58,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// killRound is one life of a server.
+// killRound is one run of a server until it is killed.
 type killRound struct {
 	dir     string
 	seed    uint64
@@ -85,15 +85,15 @@ func (r *killRound) start(t *testing.T) (cmd *exec.Cmd, exited chan struct{}) {
 	return cmd, exited
 }
 
-// milestones are files that a server makes as it starts, in this order; "": none has to be there.
+// milestones are files that a server creates as it starts, in this order. The empty one waits for nothing.
 var milestones = []string{"", ".", sqlstore.File, sqlstore.File + "-wal", admin.Socket}
 
-// kill starts the server and kills it as soon as it has made a file, whatever it does.
+// kill starts the server and kills it as soon as it has created a file.
 func (r *killRound) kill(t *testing.T, milestone string) {
 	t.Helper()
 	cmd, exited := r.start(t)
 	defer func() {
-		cmd.Process.Kill() // an error says that it is gone already
+		cmd.Process.Kill() // an error means that it has already exited
 		<-exited
 	}()
 	if milestone == "" {
@@ -105,12 +105,12 @@ func (r *killRound) kill(t *testing.T, milestone string) {
 	})
 }
 
-// work starts the server, lets writers loose on it and kills it once so many writes were acknowledged.
+// work starts the server, starts writers and kills the server after a number of acknowledged writes.
 func (r *killRound) work(t *testing.T, writes int64) {
 	t.Helper()
 	cmd, exited := r.start(t)
 	defer func() {
-		cmd.Process.Kill() // an error says that it is gone already
+		cmd.Process.Kill() // an error means that it has already exited
 		<-exited
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -142,7 +142,7 @@ func (r *killRound) work(t *testing.T, writes int64) {
 	working.Wait()
 }
 
-// writer makes changes and remembers what was acknowledged.
+// writer makes changes and records which ones were acknowledged.
 type writer struct {
 	client *admin.Client
 	all    *atomic.Int64 // the writes of all writers that were acknowledged
@@ -156,7 +156,7 @@ type writer struct {
 	touched  *ledger
 }
 
-// ledger is an account as it has to be after what was acknowledged.
+// ledger is the expected state of an account after the acknowledged changes.
 type ledger struct {
 	id, email string
 	plan      string
@@ -187,7 +187,7 @@ func (w *writer) run(ctx context.Context, t *testing.T) {
 	}
 }
 
-// call runs an operation; false: nobody answered.
+// call runs an operation. It reports false if there was no reply.
 func (w *writer) call(ctx context.Context, t *testing.T, l *ledger, action, operation string, in, out any) bool {
 	w.pending, w.touched = action, l
 	err := w.client.Call(ctx, operation, in, out)
@@ -215,7 +215,7 @@ func (w *writer) open(ctx context.Context, t *testing.T, email string) bool {
 	return true
 }
 
-// addSharedKey is refused once the owner has ten.
+// addSharedKey adds a sub-key to the account that all writers share. It is refused once the account has ten.
 func (w *writer) addSharedKey(ctx context.Context, t *testing.T) bool {
 	var key admin.NewKey
 	err := w.client.Call(ctx, "key.create", admin.Target{Actor: w.name, Ref: account.OwnerEmail, Name: w.name}, &key)
@@ -285,11 +285,11 @@ func (w *writer) change(ctx context.Context, t *testing.T, l *ledger) bool {
 	return true
 }
 
-// check opens what the killed server left behind.
+// check opens the data folder that the killed server left behind.
 func (r *killRound) check(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	// As everybody opens it: a command that works on the folder itself.
+	// Open it like any command that works on the folder itself.
 	if code := run(ctx, &program{args: []string{"account", "list", "--data", r.dir}, stdout: io.Discard, stderr: os.Stderr}); code != 0 {
 		t.Errorf("sluice account list after the kill = %d, want 0", code)
 	}
@@ -321,7 +321,7 @@ func (r *killRound) check(t *testing.T) {
 			if w.writes > 0 {
 				t.Fatal("writes were acknowledged, and there is no owner: it is created before the first")
 			}
-			continue // killed before it was made; the next start makes it
+			continue // killed before it was created; the next start creates it
 		}
 		for _, key := range w.shared {
 			if !holdsKey(owner, key.Key) {
@@ -339,7 +339,7 @@ func (r *killRound) check(t *testing.T) {
 	}
 }
 
-// checkFile asks SQLite itself.
+// checkFile runs SQLite's own integrity check.
 func (r *killRound) checkFile(t *testing.T) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(r.dir, sqlstore.File))
@@ -357,7 +357,7 @@ func (r *killRound) checkFile(t *testing.T) {
 	}
 }
 
-// checkWhole checks what holds for every account at any moment.
+// checkWhole checks what is true of every account at any moment.
 func (r *killRound) checkWhole(t *testing.T, store *sqlstore.Store, a *account.Account) {
 	t.Helper()
 	masters := 0
@@ -373,13 +373,13 @@ func (r *killRound) checkWhole(t *testing.T, store *sqlstore.Store, a *account.A
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A change and its entry are one: an account at version n has been through n of them.
+	// A change and its audit entry are one transaction, so an account at version n has n entries.
 	if int64(len(log)) != a.Version || log[len(log)-1].Action != "account.create" {
 		t.Errorf("%s is at version %d and has %d entries in the audit log, want one for each", a.Email, a.Version, len(log))
 	}
 }
 
-// checkLedger holds an account against what was acknowledged. One change may have been made and not answered.
+// checkLedger compares an account with the acknowledged changes. One more change may have been made without a reply.
 func (w *writer) checkLedger(t *testing.T, store *sqlstore.Store, l *ledger, a *account.Account) {
 	t.Helper()
 	log, err := store.AuditLog(t.Context(), a.ID, 1_000_000)
@@ -394,7 +394,7 @@ func (w *writer) checkLedger(t *testing.T, store *sqlstore.Store, l *ledger, a *
 		}
 	}
 	if w.touched == l && slices.Equal(actions, append(slices.Clone(l.actions), w.pending)) {
-		return // made, not answered: its outcome is nobody's promise
+		return // made without a reply: either outcome is right
 	}
 	if !slices.Equal(actions, l.actions) {
 		t.Errorf("%s: the audit log has %q, want what was acknowledged, %q", l.email, actions, l.actions)

@@ -25,8 +25,8 @@ import (
 	"sluice/internal/admin"
 )
 
-// newUpstream is a provider that does what the caller's message tells it: "send 5" answers with five
-// words at once, "slow 5" takes its time, "refuse" fails, "break 5" breaks off behind the fifth.
+// newUpstream returns a provider that does what the caller's message says: "send 5" sends five words at
+// once, "slow 5" sends them slowly, "refuse" fails, and "break 5" breaks the stream off after the fifth.
 func newUpstream(t *testing.T) (url string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(answer))
@@ -90,7 +90,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, "data: [DONE]\n\n") // nobody is left to tell if it fails
 }
 
-// gateway is the program, running on a folder of its own.
+// gateway is the program, running on its own data folder.
 type gateway struct {
 	t      *testing.T
 	file   string // the configuration
@@ -101,7 +101,7 @@ type gateway struct {
 	exited chan error
 }
 
-// journal is a server's log, which can be read while it is written.
+// journal holds a server's log, which can be read while it is written.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -170,14 +170,14 @@ func (g *gateway) start() {
 	})
 }
 
-// kill ends the server as a power switch would.
+// kill ends the server with SIGKILL.
 func (g *gateway) kill() {
-	g.cmd.Process.Kill() // an error says that it is gone already
+	g.cmd.Process.Kill() // an error means that it has already exited
 	<-g.exited
 	g.cmd = nil
 }
 
-// stop ends the server as it should be.
+// stop shuts the server down gracefully.
 func (g *gateway) stop() {
 	g.t.Helper()
 	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -203,7 +203,7 @@ func (g *gateway) command(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-// newKey is a master key of the owner.
+// newKey returns a new master key of the owner.
 func (g *gateway) newKey() string {
 	g.t.Helper()
 	code, out, text := g.command("key", "regenerate-master", "--json")
@@ -214,10 +214,10 @@ func (g *gateway) newKey() string {
 	return key.Key
 }
 
-// get is the status and the body of a page.
+// get returns the status and the body of a page.
 func (g *gateway) get(url string) (int, string) {
 	g.t.Helper()
-	// Some gateways of these tests have a certificate of their own making.
+	// Some gateways of these tests have a self-signed certificate.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
 	client := &http.Client{Timeout: patience, Transport: transport}
 	resp, err := client.Get(url)
@@ -232,7 +232,7 @@ func (g *gateway) get(url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// ending is what a caller saw of the end of a call.
+// ending is how a call ended for its caller.
 type ending string
 
 const (
@@ -242,7 +242,7 @@ const (
 	broken   ending = "broken"   // the connection broke
 )
 
-// call is what a caller saw of one call.
+// call is one call as its caller saw it.
 type call struct {
 	how    string
 	words  int
@@ -255,7 +255,7 @@ type call struct {
 	ended  time.Time
 }
 
-// load is many callers at the same time.
+// load is a number of callers that run at the same time.
 type load struct {
 	key   string
 	seed  uint64
@@ -265,7 +265,7 @@ type load struct {
 	calls []call
 }
 
-// run lets callers loose on a server until stop is closed, or the server is gone.
+// run lets the callers make calls until stop is closed or the server is gone.
 func (l *load) run(url string, callers int, stop <-chan struct{}) {
 	transport := &http.Transport{MaxIdleConnsPerHost: callers}
 	defer transport.CloseIdleConnections()
@@ -326,7 +326,7 @@ func (l *load) call(client *http.Client, url, how string, words int, stream bool
 	return c
 }
 
-// read takes the reply and says how it ended.
+// read reads the reply and returns how it ended.
 func (c *call) read(resp *http.Response, stream bool) error {
 	if !stream || resp.StatusCode != http.StatusOK {
 		text, err := io.ReadAll(resp.Body)
@@ -356,7 +356,7 @@ func (c *call) read(resp *http.Response, stream bool) error {
 	return io.ErrUnexpectedEOF
 }
 
-// during is the calls that began and ended within a time.
+// during returns the calls that started and ended within a period.
 func (l *load) during(from, to time.Time) []call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -369,7 +369,7 @@ func (l *load) during(from, to time.Time) []call {
 	})
 }
 
-// count is how many calls ended in a way.
+// count returns how many calls ended in the given way.
 func (l *load) count(end ending) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

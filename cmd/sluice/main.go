@@ -5,6 +5,10 @@
 // admin operation, and prints the result. Commands about accounts, keys, billing and usage
 // talk to the running server through its admin socket. If no server is running, the same
 // operation runs in process on the data folder; see program.call.
+//
+// Nothing here decides anything about accounts, money or requests: a rule that stood in a
+// command would not hold for the dashboard or the API. Output for people goes to stdout in
+// tables. With --json commands print one JSON value instead, for scripts. Errors go to stderr.
 package main
 
 import (
@@ -18,6 +22,7 @@ import (
 	"sluice/internal/datadir"
 )
 
+// main runs one command with the arguments and the environment of the process.
 func main() {
 	// Before anything is created: files of the data folder must be private.
 	datadir.Umask()
@@ -25,6 +30,7 @@ func main() {
 	// The first signal starts a graceful shutdown. After that signals have their default
 	// effect, so a second one ends the process immediately.
 	context.AfterFunc(ctx, stop)
+	// os.Exit skips deferred functions, so nothing here is deferred.
 	code := run(ctx, &program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr})
 	stop()
 	os.Exit(code)
@@ -33,19 +39,24 @@ func main() {
 // program is one run of the command: its arguments, its environment and its output. Tests run
 // it in process with their own.
 type program struct {
+	// args is the command line without the name of the program. environ has the form KEY=VALUE and takes
+	// the place of the process's environment everywhere in this package.
 	args    []string
 	environ []string
 	stdout  io.Writer
 	stderr  io.Writer
 
+	// The flags of every command; see root.
 	configPath string
 	asJSON     bool
-	// overrides holds the configuration paths that flags set, with their values.
+	// overrides holds the configuration paths that flags set, with their values. Flags come last,
+	// after the file and the environment.
 	overrides map[string]string
 }
 
 // run executes one command line and returns the exit code: 0 for success, 1 for a refusal or
-// failure, 2 for a mistake in the command line.
+// failure, 2 for a mistake in the command line. It never calls os.Exit, so deferred functions
+// of commands always run.
 func run(ctx context.Context, p *program) int {
 	cmd := p.root()
 	cmd.SetArgs(p.args)
@@ -55,6 +66,7 @@ func run(ctx context.Context, p *program) int {
 	if err == nil {
 		return 0
 	}
+	// The message may be empty; the exit code says enough then.
 	code, message := p.explain(err)
 	if message != "" {
 		fmt.Fprintln(p.stderr, message)

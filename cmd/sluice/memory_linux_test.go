@@ -26,17 +26,17 @@ import (
 	"time"
 )
 
-// The most that an attack may raise the memory of the process by: docs/security.md#memory.
+// The maximum by which an attack may raise the memory of the process: docs/security.md#memory.
 const (
 	strangerBytes = 100_000_000
 	customerBytes = 200_000_000
 )
 
-// attackers is how many connections an attack uses at once.
+// attackers is the number of connections that an attack uses at once.
 const attackers = 200
 
-// attackPatience is how long one connection goes on. A server that reads slowly, or not at all, does not hold the test
-// up.
+// attackPatience is how long one connection continues. A server that reads slowly, or not at all, must not delay
+// the test.
 func attackPatience() time.Duration {
 	if os.Getenv("SLUICE_SOAK") != "" {
 		return 4 * time.Second
@@ -262,7 +262,7 @@ func newHTTP2Client(c net.Conn) *http.Client {
 	}}
 }
 
-// repeated is a text over and over, up to a length.
+// repeated is a reader of a text that repeats up to a length.
 type repeated struct {
 	text string
 	left int
@@ -342,7 +342,7 @@ func (g *gateway) attack(bound int64, attacks []attack) {
 	}
 }
 
-// assail runs one attack over all its connections, which end together.
+// assail runs one attack over all its connections and closes them together.
 func (g *gateway) assail(a attack) {
 	_, address, _ := strings.Cut(g.url, "://")
 	var working sync.WaitGroup
@@ -383,7 +383,7 @@ func (g *gateway) proc(file string) string {
 	return fmt.Sprintf("/proc/%d/%s", g.cmd.Process.Pid, file)
 }
 
-// status is a field of the process's status, in bytes.
+// status returns a field of the process's status, in bytes.
 func (g *gateway) status(field string) int64 {
 	g.t.Helper()
 	text, err := os.ReadFile(g.proc("status"))
@@ -401,7 +401,7 @@ func (g *gateway) status(field string) int64 {
 	return kilobytes << 10
 }
 
-// sendHead sends a request's head; a negative size announces none.
+// sendHead sends the head of a request. With a negative size it announces no length.
 func sendHead(c net.Conn, method, path string, size int, fields ...string) bool {
 	head := method + " " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 	if size >= 0 {

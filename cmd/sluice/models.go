@@ -13,7 +13,8 @@ import (
 )
 
 // modelsCmd prints the catalog: of the running server, or as the configuration defines it if
-// no server is running.
+// no server is running. With --json it prints the catalog in the form of GET /v1/models
+// (docs/api.md#models).
 func (p *program) modelsCmd() *cobra.Command {
 	var verbose, refresh bool
 	cmd := &cobra.Command{
@@ -23,12 +24,14 @@ func (p *program) modelsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// With --refresh the server asks every provider, which may take a while.
 			ctx, cancel := context.WithTimeout(c.Context(), adminPatience)
 			defer cancel()
 			listing, err := app.Models(ctx, cfg, verbose, refresh)
 			if err != nil {
 				return err
 			}
+			// Only the table needs the fields; --json prints the bytes as they came.
 			var list modelList
 			if err := json.Unmarshal(listing.JSON, &list); err != nil {
 				return err
@@ -41,11 +44,13 @@ func (p *program) modelsCmd() *cobra.Command {
 	return cmd
 }
 
-// modelList is the part of the catalog's JSON that is printed.
+// modelList is the part of the catalog's JSON that is printed. The command reads the JSON of
+// the API, so that both always show the same catalog.
 type modelList struct {
 	Data []struct {
-		ID                string      `json:"id"`
-		Plan              string      `json:"plan"`
+		ID   string `json:"id"`
+		Plan string `json:"plan"`
+		// A json.Number keeps 0.5 and 2 as the API writes them.
 		RequestMultiplier json.Number `json:"request_multiplier"`
 		Permission        struct {
 			ContextLength int  `json:"context_length"`
@@ -58,13 +63,14 @@ type modelList struct {
 }
 
 // printModels prints the catalog together with the standing of each model, which is known only
-// to a running server.
+// to a running server; without one those columns are empty.
 func printModels(w io.Writer, list modelList, standing []admin.ModelStanding, verbose bool) {
 	// The catalog and the standings are separate replies, joined by id.
 	known := map[string]admin.ModelStanding{}
 	for _, s := range standing {
 		known[s.ID] = s
 	}
+	// ACCESS, FROM and HEALTH come from the standing; the others from the catalog.
 	head := []string{"MODEL", "ACCESS", "COSTS", "CONTEXT", "OUTPUT", "TOOLS", "FROM", "HEALTH"}
 	if verbose {
 		head = append(head, "PROVIDER", "DESCRIPTION")

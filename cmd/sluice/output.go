@@ -15,11 +15,15 @@ import (
 )
 
 // adminPatience is how long a command waits for the server, or for the data folder while
-// another command holds its lock.
+// another command holds its lock. It is short enough for a script that must not hang.
 const adminPatience = time.Minute
 
 // call runs one admin operation, on the running server or, if there is none, in process on the
-// data folder. It holds the folder only for this call.
+// data folder. It holds the folder only for this call. in and out are types of package admin;
+// out is a pointer.
+//
+// The running server is preferred because two processes must not write to one SQLite folder,
+// and because the change then applies to the next request.
 func (p *program) call(ctx context.Context, name string, in, out any) error {
 	cfg, err := p.load()
 	if err != nil {
@@ -27,11 +31,13 @@ func (p *program) call(ctx context.Context, name string, in, out any) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, adminPatience)
 	defer cancel()
+	// done releases the data folder, or closes the connection to the server.
 	client, done, err := app.Admin(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	err = client.Call(ctx, name, in, out)
+	// The error of the operation is the more useful one.
 	if closeErr := done(); err == nil {
 		err = closeErr
 	}
@@ -45,13 +51,16 @@ func (p *program) print(v any, people func(w io.Writer)) error {
 		return nil
 	}
 	enc := json.NewEncoder(p.stdout)
+	// Reasons and addresses may contain < and &, and nobody embeds this output in HTML.
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
 
-// table writes rows in aligned columns. The first row is the header.
+// table writes rows in aligned columns. The first row is the header, except in a list of
+// properties, which has none.
 func table(w io.Writer, rows [][]string) {
+	// Three spaces between columns: values may contain single ones.
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
@@ -59,7 +68,8 @@ func table(w io.Writer, rows [][]string) {
 	_ = tw.Flush() // there is nowhere to report that stdout failed
 }
 
-// printAccount prints an account as a list of properties, followed by its keys.
+// printAccount prints an account as a list of properties, followed by its keys. Properties
+// that are rarely set, such as a suspension, appear only if they are.
 func printAccount(w io.Writer, a *admin.Account) {
 	rows := [][]string{
 		{"id", a.ID},
@@ -115,7 +125,8 @@ func limitText(inForce account.Limit, override *account.Limit) string {
 	return text
 }
 
-// timeText formats a time in the local zone. A nil time is "never".
+// timeText formats a time in the local zone, to the minute. A nil time is "never". Billing uses
+// utcText instead.
 func timeText(t *time.Time) string {
 	if t == nil {
 		return "never"

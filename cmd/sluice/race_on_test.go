@@ -2,5 +2,5 @@
 
 package main
 
-// raced says that the program under test was built with the race detector.
+// raced reports whether the program under test was built with the race detector.
 const raced = true

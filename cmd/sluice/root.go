@@ -15,7 +15,8 @@ import (
 	"sluice/internal/fault"
 )
 
-// root builds the command tree. Errors are printed by run, so cobra stays silent.
+// root builds the command tree. Errors are printed by run, so cobra stays silent. It must be
+// called once per program, because the flags write to its fields.
 func (p *program) root() *cobra.Command {
 	p.overrides = map[string]string{}
 	cmd := &cobra.Command{
@@ -30,13 +31,15 @@ they work on the folder directly.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	// The completion command works but is not worth a line in the help.
+	// The completion command works but does not need a line in the help.
 	cmd.CompletionOptions.HiddenDefaultCmd = true
+	// An unknown or malformed flag is a mistake in the command line, like a wrong argument.
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misused(c, err) })
 	// These flags apply to every command.
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml if it exists)")
 	flags.BoolVar(&p.asJSON, "json", false, "print JSON")
+	// --data is an override because commands must find the folder of the server that they talk to.
 	p.override(flags, "data", "data", "`folder` for all data (default ./data)")
 	// cobra sorts the commands by name in the help.
 	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.billingCmd(), p.usageCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.resetSecretCmd(), p.modelsCmd(), p.videoCmd(), p.doctorCmd(), p.configCmd(), p.versionCmd())
@@ -56,23 +59,27 @@ type overrideFlag struct {
 	path string
 }
 
+// Set, String and Type implement pflag.Value. String is the default that the help would show; the usage
+// texts name the defaults instead, because they come from the configuration.
 func (f *overrideFlag) Set(v string) error { f.to[f.path] = v; return nil }
 func (f *overrideFlag) String() string     { return "" }
 func (f *overrideFlag) Type() string       { return "value" }
 
-// load reads the configuration from the file, the environment and the flags.
+// load reads the configuration from the file, the environment and the flags; later ones win. Each command
+// calls it itself, so that --help and version work with a broken configuration.
 func (p *program) load() (*config.Config, error) {
 	return config.Load(config.Source{Path: p.configPath, Environ: p.environ, Flags: p.overrides})
 }
 
 // errSilent makes the command fail without a message, because everything has been printed
-// already.
+// already. doctor and audit use it: their findings are the output, and the exit code is for scripts.
 var errSilent = errors.New("")
 
 // usageError is a mistake in the command line. It leads to exit code 2 and a hint to --help.
+// A refusal by the server is not a usageError, even if it is about an argument.
 type usageError struct {
 	err     error
-	command string
+	command string // the path of the command, such as "sluice key create"
 }
 
 // Error includes a hint to the help of the command, not of the whole program.
@@ -80,10 +87,11 @@ func (e *usageError) Error() string {
 	return fmt.Sprintf("%v\nRun \"%s --help\" for usage.", e.err, e.command)
 }
 
-// misused returns err as a usageError of the command.
+// misused returns err as a usageError of the command, for mistakes that cobra cannot find.
 func misused(c *cobra.Command, err error) error { return &usageError{err, c.CommandPath()} }
 
 // args checks the number of arguments. Unlike cobra's own checks it names the missing ones.
+// The names are those that the usage line shows, so that people recognize them.
 func args(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if len(given) < len(names) {
@@ -101,7 +109,7 @@ func args(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// optional accepts zero arguments or one.
+// optional accepts zero arguments or one. name is what the usage line calls it.
 func optional(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if len(given) == 0 {
@@ -117,23 +125,26 @@ func (p *program) explain(err error) (int, string) {
 	if errors.Is(err, errSilent) {
 		return 1, ""
 	}
+	// Mistakes in the command line are never JSON: a person has to fix them.
 	if u, ok := errors.AsType[*usageError](err); ok {
 		return 2, "sluice: " + u.Error()
 	}
-	// cobra has no types for these errors.
+	// cobra has no types for these errors. If it rewords one of them, the exit code becomes 1.
 	if strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag") {
 		return 2, "sluice: " + err.Error() + "\nRun \"sluice --help\" for usage."
 	}
 	if f, ok := errors.AsType[*fault.Fault](err); ok && p.asJSON {
-		// A map of strings and numbers always encodes.
+		// A map of strings and numbers always encodes. The form is that of docs/api.md#error-object.
 		body, _ := json.Marshal(map[string]any{"error": map[string]any{"message": f.Message, "type": f.Kind.String(), "code": f.Kind.Status()}})
 		return 1, string(body)
 	}
 	return 1, "sluice: " + err.Error()
 }
 
-// actor returns who runs this command, for the audit log.
+// actor returns who runs this command, for the audit log. Whoever may use the admin socket
+// could set USER to anything, so the name is a help for people and proves nothing.
 func (p *program) actor() string {
+	// Login shells set USER; services and containers may lack it.
 	for _, v := range p.environ {
 		if name, ok := strings.CutPrefix(v, "USER="); ok && name != "" {
 			return "cli:" + name

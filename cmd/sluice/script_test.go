@@ -29,10 +29,10 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"sluice": main})
 }
 
-// patience is how long a test waits for what has to happen.
+// patience is how long a test waits for something that must happen.
 const patience = 2 * time.Minute
 
-// quickExit spares a program that was built with the race detector the second it waits before it ends.
+// quickExit removes the second that a program with the race detector waits before it exits.
 const quickExit = "atexit_sleep_ms=0"
 
 // TestScript runs the scripts of testdata/script over the whole program. Those whose name begins with
@@ -110,7 +110,7 @@ func serveInBackground(env *testscript.Env) error {
 		done <- errors.Join(copyErr, cmd.Wait())
 	}()
 	env.Defer(func() {
-		cmd.Process.Signal(syscall.SIGTERM) // an error says that it is gone already
+		cmd.Process.Signal(syscall.SIGTERM) // an error means that it has already exited
 		if err := <-done; err != nil {
 			panic(fmt.Sprintf("the server ended with %v:\n%s", err, log.String()))
 		}
@@ -118,7 +118,7 @@ func serveInBackground(env *testscript.Env) error {
 	return <-ready
 }
 
-// awaitReady reads a server's log up to the line that says that it is ready.
+// awaitReady reads a server's log until the line that reports that it is ready.
 func awaitReady(log io.Reader, seen *bytes.Buffer) error {
 	piece := make([]byte, 1024)
 	for {
@@ -133,7 +133,7 @@ func awaitReady(log io.Reader, seen *bytes.Buffer) error {
 	}
 }
 
-// readyURL finds the address in a server's log; empty while it is not ready.
+// readyURL returns the address in a server's log, or an empty string while the server is not ready.
 func readyURL(log string) string {
 	for line := range strings.Lines(log) {
 		var e struct{ Msg, URL string }
@@ -189,7 +189,7 @@ func cmdReady(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("PID", strconv.Itoa(running[len(running)-1].Process.Pid))
 }
 
-// wait asks until the condition holds.
+// wait polls until the condition holds.
 func wait(ts *testscript.TestScript, holds func() (ok bool, state string)) {
 	deadline := time.After(patience)
 	for {

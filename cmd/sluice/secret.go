@@ -11,7 +11,8 @@ import (
 )
 
 // resetSecretCmd deletes what can no longer be decrypted, so that the server starts again. It
-// needs --yes because it weakens the accounts that used two-step sign-in.
+// needs --yes because it weakens the accounts that used two-step sign-in. It works on the
+// database directly: a server that lacks the secret does not start, so there is none to ask.
 func (p *program) resetSecretCmd() *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
@@ -26,6 +27,7 @@ stop working. Accounts, keys, plans and usage are kept.
 
 Stop the server on every node first. The next start creates a new secret.`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			// A mistake of the command line and not a question: the command must also work in scripts.
 			if !yes {
 				return misused(c, errors.New("this turns off two-step sign-in for every account that uses it; add --yes if the secret is permanently lost"))
 			}

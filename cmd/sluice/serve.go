@@ -21,7 +21,7 @@ import (
 )
 
 // serveCmd starts the server. Its flags exist for quick tries; everything can be set in the
-// configuration file as well.
+// configuration file as well. Only settings that people change to try something out have one.
 func (p *program) serveCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run the gateway", Args: args(),
@@ -32,6 +32,7 @@ terminal, prints its master key once. SIGHUP or a change of the configuration
 file reloads the configuration without dropping requests.`,
 		RunE: func(c *cobra.Command, _ []string) error { return p.serve(c.Context()) },
 	}
+	// The texts name the defaults by hand, because the configuration owns them.
 	p.override(cmd.Flags(), "listen", "listen", "`address` to serve the API on (default 127.0.0.1:8080)")
 	p.override(cmd.Flags(), "metrics-listen", "metrics_listen", "`address` to serve metrics on; empty turns them off (default 127.0.0.1:9090)")
 	p.override(cmd.Flags(), "database", "database", "\"sqlite\" or a postgres:// `URL` (default sqlite)")
@@ -39,7 +40,8 @@ file reloads the configuration without dropping requests.`,
 	return cmd
 }
 
-// serve runs the gateway until ctx is done, then drains and stops it.
+// serve runs the gateway until ctx is done, then drains and stops it. It returns nil after a
+// shutdown that was asked for.
 func (p *program) serve(ctx context.Context) error {
 	cfg, err := p.load()
 	if err != nil {
@@ -47,9 +49,12 @@ func (p *program) serve(ctx context.Context) error {
 	}
 	// A reload of the configuration can change the level.
 	level := &slog.LevelVar{}
+	// Only the server needs it: other commands end before it would matter.
 	paceCollector()
 	log, flush := telemetry.NewLogger(p.stderr, logAsJSON(cfg, p.stderr), level)
 	defer flush()
+	// New opens the database and the listeners, so a port that is taken fails here, before anything is
+	// printed.
 	a, err := app.New(ctx, cfg, &app.Options{Log: log, Level: level, Load: p.load})
 	if err != nil {
 		return err
@@ -58,6 +63,7 @@ func (p *program) serve(ctx context.Context) error {
 	if key := a.OwnerKey(); key != "" {
 		p.welcome(a, key)
 	}
+	// Scripts and tests wait for this line.
 	log.Info("sluice is ready", "version", buildinfo.Version, "url", a.Origin(), "data", cfg.Data, "database", databaseName(cfg), "metrics", a.MetricsAddr())
 
 	// SIGHUP reloads the configuration. The goroutine is started after New, because there is
@@ -67,6 +73,7 @@ func (p *program) serve(ctx context.Context) error {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	done := make(chan struct{})
+	// Deferred functions run in reverse: done is closed first, then serve waits.
 	var reloading sync.WaitGroup
 	defer reloading.Wait()
 	defer close(done)
@@ -84,13 +91,15 @@ func (p *program) serve(ctx context.Context) error {
 }
 
 // welcome prints the owner's key, but only to a terminal: output that is redirected usually
-// ends in a log file.
+// ends in a log file. Without a terminal it prints the commands that give the key and a link.
 func (p *program) welcome(a *app.App, key string) {
+	// Services and containers end here. Their operator runs the command where a terminal is.
 	if !isTerminal(p.stdout) {
 		fmt.Fprintln(p.stdout, "Created the owner account. Run \"sluice key regenerate-master\" on this machine to get a key,")
 		fmt.Fprintf(p.stdout, "and \"sluice signin-link %s\" to sign in to the dashboard.\n", account.OwnerEmail)
 		return
 	}
+	// Everything that a person needs to try the service, ready to paste.
 	fmt.Fprintf(p.stdout, `Welcome to Sluice. This is the master key of the owner account. It is shown only once:
 
   %s
@@ -108,7 +117,8 @@ The API reference is at %s/docs.
 `, key, a.Origin(), key, a.OwnerLink(), a.Origin())
 }
 
-// databaseName returns the kind of database for the log. The URL itself may hold a password.
+// databaseName returns the kind of database for the log. The URL itself may hold a password,
+// so it must not be logged.
 func databaseName(cfg *config.Config) string {
 	if cfg.Database == "sqlite" {
 		return "sqlite"
@@ -117,7 +127,7 @@ func databaseName(cfg *config.Config) string {
 }
 
 // logAsJSON reports whether the log is written as JSON: as configured, or for "auto" if w is
-// not a terminal.
+// not a terminal. Programs read such a log, and people read the other.
 func logAsJSON(cfg *config.Config, w io.Writer) bool {
 	switch cfg.Log.Format {
 	case "json":

@@ -19,10 +19,10 @@ import (
 	"sluice/internal/sqlstore"
 )
 
-// everything is what callers and upstreams do to a gateway.
+// everything lists all kinds of calls that callers make and upstreams answer.
 var everything = []string{"send", "send", "send", "slow", "leave", "refuse", "break"}
 
-// newSeed is a random one, or that of the environment.
+// newSeed returns a random seed, or the one that the environment sets.
 func newSeed(t *testing.T) uint64 {
 	t.Helper()
 	text := os.Getenv("SLUICE_SEED")
@@ -36,8 +36,8 @@ func newSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// outage waits until enough calls have been complete while what a gateway needs is away, and says when
-// that was. In a soak test it also lasts for some time.
+// outage waits until enough calls have completed while something that the gateway needs is unavailable, and
+// returns when that was. In a soak test it also lasts for some time.
 func outage(t *testing.T, l *load, from time.Time) (to time.Time) {
 	t.Helper()
 	var atLeast time.Duration
@@ -51,7 +51,7 @@ func outage(t *testing.T, l *load, from time.Time) (to time.Time) {
 	return to
 }
 
-// enough is how many calls must be complete during an outage.
+// enough is how many calls must complete during an outage.
 const enough = 50
 
 func completeOf(calls []call) (n int) {
@@ -63,14 +63,14 @@ func completeOf(calls []call) (n int) {
 	return n
 }
 
-// settled is a settlement as the database has it.
+// settled is a settlement as stored in the database.
 type settled struct {
 	ending     string
 	completion int64
 	status     int
 }
 
-// settlements reads them all, by the id of their request.
+// settlements reads all settlements, by the id of their request.
 func (g *gateway) settlements(driver, source string) map[string]settled {
 	g.t.Helper()
 	db, err := sql.Open(driver, source)
@@ -101,8 +101,8 @@ func (g *gateway) settlements(driver, source string) map[string]settled {
 	return all
 }
 
-// check holds what was settled against what the callers saw: everything that ended, nothing twice, and
-// of the rest at most what was under way.
+// check compares the settlements with what the callers saw: every call that ended is settled once, and of the
+// others at most those that were running.
 func (g *gateway) check(l *load, driver, source string) {
 	g.t.Helper()
 	if code, out, text := g.command("audit"); code != 0 {
@@ -147,13 +147,13 @@ func (g *gateway) check(l *load, driver, source string) {
 	}
 }
 
-// sqliteSource opens a gateway's database for reading alone.
+// sqliteSource returns the data source name that opens a gateway's database read-only.
 func (g *gateway) sqliteSource() string {
 	return "file:" + filepath.Join(g.dir, sqlstore.File) + "?mode=ro&_pragma=busy_timeout(10000)"
 }
 
-// A server is killed again and again while calls of all kinds run. Whatever its callers saw end is
-// settled, once.
+// A server is killed repeatedly while calls of all kinds run. Every call that ended for its caller is settled
+// exactly once.
 func TestSettledThroughKill(t *testing.T) {
 	t.Parallel()
 	rounds := 2
@@ -167,7 +167,7 @@ func TestSettledThroughKill(t *testing.T) {
 	l := &load{key: g.newKey(), seed: seed, kinds: everything}
 	for round := range rounds {
 		ended := make(chan struct{})
-		go func() { defer close(ended); l.run(g.url, 24, nil) }() // a call that an upstream refuses waits before it is tried again
+		go func() { defer close(ended); l.run(g.url, 24, nil) }() // a call that an upstream refuses waits before its retry
 		l.await(t, complete, (round+1)*50)
 		l.await(t, told, round+1)
 		l.await(t, left, round+1)
@@ -197,13 +197,13 @@ func TestSettledThroughKill(t *testing.T) {
 	}
 }
 
-// await waits until so many calls have ended in a way.
+// await waits until a number of calls have ended in the given way.
 func (l *load) await(t *testing.T, end ending, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the end of %d calls as %s", n, end), func() bool { return l.count(end) >= n })
 }
 
-// unharmed checks that calls went on between two times as if nothing were.
+// unharmed checks that calls between two times were not affected.
 func unharmed(t *testing.T, l *load, from, to time.Time) {
 	t.Helper()
 	calls := l.during(from, to)
@@ -268,7 +268,7 @@ func TestSettledWhileLocked(t *testing.T) {
 	g.stop()
 }
 
-// metric is the value of a gauge.
+// metric returns the value of a gauge.
 func (g *gateway) metric(name string) float64 {
 	g.t.Helper()
 	var ready struct{ Msg, Metrics string }
@@ -291,7 +291,7 @@ func (g *gateway) metric(name string) float64 {
 	return 0
 }
 
-// PostgreSQL is stopped for a while: calls go on, with the keys that are known, and nothing is lost.
+// PostgreSQL is stopped for a while: calls with known keys continue, and nothing is lost.
 func TestSettledWithoutPostgreSQL(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Own(t)

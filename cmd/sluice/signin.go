@@ -10,7 +10,8 @@ import (
 )
 
 // signInLinkCmd prints a sign-in link. It is the way in for an owner who has no mail server,
-// no password or no second factor.
+// no password or no second factor. Whoever can run this command has access to the data folder
+// and is trusted with every account anyway.
 func (p *program) signInLinkCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "signin-link E-MAIL", Short: "Create a one-time sign-in link for the dashboard", Args: args("E-MAIL"),

@@ -17,7 +17,8 @@ import (
 	"sluice/internal/usage"
 )
 
-// usageCmd prints an account's usage, including calls of the last second.
+// usageCmd prints an account's usage, including calls of the last second. Calls that are in the
+// journal but not yet in the database count too.
 func (p *program) usageCmd() *cobra.Command {
 	in := admin.UsageQuery{}
 	cmd := &cobra.Command{
@@ -38,9 +39,11 @@ func (p *program) usageCmd() *cobra.Command {
 }
 
 // printUsage prints one line per row and a total. Columns that the rows are not grouped by
-// stay empty.
+// stay empty. The cost leaves out calls of models without a price and says how many those are:
+// a sum that ignored them silently would look complete.
 func printUsage(w io.Writer, u *admin.Usage) {
 	rows := [][]string{{"DAY", "MODEL", "KEY", "REQUESTS", "FAILED", "PROMPT", "COMPLETION", "UNITS", "COST USD", "LATENCY", "FIRST TOKEN"}}
+	// line appends a row. Latencies are means, in milliseconds.
 	line := func(day, model, key string, s *admin.UsageSums) {
 		cost := s.CostUSD.String()
 		if s.Unpriced > 0 {
@@ -59,7 +62,8 @@ func printUsage(w io.Writer, u *admin.Usage) {
 	table(w, rows)
 }
 
-// auditCmd checks the stored sums against the single calls. It changes nothing.
+// auditCmd checks the stored sums against the single calls. It changes nothing. A difference
+// is a bug or a damaged database: every call is in both exactly once.
 func (p *program) auditCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "audit", Short: "Recompute usage sums and report differences", Args: args(),
@@ -70,6 +74,7 @@ func (p *program) auditCmd() *cobra.Command {
 				return err
 			}
 			err := p.print(out, func(w io.Writer) {
+				// Only the sums that differ are printed, the recomputed ones first.
 				for _, d := range out.Differences {
 					fmt.Fprintf(w, "%s %s: %s: recomputed %s, stored %s\n", d.Day.Format(time.DateOnly), d.AccountID, d.What, sumsText(d.Rows, d.Sums), sumsText(d.Sums, d.Rows))
 				}
@@ -84,8 +89,10 @@ func (p *program) auditCmd() *cobra.Command {
 	}
 }
 
-// sumsText returns the sums of s that differ from those of others, by their JSON names.
+// sumsText returns the sums of s that differ from those of others, by their JSON names. Going
+// through JSON means that a field added to usage.Sums is compared without a change here.
 func sumsText(s, others usage.Sums) string {
+	// of returns the sums by their JSON names.
 	of := func(s usage.Sums) (m map[string]int64) {
 		raw, _ := json.Marshal(s) // only numbers: never fails
 		_ = json.Unmarshal(raw, &m)
@@ -98,11 +105,13 @@ func sumsText(s, others usage.Sums) string {
 			text = append(text, fmt.Sprintf("%s %d", name, n))
 		}
 	}
+	// Maps have no order, and the output must be the same each time.
 	slices.Sort(text)
 	return strings.Join(text, ", ")
 }
 
-// backupCmd copies the SQLite database of a running or stopped server.
+// backupCmd copies the SQLite database of a running or stopped server. PostgreSQL has its own
+// tools for that.
 func (p *program) backupCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "backup FILE", Short: "Write a consistent copy of the database while the server is running", Args: args("FILE"),
@@ -123,7 +132,8 @@ func (p *program) backupCmd() *cobra.Command {
 	}
 }
 
-// restoreCmd works on the data folder itself, since no server may be using it.
+// restoreCmd works on the data folder itself, since no server may be using it. It refuses a
+// folder that already has a database, so that a wrong path destroys nothing.
 func (p *program) restoreCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "restore FILE", Short: "Restore a backup into an empty data folder", Args: args("FILE"),
@@ -136,6 +146,7 @@ func (p *program) restoreCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// note is empty unless the secret of the backup is missing here.
 			out := map[string]string{"data": cfg.Data}
 			if note != "" {
 				out["note"] = note

@@ -10,7 +10,8 @@ import (
 	"sluice/internal/buildinfo"
 )
 
-// versionCmd prints the version. With --json it also prints the commit and the Go version.
+// versionCmd prints the version. With --json it also prints the commit and the Go version. The
+// commit is empty if the binary was built outside of a repository.
 func (p *program) versionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: args(),

@@ -20,10 +20,10 @@ import (
 const (
 	// pollEvery is the interval between requests for the status of a job.
 	pollEvery = 500 * time.Millisecond
-	// maxMissed is how many polls in a row may fail, as they do while a server restarts: ten
+	// maxMissed is how many polls in a row may fail, as they do while a server restarts: about ten
 	// seconds.
 	maxMissed = 20
-	barWidth  = 30
+	barWidth  = 30 // characters
 )
 
 // videoCmd groups the commands about videos.
@@ -33,6 +33,8 @@ func (p *program) videoCmd() *cobra.Command {
 	return cmd
 }
 
+// videoCreateCmd creates a video with the key of an account, as any other client would
+// (docs/api.md#videos). The request costs what it costs over the API.
 func (p *program) videoCreateCmd() *cobra.Command {
 	o := &videoOrder{}
 	cmd := &cobra.Command{
@@ -55,13 +57,14 @@ The request needs an API key: use --key or set the SLUICE_KEY environment variab
 	return cmd
 }
 
-// videoOrder holds the arguments and flags of the command.
+// videoOrder holds the arguments and flags of the command. Fields that are empty get their
+// defaults in createVideo.
 type videoOrder struct {
 	prompt, size, out, key, url string
 	seconds                     int
 }
 
-// videoJob is the part of a job that the command needs.
+// videoJob is the part of a job that the command needs (docs/api.md#video-job). Progress is in percent.
 type videoJob struct {
 	ID            string `json:"id"`
 	Status        string `json:"status"`
@@ -86,6 +89,7 @@ func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 	if err != nil {
 		return err
 	}
+	// Flags win over the environment and the configuration, as everywhere.
 	api := &videoAPI{url: strings.TrimSuffix(o.url, "/"), key: o.key}
 	if api.url == "" {
 		api.url = cfg.Origin()
@@ -104,6 +108,7 @@ func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 	if err := p.awaitVideo(ctx, api, &job); err != nil {
 		return err
 	}
+	// Ids of generations are safe as file names.
 	if o.out == "" {
 		o.out = job.Generations[0].ID + ".mp4"
 	}
@@ -111,6 +116,7 @@ func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 	if err != nil {
 		return err
 	}
+	// The result for --json, with the path as it was written.
 	saved := struct {
 		Job        string `json:"job"`
 		Generation string `json:"generation"`
@@ -120,7 +126,8 @@ func (p *program) createVideo(c *cobra.Command, o *videoOrder) error {
 	return p.print(saved, func(w io.Writer) { fmt.Fprintf(w, "saved %s (%d kB)\n", o.out, (size+999)/1000) })
 }
 
-// variable returns an environment variable, or "".
+// variable returns an environment variable, or "". It reads p.environ, not the environment of
+// the process, so that tests can run in parallel.
 func (p *program) variable(name string) string {
 	for _, v := range p.environ {
 		if value, ok := strings.CutPrefix(v, name+"="); ok {
@@ -130,13 +137,16 @@ func (p *program) variable(name string) string {
 	return ""
 }
 
-// awaitVideo polls until the job has succeeded. It shows the progress as a bar on a terminal
-// and as lines otherwise. An interrupted command does not cancel the job.
+// awaitVideo polls until the job has succeeded, and updates job. It shows the progress as a bar
+// on a terminal and as lines otherwise. An interrupted command does not cancel the job: the
+// error says how to find it again.
 func (p *program) awaitVideo(ctx context.Context, api *videoAPI, job *videoJob) error {
+	// Progress goes to stderr, so that --json output on stdout stays one value.
 	show := p.progressLines()
 	if isTerminal(p.stderr) {
 		show = p.progressBar()
 	}
+	// missed counts the polls in a row that failed.
 	missed := 0
 	for {
 		show(job)
@@ -171,7 +181,8 @@ func (p *program) awaitVideo(ctx context.Context, api *videoAPI, job *videoJob) 
 	}
 }
 
-// progressBar returns a function that draws the progress over its own line.
+// progressBar returns a function that draws the progress over its own line. It writes to stderr
+// so that stdout has only the result.
 func (p *program) progressBar() func(*videoJob) {
 	return func(j *videoJob) {
 		// Each update ends with padding, so that a shorter status erases a longer one.
@@ -183,7 +194,8 @@ func (p *program) progressBar() func(*videoJob) {
 	}
 }
 
-// progressLines returns a function that prints a line when something has changed.
+// progressLines returns a function that prints a line when something has changed, so that a log
+// does not get a line per poll.
 func (p *program) progressLines() func(*videoJob) {
 	last := ""
 	return func(j *videoJob) {
@@ -194,11 +206,11 @@ func (p *program) progressLines() func(*videoJob) {
 	}
 }
 
-// videoAPI is the public API of a server.
+// videoAPI is the public API of a server. url is its origin, without a slash at the end.
 type videoAPI struct{ url, key string }
 
 // call runs one operation. An error reply of the server becomes a fault with the server's
-// message.
+// message. in may be nil for a request without a body; out is a pointer.
 func (a *videoAPI) call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -219,7 +231,7 @@ func (a *videoAPI) call(ctx context.Context, method, path string, in, out any) e
 }
 
 // send sends a request and returns the response if its status is 200. The caller closes the
-// body.
+// body. It has no timeout of its own, because a video takes as long as the connection needs.
 func (a *videoAPI) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, a.url+path, body)
 	if err != nil {
@@ -227,6 +239,7 @@ func (a *videoAPI) send(ctx context.Context, method, path string, body io.Reader
 	}
 	req.Header.Set("Authorization", "Bearer "+a.key)
 	req.Header.Set("Content-Type", "application/json")
+	// The error of net/http repeats the method and the URL, so it is unwrapped below.
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to the server at %s: %w", a.url, errors.Unwrap(err))
@@ -235,6 +248,7 @@ func (a *videoAPI) send(ctx context.Context, method, path string, body io.Reader
 		return resp, nil
 	}
 	defer resp.Body.Close()
+	// The form is that of docs/api.md#error-object. A proxy in between may reply with something else.
 	var told struct {
 		Error struct {
 			Message string `json:"message"`
@@ -246,14 +260,15 @@ func (a *videoAPI) send(ctx context.Context, method, path string, body io.Reader
 	return nil, &fault.Fault{Kind: fault.Named("", resp.StatusCode), Message: told.Error.Message}
 }
 
-// save downloads a video to path. It writes to a temporary name first, so that path never
-// holds half a video.
+// save downloads a video to path and returns its size in bytes. It writes to a temporary name
+// first, so that path never holds half a video.
 func (a *videoAPI) save(ctx context.Context, generation, path string) (n int64, err error) {
 	resp, err := a.send(ctx, http.MethodGet, "/v1/video/generations/"+generation+"/content/video", nil)
 	if err != nil {
 		return 0, err
 	}
 	defer resp.Body.Close()
+	// In the same folder as path, so that Rename replaces path in one step.
 	f, err := os.Create(path + ".part")
 	if err != nil {
 		return 0, err

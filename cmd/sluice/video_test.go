@@ -20,14 +20,14 @@ import (
 
 const videoJobsPath = "/v1/video/generations/jobs"
 
-// studio is a gateway with jobs.
+// studio is a gateway and the video jobs that were created on it.
 type studio struct {
 	*gateway
 	key   string
 	asked map[string]bool // the ids that were answered
 }
 
-// ask makes a request; where nobody answers, the status is 0.
+// ask makes a request. The status is 0 if there was no reply.
 func (s *studio) ask(method, path, body string) (status int, text []byte) {
 	s.t.Helper()
 	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -47,12 +47,12 @@ func (s *studio) ask(method, path, body string) (status int, text []byte) {
 	return resp.StatusCode, text
 }
 
-// order creates a job of a prompt.
+// order creates a job with a prompt.
 func (s *studio) order(prompt string, seconds int) {
 	s.t.Helper()
 	status, text := s.ask("POST", videoJobsPath, fmt.Sprintf(`{"prompt":%q,"width":480,"height":480,"n_seconds":%d}`, prompt, seconds))
 	if status == 0 {
-		return // killed: the job may be there all the same
+		return // killed: the job may exist all the same
 	}
 	var job videoJob
 	if err := json.Unmarshal(text, &job); err != nil || status != 200 {
@@ -61,7 +61,7 @@ func (s *studio) order(prompt string, seconds int) {
 	s.asked[job.ID] = true
 }
 
-// jobs lists all there are.
+// jobs returns all jobs.
 func (s *studio) jobs() map[string]videoJob {
 	s.t.Helper()
 	all := map[string]videoJob{}
@@ -95,7 +95,7 @@ func (s *studio) unfinished() (n int) {
 	return n
 }
 
-// begun counts jobs on which work has begun, or ended.
+// begun returns how many jobs have started or ended.
 func (s *studio) begun() (n int) {
 	s.t.Helper()
 	for _, j := range s.jobs() {
@@ -106,7 +106,7 @@ func (s *studio) begun() (n int) {
 	return n
 }
 
-// within waits for a condition longer than other tests do: videos take their time.
+// within waits longer for a condition than other tests do, because videos take time.
 func within(t *testing.T, bound time.Duration, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.After(bound); !holds(); {
@@ -118,7 +118,7 @@ func within(t *testing.T, bound time.Duration, what string, holds func() bool) {
 	}
 }
 
-// check holds every job against its file and its settlement.
+// check compares every job with its file and its settlement.
 func (s *studio) check(driver, source, files string, prompt string, seconds int) (succeeded, attempts int) {
 	s.t.Helper()
 	var want bytes.Buffer
@@ -159,7 +159,7 @@ func (s *studio) check(driver, source, files string, prompt string, seconds int)
 	return succeeded, attempts
 }
 
-// checkFolders wants one file for each video, and nothing unfinished.
+// checkFolders checks that there is one file for each video, and no unfinished file.
 func (s *studio) checkFolders(files string, videos int) {
 	s.t.Helper()
 	for dir, want := range map[string]int{"tmp": 0, "videos": videos} {
@@ -173,14 +173,14 @@ func (s *studio) checkFolders(files string, videos int) {
 	}
 }
 
-// charge is what a job cost.
+// charge is the cost of a job.
 type charge struct {
 	attempts, settled int
 	units             int64
 	ending            string
 }
 
-// charges reads from the database what each job cost.
+// charges returns the cost of each job in the database.
 func (s *studio) charges(driver, source string) map[string]charge {
 	s.t.Helper()
 	db, err := sql.Open(driver, source)
@@ -209,8 +209,8 @@ func (s *studio) charges(driver, source string) map[string]charge {
 	return all
 }
 
-// A server is killed at random moments while it makes videos. Every accepted job ends, is charged once or given
-// back once, and its file is whole; nothing unfinished is left.
+// A server is killed at random moments while it makes videos. Every accepted job ends, is charged or refunded
+// exactly once, and its file is complete. No unfinished file is left.
 func TestVideoKill(t *testing.T) {
 	t.Parallel()
 	rounds, each, seconds := 3, 4, 1
@@ -244,8 +244,8 @@ func TestVideoKill(t *testing.T) {
 	}
 }
 
-// Two processes share a PostgreSQL and a folder: each job is made once. One of them is killed: its jobs end on the
-// other within the lease.
+// Two processes share a PostgreSQL database and a folder: each job is made once. When one of them is killed, its
+// jobs are finished by the other within the lease.
 func TestVideoTwoProcesses(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -286,7 +286,7 @@ func TestVideoTwoProcesses(t *testing.T) {
 	two.stop()
 }
 
-// holds counts the jobs that a process has claimed.
+// holds returns how many jobs a process has claimed.
 func (s *studio) holds(driver, source string) (n int) {
 	s.t.Helper()
 	node, err := os.ReadFile(filepath.Join(s.dir, "node"))

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// rules are all there are, by the name of their subtest.
+// rules holds every rule by the name of its subtest. A new rule needs a row here and cases in the test
+// below.
 var rules = []struct {
 	name  string
 	check func(*tree) []string
@@ -44,8 +45,8 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// A rule that lets wrong code pass is worth nothing: each meets some here, beside the right code
-// that it must leave alone.
+// TestRules runs each rule on code that breaks it and on code that it must accept: a rule
+// that accepts wrong code is worth nothing.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	const doc = "// Package x does one thing, and this sentence is here to be long enough.\n"

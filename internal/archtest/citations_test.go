@@ -24,7 +24,7 @@ var link = regexp.MustCompile(`\]\(([A-Za-z0-9/._-]*\.md)?(?:#([A-Za-z0-9_-]+))?
 // cited matches a file that a page names: a path in backticks, from the root or from internal/.
 var cited = regexp.MustCompile("`([A-Za-z0-9_.-]+/[A-Za-z0-9_./-]+\\.(?:go|templ|sql|txtar|yaml|json|mjs|md))`")
 
-// guides are the pages that tell a newcomer where to change what: the files they name must exist.
+// guides are the pages that tell a newcomer where to change what. The files that they name must exist.
 var guides = []string{"CONTRIBUTING.md", "docs/architecture.md"}
 
 // checkCitations checks that every page and heading of docs/ that a Go comment cites exists. A rule
@@ -66,7 +66,7 @@ func checkLinks(t *tree) (problems []string) {
 	return problems
 }
 
-// checkGuides checks that the files which the guides name exist.
+// checkGuides checks that the files that the guides name exist.
 func checkGuides(t *tree) (problems []string) {
 	for _, name := range guides {
 		number := 0
@@ -112,7 +112,7 @@ func judgeCitations(pages map[string]map[string]bool, comment string) (problems 
 }
 
 // anchors returns the anchors that GitHub gives the headings of a page: the text in lower case,
-// without punctuation, each space a hyphen. A repeated one gets -1, -2 and so on.
+// without punctuation, with a hyphen for each space. A repeated anchor gets -1, -2 and so on.
 func anchors(page []byte) map[string]bool {
 	found := map[string]bool{}
 	count := map[string]int{}

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// shortestDoc is the least a package comment must hold to say what the package is and what not.
+// shortestDoc is the minimum length of a package comment, in bytes. Less cannot say what the package is
+// and what it is not.
 const shortestDoc = 60
 
-// checkDocs wants a comment on every package.
+// checkDocs checks that every package has a package comment of at least shortestDoc, in the usual form.
 func checkDocs(t *tree) (problems []string) {
 	for _, dir := range t.paths() {
 		p := t.packages[dir]

@@ -7,46 +7,46 @@ import (
 	"strings"
 )
 
-// rows is the order of the packages below internal/: each may import those of lower rows only, and
-// none of its own. "x/*" stands for every folder of x, each an adapter: code that knows one vendor or
-// one wire format. A folder below a listed package belongs to it and stands in its row; the two may
-// import each other. A package may be listed before it exists.
+// rows is the order of the packages below internal/. A package may import those of lower rows only, and
+// none of its own row. "x/*" stands for every folder of x, each of which is an adapter: code that knows
+// one vendor or one wire format. A folder below a listed package belongs to it and shares its row; the
+// two may import each other. A package may be listed before it exists.
 var rows = [][]string{
-	// Text itself: bytes and characters, below every word.
+	// Text: bytes and characters. These packages know nothing else of the project.
 	{"jsonscan", "excerpt"},
-	// Words: what everybody may know. They know text and nothing else.
+	// The vocabulary that every package may use. It knows only text.
 	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lazyregexp"},
-	// The nouns that requests and storage are made of, and the doors to the outside.
+	// The types that requests and storage are made of, and the connections to the outside.
 	{"chat", "netguard", "account", "blob", "mail"},
-	// Facts: what is on offer, what was used, who is asking, what was said before.
+	// Facts: the catalog, usage, accounts and their keys, and earlier turns of a conversation.
 	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency"},
-	// What judges a request, and how an upstream is asked; payment adapters know billing. provider/claude
-	// is no adapter: it is what several of them know of one family of models.
+	// Admission of requests, and the way an upstream is called; payment adapters know billing. provider/claude
+	// is not an adapter: several adapters share what it knows about one family of models.
 	{"abuse", "admission", "provider", "provider/claude", "mcpclient", "billing/*"},
-	// What works with upstreams, and every wire format; what accounts are told of all that happens to them.
+	// Code that works with upstreams, every wire format, and the notices that accounts get.
 	{"notice", "routing", "relay", "toolloop", "discovery", "provider/*"},
-	// The two lines: one chat completion, one video job.
+	// The two services: chat completions and video jobs.
 	{"inference", "video", "video/*"},
-	// The doors, and the store, which knows all facts and the jobs of the video line.
+	// The entrances (HTTP, MCP, admin), and the store, which knows all facts and the video jobs.
 	{"httpapi", "mcpserver", "webui", "admin", "sqlstore"},
-	// The pages, which share webui, and the doctor, which asks a running server.
+	// The pages, which share webui, and the doctor, which queries a running server.
 	{"dashboard", "support", "doctor"},
-	// Wires everything.
+	// app connects everything.
 	{"app"},
 }
 
-// belowAppOnly are packages that only app and the command may import, beside all adapters:
+// belowAppOnly lists packages that only app and the command may import. The same holds for every adapter:
 // a capability takes its own Options and Store, never the configuration or the database.
 var belowAppOnly = []string{"config", "sqlstore"}
 
-// place is where a package stands.
+// place is the position of a package in rows.
 type place struct {
 	row     int
 	home    string // the listed package that it belongs to
 	adapter bool
 }
 
-// standing finds the place of a package below internal/, by its path without that prefix.
+// standing returns the place of a package below internal/, given its path without that prefix.
 func standing(name string) (place, bool) {
 	for dir := name; dir != "."; dir = path.Dir(dir) {
 		for row, names := range rows {
@@ -74,10 +74,10 @@ func isListed(name string) bool {
 	return false
 }
 
-// testSupport reports whether a package exists for tests: pgtest, storetest and their like.
+// testSupport reports whether a package exists only for tests, such as pgtest and storetest.
 func testSupport(name string) bool { return strings.HasSuffix(name, "test") }
 
-// related reports whether one package lies in a folder of the other.
+// related reports whether one package is in a folder of the other.
 func related(a, b string) bool {
 	return strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
 }
@@ -112,7 +112,7 @@ func checkImports(t *tree) (problems []string) {
 	return problems
 }
 
-// judge says what is wrong with an import, or nothing. Both are folders of the module.
+// judge returns what is wrong with an import, or an empty string. Both are folders of the module.
 func judge(from, to string) string {
 	switch {
 	case related(from, to):

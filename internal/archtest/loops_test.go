@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// checkLoops refuses loops over rows or lines that never ask why they ended: what broke off would pass
-// for all there is.
+// checkLoops reports loops over rows or lines that do not check why they ended. If reading failed
+// halfway, the part that was read would be taken for everything.
 func checkLoops(t *tree) (problems []string) {
 	for _, dir := range t.paths() {
 		for f := range t.packages[dir].source {
@@ -37,7 +37,7 @@ func checkLoops(t *tree) (problems []string) {
 	return problems
 }
 
-// plainCall takes a call such as rows.Next() apart; empty where it is none.
+// plainCall returns the two names of a call such as rows.Next(), or empty strings for any other expression.
 func plainCall(e ast.Expr) (on, method string) {
 	call, ok := e.(*ast.CallExpr)
 	if !ok || len(call.Args) > 0 {

@@ -14,7 +14,7 @@ var emptyNames = []string{"util", "utils", "common", "helpers", "types", "core",
 
 var getter = regexp.MustCompile(`^Get[A-Z]`)
 
-// checkNames refuses names that mean nothing.
+// checkNames reports names that mean nothing.
 func checkNames(t *tree) (problems []string) {
 	for _, dir := range t.paths() {
 		for _, element := range strings.Split(dir, "/") {
@@ -43,8 +43,8 @@ func checkNames(t *tree) (problems []string) {
 	return problems
 }
 
-// checkGlobals refuses what runs or changes behind the reader's back: init functions, and variables
-// that any package could assign to.
+// checkGlobals reports code that runs or changes without being called: init functions, and variables
+// that any package can assign to.
 func checkGlobals(t *tree) (problems []string) {
 	for _, dir := range t.paths() {
 		for f := range t.packages[dir].source {
@@ -73,7 +73,7 @@ func checkGlobals(t *tree) (problems []string) {
 	return problems
 }
 
-// embedded reports whether a variable is filled by the compiler from files.
+// embedded reports whether the compiler fills a variable from files.
 func embedded(decl *ast.GenDecl, spec *ast.ValueSpec) bool {
 	for _, doc := range []*ast.CommentGroup{decl.Doc, spec.Doc} {
 		if doc == nil {
@@ -88,7 +88,7 @@ func embedded(decl *ast.GenDecl, spec *ast.ValueSpec) bool {
 	return false
 }
 
-// at is a problem at a place in the source.
+// at returns a problem with its position in the source.
 func (t *tree) at(node ast.Node, format string, args ...any) string {
 	return fmt.Sprintf("%s: %s", t.fset.Position(node.Pos()), fmt.Sprintf(format, args...))
 }

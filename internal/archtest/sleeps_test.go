@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// bubble is the comment on a line of a helper that sleeps only where its caller has a clock of its own.
+// bubble is the comment that allows a sleep in a helper that runs only inside a synctest bubble.
 const bubble = "the bubble's clock"
 
-// checkSleeps refuses tests that sleep by the real clock: they are slow on a fast machine and fail on a
+// checkSleeps reports tests that sleep by the real clock: they are slow on a fast machine and fail on a
 // busy one. In a function that is handed to synctest.Test, or to a function of the same package that calls
 // it, the clock is the bubble's; other helpers that run there say so on the line. A receive from time.After
 // that stands alone is a sleep as well; in a select it is a deadline, or the pause between two looks.
@@ -40,7 +40,7 @@ func checkSleeps(t *tree) (problems []string) {
 	return problems
 }
 
-// bubbleMakers are the names of functions that call synctest.Test.
+// bubbleMakers returns the names of functions that call synctest.Test.
 func bubbleMakers(files []*ast.File) map[string]bool {
 	makers := map[string]bool{}
 	for _, f := range files {
@@ -60,7 +60,7 @@ func bubbleMakers(files []*ast.File) map[string]bool {
 	return makers
 }
 
-// sleeps are the problems of one file.
+// sleeps returns the problems of one file.
 func (t *tree) sleeps(f *ast.File, makers map[string]bool) (problems []string) {
 	marked := map[int]bool{}
 	for _, group := range f.Comments {
@@ -100,7 +100,7 @@ func (t *tree) sleeps(f *ast.File, makers map[string]bool) (problems []string) {
 	return problems
 }
 
-// isCall reports whether a call is that of a package's function, by the package's usual name.
+// isCall reports whether an expression calls a function of a package, by the package's usual name.
 func isCall(call *ast.CallExpr, pkg, name string) bool {
 	s, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || s.Sel.Name != name {

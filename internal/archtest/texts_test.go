@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// longest is how many lines a hand-written file of product code may have.
+// longest is the maximum number of lines of a hand-written file of product code.
 const longest = 700
 
-// private matches what ties a file to one machine or one way of fetching packages. It is put
+// private matches text that ties a file to one machine or to one way of fetching packages. It is put
 // together from pieces so that this file does not match.
 var private = regexp.MustCompile(
 	`(?:^|[^A-Za-z0-9_.\-])/(?:work|root)` + `/` +
@@ -19,7 +19,7 @@ var private = regexp.MustCompile(
 		`|` + `registry\.` + `npmjs` +
 		`|` + `deb\.` + `debian`)
 
-// checkTexts looks through every text file: source, pages, configuration, scripts.
+// checkTexts searches every text file for private: source, pages, configuration, scripts.
 func checkTexts(t *tree) (problems []string) {
 	for _, name := range slices.Sorted(maps.Keys(t.texts)) {
 		number := 0
@@ -34,7 +34,7 @@ func checkTexts(t *tree) (problems []string) {
 	return problems
 }
 
-// checkLength wants long files split.
+// checkLength reports files that are longer than longest.
 func checkLength(t *tree) (problems []string) {
 	for _, dir := range t.paths() {
 		for f := range t.packages[dir].source {

@@ -37,10 +37,10 @@ type file struct {
 	syntax    *ast.File
 }
 
-// paths are the folders of all packages, in order.
+// paths returns the folders of all packages, in order.
 func (t *tree) paths() []string { return slices.Sorted(maps.Keys(t.packages)) }
 
-// source yields the files of the package that a rule about hand-written product code reads.
+// source yields the files of the package that hold hand-written product code.
 func (p *pkg) source(yield func(*file) bool) {
 	for _, f := range p.files {
 		if !f.test && !f.generated && !yield(f) {
@@ -49,7 +49,7 @@ func (p *pkg) source(yield func(*file) bool) {
 	}
 }
 
-// load reads the repository under root. It opens every file itself, and asks no other program, so
+// load reads the repository under root. It opens every file itself and runs no other program, so
 // that the go command knows when a cached result is out of date.
 func load(root string) (*tree, error) {
 	t := &tree{fset: token.NewFileSet(), packages: map[string]*pkg{}, texts: map[string][]byte{}}
@@ -115,7 +115,7 @@ func (t *tree) parse(rel string, text []byte) error {
 	return nil
 }
 
-// foreign reports whether a folder holds nothing of the project: what git ignores, and git itself.
+// foreign reports whether a folder is no part of the project: what git ignores, and .git itself.
 func foreign(rel string) bool {
 	switch rel {
 	case ".git", "bin", "data", "coverage":
@@ -124,7 +124,7 @@ func foreign(rel string) bool {
 	return path.Base(rel) == "node_modules"
 }
 
-// repository is the root of the repository that the test runs in.
+// repository returns the root of the repository that the test runs in.
 func repository(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join("..", ".."))

@@ -20,7 +20,7 @@ type badRequest struct {
 	name, input, param, message string
 }
 
-// body is the request that the case's input stands for.
+// body returns the request that the case's input stands for.
 func (c badRequest) body() string {
 	const hi = `{"role":"user","content":"hi"}`
 	kind, rest, _ := strings.Cut(c.input, ": ")

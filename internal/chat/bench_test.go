@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// smallBody is about 600 bytes: what a chat client sends on its second turn.
+// smallBody is a request of about 600 bytes, as a chat client sends it on its second turn.
 const smallBody = `{"model":"service/auto","messages":[` +
 	`{"role":"system","content":"You are a helpful assistant. Answer briefly and say so when you do not know."},` +
 	`{"role":"user","content":"What does a sluice do in a canal, and who operates it?"},` +
@@ -15,7 +15,7 @@ const smallBody = `{"model":"service/auto","messages":[` +
 	`{"role":"user","content":"And what happens when the water outside is higher than inside? Please explain it in two or three sentences."}],` +
 	`"temperature":0.7,"top_p":1,"max_tokens":512,"stream":true,"stream_options":{"include_usage":true},"user":"user-1234"}`
 
-// longBody is about 200 KB of texts, with the escapes and characters of ordinary prose.
+// longBody is a request with about 200 KB of text, with the escapes and characters of ordinary prose.
 func longBody() []byte {
 	line := `The quick brown fox jumps over the lazy dog, and the dog \"sighs\".\nÜber den Zaun – ein Sprung. `
 	var b bytes.Buffer
@@ -31,7 +31,7 @@ func longBody() []byte {
 	return b.Bytes()
 }
 
-// toolsBody has 64 functions with schemas of their own, about 50 KB.
+// toolsBody is a request of about 50 KB: 64 functions, each with its own schema.
 func toolsBody() []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"model":"service/auto","messages":[{"role":"user","content":"Book a room."}],"tools":[`)

@@ -2,10 +2,13 @@ package chat
 
 import "fmt"
 
-// callIndex finds the tool calls of one message by id.
+// callIndex finds the tool calls of one message by id. It makes both duplicate ids and unknown ids
+// cheap to detect, even in a message with thousands of calls; the zero value is empty.
 type callIndex struct {
+	// calls are in the order of the message. The Message takes the same slice, so it is not changed after
+	// the message was read.
 	calls []ToolCall
-	byID  map[string]int // nil while there are few
+	byID  map[string]int // position in calls; nil below manyCalls
 }
 
 // manyCalls is the number of calls from which a map is faster than comparing ids one by one.
@@ -27,7 +30,7 @@ func (x *callIndex) find(id string) int {
 	return -1
 }
 
-// add appends a call. Its id must be new.
+// add appends a call. Its id must be new: the caller has asked find.
 func (x *callIndex) add(call ToolCall) {
 	x.calls = append(x.calls, call)
 	switch n := len(x.calls); {
@@ -42,15 +45,19 @@ func (x *callIndex) add(call ToolCall) {
 }
 
 // openCalls are the calls of the last assistant message. The tool messages that follow answer them.
+// In the zero value find finds nothing, so a tool message that begins a conversation is refused.
 type openCalls struct {
 	callIndex
-	message  int    // the position of that message
+	message  int    // the position of that message in messages
 	answered []bool // by position of the call
-	left     int    // not answered yet
+	left     int    // how many are false in answered
 }
 
 // checkTurn checks that tool messages answer the calls of the assistant message before them, each
-// one once, and that nothing else comes before all are answered (docs/api.md#tool-calling).
+// one once, and that nothing else comes before all are answered (docs/api.md#tool-calling). It is
+// called once per message, in order, because it compares m with the message before it.
+//
+// Upstreams check this too. Checking it here gives callers the same message for every upstream.
 func (p *parser) checkTurn(m *Message, calls callIndex) {
 	if p.failed() {
 		return
@@ -62,7 +69,7 @@ func (p *parser) checkTurn(m *Message, calls callIndex) {
 	if !p.allAnswered() {
 		return
 	}
-	// The slice of answers is used again: a conversation may have hundreds of such turns.
+	// Reuse the slice of answers: a conversation may have hundreds of such turns.
 	p.open.callIndex = calls
 	p.open.message = p.index()
 	p.open.left = len(calls.calls)
@@ -75,6 +82,7 @@ func (p *parser) checkTurn(m *Message, calls callIndex) {
 // answer records that a tool message answers the call with an id. It refuses an id that no call has
 // and one that was answered before.
 func (p *parser) answer(id string) {
+	// The cases are ordered: without open calls every id is unknown, and that message would mislead.
 	i := p.open.find(id)
 	switch {
 	case len(p.open.calls) == 0:
@@ -90,11 +98,14 @@ func (p *parser) answer(id string) {
 	}
 }
 
-// allAnswered reports whether every call has been answered, and refuses the body if not.
+// allAnswered reports whether every call has been answered. If not, it refuses the body and names the
+// first call without an answer. It is asked before each message that is not a tool message, and after
+// the last message.
 func (p *parser) allAnswered() bool {
 	if p.open.left == 0 {
 		return true
 	}
+	// Name the first one only. A caller who fixes it sees the next one, if there is any.
 	for i, done := range p.open.answered {
 		if !done {
 			p.badAt(fmt.Sprintf("messages[%d].tool_calls[%d]", p.open.message, i),
@@ -106,7 +117,8 @@ func (p *parser) allAnswered() bool {
 	return false
 }
 
-// toolCalls reads the tool_calls of an assistant message.
+// toolCalls reads the tool_calls of an assistant message. Null and an empty array are both no calls.
+// Two calls of one message must not share an id: a tool message could not say which one it answers.
 func (p *parser) toolCalls() callIndex {
 	var x callIndex
 	if p.null() || !p.array("an array of tool calls") {
@@ -117,6 +129,7 @@ func (p *parser) toolCalls() callIndex {
 		if !ok {
 			break
 		}
+		// find before add: that is what keeps ids unique.
 		if i := x.find(call.ID); i >= 0 {
 			p.bad(".id", "must differ from that of tool_calls[%d]; both are %s", i, quoteShort(call.ID))
 			break
@@ -126,7 +139,8 @@ func (p *parser) toolCalls() callIndex {
 	return x
 }
 
-// toolCall reads one call and checks that it has an id, and a function or a custom tool.
+// toolCall reads one call and checks that it has an id, and a function or a custom tool. The name is
+// not looked up in tools: callers may drop a tool from the request after the model has called it.
 func (p *parser) toolCall() (ToolCall, bool) {
 	if !p.entry() || !p.object("an object with id, type and function") {
 		return ToolCall{}, false
@@ -170,13 +184,16 @@ func (p *parser) toolCall() (ToolCall, bool) {
 	case custom:
 		p.foreign("calls of custom tools")
 	}
+	// Models read earlier calls, so they count toward the prompt.
 	p.req.size.calls++
 	p.req.size.bytes += len(call.ID) + len(call.Name) + len(call.Arguments)
 	return call, !p.failed()
 }
 
-// called reads the function or the custom tool of a call: its name, and the member that holds its
-// input. want describes that member in messages.
+// called reads the function or the custom tool of a call into call: its name, and the member that
+// holds its input, "arguments" or "input". want describes that member in messages. The input is not
+// parsed as JSON, because models write arguments that are not valid JSON, and the caller must be able
+// to send such a reply back.
 func (p *parser) called(call *ToolCall, member, want string) {
 	if !p.object("an object with name and " + member) {
 		return
@@ -207,7 +224,7 @@ func (p *parser) called(call *ToolCall, member, want string) {
 }
 
 // oneOf reads one of the words, which want lists for the message. It returns an empty string for null
-// and after a problem.
+// and after a problem. The result is one of words itself, so it does not keep the body alive.
 func (p *parser) oneOf(want string, words ...string) string {
 	if p.null() {
 		return ""
@@ -226,7 +243,8 @@ func (p *parser) oneOf(want string, words ...string) string {
 	return ""
 }
 
-// toolCallID reads the id of a call. It counts toward the prompt.
+// toolCallID reads the tool_call_id of a tool message. It counts toward the prompt. It returns an empty
+// string for null and after a problem; checkMessage knows whether the role needs one.
 func (p *parser) toolCallID() string {
 	if p.null() {
 		return ""

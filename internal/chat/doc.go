@@ -7,5 +7,10 @@
 // Every call passes through here, so Parse reads the body once and keeps it. An upstream of the same
 // dialect gets the caller's bytes with a Patch applied, not a new encoding of the decoded values:
 // fields that we do not know survive, and nothing is encoded again. Every message that Parse can
-// return stands in testdata/bad.txtar, beside the request that causes it.
+// return is in testdata/bad.txtar, with the request that causes it.
+//
+// The files follow the layers. scan.go, quoted.go, number.go and keys.go read JSON; report.go writes
+// the messages; parse.go, messages.go, calls.go, tools.go, mcp.go and format.go read the fields;
+// request.go, message.go and reply.go define the types; patch.go, passage.go and size.go serve the
+// packages that use a Request.
 package chat

@@ -1,6 +1,7 @@
 package chat
 
-// format reads response_format.
+// format reads response_format. An object without a type is refused: it would silently mean text, and
+// the caller who sends one wants JSON. The schema itself is not checked; upstreams judge it.
 func (p *parser) format() {
 	if p.null() || !p.object("an object with a type") {
 		return
@@ -22,6 +23,7 @@ func (p *parser) format() {
 			p.skip()
 		}
 	}
+	// The type decides, and a json_schema beside another type is ignored.
 	switch kind {
 	case "text":
 		f.Kind = FormatText
@@ -63,8 +65,9 @@ func (p *parser) formatType() string {
 	return ""
 }
 
-// jsonSchema reads response_format.json_schema into f. The schema counts toward the prompt, because
-// models read it.
+// jsonSchema reads response_format.json_schema into f. The whole object counts toward the prompt,
+// because models read the name and the schema. For null it leaves f as it is; format then reports the
+// missing object.
 func (p *parser) jsonSchema(f *Format) {
 	from := p.pos
 	if p.null() || !p.object("an object with a name") {

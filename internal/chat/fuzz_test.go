@@ -9,8 +9,8 @@ import (
 	"sluice/internal/fault"
 )
 
-// FuzzScan holds the scanner to encoding/json: it accepts a value exactly where that does, save what
-// legal forbids in addition.
+// FuzzScan compares the scanner with encoding/json: it must accept exactly the values that encoding/json
+// accepts and legal allows.
 func FuzzScan(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,-2.5e+3,"\u00e9\ud83d\ude00",true,false,null,{}]}`, `[01]`, `"\ud800"`, `{"a":1,"\u0061":2}`, "\"\xff\"", `1e999`, ` [ ] `} {
 		f.Add([]byte(seed))
@@ -24,7 +24,8 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// FuzzParse holds Parse to encoding/json: what it accepts is legal, and decodes to the same.
+// FuzzParse compares Parse with encoding/json: a body that Parse accepts is legal, and both decode it to
+// the same values.
 func FuzzParse(f *testing.F) {
 	for _, g := range goodBodies {
 		f.Add([]byte(g.body))
@@ -50,7 +51,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// checkFault holds messages to what a caller may read: text, and not too much of the caller's own.
+// checkFault checks that a message is readable text and repeats little of the caller's input.
 func checkFault(t *testing.T, f *fault.Fault) {
 	if f == nil {
 		return
@@ -63,7 +64,7 @@ func checkFault(t *testing.T, f *fault.Fault) {
 	}
 }
 
-// FuzzAppendUpstream patches a request and its decoded form alike.
+// FuzzAppendUpstream applies the same patch to a request and to its decoded form, and compares them.
 func FuzzAppendUpstream(f *testing.F) {
 	for i, g := range goodBodies {
 		f.Add([]byte(g.body), "other", "user tools stream_options", uint8(i))

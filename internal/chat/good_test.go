@@ -47,7 +47,7 @@ var goodBodies = []struct{ name, body string }{
 	{"function member in an MCP tool", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"function":5,"type":"mcp","server_url":"https://example.com"}]}`},
 	{"deep schema", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f","parameters":` + strings.Repeat(`{"a":`, 100) + "{}" + strings.Repeat("}", 100) + `}}]}`},
 
-	// What official libraries put on the wire.
+	// Requests of official client libraries, as they send them.
 	{"openai-python chat", `{"messages":[{"role":"system","content":"You are terse."},{"role":"user","content":"Say this is a test"}],"model":"service/auto","max_completion_tokens":64,"n":1,"stream":false,"temperature":0.2}`},
 	{"openai-node stream", `{"model":"service/auto","messages":[{"role":"user","content":"Say this is a test"}],"stream":true,"stream_options":{"include_usage":true}}`},
 	{"openai-node runTools", `{"model":"service/auto","messages":[{"role":"user","content":"How is the weather?"},{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"call_x","type":"function","function":{"name":"getWeather","arguments":"{\"location\":\"Paris\"}","parsed_arguments":null}}]},{"role":"tool","tool_call_id":"call_x","content":"{\"temperature\":\"20C\"}"}],"tools":[{"type":"function","function":{"name":"getWeather","parameters":{"type":"object","properties":{"location":{"type":"string"}},"additionalProperties":false,"required":["location"]},"strict":true}}],"tool_choice":"auto","parallel_tool_calls":true,"stream":false}`},
@@ -75,7 +75,7 @@ func TestParseAccepts(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// good parses the request of that name.
+// good parses the request with the given name.
 func good(t testing.TB, name string) *Request {
 	t.Helper()
 	i := slices.IndexFunc(goodBodies, func(g struct{ name, body string }) bool { return g.name == name })

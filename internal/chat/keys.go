@@ -19,6 +19,7 @@ const (
 // keyStack holds the keys of the open objects, to find a key that is given twice. It relies on
 // objects closing in the reverse order of their opening, so keys come and go like a stack.
 type keyStack struct {
+	// keys holds those of the outermost object first. A keyMark says where those of an object start.
 	keys    []keySpan
 	decoded []byte // texts of the keys that have escapes, one after the other
 	table   keyTable
@@ -26,13 +27,15 @@ type keyStack struct {
 }
 
 // keySpan is where the text of a key is: at from in the body or, if from is negative, at ^from in
-// keyStack.decoded. It and keyMark are small, so that setting up a scanner is cheap.
+// keyStack.decoded. It and keyMark are small, so that setting up a scanner is cheap. Parse refuses
+// bodies that an int32 cannot index.
 type keySpan struct{ from, size int32 }
 
 // keyMark records the lengths of a keyStack at the moment an object opened.
 type keyMark struct{ keys, decoded int32 }
 
-// keyVerdict is what add found out about a key.
+// keyVerdict is what add found out about a key. The scanner turns it into a message, since only the
+// scanner knows the path.
 type keyVerdict uint8
 
 const (
@@ -45,8 +48,10 @@ const (
 func (k *keyStack) mark() keyMark { return keyMark{int32(len(k.keys)), int32(len(k.decoded))} }
 
 // add adds a key of the innermost object, which opened at m, and returns its text. The text is valid
-// until the next add or release.
+// until the next add or release. Keys are compared after unescaping: "a" and "\u0061" are the same
+// key, and upstreams would disagree about which of the two counts.
 func (k *keyStack) add(body []byte, m keyMark, t quotation) ([]byte, keyVerdict) {
+	// Nearly every key has no escapes: its text is in the body, and nothing is copied.
 	span := keySpan{int32(t.from + 1), int32(t.size)}
 	if !t.plain() {
 		span.from = ^int32(len(k.decoded))
@@ -81,6 +86,7 @@ func (k *keyStack) add(body []byte, m keyMark, t quotation) ([]byte, keyVerdict)
 // release removes the keys of the innermost object, which opened at m.
 func (k *keyStack) release(body []byte, m keyMark) {
 	first := int(m.keys)
+	// Only the keys of large objects are in the table. Removing them in reverse restores it; see keyTable.
 	if len(k.keys)-first > smallObject {
 		for i := len(k.keys) - 1; i >= first; i-- {
 			k.remove(body, i, first)
@@ -98,12 +104,14 @@ func (k *keyStack) text(body []byte, s keySpan) []byte {
 	return body[s.from:][:s.size]
 }
 
-// keyTable is a hash table with linear probing over the keys of the large open objects. Its seed is
-// new for each request, so that nobody can choose keys that collide and make parsing slow.
+// keyTable is a hash table with linear probing over the keys of the large open objects: those with more
+// than smallObject keys. Its seed is new for each request, so that nobody can choose keys that collide
+// and make parsing slow. Most requests have no large object and never allocate the table.
 //
 // Keys are removed in the reverse order of their insertion. That restores the table exactly, so
 // deleted slots need no mark.
 type keyTable struct {
+	// slots are searched from home on, until the key or a free slot is found.
 	slots   []int32    // index into keyStack.keys plus one; 0 is free; the length is a power of two
 	entries []keyEntry // what is in slots, in the order of insertion
 	seed    maphash.Seed
@@ -113,7 +121,7 @@ type keyTable struct {
 type keyEntry struct{ key, first int32 }
 
 // insert adds keys[i] to the table. It reports false if the object, whose keys start at first, has an
-// equal key there.
+// equal key there. The table is at most half full, so that a search ends after a few probes.
 func (k *keyStack) insert(body []byte, i, first int) bool {
 	t := &k.table
 	if 2*len(t.entries) >= len(t.slots) {
@@ -151,6 +159,7 @@ func (k *keyStack) grow(body []byte) {
 	if t.slots == nil {
 		t.seed = maphash.MakeSeed()
 	}
+	// 128 slots hold the keys of nearly every large object, so most requests grow the table once.
 	t.slots = make([]int32, max(128, 2*len(t.slots)))
 	for _, e := range t.entries {
 		at := t.home(k.text(body, k.keys[e.key]), int(e.first))
@@ -163,7 +172,7 @@ func (k *keyStack) grow(body []byte) {
 
 // home returns the slot where the search for a key starts. Equal keys of different objects start at
 // different slots; otherwise a hundred nested objects with the same keys would be a hundred times as
-// slow.
+// slow. mix is 2^64 divided by the golden ratio, which spreads consecutive values of first.
 func (t *keyTable) home(key []byte, first int) int {
 	const mix = 0x9e3779b97f4a7c15
 	h := maphash.Bytes(t.seed, key) + uint64(first)*mix

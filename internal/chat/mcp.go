@@ -7,7 +7,7 @@ import (
 )
 
 // Bounds of one MCP tool. Without them one entry of tools could be as large as the whole body, and is
-// sent to a server on every call.
+// sent to a server on every call. See docs/security.md#what-is-bounded.
 const (
 	maxServerURL    = 2048 // bytes
 	maxAllowedTools = 1024
@@ -15,14 +15,19 @@ const (
 	maxHeaderValue  = 8192 // bytes
 )
 
-// mcpPlaces are the places of the members of an MCP tool, which are read when the type is known.
+// mcpPlaces are the places of the members of an MCP tool. They are read once the type is known; the
+// zero place is a member that the caller did not send.
 type mcpPlaces struct {
 	url, label, allowed, approval, headers place
 }
 
 // mcp reads the members of an MCP tool (docs/api.md#mcp-tools). Messages never repeat an address or a header's
-// value: either may hold a secret.
+// value: either may hold a secret. After a problem the result is incomplete; the caller checks failed.
+//
+// The tools of the server do not count toward the size of the prompt here: they are known only after the
+// server has listed them.
 func (p *parser) mcp(at mcpPlaces) *MCP {
+	// The members were skipped while the type was not known; now each is revisited.
 	m := &MCP{RequireApproval: "never"}
 	end := p.pos
 	if p.revisit(at.url) {
@@ -55,7 +60,9 @@ func (p *parser) mcp(at mcpPlaces) *MCP {
 	return m
 }
 
-// serverURL reads server_url. It returns an empty string for null and after a problem.
+// serverURL reads server_url. It returns an empty string for null and after a problem. It checks only
+// the form. Whether the address may be reached is decided when the connection is made, because a name
+// can resolve to another address by then.
 func (p *parser) serverURL() string {
 	address := p.requiredText()
 	if address == "" {
@@ -74,6 +81,7 @@ func (p *parser) serverURL() string {
 		p.bad("", "must not hold a user name or password; send credentials in headers")
 		return ""
 	}
+	// url.Parse accepts any digits as a port; the dialer would fail later, with a worse message.
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 			p.bad("", "must have a port between 1 and 65535")
@@ -89,6 +97,7 @@ func (p *parser) allowedTools() []string {
 	if p.null() || !p.array("an array of strings") {
 		return nil
 	}
+	// Not nil even if the array is empty: an empty list allows no tool, and nil allows all.
 	names := []string{}
 	for p.element() {
 		if p.index() == maxAllowedTools {
@@ -102,7 +111,9 @@ func (p *parser) allowedTools() []string {
 	return names
 }
 
-// approval reads require_approval: "never", which is also the default, or "always".
+// approval reads require_approval: "never", which is also the default, or "always". OpenAI also has an
+// object that lists tools; it is refused, because reading it as "never" would run calls that the caller
+// wants to see first.
 func (p *parser) approval() string {
 	const want = `"never" or "always"`
 	if p.null() {
@@ -123,7 +134,8 @@ func (p *parser) approval() string {
 }
 
 // headers reads the headers for the MCP server, under the names that the caller wrote. It refuses
-// headers that would let the caller change how we frame or route the request.
+// headers that would let the caller change how we frame or route the request. It returns nil for null
+// and after a problem.
 func (p *parser) headers() map[string]string {
 	if p.null() || !p.object("an object of strings") {
 		return nil
@@ -157,6 +169,7 @@ func (p *parser) headers() map[string]string {
 // headerValue reads the value of a header. It refuses control characters: a line break would start
 // another header.
 func (p *parser) headerValue() string {
+	// The general message would repeat the value, which may be a secret with its quotes forgotten.
 	if p.peek() != '"' {
 		p.skip()
 		p.bad("", "must be a string")
@@ -180,7 +193,7 @@ func (p *parser) headerValue() string {
 	return value
 }
 
-// isHeaderName reports whether name is a token as HTTP defines it.
+// isHeaderName reports whether name is a token as HTTP defines it (RFC 9110, section 5.6.2).
 func isHeaderName(name string) bool {
 	for _, c := range []byte(name) {
 		if !isWord(c) && strings.IndexByte("!#$%&'*+-.^`|~", c) < 0 {
@@ -191,7 +204,8 @@ func isHeaderName(name string) bool {
 }
 
 // isConnectionHeader reports whether a header, in lower case, is about the connection or the framing
-// of the body. Those are ours to set.
+// of the body. Those are ours to set: a second Content-Length or Transfer-Encoding would let a caller
+// smuggle a request of their own to the tool server, and Host would change which site is asked.
 func isConnectionHeader(name string) bool {
 	switch name {
 	case "connection", "content-encoding", "content-length", "expect", "host", "http2-settings", "keep-alive",

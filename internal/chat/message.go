@@ -6,7 +6,8 @@ import (
 	"sluice/internal/jsonscan"
 )
 
-// Role is who speaks in a message. The role "developer" on the wire becomes RoleSystem.
+// Role is who speaks in a message. The role "developer" on the wire becomes RoleSystem: most upstreams
+// know only system, and Patch.SystemRole rewrites the word for them (docs/api.md#messages).
 type Role uint8
 
 // The zero Role is none: a message without a role is refused.
@@ -17,15 +18,16 @@ const (
 	RoleTool
 )
 
-// Message is one turn of the conversation.
+// Message is one turn of the conversation. Parse has checked that it fits its role: only assistant
+// messages have ToolCalls, tool messages have a ToolCallID, and only user messages hold images.
 type Message struct {
 	Role       Role
-	Name       string
+	Name       string // of the speaker, as the caller sent it; empty if not given
 	Content    Content
 	ToolCalls  []ToolCall // on assistant messages
 	ToolCallID string     // on tool messages
 
-	raw []byte
+	raw []byte // the caller's JSON of the whole message; shares memory with the body
 }
 
 // Raw returns the caller's JSON of the message, which must not be changed; nil if we made the message.
@@ -33,23 +35,24 @@ func (m Message) Raw() []byte { return m.raw }
 
 // ToolCall is a call of a tool in an earlier reply, which the caller sends back with the conversation.
 type ToolCall struct {
-	ID        string
+	ID        string // unique within its message, not within the conversation
 	Name      string
 	Arguments string // JSON text, as the model wrote it; any text for a custom tool
 }
 
 // Content is the content of a message: a text, or parts. It keeps the caller's JSON and unescapes it
-// only on demand, because an upstream of the same dialect never needs the text itself.
+// only on demand, because an upstream of the same dialect never needs the text itself. The zero value is
+// null.
 type Content struct {
 	raw   []byte // the JSON string with its quotes; nil for null, absent, or parts
 	parts []Part // nil unless the caller sent an array
 }
 
 // Part is one element of an array content: a text, an image, or something that Request.Foreign
-// reports, which has neither text nor image.
+// reports, which has neither text nor image. Exactly one of raw and ImageURL is set for the first two.
 type Part struct {
 	raw      []byte // the JSON string of a text part
-	ImageURL string
+	ImageURL string // a data: URL, or an http or https address; not fetched
 	Detail   string // "", "auto", "low" or "high"
 }
 
@@ -62,10 +65,11 @@ func (p Part) Text() string { return jsonscan.Unquote(p.raw) }
 // Text returns the content of a message that we write ourselves.
 func Text(s string) Content { return Content{raw: jsonscan.AppendQuoted(nil, s)} }
 
-// IsNull reports whether the content was null or absent.
+// IsNull reports whether the content was null or absent. An empty string is not null.
 func (c Content) IsNull() bool { return c.raw == nil && c.parts == nil }
 
-// Text returns the unescaped text. The texts of several parts are joined with newlines.
+// Text returns the unescaped text; empty for null. The texts of several parts are joined with newlines,
+// and other parts are left out. Each call unescapes again.
 func (c Content) Text() string {
 	if c.parts == nil {
 		return jsonscan.Unquote(c.raw)
@@ -83,7 +87,8 @@ func (c Content) Text() string {
 	return b.String()
 }
 
-// Parts returns the content as parts. A plain text is one part; null has none.
+// Parts returns the content as parts, for adapters whose dialect has only parts. A plain text is one
+// part; null has none. The slice is shared and must not be changed.
 func (c Content) Parts() []Part {
 	if c.parts == nil && c.raw != nil {
 		return []Part{{raw: c.raw}}

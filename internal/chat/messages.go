@@ -8,14 +8,18 @@ import (
 )
 
 // maxEntries bounds the messages, content parts and tool calls of one request together, and with them
-// the memory of a parsed request. Each costs a model several tokens, so no context window holds more.
+// the memory of a parsed request: without it, a body of tiny messages would take several times its own
+// size. Each entry costs a model several tokens, so no context window holds more.
 const maxEntries = 100_000
 
-// messages reads messages, which must not be empty.
+// messages reads messages, which must not be empty. For null it leaves them nil; whole then reports the
+// missing field. Calls of the last message must be answered too: a conversation that ends with an
+// assistant's calls has nothing that a model could continue from.
 func (p *parser) messages() {
 	if p.null() || !p.array("an array of messages") {
 		return
 	}
+	// Not nil, so that whole can tell an empty array from a missing one.
 	p.req.Messages = make([]Message, 0, 4)
 	for p.element() {
 		p.message()
@@ -30,8 +34,9 @@ func (p *parser) messages() {
 	p.allAnswered()
 }
 
-// message reads one message. Its members may come in any order, so rules that depend on the role are
-// checked at the end.
+// message reads one message and appends it. Its members may come in any order, so rules that depend on
+// the role are checked at the end. Members that the contract does not know are skipped; they stay in
+// Raw and reach upstreams of the same dialect.
 func (p *parser) message() {
 	from := p.pos
 	if !p.entry() || !p.object("an object with role and content") {
@@ -72,6 +77,7 @@ func (p *parser) message() {
 		return
 	}
 	m.ToolCalls = calls.calls
+	// From the opening brace to behind the closing one.
 	m.raw = p.body[from:p.pos]
 	p.checkMessage(&m)
 	p.checkTurn(&m, calls)
@@ -89,7 +95,8 @@ func (p *parser) entry() bool {
 	return true
 }
 
-// role reads the role of a message.
+// role reads the role of a message. It returns 0 for null and after a problem. Each "developer" is
+// recorded with its place, so that a Patch can replace it without a second parse.
 func (p *parser) role() Role {
 	const want = `"system", "developer", "user", "assistant" or "tool"`
 	if p.null() {
@@ -116,7 +123,8 @@ func (p *parser) role() Role {
 	return 0
 }
 
-// content reads the content of a message: a text, an array of parts, or null.
+// content reads the content of a message: a text, an array of parts, or null. A text is checked, not
+// unescaped.
 func (p *parser) content() Content {
 	const want = "a string or an array of content parts"
 	switch p.peek() {
@@ -152,7 +160,8 @@ func (p *parser) parts() Content {
 }
 
 // part reads one content part. Its type may come after the value that depends on it, so both are
-// read first and compared at the end.
+// read first and compared at the end. A null member counts as absent, because some libraries send the
+// members of all types; text and image_url are checked in a part of any type.
 func (p *parser) part() (Part, bool) {
 	if !p.entry() || !p.object("an object with a type") {
 		return Part{}, false
@@ -208,6 +217,7 @@ func (p *parser) part() (Part, bool) {
 	case kind == "refusal" && refusal.to == 0:
 		p.bad(".refusal", `is required in a part of type "refusal": a string`)
 		return Part{}, false
+	// The content of files and sounds is left to the upstream; only the type is checked.
 	case kind == "file" && file != '{', kind == "input_audio" && audio != '{':
 		p.bad("."+kind, "is required in a part of type %q: an object", kind)
 		return Part{}, false
@@ -227,8 +237,9 @@ func (p *parser) part() (Part, bool) {
 	return Part{ImageURL: image.url, Detail: image.detail}, true
 }
 
-// foreign records that the current value is something that only some providers support. The first
-// such value is enough.
+// foreign records that the current value is something that only some providers support. It is no
+// problem yet, because the model may be served by such a provider; routing and the adapters decide.
+// The first such value is enough for a message.
 func (p *parser) foreign(what string) {
 	if p.req.foreign.Path == "" && !p.failed() {
 		p.req.foreign = Foreign{p.path(), what}
@@ -248,7 +259,8 @@ type imageURL struct {
 	url, detail string
 }
 
-// imageURL reads image_url. The image itself is not fetched or decoded here.
+// imageURL reads image_url. The image itself is not fetched or decoded here. Whether an address is
+// public is checked later, when the provider is known: some providers accept only data (docs/api.md#messages).
 func (p *parser) imageURL() (imageURL, bool) {
 	if !p.object("an object with a url") {
 		return imageURL{}, false
@@ -297,8 +309,10 @@ func (p *parser) detail() string {
 }
 
 // isImageURL reports whether url can be given to an upstream as an image. Schemes and media types are
-// compared without regard to case.
+// compared without regard to case. Only the first 64 bytes are looked at, since a data: URL may be
+// many megabytes long and its media type is short.
 func isImageURL(url string) bool {
+	// A data: URL has its media type before the first comma.
 	head, _, isData := bytes.Cut([]byte(url[:min(len(url), 64)]), []byte(","))
 	head = bytes.ToLower(head)
 	switch {
@@ -310,7 +324,8 @@ func isImageURL(url string) bool {
 	return isData && bytes.HasPrefix(head, []byte("data:image/")) && bytes.HasSuffix(head, []byte(";base64"))
 }
 
-// urlHead returns the part of a URL that shows its kind. The rest may be private and is not repeated.
+// urlHead returns the part of a URL that shows its kind, in quotes. The rest may be private and is not
+// repeated.
 func urlHead(url string) string {
 	url = url[:min(len(url), maxEcho)]
 	for _, end := range []string{"://", ","} {
@@ -321,7 +336,8 @@ func urlHead(url string) string {
 	return "no URL"
 }
 
-// checkMessage checks the rules for the role of a message. The scanner's path is that of the message.
+// checkMessage checks the rules for the role of a message (docs/api.md#messages). The scanner's path is
+// that of the message. Only the first rule that is broken is reported.
 func (p *parser) checkMessage(m *Message) {
 	switch {
 	case m.Role == 0:

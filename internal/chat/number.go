@@ -8,11 +8,12 @@ import (
 )
 
 // maxDigits bounds the digits of a number, those of its exponent included. No number of a request
-// needs more than 20; the bound keeps integral free of allocations.
+// needs more than 20. The bound keeps integral free of allocations: the digits fit an array.
 const maxDigits = 64
 
-// number reads the JSON number at pos and returns its text. It refuses numbers with too many digits
-// and numbers that a float64 cannot hold, because upstreams read them differently.
+// number reads the JSON number at pos and returns its text, which is part of the body. It refuses
+// numbers with too many digits and numbers that a float64 cannot hold, because upstreams read them
+// differently. That also holds for numbers in fields that are only passed on.
 func (s *scanner) number() ([]byte, bool) {
 	end, digits, exponent, problem := jsonscan.Number(s.body, s.pos)
 	if problem != jsonscan.OK {
@@ -51,7 +52,8 @@ func (s *scanner) badNumber(at int, problem jsonscan.Problem) {
 	}
 }
 
-// float reads a number from lo to hi.
+// float reads a number from lo to hi, both included. NaN and infinities have no form in JSON, so they
+// need no check.
 func (s *scanner) float(lo, hi float64) (float64, bool) {
 	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
 		s.mismatch("a number")
@@ -80,6 +82,7 @@ func (s *scanner) integer(lo, hi int64) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
+	// The messages name the bound that was missed, so the caller need not look it up.
 	v, kind := integral(num)
 	switch {
 	case kind == fraction:
@@ -95,7 +98,7 @@ func (s *scanner) integer(lo, hi int64) (int64, bool) {
 	return v, true
 }
 
-// integrality says what a number is as an integer.
+// integrality says what a number is as an integer. The three ways to fail lead to different messages.
 type integrality uint8
 
 const (
@@ -106,14 +109,18 @@ const (
 )
 
 // integral returns the exact value of a checked JSON number. A float64 would not do: above 2^53 it
-// rounds.
+// rounds, and a seed would silently become another one.
+//
+// It writes the number as digits × 10^scale, without leading or trailing zeros among the digits. The
+// number is then an integer exactly if scale is not negative.
 func integral(num []byte) (int64, integrality) {
+	// A checked number has at least one digit.
 	negative := num[0] == '-'
 	if negative {
 		num = num[1:]
 	}
-	var digits [maxDigits]byte // the significant ones
-	n, scale, pointed := 0, 0, false
+	var digits [maxDigits]byte       // the significant ones, as values 0 to 9
+	n, scale, pointed := 0, 0, false // n of digits are used; pointed: behind the decimal point
 	if i := bytes.IndexAny(num, "eE"); i >= 0 {
 		scale = exponent(num[i+1:])
 		num = num[:i]
@@ -131,6 +138,7 @@ func integral(num []byte) (int64, integrality) {
 			n++
 		}
 	}
+	// 1.50e1 is 15 with scale 0, and 1500 is 15 with scale 2.
 	for n > 0 && digits[n-1] == 0 {
 		n--
 		scale++
@@ -140,6 +148,7 @@ func integral(num []byte) (int64, integrality) {
 		return 0, fits
 	case scale < 0:
 		return 0, fraction
+	// Multiplying cannot overflow here.
 	case n+scale <= 19: // which a uint64 holds
 		var v uint64
 		for _, d := range digits[:n] {
@@ -148,6 +157,7 @@ func integral(num []byte) (int64, integrality) {
 		for range scale {
 			v *= 10
 		}
+		// -1<<63 fits though 1<<63 does not; the conversion wraps to exactly that value.
 		if negative && v <= 1<<63 {
 			return -int64(v), fits
 		}

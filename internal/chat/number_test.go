@@ -15,7 +15,7 @@ func TestIntegral(t *testing.T) {
 		"1000000000000000000000000000000000000000000000000000000000000e-60", "0.0000000000000000000000000000000000000000000000000000001e55",
 	} {
 		v, kind := integral([]byte(num))
-		// A rational cannot be made of the most extreme exponents; those are zeros or fractions.
+		// big.Rat cannot represent the most extreme exponents; those numbers are zero or a fraction.
 		r, ok := new(big.Rat).SetString(num)
 		if !ok {
 			wantKind := fraction

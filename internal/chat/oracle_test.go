@@ -16,7 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// legal is what the scanner must accept, told by encoding/json and plain counting.
+// legal returns an error for a body that the scanner must refuse. It uses encoding/json and plain counting
+// only.
 func legal(body []byte) error {
 	if !json.Valid(body) {
 		return errors.New("not JSON")
@@ -78,7 +79,7 @@ func legal(body []byte) error {
 
 var escapes = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|[^u])`)
 
-// loneSurrogate reports whether valid JSON holds an escape for half a surrogate pair.
+// loneSurrogate reports whether valid JSON has an escape for half a surrogate pair.
 func loneSurrogate(body []byte) bool {
 	open, end := false, 0 // whether a first half was the last escape, and where that ended
 	for _, at := range escapes.FindAllSubmatchIndex(body, -1) {
@@ -92,7 +93,7 @@ func loneSurrogate(body []byte) bool {
 	return open
 }
 
-// decode is the body as encoding/json reads it.
+// decode returns the body as encoding/json reads it.
 func decode(t testing.TB, body []byte) map[string]any {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -104,7 +105,7 @@ func decode(t testing.TB, body []byte) map[string]any {
 	return m
 }
 
-// checkDecoded compares what a request holds with what encoding/json makes of its body.
+// checkDecoded compares a request with what encoding/json decodes from its body.
 func checkDecoded(t testing.TB, r *Request) {
 	t.Helper()
 	body := decode(t, r.Raw())
@@ -187,8 +188,7 @@ func checkDecoded(t testing.TB, r *Request) {
 	}
 }
 
-// checkPatch compares what AppendUpstream makes of a body with the same changes made to the decoded
-// body.
+// checkPatch compares the result of AppendUpstream with the same changes made to the decoded body.
 func checkPatch(t testing.TB, r *Request, p Patch) {
 	t.Helper()
 	got := r.AppendUpstream([]byte("before"), p)

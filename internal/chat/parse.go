@@ -7,7 +7,8 @@ import (
 	"sluice/internal/fault"
 )
 
-// Bounds of single fields. No upstream accepts more.
+// Bounds of single fields. No upstream accepts more. The fields and their ranges are in
+// docs/api.md#chat-completion-request.
 const (
 	maxModel = 256 // bytes of a model id
 	maxStops = 64  // stop sequences
@@ -17,13 +18,16 @@ const (
 // Parse decodes a chat completion request and checks it against the contract
 // (docs/api.md#chat-completion-request). The error is a fault that names the field.
 //
-// The Request refers to body, so body must not be changed while the Request is in use.
+// The Request refers to body, so body must not be changed while the Request is in use. It keeps all of
+// body alive. Parse takes time and memory at most in proportion to the length of body, for any body.
 func Parse(body []byte) (*Request, error) {
+	// Places in the body are kept as int32, so that members and frames are small.
 	if len(body) > math.MaxInt32 {
 		return nil, fault.New(fault.TooLarge, "The body is larger than 2 GiB")
 	}
 	// One allocation holds the Request and enough room to parse nearly every body. Slices that outgrow
-	// it move to the heap by themselves.
+	// it move to the heap by themselves. The sizes are what common clients send: up to 16 top-level
+	// members, 8 levels, and 24 keys open at once.
 	var room struct {
 		req     Request
 		members [16]member
@@ -38,13 +42,16 @@ func Parse(body []byte) (*Request, error) {
 	p.req.members = room.members[:0]
 	p.req.N = 1
 	p.request()
+	// p.fault is a *fault.Fault; returning it unchecked would make a nil one an error that is not nil.
 	if p.fault != nil {
 		return nil, p.fault
 	}
 	return p.req, nil
 }
 
-// parser fills a Request from the members that its scanner reads.
+// parser fills a Request from the members that its scanner reads. It has a method for each field. Such
+// a method reads exactly one value and leaves the scanner behind it; after a problem it may return
+// anything, because Parse then drops the Request.
 type parser struct {
 	scanner
 	req *Request
@@ -52,18 +59,21 @@ type parser struct {
 	entries int       // messages, parts and tool calls so far
 	open    openCalls // the calls of the last assistant message
 
-	maxTokens     int64 // 0: not given
-	maxCompletion int64
+	// Fields that whole checks together with others, whose order in the body may be any.
+	maxTokens     int64  // 0: not given
+	maxCompletion int64  // max_completion_tokens; 0: not given
 	oddOptions    string // what is wrong with stream_options; it matters only if stream is true
 	oddPath       string // the path of oddOptions
 }
 
-// request reads the whole body and records the place of every top-level member, for patching.
+// request reads the whole body and records the place of every top-level member, for patching. Text
+// after the object is refused.
 func (p *parser) request() {
 	if !p.begin() {
 		return
 	}
 	for p.member() {
+		// The body's own frame has the key that was read last.
 		m := member{from: p.frames[0].from, keyTo: p.frames[0].to, value: int32(p.pos)}
 		m.field = p.field(p.key)
 		m.to = int32(p.pos)
@@ -72,6 +82,7 @@ func (p *parser) request() {
 	if p.failed() {
 		return
 	}
+	// Only white space may follow.
 	if p.peek(); p.pos < len(p.body) {
 		p.expected("the end of the body")
 		return
@@ -81,6 +92,7 @@ func (p *parser) request() {
 
 // begin opens the object that the body must be. It reports false if the body is anything else.
 func (p *parser) begin() bool {
+	// Windows editors write it. The general message about an unexpected byte would puzzle their users.
 	if bytes.HasPrefix(p.body, []byte("\xef\xbb\xbf")) {
 		p.malformed(0, "the body begins with a byte order mark; send UTF-8 without one")
 		return false
@@ -101,7 +113,7 @@ func (p *parser) begin() bool {
 }
 
 // field reads the value of one top-level member. Fields that the contract does not know are skipped
-// and passed on: clients send whatever their library allows.
+// and passed on: clients send whatever their library allows (docs/api.md#chat-completion-request).
 func (p *parser) field(name []byte) field {
 	r := p.req
 	switch string(name) {
@@ -111,17 +123,20 @@ func (p *parser) field(name []byte) field {
 	case "messages":
 		p.messages()
 		return fieldMessages
+	// Here and below null is the same as absent.
 	case "stream":
 		r.Stream = !p.null() && p.boolean()
 	case "stream_options":
 		p.streamOptions()
 		return fieldStreamOptions
+	// Both names are kept apart until whole: their order in the body must not matter.
 	case "max_tokens":
 		p.maxTokens = p.count(math.MaxInt32)
 	case "max_completion_tokens":
 		p.maxCompletion = p.count(math.MaxInt32)
 	case "n":
 		r.N = max(1, int(p.count(maxN)))
+	// The pointers point to Request.numbers.
 	case "temperature":
 		r.Temperature = p.optionalFloat(&r.numbers[0], 0, 2)
 	case "top_p":
@@ -144,6 +159,7 @@ func (p *parser) field(name []byte) field {
 	case "seed":
 		p.seed()
 	case "parallel_tool_calls":
+		// Like seed, it never causes a 400: a value of another type goes to the upstream.
 		if c := p.peek(); c == 't' || c == 'f' {
 			r.parallel = p.boolean()
 			r.ParallelToolCalls = &r.parallel
@@ -152,8 +168,10 @@ func (p *parser) field(name []byte) field {
 		p.skip()
 	case "user":
 		r.User = p.optionalText()
+	// Passing these on would make the model answer in a form that our replies cannot carry.
 	case "functions", "function_call":
 		p.legacy("tools and tool_choice")
+	// It is also an unread member: only upstreams of the same dialect know what to do with it.
 	case "web_search_options":
 		if !p.null() {
 			r.WebSearch = true
@@ -183,6 +201,7 @@ func (p *parser) whole() {
 	if p.maxTokens != 0 && p.maxCompletion != 0 {
 		r.MaxTokens = int(min(p.maxTokens, p.maxCompletion))
 	}
+	// Without stream the option is ignored (docs/api.md#chat-completion-request).
 	r.IncludeUsage = r.IncludeUsage && r.Stream
 	p.choosable()
 }
@@ -219,6 +238,7 @@ func (p *parser) streamOptions() {
 	if p.null() {
 		return
 	}
+	// Record a problem instead of refusing it: clients may always send stream_options.
 	if p.peek() != '{' {
 		from := p.pos
 		p.skip()
@@ -249,7 +269,7 @@ func (p *parser) streamOptions() {
 	}
 }
 
-// stop reads stop: a string, an array of strings, or null.
+// stop reads stop: a string, an array of strings, or null. A string is read as an array of one.
 func (p *parser) stop() {
 	const want = "a string or an array of strings"
 	switch p.peek() {
@@ -281,7 +301,8 @@ func (p *parser) sequence(want string) {
 	}
 }
 
-// effort reads reasoning_effort.
+// effort reads reasoning_effort. Whether the model can reason is not known here; the field is dropped
+// later for models that cannot.
 func (p *parser) effort() {
 	const want = `"none", "minimal", "low", "medium" or "high"`
 	if p.null() {
@@ -307,6 +328,7 @@ func (p *parser) seed() {
 		p.skip()
 		return
 	}
+	// An integer that an int64 cannot hold is left to upstreams of the same dialect.
 	if num, ok := p.number(); ok {
 		if v, kind := integral(num); kind == fits {
 			p.req.seedValue = v
@@ -324,17 +346,19 @@ func (p *parser) count(most int64) int64 {
 	return v
 }
 
-// optionalFloat reads an optional number from lo to hi into v and returns v, or nil for null and after
-// a problem.
+// optionalFloat reads an optional number from lo to hi into v and returns v; it returns nil for null.
+// v is a field of the Request, so the pointer costs no allocation.
 func (p *parser) optionalFloat(v *float64, lo, hi float64) *float64 {
 	if p.null() {
 		return nil
 	}
+	// After a problem the value does not matter: Parse returns no Request.
 	*v, _ = p.float(lo, hi)
 	return v
 }
 
-// optionalText reads a string that nothing depends on. It returns an empty string for anything else.
+// optionalText reads a string that nothing depends on. It returns an empty string for anything else,
+// which is skipped and passed on.
 func (p *parser) optionalText() string {
 	if p.peek() != '"' {
 		p.skip()

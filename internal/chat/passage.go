@@ -9,18 +9,20 @@ import (
 )
 
 // Passage is a text that the model reads, as it is written in the body. It shares memory with the
-// body.
+// body, so counting the tokens of a long prompt needs no copy of it.
 type Passage struct {
 	raw    []byte
 	quoted bool // raw is the inside of a JSON string; otherwise raw is the text itself
 }
 
 // Passages yields everything that the model reads: contents, tool calls of earlier replies, and tool
-// definitions.
+// definitions. It leaves out empty contents, images and files, and MCP servers, whose tools are not
+// known here.
 func (r *Request) Passages() iter.Seq[Passage] {
 	return func(yield func(Passage) bool) {
 		for i := range r.Messages {
 			m := &r.Messages[i]
+			// raw has its quotes, so more than two bytes are a text that is not empty.
 			if len(m.Content.raw) > 2 && !yield(Passage{m.Content.raw[1 : len(m.Content.raw)-1], true}) {
 				return
 			}
@@ -29,6 +31,7 @@ func (r *Request) Passages() iter.Seq[Passage] {
 					return
 				}
 			}
+			// These were unescaped when they were parsed, so they are not quoted any more.
 			for _, c := range m.ToolCalls {
 				if !yield(Passage{[]byte(c.Name), false}) || !yield(Passage{[]byte(c.Arguments), false}) {
 					return
@@ -43,7 +46,8 @@ func (r *Request) Passages() iter.Seq[Passage] {
 	}
 }
 
-// Len returns how many bytes of the body the text takes.
+// Len returns how many bytes of the body the text takes. Escapes make that more than the bytes of the
+// text itself.
 func (t Passage) Len() int { return len(t.raw) }
 
 // Pieces yields the unescaped text, piece by piece, so that a long text is never copied as a whole. A
@@ -51,6 +55,7 @@ func (t Passage) Len() int { return len(t.raw) }
 func (t Passage) Pieces() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		rest := t.raw
+		// The unescaped character that is yielded; the next one overwrites it.
 		var room [utf8.UTFMax]byte
 		for len(rest) > 0 {
 			at := -1
@@ -73,15 +78,18 @@ func (t Passage) Pieces() iter.Seq[[]byte] {
 	}
 }
 
-// Sample returns about n bytes of the text from the offset at on. It starts and ends where a character
-// or an escape starts.
+// Sample returns about n bytes of the text from the offset at on, both in bytes of the body. It starts
+// and ends where a character or an escape starts, so that the sample is itself a valid Passage. Near
+// the end of the text it starts earlier, to be n bytes long.
 func (t Passage) Sample(at, n int) Passage {
 	from := t.align(max(0, min(at, len(t.raw)-n)))
 	to := t.align(min(from+n, len(t.raw)))
 	return Passage{t.raw[from:to], t.quoted}
 }
 
-// align returns the first offset, from at on, where a character or an escape starts.
+// align returns the first offset, from at on, where a character or an escape starts. It cannot read
+// from the front, which would take time in proportion to the text; instead it looks back as far as the
+// longest escape reaches. A byte with no backslash in that range is inside no escape.
 func (t Passage) align(at int) int {
 	const longest = 12 // bytes of the longest escape, a surrogate pair
 	for ; at < len(t.raw); at++ {
@@ -93,6 +101,7 @@ func (t Passage) align(at int) int {
 		case !t.quoted:
 			return at
 		}
+		// at may be inside an escape that began up to longest bytes before it.
 		before := t.raw[max(0, at-longest):at]
 		// A backslash after another character always starts an escape. It must not be the second
 		// half of a surrogate pair.

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/jsonscan"
 )
 
-// join is the text of pieces.
+// join returns the text of all pieces.
 func join(t Passage) string {
 	var b strings.Builder
 	for p := range t.Pieces() {
@@ -38,7 +38,7 @@ func TestPassages(t *testing.T) {
 	}
 }
 
-// TestPassageSample draws texts written with and without escapes. A sample of one is always a part of it.
+// TestPassageSample takes samples of texts with and without escapes. A sample is always a part of its text.
 func TestPassageSample(t *testing.T) {
 	t.Parallel()
 	scraps := []string{"a", "word ", "\n", `"`, `\`, `\\`, "é", "漢", "😀", "u0041", "ud83d"}
@@ -60,7 +60,7 @@ func TestPassageSample(t *testing.T) {
 	})
 }
 
-// asciiQuoted is the text as JSON with escapes for everything beyond ASCII, as many libraries write it.
+// asciiQuoted returns the text as JSON, with escapes for everything beyond ASCII, as many libraries write it.
 func asciiQuoted(s string) []byte {
 	const hex = "0123456789abcdef"
 	dst := []byte{'"'}

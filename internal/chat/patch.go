@@ -8,11 +8,12 @@ import (
 
 // Patch says what changes in the caller's body before an upstream of the same dialect gets it. Names
 // are those of top-level members. Even the zero Patch leaves out what upstreams refuse:
-// stream_options without stream, and empty stop sequences.
+// stream_options without stream, and empty stop sequences. A Patch is not changed by its use, so an
+// adapter may keep one for each target.
 type Patch struct {
 	// Model replaces the model; empty keeps it.
 	Model string
-	// IncludeUsage asks for the usage at the end of a stream, whatever the caller asked for. Calls are
+	// IncludeUsage asks for the usage at the end of a stream, even if the caller did not. Calls are
 	// settled by it.
 	IncludeUsage bool
 	// SystemRole replaces the role developer by system, for upstreams that do not know developer.
@@ -24,7 +25,8 @@ type Patch struct {
 	Set []Setting
 }
 
-// Setting is a member and the JSON of its value.
+// Setting is a member and the JSON of its value. Name is unescaped; AppendUpstream quotes it. Value is
+// written as it is, so it must be valid JSON.
 type Setting struct {
 	Name  string
 	Value []byte
@@ -38,18 +40,24 @@ const (
 
 // AppendUpstream appends the caller's body with p applied to it. Every byte that p does not change is
 // the caller's own. It allocates nothing but room in dst. Only a Request that Parse returned has a
-// body.
+// body; for another one AppendUpstream panics.
+//
+// The model is a required member and is never left out. So the result is never an empty object, and a
+// member that is added in front always has another one behind its comma.
 func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
+	// An upper bound in nearly every case, so that dst grows once: escapes may double the model's name.
 	room := len(r.raw) + 2*len(p.Model) + len(usageOptions)
 	for _, s := range p.Set {
 		room += len(s.Name) + len(s.Value) + len(`"":,`)
 	}
 	dst = slices.Grow(dst, room)
 
+	// The opening brace and white space. Missing members come first, before the caller's.
 	dst = append(dst, r.raw[:r.members[0].from]...)
 	dst = r.appendMissing(dst, p)
 	kept := false
 	for i, m := range r.members {
+		// Set wins over Drop; only the model wins over Set.
 		set := p.setting(r.raw[m.from:m.keyTo])
 		if m.field != fieldModel && set == nil && (r.hides(m) || p.drops(r.raw[m.from:m.keyTo])) {
 			continue
@@ -78,12 +86,14 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 	return append(dst, r.raw[r.members[len(r.members)-1].to:]...)
 }
 
-// hides reports whether the member is left out for every upstream.
+// hides reports whether the member is left out for every upstream: stream_options without stream, and
+// a stop that has only empty strings. Some upstreams answer either with a 400.
 func (r *Request) hides(m member) bool {
 	return m.field == fieldStreamOptions && !r.Stream || m.field == fieldStop && r.emptyStops && len(r.Stop) == 0
 }
 
-// appendStops appends the stop sequences that are not empty, as an array.
+// appendStops appends the stop sequences that are not empty, as an array. There is at least one; hides
+// has left out the member otherwise.
 func (r *Request) appendStops(dst []byte) []byte {
 	for i, s := range r.Stop {
 		dst = jsonscan.AppendQuoted(append(dst, "[,"[min(i, 1)]), s)
@@ -92,7 +102,8 @@ func (r *Request) appendStops(dst []byte) []byte {
 }
 
 // appendMissing appends the members that the caller did not send, each followed by a comma. The comma
-// is always right, because the model follows.
+// is always right, because at least the model follows. stream_options counts as missing if p drops the
+// caller's: IncludeUsage still writes its own.
 func (r *Request) appendMissing(dst []byte, p Patch) []byte {
 	for _, s := range p.Set {
 		if r.Member(s.Name) == nil {
@@ -102,6 +113,7 @@ func (r *Request) appendMissing(dst []byte, p Patch) []byte {
 			dst = append(dst, ',')
 		}
 	}
+	// As JSON, with quotes: setting and drops compare with the caller's bytes.
 	const options = `"stream_options"`
 	if !p.IncludeUsage || !r.Stream || p.setting([]byte(options)) != nil {
 		return dst
@@ -112,7 +124,8 @@ func (r *Request) appendMissing(dst []byte, p Patch) []byte {
 	return dst
 }
 
-// setting returns what p sets the member with the given key to, or nil.
+// setting returns what p sets the member with the given key to, or nil. The key is the caller's JSON,
+// with its quotes.
 func (p *Patch) setting(key []byte) *Setting {
 	for i := range p.Set {
 		if jsonscan.Equal(key, p.Set[i].Name) {
@@ -122,7 +135,7 @@ func (p *Patch) setting(key []byte) *Setting {
 	return nil
 }
 
-// drops reports whether p leaves out the member with the given key.
+// drops reports whether p leaves out the member with the given key, which is JSON with its quotes.
 func (p *Patch) drops(key []byte) bool {
 	for _, name := range p.Drop {
 		if jsonscan.Equal(key, name) {
@@ -132,7 +145,8 @@ func (p *Patch) drops(key []byte) bool {
 	return false
 }
 
-// appendStreamOptions appends the caller's stream_options with include_usage true.
+// appendStreamOptions appends the caller's stream_options with include_usage true. Other options, which
+// the upstream may know and we do not, are kept.
 func (r *Request) appendStreamOptions(dst []byte, m member) []byte {
 	value := r.raw[m.value:m.to]
 	switch {
@@ -140,6 +154,7 @@ func (r *Request) appendStreamOptions(dst []byte, m member) []byte {
 		dst = append(dst, '{')
 		dst = append(dst, usageMember...)
 		return append(dst, '}')
+	// The caller's own include_usage is replaced in place: a second one would be a key given twice.
 	case r.usage.to > 0:
 		dst = append(dst, r.raw[m.value:r.usage.from]...)
 		dst = append(dst, "true"...)
@@ -163,7 +178,8 @@ func isEmptyObject(value []byte) bool {
 	return true
 }
 
-// appendMessages appends the caller's messages with the role system for developer.
+// appendMessages appends the caller's messages with the role system for developer. Parse recorded the
+// roles in the order of the body.
 func (r *Request) appendMessages(dst []byte, m member) []byte {
 	from := int(m.value)
 	for _, role := range r.developers {

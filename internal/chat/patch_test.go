@@ -121,7 +121,7 @@ func TestAppendUpstream(t *testing.T) {
 	}
 }
 
-// Every good request survives every patch.
+// TestAppendUpstreamOracle applies every patch to every good request.
 func TestAppendUpstreamOracle(t *testing.T) {
 	t.Parallel()
 	for _, g := range goodBodies {
@@ -148,7 +148,7 @@ func TestAppendUpstreamAllocations(t *testing.T) {
 	}
 }
 
-// Layouts that no client would think of: any order of members, any white space, escapes in keys.
+// Unusual layouts: any order of members, any white space, escapes in keys.
 func TestAppendUpstreamAnyLayout(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -9,9 +9,11 @@ type quotation struct {
 }
 
 // plain reports whether the string has no escapes, so that its text is the bytes between the quotes.
+// Every escape is longer than the character it stands for, so comparing lengths is enough.
 func (t quotation) plain() bool { return t.size == t.to-t.from-2 }
 
-// quoted reads the JSON string at pos and checks every byte of it. The byte at pos must be a quote.
+// quoted reads the JSON string at pos and checks every byte of it. The byte at pos must be a quote. It
+// unescapes nothing: most strings are passed on or measured, and never needed as text.
 func (s *scanner) quoted() (quotation, bool) {
 	end, size, problem := jsonscan.String(s.body, s.pos)
 	if problem != jsonscan.OK {
@@ -28,6 +30,7 @@ func (s *scanner) badString(at int, problem jsonscan.Problem) {
 	switch problem {
 	case jsonscan.Unclosed:
 		s.malformed(at, "this string has no closing quote")
+	// The usual mistake: a line break that was pasted into a string.
 	case jsonscan.Control:
 		s.malformed(at, "a control character must be escaped in a string; write %s", jsonscan.Escaped(s.body[at]))
 	case jsonscan.NotUTF8:

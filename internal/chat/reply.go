@@ -1,6 +1,6 @@
 package chat
 
-// Finish is why a reply ended (finish_reason on the wire).
+// Finish is why a reply ended: finish_reason on the wire (docs/api.md#chat-completion-response).
 type Finish string
 
 // The reasons that callers see. Adapters map every other word of an upstream to one of them.
@@ -12,7 +12,8 @@ const (
 )
 
 // Usage is what a call consumed, in tokens. The fields do not overlap: Prompt does not include Cached,
-// and Completion does not include Reasoning. The sums on the wire do include them.
+// and Completion does not include Reasoning. The sums on the wire do include them. Without an overlap
+// the cost of a call is the sum of each field times its price.
 type Usage struct {
 	Prompt     int
 	Cached     int

@@ -17,15 +17,17 @@ const (
 	maxPath = 160 // bytes after which a path is cut off
 )
 
-// bad refuses the current value, or the part of it that sub leads to. The message starts with the
-// path. Only the first problem of a body counts.
+// bad refuses the current value, or the part of it that sub leads to, such as ".type". The
+// message starts with the path, so format continues the sentence: "must be …". Only the first problem
+// of a body counts.
 func (s *scanner) bad(sub, format string, args ...any) {
 	if s.fault == nil { // otherwise the frames no longer lead to the problem
 		s.badAt(s.path()+sub, format, args...)
 	}
 }
 
-// badAt refuses the value at path; an empty path means the whole body.
+// badAt refuses the value at path; an empty path means the whole body. The path is also the error's
+// param (docs/api.md#error-object).
 func (s *scanner) badAt(path, format string, args ...any) {
 	if s.fault != nil {
 		return
@@ -63,16 +65,20 @@ func (s *scanner) describe(from int) string {
 	return describe(s.body[from:s.pos])
 }
 
-// expected refuses the body as malformed JSON: what was expected at pos, and something else is there.
+// expected refuses the body as malformed JSON. what describes the token that must be at pos; the message
+// also names what is there instead.
 func (s *scanner) expected(what string) {
 	s.malformed(s.pos, "expected %s, found %s", what, s.found(s.pos))
 }
 
-// malformed refuses the body as malformed JSON and names the place: offset, line and column.
+// malformed refuses the body as malformed JSON and names the place: offset, line and column. The offset
+// starts at 0 and counts bytes; line and column start at 1, and columns count characters, as editors
+// show them. Such a fault has no path.
 func (s *scanner) malformed(at int, format string, args ...any) {
 	if s.fault != nil {
 		return
 	}
+	// Counting lines takes time, but only for a body that is refused.
 	before := s.body[:at]
 	line := 1 + bytes.Count(before, []byte{'\n'})
 	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
@@ -89,8 +95,8 @@ func (s *scanner) refuse(f *fault.Fault) {
 // failed reports whether a problem has been found.
 func (s *scanner) failed() bool { return s.fault != nil }
 
-// found names what is at a place where something else was expected: a character, a short word, or a
-// byte in hexadecimal if it cannot be printed.
+// found names what is at offset at, where something else was expected: a character, a word of at most
+// 12 bytes, or a byte in hexadecimal if it cannot be printed.
 func (s *scanner) found(at int) string {
 	if at >= len(s.body) {
 		return "the end of the body"
@@ -102,6 +108,7 @@ func (s *scanner) found(at int) string {
 	case r == utf8.RuneError && n == 1, !unicode.IsPrint(r):
 		return fmt.Sprintf("byte 0x%02x", s.body[at])
 	}
+	// A whole word such as True or NaN says more than its first letter.
 	end := at + n
 	for end < len(s.body) && end < at+12 && isWord(s.body[at]) && isWord(s.body[end]) {
 		end++
@@ -114,13 +121,16 @@ func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// path returns the path to the current value, such as messages[3].tool_call_id.
+// path returns the path to the current value, such as messages[3].tool_call_id; empty for the body
+// itself.
 func (s *scanner) path() string { return s.pathOf(s.frames) }
 
-// pathOf returns the path that the outermost frames make. It is cut off after maxPath bytes.
+// pathOf returns the path that the outermost frames make. It is cut off after maxPath bytes. A frame
+// of which nothing was read yet adds nothing: its value is the current one.
 func (s *scanner) pathOf(frames []frame) string {
 	var path []byte
 	for _, f := range frames {
+		// A path of 128 levels with long keys would be longer than the rest of the message.
 		if len(path) > maxPath {
 			return string(append(path, "…"...))
 		}
@@ -188,6 +198,7 @@ func describe(raw []byte) string {
 
 // excerpt returns the beginning of the text of a checked JSON string: at most maxEcho characters.
 func excerpt(raw []byte) string {
+	// Unescaped piece by piece: the string may be megabytes long, and only its beginning is wanted.
 	inner := raw[1 : len(raw)-1]
 	var text []byte
 	for n := 0; len(inner) > 0; n++ {
@@ -201,5 +212,5 @@ func excerpt(raw []byte) string {
 	return string(text)
 }
 
-// quoteShort returns the beginning of a text in quotes.
+// quoteShort returns the beginning of a text in quotes, at most maxEcho characters of it.
 func quoteShort(s string) string { return describe(jsonscan.AppendQuoted(nil, s)) }

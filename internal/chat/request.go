@@ -22,27 +22,30 @@ type Request struct {
 	N         int // how many replies; 1 if not given
 
 	// Pointers are nil if the field is null or absent: the upstream's own default then holds, and zero
-	// is a value of its own.
+	// is a value of its own. They point into the Request itself.
 	Temperature      *float64
 	TopP             *float64
 	FrequencyPenalty *float64
 	PresencePenalty  *float64
 	Seed             *int64   // nil also for a seed that is no integer
-	Stop             []string // without empty ones
+	Stop             []string // without empty strings; nil if none is left
 
 	Tools             []Tool
 	ToolChoice        ToolChoice
 	ParallelToolCalls *bool
 	Format            Format
 	ReasoningEffort   Effort
-	User              string // the caller's own id of the end user; empty if not given
-	WebSearch         bool   // web_search_options is given
+	// User and WebSearch are read for our own decisions; upstreams of the same dialect get the caller's
+	// members.
+	User      string // the caller's own id of the end user; empty if not given
+	WebSearch bool   // web_search_options is given
 
+	// What Parse has learned about the body. All offsets are into raw.
 	raw        []byte   // the caller's body; nil if Parse did not make the Request
 	members    []member // the top-level members of raw, in order
 	emptyStops bool     // the body's stop has empty strings; Stop has none
 	foreign    Foreign
-	usage      span   // the value of stream_options.include_usage; empty where not given
+	usage      span   // the value of stream_options.include_usage; empty if not given
 	developers []span // roles written as "developer"
 	size       size
 	numbers    [4]float64 // what the four *float64 above point to: no allocation for each
@@ -50,10 +53,12 @@ type Request struct {
 	parallel   bool       // what ParallelToolCalls points to
 }
 
-// Raw returns the body as the caller sent it. It must not be changed.
+// Raw returns the body as the caller sent it, or nil if Parse did not make the Request. It must not be
+// changed.
 func (r *Request) Raw() []byte { return r.raw }
 
-// Member returns the caller's JSON of one top-level member, or nil.
+// Member returns the caller's JSON of one top-level member, which must not be changed, or nil if it is
+// absent. A member that is null returns "null".
 func (r *Request) Member(name string) []byte {
 	for _, m := range r.members {
 		if jsonscan.Equal(r.raw[m.from:m.keyTo], name) {
@@ -63,8 +68,9 @@ func (r *Request) Member(name string) []byte {
 	return nil
 }
 
-// Unread yields the names and the JSON of the top-level members that Parse does not know. They are for
-// upstreams of the same dialect.
+// Unread yields the names and the JSON of the top-level members that Parse does not know, in the order
+// of the body. They are for upstreams of the same dialect; other adapters report them as dropped
+// (docs/api.md#chat-completion-request).
 func (r *Request) Unread() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for _, m := range r.members {
@@ -76,23 +82,24 @@ func (r *Request) Unread() iter.Seq2[string, []byte] {
 }
 
 // Foreign is something in a request that only some providers support: a part that is a file, sound or
-// a refusal, a custom tool, or a choice among some of the tools.
+// a refusal, a custom tool or a call of one, or a choice among some of the tools. Requests for other
+// models are refused with it (docs/api.md#chat-completion-request).
 type Foreign struct {
 	Path string // empty: there is none
 	What string // in words
 }
 
-// Foreign returns the first such thing in the request; the zero value if there is none.
+// Foreign returns the first such value in the request; the zero value if there is none.
 func (r *Request) Foreign() Foreign { return r.foreign }
 
 // span is a part of the body: raw[from:to].
 type span struct{ from, to int }
 
-// member is one top-level member of the body: key, colon, value.
+// member is one top-level member of the body: key, colon, value. All offsets are into Request.raw.
 type member struct {
 	from      int32 // the key's opening quote
 	keyTo     int32 // behind the key's closing quote
-	value, to int32 // the value
+	value, to int32 // raw[value:to] is the value
 	field     field
 }
 
@@ -100,6 +107,8 @@ type member struct {
 type field uint8
 
 const (
+	// The members that a Patch changes have a field each. Looking them up by name again would cost a
+	// comparison with every member of every body.
 	fieldOther  field = iota // Parse has read it into the Request
 	fieldUnread              // Parse does not know it
 	fieldModel
@@ -108,10 +117,12 @@ const (
 	fieldStop
 )
 
-// Effort is reasoning_effort; empty where not given.
+// Effort is reasoning_effort; empty if not given.
 type Effort string
 
 const (
+	// The efforts, in rising order. Adapters translate them into what their vendor has: a budget of
+	// tokens, a level, or nothing.
 	EffortNone    Effort = "none"
 	EffortMinimal Effort = "minimal"
 	EffortLow     Effort = "low"
@@ -119,10 +130,11 @@ const (
 	EffortHigh    Effort = "high"
 )
 
-// ChoiceMode says whether the model may, must or must not call tools.
+// ChoiceMode says whether the model may, must or must not call tools. The zero value is ChoiceAuto.
 type ChoiceMode uint8
 
 const (
+	// The modes of tool_choice (docs/api.md#tool-calling). ChoiceAuto is the default: the model decides.
 	ChoiceAuto ChoiceMode = iota
 	ChoiceNone
 	ChoiceRequired
@@ -130,30 +142,33 @@ const (
 	ChoiceAllowed // some of the tools; only some providers support it, see Request.Foreign
 )
 
-// ToolChoice is tool_choice; the zero value is auto.
+// ToolChoice is tool_choice; the zero value is auto. Parse has checked that Name is a tool of the
+// request, unless the request has MCP servers: their tools are listed later.
 type ToolChoice struct {
 	Mode ChoiceMode
-	Name string
+	Name string // empty unless Mode is ChoiceNamed
 }
 
 // FormatKind is response_format.type.
 type FormatKind uint8
 
 const (
+	// FormatJSONObject asks for any JSON object, FormatJSONSchema for one that fits a schema.
 	FormatText FormatKind = iota
 	FormatJSONObject
 	FormatJSONSchema
 )
 
-// Format is response_format; the zero value is text.
+// Format is response_format; the zero value is text. The other fields are for FormatJSONSchema only.
 type Format struct {
 	Kind       FormatKind
 	SchemaName string
-	Schema     []byte // raw JSON of json_schema.schema; nil where not given
+	Schema     []byte // raw JSON of json_schema.schema; nil if not given
 	Strict     bool
 }
 
-// Tool is one entry of tools: a function, a remote MCP server, or a custom tool.
+// Tool is one entry of tools: a function, a remote MCP server, or a custom tool. Exactly one of
+// Function, MCP and Custom is set.
 type Tool struct {
 	Function *Function
 	MCP      *MCP
@@ -165,19 +180,21 @@ type Tool struct {
 // Raw returns the caller's JSON of the entry, which must not be changed; nil if we made the tool.
 func (t Tool) Raw() []byte { return t.raw }
 
-// Function is a tool that the caller runs.
+// Function is a tool that the caller runs. Its name is unique among the functions and custom tools of
+// the request.
 type Function struct {
 	Name        string
 	Description string
-	Parameters  []byte // raw JSON schema; nil where not given
+	Parameters  []byte // raw JSON schema, an object; nil if not given
 	Strict      bool
 }
 
-// MCP is a tool server that we call on the caller's behalf.
+// MCP is a tool server that we call on the caller's behalf (docs/api.md#mcp-tools). ServerURL and the
+// values of Headers may hold secrets, so messages do not repeat them. Headers go to this server only.
 type MCP struct {
 	ServerURL       string
 	ServerLabel     string
 	AllowedTools    []string // nil: all; empty: none
-	RequireApproval string   // "never" (also where absent) or "always"
+	RequireApproval string   // "never", the default, or "always"
 	Headers         map[string]string
 }

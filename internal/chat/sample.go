@@ -1,9 +1,11 @@
 package chat
 
 // Sample returns about most bytes of the text, half from its beginning and half from its end, in lower
-// case. Escapes stay as the caller wrote them: the sample is for looking for words.
+// case. Escapes stay as the caller wrote them: the sample is for looking for words. The router uses it,
+// which must not spend more on a long prompt than on a short one. The result is the caller's to keep.
 func (c Content) Sample(most int) []byte {
 	var sample []byte
+	// Instructions stand at the beginning of a prompt or at its end, seldom in the middle.
 	half := most / 2
 	take := func(raw []byte) {
 		if len(raw) > most {

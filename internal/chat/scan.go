@@ -35,7 +35,7 @@ type frame struct {
 }
 
 // peek skips white space and returns the byte at pos, without moving past it. It returns 0 at the
-// end, which starts no JSON token.
+// end, and so after a problem; 0 starts no JSON token.
 func (s *scanner) peek() byte {
 	if s.pos = jsonscan.Space(s.body, s.pos); s.pos < len(s.body) {
 		return s.body[s.pos]
@@ -43,7 +43,8 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// enter opens the object or array at pos. It reports false if it would be nested too deeply.
+// enter opens the object or array at pos. It reports false if it would be nested too deeply. Whoever
+// enters must call member or element until it reports false, which closes the frame again.
 func (s *scanner) enter(object bool) bool {
 	if len(s.frames) == maxDepth {
 		// Name the field that contains the nesting: a path of all levels would help nobody.
@@ -62,6 +63,7 @@ func (s *scanner) member() bool {
 	c := s.peek()
 	switch {
 	case c == '}':
+		// Keys of a closed object may appear again in its siblings.
 		s.seen.release(s.body, f.mark)
 		s.frames = s.frames[:len(s.frames)-1]
 		s.pos++
@@ -97,6 +99,7 @@ func (s *scanner) member() bool {
 	}
 	s.pos++
 	var verdict keyVerdict
+	// Upstreams differ in which of two equal keys counts. We might check one value and they use the other.
 	s.key, verdict = s.seen.add(s.body, f.mark, key)
 	switch verdict {
 	case keyTwice:
@@ -111,7 +114,7 @@ func (s *scanner) member() bool {
 }
 
 // element moves to the next element of the open array. It reports false after the last one, with
-// the array closed.
+// the array closed, and after a problem.
 func (s *scanner) element() bool {
 	f := &s.frames[len(s.frames)-1]
 	c := s.peek()
@@ -139,11 +142,13 @@ func (s *scanner) element() bool {
 	return true
 }
 
-// index returns the index of the current element of the innermost open array.
+// index returns the index of the current element of the innermost open array. It must be called between
+// two calls of element, with no object open inside the element.
 func (s *scanner) index() int { return int(s.frames[len(s.frames)-1].count) - 1 }
 
 // skip reads one value of any type. It checks everything and keeps nothing. enter bounds the
-// recursion.
+// recursion. Members that we do not know go through it, so a body that Parse accepts is valid JSON as a
+// whole, and can be sent to an upstream without another check.
 func (s *scanner) skip() {
 	switch c := s.peek(); {
 	case c == '"':
@@ -173,7 +178,8 @@ func (s *scanner) skip() {
 	}
 }
 
-// literal reads the given word. The caller has seen its first byte at pos.
+// literal reads the given word. The caller has seen its first byte at pos. What follows the word, such
+// as the x of truex, is refused by the next read.
 func (s *scanner) literal(word string) bool {
 	end := s.pos + len(word)
 	if end > len(s.body) || string(s.body[s.pos:end]) != word {
@@ -185,12 +191,12 @@ func (s *scanner) literal(word string) bool {
 }
 
 // null reads a null and reports whether there was one. For an optional field null means the same as
-// leaving the field out.
+// leaving the field out (docs/api.md#chat-completion-request).
 func (s *scanner) null() bool {
 	return s.peek() == 'n' && s.literal("null")
 }
 
-// object opens an object. If there is something else, the fault says that want was expected.
+// object opens an object. If the value is of another type, the fault says that want was expected.
 func (s *scanner) object(want string) bool {
 	if s.peek() == '{' {
 		return s.enter(true)
@@ -199,7 +205,7 @@ func (s *scanner) object(want string) bool {
 	return false
 }
 
-// array opens an array. If there is something else, the fault says that want was expected.
+// array opens an array. If the value is of another type, the fault says that want was expected.
 func (s *scanner) array(want string) bool {
 	if s.peek() == '[' {
 		return s.enter(false)
@@ -208,7 +214,7 @@ func (s *scanner) array(want string) bool {
 	return false
 }
 
-// text reads a string. If there is something else, the fault says that want was expected.
+// text reads a string. If the value is of another type, the fault says that want was expected.
 func (s *scanner) text(want string) (quotation, bool) {
 	if s.peek() == '"' {
 		return s.quoted()
@@ -217,7 +223,8 @@ func (s *scanner) text(want string) (quotation, bool) {
 	return quotation{}, false
 }
 
-// boolean reads true or false. After a problem it returns false.
+// boolean reads true or false. After a problem it returns false, as it does for false itself: the caller
+// may ignore the difference, since nothing is read any more.
 func (s *scanner) boolean() bool {
 	switch s.peek() {
 	case 't':

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/fault"
 )
 
-// scan reads a body that holds one JSON value of any kind.
+// scan reads a body that holds one JSON value of any type.
 func scan(body []byte) *scanner {
 	s := &scanner{body: body}
 	s.skip()
@@ -46,7 +46,7 @@ func TestScanRefusesBytes(t *testing.T) {
 	}
 }
 
-// Every string length and every place of a byte in it meets the eight-byte steps differently.
+// The scanner reads strings in steps of eight bytes, so every length and every position is tested.
 func TestQuotedAtEveryPlace(t *testing.T) {
 	t.Parallel()
 	for length := range 40 {
@@ -107,8 +107,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// A hostile body costs no more comparisons than an honest one of its size, and is refused, where it is
-// refused, as soon as that is known.
+// A hostile body costs no more comparisons than a normal one of its size. If it is refused, it is refused
+// as soon as the problem is reached.
 func TestKeysAreLinear(t *testing.T) {
 	t.Parallel()
 	object := func(n int, key func(i int) string) string {
@@ -166,8 +166,8 @@ func TestKeysAreLinear(t *testing.T) {
 	}
 }
 
-// The second of two equal keys is found wherever the two stand, however they are written, and keys of
-// other objects are never mistaken for it.
+// The second of two equal keys is found wherever they are and however they are written. Equal keys of
+// different objects are not reported.
 func TestKeyTwice(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 15, 16, 17, 18, 33, 64, 65, 200} {
@@ -202,8 +202,8 @@ func TestKeyTwice(t *testing.T) {
 	}
 }
 
-// Nothing that a caller can send makes Parse slow: a quadratic step on bodies of this size would not
-// end within the test's time.
+// No body makes Parse slow: with a quadratic step, bodies of this size would exceed the timeout of the
+// test.
 func TestHostileBodies(t *testing.T) {
 	t.Parallel()
 	const size = 4 << 20
@@ -248,7 +248,7 @@ func TestHostileBodies(t *testing.T) {
 	}
 }
 
-// A call id is looked up, not searched for, however many there are.
+// Call ids are found with a map when there are many.
 func TestManyToolCalls(t *testing.T) {
 	t.Parallel()
 	const n = 20_000

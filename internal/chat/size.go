@@ -1,15 +1,17 @@
 package chat
 
-// size is how much of a request reaches the model, counted while it is parsed.
+// size is how much of a request reaches the model, counted while it is parsed. Counting then is free;
+// counting later would mean reading all texts again.
 type size struct {
-	bytes  int // of texts, names, ids, arguments and tool definitions
+	bytes  int // of texts, names, ids and arguments, unescaped, and of the JSON of tools and schemas
 	images int
 	files  int // parts that are files or sound
 	calls  int // tool calls of earlier replies
 }
 
-// What a prompt holds besides its texts. Every chat template wraps messages, calls and tools in a few
-// special tokens. These figures are higher than those of all templates we know.
+// What a prompt holds besides its texts, in tokens. Every chat template wraps messages, calls and tools
+// in a few special tokens. These figures are higher than those of all templates we know, because
+// TokenBound must not be too low: a prompt whose bound fits the model is not counted any further.
 const (
 	tokensPerRequest = 16
 	tokensPerMessage = 8
@@ -23,10 +25,11 @@ const (
 // the reply. It does not include images, or tools that an MCP server has yet to list.
 func (r *Request) PromptBytes() int { return r.size.bytes }
 
-// Images returns the number of images in the messages.
+// Images returns the number of images in the messages. TokenBound counts each as tokensPerImage.
 func (r *Request) Images() int { return r.size.images }
 
-// Attachments returns the number of images, files and sounds in the messages.
+// Attachments returns the number of images, files and sounds in the messages: all that reaches the
+// model and is no text.
 func (r *Request) Attachments() int { return r.size.images + r.size.files }
 
 // TokenBound returns a number of tokens that the prompt does not exceed, whatever the tokenizer: a

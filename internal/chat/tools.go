@@ -1,7 +1,7 @@
 package chat
 
 const (
-	// MaxTools is how many entries tools may have.
+	// MaxTools is how many entries tools may have (docs/api.md#tools).
 	MaxTools = 128
 	// MaxMCPServers is how many of them may be MCP servers.
 	MaxMCPServers = 8
@@ -10,7 +10,7 @@ const (
 )
 
 // tools reads tools. No two functions or custom tools may have the same name: a model could not say
-// which one it calls.
+// which one it calls. Names of MCP tools are made unique after discovery, so they are not compared here.
 func (p *parser) tools() {
 	if p.null() || !p.array("an array of tools") {
 		return
@@ -39,7 +39,8 @@ func (p *parser) tools() {
 	}
 }
 
-// toolNamed returns the position of the function or custom tool among the tools read so far, or -1.
+// toolNamed returns the position of the function or custom tool among the tools read so far, or -1. It
+// compares names one by one: there are at most MaxTools.
 func (p *parser) toolNamed(name string) int {
 	for i := range p.req.Tools {
 		if t := &p.req.Tools[i]; t.MCP == nil && t.name() == name {
@@ -57,7 +58,8 @@ func (t *Tool) name() string {
 	return t.Custom
 }
 
-// member returns the path, within the entry, of the member that holds the definition.
+// member returns the path, within the entry, of the member that holds the definition. It must not be
+// called for an MCP server, whose members are in the entry itself.
 func (t *Tool) member() string {
 	if t.Function != nil {
 		return ".function"
@@ -109,6 +111,7 @@ func (p *parser) tool() (Tool, bool) {
 	if p.failed() {
 		return Tool{}, false
 	}
+	// The entry is read; what was skipped is revisited now that the type is known.
 	tool := Tool{raw: p.body[from:p.pos]}
 	switch kind {
 	case "mcp":
@@ -158,7 +161,8 @@ func (p *parser) customTool() (name string) {
 	return name
 }
 
-// function reads the function of a tool. It returns nil for null and after a problem.
+// function reads the function of a tool. It returns nil for null and after a problem. The JSON of the
+// whole function counts toward the prompt, since templates show it to the model as JSON.
 func (p *parser) function() *Function {
 	from := p.pos
 	if p.null() || !p.object("an object with a name") {
@@ -184,6 +188,7 @@ func (p *parser) function() *Function {
 			p.skip()
 		}
 	}
+	// An empty name is reported where it is read; this is for an absent one or null.
 	if f.Name == "" {
 		p.bad(".name", "is required")
 	}
@@ -210,8 +215,8 @@ func (p *parser) functionName() string {
 	return name
 }
 
-// schema reads a JSON schema and returns its JSON, or nil for null. The schema is passed on as it is;
-// models and upstreams judge it.
+// schema reads a JSON schema and returns its JSON, or nil for null and after a problem. The schema is
+// passed on as it is; models and upstreams judge it.
 func (p *parser) schema() []byte {
 	if p.null() {
 		return nil
@@ -225,7 +230,8 @@ func (p *parser) schema() []byte {
 	return p.body[from:p.pos]
 }
 
-// toolChoice reads tool_choice: a word, or an object that names a tool.
+// toolChoice reads tool_choice: a word, or an object that names a tool. tools may come later in the
+// body, so choosable checks the name at the end.
 func (p *parser) toolChoice() {
 	const want = `"auto", "none", "required" or an object that names a tool`
 	c := &p.req.ToolChoice
@@ -290,6 +296,7 @@ func (p *parser) namedChoice() {
 	switch {
 	case kind == "":
 		p.bad(".type", `is required: "function", "custom" or "allowed_tools"`)
+	// What it holds is left to the upstream.
 	case kind == "allowed_tools" && allowed != '{':
 		p.bad(".allowed_tools", "is required: an object with mode and tools")
 	case kind == "allowed_tools":
@@ -318,8 +325,10 @@ func (p *parser) choosable() {
 		p.bad("tool_choice", "names the tool %s, but the request has no tools", quoteShort(c.Name))
 	case c.Mode == ChoiceAllowed && len(r.Tools) == 0:
 		p.bad("tool_choice", "allows some tools, but the request has none")
+	// With MCP servers the name may be that of a tool that is listed later.
 	case c.Mode == ChoiceNamed && p.toolNamed(c.Name) < 0 && !r.HasMCP():
 		p.bad("tool_choice.function.name", "must be the name of a function among tools; got %s", quoteShort(c.Name))
+	// The loop that runs MCP tools puts calls together from functions only.
 	case r.HasMCP() && r.hasCustom():
 		p.bad("tools", "mixes MCP servers with custom tools, which cannot be called in one request")
 	case r.HasMCP() && c.Mode == ChoiceAllowed:
@@ -327,7 +336,8 @@ func (p *parser) choosable() {
 	}
 }
 
-// HasMCP reports whether the tools include an MCP server.
+// HasMCP reports whether the tools include an MCP server. Such a request goes through the tool loop and
+// may take several turns of the model.
 func (r *Request) HasMCP() bool {
 	for _, t := range r.Tools {
 		if t.MCP != nil {
@@ -347,13 +357,14 @@ func (r *Request) hasCustom() bool {
 	return false
 }
 
-// place is a member that will be revisited: its key, and where its value starts.
+// place is a member that will be revisited: its key, and where its value starts. A value never starts
+// at 0, so the zero place is a member that is absent.
 type place struct {
 	from, to int32
 	value    int
 }
 
-// here returns the current member.
+// here returns the current member. It must be called before its value is read.
 func (p *parser) here() place {
 	f := p.frames[len(p.frames)-1]
 	return place{f.from, f.to, p.pos}
@@ -362,6 +373,9 @@ func (p *parser) here() place {
 // revisit moves back to the value of a member that was skipped, and reports whether there is one. No
 // value is revisited inside another that is revisited, so every byte is read at most twice. resume
 // ends the revisit.
+//
+// The frame that it pushes stands for the object around the value, so that messages have the right
+// path although that object is closed by now.
 func (p *parser) revisit(at place) bool {
 	if at.value == 0 || p.failed() {
 		return false
@@ -371,7 +385,7 @@ func (p *parser) revisit(at place) bool {
 	return true
 }
 
-// resume ends a revisit and continues at end.
+// resume ends a revisit and continues at end, which is where the scanner was before.
 func (p *parser) resume(end int) {
 	if !p.failed() {
 		p.frames = p.frames[:len(p.frames)-1]

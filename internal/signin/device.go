@@ -15,7 +15,8 @@ func (d *Desk) known(ctx context.Context, email string, v Visit) bool {
 }
 
 // guesses returns the attempts that a guess at the password of an address counts as. The first is
-// the one to forget after a right guess.
+// the one to forget after a right guess. The others stay: somebody who knows one password must not be
+// able to reset the count of a place from which they guess others.
 func (d *Desk) guesses(ctx context.Context, email string, v Visit) []attempt {
 	if d.known(ctx, email, v) {
 		return []attempt{{keyOf("guess in browser", email, v.Device), guessesHere}}
@@ -27,7 +28,8 @@ func (d *Desk) guesses(ctx context.Context, email string, v Visit) []attempt {
 }
 
 // codeGuesses returns the attempts that a guess at a code counts as. The first is the one to forget
-// after a right guess.
+// after a right guess. A code has a million values and three are good at a time, so strangers also have
+// a limit by the day.
 func (d *Desk) codeGuesses(ctx context.Context, accountID, email string, v Visit) []attempt {
 	if d.known(ctx, email, v) {
 		return []attempt{{keyOf("code in browser", accountID, v.Device), codesHere}}
@@ -37,7 +39,7 @@ func (d *Desk) codeGuesses(ctx context.Context, accountID, email string, v Visit
 
 // mayMail counts a mail that a visitor asks for. It returns how many links of one purpose may be
 // mailed to the address in an hour, whoever asks; 0 means any number. Beyond that no mail is sent
-// and nobody is told. This keeps strangers from filling a mailbox, and takes nothing from the
+// and the visitor gets no error. This keeps strangers from filling a mailbox, and takes nothing from the
 // owner: the links of that hour are in the mailbox and still good.
 func (d *Desk) mayMail(ctx context.Context, email string, v Visit) (recent int, err error) {
 	if d.known(ctx, email, v) {

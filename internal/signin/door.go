@@ -9,17 +9,17 @@ import (
 	"sluice/internal/mail"
 )
 
-// actor is who the audit log names for what an account's owner does on the pages.
+// actor is the name in the audit log for what an account's owner does on the pages.
 const actor = "owner"
 
-// wrong is the same answer for a wrong address and a wrong password, so that nobody learns who has
+// wrong returns the same fault for a wrong address and a wrong password, so that nobody learns who has
 // an account.
 func wrong() error {
 	return fault.New(fault.Unauthenticated, "The address or the password is wrong.")
 }
 
 // SignIn checks a password and opens a session. For an account with a second factor it returns a
-// token for Finish instead.
+// token for Finish instead. An account without a password is refused like one with a wrong password.
 func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Entry, error) {
 	email, err := account.ParseEmail(email)
 	if err != nil {
@@ -39,6 +39,7 @@ func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Ent
 	if p != nil && p.Password != "" {
 		stored = p.Password
 	}
+	// Hashing is the expensive part, so it comes after the limits and takes a turn; see hashing.
 	ok := false
 	if err := d.limits.hashing(ctx, func() { ok = matches(password, stored) }); err != nil {
 		return Entry{}, err
@@ -46,6 +47,7 @@ func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Ent
 	if p == nil || p.Password == "" || !ok {
 		return Entry{}, wrong()
 	}
+	// The owner who mistyped a few times starts again with all attempts.
 	d.limits.forget(guesses[0].key)
 	return d.letIn(ctx, EnterPassword, p, v)
 }
@@ -65,7 +67,8 @@ func (d *Desk) personAt(ctx context.Context, email string) (*person, error) {
 }
 
 // addressee checks the address that a visitor typed into a form that mails a link. It returns the
-// address as accounts are found by it, who has it, nil if nobody does, and what mayMail returns.
+// address in the form that accounts are stored with, who has it, nil if nobody does, and what mayMail
+// returns.
 func (d *Desk) addressee(ctx context.Context, typed string, v Visit) (email string, p *person, recent int, err error) {
 	if email, err = account.ParseEmail(typed); err != nil {
 		return "", nil, 0, err
@@ -89,6 +92,7 @@ func (d *Desk) Finish(ctx context.Context, token, code string, v Visit) (Entry, 
 	if err != nil {
 		return Entry{}, err
 	}
+	// The code is checked before the token is used up, so that a typing mistake does not cost the first step.
 	if err := d.checkCode(ctx, p, code, v); err != nil {
 		return Entry{}, err
 	}
@@ -112,8 +116,9 @@ func (d *Desk) SignInVerified(ctx context.Context, email string, v Visit) (entry
 	}
 	if p == nil {
 		if !d.settings().Open {
-			return Entry{}, "", fault.New(fault.Forbidden, "There is no account for %s, and this service takes no new ones. Ask its operator for an invitation.", email)
+			return Entry{}, "", fault.New(fault.Forbidden, "There is no account for %s, and this service does not accept new ones. Ask its operator for an invitation.", email)
 		}
+		// A new account has no second factor, so the zero Login is right.
 		p = &person{}
 		if p.Account, masterKey, err = d.accounts.Create(ctx, "identity provider", email, account.None, false); err != nil {
 			return Entry{}, "", err
@@ -218,7 +223,7 @@ func (d *Desk) choose(ctx context.Context, purpose Purpose, token, password stri
 }
 
 // tell mails an account's owner what has changed, if the rule of the step says so. email is the
-// address before the change: a thief who changed the address must not be the only one who is told.
+// address before the change: if a thief has changed the address, the owner must still get the mail.
 func (d *Desk) tell(step Step, email, subject, text string) {
 	if ruleOf(step).Gives&GivesNotice != 0 {
 		d.poster.Post(mail.Message{To: email, Subject: subject, Text: text + " If that was not you, contact support at once.\n"})

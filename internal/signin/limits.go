@@ -27,7 +27,8 @@ type limits struct {
 // key names what is counted. It is a hash, so that it has the same size whatever a stranger typed.
 type key [16]byte
 
-// keyOf returns the key for a kind of attempt and the parts that name it.
+// keyOf returns the key for a kind of attempt and the parts that name it. Keys of different kinds never
+// meet, because the kind is part of the hash.
 func keyOf(kind string, parts ...string) key {
 	h := sha256.New()
 	for _, part := range append(parts, kind) {
@@ -40,7 +41,7 @@ func keyOf(kind string, parts ...string) key {
 // tries is how many attempts one key has used in its current span.
 type tries struct {
 	count int
-	ends  time.Time
+	ends  time.Time // when the span ends and the count starts again
 }
 
 // limit is how many attempts are allowed in a span. The span starts with the first attempt.
@@ -71,9 +72,10 @@ const (
 	// hashesAtOnce bounds the memory for hashing passwords, which takes argonMemory each.
 	hashesAtOnce = 2
 	hashPatience = 3 * time.Second // how long a request waits for its turn
-	hashRetry    = 5 * time.Second // how long it is told to wait when its turn did not come
+	hashRetry    = 5 * time.Second // the Retry-After of a request whose turn did not come
 
-	maxTries    = 50_000 // keys at once, about 100 bytes each
+	maxTries = 50_000 // keys at once, about 100 bytes each
+	// sweepEvery is how often try drops spans that have ended.
 	sweepEvery  = time.Minute
 	triesLooked = 8  // how many keys makeRoom chooses from
 	networkBits = 48 // prefix of an IPv6 address that one customer of a provider may have
@@ -117,11 +119,13 @@ func fromHost(kind string, v Visit, l limit) []attempt {
 }
 
 // try counts one attempt against every key. If any of them is used up, it counts nothing and
-// returns a fault that says how long to wait.
+// returns a fault that says how long to wait. Counting nothing matters: a place whose own limit is used
+// up must not go on to use up the limit of an address.
 func (l *limits) try(attempts ...attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
+	// Sweeping here needs no goroutine, and without attempts there is nothing to sweep.
 	if now.Sub(l.swept) >= sweepEvery {
 		l.swept = now
 		for k, t := range l.tries {
@@ -181,7 +185,7 @@ func (l *limits) forget(keys ...key) {
 }
 
 // hashing runs work, which hashes a password. At most hashesAtOnce run at a time; a caller whose
-// turn does not come within hashPatience is told to come back.
+// turn does not come within hashPatience gets a 503 with a time to retry after.
 func (l *limits) hashing(ctx context.Context, work func()) error {
 	patience := time.NewTimer(hashPatience)
 	defer patience.Stop()

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/fault"
 )
 
-// However many sign in at once, few passwords are hashed at once: the memory for each is large. Whoever waits too
-// long gets a 503 that says when to come back.
+// However many people sign in at once, only a few passwords are hashed at a time, because each takes a lot of
+// memory. Whoever waits too long gets a 503 that says when to retry.
 func TestHashesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestHashesAtOnce(t *testing.T) {
 	})
 }
 
-// What is counted has one size, a bound, and an end.
+// Keys have a fixed size, their number is bounded, and they expire.
 func TestLimitsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestLimitsAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// A flood of other keys neither grows without end, nor keeps anybody out, nor resets the count.
+		// A flood of other keys does not grow without bound, locks nobody out, and does not reset the count.
 		for i := range 5000 {
 			if err := l.try(attempt{keyOf("guess", strings.Repeat("x", 1<<10), fmt.Sprint(i)), limit{5, time.Hour}}); err != nil {
 				t.Fatalf("key %d = %v, want everybody new let in", i, err)

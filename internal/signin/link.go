@@ -9,7 +9,8 @@ import (
 	"sluice/internal/fault"
 )
 
-// How long links of each purpose are good.
+// How long links of each purpose are good. The ones that give access are short-lived; an invitation is
+// not, because people read it days later.
 const (
 	codeLife   = 5 * time.Minute
 	resetLife  = time.Hour
@@ -44,11 +45,12 @@ const (
 	Device Purpose = "device" // names a browser that has signed in before; good more than once
 )
 
-// Link is good once, until it expires, for one purpose and one address.
+// Link is good once, until it expires, for one purpose and one address. Only a Device link is good more
+// than once.
 type Link struct {
 	Token     Hash
 	Purpose   Purpose
-	AccountID string // empty if there is no account yet
+	AccountID string // empty if there is no account yet: SignUp and Invite
 	Email     string
 	ExpiresAt time.Time
 }
@@ -118,7 +120,8 @@ func (d *Desk) Peek(ctx context.Context, p Purpose, token string) (*Link, error)
 	return fits(p)(d.linkStore.FindLink(ctx, hash(token), d.clock()))
 }
 
-// take uses a link. A link of another purpose is refused before it is used up.
+// take uses a link. A link of another purpose is refused before it is used up. TakeLink decides a race
+// between two uses; the Peek before it only keeps a link from being wasted.
 func (d *Desk) take(ctx context.Context, p Purpose, token string) (*Link, error) {
 	if _, err := d.Peek(ctx, p, token); err != nil {
 		return nil, err

@@ -27,7 +27,8 @@ const (
 	maxProviderCode = 4 << 10
 )
 
-// Provider is an OpenID Connect identity provider that the operator trusts to verify addresses.
+// Provider is an OpenID Connect identity provider that the operator trusts to verify addresses. Its
+// methods may be called from several goroutines.
 type Provider struct {
 	name, issuer, clientID, secret string
 	client                         *http.Client
@@ -47,7 +48,8 @@ func NewProvider(name, issuer, clientID, secret string) *Provider {
 func (p *Provider) Name() string { return p.name }
 
 // Journey is one visit to the provider and back. Only the browser that began it has it, in a
-// cookie, so nobody can make another browser finish it.
+// cookie, so nobody can make another browser finish it. state ties the reply to this browser, nonce
+// ties the id token to this visit, and verifier (PKCE) ties the code to this client.
 type Journey struct{ state, nonce, verifier string }
 
 // String returns the value for the cookie; ParseJourney reads it.
@@ -76,14 +78,14 @@ func (p *Provider) Begin(ctx context.Context, redirect string) (string, Journey,
 // refuses an address without email_verified: at many providers anybody can claim any address.
 func (p *Provider) End(ctx context.Context, redirect string, j Journey, state, code string) (string, error) {
 	if state == "" || subtle.ConstantTimeCompare([]byte(state), []byte(j.state)) != 1 || len(code) > maxProviderCode {
-		return "", fault.New(fault.Invalid, "This answer belongs to another sign-in. Begin again.")
+		return "", fault.New(fault.Invalid, "This reply belongs to another sign-in. Start again.")
 	}
 	config, provider, err := p.config(ctx, redirect)
 	if err != nil {
 		return "", err
 	}
 	refused := func(err error) error {
-		return fault.New(fault.Unauthenticated, "%s did not confirm who you are. Begin again.", p.name).Because(err)
+		return fault.New(fault.Unauthenticated, "%s did not confirm who you are. Start again.", p.name).Because(err)
 	}
 	ctx = oidc.ClientContext(ctx, p.client)
 	token, err := config.Exchange(ctx, code, oauth2.VerifierOption(j.verifier))
@@ -95,6 +97,7 @@ func (p *Provider) End(ctx context.Context, redirect string, j Journey, state, c
 	if err != nil {
 		return "", refused(err)
 	}
+	// An id token of another visit, which somebody stole, has another nonce.
 	if id.Nonce != j.nonce {
 		return "", refused(errors.New("the nonce differs"))
 	}
@@ -106,7 +109,7 @@ func (p *Provider) End(ctx context.Context, redirect string, j Journey, state, c
 		return "", refused(err)
 	}
 	if claims.Email == "" || !claims.Verified {
-		return "", fault.New(fault.Unauthenticated, "%s does not vouch for your e-mail address.", p.name)
+		return "", fault.New(fault.Unauthenticated, "%s has not verified your e-mail address.", p.name)
 	}
 	return claims.Email, nil
 }

@@ -48,6 +48,7 @@ func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 	if err := d.limits.try(attempt{here, proofsHere}, attempt{keyOf("proofs", o.Account.ID), proofsAnyhow}); err != nil {
 		return err
 	}
+	// Read anew: the session may be older than the password.
 	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
 	if err != nil {
 		return err
@@ -70,11 +71,13 @@ func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 			return err
 		}
 	}
+	// Only the limit of this session: a thief at another session must not profit from the owner's proof.
 	d.limits.forget(here)
 	return nil
 }
 
-// ChangePassword replaces the password, or sets the first one. Every other session ends.
+// ChangePassword replaces the password, or sets the first one. Every other session ends. The new
+// password is checked before the proof, so that a typing mistake costs no attempt.
 func (d *Desk) ChangePassword(ctx context.Context, o Owner, password string) error {
 	if err := checkPassword(password, o.Account.Email); err != nil {
 		return err
@@ -94,7 +97,7 @@ func (d *Desk) ChangePassword(ctx context.Context, o Owner, password string) err
 }
 
 // RequestEmail mails a link to a new address. Following it proves that the owner reads mail there,
-// and makes it the address of the account; see ConfirmEmail.
+// and makes it the address of the account; see ConfirmEmail. Until then nothing changes.
 func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
 	email, err := account.ParseEmail(email)
 	if err != nil {
@@ -110,7 +113,7 @@ func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
 	if err != nil {
 		return err
 	}
-	// As in SignUp, a link that nobody gets is stored as well, so that both ways take the same time.
+	// As in SignUp, a link is stored even if nobody gets it, so that both cases take the same time.
 	token, kept, err := d.link(ctx, Link{Purpose: Email, AccountID: o.Account.ID, Email: email}, emailLife, mailsAnHour)
 	if err != nil || !kept {
 		return err

@@ -30,10 +30,11 @@ const (
 	maxPassword = 200 // bytes
 )
 
-// checkPassword refuses a password that is too short, too long or too easy to guess.
+// checkPassword refuses a password that is too short, too long or too easy to guess. It asks for length
+// and not for kinds of characters, which people satisfy in ways that are easy to guess.
 func checkPassword(password, email string) error {
 	if n := utf8.RuneCountInString(password); n < minPassword || len(password) > maxPassword {
-		return fault.New(fault.Invalid, "A password has at least %d characters and at most %d.", minPassword, maxPassword).At("password")
+		return fault.New(fault.Invalid, "A password must have at least %d characters and at most %d.", minPassword, maxPassword).At("password")
 	}
 	if name, _, _ := strings.Cut(email, "@"); strings.EqualFold(password, email) || len(name) >= minPassword && strings.EqualFold(password, name) {
 		return fault.New(fault.Invalid, "The password is your address. Choose another one.").At("password")
@@ -44,6 +45,7 @@ func checkPassword(password, email string) error {
 	return nil
 }
 
+// base64Raw is the encoding that argon2 hashes are usually written in: standard, without padding.
 var base64Raw = base64.RawStdEncoding
 
 // hashPassword returns the form in which a password is stored: argon2id with its cost, a random
@@ -57,7 +59,7 @@ func hashPassword(password string) string {
 }
 
 // matches reports whether password is the one that hashPassword turned into stored. It compares in
-// constant time.
+// constant time. A stored hash that cannot be parsed matches nothing.
 func matches(password, stored string) bool {
 	parts := strings.Split(stored, "$") // "", argon2id, v, cost, salt, sum
 	if len(parts) != 6 || parts[1] != "argon2id" || len(password) > maxPassword {

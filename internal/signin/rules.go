@@ -66,7 +66,7 @@ const (
 	GivesNotice                   // a mail that tells the account's owner, at the address the account had before
 )
 
-// Rule is what one step needs, gives and ends.
+// Rule is what one step needs, gives and ends. Title and Who are the words of docs/signin.md.
 type Rule struct {
 	Step  Step
 	Title string
@@ -99,7 +99,7 @@ var rules = []Rule{
 	{CloseAccount, "Close the account", "the owner", NeedsSession | NeedsProof, 0, EndsThis | EndsAccess},
 }
 
-// Rules returns the rule of every step.
+// Rules returns the rule of every step, as a copy.
 func Rules() []Rule { return slices.Clone(rules) }
 
 // ruleOf returns the rule of a step.

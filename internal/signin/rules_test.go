@@ -19,7 +19,7 @@ import (
 	"sluice/internal/sqlstore"
 )
 
-// circumstances are what a person finds when they take a step.
+// circumstances describe the situation in which a person takes a step.
 type circumstances struct {
 	noPassword bool
 	totp       bool
@@ -28,8 +28,7 @@ type circumstances struct {
 	omit       signin.Need   // what they do not have, of what the step needs
 }
 
-// scene is an account whose owner sits at one session, while there is another one and a pending link of each
-// purpose.
+// scene is an account whose owner is at one session, with a second session and a pending link of each purpose.
 type scene struct {
 	*bench
 	t           *testing.T
@@ -43,10 +42,10 @@ type scene struct {
 
 const totpSecret = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 
-// storedPassword is how password is stored. It is hashed once: that is slow on purpose.
+// storedPassword is the stored form of password. It is hashed once, because hashing is slow on purpose.
 var storedPassword = sync.OnceValue(func() string { return signin.HashPassword(password) })
 
-// newScene makes a scene with addresses of its own, so that many may share a database: to open one is slow.
+// newScene returns a scene with its own addresses, so that many can share a database: opening one is slow.
 func newScene(t *testing.T, store *sqlstore.Store, c circumstances) *scene {
 	t.Helper()
 	name := strings.ToLower(rand.Text())
@@ -96,10 +95,10 @@ func (s *scene) link(p signin.Purpose, accountID, email string) string {
 	return token
 }
 
-// lacks reports whether the person has to do without something.
+// lacks reports whether the person does not have something that the step needs.
 func (s *scene) lacks(n signin.Need) bool { return s.omit&n != 0 }
 
-// token is the link of a purpose, or one that nobody made.
+// token returns the token of a pending link, or a token that nobody issued.
 func (s *scene) token(p signin.Purpose) string {
 	if s.lacks(signin.NeedsLink) {
 		return rand.Text() + rand.Text()
@@ -107,14 +106,14 @@ func (s *scene) token(p signin.Purpose) string {
 	return s.links[p]
 }
 
-// code is what the app shows now.
+// code returns the code that the app shows now.
 func (s *scene) code() string {
 	c, err := totp.GenerateCode(totpSecret, s.now)
 	check(s.t, err)
 	return c
 }
 
-// owner is the person at the session, with what they prove.
+// owner returns the person at the session, with their proof.
 func (s *scene) owner() (signin.Owner, error) {
 	token := s.here
 	if s.lacks(signin.NeedsSession) {
@@ -131,7 +130,7 @@ func (s *scene) owner() (signin.Owner, error) {
 	return o, nil
 }
 
-// finish enters the code where one is asked for.
+// finish enters the code if one is needed.
 func (s *scene) finish(entry signin.Entry, err error) (signin.Entry, error) {
 	if err != nil || entry.Code == "" {
 		return entry, err
@@ -146,7 +145,7 @@ func (s *scene) finish(entry signin.Entry, err error) (signin.Entry, error) {
 	return s.Finish(s.t.Context(), entry.Code, code, here)
 }
 
-// as runs a step of somebody at the session.
+// as runs a step as the person at the session.
 func (s *scene) as(do func(o signin.Owner) error) (signin.Entry, error) {
 	o, err := s.owner()
 	if err != nil {
@@ -155,7 +154,7 @@ func (s *scene) as(do func(o signin.Owner) error) (signin.Entry, error) {
 	return signin.Entry{}, do(o)
 }
 
-// steps take each step as the circumstances have it.
+// steps has a function for each step, which takes it under the given circumstances.
 var steps = map[signin.Step]func(ctx context.Context, s *scene) (signin.Entry, error){
 	signin.AskAccount: func(ctx context.Context, s *scene) (signin.Entry, error) {
 		s.settings.Open = !s.lacks(signin.NeedsOpen)
@@ -250,7 +249,7 @@ func join(ctx context.Context, s *scene, p signin.Purpose) (signin.Entry, error)
 	return made.Entry, nil
 }
 
-// left is what of a scene's ways in is still open.
+// left returns which sessions and links of a scene still work.
 func (s *scene) left() (this, other bool, links string) {
 	ctx := s.t.Context()
 	_, err := s.Session(ctx, s.here)
@@ -265,8 +264,8 @@ func (s *scene) left() (this, other bool, links string) {
 	return this, other, links
 }
 
-// TestRules takes every step of the table, with and without each thing that it needs, and looks at what it gave
-// and what it ended.
+// TestRules takes every step of the table, with and without each thing that it needs, and checks what it gave and
+// what it ended.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	if len(steps) != len(signin.Rules()) {
@@ -416,7 +415,7 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// The table that people read is the table that the desk keeps to.
+// The table in the documentation is the table that the desk uses.
 func TestRulesInDocs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/signin.md")
@@ -428,7 +427,7 @@ func TestRulesInDocs(t *testing.T) {
 	}
 }
 
-// A link is bound to the address it was made for, even if somebody changed the address around the desk.
+// A link is bound to the address that it was made for, even if somebody changes the address without the desk.
 func TestLinksKeepToTheirAddress(t *testing.T) {
 	t.Parallel()
 	_, store := newStore(t)

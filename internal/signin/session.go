@@ -28,14 +28,14 @@ const (
 // Session is one browser that is signed in.
 type Session struct {
 	ID        string // not secret: pages show it, to close the session by
-	Token     Hash
+	Token     Hash   // of the token in the browser's cookie
 	AccountID string
 	CreatedAt time.Time
 	SeenAt    time.Time // exact to seenEvery
 	ExpiresAt time.Time
-	Remote    string
-	Agent     string
-	Via       Step // how it was opened; empty: not known
+	Remote    string // the IP address that opened it, at most 100 bytes
+	Agent     string // its User-Agent, at most 300 bytes
+	Via       Step   // how it was opened; empty: not known
 }
 
 // SessionStore keeps sessions. Each method is one transaction.
@@ -53,7 +53,8 @@ type SessionStore interface {
 	CloseSession(ctx context.Context, accountID, id string) error
 }
 
-// Session returns the session of a token and records the visit.
+// Session returns the session of a token and records the visit. Recording extends the session, up to
+// sessionLife. It returns fault.Unauthenticated for any token that opens no session.
 func (d *Desk) Session(ctx context.Context, token string) (*Session, error) {
 	now := d.clock()
 	if len(token) != tokenBytes {
@@ -82,7 +83,7 @@ func (d *Desk) SignOut(ctx context.Context, accountID, sessionID string) error {
 	return d.sessionStore.CloseSession(ctx, accountID, sessionID)
 }
 
-// SignOutEverywhere ends whatever could let anybody else in to an account: every session but
+// SignOutEverywhere ends everything that could let somebody else into an account: every session but
 // keepSession, and every link.
 func (d *Desk) SignOutEverywhere(ctx context.Context, accountID, keepSession string) error {
 	return d.end(ctx, SignOutEverywhere, accountID, keepSession)
@@ -98,6 +99,7 @@ func (d *Desk) open(ctx context.Context, via Step, p *person, v Visit) (Entry, e
 	if err := d.sessionStore.OpenSession(ctx, s, sessionsAtOnce); err != nil {
 		return Entry{}, err
 	}
+	// A browser that is known keeps its token, which is good for the rest of its life.
 	if !d.known(ctx, p.Email, v) {
 		var err error
 		if entry.Device, _, err = d.link(ctx, Link{Purpose: Device, AccountID: p.ID, Email: p.Email}, deviceLife, 0); err != nil {

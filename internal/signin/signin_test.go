@@ -22,7 +22,7 @@ import (
 
 const password = "correct horse battery"
 
-// bench is a desk with everything around it.
+// bench is a desk with everything that it needs.
 type bench struct {
 	*signin.Desk
 	dir      string
@@ -49,7 +49,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// newStore opens a database of the test's own.
+// newStore opens a new database for the test.
 func newStore(t *testing.T) (dir string, s *sqlstore.Store) {
 	t.Helper()
 	dir = t.TempDir()
@@ -61,7 +61,7 @@ func newStore(t *testing.T) (dir string, s *sqlstore.Store) {
 	return dir, s
 }
 
-// benchOn is a desk of its own on a database that others use as well.
+// benchOn returns a desk on a database that others use as well.
 func benchOn(s *sqlstore.Store) *bench {
 	b := &bench{store: s, settings: signin.Settings{Origin: "https://x.example", Open: true}, now: time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC)}
 	b.accounts = account.New(s, nil)
@@ -73,7 +73,7 @@ var here = signin.Visit{Remote: "192.0.2.7", Agent: "Test/1"}
 
 var linkIn = regexp.MustCompile(`https://x\.example/link/(\w+)\?token=(\w+)`)
 
-// mailed takes the last mail, which must go to the address, and returns the link in it.
+// mailed removes the last mail, which must be to the address, and returns the link in it.
 func (b *bench) mailed(t *testing.T, to string) (purpose, token string) {
 	t.Helper()
 	if len(b.posted) == 0 {
@@ -104,7 +104,7 @@ func (b *bench) join(t *testing.T, email string) *signin.Welcome {
 	return made
 }
 
-// owner is who has just joined, with the proof that their changes need.
+// owner returns the person who has just joined, with the proof that their changes need.
 func (b *bench) owner(t *testing.T, made *signin.Welcome) signin.Owner {
 	t.Helper()
 	s, err := b.Session(t.Context(), made.Session)
@@ -178,7 +178,7 @@ func TestPasswordsRefused(t *testing.T) {
 	}
 }
 
-// Whoever does not own an address learns nothing from the answers: only its owner's mail differs.
+// Somebody who does not own an address learns nothing from the replies: only the mail to its owner differs.
 func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
 	t.Parallel()
 	b, ctx := newBench(t), t.Context()
@@ -395,7 +395,7 @@ func TestOwnerChanges(t *testing.T) {
 	if _, err := b.Session(ctx, made.Session); err != nil {
 		t.Errorf("the session that changed the password ended: %v", err)
 	}
-	b.mailed(t, a.Email) // they are told
+	b.mailed(t, a.Email) // the owner gets a mail
 	b.posted = nil
 	me.Password = "a new password"
 	if err := b.RequestEmail(ctx, me, "bob@example.com"); err != nil {

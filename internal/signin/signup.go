@@ -28,7 +28,7 @@ func (d *Desk) SignUp(ctx context.Context, email string, v Visit) error {
 	if err != nil {
 		return err
 	}
-	// If there is an account, the link is stored as well and told to nobody: this takes the same
+	// If there is an account, the link is stored as well but sent to nobody: this takes the same
 	// time, and the mail counts among those of the hour.
 	token, kept, err := d.link(ctx, Link{Purpose: SignUp, Email: email}, signUpLife, recent)
 	if err != nil || !kept {
@@ -49,12 +49,13 @@ func (d *Desk) mayJoin() error {
 	if d.settings().Open {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "This service takes no new accounts. Ask its operator for an invitation.")
+	return fault.New(fault.Forbidden, "This service does not accept new accounts. Ask its operator for an invitation.")
 }
 
 // Join uses a sign-up link or an invitation: it opens the account with the password that the holder
 // chose, and signs them in. A sign-up link is refused if sign-up was closed since; an invitation is
-// not.
+// not. The account exists before its password does. If storing the password fails, the owner can still
+// set one through a reset.
 func (d *Desk) Join(ctx context.Context, purpose Purpose, token, password string, v Visit) (*Welcome, error) {
 	step := AcceptInvite
 	if purpose == SignUp {
@@ -69,7 +70,7 @@ func (d *Desk) Join(ctx context.Context, purpose Purpose, token, password string
 	}
 	acct, raw, err := d.accounts.Create(ctx, "sign-up", l.Email, account.None, false)
 	if fault.Is(err, fault.Conflict) {
-		return nil, fault.New(fault.Conflict, "This address has an account by now. Sign in.")
+		return nil, fault.New(fault.Conflict, "This address already has an account. Sign in.")
 	}
 	if err != nil {
 		return nil, err

@@ -10,10 +10,10 @@ import (
 	"sluice/internal/signin"
 )
 
-// from is a visit from one of many places.
+// from returns a visit from one of many places.
 func from(i int) signin.Visit { return signin.Visit{Remote: fmt.Sprintf("198.51.%d.%d", i/250, i%250)} }
 
-// mailsTo counts what was mailed to an address.
+// mailsTo returns how many mails were sent to an address.
 func (b *bench) mailsTo(email string) int {
 	n := 0
 	for _, m := range b.posted {
@@ -24,8 +24,8 @@ func (b *bench) mailsTo(email string) int {
 	return n
 }
 
-// Strangers who ask for links to somebody's address neither fill the mailbox nor keep the owner from one: while no
-// mail is sent, links are in the mailbox that are still good.
+// Strangers who request links for somebody's address neither fill the mailbox nor lock the owner out: while no
+// more mail is sent, the mailbox has links that still work.
 func TestStrangersCannotBlockReset(t *testing.T) {
 	t.Parallel()
 	b, ctx := newBench(t), t.Context()
@@ -42,14 +42,14 @@ func TestStrangersCannotBlockReset(t *testing.T) {
 	if err := b.RequestReset(ctx, "ana@example.com", here); err != nil {
 		t.Errorf("the owner's own request = %v", err)
 	}
-	// The browser that the owner signed in with before gets one sent.
+	// The browser that the owner has used before gets a link.
 	known := signin.Visit{Remote: from(1).Remote, Device: made.Device}
 	if err := b.RequestReset(ctx, "ana@example.com", known); err != nil || b.mailsTo("ana@example.com") != 6 {
 		t.Errorf("a request from a known browser = %v, %d mails in all, want 6", err, b.mailsTo("ana@example.com"))
 	}
 	_, token := b.mailed(t, "ana@example.com")
 	b.now = b.now.Add(59 * time.Minute)
-	found := linkIn.FindStringSubmatch(b.posted[0].Text) // the first that strangers had sent
+	found := linkIn.FindStringSubmatch(b.posted[0].Text) // the first one that strangers requested
 	if _, err := b.Peek(ctx, signin.Reset, found[2]); err != nil {
 		t.Errorf("the first link, while no more are sent = %v, want it still good", err)
 	}
@@ -63,7 +63,7 @@ func TestStrangersCannotBlockReset(t *testing.T) {
 	}
 }
 
-// One place is told when it asks for too much; it takes nothing from others.
+// A place that asks for too much gets an error, and does not affect others.
 func TestMailIsLimited(t *testing.T) {
 	t.Parallel()
 	b, ctx := newBench(t), t.Context()
@@ -88,7 +88,7 @@ func TestMailIsLimited(t *testing.T) {
 	}
 }
 
-// Addresses that nobody has leave nothing behind, and what is no address does not get anywhere.
+// Requests for unknown addresses leave nothing in the database, and invalid addresses are refused at once.
 func TestStrangersLeaveNothing(t *testing.T) {
 	t.Parallel()
 	b, ctx := newBench(t), t.Context()
@@ -126,7 +126,7 @@ func TestStrangersLeaveNothing(t *testing.T) {
 	}
 }
 
-// count is how many rows a table has.
+// count returns the number of rows of a table.
 func (b *bench) count(t *testing.T, table string) (n int) {
 	t.Helper()
 	n, err := b.rows(t.Context(), table)
@@ -136,8 +136,8 @@ func (b *bench) count(t *testing.T, table string) (n int) {
 	return n
 }
 
-// Strangers who guess from everywhere keep the owner out of nothing: the browser they know still lets them in, and
-// so does a link by mail.
+// Strangers who guess from many places do not lock the owner out: the owner can still sign in with a known browser
+// and with a link by mail.
 func TestStrangersCannotLockOut(t *testing.T) {
 	t.Parallel()
 	b, ctx := newBench(t), t.Context()
@@ -163,7 +163,7 @@ func TestStrangersCannotLockOut(t *testing.T) {
 	if err != nil || entry.Device != made.Device {
 		t.Errorf("SignIn in a known browser = %+v, %v, want in", entry, err)
 	}
-	// Whoever stole the token of a known browser may not guess for ever.
+	// Somebody who stole the token of a known browser cannot guess forever.
 	refused := false
 	for range 11 {
 		_, err := b.SignIn(ctx, "ana@example.com", strings.Repeat("x", 300), known)
@@ -187,7 +187,7 @@ func TestStrangersCannotLockOut(t *testing.T) {
 	}
 }
 
-// Codes are guessed at no more than a few times, however often somebody with the password begins anew.
+// The number of guesses at codes is limited, however often somebody with the password starts again.
 func TestCodesAreLimited(t *testing.T) {
 	t.Parallel()
 	_, store := newStore(t)

@@ -16,6 +16,8 @@ import (
 	"sluice/internal/fault"
 )
 
+// The parameters of the second factor. Apps support nothing else reliably: 30 seconds, six digits,
+// SHA-1 (RFC 6238).
 const (
 	totpPeriod = 30 * time.Second
 	totpSkew   = 1 // steps of totpPeriod that the clock of a phone may be off, in either direction
@@ -50,7 +52,7 @@ func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, e
 		return nil, err
 	}
 	if login.TOTPOn {
-		return nil, fault.New(fault.Conflict, "Two-step sign-in is on already. Turn it off first.")
+		return nil, fault.New(fault.Conflict, "Two-step sign-in is already on. Turn it off first.")
 	}
 	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: a.Email, Period: uint(totpPeriod / time.Second)})
 	if err != nil {
@@ -78,7 +80,7 @@ func (d *Desk) Activate(ctx context.Context, o Owner, code string) error {
 		return err
 	}
 	if login.TOTPOn {
-		return fault.New(fault.Conflict, "Two-step sign-in is on already.")
+		return fault.New(fault.Conflict, "Two-step sign-in is already on.")
 	}
 	if err := d.checkCode(ctx, &person{o.Account, login}, code, o.Visit); err != nil {
 		return err
@@ -90,7 +92,8 @@ func (d *Desk) Activate(ctx context.Context, o Owner, code string) error {
 	return nil
 }
 
-// RemoveTOTP turns the second factor off.
+// RemoveTOTP turns the second factor off. It needs proof, as a rule with a code, because a thief at an
+// open session would do this first.
 func (d *Desk) RemoveTOTP(ctx context.Context, o Owner) error {
 	if err := d.Prove(ctx, RemoveTOTP, o); err != nil {
 		return err
@@ -114,7 +117,8 @@ func (d *Desk) setTOTP(ctx context.Context, step Step, o Owner, secret string, o
 // maxCode is how long a code may be in bytes, with the spaces that people type.
 const maxCode = 16
 
-// checkCode checks a code of an account's app and uses it up: each code is good once.
+// checkCode checks a code of an account's app and uses it up: each code is good once. It tries the
+// current time step and totpSkew on either side. An account without a secret has no right code.
 func (d *Desk) checkCode(ctx context.Context, p *person, code string, v Visit) error {
 	guesses := d.codeGuesses(ctx, p.ID, p.Email, v)
 	if err := d.limits.try(guesses...); err != nil {
@@ -139,5 +143,5 @@ func (d *Desk) checkCode(ctx context.Context, p *person, code string, v Visit) e
 			return nil
 		}
 	}
-	return fault.New(fault.Unauthenticated, "This code is wrong or was used already. Wait for the next one.").At("code")
+	return fault.New(fault.Unauthenticated, "This code is wrong or was already used. Wait for the next one.").At("code")
 }

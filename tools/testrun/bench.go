@@ -14,13 +14,15 @@ import (
 // benchPrograms are the programs that measure the whole binary, in the order they run.
 var benchPrograms = []string{"./bench/startup", "./bench/load"}
 
-// bench prints figures. It judges none of them: only a program that cannot run is a failure.
+// bench prints figures. It judges none of them, because they depend on the machine: only a program that
+// cannot run is a failure.
 func (s *session) bench() {
 	done := s.provide()
 	defer done()
 	for _, program := range benchPrograms {
 		s.show("go", "run", program)
 	}
+	// Only packages with benchmarks are named: go test would compile all others for nothing.
 	packages, err := benchmarked(s.root)
 	if err != nil {
 		s.report.failWith("benchmarks", err.Error())
@@ -31,7 +33,8 @@ func (s *session) bench() {
 	}
 }
 
-// show runs a command whose output is the result.
+// show runs a command whose output is the result, and reports a failure. After an interrupt it does
+// nothing.
 func (s *session) show(name string, args ...string) {
 	if s.ctx.Err() != nil {
 		return
@@ -41,8 +44,10 @@ func (s *session) show(name string, args ...string) {
 	}
 }
 
-// showTo runs a command whose output goes to out, and returns the command as text.
+// showTo runs a command whose output goes to out, and returns the command as text. The text itself goes
+// to the session's output.
 func (s *session) showTo(out io.Writer, name string, args ...string) (text string, err error) {
+	// Printed first, so that a figure can be measured again by hand.
 	text = name + " " + strings.Join(args, " ")
 	fmt.Fprintf(s.out, "\n%s\n", text)
 	cmd := s.command(s.root, name, args...)
@@ -50,9 +55,10 @@ func (s *session) showTo(out io.Writer, name string, args ...string) (text strin
 	return text, cmd.Run()
 }
 
+// benchmarkFunc finds benchmarks by their text. Listing them with go test would compile every package.
 var benchmarkFunc = regexp.MustCompile(`(?m)^func Benchmark\w*\(`)
 
-// benchmarked are the packages of the module that hold benchmarks, as go test names them.
+// benchmarked returns the packages of the module that have benchmarks, as go test names them.
 func benchmarked(root string) ([]string, error) {
 	var packages []string
 	err := testFiles(root, func(pkg string, text []byte) {
@@ -63,7 +69,9 @@ func benchmarked(root string) ([]string, error) {
 	return slices.Compact(packages), err
 }
 
-// testFiles hands out the module's test files, each with its package as go test names it.
+// testFiles calls yield with the text of each test file of the module and its package, as go test names
+// it. Files of one package come one after the other. Nested modules, testdata, node_modules and hidden
+// folders are left out.
 func testFiles(root string, yield func(pkg string, text []byte)) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -71,6 +79,7 @@ func testFiles(root string, yield func(pkg string, text []byte)) error {
 			return err
 		case d.IsDir():
 			name := d.Name()
+			// What ./... leaves out, and node_modules.
 			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules" || exists(path, "go.mod")) {
 				return fs.SkipDir
 			}

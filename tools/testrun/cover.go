@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// cover runs the module's tests with coverage and prints the coverage of each package.
+// cover runs the module's tests with coverage and prints the coverage of each package. There is no
+// minimum: a figure says where to look, not whether the tests are good.
 func (s *session) cover() {
 	done := s.provide()
 	defer done()
@@ -22,11 +23,13 @@ func (s *session) cover() {
 		s.report.failWith("coverage", err.Error())
 		return
 	}
+	// The folder is ignored by git.
 	profile, page := filepath.Join(dir, "cover.out"), filepath.Join(dir, "index.html")
-	// A line counts as covered whichever package's test reaches it, so end-to-end tests count,
-	// too.
+	// A line counts as covered whichever package's test reaches it, so end-to-end tests count
+	// as well.
 	s.goTest(s.root, append(s.mode.args, "-coverpkg=./internal/...,./cmd/...", "-coverprofile="+profile)...)
 
+	// If tests failed, the profile may still be there and is worth reading.
 	f, err := os.Open(profile)
 	if err != nil {
 		s.report.failWith("coverage", err.Error())
@@ -52,9 +55,10 @@ func (s *session) cover() {
 	}
 }
 
-// coverage counts statements.
+// coverage counts statements: all of them, and those that some test reached.
 type coverage struct{ reached, total int }
 
+// percent returns the share that was reached, and 0 if there are no statements.
 func (c coverage) percent() float64 {
 	if c.total == 0 {
 		return 0
@@ -93,10 +97,12 @@ func readProfile(r io.Reader) (map[string]coverage, error) {
 		b := blocks[fields[0]]
 		blocks[fields[0]] = block{statements, b.reached || fields[2] != "0"}
 	}
+	// By package, weighted with the number of statements.
 	packages := map[string]coverage{}
 	for place, b := range blocks {
 		file, _, _ := strings.Cut(place, ":")
 		name := path.Dir(file)
+		// Test support is run by tests only, and its coverage means nothing.
 		if strings.HasSuffix(name, "test") {
 			continue
 		}

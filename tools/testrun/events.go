@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// event is one line of "go test -json".
+// event is one line of "go test -json". The names of the fields are those of the JSON; see
+// "go doc test2json".
 type event struct {
 	Action  string
 	Package string
@@ -21,7 +22,8 @@ type event struct {
 	FailedBuild string
 }
 
-// tally follows the events of one "go test -json" and summarizes each package when it ends.
+// tally follows the events of one "go test -json" and summarizes each package when it ends. Events of
+// several packages come mixed, because go test runs packages in parallel.
 type tally struct {
 	// strict makes a test fail that skips although everything it needs is there.
 	strict  bool
@@ -30,11 +32,13 @@ type tally struct {
 	builds map[string]string
 }
 
+// newTally returns a tally that has seen no event yet.
 func newTally(strict bool) *tally {
 	return &tally{strict: strict, running: map[string]*progress{}, builds: map[string]string{}}
 }
 
-// progress is a package whose tests are running.
+// progress is a package whose tests are running. It keeps all output, because only the end tells which
+// part of it is worth printing.
 type progress struct {
 	began time.Time
 	// states holds the last action of each test: run, pause, cont, pass, fail or skip.
@@ -47,7 +51,7 @@ type progress struct {
 // line is one line of output. test is empty if it belongs to the package as a whole.
 type line struct{ test, text string }
 
-// outcome is the result of a package.
+// outcome is the result of a package, as the report prints it.
 type outcome struct {
 	path    string
 	elapsed time.Duration
@@ -73,13 +77,14 @@ type skipped struct{ name, reason string }
 type measure struct{ test, text string }
 
 // add processes the next event. It returns the package's outcome if this event ends a package,
-// and nil otherwise.
+// and nil otherwise. Events of actions that it does not know are ignored: newer versions of Go add some.
 func (t *tally) add(e event) *outcome {
 	// Compiler output comes before the package event that refers to it.
 	if e.Action == "build-output" {
 		t.builds[e.ImportPath] += e.Output
 		return nil
 	}
+	// Other events of the build belong to no package.
 	if e.Package == "" {
 		return nil
 	}
@@ -105,7 +110,8 @@ func (t *tally) add(e event) *outcome {
 	return nil
 }
 
-// end summarizes a package whose last event is e.
+// end summarizes a package whose last event is e. A package fails if one of its tests does, if one
+// skips although t is strict, or if the process died without naming a test.
 func (t *tally) end(p *progress, e event) *outcome {
 	o := &outcome{
 		path:    e.Package,
@@ -119,6 +125,7 @@ func (t *tally) end(p *progress, e event) *outcome {
 		if l.test == "" && strings.HasPrefix(l.text, "ok ") && strings.Contains(l.text, "\t(cached)") {
 			o.cached = true
 		}
+		// Soak tests log figures in lines that start with "soak:".
 		if text := message(l.text); strings.HasPrefix(text, "soak:") && p.states[l.test] != "skip" {
 			o.soak = append(o.soak, measure{o.path + " " + l.test, strings.TrimSpace(strings.TrimPrefix(text, "soak:"))})
 		}
@@ -145,15 +152,17 @@ func (t *tally) end(p *progress, e event) *outcome {
 			// Otherwise a broken setup would silently skip tests.
 			if t.strict && unmetNeed(reason) {
 				blamed[name] = true
-				o.failures = append(o.failures, full+" (skipped, though all it needs is here)")
+				o.failures = append(o.failures, full+" (skipped although everything it needs is installed)")
 			} else {
 				o.skips = append(o.skips, skipped{full, reason})
 			}
 		}
 	}
+	// A panic or a timeout ends the process before any test can report.
 	if o.failed && len(o.failures) == 0 {
 		o.blamePackage(p, blamed)
 	}
+	// A strict skip fails a package that go test has passed.
 	o.failed = len(o.failures) > 0
 	if o.failed {
 		o.output = t.build(e.FailedBuild) + p.text(blamed)
@@ -186,6 +195,7 @@ func (o *outcome) blamePackage(p *progress, blamed map[string]bool) {
 func (t *tally) build(path string) string {
 	text := t.builds[path]
 	if text != "" {
+		// The next package that needs it gets this line instead.
 		t.builds[path] = path + " does not build: see above\n"
 	}
 	return text
@@ -198,7 +208,7 @@ func (p *progress) hasChildren(name, state string) bool {
 	})
 }
 
-// reason returns the last message of a skipped test.
+// reason returns the last message of a skipped test, which is what t.Skip printed.
 func (p *progress) reason(name string) string {
 	for _, l := range slices.Backward(p.lines) {
 		if l.test == name {
@@ -239,7 +249,8 @@ func message(text string) string {
 // them.
 var uninstalled = []string{"Ollama", "llama.cpp", "a newer Node"}
 
-// unmetNeed reports whether a test skipped for lack of something that this command provides.
+// unmetNeed reports whether a test skipped for lack of something that this command provides. By
+// convention such a message starts with "needs".
 func unmetNeed(reason string) bool {
 	return strings.HasPrefix(reason, "needs ") && !slices.ContainsFunc(uninstalled, func(name string) bool {
 		return strings.Contains(reason, name)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// play feeds events, one JSON object a line, and returns the packages that ended.
+// play processes events, one JSON object per line, and returns the packages that ended.
 func play(t *testing.T, strict bool, lines string) []*outcome {
 	t.Helper()
 	tally := newTally(strict)
@@ -166,7 +166,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// What a shared package fails to compile with is printed once, however many need it.
+// The compiler's output for a shared package is printed once, however many packages need it.
 func TestTallyBuildOutputOnce(t *testing.T) {
 	t.Parallel()
 	ended := play(t, true, `

@@ -8,19 +8,21 @@ import (
 	"time"
 )
 
-// fuzzTime is how long a soak fuzzes each target; all of them together take about six minutes of its hour. In
-// other runs their corpora are ordinary tests.
+// fuzzTime is how long a soak fuzzes each target. All of them together take about six minutes. In other runs the
+// corpora are ordinary tests.
 const fuzzTime = 10 * time.Second
 
-// fuzzAttempts is how often a target is fuzzed when the fuzzer itself fails: see endedLate.
+// fuzzAttempts is how many times a target is fuzzed if the fuzzer itself fails; see endedLate.
 const fuzzAttempts = 3
 
+// fuzzFunc finds fuzz targets by their text, as benchmarkFunc finds benchmarks.
 var fuzzFunc = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
-// target is one thing to fuzz.
+// target is one fuzz target: its package, as go test names it, and its function.
 type target struct{ pkg, name string }
 
-// fuzz looks for inputs that break what the corpora do not, one target after the other.
+// fuzz looks for inputs that break what the corpora do not, one target after the other. Go fuzzes only one target
+// per command, and each uses all cores.
 func (s *session) fuzz() {
 	targets, err := fuzzTargets(s.root)
 	if err != nil {
@@ -32,13 +34,17 @@ func (s *session) fuzz() {
 	}
 }
 
+// fuzzOne fuzzes a target for fuzzTime. An input that fails is a failure at once; Go writes it to the target's
+// testdata, where the next run of the tests finds it.
 func (s *session) fuzzOne(t target) {
 	for attempt := 1; s.ctx.Err() == nil; attempt++ {
 		var out bytes.Buffer
+		// The output is shown as it comes and kept, to find out why a run failed.
 		text, err := s.showTo(io.MultiWriter(s.out, &out), "go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", fmt.Sprint(fuzzTime), t.pkg)
 		if err == nil {
 			return
 		}
+		// A real failure is never retried.
 		if attempt == fuzzAttempts || !endedLate(out.Bytes()) {
 			s.report.failWith(text, err.Error())
 			return
@@ -53,7 +59,7 @@ func endedLate(out []byte) bool {
 	return bytes.Contains(out, []byte("    context deadline exceeded\n")) && !bytes.Contains(out, []byte("Failing input written to"))
 }
 
-// fuzzTargets are all of the module's.
+// fuzzTargets returns all fuzz targets of the module.
 func fuzzTargets(root string) (targets []target, err error) {
 	err = testFiles(root, func(pkg string, text []byte) {
 		for _, m := range fuzzFunc.FindAllSubmatch(text, -1) {

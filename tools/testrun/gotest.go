@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// silence is how long nothing is printed before testrun prints what is still running.
+// silence is how long nothing is printed before testrun prints what is still running. A run that looks
+// dead is interrupted by people and by CI systems.
 const silence = 20 * time.Second
 
 // unraced lists the packages that are tested without the race detector: packages that compute, which it
@@ -20,12 +21,14 @@ const silence = 20 * time.Second
 // oracles is not tested with it either, because most of it is other people's code.
 var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/archtest", "./internal/billing/...", "./internal/video/sandbox/..."}
 
-// goTest runs the tests of the module in dir and reports every package as it ends.
+// goTest runs the tests of the module in dir and reports every package as it ends. args are flags of go
+// test.
 func (s *session) goTest(dir string, args ...string) {
 	if !s.mode.race || dir != s.root {
 		s.goTestPackages(dir, false, args, "./...")
 		return
 	}
+	// Two commands, because -race applies to all packages of one.
 	raced, err := s.packages(dir, unraced)
 	if err != nil {
 		s.report.failWith("go list", err.Error())
@@ -35,7 +38,7 @@ func (s *session) goTest(dir string, args ...string) {
 	s.goTestPackages(dir, false, args, unraced...)
 }
 
-// packages returns the packages of the module without those that but matches.
+// packages returns the packages of the module without those that the patterns in but match.
 func (s *session) packages(dir string, but []string) ([]string, error) {
 	list := func(patterns ...string) ([]string, error) {
 		out, err := s.command(dir, "go", append([]string{"list"}, patterns...)...).Output()
@@ -49,6 +52,8 @@ func (s *session) packages(dir string, but []string) ([]string, error) {
 	return slices.DeleteFunc(all, func(p string) bool { return slices.Contains(left, p) }), err
 }
 
+// goTestPackages runs one "go test -json" and reports its packages. A command that fails without a
+// failed package, for example because of a flag, is reported as a failure of its own.
 func (s *session) goTestPackages(dir string, race bool, args []string, packages ...string) {
 	if s.ctx.Err() != nil {
 		return
@@ -62,6 +67,7 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 	shown := line
 	line = append(slices.Clip(line), packages...)
 	name := fmt.Sprintf("go %s for %d packages", strings.Join(shown, " "), len(packages))
+	// A long list of packages would hide the flags.
 	if len(packages) < 10 {
 		name = "go " + strings.Join(line, " ")
 	}
@@ -72,6 +78,8 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 
 	cmd := s.command(dir, "go", line...)
 	if race {
+		// The race detector needs cgo, which the project otherwise turns off. Clip, so that s.env keeps its own
+		// array.
 		cmd.Env = append(slices.Clip(s.env), "CGO_ENABLED=1")
 	}
 	cmd.Stderr = s.out
@@ -84,6 +92,7 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 		return
 	}
 
+	// To tell a command that failed because of a test from one that failed by itself.
 	before := s.report.failed
 	s.follow(stdout)
 	if err := cmd.Wait(); err != nil && s.report.failed == before && s.ctx.Err() == nil {
@@ -91,8 +100,10 @@ func (s *session) goTestPackages(dir string, race bool, args []string, packages 
 	}
 }
 
-// follow reads the events of go test until it closes its output.
+// follow reads the events of go test until it closes its output, and reports each package as it ends.
+// A goroutine reads, so that follow can say what is running while nothing comes.
 func (s *session) follow(stdout io.Reader) {
+	// ReadString and not a Scanner: a test may print a line of any length.
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
@@ -133,6 +144,7 @@ func (s *session) follow(stdout io.Reader) {
 
 // stillRunning names the packages whose tests are running, the one that started first at the beginning.
 func (t *tally) stillRunning(now time.Time) string {
+	// go test sends no events while it compiles.
 	if len(t.running) == 0 {
 		return "building"
 	}

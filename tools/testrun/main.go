@@ -27,21 +27,23 @@ import (
 	"sluice/internal/pgtest"
 )
 
-// mode is one way to run; its name is the command's argument.
+// mode is one way to run; its name is the command's argument. A new mode is a row in modes and a target
+// in the Makefile.
 type mode struct {
 	name string
 	plan []string // the steps, printed before the first one
 	// takes is about how long the mode runs, as measured on a machine with two cores.
 	takes string
-	needy bool // it needs the programs in the table of needs
-	run   func(*session)
-	args  []string // for go test
-	race  bool
+	needy bool           // it needs the programs in the table of needs
+	run   func(*session) // the steps; failures go to the session's report
+	args  []string       // flags of go test
+	race  bool           // run with the race detector, if gcc is found
 	// durable makes PostgreSQL sync to disk, as in production. Measurements need it; tests are faster without.
 	durable bool
 }
 
-// modes returns every mode.
+// modes returns every mode. The plan is printed before the run, so that people know how long it takes
+// and what it does before they wait for it.
 func modes() []mode {
 	return []mode{
 		{
@@ -72,14 +74,17 @@ func modes() []mode {
 	}
 }
 
+// main runs the mode that the first argument names and exits with its code.
 func main() {
+	// SIGHUP as well: a terminal that closes must not leave PostgreSQL running.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	code := start(ctx, os.Args[1:], os.Stdout)
 	stop()
 	os.Exit(code)
 }
 
-// start runs the mode that args name and returns the exit code.
+// start runs the mode that args name and returns the exit code: 0 if everything passed, 1 if something
+// failed, 2 if nothing was run because of a mistake in the command line.
 func start(ctx context.Context, args []string, out io.Writer) int {
 	var names []string
 	for _, m := range modes() {
@@ -87,6 +92,7 @@ func start(ctx context.Context, args []string, out io.Writer) int {
 		if len(args) != 1 || args[0] != m.name {
 			continue
 		}
+		// The commands below need absolute paths, wherever testrun was started.
 		root, err := moduleRoot()
 		if err != nil {
 			fmt.Fprintln(out, err)
@@ -106,6 +112,7 @@ func start(ctx context.Context, args []string, out io.Writer) int {
 // its child, so the tests would keep running.
 func watchParent(ctx context.Context, orphaned func()) {
 	parent := os.Getppid()
+	// There is no event for this, so it polls. An orphan gets another parent.
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -121,22 +128,25 @@ func watchParent(ctx context.Context, orphaned func()) {
 	}
 }
 
-// session is one run.
+// session is one run. Its steps run one after the other, so it needs no lock; out is also written to by
+// the goroutine of tell, which ends before its step does.
 type session struct {
 	ctx    context.Context
 	mode   mode
-	root   string
+	root   string // the folder of the main module
 	out    io.Writer
-	env    []string // of every command that it starts
+	env    []string // of every command that it starts; later entries win
 	report *report
 	strict bool // every need is met, so a test that skips because of one has failed
 }
 
+// start prints the plan, runs the mode and prints the report. It returns the exit code.
 func (s *session) start() int {
 	fmt.Fprintf(s.out, "Plan: %s, about %s\n", s.mode.name, s.mode.takes)
 	for _, line := range s.mode.plan {
 		fmt.Fprintf(s.out, "  %s\n", line)
 	}
+	// Before anything runs: a run that will be incomplete must not take ten minutes to say so.
 	if s.mode.needy && s.refuse(needs(s.root)) {
 		return s.report.close()
 	}
@@ -147,23 +157,29 @@ func (s *session) start() int {
 	return s.report.close()
 }
 
+// test is the mode of make test: everything that must pass before a change is merged.
 func (s *session) test() {
 	done := s.provide()
 	defer done()
 	s.lint()
+	// A module that fails does not keep the next one from running.
 	for _, dir := range s.modules() {
 		s.goTest(dir, s.mode.args...)
 	}
 }
 
+// soak runs the tests with long durations, then the fuzz targets. Its random choices come from one seed,
+// which it prints, so that SLUICE_SEED repeats a failed run.
 func (s *session) soak() {
 	if os.Getenv("SLUICE_SEED") == "" {
 		var b [8]byte
 		rand.Read(b[:])
 		s.env = append(s.env, "SLUICE_SEED="+strconv.FormatUint(binary.LittleEndian.Uint64(b[:])>>1, 10))
 	}
+	// Tests read this variable and run for longer.
 	s.env = append(s.env, "SLUICE_SOAK=1")
 	s.report.soaking = true
+	// In the summary as well, where somebody looks for the cause of a failure.
 	s.report.note("SLUICE_SEED=" + s.value("SLUICE_SEED"))
 	fmt.Fprintf(s.out, "  SLUICE_SEED=%s\n", s.value("SLUICE_SEED"))
 	s.test()
@@ -175,29 +191,35 @@ func (s *session) soak() {
 func (s *session) provide() (done func()) {
 	done = func() {}
 	found, missing := s.ensure(needs(s.root))
+	// From here on a test that skips for lack of something has a bug, or the setup does.
 	s.strict = len(missing) == 0
 	for _, m := range missing {
 		s.report.skip(m.need.name+", for "+m.need.purpose, m.reason)
 	}
+	// Without a C compiler the tests still run; the report names the detector as skipped.
 	if s.mode.race && !found["gcc"] {
 		s.mode.race = false
 	}
 	if found["Node.js"] {
 		s.nodePackages()
 	}
+	// A server that the caller names is used as it is.
 	if found["PostgreSQL"] && s.value(pgtest.Env) == "" {
 		done = s.postgres()
 	}
 	return done
 }
 
-// postgres starts a temporary server. Calling stop ends it and removes its data.
+// postgres starts a temporary server and puts its URL into the environment of the tests. Calling stop
+// ends it and removes its data. A failure to start it is reported and does not end the run.
 func (s *session) postgres() (stop func()) {
+	// A new server for each run: leftovers of an earlier run must not matter.
 	dir, err := os.MkdirTemp("", "sluice-postgres-")
 	if err != nil {
 		s.report.failWith("PostgreSQL", err.Error())
 		return func() {}
 	}
+	// pgtest turns syncing off by default.
 	var settings []string
 	if s.mode.durable {
 		settings = []string{"fsync=on", "full_page_writes=on"}
@@ -217,7 +239,8 @@ func (s *session) postgres() (stop func()) {
 	}
 }
 
-// modules returns the folders of the modules to check, the main one first.
+// modules returns the folders of the modules to check, the main one first. The module oracles holds
+// tests that compare with other people's code; a copy without it is checked all the same.
 func (s *session) modules() []string {
 	dirs := []string{s.root}
 	oracles := filepath.Join(s.root, "oracles")
@@ -233,8 +256,10 @@ func (s *session) command(dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(s.ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = s.env
+	// With its own group, Ctrl-C reaches the children only through Cancel, once.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	// A child that ignores the signal, and keeps the output open, must not hang the run.
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }

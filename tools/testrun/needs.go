@@ -14,12 +14,13 @@ import (
 	"sluice/internal/pgtest"
 )
 
-// need is something outside the repository that tests use.
+// need is something outside the repository that tests use. Tests do not know this table: they look for
+// the program themselves and skip without it.
 type need struct {
 	name     string   // as tests name it when they skip: "needs PostgreSQL"
 	purpose  string   // what cannot run without it
 	packages []string // the Debian packages that provide it
-	// find returns where it is, or an error that says what is missing.
+	// find returns where it is, or an error that says what is missing. It must not change anything.
 	find func() (where string, err error)
 }
 
@@ -32,20 +33,22 @@ func needs(root string) []need {
 		{"ffmpeg", "the tests that decode video clips", []string{"ffmpeg"}, findFfmpeg},
 		{"Chromium", "the tests in a browser", []string{"chromium"}, findChromium},
 	}
+	// A copy of the repository without the JavaScript clients needs no Node.
 	if exists(nodeFolder(root), "package.json") {
 		table = append(table, need{"Node.js", "the tests with JavaScript clients", []string{"nodejs", "npm"}, findNode})
 	}
 	return table
 }
 
-// missing is a need that is not met, and why.
+// missing is a need that is not met, and why: what find returned, and why it could not be installed.
 type missing struct {
 	need   need
 	reason string
 }
 
 // ensure looks for every need and installs what is missing, where it may. It returns the names of the
-// needs that are met at the end, and the needs that are not.
+// needs that are met at the end, and the needs that are not. It looks again after an installation: a
+// package may be older than what the tests need.
 func (s *session) ensure(table []need) (found map[string]bool, lost []missing) {
 	fmt.Fprintln(s.out, "Needs")
 	found = map[string]bool{}
@@ -103,6 +106,7 @@ func (s *session) lacks(table []need) (lost []string) {
 	if len(packages) > 0 {
 		lost = append(lost, "To install them on Debian: apt-get install "+strings.Join(packages, " "))
 	}
+	// npm packages are no row of the table, because npm installs them and not apt-get.
 	if dir := nodeFolder(s.root); exists(dir, "package.json") && !nodePackagesInstalled(dir) {
 		lost = append(lost, "npm packages, for the tests with JavaScript clients and in a browser: run npm ci in oracles/node")
 	}
@@ -118,6 +122,7 @@ func (s *session) refuse(table []need) bool {
 	if len(lost) == 0 {
 		return false
 	}
+	// The last lines say what was not done, and what works without it.
 	lost = append(lost, "Nothing was installed, because "+installVar+"=no, and no test was run.",
 		"go test ./... needs none of this: tests that miss something skip.")
 	s.report.failWith("what the tests need is missing", strings.Join(lost, "\n"))
@@ -129,6 +134,7 @@ func (s *session) install(packages []string) error {
 	if !s.mayInstall() {
 		return errors.New("not installed because " + installVar + "=no")
 	}
+	// Only Debian and its relatives are supported; elsewhere people install what is missing themselves.
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return errors.New("there is no apt-get on this machine: install it yourself")
 	}
@@ -136,11 +142,13 @@ func (s *session) install(packages []string) error {
 	if err != nil {
 		return err
 	}
+	// Nothing is installed before this line.
 	s.announce(packages)
 	for _, args := range [][]string{
 		{"update"},
 		append([]string{"install", "-y", "--no-install-recommends"}, packages...),
 	} {
+		// Without the variable, packages may ask questions and wait for an answer.
 		line := slices.Concat(prefix, []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get"}, args)
 		fmt.Fprintf(s.out, "  running apt-get %s\n", strings.Join(args, " "))
 		quiet := s.tell("apt-get " + args[0])
@@ -160,7 +168,7 @@ func (s *session) announce(packages []string) {
 }
 
 // asRoot returns the prefix of a command that needs root: nothing for root, otherwise sudo if it asks
-// for no password.
+// for no password. A prompt in the middle of a run would wait forever.
 func asRoot(ctx context.Context) ([]string, error) {
 	if os.Geteuid() == 0 {
 		return nil, nil
@@ -171,6 +179,7 @@ func asRoot(ctx context.Context) ([]string, error) {
 	return nil, errors.New("installing it needs root")
 }
 
+// findGCC returns the path of a C compiler that the race detector can use.
 func findGCC() (string, error) {
 	path, err := exec.LookPath("gcc")
 	if err != nil {
@@ -183,6 +192,8 @@ func findGCC() (string, error) {
 	return path, nil
 }
 
+// findPostgres returns the folder and version of PostgreSQL's programs. The tests start a server of
+// their own; a running one is not used.
 func findPostgres() (string, error) {
 	programs, err := pgtest.Find()
 	if err != nil {
@@ -194,6 +205,7 @@ func findPostgres() (string, error) {
 // oldestNode is the first major version that the JavaScript clients in oracles/node run on.
 const oldestNode = 18
 
+// findNode returns the path and version of node, if it is new enough and npm is there as well.
 func findNode() (string, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -226,6 +238,8 @@ func findFfmpeg() (string, error) {
 	return path, nil
 }
 
+// findChromium returns the path of the first browser that the tests can drive, under the names that
+// distributions give it.
 func findChromium() (string, error) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -235,6 +249,7 @@ func findChromium() (string, error) {
 	return "", errors.New("no chromium in PATH")
 }
 
+// exists reports whether there is a file or folder with the joined path.
 func exists(elem ...string) bool {
 	_, err := os.Stat(filepath.Join(elem...))
 	return err == nil

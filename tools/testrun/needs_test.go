@@ -37,7 +37,7 @@ func TestNeedsTable(t *testing.T) {
 	}
 }
 
-// table has a need that is met and one that is not.
+// table returns a need that is met and one that is not.
 func table() []need {
 	return []need{
 		{"here", "one thing", []string{"a"}, func() (string, error) { return "/usr/bin/here", nil }},
@@ -158,7 +158,7 @@ func TestAnnounce(t *testing.T) {
 	}
 }
 
-// What runs for long says so, and a run that installs something can be told not to.
+// Long runs say how long they take, and a run that would install something can be told not to.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	for _, m := range modes() {

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 )
 
-// nodeFolder is where the JavaScript clients and their tests live.
+// nodeFolder is where the JavaScript clients and their tests live. They are real clients of other
+// people, which the gateway must work with.
 func nodeFolder(root string) string { return filepath.Join(root, "oracles", "node") }
 
 // nodePackages installs what oracles/node/package-lock.json names and tells the tests where node is.
@@ -27,7 +28,8 @@ func (s *session) nodePackages() {
 	s.env = append(s.env, "SLUICE_TEST_NODE="+node)
 }
 
-// installNodePackages runs npm ci in dir unless node_modules is what the lock file wants already.
+// installNodePackages runs npm ci in dir unless node_modules is what the lock file wants already. npm ci
+// deletes and installs everything again, which most runs can save.
 func (s *session) installNodePackages(dir string) error {
 	if nodePackagesInstalled(dir) {
 		return nil

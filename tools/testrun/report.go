@@ -9,19 +9,21 @@ import (
 	"time"
 )
 
-// report prints each result as it arrives, and a summary at the end.
+// report prints each result as it arrives, and a summary at the end. It is not safe for use from
+// several goroutines.
 type report struct {
 	out   io.Writer
 	began time.Time
 
-	passed, failed int
-	failures       []string
+	passed, failed int      // tests and other checks
+	failures       []string // names, in the order of the run
 	skips          []skipped
-	notes          []string
-	soaking        bool // print what the soak tests measured
+	notes          []string // lines of the summary
+	soaking        bool     // print what the soak tests measured
 	soak           []measure
 }
 
+// newReport returns an empty report. The total time counts from here.
 func newReport(out io.Writer) *report { return &report{out: out, began: time.Now()} }
 
 // pass reports a check that is not a Go test.
@@ -36,13 +38,13 @@ func (r *report) failWith(name, text string) {
 	r.fail(name)
 }
 
-// fail counts a failure that has already been printed.
+// fail counts a failure that has already been printed. Every failure of the run goes through it.
 func (r *report) fail(name string) {
 	r.failed++
 	r.failures = append(r.failures, name)
 }
 
-// skip records something that was not run, and why.
+// skip records something that was not run, and why. It does not fail the run: the summary lists it.
 func (r *report) skip(name, reason string) {
 	r.skips = append(r.skips, skipped{name, reason})
 }
@@ -50,7 +52,8 @@ func (r *report) skip(name, reason string) {
 // note adds a line to the summary.
 func (r *report) note(text string) { r.notes = append(r.notes, text) }
 
-// add prints and counts the result of one package of Go tests.
+// add prints and counts the result of one package of Go tests. Skipped tests are collected and listed
+// at the end.
 func (r *report) add(o *outcome) {
 	r.passed += o.passed
 	r.skips = append(r.skips, o.skips...)
@@ -59,6 +62,7 @@ func (r *report) add(o *outcome) {
 	if o.cached {
 		took = " cached"
 	}
+	// One line per package, and the output only of what failed.
 	switch tests := o.passed + len(o.failures) + len(o.skips); {
 	case o.unbuilt:
 		fmt.Fprintf(r.out, "FAIL  %-40s does not build\n%s\n", o.path, indent(o.output))
@@ -75,7 +79,8 @@ func (r *report) add(o *outcome) {
 	}
 }
 
-// close prints the summary and returns the exit code.
+// close prints the summary and returns the exit code. What failed comes after what was skipped, close to
+// the end, where people look first.
 func (r *report) close() int {
 	if r.soaking && len(r.soak) > 0 {
 		fmt.Fprintln(r.out, "\nSoak")
@@ -98,18 +103,20 @@ func (r *report) close() int {
 	}
 	fmt.Fprintf(r.out, "total time: %s\n", time.Since(r.began).Round(100*time.Millisecond))
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skips))
+	// Skips do not matter for the exit code; see session.strict for those that do.
 	if r.failed > 0 {
 		return 1
 	}
 	return 0
 }
 
-// closeSkips prints what was skipped, by reason.
+// closeSkips prints what was skipped, by reason: a missing program is usually the reason of many.
 func (r *report) closeSkips() {
 	if len(r.skips) == 0 {
 		return
 	}
 	fmt.Fprintln(r.out, "\nSkipped")
+	// Stable, so that tests with the same reason stay in the order of the run.
 	slices.SortStableFunc(r.skips, func(a, b skipped) int { return strings.Compare(a.reason, b.reason) })
 	for i, s := range r.skips {
 		if i == 0 || s.reason != r.skips[i-1].reason {
@@ -124,6 +131,7 @@ func indent(text string) string {
 	return "      " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n      ")
 }
 
+// count returns a number with its noun, in the plural unless the number is one.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -15,14 +15,16 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Document is a parsed OpenAPI document.
+// Document is a parsed OpenAPI document. It is not changed after Parse.
 type Document struct {
 	root yaml.MapSlice
 }
 
-// Parse parses a document in YAML. Dangling references are errors.
+// Parse parses a document in YAML. Dangling references are errors: the page would silently leave out what
+// they name.
 func Parse(source []byte) (*Document, error) {
 	var root yaml.MapSlice
+	// Ordered maps, also below the root.
 	if err := yaml.UnmarshalWithOptions(source, &root, yaml.UseOrderedMap()); err != nil {
 		return nil, fmt.Errorf("read the document: %w", err)
 	}
@@ -30,7 +32,8 @@ func Parse(source []byte) (*Document, error) {
 	return d, d.checkRefs(root)
 }
 
-// JSON returns the document as JSON on one line, with keys in the order of the source.
+// JSON returns the document as JSON on one line, with keys in the order of the source. The same source
+// always gives the same bytes, so that the generated file changes only with its source.
 func (d *Document) JSON() []byte {
 	return append(compact(d.root), '\n')
 }
@@ -57,7 +60,8 @@ func (d *Document) checkRefs(v any) error {
 	return nil
 }
 
-// target returns the object that a reference of the form #/a/b/c names, or nil.
+// target returns the object that a reference of the form #/a/b/c names, or nil. References into other
+// files are not supported; the document has none.
 func (d *Document) target(ref string) yaml.MapSlice {
 	var v any = d.root
 	for _, name := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
@@ -67,14 +71,15 @@ func (d *Document) target(ref string) yaml.MapSlice {
 	return object
 }
 
-// object returns v as an object. A reference is replaced by its target, and members beside the
-// reference override those of the target, as OpenAPI 3.1 allows.
+// object returns v as an object, and nil if it is none. A reference is replaced by its target, and
+// members beside the reference override those of the target, as OpenAPI 3.1 allows.
 func (d *Document) object(v any) yaml.MapSlice {
 	object, _ := v.(yaml.MapSlice)
 	ref := text(object, "$ref")
 	if ref == "" {
 		return object
 	}
+	// A new list: the document itself must not change.
 	var merged yaml.MapSlice
 	for _, item := range object {
 		if item.Key != "$ref" {
@@ -102,7 +107,7 @@ func get(v any, name string) any {
 }
 
 // text, list and members return a member of v by type, or the zero value if it is missing or
-// has another type.
+// has another type. Most members of OpenAPI are optional, so callers need no checks.
 func text(v any, name string) string {
 	s, _ := get(v, name).(string)
 	return s
@@ -149,18 +154,21 @@ func compact(v any) []byte {
 	return b.Bytes()
 }
 
-// inlineWidth is the maximum width of an object or list that an example shows on one line.
+// inlineWidth is the maximum width of an object or list that an example shows on one line, in
+// characters.
 const inlineWidth = 52
 
-// pretty returns v as JSON for people: short values on one line, the rest indented.
+// pretty returns v as JSON for people: short values on one line, the rest indented. json.Indent would
+// put every number of a list on its own line.
 func pretty(v any) string {
 	var b strings.Builder
 	writePretty(&b, v, "", 0)
 	return b.String()
 }
 
-// writePretty writes v, which starts at the given column.
+// writePretty writes v, which starts at the given column. Further lines start with indent.
 func writePretty(b *strings.Builder, v any, indent string, column int) {
+	// Short enough for one line is decided by the text itself.
 	one := oneLine(v)
 	var open, end string
 	var items []any
@@ -184,6 +192,7 @@ func writePretty(b *strings.Builder, v any, indent string, column int) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
+		// The key counts toward the width of its value.
 		lead := deeper
 		if member, ok := item.(yaml.MapItem); ok {
 			lead += string(scalar(member.Key)) + ": "
@@ -217,6 +226,7 @@ func oneLine(v any) string {
 func scalar(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
+	// The page escapes text itself, and JSON for programs needs no escapes.
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		panic(err) // YAML has no value that JSON cannot represent

@@ -15,12 +15,14 @@ import (
 //go:embed page.html page.css snippets
 var files embed.FS
 
-// baseURL is the origin in the examples: the default address of a gateway. api.Describe
-// replaces it.
+// baseURL is the origin in the examples: the default address of a gateway. api.Describe replaces it
+// with the origin of the server that shows the page.
 const baseURL = "http://127.0.0.1:8080"
 
-// page is the data of the template.
+// page is the data of the template page.html. The template decides how it looks; everything that
+// depends on the document is decided here.
 type page struct {
+	// template.HTML marks what was escaped here; plain strings are escaped by the template.
 	Title, Version string
 	Summary        template.HTML
 	Intro          template.HTML
@@ -34,14 +36,14 @@ type page struct {
 	Groups         []group
 }
 
-// group holds the operations of one tag.
+// group holds the operations of one tag of the document, under a heading of its own.
 type group struct {
 	Name       string
 	Note       template.HTML
 	Operations []operation
 }
 
-// operation is one section of the page.
+// operation is one section of the page: a method and a path.
 type operation struct {
 	ID, Method, Path, Summary string
 	Note                      template.HTML
@@ -55,21 +57,21 @@ type operation struct {
 	Request, Response samples
 }
 
-// reply is one body that an operation may return.
+// reply is one body that an operation may return: a status and a media type.
 type reply struct {
 	Status, Media string
 	Note          template.HTML
 	Forms         []form
 }
 
-// errorType is one row of a table of errors.
+// errorType is one row of a table of errors (docs/api.md#status-codes).
 type errorType struct {
 	Status          uint64
 	Type            string
 	Meaning, Remedy template.HTML
 }
 
-// header is one row of the table of response headers.
+// header is one row of the table of response headers (docs/api.md#rate-limit-headers).
 type header struct {
 	Name, Example string
 	Note          template.HTML
@@ -89,12 +91,13 @@ type sample struct {
 	Wire bool
 }
 
-// Page returns the reference page. It needs no scripts and loads nothing.
+// Page returns the reference page. It needs no scripts and loads nothing, so it works offline.
 func (d *Document) Page() ([]byte, error) {
 	css, err := files.ReadFile("page.css")
 	if err != nil {
 		return nil, err
 	}
+	// html/template, so that every value is escaped for its place in the page.
 	tmpl, err := template.ParseFS(files, "page.html")
 	if err != nil {
 		return nil, err
@@ -108,6 +111,7 @@ func (d *Document) Page() ([]byte, error) {
 	// were explained further up.
 	explain := &explainer{d, map[string]bool{}}
 	failure := d.target("#/components/schemas/Error")
+	// The 429 is the reply with the most headers.
 	limited := d.target("#/components/responses/RateLimited")
 	p := page{
 		Title:       text(info, "title"),
@@ -133,9 +137,11 @@ func (d *Document) Page() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// quickStart returns the first request in each language, from the files in snippets.
+// quickStart returns the first request in each language, from the files in snippets. They are files, so
+// that they can be read and tried on their own.
 func quickStart() (samples, error) {
 	s := samples{ID: "start", Title: "First call"}
+	// The order of the tabs.
 	for _, name := range []string{"curl", "Python", "Node", "Go"} {
 		code, err := files.ReadFile("snippets/" + strings.ToLower(name) + ".txt")
 		if err != nil {
@@ -146,17 +152,19 @@ func quickStart() (samples, error) {
 	return s, nil
 }
 
-// errorTypes returns all error types, from an extension of the Error schema.
+// errorTypes returns all error types, from an extension of the Error schema (x-error-types). OpenAPI
+// has no place for them.
 func (d *Document) errorTypes() []errorType {
 	var types []errorType
 	for _, v := range list(d.target("#/components/schemas/Error"), "x-error-types") {
+		// The YAML package decodes whole numbers as uint64.
 		status, _ := get(v, "status").(uint64)
 		types = append(types, errorType{status, text(v, "type"), inline(text(v, "meaning")), inline(text(v, "remedy"))})
 	}
 	return types
 }
 
-// headers returns the response headers of a reply. The 429 has all of them.
+// headers returns the response headers of a reply. The caller passes the 429, which has all of them.
 func (d *Document) headers(reply yaml.MapSlice) []header {
 	var headers []header
 	for _, item := range members(reply, "headers") {
@@ -170,7 +178,8 @@ func (d *Document) headers(reply yaml.MapSlice) []header {
 	return headers
 }
 
-// groups returns the operations by tag, in the order of the document.
+// groups returns the operations by tag, in the order of the document. The order matters: explainer
+// collapses what it has seen before.
 func (d *explainer) groups() []group {
 	var groups []group
 	for _, tag := range list(d.root, "tags") {
@@ -188,7 +197,7 @@ func (d *explainer) groups() []group {
 	return groups
 }
 
-// operation collects everything about one operation.
+// operation collects everything about one operation. v is the operation object of the document.
 func (d *explainer) operation(path, method string, v any) operation {
 	op := operation{
 		ID:      text(v, "operationId"),
@@ -196,12 +205,14 @@ func (d *explainer) operation(path, method string, v any) operation {
 		Path:    path,
 		Summary: text(v, "summary"),
 		Note:    prose(text(v, "description")),
-		Open:    get(v, "security") != nil,
+		// Operations without a key override the default with an empty list.
+		Open: get(v, "security") != nil,
 	}
 	// The curl sample has the example values in place of the path parameters.
 	call := path
 	for _, v := range list(v, "parameters") {
 		parameter := d.object(v)
+		// A parameter is shown like a field of a body, with its place added to the type.
 		row := d.field(d.object(get(parameter, "schema")), request)
 		row.Name = text(parameter, "name")
 		row.Type += " in " + text(parameter, "in")
@@ -211,6 +222,7 @@ func (d *explainer) operation(path, method string, v any) operation {
 		call = strings.ReplaceAll(call, "{"+row.Name+"}", text(parameter, "example"))
 	}
 	body := d.object(get(v, "requestBody"))
+	// Every operation with a body takes JSON.
 	media := get(get(body, "content"), "application/json")
 	op.BodyNote = prose(text(body, "description"))
 	op.Body = d.forms(d.object(get(media, "schema")), request)
@@ -220,7 +232,8 @@ func (d *explainer) operation(path, method string, v any) operation {
 	return op
 }
 
-// curls returns the curl commands of an operation, one for each example of its body.
+// curls returns the curl commands of an operation, one for each example of its body. They can be pasted
+// into a shell as they are, with SLUICE_API_KEY set.
 func curls(path string, open bool, bodies yaml.MapSlice) []sample {
 	head := "curl " + baseURL + path
 	if !open {
@@ -247,8 +260,10 @@ func curls(path string, open bool, bodies yaml.MapSlice) []sample {
 	return tabs
 }
 
-// addReplies adds the replies of an operation with their samples, and its errors.
+// addReplies adds the replies of an operation with their samples, and its errors. A reply may have
+// several media types: a chat completion is JSON or a stream.
 func (d *explainer) addReplies(op *operation, responses yaml.MapSlice) {
+	// seen holds the schemas that this operation has explained: JSON and the stream share some.
 	seen := map[string]bool{}
 	for _, item := range responses {
 		status, answer := item.Key.(string), d.object(item.Value)
@@ -295,6 +310,7 @@ func (d *Document) errors(status, meaning string) []errorType {
 			types = append(types, t)
 		}
 	}
+	// A status with several types keeps their general meanings, which tell them apart.
 	if len(types) == 1 {
 		types[0].Meaning = inline(meaning)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// field is one row of a table of fields.
+// field is one row of a table of fields. A field that is an object has tables of its own in Forms.
 type field struct {
 	Name     string
 	Type     string
@@ -30,7 +30,7 @@ type field struct {
 	Open bool
 }
 
-// form is the fields of one object.
+// form is the fields of one object. A field that may be one of several objects has a form for each.
 type form struct {
 	Title string
 	// Alone reports that there is no other form, so that it needs no title.
@@ -41,7 +41,7 @@ type form struct {
 }
 
 // direction is which way a schema travels. In a request null means absent, so it is not
-// mentioned.
+// mentioned. In a response limits are not mentioned, because they are ours to keep.
 type direction int
 
 const (
@@ -50,14 +50,14 @@ const (
 )
 
 // explainer turns schemas into rows. It remembers what it has explained, so that the page can
-// collapse an object that was explained before.
+// collapse an object that was explained before. It must be used in the order of the page.
 type explainer struct {
 	*Document
-	// told holds the titles of the objects that were explained.
+	// told is true for the titles of objects that were explained.
 	told map[string]bool
 }
 
-// fields returns the rows of an object schema.
+// fields returns the rows of an object schema, in the order of the document.
 func (d *explainer) fields(schema yaml.MapSlice, dir direction) []field {
 	var rows []field
 	required := list(schema, "required")
@@ -74,7 +74,8 @@ func (d *explainer) fields(schema yaml.MapSlice, dir direction) []field {
 }
 
 // field returns the row of one property: its type, limits, values, and the fields of the
-// objects in it.
+// objects in it. It sets everything but the name and whether the property is required, which only the
+// object around it knows.
 func (d *explainer) field(schema yaml.MapSlice, dir direction) field {
 	row := field{Note: prose(text(schema, "description"))}
 	var kinds []string
@@ -84,6 +85,7 @@ func (d *explainer) field(schema yaml.MapSlice, dir direction) field {
 	})
 	for _, alternative := range alternatives {
 		kind, _ := d.typeNames(alternative)
+		// The fields of an array are those of its items.
 		if items := get(alternative, "items"); items != nil {
 			item := d.object(items)
 			row.Forms = append(row.Forms, d.forms(item, dir)...)
@@ -106,13 +108,15 @@ func (d *explainer) field(schema yaml.MapSlice, dir direction) field {
 	}
 	row.Type = strings.Join(kinds, " or ")
 	row.Open = slices.ContainsFunc(row.Forms, func(f form) bool { return !f.Told })
+	// false and 0 are defaults too, so only a missing one is left out.
 	if v := get(schema, "default"); v != nil {
 		row.Default = fmt.Sprint(v)
 	}
 	return row
 }
 
-// forms returns the objects that a schema allows: itself, or its alternatives.
+// forms returns the objects that a schema allows: itself, or its alternatives. A schema that is no
+// object has none. Calling it marks their titles as explained.
 func (d *explainer) forms(schema yaml.MapSlice, dir direction) []form {
 	var forms []form
 	alternatives := d.alternatives(schema)
@@ -129,12 +133,13 @@ func (d *explainer) forms(schema yaml.MapSlice, dir direction) []form {
 }
 
 // alternatives returns the schemas of anyOf or oneOf, or one schema for each entry of a list
-// of types. A simple schema is its own only alternative.
+// of types. A simple schema is its own only alternative. The result is never empty.
 func (d *Document) alternatives(schema yaml.MapSlice) []yaml.MapSlice {
 	var found []yaml.MapSlice
 	for _, v := range slices.Concat(list(schema, "anyOf"), list(schema, "oneOf")) {
 		found = append(found, d.object(v))
 	}
+	// A list of types, as in [string, null], is how OpenAPI 3.1 writes a nullable field.
 	for i, kind := range list(schema, "type") {
 		alternative := yaml.MapSlice{{Key: "type", Value: kind}}
 		if i == 0 { // the rest of the schema describes the first type; the others are null
@@ -152,7 +157,8 @@ func (d *Document) alternatives(schema yaml.MapSlice) []yaml.MapSlice {
 	return found
 }
 
-// typeNames returns the name of a schema's type in the singular and the plural.
+// typeNames returns the name of a schema's type in the singular and the plural, such as "array of
+// strings" and "items".
 func (d *Document) typeNames(schema yaml.MapSlice) (one, many string) {
 	switch kind := text(schema, "type"); kind {
 	case "array":
@@ -174,7 +180,7 @@ func (d *Document) typeNames(schema yaml.MapSlice) (one, many string) {
 	}
 }
 
-// values returns what an enum or a constant allows, except null.
+// values returns what an enum or a constant allows, except null, which field treats as a type.
 func values(schema yaml.MapSlice) []string {
 	var found []string
 	for _, v := range list(schema, "enum") {
@@ -188,7 +194,7 @@ func values(schema yaml.MapSlice) []string {
 	return found
 }
 
-// bounds describes the limits of a schema.
+// bounds describes the limits of a schema in words, such as "0 to 2" or "at most 64 items".
 func bounds(schema yaml.MapSlice) []string {
 	var facts []string
 	if low, high := get(schema, "minimum"), get(schema, "maximum"); low != nil || high != nil {
@@ -206,9 +212,10 @@ func bounds(schema yaml.MapSlice) []string {
 	return facts
 }
 
-// span describes a range whose ends may be open.
+// span describes a range whose ends may be open: nil is an open end. At least one of them is given.
 func span(low, high any, unit string) string {
 	switch {
+	// "at least 1 items" would be bad English.
 	case high == nil && unit != "" && fmt.Sprint(low) == "1":
 		return "not empty"
 	case high == nil:

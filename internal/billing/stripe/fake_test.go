@@ -24,7 +24,7 @@ const (
 	carefulCard = "pm_careful" // asks for confirmation when the customer is away
 )
 
-// fake is a Stripe that remembers: the few objects we use, their states, idempotency keys, and the
+// fake is a Stripe server in memory: the few objects that we use, their states, idempotency keys, and the
 // events that it would send.
 type fake struct {
 	mu        sync.Mutex
@@ -37,8 +37,8 @@ type fake struct {
 	replies   map[string]fakeReply // by idempotency key
 	events    []fakeEvent
 	close     func()
-	down      bool // nobody answers
-	lost      bool // it is done, but the answer is lost
+	down      bool // does not respond
+	lost      bool // executes requests, but the responses are lost
 }
 
 type fakeCustomer struct {
@@ -68,7 +68,7 @@ type fakeDispute struct {
 	amount     int64
 }
 
-// disputed is what the customer's bank holds or has kept.
+// disputed returns the amount that the customer's bank holds or has kept.
 func (pi *fakeIntent) disputed() (cents int64) {
 	for _, d := range pi.disputes {
 		if d.status == "needs_response" || d.status == "lost" {
@@ -78,7 +78,7 @@ func (pi *fakeIntent) disputed() (cents int64) {
 	return cents
 }
 
-// kept is what is left of what was taken.
+// kept returns what was charged and neither refunded nor disputed.
 func (pi *fakeIntent) kept() int64 {
 	if pi.status != "succeeded" {
 		return 0
@@ -216,7 +216,7 @@ func (f *fake) openSession(form url.Values) (int, any) {
 	return 200, s.json()
 }
 
-// charge is a payment of a customer who is away.
+// charge charges a customer who is not present.
 func (f *fake) charge(form url.Values) (int, any) {
 	if f.customers[form.Get("customer")] == nil || form.Get("off_session") != "true" || form.Get("confirm") != "true" {
 		return 400, refused("invalid_request_error", "", "not a charge of a saved method")
@@ -260,7 +260,7 @@ func (f *fake) list(form url.Values) (int, any) {
 	return 200, map[string]any{"object": "list", "data": data, "has_more": false, "url": "/v1/payment_intents"}
 }
 
-// sessionOf lists the session whose page an intent is an attempt to pay.
+// sessionOf lists the session whose page an intent belongs to.
 func (f *fake) sessionOf(intent string) (int, any) {
 	data := []any{}
 	for _, s := range f.sessions {
@@ -271,7 +271,7 @@ func (f *fake) sessionOf(intent string) (int, any) {
 	return 200, map[string]any{"object": "list", "data": data, "has_more": false, "url": "/v1/checkout/sessions"}
 }
 
-// cancel refuses, as Stripe does, the intent of a page: the page has to be expired.
+// cancel cancels an intent. Like Stripe it refuses the intent of a page: the page has to be expired.
 func (f *fake) cancel(pi *fakeIntent) (int, any) {
 	for _, s := range f.sessions {
 		if s.attempt == pi {
@@ -298,7 +298,7 @@ func (f *fake) refund(intent string, cents int64) (int, any) {
 	return 200, map[string]any{"id": f.id("re"), "object": "refund", "amount": cents, "status": "succeeded"}
 }
 
-// dispute opens a dispute of what is left of a payment; an inquiry moves no money.
+// dispute opens a dispute of the rest of a payment, or an inquiry, which moves no money.
 func (f *fake) dispute(intent string, inquiry bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -341,7 +341,7 @@ func (f *fake) decide(intent string, won bool) {
 	}
 }
 
-// listEvents has the newest first, two a page.
+// listEvents returns events, the newest first, two per page.
 func (f *fake) listEvents(form url.Values) (int, any) {
 	var kinds []string
 	for key, values := range form {
@@ -381,14 +381,15 @@ func (d *fakeDispute) json(pi *fakeIntent) map[string]any {
 	}
 }
 
-// charged are the ids of all intents so far, in order.
+// charged returns the ids of all intents so far, in order.
 func (f *fake) charged() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Sorted(maps.Keys(f.intents))
 }
 
-// line sets whether it answers: down, nobody does; lost, things are done but their answers are lost.
+// line sets how the fake fails. If down is set, it does not respond. If lost is set, it executes requests but
+// the responses are lost.
 func (f *fake) line(down, lost bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -402,21 +403,21 @@ func (f *fake) forget() {
 	f.replies = map[string]fakeReply{}
 }
 
-// sent are the events so far.
+// sent returns the events so far.
 func (f *fake) sent() []fakeEvent {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.events)
 }
 
-// opened are the ids of all pages so far.
+// opened returns the ids of all pages so far.
 func (f *fake) opened() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.pages)
 }
 
-// payPage is the customer who pays on a page of Checkout, whether it is still open or not.
+// payPage pays on a page of Checkout as a customer would, whether the page is still open or not.
 func (f *fake) payPage(session, card string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -439,7 +440,7 @@ func (f *fake) payPage(session, card string) {
 	f.emit("checkout.session.completed", s.json())
 }
 
-// changeCard is the customer in the portal.
+// changeCard changes the card as a customer would in the portal.
 func (f *fake) changeCard(customer, card string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -449,7 +450,7 @@ func (f *fake) changeCard(customer, card string) {
 	}
 }
 
-// refundByHand is the operator in Stripe's own dashboard, who gives something back of every payment.
+// refundByHand refunds a part of every payment, as an operator would in Stripe's dashboard.
 func (f *fake) refundByHand(cents int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -458,7 +459,7 @@ func (f *fake) refundByHand(cents int64) {
 	}
 }
 
-// kept is what it has taken and not given back.
+// kept returns what the fake has charged and not refunded.
 func (f *fake) kept() (sum int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -468,7 +469,7 @@ func (f *fake) kept() (sum int64) {
 	return sum
 }
 
-// send is an event from outside the life of its objects.
+// send adds an event that belongs to no change of its object.
 func (f *fake) send(kind string, object any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -536,7 +537,7 @@ func amount(form url.Values, name string) int64 {
 	return n
 }
 
-// sign is the header that goes with a payload.
+// sign returns the signature header of a payload.
 func sign(payload []byte, secret string, at time.Time) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(mac, "%d.%s", at.Unix(), payload)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestAnyDelivery lets customers pay, lose their connection and change cards while events arrive in any
-// order, several times, late, or never. When all has been delivered, the books agree with Stripe's.
+// order, more than once, late, or never. Once everything has been delivered, the books agree with Stripe's.
 func TestAnyDelivery(t *testing.T) {
 	t.Parallel()
 	steps := 20
@@ -80,7 +80,7 @@ func (d *desk) step(rt *rapid.T) {
 	}
 }
 
-// agrees holds each payment against Stripe's record of it.
+// agrees compares each payment with Stripe's record of it.
 func (d *desk) agrees(rt *rapid.T) {
 	ctx := context.Background()
 	entries, err := d.Ledger(ctx, d.id, 1<<30)

@@ -19,10 +19,12 @@ import (
 	"sluice/internal/billing"
 )
 
-// LeastCents is the smallest amount in dollars that Stripe charges.
+// LeastCents is the smallest amount in dollars that Stripe charges. Package billing waives what is
+// less.
 const LeastCents = 50
 
-// paymentKey and accountKey name our ids in Stripe's metadata.
+// paymentKey and accountKey name our ids in Stripe's metadata. Objects of earlier payments carry them,
+// so the names must never change.
 const (
 	paymentKey = "sluice_payment"
 	accountKey = "sluice_account"
@@ -34,16 +36,19 @@ const timeout = 30 * time.Second
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
-	// URL is where Stripe's API is. Default https://api.stripe.com.
+	// URL is the address of Stripe's API. Default https://api.stripe.com. Tests point it at a fake.
 	URL string
 }
 
 // Processor implements billing.Processor. It has no state of its own, so any number of nodes may use
-// the same Stripe account.
+// the same Stripe account. Its methods may be called from several goroutines.
+//
+// The Ref of a payment is the id of a Checkout Session (cs_…) while the customer may still pay on its
+// page, and of a PaymentIntent (pi_…) once there is one that decides the payment.
 type Processor struct {
 	api       *stripe.Client
-	returnURL string // where customers come back to from Stripe's pages
-	secret    string // that webhooks are signed with
+	returnURL string // where Stripe's pages send customers back to
+	secret    string // the key that Stripe signs webhooks with
 }
 
 // New returns a processor for the Stripe account of a secret key. Stripe signs that account's webhooks
@@ -57,7 +62,8 @@ func New(secretKey, webhookSecret, returnURL string, opts *Options) *Processor {
 		HTTPClient:      &http.Client{Timeout: timeout},
 		LeveledLogger:   &stripe.LeveledLogger{Level: stripe.LevelNull}, // what matters is in the errors
 		EnableTelemetry: stripe.Bool(false),
-		// Package billing retries with the same idempotency key, and knows better when.
+		// Package billing retries with the same idempotency key. It knows when a retry makes sense, and
+		// it must learn of every failure.
 		MaxNetworkRetries: stripe.Int64(0),
 	}
 	if opts.URL != "" {
@@ -71,7 +77,8 @@ func New(secretKey, webhookSecret, returnURL string, opts *Options) *Processor {
 func (*Processor) Name() string { return "stripe" }
 
 // Begin implements billing.Processor. Every request that it makes has an idempotency key made of our
-// ids, so repeating it makes neither a second customer nor a second charge.
+// ids, so repeating it makes neither a second customer nor a second charge. The Outcome carries the
+// customer's id even when the payment fails, so that the next payment uses the same customer.
 func (p *Processor) Begin(ctx context.Context, c billing.Customer, pay billing.Payment) (billing.Outcome, error) {
 	customer, err := p.customer(ctx, c)
 	if err != nil {
@@ -87,7 +94,8 @@ func (p *Processor) Begin(ctx context.Context, c billing.Customer, pay billing.P
 	return o, err
 }
 
-// customer returns Stripe's id of the customer, and creates the customer if there is none.
+// customer returns Stripe's id of the customer, and creates the customer if there is none. Two nodes
+// that create it at the same time send the same idempotency key and get the same customer.
 func (p *Processor) customer(ctx context.Context, c billing.Customer) (string, error) {
 	if c.Ref != "" {
 		return c.Ref, nil
@@ -101,7 +109,10 @@ func (p *Processor) customer(ctx context.Context, c billing.Customer) (string, e
 	return made.ID, nil
 }
 
-// openCheckout opens a page where the customer pays and agrees that the card is saved for renewals.
+// openCheckout opens a page where the customer pays and agrees that the card is saved for renewals
+// (off_session). The session and its PaymentIntent both carry our id, since either may be the first
+// that an event names. The customer comes back to the same address whether they paid or gave up: the
+// page asks for the outcome and does not trust the redirect.
 func (p *Processor) openCheckout(ctx context.Context, customer string, pay billing.Payment) (billing.Outcome, error) {
 	back := p.returnURL + "?payment=" + pay.ID
 	ours := map[string]string{paymentKey: pay.ID}
@@ -133,7 +144,8 @@ func (p *Processor) openCheckout(ctx context.Context, customer string, pay billi
 // could charge twice.
 func (p *Processor) charge(ctx context.Context, customer string, pay billing.Payment) (billing.Outcome, error) {
 	list := &stripe.PaymentIntentListParams{
-		Customer:     stripe.String(customer),
+		Customer: stripe.String(customer),
+		// The hour allows for clocks that differ: ours made CreatedAt, Stripe's made the intent.
 		CreatedRange: &stripe.RangeQueryParams{GreaterThanOrEqual: pay.CreatedAt.Add(-time.Hour).Unix()},
 	}
 	for pi, err := range p.api.V1PaymentIntents.List(ctx, list).All(ctx) {
@@ -148,6 +160,8 @@ func (p *Processor) charge(ctx context.Context, customer string, pay billing.Pay
 	if err != nil {
 		return billing.Outcome{}, err
 	}
+	// A customer who removed the card in Stripe's portal. It is an outcome, not an error: billing tells
+	// them.
 	if method == nil {
 		return billing.Outcome{Status: billing.Failed, Reason: "There is no saved payment method."}, nil
 	}
@@ -165,7 +179,9 @@ func (p *Processor) charge(ctx context.Context, customer string, pay billing.Pay
 	return p.intentOutcome(ctx, pi.ID, pay)
 }
 
-// Outcome implements billing.Processor.
+// Outcome implements billing.Processor. It always asks Stripe and never relies on what an event said.
+// An open payment that Stripe does not know has failed; a payment that has ended keeps its state, and
+// a missing object is an error.
 func (p *Processor) Outcome(ctx context.Context, pay billing.Payment) (billing.Outcome, error) {
 	ref, err := p.page(ctx, pay)
 	if err != nil {
@@ -215,8 +231,8 @@ func (p *Processor) page(ctx context.Context, pay billing.Payment) (string, erro
 func isPage(ref string) bool { return strings.HasPrefix(ref, "cs_") }
 
 // errUnknown is the reason of a payment that Stripe does not know, because it was begun with
-// another Stripe account. If that account is configured again and the payment was made, it is
-// refunded.
+// another Stripe account. If that account is configured again and the payment turns out to be paid,
+// billing refunds it.
 const errUnknown = "The payment processor does not know this payment."
 
 // isMissing reports whether Stripe has no such object.
@@ -225,8 +241,11 @@ func isMissing(err error) bool {
 	return ok && e.HTTPStatusCode == http.StatusNotFound
 }
 
-// intentOutcome returns the outcome that a PaymentIntent stands for. If it has just been paid on a
+// intentOutcome returns the outcome of a payment from its PaymentIntent. If it has just been paid on a
 // page, its card becomes the one for renewals.
+//
+// It refuses an intent whose metadata name another payment: a wrong Ref must not mark a payment as
+// paid that somebody else made.
 func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Payment) (billing.Outcome, error) {
 	params := &stripe.PaymentIntentRetrieveParams{}
 	params.AddExpand("payment_method")
@@ -258,6 +277,7 @@ func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Pa
 				return billing.Outcome{}, err
 			}
 		}
+	// A canceled intent can never be paid, so this is final.
 	case stripe.PaymentIntentStatusCanceled:
 		o.Status = billing.Failed
 	case stripe.PaymentIntentStatusRequiresPaymentMethod, stripe.PaymentIntentStatusRequiresAction, stripe.PaymentIntentStatusRequiresConfirmation:
@@ -274,6 +294,9 @@ func (p *Processor) intentOutcome(ctx context.Context, id string, pay billing.Pa
 // addDisputes adds the disputes of a PaymentIntent to o. Stripe takes the money when a dispute is
 // opened and returns it when the dispute is won. Inquiries (warning_…) and prevented disputes move
 // no money.
+//
+// DisputeSteps only grows: an open dispute counts one step, a closed one two. Billing can therefore
+// tell an older report from a newer one.
 func (p *Processor) addDisputes(ctx context.Context, intent string, o *billing.Outcome) error {
 	list := &stripe.DisputeListParams{PaymentIntent: stripe.String(intent)}
 	for d, err := range p.api.V1Disputes.List(ctx, list).All(ctx) {
@@ -294,7 +317,8 @@ func (p *Processor) addDisputes(ctx context.Context, intent string, o *billing.O
 	return nil
 }
 
-// makeDefault sets the payment method that renewals are charged to.
+// makeDefault sets the payment method that renewals are charged to. It may be repeated. An intent
+// without a customer or a method is left alone.
 func (p *Processor) makeDefault(ctx context.Context, pi *stripe.PaymentIntent) error {
 	if pi.Customer == nil || pi.PaymentMethod == nil {
 		return nil
@@ -305,7 +329,8 @@ func (p *Processor) makeDefault(ctx context.Context, pi *stripe.PaymentIntent) e
 	return reduced(err)
 }
 
-// Cancel implements billing.Processor.
+// Cancel implements billing.Processor. Canceling and paying may race, so it reports what Stripe says
+// afterwards and not that the cancellation worked.
 func (p *Processor) Cancel(ctx context.Context, pay billing.Payment) (billing.Outcome, error) {
 	ref, err := p.page(ctx, pay)
 	if err != nil {
@@ -323,7 +348,9 @@ func (p *Processor) Cancel(ctx context.Context, pay billing.Payment) (billing.Ou
 	return p.Outcome(ctx, pay) // Stripe calls the request invalid when the payment has ended already
 }
 
-// Refund implements billing.Processor.
+// Refund implements billing.Processor. It compares what was refunded so far with the total that is
+// wanted, so a retry refunds nothing twice. The idempotency key contains the total for the same reason:
+// two nodes that refund at once make one refund.
 func (p *Processor) Refund(ctx context.Context, pay billing.Payment) (billing.Outcome, error) {
 	o, err := p.intentOutcome(ctx, pay.Ref, pay)
 	missing := pay.RefundToCents - o.RefundedCents
@@ -338,7 +365,8 @@ func (p *Processor) Refund(ctx context.Context, pay billing.Payment) (billing.Ou
 	return p.intentOutcome(ctx, pay.Ref, pay)
 }
 
-// Portal implements billing.Processor.
+// Portal implements billing.Processor. The page only lets the customer replace the payment method:
+// plans are changed on our own pages.
 func (p *Processor) Portal(ctx context.Context, c billing.Customer) (page, ref string, err error) {
 	customer, err := p.customer(ctx, c)
 	if err != nil {
@@ -360,7 +388,8 @@ func (p *Processor) Method(ctx context.Context, c billing.Customer) (billing.Met
 	return describe(method), err
 }
 
-// defaultMethod returns the payment method that renewals are charged to, or nil.
+// defaultMethod returns the payment method that renewals are charged to, or nil if the customer has
+// none or was deleted in Stripe's dashboard.
 func (p *Processor) defaultMethod(ctx context.Context, customer string) (*stripe.PaymentMethod, error) {
 	params := &stripe.CustomerRetrieveParams{}
 	params.AddExpand("invoice_settings.default_payment_method")
@@ -374,7 +403,8 @@ func (p *Processor) defaultMethod(ctx context.Context, customer string) (*stripe
 	return c.InvoiceSettings.DefaultPaymentMethod, nil
 }
 
-// describe returns a payment method as billing shows it; the zero Method if m is nil or no card.
+// describe returns a payment method as billing shows it; the zero Method if m is nil or not a card.
+// Expires is month and year, such as 04/29.
 func describe(m *stripe.PaymentMethod) billing.Method {
 	if m == nil || m.Card == nil {
 		return billing.Method{}
@@ -382,14 +412,16 @@ func describe(m *stripe.PaymentMethod) billing.Method {
 	return billing.Method{Brand: string(m.Card.Brand), LastFour: m.Card.Last4, Expires: fmt.Sprintf("%02d/%02d", m.Card.ExpMonth, m.Card.ExpYear%100)}
 }
 
-// description returns what the customer reads on Stripe's pages and receipts.
+// description returns what the customer reads on Stripe's pages and receipts, such as "Basic plan,
+// 2027-03-01 to 2027-04-01".
 func description(pay billing.Payment) string {
 	name := pay.Plan.String()
 	return fmt.Sprintf("%s plan, %s to %s", strings.ToUpper(name[:1])+name[1:], pay.PeriodStart.Format(time.DateOnly), pay.PeriodEnd.Format(time.DateOnly))
 }
 
 // refusal separates a payment that Stripe refused, which is an outcome, from an error that leaves
-// the outcome unknown.
+// the outcome unknown. Billing retries the latter with the same id; an error that is taken for a
+// refusal would end a payment that may have been charged.
 func refusal(err error) (billing.Outcome, error) {
 	e, ok := errors.AsType[*stripe.Error](err)
 	if !ok {

@@ -39,7 +39,7 @@ type desk struct {
 	unix  atomic.Int64 // the time, which the fake reads, too
 }
 
-// emptyStore is the file of a new database. To copy it is faster than to run all migrations, which a
+// emptyStore is the file of a new database. Copying it is faster than running all migrations, which a
 // property test would do thousands of times.
 var emptyStore = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "sluice-stripe-")
@@ -82,7 +82,7 @@ func newDesk(t testing.TB) *desk {
 	return d
 }
 
-// close gives everything back that the desk holds: a property test has thousands of desks.
+// close releases everything that the desk holds: a property test has thousands of desks.
 func (d *desk) close() {
 	d.fake.close()
 	d.store.Close()
@@ -105,12 +105,12 @@ func (d *desk) receive(payload []byte, signature string) int {
 	return w.Code
 }
 
-// deliver brings an event, signed as of now, and reports whether it was taken in.
+// deliver sends a freshly signed event to the webhook and reports whether it was accepted.
 func (d *desk) deliver(e fakeEvent) bool {
 	return d.receive(e.payload, sign(e.payload, secret, time.Now())) == http.StatusOK
 }
 
-// deliverAll brings all events in order.
+// deliverAll sends all events in order.
 func (d *desk) deliverAll() {
 	d.t.Helper()
 	for _, e := range d.fake.sent() {
@@ -120,7 +120,7 @@ func (d *desk) deliverAll() {
 	}
 }
 
-// openPage asks for a plan and returns the page's id.
+// openPage subscribes to a plan and returns the id of the payment page.
 func (d *desk) openPage(plan account.Plan) string {
 	d.t.Helper()
 	p, err := d.Subscribe(context.Background(), "customer", d.id, plan)
@@ -222,7 +222,7 @@ func TestConfirmation(t *testing.T) {
 	d.stands("confirmed on the page", account.Scale, billing.Active, 7500)
 }
 
-// What is too little for Stripe is waived: an upgrade in the last hours of a period costs nothing.
+// Amounts that are too small for Stripe are waived: an upgrade in the last hours of a period is free.
 func TestTooLittle(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -237,7 +237,7 @@ func TestTooLittle(t *testing.T) {
 	d.stands("upgraded for nothing", account.Premium, billing.Active, 1000)
 }
 
-// A charge whose answer is lost is found again, even when Stripe has forgotten the idempotency key.
+// A charge whose response was lost is found again, even when Stripe has forgotten the idempotency key.
 func TestLostCharge(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -288,8 +288,8 @@ func TestWebhookOutOfOrder(t *testing.T) {
 	d.stands("backwards", account.Basic, billing.Active, 600)
 }
 
-// An event that comes after everything has been settled another way, or for what was given up, does no
-// harm; money that comes too late goes back.
+// An event is harmless if it arrives after the payment was settled another way or was given up. Money that
+// arrives too late is refunded.
 func TestWebhookLate(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -315,8 +315,8 @@ func TestWebhookLate(t *testing.T) {
 	d.stands("a page that was left", account.None, billing.NotSubscribed, 0)
 }
 
-// A page whose opening was never answered becomes known by the event of a declined attempt. It still
-// ends: by itself after a day, or when the customer begins again.
+// If the response that opened a page is lost, the page becomes known by the event of a declined attempt. It
+// still ends: by itself after a day, or when the customer starts again.
 func TestLostPage(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*desk){
@@ -351,7 +351,7 @@ func TestLostPage(t *testing.T) {
 	}
 }
 
-// A payment that Stripe has no record of does not stay open.
+// A payment that Stripe does not know does not stay open.
 func TestUnknownPayment(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -391,7 +391,7 @@ func TestWebhookForged(t *testing.T) {
 			t.Errorf("%s: %d, want it refused with 400", name, status)
 		}
 	}
-	// Even with the right signature the event is not believed: the page itself is asked, and is unpaid.
+	// Even a signed event is not trusted: Stripe is asked for the page, which is unpaid.
 	if status := d.receive(forged, sign(forged, secret, now)); status != http.StatusOK {
 		t.Errorf("a signed event: %d, want 200", status)
 	}
@@ -478,7 +478,7 @@ func TestDispute(t *testing.T) {
 	}
 }
 
-// The dispute of a payment for an earlier subscription leaves the present one alone. What is disputed
+// A dispute of a payment for an earlier subscription does not affect the current one. A disputed payment
 // cannot be refunded.
 func TestDisputeOfEarlier(t *testing.T) {
 	t.Parallel()
@@ -501,7 +501,7 @@ func TestDisputeOfEarlier(t *testing.T) {
 	d.stands("a day later", account.Premium, billing.Active, 2500)
 }
 
-// Refunds and disputes whose events never came are asked for.
+// Refunds and disputes whose events never arrived are found by asking for reports.
 func TestCatchUp(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -525,7 +525,7 @@ func TestCatchUp(t *testing.T) {
 	d.stands("a dispute", account.None, billing.NotSubscribed, 0)
 }
 
-// While Stripe does not answer, an event about a dispute is to come again.
+// While Stripe is down, an event about a dispute is refused, so that Stripe sends it again.
 func TestDisputeUnanswered(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -558,7 +558,7 @@ func TestWebhookOfOthers(t *testing.T) {
 	d.stands("others", account.None, billing.NotSubscribed, 0)
 }
 
-// What the webhook cannot take in it refuses, in the form of every error.
+// The webhook refuses what it cannot process, with the usual error object.
 func TestWebhookReplies(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -583,7 +583,7 @@ func TestWebhookReplies(t *testing.T) {
 			t.Errorf("%s of %d bytes = %d %s, %v, want %d as an error object", tt.method, len(tt.body), w.Code, w.Body, err, tt.status)
 		}
 	}
-	// While Stripe does not answer, its events are to come again.
+	// While Stripe is down, its events are refused, so that it sends them again.
 	d.fake.payPage(d.openPage(account.Basic), goodCard)
 	d.fake.line(true, false)
 	if e := d.fake.sent()[0]; d.receive(e.payload, sign(e.payload, secret, time.Now())) != http.StatusServiceUnavailable {

@@ -15,13 +15,15 @@ import (
 	"sluice/internal/fault"
 )
 
-// WebhookPath is where Stripe sends its events to.
+// WebhookPath is where Stripe sends its events. Operators enter it in Stripe's dashboard, so it must
+// not change.
 const WebhookPath = "/webhooks/stripe"
 
 const maxEvent = 1 << 20 // bytes; Stripe's events are far smaller
 
 // Webhook returns the handler of Stripe's events. It passes each to receive. If that fails, it
-// answers with an error, and Stripe sends the event again, for days.
+// answers with an error, and Stripe sends the event again, for days. Events come in any order, more
+// than once, and sometimes never; receive must cope with that.
 func (p *Processor) Webhook(receive func(context.Context, billing.Event) error, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -31,9 +33,9 @@ func (p *Processor) Webhook(receive func(context.Context, billing.Event) error, 
 			return
 		}
 		f := fault.From(err)
-		log.Warn("an event of the payment processor was not taken in", "error", f.Error())
+		log.Warn("an event of the payment processor was rejected", "error", f.Error())
 		w.WriteHeader(f.Kind.Status())
-		_, _ = w.Write(f.Object().Body()) // whoever left needs no reply
+		_, _ = w.Write(f.Object().Body()) // nobody is left to tell about a write error
 	})
 }
 
@@ -61,7 +63,8 @@ func (p *Processor) answer(w http.ResponseWriter, r *http.Request, receive func(
 }
 
 // event checks that Stripe signed a webhook, and recently, and returns what the event is about.
-// Anything else that the event says is not used; the current state is asked of Stripe.
+// Anything else that the event says is not used; the current state is asked of Stripe. An old event
+// that is sent again can therefore do no harm.
 func (p *Processor) event(ctx context.Context, payload []byte, signature string) (billing.Event, error) {
 	// Only ids and metadata of the object are read. They are the same in every version of Stripe's API.
 	e, err := stripe.ConstructEvent(payload, signature, p.secret, stripe.WithIgnoreAPIVersionMismatch())
@@ -71,14 +74,16 @@ func (p *Processor) event(ctx context.Context, payload []byte, signature string)
 	return p.read(ctx, &e)
 }
 
-// reported are the types of events that nothing else would reveal: what happens to a payment after
-// it has ended. Until then package billing polls it.
+// reported are the types of events that tell what happens to a payment after it has ended. Nothing
+// else would reveal it: until then package billing polls the payment.
 var reported = []string{
-	"checkout.session.completed", // on a page that was given up
+	"checkout.session.completed", // on a page whose payment billing has given up
 	"charge.refunded", "charge.dispute.created", "charge.dispute.closed", "charge.dispute.funds_withdrawn", "charge.dispute.funds_reinstated",
 }
 
-// Reports implements billing.Reporter.
+// Reports implements billing.Reporter. It makes up for webhooks that never arrived, for example because
+// the server was down for longer than Stripe retries. One event that fails does not keep the others
+// from being received.
 func (p *Processor) Reports(ctx context.Context, since time.Time, receive func(context.Context, billing.Event) error) error {
 	list := &stripe.EventListParams{
 		Types: stripe.StringSlice(reported), CreatedRange: &stripe.RangeQueryParams{GreaterThanOrEqual: since.Unix()},
@@ -103,7 +108,8 @@ func (p *Processor) Reports(ctx context.Context, since time.Time, receive func(c
 	return refused
 }
 
-// read returns what a signed event is about.
+// read returns what a signed event is about. An event that is not about one of our payments or accounts
+// has empty ids; it is no error, because the Stripe account may serve other products too.
 func (p *Processor) read(ctx context.Context, e *stripe.Event) (out billing.Event, err error) {
 	out = billing.Event{ID: e.ID, Kind: string(e.Type)}
 	var object struct {

@@ -11,7 +11,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// failure is the body of an error of Google's. If a stream was asked for, it may come as an array of one.
+// failure is the body of an error of Google's (google.rpc.Status). If a stream was asked for, it may come as an
+// array of one.
 type failure struct {
 	Error struct {
 		Code    int    `json:"code"`
@@ -25,14 +26,14 @@ type failure struct {
 }
 
 // refused returns the fault of a reply with an error status. Google says in the body how long to wait, rather than
-// in a header.
+// in a header. header may be nil.
 func refused(status int, header http.Header, body []byte) *fault.Fault {
 	w, ok := readFailure(body)
 	if !ok {
 		return provider.Refused(status, header, body)
 	}
 	if status == http.StatusBadRequest && w.isOurs() {
-		status = http.StatusUnauthorized // which is not told to the caller
+		status = http.StatusUnauthorized // which provider.Refused hides from the caller
 	}
 	// A Retry-After header, if there is one, comes first: Refused has read it.
 	f := provider.Refused(status, header, body)
@@ -42,7 +43,8 @@ func refused(status int, header http.Header, body []byte) *fault.Fault {
 	return f
 }
 
-// failed returns the fault of a reply with an error in it. An error without a code is not the caller's.
+// failed returns the fault of a reply with an error in it: the status was 200, and the error came later, in the
+// body. An error without a code is not the caller's.
 func failed(raw []byte) *fault.Fault {
 	if w, ok := readFailure(raw); ok && w.Error.Code != 0 {
 		return refused(w.Error.Code, nil, raw)
@@ -81,7 +83,7 @@ func (w *failure) isOurs() bool {
 // longestRetry bounds how long the upstream may ask us to wait, as package provider does for its header.
 const longestRetry = time.Hour
 
-// retryDelay returns how long the upstream asks us to wait, or zero.
+// retryDelay returns how long the upstream asks us to wait, or zero. It is the first detail that has a delay.
 func (w *failure) retryDelay() time.Duration {
 	for _, d := range w.Error.Details {
 		if after, err := time.ParseDuration(d.RetryDelay); err == nil && after > 0 {
@@ -91,7 +93,8 @@ func (w *failure) retryDelay() time.Duration {
 	return 0
 }
 
-// brokeOff returns the fault of a finish reason that says that the reply is not complete.
+// brokeOff returns the fault of a finish reason that says that the reply is not complete. Callers and the router
+// may try again.
 func brokeOff(reason string) *fault.Fault {
 	// A call that cannot be read is a mistake of the model; the same request often works the next time.
 	cause := errors.New("the upstream's finish reason is " + reason)

@@ -50,7 +50,7 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// Adapter calls one upstream. It implements provider.Adapter.
+// Adapter calls one upstream. It implements provider.Adapter. Its methods may be called from several goroutines.
 type Adapter struct {
 	*provider.Client
 	base   *url.URL    // without a slash at its end; never written to after New
@@ -79,6 +79,7 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 
 // Open implements provider.Adapter. Whether the reply is streamed is a matter of the URL, not of the body.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
+	// A call may be opened more than once. Only what this attempt drops counts.
 	call.Dropped = nil
 	req, err := translate(ctx, call)
 	if err != nil {
@@ -90,11 +91,12 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	if err := enc.Encode(req); err != nil {
 		return nil, err
 	}
+	// The stream exists before the call, since Post fills in its reply.
 	s := newStream(ctx, call)
 	if err := a.Post(ctx, &s.reply, a.method(call), a.header, body.Bytes()); err != nil {
 		return nil, err
 	}
-	s.whole = !s.reply.IsStream() // whatever was asked for: some proxies do not stream
+	s.whole = !s.reply.IsStream() // the reply decides, not the request: some proxies do not stream
 	return s, nil
 }
 
@@ -105,6 +107,7 @@ func (a *Adapter) method(call *provider.Call) *url.URL {
 	if !strings.Contains(name, "/") {
 		name = "models/" + name
 	}
+	// A copy: base is shared by all calls.
 	u := *a.base
 	u.Path += "/" + name + ":generateContent"
 	if call.Request.Stream {

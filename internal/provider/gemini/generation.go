@@ -9,7 +9,8 @@ import (
 	"sluice/internal/fault"
 )
 
-// generation has the settings of a reply. Nil and zero leave a setting to the model's default.
+// generation has the settings of a reply. Nil and zero leave a setting to the model's default, so every field is
+// omitted when it is empty.
 type generation struct {
 	// CandidateCount is left out for one reply, the default.
 	CandidateCount   int      `json:"candidateCount,omitempty"`
@@ -53,13 +54,16 @@ type toolConfig struct {
 	} `json:"functionCallingConfig"`
 }
 
-// The bounds of the vendor. They are checked here so that the caller learns which field is wrong.
+// The bounds of the vendor. They are checked here so that the caller learns which field is wrong: Google's own
+// message would name a field of its API.
 const (
 	maxStops      = 5 // stop sequences
 	maxCandidates = 8 // replies to one request
 )
 
-// configure translates everything but the messages.
+// configure translates everything but the messages. A field that would only make the reply a little different is
+// dropped and named in x-sluice-dropped; one that would change what the caller can do with it is refused
+// (docs/api.md#chat-completion-request).
 func (t *translation) configure() error {
 	req := t.call.Request
 	if err := t.tools(); err != nil {
@@ -71,16 +75,17 @@ func (t *translation) configure() error {
 	g := &t.out.GenerationConfig
 	switch { // what would change the answer is refused, not dropped
 	case len(req.Stop) > maxStops:
-		return fault.New(fault.Invalid, "This model takes at most %d stop sequences; got %d.", maxStops, len(req.Stop)).At("stop")
+		return fault.New(fault.Invalid, "This model accepts at most %d stop sequences; got %d.", maxStops, len(req.Stop)).At("stop")
 	case req.N > 1 && req.Stream:
 		return fault.New(fault.Invalid, "This model streams one reply to a request; n must be 1, or stream false.").At("n")
 	case req.N > maxCandidates:
-		return fault.New(fault.Invalid, "This model gives at most %d replies to a request; got n = %d.", maxCandidates, req.N).At("n")
+		return fault.New(fault.Invalid, "This model returns at most %d replies to a request; got n = %d.", maxCandidates, req.N).At("n")
 	case req.N > 1:
 		g.CandidateCount = req.N
 	}
 	// The ranges of temperature and top_p are those of our API.
 	g.StopSequences = req.Stop
+	// The caller's max_tokens, lowered to what the model can write.
 	g.MaxOutputTokens = t.call.Limit()
 	g.Temperature, g.TopP = req.Temperature, req.TopP
 	if req.Seed != nil && int64(int32(*req.Seed)) == *req.Seed {
@@ -104,7 +109,7 @@ func (t *translation) penalties() {
 }
 
 // belowTwo returns a penalty within the vendor's range, which excludes 2 where ours includes it. The nearest value
-// is one of 32 bits, since the vendor reads the number as such.
+// is one of 32 bits, since the vendor reads the number as such. The result is p itself unless it must change.
 func belowTwo(p *float64) *float64 {
 	if p == nil || *p < 2 {
 		return p
@@ -114,7 +119,8 @@ func belowTwo(p *float64) *float64 {
 	return &v
 }
 
-// tools lists the functions and says how free the model is to call them.
+// tools lists the functions and says how free the model is to call them. strict is left out, because Gemini has no
+// such setting.
 func (t *translation) tools() error {
 	req := t.call.Request
 	var declared []declaration
@@ -166,7 +172,7 @@ func (t *translation) format() error {
 	if f.Kind != chat.FormatJSONSchema || f.Schema == nil {
 		return nil
 	}
-	// A schema that is not strict goes up as well: Gemini enforces every schema it gets.
+	// A schema that is not strict is sent as well: Gemini enforces every schema it gets.
 	schema, err := subset(f.Schema)
 	if err != nil {
 		return err
@@ -176,7 +182,7 @@ func (t *translation) format() error {
 }
 
 // isOld reports whether a model is of the first two generations. They think by a budget where later ones have
-// levels, and cannot call tools and write JSON in one request.
+// levels, and cannot call tools and write JSON in one request. A name that is not Google's counts as new.
 func isOld(model string) bool {
 	return strings.HasPrefix(model, "gemini-1") || strings.HasPrefix(model, "gemini-2")
 }
@@ -211,6 +217,7 @@ func (t *translation) thinking() *thinkingConfig {
 		}
 		c.ThinkingBudget = &budget
 	default:
+		// Not every model has every level: the nearest one that it has is used.
 		c.ThinkingLevel = levels[effort]
 		switch {
 		case strings.HasPrefix(model, "gemini-3-pro") && effort == chat.EffortMedium:

@@ -13,7 +13,8 @@ import (
 // that never ends.
 const maxPages = 20
 
-// Models returns the models that answer generateContent; the list also has those for embeddings and the like.
+// Models returns the models that answer generateContent; the list also has those for embeddings and the like. Any
+// page that fails makes it fail: half a list would remove models from the catalog.
 func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 	var all []provider.Listed
 	token := ""
@@ -36,6 +37,7 @@ func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 func (a *Adapter) models(ctx context.Context, token string) ([]provider.Listed, string, error) {
 	u := *a.base
 	u.Path += "/models"
+	// The largest page that the vendor accepts.
 	query := url.Values{"pageSize": {"1000"}}
 	if token != "" {
 		query.Set("pageToken", token)

@@ -11,7 +11,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// response is a reply, or one chunk of it: both have the same form.
+// response is a reply, or one chunk of it: both have the same form. A chunk has the pieces that are new, not the
+// reply so far.
 type response struct {
 	Candidates     []candidate `json:"candidates"`
 	PromptFeedback struct {
@@ -28,7 +29,7 @@ type candidate struct {
 	FinishReason string  `json:"finishReason"`
 }
 
-// usageMetadata has the figures up to the chunk that it comes with.
+// usageMetadata has the figures up to the chunk that it comes with, so the last one counts.
 type usageMetadata struct {
 	PromptTokenCount        int `json:"promptTokenCount"` // includes the cached ones
 	CachedContentTokenCount int `json:"cachedContentTokenCount"`
@@ -37,7 +38,7 @@ type usageMetadata struct {
 	ThoughtsTokenCount      int `json:"thoughtsTokenCount"`
 }
 
-// stream is a reply, in chunks or in one piece.
+// stream is a reply, in chunks or in one piece. One goroutine reads it.
 type stream struct {
 	provider.Pending
 	ctx     context.Context //nolint:containedctx // one call's, to keep signatures for the next turn
@@ -48,14 +49,15 @@ type stream struct {
 	whole   bool        // the reply comes in one piece
 }
 
-// choice is the state of one of the n replies.
+// choice is the state of one of the n replies. Its finish reason is held back until the body has ended.
 type choice struct {
 	calls  int         // how many have come
 	finish chat.Finish // empty until a finish reason has come
 	text   string      // the signature of the text since the last call; empty if there is none
 }
 
-// newStream returns a stream without its reply, which Open fills in.
+// newStream returns a stream without its reply, which Open fills in. It has a choice for each reply that was asked
+// for.
 func newStream(ctx context.Context, call *provider.Call) *stream {
 	return &stream{ctx: ctx, call: call, choices: make([]choice, max(call.Request.N, 1))}
 }
@@ -83,10 +85,11 @@ func (s *stream) read() error {
 }
 
 // finish ends the reply at the end of the body, or at an error of it. If every choice has its finish reason, the
-// reply is complete, whatever the error; else it broke off.
+// reply is complete, even if the body ended with an error; otherwise it broke off.
 func (s *stream) finish(err error) error {
 	for i := range s.choices {
 		if s.choices[i].finish == "" {
+			// A body that ends normally, but without a finish reason, was cut by a proxy or by the vendor.
 			if errors.Is(err, io.EOF) {
 				return provider.Cut(io.ErrUnexpectedEOF)
 			}
@@ -108,7 +111,7 @@ func (s *stream) finish(err error) error {
 	return nil
 }
 
-// Figures implements provider.Metered.
+// Figures implements provider.Metered: what a reply that broke off has cost so far, if the upstream has said so.
 func (s *stream) Figures() (chat.Usage, bool) {
 	if s.usage == nil {
 		return chat.Usage{}, false
@@ -135,6 +138,7 @@ func (s *stream) decode(raw []byte) error {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return provider.Garbled(err)
 	}
+	// An error may come in the middle of a stream, under status 200.
 	if len(w.Error) > 0 && string(w.Error) != "null" {
 		return failed(s.reply.Conceal(raw))
 	}
@@ -182,10 +186,12 @@ func (s *stream) candidate(w *candidate) error {
 }
 
 // part reads a part of the reply with the index. The signature of a text is kept with the call that follows it.
+// The signature of a text that no call follows is not kept.
 func (s *stream) part(index int, c *choice, w *part) {
 	switch {
 	case w.FunctionCall != nil:
 		s.functionCall(index, c, w)
+	// Thoughts are summaries; the caller gets them as reasoning_content.
 	case w.Thought:
 		s.PushText(provider.Reasoning, index, w.Text)
 	default:
@@ -199,7 +205,8 @@ func (s *stream) part(index int, c *choice, w *part) {
 // maxCalls is how many calls one choice may have before the ids that we make would repeat those of the next.
 const maxCalls = 1024
 
-// functionCall reads a call, which always comes in one piece, and keeps its signatures.
+// functionCall reads a call, which always comes in one piece, and keeps its signatures. A call without an id gets
+// one of ours, which is unique among the calls of the reply.
 func (s *stream) functionCall(index int, c *choice, w *part) {
 	if one := s.call.Request.ParallelToolCalls; c.calls > 0 && one != nil && !*one {
 		return // Gemini cannot be told to make one call at a time; it makes the others again in the next turn
@@ -217,7 +224,8 @@ func (s *stream) functionCall(index int, c *choice, w *part) {
 	s.Push(provider.Event{Kind: provider.ToolCall, Choice: index, Tool: piece})
 }
 
-// figures translates the usage. It returns nil if there are no figures.
+// figures translates the usage. It returns nil if there are no figures, so that the service counts the tokens
+// itself (docs/api.md#chat-completion-response).
 func (w *usageMetadata) figures() *chat.Usage {
 	if w.PromptTokenCount <= 0 && w.CandidatesTokenCount <= 0 && w.ThoughtsTokenCount <= 0 {
 		return nil

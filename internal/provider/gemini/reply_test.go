@@ -28,7 +28,7 @@ const (
 	streamed = `{"model":"m","messages":[{"role":"user","content":"Hi"}],"stream":true}`
 )
 
-// adapter returns an adapter that talks to the transport alone.
+// adapter returns an adapter that uses only the given transport.
 func adapter(t testing.TB, tr providertest.Transport) *gemini.Adapter {
 	t.Helper()
 	a, err := gemini.New("https://upstream.test/v1beta/", &gemini.Options{APIKey: providertest.Key, Transport: tr})
@@ -38,7 +38,7 @@ func adapter(t testing.TB, tr providertest.Transport) *gemini.Adapter {
 	return a
 }
 
-// open asks for the reply.
+// open opens the reply.
 func open(t testing.TB, body, contentType string, reply io.Reader) provider.Stream {
 	t.Helper()
 	req, err := chat.Parse([]byte(body))
@@ -53,7 +53,7 @@ func open(t testing.TB, body, contentType string, reply io.Reader) provider.Stre
 	return in
 }
 
-// events is a reply of every kind of event, one a chunk.
+// events is a reply with every kind of event, one per chunk.
 var events = []provider.Event{
 	{Kind: provider.Reasoning, Text: "Hm."},
 	{Kind: provider.Text, Text: "Well"},
@@ -63,7 +63,7 @@ var events = []provider.Event{
 	{Kind: provider.Usage, Usage: chat.Usage{Prompt: 3, Cached: 1, Completion: 2, Reasoning: 4}},
 }
 
-// TestCutAtEveryEvent cuts a stream behind each of its bytes: it is complete only with all of them.
+// TestCutAtEveryEvent cuts a stream after each of its bytes. The reply is complete only with all of them.
 func TestCutAtEveryEvent(t *testing.T) {
 	t.Parallel()
 	pieces := writeStream(events)
@@ -85,7 +85,7 @@ func TestCutAtEveryEvent(t *testing.T) {
 	}
 }
 
-// TestOneByteAtATime reads the same from a body that trickles.
+// TestOneByteAtATime reads the same reply from a body that arrives byte by byte.
 func TestOneByteAtATime(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ body, contentType, reply string }{
@@ -106,7 +106,7 @@ func TestOneByteAtATime(t *testing.T) {
 	}
 }
 
-// TestKeyStaysOurs looks for the key in every fault that a reply can make.
+// TestKeyStaysOurs checks that no fault that a reply can cause contains the key.
 func TestKeyStaysOurs(t *testing.T) {
 	t.Parallel()
 	for _, reply := range []string{
@@ -127,7 +127,7 @@ func TestKeyStaysOurs(t *testing.T) {
 	}
 }
 
-// TestRequestNeverShowsTheKey looks for the key in URL and body.
+// TestRequestNeverShowsTheKey checks that the key is in neither the URL nor the body.
 func TestRequestNeverShowsTheKey(t *testing.T) {
 	t.Parallel()
 	req, err := chat.Parse([]byte(streamed))
@@ -162,8 +162,8 @@ func TestRequestNeverShowsTheKey(t *testing.T) {
 	}
 }
 
-// TestStatesOfOthers finds another dialect's state under a call's id, and none at all: both times the
-// call goes up with the mark of calls that were never signed.
+// TestStatesOfOthers checks calls whose kept state is another adapter's, or missing. Both are sent with the
+// signature for calls that were never signed.
 func TestStatesOfOthers(t *testing.T) {
 	t.Parallel()
 	memory := providertest.NewMemory()
@@ -222,7 +222,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// FuzzStream holds the decoder to the rules of every stream, whatever comes down.
+// FuzzStream checks that the decoder follows the rules of every stream, whatever the body is.
 func FuzzStream(f *testing.F) {
 	for _, piece := range writeStream(events) {
 		f.Add([]byte(piece))
@@ -252,7 +252,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// BenchmarkStream is the cost of one chunk of text, figures included.
+// BenchmarkStream measures the cost of one chunk of text, including its usage.
 func BenchmarkStream(b *testing.B) {
 	one := sse(chunk(object{"content": turn(object{"text": " and so it went on"}), "index": 0}, usageMetadata(chat.Usage{Prompt: 9, Completion: 5})))
 	const many = 1000

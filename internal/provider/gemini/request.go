@@ -26,7 +26,8 @@ type request struct {
 	GenerationConfig  generation  `json:"generationConfig,omitzero"`
 }
 
-// content is one turn, of the user or of the model. Results of tools are the user's.
+// content is one turn, of the user or of the model. Results of tools are the user's. The instructions are a content
+// without a role.
 type content struct {
 	Role  string `json:"role,omitempty"`
 	Parts []part `json:"parts"`
@@ -38,7 +39,8 @@ const (
 	roleModel = "model"
 )
 
-// part is a piece of a turn. One of its members is set; Thought and a signature may stand beside it.
+// part is a piece of a turn. One of its members is set; Thought and a signature may stand beside it. It serves
+// requests and replies alike.
 type part struct {
 	Text             string            `json:"text,omitempty"`
 	InlineData       *inlineData       `json:"inlineData,omitempty"`
@@ -49,19 +51,19 @@ type part struct {
 	ThoughtSignature string            `json:"thoughtSignature,omitempty"`
 }
 
-// inlineData is an image that is sent along.
+// inlineData is an image that is sent along, in the body of the request.
 type inlineData struct {
 	MIMEType string `json:"mimeType"`
 	Data     string `json:"data"` // base64
 }
 
-// fileData is an image that Google fetches.
+// fileData is an image that Google fetches. Package provider has checked that the address is public.
 type fileData struct {
 	MIMEType string `json:"mimeType"`
 	FileURI  string `json:"fileUri"`
 }
 
-// functionCall is a tool call. Older models give no ID.
+// functionCall is a tool call. Older models give no ID. Args is an object, never a string of JSON as in our API.
 type functionCall struct {
 	ID   string          `json:"id,omitempty"`
 	Name string          `json:"name"`
@@ -75,7 +77,7 @@ type functionResponse struct {
 	Response json.RawMessage `json:"response"` // an object; see result
 }
 
-// translation is the state of translate.
+// translation is the state of translate, for one call.
 type translation struct {
 	ctx   context.Context //nolint:containedctx // one call's, for what is recalled of earlier turns
 	call  *provider.Call
@@ -108,7 +110,8 @@ func translate(ctx context.Context, call *provider.Call) (*request, error) {
 	return &t.out, nil
 }
 
-// message adds the message with index i to the turns, or to the instructions.
+// message adds the message with index i to the turns, or to the instructions. System messages become instructions
+// wherever they stand, because Gemini has no turn for them.
 func (t *translation) message(i int, m *chat.Message) error {
 	if m.Name != "" {
 		t.call.Omit("messages[].name")
@@ -228,7 +231,7 @@ func (t *translation) modelParts(m *chat.Message) []part {
 }
 
 // unsigned is the signature that Google documents for calls that another vendor's model made, or whose own
-// signature is gone. Models from Gemini 3 on refuse calls without any.
+// signature was lost. Models from Gemini 3 on refuse calls without any.
 var unsigned = base64.StdEncoding.EncodeToString([]byte("skip_thought_signature_validator"))
 
 // wantsSignatures reports whether a model refuses calls that come back without a signature. All but the first two
@@ -238,8 +241,9 @@ func wantsSignatures(model string) bool {
 }
 
 // result returns the result of a tool as an object, which Gemini requires: an object as it is, anything else as
-// its member output.
+// its member output. Text that is not JSON becomes a string.
 func result(text string) json.RawMessage {
+	// An array or a number is valid JSON, but not an object, so it is wrapped as well.
 	raw := []byte(text)
 	switch valid := json.Valid(raw); {
 	case valid && bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")):

@@ -25,7 +25,7 @@ var keywords = []string{
 var formats = []string{`"date-time"`, `"date"`, `"time"`}
 
 // parameters returns the schema of a function's arguments. It returns nil for a function without arguments: the
-// vendor wants an object without properties left out. raw may be nil.
+// vendor requires that an object without properties is left out. raw may be nil.
 func parameters(raw []byte) (json.RawMessage, error) {
 	if raw == nil {
 		return nil, nil
@@ -71,6 +71,7 @@ type member struct {
 // parseSchema parses the JSON of a schema.
 func parseSchema(raw []byte) (*node, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
+	// A float64 would change large numbers.
 	d.UseNumber()
 	n, err := parseNode(d)
 	if err != nil {
@@ -108,6 +109,7 @@ func parseNode(d *json.Decoder) (*node, error) {
 				n.elements = append(n.elements, child)
 			}
 		}
+		// The closing bracket.
 		_, err = d.Token()
 	case string:
 		n.scalar = jsonscan.AppendQuoted(nil, v)
@@ -161,7 +163,8 @@ func (n *node) get(key string) *node {
 // has reports whether there is a member with the key.
 func (n *node) has(key string) bool { return n.get(key) != nil }
 
-// rename gives a member another key, unless there is a member with that key already.
+// rename gives a member another key, unless there is a member with that key already: then the caller's own value of
+// that key is kept, and the other is deleted later as unknown.
 func (n *node) rename(from, to string) {
 	for i := range n.members {
 		if n.members[i].key == from && !n.has(to) {

@@ -8,9 +8,9 @@ import (
 )
 
 // signatures are the signatures of a reply's thoughts, kept under the id of the call they came with. They are
-// stored as JSON: a change to the tags loses those of turns under way.
+// stored as JSON: a change to the tags loses those of conversations that are under way.
 type signatures struct {
-	Vendor string `json:"vendor"`         // tells them from the states of other adapters
+	Vendor string `json:"vendor"`         // tells them from what other adapters keep
 	Call   string `json:"call,omitempty"` // of the call itself
 	Text   string `json:"text,omitempty"` // of the text before it
 }

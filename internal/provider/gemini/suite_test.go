@@ -125,7 +125,7 @@ func writeError(message string) string {
 	return providertest.Encode(object{"error": object{"code": 0, "message": message, "status": "SOME_STATUS"}})
 }
 
-// readRequest understands a request with a decoder that is not ours.
+// readRequest reads a request with a decoder that shares no code with the adapter.
 func readRequest(r *http.Request, body []byte) providertest.Asked {
 	type turn struct{ Parts []struct{ Text string } }
 	var w struct {

@@ -34,6 +34,7 @@ func (h *Harness) document(t *testing.T) {
 	for _, c := range replies {
 		table.set(c.name, h.Name, h.cell(c.name))
 	}
+	// All failures share one row, so that the table stays readable.
 	troubled := "yes"
 	for _, name := range h.troublesome() {
 		if _, no := h.Unsupported[name]; no {
@@ -49,7 +50,7 @@ func (h *Harness) document(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(old, got); diff != "" {
-		t.Errorf("%s is not what the suite says; run the test with -update: -page +suite\n%s", page, diff)
+		t.Errorf("%s does not match the suite; run the test with -update: -page +suite\n%s", page, diff)
 	}
 }
 

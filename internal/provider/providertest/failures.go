@@ -16,7 +16,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// refusalCase is a reply with an error status, and the fault that it must become.
+// refusalCase is a reply with an error status, and the fault that it must become. Only errors that the caller has
+// caused reach the caller; everything else is Unavailable (docs/api.md#upstream-errors).
 type refusalCase struct {
 	name    string
 	refusal Refusal
@@ -25,7 +26,8 @@ type refusalCase struct {
 	message string        // part of what the caller reads; empty if that must have nothing of the upstream's
 }
 
-// refused returns the case of a status whose message must not reach the caller.
+// refused returns the case of a status whose message must not reach the caller. The message contains the key, so
+// that the suite notices if any of it leaks.
 func refused(status int, kind fault.Kind) refusalCase {
 	c := refusalCase{name: fmt.Sprintf("status %d", status), kind: kind, refusal: Refusal{Status: status, Message: fmt.Sprintf("Secret reason %d, key %s.", status, Key)}}
 	if kind == fault.Unavailable {
@@ -34,6 +36,8 @@ func refused(status int, kind fault.Kind) refusalCase {
 	return c
 }
 
+// refusals are the statuses that upstreams send, with bodies that a vendor writes and bodies that a proxy in front
+// of it writes. 400, 413 and 422 are the caller's own fault; the others are ours or the upstream's.
 var refusals = []refusalCase{
 	{
 		name: "status 400", kind: fault.Invalid, message: "max_tokens is too large: 999999.",
@@ -89,6 +93,7 @@ func (h *Harness) refuse(t *testing.T, c refusalCase) {
 		if !strings.Contains(f.Message, c.message) {
 			t.Errorf("the caller reads %q, want %q in it", f.Message, c.message)
 		}
+		// Words of the refusals above that only the upstream could have written.
 		for _, secret := range []string{Key, "Secret", "http", "html", "nginx", "example.com", "\x00"} {
 			if strings.Contains(f.Message, secret) {
 				t.Errorf("the caller reads %q, want nothing of %q", f.Message, secret)
@@ -111,12 +116,13 @@ type troubleCase struct {
 	complete bool
 }
 
-// some is the beginning of a reply.
+// some is the beginning of a reply, without a finish reason.
 var some = []provider.Event{text("Once upon"), text(" a time there was")}
 
 // whole is a complete reply.
 var whole = []provider.Event{text("The end."), finish(chat.FinishStop), figures(9, 0, 3, 0)}
 
+// troubles are the replies that go wrong on the way, streamed and not.
 var troubles = []troubleCase{
 	{name: "stream cut", stream: true, script: Script{Events: some, Then: Cut}},
 	{name: "stream reset", stream: true, script: Script{Events: some, Then: Reset}},
@@ -172,6 +178,7 @@ type abandonment struct {
 	close  bool // the caller closes the stream, and does not cancel its context
 }
 
+// abandonments are the moments at which a caller may leave.
 var abandonments = []abandonment{
 	{name: "cancel before the reply", then: Wait, stream: true},
 	{name: "cancel in a stream", then: Stall, stream: true},
@@ -180,7 +187,8 @@ var abandonments = []abandonment{
 }
 
 // abandon plays a caller who leaves. The call must end at once, the upstream must notice it, and no goroutine may
-// be left behind.
+// be left behind. Otherwise every caller who hangs up would cost a connection and the tokens of a reply that
+// nobody reads (docs/api.md#streams).
 func (h *Harness) abandon(t *testing.T, c abandonment) {
 	ignore := goleak.IgnoreCurrent()
 	script := Script{Events: whole, Then: c.then}
@@ -190,6 +198,7 @@ func (h *Harness) abandon(t *testing.T, c abandonment) {
 	p, call := h.start(t, &script, c.stream, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	// opened is closed when the caller has what it waits for before it leaves.
 	opened := make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {

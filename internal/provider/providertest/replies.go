@@ -7,7 +7,7 @@ import (
 	"sluice/internal/provider"
 )
 
-// replyCase is a reply that ends well.
+// replyCase is a reply that ends well. Each is played streamed and whole, and both must give the same.
 type replyCase struct {
 	name    string // a row of the table in docs/providers.md
 	request string // further members of the request
@@ -17,7 +17,7 @@ type replyCase struct {
 	form func(t *testing.T, got, want Reply)
 }
 
-// The functions below make events.
+// The functions below make events of choice 0.
 
 func text(s string) provider.Event { return provider.Event{Kind: provider.Text, Text: s} }
 
@@ -38,6 +38,7 @@ const tools = `,"tools":[
 	{"type":"function","function":{"name":"get_weather","description":"Weather of a city","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}},
 	{"type":"function","function":{"name":"get_time","parameters":{"type":"object","properties":{}}}}]`
 
+// toolNames are the names of the functions in tools.
 var toolNames = []string{"get_weather", "get_time"}
 
 // weather is a call in three pieces, and the end of the reply.
@@ -46,6 +47,7 @@ var weather = []provider.Event{
 	finish(chat.FinishToolCalls), figures(9, 0, 5, 0),
 }
 
+// replies are the cases that end well. Their order is that of the rows in docs/providers.md.
 var replies = []replyCase{
 	{name: "text", events: []provider.Event{text("Hel"), text("lo"), text(" world"), finish(chat.FinishStop), figures(9, 0, 3, 0)}},
 	{name: "text beyond ASCII", events: []provider.Event{text("Größe: 5 < 6 & \"so\" \\ weiter"), text(" — 日本 👩‍🚀"), finish(chat.FinishStop), figures(9, 0, 20, 0)}},

@@ -9,7 +9,8 @@ import (
 	"sluice/internal/provider"
 )
 
-// Reply is a reply that was put together from events.
+// Reply is a reply that was put together from events. Two replies are the same for a caller if these fields are,
+// however the text was cut into events.
 type Reply struct {
 	Text      string
 	Reasoning string
@@ -55,7 +56,7 @@ func Typed(d *provider.Decoder, ev *provider.Event) ([]provider.Event, error) {
 	return []provider.Event{*ev}, nil
 }
 
-// Expected returns the reply that a script's events make.
+// Expected returns the reply that a script's events make. Scripts are trusted: nothing is checked.
 func Expected(events []provider.Event) Reply {
 	var r Reply
 	for i := range events {
@@ -67,7 +68,7 @@ func Expected(events []provider.Event) Reply {
 // add adds an event to the reply. Unless t is nil, it checks that the event is allowed at this point.
 func (r *Reply) add(t *testing.T, ev *provider.Event) {
 	if t != nil && r.Finish != "" && ev.Kind != provider.Usage {
-		t.Errorf("event %+v came behind the finish reason", *ev)
+		t.Errorf("event %+v came after the finish reason", *ev)
 	}
 	switch ev.Kind {
 	case provider.Text:
@@ -79,6 +80,7 @@ func (r *Reply) add(t *testing.T, ev *provider.Event) {
 	case provider.Usage:
 		u := ev.Usage
 		r.Usage = &u
+	// Only the first piece of a call has its id and name; all pieces have the index (docs/api.md#stream-chunk).
 	case provider.ToolCall:
 		p := ev.Tool
 		switch {

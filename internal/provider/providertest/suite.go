@@ -1,7 +1,7 @@
 // Package providertest is the suite that every adapter passes.
 //
 // The suite writes Scripts, which are in no dialect, and a Harness makes an upstream that plays them in its own
-// dialect. The adapter's events must be the script again, whatever the wire looked like in between. A harness
+// dialect. The adapter's events must equal the script, whatever the wire format in between. A harness
 // declares what it cannot express, and docs/providers.md lists it. The bytes on the wire, and what only one adapter
 // does, belong in that adapter's own tests; Transcripts helps with the bytes.
 //
@@ -90,7 +90,8 @@ type Play struct {
 	Close func()
 }
 
-// Asked is a request as an upstream understands it.
+// Asked is a request as an upstream understands it. Only what the suite compares is listed; fields that a dialect
+// cannot express stay zero.
 type Asked struct {
 	Model     string
 	Key       string // the credential
@@ -129,6 +130,7 @@ func Run(t *testing.T, h Harness) {
 			f(t)
 		})
 	}
+	// First and not in parallel: they look for goroutines that are left behind.
 	for _, c := range abandonments {
 		run(c.name, false, func(t *testing.T) { h.abandon(t, c) })
 	}
@@ -141,9 +143,10 @@ func Run(t *testing.T, h Harness) {
 	for _, c := range troubles {
 		run(c.name, true, func(t *testing.T) { h.trouble(t, c) })
 	}
+	// A case that was renamed must not stay excused under its old name.
 	for _, name := range slices.Sorted(maps.Keys(h.Unsupported)) {
 		if !known[name] {
-			t.Errorf("Unsupported names %q, which is no case", name)
+			t.Errorf("Unsupported names %q, which is not a case", name)
 		}
 	}
 	if h.Name != "" {
@@ -154,7 +157,7 @@ func Run(t *testing.T, h Harness) {
 // patience ends a test that hangs. It is generous, since machines that run tests may be slow.
 const patience = 20 * time.Second
 
-// start prepares a script and the call that plays it. More are further members of the request, each with a comma
+// start prepares a script and the call that plays it. more has further members of the request, each with a comma
 // before it.
 func (h *Harness) start(t *testing.T, s *Script, stream bool, more string) (*Play, *provider.Call) {
 	t.Helper()
@@ -193,6 +196,7 @@ func (h *Harness) reply(t *testing.T, c replyCase) {
 		if u := want.Usage; u != nil && h.Lumps {
 			u.Completion, u.Reasoning = u.CompletionTotal(), 0
 		}
+		// Such an adapter makes up its own words, so only their form can be compared.
 		if h.Computes {
 			check := sameForm
 			if c.form != nil {

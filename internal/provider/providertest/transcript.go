@@ -30,11 +30,11 @@ import (
 //
 //	NAME/how   optional words: upstream=MODEL, thinks
 //	NAME/sent  what the caller sent
-//	NAME/up    what went up: method, URL, some headers, body
-//	NAME/down  what came down: status and content type on the first line, then the body
+//	NAME/up    the request to the upstream: method, URL, some headers, body
+//	NAME/down  the upstream's response: status and content type on the first line, then the body
 //	NAME/got   what the caller got, after the names of the fields that were dropped
 //
-// A turn that is refused before it goes up has neither up nor down. If update is set, up and got are written instead
+// A turn that is refused before it is sent has neither up nor down. If update is set, up and got are written instead
 // of checked. All turns of a file share one memory. open gets the name of the file, without its ending; headers
 // are the names of those to show.
 func Transcripts(t *testing.T, update bool, open func(file string, wire http.RoundTripper) (provider.Adapter, error), headers ...string) {
@@ -48,6 +48,7 @@ func Transcripts(t *testing.T, update bool, open func(file string, wire http.Rou
 		if err != nil {
 			t.Fatal(err)
 		}
+		// One memory for all turns of a file: a later turn may need what an earlier one kept.
 		memory := NewMemory()
 		out := &txtar.Archive{Comment: archive.Comment}
 		for _, turn := range turns(t, file, archive) {
@@ -90,7 +91,7 @@ func turns(t *testing.T, file string, archive *txtar.Archive) []*exchange {
 		x := all[len(all)-1]
 		to, ok := map[string]*[]byte{"how": &x.how, "sent": &x.sent, "up": &x.up, "down": &x.down, "got": &x.got}[part]
 		if !ok {
-			t.Fatalf("%s: %s is no part of a turn", file, f.Name)
+			t.Fatalf("%s: %s is not a part of a turn", file, f.Name)
 		}
 		*to = f.Data
 	}
@@ -122,6 +123,7 @@ func (x *exchange) play(t *testing.T, open func(http.RoundTripper) (provider.Ada
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The id is fixed, so that ids derived from it are the same in every run.
 	call := &provider.Call{Request: req, Upstream: Model, ID: "turn-" + x.name + "-", Memory: memory}
 	for _, word := range strings.Fields(string(x.how)) {
 		if model, ok := strings.CutPrefix(word, "upstream="); ok {
@@ -129,7 +131,7 @@ func (x *exchange) play(t *testing.T, open func(http.RoundTripper) (provider.Ada
 		} else if word == "thinks" {
 			call.Thinks = true
 		} else {
-			t.Fatalf("%s: what is %q?", x.name, word)
+			t.Fatalf("%s: unknown word %q in how", x.name, word)
 		}
 	}
 	w := httptest.NewRecorder()
@@ -165,7 +167,7 @@ func (x *exchange) relay(ctx context.Context, w http.ResponseWriter, a provider.
 	return out.Finish()
 }
 
-// answer records what went up and returns what the file says came down.
+// answer records the request to the upstream and returns the response of the file.
 func (x *exchange) answer(r *http.Request, headers []string) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -194,7 +196,7 @@ func (x *exchange) answer(r *http.Request, headers []string) (*http.Response, er
 	}, nil
 }
 
-// shelf is a continuation.Store in memory, without expiry.
+// shelf is a continuation.Store in memory, without expiry. It is not safe for use from several goroutines.
 type shelf map[string][]byte
 
 func (s shelf) KeepState(_ context.Context, st *continuation.State, _ continuation.Bound) error {

@@ -57,7 +57,7 @@ func HTTP(d Dialect, open Open) func(*testing.T, *Script) *Play {
 	}
 }
 
-// upstream is a server that plays one script to every request.
+// upstream is a server that plays one script to every request, in the words of a dialect.
 type upstream struct {
 	dialect Dialect
 	script  *Script

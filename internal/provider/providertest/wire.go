@@ -11,7 +11,7 @@ import (
 	"sluice/internal/provider"
 )
 
-// Transport answers requests without a network.
+// Transport answers requests without a network. It implements http.RoundTripper.
 type Transport func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
@@ -31,7 +31,8 @@ func Encode(v any) string {
 	return string(b)
 }
 
-// Everything returns a reply with thinking, text in two pieces, and a tool call with the id, in two pieces.
+// Everything returns a reply with thinking, text in two pieces, and a tool call with the id, in two pieces. Tests of
+// one adapter use it where every kind of event must appear.
 func Everything(id string) []provider.Event {
 	return []provider.Event{
 		{Kind: provider.Reasoning, Text: "Hm."},

@@ -13,7 +13,7 @@ import (
 )
 
 // abuseCounts checks that units are counted by month, plan and tier, exactly once, and can be
-// forgiven.
+// forgiven (docs/api.md#abuse-control). The settlements lie at both ends of a month in UTC.
 func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	march := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -31,6 +31,7 @@ func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// The store promises no order.
 		slices.SortFunc(got, func(a, b abuse.Count) int { return int(a.Plan) - int(b.Plan) })
 		return got
 	}
@@ -41,6 +42,7 @@ func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
 	if diff := cmp.Diff(want, counts(march)); diff != "" {
 		t.Errorf("AbuseCounts: -want +got\n%s", diff)
 	}
+	// The second one has no units yet: forgiving must not depend on a row that exists.
 	forgive := []abuse.Count{
 		{AccountID: "acct_1", Plan: account.Basic, Tier: account.Free, Forgiven: 3000},
 		{AccountID: "acct_1", Plan: account.Scale, Tier: account.Free, Forgiven: 7},
@@ -59,6 +61,7 @@ func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
 	}
 	var hours []time.Time
 	var units int64
+	// A node that starts reads the units of the last day by the hour, to see how fast a score rises.
 	err := s.UnitsSince(t.Context(), march.Add(30*time.Minute), func(c abuse.Count, hour time.Time) {
 		hours = append(hours, hour)
 		units += c.Units
@@ -68,7 +71,7 @@ func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// abuseEvents checks the order and the content of abuse events.
+// abuseEvents checks the order and the content of abuse events: newest first, of one account only.
 func abuseEvents(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	events := []abuse.Event{

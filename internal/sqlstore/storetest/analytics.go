@@ -10,7 +10,8 @@ import (
 	"sluice/internal/usage"
 )
 
-// analytics compares the results of the store with a plain loop over the same settlements.
+// analytics compares the results of the store with a plain loop over the same settlements. The loop is
+// slow and obviously right; the store's SQL is neither.
 func analytics(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	day := 24 * time.Hour
@@ -21,6 +22,7 @@ func analytics(t *testing.T, open func() *sqlstore.Store) {
 			Plan: "basic", Tier: "free", ModelAsked: "m", ModelUsed: fmt.Sprint("model", i%2), Provider: "p", Tokens: chat.Usage{Prompt: i, Completion: 2 * i},
 			RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: usage.EndComplete, Latency: time.Duration(i) * time.Millisecond, FirstToken: time.Millisecond,
 		}
+		// Some belong to another account, some failed, and few have a cost.
 		if i%5 == 0 {
 			r.AccountID = "acct_2"
 		} else if i%7 == 0 {
@@ -42,6 +44,7 @@ func analytics(t *testing.T, open func() *sqlstore.Store) {
 		{By: usage.ByModel, Hours: true},
 		{By: usage.ByDay, Hours: true, Model: "model1"},
 	} {
+		// The first day is left out, to see that From is respected.
 		q.AccountID, q.From = "acct_1", from
 		slotOf := usage.DayOf
 		if q.Hours {
@@ -69,6 +72,7 @@ func analytics(t *testing.T, open func() *sqlstore.Store) {
 			}
 		}
 	}
+	// By becomes part of the SQL, so only known values may pass.
 	if _, err := s.UsageBy(ctx, usage.Query{By: "start; --"}); err == nil {
 		t.Error("UsageBy by something unknown = nil, want an error")
 	}

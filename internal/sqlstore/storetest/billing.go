@@ -21,7 +21,7 @@ import (
 // read back.
 var sameBooks = cmp.Options{cmpopts.IgnoreUnexported(billing.Books{}), cmpopts.IgnoreFields(billing.Books{}, "Entries", "Audit")}
 
-// newPayment returns a pending payment with every field set.
+// newPayment returns a pending payment with every field set that a pending payment can have.
 func newPayment(id, accountID string) *billing.Payment {
 	return &billing.Payment{
 		ID: id, AccountID: accountID, Kind: billing.ForStart, Status: billing.Pending, Processor: "testpay", Present: true,
@@ -44,7 +44,7 @@ func changeBilling(t testing.TB, s *sqlstore.Store, accountID, paymentID string,
 }
 
 // books checks that every field of the books is stored, together with the ledger, the plan and the
-// audit log.
+// audit log. They must change in one transaction: a plan without its payment would be free.
 func books(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -52,6 +52,7 @@ func books(t *testing.T, open func() *sqlstore.Store) {
 	if diff := cmp.Diff(&billing.Books{Account: a}, got, sameBooks); err != nil || diff != "" {
 		t.Errorf("Books of a new account: %v, -want +got\n%s", err, diff)
 	}
+	// Every field differs from its zero value, so that one that is not stored shows up.
 	want := billing.Books{
 		Account: a, Processor: "testpay", Customer: "cus_1", Method: billing.Method{Brand: "visa", LastFour: "4242", Expires: "12/99"}, Ahead: time.Hour,
 		Subscription: billing.Subscription{
@@ -93,6 +94,7 @@ func books(t *testing.T, open func() *sqlstore.Store) {
 	if diff := cmp.Diff(before, find(t, s, a.ID)); diff != "" {
 		t.Errorf("a change of the books alone changed the account: -want +got\n%s", diff)
 	}
+	// A change that is refused leaves neither a plan nor an entry of the ledger.
 	no := fault.New(fault.Conflict, "no")
 	_, err = s.ChangeBilling(t.Context(), a.ID, "", func(b *billing.Books) error {
 		b.Plan, b.Entries = account.None, []billing.Entry{{AccountID: a.ID}}
@@ -109,7 +111,8 @@ func books(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// payments checks that an account has one pending payment at a time, and how invoices are numbered.
+// payments checks that an account has one pending payment at a time, and how invoices are numbered. Two
+// pending payments could both be paid.
 func payments(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a, other := create(t, s, 1), create(t, s, 2)
@@ -124,6 +127,7 @@ func payments(t *testing.T, open func() *sqlstore.Store) {
 		t.Error("an account got two pending payments")
 	}
 	put(newPayment("pay_3", other.ID))
+	// A payment of another account is not found, whoever asks for it by its id.
 	for _, ref := range []string{"pay_none", "pay_3"} {
 		if _, err := s.ChangeBilling(t.Context(), a.ID, ref, nil); !fault.Is(err, fault.NotFound) {
 			t.Errorf("ChangeBilling with payment %s = %v, want not found", ref, err)
@@ -175,7 +179,8 @@ func payments(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// billingDue checks which accounts come up at which time, each once, and in pages.
+// billingDue checks which accounts come up at which time, each once, and in pages. An account that is
+// missed is never billed.
 func billingDue(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	due := func(now time.Time, after string, limit int) []string {
@@ -202,6 +207,7 @@ func billingDue(t *testing.T, open func() *sqlstore.Store) {
 	if got := due(base.Add(-time.Second), "", 10); len(got) != 0 {
 		t.Errorf("BillingDue too early = %v", got)
 	}
+	// acct_001 has the same date as acct_000, but its own clock is an hour ahead.
 	if got, want := due(base.Add(time.Hour), "", 10), []string{"acct_001", "acct_002"}; !cmp.Equal(got, want) {
 		t.Errorf("BillingDue after an hour = %v, want %v", got, want)
 	}
@@ -213,7 +219,8 @@ func billingDue(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// billingEvents checks that an event is known once it has been added, and can be added again.
+// billingEvents checks that an event is known once it has been added, and can be added again: Stripe
+// sends events more than once.
 func billingEvents(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for i := range 2 {
@@ -226,7 +233,8 @@ func billingEvents(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// testObjects checks that changes of a test object are stored, and that failed ones are not.
+// testObjects checks that changes of a test object are stored, and that failed ones are not. The test
+// processor keeps its customers and payments in such objects.
 func testObjects(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	set := func(want, next string) {
@@ -244,6 +252,7 @@ func testObjects(t *testing.T, open func() *sqlstore.Store) {
 			t.Errorf("ChangeTestObject = %v", err)
 		}
 	}
+	// In turn: refused, created, refused, changed, changed again.
 	set("", "")
 	set("", "a")
 	set("a", "")
@@ -274,6 +283,7 @@ func booksInParallel(t *testing.T, open func() *sqlstore.Store) {
 		})
 	}
 	wg.Wait()
+	// No change may be lost, although all of them started from the same books.
 	entries, err := s.Ledger(t.Context(), a.ID, 100)
 	if err != nil || len(entries) != 20 || opened.Load() != 1 {
 		t.Errorf("20 changes in parallel left %d entries, %v, and opened %d payments, want 20 and 1", len(entries), err, opened.Load())

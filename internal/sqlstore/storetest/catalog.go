@@ -54,7 +54,7 @@ func changesAfter(t *testing.T, s *sqlstore.Store, after int64, most int) (told 
 }
 
 // catalogChanges checks that a model keeps the date on which it joined, even while it is removed,
-// and that changes are logged in order, with the model before and after.
+// and that changes are logged in order, with the model before and after (docs/api.md#catalog-changes).
 func catalogChanges(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	if told, known := changesAfter(t, s, 0, 10); told != nil || !known {
@@ -67,6 +67,7 @@ func catalogChanges(t *testing.T, open func() *sqlstore.Store) {
 	}
 	recordCatalog(t, s, listed(t, account.Basic, "b"), base.Add(time.Hour))
 	last := recordCatalog(t, s, listed(t, account.Basic, "a", "b"), base.Add(2*time.Hour))
+	// The date is that of the first listing (docs/api.md#model-object).
 	if a, _ := last.Lookup("a"); a.Created != base.Unix() {
 		t.Errorf("a model that came back joined at %d, want %d", a.Created, base.Unix())
 	}
@@ -77,6 +78,7 @@ func catalogChanges(t *testing.T, open func() *sqlstore.Store) {
 		want  []string
 		known bool
 	}{
+		// 6 was never used as a number, so it is reported as unknown.
 		{0, 10, all, true},
 		{0, 2, all[:2], true},
 		{2, 2, all[2:4], true},
@@ -108,6 +110,7 @@ func catalogChanges(t *testing.T, open func() *sqlstore.Store) {
 func catalogOnce(t *testing.T, open func() *sqlstore.Store) {
 	const processes = 4
 	var starting sync.WaitGroup
+	// Each process has its own clock. The first one that records decides the date for all.
 	got := make([]string, processes)
 	c := listed(t, account.Free, "a", "b", "c")
 	for i := range processes {
@@ -128,7 +131,7 @@ func catalogOnce(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // dropChanges checks that changes older than a year are deleted in batches, and that the newest one
-// stays.
+// stays: its number is where callers continue.
 func dropChanges(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	recordCatalog(t, s, listed(t, account.Free, "a", "b"), base)
@@ -139,6 +142,7 @@ func dropChanges(t *testing.T, open func() *sqlstore.Store) {
 		dropped int
 		left    []string
 	}{
+		// One at a time, although two are old enough.
 		{year.Add(-time.Millisecond), 0, []string{"1 added a", "2 added b", "3 added c", "4 added d"}},
 		{year, 1, []string{"2 added b", "3 added c", "4 added d"}},
 		{year, 1, []string{"3 added c", "4 added d"}},

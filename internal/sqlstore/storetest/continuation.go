@@ -11,7 +11,8 @@ import (
 )
 
 // states checks that states can be found until they expire, that a later one replaces an earlier
-// one of the same id, and that the oldest are deleted when a limit is exceeded.
+// one of the same id, and that the oldest are deleted when a limit is exceeded. Ids and states are
+// arbitrary bytes, so some here are not valid UTF-8.
 func states(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	id, other := []byte("id \x00\xff"), []byte("other")
@@ -31,10 +32,12 @@ func states(t *testing.T, open func() *sqlstore.Store) {
 			t.Fatal(err)
 		}
 	}
+	// The second one replaces the first.
 	for _, sealed := range [][]byte{{1}, {0, 2, 0xff}} {
 		keep("a", id, sealed, expires, many)
 	}
 	keep("a", other, []byte{3}, expires.Add(time.Minute), many)
+	// Another process finds it too: the next turn of a conversation may reach any node.
 	find(open(), id, base, []byte{0, 2, 0xff})
 	find(s, id, expires.Add(-time.Millisecond), []byte{0, 2, 0xff})
 	find(s, id, expires, nil)
@@ -66,6 +69,7 @@ func states(t *testing.T, open func() *sqlstore.Store) {
 		}
 	}
 	at := func(i int) time.Time { return expires.Add(time.Duration(i) * time.Second) }
+	// The state of another account stays throughout.
 	keep("b", name(9), make([]byte, 50), at(9), many)
 	for i := range 5 {
 		keep("a", name(i), make([]byte, 10), at(i), continuation.Bound{Entries: 3, Bytes: 1000})

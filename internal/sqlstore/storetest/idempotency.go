@@ -16,7 +16,8 @@ import (
 // roomy is a limit in bytes that the tests do not reach.
 const roomy = 1 << 20
 
-// newReply returns record n of an account, created n minutes after base, with the given size.
+// newReply returns record n of an account with the given size in bytes. It expires n minutes after the
+// end of the first day, so records expire in the order of n.
 func newReply(account string, n, size int) *idempotency.Record {
 	id := fmt.Appendf(nil, "%s %d \x00\xff", account, n)
 	return &idempotency.Record{ID: id, AccountID: account, Sealed: bytes.Repeat([]byte{byte(n)}, size), ExpiresAt: base.Add(24*time.Hour + time.Duration(n)*time.Minute)}
@@ -30,7 +31,7 @@ func keep(t testing.TB, s *sqlstore.Store, r *idempotency.Record, now time.Time,
 	}
 }
 
-// kept checks whether the store has exactly this record.
+// kept checks whether the store has exactly this record at the time now.
 func kept(t testing.TB, s *sqlstore.Store, r *idempotency.Record, now time.Time, want bool) {
 	t.Helper()
 	got, err := s.FindReply(t.Context(), r.ID, now)
@@ -42,7 +43,7 @@ func kept(t testing.TB, s *sqlstore.Store, r *idempotency.Record, now time.Time,
 	}
 }
 
-// replies checks that records can be found by everybody until they expire.
+// replies checks that records can be found by every process until they expire (docs/api.md#idempotency).
 func replies(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	one, two, big := newReply("acct_1", 1, 100), newReply("acct_2", 1, 200), newReply("acct_1", 2, 1<<20)
@@ -60,7 +61,7 @@ func replies(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // replyOnce checks that the first reply stays until it expires, and that then the next one replaces
-// it.
+// it. A caller who repeats a request must always get the same reply.
 func replyOnce(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	first, second := newReply("acct_1", 1, 100), newReply("acct_1", 1, 300)
@@ -77,7 +78,7 @@ func replyOnce(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // repliesGiveWay checks that an account's oldest records are deleted when its limit is exceeded,
-// and no others.
+// and no others: one account must not push out the replies of another.
 func repliesGiveWay(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	foreign := newReply("acct_2", 0, 900)
@@ -90,6 +91,7 @@ func repliesGiveWay(t *testing.T, open func() *sqlstore.Store) {
 	for n, r := range all {
 		kept(t, s, r, base, n >= 2) // four fit
 	}
+	// A large one makes several others give way.
 	large := newReply("acct_1", 9, 600)
 	keep(t, s, large, base, 1000)
 	kept(t, s, all[4], base, false)
@@ -103,7 +105,8 @@ func repliesGiveWay(t *testing.T, open func() *sqlstore.Store) {
 	kept(t, s, all[5], base, false)
 }
 
-// dropReplies checks that expired records are deleted in batches and no longer count.
+// dropReplies checks that expired records are deleted in batches and no longer count. Small batches
+// keep each transaction short.
 func dropReplies(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	var all []*idempotency.Record
@@ -128,6 +131,7 @@ func dropReplies(t *testing.T, open func() *sqlstore.Store) {
 
 // repliesInParallel checks that concurrent keeping and dropping neither deadlock nor lose count.
 func repliesInParallel(t *testing.T, open func() *sqlstore.Store) {
+	// Two processes that write at the same time.
 	s, other := open(), open()
 	const most = 1000
 	var wg sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 )
 
 // notices checks that notices are listed, counted as unread, and answered once, by their own
-// account only.
+// account only. The dashboard passes ids that a browser sent, so the store must compare the account.
 func notices(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)
@@ -31,10 +31,12 @@ func notices(t *testing.T, open func() *sqlstore.Store) {
 	if n, err := s.UnreadNotices(ctx, other.ID); err != nil || n != 0 {
 		t.Errorf("UnreadNotices of another account = %d, %v, want 0", n, err)
 	}
+	// Opening the page reads all of them.
 	must(t, s.ReadNotices(ctx, a.ID, base.Add(time.Hour)))
 	if n, err := s.UnreadNotices(ctx, a.ID); err != nil || n != 0 {
 		t.Errorf("UnreadNotices after reading = %d, %v, want 0", n, err)
 	}
+	// Only an inquiry can be answered, by the account that got it.
 	for _, tt := range []struct{ what, account, id string }{
 		{"a warning", a.ID, warning.ID}, {"another's inquiry", other.ID, inquiry.ID}, {"an unknown one", a.ID, "note_9"},
 	} {

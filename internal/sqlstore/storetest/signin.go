@@ -15,7 +15,7 @@ import (
 )
 
 // logins checks that a password and a second factor are stored independently, and that a code works
-// once.
+// once, even if several requests bring it at the same time.
 func logins(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	a := create(t, s, 1)
@@ -26,6 +26,7 @@ func logins(t *testing.T, open func() *sqlstore.Store) {
 			t.Errorf("FindLogin after %s = %+v, %v, want %+v", what, got, err, want)
 		}
 	}
+	// An account without a login is found as the zero Login, not as an error.
 	check("nothing", signin.Login{})
 	must(t, s.SetPassword(ctx, a.ID, "first", ""))
 	must(t, s.SetTOTP(ctx, a.ID, "secret", true))
@@ -50,6 +51,7 @@ func logins(t *testing.T, open func() *sqlstore.Store) {
 	if taken.Load() != 1 {
 		t.Errorf("a code was taken %d times, want once", taken.Load())
 	}
+	// An older code than the last one is refused as well: somebody may have watched both.
 	if fresh, err := s.UseTOTP(ctx, a.ID, 6); err != nil || fresh {
 		t.Errorf("UseTOTP of an older code = %t, %v, want false", fresh, err)
 	}
@@ -64,7 +66,8 @@ func session(id, accountID string, seen time.Time) *signin.Session {
 	return n
 }
 
-// sessions checks how sessions are found, extended, listed, closed and limited.
+// sessions checks how sessions are found, extended, listed, closed and limited. Everything that looks
+// at the token of another account must fail.
 func sessions(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	a, other := create(t, s, 1), create(t, s, 2)
@@ -83,16 +86,19 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 	if _, err := s.FindSession(ctx, one.Token, one.ExpiresAt); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("FindSession of an expired one = %v, want unauthenticated", err)
 	}
+	// A visit extends the session beyond the time at which it would have expired.
 	later := base.Add(30 * time.Minute)
 	must(t, s.SeeSession(ctx, one.ID, later, later.Add(time.Hour)))
 	if got, err := s.FindSession(ctx, one.Token, one.ExpiresAt); err != nil || got.SeenAt != later {
 		t.Errorf("FindSession after a visit = %+v, %v, want it to last", got, err)
 	}
 
+	// The id of a session is not secret, so the account must be compared.
 	must(t, s.CloseSession(ctx, a.ID, theirs.ID))
 	if _, err := s.FindSession(ctx, theirs.Token, base); err != nil {
 		t.Errorf("a session was closed by another account: %v", err)
 	}
+	// A new password ends every session but the one in which it was set.
 	must(t, s.SetPassword(ctx, a.ID, "p", one.ID))
 	if _, err := s.FindSession(ctx, one.Token, base); err != nil {
 		t.Errorf("SetPassword closed the session it was made in: %v", err)
@@ -111,6 +117,7 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 	if err != nil || len(list) != 4 || list[0].ID != "ses_many_0" || list[3].ID != "ses_many_3" {
 		t.Errorf("Sessions of an account that opened too many = %v, %v, want three and the new one", list, err)
 	}
+	// The next one closes those not used for longest, until three are left.
 	must(t, s.OpenSession(ctx, session("ses_new", a.ID, base.Add(time.Minute)), 3))
 	if list, err = s.Sessions(ctx, a.ID, base); err != nil || len(list) != 3 || list[0].ID != "ses_new" {
 		t.Errorf("Sessions after one more = %v, %v, want the last three", list, err)
@@ -121,7 +128,8 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// links checks that a link works once, until it expires, and not after the password has changed.
+// links checks that a link works once, until it expires, and not after the password has changed: the
+// owner who changes a password wants everybody else out.
 func links(t *testing.T, open func() *sqlstore.Store) {
 	s, ctx := open(), t.Context()
 	a := create(t, s, 1)
@@ -179,11 +187,13 @@ func links(t *testing.T, open func() *sqlstore.Store) {
 			t.Errorf("Sessions after %s = %v, %v, want the one that was kept", name, list, err)
 		}
 	}
+	// Cleaning up deletes by the time that a link expires, not by its use.
 	late := newLink("late", signin.Email, a.ID)
 	must(t, s.DropSignins(ctx, late.ExpiresAt))
 	if _, err := s.FindLink(ctx, late.Token, base); !fault.Is(err, fault.NotFound) {
 		t.Errorf("FindLink of a dropped one = %v, want not found", err)
 	}
+	// Erasing a login deletes its links too.
 	for i := range 3 {
 		newLink(fmt.Sprint("more", i), signin.SignIn, a.ID)
 	}
@@ -218,6 +228,7 @@ func linksBounded(t *testing.T, open func() *sqlstore.Store) {
 	if token, kept := keep("expired@example.com", 0, signin.Room{}); kept || there(token) {
 		t.Errorf("a link that has expired: kept %t, found %t", kept, there(token))
 	}
+	// Recent bounds the mails of one hour. What is beyond it is not kept.
 	recent := signin.Room{Recent: 2, Since: base.Add(30 * time.Minute)}
 	old, _ := keep("ana@example.com", 20*time.Minute, recent)
 	first, _ := keep("ana@example.com", time.Hour, recent)
@@ -232,6 +243,7 @@ func linksBounded(t *testing.T, open func() *sqlstore.Store) {
 	if _, kept := keep("bob@example.com", time.Hour, recent); !kept {
 		t.Error("another address has no room, want it counted by itself")
 	}
+	// PerAddress and InAll bound the space. The oldest make room, and the new one is always kept.
 	if token, kept := keep("ana@example.com", 2*time.Hour, signin.Room{PerAddress: 2}); !kept || !there(token) || there(old) {
 		t.Error("beyond the bound of an address the oldest link was kept")
 	}

@@ -1,7 +1,12 @@
 // Package storetest is the conformance suite that the store passes on every engine.
 //
 // It tests what the callers of the store rely on, so that SQLite and PostgreSQL cannot drift apart.
-// Each test gets an empty database of its own.
+// Each test gets an empty database of its own, so tests run in parallel. A test of one engine's own
+// behaviour, such as its locking, belongs to package sqlstore.
+//
+// The capabilities define the interfaces (account.Store, usage.Store and so on), and one Store implements
+// all of them. The files here follow the capabilities. A new method of the store needs a test here
+// before a capability uses it.
 package storetest
 
 import (
@@ -21,12 +26,14 @@ import (
 )
 
 // Database returns a function that opens one empty database. Calling it more than once stands for
-// several processes on the same database, or for a restart.
+// several processes on the same database, or for a restart. The stores are closed when the test ends.
 type Database func(t testing.TB) (open func() *sqlstore.Store)
 
-// Run runs the suite on databases of one engine.
+// Run runs the suite on databases of one engine. The names of the tests are the names of subtests, so
+// "go test -run /VideoTurns" runs one of them on every engine.
 func Run(t *testing.T, fresh Database) {
 	tests := map[string]func(*testing.T, func() *sqlstore.Store){
+		// Accounts and keys: this file.
 		"CreateAndFind":     createAndFind,
 		"EmailIsUnique":     emailIsUnique,
 		"NotFound":          notFound,
@@ -43,10 +50,12 @@ func Run(t *testing.T, fresh Database) {
 		"KeyUse":            keyUse,
 		"Reopen":            reopen,
 		"CanceledCallers":   canceledCallers,
-		"Settlements":       settlements,
-		"SettledOnce":       settledOnce,
-		"AuditUsage":        auditUsage,
-		"DropSettlements":   dropSettlements,
+		// Usage: usage.go.
+		"Settlements":     settlements,
+		"SettledOnce":     settledOnce,
+		"AuditUsage":      auditUsage,
+		"DropSettlements": dropSettlements,
+		// Recorded replies: idempotency.go. States of conversations: continuation.go.
 		"Replies":           replies,
 		"ReplyOnce":         replyOnce,
 		"RepliesGiveWay":    repliesGiveWay,
@@ -54,33 +63,39 @@ func Run(t *testing.T, fresh Database) {
 		"RepliesInParallel": repliesInParallel,
 		"ReplyOfCanceled":   replyOfCanceled,
 		"States":            states,
-		"AbuseCounts":       abuseCounts,
-		"AbuseEvents":       abuseEvents,
-		"Videos":            videos,
-		"VideoChanges":      videoChanges,
-		"VideoOnce":         videoOnce,
-		"VideoLoad":         videoLoad,
-		"VideoTurns":        videoTurns,
-		"VideoClaims":       videoClaims,
-		"VideoExpiry":       videoExpiry,
-		"Secrets":           secrets,
-		"Books":             books,
-		"Payments":          payments,
-		"BillingDue":        billingDue,
-		"BillingEvents":     billingEvents,
-		"TestObjects":       testObjects,
-		"BooksInParallel":   booksInParallel,
-		"Answers":           answers,
-		"Logins":            logins,
-		"Sessions":          sessions,
-		"Links":             links,
-		"LinksBounded":      linksBounded,
-		"Notices":           notices,
-		"Analytics":         analytics,
-		"Catalog":           catalogChanges,
-		"CatalogOnce":       catalogOnce,
-		"DropChanges":       dropChanges,
+		// Abuse control: abuse.go.
+		"AbuseCounts": abuseCounts,
+		"AbuseEvents": abuseEvents,
+		// Video jobs, and the secret that signs links to them: videos.go.
+		"Videos":       videos,
+		"VideoChanges": videoChanges,
+		"VideoOnce":    videoOnce,
+		"VideoLoad":    videoLoad,
+		"VideoTurns":   videoTurns,
+		"VideoClaims":  videoClaims,
+		"VideoExpiry":  videoExpiry,
+		"Secrets":      secrets,
+		// Billing: billing.go.
+		"Books":           books,
+		"Payments":        payments,
+		"BillingDue":      billingDue,
+		"BillingEvents":   billingEvents,
+		"TestObjects":     testObjects,
+		"BooksInParallel": booksInParallel,
+		"Answers":         answers,
+		// Signing in: signin.go. Notices and analytics have files of their own.
+		"Logins":       logins,
+		"Sessions":     sessions,
+		"Links":        links,
+		"LinksBounded": linksBounded,
+		"Notices":      notices,
+		"Analytics":    analytics,
+		// The log of the catalog: catalog.go.
+		"Catalog":     catalogChanges,
+		"CatalogOnce": catalogOnce,
+		"DropChanges": dropChanges,
 	}
+	// The order of a map is random, which is right: the tests must not depend on each other.
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -146,11 +161,12 @@ func change(t testing.TB, s *sqlstore.Store, id string, apply func(*account.Acco
 }
 
 // createAndFind checks that an account can be found by id, address and key, with every field
-// intact.
+// intact. The dashboard and the command accept any of the three.
 func createAndFind(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := create(t, s, 1)
 	create(t, s, 2)
+	// The second account must not be found in place of the first.
 	for _, ref := range []string{want.ID, want.Email, want.Keys[0].ID} {
 		if diff := cmp.Diff(want, find(t, s, ref)); diff != "" {
 			t.Errorf("FindAccount(%s): -want +got\n%s", ref, diff)
@@ -159,7 +175,7 @@ func createAndFind(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // emailIsUnique checks that two accounts cannot have one address, and that a refused one leaves no
-// trace.
+// trace. Signing in relies on it: an address names one account.
 func emailIsUnique(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	create(t, s, 1)
@@ -175,6 +191,7 @@ func emailIsUnique(t *testing.T, open func() *sqlstore.Store) {
 	if log, err := s.AuditLog(t.Context(), again.ID, 10); err != nil || len(log) != 0 {
 		t.Errorf("AuditLog of the refused account = %v, %v, want nothing", log, err)
 	}
+	// The same holds for an account that takes the address later.
 	other := create(t, s, 3)
 	_, err = s.ChangeAccount(t.Context(), other.ID, func(a *account.Account) (account.Entry, error) {
 		a.Email = "a1@example.com"
@@ -201,7 +218,7 @@ func notFound(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // changeEverything checks that every field of an account is stored, and that optional ones can be
-// cleared.
+// cleared. A field that is added to Account belongs here.
 func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -213,6 +230,7 @@ func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 		a.Deactivated = &account.Mark{At: base.Add(2 * time.Hour), Reason: "score"}
 	}
 	got := change(t, s, a.ID, set)
+	// The account that was created, with the same change made in memory, is what the store must return.
 	set(a)
 	a.Version = 2
 	if diff := cmp.Diff(a, got); diff != "" {
@@ -221,6 +239,7 @@ func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 	if diff := cmp.Diff(a, find(t, s, a.ID)); diff != "" {
 		t.Errorf("FindAccount after the change: -want +got\n%s", diff)
 	}
+	// Nil must be stored as such: an override of zero would refuse every request.
 	clearAll := func(a *account.Account) {
 		a.Overrides, a.Suspended, a.Deactivated = account.Overrides{}, nil, nil
 	}
@@ -233,6 +252,7 @@ func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // changeRefused checks that an error of the change rolls everything back and is returned unchanged.
+// Rules are checked inside of changes, so callers must see their own errors.
 func changeRefused(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := create(t, s, 1)
@@ -251,7 +271,7 @@ func changeRefused(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // changeNothing checks that a change without an audit entry leaves the version and the log as they
-// were.
+// were, so that nodes do not reload an account that is the same.
 func changeNothing(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := create(t, s, 1)
@@ -272,6 +292,7 @@ func keysFollowChange(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
 	one, two := newKey("key_1", false, "one"), newKey("key_2", false, "two")
+	// Keys are listed in the order of their creation.
 	two.CreatedAt = base.Add(time.Second)
 	change(t, s, a.ID, func(a *account.Account) { a.Keys = append(a.Keys, one, two) })
 	change(t, s, a.ID, func(a *account.Account) { a.Keys[1].Name = "uno" })
@@ -283,12 +304,14 @@ func keysFollowChange(t *testing.T, open func() *sqlstore.Store) {
 	if diff := cmp.Diff([]account.Key{a.Keys[0], two}, find(t, s, a.ID).Keys); diff != "" {
 		t.Errorf("keys after a deletion: -want +got\n%s", diff)
 	}
+	// A deleted key must not open anything.
 	if _, err := s.FindAccount(t.Context(), one.ID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("FindAccount by a deleted key = %v, want not found", err)
 	}
 }
 
-// oneMaster checks that a master key can be replaced but never doubled.
+// oneMaster checks that a master key can be replaced but never doubled (docs/api.md#accounts-and-keys).
+// The database itself refuses the second one.
 func oneMaster(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -306,10 +329,12 @@ func oneMaster(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// subKeysInParallel checks that the limit on sub-keys holds for concurrent requests.
+// subKeysInParallel checks that the limit on sub-keys holds for concurrent requests
+// (docs/api.md#other-constants). Counting before the transaction would let some slip through.
 func subKeysInParallel(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
+	// The limit is a rule of package account; the store must make its check and its change one step.
 	as := account.New(s, nil)
 	var made, refused atomic.Int32
 	var wg sync.WaitGroup
@@ -335,7 +360,8 @@ func subKeysInParallel(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// changesInParallel checks that no concurrent change is lost, and that the numbers have no gaps.
+// changesInParallel checks that no concurrent change is lost, and that numbers appear in order. A node
+// that polls ChangedSince would miss a change whose number appeared after a higher one.
 func changesInParallel(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	accounts := []*account.Account{create(t, s, 1), create(t, s, 2)}
@@ -349,13 +375,15 @@ func changesInParallel(t *testing.T, open func() *sqlstore.Store) {
 			t.Errorf("%s is at version %d after 20 changes, want 21", a.ID, v)
 		}
 	}
+	// Two creations and forty changes.
 	last, err := s.LastChange(t.Context())
 	if err != nil || last != 42 {
 		t.Errorf("LastChange() = %d, %v, want 42", last, err)
 	}
 }
 
-// pages checks that reading the accounts in pages yields each of them once, with its keys.
+// pages checks that reading the accounts in pages yields each of them once, with its keys. Seven
+// accounts in pages of three make the last page an incomplete one.
 func pages(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for n := range 7 {
@@ -388,7 +416,7 @@ func pages(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// auditLog checks the order and the numbers of audit entries.
+// auditLog checks the order and the numbers of audit entries: newest first, numbered over all accounts.
 func auditLog(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -419,6 +447,7 @@ func changedSince(t *testing.T, open func() *sqlstore.Store) {
 	if ids, newest, err := s.ChangedSince(t.Context(), seen); err != nil || len(ids) != 0 || newest != seen {
 		t.Errorf("ChangedSince(%d) = %v, %d, %v, want nothing new", seen, ids, newest, err)
 	}
+	// Two changes of one account are one entry of the list.
 	change(t, s, b.ID, func(a *account.Account) { a.Staff = true })
 	change(t, s, b.ID, func(a *account.Account) { a.Staff = false })
 	ids, newest, err := s.ChangedSince(t.Context(), seen)
@@ -427,7 +456,8 @@ func changedSince(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// keyUse checks that the last use of a key only moves forward and does not count as a change.
+// keyUse checks that the last use of a key only moves forward and does not count as a change. Several
+// nodes report it late and out of order, and a deleted key may be among the reports.
 func keyUse(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
@@ -458,10 +488,12 @@ func reopen(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// canceledCallers checks that the change of a caller who has left is not stored.
+// canceledCallers checks that the change of a caller who has left is not stored. The caller would
+// otherwise never learn of a key that was created.
 func canceledCallers(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	a := create(t, s, 1)
+	// Canceled before the call, so that the outcome does not depend on timing.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := s.ChangeAccount(ctx, a.ID, func(a *account.Account) (account.Entry, error) {

@@ -13,7 +13,8 @@ import (
 	"sluice/internal/usage"
 )
 
-// newSettlement returns settlement n. Every second one has a cost.
+// newSettlement returns settlement n. Every second one has a cost, so that sums must tell a cost of zero
+// from one that is not known.
 func newSettlement(n int, at time.Time, key, model string) usage.Settlement {
 	s := usage.Settlement{
 		ID: fmt.Sprintf("request-%05d", n), At: at, AccountID: "acct_1", KeyID: key, Plan: "basic", Tier: "free",
@@ -36,7 +37,7 @@ func record(t testing.TB, s *sqlstore.Store, batch ...usage.Settlement) {
 	}
 }
 
-// agree checks that rows and sums match, over the given number of account days.
+// agree checks that rows and sums match, over the given number of account days, as "sluice audit" does.
 func agree(t testing.TB, s *sqlstore.Store, days int) {
 	t.Helper()
 	differences, compared, err := s.AuditUsage(t.Context())
@@ -60,6 +61,7 @@ func settlements(t *testing.T, open func() *sqlstore.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The sums of n settlements, of which priced have a cost. Prompt includes Cached here, as on the wire.
 	sums := func(n, priced int64) usage.Sums {
 		return usage.Sums{
 			Requests: n, Prompt: 15 * n, Cached: 5 * n, Completion: 10 * n, Reasoning: 3 * n, RequestMilli: 1500 * n, UnitMilli: 2000 * n,
@@ -80,6 +82,7 @@ func settlements(t *testing.T, open func() *sqlstore.Store) {
 	if got, err := s.UsageByDay(t.Context(), "acct_2", day); err != nil || len(got) != 0 {
 		t.Errorf("UsageByDay of another account = %d rows, %v, want none", len(got), err)
 	}
+	// A settlement is known by its id and its time: number 2 is there, but at another time.
 	have, err := s.HasSettlements(t.Context(), []usage.Settlement{
 		newSettlement(1, day.Add(time.Hour), "", ""), newSettlement(5, day.Add(24*time.Hour), "", ""), newSettlement(6, day, "", ""), newSettlement(2, day, "", ""),
 	})
@@ -90,6 +93,7 @@ func settlements(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // settledOnce checks that a settlement counts once, however often and from wherever it is recorded.
+// After a crash a node records its journal again, without knowing what has arrived.
 func settledOnce(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	var batch []usage.Settlement
@@ -97,6 +101,7 @@ func settledOnce(t *testing.T, open func() *sqlstore.Store) {
 		batch = append(batch, newSettlement(n, base.Add(time.Duration(n)*time.Minute), fmt.Sprint("key_", n%3), fmt.Sprint("m", n%2)))
 	}
 	record(t, s, batch...)
+	// Repeated alone, twice in one batch, and by several writers whose batches overlap.
 	record(t, s, batch[100:150]...)
 	record(t, s, append(batch[:10:10], batch[:10]...)...)
 	var wg sync.WaitGroup
@@ -137,6 +142,7 @@ func auditUsage(t *testing.T, open func() *sqlstore.Store) {
 		select {
 		case <-done:
 			agree(t, s, 3)
+			// A test in which the audit never overlapped with writing would prove nothing.
 			if audits == 0 {
 				t.Error("no audit ran beside the settling, want some")
 			}
@@ -147,7 +153,8 @@ func auditUsage(t *testing.T, open func() *sqlstore.Store) {
 	<-done
 }
 
-// dropSettlements checks that old settlements are deleted in batches and that their sums stay.
+// dropSettlements checks that old settlements are deleted in batches and that their sums stay. A day of
+// which some settlements were deleted must not be a difference to the audit.
 func dropSettlements(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for n := range 10 {
@@ -164,6 +171,7 @@ func dropSettlements(t *testing.T, open func() *sqlstore.Store) {
 		}
 		agree(t, s, 1) // a partly deleted day cannot be compared; the next one can
 	}
+	// The time up to which settlements are dropped never moves back.
 	if n, err := s.DropSettlements(t.Context(), base.Add(time.Hour), 3); err != nil || n != 0 {
 		t.Errorf("DropSettlements of an earlier time = %d, %v, want 0", n, err)
 	}

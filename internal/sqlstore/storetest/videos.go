@@ -88,6 +88,7 @@ func videos(t *testing.T, open func() *sqlstore.Store) {
 		t.Errorf("FindVideo of nothing = %+v, want nil", j)
 	}
 	var got []string
+	// The page continues behind this job; nil is the start.
 	var behind *video.Job
 	for {
 		page, err := s.Videos(t.Context(), "a", behind, 2)
@@ -103,6 +104,7 @@ func videos(t *testing.T, open func() *sqlstore.Store) {
 	if !slices.Equal(got, want) {
 		t.Errorf("Videos in pages = %q, want %q", got, want)
 	}
+	// A node that starts reads the jobs of the last minute, which count against the rate limits.
 	since, err := s.VideosSince(t.Context(), base.Add(3*time.Second))
 	if want := []string{"job_a003", "job_a004", "job_b009"}; err != nil || !slices.Equal(ids(since), want) {
 		t.Errorf("VideosSince = %q, %v, want %q", ids(since), err, want)
@@ -110,11 +112,12 @@ func videos(t *testing.T, open func() *sqlstore.Store) {
 }
 
 // videoChanges checks that every field of a job is stored together with its settlement, and that a
-// refused change is not.
+// refused change is not. A job that ends without its settlement would be free.
 func videoChanges(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	want := createVideo(t, s, "a", 1)
 	end := base.Add(time.Minute)
+	// Every field that changes after the creation.
 	set := func(j *video.Job) {
 		j.Status, j.Progress, j.Reason, j.StartedAt, j.FinishedAt, j.ExpiresAt = video.Succeeded, 100, video.Internal, base.Add(time.Second), end, end.Add(time.Hour)
 		j.Attempts, j.Node, j.Until, j.Renderer, j.Credential, j.Upstream = 3, "node", end, "sora", "c", "up"
@@ -152,6 +155,7 @@ func videoChanges(t *testing.T, open func() *sqlstore.Store) {
 		j.Status = video.Failed
 		return &usage.Settlement{ID: "x", At: base}, no
 	})
+	// An error of the change is not taken for a failure of the database.
 	if !errors.Is(err, no) || fault.Is(err, fault.Unavailable) {
 		t.Errorf("ChangeVideo = %v, want the change's own error", err)
 	}
@@ -163,7 +167,8 @@ func videoChanges(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// videoOnce checks that concurrent requests with the same idempotency key create one job.
+// videoOnce checks that concurrent requests with the same idempotency key create one job
+// (docs/api.md#idempotency).
 func videoOnce(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	var wg sync.WaitGroup
@@ -191,6 +196,7 @@ func videoOnce(t *testing.T, open func() *sqlstore.Store) {
 	if made[""] != 1 || len(made) != 2 {
 		t.Errorf("20 jobs with one key came to %v, want one new and 19 times that", made)
 	}
+	// The job keeps the hash of its body, so that a repeated key with another body can be refused.
 	first, err := s.FindRepeat(t.Context(), "a", []byte{1, 0, 2})
 	if err != nil || first == nil || made[first.ID] != 19 || !slices.Equal(first.Body, []byte{3}) {
 		t.Errorf("FindRepeat = %+v, %v, want the one there is", first, err)
@@ -209,6 +215,7 @@ func videoLoad(t *testing.T, open func() *sqlstore.Store) {
 		createVideo(t, s, "a", n)
 	}
 	createVideo(t, s, "b", 1)
+	// Two of the four have ended and hold files.
 	for n, size := range []int64{100, 50} {
 		id := newVideo("a", n).ID
 		_, err := s.ChangeVideo(t.Context(), id, func(j *video.Job) (*usage.Settlement, error) {
@@ -266,6 +273,7 @@ func videoTurns(t *testing.T, open func() *sqlstore.Store) {
 		}
 		got = append(got, j.ID)
 	}
+	// Within an account the oldest job comes first.
 	want := []string{"job_a000", "job_b010", "job_c011", "job_a001", "job_b012", "job_a002", "job_a003"}
 	if !slices.Equal(got, want) {
 		t.Errorf("jobs were claimed in the order %q, want %q", got, want)
@@ -309,9 +317,11 @@ func videoClaims(t *testing.T, open func() *sqlstore.Store) {
 	if len(got) != jobs {
 		t.Errorf("%d jobs were claimed, want %d", len(got), jobs)
 	}
+	// All claims are held now, so a claim before they lapse finds nothing.
 	if j := claim(t, s, "x", now.Add(time.Minute-1), now); j != nil {
 		t.Errorf("%s was claimed before its claim lapsed", j.ID)
 	}
+	// A node that stops releases its jobs, so that others need not wait until the claims lapse.
 	if err := s.ReleaseVideos(t.Context(), "node0"); err != nil {
 		t.Fatalf("ReleaseVideos = %v", err)
 	}
@@ -331,12 +341,14 @@ func videoClaims(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// videoExpiry checks that expired jobs are found and can be deleted.
+// videoExpiry checks that expired jobs are found and can be deleted. Deleting twice is no error, since
+// two nodes may clean up at the same time.
 func videoExpiry(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for n := range 3 {
 		createVideo(t, s, "a", n)
 	}
+	// The third job expires a second later.
 	old, err := s.ExpiredVideos(t.Context(), base.Add(24*time.Hour+time.Second), 10)
 	if want := []string{"job_a000", "job_a001"}; err != nil || !slices.Equal(ids(old), want) {
 		t.Errorf("ExpiredVideos = %q, %v, want %q", ids(old), err, want)
@@ -351,7 +363,8 @@ func videoExpiry(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// secrets checks that all processes get the secret that the first one stored.
+// secrets checks that all processes get the secret that the first one stored. A link that one node has
+// signed must work on the others.
 func secrets(t *testing.T, open func() *sqlstore.Store) {
 	one, two := open(), open()
 	first, err := one.Secret(t.Context(), "links", []byte{1, 0, 255})
