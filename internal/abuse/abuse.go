@@ -129,6 +129,10 @@ type Control struct {
 	todo   []Event // not stored yet, oldest first
 	off    []Event // deactivations that Accounts has not stored yet, oldest first
 
+	// switching is held while an account's keys are switched off or on again in Accounts. Without it, Run
+	// could carry out a deactivation after Restore has forgiven it. It is taken before mu.
+	switching sync.Mutex
+
 	wake chan struct{} // of size 1; tells Run that there is something to store
 }
 

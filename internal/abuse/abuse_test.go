@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"math/big"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -260,6 +261,81 @@ func TestRestore(t *testing.T) {
 	}
 	if want := []abuse.Kind{abuse.Restored}; !slices.Equal(w.told, want) {
 		t.Errorf("told %v, want %v", w.told, want)
+	}
+}
+
+// switched remembers in which order keys were switched off and on.
+type switched struct {
+	mu    sync.Mutex
+	done  []string
+	onOff func(id string)
+}
+
+func (s *switched) note(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done = append(s.done, what)
+}
+
+func (s *switched) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.done)
+}
+
+func (s *switched) Find(_ context.Context, ref string) (*account.Account, error) {
+	return &account.Account{ID: ref}, nil
+}
+
+func (s *switched) Deactivate(_ context.Context, _, id, _ string) (*account.Account, error) {
+	s.onOff(id)
+	s.note(id + " off")
+	return &account.Account{ID: id}, nil
+}
+
+func (s *switched) Restore(_ context.Context, _, id string) (*account.Account, error) {
+	s.note(id + " on")
+	return &account.Account{ID: id}, nil
+}
+
+// Support restores an account while Run is storing deactivations. Whatever comes first, the keys are on in the end.
+func TestRestoreWhileSwitchingOff(t *testing.T) {
+	t.Parallel()
+	plans := account.BuiltinPlans()
+	plans[account.Basic].MonthlyUnits = 1000
+	s := &switched{}
+	c := abuse.New(&memory{}, abuse.Options{
+		Plans: func() account.Plans { return plans }, Lock: func(string, account.Mark) {}, Accounts: s, Log: slog.New(slog.DiscardHandler),
+	})
+	if _, err := c.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	restored := make(chan error, 1)
+	s.onOff = func(id string) {
+		if id != "a" {
+			return
+		}
+		go func() {
+			_, err := c.Restore(context.Background(), "support", "b")
+			restored <- err
+		}()
+		for n := 0; n < 100_000 && s.count() == 0; n++ { // long enough for a Restore that does not wait
+			runtime.Gosched()
+		}
+	}
+	for _, id := range []string{"a", "b"} {
+		c.Settled(&usage.Settlement{AccountID: id, Plan: "basic", Tier: "free", UnitMilli: 2_000_000})
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { c.Run(ctx) })
+	if err := <-restored; err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	running.Wait()
+	if last := slices.Index(s.done, "b off"); last > slices.Index(s.done, "b on") {
+		t.Errorf("the keys were switched in the order %q, want those of b on in the end", s.done)
 	}
 }
 

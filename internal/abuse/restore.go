@@ -31,6 +31,8 @@ func (c *Control) Restore(ctx context.Context, actor, ref string) (*account.Acco
 	if err != nil {
 		return nil, err
 	}
+	c.switching.Lock()
+	defer c.switching.Unlock()
 	if err := c.Forgive(ctx, found.ID, actor); err != nil {
 		return nil, err
 	}

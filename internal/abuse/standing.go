@@ -137,13 +137,10 @@ func (c *Control) writeDown(ctx context.Context) error {
 	todo, off := slices.Clone(c.todo), slices.Clone(c.off)
 	c.mu.Unlock()
 	for _, e := range off {
-		if _, err := c.opts.Accounts.Deactivate(ctx, actor, e.AccountID, e.Why); err != nil {
+		if err := c.switchOff(ctx, e); err != nil {
 			c.opts.Log.Error("a deactivation could not be stored yet; the keys are refused meanwhile", "account", e.AccountID, "error", err.Error())
 			return err
 		}
-		c.mu.Lock()
-		c.off = slices.DeleteFunc(c.off, func(x Event) bool { return x == e })
-		c.mu.Unlock()
 	}
 	if len(todo) == 0 {
 		return nil
@@ -156,6 +153,25 @@ func (c *Control) writeDown(ctx context.Context) error {
 	c.mu.Lock()
 	c.todo = slices.Clone(c.todo[len(todo):])
 	c.mu.Unlock()
+	return nil
+}
+
+// switchOff stores a deactivation, unless Restore has taken it back meanwhile.
+func (c *Control) switchOff(ctx context.Context, e Event) error {
+	c.switching.Lock()
+	defer c.switching.Unlock()
+	c.mu.Lock()
+	stands := slices.Contains(c.off, e)
+	c.mu.Unlock()
+	if !stands {
+		return nil
+	}
+	if _, err := c.opts.Accounts.Deactivate(ctx, actor, e.AccountID, e.Why); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.off = slices.DeleteFunc(c.off, func(x Event) bool { return x == e })
 	return nil
 }
 
