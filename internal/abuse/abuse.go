@@ -120,7 +120,7 @@ type Control struct {
 	store Store
 	opts  Options
 
-	// mu guards the fields below, except wake. Settled takes it in every call, so nothing is stored
+	// mu guards the fields down to off. Settled takes it in every call, so nothing is stored
 	// under it.
 	mu     sync.Mutex
 	loaded bool      // Load has read the counts
