@@ -2,6 +2,7 @@ package usage
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -131,7 +132,8 @@ func (b *Books) Ready() error { return b.journal.Ready() }
 // case the process dies first.
 func (b *Books) Record(s Settlement) {
 	if err := b.journal.Append(&s); err != nil {
-		b.opts.Log.Error("a settlement could not be written to the journal", "error", err.Error(), "settlement", fmt.Sprintf("%+v", s))
+		text, _ := json.Marshal(s) // plain fields always encode
+		b.opts.Log.Error("a settlement could not be written to the journal", "error", err.Error(), "settlement", string(text))
 	}
 	if b.opts.Recorded != nil {
 		b.opts.Recorded(s)
