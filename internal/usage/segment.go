@@ -58,9 +58,9 @@ func syncFolder(path string) {
 }
 
 // openSegment opens a segment that an earlier process left, and finds its end: a record that is cut
-// or damaged was never answered for, and what follows it neither.
-func openSegment(path string, number uint64) (*segment, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0o600)
+// or damaged was never answered for, and what follows it neither. The flag is that of os.OpenFile.
+func openSegment(path string, number uint64, flag int) (*segment, error) {
+	f, err := os.OpenFile(path, flag, 0o600)
 	if err != nil {
 		return nil, err
 	}
