@@ -39,7 +39,7 @@ they work on the folder directly.`,
 	flags.BoolVar(&p.asJSON, "json", false, "print JSON")
 	p.override(flags, "data", "data", "`folder` for all data (default ./data)")
 	// cobra sorts the commands by name in the help.
-	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.billingCmd(), p.usageCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.resetSecretCmd(), p.modelsCmd(), p.videoCmd(), p.doctorCmd(), p.configCmd(), p.versionCmd())
+	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.billingCmd(), p.usageCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.migrateCmd(), p.journalCmd(), p.resetSecretCmd(), p.modelsCmd(), p.videoCmd(), p.doctorCmd(), p.configCmd(), p.versionCmd())
 	return cmd
 }
 

@@ -25,12 +25,13 @@ type facts struct {
 	onChange func(was, is *account.Account)
 }
 
-func openFacts(ctx context.Context, cfg *config.Config) (*facts, error) {
+// openFacts opens the database with sqlstore.Open for a server, and with sqlstore.OpenAsIs for a command.
+func openFacts(ctx context.Context, cfg *config.Config, open func(ctx context.Context, database, dir string) (*sqlstore.Store, error)) (*facts, error) {
 	dir, err := datadir.Open(cfg.Data)
 	if err != nil {
 		return nil, err
 	}
-	store, err := sqlstore.Open(ctx, cfg.Database, dir.Path())
+	store, err := open(ctx, cfg.Database, dir.Path())
 	if err != nil {
 		dir.Close()
 		return nil, err
@@ -71,7 +72,7 @@ func (f *facts) close() error { return errors.Join(f.store.Close(), f.dir.Close(
 
 // openFacts locks the data folder and opens the database.
 func (a *App) openFacts(ctx context.Context, cfg *config.Config) (err error) {
-	a.facts, err = openFacts(ctx, cfg)
+	a.facts, err = openFacts(ctx, cfg, sqlstore.Open)
 	if errors.Is(err, datadir.ErrLocked) {
 		return fmt.Errorf("%w; stop it first, or give this one another folder with --data", err)
 	}

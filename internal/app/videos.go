@@ -1,7 +1,9 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"path/filepath"
 	"time"
 
 	"sluice/internal/app/settings"
@@ -16,7 +18,7 @@ const filesPatience = 5 * time.Second
 
 // openVideos opens the line of video jobs; Run works on them.
 func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
-	files, err := a.openFiles(cfg)
+	files, err := openFiles(cfg.Blob, a.facts.dir.Path(), a.facts.dir.Join("tmp"))
 	if err != nil {
 		return err
 	}
@@ -41,17 +43,15 @@ type files interface {
 	Check(ctx context.Context) error
 }
 
-func (a *App) openFiles(cfg *config.Config) (files, error) {
-	b := cfg.Blob
+// openFiles opens the storage of videos. By default it is a part of the data folder. What is on its way to an object
+// store is first written to the folder spool, which belongs to the caller alone.
+func openFiles(b config.Blob, data, spool string) (files, error) {
 	if b.Kind == "s3" {
-		return blob.NewS3(a.facts.dir.Join("tmp"), blob.S3Options{
+		return blob.NewS3(spool, blob.S3Options{
 			Endpoint: b.Endpoint, Region: b.Region, Bucket: b.Bucket, Prefix: b.Prefix, AccessKey: b.AccessKey.Reveal(), SecretKey: b.SecretKey.Reveal(),
 		})
 	}
-	if b.Dir == "" {
-		b.Dir = a.facts.dir.Join("files")
-	}
-	return blob.NewDisk(b.Dir)
+	return blob.NewDisk(cmp.Or(b.Dir, filepath.Join(data, "files")))
 }
 
 // videoSettings returns what the settings mean to the video line.

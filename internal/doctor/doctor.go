@@ -64,6 +64,7 @@ type Inspection struct {
 	Engine         string
 	Version, Known int64 // of its tables, and the newest that this program knows
 	Sealed         bool  // it holds a data key that is sealed under a secret
+	Unserved       error // why no server may use it; nil if one may
 	// Opens reports whether a secret opens the data key.
 	Opens func(secret string) bool
 }
@@ -188,6 +189,8 @@ func (d *doctor) database(ctx context.Context) {
 		d.add(StateProblem, "database", "Check that it runs and that the address, user and password in database are right.", "%s does not answer: %v", in.Engine, err)
 	case in.Version > in.Known:
 		d.add(StateProblem, "database", "Use the newer sluice that set it up.", "%s is at version %d; this program knows versions up to %d", in.Engine, in.Version, in.Known)
+	case in.Unserved != nil:
+		d.add(StateProblem, "database", "See docs/operations.md.", "%v", in.Unserved)
 	case in.Version < in.Known:
 		d.add(StateWarning, "database", "The next start brings it up to date; take a backup before if it matters.", "%s is at version %d of %d", in.Engine, in.Version, in.Known)
 	default:

@@ -113,6 +113,43 @@ func ReadSource(ctx context.Context, dir string) (*Store, error) {
 	return open(ctx, "sqlite", dir, (*Store).refuseOther)
 }
 
+// PeekSource opens the SQLite database in a folder to look at it, whatever its version.
+func PeekSource(ctx context.Context, dir string) (*Store, Inspection, error) {
+	if err := existing(dir); err != nil {
+		return nil, Inspection{}, err
+	}
+	s, err := open(ctx, "sqlite", dir)
+	if err != nil {
+		return nil, Inspection{}, err
+	}
+	in, err := s.inspect(ctx)
+	if err != nil {
+		return nil, in, errors.Join(err, s.Close())
+	}
+	return s, in, nil
+}
+
+// Sizes returns how many rows each table has that a Transfer would copy. Tables that an older version does not have are
+// left out.
+func (s *Store) Sizes(ctx context.Context) ([]Comparison, error) {
+	var out []Comparison
+	for _, name := range copied {
+		var there bool
+		if err := s.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1)`, name).Scan(&there); err != nil {
+			return nil, unavailable(err)
+		}
+		if !there {
+			continue
+		}
+		n, err := s.count(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Comparison{Table: name, Rows: n})
+	}
+	return out, nil
+}
+
 // existing returns an error if the folder has no database, which opening would create.
 func existing(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, File)); err != nil {

@@ -34,12 +34,12 @@ type Changes struct {
 
 // Comparison is one table on both sides.
 type Comparison struct {
-	Table          string
-	Rows           int64 // in the source
-	Checksum       string
-	TargetRows     int64
-	TargetChecksum string
-	Equal          bool
+	Table          string `json:"table"`
+	Rows           int64  `json:"rows"` // in the source
+	Checksum       string `json:"checksum,omitempty"`
+	TargetRows     int64  `json:"target_rows"`
+	TargetChecksum string `json:"target_checksum,omitempty"`
+	Equal          bool   `json:"equal"`
 }
 
 // counter tells report how far one table is.
