@@ -190,7 +190,7 @@ func (d *doctor) database(ctx context.Context) {
 	case in.Version > in.Known:
 		d.add(StateProblem, "database", "Use the newer sluice that set it up.", "%s is at version %d; this program knows versions up to %d", in.Engine, in.Version, in.Known)
 	case in.Unserved != nil:
-		d.add(StateProblem, "database", "See docs/operations.md.", "%v", in.Unserved)
+		d.add(StateProblem, "database", "See \"From SQLite to PostgreSQL\" in docs/operations.md.", "%v", in.Unserved)
 	case in.Version < in.Known:
 		d.add(StateWarning, "database", "The next start brings it up to date; take a backup before if it matters.", "%s is at version %d of %d", in.Engine, in.Version, in.Known)
 	default:
