@@ -64,6 +64,15 @@ func Migrate(ctx context.Context, cfg *config.Config, m *Migration) (*Moved, err
 	if m.Report == nil {
 		m.Report = func(string, sqlstore.Progress) {}
 	}
+	out, err := m.run(ctx, cfg)
+	if err != nil && ctx.Err() != nil {
+		return nil, errInterrupted
+	}
+	return out, err
+}
+
+// run makes both passes, or the last one alone.
+func (m *Migration) run(ctx context.Context, cfg *config.Config) (*Moved, error) {
 	from, err := filepath.Abs(m.From)
 	if err != nil {
 		return nil, err
@@ -90,6 +99,9 @@ func Migrate(ctx context.Context, cfg *config.Config, m *Migration) (*Moved, err
 	}
 	return out, m.move(ctx, cfg, source, out, true)
 }
+
+// errInterrupted says what to do after Ctrl-C. The errors of the two databases would only say that they were interrupted.
+var errInterrupted = errors.New("interrupted; what was copied is kept: run the same command again to continue")
 
 // settle moves what the journal holds to the source. After the move was finished it is left alone: a server on
 // PostgreSQL may have written it.

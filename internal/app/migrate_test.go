@@ -84,12 +84,12 @@ func newCrowd(t *testing.T, data string, accounts int, seed uint64) *crowd {
 	return c
 }
 
-// call is a settlement of somebody's call in the last month.
-func (c *crowd) call(n int, now time.Time) usage.Settlement {
-	who := c.rand.IntN(len(c.ids))
+// call is number n of so many calls in the last hours. Calls of one account follow each other, so that SQLite, which is
+// filled here, writes to few places at a time.
+func (c *crowd) call(n, calls int, now time.Time) usage.Settlement {
 	cost := c.rand.Int64N(1000)
 	return usage.Settlement{
-		ID: fmt.Sprintf("%032x", n), At: now.Add(-time.Duration(c.rand.Int64N(int64(24 * time.Hour)))), AccountID: c.ids[who], KeyID: "key", Plan: "basic", Tier: "free",
+		ID: fmt.Sprintf("%032x", n), At: now.Add(-3 * time.Hour * time.Duration(calls-n) / time.Duration(calls)), AccountID: c.ids[n*len(c.ids)/calls], KeyID: "key", Plan: "basic", Tier: "free",
 		ModelAsked: "lab/m", ModelUsed: "lab/m", Provider: "lab", Tokens: chat.Usage{Prompt: c.rand.IntN(1000), Completion: c.rand.IntN(1000)},
 		RequestMilli: 1000, UnitMilli: 1500, CostMicro: &cost, Status: 200, End: usage.EndComplete, Latency: time.Second, FirstToken: time.Millisecond,
 	}
@@ -107,7 +107,7 @@ func (c *crowd) settle(t *testing.T, data string, calls, unsettled int) {
 	for n := 0; n < calls-unsettled; {
 		var batch []usage.Settlement
 		for ; n < calls-unsettled && len(batch) < 5000; n++ {
-			batch = append(batch, c.call(n, now))
+			batch = append(batch, c.call(n, calls, now))
 		}
 		if err := store.RecordSettlements(t.Context(), batch); err != nil {
 			t.Fatal(err)
@@ -118,7 +118,7 @@ func (c *crowd) settle(t *testing.T, data string, calls, unsettled int) {
 		t.Fatal(err)
 	}
 	for n := calls - unsettled; n < calls; n++ {
-		s := c.call(n, now)
+		s := c.call(n, calls, now)
 		if err := journal.Append(&s); err != nil {
 			t.Fatal(err)
 		}
