@@ -285,3 +285,36 @@ func TestMigrateFiles(t *testing.T) {
 		t.Errorf("GET %s = %d with %d bytes, want the same %d", content, got.status, len(got.body), len(want.body))
 	}
 }
+
+// A migration that is interrupted says so, is not served, and goes on where it was.
+func TestMigrateInterrupted(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s := newSite(t, "")
+	n := s.start(t)
+	made := must[admin.CreatedAccount](n, "account.create", admin.NewAccount{Actor: "t", Email: "ana@example.com"})
+	n.stop()
+	for _, step := range []string{"settling", "copying", "comparing"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := app.Migrate(ctx, s.config(t), &app.Migration{From: s.data(), To: url, Report: func(at string, _ sqlstore.Progress) {
+			if strings.HasPrefix(at, step) {
+				cancel()
+			}
+		}})
+		if err == nil || !strings.HasPrefix(err.Error(), "interrupted;") {
+			t.Errorf("Migrate interrupted while %s = %v, want that it was interrupted", step, err)
+		}
+		cancel()
+	}
+	target := newSite(t, "database: "+url+"\n")
+	if err := target.try(t); err == nil || !strings.Contains(err.Error(), "unfinished copy") {
+		t.Errorf("New on half a copy = %v, want a refusal", err)
+	}
+	if moved, err := app.Migrate(t.Context(), s.config(t), &app.Migration{From: s.data(), To: url}); err != nil || moved.Written != 0 || moved.Verified {
+		t.Errorf("the last Migrate = %+v, %v, want nothing left to write", moved, err)
+	}
+	s.write(t, "database: "+url+"\n")
+	if r := s.start(t).get("/v1/account", made.MasterKey); r.status != 200 {
+		t.Errorf("GET /v1/account = %d %s, want 200", r.status, r.body)
+	}
+}
