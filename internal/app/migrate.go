@@ -281,11 +281,11 @@ func PlanMigration(ctx context.Context, cfg *config.Config, m *Migration) (*Plan
 	if secrets.Configured == "" {
 		p.KeyFile = filepath.Join(from, datadir.SecretFile)
 	}
-	if release, err := datadir.Hold(from); errors.Is(err, datadir.ErrLocked) {
-		p.Running = true
-	} else if err == nil {
+	release, err := datadir.Hold(from)
+	if p.Running = errors.Is(err, datadir.ErrLocked); err == nil {
 		err = release()
-	} else {
+	}
+	if err != nil && !p.Running {
 		return nil, err
 	}
 	if p.Tables, err = source.Sizes(ctx); err != nil {

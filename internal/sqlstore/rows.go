@@ -189,23 +189,23 @@ func compareValues(a, b any) int {
 	return 1 // b is NULL: both are of the column's kind otherwise
 }
 
-// Digest is a checksum of the rows of a table, whatever their order: the hashes of the rows, added up.
-type Digest struct {
-	Rows int64
+// digest is a checksum of the rows of a table, whatever their order: the hashes of the rows, added up.
+type digest struct {
+	rows int64
 	sum  [4]uint64
 	room []byte
 }
 
 // String returns the checksum in hex.
-func (d *Digest) String() string {
+func (d *digest) String() string {
 	return fmt.Sprintf("%016x%016x%016x%016x", d.sum[0], d.sum[1], d.sum[2], d.sum[3])
 }
 
 // equal reports whether both have seen the same rows.
-func (d *Digest) equal(o *Digest) bool { return d.Rows == o.Rows && d.sum == o.sum }
+func (d *digest) equal(o *digest) bool { return d.rows == o.rows && d.sum == o.sum }
 
 // add adds a row. Each value is written with its type and length, so that no two rows look alike.
-func (d *Digest) add(r row) {
+func (d *digest) add(r row) {
 	b := d.room[:0]
 	for _, v := range r {
 		switch v := v.(type) {
@@ -224,7 +224,7 @@ func (d *Digest) add(r row) {
 	for i := range d.sum {
 		d.sum[i] += binary.BigEndian.Uint64(hash[8*i:])
 	}
-	d.Rows++
+	d.rows++
 }
 
 // size is about how many bytes a row takes in memory.

@@ -180,6 +180,11 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
+// asker is implemented by them, too, for queries that give one row.
+type asker interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 // each runs a query and calls read for each row. Loops over rows belong here: it is easy to forget
 // rows.Err, and then rows that broke off look like all there are.
 func each(ctx context.Context, q querier, read func(*sql.Rows) error, query string, args ...any) error {

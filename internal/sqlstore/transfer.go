@@ -60,8 +60,10 @@ type move struct {
 }
 
 // transfers returns the moves that the database takes part in.
-func (s *Store) transfers(ctx context.Context) (out []move, err error) {
-	err = each(ctx, s.read, func(rows *sql.Rows) error {
+func (s *Store) transfers(ctx context.Context) ([]move, error) { return transfers(ctx, s.read) }
+
+func transfers(ctx context.Context, from querier) (out []move, err error) {
+	err = each(ctx, from, func(rows *sql.Rows) error {
 		var m move
 		var at int64
 		if err := rows.Scan(&m.installation, &m.state, &at, &m.restore); err != nil {
@@ -229,6 +231,9 @@ var errForeign = errors.New("the target holds data of another installation: name
 func (s *Store) standing(ctx context.Context, installation string) (Standing, error) {
 	// The table may be missing; then the database is only accepted if it has no rows.
 	moves, _ := s.transfers(ctx)
+	if len(moves) == 0 {
+		return Empty, vacant(ctx, s.read)
+	}
 	for _, m := range moves {
 		switch {
 		case m.installation != installation:
@@ -239,10 +244,15 @@ func (s *Store) standing(ctx context.Context, installation string) (Standing, er
 			return Incomplete, nil
 		}
 	}
+	return Empty, nil
+}
+
+// vacant returns an error if a PostgreSQL database holds data of anybody.
+func vacant(ctx context.Context, from asker) error {
 	for _, name := range copied {
 		var found bool
-		if err := s.read.QueryRowContext(ctx, `SELECT to_regclass($1) IS NOT NULL`, name).Scan(&found); err != nil {
-			return "", unavailable(err)
+		if err := from.QueryRowContext(ctx, `SELECT to_regclass($1) IS NOT NULL`, name).Scan(&found); err != nil {
+			return unavailable(err)
 		}
 		if !found {
 			continue
@@ -251,14 +261,14 @@ func (s *Store) standing(ctx context.Context, installation string) (Standing, er
 		if name == "counters" { // migrations begin them at 0
 			where = " WHERE value <> 0"
 		}
-		if err := s.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+name+where+`)`).Scan(&found); err != nil {
-			return "", fmt.Errorf("the target has a table %s that is not Sluice's: name an empty database with --to (createdb makes one): %w", name, unavailable(err))
+		if err := from.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+name+where+`)`).Scan(&found); err != nil {
+			return fmt.Errorf("the target has a table %s that is not Sluice's: name an empty database with --to (createdb makes one): %w", name, unavailable(err))
 		}
 		if found {
-			return "", errForeign
+			return errForeign
 		}
 	}
-	return Empty, nil
+	return nil
 }
 
 // NewTransfer prepares a Transfer between an unlocked SQLite store and PostgreSQL. Both must be at the
@@ -315,6 +325,13 @@ func (t *Transfer) Begin(ctx context.Context) (Standing, error) {
 		return standing, err
 	}
 	err = t.to.tx(ctx, func(tx *sql.Tx) error {
+		// A server may have started since the look above. The lock keeps its first rows out until the mark is there.
+		if _, err := tx.ExecContext(ctx, `LOCK TABLE `+strings.Join(copied[:], ", ")); err != nil {
+			return err
+		}
+		if err := vacant(ctx, tx); err != nil {
+			return err
+		}
 		var drop, restore []string
 		err := each(ctx, tx, func(rows *sql.Rows) error {
 			var table, name, definition string

@@ -291,8 +291,8 @@ func (t *Transfer) Compare(ctx context.Context, report func(Progress)) (all []Co
 			return err
 		}
 		all = append(all, Comparison{
-			Table: tb.name, Rows: source.Rows, Checksum: source.String(),
-			TargetRows: target.Rows, TargetChecksum: target.String(), Equal: source.equal(target),
+			Table: tb.name, Rows: source.rows, Checksum: source.String(),
+			TargetRows: target.rows, TargetChecksum: target.String(), Equal: source.equal(target),
 		})
 		return nil
 	})
@@ -300,10 +300,10 @@ func (t *Transfer) Compare(ctx context.Context, report func(Progress)) (all []Co
 }
 
 // digests reads one table on both sides at the same time.
-func (t *Transfer) digests(ctx context.Context, tb *table, c *counter) (source, target *Digest, err error) {
+func (t *Transfer) digests(ctx context.Context, tb *table, c *counter) (source, target *digest, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // one side has failed: the other need not read on
-	source, target = &Digest{}, &Digest{}
+	source, target = &digest{}, &digest{}
 	var reading sync.WaitGroup
 	var targetErr error
 	reading.Go(func() {
@@ -330,7 +330,7 @@ func (t *Transfer) digests(ctx context.Context, tb *table, c *counter) (source, 
 }
 
 // readAll adds all rows of a cursor and closes it.
-func (d *Digest) readAll(rows cursor, step func()) error {
+func (d *digest) readAll(rows cursor, step func()) error {
 	defer rows.close()
 	for {
 		r, err := rows.next()
