@@ -193,7 +193,7 @@ func printPlan(w io.Writer, plan *app.Plan, m *app.Migration) {
 	} else {
 		fmt.Fprintf(w, "Files of videos to copy: %d, %d bytes. Those that are at the new place already would be left alone.\n", plan.Videos, plan.Bytes)
 	}
-	printSecret(w, plan.KeyFile)
+	fmt.Fprintln(w, secretText(plan.KeyFile))
 	fmt.Fprintln(w, "Nothing was changed.")
 }
 
@@ -231,15 +231,14 @@ func printMoved(w io.Writer, moved *app.Moved, m *app.Migration) {
 	} else {
 		fmt.Fprintln(w, "- Set blob in the configuration to the place in --storage.")
 	}
-	printSecret(w, moved.KeyFile)
+	fmt.Fprintln(w, "- "+secretText(moved.KeyFile))
 	fmt.Fprintf(w, "- The SQLite database in %s was not changed, except that servers refuse it now. Keep it as a backup. To go back: sluice migrate --from %s --cancel\n", m.From, m.From)
 }
 
-// printSecret says what must be carried over so that sealed values can be read.
-func printSecret(w io.Writer, keyFile string) {
+// secretText says what must be carried over so that sealed values can be read.
+func secretText(keyFile string) string {
 	if keyFile == "" {
-		fmt.Fprintln(w, "- The secret is the one in SLUICE_SECRET (or the field secret). Keep it, and set the same on every node.")
-		return
+		return "The secret is the one in SLUICE_SECRET (or the field secret). Keep it, and set the same on every node."
 	}
-	fmt.Fprintf(w, "- The secret is in %s. A server that uses another data folder, and every further node, needs the same: set SLUICE_SECRET to what the file holds, or copy the file.\n", keyFile)
+	return fmt.Sprintf("The secret is in %s. A server that uses another data folder, and every further node, needs the same: set SLUICE_SECRET to what the file holds, or copy the file.", keyFile)
 }

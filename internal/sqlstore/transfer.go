@@ -60,10 +60,8 @@ type move struct {
 }
 
 // transfers returns the moves that the database takes part in.
-func (s *Store) transfers(ctx context.Context) ([]move, error) { return transfers(ctx, s.read) }
-
-func transfers(ctx context.Context, from querier) (out []move, err error) {
-	err = each(ctx, from, func(rows *sql.Rows) error {
+func (s *Store) transfers(ctx context.Context) (out []move, err error) {
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
 		var m move
 		var at int64
 		if err := rows.Scan(&m.installation, &m.state, &at, &m.restore); err != nil {
