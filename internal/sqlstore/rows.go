@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
@@ -23,6 +24,74 @@ type cursor interface {
 	// next returns the next row, or nil at the end.
 	next() (row, error)
 	close()
+}
+
+// ahead is a cursor that reads rows before they are asked for, in a goroutine of its own: the two databases and whoever
+// compares them work at the same time.
+type ahead struct {
+	from    cursor
+	parts   chan []row
+	quit    chan struct{}
+	reading sync.WaitGroup
+	err     error // why it ended; written before parts is closed
+	part    []row
+}
+
+const (
+	// A part is handed over when it has so many rows or bytes, so memory stays bounded for large rows, too.
+	aheadRows  = 256
+	aheadBytes = 1 << 20
+)
+
+// readAhead returns a cursor over the rows of from, which it closes with itself.
+func readAhead(from cursor) *ahead {
+	a := &ahead{from: from, parts: make(chan []row, 1), quit: make(chan struct{})}
+	a.reading.Go(func() {
+		defer close(a.parts)
+		for more := true; more; {
+			var part []row
+			part, more = a.read()
+			select {
+			case a.parts <- part:
+			case <-a.quit:
+				return
+			}
+		}
+	})
+	return a
+}
+
+// read reads one part, and reports whether there may be another one.
+func (a *ahead) read() (part []row, more bool) {
+	for bytes := 0; len(part) < aheadRows && bytes < aheadBytes; {
+		r, err := a.from.next()
+		if err != nil || r == nil {
+			a.err = err
+			return part, false
+		}
+		part = append(part, r)
+		bytes += r.size()
+	}
+	return part, true
+}
+
+func (a *ahead) next() (row, error) {
+	for len(a.part) == 0 {
+		part, ok := <-a.parts
+		if !ok {
+			return nil, a.err
+		}
+		a.part = part
+	}
+	r := a.part[0]
+	a.part = a.part[1:]
+	return r, nil
+}
+
+func (a *ahead) close() {
+	close(a.quit)
+	a.reading.Wait() // before the rows are closed, which are read there
+	a.from.close()
 }
 
 // sqliteCursor reads from the source of a Transfer.

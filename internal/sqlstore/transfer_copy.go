@@ -119,16 +119,19 @@ func (t *Transfer) pass(ctx context.Context, tb *table, w *writer, filled bool) 
 	return t.to.native(ctx, func(reading *pgx.Conn) error {
 		return t.to.native(ctx, func(writing *pgx.Conn) error {
 			w.conn = writing
-			source, err := t.from.sqliteCursor(ctx, tb, filled, &t.Mended)
+			rows, err := t.from.sqliteCursor(ctx, tb, filled, &t.Mended)
 			if err != nil {
 				return err
 			}
+			source := readAhead(rows)
 			defer source.close()
 			var target cursor = none{}
 			if filled {
-				if target, err = newPostgresCursor(ctx, reading, tb, true); err != nil {
+				rows, err := newPostgresCursor(ctx, reading, tb, true)
+				if err != nil {
 					return err
 				}
+				target = readAhead(rows)
 			}
 			defer target.close()
 			if err := merge(ctx, tb, source, target, w); err != nil {
