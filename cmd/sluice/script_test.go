@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"sluice/internal/pgtest"
 )
 
 func TestMain(m *testing.M) {
@@ -73,6 +75,12 @@ func params(files []string, setup func(*testscript.Env) error) testscript.Params
 			}
 			return nil
 		},
+		Condition: func(name string) (bool, error) {
+			if name != "postgres" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return os.Getenv(pgtest.Env) != "", nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":    cmdExits,
 			"ready":    cmdReady,
@@ -85,6 +93,7 @@ func params(files []string, setup func(*testscript.Env) error) testscript.Params
 			"jsonkeys": cmdJSONKeys,
 			"jsonset":  cmdJSONSet,
 			"sqlite":   cmdSQLite,
+			"database": cmdDatabase,
 		},
 	}
 }
@@ -383,4 +392,16 @@ func cmdSQLite(ts *testscript.TestScript, neg bool, args []string) {
 	defer db.Close()
 	_, err = db.Exec(args[1])
 	ts.Check(err)
+}
+
+// cmdDatabase: database NAME
+// Makes an empty PostgreSQL database, which goes when the script ends; its address goes into a variable.
+func cmdDatabase(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: database NAME")
+	}
+	url, drop, err := pgtest.Create(os.Getenv(pgtest.Env))
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(drop()) })
+	ts.Setenv(args[0], url)
 }

@@ -47,7 +47,7 @@ func Examine(ctx context.Context, cfg *config.Config) []doctor.Finding {
 func inspect(ctx context.Context, cfg *config.Config) (doctor.Inspection, error) {
 	in, err := sqlstore.Inspect(ctx, cfg.Database, cfg.Data)
 	return doctor.Inspection{
-		Engine: string(in.Engine), Version: in.Version, Known: in.Known, Sealed: in.Sealed != nil,
+		Engine: string(in.Engine), Version: in.Version, Known: in.Known, Sealed: in.Sealed != nil, Unserved: in.Unserved,
 		Opens: func(secret string) bool { return sqlstore.Opens(in.Sealed, secret) },
 	}, err
 }

@@ -26,14 +26,15 @@ type facts struct {
 	onChange func(was, is *account.Account)
 }
 
-// openFacts locks the data folder, opens the database, migrates it if need be, and unlocks what is
-// sealed in it. It returns datadir.ErrLocked if another process has the folder.
-func openFacts(ctx context.Context, cfg *config.Config) (*facts, error) {
+// openFacts locks the data folder, opens the database, and unlocks what is sealed in it. It returns
+// datadir.ErrLocked if another process has the folder. open is sqlstore.Open for a server, which migrates the
+// database, and sqlstore.OpenAsIs for a command, which does not.
+func openFacts(ctx context.Context, cfg *config.Config, open func(ctx context.Context, database, dir string) (*sqlstore.Store, error)) (*facts, error) {
 	dir, err := datadir.Open(cfg.Data)
 	if err != nil {
 		return nil, err
 	}
-	store, err := sqlstore.Open(ctx, cfg.Database, dir.Path())
+	store, err := open(ctx, cfg.Database, dir.Path())
 	if err != nil {
 		dir.Close()
 		return nil, err
@@ -82,7 +83,7 @@ func (f *facts) close() error { return errors.Join(f.store.Close(), f.dir.Close(
 
 // openFacts locks the data folder and opens the database. A second server on the folder fails here.
 func (a *App) openFacts(ctx context.Context, cfg *config.Config) (err error) {
-	a.facts, err = openFacts(ctx, cfg)
+	a.facts, err = openFacts(ctx, cfg, sqlstore.Open)
 	if errors.Is(err, datadir.ErrLocked) {
 		return fmt.Errorf("%w; stop it first, or give this one another folder with --data", err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/config"
+	"sluice/internal/sqlstore"
 )
 
 // Two nodes may start on one empty database at the same time: the one that comes second finds the
@@ -12,7 +13,7 @@ import (
 func TestOwnerOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	cfg := &config.Config{Data: t.TempDir(), Database: "sqlite", Brand: "service"}
-	f, err := openFacts(t.Context(), cfg)
+	f, err := openFacts(t.Context(), cfg, sqlstore.Open)
 	if err != nil {
 		t.Fatal(err)
 	}

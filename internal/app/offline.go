@@ -32,7 +32,7 @@ func Admin(ctx context.Context, cfg *config.Config) (client *admin.Client, done 
 		if client, err := admin.Dial(ctx, cfg.Data); err == nil {
 			return client, func() error { return nil }, nil
 		}
-		f, err := openFacts(ctx, cfg)
+		f, err := openFacts(ctx, cfg, sqlstore.OpenAsIs)
 		if err == nil {
 			return offline(cfg, f)
 		}
@@ -147,7 +147,7 @@ func ResetSecret(ctx context.Context, cfg *config.Config) (accounts int, err err
 		return 0, err
 	}
 	defer dir.Close()
-	store, err := sqlstore.Open(ctx, cfg.Database, dir.Path())
+	store, err := sqlstore.OpenAsIs(ctx, cfg.Database, dir.Path())
 	if err != nil {
 		return 0, err
 	}

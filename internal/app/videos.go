@@ -1,7 +1,9 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"path/filepath"
 	"time"
 
 	"sluice/internal/app/settings"
@@ -17,7 +19,7 @@ const filesPatience = 5 * time.Second
 // openVideos opens the line of video jobs; Run works on them. Storage that does not answer is only a
 // warning, because chat does not need it and jobs are retried.
 func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
-	files, err := a.openFiles(cfg)
+	files, err := openFiles(cfg.Blob, a.facts.dir.Path(), a.facts.dir.Join("tmp"))
 	if err != nil {
 		return err
 	}
@@ -46,19 +48,15 @@ type files interface {
 	Check(ctx context.Context) error
 }
 
-// openFiles returns the configured storage. An object store gets files only when they are complete,
-// so it needs a local folder for those in the making.
-func (a *App) openFiles(cfg *config.Config) (files, error) {
-	b := cfg.Blob
+// openFiles opens the storage of videos. By default it is a part of the data folder. What is on its way to an object
+// store is first written to the folder spool, which belongs to the caller alone.
+func openFiles(b config.Blob, data, spool string) (files, error) {
 	if b.Kind == "s3" {
-		return blob.NewS3(a.facts.dir.Join("tmp"), blob.S3Options{
+		return blob.NewS3(spool, blob.S3Options{
 			Endpoint: b.Endpoint, Region: b.Region, Bucket: b.Bucket, Prefix: b.Prefix, AccessKey: b.AccessKey.Reveal(), SecretKey: b.SecretKey.Reveal(),
 		})
 	}
-	if b.Dir == "" {
-		b.Dir = a.facts.dir.Join("files")
-	}
-	return blob.NewDisk(b.Dir)
+	return blob.NewDisk(cmp.Or(b.Dir, filepath.Join(data, "files")))
 }
 
 // videoSettings returns the part of the settings that the video line needs.

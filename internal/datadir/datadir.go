@@ -15,6 +15,9 @@ import (
 	"strings"
 )
 
+// lockFile is the file that whoever uses the folder locks.
+const lockFile = "lock"
+
 // ErrLocked means that another process holds the folder.
 var ErrLocked = errors.New("the data folder is in use by another sluice")
 
@@ -45,7 +48,7 @@ func Open(path string) (*Dir, error) {
 		return nil, err
 	}
 	// The lock file stays when the process ends. Only the lock on it counts, not its existence.
-	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(path, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock file of the data folder: %w", err)
 	}

@@ -62,6 +62,33 @@ func TestLock(t *testing.T) {
 	open(t, path)
 }
 
+func TestHold(t *testing.T) {
+	t.Parallel()
+	path := private(t)
+	if release, err := datadir.Hold(path); err != nil || release() != nil {
+		t.Errorf("Hold of a folder without a lock file = %v, want nil", err)
+	}
+	if files, err := os.ReadDir(path); err != nil || len(files) > 0 {
+		t.Errorf("Hold left %v, %v, want nothing", files, err)
+	}
+	d := open(t, path)
+	if _, err := datadir.Hold(path); !errors.Is(err, datadir.ErrLocked) {
+		t.Errorf("Hold of a held folder = %v, want ErrLocked", err)
+	}
+	d.Close()
+	release, err := datadir.Hold(path)
+	if err != nil {
+		t.Fatalf("Hold = %v", err)
+	}
+	if _, err := datadir.Open(path); !errors.Is(err, datadir.ErrLocked) {
+		t.Errorf("Open of a folder that is held = %v, want ErrLocked", err)
+	}
+	if err := release(); err != nil {
+		t.Errorf("release = %v", err)
+	}
+	open(t, path)
+}
+
 func TestLeftoverFile(t *testing.T) {
 	t.Parallel()
 	path := private(t)

@@ -70,6 +70,7 @@ type Inspection struct {
 	Engine         string
 	Version, Known int64 // the newest migration that was applied, and the newest that this program has
 	Sealed         bool  // it holds a data key that is sealed under a secret
+	Unserved       error // why no server may use it; nil if one may
 	// Opens reports whether a secret opens the data key. It is never nil.
 	Opens func(secret string) bool
 }
@@ -210,6 +211,8 @@ func (d *doctor) database(ctx context.Context) {
 	// A newer program has migrated the database. This one would not know its tables.
 	case in.Version > in.Known:
 		d.add(StateProblem, "database", "Use the newer sluice that set it up.", "%s is at version %d; this program knows versions up to %d", in.Engine, in.Version, in.Known)
+	case in.Unserved != nil:
+		d.add(StateProblem, "database", "See \"From SQLite to PostgreSQL\" in docs/operations.md.", "%v", in.Unserved)
 	case in.Version < in.Known:
 		d.add(StateWarning, "database", "The next start brings it up to date. Make a backup first.", "%s is at version %d of %d", in.Engine, in.Version, in.Known)
 	default:

@@ -3,6 +3,7 @@ package pgtest
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net/url"
 	"os"
 	"strings"
@@ -23,35 +24,47 @@ func URL(t testing.TB) string {
 	if server == "" {
 		t.Skip("needs PostgreSQL: run make test, or set " + Env)
 	}
+	address, drop, err := Create(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := drop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return address
+}
+
+// Create creates a fresh, empty database on a server. It returns its URL and what drops it.
+func Create(server string) (address string, drop func() error, err error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme == "" || u.Host == "" {
-		t.Fatalf("%s must be a URL such as postgres://user@127.0.0.1:5432/postgres, not %q", Env, server)
+		return "", nil, fmt.Errorf("%s must be a URL such as postgres://user@127.0.0.1:5432/postgres, not %q", Env, server)
 	}
-
 	name := "test_" + strings.ToLower(rand.Text())
 	// template0 has no connections, so that tests can create databases at the same time;
 	// template1 may have some.
-	execute(t, server, `CREATE DATABASE "`+name+`" TEMPLATE template0`)
-	t.Cleanup(func() {
-		// FORCE: a test that leaks a connection should fail for that reason and not here.
-		execute(t, server, `DROP DATABASE IF EXISTS "`+name+`" WITH (FORCE)`)
-	})
+	if err := execute(server, `CREATE DATABASE "`+name+`" TEMPLATE template0`); err != nil {
+		return "", nil, err
+	}
 	u.Path = "/" + name
-	return u.String()
+	// FORCE: a test that leaks a connection should fail for that reason and not here.
+	return u.String(), func() error { return execute(server, `DROP DATABASE IF EXISTS "`+name+`" WITH (FORCE)`) }, nil
 }
 
 // execute runs one statement on its own connection.
-func execute(t testing.TB, server, statement string) {
-	t.Helper()
-	// The test's own context is canceled before its cleanups run.
+func execute(server, statement string) error {
+	// The context of a test is canceled before its cleanups run.
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
-		t.Fatalf("connecting to the server of %s: %v", Env, err)
+		return fmt.Errorf("connecting to the server of %s: %w", Env, err)
 	}
 	defer conn.Close(ctx)
 	if _, err := conn.Exec(ctx, statement); err != nil {
-		t.Fatalf("%s: %v", statement, err)
+		return fmt.Errorf("%s: %w", statement, err)
 	}
+	return nil
 }

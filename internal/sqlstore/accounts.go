@@ -130,6 +130,33 @@ func (s *Store) Accounts(ctx context.Context, after string, limit int) ([]*accou
 	return list, nil
 }
 
+// MissingAccounts returns those of the ids that are not the id of an account.
+func (s *Store) MissingAccounts(ctx context.Context, ids []string) (missing []string, err error) {
+	for part := range slices.Chunk(ids, 100) { // the number of parameters of a statement is limited
+		args, there := make([]any, len(part)), map[string]bool{}
+		for i, id := range part {
+			args[i] = id
+		}
+		err := each(ctx, s.read, func(rows *sql.Rows) error {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			there[id] = true
+			return nil
+		}, `SELECT id FROM accounts WHERE id IN `+placeholders(1, len(part)), args...)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for _, id := range part {
+			if !there[id] {
+				missing = append(missing, id)
+			}
+		}
+	}
+	return missing, nil
+}
+
 // AuditLog returns an account's latest audit entries, newest first.
 func (s *Store) AuditLog(ctx context.Context, accountID string, limit int) ([]account.Entry, error) {
 	var log []account.Entry

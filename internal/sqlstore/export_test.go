@@ -1,8 +1,11 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
+	"fmt"
+	"strings"
 	"time"
 
 	"sluice/internal/usage"
@@ -14,10 +17,10 @@ func SetVersion(s *Store, v int64) error {
 	return err
 }
 
-// OpenAt opens a new SQLite database whose tables are those of an old version.
-func OpenAt(ctx context.Context, dir string, version int64) (*Store, error) {
+// OpenAt opens a new database whose tables are those of an old version.
+func OpenAt(ctx context.Context, database, dir string, version int64) (*Store, error) {
 	s := &Store{}
-	if err := s.connect("sqlite", dir); err != nil {
+	if err := s.connect(database, dir); err != nil {
 		return nil, err
 	}
 	p, err := s.provider()
@@ -107,4 +110,78 @@ func ClearSecrets(ctx context.Context, s *Store) (n int, err error) {
 		}
 	}
 	return n, err
+}
+
+// Names returns the tables that a Transfer copies, and those that it does not.
+func Names() (in, out []string) { return copied[:], notCopied[:] }
+
+// Fill puts rows into every table that a Transfer copies, with values of every kind in every column. Rows of
+// different numbers never share a key. The version changes what is in a row beside its key.
+func Fill(s *Store, from, until, version int) error {
+	ctx := context.Background()
+	return s.tx(ctx, func(tx *sql.Tx) error {
+		for _, name := range copied {
+			if err := fill(ctx, tx, name, from, until, version); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		return nil
+	})
+}
+
+func fill(ctx context.Context, tx *sql.Tx, name string, from, until, version int) error {
+	type column struct {
+		name, kind string
+		required   bool
+		key        int
+	}
+	var columns []column
+	err := each(ctx, tx, func(rows *sql.Rows) error {
+		var c column
+		if err := rows.Scan(&c.name, &c.kind, &c.required, &c.key); err != nil {
+			return err
+		}
+		columns = append(columns, c)
+		return nil
+	}, `SELECT name, type, "notnull", pk FROM pragma_table_info($1) ORDER BY cid`, name)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, c := range columns {
+		names = append(names, c.name)
+	}
+	insert := `INSERT OR REPLACE INTO ` + name + ` (` + strings.Join(names, ", ") + `) VALUES ` + placeholders(1, len(names))
+	for n := from; n < until; n++ {
+		var args []any
+		for i, c := range columns {
+			v := version
+			if c.key > 0 {
+				v = 0
+			}
+			var value any = fmt.Sprintf("%s-%06d-%d-\u00e4\u20ac", c.name, n, v)
+			switch {
+			case c.name == "account_id" || name == "accounts" && c.name == "id":
+				value = fmt.Sprintf("acct_%06d", n)
+			case c.name == "plan":
+				value = [...]string{"free", "basic"}[v%2]
+			case name == "api_keys" && c.name == "master":
+				value = (n + v) % 2
+			case !c.required && (n+i+v)%3 == 0 && c.key == 0:
+				value = nil
+			case c.kind == "BYTEA":
+				value = bytes.Repeat([]byte{0, byte(n), 0xff, byte(v)}, (n+v)%5)
+				if c.key > 0 || c.name == "token" || c.name == "hash" || strings.HasSuffix(c.name, "_hash") {
+					value = append([]byte{byte(n >> 16), byte(n >> 8), byte(n), 0}, value.([]byte)...)
+				}
+			case c.kind == "INTEGER" || c.kind == "BIGINT":
+				value = int64(n)*7 - 100 + int64(v)
+			}
+			args = append(args, value)
+		}
+		if _, err := tx.ExecContext(ctx, insert, args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }

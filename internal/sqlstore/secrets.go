@@ -74,8 +74,8 @@ func (s *Store) Unlock(ctx context.Context, secrets ...string) error {
 			continue
 		}
 		// Set the key before sealClear, which needs it.
-		if s.key, err = seal.KeyOf(raw); err != nil {
-			return fmt.Errorf("read the data key: %w", err)
+		if err := s.setKey(raw); err != nil {
+			return err
 		}
 		if i > 0 {
 			if err := s.replaceSecret(ctx, dataKey, sealed, rootBox(secrets[0]).Seal(raw)); err != nil {
@@ -86,6 +86,14 @@ func (s *Store) Unlock(ctx context.Context, secrets ...string) error {
 	}
 	// None of the secrets opens it, or none was given.
 	return ErrWrongSecret
+}
+
+// setKey takes over the data key.
+func (s *Store) setKey(raw []byte) (err error) {
+	if s.key, err = seal.KeyOf(raw); err != nil {
+		return fmt.Errorf("read the data key: %w", err)
+	}
+	return nil
 }
 
 // UnlockIn unlocks the database of a data folder: with the configured secret, or else with the key file. A new

@@ -15,10 +15,8 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -27,21 +25,13 @@ import (
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	_ "modernc.org/sqlite"             // the driver "sqlite"
 
 	"sluice/internal/seal"
 )
 
 // File is the name of the SQLite database inside the data folder.
 const File = "sluice.db"
-
-// The migrations run on both engines. They are numbered and forward only; an applied one never
-// changes.
-//
-//go:embed migrations/*.sql
-var migrations embed.FS
 
 // Store is an open database. It is safe for concurrent use.
 type Store struct {
@@ -67,15 +57,30 @@ const (
 )
 
 // Open opens the database and applies missing migrations. The database is "sqlite", for a file in
-// the folder dir, or a postgres:// URL.
+// the folder dir, or a postgres:// URL. A database that was moved away, or that holds half a copy, is
+// refused; see Transfer.
 func Open(ctx context.Context, database, dir string) (*Store, error) {
+	return open(ctx, database, dir, (*Store).migrate, (*Store).refuseTransfer)
+}
+
+// OpenAsIs is Open without migrations: a PostgreSQL that others may be using is refused unless it is at
+// the version of this program. A database without tables gets them, and so does SQLite, which nobody
+// else can be using.
+func OpenAsIs(ctx context.Context, database, dir string) (*Store, error) {
+	return open(ctx, database, dir, (*Store).refuseOlder, (*Store).migrate, (*Store).refuseTransfer)
+}
+
+// open connects to a database and takes the steps in order.
+func open(ctx context.Context, database, dir string, steps ...func(*Store, context.Context) error) (*Store, error) {
 	s := &Store{}
 	if err := s.connect(database, dir); err != nil {
 		return nil, err
 	}
-	if err := s.migrate(ctx); err != nil {
-		s.Close()
-		return nil, err
+	for _, step := range steps {
+		if err := step(s, ctx); err != nil {
+			s.Close()
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -96,40 +101,6 @@ func (s *Store) Close() error {
 func (s *Store) Ping(ctx context.Context) error {
 	var one int
 	return s.read.QueryRowContext(ctx, "SELECT 1").Scan(&one)
-}
-
-// Inspection describes a database without changing it.
-type Inspection struct {
-	Engine  Engine
-	Version int64 // number of the last migration applied; 0 if there are no tables
-	Known   int64 // number of the newest migration that this program has
-	// Sealed is the sealed data key (see Opens), or nil if nothing is sealed yet.
-	Sealed []byte
-}
-
-// Inspect looks at a database without migrating it. It returns an error if the database cannot be
-// reached.
-func Inspect(ctx context.Context, database, dir string) (Inspection, error) {
-	s := &Store{}
-	if err := s.connect(database, dir); err != nil {
-		return Inspection{}, err
-	}
-	defer s.Close()
-	p, err := s.provider()
-	if err != nil {
-		return Inspection{}, err
-	}
-	// Connecting is lazy, so ask the database for a sign of life.
-	in := Inspection{Engine: s.engine, Known: newest(p)}
-	if err := s.read.PingContext(ctx); err != nil {
-		return in, clean(err)
-	}
-	err = s.read.QueryRowContext(ctx, "SELECT MAX(version_id) FROM goose_db_version").Scan(&in.Version)
-	if err != nil {
-		in.Version = 0 // there is no such table: nothing has been set up
-	}
-	in.Sealed, _ = s.Sealed(ctx) // the table may be missing, too
-	return in, nil
 }
 
 // connect opens the connection pools and sets their engine. It does not check that the database
@@ -190,57 +161,6 @@ func sqliteDSN(path string, pragmas []string, params ...string) string {
 	return (&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path)}).String() + "?" + strings.Join(params, "&")
 }
 
-// provider loads the migrations. On PostgreSQL they run under an advisory lock, so that nodes that
-// start at the same time do not migrate twice; the others wait for up to two minutes.
-func (s *Store) provider() (*goose.Provider, error) {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	dialect, opts := goose.DialectSQLite3, []goose.ProviderOption{}
-	if s.engine == Postgres {
-		dialect = goose.DialectPostgres
-		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 120)) // try every second, 120 times
-		if err != nil {
-			return nil, err
-		}
-		opts = append(opts, goose.WithSessionLocker(locker))
-	}
-	// Migrations need the writing pool; on SQLite the others cannot write.
-	p, err := goose.NewProvider(dialect, s.write, files, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("read migrations: %w", err)
-	}
-	return p, nil
-}
-
-// newest returns the number of the last migration that this program has.
-func newest(p *goose.Provider) int64 {
-	sources := p.ListSources()
-	return sources[len(sources)-1].Version
-}
-
-// migrate applies the missing migrations. A database that is newer than this program is refused,
-// because an old program could damage data that it does not understand.
-func (s *Store) migrate(ctx context.Context) error {
-	p, err := s.provider()
-	if err != nil {
-		return err
-	}
-	// GetDBVersion is also the first statement that reaches the database.
-	known := newest(p)
-	if have, err := p.GetDBVersion(ctx); err != nil {
-		return fmt.Errorf("open the %s database: %w", s.engine, clean(err))
-	} else if have > known {
-		return fmt.Errorf("the database is at version %d and this program knows versions up to %d: use a newer sluice", have, known)
-	}
-	// Each migration is one transaction, so a failed start leaves no half-applied one behind.
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("migrate the %s database: %w", s.engine, clean(err))
-	}
-	return nil
-}
-
 // tx runs work in one writing transaction. It commits if work returns nil and rolls back otherwise.
 // Errors of the database become faults; see unavailable.
 func (s *Store) tx(ctx context.Context, work func(*sql.Tx) error) error {
@@ -258,6 +178,11 @@ func (s *Store) tx(ctx context.Context, work func(*sql.Tx) error) error {
 // querier is implemented by *sql.DB and *sql.Tx.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// asker is implemented by them, too, for queries that give one row.
+type asker interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // each runs a query and calls read for each row. Loops over rows belong here: it is easy to forget

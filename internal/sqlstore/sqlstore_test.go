@@ -91,7 +91,7 @@ func TestOpenRefusesNewerDatabase(t *testing.T) {
 func TestTerminatedBefore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	old, err := sqlstore.OpenAt(t.Context(), dir, 16)
+	old, err := sqlstore.OpenAt(t.Context(), "sqlite", dir, 16)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -428,10 +428,7 @@ func (s *Store) SettlementsDropped(ctx context.Context) (time.Time, error) {
 }
 
 // dropped returns the value of droppedCounter, or 0 if there is none.
-func dropped(ctx context.Context, from interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-},
-) (ms int64, err error) {
+func dropped(ctx context.Context, from asker) (ms int64, err error) {
 	err = from.QueryRowContext(ctx, `SELECT value FROM counters WHERE name = $1`, droppedCounter).Scan(&ms)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil

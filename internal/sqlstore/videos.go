@@ -87,6 +87,11 @@ func (s *Store) VideosSince(ctx context.Context, since time.Time) ([]video.Job, 
 	return s.queryVideos(ctx, `WHERE created_at >= $1 ORDER BY created_at`, millis(since))
 }
 
+// FinishedVideos returns up to most jobs that have a file, ordered by id, starting after an id.
+func (s *Store) FinishedVideos(ctx context.Context, after string, most int) ([]video.Job, error) {
+	return s.queryVideos(ctx, `WHERE generation IS NOT NULL AND id > $1 ORDER BY id LIMIT $2`, after, most)
+}
+
 // ExpiredVideos returns up to most jobs that have expired, the oldest first.
 func (s *Store) ExpiredVideos(ctx context.Context, now time.Time, most int) ([]video.Job, error) {
 	return s.queryVideos(ctx, `WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, millis(now), most)

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,13 +115,12 @@ func (j *Journal) openSegments() error {
 		return fmt.Errorf("read the journal's folder: %w", err)
 	}
 	for _, f := range files {
-		name, ok := strings.CutSuffix(f.Name(), ".journal")
-		number, err := strconv.ParseUint(name, 10, 63)
-		if !ok || err != nil {
+		number, ok := segmentNumber(f.Name())
+		if !ok {
 			continue // not a segment, such as the file with the mark
 		}
 		j.next = max(j.next, number+1)
-		s, err := openSegment(filepath.Join(j.dir, f.Name()), number)
+		s, err := openSegment(filepath.Join(j.dir, f.Name()), number, os.O_RDWR)
 		if err != nil {
 			return fmt.Errorf("open the journal: %w", err)
 		}

@@ -64,9 +64,10 @@ func syncFolder(path string) {
 
 // openSegment opens a segment that an earlier process left, and finds its end: the first frame that
 // is cut or damaged. Such a frame belongs to an Append that never returned, or to the last second
-// before a power cut. What follows it is given up.
-func openSegment(path string, number uint64) (*segment, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0o600)
+// before a power cut. What follows it is given up. The flag is that of
+// os.OpenFile.
+func openSegment(path string, number uint64, flag int) (*segment, error) {
+	f, err := os.OpenFile(path, flag, 0o600)
 	if err != nil {
 		return nil, err
 	}

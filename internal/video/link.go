@@ -74,8 +74,7 @@ func (l *Line) openFile(ctx context.Context, generation, accountID string) (*Job
 	if j == nil || generation == "" || j.Generation != generation || !l.visible(j, j.AccountID) || accountID != "" && accountID != j.AccountID {
 		return nil, nil, fault.New(fault.NotFound, "There is no video %q. It may have expired.", excerpt.Of(generation, maxEcho))
 	}
-	// Only the last attempt can have finished the job.
-	f, err := l.files.Open(ctx, j.file(j.Attempts))
+	f, err := l.files.Open(ctx, j.File())
 	// The job says that there is a file, so the storage is at fault, not the caller.
 	if errors.Is(err, blob.ErrNotExist) {
 		return nil, nil, fault.New(fault.Unavailable, "The file of this video cannot be reached at the moment. Try again shortly.").Because(err)

@@ -90,6 +90,9 @@ type Job struct {
 // worker that has lost its claim cannot overwrite the file of the next one.
 func (j *Job) file(attempt int) string { return fmt.Sprintf("videos/%s-%d.mp4", j.ID, attempt) }
 
+// File returns the name of the finished file. Only the last attempt can have finished the job.
+func (j *Job) File() string { return j.file(j.Attempts) }
+
 // heldBy reports whether the claim with which the worker got c still stands. Each claim increments
 // Attempts, so an old claim of the same node does not count.
 func (j *Job) heldBy(c *Job) bool {

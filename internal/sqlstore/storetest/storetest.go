@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -413,6 +414,11 @@ func pages(t *testing.T, open func() *sqlstore.Store) {
 	want := []string{"acct_000", "acct_001", "acct_002", "acct_003", "acct_004", "acct_005", "acct_006"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pages: -want +got\n%s", diff)
+	}
+	// More ids than one statement takes.
+	asked := slices.Concat([]string{"acct_nobody"}, slices.Repeat(want, 30), []string{"acct_noone"})
+	if missing, err := s.MissingAccounts(t.Context(), asked); err != nil || !slices.Equal(missing, []string{"acct_nobody", "acct_noone"}) {
+		t.Errorf("MissingAccounts = %v, %v, want the two that do not exist", missing, err)
 	}
 }
 

@@ -341,12 +341,25 @@ func videoClaims(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
-// videoExpiry checks that expired jobs are found and can be deleted. Deleting twice is no error, since
+// videoExpiry checks that jobs with a file and expired jobs are found, and that jobs can be deleted. Deleting twice is no error, since
 // two nodes may clean up at the same time.
 func videoExpiry(t *testing.T, open func() *sqlstore.Store) {
 	s := open()
 	for n := range 3 {
 		createVideo(t, s, "a", n)
+	}
+	for _, id := range []string{"job_a001", "job_a002"} {
+		if _, err := s.ChangeVideo(t.Context(), id, func(j *video.Job) (*usage.Settlement, error) {
+			j.Generation = "gen_of_" + id
+			return nil, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for after, want := range map[string][]string{"": {"job_a001", "job_a002"}, "job_a001": {"job_a002"}, "job_a002": nil} {
+		if jobs, err := s.FinishedVideos(t.Context(), after, 10); err != nil || !slices.Equal(ids(jobs), want) {
+			t.Errorf("FinishedVideos after %q = %q, %v, want %q", after, ids(jobs), err, want)
+		}
 	}
 	// The third job expires a second later.
 	old, err := s.ExpiredVideos(t.Context(), base.Add(24*time.Hour+time.Second), 10)

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"sluice/internal/sqlstore"
+)
+
+func TestProgressText(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		at    sqlstore.Progress
+		taken time.Duration
+		want  string
+	}{
+		{
+			sqlstore.Progress{Table: "settlements", Rows: 2000, Of: 8000, AllRows: 5000, AllOf: 20_000},
+			5 * time.Second, "  settlements: 2000 of 8000; all: 5000 of 20000, 1000 a second, 15s left",
+		},
+		{sqlstore.Progress{Table: "accounts", Of: 10, AllOf: 10}, 0, "  accounts: 0 of 10; all: 0 of 10, 0 a second"},
+		{
+			sqlstore.Progress{Table: "secrets", Rows: 3, Of: 2, AllRows: 11, AllOf: 10}, // the server has added one meanwhile
+			time.Second, "  secrets: 3 of 2; all: 11 of 10, 11 a second",
+		},
+	} {
+		if got := progressText(tt.at, tt.taken); got != tt.want {
+			t.Errorf("progressText(%+v, %v) = %q, want %q", tt.at, tt.taken, got, tt.want)
+		}
+	}
+}

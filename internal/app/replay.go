@@ -1,0 +1,80 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sluice/internal/config"
+	"sluice/internal/datadir"
+	"sluice/internal/sqlstore"
+	"sluice/internal/usage"
+)
+
+// ReplayJournal settles the journal of a node that does not come back in the database of the configuration. The path is
+// the node's data folder, or the folder journal in it; both may be a copy.
+func ReplayJournal(ctx context.Context, cfg *config.Config, path string, opts *usage.ReplayOptions) (usage.Replayed, error) {
+	data, journal, err := findJournal(path)
+	if err != nil {
+		return usage.Replayed{}, err
+	}
+	database := ""
+	if cfg.Database == "sqlite" {
+		// The journal may be that of the database's own folder, which is then locked once.
+		dir, err := datadir.Open(cfg.Data)
+		if errors.Is(err, datadir.ErrLocked) {
+			return usage.Replayed{}, fmt.Errorf("%w; stop the server first: it holds the database", err)
+		}
+		if err != nil {
+			return usage.Replayed{}, err
+		}
+		defer dir.Close()
+		database = dir.Path()
+	}
+	if !sameFolder(data, database) {
+		release, err := datadir.Hold(data)
+		if errors.Is(err, datadir.ErrLocked) {
+			return usage.Replayed{}, fmt.Errorf("%w; the server that runs there settles its journal itself", err)
+		}
+		if err != nil {
+			return usage.Replayed{}, err
+		}
+		defer release()
+	}
+	store, err := sqlstore.OpenAsIs(ctx, cfg.Database, database)
+	if err != nil {
+		return usage.Replayed{}, err
+	}
+	defer store.Close()
+	return usage.Replay(ctx, journal, store, opts)
+}
+
+// findJournal returns the data folder and the journal that a path means.
+func findJournal(path string) (data, journal string, err error) {
+	if path, err = filepath.Abs(path); err != nil {
+		return "", "", err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", "", err
+	}
+	if !info.IsDir() {
+		return "", "", fmt.Errorf("%s is a file: name a data folder, or the folder journal in it", path)
+	}
+	if inside, err := os.Stat(filepath.Join(path, journalFolder)); err == nil && inside.IsDir() {
+		return path, filepath.Join(path, journalFolder), nil
+	}
+	return filepath.Dir(path), path, nil
+}
+
+// sameFolder reports whether two paths lead to the same folder. An empty path leads nowhere.
+func sameFolder(a, b string) bool {
+	if a == "" || b == "" {
+		return false
+	}
+	one, errOne := os.Stat(a)
+	two, errTwo := os.Stat(b)
+	return errOne == nil && errTwo == nil && os.SameFile(one, two)
+}

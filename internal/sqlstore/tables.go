@@ -1,0 +1,152 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// copied are the tables that a Transfer copies, in its order. A migration that adds a table adds a line
+// here or to notCopied; a test compares both lists with the database.
+var copied = [...]string{
+	"accounts", "api_keys", "logins", "sessions", "one_time_links", "notices",
+	"billing_accounts", "billing_payments", "billing_ledger", "billing_events", "testpay_objects",
+	"abuse_counts", "abuse_events", "audit_log",
+	"catalog_models", "catalog_revisions", "catalog_changes",
+	"idempotent_replies", "idempotent_sizes", "continuations", "continuation_sizes",
+	"video_jobs", "video_turns",
+	"usage_days", "usage_hours", "settlements",
+	"counters", "secrets",
+}
+
+// notCopied are the tables that belong to one database: the versions of its tables, and its part in a
+// Transfer.
+var notCopied = [...]string{"goose_db_version", "transfers"}
+
+// table is one table as both sides of a Transfer have it.
+type table struct {
+	name    string
+	columns []string
+	kinds   []kind // of the columns
+	key     []int  // the places of the primary key in columns
+	// unique reports that the table has a unique index beside the primary key, so the order in which
+	// rows are deleted and inserted matters.
+	unique bool
+}
+
+// kind is how a column is stored.
+type kind int
+
+const (
+	textKind kind = iota
+	bytesKind
+	numberKind
+)
+
+// Strangers returns the tables that a Transfer does not know. Copying without them would lose data.
+func (s *Store) Strangers(ctx context.Context) (strange []string, err error) {
+	query := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name`
+	if s.engine == Postgres {
+		query = `SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename`
+	}
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		if !slices.Contains(copied[:], name) && !slices.Contains(notCopied[:], name) {
+			strange = append(strange, name)
+		}
+		return nil
+	}, query)
+	return strange, unavailable(err)
+}
+
+// describe reads what a Transfer must know of a table. The source says what the key is, and the target,
+// which is stricter, of which kind the columns are.
+func describe(ctx context.Context, from, to *Store, name string) (*table, error) {
+	t := &table{name: name}
+	types := map[string]kind{}
+	err := each(ctx, to.read, func(rows *sql.Rows) error {
+		var column, kind string
+		if err := rows.Scan(&column, &kind); err != nil {
+			return err
+		}
+		switch kind {
+		case "text":
+			types[column] = textKind
+		case "bytea":
+			types[column] = bytesKind
+		case "bigint", "integer":
+			types[column] = numberKind
+		default:
+			return fmt.Errorf("table %s: column %s has the type %s, which cannot be copied", name, column, kind)
+		}
+		return nil
+	}, `SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1`, name)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	places := map[int]int{} // by their number in the key
+	err = each(ctx, from.read, func(rows *sql.Rows) error {
+		var column string
+		var inKey int
+		if err := rows.Scan(&column, &inKey); err != nil {
+			return err
+		}
+		kind, ok := types[column]
+		if !ok {
+			return fmt.Errorf("table %s: there is no column %s in PostgreSQL", name, column)
+		}
+		if inKey > 0 {
+			places[inKey] = len(t.columns)
+		}
+		t.columns, t.kinds = append(t.columns, column), append(t.kinds, kind)
+		return nil
+	}, `SELECT name, pk FROM pragma_table_info($1) ORDER BY cid`, name)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if len(t.columns) != len(types) || len(places) == 0 {
+		return nil, fmt.Errorf("table %s is not the same in SQLite and PostgreSQL", name)
+	}
+	for i := range len(places) {
+		t.key = append(t.key, places[i+1])
+	}
+	err = from.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pragma_index_list($1) WHERE "unique" = 1 AND origin <> 'pk')`, name).Scan(&t.unique)
+	return t, unavailable(err)
+}
+
+// selectAll returns the statement that reads the table, in the order of its key if ordered. PostgreSQL
+// orders text by language unless it is told to compare bytes, as SQLite does.
+func (t *table) selectAll(engine Engine, ordered bool) string {
+	query := `SELECT ` + strings.Join(t.columns, ", ") + ` FROM ` + t.name
+	if !ordered {
+		return query
+	}
+	keys := make([]string, len(t.key))
+	for i, k := range t.key {
+		keys[i] = t.columns[k]
+		if engine == Postgres && t.kinds[k] == textKind {
+			keys[i] += ` COLLATE "C"`
+		}
+	}
+	return query + ` ORDER BY ` + strings.Join(keys, ", ")
+}
+
+// deleteOne returns the statement that deletes the row with a key.
+func (t *table) deleteOne() string {
+	terms := make([]string, len(t.key))
+	for i, k := range t.key {
+		terms[i] = fmt.Sprintf("%s = $%d", t.columns[k], i+1)
+	}
+	return `DELETE FROM ` + t.name + ` WHERE ` + strings.Join(terms, " AND ")
+}
+
+// count returns how many rows the table has.
+func (s *Store) count(ctx context.Context, name string) (n int64, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM `+name).Scan(&n)
+	return n, unavailable(err)
+}

@@ -1,0 +1,416 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// The states of the table transfers.
+const (
+	stateCopying = "copying" // this database is being filled; it is not complete
+	stateCopied  = "copied"  // this database was filled and is complete
+	stateMoved   = "moved"   // this database was copied to another one, which took its place
+)
+
+// transferLock is the advisory lock that a Transfer holds on its target. The number has no meaning.
+const transferLock = 0x736c75696365
+
+// closePatience is how long Close waits for the target. What it cannot release ends with the connection.
+const closePatience = 5 * time.Second
+
+// Transfer copies a whole installation from SQLite to PostgreSQL.
+//
+// It may be interrupted at any time and started again, and the source may have changed meanwhile: Copy
+// compares both sides row by row and writes only what differs, so it is exact however often it runs.
+// While a copy is incomplete, the target holds no foreign keys, and Open refuses it. Finish puts the
+// foreign keys back and marks both sides.
+type Transfer struct {
+	from, to *Store
+	id       string // of the installation
+	lock     *sql.Conn
+	tables   []*table
+	// Mended counts the texts that had characters which PostgreSQL cannot store.
+	Mended int64
+}
+
+// Standing is what a target holds, as far as a Transfer from one installation is concerned.
+type Standing string
+
+const (
+	Empty      Standing = "empty"      // no data of anybody
+	Incomplete Standing = "incomplete" // a copy of the same installation that was interrupted
+	Complete   Standing = "complete"   // a complete copy of the same installation
+)
+
+// move is a row of the table transfers.
+type move struct {
+	installation, state string
+	at                  time.Time
+	restore             string
+}
+
+// transfers returns the moves that the database takes part in.
+func (s *Store) transfers(ctx context.Context) (out []move, err error) {
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
+		var m move
+		var at int64
+		if err := rows.Scan(&m.installation, &m.state, &at, &m.restore); err != nil {
+			return err
+		}
+		m.at = fromMillis(at)
+		out = append(out, m)
+		return nil
+	}, `SELECT installation, state, at, restore FROM transfers`)
+	return out, unavailable(err)
+}
+
+// refuseTransfer returns an error if no server may use the database.
+func (s *Store) refuseTransfer(ctx context.Context) error {
+	moves, err := s.transfers(ctx)
+	if err != nil {
+		return fmt.Errorf("open the %s database: %w", s.engine, err)
+	}
+	return unserved(s.engine, moves)
+}
+
+// unserved says why a database is not served, or nil.
+func unserved(engine Engine, moves []move) error {
+	for _, m := range moves {
+		switch m.state {
+		case stateCopying:
+			return fmt.Errorf("this %s database holds an unfinished copy of another one: run the same \"sluice migrate\" again to complete it", engine)
+		case stateMoved:
+			return fmt.Errorf("this %s database was moved to PostgreSQL on %s: set database to the address of that one; to use this one again and give the other up, run \"sluice migrate --cancel\"", engine, m.at.Format("2006-01-02 15:04 UTC"))
+		}
+	}
+	return nil
+}
+
+// OpenSource opens the SQLite database in a folder that the caller has locked, even if it was moved.
+// Missing migrations are applied: both sides of a Transfer need the same tables.
+func OpenSource(ctx context.Context, dir string) (*Store, error) {
+	if err := existing(dir); err != nil {
+		return nil, err
+	}
+	return open(ctx, "sqlite", dir, (*Store).migrate)
+}
+
+// ReadSource opens the SQLite database in a folder that a server holds. It only reads.
+func ReadSource(ctx context.Context, dir string) (*Store, error) {
+	if err := existing(dir); err != nil {
+		return nil, err
+	}
+	return open(ctx, "sqlite", dir, (*Store).refuseOther)
+}
+
+// PeekSource opens the SQLite database in a folder to look at it, whatever its version.
+func PeekSource(ctx context.Context, dir string) (*Store, Inspection, error) {
+	if err := existing(dir); err != nil {
+		return nil, Inspection{}, err
+	}
+	s, err := open(ctx, "sqlite", dir)
+	if err != nil {
+		return nil, Inspection{}, err
+	}
+	in, err := s.inspect(ctx)
+	if err != nil {
+		return nil, in, errors.Join(err, s.Close())
+	}
+	return s, in, nil
+}
+
+// Sizes returns how many rows each table has that a Transfer would copy. Tables that an older version does not have are
+// left out.
+func (s *Store) Sizes(ctx context.Context) ([]Comparison, error) {
+	var out []Comparison
+	for _, name := range copied {
+		var there bool
+		if err := s.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1)`, name).Scan(&there); err != nil {
+			return nil, unavailable(err)
+		}
+		if !there {
+			continue
+		}
+		n, err := s.count(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Comparison{Table: name, Rows: n})
+	}
+	return out, nil
+}
+
+// existing returns an error if the folder has no database, which opening would create.
+func existing(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, File)); err != nil {
+		return fmt.Errorf("there is no SQLite database in %s: name the data folder of the installation that is to be moved with --from", dir)
+	}
+	return nil
+}
+
+// refuseOther returns an error unless the tables are those of this program.
+func (s *Store) refuseOther(ctx context.Context) error {
+	in, err := s.inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if in.Version != in.Known {
+		return fmt.Errorf("the server that runs there has tables of version %d and this program of version %d: use the same version of sluice for both, or stop the server", in.Version, in.Known)
+	}
+	return nil
+}
+
+// OpenTarget opens a PostgreSQL database as the target of a Transfer and applies missing migrations. Call
+// Examine first: it refuses what must not be written to.
+func OpenTarget(ctx context.Context, url string) (*Store, error) {
+	return open(ctx, url, "", (*Store).migrate)
+}
+
+// ReadKey opens the data key with the first of the secrets that fits, without writing anything.
+func (s *Store) ReadKey(ctx context.Context, secrets ...string) error {
+	sealed, err := s.Sealed(ctx)
+	if err != nil {
+		return err
+	}
+	for _, secret := range secrets {
+		if raw, err := rootBox(secret).Open(sealed); err == nil {
+			return s.setKey(raw)
+		}
+	}
+	return ErrWrongSecret
+}
+
+// installation identifies the installation: whoever has the same data key is the same one. The store
+// must be unlocked.
+func (s *Store) installation() string {
+	id := s.key.Box("installation", "", "").ID()
+	return hex.EncodeToString(id[:])
+}
+
+// Examine looks at a PostgreSQL database without changing it, and returns what it means as the target for
+// the installation of from. A database that must not be written to is an error.
+func Examine(ctx context.Context, from *Store, url string) (Standing, error) {
+	to, err := open(ctx, url, "")
+	if err != nil {
+		return "", err
+	}
+	defer to.Close()
+	in, err := to.inspect(ctx)
+	if err != nil {
+		return "", fmt.Errorf("%w; check that PostgreSQL runs, and that the address, user and password in --to are right", err)
+	}
+	if in.Version > in.Known {
+		return "", fmt.Errorf("the target is at version %d and this program knows versions up to %d: use a newer sluice", in.Version, in.Known)
+	}
+	var encoding string
+	if err := to.read.QueryRowContext(ctx, `SHOW server_encoding`).Scan(&encoding); err != nil {
+		return "", unavailable(err)
+	}
+	if encoding != "UTF8" {
+		return "", fmt.Errorf("the target stores text as %s: create the database with ENCODING 'UTF8'", encoding)
+	}
+	return to.standing(ctx, from.installation())
+}
+
+// errForeign means that the target holds data that a Transfer would mix with its own.
+var errForeign = errors.New("the target holds data of another installation: name an empty database with --to (createdb makes one)")
+
+// standing returns what the database holds, as a target of the installation.
+func (s *Store) standing(ctx context.Context, installation string) (Standing, error) {
+	// The table may be missing; then the database is only accepted if it has no rows.
+	moves, _ := s.transfers(ctx)
+	if len(moves) == 0 {
+		return Empty, vacant(ctx, s.read)
+	}
+	for _, m := range moves {
+		switch {
+		case m.installation != installation:
+			return "", errForeign
+		case m.state == stateCopied:
+			return Complete, nil
+		default:
+			return Incomplete, nil
+		}
+	}
+	return Empty, nil
+}
+
+// vacant returns an error if a PostgreSQL database holds data of anybody.
+func vacant(ctx context.Context, from asker) error {
+	for _, name := range copied {
+		var found bool
+		if err := from.QueryRowContext(ctx, `SELECT to_regclass($1) IS NOT NULL`, name).Scan(&found); err != nil {
+			return unavailable(err)
+		}
+		if !found {
+			continue
+		}
+		where := ""
+		if name == "counters" { // migrations begin them at 0
+			where = " WHERE value <> 0"
+		}
+		if err := from.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+name+where+`)`).Scan(&found); err != nil {
+			return fmt.Errorf("the target has a table %s that is not Sluice's: name an empty database with --to (createdb makes one): %w", name, unavailable(err))
+		}
+		if found {
+			return errForeign
+		}
+	}
+	return nil
+}
+
+// NewTransfer prepares a Transfer between an unlocked SQLite store and PostgreSQL. Both must be at the
+// version of this program. The caller closes the Transfer before the stores.
+func NewTransfer(ctx context.Context, from, to *Store) (*Transfer, error) {
+	t := &Transfer{from: from, to: to, id: from.installation()}
+	for _, s := range []*Store{from, to} {
+		if strange, err := s.Strangers(ctx); err != nil {
+			return nil, err
+		} else if len(strange) > 0 {
+			return nil, fmt.Errorf("the %s database has tables that are not Sluice's: %s; move them to another database or schema first", s.engine, strings.Join(strange, ", "))
+		}
+	}
+	for _, name := range copied {
+		described, err := describe(ctx, from, to, name)
+		if err != nil {
+			return nil, err
+		}
+		t.tables = append(t.tables, described)
+	}
+	return t, t.take(ctx)
+}
+
+// take locks the target against another Transfer. The lock is that of a connection, so it ends with this
+// process at the latest.
+func (t *Transfer) take(ctx context.Context) (err error) {
+	if t.lock, err = t.to.write.Conn(ctx); err != nil {
+		return unavailable(err)
+	}
+	var taken bool
+	if err := t.lock.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(transferLock)).Scan(&taken); err != nil {
+		return errors.Join(unavailable(err), t.Close())
+	}
+	if !taken {
+		_ = t.lock.Close()
+		return errors.New("another \"sluice migrate\" is writing to the target: wait until it has ended")
+	}
+	return nil
+}
+
+// Close releases the target.
+func (t *Transfer) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	_, err := t.lock.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, int64(transferLock))
+	return errors.Join(unavailable(err), t.lock.Close())
+}
+
+// Begin marks the target as being filled and takes its foreign keys away, in one transaction. A target
+// that is being filled already stays as it is. One that is complete is not written to again.
+func (t *Transfer) Begin(ctx context.Context) (Standing, error) {
+	standing, err := t.to.standing(ctx, t.id)
+	if err != nil || standing != Empty {
+		return standing, err
+	}
+	err = t.to.tx(ctx, func(tx *sql.Tx) error {
+		// A server may have started since the look above. The lock keeps its first rows out until the mark is there.
+		if _, err := tx.ExecContext(ctx, `LOCK TABLE `+strings.Join(copied[:], ", ")); err != nil {
+			return err
+		}
+		if err := vacant(ctx, tx); err != nil {
+			return err
+		}
+		var drop, restore []string
+		err := each(ctx, tx, func(rows *sql.Rows) error {
+			var table, name, definition string
+			if err := rows.Scan(&table, &name, &definition); err != nil {
+				return err
+			}
+			drop = append(drop, fmt.Sprintf(`ALTER TABLE %s DROP CONSTRAINT %s`, table, name))
+			restore = append(restore, fmt.Sprintf(`ALTER TABLE %s ADD CONSTRAINT %s %s`, table, name, definition))
+			return nil
+		}, `SELECT conrelid::regclass::text, quote_ident(conname), pg_get_constraintdef(oid) FROM pg_constraint
+			WHERE contype = 'f' AND connamespace = current_schema()::regnamespace ORDER BY conname`)
+		if err != nil {
+			return err
+		}
+		for _, statement := range drop {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO transfers (installation, state, at, restore) VALUES ($1, $2, $3, $4)`,
+			t.id, stateCopying, millis(time.Now()), strings.Join(restore, ";\n"))
+		return err
+	})
+	return standing, err
+}
+
+// Finish puts the foreign keys back, which checks them, and marks the target as complete and the source
+// as moved.
+func (t *Transfer) Finish(ctx context.Context) error {
+	now := time.Now()
+	err := t.to.tx(ctx, func(tx *sql.Tx) error {
+		var restore string
+		err := tx.QueryRowContext(ctx, `UPDATE transfers SET state = $2, at = $3 WHERE installation = $1 AND state = $4 RETURNING restore`,
+			t.id, stateCopied, millis(now), stateCopying).Scan(&restore)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil // complete already
+		}
+		if err != nil {
+			return err
+		}
+		for statement := range strings.SplitSeq(restore, ";\n") {
+			if statement == "" {
+				continue
+			}
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return fmt.Errorf("restore a foreign key: %w", err)
+			}
+		}
+		_, err = tx.ExecContext(ctx, `ANALYZE`) // the planner knows nothing of the new rows yet
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return t.from.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO transfers (installation, state, at, restore) VALUES ($1, $2, $3, '')
+			ON CONFLICT (installation) DO NOTHING`, t.id, stateMoved, millis(now))
+		return err
+	})
+}
+
+// CancelTransfer makes a database that was moved usable again. It reports whether it was moved.
+func (s *Store) CancelTransfer(ctx context.Context) (bool, error) {
+	var n int64
+	err := s.tx(ctx, func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, `DELETE FROM transfers WHERE state = $1`, stateMoved)
+		if err != nil {
+			return err
+		}
+		n, err = res.RowsAffected()
+		return err
+	})
+	return n > 0, err
+}
+
+// native runs work with a connection of PostgreSQL's own driver, which database/sql hides.
+func (s *Store) native(ctx context.Context, work func(*pgx.Conn) error) error {
+	conn, err := s.write.Conn(ctx)
+	if err != nil {
+		return unavailable(err)
+	}
+	defer conn.Close()
+	return conn.Raw(func(c any) error { return work(c.(*stdlib.Conn).Conn()) })
+}

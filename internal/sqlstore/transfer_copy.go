@@ -1,0 +1,367 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// A batch is one transaction on the target. It ends at so many rows or bytes, whichever comes first:
+	// rows are small in most tables and up to a megabyte in some.
+	batchRows  = 5000
+	batchBytes = 4 << 20
+	// reportEvery is how many rows pass between two calls of report.
+	reportEvery = 1000
+)
+
+// Progress is how far a Transfer has come.
+type Progress struct {
+	Table           string
+	Rows, Of        int64 // of this table
+	AllRows, AllOf  int64 // of all tables
+	Written, Erased int64 // in this table, so far
+}
+
+// Changes is what Copy did to one table.
+type Changes struct {
+	Table           string
+	Written, Erased int64
+}
+
+// Comparison is one table on both sides.
+type Comparison struct {
+	Table          string `json:"table"`
+	Rows           int64  `json:"rows"` // in the source
+	Checksum       string `json:"checksum,omitempty"`
+	TargetRows     int64  `json:"target_rows"`
+	TargetChecksum string `json:"target_checksum,omitempty"`
+	Equal          bool   `json:"equal"`
+}
+
+// counter tells report how far one table is.
+type counter struct {
+	Progress
+	report func(Progress)
+	before int64 // rows of the tables before this one
+}
+
+// step counts a row of the source.
+func (c *counter) step() {
+	if c.Rows++; c.Rows%reportEvery == 0 {
+		c.tell()
+	}
+}
+
+func (c *counter) tell() {
+	c.AllRows = c.before + c.Rows
+	c.report(c.Progress)
+}
+
+// eachTable calls work for each table with its counter. The figures are those of the beginning; a table
+// of a running server may grow beyond its own.
+func (t *Transfer) eachTable(ctx context.Context, report func(Progress), work func(*table, *counter) error) error {
+	sizes, all := make([]int64, len(t.tables)), int64(0)
+	for i, tb := range t.tables {
+		n, err := t.from.count(ctx, tb.name)
+		if err != nil {
+			return err
+		}
+		sizes[i] = n
+		all += n
+	}
+	before := int64(0)
+	for i, tb := range t.tables {
+		c := &counter{Progress{Table: tb.name, Of: sizes[i], AllOf: all}, report, before}
+		if err := work(tb, c); err != nil {
+			return fmt.Errorf("table %s: %w", tb.name, err)
+		}
+		c.tell()
+		before += sizes[i]
+	}
+	return nil
+}
+
+// Copy makes the target equal to the source, and returns what it changed. Begin must have been called.
+func (t *Transfer) Copy(ctx context.Context, report func(Progress)) (all []Changes, err error) {
+	t.Mended = 0
+	err = t.eachTable(ctx, report, func(tb *table, c *counter) error {
+		err := t.copyTable(ctx, tb, c)
+		all = append(all, Changes{tb.name, c.Written, c.Erased})
+		return err
+	})
+	return all, err
+}
+
+// copyTable makes one table equal. Where another unique index could refuse a new row because of an old one that
+// goes later, all deletions come first, in a pass of their own.
+func (t *Transfer) copyTable(ctx context.Context, tb *table, c *counter) error {
+	var filled bool
+	if err := t.to.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM `+tb.name+`)`).Scan(&filled); err != nil {
+		return unavailable(err)
+	}
+	if filled && tb.unique {
+		if err := t.pass(ctx, tb, &writer{table: tb, erases: true, counter: c}, true); err != nil {
+			return err
+		}
+		c.Rows = 0
+		return t.pass(ctx, tb, &writer{table: tb, inserts: true, counter: c}, true)
+	}
+	return t.pass(ctx, tb, &writer{table: tb, erases: true, inserts: true, counter: c}, filled)
+}
+
+// pass goes through both sides once, on two connections: the rows that are being read do not change with
+// what is written meanwhile.
+func (t *Transfer) pass(ctx context.Context, tb *table, w *writer, filled bool) error {
+	return t.to.native(ctx, func(reading *pgx.Conn) error {
+		return t.to.native(ctx, func(writing *pgx.Conn) error {
+			w.conn = writing
+			rows, err := t.from.sqliteCursor(ctx, tb, filled, &t.Mended)
+			if err != nil {
+				return err
+			}
+			source := readAhead(rows)
+			defer source.close()
+			var target cursor = none{}
+			if filled {
+				rows, err := newPostgresCursor(ctx, reading, tb, true)
+				if err != nil {
+					return err
+				}
+				target = readAhead(rows)
+			}
+			defer target.close()
+			if err := merge(ctx, tb, source, target, w); err != nil {
+				return err
+			}
+			return w.flush(ctx)
+		})
+	})
+}
+
+// none is the cursor of a table without rows.
+type none struct{}
+
+func (none) next() (row, error) { return nil, nil }
+func (none) close()             {}
+
+// ordered is a cursor that refuses rows which are out of order: merge would take them for missing.
+type ordered struct {
+	cursor
+	table *table
+	last  row
+}
+
+func (o *ordered) next() (row, error) {
+	r, err := o.cursor.next()
+	if err == nil && r != nil && o.last != nil && o.table.compareKeys(o.last, r) >= 0 {
+		err = errors.New("the rows are not in the order of their key; this is a bug")
+	}
+	o.last = r
+	return r, err
+}
+
+// merge compares two tables that are ordered by their key, and gives w what must be deleted from the
+// second and inserted there. If the second is empty, the first need not be ordered.
+func merge(ctx context.Context, tb *table, source, target cursor, w *writer) error {
+	if target != (none{}) {
+		source, target = &ordered{cursor: source, table: tb}, &ordered{cursor: target, table: tb}
+	}
+	s, err := source.next()
+	if err != nil {
+		return err
+	}
+	d, err := target.next()
+	if err != nil {
+		return err
+	}
+	for s != nil || d != nil {
+		order := 0
+		switch {
+		case d == nil:
+			order = -1
+		case s == nil:
+			order = 1
+		default:
+			order = tb.compareKeys(s, d)
+		}
+		if order > 0 || order == 0 && !s.equal(d) {
+			if err := w.erase(ctx, d); err != nil {
+				return err
+			}
+		}
+		if order < 0 || order == 0 && !s.equal(d) {
+			if err := w.insert(ctx, s); err != nil {
+				return err
+			}
+		}
+		if order <= 0 {
+			w.counter.step()
+			if s, err = source.next(); err != nil {
+				return err
+			}
+		}
+		if order >= 0 {
+			if d, err = target.next(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writer collects changes of one table and writes them in batches.
+type writer struct {
+	table           *table
+	erases, inserts bool // what it does; the rest is ignored
+	counter         *counter
+	conn            *pgx.Conn
+
+	gone  [][]any // keys
+	fresh [][]any // rows
+	bytes int
+}
+
+func (w *writer) erase(ctx context.Context, r row) error {
+	if !w.erases {
+		return nil
+	}
+	key := make([]any, len(w.table.key))
+	for i, k := range w.table.key {
+		key[i] = r[k]
+	}
+	w.gone = append(w.gone, key)
+	return w.full(ctx)
+}
+
+func (w *writer) insert(ctx context.Context, r row) error {
+	if !w.inserts {
+		return nil
+	}
+	w.fresh = append(w.fresh, r)
+	w.bytes += r.size()
+	return w.full(ctx)
+}
+
+// full writes the batch if it is large enough.
+func (w *writer) full(ctx context.Context) error {
+	if len(w.gone)+len(w.fresh) < batchRows && w.bytes < batchBytes {
+		return nil
+	}
+	return w.flush(ctx)
+}
+
+// flush writes the batch in one transaction, deletions first: a changed row is in both lists.
+func (w *writer) flush(ctx context.Context) error {
+	if len(w.gone)+len(w.fresh) == 0 {
+		return nil
+	}
+	err := pgx.BeginFunc(ctx, w.conn, func(tx pgx.Tx) error {
+		if len(w.gone) > 0 {
+			batch, statement := &pgx.Batch{}, w.table.deleteOne()
+			for _, key := range w.gone {
+				batch.Queue(statement, key...)
+			}
+			if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+				return err
+			}
+		}
+		if len(w.fresh) == 0 {
+			return nil
+		}
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{w.table.name}, w.table.columns, pgx.CopyFromRows(w.fresh))
+		return err
+	})
+	if err != nil {
+		return unavailable(err)
+	}
+	w.counter.Erased += int64(len(w.gone))
+	w.counter.Written += int64(len(w.fresh))
+	clear(w.fresh) // the rows go; only the list is used again
+	w.gone, w.fresh, w.bytes = w.gone[:0], w.fresh[:0], 0
+	return nil
+}
+
+// Compare reads every row of both sides and returns a count and a checksum of each table.
+func (t *Transfer) Compare(ctx context.Context, report func(Progress)) (all []Comparison, err error) {
+	t.Mended = 0
+	err = t.eachTable(ctx, report, func(tb *table, c *counter) error {
+		source, target, err := t.digests(ctx, tb, c)
+		if err != nil {
+			return err
+		}
+		all = append(all, Comparison{
+			Table: tb.name, Rows: source.rows, Checksum: source.String(),
+			TargetRows: target.rows, TargetChecksum: target.String(), Equal: source.equal(target),
+		})
+		return nil
+	})
+	return all, err
+}
+
+// digests reads one table on both sides at the same time.
+func (t *Transfer) digests(ctx context.Context, tb *table, c *counter) (source, target *digest, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // one side has failed: the other need not read on
+	source, target = &digest{}, &digest{}
+	var reading sync.WaitGroup
+	var targetErr error
+	reading.Go(func() {
+		targetErr = t.to.native(ctx, func(conn *pgx.Conn) error {
+			rows, err := newPostgresCursor(ctx, conn, tb, false)
+			if err != nil {
+				return err
+			}
+			return target.readAll(rows, func() {})
+		})
+		if targetErr != nil {
+			cancel()
+		}
+	})
+	rows, err := t.from.sqliteCursor(ctx, tb, false, &t.Mended)
+	if err == nil {
+		err = source.readAll(rows, c.step)
+	}
+	if err != nil {
+		cancel()
+	}
+	reading.Wait()
+	return source, target, errors.Join(err, targetErr)
+}
+
+// readAll adds all rows of a cursor and closes it.
+func (d *digest) readAll(rows cursor, step func()) error {
+	defer rows.close()
+	for {
+		r, err := rows.next()
+		if err != nil || r == nil {
+			return err
+		}
+		d.add(r)
+		step()
+	}
+}
+
+// Totals are the sums that must be the same on both sides: what was used, and what was paid.
+type Totals struct {
+	Requests    int64 `json:"requests"` // of the sums by day, and the units and cost of the same
+	UnitMilli   int64 `json:"unit_milli"`
+	CostMicro   int64 `json:"cost_micro"`
+	Settlements int64 `json:"settlements"` // whose records are still kept
+	LedgerCents int64 `json:"ledger_cents"`
+	Invoices    int64 `json:"invoices"`
+}
+
+// Totals adds up the books.
+func (s *Store) Totals(ctx context.Context) (Totals, error) {
+	var t Totals
+	// PostgreSQL adds integers up to a type of its own, hence the casts.
+	err := s.read.QueryRowContext(ctx, `SELECT CAST(COALESCE(SUM(requests), 0) AS BIGINT), CAST(COALESCE(SUM(unit_milli), 0) AS BIGINT), CAST(COALESCE(SUM(cost_micro), 0) AS BIGINT),
+		(SELECT COUNT(*) FROM settlements), (SELECT CAST(COALESCE(SUM(amount_cents), 0) AS BIGINT) FROM billing_ledger),
+		(SELECT COUNT(*) FROM billing_payments WHERE invoice > 0) FROM usage_days`).Scan(
+		&t.Requests, &t.UnitMilli, &t.CostMicro, &t.Settlements, &t.LedgerCents, &t.Invoices)
+	return t, unavailable(err)
+}
