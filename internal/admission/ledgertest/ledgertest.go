@@ -94,6 +94,14 @@ func (b *bench) account() string { return fmt.Sprint("acct_", b.next.Add(1)) }
 // node returns the ledger of a node; any number is one.
 func (b *bench) node(i int) Ledger { return b.Nodes[i%len(b.Nodes)] }
 
+// running returns the number of calls that hold a slot, over all nodes and accounts.
+func (b *bench) running() (n int64) {
+	for _, l := range b.Nodes {
+		n += l.Running()
+	}
+	return n
+}
+
 func (b *bench) flush() {
 	if b.Flush != nil {
 		b.Flush()
