@@ -22,8 +22,14 @@ local function parse(member)
   return tonumber(at), tonumber(er), tonumber(et)
 end
 
-local function write(at, er, et)
-  redis.call('ZADD', entries, at, string.format('%.0f:%.0f:%.0f', at, er, et))
+-- write stores an entry, in place of another of the same time if there is one. The new one comes first: a
+-- set that was empty in between would forget when it expires.
+local function write(at, er, et, other)
+  local member = string.format('%.0f:%.0f:%.0f', at, er, et)
+  if member ~= other then
+    redis.call('ZADD', entries, at, member)
+    if other then redis.call('ZREM', entries, other) end
+  end
 end
 
 local state = redis.call('HMGET', sums, 'r', 't', 'ra', 'ta', 'x')
@@ -61,15 +67,14 @@ local function add(at, rc, tc)
   if rc == 0 and tc == 0 then
     return
   end
-  local er, et = 0, 0
+  local same, er, et = nil, 0, 0
   if at <= math.max(ra, ta) then
-    local same = redis.call('ZRANGEBYSCORE', entries, at, at)[1]
+    same = redis.call('ZRANGEBYSCORE', entries, at, at)[1]
     if same then
-      redis.call('ZREM', entries, same)
       at, er, et = parse(same)
     end
   end
-  write(at, er + rc, et + tc)
+  write(at, er + rc, et + tc, same)
   if r == 0 and t == 0 then
     x = 0 -- the set may be new, and then has no time to live yet
   end
@@ -87,8 +92,7 @@ local function give(at, rc, tc)
   end
   local _, er, et = parse(same)
   rc, tc = math.min(rc, er), math.min(tc, et)
-  redis.call('ZREM', entries, same)
-  write(at, er - rc, et - tc)
+  write(at, er - rc, et - tc, same)
   r, t = r - rc, t - tc
   changed = true
 end
