@@ -24,26 +24,43 @@ func limits(rpm, slots, tpm account.Limit) account.Limits {
 // one is the cost of an ordinary call.
 var one = admission.Cost{RequestMilli: 1000}
 
-// trio returns three nodes that share one Redis and know of each other.
-func trio(t *testing.T, url string, opts Options) []*Ledger {
+// trio returns three nodes that share one Redis and have their shares. A nil clock is that of Redis.
+func trio(t *testing.T, url string, c *ledgertest.Clock, opts Options) []*Ledger {
 	t.Helper()
-	if opts.Prefix == "" {
-		opts.Prefix = redistest.Prefix()
+	opts.Prefix = redistest.Prefix()
+	if c != nil {
+		opts.Now = c.Now
 	}
 	if opts.Deadline == 0 {
 		opts.Deadline = patient
+	}
+	if opts.Beat == 0 {
+		opts.Beat = 10 * time.Millisecond
 	}
 	var nodes []*Ledger
 	for i := range 3 {
 		opts.Node = fmt.Sprint("node", i)
 		nodes = append(nodes, open(t, url, opts))
 	}
-	for range 2 { // everybody sees the list, then everybody sees that everybody has
+	settle(t, c, nodes...)
+	return nodes
+}
+
+// settle lets nodes beat until each has its share.
+func settle(t *testing.T, c *ledgertest.Clock, nodes ...*Ledger) {
+	t.Helper()
+	eventually(t, "shares", func() bool {
+		settled := true
 		for _, l := range nodes {
 			l.step(t.Context())
+			views := l.nodes.current()
+			settled = settled && len(views) == 1 && views[0].nodes == len(nodes)
 		}
-	}
-	return nodes
+		if c != nil {
+			c.Advance(10 * time.Millisecond)
+		}
+		return settled
+	})
 }
 
 // start runs ledgers until the test ends.
@@ -98,7 +115,7 @@ func storm(nodes []*Ledger, calls int, id string, l account.Limits, c admission.
 // On the clock of Redis itself: 200 calls on three nodes share one allowance, 15 calls five slots.
 func TestThreeNodes(t *testing.T) {
 	t.Parallel()
-	nodes := trio(t, redistest.URL(t), Options{})
+	nodes := trio(t, redistest.URL(t), nil, Options{})
 	start(t, nodes...)
 	if n := storm(nodes, 200, "a", limits(10, unlimited, unlimited), one); n != 10 {
 		t.Errorf("%d of 200 calls on three nodes passed on an allowance of 10, want 10", n)
@@ -117,7 +134,7 @@ func TestThreeNodes(t *testing.T) {
 func TestDeadNode(t *testing.T) {
 	t.Parallel()
 	c := ledgertest.NewClock()
-	nodes := trio(t, redistest.URL(t), Options{Now: c.Now})
+	nodes := trio(t, redistest.URL(t), c, Options{})
 	l := limits(unlimited, 5, unlimited)
 	take := func(n int) *admission.Obstacle {
 		_, _, o := nodes[n].Take("a", l, one)
@@ -154,7 +171,7 @@ func TestDeadNode(t *testing.T) {
 // Every reply carries the epoch, a refusal too, and a revocation on one node changes it for all.
 func TestEpoch(t *testing.T) {
 	t.Parallel()
-	nodes := trio(t, redistest.URL(t), Options{})
+	nodes := trio(t, redistest.URL(t), nil, Options{})
 	l := limits(1, unlimited, unlimited)
 	_, s, _ := nodes[0].Take("a", l, one)
 	if s.Epoch == 0 || nodes[1].Peek("a", l).Epoch != s.Epoch {

@@ -14,12 +14,8 @@ import (
 )
 
 // brisk are options for tests of an outage: it is noticed and ends quickly.
-func brisk(c *ledgertest.Clock) Options {
-	o := Options{Deadline: 2 * time.Second, Beat: 10 * time.Millisecond, Probe: 5 * time.Millisecond}
-	if c != nil {
-		o.Now = c.Now
-	}
-	return o
+func brisk() Options {
+	return Options{Deadline: 2 * time.Second, Beat: 10 * time.Millisecond, Probe: 5 * time.Millisecond}
 }
 
 func exact(nodes []*Ledger, want bool) func() bool {
@@ -41,7 +37,7 @@ const keeping = "save 3600 1"
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	server, c := redistest.Own(t, keeping), ledgertest.NewClock()
-	nodes := trio(t, server.URL(), brisk(c))
+	nodes := trio(t, server.URL(), c, brisk())
 	l := limits(10, unlimited, 100)
 	cost := admission.Cost{RequestMilli: 1000, Tokens: 1}
 	if n := storm(nodes, 60, "a", l, cost); n != 10 {
@@ -90,7 +86,7 @@ func TestDataLost(t *testing.T) {
 	t.Parallel()
 	for _, noticed := range []bool{true, false} {
 		server, c := redistest.Own(t), ledgertest.NewClock()
-		nodes := trio(t, server.URL(), brisk(c))
+		nodes := trio(t, server.URL(), c, brisk())
 		l := limits(10, unlimited, unlimited)
 		if n := storm(nodes, 60, "a", l, one); n != 10 {
 			t.Fatalf("%d calls passed at first, want 10", n)
@@ -137,7 +133,7 @@ func TestDataLost(t *testing.T) {
 func TestSlotsThroughOutage(t *testing.T) {
 	t.Parallel()
 	server, c := redistest.Own(t, keeping), ledgertest.NewClock()
-	nodes := trio(t, server.URL(), brisk(c))
+	nodes := trio(t, server.URL(), c, brisk())
 	l := limits(unlimited, 6, unlimited) // a share is 2
 	type held struct {
 		node  *Ledger
@@ -207,9 +203,10 @@ func TestSlotsThroughOutage(t *testing.T) {
 func TestSettleThroughOutage(t *testing.T) {
 	t.Parallel()
 	server, c := redistest.Own(t, keeping), ledgertest.NewClock()
-	o := brisk(c)
-	o.Prefix, o.Node = redistest.Prefix(), "alone"
+	o := brisk()
+	o.Now = c.Now
 	n := open(t, server.URL(), o)
+	settle(t, c, n)
 	l := limits(100, unlimited, 10_000)
 	take := func() admission.Place {
 		p, _, o := n.Take("a", l, admission.Cost{RequestMilli: 1000, Tokens: 100})
@@ -263,7 +260,7 @@ func TestSettleThroughOutage(t *testing.T) {
 func TestNeverInShare(t *testing.T) {
 	t.Parallel()
 	server := redistest.Own(t)
-	nodes := trio(t, server.URL(), brisk(nil))
+	nodes := trio(t, server.URL(), nil, brisk())
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -308,11 +305,8 @@ func TestSlowRedis(t *testing.T) {
 	}
 	p.delay.Store(0)
 
-	hasty := open(t, p.url(), Options{Deadline: 200 * time.Millisecond, Probe: 5 * time.Millisecond})
-	eventually(t, "exact", func() bool {
-		hasty.step(t.Context())
-		return hasty.State().Exact && hasty.nodes.current()[0].nodes == 1
-	})
+	hasty := open(t, p.url(), Options{Deadline: 200 * time.Millisecond, Beat: 5 * time.Millisecond, Probe: 5 * time.Millisecond})
+	settle(t, nil, hasty)
 	release := p.stall()
 	defer release()
 	for range 4 { // the first calls wait for the deadline, later ones do not ask
@@ -334,7 +328,8 @@ func TestSlowRedis(t *testing.T) {
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, redistest.Own(t).Addr())
-	l := open(t, p.url(), Options{Deadline: patient})
+	l := open(t, p.url(), Options{Deadline: patient, Beat: 10 * time.Millisecond})
+	settle(t, nil, l)
 	start(t, l)
 	all := limits(100, unlimited, unlimited)
 	for range 5 {
@@ -362,7 +357,7 @@ func TestOutagesUnderLoad(t *testing.T) {
 		rounds = 20
 	}
 	c := ledgertest.NewClock()
-	nodes := trio(t, server.URL(), brisk(c))
+	nodes := trio(t, server.URL(), c, brisk())
 	start(t, nodes...)
 	const limit = 30
 	l := limits(limit, 12, unlimited)

@@ -184,7 +184,9 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 	for range 2 {
 		dials := l.link.dials.Load()
 		version, members := l.nodes.known()
-		args := append([]string{l.clock.arg(), l.opts.Node, version, itoa(l.opts.Forget.Milliseconds())}, members...)
+		args := append([]string{
+			l.clock.arg(), l.opts.Node, version, itoa(l.opts.Forget.Milliseconds()), itoa(3 * l.opts.Beat.Milliseconds()),
+		}, members...)
 		s, err := readSighting(run(ctx, c, []order{{beatScript, l.nodeKeys(), args}})[0].AsStrSlice())
 		if err != nil {
 			return err

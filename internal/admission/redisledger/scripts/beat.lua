@@ -1,7 +1,7 @@
 -- beat KEYS: nodes, a sorted set of node ids by the time of their last beat; table, a hash with born (when
 -- it was created), version (it changes with the list of nodes), and for each node the version it has seen.
 -- ARGV: clock, node, the version that the node has seen, milliseconds after which a silent node is
--- forgotten, the nodes that it remembers from before.
+-- forgotten, milliseconds for which a new table waits for nodes, the nodes that it remembers from before.
 -- It returns the time, born, how many milliseconds ago that was, version, 1 if every node has seen this
 -- version, and the nodes in order.
 local nodes, tab = KEYS[1], KEYS[2]
@@ -16,7 +16,7 @@ if not born then
   born = string.format('%.0f', clock[1] * 1000000 + clock[2])
   redis.call('DEL', nodes)
   redis.call('HSET', tab, 'born', born, 'bornAt', now, 'version', born)
-  for i = 5, #ARGV do
+  for i = 6, #ARGV do
     redis.call('ZADD', nodes, now, ARGV[i])
   end
 end
@@ -40,7 +40,9 @@ end
 local version = redis.call('HGET', tab, 'version')
 local all = redis.call('ZRANGE', nodes, 0, -1)
 table.sort(all)
-local settled = 1
+-- Nodes that have a share from a table that was lost beat within the first moments of a new one.
+local age = now - tonumber(redis.call('HGET', tab, 'bornAt'))
+local settled = age < tonumber(ARGV[5]) and 0 or 1
 for _, node in ipairs(all) do
   if redis.call('HGET', tab, 'seen:' .. node) ~= version then
     settled = 0
@@ -49,5 +51,4 @@ end
 -- The table outlives an outage of every node, so that it is not taken for lost.
 redis.call('PEXPIRE', nodes, 86400000)
 redis.call('PEXPIRE', tab, 86400000)
-local age = now - tonumber(redis.call('HGET', tab, 'bornAt'))
 return { string.format('%.0f', now), born, string.format('%.0f', age), version, tostring(settled), unpack(all) }
