@@ -66,19 +66,22 @@ func settle(t *testing.T, c *ledgertest.Clock, nodes ...*Ledger) {
 // start runs ledgers until the test ends.
 func start(t *testing.T, ledgers ...*Ledger) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
 	for _, l := range ledgers {
-		wg.Go(func() {
-			if err := l.Run(ctx); err != nil {
-				t.Errorf("Run = %v", err)
-			}
-		})
+		t.Cleanup(keepRunning(t, l))
 	}
-	t.Cleanup(func() {
+}
+
+// keepRunning runs a ledger until the returned function is called.
+func keepRunning(t testing.TB, l *Ledger) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	return func() {
 		cancel()
-		wg.Wait()
-	})
+		if err := <-ended; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	}
 }
 
 // eventually waits until a condition holds.
@@ -295,6 +298,48 @@ func TestFreeDoesNotWait(t *testing.T) {
 	// The slot is free for the next call, although Redis was told late.
 	if _, _, o := l.Take("a", all, one); o != nil {
 		t.Errorf("Take after Free = %+v, want it to pass", o)
+	}
+}
+
+// A call that Redis refuses while it is being told that another has ended is not refused for that.
+func TestOvertaking(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, redistest.Own(t).Addr())
+	l := open(t, p.url(), Options{Deadline: patient})
+	all := limits(10, 1, unlimited)
+	place, _, o := l.Take("a", all, one)
+	if o != nil {
+		t.Fatal(o)
+	}
+	l.Free("a", place, admission.Cost{})
+	late := l.queue.grabSome() // as Flush does, which is then slow to send it
+	before := p.replies.Load()
+	passed := make(chan *admission.Obstacle, 1)
+	go func() {
+		_, _, o := l.Take("a", all, one)
+		passed <- o
+	}()
+	eventually(t, "the first answer", func() bool { return p.replies.Load() > before })
+	l.flushSome(t.Context(), late)
+	if o := <-passed; o != nil {
+		t.Errorf("Take = %+v, want it to pass", o)
+	}
+
+	place = admission.Place{RequestsAt: place.RequestsAt, Slot: place.Slot}
+	l.GiveBack("a", place, 1) // something to be told
+	late = l.queue.grabSome()
+	seen := make(chan admission.Standing, 1)
+	before = p.replies.Load()
+	go func() { seen <- l.Peek("a", all) }()
+	eventually(t, "the first answer", func() bool { return p.replies.Load() > before })
+	select {
+	case s := <-seen:
+		t.Fatalf("Peek = %+v before everything was told", s)
+	default:
+	}
+	l.flushSome(t.Context(), late)
+	if s := <-seen; s.Requests.Used != 1000 {
+		t.Errorf("Peek = %+v, want one request used", s)
 	}
 }
 

@@ -13,6 +13,7 @@ type proxy struct {
 	listener net.Listener
 	target   string
 	delay    atomic.Int64 // nanoseconds that each piece of a reply is late
+	replies  atomic.Int64 // pieces of replies that have passed
 	wg       sync.WaitGroup
 	end      chan struct{}
 
@@ -94,6 +95,9 @@ func (p *proxy) pipe(to, from net.Conn, reply bool) {
 		}
 		if _, err := to.Write(buf[:n]); err != nil {
 			return
+		}
+		if reply {
+			p.replies.Add(1)
 		}
 	}
 }
