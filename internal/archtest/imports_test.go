@@ -21,8 +21,8 @@ var rows = [][]string{
 	// Facts: what is on offer, what was used, who is asking, what was said before.
 	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency"},
 	// What judges a request, and how an upstream is asked; payment adapters know billing, ledgers on other
-	// servers know admission. provider/claude
-	// is no adapter: it is what several of them know of one family of models.
+	// servers know admission. provider/claude is no adapter: it is what several of them know of one family of
+	// models.
 	{"abuse", "admission", "provider", "provider/claude", "mcpclient", "billing/*", "admission/*"},
 	// What works with upstreams, and every wire format; what accounts are told of all that happens to them.
 	{"notice", "routing", "relay", "toolloop", "discovery", "provider/*"},

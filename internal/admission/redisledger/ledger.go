@@ -153,6 +153,10 @@ func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost)
 	slot := l.slots.Add(1)
 	r, err := l.ask(accountID, l.takeOrder(accountID, limits, c, slot))
 	if err != nil {
+		if !errors.Is(err, errApproximate) {
+			// Redis may have taken the slot and only the reply is missing. It need not wait for the lease to end.
+			l.put(accountID, op{slot: slot})
+		}
 		return l.takeLocal(accountID, limits, c)
 	}
 	standing := r.standing(limits)

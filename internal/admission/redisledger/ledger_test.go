@@ -171,6 +171,28 @@ func TestDeadNode(t *testing.T) {
 	}
 }
 
+// A node that stops sends what is queued and leaves the list, so the others get its share at once.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	c := ledgertest.NewClock()
+	nodes := trio(t, redistest.URL(t), c, Options{})
+	stop := keepRunning(t, nodes[0])
+	l := limits(unlimited, 1, unlimited)
+	p, _, o := nodes[0].Take("a", l, one)
+	if o != nil {
+		t.Fatal(o)
+	}
+	nodes[0].Free("a", p, one)
+	stop()
+	if _, _, o := nodes[1].Take("a", l, one); o != nil {
+		t.Errorf("Take after a node with the only call has stopped = %+v, want it to pass", o)
+	}
+	if s := nodes[0].State(); s.QueuedOps != 0 {
+		t.Errorf("state = %+v after Run, want nothing queued", s)
+	}
+	settle(t, c, nodes[1], nodes[2])
+}
+
 // Every reply carries the epoch, a refusal too, and a revocation on one node changes it for all.
 func TestEpoch(t *testing.T) {
 	t.Parallel()

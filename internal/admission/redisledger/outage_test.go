@@ -15,7 +15,7 @@ import (
 
 // brisk are options for tests of an outage: it is noticed and ends quickly.
 func brisk() Options {
-	return Options{Deadline: 2 * time.Second, Beat: 10 * time.Millisecond, Probe: 5 * time.Millisecond}
+	return Options{Deadline: patient, Beat: 10 * time.Millisecond, Probe: 5 * time.Millisecond}
 }
 
 func exact(nodes []*Ledger, want bool) func() bool {
@@ -366,6 +366,11 @@ func TestSlowRedis(t *testing.T) {
 	eventually(t, "exact again", func() bool { return hasty.State().Exact })
 	// Redis may have seen the calls whose replies were late as well: then they count twice, never less.
 	eventually(t, "4 calls in Redis", func() bool { return hasty.Peek("b", l).Requests.Used >= 4000 })
+	client := hasty.link.client()
+	eventually(t, "the slots of 4 calls, and none of late replies", func() bool {
+		n, err := client.Do(t.Context(), client.B().Zcard().Key(hasty.keys("b")[2]).Build()).AsInt64()
+		return n == 4 && err == nil
+	})
 }
 
 // A lost connection to a Redis that has its data is not an outage.

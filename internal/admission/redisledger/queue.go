@@ -126,19 +126,22 @@ func (q *queue) land(accountID string) {
 
 // put queues an operation.
 func (l *Ledger) put(accountID string, o op) {
-	if !l.queue.put(accountID, o) {
-		l.lost(accountID, []op{o})
+	if !l.queue.put(accountID, o) && o.tokens < 0 {
+		l.owe(accountID, -o.tokens)
 	}
 }
 
-// lost deals with operations of which nobody knows whether Redis has seen them. They are not sent again: to
-// give something back twice would let too many calls in. What came back late stays taken until its minute
-// is over, and a slot until its lease ends. Tokens beyond a reservation are counted here, and told to Redis
-// later: rather twice than not at all.
+// lost deals with operations of which nobody knows whether Redis has seen them. To give something back
+// twice would let too many calls in, so what comes back is not sent again, and stays taken until its minute
+// is over. Tokens beyond a reservation are counted here, and told to Redis later: rather twice than not at
+// all. Only a slot can be freed twice.
 func (l *Ledger) lost(accountID string, ops []op) {
 	for _, o := range ops {
 		if o.tokens < 0 {
 			l.owe(accountID, -o.tokens)
+		}
+		if o.slot != 0 {
+			l.queue.put(accountID, op{slot: o.slot})
 		}
 	}
 }
