@@ -281,6 +281,10 @@ func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, er
 	if err == nil {
 		r, err = readReply(results[len(ops)])
 	}
+	if err == nil && !l.state.exact() {
+		// Somebody else has found out meanwhile that Redis is not to be trusted, and this may be why.
+		err = errDistrusted
+	}
 	if err != nil {
 		l.lost(accountID, ops)
 		l.state.failed(err)

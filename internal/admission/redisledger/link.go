@@ -16,6 +16,7 @@ var (
 	errNotConnected = errors.New("not connected to Redis yet")
 	errApproximate  = errors.New("Redis is away")
 	errDataLost     = errors.New("Redis has lost its data")
+	errDistrusted   = errors.New("Redis went away during a call")
 	errUnstable     = errors.New("the connection to Redis does not last")
 )
 
