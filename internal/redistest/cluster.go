@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -29,19 +30,16 @@ func OwnCluster(t testing.TB) []*Server {
 			t.Fatal(err)
 		}
 		// By default the bus is on the port plus 10,000, which may be beyond the last port.
-		bus, err := freePort()
+		hold, bus, err := holdPort()
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { syscall.Close(hold) })
 		s, err := Start(dir, "cluster-enabled yes", "cluster-port "+strconv.Itoa(bus), "cluster-node-timeout 5000")
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			if err := s.Stop(); err != nil {
-				t.Error(err)
-			}
-		})
+		t.Cleanup(func() { s.discard(t) })
 		servers = append(servers, s)
 		create = append(create, s.Addr())
 	}

@@ -9,15 +9,15 @@ import (
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	s := Own(t, "maxclients 50")
-	ping := func() (string, error) { return s.ping(t.Context()) }
-	if got, err := ping(); got != "+PONG" || err != nil {
-		t.Fatalf("PING = %q, %v, want +PONG", got, err)
+	answers := func() bool { _, err := s.info(t.Context()); return err == nil }
+	if !answers() {
+		t.Fatal("a server that has been started does not answer")
 	}
 	if err := s.Stop(); err != nil {
 		t.Fatalf("Stop() = %v", err)
 	}
-	if got, err := ping(); err == nil {
-		t.Fatalf("a stopped server answers %q", got)
+	if answers() {
+		t.Fatal("a stopped server answers")
 	}
 	if err := s.Kill(); err != nil {
 		t.Fatalf("Kill() of a stopped server = %v, want nil", err)
@@ -26,8 +26,8 @@ func TestServerRestart(t *testing.T) {
 	if err := s.Restart(); err != nil {
 		t.Fatalf("Restart() = %v", err)
 	}
-	if got, err := ping(); got != "+PONG" || err != nil || s.URL() != before {
-		t.Errorf("after Restart PING at %s = %q, %v, want +PONG at %s", s.URL(), got, err, before)
+	if !answers() || s.URL() != before {
+		t.Errorf("after Restart %s answers: %t, want an answer at %s", s.URL(), answers(), before)
 	}
 }
 

@@ -1,15 +1,16 @@
 package redistest
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,6 +53,7 @@ type Server struct {
 	program  string
 	dir      string
 	port     int
+	hold     int // a socket that keeps the port for this server while it is stopped
 	settings []string
 
 	process *os.Process
@@ -69,12 +71,17 @@ func Own(t testing.TB, settings ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { s.discard(t) })
 	return s
+}
+
+// discard stops the server for good.
+func (s *Server) discard(t testing.TB) {
+	t.Helper()
+	if err := s.Stop(); err != nil {
+		t.Error(err)
+	}
+	syscall.Close(s.hold)
 }
 
 // Start starts a server with its data in dir, which must exist, and returns when it accepts connections.
@@ -85,16 +92,14 @@ func Start(dir string, settings ...string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{program: program, dir: dir, settings: settings}
-	// The port is free now but may be taken before the server binds it.
-	for range 3 {
-		if s.port, err = freePort(); err != nil {
-			return nil, err
-		}
-		if err = s.run(); err == nil {
-			return s, nil
-		}
+	if s.hold, s.port, err = holdPort(); err != nil {
+		return nil, err
 	}
-	return nil, err
+	if err := s.run(); err != nil {
+		syscall.Close(s.hold)
+		return nil, err
+	}
+	return s, nil
 }
 
 // Addr returns the host and port of the server.
@@ -176,46 +181,66 @@ func (s *Server) run() error {
 	return nil
 }
 
-// ready waits until the server answers a PING.
+// ready waits until the server answers.
 func (s *Server) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	// Any other server on the port would answer, too.
+	want := "process_id:" + strconv.Itoa(s.process.Pid)
 	for {
-		reply, err := s.ping(ctx)
-		if err == nil && reply == "+PONG" {
+		lines, err := s.info(ctx)
+		if slices.Contains(lines, want) {
 			return nil
 		}
 		select {
 		case <-s.exited:
 			return errors.New("the server ended while starting")
 		case <-ctx.Done():
-			return fmt.Errorf("not ready after %v: %q, %w", patience, reply, err)
+			return fmt.Errorf("not ready after %v: %q, %w", patience, lines, err)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-// ping sends one PING over a connection of its own and returns the first line of the reply.
-func (s *Server) ping(ctx context.Context) (string, error) {
+// info asks over a connection of its own what the server says about itself.
+func (s *Server) info(ctx context.Context) (lines []string, err error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr())
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(time.Second))
-	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
-		return "", err
+	if _, err := conn.Write([]byte("INFO server\r\nQUIT\r\n")); err != nil {
+		return nil, err
 	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	return strings.TrimSpace(line), err
+	text, err := io.ReadAll(io.LimitReader(conn, 64<<10))
+	return strings.Split(string(text), "\r\n"), err
 }
 
-// freePort returns a port that is free at this moment.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// holdPort returns a free port, and a socket that is bound to it and does not listen. While the socket is
+// open, nobody else is given the port, a server may listen on it, and without a server connections are
+// refused.
+func holdPort() (socket, port int, err error) {
+	socket, err = syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	syscall.CloseOnExec(socket)
+	defer func() {
+		if err != nil {
+			syscall.Close(socket)
+		}
+	}()
+	// The server sets it as well; together they may be bound to one port.
+	if err := syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		return 0, 0, err
+	}
+	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return 0, 0, err
+	}
+	name, err := syscall.Getsockname(socket)
+	if err != nil {
+		return 0, 0, err
+	}
+	return socket, name.(*syscall.SockaddrInet4).Port, nil
 }
