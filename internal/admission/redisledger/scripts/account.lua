@@ -36,9 +36,9 @@ local state = redis.call('HMGET', sums, 'r', 't', 'ra', 'ta', 'x')
 local r, t, ra, ta, x = tonumber(state[1] or 0), tonumber(state[2] or 0), tonumber(state[3] or 0), tonumber(state[4] or 0), tonumber(state[5] or 0)
 local changed = false
 
-if math.max(ra, ta) > now + 1 + SPAN then
+if math.max(ra, ta) > now + 2 * SPAN then
   -- The clock was set back, or another server with another clock has taken over. Entries that far in the
-  -- future would block the account for as long.
+  -- future would block the account for as long. A smaller step is left alone: it delays calls by as much.
   redis.call('DEL', sums, entries)
   r, t, ra, ta, x = 0, 0, 0, 0, 0
 end
