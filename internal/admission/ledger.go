@@ -30,17 +30,23 @@ type Cost struct {
 	Tokens       int64
 }
 
-// Place is what Take took. Hand it to Free once.
+// Place is what Take took. Hand it to Free once. Its fields belong to the ledger that made it; nobody else
+// needs to read them.
 type Place struct {
-	cost       Cost
-	requestsAt int64 // time of the window's entry; 0: requests are unlimited and were not counted
-	tokensAt   int64 // the same for tokens
+	Cost       Cost
+	RequestsAt int64  // time of the window's entry; 0: requests are unlimited and were not counted
+	TokensAt   int64  // the same for tokens
+	Slot       uint64 // names the call in a ledger that tells slots apart; 0 in Memory, which counts them
 }
 
 // Standing is how an account stands with its limits. The meter of an unlimited resource holds only its
 // limit.
 type Standing struct {
 	Requests, Tokens Meter
+	// Epoch changes when something that nodes know about the account was revoked: a key, the plan, the
+	// account itself. A node whose facts are from another epoch must read them again. 0: the ledger does not
+	// know, as Memory never does. Epochs are compared for equality only; their order means nothing.
+	Epoch int64
 }
 
 // Meter is one limit and how much of it is left.
@@ -126,12 +132,12 @@ func (m *Memory) Take(accountID string, limits account.Limits, c Cost) (Place, S
 	if o := u.obstacle(now, limits, c); o != nil {
 		return Place{}, u.standing(now, limits), o
 	}
-	p := Place{cost: c}
+	p := Place{Cost: c}
 	if limits.RequestsPerMinute != account.Unlimited {
-		p.requestsAt = u.requests.take(now, c.RequestMilli)
+		p.RequestsAt = u.requests.take(now, c.RequestMilli)
 	}
 	if limits.TokensPerMinute != account.Unlimited {
-		p.tokensAt = u.tokens.take(now, c.Tokens)
+		p.TokensAt = u.tokens.take(now, c.Tokens)
 	}
 	u.running++
 	return p, u.standing(now, limits), nil
@@ -160,16 +166,16 @@ func (m *Memory) Free(accountID string, p Place, used Cost) {
 	}
 	now := m.millis()
 	u.running--
-	if unused := p.cost.RequestMilli - used.RequestMilli; unused > 0 && p.requestsAt != 0 {
-		u.requests.give(now, p.requestsAt, unused)
+	if unused := p.Cost.RequestMilli - used.RequestMilli; unused > 0 && p.RequestsAt != 0 {
+		u.requests.give(now, p.RequestsAt, unused)
 	}
-	if p.tokensAt == 0 {
+	if p.TokensAt == 0 {
 		return
 	}
 	// Tokens that were reserved and not used are returned. Tokens used beyond the reservation count from
 	// now on. They may exceed the limit, and then delay the next call.
-	if extra := used.Tokens - p.cost.Tokens; extra < 0 {
-		u.tokens.give(now, p.tokensAt, -extra)
+	if extra := used.Tokens - p.Cost.Tokens; extra < 0 {
+		u.tokens.give(now, p.TokensAt, -extra)
 	} else {
 		u.tokens.take(now, extra)
 	}
@@ -180,8 +186,8 @@ func (m *Memory) GiveBack(accountID string, p Place, requestMilli int64) {
 	s := m.shard(accountID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u := s.accounts[accountID]; u != nil && p.requestsAt != 0 && requestMilli > 0 {
-		u.requests.give(m.millis(), p.requestsAt, requestMilli)
+	if u := s.accounts[accountID]; u != nil && p.RequestsAt != 0 && requestMilli > 0 {
+		u.requests.give(m.millis(), p.RequestsAt, requestMilli)
 	}
 }
 
@@ -195,6 +201,22 @@ func (m *Memory) Restore(accountID string, ago time.Duration, c Cost) {
 	u := s.use(accountID, then)
 	u.requests.take(then, c.RequestMilli)
 	u.tokens.take(then, c.Tokens)
+}
+
+// Since calls yield for what the account took after a time and has not expired, first requests, then tokens. Times are
+// those of entries, in milliseconds of the ledger's clock; see Place. A ledger that several nodes share is
+// told in this way what one of them admitted on its own.
+func (m *Memory) Since(accountID string, after int64, yield func(at int64, c Cost)) {
+	s := m.shard(accountID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.accounts[accountID]
+	if u == nil {
+		return
+	}
+	now := m.millis()
+	u.requests.since(now, after, func(e entry) { yield(e.at, Cost{RequestMilli: e.cost}) })
+	u.tokens.since(now, after, func(e entry) { yield(e.at, Cost{Tokens: e.cost}) })
 }
 
 // Running returns the number of calls that hold a slot, over all accounts.

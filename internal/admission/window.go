@@ -99,6 +99,16 @@ func (w *window) reset(now int64) int64 {
 	return w.entries[len(w.entries)-1].at + span - now
 }
 
+// since calls yield for each entry made after a time that still counts, oldest first.
+func (w *window) since(now, after int64, yield func(entry)) {
+	w.expire(now)
+	for _, e := range w.entries[w.head:] {
+		if e.at > after && e.cost > 0 {
+			yield(e)
+		}
+	}
+}
+
 // empty reports whether the window holds no entry.
 func (w *window) empty(now int64) bool {
 	w.expire(now)

@@ -20,9 +20,10 @@ var rows = [][]string{
 	{"chat", "netguard", "account", "blob", "mail"},
 	// Facts: the catalog, usage, accounts and their keys, and earlier turns of a conversation.
 	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency"},
-	// Admission of requests, and the way an upstream is called; payment adapters know billing. provider/claude
+	// Admission of requests, and the way an upstream is called; payment adapters know billing,
+	// ledgers on other servers know admission. provider/claude
 	// is not an adapter: several adapters share what it knows about one family of models.
-	{"abuse", "admission", "provider", "provider/claude", "mcpclient", "billing/*"},
+	{"abuse", "admission", "provider", "provider/claude", "mcpclient", "billing/*", "admission/*"},
 	// Code that works with upstreams, every wire format, and the notices that accounts get.
 	{"notice", "routing", "relay", "toolloop", "discovery", "provider/*"},
 	// The two services: chat completions and video jobs.

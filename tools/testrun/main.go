@@ -1,5 +1,5 @@
 // Command testrun runs the project's checks: it provides what the tests need, starts a temporary
-// PostgreSQL, runs everything in order, and prints a summary at the end.
+// PostgreSQL and Redis, runs everything in order, and prints a summary at the end.
 //
 // make test, soak, cover, bench and lint call it. A need that is missing is installed with
 // apt-get, after a line that says so. Without apt-get or root the rest runs, and the report names
@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"sluice/internal/pgtest"
+	"sluice/internal/redistest"
 )
 
 // mode is one way to run; its name is the command's argument. A new mode is a row in modes and a target
@@ -186,10 +187,15 @@ func (s *session) soak() {
 	s.fuzz()
 }
 
-// provide installs what is missing, where it may, and starts PostgreSQL. The caller must call done at
-// the end, which stops PostgreSQL.
+// provide installs what is missing, where it may, and starts PostgreSQL and Redis. The caller must call
+// done at the end, which stops them.
 func (s *session) provide() (done func()) {
-	done = func() {}
+	var stops []func()
+	done = func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
 	found, missing := s.ensure(needs(s.root))
 	// From here on a test that skips for lack of something has a bug, or the setup does.
 	s.strict = len(missing) == 0
@@ -205,7 +211,10 @@ func (s *session) provide() (done func()) {
 	}
 	// A server that the caller names is used as it is.
 	if found["PostgreSQL"] && s.value(pgtest.Env) == "" {
-		done = s.postgres()
+		stops = append(stops, s.postgres())
+	}
+	if found["redis-server"] && s.value(redistest.Env) == "" {
+		stops = append(stops, s.redis())
 	}
 	return done
 }
@@ -234,6 +243,28 @@ func (s *session) postgres() (stop func()) {
 	return func() {
 		if err := server.Stop(); err != nil {
 			s.report.failWith("PostgreSQL", err.Error())
+		}
+		os.RemoveAll(dir)
+	}
+}
+
+// redis starts a temporary server. Calling stop ends it and removes its data.
+func (s *session) redis() (stop func()) {
+	dir, err := os.MkdirTemp("", "sluice-redis-")
+	if err != nil {
+		s.report.failWith("redis-server", err.Error())
+		return func() {}
+	}
+	server, err := redistest.Start(dir)
+	if err != nil {
+		s.report.failWith("redis-server", err.Error())
+		return func() { os.RemoveAll(dir) }
+	}
+	s.env = append(s.env, redistest.Env+"="+server.URL())
+	fmt.Fprintf(s.out, "  %s=%s\n", redistest.Env, server.URL())
+	return func() {
+		if err := server.Stop(); err != nil {
+			s.report.failWith("redis-server", err.Error())
 		}
 		os.RemoveAll(dir)
 	}

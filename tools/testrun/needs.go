@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"sluice/internal/pgtest"
+	"sluice/internal/redistest"
 )
 
 // need is something outside the repository that tests use. Tests do not know this table: they look for
@@ -30,6 +31,7 @@ func needs(root string) []need {
 	table := []need{
 		{"gcc", "the race detector", []string{"gcc", "libc6-dev"}, findGCC},
 		{"PostgreSQL", "the tests of the PostgreSQL store", []string{"postgresql"}, findPostgres},
+		{"redis-server", "the tests of limits on Redis", []string{"redis-server"}, redistest.Find},
 		{"ffmpeg", "the tests that decode video clips", []string{"ffmpeg"}, findFfmpeg},
 		{"Chromium", "the tests in a browser", []string{"chromium"}, findChromium},
 	}

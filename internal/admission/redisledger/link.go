@@ -1,0 +1,140 @@
+package redisledger
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+var (
+	errNotConnected = errors.New("not connected to Redis yet")
+	errApproximate  = errors.New("Redis is away")
+	errDataLost     = errors.New("Redis has lost its data")
+	errDistrusted   = errors.New("Redis went away during a call")
+	errUnstable     = errors.New("the connection to Redis does not last")
+)
+
+// link is the connection to Redis, or to each node of a cluster. There is one to each: callers share it by
+// pipelining, and their commands keep their order.
+type link struct {
+	option  rueidis.ClientOption
+	current atomic.Pointer[rueidis.Client]
+	mu      sync.Mutex // held while connecting and closing
+	closed  bool
+
+	// dials counts connections. It is more than verified when a connection is new, and then nobody has
+	// checked yet that the server behind it is the one that we know.
+	dials, verified atomic.Int64
+}
+
+func (k *link) init(option rueidis.ClientOption, deadline time.Duration) {
+	option.PipelineMultiplex = -1 // one connection
+	option.DisableCache = true
+	option.DisableRetry = true // a second attempt would outlive the deadline of the call
+	option.Dialer.Timeout = 2 * deadline
+	// A connection on which nothing has come back for this long is given up.
+	option.ConnWriteTimeout = max(time.Second, 2*deadline)
+	dial := option.DialCtxFn
+	if dial == nil {
+		dial = dialTCP
+	}
+	option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		k.dials.Add(1)
+		return dial(ctx, addr, d, t)
+	}
+	k.option = option
+}
+
+func dialTCP(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+	if t != nil {
+		return (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", addr)
+	}
+	return d.DialContext(ctx, "tcp", addr)
+}
+
+// client returns the client, or nil before the first connection.
+func (k *link) client() rueidis.Client {
+	if c := k.current.Load(); c != nil {
+		return *c
+	}
+	return nil
+}
+
+// connect returns the client and connects if there is none. Once there is one, it reconnects by itself.
+func (k *link) connect() (rueidis.Client, error) {
+	if c := k.client(); c != nil {
+		return c, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return nil, rueidis.ErrClosing
+	}
+	if c := k.client(); c != nil {
+		return c, nil
+	}
+	c, err := rueidis.NewClient(k.option)
+	if err != nil {
+		return nil, err
+	}
+	k.current.Store(&c)
+	return c, nil
+}
+
+func (k *link) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	if c := k.client(); c != nil {
+		c.Close()
+	}
+}
+
+// suspect reports whether a connection is new and its server has not been checked.
+func (k *link) suspect() bool { return k.dials.Load() != k.verified.Load() }
+
+// clock is the time of Redis as this node knows it: what Redis said last, and what has passed since on the
+// node's monotonic clock. Entries that the node makes on its own so have times that mean the same in Redis.
+type clock struct {
+	fixed  func() time.Duration // of a test; nil otherwise
+	start  time.Time
+	ahead  atomic.Int64 // nanoseconds between the time since start and the time of Redis
+	synced atomic.Bool
+}
+
+func (c *clock) init(fixed func() time.Duration) {
+	c.fixed, c.start = fixed, time.Now()
+	c.ahead.Store(c.start.UnixNano()) // a good guess until Redis says
+}
+
+func (c *clock) now() time.Duration {
+	if c.fixed != nil {
+		return c.fixed()
+	}
+	return time.Since(c.start) + time.Duration(c.ahead.Load())
+}
+
+func (c *clock) millis() int64 { return int64(c.now() / time.Millisecond) }
+
+// arg returns the time that scripts are told: none, unless a test has its own.
+func (c *clock) arg() string {
+	if c.fixed == nil {
+		return ""
+	}
+	return itoa(c.millis())
+}
+
+// adjust learns the time of Redis. After the first time it only moves forward, because a window's entries
+// must be in the order of their time.
+func (c *clock) adjust(millis int64) {
+	ahead := millis*int64(time.Millisecond) - int64(time.Since(c.start))
+	if !c.synced.Swap(true) || ahead > c.ahead.Load() {
+		c.ahead.Store(ahead)
+	}
+}

@@ -1,0 +1,212 @@
+package redisledger
+
+import (
+	"sync"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/admission"
+)
+
+// retryShare is when a call is told to come back that does not fit into this node's share but into the
+// limit: Redis, or another node, may take it then.
+const retryShare = 5 * time.Second
+
+// takeLocal admits a call on this node's share of the limits.
+func (l *Ledger) takeLocal(accountID string, limits account.Limits, c admission.Cost) (admission.Place, admission.Standing, *admission.Obstacle) {
+	shares := l.shares(accountID, limits)
+	p, standing, o := l.local.Take(accountID, shares, c)
+	standing = widen(standing, limits, shares)
+	if o != nil {
+		return admission.Place{}, standing, retryable(o, limits, shares, c)
+	}
+	l.debts.mark(accountID)
+	l.state.local.Add(1)
+	p.Slot = l.slots.Add(1) | localSlot
+	l.calls.add(p.Slot, running{account: accountID, since: l.clock.millis(), place: p})
+	return p, standing, nil
+}
+
+func (l *Ledger) peekLocal(accountID string, limits account.Limits) admission.Standing {
+	shares := l.shares(accountID, limits)
+	return widen(l.local.Peek(accountID, shares), limits, shares)
+}
+
+// freeLocal ends a call that this node admitted on its own. It leaves in the operation what Redis must be
+// told: the slot, and what comes back if Redis knows the entry. What was used beyond the reservation counts
+// here and is written to Redis with the rest.
+func (l *Ledger) freeLocal(accountID string, p admission.Place, used admission.Cost, o *op) {
+	l.local.Free(accountID, p, used)
+	if o.tokens < 0 {
+		l.debts.mark(accountID)
+		o.tokens = 0
+	}
+	if !l.debts.posted(accountID, max(p.RequestsAt, p.TokensAt)) {
+		o.requests, o.tokens = 0, 0
+	}
+}
+
+// owe counts tokens here that Redis could not be told of.
+func (l *Ledger) owe(accountID string, tokens int64) {
+	l.local.Restore(accountID, 0, admission.Cost{Tokens: tokens})
+	l.debts.mark(accountID)
+}
+
+// shares returns this node's share of each limit.
+func (l *Ledger) shares(accountID string, limits account.Limits) account.Limits {
+	views := l.nodes.current()
+	if views == nil {
+		rank, n := l.opts.Share()
+		views = []view{{rank, n}}
+	}
+	turn := spread(accountID)
+	share := func(limit account.Limit) account.Limit {
+		least := limit
+		for _, v := range views {
+			least = min(least, v.share(limit, turn)) // Unlimited is the same in every view
+		}
+		return least
+	}
+	return account.Limits{
+		RequestsPerMinute: share(limits.RequestsPerMinute), Concurrent: share(limits.Concurrent),
+		TokensPerMinute: share(limits.TokensPerMinute),
+	}
+}
+
+// widen turns a standing within shares into one within the limits: what belongs to other nodes counts as
+// used, so that what remains is what this node can still admit.
+func widen(s admission.Standing, limits, shares account.Limits) admission.Standing {
+	s.Requests = widenMeter(s.Requests, limits.RequestsPerMinute, shares.RequestsPerMinute, 1000)
+	s.Tokens = widenMeter(s.Tokens, limits.TokensPerMinute, shares.TokensPerMinute, 1)
+	return s
+}
+
+func widenMeter(m admission.Meter, limit, share account.Limit, unit int64) admission.Meter {
+	if limit != account.Unlimited {
+		m.Limit = limit
+		m.Used += int64(limit-share) * unit
+	}
+	return m
+}
+
+// retryable turns an obstacle within shares into one within the limits. Only what exceeds a whole limit can
+// never pass; what exceeds the share may pass elsewhere, or later.
+func retryable(o *admission.Obstacle, limits, shares account.Limits, c admission.Cost) *admission.Obstacle {
+	never := o.Never
+	switch o.Resource {
+	case admission.Requests:
+		o.Limit, o.Used = limits.RequestsPerMinute, o.Used+int64(limits.RequestsPerMinute-shares.RequestsPerMinute)*1000
+		o.Never = c.RequestMilli > int64(o.Limit)*1000
+	case admission.Tokens:
+		o.Limit, o.Used = limits.TokensPerMinute, o.Used+int64(limits.TokensPerMinute-shares.TokensPerMinute)
+		o.Never = c.Tokens > int64(o.Limit)
+	default:
+		o.Limit, o.Used = limits.Concurrent, o.Used+int64(limits.Concurrent-shares.Concurrent)
+		o.Never = o.Limit == 0
+		return o // a slot has no time
+	}
+	if never && !o.Never {
+		o.Wait = retryShare
+	}
+	return o
+}
+
+// calls are the running calls of this node, by slot. Shards keep their locks apart.
+type calls struct{ shards [16]callShard }
+
+type callShard struct {
+	mu   sync.Mutex
+	byID map[uint64]running
+}
+
+// running is a call that holds a slot.
+type running struct {
+	account string
+	since   int64           // milliseconds
+	place   admission.Place // in the local ledger, if this node admitted it on its own
+}
+
+func (c *calls) init() {
+	for i := range c.shards {
+		c.shards[i].byID = map[uint64]running{}
+	}
+}
+
+func (c *calls) add(slot uint64, r running) {
+	s := &c.shards[slot%uint64(len(c.shards))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID[slot] = r
+}
+
+func (c *calls) remove(slot uint64) (running, bool) {
+	s := &c.shards[slot%uint64(len(c.shards))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.byID[slot]
+	delete(s.byID, slot)
+	return r, ok
+}
+
+// slots returns the slots of calls that have been running since a time, by account.
+func (c *calls) slots(since int64) map[string][]uint64 {
+	found := map[string][]uint64{}
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		for slot, r := range s.byID {
+			if r.since <= since {
+				found[r.account] = append(found[r.account], slot)
+			}
+		}
+		s.mu.Unlock()
+	}
+	return found
+}
+
+// debts knows for which accounts this node has counted something that Redis must be told, and up to which
+// time it has been told.
+type debts struct {
+	mu   sync.Mutex
+	upTo map[string]int64
+}
+
+// mark notes that something was counted here.
+func (d *debts) mark(accountID string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.upTo[accountID]; !ok {
+		d.upTo[accountID] = 0
+	}
+}
+
+// posted reports whether Redis was told of the entry of that time.
+func (d *debts) posted(accountID string, at int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return at <= d.upTo[accountID]
+}
+
+// list returns all accounts, and forgets those of which everything has been told and has expired.
+func (d *debts) list(now int64) map[string]int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make(map[string]int64, len(d.upTo))
+	for id, upTo := range d.upTo {
+		if upTo != 0 && upTo+span <= now {
+			delete(d.upTo, id)
+			continue
+		}
+		all[id] = upTo
+	}
+	return all
+}
+
+// told notes that Redis knows everything up to a time.
+func (d *debts) told(accountID string, upTo int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.upTo[accountID]; ok {
+		d.upTo[accountID] = max(upTo, d.upTo[accountID])
+	}
+}

@@ -1,0 +1,195 @@
+package redisledger
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/internal/account"
+	"sluice/internal/admission/ledgertest"
+	"sluice/internal/redistest"
+)
+
+// The shares of a list of nodes add up to the limit, and differ by one at most.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 50).Draw(t, "nodes")
+		limit := account.Limit(rapid.Int64Range(0, 200).Draw(t, "limit"))
+		turn := rapid.Uint32().Draw(t, "turn")
+		var sum account.Limit
+		for rank := range n {
+			share := view{rank, n}.share(limit, turn)
+			if sum += share; share < limit/account.Limit(n) || share > limit/account.Limit(n)+1 {
+				t.Fatalf("share of %d of node %d of %d = %d", limit, rank, n, share)
+			}
+		}
+		if sum != limit {
+			t.Fatalf("shares of %d nodes add up to %d, want %d", n, sum, limit)
+		}
+		if got := (view{0, n}).share(account.Unlimited, turn); got != account.Unlimited {
+			t.Fatalf("share of unlimited = %d", got)
+		}
+	})
+	if got := (view{}).share(10, 3); got != 0 {
+		t.Errorf("share without nodes = %d, want 0", got)
+	}
+}
+
+// The one more goes to different nodes for different accounts.
+func TestSpread(t *testing.T) {
+	t.Parallel()
+	got := map[bool]int{}
+	for i := range 300 {
+		got[view{0, 3}.share(1, spread(fmt.Sprint("acct_", i))) == 1]++
+	}
+	if got[true] < 60 || got[true] > 140 {
+		t.Errorf("one of three nodes has the only call of %d of 300 accounts, want about 100", got[true])
+	}
+}
+
+// TestMembership lets nodes join, beat, leave and die in any order, and the table be lost: at no time do
+// the shares of the living add up to more than a limit. When things calm down, they add up to it exactly.
+func TestMembership(t *testing.T) {
+	t.Parallel()
+	url := redistest.URL(t)
+	rapid.Check(t, func(r *rapid.T) {
+		m := &membership{T: t, r: r, url: url, prefix: redistest.Prefix(), c: ledgertest.NewClock(), beats: map[*Ledger]time.Duration{}}
+		defer m.close()
+		m.join()
+		for range rapid.IntRange(5, 40).Draw(r, "steps") {
+			switch rapid.IntRange(0, 9).Draw(r, "action") {
+			case 0:
+				m.join()
+			case 1:
+				if l := m.any(); l != nil {
+					l.leave(t.Context())
+					m.remove(l)
+				}
+			case 2:
+				if l := m.any(); l != nil {
+					m.remove(l) // it dies
+				}
+			case 3:
+				m.lose()
+			case 4, 5:
+				m.advance(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(r, "pause")))
+			default:
+				if l := m.any(); l != nil {
+					m.beat(l)
+				}
+			}
+			m.check(false)
+		}
+		if len(m.living) == 0 {
+			return
+		}
+		for range 8 { // those that died are forgotten, and everybody has seen that
+			m.advance(10 * time.Second)
+			for _, l := range m.living {
+				m.beat(l)
+			}
+		}
+		m.check(true)
+	})
+}
+
+// membership is one run of the property.
+type membership struct {
+	*testing.T
+	r        *rapid.T
+	url      string
+	prefix   string
+	c        *ledgertest.Clock
+	all      []*Ledger
+	living   []*Ledger
+	beats    map[*Ledger]time.Duration // the last one of each
+	sequence int
+}
+
+func (m *membership) join() {
+	if len(m.living) >= 5 {
+		return
+	}
+	m.sequence++
+	name := fmt.Sprintf("%c%d", 'a'+rapid.IntRange(0, 25).Draw(m.r, "name"), m.sequence) // any rank
+	l, err := Open(m.Context(), m.url, &Options{Node: name, Prefix: m.prefix, Now: m.c.Now, Deadline: patient})
+	if err != nil {
+		m.r.Fatal(err)
+	}
+	m.all, m.living = append(m.all, l), append(m.living, l)
+	m.beats[l] = m.c.Now()
+}
+
+func (m *membership) any() *Ledger {
+	if len(m.living) == 0 {
+		return nil
+	}
+	return m.living[rapid.IntRange(0, len(m.living)-1).Draw(m.r, "which")]
+}
+
+func (m *membership) remove(l *Ledger) {
+	m.living = slices.DeleteFunc(m.living, func(other *Ledger) bool { return other == l })
+}
+
+func (m *membership) beat(l *Ledger) {
+	if err := l.beat(m.Context()); err != nil {
+		m.r.Fatal(err)
+	}
+	m.beats[l] = m.c.Now()
+}
+
+// advance moves the clock. A living node is never silent for so long that it is forgotten.
+func (m *membership) advance(d time.Duration) {
+	for _, l := range m.living {
+		if m.c.Now()+d-m.beats[l] > 30*time.Second {
+			m.beat(l)
+		}
+	}
+	m.c.Advance(d)
+}
+
+// lose deletes the table. Nodes that know it beat before a new one settles.
+func (m *membership) lose() {
+	if len(m.living) == 0 {
+		return
+	}
+	c := m.living[0].link.client()
+	if err := c.Do(m.Context(), c.B().Del().Key(m.living[0].nodeKeys()...).Build()).Error(); err != nil {
+		m.r.Fatal(err)
+	}
+	defer func(before []*Ledger) {
+		for _, l := range before {
+			m.beat(l)
+		}
+	}(slices.Clone(m.living))
+	if rapid.Bool().Draw(m.r, "a stranger is first") {
+		m.join()
+		m.check(false)
+	}
+}
+
+// check adds up the shares of the living.
+func (m *membership) check(calm bool) {
+	for _, limit := range []account.Limit{1, 2, 10, 1000} {
+		for i := range 3 {
+			id := fmt.Sprint("acct_", i)
+			var sum account.Limit
+			for _, l := range m.living {
+				sum += l.shares(id, limits(limit, limit, limit)).RequestsPerMinute
+			}
+			if sum > limit || calm && sum != limit {
+				m.r.Fatalf("shares of %d nodes add up to %d of %d (calm: %t)", len(m.living), sum, limit, calm)
+			}
+		}
+	}
+}
+
+func (m *membership) close() {
+	for _, l := range m.all {
+		l.Close()
+	}
+}

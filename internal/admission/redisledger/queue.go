@@ -1,0 +1,214 @@
+package redisledger
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// longest is the number of operations that the queue holds. It is far more than a node ends in the time
+	// that Redis may take; what does not fit is dropped, and heals when leases and windows run out.
+	longest = 1 << 16
+	// batch is the number of scripts sent in one round trip.
+	batch = 256
+)
+
+// op is what the end of a call changes in Redis.
+type op struct {
+	slot       uint64 // 0: none to free
+	requestsAt int64
+	requests   int64 // thousandths that come back
+	tokensAt   int64
+	tokens     int64 // tokens that come back; negative: taken beyond what was reserved
+}
+
+// queue holds operations until they are sent, by account.
+type queue struct {
+	mu      sync.Mutex
+	waiting map[string][]op
+	count   int // operations in waiting
+	flying  map[string]*flight
+
+	wake    chan struct{} // has a value when there is something to send
+	dropped atomic.Int64
+}
+
+// flight is what was sent for an account and has not been answered.
+type flight struct {
+	batches int           // guarded by the queue's mutex
+	done    chan struct{} // closed when all of them have been answered or given up
+}
+
+func (q *queue) init() {
+	q.waiting, q.flying = map[string][]op{}, map[string]*flight{}
+	q.wake = make(chan struct{}, 1)
+}
+
+// put adds an operation and reports whether there was room.
+func (q *queue) put(accountID string, o op) bool {
+	q.mu.Lock()
+	full := q.count >= longest
+	if !full {
+		q.waiting[accountID] = append(q.waiting[accountID], o)
+		q.count++
+	}
+	q.mu.Unlock()
+	if full {
+		q.dropped.Add(1)
+	}
+	q.nudge()
+	return !full
+}
+
+// nudge wakes whoever sends the queue.
+func (q *queue) nudge() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+func nothing() {}
+
+// grab takes everything that waits for an account. The caller sends it and then calls done. Others is what
+// is already on its way for the account, or nil.
+func (q *queue) grab(accountID string) (ops []op, others *flight, done func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	others = q.flying[accountID]
+	if ops = q.waiting[accountID]; len(ops) == 0 {
+		return nil, others, nothing
+	}
+	delete(q.waiting, accountID)
+	q.count -= len(ops)
+	q.takeOff(accountID)
+	return ops, others, func() { q.land(accountID) }
+}
+
+// grabSome takes what waits for some accounts, about a batch. The caller sends it and then calls land for
+// each account.
+func (q *queue) grabSome() map[string][]op {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	some, n := map[string][]op{}, 0
+	for id, ops := range q.waiting {
+		if n += len(ops); n > batch && len(some) > 0 {
+			break
+		}
+		some[id] = ops
+		delete(q.waiting, id)
+		q.count -= len(ops)
+		q.takeOff(id)
+	}
+	return some
+}
+
+// takeOff notes that something was sent for an account. The caller holds the lock.
+func (q *queue) takeOff(accountID string) {
+	f := q.flying[accountID]
+	if f == nil {
+		f = &flight{done: make(chan struct{})}
+		q.flying[accountID] = f
+	}
+	f.batches++
+}
+
+func (q *queue) land(accountID string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	f := q.flying[accountID]
+	if f.batches--; f.batches == 0 {
+		delete(q.flying, accountID)
+		close(f.done)
+	}
+}
+
+// put queues an operation.
+func (l *Ledger) put(accountID string, o op) {
+	if !l.queue.put(accountID, o) && o.tokens < 0 {
+		l.owe(accountID, -o.tokens)
+	}
+}
+
+// lost deals with operations of which nobody knows whether Redis has seen them. To give something back
+// twice would let too many calls in, so what comes back is not sent again, and stays taken until its minute
+// is over. Tokens beyond a reservation are counted here, and told to Redis later: rather twice than not at
+// all. Only a slot can be freed twice.
+func (l *Ledger) lost(accountID string, ops []op) {
+	for _, o := range ops {
+		if o.tokens < 0 {
+			l.owe(accountID, -o.tokens)
+		}
+		if o.slot != 0 {
+			l.queue.put(accountID, op{slot: o.slot})
+		}
+	}
+}
+
+func (l *Ledger) freeOrder(accountID string, o op) order {
+	slot := ""
+	if o.slot != 0 {
+		slot = l.slotID(o.slot)
+	}
+	return order{freeScript, l.keys(accountID), []string{
+		l.clock.arg(), slot, itoa(o.requestsAt), itoa(o.requests), itoa(o.tokensAt), itoa(o.tokens),
+	}}
+}
+
+// Flush sends what is queued. It returns when the queue is empty, Redis does not answer, or ctx is done.
+func (l *Ledger) Flush(ctx context.Context) {
+	for l.state.exact() && ctx.Err() == nil {
+		some := l.queue.grabSome()
+		if len(some) == 0 {
+			return
+		}
+		l.flushSome(ctx, some)
+	}
+}
+
+func (l *Ledger) flushSome(ctx context.Context, some map[string][]op) {
+	var orders []order
+	for id, ops := range some {
+		defer l.queue.land(id)
+		for _, o := range ops {
+			orders = append(orders, l.freeOrder(id, o))
+		}
+	}
+	err := l.sendAll(ctx, orders)
+	if err == nil {
+		return
+	}
+	l.state.failed(err)
+	for id, ops := range some {
+		l.lost(id, ops)
+	}
+}
+
+// sendAll runs scripts in batches, whose replies do not matter unless they are errors. Each batch has the
+// deadline of a call.
+func (l *Ledger) sendAll(ctx context.Context, orders []order) error {
+	for len(orders) > 0 {
+		n := min(len(orders), batch)
+		if err := l.sendBatch(ctx, orders[:n]); err != nil {
+			return err
+		}
+		orders = orders[n:]
+	}
+	return nil
+}
+
+func (l *Ledger) sendBatch(ctx context.Context, orders []order) error {
+	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
+	defer cancel()
+	results, err := l.send(ctx, orders)
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		if err := r.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

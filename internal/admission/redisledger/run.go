@@ -1,0 +1,213 @@
+package redisledger
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sluice/internal/admission"
+)
+
+// Run keeps the node's place among the others, renews its slots, sends what calls leave behind, and brings
+// the node back to Redis after an outage. It returns when ctx is done, after it has sent the rest and taken
+// the node off the list.
+func (l *Ledger) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-l.queue.wake:
+				l.Flush(ctx)
+			}
+		}
+	})
+	for ctx.Err() == nil {
+		l.rest(ctx)
+		if ctx.Err() == nil {
+			l.step(ctx)
+		}
+	}
+	wg.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*l.opts.Deadline)
+	defer cancel()
+	l.Flush(last)
+	l.leave(last)
+	return nil
+}
+
+// rest waits until the next step is due.
+func (l *Ledger) rest(ctx context.Context) {
+	pause := l.opts.Beat
+	if !l.state.exact() {
+		pause = l.opts.Probe
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-l.state.changed: // from now on it probes
+	}
+}
+
+// step does what is due: a sign of life, and then either the work of a node that counts in Redis or the
+// return to Redis.
+func (l *Ledger) step(ctx context.Context) {
+	if err := l.beat(ctx); err != nil {
+		l.state.failed(err)
+		return
+	}
+	if !l.state.exact() {
+		if l.nodes.waiting() {
+			return
+		}
+		// First Redis learns what happened here. Until then this node still goes by its shares, so that
+		// nothing is admitted twice.
+		if err := l.tell(ctx, true); err != nil {
+			l.state.failed(err)
+			return
+		}
+		l.state.close()
+		l.queue.nudge()
+	}
+	if err := l.upkeep(ctx); err != nil {
+		l.state.failed(err)
+	}
+}
+
+// upkeep renews the slots of running calls, and tells Redis what single calls left here when it did not
+// answer them.
+func (l *Ledger) upkeep(ctx context.Context) error {
+	third := l.opts.Lease.Milliseconds() / 3
+	var orders []order
+	for id, slots := range l.calls.slots(l.clock.millis() - third) {
+		orders = append(orders, order{renewScript, l.keys(id), l.slotArgs([]string{l.clock.arg(), itoa(l.opts.Lease.Milliseconds())}, slots)})
+	}
+	if err := l.sendAll(ctx, orders); err != nil {
+		return err
+	}
+	return l.tell(ctx, false)
+}
+
+// tell writes to Redis what this node has admitted on its own and has not told yet, with the slots of the
+// calls that are still running. After an outage these are the slots of all running calls: the leases of
+// those that Redis had admitted may have ended.
+//
+// A call that ends while this runs may be told as it was before, and then stays counted until its minute is
+// over.
+func (l *Ledger) tell(ctx context.Context, returning bool) error {
+	now := l.clock.millis()
+	owed := l.debts.list(now)
+	if !returning && len(owed) == 0 {
+		return nil
+	}
+	slots := l.calls.slots(now)
+	if returning {
+		for id := range slots {
+			if _, ok := owed[id]; !ok {
+				owed[id] = now // nothing but its slots
+			}
+		}
+	}
+	var orders []order
+	for id, upTo := range owed {
+		if o, ok := l.postOrder(id, slots[id], upTo, now); ok {
+			orders = append(orders, o)
+		}
+	}
+	if err := l.sendAll(ctx, orders); err != nil {
+		return err // entries that did arrive are told again: rather twice than not at all
+	}
+	for id := range owed {
+		l.debts.told(id, now)
+	}
+	return nil
+}
+
+// postOrder returns the order that tells entries after one time and up to another, and slots. It reports
+// false if there are none.
+func (l *Ledger) postOrder(accountID string, slots []uint64, after, upTo int64) (order, bool) {
+	args := l.slotArgs([]string{l.clock.arg(), itoa(l.opts.Lease.Milliseconds()), itoa(int64(len(slots)))}, slots)
+	l.local.Since(accountID, after, func(at int64, c admission.Cost) {
+		if at <= upTo { // later ones are not complete yet: their millisecond is not over
+			args = append(args, itoa(at), itoa(c.RequestMilli), itoa(c.Tokens))
+		}
+	})
+	return order{postScript, l.keys(accountID), args}, len(args) > 3
+}
+
+func (l *Ledger) slotArgs(args []string, slots []uint64) []string {
+	for _, slot := range slots {
+		args = append(args, l.slotID(slot))
+	}
+	return args
+}
+
+// beat tells Redis that this node lives, and learns who else does. It connects if there is no connection.
+func (l *Ledger) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
+	defer cancel()
+	l.beating.Lock()
+	defer l.beating.Unlock()
+	return l.beatLocked(ctx)
+}
+
+// verify checks that the Redis behind a new connection is the one that we know.
+func (l *Ledger) verify(ctx context.Context) error {
+	l.beating.Lock()
+	defer l.beating.Unlock()
+	for range 3 {
+		if !l.link.suspect() {
+			if !l.state.exact() && l.nodes.waiting() {
+				return errDataLost
+			}
+			return nil
+		}
+		if err := l.beatLocked(ctx); err != nil {
+			return err
+		}
+	}
+	return errUnstable
+}
+
+// beatLocked is beat; the caller holds l.beating.
+func (l *Ledger) beatLocked(ctx context.Context) error {
+	c, err := l.link.connect()
+	if err != nil {
+		return err
+	}
+	if l.link.suspect() {
+		load(ctx, c)
+	}
+	for range 2 {
+		dials := l.link.dials.Load()
+		version, members := l.nodes.known()
+		args := append([]string{
+			l.clock.arg(), l.opts.Node, version, itoa(l.opts.Forget.Milliseconds()), itoa(3 * l.opts.Beat.Milliseconds()),
+		}, members...)
+		s, err := readSighting(run(ctx, c, []order{{beatScript, l.nodeKeys(), args}})[0].AsStrSlice())
+		if err != nil {
+			return err
+		}
+		l.clock.adjust(s.now)
+		lost, again := l.nodes.update(l.opts.Node, s)
+		if lost {
+			l.state.open(errDataLost)
+		}
+		l.link.verified.Store(dials)
+		if !again {
+			break
+		}
+	}
+	return nil
+}
+
+// leave takes this node off the list, so that the others get its share at once. If Redis does not answer,
+// they get it when the node has been silent for a while.
+func (l *Ledger) leave(ctx context.Context) {
+	if c := l.link.client(); c != nil && l.state.exact() {
+		run(ctx, c, []order{{leaveScript, l.nodeKeys(), []string{l.opts.Node}}})
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package redistest
+
+import "syscall"
+
+// endWithParent does nothing: only Linux can stop a child when its parent dies.
+func endWithParent(*syscall.SysProcAttr) {}
