@@ -226,12 +226,14 @@ func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBo
 type share struct {
 	of *bodies
 	// who is the account's id. If empty, only the total is charged.
-	who   string
-	taken int64
+	who    string
+	taken  int64
+	copies int64 // how often each byte is charged
 }
 
-// take reserves n more bytes. The caller must call release in the end, even after an error.
+// take reserves room for n more bytes of the body. The caller must call release in the end, even after an error.
 func (s *share) take(n int64) error {
+	n *= s.copies
 	s.taken += n
 	all := s.of.held.Add(n)
 	if s.who != "" && s.of.add(s.who, n) > s.of.maxAccount {
@@ -255,18 +257,19 @@ func (s *share) release() {
 // the function when the body is no longer needed. The buffer grows with the bytes that arrive:
 // a small body of known length takes one allocation of its size.
 func (b *bodies) read(x *exchange, r *http.Request) ([]byte, func(), error) {
-	return b.readUpTo(b.maxOne, x, r)
+	return b.readUpTo(b.maxOne, 1, x, r)
 }
 
-// readUpTo is like read for an operation that accepts at most most bytes.
-func (b *bodies) readUpTo(most int64, x *exchange, r *http.Request) ([]byte, func(), error) {
+// readUpTo is like read for an operation that accepts at most most bytes. Each byte is charged copies times, for
+// operations that hold a body more than once while they decode it.
+func (b *bodies) readUpTo(most, copies int64, x *exchange, r *http.Request) ([]byte, func(), error) {
 	if err := checkContentType(r.Header); err != nil {
 		return nil, nil, err
 	}
 	if r.ContentLength > most {
 		return nil, nil, tooLarge(most)
 	}
-	s := &share{of: b}
+	s := &share{of: b, copies: copies}
 	if x.caller.Account != nil {
 		s.who = x.caller.Account.ID
 	}

@@ -18,6 +18,10 @@ const mcpPath = "/mcp"
 // mcpserver.
 const maxMCPBody = 8 << 20
 
+// mcpCopies is how often a message is charged to its account: while it is decoded, the arguments of the tool are a
+// second copy of it.
+const mcpCopies = 2
+
 // serveMCP serves POST and DELETE /mcp. The caller has been authenticated; the message itself
 // is left to package mcpserver.
 func (a *API) serveMCP(x *exchange, r *http.Request) error {
@@ -32,7 +36,7 @@ func (a *API) serveMCP(x *exchange, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return a.mcp(x, r, nil, x.caller, x.depth)
 	}
-	body, release, err := a.bodies.readUpTo(maxMCPBody, x, r)
+	body, release, err := a.bodies.readUpTo(maxMCPBody, mcpCopies, x, r)
 	if err != nil {
 		return err
 	}
