@@ -139,7 +139,7 @@ func (s *Server) end(signals ...os.Signal) error {
 		case <-time.After(patience):
 		}
 	}
-	return fmt.Errorf("Redis, process %d, does not end", s.process.Pid)
+	return fmt.Errorf("the Redis server, process %d, does not end", s.process.Pid)
 }
 
 // run starts the server process and waits until it answers. On failure the error contains its log.
@@ -176,7 +176,7 @@ func (s *Server) run() error {
 	if err := s.ready(); err != nil {
 		s.Kill()
 		text, _ := os.ReadFile(logPath)
-		return fmt.Errorf("Redis on port %d: %w\n%s", s.port, err, text)
+		return fmt.Errorf("starting Redis on port %d: %w\n%s", s.port, err, text)
 	}
 	return nil
 }

@@ -14,9 +14,9 @@ import (
 
 var (
 	errNotConnected = errors.New("not connected to Redis yet")
-	errApproximate  = errors.New("Redis is away")
-	errDataLost     = errors.New("Redis has lost its data")
-	errDistrusted   = errors.New("Redis went away during a call")
+	errApproximate  = errors.New("calls are not counted in Redis at the moment")
+	errDataLost     = errors.New("the data in Redis was lost")
+	errDistrusted   = errors.New("the connection to Redis was given up during a call")
 	errUnstable     = errors.New("the connection to Redis does not last")
 )
 

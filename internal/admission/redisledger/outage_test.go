@@ -395,9 +395,8 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
-// Under load Redis is stopped, started, killed and started again, while three nodes count on its clock.
-// What passes in any minute is never more than twice the limit, and no call waits longer than the deadline
-// for long.
+// Under load of three nodes Redis is stopped and started again. What passes in any minute is never more than
+// twice the limit, and everything is exact afterwards.
 func TestOutagesUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := redistest.Own(t, keeping)
