@@ -4,6 +4,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -205,15 +207,32 @@ func TestStopSettles(t *testing.T) {
 	n := s.start(t)
 	key := n.OwnerKey()
 	var calling sync.WaitGroup
+	begun := make(chan struct{}, 5) // each caller has the first word
 	for range 5 {
 		calling.Go(func() {
-			r, err := n.do("POST", "/v1/chat/completions", key, `{"model":"lab/one","messages":[{"role":"user","content":"1 pause 3"}],"stream":true}`)
-			if err == nil || r.status != 200 {
-				t.Errorf("the call = %d, %v, want it cut", r.status, err)
+			defer func() { begun <- struct{}{} }() // where the call fails, too
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.scheme+n.Addr()+chatPath,
+				strings.NewReader(`{"model":"lab/one","messages":[{"role":"user","content":"1 pause 3"}],"stream":true}`))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Authorization", "Bearer "+key)
+			resp, err := n.client.Do(req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			begun <- struct{}{}
+			if rest, err := io.ReadAll(resp.Body); err == nil || resp.StatusCode != 200 {
+				t.Errorf("the call = %d %s, %v, want it cut", resp.StatusCode, rest, err)
 			}
 		})
 	}
-	eventually(t, "the calls", func() bool { return u.open.Load() == 5 })
+	for range 5 {
+		<-begun
+	}
 	n.stop()
 	calling.Wait()
 	again := s.start(t)
