@@ -58,7 +58,7 @@ func findJournal(path string) (data, journal string, err error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", "", err
+		return "", "", fmt.Errorf("there is no journal in %s: name the data folder of the lost server, or the folder journal in it: %w", path, err)
 	}
 	if !info.IsDir() {
 		return "", "", fmt.Errorf("%s is a file: name a data folder, or the folder journal in it", path)
