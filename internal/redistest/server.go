@@ -116,6 +116,9 @@ func (s *Server) Stop() error { return s.end(syscall.SIGTERM, syscall.SIGKILL) }
 // Kill ends the server at once, and with it the data that it has not saved.
 func (s *Server) Kill() error { return s.end(syscall.SIGKILL) }
 
+// Signal sends a signal to the server, such as SIGSTOP, after which it answers nothing until SIGCONT.
+func (s *Server) Signal(sig os.Signal) error { return s.process.Signal(sig) }
+
 // Restart stops the server if it is running and starts it on the same port and data.
 func (s *Server) Restart() error {
 	if err := s.Stop(); err != nil {
