@@ -170,11 +170,33 @@ func (c *cluster) startLoad(key string, callers, retries int, seed uint64) *load
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		l.running.Go(func() {
 			for !l.wait(time.Duration(random.IntN(100)) * time.Millisecond) {
-				l.call(random)
+				text, stream := mixed(random)
+				l.call(text, stream, random)
 			}
 		})
 	}
 	return l
+}
+
+// hurry adds callers whose calls are as short as possible, so that at any time some connection is being
+// opened, reused or given back.
+func (l *load) hurry(callers int, seed uint64) {
+	for i := range callers {
+		random := rand.New(rand.NewPCG(seed, uint64(i)+1000))
+		l.running.Go(func() {
+			for !l.wait(time.Duration(random.IntN(8)) * time.Millisecond) {
+				l.call("Reply with the word pong", false, random)
+			}
+		})
+	}
+}
+
+// mixed returns a call that takes a while: a whole one or a stream.
+func mixed(random *rand.Rand) (text string, stream bool) {
+	if random.IntN(2) == 0 {
+		return fmt.Sprintf("[[sandbox:tokens=%d]] [[sandbox:delay=50ms]]", 5+random.IntN(20)), false
+	}
+	return fmt.Sprintf("[[sandbox:tokens=%d]] [[sandbox:chunk_delay=%dms]]", 5+random.IntN(30), 10+random.IntN(60)), true
 }
 
 // wait waits and reports whether the callers should end.
@@ -188,12 +210,7 @@ func (l *load) wait(d time.Duration) (ended bool) {
 }
 
 // call makes one call, and again if that may help.
-func (l *load) call(random *rand.Rand) {
-	stream := random.IntN(2) == 0
-	text := fmt.Sprintf("[[sandbox:tokens=%d]] [[sandbox:delay=50ms]]", 5+random.IntN(20))
-	if stream {
-		text = fmt.Sprintf("[[sandbox:tokens=%d]] [[sandbox:chunk_delay=%dms]]", 5+random.IntN(30), 10+random.IntN(60))
-	}
+func (l *load) call(text string, stream bool, random *rand.Rand) {
 	var problems []string
 	for i := 0; ; i++ {
 		a := l.c.try(l.c.nginx.url, l.key, text, stream)

@@ -207,6 +207,7 @@ func testRollingRestart(t *testing.T, c *cluster) {
 	lines := len(c.nginx.requests(t, 0))
 	seed := newSeed(t)
 	l := c.startLoad(account.MasterKey, 10, 0, seed)
+	l.hurry(4, seed)
 	var longest time.Duration
 	for range rounds {
 		for _, n := range c.nodes {
