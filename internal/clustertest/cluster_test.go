@@ -273,11 +273,11 @@ func (c *cluster) checkBooks(ids []string) {
 // errEarly is the error of a server that ended while it started.
 var errEarly = errors.New("the server ended")
 
-// tail returns the last lines of a log that are not about requests.
+// tail returns the last lines of a log that are not about requests or mail.
 func tail(text string, most int) string {
 	var kept []string
 	for line := range strings.Lines(text) {
-		if !strings.Contains(line, `"msg":"request"`) {
+		if !strings.Contains(line, `"msg":"request"`) && !strings.Contains(line, `"msg":"no mail server`) {
 			kept = append(kept, line)
 		}
 	}

@@ -16,11 +16,15 @@ const budget = 20
 
 // testRevocation: what was changed on one node holds on every node for the next request.
 func testRevocation(t *testing.T, c *cluster) {
-	t.Run("notified", func(t *testing.T) { revoke(t, c) })
-	t.Run("not notified", func(t *testing.T) {
-		defer c.silence(t)()
-		revoke(t, c)
-	})
+	for _, notified := range []bool{true, false} {
+		t.Run(map[bool]string{true: "notified", false: "not notified"}[notified], func(t *testing.T) {
+			if !notified {
+				defer c.silence(t)()
+			}
+			t.Run("changes", func(t *testing.T) { revoke(t, c) })
+			t.Run("budget", func(t *testing.T) { useUp(t, c) })
+		})
+	}
 }
 
 // silence keeps nodes from being notified by PostgreSQL, until the returned function is called: it ends the
@@ -53,11 +57,7 @@ func (c *cluster) silence(t *testing.T) (end func()) {
 // revoke makes each change on each node in turn.
 func revoke(t *testing.T, c *cluster) {
 	c.t = t
-	rounds := 2
-	if soak() {
-		rounds = 20
-	}
-	for round := range rounds {
+	for round := range rounds() {
 		at := c.nodes[round%nodes]
 		account := c.newAccount("basic", `"requests_per_minute":"unlimited","concurrent":"unlimited"`)
 		key := account.MasterKey
@@ -91,9 +91,15 @@ func revoke(t *testing.T, c *cluster) {
 		c.everywhere("a deactivated key", key, "sandbox/small", 401, "key_deactivated")
 		do[any](c, at, "key.restore", target)
 		c.everywhere("a restored key", key, "sandbox/small", 200, "")
-
-		c.useUp(round)
 	}
+}
+
+// rounds is how often each change is made.
+func rounds() int {
+	if soak() {
+		return 20
+	}
+	return nodes
 }
 
 // everywhere makes several calls on every node at once, all of which must have the status.
@@ -126,22 +132,24 @@ func (c *cluster) everywhere(what, key, model string, status int, word string) {
 
 // useUp uses up the budget of an account, on all nodes in turn. The call that reaches the end of it is the last
 // one that is served anywhere.
-func (c *cluster) useUp(first int) {
-	c.t.Helper()
-	account := c.newAccount("premium", "")
-	served := 0
-	for i := first; i < first+2*budget; i++ {
-		r := c.chat(c.nodes[i%nodes].url, account.MasterKey, "sandbox/small")
-		if r.status != http.StatusOK {
-			if r.status != 401 || !strings.Contains(r.body, "key_deactivated") {
-				c.t.Errorf("call %d = %d %s, want 401 key_deactivated", i-first, r.status, r.body)
+func useUp(t *testing.T, c *cluster) {
+	c.t = t
+	for first := range rounds() {
+		account := c.newAccount("premium", "")
+		served := 0
+		for i := first; i < first+2*budget; i++ {
+			r := c.chat(c.nodes[i%nodes].url, account.MasterKey, "sandbox/small")
+			if r.status != http.StatusOK {
+				if r.status != 401 || !strings.Contains(r.body, "key_deactivated") {
+					t.Errorf("call %d = %d %s, want 401 key_deactivated", i-first, r.status, r.body)
+				}
+				break
 			}
-			break
+			served++
 		}
-		served++
+		if served != budget {
+			t.Errorf("%d calls were served on a budget of %d units", served, budget)
+		}
+		c.everywhere("a key whose budget is used up", account.MasterKey, "sandbox/small", 401, "key_deactivated")
 	}
-	if served != budget {
-		c.t.Errorf("%d calls were served on a budget of %d units", served, budget)
-	}
-	c.everywhere("a key whose budget is used up", account.MasterKey, "sandbox/small", 401, "key_deactivated")
 }

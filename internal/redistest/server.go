@@ -116,6 +116,18 @@ func (s *Server) Stop() error { return s.end(syscall.SIGTERM, syscall.SIGKILL) }
 // Kill ends the server at once, and with it the data that it has not saved.
 func (s *Server) Kill() error { return s.end(syscall.SIGKILL) }
 
+// Lose ends the server at once and removes what it has saved before.
+func (s *Server) Lose() error {
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	err := os.Remove(filepath.Join(s.dir, "dump.rdb"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // Signal sends a signal to the server, such as SIGSTOP, after which it answers nothing until SIGCONT.
 func (s *Server) Signal(sig os.Signal) error { return s.process.Signal(sig) }
 
