@@ -42,6 +42,21 @@ func testLimits(t *testing.T, c *cluster) {
 		cancel()
 		c.eventually("a free slot", func() bool { return c.chat(c.nodes[2].url, account.MasterKey, "sandbox/small").status == 200 })
 	})
+	t.Run("one slot", func(t *testing.T) {
+		c.t = t
+		// A caller that waits for each reply needs one slot, on whichever node its calls arrive.
+		account := c.newAccount("basic", `"requests_per_minute":"unlimited","concurrent":1`)
+		const calls = 300
+		refused := 0
+		for i := range calls {
+			if r := c.chat(c.nodes[i%nodes].url, account.MasterKey, "sandbox/small"); r.status != http.StatusOK {
+				refused++
+			}
+		}
+		if refused > 0 {
+			t.Errorf("%d of %d calls, one after the other, were refused to an account with one slot", refused, calls)
+		}
+	})
 }
 
 // atOnce makes requests at the same time and counts their statuses.
