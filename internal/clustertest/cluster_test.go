@@ -83,6 +83,7 @@ type cluster struct {
 	client *http.Client
 	books  *sql.DB
 	named  int // accounts made so far
+	asked  int // calls for which Redis was not asked before the present part; see undisturbed
 }
 
 // newCluster starts everything, and stops it when the test ends.

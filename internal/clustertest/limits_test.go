@@ -13,34 +13,40 @@ func testLimits(t *testing.T, c *cluster) {
 	t.Run("requests", func(t *testing.T) {
 		c.t = t
 		const calls, allowed = 200, 10
-		account := c.newAccount("basic", `"concurrent":"unlimited"`)
-		counts := c.atOnce(calls, func(i int) int { return c.chat(c.nodes[i%nodes].url, account.MasterKey, "sandbox/small").status })
-		if counts[200] != allowed || counts[429] != calls-allowed {
-			t.Errorf("%d calls at once = %v, want %d × 200 and %d × 429", calls, counts, allowed, calls-allowed)
-		}
+		c.undisturbed(func() {
+			account := c.newAccount("basic", `"concurrent":"unlimited"`)
+			counts := c.atOnce(calls, func(i int) int { return c.chat(c.nodes[i%nodes].url, account.MasterKey, "sandbox/small").status })
+			exact := counts[200] == allowed && counts[429] == calls-allowed
+			if counts[200] > 2*allowed || !exact && c.unasked() == c.asked {
+				t.Errorf("%d calls at once = %v, want %d × 200 and %d × 429", calls, counts, allowed, calls-allowed)
+			}
+		})
 	})
 	t.Run("slots", func(t *testing.T) {
 		c.t = t
 		const calls, slots = 15, 5
-		account := c.newAccount("basic", `"requests_per_minute":"unlimited"`)
-		// The streams last until all have been answered.
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		body := ask("sandbox/small", "[[sandbox:tokens=1000]] [[sandbox:chunk_delay=100ms]]", true)
-		counts := c.atOnce(calls, func(i int) int {
-			resp, err := c.request(ctx, http.MethodPost, c.nodes[i%nodes].url, account.MasterKey, chatPath, body)
-			if err != nil {
-				return 0
+		c.undisturbed(func() {
+			account := c.newAccount("basic", `"requests_per_minute":"unlimited"`)
+			// The streams last until all have been answered.
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			body := ask("sandbox/small", "[[sandbox:tokens=1000]] [[sandbox:chunk_delay=100ms]]", true)
+			counts := c.atOnce(calls, func(i int) int {
+				resp, err := c.request(ctx, http.MethodPost, c.nodes[i%nodes].url, account.MasterKey, chatPath, body)
+				if err != nil {
+					return 0
+				}
+				t.Cleanup(func() { resp.Body.Close() })
+				return resp.StatusCode
+			})
+			exact := counts[200] == slots && counts[429] == calls-slots
+			if counts[200] > 2*slots || !exact && c.unasked() == c.asked {
+				t.Errorf("%d streams at once = %v, want %d × 200 and %d × 429", calls, counts, slots, calls-slots)
 			}
-			t.Cleanup(func() { resp.Body.Close() })
-			return resp.StatusCode
+			// Slots that are free on one node are free on all.
+			cancel()
+			c.eventually("a free slot", func() bool { return c.chat(c.nodes[2].url, account.MasterKey, "sandbox/small").status == 200 })
 		})
-		if counts[200] != slots || counts[429] != calls-slots {
-			t.Errorf("%d streams at once = %v, want %d × 200 and %d × 429", calls, counts, slots, calls-slots)
-		}
-		// Slots that are free on one node are free on all.
-		cancel()
-		c.eventually("a free slot", func() bool { return c.chat(c.nodes[2].url, account.MasterKey, "sandbox/small").status == 200 })
 	})
 	t.Run("one slot", func(t *testing.T) {
 		c.t = t
@@ -57,6 +63,20 @@ func testLimits(t *testing.T, c *cluster) {
 			t.Errorf("%d of %d calls, one after the other, were refused to an account with one slot", refused, calls)
 		}
 	})
+}
+
+// undisturbed runs a part of a test, and again if this machine was too busy for Redis to answer in time, because
+// limits are not exact then.
+func (c *cluster) undisturbed(part func()) {
+	c.t.Helper()
+	const tries = 5
+	for range tries {
+		c.asked = c.unasked()
+		if part(); c.t.Failed() || c.unasked() == c.asked {
+			return
+		}
+	}
+	c.t.Errorf("in each of %d tries Redis did not answer some call within its deadline", tries)
 }
 
 // atOnce makes requests at the same time and counts their statuses.
