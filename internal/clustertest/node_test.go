@@ -3,7 +3,6 @@ package clustertest
 import (
 	"bytes"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -167,6 +166,3 @@ func (n *node) stop() error {
 		return fmt.Errorf("node %s did not stop within %v\n%s", n.name, patience, n.log.tail(20))
 	}
 }
-
-// alive reports whether the server answers.
-func (c *cluster) alive(n *node) bool { return c.get(n.url, "", "/healthz").status == http.StatusOK }
