@@ -72,7 +72,9 @@ func testFaults(t *testing.T, c *cluster) {
 			c.exact()
 			healed := time.Since(over)
 			alone := c.unasked()
-			if healed > time.Minute {
+			// Until a minute is over, a Redis that has lost its data does not know what it had admitted. Nodes
+			// notice the end of that minute within a second or two.
+			if healed > time.Minute+5*time.Second {
 				t.Errorf("limits were exact again after %v, want a minute at most", healed)
 			}
 			c.eventually("calls afterwards", func() bool { return l.completed() >= before+during+calls })
