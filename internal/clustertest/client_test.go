@@ -191,6 +191,18 @@ func (l *load) hurry(callers int, seed uint64) {
 	}
 }
 
+// linger adds callers whose streams outlast the delay of a stop.
+func (l *load) linger(callers int, seed uint64) {
+	for i := range callers {
+		random := rand.New(rand.NewPCG(seed, uint64(i)+2000))
+		l.running.Go(func() {
+			for !l.wait(time.Duration(random.IntN(1000)) * time.Millisecond) {
+				l.call("[[sandbox:tokens=60]] [[sandbox:chunk_delay=100ms]]", true, random)
+			}
+		})
+	}
+}
+
 // mixed returns a call that takes a while: a whole one or a stream.
 func mixed(random *rand.Rand) (text string, stream bool) {
 	if random.IntN(2) == 0 {

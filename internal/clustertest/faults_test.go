@@ -240,6 +240,7 @@ func testRollingRestart(t *testing.T, c *cluster) {
 	seed := newSeed(t)
 	l := c.startLoad(account.MasterKey, 10, 0, seed)
 	l.hurry(4, seed)
+	l.linger(4, seed)
 	var longest time.Duration
 	for range rounds {
 		for _, n := range c.nodes {
