@@ -20,6 +20,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -132,6 +133,14 @@ func Open(ctx context.Context, url string, opts *Options) (*Ledger, error) {
 		// The cause may quote the URL, and with it the password.
 		return nil, errors.New("the address of Redis must be a URL such as redis://host:6379/0 or rediss://user:password@host:6379/0")
 	}
+	l := newLedger(opts)
+	l.link.dial = dialer(option, l.opts.Deadline, func() { l.link.dials.Add(1) })
+	l.step(ctx)
+	return l, nil
+}
+
+// newLedger returns a ledger that cannot connect yet.
+func newLedger(opts *Options) *Ledger {
 	l := &Ledger{opts: opts.defaults()}
 	l.life = l.opts.Node + "/" + strings.ToLower(rand.Text())[:8] + "/"
 	l.clock.init(l.opts.Now)
@@ -140,9 +149,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Ledger, error) {
 	l.queue.init()
 	l.debts.upTo = map[string]int64{}
 	l.state.init(l.opts.Log)
-	l.link.init(option, l.opts.Deadline)
-	l.step(ctx)
-	return l, nil
+	return l
 }
 
 // Close closes the connections. Run must have returned.
@@ -178,7 +185,7 @@ func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost)
 
 // Peek implements admission.Ledger.
 func (l *Ledger) Peek(accountID string, limits account.Limits) admission.Standing {
-	r, err := l.ask(accountID, order{peekScript, l.keys(accountID), []string{l.clock.arg()}})
+	r, err := l.ask(accountID, l.accountOrder(peekScript, accountID, 0, l.clock.number()))
 	if err != nil {
 		return l.peekLocal(accountID, limits)
 	}
@@ -231,13 +238,17 @@ func (l *Ledger) Running() int64 { return l.local.Running() }
 // about the account have changed. Call it when the change can be read and before it is confirmed. It
 // returns the new epoch. An error means that nodes must learn of the change in another way.
 func (l *Ledger) Revoke(ctx context.Context, accountID string) (int64, error) {
-	c := l.link.client()
+	c := l.link.transport()
 	if c == nil {
 		return 0, errNotConnected
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
 	defer cancel()
-	return run(ctx, c, []order{{revokeScript, l.keys(accountID)[3:], []string{itoa(keepEpoch.Milliseconds())}}})[0].AsInt64()
+	a := runOne(ctx, c, order{revokeScript, l.epochKey(accountID), []string{itoa(keepEpoch.Milliseconds())}})
+	if a.err != nil {
+		return 0, a.err
+	}
+	return strconv.ParseInt(a.text, 10, 64)
 }
 
 func (l *Ledger) takeOrder(accountID string, limits account.Limits, c admission.Cost, slot uint64) order {
@@ -245,10 +256,17 @@ func (l *Ledger) takeOrder(accountID string, limits account.Limits, c admission.
 	if requests > 0 {
 		requests *= 1000
 	}
-	return order{takeScript, l.keys(accountID), []string{
-		l.clock.arg(), itoa(requests), itoa(int64(limits.TokensPerMinute)), itoa(int64(limits.Concurrent)),
-		itoa(c.RequestMilli), itoa(c.Tokens), l.slotID(slot), itoa(l.opts.Lease.Milliseconds()),
-	}}
+	return l.accountOrder(
+		takeScript, accountID, slot, l.clock.number(), requests, int64(limits.TokensPerMinute), int64(limits.Concurrent),
+		c.RequestMilli, c.Tokens, l.opts.Lease.Milliseconds(),
+	)
+}
+
+// runOne runs one script.
+func runOne(ctx context.Context, c transport, o order) answer {
+	var answers [1]answer
+	c.run(ctx, []order{o}, answers[:])
+	return answers[0]
 }
 
 // ask runs one script about an account and returns its reply. A node always sees its own ends: if calls of
@@ -277,9 +295,9 @@ func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, er
 	for _, op := range ops {
 		orders = append(orders, l.freeOrder(accountID, op))
 	}
-	results, err := l.send(ctx, append(orders, o))
+	answers, err := l.send(ctx, append(orders, o))
 	if err == nil {
-		r, err = readReply(results[len(ops)])
+		r, err = readReply(answers[len(ops)])
 	}
 	if err == nil && !l.state.exact() {
 		// Somebody else has found out meanwhile that Redis is not to be trusted, and this may be why.
@@ -296,16 +314,17 @@ func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, er
 
 // send runs scripts. Behind a new connection there may be a Redis that has lost its data, and its replies
 // are worth nothing until the table of nodes has been checked.
-func (l *Ledger) send(ctx context.Context, orders []order) ([]rueidis.RedisResult, error) {
-	c := l.link.client()
+func (l *Ledger) send(ctx context.Context, orders []order) ([]answer, error) {
+	c := l.link.transport()
 	if c == nil {
 		return nil, errNotConnected
 	}
-	results := run(ctx, c, orders)
+	answers := make([]answer, len(orders))
+	c.run(ctx, orders, answers)
 	if l.link.suspect() {
-		return results, l.verify(ctx)
+		return answers, l.verify(ctx)
 	}
-	return results, nil
+	return answers, nil
 }
 
 // await waits for operations that are on their way to Redis, at most for the deadline.

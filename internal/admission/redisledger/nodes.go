@@ -66,10 +66,11 @@ type sighting struct {
 	members []string
 }
 
-func readSighting(v []string, err error) (sighting, error) {
-	if err != nil {
-		return sighting{}, err
+func readSighting(a answer) (sighting, error) {
+	if a.err != nil {
+		return sighting{}, a.err
 	}
+	v := a.list
 	if len(v) < 6 {
 		return sighting{}, errors.New("the table of nodes has another form: nodes of different versions share this Redis")
 	}

@@ -157,7 +157,7 @@ func (m *membership) lose() {
 	if len(m.living) == 0 {
 		return
 	}
-	c := m.living[0].link.client()
+	c := raw(m.living[0])
 	if err := c.Do(m.Context(), c.B().Del().Key(m.living[0].nodeKeys()...).Build()).Error(); err != nil {
 		m.r.Fatal(err)
 	}

@@ -129,18 +129,20 @@ func (l *Ledger) tell(ctx context.Context, returning bool) error {
 // postOrder returns the order that tells entries after one time and up to another, and slots. It reports
 // false if there are none.
 func (l *Ledger) postOrder(accountID string, slots []uint64, after, upTo int64) (order, bool) {
-	args := l.slotArgs([]string{l.clock.arg(), itoa(l.opts.Lease.Milliseconds()), itoa(int64(len(slots)))}, slots)
+	var records []byte
 	l.local.Since(accountID, after, func(at int64, c admission.Cost) {
 		if at <= upTo { // later ones are not complete yet: their millisecond is not over
-			args = append(args, itoa(at), itoa(c.RequestMilli), itoa(c.Tokens))
+			records = appendNumber(appendNumber(appendNumber(records, at), c.RequestMilli), c.Tokens)
 		}
 	})
-	return order{postScript, l.keys(accountID), args}, len(args) > 3
+	numbers := appendNumber(appendNumber(nil, l.clock.number()), l.opts.Lease.Milliseconds())
+	args := l.slotArgs([]string{string(numbers), string(records)}, slots)
+	return order{postScript, l.keys(accountID), args}, len(records)+len(slots) > 0
 }
 
 func (l *Ledger) slotArgs(args []string, slots []uint64) []string {
 	for _, slot := range slots {
-		args = append(args, l.slotID(slot))
+		args = append(args, string(l.appendSlot(nil, slot)))
 	}
 	return args
 }
@@ -179,7 +181,7 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 		return err
 	}
 	if l.link.suspect() {
-		load(ctx, c)
+		c.load(ctx)
 	}
 	for range 2 {
 		dials := l.link.dials.Load()
@@ -187,7 +189,7 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 		args := append([]string{
 			l.clock.arg(), l.opts.Node, version, itoa(l.opts.Forget.Milliseconds()), itoa(3 * l.opts.Beat.Milliseconds()),
 		}, members...)
-		s, err := readSighting(run(ctx, c, []order{{beatScript, l.nodeKeys(), args}})[0].AsStrSlice())
+		s, err := readSighting(runOne(ctx, c, order{beatScript, l.nodeKeys(), args}))
 		if err != nil {
 			return err
 		}
@@ -207,7 +209,7 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 // leave takes this node off the list, so that the others get its share at once. If Redis does not answer,
 // they get it when the node has been silent for a while.
 func (l *Ledger) leave(ctx context.Context) {
-	if c := l.link.client(); c != nil && l.state.exact() {
-		run(ctx, c, []order{{leaveScript, l.nodeKeys(), []string{l.opts.Node}}})
+	if c := l.link.transport(); c != nil && l.state.exact() {
+		runOne(ctx, c, order{leaveScript, l.nodeKeys(), []string{l.opts.Node}})
 	}
 }
