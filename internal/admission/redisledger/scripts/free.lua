@@ -8,8 +8,9 @@ local _, rat, rc, tat, tc = struct.unpack('<ddddd', ARGV[1])
 if rc == 0 and tc == 0 then
   return 0
 end
-read()
-if tc < 0 then
+read(PAGE)
+local more = tc < 0
+if more then
   clock()
   add(now + 1, 0, -tc)
   tc = 0
@@ -20,5 +21,5 @@ else
   if rc > 0 then give(rat, rc, 0) end
   if tc > 0 then give(tat, 0, tc) end
 end
-keep()
+keep(more) -- what is taken now may outlive what was there
 return 0

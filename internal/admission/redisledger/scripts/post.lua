@@ -3,10 +3,10 @@
 -- A node that counted on its own for a while tells here what it admitted and what is still running.
 local _, ms = struct.unpack('<dd', ARGV[1])
 clock()
-read()
+read(0)
 expire()
 for i = 3, #ARGV do
-  lease(ARGV[i], ms, 0)
+  lease(ARGV[i], ms, true)
 end
 for i = 1, #ARGV[2], 24 do
   local at, rc, tc = struct.unpack('<ddd', ARGV[2], i)
@@ -15,5 +15,5 @@ for i = 1, #ARGV[2], 24 do
     add(at, rc, tc)
   end
 end
-keep()
+keep(true)
 return 0

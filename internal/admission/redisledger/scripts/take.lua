@@ -4,7 +4,7 @@
 -- (-1: forever), what is used of the thing in the way, the time of the record, and the standing.
 local _, rl, tl, sl, rc, tc, ms = struct.unpack('<ddddddd', ARGV[1])
 clock()
-read()
+read(0)
 expire()
 
 -- wait returns how long a cost must wait until enough of the oldest records have expired.
@@ -41,6 +41,10 @@ if sl >= 0 and running >= sl then
 end
 
 add(now + 1, rl >= 0 and rc or 0, tl >= 0 and tc or 0)
-lease(ARGV[2], ms, running)
-keep()
+local tell = due()
+lease(ARGV[2], ms, tell or running == 0)
+if tell then
+  told = now
+end
+keep(tell)
 return standing(0, 0, 0, now + 1)
