@@ -271,13 +271,21 @@ func runOne(ctx context.Context, c transport, o order) answer {
 
 // ask runs one script about an account and returns its reply. A node always sees its own ends: if calls of
 // the account have ended here and Redis was being told while the script ran, a refusal, or a mere look, may
-// be out of date and is repeated.
+// be out of date and is repeated. The same goes for slots that calls on other nodes hold: they may have
+// ended, and the end waits there for others to go with.
 func (l *Ledger) ask(accountID string, o order) (reply, error) {
 	r, others, err := l.askOnce(accountID, o)
-	if err == nil && others != nil && (r.code != 0 || o.script == peekScript) {
+	switch {
+	case err != nil:
+		return r, err
+	case others != nil && (r.code != 0 || o.script == peekScript):
 		l.await(others)
-		r, _, err = l.askOnce(accountID, o)
+	case r.code == int64(admission.Slots) && r.wait == 0 && l.nodes.count() > 1:
+		pause(context.Background(), 2*gather)
+	default:
+		return r, nil
 	}
+	r, _, err = l.askOnce(accountID, o)
 	return r, err
 }
 

@@ -4,12 +4,16 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const (
 	// longest is the number of operations that the queue holds. It is far more than a node ends in the time
 	// that Redis may take; what does not fit is dropped, and heals when leases and windows run out.
 	longest = 1 << 16
+	// gather is how long the first of some ends waits for the others. Sent one by one, the end of a call
+	// costs as much as its beginning: two goroutines that wake up, and two system calls.
+	gather = time.Millisecond
 	// batch is the number of scripts sent in one round trip.
 	batch = 256
 )

@@ -19,6 +19,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case <-l.queue.wake:
+				pause(ctx, gather)
 				l.Flush(ctx)
 			}
 		}
@@ -35,6 +36,16 @@ func (l *Ledger) Run(ctx context.Context) error {
 	l.Flush(last)
 	l.leave(last)
 	return nil
+}
+
+// pause waits for some time, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // rest waits until the next step is due.

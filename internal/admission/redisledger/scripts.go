@@ -95,7 +95,7 @@ func readReply(a answer) (reply, error) {
 // accountOrder returns an order about an account: its keys, the numbers as one argument, and the rest. The
 // words of the order are parts of one string, because they would be half of what a call allocates.
 func (l *Ledger) accountOrder(s *script, accountID string, slot uint64, numbers ...int64) order {
-	var room [256]byte
+	var room [384]byte
 	text, ends := room[:0], [5]int{}
 	for i, name := range accountKeys {
 		text = append(append(append(append(text, l.opts.Prefix...), '{'), accountID...), name...)
