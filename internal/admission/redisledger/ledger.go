@@ -22,7 +22,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -121,7 +120,7 @@ type Ledger struct {
 	state state
 	slots atomic.Uint64 // the last number given to a slot
 
-	beating sync.Mutex // held during a beat
+	beating chan struct{} // has a value during a beat
 }
 
 // Open returns a ledger on the Redis that the URL names: redis://user:password@host:port/db, or rediss for
@@ -141,7 +140,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Ledger, error) {
 
 // newLedger returns a ledger that cannot connect yet.
 func newLedger(opts *Options) *Ledger {
-	l := &Ledger{opts: opts.defaults()}
+	l := &Ledger{opts: opts.defaults(), beating: make(chan struct{}, 1)}
 	l.life = l.opts.Node + "/" + strings.ToLower(rand.Text())[:8] + "/"
 	l.clock.init(l.opts.Now)
 	l.local = admission.NewMemory(l.clock.now)

@@ -109,10 +109,15 @@ func (c *clock) arg() string {
 	return itoa(c.millis())
 }
 
-// adjust learns the time of Redis. After the first time it only moves forward, because a window's entries
-// must be in the order of their time.
-func (c *clock) adjust(millis int64) {
-	ahead := millis*int64(time.Millisecond) - int64(time.Since(c.start))
+// elapsed is the time since this process knows a time.
+func (c *clock) elapsed() time.Duration { return time.Since(c.start) }
+
+// adjust learns the time that Redis answered to a question sent at a time. The node's clock is not behind
+// that of Redis, and ahead by the time that the question took to arrive, at most: what the node admits on its
+// own counts in Redis for a minute or a little longer. After the first time it only moves forward, because a
+// window's entries must be in the order of their time.
+func (c *clock) adjust(millis int64, sent time.Duration) {
+	ahead := (millis+1)*int64(time.Millisecond) - int64(sent) // the millisecond may be almost over
 	if !c.synced.Swap(true) || ahead > c.ahead.Load() {
 		c.ahead.Store(ahead)
 	}

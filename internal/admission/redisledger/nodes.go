@@ -62,8 +62,8 @@ type sighting struct {
 	born    string // identifies the table
 	age     int64  // of the table, in milliseconds
 	version string
-	settled bool // every node has seen this version
-	members []string
+	settled bool     // every node has seen this version
+	members []string // none if the node has seen the list before
 }
 
 func readSighting(a answer) (sighting, error) {
@@ -71,10 +71,11 @@ func readSighting(a answer) (sighting, error) {
 		return sighting{}, a.err
 	}
 	v := a.list
-	if len(v) < 6 {
+	if len(v) < 5 {
 		return sighting{}, errors.New("the table of nodes has another form: nodes of different versions share this Redis")
 	}
 	s := sighting{born: v[1], version: v[3], settled: v[4] == "1", members: v[5:]}
+	slices.Sort(s.members) // on every node the same order
 	var errNow, errAge error
 	s.now, errNow = strconv.ParseInt(v[0], 10, 64)
 	s.age, errAge = strconv.ParseInt(v[2], 10, 64)
@@ -113,9 +114,12 @@ func (n *nodes) update(me string, s sighting) (lost, again bool) {
 	if s.age >= span {
 		n.fresh = false
 	}
-	again = n.version != s.version
-	n.born, n.version, n.members = s.born, s.version, s.members
-	v := view{slices.Index(s.members, me), len(s.members)}
+	n.born = s.born
+	if again = n.version != s.version; again {
+		n.version, n.members = s.version, s.members
+	}
+	rank, _ := slices.BinarySearch(n.members, me)
+	v := view{rank, len(n.members)}
 	switch {
 	case s.settled:
 		n.views = []view{v}

@@ -87,8 +87,8 @@ func TestMembership(t *testing.T) {
 		if len(m.living) == 0 {
 			return
 		}
-		for range 8 { // those that died are forgotten, and everybody has seen that
-			m.advance(10 * time.Second)
+		for range 20 { // those that died are forgotten, and everybody has seen that
+			m.advance(5 * time.Second)
 			for _, l := range m.living {
 				m.beat(l)
 			}
@@ -191,5 +191,28 @@ func (m *membership) check(calm bool) {
 func (m *membership) close() {
 	for _, l := range m.all {
 		l.Close()
+	}
+}
+
+// A Redis that was away for longer than a silent node is remembered forgets nobody: the nodes go by their
+// shares meanwhile, and the first to return must not take all of them.
+func TestNobodyIsForgottenInAnOutage(t *testing.T) {
+	t.Parallel()
+	c := ledgertest.NewClock()
+	nodes := trio(t, redistest.URL(t), c, Options{Beat: time.Second})
+	c.Advance(5 * time.Minute)
+	for range 3 {
+		nodes[0].step(t.Context())
+	}
+	if got := nodes[0].shares("a", limits(9, 9, 9)); got.RequestsPerMinute != 3 || nodes[0].State().Nodes != 3 {
+		t.Errorf("shares of 9 = %+v of %d nodes when one of three has returned, want 3", got, nodes[0].State().Nodes)
+	}
+	// Those that do not return are forgotten in the end.
+	for range 70 {
+		c.Advance(time.Second)
+		nodes[0].step(t.Context())
+	}
+	if got := nodes[0].shares("a", limits(9, 9, 9)); got.RequestsPerMinute != 9 {
+		t.Errorf("shares of 9 = %+v when the two others have been silent for 70 s, want 9", got)
 	}
 }

@@ -162,15 +162,31 @@ func (l *Ledger) slotArgs(args []string, slots []uint64) []string {
 func (l *Ledger) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
 	defer cancel()
-	l.beating.Lock()
-	defer l.beating.Unlock()
+	if err := l.lockBeat(ctx); err != nil {
+		return err
+	}
+	defer l.unlockBeat()
 	return l.beatLocked(ctx)
 }
 
+// lockBeat waits until nobody else beats.
+func (l *Ledger) lockBeat(ctx context.Context) error {
+	select {
+	case l.beating <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *Ledger) unlockBeat() { <-l.beating }
+
 // verify checks that the Redis behind a new connection is the one that we know.
 func (l *Ledger) verify(ctx context.Context) error {
-	l.beating.Lock()
-	defer l.beating.Unlock()
+	if err := l.lockBeat(ctx); err != nil {
+		return err
+	}
+	defer l.unlockBeat()
 	for range 3 {
 		if !l.link.suspect() {
 			if !l.state.exact() && l.nodes.waiting() {
@@ -185,7 +201,7 @@ func (l *Ledger) verify(ctx context.Context) error {
 	return errUnstable
 }
 
-// beatLocked is beat; the caller holds l.beating.
+// beatLocked is beat; the caller has called lockBeat.
 func (l *Ledger) beatLocked(ctx context.Context) error {
 	c, err := l.link.connect()
 	if err != nil {
@@ -200,11 +216,12 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 		args := append([]string{
 			l.clock.arg(), l.opts.Node, version, itoa(l.opts.Forget.Milliseconds()), itoa(3 * l.opts.Beat.Milliseconds()),
 		}, members...)
+		sent := l.clock.elapsed()
 		s, err := readSighting(runOne(ctx, c, order{beatScript, l.nodeKeys(), args}))
 		if err != nil {
 			return err
 		}
-		l.clock.adjust(s.now)
+		l.clock.adjust(s.now, sent)
 		lost, again := l.nodes.update(l.opts.Node, s)
 		if lost {
 			l.state.open(errDataLost)
