@@ -63,6 +63,12 @@ type Options struct {
 	// Share returns the rank of this node and the number of nodes while Redis has not yet said. Default: 0
 	// nodes, which means that nothing is admitted before the first contact with Redis.
 	Share func() (rank, nodes int)
+	// Table returns the table of nodes that this cluster used last, as something outside of Redis remembers
+	// it, and Remember stores it. So a node that starts knows as well that Redis has lost its data. Both must
+	// return when ctx is done. Default: nobody remembers, and a node that starts after such a loss and before
+	// the first of the others has noticed it counts in Redis at once.
+	Table    func(ctx context.Context) string
+	Remember func(ctx context.Context, table string)
 	// Log gets a line when the state changes. Default: no log.
 	Log *slog.Logger
 	// Now is the clock of the whole ledger, scripts included, for tests. Default: the clock of Redis.
@@ -96,6 +102,10 @@ func (o *Options) defaults() Options {
 	}
 	if d.Share == nil {
 		d.Share = func() (int, int) { return 0, 0 }
+	}
+	if d.Table == nil || d.Remember == nil {
+		d.Table = func(context.Context) string { return "" }
+		d.Remember = func(context.Context, string) {}
 	}
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
@@ -146,7 +156,7 @@ func newLedger(opts *Options) *Ledger {
 	l.local = admission.NewMemory(l.clock.now)
 	l.calls.init()
 	l.queue.init()
-	l.debts.upTo = map[string]int64{}
+	l.debts.byAccount = map[string]debt{}
 	l.state.init(l.opts.Log)
 	return l
 }

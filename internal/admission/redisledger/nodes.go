@@ -51,8 +51,8 @@ type nodes struct {
 	version string // of the list that this node has seen last
 	members []string
 	views   []view // nil before the first contact
-	// fresh is set when the table was lost and is new: Redis has forgotten what it had admitted, and only a
-	// minute later nothing of that counts any more.
+	// fresh is set while the table stands for one that was lost and is less than a minute old: Redis has
+	// forgotten what it had admitted, and only then nothing of that counts any more.
 	fresh bool
 }
 
@@ -63,6 +63,7 @@ type sighting struct {
 	age     int64  // of the table, in milliseconds
 	version string
 	settled bool     // every node has seen this version
+	lost    bool     // some node knows another table: the data was lost
 	members []string // none if the node has seen the list before
 }
 
@@ -71,10 +72,10 @@ func readSighting(a answer) (sighting, error) {
 		return sighting{}, a.err
 	}
 	v := a.list
-	if len(v) < 5 {
+	if len(v) < 6 {
 		return sighting{}, errors.New("the table of nodes has another form: nodes of different versions share this Redis")
 	}
-	s := sighting{born: v[1], version: v[3], settled: v[4] == "1", members: v[5:]}
+	s := sighting{born: v[1], version: v[3], settled: v[4] == "1", lost: v[5] == "1", members: v[6:]}
 	slices.Sort(s.members) // on every node the same order
 	var errNow, errAge error
 	s.now, errNow = strconv.ParseInt(v[0], 10, 64)
@@ -96,24 +97,22 @@ func (n *nodes) count() int {
 	return len(n.members)
 }
 
-// known returns the version seen last and the members of its list.
-func (n *nodes) known() (version string, members []string) {
+// known returns the version seen last, the table that it is of, and the members of its list.
+func (n *nodes) known() (version, born string, members []string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.version, n.members
+	return n.version, n.born, n.members
 }
 
-// update notes what a beat has returned. Lost: the table is not the one that this node knew. Again: the
-// node has seen a version for the first time and should say so at once.
+// update notes what a beat has returned. Lost: what Redis had admitted is lost, and this node did not know; a
+// node that has just joined learns it from the table. Again: the node has seen a version for the first time
+// and should say so at once.
 func (n *nodes) update(me string, s sighting) (lost, again bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if lost = n.born != "" && n.born != s.born; lost {
-		n.fresh = true
-	}
-	if s.age >= span {
-		n.fresh = false
-	}
+	before := n.fresh && n.born == s.born
+	n.fresh = s.lost && s.age < span
+	lost = n.fresh && !before
 	n.born = s.born
 	if again = n.version != s.version; again {
 		n.version, n.members = s.version, s.members

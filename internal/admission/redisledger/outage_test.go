@@ -253,8 +253,8 @@ func TestSettleThroughOutage(t *testing.T) {
 	}
 	c.Advance(2 * time.Minute)
 	n.step(t.Context())
-	if len(n.debts.upTo) != 0 || n.Running() != 1 {
-		t.Errorf("%d accounts are remembered two minutes later, %d running; want none and 1", len(n.debts.upTo), n.Running())
+	if len(n.debts.byAccount) != 0 || n.Running() != 1 {
+		t.Errorf("%d accounts are remembered two minutes later, %d running; want none and 1", len(n.debts.byAccount), n.Running())
 	}
 }
 

@@ -212,9 +212,12 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 	}
 	for range 2 {
 		dials := l.link.dials.Load()
-		version, members := l.nodes.known()
+		version, born, members := l.nodes.known()
+		if born == "" {
+			born = l.opts.Table(ctx)
+		}
 		args := append([]string{
-			l.clock.arg(), l.opts.Node, version, itoa(l.opts.Forget.Milliseconds()), itoa(3 * l.opts.Beat.Milliseconds()),
+			l.clock.arg(), l.opts.Node, version, itoa(l.opts.Forget.Milliseconds()), itoa(3 * l.opts.Beat.Milliseconds()), born,
 		}, members...)
 		sent := l.clock.elapsed()
 		s, err := readSighting(runOne(ctx, c, order{beatScript, l.nodeKeys(), args}))
@@ -227,6 +230,9 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 			l.state.open(errDataLost)
 		}
 		l.link.verified.Store(dials)
+		if s.born != born {
+			l.opts.Remember(ctx, s.born)
+		}
 		if !again {
 			break
 		}

@@ -19,15 +19,30 @@ import (
 	"sluice/internal/admission/ledgertest"
 )
 
-// simBugs are ways to break the scripts. A simulation that does not notice them is worth nothing.
-var simBugs = map[string]struct{ old, new string }{
-	"window-forgets":           {"local SPAN, TTL, PAGE = 60000", "local SPAN, TTL, PAGE = 45000"},
-	"slots-not-counted":        {"redis.call('ZCARD', slots)", "0"},
-	"slots-never-freed":        {"redis.call('ZREM', slots, ARGV[2])", ""},
-	"slots-not-renewed":        {"redis.call('ZADD', slots, 'XX', now + ms, ARGV[i])", ""},
-	"shares-not-divided":       {"reply[5 + i] = node", "reply[6] = id"},
-	"returning-node-forgets":   {"add(at, rc, tc)\n  end\nend", "end\nend"},
-	"lost-data-goes-unnoticed": {"born = string.format('%.0f', clock[1] * 1000000 + clock[2])", "born = '1'"},
+// simBugs are ways to break the scripts, each with the trouble that brings it to light, if it needs any. A
+// simulation that does not notice them is worth nothing.
+var simBugs = map[string]struct{ old, new, trouble string }{
+	"window-forgets":           {"local SPAN, TTL, PAGE = 60000", "local SPAN, TTL, PAGE = 45000", ""},
+	"slots-not-counted":        {"redis.call('ZCARD', slots)", "0", ""},
+	"slots-never-freed":        {"redis.call('ZREM', slots, ARGV[2])", "", ""},
+	"slots-not-renewed":        {"redis.call('ZADD', slots, 'XX', now + ms, ARGV[i])", "", ""},
+	"shares-not-divided":       {"reply[6 + i] = node", "reply[7] = id", redisStops},
+	"returning-node-forgets":   {"add(at, rc, tc)\n  end\nend", "end\nend", redisStops},
+	"lost-data-goes-unnoticed": {"born = string.format('%.0f', clock[1] * 1000000 + clock[2])", "born = '1'", redisLoses},
+}
+
+// What goes wrong in a simulation.
+const (
+	redisStops = "Redis stops" // and comes back with its data
+	redisLoses = "Redis loses its data"
+	redisFlaps = "Redis comes and goes"
+	redisSlow  = "replies are late"
+	cutOff     = "nodes are cut off" // some of them, for less time than they are remembered
+	cutReplies = "replies are lost"
+)
+
+func simTroubles() []string {
+	return []string{redisStops, redisLoses, redisFlaps, redisSlow, cutOff, cutReplies}
 }
 
 // breakScript returns what the simulated Redis runs for a script.
@@ -104,9 +119,9 @@ func simSeed(t *testing.T) uint64 {
 // in virtual time, and checks every promise that limits keep. make simulate runs it with a thousand nodes.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	o := simOptions{seed: simSeed(t), nodes: 30, rounds: 4, bug: os.Getenv("SLUICE_SIMULATE_BUG"), progress: io.Discard}
+	o := simOptions{seed: simSeed(t), nodes: 30, rounds: 3, bug: os.Getenv("SLUICE_SIMULATE_BUG"), progress: io.Discard}
 	if os.Getenv("SLUICE_SIMULATE") != "" || os.Getenv("SLUICE_SOAK") != "" {
-		o.nodes, o.rounds = 1000, 7
+		o.nodes, o.rounds = 1000, len(simTroubles())
 	}
 	if os.Getenv("SLUICE_SIMULATE") != "" {
 		o.progress = os.Stderr
@@ -124,11 +139,11 @@ func TestSimulation(t *testing.T) {
 func TestSimulationFindsBugs(t *testing.T) {
 	t.Parallel()
 	seed := simSeed(t)
-	for bug := range simBugs {
+	for bug, b := range simBugs {
 		t.Run(bug, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := simulate(t, simOptions{seed: seed, nodes: 30, rounds: 7, bug: bug, progress: io.Discard})
+				s := simulate(t, simOptions{seed: seed, nodes: 30, rounds: 3, first: b.trouble, bug: bug, progress: io.Discard})
 				if s.failure == "" {
 					t.Errorf("SLUICE_SEED=%d: a simulation with the bug %s passes: %s", seed, bug, s.summary())
 				}
@@ -141,7 +156,8 @@ func TestSimulationFindsBugs(t *testing.T) {
 type simOptions struct {
 	seed     uint64
 	nodes    int
-	rounds   int // of calm and trouble
+	rounds   int    // of calm and trouble
+	first    string // the trouble to begin with; empty: any
 	bug      string
 	progress io.Writer
 }
@@ -159,13 +175,13 @@ type simulation struct {
 	wg       sync.WaitGroup // callers and calls
 
 	mu      sync.Mutex // guards the fields below; never held while waiting
+	known   string     // the table of nodes
 	pending []simEvent
 	failure string
 	// calm is when every node counts in Redis, everything is told, and nothing stands in the way. Zero: not so.
 	calm time.Time
-	// trouble is when the present trouble began, and old the nodes that have been there for a while then.
-	trouble time.Time
-	old     int
+	// old is how many nodes had been there for a while when the last trouble began: all know of these.
+	old int
 
 	calls, admitted, local, refused    int
 	partitions, redisCrashes, losses   int
@@ -181,6 +197,7 @@ type simAccount struct {
 	// What was admitted in the last minute, and what of that has not come back.
 	minute           []*simCall
 	requests, tokens int64
+	forgotten        admission.Cost // of these: what nodes admitted alone and had not told when they ended
 	running          int
 	ended            []time.Time // the slots that a lease may still hold
 	byNode           map[*simNode][]*simCall
@@ -194,12 +211,13 @@ type simCall struct {
 	local   bool
 	cost    admission.Cost // without what has come back
 	gone    bool           // no longer in the minute
+	lost    bool           // its node ended before it could tell
 }
 
 // simEvent is something that happened.
 type simEvent struct {
 	at    time.Time
-	what  byte // admitted, back, ended, no slot
+	what  byte // admitted, back, ended, not admitted, killed or stopped
 	call  *simCall
 	cost  admission.Cost // what came back
 	calm  bool
@@ -225,24 +243,32 @@ func simulate(t *testing.T, o simOptions) *simulation {
 	ahead := time.Duration(s.random.Int64N(int64(time.Hour)))
 	s.net = &simNet{redis: newSimRedis(func() time.Time { return time.Now().Add(ahead) }, breakScript(t, o.bug)), wires: map[*simWire]bool{}}
 	defer s.net.redis.lua.Close()
-	for i := range 8 {
+	for i := range 12 {
 		// Some limits are smaller than the number of nodes, some are larger. All of them are asked for more.
-		n := []account.Limit{5, 40, 300, 1500}[i%4]
-		s.accounts = append(s.accounts, &simAccount{
-			id: fmt.Sprintf("acct_%d", i), byNode: map[*simNode][]*simCall{},
-			limits: account.Limits{RequestsPerMinute: n, TokensPerMinute: n * 900, Concurrent: max(2, n/12)},
-		})
+		n := []account.Limit{5, 40, 150, 350}[i%4]
+		l := account.Limits{RequestsPerMinute: n, TokensPerMinute: 2000 * n, Concurrent: n}
+		switch i % 3 { // requests, tokens or slots run out first
+		case 1:
+			l.TokensPerMinute = 300 * n
+		case 2:
+			l.Concurrent = max(2, n/20)
+		}
+		s.accounts = append(s.accounts, &simAccount{id: fmt.Sprintf("acct_%d", i), limits: l, byNode: map[*simNode][]*simCall{}})
 	}
 	for range o.nodes {
 		s.startNode()
 	}
 	s.settle(time.Minute)
-	for i := range o.rounds {
-		if !s.well() {
-			break
-		}
+	troubles := simTroubles()
+	s.random.Shuffle(len(troubles), func(i, j int) { troubles[i], troubles[j] = troubles[j], troubles[i] })
+	if o.first != "" {
+		troubles[0] = o.first
+	}
+	for i := 0; i < o.rounds && s.well(); i++ {
 		s.work(time.Duration(70+s.random.IntN(30)) * time.Second)
-		s.makeTrouble(i)
+		s.makeTrouble(troubles[i%len(troubles)])
+		fmt.Fprintf(s.progress, "simulate: round %d of %d, %s: %s of virtual time, %d calls, %d admitted, worst minute %.2f of a limit, %.2f while all nodes reach Redis\n",
+			i+1, s.rounds, troubles[i%len(troubles)], time.Since(s.begin).Round(time.Second), s.calls, s.admitted, s.worst, s.worstCalm)
 	}
 	s.work(70 * time.Second)
 	for len(s.nodes) > 0 {
@@ -259,7 +285,7 @@ func (s *simulation) startNode() {
 	s.names++
 	n := &simNode{name: fmt.Sprintf("node%d", s.names), gone: make(chan struct{}), ran: make(chan struct{}), started: time.Now()}
 	n.random = rand.New(rand.NewPCG(s.seed, uint64(s.names)))
-	n.ledger = newLedger(&Options{Node: n.name})
+	n.ledger = newLedger(&Options{Node: n.name, Table: s.table, Remember: s.remember})
 	n.wire = newSimWire(s.net, rand.New(rand.NewPCG(s.seed+1, uint64(s.names))), func() { n.ledger.link.dials.Add(1) })
 	n.ledger.link.dial = func() (transport, error) { return n.wire, nil }
 	ctx, cancel := context.WithCancel(context.Background())
@@ -274,6 +300,19 @@ func (s *simulation) startNode() {
 	s.wg.Go(func() { s.call(n) })
 }
 
+// table and remember are the memory outside of Redis, such as the database.
+func (s *simulation) table(context.Context) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known
+}
+
+func (s *simulation) remember(_ context.Context, table string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known = table
+}
+
 // endNode stops a node in order, or kills it.
 func (s *simulation) endNode(n *simNode, kill bool) {
 	s.nodes = slices.DeleteFunc(s.nodes, func(other *simNode) bool { return other == n })
@@ -282,6 +321,9 @@ func (s *simulation) endNode(n *simNode, kill bool) {
 		n.wire.close()
 	} else {
 		s.nodeStops++
+	}
+	for _, a := range s.accounts {
+		s.note(simEvent{at: time.Now(), what: 'k', call: &simCall{account: a, node: n}})
 	}
 	close(n.gone)
 	n.cancel()
@@ -293,7 +335,7 @@ func (s *simulation) endNode(n *simNode, kill bool) {
 func (s *simulation) call(n *simNode) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	mean := float64(s.simOptions.nodes) * float64(time.Second) / 150
+	mean := float64(s.simOptions.nodes) * float64(time.Second) / 100
 	for {
 		select {
 		case <-n.gone:
@@ -365,7 +407,7 @@ func (s *simulation) well() bool {
 func (s *simulation) work(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end) && s.well(); {
 		time.Sleep(time.Second)
-		if s.random.IntN(8) == 0 && len(s.nodes) > s.simOptions.nodes/2 {
+		if s.random.IntN(25) == 0 && len(s.nodes) > s.simOptions.nodes/2 {
 			s.endNode(s.nodes[s.random.IntN(len(s.nodes))], s.random.IntN(2) == 0)
 		}
 		if len(s.nodes) < s.simOptions.nodes && s.random.IntN(8) == 0 {
@@ -376,59 +418,56 @@ func (s *simulation) work(d time.Duration) {
 }
 
 // makeTrouble lets something go wrong for a while, and waits until all limits are exact again.
-func (s *simulation) makeTrouble(round int) {
+func (s *simulation) makeTrouble(what string) {
 	s.mu.Lock()
-	s.calm, s.trouble, s.old = time.Time{}, time.Now(), 0
+	s.calm, s.old = time.Time{}, 0
 	for _, n := range s.nodes {
 		if time.Since(n.started) > 20*time.Second {
 			s.old++
 		}
 	}
 	s.mu.Unlock()
-	bound := time.Minute
 	pause := func(least, most int) { s.work(time.Duration(least+s.random.IntN(most-least)) * time.Second) }
-	kind := round % 7
-	switch kind {
-	case 0, 1: // Redis stops, and comes back with its data
-		s.redisCrashes++
-		s.net.stop()
-		pause(5, 100)
-		s.net.start()
-	case 2: // or without
-		s.redisCrashes++
-		s.losses++
-		s.net.stop()
-		s.net.redis.lose()
-		pause(1, 40)
-		s.net.start()
-		bound = 2*time.Minute + 10*time.Second
-	case 3, 4: // some nodes are cut off, for less time than they are remembered
+	bound := time.Minute
+	switch what {
+	case redisStops:
+		s.away(func() { pause(5, 100) }, false)
+	case redisLoses:
+		s.away(func() { pause(1, 40) }, true)
+		bound = time.Minute + 10*time.Second // until the last minute is over, and the next beats
+	case redisFlaps:
+		for range 3 {
+			s.away(func() { pause(1, 20) }, false)
+			pause(1, 4)
+		}
+	case redisSlow:
+		s.net.setSlow(true)
+		pause(5, 60)
+		s.net.setSlow(false)
+	default:
 		s.partitions++
-		cut := s.nodes[:1+s.random.IntN(max(1, len(s.nodes)/2))]
-		cut = slices.Clone(cut)
+		cut := slices.Clone(s.nodes[:1+s.random.IntN(max(1, len(s.nodes)/2))])
 		for _, n := range cut {
-			n.wire.setCut(kind == 3, kind == 4)
+			n.wire.setCut(what == cutOff, what == cutReplies)
 		}
 		pause(3, 45)
 		for _, n := range cut {
 			n.wire.setCut(false, false)
 		}
-	case 5: // replies are late
-		s.net.setSlow(true)
-		pause(5, 60)
-		s.net.setSlow(false)
-	case 6: // Redis comes and goes
-		for range 3 {
-			s.redisCrashes++
-			s.net.stop()
-			pause(1, 20)
-			s.net.start()
-			pause(1, 4)
-		}
 	}
-	fmt.Fprintf(s.progress, "simulate: round %d of %d, %s of virtual time, %d calls, %d admitted, worst minute %.2f of a limit, calm %.2f\n",
-		round+1, s.rounds, time.Since(s.begin).Round(time.Second), s.calls, s.admitted, s.worst, s.worstCalm)
 	s.settle(bound)
+}
+
+// away stops Redis, and starts it again with its data or without.
+func (s *simulation) away(pause func(), lost bool) {
+	s.redisCrashes++
+	s.net.stop()
+	if lost {
+		s.losses++
+		s.net.redis.lose()
+	}
+	pause()
+	s.net.start()
 }
 
 // settle waits until every node counts in Redis and has told everything. It must not take longer than
@@ -455,7 +494,7 @@ func (s *simulation) settle(bound time.Duration) {
 	s.mu.Unlock()
 	s.work(5 * time.Second) // what single calls left is told with the next beats
 	s.mu.Lock()
-	s.calm, s.trouble = time.Now(), time.Time{}
+	s.calm = time.Now()
 	s.mu.Unlock()
 }
 
@@ -502,12 +541,24 @@ func (s *simulation) judge(e simEvent) {
 		a.running++
 		s.judgeAdmission(e)
 	case 'b':
+		if c.lost {
+			return // it ended with its node
+		}
 		if !c.gone {
 			a.requests -= e.cost.RequestMilli
 			a.tokens -= e.cost.Tokens
 		}
 		c.cost.RequestMilli -= e.cost.RequestMilli
 		c.cost.Tokens -= e.cost.Tokens
+	case 'k':
+		for _, own := range a.byNode[c.node] {
+			if !e.calm && !own.gone {
+				own.lost = true
+				a.forgotten.RequestMilli += own.cost.RequestMilli
+				a.forgotten.Tokens += own.cost.Tokens
+			}
+		}
+		delete(a.byNode, c.node)
 	case 'e':
 		a.running--
 		a.ended = append(a.ended, e.at)
@@ -522,6 +573,10 @@ func (a *simAccount) expire(now time.Time) {
 		c.gone = true
 		a.requests -= c.cost.RequestMilli
 		a.tokens -= c.cost.Tokens
+		if c.lost {
+			a.forgotten.RequestMilli -= c.cost.RequestMilli
+			a.forgotten.Tokens -= c.cost.Tokens
+		}
 		n++
 	}
 	a.minute = slices.Delete(a.minute, 0, n)
@@ -535,9 +590,9 @@ func (a *simAccount) expire(now time.Time) {
 // judgeAdmission checks a call that was admitted.
 func (s *simulation) judgeAdmission(e simEvent) {
 	c, a := e.call, e.call.account
-	most := 2.0
+	most, forgotten := 2.0, admission.Cost{}
 	if e.calm {
-		most = 1
+		most, forgotten = 1, a.forgotten // nobody can know of these
 		if c.local {
 			s.failLocked("%s: a call was admitted on a share while Redis answered every call", a.span(s, e))
 		}
@@ -546,8 +601,8 @@ func (s *simulation) judgeAdmission(e simEvent) {
 		what        string
 		used, limit float64
 	}{
-		{"requests", float64(a.requests) / 1000, float64(a.limits.RequestsPerMinute)},
-		{"tokens", float64(a.tokens), float64(a.limits.TokensPerMinute)},
+		{"requests", float64(a.requests-forgotten.RequestMilli) / 1000, float64(a.limits.RequestsPerMinute)},
+		{"tokens", float64(a.tokens - forgotten.Tokens), float64(a.limits.TokensPerMinute)},
 		{"calls at once", float64(a.running), float64(a.limits.Concurrent)},
 	} {
 		share := m.used / m.limit
@@ -607,6 +662,6 @@ func (a *simAccount) span(s *simulation, e simEvent) string {
 
 // summary says what was simulated.
 func (s *simulation) summary() string {
-	return fmt.Sprintf("simulated %d nodes for %v, seed %d: %d calls, %d admitted (%d on shares), %d refused; %d partitions, Redis went away %d times (%d with its data), nodes: %d killed, %d stopped, %d started; worst 60 seconds %.2f of a limit, %.2f while all nodes reach Redis; exact again after %v at most",
+	return fmt.Sprintf("simulated %d nodes for %v, seed %d: %d calls, %d admitted (%d on shares), %d refused; %d partitions, Redis went away %d times (%d of them lost its data), nodes: %d killed, %d stopped, %d started; worst 60 seconds %.2f of a limit, %.2f while all nodes reach Redis; exact again after %v at most",
 		s.simOptions.nodes, time.Since(s.begin).Round(time.Second), s.seed, s.calls, s.admitted, s.local, s.refused, s.partitions, s.redisCrashes, s.losses, s.nodeCrashes, s.nodeStops, s.nodeStarts, s.worst, s.worstCalm, s.longest.Round(time.Millisecond))
 }

@@ -2,10 +2,11 @@
 -- it was created), last (the last beat of any node), version (it changes with the list of nodes), for each
 -- node the version it has seen, and seen, the number of nodes that have seen the present one.
 -- ARGV: clock, node, the version that the node has seen, milliseconds after which a silent node is
--- forgotten, milliseconds for which a new table waits for nodes, the nodes that it remembers from before.
+-- forgotten, milliseconds for which a new table waits for nodes, born of the table that the node knows, the
+-- nodes that it remembers from there.
 -- It returns the time, born, how many milliseconds ago that was, version, 1 if every node has seen this
--- version, and the nodes in any order if this one has not. So a beat costs the same for any number of nodes
--- while their list is the same.
+-- version, 1 if the table stands for one that was lost, and the nodes in any order if this one has not seen
+-- the version. So a beat costs the same for any number of nodes while their list is the same.
 local nodes, tab = KEYS[1], KEYS[2]
 local clock = redis.call('TIME')
 local now = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -18,9 +19,12 @@ if not born then
   born = string.format('%.0f', clock[1] * 1000000 + clock[2])
   redis.call('DEL', nodes)
   redis.call('HSET', tab, 'born', born, 'bornAt', now, 'version', born, 'seen', 0, 'last', now, 'heard', now)
-  for i = 6, #ARGV do
+  for i = 7, #ARGV do
     redis.call('ZADD', nodes, now, ARGV[i])
   end
+end
+if ARGV[6] ~= '' and ARGV[6] ~= born then
+  redis.call('HSET', tab, 'lost', 1)
 end
 
 -- Silence counts only while some node is heard: after an outage of this server all have been silent, and go
@@ -64,10 +68,11 @@ end
 -- The table outlives an outage of every node, so that it is not taken for lost.
 redis.call('PEXPIRE', nodes, 86400000)
 redis.call('PEXPIRE', tab, 86400000)
-local reply = { string.format('%.0f', now), born, string.format('%.0f', age), version, settled }
+local lost = redis.call('HGET', tab, 'lost') or '0'
+local reply = { string.format('%.0f', now), born, string.format('%.0f', age), version, settled, lost }
 if ARGV[3] ~= version then
   for i, node in ipairs(redis.call('ZRANGE', nodes, 0, -1)) do
-    reply[5 + i] = node
+    reply[6 + i] = node
   end
 end
 return reply
