@@ -14,7 +14,8 @@ type view struct{ rank, nodes int }
 
 // share returns this node's part of a limit. The parts of all nodes of a list add up to the limit exactly.
 // Turn decides which nodes get one more where the limit does not divide; it depends on the account, so that
-// it is not always the same ones.
+// it is not always the same ones. It names a place on the circle of nodes, so that almost the same ones get
+// it when a node comes or goes.
 func (v view) share(limit account.Limit, turn uint32) account.Limit {
 	switch {
 	case limit == account.Unlimited:
@@ -24,7 +25,7 @@ func (v view) share(limit account.Limit, turn uint32) account.Limit {
 	}
 	n := int64(v.nodes)
 	part, rest := int64(limit)/n, int64(limit)%n
-	if (int64(v.rank)+int64(turn))%n < rest {
+	if (int64(v.rank)+int64(turn)*n>>32)%n < rest {
 		part++
 	}
 	return account.Limit(part)

@@ -51,6 +51,23 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// When a node comes or goes, almost all that had one more still have it. Otherwise limits smaller than the
+// number of nodes would be nobody's for as long as the list changes.
+func TestShareStays(t *testing.T) {
+	t.Parallel()
+	for i := range 20 {
+		turn, stays := spread(fmt.Sprint("acct_", i)), 0
+		for rank := range 1000 {
+			if min(view{rank, 1000}.share(300, turn), view{rank, 1001}.share(300, turn)) == 1 {
+				stays++
+			}
+		}
+		if stays < 295 {
+			t.Errorf("%d of 300 nodes keep their share when another comes, want nearly all", stays)
+		}
+	}
+}
+
 // TestMembership lets nodes join, beat, leave and die in any order, and the table be lost: at no time do
 // the shares of the living add up to more than a limit. When things calm down, they add up to it exactly.
 func TestMembership(t *testing.T) {
