@@ -120,11 +120,16 @@ func simSeed(t *testing.T) uint64 {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	o := simOptions{seed: simSeed(t), nodes: 30, rounds: 3, bug: os.Getenv("SLUICE_SIMULATE_BUG"), progress: io.Discard}
-	if os.Getenv("SLUICE_SIMULATE") != "" || os.Getenv("SLUICE_SOAK") != "" {
+	long := os.Getenv("SLUICE_SIMULATE") != ""
+	if long {
+		o.progress = os.Stderr
+		fmt.Fprintf(o.progress, "simulate: SLUICE_SEED=%d\n", o.seed)
+	}
+	if long || os.Getenv("SLUICE_SOAK") != "" {
 		o.nodes, o.rounds = 1000, len(simTroubles())
 	}
-	if os.Getenv("SLUICE_SIMULATE") != "" {
-		o.progress = os.Stderr
+	if raced {
+		o.nodes = min(o.nodes, 100) // the race detector makes it ten times slower
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := simulate(t, o)
@@ -161,6 +166,9 @@ type simOptions struct {
 	bug      string
 	progress io.Writer
 }
+
+// rate is the number of calls in a second, of all nodes.
+func (o simOptions) rate() float64 { return 100 + float64(o.nodes)/5 }
 
 // simulation is one run.
 type simulation struct {
@@ -247,7 +255,7 @@ func simulate(t *testing.T, o simOptions) *simulation {
 	defer s.net.redis.lua.Close()
 	for i := range 12 {
 		// Some limits are smaller than the number of nodes, some are larger. All of them are asked for more.
-		n := []account.Limit{5, 40, 150, 350}[i%4]
+		n := []account.Limit{5, 40, account.Limit(1.5 * o.rate()), account.Limit(3.5 * o.rate())}[i%4]
 		l := account.Limits{RequestsPerMinute: n, TokensPerMinute: 2000 * n, Concurrent: n}
 		switch i % 3 { // requests, tokens or slots run out first
 		case 1:
@@ -339,7 +347,7 @@ func (s *simulation) endNode(n *simNode, kill bool) {
 func (s *simulation) call(n *simNode) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	mean := float64(s.simOptions.nodes) * float64(time.Second) / 100
+	mean := float64(s.simOptions.nodes) * float64(time.Second) / s.rate()
 	for {
 		select {
 		case <-n.gone:
