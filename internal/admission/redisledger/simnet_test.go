@@ -149,7 +149,7 @@ func (w *simWire) schedule(conn *simConn, last *time.Time) time.Time {
 
 // deliver brings a request to Redis and the reply back.
 func (w *simWire) deliver(conn *simConn, arrival time.Time, orders []order, done chan<- []answer) {
-	time.Sleep(time.Until(arrival))
+	time.Sleep(time.Until(arrival)) // the bubble's clock
 	if !w.passes(conn, func() bool { return w.cut }) {
 		return
 	}
@@ -164,7 +164,7 @@ func (w *simWire) deliver(conn *simConn, arrival time.Time, orders []order, done
 			}
 		}
 	}
-	time.Sleep(time.Until(w.schedule(conn, &conn.back)))
+	time.Sleep(time.Until(w.schedule(conn, &conn.back))) // the bubble's clock
 	if w.passes(conn, func() bool { return w.cut || w.silent }) {
 		done <- answers
 	}
@@ -180,7 +180,7 @@ func (w *simWire) passes(conn *simConn, held func() bool) bool {
 		if !alive || !wait {
 			return alive
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // the bubble's clock
 	}
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
@@ -208,7 +208,7 @@ func (w *simWire) connect(ctx context.Context) (*simConn, error) {
 		return conn, nil
 	}
 	w.dialed()
-	time.Sleep(200 * time.Microsecond)
+	time.Sleep(200 * time.Microsecond) // the bubble's clock
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
 	switch {

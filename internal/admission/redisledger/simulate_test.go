@@ -119,7 +119,7 @@ func simSeed(t *testing.T) uint64 {
 // in virtual time, and checks every promise that limits keep. make simulate runs it with a thousand nodes.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	o := simOptions{seed: simSeed(t), nodes: 30, rounds: 3, bug: os.Getenv("SLUICE_SIMULATE_BUG"), progress: io.Discard}
+	o := simOptions{seed: simSeed(t), nodes: 30, rounds: 2, bug: os.Getenv("SLUICE_SIMULATE_BUG"), progress: io.Discard}
 	long := os.Getenv("SLUICE_SIMULATE") != ""
 	if long {
 		o.progress = os.Stderr
@@ -148,7 +148,7 @@ func TestSimulationFindsBugs(t *testing.T) {
 		t.Run(bug, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := simulate(t, simOptions{seed: seed, nodes: 30, rounds: 3, first: b.trouble, bug: bug, progress: io.Discard})
+				s := simulate(t, simOptions{seed: seed, nodes: 15, rounds: 3, first: b.trouble, bug: bug, progress: io.Discard})
 				if s.failure == "" {
 					t.Errorf("SLUICE_SEED=%d: a simulation with the bug %s passes: %s", seed, bug, s.summary())
 				}
@@ -168,7 +168,7 @@ type simOptions struct {
 }
 
 // rate is the number of calls in a second, of all nodes.
-func (o simOptions) rate() float64 { return 100 + float64(o.nodes)/5 }
+func (o simOptions) rate() float64 { return 50 + float64(o.nodes)/5 }
 
 // simulation is one run.
 type simulation struct {
@@ -287,7 +287,7 @@ func simulate(t *testing.T, o simOptions) *simulation {
 		s.nodeCrashes-- // that is not part of it
 	}
 	s.wg.Wait()
-	time.Sleep(time.Minute) // messages that are still on their way
+	time.Sleep(time.Minute) // on the bubble's clock: messages are still on their way
 	s.check(time.Now())
 	return s
 }
@@ -426,7 +426,7 @@ func (s *simulation) well() bool {
 // work lets time pass in which nodes come and go, and checks what happens.
 func (s *simulation) work(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end) && s.well(); {
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // the bubble's clock
 		if s.random.IntN(25) == 0 && len(s.nodes) > s.simOptions.nodes/2 {
 			s.endNode(s.nodes[s.random.IntN(len(s.nodes))], s.random.IntN(2) == 0)
 		}
