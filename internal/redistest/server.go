@@ -76,6 +76,34 @@ func Own(t testing.TB, settings ...string) *Server {
 	return s
 }
 
+// OwnTLS starts a server for this test that also accepts TLS. It returns its rediss URL, and the file with the
+// certificate of the authority that vouches for it. It skips the test if the server knows no TLS.
+func OwnTLS(t testing.TB) (url, authority string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := writeCertificates(dir); err != nil {
+		t.Fatal(err)
+	}
+	hold, port, err := holdPort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(hold) })
+	if _, err := Find(); err != nil {
+		t.Skipf("needs redis-server: %v", err)
+	}
+	s, err := Start(dir, "tls-port "+strconv.Itoa(port), "tls-cert-file "+filepath.Join(dir, "server.pem"),
+		"tls-key-file "+filepath.Join(dir, "server.key"), "tls-auth-clients no")
+	if err != nil && strings.Contains(err.Error(), "Bad directive") {
+		t.Skip("needs redis-server: this one was built without TLS")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.discard(t) })
+	return "rediss://127.0.0.1:" + strconv.Itoa(port), filepath.Join(dir, "authority.pem")
+}
+
 // discard stops the server for good.
 func (s *Server) discard(t testing.TB) {
 	t.Helper()
