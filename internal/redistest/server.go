@@ -84,15 +84,15 @@ func OwnTLS(t testing.TB) (url, authority string) {
 	if err := writeCertificates(dir); err != nil {
 		t.Fatal(err)
 	}
-	hold, port, err := holdPort()
+	port, err := porttest.Hold()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { syscall.Close(hold) })
+	t.Cleanup(port.Release)
 	if _, err := Find(); err != nil {
 		t.Skipf("needs redis-server: %v", err)
 	}
-	s, err := Start(dir, "tls-port "+strconv.Itoa(port), "tls-cert-file "+filepath.Join(dir, "server.pem"),
+	s, err := Start(dir, "tls-port "+strconv.Itoa(port.Number), "tls-cert-file "+filepath.Join(dir, "server.pem"),
 		"tls-key-file "+filepath.Join(dir, "server.key"), "tls-auth-clients no")
 	if err != nil && strings.Contains(err.Error(), "Bad directive") {
 		t.Skip("needs redis-server: this one was built without TLS")
@@ -101,7 +101,7 @@ func OwnTLS(t testing.TB) (url, authority string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.discard(t) })
-	return "rediss://127.0.0.1:" + strconv.Itoa(port), filepath.Join(dir, "authority.pem")
+	return "rediss://" + port.Addr(), filepath.Join(dir, "authority.pem")
 }
 
 // discard stops the server for good.
