@@ -38,6 +38,7 @@ import (
 	"sluice/internal/mail"
 	"sluice/internal/notice"
 	"sluice/internal/pulse"
+	"sluice/internal/routing"
 	"sluice/internal/signin"
 	"sluice/internal/telemetry"
 	"sluice/internal/usage"
@@ -90,6 +91,8 @@ type App struct {
 	abuse    *abuse.Control
 	api      *httpapi.API
 	local    *httpapi.Local // whether only this machine has sent requests
+	replies  *idempotency.Replies
+	router   *routing.Router
 	tools    *remoteTools
 	videos   *video.Line
 	outbox   *mail.Outbox

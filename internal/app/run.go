@@ -78,6 +78,8 @@ func (a *App) jobs() []func(context.Context) {
 		func(ctx context.Context) { index.RecordKeyUse(ctx, store, a.log) },
 		a.outbox.Run,
 		a.billing.Run,
+		a.replies.Run,
+		a.router.Run,
 		giveBack,
 		a.dropExpired,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
