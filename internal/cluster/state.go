@@ -104,7 +104,7 @@ func (s *State) advance(watched bool, missing func(id string) time.Duration) (ch
 	rows := len(s.Nodes)
 	s.Nodes = slices.DeleteFunc(s.Nodes, func(n Node) bool { return watched && s.Now.Sub(n.SeenAt) >= keepRows })
 	changed = len(s.Nodes) != rows
-	if s.Next != nil && s.settled() {
+	if s.Next != nil && s.settled(watched) {
 		s.Base, s.Next, s.Since = s.Next, nil, s.Now
 		s.List++
 		changed = true
@@ -127,10 +127,11 @@ func (s *State) gathered() bool {
 	return len(s.Base) > 0 || slices.ContainsFunc(s.Nodes, func(n Node) bool { return s.alive(&n) && s.Now.Sub(n.StartedAt) >= gather })
 }
 
-// settled reports whether every living node of both lists goes by what it must: the number of the lists.
-func (s *State) settled() bool {
+// settled reports whether every living node of both lists goes by these lists. After an outage of the database
+// all seem dead, and are not: so it takes one who has watched to say so.
+func (s *State) settled(watched bool) bool {
 	return !slices.ContainsFunc(s.Nodes, func(n Node) bool {
-		return s.alive(&n) && n.List != s.List && (slices.Contains(s.Base, n.ID) || slices.Contains(s.Next, n.ID))
+		return (s.alive(&n) || !watched) && n.List != s.List && (slices.Contains(s.Base, n.ID) || slices.Contains(s.Next, n.ID))
 	})
 }
 
