@@ -28,6 +28,7 @@ import (
 	"sluice/internal/billing"
 	"sluice/internal/billing/stripe"
 	"sluice/internal/buildinfo"
+	"sluice/internal/cluster"
 	"sluice/internal/config"
 	"sluice/internal/discovery"
 	"sluice/internal/doctor"
@@ -77,11 +78,12 @@ type App struct {
 	metrics *telemetry.Metrics
 	servers []discovery.Server // to look for on this machine
 
-	facts   *facts            // data folder, database, accounts
-	books   *usage.Books      // what calls consumed
-	pulse   *pulse.Pulse      // notices silence on streams
-	ledger  *admission.Memory // what accounts are using now
-	gate    *admission.Gate   // admits calls: takes from the ledger, settles in the books
+	facts   *facts           // data folder, database, accounts
+	cluster *cluster.Cluster // the servers on the same database; of one with SQLite
+	books   *usage.Books     // what calls consumed
+	pulse   *pulse.Pulse     // notices silence on streams
+	ledger  ledger           // what accounts are using now
+	gate    *admission.Gate  // admits calls: takes from the ledger, settles in the books
 	abuse   *abuse.Control
 	api     *httpapi.API
 	local   *httpapi.Local // whether only this machine has sent requests
@@ -121,6 +123,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.readSettings,    // first, and without a side effect: a bad configuration changes nothing
 		a.loadCertificate, // without a side effect, too
 		a.openFacts,       // the lock on the data folder guards everything below
+		a.joinCluster,     // before listen: it may wait for the server that this one replaces
 		a.listen,          // before createOwner: a busy port must not cost the only display of the owner's key
 		a.loadAccounts,    // before createOwner, which needs to know whether there is an account
 		a.createOwner,
@@ -292,6 +295,9 @@ func (a *App) close() error {
 	}
 	if a.books != nil { // before the folder that its journal is in
 		errs = append(errs, a.books.Close())
+	}
+	if a.cluster != nil { // after everything that another server must not do at the same time
+		a.cluster.Leave(context.Background())
 	}
 	if a.facts != nil {
 		_ = os.Remove(a.facts.dir.Join(admin.Socket)) // a leftover is removed by the next start

@@ -45,7 +45,7 @@ func (a *App) restoreWindows(ctx context.Context, _ *config.Config) error {
 }
 
 // restore counts settlements in the ledger. They must be in the order of their time.
-func restore(ledger *admission.Memory, recent []usage.Settlement, now time.Time) {
+func restore(ledger ledger, recent []usage.Settlement, now time.Time) {
 	for _, s := range recent {
 		ledger.Restore(s.AccountID, now.Sub(s.At), admission.Cost{RequestMilli: s.RequestMilli, Tokens: int64(s.Tokens.Total())})
 	}

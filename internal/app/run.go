@@ -75,16 +75,16 @@ func (a *App) jobs() []func(context.Context) {
 		a.abuse.Run,
 		func(ctx context.Context) { index.RecordKeyUse(ctx, store, a.log) },
 		a.outbox.Run,
-		a.billing.Run,
 		a.videos.Run,
 		giveBack,
-		a.dropExpired,
+		a.keepCatalogs,
+		a.cluster.Run,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}
 	if store.Engine() == sqlstore.Postgres { // no other node can use a SQLite database
 		jobs = append(jobs, func(ctx context.Context) { index.Follow(ctx, store, a.followFrom, a.log) })
 	}
-	return jobs
+	return append(jobs, a.onceJobs()...)
 }
 
 // stop closes the listeners and waits for running requests, at most for the configured time. Those
@@ -147,6 +147,7 @@ func (a *App) status(ctx context.Context) admin.Status {
 	st := admin.Status{
 		Version: buildinfo.Version, PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Config: s.Config.File(),
 		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.Catalog.Models()), Targets: s.Routes.Standings(time.Now()),
+		Cluster: a.nodes(ctx),
 	}
 	if err := a.facts.store.Ping(ctx); err != nil {
 		st.DBError = err.Error()

@@ -197,7 +197,8 @@ func TestPostgreSQLEvery(t *testing.T) {
 	by := make(chan int, 1000)
 	var stops [3]context.CancelFunc
 	for i := range 3 {
-		c := newPlace(t, database, fmt.Sprint(i)).start(t, cluster.Exact)
+		p := newPlace(t, database, fmt.Sprint(i))
+		c := p.start(t, cluster.Exact)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		stops[i] = stop
@@ -208,7 +209,9 @@ func TestPostgreSQLEvery(t *testing.T) {
 				}
 				runs.Add(1)
 				by <- i
-				<-time.After(5 * time.Millisecond)
+				for range 20 { // takes a while
+					_ = p.store.Ping(ctx) // fails when the test ends
+				}
 				working.Add(-1)
 			})(ctx)
 		})

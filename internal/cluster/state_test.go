@@ -152,7 +152,7 @@ func (w *world) end(orderly bool) {
 
 // step lets half a second or so go by, in which nodes beat and take what they can get.
 func (w *world) step() {
-	time.Sleep(time.Duration(w.r.IntN(1000)) * time.Millisecond)
+	time.Sleep(time.Duration(w.r.IntN(1000)) * time.Millisecond) // the bubble's clock
 	for _, s := range w.living {
 		if !time.Now().Before(s.next) {
 			_ = s.beat(w.Context()) // fails while the database is away

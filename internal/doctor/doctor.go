@@ -45,6 +45,8 @@ type Site struct {
 	Data     string // the data folder
 	Database Database
 	Secret   string // the configured secret; empty if it is not set
+	// Approximate says that servers on the database divide limits instead of counting together.
+	Approximate bool
 
 	Listen      string   // the address of the server, as host:port
 	Origin      string   // the URL that callers use, without a path
@@ -104,6 +106,7 @@ func Examine(ctx context.Context, s *Site) []Finding {
 	d.dataFolder()
 	d.server(ctx) // sets running, which database, address and targets read
 	d.database(ctx)
+	d.cluster()
 	d.address()
 	d.doors()
 	d.certificate()
@@ -222,6 +225,44 @@ func (d *doctor) database(ctx context.Context) {
 		d.secret(in)
 	}
 }
+
+// cluster reports which servers share the database, as the running one sees it.
+func (d *doctor) cluster() {
+	if d.running == nil || len(d.running.Cluster.Nodes) == 0 {
+		if d.site.Approximate {
+			d.add(StateWarning, "cluster", divided, "limits are approximate: each server on the database admits its part of them")
+		}
+		return
+	}
+	c := d.running.Cluster
+	alive, names := 0, []string{}
+	for _, n := range c.Nodes {
+		name := fmt.Sprintf("%s (version %s", n.ID, n.Version)
+		switch {
+		case n.Me:
+			name += ", this one"
+		case !n.Alive:
+			name += ", silent since " + n.SeenAt.Local().Format("2006-01-02 15:04:05")
+		}
+		if names = append(names, name+")"); n.Alive {
+			alive++
+		}
+	}
+	list := fmt.Sprintf("servers on this database: %d running; %s", alive, strings.Join(names, ", "))
+	switch {
+	case c.Problem != "":
+		d.add(StateProblem, "cluster", "See \"Several servers\" in docs/operations.md.", "%s; %s", c.Problem, list)
+	case d.site.Approximate && c.Note != "":
+		d.add(StateWarning, "cluster", divided, "%s; %s", c.Note, list)
+	case c.Note != "":
+		d.add(StateWarning, "cluster", "", "%s; %s", c.Note, list)
+	default:
+		d.ok("cluster", "%s", list)
+	}
+}
+
+// divided is what to do about limits that are divided.
+const divided = "To share exact limits, set redis on all servers."
 
 // secret checks that the configured secret or the key file opens what is sealed in the database:
 // without it the server does not start. The first case that applies is reported.
