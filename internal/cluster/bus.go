@@ -15,8 +15,8 @@ const (
 	// MaxPayload is the size of the largest message in bytes. PostgreSQL carries 8,000, and a few go with it.
 	MaxPayload = 7000
 	// publishing is how many messages a node sends at a time. PostgreSQL commits notifications one after the
-	// other, for all clients, so a burst must not take all connections.
-	publishing = 4
+	// other, for all clients, and a burst must not take the connections that heartbeats need.
+	publishing = 2
 	// The pauses between attempts to connect.
 	firstPause, lastPause = 200 * time.Millisecond, 5 * time.Second
 )

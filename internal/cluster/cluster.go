@@ -196,17 +196,18 @@ func refusal(mode Mode, other *Node) error {
 // awaitShare waits until the node may admit calls, if that is a matter of seconds: nodes that start together
 // wait for each other. A server that begins to serve without a part of the limits would refuse its first calls.
 func (c *Cluster) awaitShare(ctx context.Context) {
-	s := c.state.Load()
-	if c.me.Mode != Approximate || s.Next == nil && !s.mayPropose() {
-		return
+	var most time.Duration
+	if s := c.state.Load(); s.Next != nil || s.mayPropose() {
+		most = gather + 2*beatEvery
 	}
-	ctx, cancel := context.WithTimeout(ctx, gather+2*beatEvery)
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	tick := time.NewTicker(beatEvery / 20)
 	defer tick.Stop()
 	for c.Ready(ctx) != nil {
 		select {
 		case <-ctx.Done():
+			c.log.Warn("not ready yet", "reason", errNoShare.Error())
 			return
 		case <-tick.C:
 		}

@@ -127,7 +127,7 @@ func (s *Store) connect(database, dir string) error {
 		db.SetMaxIdleConns(4)
 		db.SetConnMaxIdleTime(5 * time.Minute)
 		vital.SetMaxOpenConns(4)
-		vital.SetMaxIdleConns(1)
+		vital.SetMaxIdleConns(2)
 		s.engine, s.write, s.read, s.vital, s.url = Postgres, db, db, vital, database
 		return nil
 	}
