@@ -47,6 +47,9 @@ type Standing struct {
 	// account itself. A node whose facts are from another epoch must read them again. 0: the ledger does not
 	// know, as Memory never does. Epochs are compared for equality only; their order means nothing.
 	Epoch int64
+	// Deactivated says that abuse control has switched off the account's keys, maybe on another node and so
+	// recently that the database does not know it yet.
+	Deactivated bool
 }
 
 // Meter is one limit and how much of it is left.

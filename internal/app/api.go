@@ -39,7 +39,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	})
 	tools := a.newMCPServer(nested)
 	a.cluster.Subscribe(topicMCP, tools.Told, nil)
-	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), line, a.settings.Load().HTTP(), &httpapi.Options{
+	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), line, a.settings.Load().HTTP(), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(store, a.log, replies), Videos: a.videos,
 		Changes: store.CatalogChanges,
 		Pages:   a.pages(cfg), MCP: tools.Serve,
@@ -47,7 +47,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		Checks: append([]httpapi.Check{
 			{Name: "database", Run: store.Ping},
 			{Name: "journal", Run: func(context.Context) error { return a.books.Ready() }, Note: a.books.BacklogNote},
-		}, a.clusterChecks()...),
+		}, a.sharedChecks(cfg)...),
 	})
 	return nil
 }

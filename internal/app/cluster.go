@@ -2,10 +2,8 @@ package app
 
 import (
 	"context"
-	"time"
 
 	"sluice/internal/admin"
-	"sluice/internal/admission"
 	"sluice/internal/billing"
 	"sluice/internal/buildinfo"
 	"sluice/internal/cluster"
@@ -40,19 +38,10 @@ func (a *App) joinCluster(ctx context.Context, cfg *config.Config) error {
 	}
 	a.cluster = joined
 	if mode == cluster.Approximate {
-		a.ledger = admission.NewDivided(admission.NewMemory(nil), a.cluster.Views)
 		rank, nodes := a.cluster.Share()
 		a.log.Warn("limits are approximate: each server on this database admits its part of them", "rank", rank, "servers", nodes, "hint", "set redis on all servers to share exact limits")
 	}
 	return nil
-}
-
-// ledger is what the parts of an App need of the one that counts limits.
-type ledger interface {
-	admission.Ledger
-	Running() int64
-	// Restore counts what was used before this start; see admission.Memory.
-	Restore(accountID string, ago time.Duration, c admission.Cost)
 }
 
 // onceJobs returns the work that one server does for all that share the database. It writes to rows that every
