@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -47,12 +48,13 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// divided returns the ledgers of n nodes that know each other.
+// divided returns the ledgers of n nodes that know each other. Their clock stands still.
 func divided(n int) []*Divided {
+	now := func() time.Duration { return time.Hour }
 	var nodes []*Divided
 	for rank := range n {
 		views := []View{{rank, n}}
-		nodes = append(nodes, NewDivided(NewMemory(nil), func() []View { return views }))
+		nodes = append(nodes, NewDivided(NewMemory(now), func() []View { return views }))
 	}
 	return nodes
 }

@@ -106,8 +106,8 @@ func (c *Cluster) Run(ctx context.Context) {
 				c.bus.log.Info("messages of other servers arrive again")
 			}
 			pause = firstPause
+			c.bus.tellMissed() // first: whoever sees that messages arrive may rely on it
 			c.bus.connected.Store(true)
-			c.bus.tellMissed()
 		}, c.bus.receive)
 		c.bus.connected.Store(false)
 		if ctx.Err() != nil {
