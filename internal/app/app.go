@@ -110,6 +110,9 @@ type App struct {
 	ownerLink  string // empty unless this start created the owner
 	followFrom int64  // number of the audit entry up to which the index is complete
 
+	hastened  chan struct{} // closed by Hasten
+	undelayed atomic.Bool   // Hasten was called, or the delay of a stop is over
+
 	settings atomic.Pointer[settings.Settings] // never nil after readSettings
 	cert     atomic.Pointer[tls.Certificate]   // nil if TLS is off
 	reloadMu sync.Mutex                        // held while settings are replaced, from reading the old to storing the new
@@ -159,7 +162,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 func newApp(cfg *config.Config, opts *Options) *App {
 	a := &App{
 		log: slog.Default(), seen: cfg.Stamp(), started: time.Now(), servers: discovery.Servers(),
-		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(),
+		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), hastened: make(chan struct{}),
 	}
 	if opts != nil {
 		a.opts = *opts
