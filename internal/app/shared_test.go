@@ -26,7 +26,7 @@ func onOneDatabase(t *testing.T, yaml string, replies *idempotency.Options) (one
 	address.Host = line.address()
 	var nodes [2]*node
 	for i, database := range []string{address.String(), direct} {
-		s := newSite(t, "database: "+database+"\n"+oneSecret+yaml)
+		s := newSite(t, "cluster: approximate\ndatabase: "+database+"\n"+oneSecret+yaml)
 		s.replies = replies
 		nodes[i] = s.start(t)
 	}
