@@ -133,6 +133,10 @@ providers: [{name: %[2]s, kind: openai, base_url: %[3]q}]
 models: [{id: %[4]s, provider: %[2]s, plan: free, context_length: 100000, max_output: 10000}]
 plans: {scale: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited, monthly_units: 1000000000}}
 `, dir, provider, newUpstream(t), labModel) + more
+	// With PostgreSQL each stop would wait for its default.
+	if !strings.Contains(more, "shutdown_delay:") {
+		yaml += "shutdown_delay: 0s\n"
+	}
 	if err := os.WriteFile(g.file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -147,6 +151,13 @@ plans: {scale: {requests_per_minute: unlimited, concurrent: unlimited, tokens_pe
 // start starts the server and waits until it is ready.
 func (g *gateway) start() {
 	g.t.Helper()
+	g.launch()
+	g.await()
+}
+
+// launch starts the server and does not wait for it.
+func (g *gateway) launch() {
+	g.t.Helper()
 	cmd := exec.Command("sluice", "serve", "--config", g.file)
 	cmd.Dir = filepath.Dir(g.file)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + cmd.Dir, "GORACE=" + quickExit}
@@ -158,9 +169,14 @@ func (g *gateway) start() {
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
 	g.cmd, g.exited = cmd, exited
+}
+
+// await waits until the server that launch has started serves.
+func (g *gateway) await() {
+	g.t.Helper()
 	eventually(g.t, "the start", func() bool {
 		select {
-		case err := <-exited:
+		case err := <-g.exited:
 			g.cmd = nil
 			g.t.Fatalf("the server ended with %v:\n%s", err, g.log)
 		default:

@@ -24,8 +24,9 @@ var rows = [][]string{
 	// ledgers on other servers know admission. provider/claude
 	// is not an adapter: several adapters share what it knows about one family of models.
 	{"abuse", "admission", "provider", "provider/claude", "mcpclient", "billing/*", "admission/*"},
-	// Code that works with upstreams, every wire format, and the notices that accounts get.
-	{"notice", "routing", "relay", "toolloop", "discovery", "provider/*"},
+	// Code that works with upstreams, every wire format, the notices that accounts get, and the servers
+	// that share a database.
+	{"cluster", "notice", "routing", "relay", "toolloop", "discovery", "provider/*"},
 	// The two services: chat completions and video jobs.
 	{"inference", "video", "video/*"},
 	// The entrances (HTTP, MCP, admin), and the store, which knows all facts and the video jobs.

@@ -85,16 +85,27 @@ func Run(t *testing.T, fresh Database) {
 		"BooksInParallel": booksInParallel,
 		"Answers":         answers,
 		// Signing in: signin.go. Notices and analytics have files of their own.
-		"Logins":       logins,
-		"Sessions":     sessions,
-		"Links":        links,
-		"LinksBounded": linksBounded,
-		"Notices":      notices,
-		"Analytics":    analytics,
+		"Logins":          logins,
+		"Sessions":        sessions,
+		"Links":           links,
+		"LinksBounded":    linksBounded,
+		"LinksInParallel": linksInParallel,
+		"Notices":         notices,
+		"Analytics":       analytics,
+		// What nodes know of each other for a short time: shared.go.
+		"Claims":           claims,
+		"ClaimsInParallel": claimsInParallel,
+		"Conversations":    conversations,
+		"Attempts":         attempts,
 		// The log of the catalog: catalog.go.
 		"Catalog":     catalogChanges,
 		"CatalogOnce": catalogOnce,
 		"DropChanges": dropChanges,
+		// Servers on one database: cluster.go.
+		"ClusterNodes":   clusterNodes,
+		"ClusterOnce":    clusterOnce,
+		"ClusterJobs":    clusterJobs,
+		"ClusterJobOnce": clusterJobOnce,
 	}
 	// The order of a map is random, which is right: the tests must not depend on each other.
 	for name, test := range tests {
