@@ -47,6 +47,9 @@ type Standing struct {
 	// account itself. A node whose facts are from another epoch must read them again. 0: the ledger does not
 	// know, as Memory never does. Epochs are compared for equality only; their order means nothing.
 	Epoch int64
+	// Deactivated: the account's keys were switched off by the call that used up its units. Nodes must refuse
+	// them, although what they can read about the account may not say so yet. Memory never sets it.
+	Deactivated bool
 }
 
 // Meter is one limit and how much of it is left.

@@ -118,6 +118,7 @@ type Ledger struct {
 	debts debts
 	nodes nodes
 	state state
+	units Units
 	slots atomic.Uint64 // the last number given to a slot
 
 	beating sync.Mutex // held during a beat
@@ -140,6 +141,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Ledger, error) {
 	l.queue.init()
 	l.debts.upTo = map[string]int64{}
 	l.state.init(l.opts.Log)
+	l.units.init(l)
 	l.link.init(option, l.opts.Deadline)
 	l.step(ctx)
 	return l, nil
@@ -178,7 +180,7 @@ func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost)
 
 // Peek implements admission.Ledger.
 func (l *Ledger) Peek(accountID string, limits account.Limits) admission.Standing {
-	r, err := l.ask(accountID, order{peekScript, l.keys(accountID), []string{l.clock.arg()}})
+	r, err := l.ask(accountID, order{script: peekScript, keys: l.keys(accountID), args: []string{l.clock.arg()}})
 	if err != nil {
 		return l.peekLocal(accountID, limits)
 	}
@@ -224,6 +226,9 @@ func (l *Ledger) GiveBack(accountID string, p admission.Place, requestMilli int6
 	l.put(accountID, op{requestsAt: p.RequestsAt, requests: requestMilli})
 }
 
+// Units returns the units that the nodes count together.
+func (l *Ledger) Units() *Units { return &l.units }
+
 // Running returns the number of calls of this node that hold a slot.
 func (l *Ledger) Running() int64 { return l.local.Running() }
 
@@ -237,7 +242,7 @@ func (l *Ledger) Revoke(ctx context.Context, accountID string) (int64, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
 	defer cancel()
-	return run(ctx, c, []order{{revokeScript, l.keys(accountID)[3:], []string{itoa(keepEpoch.Milliseconds())}}})[0].AsInt64()
+	return run(ctx, c, []order{{script: revokeScript, keys: l.keys(accountID)[3:], args: []string{itoa(keepEpoch.Milliseconds())}}})[0].AsInt64()
 }
 
 func (l *Ledger) takeOrder(accountID string, limits account.Limits, c admission.Cost, slot uint64) order {
@@ -245,7 +250,7 @@ func (l *Ledger) takeOrder(accountID string, limits account.Limits, c admission.
 	if requests > 0 {
 		requests *= 1000
 	}
-	return order{takeScript, l.keys(accountID), []string{
+	return order{script: takeScript, keys: l.keys(accountID), args: []string{
 		l.clock.arg(), itoa(requests), itoa(int64(limits.TokensPerMinute)), itoa(int64(limits.Concurrent)),
 		itoa(c.RequestMilli), itoa(c.Tokens), l.slotID(slot), itoa(l.opts.Lease.Milliseconds()),
 	}}
@@ -275,7 +280,7 @@ func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, er
 	defer done()
 	orders := make([]order, 0, len(ops)+1)
 	for _, op := range ops {
-		orders = append(orders, l.freeOrder(accountID, op))
+		orders = append(orders, l.order(accountID, op))
 	}
 	results, err := l.send(ctx, append(orders, o))
 	if err == nil {
@@ -291,6 +296,7 @@ func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, er
 		return reply{}, nil, err
 	}
 	l.state.answered()
+	l.units.saw(accountID, r)
 	return r, others, nil
 }
 
@@ -303,7 +309,14 @@ func (l *Ledger) send(ctx context.Context, orders []order) ([]rueidis.RedisResul
 	}
 	results := run(ctx, c, orders)
 	if l.link.suspect() {
-		return results, l.verify(ctx)
+		if err := l.verify(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for i, o := range orders {
+		if o.done != nil {
+			o.done(results[i])
+		}
 	}
 	return results, nil
 }
@@ -332,7 +345,7 @@ func (r reply) standing(limits account.Limits) admission.Standing {
 	return admission.Standing{
 		Requests: meter(limits.RequestsPerMinute, r.requests, r.requestsReset, 1000),
 		Tokens:   meter(limits.TokensPerMinute, r.tokens, r.tokensReset, 1),
-		Epoch:    r.epoch,
+		Epoch:    max(r.epoch, -r.epoch), Deactivated: r.epoch < 0,
 	}
 }
 

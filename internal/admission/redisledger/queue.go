@@ -21,6 +21,7 @@ type op struct {
 	requests   int64 // thousandths that come back
 	tokensAt   int64
 	tokens     int64 // tokens that come back; negative: taken beyond what was reserved
+	units      bool  // nothing of the above: what Units has to say about the account
 }
 
 // queue holds operations until they are sent, by account.
@@ -45,7 +46,8 @@ func (q *queue) init() {
 	q.wake = make(chan struct{}, 1)
 }
 
-// put adds an operation and reports whether there was room.
+// put adds an operation and reports whether there was room. One about units is sent with the next end of a
+// call, which follows at once.
 func (q *queue) put(accountID string, o op) bool {
 	q.mu.Lock()
 	full := q.count >= longest
@@ -57,7 +59,9 @@ func (q *queue) put(accountID string, o op) bool {
 	if full {
 		q.dropped.Add(1)
 	}
-	q.nudge()
+	if !o.units {
+		q.nudge()
+	}
 	return !full
 }
 
@@ -126,8 +130,14 @@ func (q *queue) land(accountID string) {
 
 // put queues an operation.
 func (l *Ledger) put(accountID string, o op) {
-	if !l.queue.put(accountID, o) && o.tokens < 0 {
+	if l.queue.put(accountID, o) {
+		return
+	}
+	if o.tokens < 0 {
 		l.owe(accountID, -o.tokens)
+	}
+	if o.units {
+		l.units.lost(accountID)
 	}
 }
 
@@ -137,6 +147,9 @@ func (l *Ledger) put(accountID string, o op) {
 // all. Only a slot can be freed twice.
 func (l *Ledger) lost(accountID string, ops []op) {
 	for _, o := range ops {
+		if o.units {
+			l.units.lost(accountID)
+		}
 		if o.tokens < 0 {
 			l.owe(accountID, -o.tokens)
 		}
@@ -146,12 +159,16 @@ func (l *Ledger) lost(accountID string, ops []op) {
 	}
 }
 
-func (l *Ledger) freeOrder(accountID string, o op) order {
+// order returns the script that an operation stands for.
+func (l *Ledger) order(accountID string, o op) order {
+	if o.units {
+		return l.units.order(accountID)
+	}
 	slot := ""
 	if o.slot != 0 {
 		slot = l.slotID(o.slot)
 	}
-	return order{freeScript, l.keys(accountID), []string{
+	return order{script: freeScript, keys: l.keys(accountID), args: []string{
 		l.clock.arg(), slot, itoa(o.requestsAt), itoa(o.requests), itoa(o.tokensAt), itoa(o.tokens),
 	}}
 }
@@ -172,7 +189,7 @@ func (l *Ledger) flushSome(ctx context.Context, some map[string][]op) {
 	for id, ops := range some {
 		defer l.queue.land(id)
 		for _, o := range ops {
-			orders = append(orders, l.freeOrder(id, o))
+			orders = append(orders, l.order(id, o))
 		}
 	}
 	err := l.sendAll(ctx, orders)
@@ -211,4 +228,24 @@ func (l *Ledger) sendBatch(ctx context.Context, orders []order) error {
 		}
 	}
 	return nil
+}
+
+// flushAccount sends what is queued for an account, or waits for what is on its way.
+func (l *Ledger) flushAccount(accountID string) {
+	ops, others, done := l.queue.grab(accountID)
+	defer done()
+	if len(ops) == 0 {
+		if others != nil {
+			l.await(others)
+		}
+		return
+	}
+	orders := make([]order, 0, len(ops))
+	for _, o := range ops {
+		orders = append(orders, l.order(accountID, o))
+	}
+	if err := l.sendBatch(context.Background(), orders); err != nil {
+		l.lost(accountID, ops)
+		l.state.failed(err)
+	}
 }

@@ -70,8 +70,9 @@ func (l *Ledger) step(ctx context.Context) {
 			return
 		}
 		l.state.close()
-		l.queue.nudge()
 	}
+	l.units.resend()
+	l.queue.nudge()
 	if err := l.upkeep(ctx); err != nil {
 		l.state.failed(err)
 	}
@@ -83,7 +84,7 @@ func (l *Ledger) upkeep(ctx context.Context) error {
 	third := l.opts.Lease.Milliseconds() / 3
 	var orders []order
 	for id, slots := range l.calls.slots(l.clock.millis() - third) {
-		orders = append(orders, order{renewScript, l.keys(id), l.slotArgs([]string{l.clock.arg(), itoa(l.opts.Lease.Milliseconds())}, slots)})
+		orders = append(orders, order{script: renewScript, keys: l.keys(id), args: l.slotArgs([]string{l.clock.arg(), itoa(l.opts.Lease.Milliseconds())}, slots)})
 	}
 	if err := l.sendAll(ctx, orders); err != nil {
 		return err
@@ -135,7 +136,7 @@ func (l *Ledger) postOrder(accountID string, slots []uint64, after, upTo int64) 
 			args = append(args, itoa(at), itoa(c.RequestMilli), itoa(c.Tokens))
 		}
 	})
-	return order{postScript, l.keys(accountID), args}, len(args) > 3
+	return order{script: postScript, keys: l.keys(accountID), args: args}, len(args) > 3
 }
 
 func (l *Ledger) slotArgs(args []string, slots []uint64) []string {
@@ -187,7 +188,7 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 		args := append([]string{
 			l.clock.arg(), l.opts.Node, version, itoa(l.opts.Forget.Milliseconds()), itoa(3 * l.opts.Beat.Milliseconds()),
 		}, members...)
-		s, err := readSighting(run(ctx, c, []order{{beatScript, l.nodeKeys(), args}})[0].AsStrSlice())
+		s, err := readSighting(run(ctx, c, []order{{script: beatScript, keys: l.nodeKeys(), args: args}})[0].AsStrSlice())
 		if err != nil {
 			return err
 		}
@@ -208,6 +209,6 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 // they get it when the node has been silent for a while.
 func (l *Ledger) leave(ctx context.Context) {
 	if c := l.link.client(); c != nil && l.state.exact() {
-		run(ctx, c, []order{{leaveScript, l.nodeKeys(), []string{l.opts.Node}}})
+		run(ctx, c, []order{{script: leaveScript, keys: l.nodeKeys(), args: []string{l.opts.Node}}})
 	}
 }

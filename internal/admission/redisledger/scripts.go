@@ -27,6 +27,8 @@ var (
 	renewLua string
 	//go:embed scripts/revoke.lua
 	revokeLua string
+	//go:embed scripts/units.lua
+	unitsLua string
 	//go:embed scripts/beat.lua
 	beatLua string
 	//go:embed scripts/leave.lua
@@ -38,13 +40,14 @@ var (
 	postScript   = newScript(accountLua + postLua)
 	renewScript  = newScript(renewLua)
 	revokeScript = newScript(revokeLua)
+	unitsScript  = newScript(unitsLua)
 	beatScript   = newScript(beatLua)
 	leaveScript  = newScript(leaveLua)
 )
 
 // scripts are all of them.
 func scripts() []*script {
-	return []*script{takeScript, peekScript, freeScript, postScript, renewScript, revokeScript, beatScript, leaveScript}
+	return []*script{takeScript, peekScript, freeScript, postScript, renewScript, revokeScript, unitsScript, beatScript, leaveScript}
 }
 
 // load makes every server know all scripts. They are loaded together, because in a batch of which a server
@@ -72,6 +75,7 @@ type order struct {
 	script *script
 	keys   []string
 	args   []string
+	done   func(rueidis.RedisResult) // called with the reply, if not nil
 }
 
 // run runs scripts in one round trip, in order where their keys are in one hash slot. A server that does
@@ -113,7 +117,8 @@ type reply struct {
 	code, wait, used, at       int64
 	requests, tokens           int64 // what the windows hold
 	requestsReset, tokensReset int64 // milliseconds until they are empty
-	epoch                      int64
+	epoch                      int64 // negative: the account is marked
+	units                      int64 // how much was added to its units in all; 0: not known
 }
 
 func readReply(r rueidis.RedisResult) (reply, error) {
@@ -121,10 +126,10 @@ func readReply(r rueidis.RedisResult) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if len(v) != 9 {
+	if len(v) != 10 {
 		return reply{}, errors.New("the reply of a script has another form: nodes of different versions share this Redis")
 	}
-	return reply{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]}, nil
+	return reply{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9]}, nil
 }
 
 // keys returns the keys of an account, in the order of account.lua. The braces put them into one hash slot

@@ -1,9 +1,10 @@
 -- What every script about one account begins with. Its keys are in one hash slot:
 --   sums     a hash: r and t, what the window holds of requests (in thousandths) and tokens; ra and ta, the
---            latest entry that took any; x, when the keys were last told to expire
+--            latest entry that took any; x, when the keys were last told to expire; u, a copy of u in units.lua
 --   entries  a sorted set: one member "at:requests:tokens" for each millisecond in which something was taken
 --   slots    a sorted set: the calls that are running, by the time at which their lease ends
---   epoch    a number that changes when a fact about the account is revoked
+--   epoch    a number that changes when a fact about the account is revoked; negative while the account's keys
+--            are marked as switched off
 -- ARGV[1] is the time in milliseconds; '' means the time of this server.
 --
 -- An entry is at the end of its millisecond and counts until a minute later, as in the ledger in memory.
@@ -32,7 +33,7 @@ local function write(at, er, et, other)
   end
 end
 
-local state = redis.call('HMGET', sums, 'r', 't', 'ra', 'ta', 'x')
+local state = redis.call('HMGET', sums, 'r', 't', 'ra', 'ta', 'x', 'u')
 local r, t, ra, ta, x = tonumber(state[1] or 0), tonumber(state[2] or 0), tonumber(state[3] or 0), tonumber(state[4] or 0), tonumber(state[5] or 0)
 local changed = false
 
@@ -129,5 +130,5 @@ end
 
 -- standing is the end of every reply about an account. An account of which nothing was revoked is in epoch 1.
 local function standing(code, wait, used, at)
-  return { code, wait, used, at, r, t, reset(r, ra), reset(t, ta), tonumber(redis.call('GET', epoch) or 1) }
+  return { code, wait, used, at, r, t, reset(r, ra), reset(t, ta), tonumber(redis.call('GET', epoch) or 1), tonumber(state[6] or 0) }
 end

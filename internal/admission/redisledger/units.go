@@ -1,0 +1,565 @@
+package redisledger
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"sluice/internal/abuse"
+	"sluice/internal/account"
+	"sluice/internal/usage"
+)
+
+const (
+	// mostUnits is the largest amount that a script gets; doubles hold its sums exactly.
+	mostUnits = 1 << 51
+	// mostUnproven is the number of settlements that are remembered for a total until Redis knows it.
+	mostUnproven = 1000
+	// askAgain is the time after which an account is introduced to Redis again if that has failed.
+	askAgain = 2 * time.Second
+	// keepUnits is how long the totals of a month are kept after it is over.
+	keepUnits  = 7 * 24 * time.Hour
+	unitShards = 32
+)
+
+// Units is the abuse.Counter of the nodes that share a Redis: the totals of each account and month are in one
+// hash, see scripts/units.lua.
+//
+// An addition is queued and goes with the ends of calls. When it may be the one that reaches the budget, Add
+// sends it at once and waits for the reply, at most for the deadline of the ledger. To know when, each reply to
+// Take says how much has been added to the account's totals in all: what has been added since this node last
+// read a total is the most that it can have missed.
+//
+// A node tells how much it has added in its life, not the difference. So it can repeat what was lost, and after
+// an outage Redis gets what the node has counted meanwhile, once.
+type Units struct {
+	l      *Ledger
+	hear   abuse.Listener // nil: nobody counts units
+	life   string         // tells this process from an earlier one of the same node
+	shards [unitShards]unitShard
+}
+
+type unitShard struct {
+	mu       sync.Mutex
+	accounts map[string]*tally
+	owing    map[string]bool // accounts with additions that were lost, or made while Redis was away
+}
+
+// tally is what this node knows about the units of an account in a month.
+type tally struct {
+	month  time.Time
+	made   int64         // identifies the hash in Redis; 0: not known
+	seen   int64         // u of the hash as last heard; 0: never
+	seenAt time.Duration // when that was
+	asked  time.Duration // when it was last asked to be introduced to Redis
+	told   chan struct{} // closed and replaced when something becomes of additions; nil: nobody waits
+	queued bool          // an operation is in the queue
+	totals []total
+}
+
+// total is one of the account's totals.
+type total struct {
+	plan, tier account.Plan
+	budget     account.Limit
+	all        int64 // what this node has added in this life
+	told       int64 // of that, what the listener has been told about
+	units, at  int64 // the total as last read, and u at that time; at 0: never
+	unsure     bool  // something may have been added without a reply
+	// unproven are additions from before this node knew that there is a hash. The store may have counted them
+	// before the hash was made from it.
+	unproven []usage.Settlement
+}
+
+var errUnknownUnits = errors.New("the units in Redis have another form: nodes of different versions share this Redis")
+
+func (u *Units) init(l *Ledger) {
+	u.l, u.life = l, l.life[len(l.opts.Node)+1:len(l.life)-1]
+	for i := range u.shards {
+		u.shards[i].accounts, u.shards[i].owing = map[string]*tally{}, map[string]bool{}
+	}
+}
+
+// Listen implements abuse.Counter.
+func (u *Units) Listen(l abuse.Listener) { u.hear = l }
+
+// Exact implements abuse.Counter.
+func (u *Units) Exact() bool { return u.l.state.exact() }
+
+func (u *Units) shard(accountID string) *unitShard { return &u.shards[spread(accountID)%unitShards] }
+
+// of returns what is known about an account. The caller holds the lock.
+func (s *unitShard) of(accountID string) *tally {
+	t := s.accounts[accountID]
+	if t == nil {
+		t = &tally{}
+		s.accounts[accountID] = t
+	}
+	return t
+}
+
+// turn begins a new month. What was on its way to the old one and gets lost is in the store. The caller holds
+// the lock.
+func (t *tally) turn(month time.Time) {
+	if month.After(t.month) {
+		*t = tally{month: month, seen: t.seen, seenAt: t.seenAt, told: t.told, queued: t.queued}
+	}
+}
+
+func (t *tally) total(plan, tier account.Plan) *total {
+	for i := range t.totals {
+		if x := &t.totals[i]; x.plan == plan && x.tier == tier {
+			return x
+		}
+	}
+	t.totals = append(t.totals, total{plan: plan, tier: tier, budget: account.Unlimited})
+	return &t.totals[len(t.totals)-1]
+}
+
+// proven reports whether an addition made now is one that the hash does not include: the hash was there
+// before. The number u is the time at which the hash was made and more, so it also tells the month.
+func (t *tally) proven() bool { return t.made != 0 || t.seen >= t.month.UnixMicro() }
+
+// near reports whether the last addition to a total may reach the budget.
+func (t *tally) near(x *total, now time.Duration) bool {
+	if x.budget == account.Unlimited {
+		return false
+	}
+	if x.at == 0 || t.seen < x.at {
+		return true // nobody knows
+	}
+	return abuse.Near(x.units+t.seen-x.at, x.all-x.told, x.budget, now-t.seenAt)
+}
+
+// saw notes what a reply says about the account's units.
+func (u *Units) saw(accountID string, r reply) {
+	if u.hear == nil {
+		return
+	}
+	if r.units > 0 {
+		s := u.shard(accountID)
+		s.mu.Lock()
+		s.of(accountID).hears(r.units, u.l.clock.now())
+		s.mu.Unlock()
+	}
+	if r.epoch < 0 {
+		u.hear.Marked(accountID, time.UnixMicro(-r.epoch))
+	}
+}
+
+// hears notes a value of u. Replies may overtake each other. The caller holds the lock.
+func (t *tally) hears(seen int64, now time.Duration) {
+	if seen >= t.seen {
+		t.seen, t.seenAt = seen, now
+	}
+}
+
+// Add implements abuse.Counter.
+func (u *Units) Add(t abuse.Total, s *usage.Settlement, budget account.Limit) {
+	sh, now := u.shard(t.AccountID), u.l.clock.now()
+	sh.mu.Lock()
+	y := sh.of(t.AccountID)
+	if y.turn(t.Month); t.Month.Before(y.month) {
+		sh.mu.Unlock()
+		return // the store has it
+	}
+	x := y.total(t.Plan, t.Tier)
+	x.budget, x.all = budget, min(mostUnits, x.all+min(mostUnits, s.UnitMilli))
+	proven, mine := y.proven(), x.all
+	if !proven && len(x.unproven) < mostUnproven {
+		x.unproven = append(x.unproven, usage.Settlement{ID: s.ID, At: s.At, UnitMilli: min(mostUnits, s.UnitMilli), AccountID: s.AccountID})
+	}
+	if !u.Exact() {
+		u.missed(sh, t.AccountID, y)
+		sh.mu.Unlock()
+		return
+	}
+	wait := y.near(x, now)
+	ask, queue := false, false
+	if proven {
+		queue, y.queued = !y.queued, true
+	} else if ask = y.asked == 0 || now-y.asked >= askAgain; ask {
+		y.asked = now
+	} else if now-y.asked >= u.l.opts.Deadline {
+		wait = false // the last attempt has failed; the next comes soon
+	}
+	sh.mu.Unlock()
+	if ask {
+		u.hear.Unknown(t.AccountID, false)
+	}
+	if queue {
+		u.l.put(t.AccountID, op{units: true})
+	}
+	if wait {
+		u.wait(t, mine)
+	}
+}
+
+// wait sends what is queued for the account and waits until the listener has been told about an addition. If
+// that takes longer than the deadline, the listener is told that it was missed.
+func (u *Units) wait(t abuse.Total, mine int64) {
+	late := time.NewTimer(u.l.opts.Deadline)
+	defer late.Stop()
+	for {
+		u.l.flushAccount(t.AccountID)
+		told, done := u.told(t, mine)
+		if done {
+			return
+		}
+		select {
+		case <-told:
+		case <-late.C:
+			u.lost(t.AccountID)
+			return
+		}
+	}
+}
+
+// told reports whether the listener has been told about an addition, and returns a channel that is closed when
+// it is told something.
+func (u *Units) told(t abuse.Total, mine int64) (<-chan struct{}, bool) {
+	sh := u.shard(t.AccountID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	y := sh.of(t.AccountID)
+	if y.month.After(t.Month) || y.total(t.Plan, t.Tier).told >= mine {
+		return nil, true
+	}
+	if y.told == nil {
+		y.told = make(chan struct{})
+	}
+	return y.told, false
+}
+
+// tell wakes those who wait. The caller holds the lock.
+func (t *tally) tell() {
+	if t.told != nil {
+		close(t.told)
+		t.told = nil
+	}
+}
+
+// lost tells the listener that additions of an account were missed. They are sent again later.
+func (u *Units) lost(accountID string) {
+	if u.hear == nil {
+		return
+	}
+	sh := u.shard(accountID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	u.missed(sh, accountID, sh.of(accountID))
+}
+
+// missed is lost; the caller holds the lock.
+func (u *Units) missed(sh *unitShard, accountID string, y *tally) {
+	for i := range y.totals {
+		x := &y.totals[i]
+		x.unsure = true
+		if n := x.all - x.told; n > 0 {
+			x.told = x.all
+			u.hear.Missed(abuse.Total{AccountID: accountID, Plan: x.plan, Tier: x.tier, Month: y.month}, n)
+		}
+	}
+	sh.owing[accountID] = true
+	y.queued = false
+	y.tell()
+}
+
+// resend queues what was missed.
+func (u *Units) resend() {
+	if u.hear == nil {
+		return
+	}
+	for i := range u.shards {
+		sh := &u.shards[i]
+		sh.mu.Lock()
+		owing := sh.owing
+		sh.owing = map[string]bool{}
+		var queue, ask []string
+		for id := range owing {
+			y := sh.of(id)
+			switch {
+			case !y.proven():
+				ask = append(ask, id)
+				y.asked = u.l.clock.now()
+			case !y.queued:
+				y.queued = true
+				queue = append(queue, id)
+			}
+		}
+		sh.mu.Unlock()
+		for _, id := range queue {
+			u.l.put(id, op{units: true})
+		}
+		for _, id := range ask {
+			u.hear.Unknown(id, false)
+		}
+	}
+}
+
+// order returns the script that adds what this node has counted for an account.
+func (u *Units) order(accountID string) order {
+	sh := u.shard(accountID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	y := sh.of(accountID)
+	y.queued = false
+	known := "*"
+	if y.made != 0 {
+		known = itoa(y.made)
+	}
+	b := u.begin(accountID, y.month, known, "")
+	for i := range y.totals {
+		if x := &y.totals[i]; x.all > 0 && (x.told < x.all || x.unsure) {
+			b.add(x.plan, x.tier, x.budget, itoa(x.all), "0", "", "", "")
+			b.sent = append(b.sent, x.all)
+		}
+	}
+	return b.order()
+}
+
+// errand is one run of the script that is being put together.
+type errand struct {
+	u     *Units
+	id    string
+	month time.Time
+	keys  []string
+	args  []string
+	names []abuse.Reading // the totals that it is about
+	sent  []int64         // what this node has added to each of them; -1: it adds nothing
+}
+
+func (u *Units) begin(accountID string, month time.Time, known, mark string) *errand {
+	keys := u.l.keys(accountID)
+	return &errand{
+		u: u, id: accountID, month: month,
+		keys: []string{u.l.opts.Prefix + "{" + accountID + "}:units:" + month.Format("2006-01"), keys[0], keys[3]},
+		args: append(make([]string, 0, 15),
+			u.l.clock.arg(), known, u.l.opts.Node, u.life, itoa((31*24*time.Hour + keepUnits).Milliseconds()), itoa(keepEpoch.Milliseconds()), mark),
+	}
+}
+
+func (e *errand) add(plan, tier account.Plan, budget account.Limit, all, included, units, forgiven, hours string) {
+	e.names = append(e.names, abuse.Reading{Plan: plan, Tier: tier})
+	e.args = append(e.args, plan.String()+"."+tier.String(), all, included, units, forgiven, itoa(abuse.FullAt(budget)), itoa(abuse.SteepAt(budget)), hours)
+}
+
+func (e *errand) order() order {
+	return order{script: unitsScript, keys: e.keys, args: e.args, done: e.heard}
+}
+
+// outcome is the reply of the script.
+type outcome struct {
+	ok                 bool
+	made, seen, marked int64
+	totals             []int64 // four numbers for each total
+}
+
+func (e *errand) read(r rueidis.RedisResult) (outcome, error) {
+	v, err := r.AsIntSlice()
+	if err != nil {
+		return outcome{}, err
+	}
+	if len(v) < 4 || v[0] == 1 && len(v) != 4+4*len(e.names) {
+		return outcome{}, errUnknownUnits
+	}
+	return outcome{v[0] == 1, v[1], v[2], v[3], v[4:]}, nil
+}
+
+// heard notes the reply and tells the listener.
+func (e *errand) heard(r rueidis.RedisResult) {
+	u := e.u
+	o, err := e.read(r)
+	if err != nil {
+		u.lost(e.id)
+		return
+	}
+	sh := u.shard(e.id)
+	sh.mu.Lock()
+	y := sh.of(e.id)
+	if !y.month.Equal(e.month) {
+		y.tell()
+		sh.mu.Unlock()
+		return
+	}
+	if !o.ok {
+		// Redis has lost what it knew, or never knew it. This node's settlements are in the store, or will be
+		// after a flush.
+		y.made, y.seen, y.asked = 0, 0, u.l.clock.now()
+		sh.mu.Unlock()
+		u.hear.Unknown(e.id, true)
+		return
+	}
+	y.made = o.made
+	y.hears(o.seen, u.l.clock.now())
+	more := false
+	for i, n := range e.names {
+		x := y.total(n.Plan, n.Tier)
+		v := o.totals[4*i : 4*i+4]
+		if o.seen >= x.at {
+			x.units, x.at = v[1], o.seen
+		}
+		t := abuse.Total{AccountID: e.id, Plan: n.Plan, Tier: n.Tier, Month: e.month}
+		u.hear.Counted(t, abuse.Change{Before: v[0], After: v[1], Total: x.units, LastDay: v[2], Review: v[3] == 1, Unsure: x.unsure})
+		if e.sent[i] >= 0 {
+			x.told, x.unsure = max(x.told, e.sent[i]), false
+		}
+		// What was added since the order was put together is not in the hash.
+		x.unproven = nil
+		more = more || x.told < x.all
+	}
+	more = more && !y.queued
+	if more {
+		y.queued = true
+	}
+	y.tell()
+	sh.mu.Unlock()
+	if more {
+		u.l.put(e.id, op{units: true})
+		u.l.queue.nudge()
+	}
+}
+
+// Read implements abuse.Counter.
+func (u *Units) Read(ctx context.Context, accountID string, month time.Time) ([]abuse.Reading, bool, error) {
+	e := u.begin(accountID, month, "*", "1")
+	for plan := account.None; plan <= account.Scale; plan++ {
+		for tier := account.Free; tier <= account.Premium; tier++ {
+			e.add(plan, tier, account.Unlimited, "", "0", "", "", "")
+		}
+	}
+	o := e.order()
+	o.done = nil
+	ctx, cancel := context.WithTimeout(ctx, u.l.opts.Deadline)
+	defer cancel()
+	if !u.Exact() {
+		return nil, false, errApproximate
+	}
+	results, err := u.l.send(ctx, []order{o})
+	if err != nil {
+		return nil, false, err
+	}
+	out, err := e.read(results[0])
+	if err != nil || !out.ok {
+		return nil, false, err
+	}
+	for i := range e.names {
+		e.names[i].Units, e.names[i].LastDay = out.totals[4*i+1], out.totals[4*i+2]
+	}
+	return e.names, true, nil
+}
+
+// Unproven implements abuse.Counter.
+func (u *Units) Unproven(accounts []string) (all []usage.Settlement) {
+	for _, id := range accounts {
+		sh := u.shard(id)
+		sh.mu.Lock()
+		for i := range sh.of(id).totals {
+			all = append(all, sh.of(id).totals[i].unproven...)
+		}
+		sh.mu.Unlock()
+	}
+	return all
+}
+
+// Raise implements abuse.Counter.
+func (u *Units) Raise(ctx context.Context, k abuse.Known) error {
+	if !u.Exact() {
+		return errApproximate
+	}
+	orders := make([]order, 0, len(k.Accounts))
+	for _, id := range k.Accounts {
+		orders = append(orders, u.raiseOrder(id, &k))
+	}
+	if err := u.l.sendAll(ctx, orders); err != nil {
+		u.l.state.failed(err)
+		return err
+	}
+	return nil
+}
+
+// raiseOrder returns the script that tells Redis what the store knows, and with it what this node has added.
+func (u *Units) raiseOrder(accountID string, k *abuse.Known) order {
+	mark := ""
+	if k.Unmark {
+		mark = "-"
+	}
+	e := u.begin(accountID, k.Month, "+", mark)
+	sh := u.shard(accountID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	y := sh.of(accountID)
+	y.turn(k.Month)
+	if y.month.After(k.Month) {
+		return e.order()
+	}
+	for i := range k.Counts {
+		if n := &k.Counts[i]; n.AccountID == accountID {
+			y.total(n.Plan, n.Tier)
+		}
+	}
+	for i := range k.Hours {
+		if n := &k.Hours[i]; n.AccountID == accountID {
+			y.total(n.Plan, n.Tier)
+		}
+	}
+	for i := range y.totals {
+		e.raise(&y.totals[i], k)
+	}
+	return e.order()
+}
+
+// raise adds a total to the errand. The caller holds the lock of the account.
+func (e *errand) raise(x *total, k *abuse.Known) {
+	if k.Budget != nil {
+		x.budget = k.Budget(x.plan)
+	}
+	var stored abuse.Count
+	for _, n := range k.Counts {
+		if n.AccountID == e.id && n.Plan == x.plan && n.Tier == x.tier {
+			stored = n
+		}
+	}
+	// What the store does not have is added to what it has.
+	included := x.all
+	for i := range x.unproven {
+		if s := &x.unproven[i]; !k.Stored[s.ID] {
+			included -= s.UnitMilli
+		}
+	}
+	all := ""
+	if x.all > 0 {
+		all = itoa(x.all)
+		e.sent = append(e.sent, x.all)
+	} else {
+		e.sent = append(e.sent, -1)
+	}
+	e.add(x.plan, x.tier, x.budget, all, itoa(max(0, included)), itoa(stored.Units), itoa(stored.Forgiven), hours(k, e.id, x, stored.Units))
+}
+
+// hours returns the units at the beginning of each hour of the last day, as the script keeps them.
+func hours(k *abuse.Known, accountID string, x *total, units int64) string {
+	var text []byte
+	// Backwards from the total of now. Before the beginning of the month this is negative.
+	byHour := map[int64]int64{}
+	first, last := int64(0), int64(0)
+	for _, h := range k.Hours {
+		if h.AccountID == accountID && h.Plan == x.plan && h.Tier == x.tier {
+			byHour[h.Hour] += h.Units
+			units -= h.Units
+			if first == 0 || h.Hour < first {
+				first = h.Hour
+			}
+			last = max(last, h.Hour)
+		}
+	}
+	for h := first; h <= last && h > 0; h++ {
+		if n := byHour[h]; n > 0 {
+			text = append(text, itoa(h)+"="+itoa(units)+","...)
+			units += n
+		}
+	}
+	return string(text)
+}
