@@ -39,6 +39,7 @@ type Units struct {
 	l      *Ledger
 	hear   abuse.Listener // nil: nobody counts units
 	life   string         // tells this process from an earlier one of the same node
+	keep   [2]string      // how long totals and epochs are kept, as the script is told
 	shards [unitShards]unitShard
 }
 
@@ -57,13 +58,17 @@ type tally struct {
 	asked  time.Duration // when it was last asked to be introduced to Redis
 	told   chan struct{} // closed and replaced when something becomes of additions; nil: nobody waits
 	queued bool          // an operation is in the queue
+	keys   []string      // in Redis, of the month
 	totals []total
 }
 
 // total is one of the account's totals.
 type total struct {
 	plan, tier account.Plan
+	name       string // in Redis
 	budget     account.Limit
+	full       string // the budget as the script is told
+	steep      string
 	all        int64 // what this node has added in this life
 	told       int64 // of that, what the listener has been told about
 	units, at  int64 // the total as last read, and u at that time; at 0: never
@@ -77,6 +82,7 @@ var errUnknownUnits = errors.New("the units in Redis have another form: nodes of
 
 func (u *Units) init(l *Ledger) {
 	u.l, u.life = l, l.life[len(l.opts.Node)+1:len(l.life)-1]
+	u.keep = [2]string{itoa((31*24*time.Hour + keepUnits).Milliseconds()), itoa(keepEpoch.Milliseconds())}
 	for i := range u.shards {
 		u.shards[i].accounts, u.shards[i].owing = map[string]*tally{}, map[string]bool{}
 	}
@@ -114,8 +120,19 @@ func (t *tally) total(plan, tier account.Plan) *total {
 			return x
 		}
 	}
-	t.totals = append(t.totals, total{plan: plan, tier: tier, budget: account.Unlimited})
-	return &t.totals[len(t.totals)-1]
+	t.totals = append(t.totals, total{plan: plan, tier: tier, name: totalName(plan, tier)})
+	x := &t.totals[len(t.totals)-1]
+	x.allow(account.Unlimited)
+	return x
+}
+
+func totalName(plan, tier account.Plan) string { return plan.String() + "." + tier.String() }
+
+// allow sets the budget.
+func (x *total) allow(budget account.Limit) {
+	if x.full == "" || x.budget != budget {
+		x.budget, x.full, x.steep = budget, itoa(abuse.FullAt(budget)), itoa(abuse.SteepAt(budget))
+	}
 }
 
 // proven reports whether an addition made now is one that the hash does not include: the hash was there
@@ -166,7 +183,8 @@ func (u *Units) Add(t abuse.Total, s *usage.Settlement, budget account.Limit) {
 		return // the store has it
 	}
 	x := y.total(t.Plan, t.Tier)
-	x.budget, x.all = budget, min(mostUnits, x.all+min(mostUnits, s.UnitMilli))
+	x.allow(budget)
+	x.all = min(mostUnits, x.all+min(mostUnits, s.UnitMilli))
 	proven, mine := y.proven(), x.all
 	if !proven && len(x.unproven) < mostUnproven {
 		x.unproven = append(x.unproven, usage.Settlement{ID: s.ID, At: s.At, UnitMilli: min(mostUnits, s.UnitMilli), AccountID: s.AccountID})
@@ -310,14 +328,16 @@ func (u *Units) order(accountID string) order {
 	if y.made != 0 {
 		known = itoa(y.made)
 	}
-	b := u.begin(accountID, y.month, known, "")
+	if y.keys == nil {
+		y.keys = u.keys(accountID, y.month)
+	}
+	e := u.begin(accountID, y.month, y.keys, known, "")
 	for i := range y.totals {
 		if x := &y.totals[i]; x.all > 0 && (x.told < x.all || x.unsure) {
-			b.add(x.plan, x.tier, x.budget, itoa(x.all), "0", "", "", "")
-			b.sent = append(b.sent, x.all)
+			e.add(x, itoa(x.all), "0", "", "", "")
 		}
 	}
-	return b.order()
+	return e.order()
 }
 
 // errand is one run of the script that is being put together.
@@ -327,23 +347,32 @@ type errand struct {
 	month time.Time
 	keys  []string
 	args  []string
-	names []abuse.Reading // the totals that it is about
-	sent  []int64         // what this node has added to each of them; -1: it adds nothing
+	about []matter
+	room  [1]matter // most errands are about one total
 }
 
-func (u *Units) begin(accountID string, month time.Time, known, mark string) *errand {
+// matter is a total that an errand is about.
+type matter struct {
+	plan, tier account.Plan
+	sent       int64 // what this node has added to it; 0: nothing
+}
+
+// keys returns the keys of the script.
+func (u *Units) keys(accountID string, month time.Time) []string {
 	keys := u.l.keys(accountID)
-	return &errand{
-		u: u, id: accountID, month: month,
-		keys: []string{u.l.opts.Prefix + "{" + accountID + "}:units:" + month.Format("2006-01"), keys[0], keys[3]},
-		args: append(make([]string, 0, 15),
-			u.l.clock.arg(), known, u.l.opts.Node, u.life, itoa((31*24*time.Hour + keepUnits).Milliseconds()), itoa(keepEpoch.Milliseconds()), mark),
-	}
+	return []string{u.l.opts.Prefix + "{" + accountID + "}:units:" + month.Format("2006-01"), keys[0], keys[3]}
 }
 
-func (e *errand) add(plan, tier account.Plan, budget account.Limit, all, included, units, forgiven, hours string) {
-	e.names = append(e.names, abuse.Reading{Plan: plan, Tier: tier})
-	e.args = append(e.args, plan.String()+"."+tier.String(), all, included, units, forgiven, itoa(abuse.FullAt(budget)), itoa(abuse.SteepAt(budget)), hours)
+func (u *Units) begin(accountID string, month time.Time, keys []string, known, mark string) *errand {
+	e := &errand{u: u, id: accountID, month: month, keys: keys}
+	e.about = e.room[:0]
+	e.args = append(make([]string, 0, 15), u.l.clock.arg(), known, u.l.opts.Node, u.life, u.keep[0], u.keep[1], mark)
+	return e
+}
+
+func (e *errand) add(x *total, all, included, units, forgiven, hours string) {
+	e.about = append(e.about, matter{x.plan, x.tier, x.all})
+	e.args = append(e.args, x.name, all, included, units, forgiven, x.full, x.steep, hours)
 }
 
 func (e *errand) order() order {
@@ -352,9 +381,9 @@ func (e *errand) order() order {
 
 // outcome is the reply of the script.
 type outcome struct {
-	ok                 bool
-	made, seen, marked int64
-	totals             []int64 // four numbers for each total
+	ok         bool
+	made, seen int64
+	totals     []int64 // four numbers for each total
 }
 
 func (e *errand) read(r rueidis.RedisResult) (outcome, error) {
@@ -362,10 +391,10 @@ func (e *errand) read(r rueidis.RedisResult) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if len(v) < 4 || v[0] == 1 && len(v) != 4+4*len(e.names) {
+	if len(v) < 3 || v[0] == 1 && len(v) != 3+4*len(e.about) {
 		return outcome{}, errUnknownUnits
 	}
-	return outcome{v[0] == 1, v[1], v[2], v[3], v[4:]}, nil
+	return outcome{v[0] == 1, v[1], v[2], v[3:]}, nil
 }
 
 // heard notes the reply and tells the listener.
@@ -395,16 +424,16 @@ func (e *errand) heard(r rueidis.RedisResult) {
 	y.made = o.made
 	y.hears(o.seen, u.l.clock.now())
 	more := false
-	for i, n := range e.names {
-		x := y.total(n.Plan, n.Tier)
+	for i, n := range e.about {
+		x := y.total(n.plan, n.tier)
 		v := o.totals[4*i : 4*i+4]
 		if o.seen >= x.at {
 			x.units, x.at = v[1], o.seen
 		}
-		t := abuse.Total{AccountID: e.id, Plan: n.Plan, Tier: n.Tier, Month: e.month}
+		t := abuse.Total{AccountID: e.id, Plan: n.plan, Tier: n.tier, Month: e.month}
 		u.hear.Counted(t, abuse.Change{Before: v[0], After: v[1], Total: x.units, LastDay: v[2], Review: v[3] == 1, Unsure: x.unsure})
-		if e.sent[i] >= 0 {
-			x.told, x.unsure = max(x.told, e.sent[i]), false
+		if n.sent > 0 {
+			x.told, x.unsure = max(x.told, n.sent), false
 		}
 		// What was added since the order was put together is not in the hash.
 		x.unproven = nil
@@ -424,10 +453,12 @@ func (e *errand) heard(r rueidis.RedisResult) {
 
 // Read implements abuse.Counter.
 func (u *Units) Read(ctx context.Context, accountID string, month time.Time) ([]abuse.Reading, bool, error) {
-	e := u.begin(accountID, month, "*", "1")
+	e := u.begin(accountID, month, u.keys(accountID, month), "*", "")
 	for plan := account.None; plan <= account.Scale; plan++ {
 		for tier := account.Free; tier <= account.Premium; tier++ {
-			e.add(plan, tier, account.Unlimited, "", "0", "", "", "")
+			x := &total{plan: plan, tier: tier, name: totalName(plan, tier)}
+			x.allow(account.Unlimited)
+			e.add(x, "", "0", "", "", "")
 		}
 	}
 	o := e.order()
@@ -445,10 +476,11 @@ func (u *Units) Read(ctx context.Context, accountID string, month time.Time) ([]
 	if err != nil || !out.ok {
 		return nil, false, err
 	}
-	for i := range e.names {
-		e.names[i].Units, e.names[i].LastDay = out.totals[4*i+1], out.totals[4*i+2]
+	readings := make([]abuse.Reading, 0, len(e.about))
+	for i, n := range e.about {
+		readings = append(readings, abuse.Reading{Plan: n.plan, Tier: n.tier, Units: out.totals[4*i+1], LastDay: out.totals[4*i+2]})
 	}
-	return e.names, true, nil
+	return readings, true, nil
 }
 
 // Unproven implements abuse.Counter.
@@ -486,7 +518,7 @@ func (u *Units) raiseOrder(accountID string, k *abuse.Known) order {
 	if k.Unmark {
 		mark = "-"
 	}
-	e := u.begin(accountID, k.Month, "+", mark)
+	e := u.begin(accountID, k.Month, u.keys(accountID, k.Month), "+", mark)
 	sh := u.shard(accountID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -514,7 +546,7 @@ func (u *Units) raiseOrder(accountID string, k *abuse.Known) order {
 // raise adds a total to the errand. The caller holds the lock of the account.
 func (e *errand) raise(x *total, k *abuse.Known) {
 	if k.Budget != nil {
-		x.budget = k.Budget(x.plan)
+		x.allow(k.Budget(x.plan))
 	}
 	var stored abuse.Count
 	for _, n := range k.Counts {
@@ -532,11 +564,8 @@ func (e *errand) raise(x *total, k *abuse.Known) {
 	all := ""
 	if x.all > 0 {
 		all = itoa(x.all)
-		e.sent = append(e.sent, x.all)
-	} else {
-		e.sent = append(e.sent, -1)
 	}
-	e.add(x.plan, x.tier, x.budget, all, itoa(max(0, included)), itoa(stored.Units), itoa(stored.Forgiven), hours(k, e.id, x, stored.Units))
+	e.add(x, all, itoa(max(0, included)), itoa(stored.Units), itoa(stored.Forgiven), hours(k, e.id, x, stored.Units))
 }
 
 // hours returns the units at the beginning of each hour of the last day, as the script keeps them.

@@ -10,14 +10,12 @@
 --   S/NODE what a node has added in its present life, "life:units". A node says how much it has added in all,
 --          so what it says twice counts once
 -- ARGV: clock; what the node knows: g, '*' (there is a hash: read it or add to it), or '+' (make one if there is
--- none); node; life; milliseconds that a new hash is kept; milliseconds that the epoch is kept; '1' to return
--- whether the account is marked, '-' to end the mark; then for each total: S, the units that this node has added
--- in all ('': it adds nothing), those of them that units include already (for '+'), units and forgiven in the
+-- none); node; life; milliseconds that a new hash is kept; milliseconds that the epoch is kept; '-' to end the
+-- mark of the account; then for each total: S, the units that this node has added in all ('': it adds nothing), those of them that units include already (for '+'), units and forgiven in the
 -- store ('': not known), the units at which the budget is used up and those within 24 hours that are steep
 -- (-1: never), and S/m for a new total.
--- It returns 1 (0: the node must know more first), g, u, the mark (microseconds since when; 0: none), and for
--- each total: units before and after without what was forgiven, units of the last 24 hours, 1 if that is to be
--- reviewed.
+-- It returns 1 (0: the node must know more first), g, u, and for each total: units before and after without what
+-- was forgiven, units of the last 24 hours, 1 if that is to be reviewed.
 -- A total that reaches the budget marks the account: the epoch becomes negative.
 local units, sums, epoch = KEYS[1], KEYS[2], KEYS[3]
 local MOST, HOUR, DAY = 4503599627370496, 3600000, 86400000
@@ -35,7 +33,7 @@ end
 local state = redis.call('HMGET', units, unpack(fields))
 local g, u = tonumber(state[1] or 0), tonumber(state[2] or 0)
 if g == 0 and known ~= '+' or g ~= 0 and known ~= '+' and known ~= '*' and g ~= tonumber(known) then
-  return { 0, g, u, 0 }
+  return { 0, g, u }
 end
 
 local changes = {}
@@ -54,10 +52,9 @@ local function mark(sign)
   local old = tonumber(redis.call('GET', epoch) or 0)
   local value = math.max(micros, math.abs(old) + 1)
   redis.call('SET', epoch, string.format('%.0f', sign * value), 'PX', ARGV[6])
-  return value
 end
 
-local marked, since = false, 0
+local marked = false
 local totals = {}
 local added = 0
 for i = 8, #ARGV, 8 do
@@ -131,10 +128,8 @@ if redis.call('HSET', sums, 'u', string.format('%.0f', u)) == 1 then
   redis.call('PEXPIRE', sums, 120000, 'NX') -- not longer than the entries that it is about
 end
 if marked then
-  since = mark(-1)
+  mark(-1)
 elseif ARGV[7] == '-' and tonumber(redis.call('GET', epoch) or 0) < 0 then
   mark(1)
-elseif ARGV[7] == '1' then
-  since = math.max(0, -tonumber(redis.call('GET', epoch) or 0))
 end
-return { 1, g, u, since, unpack(totals) }
+return { 1, g, u, unpack(totals) }
