@@ -116,25 +116,14 @@ func (p *program) storage(text string, cfg *config.Config) (*config.Blob, error)
 	if text == "" {
 		return nil, nil
 	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme == "" {
-		return &config.Blob{Kind: "files", Dir: text}, nil
-	}
-	if u.Scheme != "s3" || u.Host == "" || u.Query().Get("endpoint") == "" {
-		return nil, errors.New("--storage must be a folder, or a bucket such as s3://bucket/prefix?endpoint=https://s3.example.com")
-	}
-	b := &config.Blob{
-		Kind: "s3", Bucket: u.Host, Prefix: strings.TrimPrefix(u.Path, "/"), Endpoint: u.Query().Get("endpoint"), Region: u.Query().Get("region"),
+	b, err := config.ParseStorage(text, config.Blob{
 		AccessKey: cmp.Or(cfg.Blob.AccessKey, config.Secret(p.variable("AWS_ACCESS_KEY_ID"))),
 		SecretKey: cmp.Or(cfg.Blob.SecretKey, config.Secret(p.variable("AWS_SECRET_ACCESS_KEY"))),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--storage: %w", err)
 	}
-	if b.Prefix != "" && !strings.HasSuffix(b.Prefix, "/") {
-		b.Prefix += "/"
-	}
-	if b.AccessKey == "" || b.SecretKey == "" {
-		return nil, errors.New("the keys of the bucket are missing: set blob.access_key and blob.secret_key in the configuration, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-	}
-	return b, nil
+	return &b, nil
 }
 
 // progress returns a function that prints each new step, and every few seconds how far it is: the table, the rows, the

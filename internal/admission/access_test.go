@@ -58,7 +58,7 @@ func TestAccess(t *testing.T) {
 				want = tt.with
 			}
 			demand := demandOf(tt.plan, tt.tier, tools)
-			standing, err := New(NewMemory(nil), &clerk{}).Access(demand)
+			standing, err := New(NewMemory(nil), &clerk{}, nil).Access(demand)
 			f, isFault := errors.AsType[*fault.Fault](err)
 			switch {
 			case want == ok && err != nil, want != ok && (!isFault || f.Kind != want):
@@ -83,7 +83,7 @@ func TestAccess(t *testing.T) {
 func TestLease(t *testing.T) {
 	t.Parallel()
 	books, ledger := &clerk{}, NewMemory(nil)
-	gate := New(ledger, books)
+	gate := New(ledger, books, nil)
 	demand := demandOf(account.Basic, account.Basic, false)
 	lease, standing, err := gate.Admit(demand)
 	if err != nil || standing.Requests.Used != 1000 || ledger.Running() != 1 {
@@ -110,7 +110,7 @@ func TestLease(t *testing.T) {
 func TestUnreadyAccounts(t *testing.T) {
 	t.Parallel()
 	ledger := NewMemory(nil)
-	_, _, err := New(ledger, &clerk{ready: errors.New("disk full")}).Admit(demandOf(account.Basic, account.Basic, false))
+	_, _, err := New(ledger, &clerk{ready: errors.New("disk full")}, nil).Admit(demandOf(account.Basic, account.Basic, false))
 	if f := fault.From(err); f.Kind != fault.Unavailable || strings.Contains(f.Message, "disk") || f.RetryAfter == 0 || ledger.Running() != 0 {
 		t.Errorf("Admit = %v, %d running, want 503 and none", err, ledger.Running())
 	}

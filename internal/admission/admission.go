@@ -7,6 +7,7 @@
 package admission
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -39,15 +40,33 @@ type Accounts interface {
 	Record(usage.Settlement)
 }
 
+// Facts knows whether what this node knows about an account still holds; *auth.Follower is one.
+type Facts interface {
+	// Confirm returns an error if not. Epoch and deactivated are those of a Standing. auth.ErrChanged means
+	// that there is something newer to decide on.
+	Confirm(c auth.Caller, epoch int64, deactivated bool) error
+}
+
 // Gate admits calls. It is safe for concurrent use.
 type Gate struct {
 	ledger   Ledger
 	accounts Accounts
+	facts    Facts // nil: nobody else changes accounts
 }
 
-// New returns a gate that counts calls in the ledger and records their settlements in accounts.
-func New(ledger Ledger, accounts Accounts) *Gate {
-	return &Gate{ledger: ledger, accounts: accounts}
+// New returns a gate that counts calls in the ledger and records their settlements in accounts. Every
+// decision is confirmed by facts; nil: nobody else changes accounts.
+func New(ledger Ledger, accounts Accounts, facts Facts) *Gate {
+	return &Gate{ledger: ledger, accounts: accounts, facts: facts}
+}
+
+// confirm returns an error if the decision on a demand was made by what no longer holds. The ledger that
+// nodes share says so in the standing that comes with the decision, so this costs no round trip of its own.
+func (g *Gate) confirm(d *Demand, s Standing) error {
+	if g.facts == nil {
+		return nil
+	}
+	return g.facts.Confirm(d.Caller, s.Epoch, s.Deactivated)
 }
 
 // Model is what admission needs to know about the model that a request names. A video model and a chat
@@ -111,25 +130,41 @@ func (g *Gate) Access(d *Demand) (Standing, error) {
 	if d.Model.StaffOnly && !d.Caller.Account.Staff {
 		err = fault.New(fault.Forbidden, "The model %q has no tier yet, so only staff may call it. Ask the operator to give it one.", d.Model.ID).At("model")
 	}
-	if err != nil {
-		return g.ledger.Peek(d.Caller.Account.ID, d.Limits), err
+	if err == nil {
+		return Standing{}, nil
 	}
-	return Standing{}, nil
+	standing := g.ledger.Peek(d.Caller.Account.ID, d.Limits)
+	return standing, cmp.Or(g.confirm(d, standing), err)
 }
 
 // Admit lets the call start and returns its lease, or a 429 fault that names the limit in the way. The
-// standing includes the admitted call. Admit does not check the plan; call Access first.
+// standing includes the admitted call. Admit does not check the plan; call Access first. An error that is
+// auth.ErrChanged means that the caller's account has changed, and that all is to be decided again.
 func (g *Gate) Admit(d *Demand) (*Lease, Standing, error) {
 	id := d.Caller.Account.ID
 	if err := g.accounts.Ready(); err != nil {
 		return nil, g.ledger.Peek(id, d.Limits), fault.New(fault.Unavailable, "Calls cannot be accounted for at the moment, so none is let in. Try again shortly.").After(5 * time.Second).Because(err)
 	}
-	cost := d.cost()
-	place, standing, obstacle := g.ledger.Take(id, d.Limits, cost)
-	if obstacle != nil {
-		return nil, standing, obstacle.fault(cost)
+	place, standing, err := g.take(d, d.Limits, d.cost())
+	if err != nil {
+		return nil, standing, err
 	}
 	return &Lease{gate: g, accountID: id, place: place}, standing, nil
+}
+
+// take takes the cost from the ledger. It returns a 429 fault if a limit is in the way. If what the demand was
+// made by no longer holds, it takes nothing and returns that error, whatever the ledger has decided.
+func (g *Gate) take(d *Demand, limits account.Limits, c Cost) (Place, Standing, error) {
+	id := d.Caller.Account.ID
+	place, standing, obstacle := g.ledger.Take(id, limits, c)
+	err := g.confirm(d, standing)
+	switch {
+	case obstacle == nil && err != nil:
+		g.ledger.Free(id, place, Cost{})
+	case obstacle != nil && err == nil:
+		err = obstacle.fault(c)
+	}
+	return place, standing, err
 }
 
 // AdmitJob admits work that runs after the reply was sent, or returns a 429 fault. A job takes requests of
@@ -139,9 +174,9 @@ func (g *Gate) AdmitJob(d *Demand) (*Job, Standing, error) {
 	limits := d.Limits
 	limits.TokensPerMinute, limits.Concurrent = account.Unlimited, account.Unlimited
 	cost := Cost{RequestMilli: j.requestMilli}
-	place, _, obstacle := g.ledger.Take(j.accountID, limits, cost)
-	if obstacle != nil {
-		return nil, g.Standing(d), obstacle.fault(cost)
+	place, _, err := g.take(d, limits, cost)
+	if err != nil {
+		return nil, g.Standing(d), err
 	}
 	j.place = place
 	g.ledger.Free(j.accountID, place, cost) // frees the slot at once and keeps the requests

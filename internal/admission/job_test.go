@@ -15,7 +15,7 @@ func TestAdmitJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ledger := NewMemory(nil)
-		gate := New(ledger, &clerk{ready: errors.New("disk full")}) // a job is not settled through the journal
+		gate := New(ledger, &clerk{ready: errors.New("disk full")}, nil) // a job is not settled through the journal
 		demand := demandOf(account.Basic, account.Free, false)
 		demand.Model.RequestMilli = 1500
 		demand.Limits.Concurrent = 0
@@ -40,7 +40,7 @@ func TestAdmitJob(t *testing.T) {
 func TestGiveBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		gate := New(NewMemory(nil), &clerk{})
+		gate := New(NewMemory(nil), &clerk{}, nil)
 		demand := demandOf(account.Basic, account.Free, false)
 		demand.Model.RequestMilli = 1500
 		want := func(used int64, when string) {
@@ -80,7 +80,7 @@ func TestGiveBack(t *testing.T) {
 func TestAdmitRequest(t *testing.T) {
 	t.Parallel()
 	ledger := NewMemory(nil)
-	gate := New(ledger, &clerk{})
+	gate := New(ledger, &clerk{}, nil)
 	demand := demandOf(account.Free, account.Free, false)
 	demand.Model.RequestMilli = 99_000
 	demand.Limits.Concurrent = 0

@@ -47,8 +47,8 @@ type Standing struct {
 	// account itself. A node whose facts are from another epoch must read them again. 0: the ledger does not
 	// know, as Memory never does. Epochs are compared for equality only; their order means nothing.
 	Epoch int64
-	// Deactivated: the account's keys were switched off by the call that used up its units. Nodes must refuse
-	// them, although what they can read about the account may not say so yet. Memory never sets it.
+	// Deactivated says that abuse control has switched off the account's keys, maybe on another node and so
+	// recently that the database does not know it yet.
 	Deactivated bool
 }
 

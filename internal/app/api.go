@@ -37,15 +37,15 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	line := inference.New(a.gate, a.pulse, &inference.Options{
 		States: continuation.New(store, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Patience: a.opts.Patience,
 	})
-	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand), line, a.settings.Load().HTTP(), &httpapi.Options{
+	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), line, a.settings.Load().HTTP(), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(store, a.log, replies), Videos: a.videos,
 		Changes: store.CatalogChanges,
 		Pages:   a.pages(cfg), MCP: a.newMCPServer(nested).Serve,
 		// /readyz runs these. Calls continue while the database is down, but no account can change.
-		Checks: []httpapi.Check{
+		Checks: append([]httpapi.Check{
 			{Name: "database", Run: store.Ping},
 			{Name: "journal", Run: func(context.Context) error { return a.books.Ready() }, Note: a.books.BacklogNote},
-		},
+		}, a.sharedChecks(cfg)...),
 	})
 	return nil
 }

@@ -24,7 +24,9 @@ import (
 	"sluice/internal/abuse"
 	"sluice/internal/admin"
 	"sluice/internal/admission"
+	"sluice/internal/admission/redisledger"
 	"sluice/internal/app/settings"
+	"sluice/internal/auth"
 	"sluice/internal/billing"
 	"sluice/internal/billing/stripe"
 	"sluice/internal/buildinfo"
@@ -77,22 +79,25 @@ type App struct {
 	metrics *telemetry.Metrics
 	servers []discovery.Server // to look for on this machine
 
-	facts   *facts            // data folder, database, accounts
-	books   *usage.Books      // what calls consumed
-	pulse   *pulse.Pulse      // notices silence on streams
-	ledger  *admission.Memory // what accounts are using now
-	gate    *admission.Gate   // admits calls: takes from the ledger, settles in the books
-	abuse   *abuse.Control
-	api     *httpapi.API
-	local   *httpapi.Local // whether only this machine has sent requests
-	tools   *remoteTools
-	videos  *video.Line
-	outbox  *mail.Outbox
-	desk    *signin.Desk
-	notices *notice.Board
-	letters *notice.Letters
-	billing *billing.Billing
-	stripe  *stripe.Processor // nil if another processor is used, or none
+	facts    *facts              // data folder, database, accounts
+	follower *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
+	books    *usage.Books        // what calls consumed
+	pulse    *pulse.Pulse        // notices silence on streams
+	ledger   ledger              // what accounts are using now; it is one of the next two
+	memory   *admission.Memory   // nil if nodes share a ledger
+	redis    *redisledger.Ledger // nil if this node counts alone
+	gate     *admission.Gate     // admits calls: takes from the ledger, settles in the books
+	abuse    *abuse.Control
+	api      *httpapi.API
+	local    *httpapi.Local // whether only this machine has sent requests
+	tools    *remoteTools
+	videos   *video.Line
+	outbox   *mail.Outbox
+	desk     *signin.Desk
+	notices  *notice.Board
+	letters  *notice.Letters
+	billing  *billing.Billing
+	stripe   *stripe.Processor // nil if another processor is used, or none
 
 	listener        net.Listener
 	adminListener   net.Listener
@@ -122,7 +127,9 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.loadCertificate, // without a side effect, too
 		a.openFacts,       // the lock on the data folder guards everything below
 		a.listen,          // before createOwner: a busy port must not cost the only display of the owner's key
+		a.openLedger,      // before createOwner: from here on, other nodes are told what changes
 		a.loadAccounts,    // before createOwner, which needs to know whether there is an account
+		a.followAccounts,  // after loadAccounts: it continues where that ended
 		a.createOwner,
 		a.openCatalog,    // after listen: the description of the API has the port in it
 		a.watchLocal,     // before openDesk and openBilling, which ask whether only this machine calls
@@ -149,7 +156,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 func newApp(cfg *config.Config, opts *Options) *App {
 	a := &App{
 		log: slog.Default(), seen: cfg.Stamp(), started: time.Now(), servers: discovery.Servers(),
-		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), ledger: admission.NewMemory(nil),
+		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(),
 	}
 	if opts != nil {
 		a.opts = *opts
@@ -215,21 +222,24 @@ func (a *App) listen(_ context.Context, cfg *config.Config) (err error) {
 	return nil
 }
 
+// gauge is a metric whose value is read when somebody asks for it.
+type gauge struct {
+	name, help string
+	read       func() int64
+}
+
 // addGauges adds the metrics whose values are read when the metrics are requested, so that requests
 // need not update them. It runs after everything that they read is there.
 func (a *App) addGauges(context.Context, *config.Config) error {
 	// Operators have dashboards and alerts on these names: add to them, do not change them.
-	for _, g := range []struct {
-		name, help string
-		read       func() int64
-	}{
+	for _, g := range append(a.sharedGauges(), []gauge{
 		{"sluice_accounts", "Accounts known to this process.", func() int64 { return int64(a.facts.index.Accounts()) }},
 		{"sluice_calls_running", "Model calls under way now.", a.ledger.Running},
 		{"sluice_videos_running", "Video jobs that this process works on now.", func() int64 { return int64(a.videos.Running()) }},
 		{"sluice_request_bodies_bytes", "Bytes of request bodies held now.", a.api.BodiesInFlight},
 		{"sluice_journal_records", "Settlements that wait for the database.", func() int64 { return a.books.Backlog().Records }},
 		{"sluice_journal_bytes", "Bytes of settlements that wait for the database.", func() int64 { return a.books.Backlog().Bytes }},
-	} {
+	}...) {
 		a.metrics.Gauge(g.name, g.help, func() float64 { return float64(g.read()) })
 	}
 	a.metrics.Upstreams(func() []telemetry.Upstream { return a.settings.Load().Routes.Gauges(time.Now()) })
@@ -292,6 +302,9 @@ func (a *App) close() error {
 	}
 	if a.books != nil { // before the folder that its journal is in
 		errs = append(errs, a.books.Close())
+	}
+	if a.redis != nil {
+		a.redis.Close()
 	}
 	if a.facts != nil {
 		_ = os.Remove(a.facts.dir.Join(admin.Socket)) // a leftover is removed by the next start

@@ -23,7 +23,7 @@ func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 		Running:  a.ledger.Running,
 		KeepDays: func() int { return a.settings.Load().Config.Usage.KeepDays },
 	})
-	a.gate = admission.New(a.ledger, a.books)
+	a.gate = admission.New(a.ledger, a.books, a.currentFacts(cfg))
 	return a.books.Open()
 }
 
@@ -31,6 +31,9 @@ func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 // that a restart does not reset the rate limits. Video jobs are never in the journal; the store has
 // them.
 func (a *App) restoreWindows(ctx context.Context, _ *config.Config) error {
+	if a.memory == nil {
+		return nil // Redis has not forgotten it
+	}
 	now := time.Now() // one time for all: the ledger needs how long ago each call was
 	videos, err := video.Recent(ctx, a.facts.store, now.Add(-time.Minute))
 	if err != nil {
@@ -40,7 +43,7 @@ func (a *App) restoreWindows(ctx context.Context, _ *config.Config) error {
 	if err != nil {
 		return err
 	}
-	restore(a.ledger, recent, now)
+	restore(a.memory, recent, now)
 	return nil
 }
 

@@ -24,6 +24,10 @@ type facts struct {
 	// state before is nil if the account is not in the index. onChange is set once, by New, while
 	// nothing else runs, so no lock guards it.
 	onChange func(was, is *account.Account)
+
+	// revoke, if not nil, makes other nodes read an account again before they act on it. It is set once,
+	// too, before the first change.
+	revoke func(accountID string)
 }
 
 // openFacts locks the data folder, opens the database, and unlocks what is sealed in it. It returns
@@ -56,6 +60,9 @@ func (f *facts) changed(a *account.Account) {
 	// not at all; the index itself is right.
 	was := f.index.Account(a.ID)
 	f.index.Put(a)
+	if f.revoke != nil {
+		f.revoke(a.ID)
+	}
 	if f.onChange != nil {
 		f.onChange(was, a)
 	}

@@ -55,6 +55,9 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		f.close()
 		return nil, nil, err
 	}
+	if cfg.Redis != "" && !f.alone() {
+		f.revoke = revokeOnce(cfg)
+	}
 	// A command ends soon, so nothing here needs Run: books opens the journal only if an operation
 	// reads it, and billing renews nothing by itself.
 	plans := func() account.Plans { return s.Plans }

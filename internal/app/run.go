@@ -17,7 +17,6 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/discovery"
 	"sluice/internal/httpapi"
-	"sluice/internal/sqlstore"
 )
 
 // Run serves until ctx ends or a server fails. Then it stops gracefully: it accepts no new
@@ -81,8 +80,11 @@ func (a *App) jobs() []func(context.Context) {
 		a.dropExpired,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}
-	if store.Engine() == sqlstore.Postgres { // no other node can use a SQLite database
-		jobs = append(jobs, func(ctx context.Context) { index.Follow(ctx, store, a.followFrom, a.log) })
+	if a.follower != nil {
+		jobs = append(jobs, func(ctx context.Context) { a.follower.Run(ctx, a.followFrom) })
+	}
+	if a.redis != nil {
+		jobs = append(jobs, func(ctx context.Context) { _ = a.redis.Run(ctx) }) // it never fails
 	}
 	return jobs
 }

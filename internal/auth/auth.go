@@ -1,12 +1,14 @@
 // Package auth finds out who sent a request, from its Authorization header alone.
 //
 // An Authenticator looks keys up in an Index in memory. Every change of an account reaches the Index
-// before the change is confirmed to whoever made it, and changes of other nodes follow within about
-// half a second. So an unknown key costs no database call, and a database that is down locks nobody
-// out. What the caller may then do is not decided here; see admission.
+// before the change is confirmed to whoever made it; a Follower does the same for the changes of other
+// nodes. So a key costs no database call, and a database that is down locks nobody out. What the caller
+// may then do is not decided here; see admission.
 package auth
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -20,35 +22,88 @@ import (
 type Caller struct {
 	Account *account.Account
 	KeyID   string
+
+	holder *holder // of the key; nil if the caller was identified in another way, such as by a session
 }
 
 // Authenticator checks the Authorization header of requests. It may be used by several goroutines.
 type Authenticator struct {
-	index *Index
-	brand string
+	index    *Index
+	brand    string
+	follower *Follower // nil: no other node changes accounts
 }
 
-// New returns an Authenticator for keys that begin with the brand and a dash.
-func New(index *Index, brand string) *Authenticator {
-	return &Authenticator{index: index, brand: brand}
+// New returns an Authenticator for keys that begin with the brand and a dash. The follower of the index is
+// nil if no other process can change accounts.
+func New(index *Index, brand string, follower *Follower) *Authenticator {
+	return &Authenticator{index: index, brand: brand, follower: follower}
 }
 
 // Authenticate returns the caller whose key is in the Authorization header. header holds all values
 // of it. The faults are those of docs/api.md#authentication, in this order: 401 for a key that is
 // missing, malformed or unknown, 401 key_deactivated, 423.
-func (a *Authenticator) Authenticate(header []string) (Caller, error) {
+//
+// The caller that it returns may have been revoked on another node a moment ago. Confirm finds that out, or
+// admission, which asks the ledger anyway. A key that it refuses may have been made on another node a moment
+// ago, and that it finds out itself.
+func (a *Authenticator) Authenticate(ctx context.Context, header []string) (Caller, error) {
 	raw, err := a.rawKey(header)
 	if err != nil {
 		return Caller{}, err
 	}
-	acct, keyID := a.index.find(account.HashKey(raw), time.Now())
-	if acct == nil {
-		return Caller{}, fault.New(fault.Unauthenticated, "This API key is not known. It may have been deleted or regenerated; use one that your account still has.")
+	hash := account.HashKey(raw)
+	c, err := a.lookUp(hash)
+	if err != nil && a.follower != nil {
+		a.follower.refresh(ctx, c)
+		c, err = a.lookUp(hash)
 	}
-	if err := Admit(acct); err != nil {
+	if err != nil {
 		return Caller{}, err
 	}
-	return Caller{Account: acct, KeyID: keyID}, nil
+	return c, nil
+}
+
+// lookUp returns the caller with a key that hashes to hash. With an error it returns what is known of it.
+func (a *Authenticator) lookUp(hash account.Hash) (Caller, error) {
+	h, keyID := a.index.find(hash, time.Now())
+	if h == nil {
+		return Caller{}, unknownKey()
+	}
+	c := Caller{Account: h.account.Load(), KeyID: keyID, holder: h}
+	return c, Admit(c.Account)
+}
+
+// Confirm returns the caller with the state of its account that holds on all nodes now. It is for requests
+// that admission does not see. It costs a round trip to the ledger that nodes share, if there is one.
+func (a *Authenticator) Confirm(c Caller) (Caller, error) {
+	if a.follower == nil || a.follower.opts.Epoch == nil {
+		return c, nil
+	}
+	epoch, deactivated := a.follower.opts.Epoch(c.Account.ID)
+	err := a.follower.Confirm(c, epoch, deactivated)
+	if errors.Is(err, ErrChanged) {
+		return a.Again(c)
+	}
+	return c, err
+}
+
+// Again returns the caller with its account as it is now, after Confirm has returned ErrChanged. Its key may
+// be gone.
+func (a *Authenticator) Again(c Caller) (Caller, error) {
+	acct := a.index.Account(c.Account.ID)
+	if acct == nil || c.holder != nil && !holds(acct, c.KeyID) {
+		return Caller{}, unknownKey()
+	}
+	c.Account = acct
+	return c, Admit(acct)
+}
+
+func unknownKey() *fault.Fault {
+	return fault.New(fault.Unauthenticated, "This API key is not known. It may have been deleted or regenerated; use one that your account still has.")
+}
+
+func keysOff() *fault.Fault {
+	return fault.New(fault.KeyDeactivated, "This API key has been deactivated by abuse control. Contact support to have it restored.")
 }
 
 // Admit returns a fault if an account's keys are deactivated or it is suspended. Deactivation is
@@ -56,7 +111,7 @@ func (a *Authenticator) Authenticate(header []string) (Caller, error) {
 // such as those of the pages, are checked by Admit alone.
 func Admit(acct *account.Account) error {
 	if acct.Deactivated != nil {
-		return fault.New(fault.KeyDeactivated, "This API key has been deactivated by abuse control. Contact support to have it restored.")
+		return keysOff()
 	}
 	if acct.Suspended != nil {
 		return fault.New(fault.Suspended, "This account is suspended. Contact support.")

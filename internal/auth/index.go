@@ -38,6 +38,7 @@ type shard struct {
 type holder struct {
 	account atomic.Pointer[account.Account] // not nil once the holder is in the index
 	lock    *account.Mark                   // set by Lock, nil otherwise; guarded by Index.mu
+	epoch   atomic.Int64                    // of account, in a ledger that nodes share; 0: not known. See Follower
 }
 
 // entry is one key.
@@ -127,12 +128,17 @@ func (ix *Index) Unlock(accountID string) {
 // Account returns the current state of an account, or nil if there is no such account. The result
 // must not be changed.
 func (ix *Index) Account(id string) *account.Account {
-	ix.mu.Lock()
-	defer ix.mu.Unlock()
-	if h := ix.accounts[id]; h != nil {
+	if h := ix.holder(id); h != nil {
 		return h.account.Load()
 	}
 	return nil
+}
+
+// holder returns the holder of an account, or nil if there is no such account.
+func (ix *Index) holder(id string) *holder {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	return ix.accounts[id]
 }
 
 // Accounts returns the number of accounts.
@@ -174,7 +180,7 @@ func (ix *Index) LastUsed(k *account.Key) time.Time {
 
 // find returns the owner and the id of the key with a hash, and notes that it was used. It returns
 // nil if there is no such key. It does not allocate.
-func (ix *Index) find(h account.Hash, now time.Time) (*account.Account, string) {
+func (ix *Index) find(h account.Hash, now time.Time) (*holder, string) {
 	sh := &ix.shards[h[0]%shards]
 	sh.mu.RLock()
 	e := sh.keys[h]
@@ -186,7 +192,7 @@ func (ix *Index) find(h account.Hash, now time.Time) (*account.Account, string) 
 	if at := now.Unix(); at-e.lastUsed.Load() >= int64(usedEvery/time.Second) {
 		e.lastUsed.Store(at)
 	}
-	return e.owner.account.Load(), e.keyID
+	return e.owner, e.keyID
 }
 
 // add puts a key into its shard unless it is there. An entry that is there stays, because it knows

@@ -46,7 +46,7 @@ func (r *record) check(c *Config) {
 	r.checkService(c)
 	r.checkModels(c, r.checkProviders(c))
 	r.checkVideo(&c.Video)
-	r.checkBlob(c.Blob)
+	r.checkStorage(c)
 	r.checkBilling(c)
 	for _, name := range planNames {
 		if price := c.Plans[name].PriceUSD; price != nil && *price%10_000 != 0 {
@@ -78,6 +78,7 @@ func (r *record) checkService(c *Config) {
 	if u, err := url.Parse(c.Database); c.Database != "sqlite" && (err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql") {
 		r.fail("database", `must be "sqlite" or an address such as postgres://user:password@host/name`)
 	}
+	r.checkCluster(c)
 	r.checkSecret(c)
 	if c.PublicURL != "" && !isWebOrigin(c.PublicURL) {
 		r.fail("public_url", "must be an origin such as https://api.example.com: http or https, without a path and without a slash at the end")
@@ -103,6 +104,28 @@ func (r *record) checkService(c *Config) {
 
 	if c.PublicURL == "" && !isLoopback(c.Listen) {
 		r.warn("listen", "%s can be reached from other machines, but public_url is empty, so links will say %s; set public_url", r.shown("listen", c.Listen), c.Origin())
+	}
+}
+
+// checkCluster checks what several nodes need. The address of Redis may hold a password, so messages
+// never quote it.
+func (r *record) checkCluster(c *Config) {
+	if c.Redis != "" {
+		u, err := url.Parse(c.Redis.Reveal())
+		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "" {
+			r.fail("redis", "must be an address such as redis://host:6379/0, or rediss://user:password@host:6379/0 for TLS")
+		} else if c.Database == "sqlite" {
+			r.warn("redis", "is not used: a SQLite database serves one node, which needs no Redis; set database to a PostgreSQL, or remove redis")
+		}
+	}
+	switch {
+	case c.Cluster == "":
+	case c.Cluster != "approximate":
+		r.fail("cluster", `%s is not known; write "approximate", or leave it out`, r.shown("cluster", c.Cluster))
+	case c.Redis != "":
+		r.fail("cluster", "is for nodes without Redis, and redis is set; remove one of the two")
+	case c.Database == "sqlite":
+		r.warn("cluster", "is not used: a SQLite database serves one node; set database to a PostgreSQL, or remove cluster")
 	}
 }
 

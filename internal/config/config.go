@@ -40,6 +40,23 @@ type Config struct {
 	// a PostgreSQL URL such as `postgres://user:password@host/name`.
 	Database string `yaml:"database" default:"sqlite"`
 
+	// The Redis in which several nodes on one PostgreSQL count limits together, such as
+	// `redis://user:password@host:6379/0`, or `rediss://` for TLS. Redis 7, Valkey and Redis
+	// Cluster work; of a cluster, name one node. One node needs no Redis.
+	Redis Secret `yaml:"redis"`
+
+	// `approximate` lets several nodes share one PostgreSQL without Redis: each admits its
+	// share of every limit, so an account whose calls all reach one node gets less than its
+	// plan says. If not set, a second node needs `redis` to start.
+	Cluster string `yaml:"cluster"`
+
+	// Where finished files are stored, in one line instead of the section `blob`: a folder, or
+	// a bucket such as `s3://bucket/prefix?endpoint=https://s3.example.com&region=eu-1`. The
+	// keys of the bucket are those of `blob`, or else `AWS_ACCESS_KEY_ID` and
+	// `AWS_SECRET_ACCESS_KEY` in the environment. Nodes that share a database must share the
+	// files, too.
+	Storage string `yaml:"storage"`
+
 	// The secret that encrypts sensitive values in the database, such as second-factor
 	// secrets: random text of at least 32 characters, such as the output of `openssl rand -hex
 	// 32`. Set it in the environment as `SLUICE_SECRET`, and keep a copy: encrypted values
@@ -596,6 +613,14 @@ func (c *Config) OriginAt(listen string) string {
 	return at.Origin()
 }
 
+// storageField returns the setting that says where files are stored.
+func (c *Config) storageField() string {
+	if c.Storage != "" {
+		return "storage"
+	}
+	return "blob"
+}
+
 // RestartNeeded returns the paths of the settings that differ from old and take effect only
 // after a restart. All other settings are applied by a reload.
 func (c *Config) RestartNeeded(old *Config) []string {
@@ -608,6 +633,8 @@ func (c *Config) RestartNeeded(old *Config) []string {
 		{"data", c.Data != old.Data},
 		{"brand", c.Brand != old.Brand},
 		{"database", c.Database != old.Database},
+		{"redis", c.Redis != old.Redis},
+		{"cluster", c.Cluster != old.Cluster},
 		{"secret", c.Secret != old.Secret},
 		{"metrics_listen", c.MetricsListen != old.MetricsListen},
 		{"max_connections", c.MaxConnections != old.MaxConnections},
@@ -615,7 +642,7 @@ func (c *Config) RestartNeeded(old *Config) []string {
 		{"oidc", c.OIDC != old.OIDC},
 		// A running listener loads a new certificate, but cannot switch between HTTP and HTTPS.
 		{"tls", c.TLS.Enabled() != old.TLS.Enabled()},
-		{"blob", c.Blob != old.Blob},
+		{c.storageField(), c.Blob != old.Blob},
 		{"billing", c.Billing != old.Billing},
 		{"mcp", !reflect.DeepEqual(c.MCP, old.MCP)},
 	} {

@@ -47,7 +47,7 @@ func Load(src Source) (*Config, error) {
 	c := &Config{file: path}
 	root := reflect.ValueOf(c).Elem()
 	setDefaults(root)
-	r := &record{places: map[string]place{}, failed: map[string]bool{}}
+	r := &record{env: env, places: map[string]place{}, failed: map[string]bool{}}
 	if path != "" {
 		d := &decoder{record: r, file: path, env: env, readFile: readSecretFile}
 		if !d.decode(text, root) {

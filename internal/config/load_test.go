@@ -77,6 +77,7 @@ listen: "[::1]:443"
 data: /var/lib/sluice
 brand: acme-2
 database: postgres://u:p@db/sluice
+redis: rediss://u:p@cache:6379/1
 public_url: https://api.example.com:8443
 metrics_listen: ""
 trusted_proxies:
@@ -162,7 +163,7 @@ billing: {processor: stripe, secret_key: "${KEY}", webhook_secret: "${KEY}", api
 		t.Fatal(problem)
 	}
 	want := &Config{
-		Listen: "[::1]:443", Data: "/var/lib/sluice", Brand: "acme-2", Database: "postgres://u:p@db/sluice", PublicURL: "https://api.example.com:8443",
+		Listen: "[::1]:443", Data: "/var/lib/sluice", Brand: "acme-2", Database: "postgres://u:p@db/sluice", Redis: "rediss://u:p@cache:6379/1", PublicURL: "https://api.example.com:8443",
 		TrustedProxies: []netip.Prefix{
 			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("192.0.2.2/32"),
 		},
@@ -238,7 +239,7 @@ func TestVariables(t *testing.T) {
 		return false
 	})
 	want := []string{
-		"SLUICE_LISTEN", "SLUICE_DATA", "SLUICE_BRAND", "SLUICE_DATABASE", "SLUICE_SECRET", "SLUICE_PUBLIC_URL", "SLUICE_METRICS_LISTEN", "SLUICE_TRUSTED_PROXIES", "SLUICE_MAX_CONNECTIONS",
+		"SLUICE_LISTEN", "SLUICE_DATA", "SLUICE_BRAND", "SLUICE_DATABASE", "SLUICE_REDIS", "SLUICE_CLUSTER", "SLUICE_STORAGE", "SLUICE_SECRET", "SLUICE_PUBLIC_URL", "SLUICE_METRICS_LISTEN", "SLUICE_TRUSTED_PROXIES", "SLUICE_MAX_CONNECTIONS",
 		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL", "SLUICE_UPSTREAM_CLIENT",
 	}
 	for _, plan := range []string{"NONE", "FREE", "BASIC", "PREMIUM", "SCALE"} {
@@ -388,6 +389,8 @@ func TestWarnings(t *testing.T) {
 		{name: "reachable by name", file: "listen: example.com:80", want: []string{`sluice.yaml:1:9: listen: "example.com:80" can be reached from other machines, but public_url is empty, so links will say http://example.com:80; set public_url`}},
 		{name: "test cards for everybody", file: "public_url: https://example.com\nbilling: {processor: testpay}", want: []string{`sluice.yaml:2:22: billing.processor: the service can be reached from other machines, so anyone with an account can get a paid plan with a test card; use stripe or none`}},
 		{name: "public", file: "listen: 0.0.0.0:80\npublic_url: https://a.example"},
+		{name: "redis with sqlite", file: "redis: redis://cache", want: []string{`sluice.yaml:1:8: redis: is not used: a SQLite database serves one node, which needs no Redis; set database to a PostgreSQL, or remove redis`}},
+		{name: "cluster with sqlite", file: "cluster: approximate", want: []string{`sluice.yaml:1:10: cluster: is not used: a SQLite database serves one node; set database to a PostgreSQL, or remove cluster`}},
 		{name: "loopback", file: "listen: '[::1]:80'"},
 		{name: "localhost", file: "listen: localhost:80"},
 		{name: "literal key", file: strings.Replace(two, "${KEY}", "sk-literal", 1), want: []string{"sluice.yaml:5:12: providers[0].api_key: the key is written in the file; put it into the environment and write ${NAME} here"}},
@@ -439,6 +442,30 @@ func BenchmarkLoadSmallFile(b *testing.B) {
 	for b.Loop() {
 		if _, err := Load(Source{Path: path}); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+func TestStorage(t *testing.T) {
+	t.Parallel()
+	aws := []string{"AWS_ACCESS_KEY_ID=a", "AWS_SECRET_ACCESS_KEY=b"}
+	for _, test := range []struct {
+		text    string
+		environ []string
+		want    Blob
+	}{
+		{"storage: ./videos\n", nil, Blob{Kind: "files", Dir: "./videos"}},
+		{"storage: s3://bucket?endpoint=https://s3.example.com\n", aws, Blob{Kind: "s3", Bucket: "bucket", Endpoint: "https://s3.example.com", AccessKey: "a", SecretKey: "b"}},
+		{
+			"storage: s3://bucket/some/where?endpoint=https://s3.example.com&region=eu\nblob: {access_key: c, secret_key: d}\n", aws,
+			Blob{Kind: "s3", Bucket: "bucket", Prefix: "some/where/", Endpoint: "https://s3.example.com", Region: "eu", AccessKey: "c", SecretKey: "d"},
+		},
+	} {
+		c, problem := loadText(t, test.text, test.environ...)
+		if problem != "" {
+			t.Errorf("Load(%q): %s", test.text, problem)
+		} else if c.Blob != test.want {
+			t.Errorf("Load(%q).Blob = %+v, want %+v", test.text, c.Blob, test.want)
 		}
 	}
 }

@@ -42,6 +42,8 @@ func (e *Error) Error() string {
 type record struct {
 	// places holds where each value was written, by path.
 	places map[string]place
+	// env is the environment, for variables that are not ours, such as AWS_ACCESS_KEY_ID.
+	env map[string]string
 	// failed holds the paths that were reported already.
 	failed   map[string]bool
 	errors   []*Error

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 	"time"
@@ -60,6 +61,54 @@ func (r *record) checkBase(path, address string) {
 	if u, err := url.Parse(address); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		r.fail(path, "must be an address such as https://api.example.com/v1: http or https, without ? and #")
 	}
+}
+
+// checkStorage checks where files are stored. The one line storage is read into the section blob, which
+// everything else uses.
+func (r *record) checkStorage(c *Config) {
+	if c.Storage == "" {
+		r.checkBlob(c.Blob)
+		return
+	}
+	for _, path := range []string{"kind", "dir", "endpoint", "region", "bucket", "prefix"} {
+		if _, given := r.places["blob."+path]; given {
+			r.fail("storage", "says where files are stored, and so does blob.%s; remove one of the two", path)
+			return
+		}
+	}
+	keys := Blob{AccessKey: c.Blob.AccessKey, SecretKey: c.Blob.SecretKey}
+	if keys.AccessKey == "" && keys.SecretKey == "" {
+		keys.AccessKey, keys.SecretKey = Secret(r.env["AWS_ACCESS_KEY_ID"]), Secret(r.env["AWS_SECRET_ACCESS_KEY"])
+	}
+	b, err := ParseStorage(c.Storage, keys)
+	if err != nil {
+		r.fail("storage", "%v", err)
+		return
+	}
+	c.Blob = b
+}
+
+// ParseStorage reads a place for files: a folder, or a bucket such as
+// s3://bucket/prefix?endpoint=https://s3.example.com. Of keys only the two keys of the bucket are used.
+func ParseStorage(text string, keys Blob) (Blob, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" {
+		return Blob{Kind: "files", Dir: text}, nil
+	}
+	if u.Scheme != "s3" || u.Host == "" || !isWebOrigin(u.Query().Get("endpoint")) {
+		return Blob{}, errors.New("must be a folder, or a bucket such as s3://bucket/prefix?endpoint=https://s3.example.com")
+	}
+	b := Blob{
+		Kind: "s3", Bucket: u.Host, Prefix: strings.TrimPrefix(u.Path, "/"), Endpoint: u.Query().Get("endpoint"), Region: u.Query().Get("region"),
+		AccessKey: keys.AccessKey, SecretKey: keys.SecretKey,
+	}
+	if b.Prefix != "" && !strings.HasSuffix(b.Prefix, "/") {
+		b.Prefix += "/"
+	}
+	if b.AccessKey == "" || b.SecretKey == "" {
+		return Blob{}, errors.New("the keys of the bucket are missing: set blob.access_key and blob.secret_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment")
+	}
+	return b, nil
 }
 
 func (r *record) checkBlob(b Blob) {

@@ -85,7 +85,8 @@ type Options struct {
 // Check is one condition of being ready.
 type Check struct {
 	Name string
-	Run  func(ctx context.Context) error
+	// Run returns an error if the condition does not hold. May be nil for a check that only has notes.
+	Run func(ctx context.Context) error
 	// Note returns a remark about a check that passes, such as a warning, or "". May be nil.
 	Note func() string
 }

@@ -64,7 +64,7 @@ func TestSlowBodies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				api := New(auth.New(auth.NewIndex(), "service"), nil, Settings{}, &Options{Log: slog.New(slog.DiscardHandler)})
+				api := New(auth.New(auth.NewIndex(), "service", nil), nil, Settings{}, &Options{Log: slog.New(slog.DiscardHandler)})
 				behind(echo(nil))(api)
 				l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 				front := NewListener(l, ListenerOptions{Log: slog.New(slog.DiscardHandler)})

@@ -31,8 +31,10 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 		defer k.end()
 		w = k
 	}
-	err = a.line.Complete(r.Context(), w, x.models(), inference.Call{
-		ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req, Depth: x.depth,
+	err = a.current(x, func() error {
+		return a.line.Complete(r.Context(), w, x.models(), inference.Call{
+			ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req, Depth: x.depth,
+		})
 	})
 	// A caller that disconnects is not an error to reply to.
 	if errors.Is(err, relay.ErrGone) {

@@ -54,7 +54,7 @@ func newWorld(t *testing.T, opts *Options, change func(*API)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.api = New(auth.New(w.index, "service"), nil, Settings{Catalog: models, CORSOrigins: []string{"*"}}, opts)
+	w.api = New(auth.New(w.index, "service", nil), nil, Settings{Catalog: models, CORSOrigins: []string{"*"}}, opts)
 	if change != nil {
 		change(w.api)
 	}

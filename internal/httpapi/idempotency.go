@@ -29,8 +29,11 @@ func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte) (*ke
 	case err != nil:
 		return nil, err
 	case reply != nil:
-		standing, err := a.line.Repeat(x.caller, x.limits())
-		standing.SetHeader(x.Header())
+		err := a.current(x, func() error {
+			standing, err := a.line.Repeat(x.caller, x.limits())
+			standing.SetHeader(x.Header())
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -45,7 +45,11 @@ func (a *API) readyz(x *exchange, r *http.Request) error {
 		out.Checks = append(out.Checks, c)
 	}
 	for _, c := range a.checks {
-		add(c.Name, c.Run(ctx))
+		var err error
+		if c.Run != nil {
+			err = c.Run(ctx)
+		}
+		add(c.Name, err)
 		if last := &out.Checks[len(out.Checks)-1]; last.OK && c.Note != nil {
 			last.Message = c.Note()
 		}

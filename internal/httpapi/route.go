@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 
+	"sluice/internal/admission"
 	"sluice/internal/inference"
 	"sluice/internal/routing"
 )
@@ -35,8 +36,13 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
-	choice, standing, err := a.line.Explain(x.models(), inference.Call{ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
-	standing.SetHeader(x.Header())
+	var choice routing.Choice
+	err = a.current(x, func() (err error) {
+		var standing admission.Standing
+		choice, standing, err = a.line.Explain(x.models(), inference.Call{ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
+		standing.SetHeader(x.Header())
+		return err
+	})
 	if err != nil {
 		return err
 	}

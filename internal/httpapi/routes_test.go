@@ -25,7 +25,7 @@ func TestRoutesAreDescribed(t *testing.T) {
 		}
 	}
 	served := map[string]bool{}
-	for _, rt := range New(auth.New(auth.NewIndex(), "service"), nil, Settings{}, nil).routes() {
+	for _, rt := range New(auth.New(auth.NewIndex(), "service", nil), nil, Settings{}, nil).routes() {
 		served[rt.method+" "+strings.ReplaceAll(rt.pattern, "...}", "}")] = true
 	}
 	if diff := cmp.Diff(described, served); diff != "" {

@@ -99,7 +99,7 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 		return err
 	}
 	x.event.Model = req.Model
-	order := video.Order{Caller: x.caller, Limits: x.limits(), Request: req}
+	order := video.Order{Request: req}
 	if values := r.Header[idempotency.Header]; values != nil {
 		key, err := idempotency.ReadKey(values)
 		if err != nil {
@@ -110,13 +110,19 @@ func (a *API) createVideo(x *exchange, r *http.Request) error {
 		repeat, sum := sha256.Sum256([]byte(key)), sha256.Sum256(body)
 		order.Repeat, order.Body = repeat[:], sum[:]
 	}
-	j, standing, repeated, err := a.videos.Create(r.Context(), order)
-	standing.SetHeader(x.Header())
+	var j *video.Job
+	err = a.current(x, func() error {
+		order.Caller, order.Limits = x.caller, x.limits()
+		created, standing, repeated, err := a.videos.Create(r.Context(), order)
+		standing.SetHeader(x.Header())
+		if repeated {
+			x.Header()["Idempotent-Replayed"] = []string{"true"}
+		}
+		j = created
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	if repeated {
-		x.Header()["Idempotent-Replayed"] = []string{"true"}
 	}
 	return x.plainJSON(a.videoReply(j))
 }

@@ -94,7 +94,7 @@ func newFailover(t *testing.T, plan account.Plan, adapters map[string]*inTurn, p
 		providers = append(providers, routing.Provider{Name: name, FirstContent: 20 * time.Second, Keys: []routing.Key{{Adapter: adapters[name]}}})
 	}
 	f.models = inference.Models{Catalog: c, Routes: routing.New(c, providers, &routing.Options{Log: slog.New(slog.DiscardHandler)})}
-	f.line = inference.New(admission.New(f.ledger, f.books), p, &inference.Options{States: continuation.New(nil, nil)})
+	f.line = inference.New(admission.New(f.ledger, f.books, nil), p, &inference.Options{States: continuation.New(nil, nil)})
 	return f
 }
 

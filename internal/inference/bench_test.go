@@ -79,7 +79,7 @@ func BenchmarkComplete(b *testing.B) {
 			}
 			key := []routing.Key{{Adapter: &canned{bb.events}}}
 			models := inference.Models{Catalog: c, Routes: routing.New(c, []routing.Provider{{Name: "a", Keys: key}, {Name: "b", Keys: key}}, &routing.Options{Log: slog.New(slog.DiscardHandler)})}
-			line := inference.New(admission.New(admission.NewMemory(nil), noBooks{}), pulse.New(), nil)
+			line := inference.New(admission.New(admission.NewMemory(nil), noBooks{}, nil), pulse.New(), nil)
 			req, err := chat.Parse([]byte(request(bb.model, bb.stream, "")))
 			if err != nil {
 				b.Fatal(err)

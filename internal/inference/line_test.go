@@ -184,7 +184,7 @@ func wire(t *testing.T, s *script, plan account.Plan, writes func(http.ResponseW
 	beating.Go(func() { p.Run(ctx) })
 	offered := models(t)
 	routes := routing.New(offered, []routing.Provider{{Name: "real", Keys: []routing.Key{{Adapter: s}}}}, &routing.Options{Log: slog.New(slog.DiscardHandler)})
-	api := httpapi.New(auth.New(index, "service"), inference.New(admission.New(w.ledger, w.books), p, &inference.Options{Patience: 1}),
+	api := httpapi.New(auth.New(index, "service", nil), inference.New(admission.New(w.ledger, w.books, nil), p, &inference.Options{Patience: 1}),
 		httpapi.Settings{Catalog: offered, Routes: routes, Plans: account.BuiltinPlans()},
 		&httpapi.Options{Log: slog.New(slog.DiscardHandler), Ledger: w.ledger})
 	w.server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -199,7 +199,7 @@ func TestCountingComesLast(t *testing.T) {
 	} {
 		var tokenizer spy
 		ledger := admission.NewMemory(nil)
-		l := New(admission.New(ledger, noBooks{}), nil, &Options{CountPatience: ample})
+		l := New(admission.New(ledger, noBooks{}, nil), nil, &Options{CountPatience: ample})
 		l.counting.tokenize = tokenizer.count
 		if tt.spent {
 			ledger.Take("acc", limits, admission.Cost{RequestMilli: int64(limits.RequestsPerMinute) * 1000})
@@ -238,7 +238,7 @@ func TestCountingEndsWithTheCaller(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ledger := admission.NewMemory(nil)
-	l := New(admission.New(ledger, noBooks{}), nil, &Options{CountPatience: ample})
+	l := New(admission.New(ledger, noBooks{}, nil), nil, &Options{CountPatience: ample})
 	l.counting.tokenize = func(text string) int {
 		if len(text) > sampleBytes+16 {
 			cancel()
@@ -260,7 +260,7 @@ func TestCountingIsRationed(t *testing.T) {
 		t.Fatal(err)
 	}
 	counted := 0
-	l := New(admission.New(admission.NewMemory(nil), noBooks{}), nil, &Options{CountPatience: ample})
+	l := New(admission.New(admission.NewMemory(nil), noBooks{}, nil), nil, &Options{CountPatience: ample})
 	l.counting.tokenize = func(text string) int {
 		if len(text) > sampleBytes+16 {
 			counted += len(text)

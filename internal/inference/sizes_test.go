@@ -55,7 +55,7 @@ func boxes(t *testing.T) (*inference.Line, inference.Models) {
 	answers := &script{events: []provider.Event{text("Hello"), stop, figures}}
 	routes := routing.New(c, []routing.Provider{{Name: catalog.SandboxProvider, Keys: []routing.Key{{Adapter: answers}}}}, &routing.Options{Log: slog.New(slog.DiscardHandler)})
 	ledger := &books{came: make(chan struct{}, 100)}
-	return inference.New(admission.New(admission.NewMemory(nil), ledger), nil, &inference.Options{CountPatience: 5 * time.Minute}), inference.Models{Catalog: c, Routes: routes}
+	return inference.New(admission.New(admission.NewMemory(nil), ledger, nil), nil, &inference.Options{CountPatience: 5 * time.Minute}), inference.Models{Catalog: c, Routes: routes}
 }
 
 // TestRouterSizes sends prompts of sizes that bytes tell nothing of.
@@ -134,7 +134,7 @@ func TestRouterPassesOn(t *testing.T) {
 			routes := routing.New(c, []routing.Provider{
 				{Name: "best", Keys: []routing.Key{{Adapter: tt.best}, {Adapter: tt.best}}}, {Name: "next", Keys: []routing.Key{{Adapter: tt.next}}},
 			}, &routing.Options{Log: slog.New(slog.DiscardHandler)})
-			line := inference.New(admission.New(admission.NewMemory(nil), &books{came: make(chan struct{}, 10)}), nil, nil)
+			line := inference.New(admission.New(admission.NewMemory(nil), &books{came: make(chan struct{}, 10)}, nil), nil, nil)
 			req, err := chat.Parse([]byte(request("service/auto", false, "")))
 			if err != nil {
 				t.Fatal(err)

@@ -40,7 +40,7 @@ func (f *failover) withTools(t *testing.T) (entry string) {
 	guard := netguard.New(&netguard.Options{Allow: []string{"127.0.0.1"}})
 	client := mcpclient.New(guard, nil)
 	t.Cleanup(func() { client.Close(); guard.Close() })
-	f.line = inference.New(admission.New(f.ledger, f.books), nil, &inference.Options{Tools: toolloop.New(client, nil)})
+	f.line = inference.New(admission.New(f.ledger, f.books, nil), nil, &inference.Options{Tools: toolloop.New(client, nil)})
 	return `,"tools":[{"type":"mcp","server_label":"s","server_url":"` + server.URL + `"}]`
 }
 

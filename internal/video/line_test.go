@@ -97,7 +97,7 @@ func (w *world) open(node string) *video.Line {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	l, err := video.New(w.t.Context(), admission.New(w.ledger, nil), w.store, files, node, w.settings, &video.Options{
+	l, err := video.New(w.t.Context(), admission.New(w.ledger, nil, nil), w.store, files, node, w.settings, &video.Options{
 		Log: slog.New(slog.DiscardHandler),
 		Settled: func(s *usage.Settlement) {
 			w.mu.Lock()

@@ -128,10 +128,9 @@ type Ledger struct {
 // TLS. Of a cluster it names one node, and others in addr parameters. A Redis that does not answer within
 // the deadline is no error: the ledger begins without and keeps trying while Run runs.
 func Open(ctx context.Context, url string, opts *Options) (*Ledger, error) {
-	option, err := rueidis.ParseURL(url)
+	option, err := parseURL(url)
 	if err != nil {
-		// The cause may quote the URL, and with it the password.
-		return nil, errors.New("the address of Redis must be a URL such as redis://host:6379/0 or rediss://user:password@host:6379/0")
+		return nil, err
 	}
 	l := &Ledger{opts: opts.defaults()}
 	l.life = l.opts.Node + "/" + strings.ToLower(rand.Text())[:8] + "/"
@@ -145,6 +144,15 @@ func Open(ctx context.Context, url string, opts *Options) (*Ledger, error) {
 	l.link.init(option, l.opts.Deadline)
 	l.step(ctx)
 	return l, nil
+}
+
+func parseURL(url string) (rueidis.ClientOption, error) {
+	option, err := rueidis.ParseURL(url)
+	if err != nil {
+		// The cause may quote the URL, and with it the password.
+		return option, errors.New("the address of Redis must be a URL such as redis://host:6379/0 or rediss://user:password@host:6379/0")
+	}
+	return option, nil
 }
 
 // Close closes the connections. Run must have returned.
@@ -243,6 +251,23 @@ func (l *Ledger) Revoke(ctx context.Context, accountID string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
 	defer cancel()
 	return run(ctx, c, []order{{script: revokeScript, keys: l.keys(accountID)[3:], args: []string{itoa(keepEpoch.Milliseconds())}}})[0].AsInt64()
+}
+
+// Revoke is Ledger.Revoke for a process that is no node, such as a command. It connects to the Redis that
+// the URL names, and disconnects.
+func Revoke(ctx context.Context, url, accountID string) error {
+	option, err := parseURL(url)
+	if err != nil {
+		return err
+	}
+	l := &Ledger{opts: (*Options)(nil).defaults()}
+	l.link.init(option, l.opts.Deadline)
+	defer l.link.close()
+	if _, err := l.link.connect(); err != nil {
+		return err
+	}
+	_, err = l.Revoke(ctx, accountID)
+	return err
 }
 
 func (l *Ledger) takeOrder(accountID string, limits account.Limits, c admission.Cost, slot uint64) order {

@@ -94,6 +94,11 @@ func (n *nodes) count() int {
 	return len(n.members)
 }
 
+// joining reports whether this node has no share yet.
+func (n *nodes) joining() bool {
+	return slices.ContainsFunc(n.current(), func(v view) bool { return v.nodes == 0 })
+}
+
 // known returns the version seen last and the members of its list.
 func (n *nodes) known() (version string, members []string) {
 	n.mu.RLock()

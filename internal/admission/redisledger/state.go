@@ -13,6 +13,9 @@ type State struct {
 	Since time.Time // when that began
 	Why   string    // what is wrong, if not exact
 	Nodes int       // nodes that share the limits, as seen last; 0 before the first contact with Redis
+	// Joining says that this node is new and has no share yet: not every node has seen it. If Redis went
+	// away now, it would admit nothing.
+	Joining bool
 
 	LocalCalls int64 // calls that this node has admitted on its shares since it started
 	DroppedOps int64 // ends of calls that the queue had no room for
@@ -25,6 +28,7 @@ func (l *Ledger) State() State {
 	s.mu.Lock()
 	now := State{Exact: s.exact(), Since: s.since, Why: s.why}
 	s.mu.Unlock()
+	now.Joining = l.nodes.joining()
 	now.Nodes, now.LocalCalls, now.DroppedOps = l.nodes.count(), s.local.Load(), l.queue.dropped.Load()
 	l.queue.mu.Lock()
 	now.QueuedOps = l.queue.count

@@ -1,0 +1,150 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/admission"
+	"sluice/internal/admission/redisledger"
+	"sluice/internal/auth"
+	"sluice/internal/config"
+	"sluice/internal/httpapi"
+	"sluice/internal/sqlstore"
+)
+
+// staleFacts is the age of the facts about accounts from which on /readyz mentions it. They are read
+// twice a second.
+const staleFacts = 5 * time.Second
+
+// ledger counts what accounts are using: in memory, or in the Redis that all nodes share.
+type ledger interface {
+	admission.Ledger
+	// Running returns the number of calls of this process that hold a slot.
+	Running() int64
+}
+
+// openLedger opens the ledger. A Redis that does not answer does not stop the start: this node then goes
+// by its share of the limits.
+func (a *App) openLedger(ctx context.Context, cfg *config.Config) error {
+	if cfg.Redis == "" || a.facts.alone() {
+		a.memory = admission.NewMemory(nil)
+		a.ledger = a.memory
+		return nil
+	}
+	// The name stays the same across restarts, so that this node takes its own place among the others.
+	node, err := a.facts.dir.Node()
+	if err != nil {
+		return err
+	}
+	a.redis, err = redisledger.Open(ctx, cfg.Redis.Reveal(), &redisledger.Options{Node: node, Log: a.log})
+	if err != nil {
+		return err
+	}
+	a.ledger = a.redis
+	// A change is confirmed when every node that reaches Redis will see it with its next request. A node
+	// that does not is told by the database.
+	a.facts.revoke = func(accountID string) {
+		if _, err := a.redis.Revoke(context.Background(), accountID); err != nil {
+			a.log.Warn("Redis could not be told that an account has changed; other nodes read it from the database", "account_id", accountID, "error", err.Error())
+		}
+	}
+	return nil
+}
+
+// revokeOnce returns what an offline command does after it has changed an account: tell the nodes of the
+// installation through their Redis.
+func revokeOnce(cfg *config.Config) func(accountID string) {
+	return func(accountID string) {
+		if err := redisledger.Revoke(context.Background(), cfg.Redis.Reveal(), accountID); err != nil {
+			slog.Warn("Redis could not be told that the account has changed; running servers see the change within two seconds", "error", err.Error())
+		}
+	}
+}
+
+// followAccounts makes what keeps the index true while other processes change accounts. No other process can
+// use a SQLite database.
+func (a *App) followAccounts(_ context.Context, cfg *config.Config) error {
+	if a.facts.store.Engine() != sqlstore.Postgres {
+		return nil
+	}
+	opts := &auth.FollowerOptions{Shared: a.isShared(cfg), Log: a.log}
+	if a.redis != nil {
+		opts.Epoch = func(accountID string) (int64, bool) {
+			s := a.redis.Peek(accountID, account.Limits{})
+			return s.Epoch, s.Deactivated
+		}
+	}
+	a.follower = auth.NewFollower(a.facts.index, a.facts.store, opts)
+	return nil
+}
+
+// isShared reports whether other nodes may serve the same accounts.
+func (a *App) isShared(cfg *config.Config) bool {
+	return !a.facts.alone() && (cfg.Redis != "" || cfg.Cluster != "")
+}
+
+// currentFacts returns what admission confirms its decisions by, or nil if nobody else changes accounts.
+func (a *App) currentFacts(cfg *config.Config) admission.Facts {
+	if a.follower == nil || !a.isShared(cfg) {
+		return nil
+	}
+	return a.follower
+}
+
+// sharedChecks returns the readiness checks of what nodes share.
+func (a *App) sharedChecks(cfg *config.Config) (checks []httpapi.Check) {
+	if a.redis != nil {
+		checks = append(checks, httpapi.Check{Name: "redis", Note: func() string {
+			switch s := a.redis.State(); {
+			case !s.Exact:
+				return fmt.Sprintf("away for %s: this node admits its share of each limit, as one of %d", time.Since(s.Since).Round(time.Second), max(1, s.Nodes))
+			case s.Joining:
+				return "this node has just joined the others, and has no share of the limits yet for the case that Redis goes away"
+			}
+			return ""
+		}})
+	}
+	if a.follower != nil && a.isShared(cfg) {
+		checks = append(checks, httpapi.Check{
+			Name: "accounts",
+			Run: func(context.Context) error {
+				if a.redis != nil && a.redis.State().Exact {
+					return nil // the epochs say what has changed
+				}
+				return a.follower.Ready()
+			},
+			Note: func() string {
+				if age := a.follower.Age(); age > staleFacts {
+					return fmt.Sprintf("changes by other nodes were last read %s ago", age.Round(time.Second))
+				}
+				return ""
+			},
+		})
+	}
+	return checks
+}
+
+// sharedGauges returns the metrics of what nodes share.
+func (a *App) sharedGauges() (gauges []gauge) {
+	if a.follower != nil {
+		gauges = append(gauges, gauge{"sluice_accounts_age_seconds", "Seconds since the changes of accounts by other processes were read.", func() int64 { return int64(a.follower.Age().Seconds()) }})
+	}
+	if a.redis != nil {
+		gauges = append(gauges,
+			gauge{"sluice_ledger_exact", "1 while limits are counted in Redis, 0 while this node goes by its share of them.", func() int64 {
+				if a.redis.State().Exact {
+					return 1
+				}
+				return 0
+			}},
+			gauge{"sluice_ledger_nodes", "Nodes that share the limits.", func() int64 { return int64(a.redis.State().Nodes) }},
+			gauge{"sluice_ledger_local_calls", "Calls that this node has admitted on its share since it started.", func() int64 { return a.redis.State().LocalCalls }},
+			gauge{"sluice_ledger_queued", "Ends of calls that wait for Redis.", func() int64 { return int64(a.redis.State().QueuedOps) }},
+			gauge{"sluice_ledger_dropped", "Ends of calls that Redis was never told; their slots come free when their leases end.", func() int64 { return a.redis.State().DroppedOps }},
+		)
+	}
+	return gauges
+}

@@ -1,0 +1,142 @@
+package app_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"sluice/internal/admin"
+	"sluice/internal/pgtest"
+	"sluice/internal/redistest"
+)
+
+// oneSecret is the secret of all nodes of an installation.
+const oneSecret = "secret: one-secret-for-all-nodes-of-this-test\n"
+
+// threeNodes are three servers on one PostgreSQL and one Redis.
+func threeNodes(t *testing.T, yaml string) ([]*node, *redistest.Server) {
+	t.Helper()
+	redis := redistest.Own(t)
+	yaml += "metrics_listen: 127.0.0.1:0\ndatabase: " + pgtest.URL(t) + "\nredis: redis://" + redis.Addr() + "\n" + oneSecret
+	nodes := make([]*node, 3)
+	for i := range nodes {
+		nodes[i] = newSite(t, yaml).start(t)
+	}
+	return nodes, redis
+}
+
+// chat sends a small call to a model that needs the plan basic, and returns the status of the reply.
+func (n *node) chat(key string) int {
+	return n.request("POST", "/v1/chat/completions", key, `{"model":"sandbox/large","messages":[{"role":"user","content":"hi"}]}`).status
+}
+
+// A change holds on every node for the next request, whichever node made it. Nothing waits here: that is what
+// is tested.
+func TestChangeHoldsEverywhere(t *testing.T) {
+	t.Parallel()
+	nodes, _ := threeNodes(t, "")
+	made := must[admin.CreatedAccount](nodes[0], "account.create", admin.NewAccount{Actor: "t", Email: "a@example.com", Plan: "basic"})
+	key := made.MasterKey
+	target := admin.Target{Actor: "t", Ref: made.ID, Reason: "r"}
+	everywhere := func(what string, status, chat int) {
+		t.Helper()
+		for i, n := range nodes {
+			if got := n.get("/v1/models", key).status; got != status {
+				t.Errorf("%s: GET /v1/models on node %d = %d, want %d", what, i, got, status)
+			}
+			if got := n.chat(key); got != chat {
+				t.Errorf("%s: a call on node %d = %d, want %d", what, i, got, chat)
+			}
+		}
+	}
+	everywhere("a new account", 200, 200)
+	for i, step := range []struct {
+		name         string
+		do           func(n *node)
+		status, chat int
+	}{
+		{"suspend", func(n *node) { must[any](n, "account.suspend", target) }, 423, 423},
+		{"unsuspend", func(n *node) { must[any](n, "account.unsuspend", target) }, 200, 200},
+		{"deactivate", func(n *node) { must[any](n, "key.deactivate", target) }, 401, 401},
+		{"restore", func(n *node) { must[any](n, "key.restore", target) }, 200, 200},
+		{"lower plan", func(n *node) { must[any](n, "account.set-plan", admin.Target{Actor: "t", Ref: made.ID, Plan: "none"}) }, 200, 402},
+		{"higher plan", func(n *node) { must[any](n, "account.set-plan", admin.Target{Actor: "t", Ref: made.ID, Plan: "scale"}) }, 200, 200},
+		{"regenerate", func(n *node) {
+			old := key
+			key = must[admin.RawKey](n, "key.regenerate-master", target).Key
+			for i, n := range nodes {
+				if models, chat := n.get("/v1/models", old).status, n.chat(old); models != 401 || chat != 401 {
+					t.Errorf("the old key on node %d = %d and %d, want 401", i, models, chat)
+				}
+			}
+		}, 200, 200},
+	} {
+		step.do(nodes[i%3])
+		everywhere(step.name, step.status, step.chat)
+	}
+}
+
+// The limits of an account hold over all nodes together.
+func TestLimitsOverNodes(t *testing.T) {
+	t.Parallel()
+	nodes, _ := threeNodes(t, "plans: {basic: {requests_per_minute: 10, concurrent: unlimited, tokens_per_minute: unlimited}}\n")
+	made := must[admin.CreatedAccount](nodes[0], "account.create", admin.NewAccount{Actor: "t", Email: "a@example.com", Plan: "basic"})
+	var passed, refused, other atomic.Int64
+	var calls sync.WaitGroup
+	for i := range 200 {
+		calls.Go(func() {
+			switch nodes[i%3].chat(made.MasterKey) {
+			case 200:
+				passed.Add(1)
+			case 429:
+				refused.Add(1)
+			default:
+				other.Add(1)
+			}
+		})
+	}
+	calls.Wait()
+	if passed.Load() != 10 || refused.Load() != 190 {
+		t.Errorf("200 calls over three nodes: %d passed, %d were refused, %d had another status; want 10 and 190", passed.Load(), refused.Load(), other.Load())
+	}
+}
+
+// While Redis is away, nodes go on by their shares, and say so.
+func TestWithoutRedis(t *testing.T) {
+	t.Parallel()
+	nodes, redis := threeNodes(t, "")
+	made := must[admin.CreatedAccount](nodes[0], "account.create", admin.NewAccount{Actor: "t", Email: "a@example.com", Plan: "scale"})
+	if got := nodes[1].chat(made.MasterKey); got != 200 {
+		t.Fatalf("a call = %d, want 200", got)
+	}
+	for _, n := range nodes {
+		eventually(t, "a share of the limits", func() bool {
+			return strings.Contains(n.get("/readyz", "").body, `{"name":"redis","ok":true}`) && strings.Contains(n.scrape(), "sluice_ledger_nodes 3")
+		})
+	}
+	if err := redis.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range nodes {
+		if got := n.chat(made.MasterKey); got != 200 {
+			t.Errorf("a call on node %d without Redis = %d, want 200", i, got)
+		}
+		eventually(t, "a note about Redis", func() bool {
+			r := n.get("/readyz", "")
+			return r.status == 200 && strings.Contains(r.body, "this node admits its share of each limit, as one of 3")
+		})
+	}
+	must[any](nodes[0], "account.suspend", admin.Target{Actor: "t", Ref: made.ID, Reason: "r"})
+	for i, n := range nodes {
+		eventually(t, fmt.Sprintf("the suspension on node %d", i), func() bool { return n.chat(made.MasterKey) == 423 })
+	}
+	must[any](nodes[0], "account.unsuspend", admin.Target{Actor: "t", Ref: made.ID})
+	if err := redis.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		eventually(t, "calls", func() bool { return n.chat(made.MasterKey) == 200 })
+	}
+}
