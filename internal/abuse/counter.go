@@ -78,10 +78,11 @@ type Known struct {
 	Month    time.Time
 	Accounts []string
 	Counts   []Count
-	// Hours are the units of the last day. They are only needed for accounts that the counter does not know.
-	Hours []Hour
-	// Stored has the ids of those unproven settlements that Counts includes.
-	Stored map[string]bool
+	// Introduce: the accounts are such that the counter asks for, see Listener.Unknown. Hours are the units of
+	// their last day, and Stored has the ids of those unproven settlements that Counts includes.
+	Introduce bool
+	Hours     []Hour
+	Stored    map[string]bool
 	// Budget returns the budget of a plan.
 	Budget func(account.Plan) account.Limit
 	// Unmark: the keys of the accounts are on again.

@@ -179,7 +179,7 @@ func (c *Control) answer(ctx context.Context) error {
 // round it would count twice, and nothing would ever correct that.
 func (c *Control) introduce(ctx context.Context, month time.Time, ids []string) error {
 	now := c.opts.Now()
-	k := Known{Month: month, Budget: c.budget, Accounts: ids}
+	k := Known{Month: month, Budget: c.budget, Accounts: ids, Introduce: true}
 	var err error
 	if k.Counts, err = c.store.AbuseCountsOf(ctx, month, ids); err != nil {
 		return err

@@ -34,7 +34,8 @@ const (
 // read a total is the most that it can have missed.
 //
 // A node tells how much it has added in its life, not the difference. So it can repeat what was lost, and after
-// an outage Redis gets what the node has counted meanwhile, once.
+// an outage Redis gets what the node has counted meanwhile, once. Also once if another node has told Redis
+// meanwhile what the store knows, which includes it.
 type Units struct {
 	l      *Ledger
 	hear   abuse.Listener // nil: nobody counts units
@@ -135,9 +136,21 @@ func (x *total) allow(budget account.Limit) {
 	}
 }
 
-// proven reports whether an addition made now is one that the hash does not include: the hash was there
-// before. The number u is the time at which the hash was made and more, so it also tells the month.
-func (t *tally) proven() bool { return t.made != 0 || t.seen >= t.month.UnixMicro() }
+// proven reports whether no addition that Redis has not counted can be part of what the hash was made from: the
+// hash was there before them. The number u is the time at which the hash was made and more, so it also tells the
+// month.
+func (t *tally) proven() bool {
+	return t.made != 0 || t.seen >= t.month.UnixMicro() && !t.unproven()
+}
+
+func (t *tally) unproven() bool {
+	for i := range t.totals {
+		if len(t.totals[i].unproven) > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // near reports whether the last addition to a total may reach the budget.
 func (t *tally) near(x *total, now time.Duration) bool {
@@ -189,20 +202,19 @@ func (u *Units) Add(t abuse.Total, s *usage.Settlement, budget account.Limit) {
 	if !proven && len(x.unproven) < mostUnproven {
 		x.unproven = append(x.unproven, usage.Settlement{ID: s.ID, At: s.At, UnitMilli: min(mostUnits, s.UnitMilli), AccountID: s.AccountID})
 	}
-	if !u.Exact() {
+	ask := !proven && (y.asked == 0 || now-y.asked >= askAgain)
+	if ask {
+		y.asked = now
+	}
+	// An account that could not be introduced is tried again soon. Until then no call waits for it.
+	if !u.Exact() || !proven && now-y.asked >= u.l.opts.Deadline {
 		u.missed(sh, t.AccountID, y)
 		sh.mu.Unlock()
 		return
 	}
 	wait := y.near(x, now)
-	ask, queue := false, false
-	if proven {
-		queue, y.queued = !y.queued, true
-	} else if ask = y.asked == 0 || now-y.asked >= askAgain; ask {
-		y.asked = now
-	} else if now-y.asked >= u.l.opts.Deadline {
-		wait = false // the last attempt has failed; the next comes soon
-	}
+	queue := proven && !y.queued
+	y.queued = y.queued || queue
 	sh.mu.Unlock()
 	if ask {
 		u.hear.Unknown(t.AccountID, false)
@@ -334,7 +346,11 @@ func (u *Units) order(accountID string) order {
 	e := u.begin(accountID, y.month, y.keys, known, "")
 	for i := range y.totals {
 		if x := &y.totals[i]; x.all > 0 && (x.told < x.all || x.unsure) {
-			e.add(x, itoa(x.all), "0", "", "", "")
+			late := ""
+			if x.unsure {
+				late = "late"
+			}
+			e.add(x, x.all, late, "", "", "")
 		}
 	}
 	return e.order()
@@ -349,6 +365,7 @@ type errand struct {
 	args  []string
 	about []matter
 	room  [1]matter // most errands are about one total
+	tells bool      // it tells Redis what the store knows, and is no proof
 }
 
 // matter is a total that an errand is about.
@@ -370,8 +387,12 @@ func (u *Units) begin(accountID string, month time.Time, keys []string, known, m
 	return e
 }
 
-func (e *errand) add(x *total, all, included, units, forgiven, hours string) {
-	e.about = append(e.about, matter{x.plan, x.tier, x.all})
+func (e *errand) add(x *total, sent int64, included, units, forgiven, hours string) {
+	e.about = append(e.about, matter{x.plan, x.tier, sent})
+	all := ""
+	if sent > 0 {
+		all = itoa(sent)
+	}
 	e.args = append(e.args, x.name, all, included, units, forgiven, x.full, x.steep, hours)
 }
 
@@ -421,7 +442,10 @@ func (e *errand) heard(r rueidis.RedisResult) {
 		u.hear.Unknown(e.id, true)
 		return
 	}
-	y.made = o.made
+	proof := !e.tells || !y.unproven()
+	if proof {
+		y.made = o.made
+	}
 	y.hears(o.seen, u.l.clock.now())
 	more := false
 	for i, n := range e.about {
@@ -435,9 +459,10 @@ func (e *errand) heard(r rueidis.RedisResult) {
 		if n.sent > 0 {
 			x.told, x.unsure = max(x.told, n.sent), false
 		}
-		// What was added since the order was put together is not in the hash.
-		x.unproven = nil
-		more = more || x.told < x.all
+		if proof { // what was added since the order was put together is not in the hash
+			x.unproven = nil
+			more = more || x.told < x.all
+		}
 	}
 	more = more && !y.queued
 	if more {
@@ -458,7 +483,7 @@ func (u *Units) Read(ctx context.Context, accountID string, month time.Time) ([]
 		for tier := account.Free; tier <= account.Premium; tier++ {
 			x := &total{plan: plan, tier: tier, name: totalName(plan, tier)}
 			x.allow(account.Unlimited)
-			e.add(x, "", "0", "", "", "")
+			e.add(x, 0, "", "", "", "")
 		}
 	}
 	o := e.order()
@@ -518,12 +543,17 @@ func (u *Units) raiseOrder(accountID string, k *abuse.Known) order {
 	if k.Unmark {
 		mark = "-"
 	}
-	e := u.begin(accountID, k.Month, u.keys(accountID, k.Month), "+", mark)
 	sh := u.shard(accountID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	y := sh.of(accountID)
 	y.turn(k.Month)
+	known := "+"
+	if !k.Introduce {
+		known = "*"
+	}
+	e := u.begin(accountID, k.Month, u.keys(accountID, k.Month), known, mark)
+	e.tells = !k.Introduce
 	if y.month.After(k.Month) {
 		return e.order()
 	}
@@ -538,13 +568,14 @@ func (u *Units) raiseOrder(accountID string, k *abuse.Known) order {
 		}
 	}
 	for i := range y.totals {
-		e.raise(&y.totals[i], k)
+		e.raise(&y.totals[i], k, k.Introduce || y.made != 0)
 	}
 	return e.order()
 }
 
-// raise adds a total to the errand. The caller holds the lock of the account.
-func (e *errand) raise(x *total, k *abuse.Known) {
+// raise adds a total to the errand, with what this node has added if it may. The caller holds the lock of the
+// account.
+func (e *errand) raise(x *total, k *abuse.Known, mine bool) {
 	if k.Budget != nil {
 		x.allow(k.Budget(x.plan))
 	}
@@ -561,11 +592,11 @@ func (e *errand) raise(x *total, k *abuse.Known) {
 			included -= s.UnitMilli
 		}
 	}
-	all := ""
-	if x.all > 0 {
-		all = itoa(x.all)
+	sent := int64(0)
+	if mine {
+		sent = x.all
 	}
-	e.add(x, all, itoa(max(0, included)), itoa(stored.Units), itoa(stored.Forgiven), hours(k, e.id, x, stored.Units))
+	e.add(x, sent, itoa(max(0, included)), itoa(stored.Units), itoa(stored.Forgiven), hours(k, e.id, x, stored.Units))
 }
 
 // hours returns the units at the beginning of each hour of the last day, as the script keeps them.

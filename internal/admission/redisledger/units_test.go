@@ -350,6 +350,58 @@ func TestUnitsLostReplies(t *testing.T) {
 	}
 }
 
+// One node is cut off from Redis. What it counts meanwhile reaches Redis through the database, and does not
+// count again when the node is back.
+func TestUnitsOfANodeCutOff(t *testing.T) {
+	t.Parallel()
+	server := redistest.Own(t)
+	line := newProxy(t, server.Addr())
+	prefix := redistest.Prefix()
+	far := open(t, line.url(), Options{Prefix: prefix, Node: "far", Deadline: 100 * time.Millisecond, Beat: 20 * time.Millisecond, Probe: 10 * time.Millisecond})
+	near := open(t, server.URL(), Options{Prefix: prefix, Node: "near", Deadline: patient, Beat: 20 * time.Millisecond})
+	c := newClub(t, "sqlite", 1000, far, near)
+	c.run()
+	start(t, far, near)
+	eventually(t, "both are nodes", func() bool {
+		return far.State().Nodes == 2 && near.State().Nodes == 2 && exact([]*Ledger{far, near}, true)()
+	})
+	id := c.open()
+	for i := range 4 {
+		c.members[i%2].call(id, 1000)
+	}
+	eventually(t, "four units", func() bool { return c.members[1].units(id) == 4000 })
+	release := line.stall()
+	defer release()
+	line.cut()
+	eventually(t, "shares", exact([]*Ledger{far}, false))
+	for range 10 {
+		c.members[0].end(id, admission.Place{}, 1000)
+		c.members[1].call(id, 1000)
+	}
+	for _, m := range c.members {
+		if err := m.books.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts, err := c.store.AbuseCountsOf(t.Context(), month(), []string{id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what the near node has added", func() bool { return c.members[1].units(id) == 14_000 })
+	if err := near.Units().Raise(t.Context(), abuse.Known{Month: month(), Accounts: []string{id}, Counts: counts}); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.members[1].units(id); got != 24_000 {
+		t.Errorf("%d thousandths after the database was read, want 24,000", got)
+	}
+	c.members[0].end(id, admission.Place{}, 1000) // the database does not have this one yet
+	release()
+	eventually(t, "exact", exact([]*Ledger{far, near}, true))
+	eventually(t, "25 units", func() bool { return c.members[1].units(id) == 25_000 })
+	c.members[0].call(id, 1000)
+	eventually(t, "26 units", func() bool { return c.members[1].units(id) == 26_000 && c.members[0].units(id) == 26_000 })
+}
+
 // What the nodes count while Redis is away is added when it is back, once. If it comes back without its data,
 // the totals come from the database.
 func TestUnitsOutage(t *testing.T) {
@@ -511,4 +563,40 @@ func (nothingStored) HasSettlements(context.Context, []usage.Settlement) (map[st
 
 func (nothingStored) RecordAbuseEventsOnce(context.Context, []abuse.Event) ([]abuse.Event, error) {
 	return nil, nil
+}
+
+// A command without a server reads the totals and restores an account; running nodes see it at once.
+func TestUnitsVisitor(t *testing.T) {
+	t.Parallel()
+	server := redistest.Own(t)
+	l := open(t, server.URL(), Options{Prefix: "sluice:", Deadline: patient})
+	c := newClub(t, "sqlite", 20, l)
+	c.run()
+	start(t, l)
+	id := c.open()
+	for range 20 {
+		c.members[0].call(id, 1000)
+	}
+	eventually(t, "the deactivation in the database", func() bool {
+		a, err := c.accounts.Find(t.Context(), id)
+		return err == nil && a.Deactivated != nil
+	})
+	offline := abuse.New(c.store, abuse.Options{
+		Plans: func() account.Plans { return *c.plans.Load() }, Accounts: c.accounts, Flush: c.members[0].books.Flush, Counter: Visit(server.URL()),
+	})
+	if _, score := offline.Standings(id, account.Basic); score != 100 {
+		t.Errorf("score = %d, want 100", score)
+	}
+	if _, err := offline.Restore(t.Context(), "support", id); err != nil {
+		t.Fatal(err)
+	}
+	if s := l.Peek(id, anyLimits); s.Deactivated {
+		t.Errorf("standing after restoring = %+v, want it not deactivated", s)
+	}
+	if got := c.members[0].units(id); got != 0 {
+		t.Errorf("%d thousandths after restoring, want 0", got)
+	}
+	if err := Visit("redis://127.0.0.1:1").Raise(t.Context(), abuse.Known{}); err == nil {
+		t.Error("Raise without Redis = nil, want an error")
+	}
 }

@@ -3,15 +3,17 @@
 --   g      the time in microseconds at which it was made; tells it from one that was lost
 --   u      g, and every thousandth of a unit that was added to any total since. Take returns it, so that a
 --          node knows without asking how much it may have missed
---   S      a total, "units:forgiven:hour:opening:reviewed" in thousandths. Units and forgiven never fall. Hour is
---          when something was last added, opening the units at the beginning of the last 24 hours, reviewed
---          when a steep climb was last reported (milliseconds)
+--   S      a total, "units:forgiven:hour:opening:reviewed:raised" in thousandths. Units and forgiven never fall.
+--          Hour is when something was last added, opening the units at the beginning of the last 24 hours,
+--          reviewed when a steep climb was last reported (milliseconds). Raised is what the store knew before
+--          Redis did: a node that was away has stored it, and adds it when it is back
 --   S/m    the units at the beginning of each hour in which something was added, "hour=units,...": 24 hours
 --   S/NODE what a node has added in its present life, "life:units". A node says how much it has added in all,
 --          so what it says twice counts once
 -- ARGV: clock; what the node knows: g, '*' (there is a hash: read it or add to it), or '+' (make one if there is
 -- none); node; life; milliseconds that a new hash is kept; milliseconds that the epoch is kept; '-' to end the
--- mark of the account; then for each total: S, the units that this node has added in all ('': it adds nothing), those of them that units include already (for '+'), units and forgiven in the
+-- mark of the account; then for each total: S, the units that this node has added in all ('': it adds nothing), those of them that units include already (for '+'; else 'late' if raised may
+-- include some), units and forgiven in the
 -- store ('': not known), the units at which the budget is used up and those within 24 hours that are steep
 -- (-1: never), and S/m for a new total.
 -- It returns 1 (0: the node must know more first), g, u, and for each total: units before and after without what
@@ -24,6 +26,17 @@ local micros = clock[1] * 1000000 + clock[2]
 local now = tonumber(ARGV[1]) or math.floor(micros / 1000)
 local hour = math.floor(now / HOUR)
 local known, life = ARGV[2], ARGV[4]
+
+-- mark changes the epoch and makes it negative, or positive.
+local function mark(sign)
+  local old = tonumber(redis.call('GET', epoch) or 0)
+  local value = math.max(micros, math.abs(old) + 1)
+  redis.call('SET', epoch, string.format('%.0f', sign * value), 'PX', ARGV[6])
+end
+
+if ARGV[7] == '-' and tonumber(redis.call('GET', epoch) or 0) < 0 then
+  mark(1)
+end
 
 local fields = { 'g', 'u' }
 for i = 8, #ARGV, 8 do
@@ -47,32 +60,31 @@ if made then
   set('g', string.format('%.0f', g))
 end
 
--- mark changes the epoch and makes it negative, or positive.
-local function mark(sign)
-  local old = tonumber(redis.call('GET', epoch) or 0)
-  local value = math.max(micros, math.abs(old) + 1)
-  redis.call('SET', epoch, string.format('%.0f', sign * value), 'PX', ARGV[6])
-end
-
 local marked = false
 local totals = {}
 local added = 0
 for i = 8, #ARGV, 8 do
   local name, all, included = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]) or 0
   local n = 3 + (i - 8) / 4
-  local total, forgiven, last, opening, reviewed = 0, 0, 0, 0, 0
+  local total, forgiven, last, opening, reviewed, raised = 0, 0, 0, 0, 0, 0
   if state[n] then
-    local a, b, c, d, e = string.match(state[n], '^(%d+):(%d+):(%d+):(-?%d+):(%d+)$')
-    total, forgiven, last, opening, reviewed = tonumber(a), tonumber(b), tonumber(c), tonumber(d), tonumber(e)
+    local a, b, c, d, e, f = string.match(state[n], '^(%d+):(%d+):(%d+):(-?%d+):(%d+):(%d+)$')
+    total, forgiven, last, opening, reviewed, raised = tonumber(a), tonumber(b), tonumber(c), tonumber(d), tonumber(e), tonumber(f)
   end
-  local first = total
+  local first, owed = total, raised
   -- What the store knows, and then what the node adds.
   total = math.max(total, tonumber(ARGV[i + 3]) or 0)
+  if state[n] then raised = raised + total - first end
   local pardon = math.max(forgiven, tonumber(ARGV[i + 4]) or 0)
   if all then
     local whose, before = string.match(state[n + 1] or '', '^([^:]*):(%d+)$')
     before = whose == life and tonumber(before) or included
-    total = math.min(MOST, total + math.max(0, all - before))
+    local more = math.max(0, all - before)
+    if known ~= '+' and (ARGV[i + 2] == 'late' or ARGV[i + 3] ~= '') then
+      local paid = math.min(more, raised)
+      more, raised = more - paid, raised - paid
+    end
+    total = math.min(MOST, total + more)
     if whose ~= life or all > before then
       set(fields[n + 1], life .. ':' .. string.format('%.0f', math.max(all, before)))
     end
@@ -105,8 +117,8 @@ for i = 8, #ARGV, 8 do
   if full >= 0 and before < full and after >= full then
     marked = true
   end
-  if total ~= first or pardon ~= forgiven or review == 1 then
-    set(name, string.format('%.0f:%.0f:%.0f:%.0f:%.0f', total, pardon, last, opening, reviewed))
+  if total ~= first or pardon ~= forgiven or raised ~= owed or review == 1 then
+    set(name, string.format('%.0f:%.0f:%.0f:%.0f:%.0f:%.0f', total, pardon, last, opening, reviewed, raised))
   end
   added = added + total - first
   totals[#totals + 1] = before
@@ -129,7 +141,5 @@ if redis.call('HSET', sums, 'u', string.format('%.0f', u)) == 1 then
 end
 if marked then
   mark(-1)
-elseif ARGV[7] == '-' and tonumber(redis.call('GET', epoch) or 0) < 0 then
-  mark(1)
 end
 return { 1, g, u, unpack(totals) }
