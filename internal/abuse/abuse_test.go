@@ -56,7 +56,9 @@ func (m *memory) RecordAbuseEvents(_ context.Context, e []abuse.Event) error {
 }
 
 func (m *memory) ForgiveUnits(ctx context.Context, _ time.Time, c []abuse.Count, e []abuse.Event) error {
+	m.mu.Lock()
 	m.counts = append(m.counts, c...)
+	m.mu.Unlock()
 	return m.RecordAbuseEvents(ctx, e)
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +19,9 @@ import (
 	"sluice/internal/usage"
 )
 
-// hub is what several fake counters count in. It is for one goroutine.
+// hub is what several fake counters count in.
 type hub struct {
+	mu     sync.Mutex
 	totals map[abuse.Total]int64
 	full   int64 // marks an account
 	marked bool
@@ -61,13 +63,21 @@ func (s *spoke) Add(t abuse.Total, u *usage.Settlement, budget account.Limit) {
 	}
 }
 
+// add adds to a total.
+func (h *hub) add(p addition) (before, after int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before = h.totals[p.t]
+	after = before + p.units
+	h.totals[p.t] = after
+	h.marked = h.marked || before < h.full && after >= h.full
+	return before, after
+}
+
 // deliver lets what is on its way arrive.
 func (s *spoke) deliver() {
 	for _, p := range s.pending {
-		before := s.hub.totals[p.t]
-		after := before + p.units
-		s.hub.totals[p.t] = after
-		s.hub.marked = s.hub.marked || before < s.hub.full && after >= s.hub.full
+		before, after := s.hub.add(p)
 		if s.lose {
 			s.unsure, s.lose = true, false
 			s.hear.Missed(p.t, p.units)
@@ -80,6 +90,8 @@ func (s *spoke) deliver() {
 }
 
 func (s *spoke) Read(_ context.Context, id string, month time.Time) (out []abuse.Reading, known bool, err error) {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
 	if s.hub.away {
 		return nil, false, errAway
 	}
@@ -94,6 +106,8 @@ func (s *spoke) Read(_ context.Context, id string, month time.Time) (out []abuse
 func (s *spoke) Unproven([]string) []usage.Settlement { return nil }
 
 func (s *spoke) Raise(_ context.Context, k abuse.Known) error {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
 	if s.hub.away {
 		return errAway
 	}
@@ -111,7 +125,7 @@ func (s *spoke) Raise(_ context.Context, k abuse.Known) error {
 type site struct {
 	*abuse.Control
 	counter *spoke
-	locked  bool
+	locked  atomic.Bool
 }
 
 // sites returns nodes with a budget that share a store and, if there is one, a hub.
@@ -123,7 +137,7 @@ func sites(n int, store *memory, h *hub, budget account.Limit) []*site {
 		s := &site{}
 		opts := abuse.Options{
 			Plans: func() account.Plans { return plans }, Accounts: store.accounts(), Shared: true,
-			Lock: func(string, account.Mark) { s.locked = true }, Unlock: func(string) { s.locked = false },
+			Lock: func(string, account.Mark) { s.locked.Store(true) }, Unlock: func(string) { s.locked.Store(false) },
 			Log: slog.New(slog.DiscardHandler),
 		}
 		if h != nil {
@@ -233,7 +247,7 @@ func checkEvents(rt *rapid.T, store *memory, nodes []*site, once bool) {
 		ended, end := context.WithCancel(context.Background())
 		end()
 		n.Run(ended)
-		if n.locked {
+		if n.locked.Load() {
 			locked++
 		}
 	}
@@ -277,14 +291,14 @@ func TestNodesReadTheStore(t *testing.T) {
 			for i, n := range nodes { // 40 units on each of three nodes
 				n.settle(40_000)
 				store.commit(40_000)
-				if n.locked {
+				if n.locked.Load() {
 					t.Fatalf("node %d has locked the account after 40 of 100 units", i)
 				}
 			}
 			time.Sleep(4 * time.Second)
 			synctest.Wait()
 			for i, n := range nodes {
-				if !n.locked {
+				if !n.locked.Load() {
 					t.Errorf("node %d has not locked the account 4 s after 120 of 100 units were stored", i)
 				}
 			}
@@ -306,7 +320,7 @@ func TestRestoreOnAnotherNode(t *testing.T) {
 	store, h := &memory{once: true}, &hub{totals: map[abuse.Total]int64{}, full: 100_000}
 	nodes := sites(2, store, h, 100)
 	nodes[0].settle(100_000)
-	if !h.marked || !nodes[0].locked {
+	if !h.marked || !nodes[0].locked.Load() {
 		t.Fatal("the account is not marked and locked after 100 of 100 units")
 	}
 	store.commit(100_000)
@@ -319,8 +333,8 @@ func TestRestoreOnAnotherNode(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	nodes[0].Run(ended)
-	if nodes[0].locked || len(store.stored) != 0 {
-		t.Errorf("locked %t and stored as deactivated %q on the node that had not stored it yet, want neither", nodes[0].locked, store.stored)
+	if nodes[0].locked.Load() || len(store.stored) != 0 {
+		t.Errorf("locked %t and stored as deactivated %q on the node that had not stored it yet, want neither", nodes[0].locked.Load(), store.stored)
 	}
 	for i, n := range nodes {
 		if _, score := n.Standings("a", account.Basic); score != 0 {
