@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -17,6 +16,26 @@ type held struct {
 	errors    int
 	// err is the first error.
 	err error
+}
+
+// crowd counts those who are there at the same time. Looking at the number now and then would miss the peak on a
+// busy machine.
+type crowd struct {
+	mu         sync.Mutex
+	here, peak int
+}
+
+func (c *crowd) enter() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.here++
+	c.peak = max(c.peak, c.here)
+}
+
+func (c *crowd) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.here--
 }
 
 // hold opens streams so quickly that all of them are open at the same time, and returns the
@@ -36,7 +55,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 	}
 	request := w.request(t)
 	parts := make([]sample, streams)
-	var open atomic.Int64
+	var open crowd
 	var callers sync.WaitGroup
 	defer callers.Wait()
 	for i := range parts {
@@ -51,11 +70,11 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 			s := &parts[i]
 			s.err = w.call(c, request, func() {
 				if s.chunks++; s.chunks == 1 {
-					open.Add(1)
+					open.enter()
 				}
 			})
 			if s.chunks > 0 {
-				open.Add(-1)
+				open.leave()
 			}
 			if s.err != nil {
 				s.errors++
@@ -68,8 +87,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 		callers.Wait()
 		close(ended)
 	}()
-	// The peak of memory need not be at the moment when most streams are open, so both are tracked.
-	most, together := idle, int64(0)
+	most := idle
 	for running := true; running; {
 		select {
 		case <-ended:
@@ -79,7 +97,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 			if err != nil {
 				return held{}, fmt.Errorf("%s: %w", t.name, err)
 			}
-			most, together = max(most, now), max(together, open.Load())
+			most = max(most, now)
 		}
 	}
 	if ctx.Err() != nil {
@@ -90,7 +108,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 		all.join(&parts[i])
 	}
 	// If the streams did not overlap, the figure would be too low.
-	if together < int64(streams) && all.err == nil {
+	if together := open.peak; together < streams && all.err == nil {
 		all.errors, all.err = 1, fmt.Errorf("at most %d of %d streams were seen open at the same time", together, streams)
 	}
 	return held{float64(most-idle) / float64(streams), all.errors, all.err}, nil

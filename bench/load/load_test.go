@@ -68,7 +68,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := (plan{bin: self, rounds: 1, streams: 20, open: 500 * time.Millisecond, slice: 20 * time.Millisecond}).run(t.Context(), &out); err != nil {
+	if err := (plan{bin: self, rounds: 1, streams: 20, open: 2 * time.Second, slice: 20 * time.Millisecond}).run(t.Context(), &out); err != nil {
 		t.Fatalf("run = %v\n%s", err, &out)
 	}
 	number, ratio := ` +-?\d+\.\d`, ` +-?(\d+\.\d\d|-)`

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 
+	"sluice/internal/admission/redisledger"
 	"sluice/internal/app/settings"
 	"sluice/internal/config"
 	"sluice/internal/doctor"
@@ -23,6 +24,12 @@ func Examine(ctx context.Context, cfg *config.Config) []doctor.Finding {
 			Inspect: func(ctx context.Context) (doctor.Inspection, error) { return inspect(ctx, cfg) },
 		},
 		Models: func() (doctor.Models, error) { return countModels(cfg) },
+	}
+	if cfg.Redis != "" && cfg.Database != "sqlite" {
+		site.Redis = func(ctx context.Context) (doctor.Redis, error) {
+			in, err := redisledger.Inspect(ctx, cfg.Redis.Reveal())
+			return doctor.Redis{Name: in.Name, Version: in.Version, Evicts: in.Evicts}, err
+		}
 	}
 	if cfg.TLS.Enabled() {
 		site.Certificate = cfg.TLS.Cert

@@ -17,6 +17,7 @@ import (
 
 	"sluice/internal/app"
 	"sluice/internal/doctor"
+	"sluice/internal/redistest"
 	"sluice/internal/sqlstore"
 )
 
@@ -115,6 +116,9 @@ func TestExamine(t *testing.T) {
 		}},
 		"unreachable database": {"database: postgres://u:canary7@" + closed + "/db\n", nil, 1, []expect{
 			{"database", problem, "PostgreSQL does not answer: connect to PostgreSQL", "Check that it runs"},
+		}},
+		"unreachable Redis": {"database: postgres://" + closed + "/db\nredis: redis://:canary7@" + closed + "\n", nil, 2, []expect{
+			{"redis", problem, "Redis does not answer: ", "Until then each node admits its share of every limit."},
 		}},
 		"unreachable provider": {provider("http://" + closed + "/v1"), nil, 1, []expect{
 			{"provider lab", problem, "http://" + closed + "/v1 cannot be reached: connection refused", "Check base_url"},
@@ -238,6 +242,23 @@ func setVersion(t *testing.T, s *site, version int) {
 	defer db.Close()
 	if _, err := db.Exec("DELETE FROM goose_db_version WHERE $1 = 0; INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, 1)", version); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestExamineRedis(t *testing.T) {
+	t.Parallel()
+	keeps, evicts := redistest.Own(t), redistest.Own(t, "maxmemory-policy allkeys-lru")
+	for _, tt := range []struct {
+		redis *redistest.Server
+		want  expect
+	}{
+		{keeps, expect{"redis", doctor.StateOK, " answers", ""}},
+		{evicts, expect{"redis", doctor.StateWarning, "forgets keys when its memory is full", "Set maxmemory-policy to noeviction."}},
+	} {
+		s := newSite(t, "database: postgres://"+closedPort(t)+"/db\nredis: "+tt.redis.URL()+"\n")
+		if findings := app.Examine(t.Context(), s.config(t)); !tt.want.in(findings) {
+			t.Errorf("Examine did not find %+v, but\n%+v", tt.want, findings)
+		}
 	}
 }
 

@@ -106,7 +106,8 @@ func TestLimitsOverNodes(t *testing.T) {
 // While Redis is away, nodes go on by their shares, and say so.
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
-	nodes, redis := threeNodes(t, "")
+	// Waiting costs calls, and so does each node's share.
+	nodes, redis := threeNodes(t, "plans: {scale: {requests_per_minute: unlimited, tokens_per_minute: unlimited}}\n")
 	made := must[admin.CreatedAccount](nodes[0], "account.create", admin.NewAccount{Actor: "t", Email: "a@example.com", Plan: "scale"})
 	if got := nodes[1].chat(made.MasterKey); got != 200 {
 		t.Fatalf("a call = %d, want 200", got)

@@ -1,5 +1,5 @@
-// Package doctor examines a site: its configuration, data folder, server, database, secret,
-// address, certificate, providers and models. It reports what it found and what to do about it.
+// Package doctor examines a site: its configuration, data folder, server, database, Redis,
+// secret, address, certificate, providers and models. It reports what it found and what to do about it.
 //
 // It changes nothing, so an operator can run it beside a working server. It does not know the
 // configuration or the store: package app describes the site in a Site, and the doctor judges what
@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,6 +46,8 @@ type Site struct {
 	Data     string // the data folder
 	Database Database
 	Secret   string // the configured secret; empty if it is not set
+	// Redis looks at the Redis that nodes share; nil if there is none. An error must not hold a password.
+	Redis func(ctx context.Context) (Redis, error)
 
 	Listen      string   // the address of the server, as host:port
 	Origin      string   // the URL that callers use, without a path
@@ -73,6 +76,12 @@ type Inspection struct {
 	Unserved       error // why no server may use it; nil if one may
 	// Opens reports whether a secret opens the data key. It is never nil.
 	Opens func(secret string) bool
+}
+
+// Redis is the state of the Redis in which nodes count limits.
+type Redis struct {
+	Name, Version string
+	Evicts        bool // it forgets keys when its memory is full
 }
 
 // Models says how many models the configuration has, without those that a server discovers.
@@ -104,6 +113,7 @@ func Examine(ctx context.Context, s *Site) []Finding {
 	d.dataFolder()
 	d.server(ctx) // sets running, which database, address and targets read
 	d.database(ctx)
+	d.redis(ctx)
 	d.address()
 	d.doors()
 	d.certificate()
@@ -220,6 +230,32 @@ func (d *doctor) database(ctx context.Context) {
 	}
 	if err == nil {
 		d.secret(in)
+	}
+}
+
+// leastRedis is the oldest major version of Redis and Valkey that the ledger is tested with.
+const leastRedis = 7
+
+// redis examines the Redis in which nodes count limits.
+func (d *doctor) redis(ctx context.Context) {
+	if d.site.Redis == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, databasePatience)
+	defer cancel()
+	in, err := d.site.Redis(ctx)
+	if err != nil {
+		d.add(StateProblem, "redis", "Check that it runs and that the address, user and password in redis are right. Until then each node admits its share of every limit.", "Redis does not answer: %v", err)
+		return
+	}
+	major, _, _ := strings.Cut(in.Version, ".")
+	switch n, err := strconv.Atoi(major); {
+	case err != nil || n < leastRedis:
+		d.add(StateWarning, "redis", "Use Redis 7 or later, or Valkey.", "%s %s is older than what this program was tested with", in.Name, in.Version)
+	case in.Evicts:
+		d.add(StateWarning, "redis", "Set maxmemory-policy to noeviction.", "%s %s forgets keys when its memory is full, and with them what accounts have used", in.Name, in.Version)
+	default:
+		d.ok("redis", "%s %s answers", in.Name, in.Version)
 	}
 }
 
