@@ -303,13 +303,10 @@ func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, er
 	defer cancel()
 	ops, others, done := l.queue.grab(accountID)
 	defer done()
-	orders := make([]order, 0, len(ops)+1)
-	for _, op := range ops {
-		orders = append(orders, l.order(accountID, op))
-	}
-	results, err := l.send(ctx, append(orders, o))
+	orders := append(l.orders(make([]order, 0, len(ops)+1), accountID, ops), o)
+	results, err := l.send(ctx, orders)
 	if err == nil {
-		r, err = readReply(results[len(ops)])
+		r, err = readReply(results[len(results)-1])
 	}
 	if err == nil && !l.state.exact() {
 		// Somebody else has found out meanwhile that Redis is not to be trusted, and this may be why.

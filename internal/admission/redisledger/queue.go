@@ -159,11 +159,28 @@ func (l *Ledger) lost(accountID string, ops []op) {
 	}
 }
 
-// order returns the script that an operation stands for.
-func (l *Ledger) order(accountID string, o op) order {
-	if o.units {
-		return l.units.order(accountID)
+// orders appends the scripts that operations of an account stand for.
+func (l *Ledger) orders(all []order, accountID string, ops []op) []order {
+	begin := len(all)
+	var e *errand
+	for _, o := range ops {
+		if !o.units {
+			all = append(all, l.freeOrder(accountID, o))
+		} else if e == nil { // one has everything
+			e = l.units.errand(accountID)
+		}
 	}
+	switch {
+	case e == nil:
+	case len(all) == begin:
+		all = append(all, e.order())
+	default:
+		all[len(all)-1] = e.with(all[len(all)-1])
+	}
+	return all
+}
+
+func (l *Ledger) freeOrder(accountID string, o op) order {
 	slot := ""
 	if o.slot != 0 {
 		slot = l.slotID(o.slot)
@@ -188,9 +205,7 @@ func (l *Ledger) flushSome(ctx context.Context, some map[string][]op) {
 	var orders []order
 	for id, ops := range some {
 		defer l.queue.land(id)
-		for _, o := range ops {
-			orders = append(orders, l.order(id, o))
-		}
+		orders = l.orders(orders, id, ops)
 	}
 	err := l.sendAll(ctx, orders)
 	if err == nil {
@@ -240,11 +255,7 @@ func (l *Ledger) flushAccount(accountID string) {
 		}
 		return
 	}
-	orders := make([]order, 0, len(ops))
-	for _, o := range ops {
-		orders = append(orders, l.order(accountID, o))
-	}
-	if err := l.sendBatch(context.Background(), orders); err != nil {
+	if err := l.sendBatch(context.Background(), l.orders(nil, accountID, ops)); err != nil {
 		l.lost(accountID, ops)
 		l.state.failed(err)
 	}

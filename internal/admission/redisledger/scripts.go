@@ -29,6 +29,8 @@ var (
 	revokeLua string
 	//go:embed scripts/units.lua
 	unitsLua string
+	//go:embed scripts/count.lua
+	countLua string
 	//go:embed scripts/beat.lua
 	beatLua string
 	//go:embed scripts/leave.lua
@@ -36,18 +38,18 @@ var (
 
 	takeScript   = newScript(accountLua + takeLua)
 	peekScript   = newScript(accountLua + peekLua)
-	freeScript   = newScript(accountLua + freeLua)
+	freeScript   = newScript(accountLua + unitsLua + freeLua)
 	postScript   = newScript(accountLua + postLua)
 	renewScript  = newScript(renewLua)
 	revokeScript = newScript(revokeLua)
-	unitsScript  = newScript(unitsLua)
+	countScript  = newScript(unitsLua + countLua)
 	beatScript   = newScript(beatLua)
 	leaveScript  = newScript(leaveLua)
 )
 
 // scripts are all of them.
 func scripts() []*script {
-	return []*script{takeScript, peekScript, freeScript, postScript, renewScript, revokeScript, unitsScript, beatScript, leaveScript}
+	return []*script{takeScript, peekScript, freeScript, postScript, renewScript, revokeScript, countScript, beatScript, leaveScript}
 }
 
 // load makes every server know all scripts. They are loaded together, because in a batch of which a server

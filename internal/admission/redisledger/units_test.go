@@ -498,8 +498,12 @@ func TestUnitsClimb(t *testing.T) {
 
 // Additions in the usual case cost no round trip of their own.
 func BenchmarkUnits(b *testing.B) {
-	for _, counted := range []bool{false, true} {
-		b.Run(fmt.Sprintf("counted=%t", counted), func(b *testing.B) {
+	for _, tt := range []struct {
+		name     string
+		accounts int
+		counted  bool
+	}{{"limits-only", 1000, false}, {"with-units", 1000, true}, {"limits-only-one-account", 1, false}, {"with-units-one-account", 1, true}} {
+		b.Run(tt.name, func(b *testing.B) {
 			l := open(b, redistest.URL(b), Options{Deadline: patient})
 			defer keepRunning(b, l)()
 			plans := account.BuiltinPlans()
@@ -513,9 +517,9 @@ func BenchmarkUnits(b *testing.B) {
 			running.Go(func() { control.Run(ctx) })
 			defer running.Wait()
 			defer cancel()
-			all := limits(1_000_000, 1000, 1_000_000_000)
+			all := limits(unlimited, unlimited, unlimited)
 			cost := admission.Cost{RequestMilli: 1000, Tokens: 1100}
-			ids := make([]string, 1000)
+			ids := make([]string, tt.accounts)
 			for i := range ids {
 				ids[i] = fmt.Sprintf("acct_%020d", i)
 			}
@@ -524,7 +528,7 @@ func BenchmarkUnits(b *testing.B) {
 				if o != nil {
 					b.Fatal(o)
 				}
-				if counted {
+				if tt.counted {
 					control.Settled(&usage.Settlement{ID: "s", At: time.Now(), AccountID: id, Plan: "basic", Tier: "free", UnitMilli: 1000})
 				}
 				l.Free(id, p, cost)

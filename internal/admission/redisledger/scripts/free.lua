@@ -1,5 +1,6 @@
 -- free ARGV: clock, the slot's id ('': none), the time of the requests and how many thousandths come back,
--- the time of the tokens and how many come back (positive) or are taken beyond them (negative).
+-- the time of the tokens and how many come back (positive) or are taken beyond them (negative). With a fifth
+-- key, units, it also counts the units that follow, and returns what count returns.
 if ARGV[2] ~= '' then
   redis.call('ZREM', slots, ARGV[2])
 end
@@ -15,4 +16,7 @@ else
   if tc > 0 then give(tat, 0, tc) end
 end
 keep()
+if KEYS[5] then
+  return count(KEYS[5], sums, epoch, 5)
+end
 return 0
