@@ -14,12 +14,20 @@ import (
 func (l *Ledger) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		var rested <-chan time.Time // nil: nothing rests
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-l.queue.wake:
 				l.Flush(ctx)
+			case <-l.units.resting:
+				if rested == nil {
+					rested = time.After(addEvery)
+				}
+			case <-rested:
+				rested = nil
+				l.units.rested()
 			}
 		}
 	})
@@ -32,6 +40,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 	wg.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*l.opts.Deadline)
 	defer cancel()
+	l.units.rested()
 	l.Flush(last)
 	l.leave(last)
 	return nil

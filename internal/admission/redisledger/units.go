@@ -23,6 +23,12 @@ const (
 	// keepUnits is how long the totals of a month are kept after it is over.
 	keepUnits  = 7 * 24 * time.Hour
 	unitShards = 32
+
+	// addEvery is the least time between two additions to the same account by a busy node that is far from the
+	// budget, and farther is how many times farther than where it would wait: of what is left, 64 nodes then
+	// hold back less than a hundredth.
+	addEvery = 5 * time.Millisecond
+	farther  = 100
 )
 
 // Units is the abuse.Counter of the nodes that share a Redis: the totals of each account and month are in one
@@ -31,23 +37,27 @@ const (
 // An addition is queued and goes with the ends of calls. When it may be the one that reaches the budget, Add
 // sends it at once and waits for the reply, at most for the deadline of the ledger. To know when, each reply to
 // Take says how much has been added to the account's totals in all: what has been added since this node last
-// read a total is the most that it can have missed.
+// read a total is the most that it can have missed. A node that adds to an account many times in a few
+// milliseconds, and is far from the budget, does it once.
 //
 // A node tells how much it has added in its life, not the difference. So it can repeat what was lost, and after
 // an outage Redis gets what the node has counted meanwhile, once. Also once if another node has told Redis
 // meanwhile what the store knows, which includes it.
 type Units struct {
-	l      *Ledger
-	hear   abuse.Listener // nil: nobody counts units
-	life   string         // tells this process from an earlier one of the same node
-	keep   [2]string      // how long totals and epochs are kept, as the script is told
-	shards [unitShards]unitShard
+	l    *Ledger
+	hear abuse.Listener // nil: nobody counts units
+	life string         // tells this process from an earlier one of the same node
+	keep [2]string      // how long totals and epochs are kept, as the script is told
+	// resting has a value when there are additions that wait for their pause to end.
+	resting chan struct{}
+	shards  [unitShards]unitShard
 }
 
 type unitShard struct {
 	mu       sync.Mutex
 	accounts map[string]*tally
 	owing    map[string]bool // accounts with additions that were lost, or made while Redis was away
+	pausing  []string        // accounts with additions that wait for their pause to end
 }
 
 // tally is what this node knows about the units of an account in a month.
@@ -59,6 +69,8 @@ type tally struct {
 	asked  time.Duration // when it was last asked to be introduced to Redis
 	told   chan struct{} // closed and replaced when something becomes of additions; nil: nobody waits
 	queued bool          // an operation is in the queue
+	paused bool          // it is in pausing
+	sentAt time.Duration // when additions were last sent
 	keys   []string      // in Redis, of the month
 	totals []total
 }
@@ -71,6 +83,7 @@ type total struct {
 	full       string // the budget as the script is told
 	steep      string
 	all        int64 // what this node has added in this life
+	sent       int64 // of that, what is on its way or has arrived
 	told       int64 // of that, what the listener has been told about
 	units, at  int64 // the total as last read, and u at that time; at 0: never
 	unsure     bool  // something may have been added without a reply
@@ -84,6 +97,7 @@ var errUnknownUnits = errors.New("the units in Redis have another form: nodes of
 func (u *Units) init(l *Ledger) {
 	u.l, u.life = l, l.life[len(l.opts.Node)+1:len(l.life)-1]
 	u.keep = [2]string{itoa((31*24*time.Hour + keepUnits).Milliseconds()), itoa(keepEpoch.Milliseconds())}
+	u.resting = make(chan struct{}, 1)
 	for i := range u.shards {
 		u.shards[i].accounts, u.shards[i].owing = map[string]*tally{}, map[string]bool{}
 	}
@@ -111,7 +125,7 @@ func (s *unitShard) of(accountID string) *tally {
 // the lock.
 func (t *tally) turn(month time.Time) {
 	if month.After(t.month) {
-		*t = tally{month: month, seen: t.seen, seenAt: t.seenAt, told: t.told, queued: t.queued}
+		*t = tally{month: month, seen: t.seen, seenAt: t.seenAt, told: t.told, queued: t.queued, paused: t.paused}
 	}
 }
 
@@ -161,6 +175,15 @@ func (t *tally) near(x *total, now time.Duration) bool {
 		return true // nobody knows
 	}
 	return abuse.Near(x.units+t.seen-x.at, x.all-x.told, x.budget, now-t.seenAt)
+}
+
+// far reports whether the last addition to a total can wait for a moment.
+func (t *tally) far(x *total, now time.Duration) bool {
+	if now-t.sentAt >= addEvery {
+		return false
+	}
+	return x.budget == account.Unlimited || x.at != 0 && t.seen >= x.at &&
+		!abuse.Near(x.units+t.seen-x.at, min(mostUnits, (x.all-x.told)*farther), x.budget, now-t.seenAt)
 }
 
 // saw notes what a reply says about the account's units.
@@ -214,6 +237,10 @@ func (u *Units) Add(t abuse.Total, s *usage.Settlement, budget account.Limit) {
 	}
 	wait := y.near(x, now)
 	queue := proven && !y.queued
+	if queue && !wait && y.far(x, now) {
+		queue = false
+		u.rest(sh, t.AccountID, y)
+	}
 	y.queued = y.queued || queue
 	sh.mu.Unlock()
 	if ask {
@@ -225,6 +252,51 @@ func (u *Units) Add(t abuse.Total, s *usage.Settlement, budget account.Limit) {
 	if wait {
 		u.wait(t, mine)
 	}
+}
+
+// rest lets additions to an account wait for others. The caller holds the lock.
+func (u *Units) rest(sh *unitShard, accountID string, y *tally) {
+	if y.paused {
+		return
+	}
+	y.paused = true
+	sh.pausing = append(sh.pausing, accountID)
+	select {
+	case u.resting <- struct{}{}:
+	default:
+	}
+}
+
+// rested queues the additions that have waited.
+func (u *Units) rested() {
+	for i := range u.shards {
+		sh := &u.shards[i]
+		sh.mu.Lock()
+		var queue []string
+		for _, id := range sh.pausing {
+			y := sh.of(id)
+			y.paused = false
+			if !y.queued && y.unsent() {
+				y.queued = true
+				queue = append(queue, id)
+			}
+		}
+		sh.pausing = sh.pausing[:0]
+		sh.mu.Unlock()
+		for _, id := range queue {
+			u.l.put(id, op{units: true})
+		}
+	}
+	u.l.queue.nudge()
+}
+
+func (t *tally) unsent() bool {
+	for i := range t.totals {
+		if t.totals[i].sent < t.totals[i].all {
+			return true
+		}
+	}
+	return false
 }
 
 // wait sends what is queued for the account and waits until the listener has been told about an addition. If
@@ -335,7 +407,7 @@ func (u *Units) errand(accountID string) *errand {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	y := sh.of(accountID)
-	y.queued = false
+	y.queued, y.sentAt = false, u.l.clock.now()
 	known := "*"
 	if y.made != 0 {
 		known = itoa(y.made)
@@ -350,6 +422,7 @@ func (u *Units) errand(accountID string) *errand {
 			if x.unsure {
 				late = "late"
 			}
+			x.sent = x.all
 			e.add(x, x.all, late, "", "", "")
 		}
 	}
@@ -465,14 +538,14 @@ func (e *errand) heard(r rueidis.RedisResult) {
 		t := abuse.Total{AccountID: e.id, Plan: n.plan, Tier: n.tier, Month: e.month}
 		u.hear.Counted(t, abuse.Change{Before: v[0], After: v[1], Total: x.units, LastDay: v[2], Review: v[3] == 1, Unsure: x.unsure})
 		if n.sent > 0 {
-			x.told, x.unsure = max(x.told, n.sent), false
+			x.told, x.sent, x.unsure = max(x.told, n.sent), max(x.sent, n.sent), false
 		}
 		if proof { // what was added since the order was put together is not in the hash
 			x.unproven = nil
-			more = more || x.told < x.all
+			more = more || x.sent < x.all
 		}
 	}
-	more = more && !y.queued
+	more = more && !y.queued && !y.paused
 	if more {
 		y.queued = true
 	}

@@ -36,6 +36,7 @@ end
 local state = redis.call('HMGET', sums, 'r', 't', 'ra', 'ta', 'x', 'u')
 local r, t, ra, ta, x = tonumber(state[1] or 0), tonumber(state[2] or 0), tonumber(state[3] or 0), tonumber(state[4] or 0), tonumber(state[5] or 0)
 local changed = false
+local u, told = state[6] or '0', false -- told: u has changed
 
 if math.max(ra, ta) > now + 2 * SPAN then
   -- The clock was set back, or another server with another clock has taken over. Entries that far in the
@@ -108,15 +109,19 @@ end
 -- half of the work, so it is done when a fourth of the time is over.
 local function keep()
   if not changed then
+    -- The hash may be new and then needs a time to live. It must not outlive the entries that it is about.
+    if told and redis.call('HSET', sums, 'u', u) == 1 then
+      redis.call('PEXPIRE', sums, TTL, 'NX')
+    end
     return
   end
   if now - x > TTL / 4 or x > now then
     x = now
-    redis.call('HSET', sums, 'r', r, 't', t, 'ra', ra, 'ta', ta, 'x', x)
+    redis.call('HSET', sums, 'r', r, 't', t, 'ra', ra, 'ta', ta, 'x', x, 'u', u)
     redis.call('PEXPIRE', sums, TTL)
     redis.call('PEXPIRE', entries, TTL)
   else
-    redis.call('HSET', sums, 'r', r, 't', t, 'ra', ra, 'ta', ta)
+    redis.call('HSET', sums, 'r', r, 't', t, 'ra', ra, 'ta', ta, 'u', u)
   end
 end
 
@@ -130,5 +135,5 @@ end
 
 -- standing is the end of every reply about an account. An account of which nothing was revoked is in epoch 1.
 local function standing(code, wait, used, at)
-  return { code, wait, used, at, r, t, reset(r, ra), reset(t, ta), tonumber(redis.call('GET', epoch) or 1), tonumber(state[6] or 0) }
+  return { code, wait, used, at, r, t, reset(r, ra), reset(t, ta), tonumber(redis.call('GET', epoch) or 1), tonumber(u) }
 end

@@ -15,8 +15,13 @@ else
   if rc > 0 then give(rat, rc, 0) end
   if tc > 0 then give(tat, 0, tc) end
 end
-keep()
+local reply = 0
 if KEYS[5] then
-  return count(KEYS[5], sums, epoch, 5)
+  local now_u
+  reply, now_u = count(KEYS[5], epoch, 5, now)
+  if now_u then
+    u, told = now_u, true
+  end
 end
-return 0
+keep()
+return reply

@@ -1,5 +1,5 @@
 -- count adds to the totals of an account in one month, raises them, or only reads them. It is a script of its own
--- with the keys units, sums and epoch, and a part of free, because most calls that end have units to add. Units is
+-- with the keys units, sums and epoch (count), and a part of free, because most calls that end have units to add. Units is
 -- a hash:
 --   g      the time in microseconds at which it was made; tells it from one that was lost
 --   u      g, and every thousandth of a unit that was added to any total since. Take returns it, so that a
@@ -20,18 +20,20 @@
 -- It returns 1 (0: the node must know more first), g, u, and for each total: units before and after without what
 -- was forgiven, units of the last 24 hours, 1 if that is to be reviewed.
 -- A total that reaches the budget marks the account: the epoch becomes negative.
-local function count(units, sums, epoch, o)
+-- It also returns u as text, for sums.
+local function count(units, epoch, o, now)
   local MOST, HOUR, DAY = 4503599627370496, 3600000, 86400000
-  local clock = redis.call('TIME')
-  local micros = clock[1] * 1000000 + clock[2]
-  local now = tonumber(ARGV[1]) or math.floor(micros / 1000)
+  local function micros()
+    local clock = redis.call('TIME')
+    return clock[1] * 1000000 + clock[2]
+  end
   local hour = math.floor(now / HOUR)
   local known, life = ARGV[o + 2], ARGV[o + 4]
 
   -- mark changes the epoch and makes it negative, or positive.
   local function mark(sign)
     local old = tonumber(redis.call('GET', epoch) or 0)
-    local value = math.max(micros, math.abs(old) + 1)
+    local value = math.max(micros(), math.abs(old) + 1)
     redis.call('SET', epoch, string.format('%.0f', sign * value), 'PX', ARGV[o + 6])
   end
 
@@ -57,7 +59,8 @@ local function count(units, sums, epoch, o)
   end
   local made = g == 0
   if made then
-    g, u = micros, micros
+    g = micros()
+    u = g
     set('g', string.format('%.0f', g))
   end
 
@@ -137,11 +140,8 @@ local function count(units, sums, epoch, o)
       redis.call('PEXPIRE', units, ARGV[o + 5])
     end
   end
-  if redis.call('HSET', sums, 'u', string.format('%.0f', u)) == 1 then
-    redis.call('PEXPIRE', sums, 120000, 'NX') -- not longer than the entries that it is about
-  end
   if marked then
     mark(-1)
   end
-  return { 1, g, u, unpack(totals) }
+  return { 1, g, u, unpack(totals) }, string.format('%.0f', u)
 end
