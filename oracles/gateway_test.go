@@ -51,7 +51,7 @@ func startGateway(t *testing.T, more string) *gateway {
 func startGatewayIn(t *testing.T, dir, more string) (g *gateway, stop func()) {
 	t.Helper()
 	file := filepath.Join(dir, "sluice.yaml")
-	text := fmt.Sprintf("listen: 127.0.0.1:0\nmetrics_listen: \"\"\nshutdown_grace: 5s\ndata: %s\nplans:\n", filepath.Join(dir, "data"))
+	text := fmt.Sprintf("listen: 127.0.0.1:0\nmetrics_listen: \"\"\ndrain_timeout: 5s\nshutdown_delay: 0s\ndata: %s\nplans:\n", filepath.Join(dir, "data"))
 	for _, plan := range []string{"none", "free", "basic", "premium", "scale"} {
 		text += fmt.Sprintf("  %s: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited}\n", plan)
 	}

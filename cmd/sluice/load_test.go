@@ -133,6 +133,10 @@ providers: [{name: %[2]s, kind: openai, base_url: %[3]q}]
 models: [{id: %[4]s, provider: %[2]s, plan: free, context_length: 100000, max_output: 10000}]
 plans: {scale: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited, monthly_units: 1000000000}}
 `, dir, provider, newUpstream(t), labModel) + more
+	// With PostgreSQL each stop would wait for its default.
+	if !strings.Contains(more, "shutdown_delay:") {
+		yaml += "shutdown_delay: 0s\n"
+	}
 	if err := os.WriteFile(g.file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}

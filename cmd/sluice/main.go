@@ -28,7 +28,8 @@ func main() {
 	datadir.Umask()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal starts a graceful shutdown. After that signals have their default
-	// effect, so a second one ends the process immediately.
+	// effect, so a second one ends the process immediately; a server first leaves out the delay of
+	// its stop, see obey.
 	context.AfterFunc(ctx, stop)
 	// os.Exit skips deferred functions, so nothing here is deferred.
 	code := run(ctx, &program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr})

@@ -70,6 +70,7 @@ func params(files []string, setup func(*testscript.Env) error) testscript.Params
 			env.Setenv("GORACE", quickExit)
 			env.Setenv("SLUICE_LISTEN", "127.0.0.1:0")
 			env.Setenv("SLUICE_METRICS_LISTEN", "")
+			env.Setenv("SLUICE_SHUTDOWN_DELAY", "0s") // no load balancer needs it
 			if setup != nil {
 				return setup(env)
 			}

@@ -66,28 +66,40 @@ func (p *program) serve(ctx context.Context) error {
 	// Scripts and tests wait for this line.
 	log.Info("sluice is ready", "version", buildinfo.Version, "url", a.Origin(), "data", cfg.Data, "database", databaseName(cfg), "metrics", a.MetricsAddr())
 
-	// SIGHUP reloads the configuration. The goroutine is started after New, because there is
-	// nothing to reload before, and serve waits for it, so that no reload runs during
-	// shutdown.
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
 	done := make(chan struct{})
-	// Deferred functions run in reverse: done is closed first, then serve waits.
-	var reloading sync.WaitGroup
-	defer reloading.Wait()
+	// Deferred functions run in reverse: done is closed first, then serve waits. So no reload runs
+	// after Run.
+	var listening sync.WaitGroup
+	defer listening.Wait()
 	defer close(done)
-	reloading.Go(func() {
-		for {
-			select {
-			case <-hangup:
+	listening.Go(func() { obey(a, done) })
+	return a.Run(ctx)
+}
+
+// obey does what signals ask for until done is closed. SIGHUP reloads the configuration. The first
+// signal to stop ends the context of the command and is only counted here; the second ends the delay
+// of the stop. A further one, or a second one when the delay is over, has its default effect: it ends
+// the process.
+func obey(a *app.App, done <-chan struct{}) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	stops := 0
+	for {
+		select {
+		case <-done:
+			return
+		case s := <-signals:
+			if s == syscall.SIGHUP {
 				_ = a.Reload() // Reload logs its errors
-			case <-done:
-				return
+				continue
+			}
+			if stops++; stops > 1 && !a.Hasten() {
+				signal.Reset(s)
+				_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
 			}
 		}
-	})
-	return a.Run(ctx)
+	}
 }
 
 // welcome prints the owner's key, but only to a terminal: output that is redirected usually

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net/http"
+	"os"
 
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
@@ -29,16 +30,23 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		*replies = *a.opts.Idempotency
 	}
 	replies.Key = store.Key()
+	routers := &routing.RouterOptions{Key: store.Key(), Log: a.log}
+	// Other nodes can only be there with PostgreSQL. A process that is alone asks no database about them.
+	if !a.facts.alone() {
+		replies.Claims, replies.Node = store, a.nodeName()
+		routers.Shared = store
+	}
+	a.replies, a.router = idempotency.New(store, a.log, replies), routing.NewRouter(routers)
 	// The depth of nesting is counted, so that tools which call the service again come to an end.
 	nested := func(depth int) http.Handler { return a.api.Nested(depth) }
 	a.tools = newRemoteTools(cfg, a.Origin()+"/mcp", nested)
 	// Kept replies and the states of tool calls hold parts of conversations, so both are encrypted in
 	// the database.
 	line := inference.New(a.gate, a.pulse, &inference.Options{
-		States: continuation.New(store, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Patience: a.opts.Patience,
+		States: continuation.New(store, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Router: a.router, Patience: a.opts.Patience,
 	})
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), line, a.settings.Load().HTTP(), &httpapi.Options{
-		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: idempotency.New(store, a.log, replies), Videos: a.videos,
+		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: a.replies, Videos: a.videos,
 		Changes: store.CatalogChanges,
 		Pages:   a.pages(cfg), MCP: a.newMCPServer(nested).Serve,
 		// /readyz runs these. Calls continue while the database is down, but no account can change.
@@ -48,6 +56,12 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		}, a.sharedChecks(cfg)...),
 	})
 	return nil
+}
+
+// nodeName returns what people call this node when they look at what nodes share: the machine's name.
+func (a *App) nodeName() string {
+	name, _ := os.Hostname() // without one, the address is still there
+	return name + " " + a.bound
 }
 
 // remoteTools calls the tools of the MCP servers that callers name.

@@ -38,6 +38,7 @@ import (
 	"sluice/internal/mail"
 	"sluice/internal/notice"
 	"sluice/internal/pulse"
+	"sluice/internal/routing"
 	"sluice/internal/signin"
 	"sluice/internal/telemetry"
 	"sluice/internal/usage"
@@ -90,6 +91,8 @@ type App struct {
 	abuse    *abuse.Control
 	api      *httpapi.API
 	local    *httpapi.Local // whether only this machine has sent requests
+	replies  *idempotency.Replies
+	router   *routing.Router
 	tools    *remoteTools
 	videos   *video.Line
 	outbox   *mail.Outbox
@@ -107,6 +110,9 @@ type App struct {
 	ownerKey   string // empty unless this start created the owner
 	ownerLink  string // empty unless this start created the owner
 	followFrom int64  // number of the audit entry up to which the index is complete
+
+	hastened  chan struct{} // closed by Hasten
+	undelayed atomic.Bool   // Hasten was called, or the delay of a stop is over
 
 	settings atomic.Pointer[settings.Settings] // never nil after readSettings
 	cert     atomic.Pointer[tls.Certificate]   // nil if TLS is off
@@ -156,7 +162,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 func newApp(cfg *config.Config, opts *Options) *App {
 	a := &App{
 		log: slog.Default(), seen: cfg.Stamp(), started: time.Now(), servers: discovery.Servers(),
-		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(),
+		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), hastened: make(chan struct{}),
 	}
 	if opts != nil {
 		a.opts = *opts

@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -30,6 +29,7 @@ import (
 	"sluice/internal/fault"
 	"sluice/internal/idempotency"
 	"sluice/internal/sqlstore"
+	"sluice/internal/video"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,6 +45,7 @@ type site struct {
 	// patience with upstreams; 0: the default.
 	patience time.Duration
 	servers  []discovery.Server // that are looked for; none unless a test says so
+	renderer video.Renderer     // of videos; nil: builtInRenderer
 	// unprepared leaves it to the App to make the database.
 	unprepared bool
 }
@@ -66,6 +67,10 @@ func (s *site) write(t *testing.T, yaml string) {
 	}
 	if !strings.Contains(yaml, "metrics_listen:") {
 		text += "metrics_listen: \"\"\n"
+	}
+	// Tests on PostgreSQL would wait for its default at each stop.
+	if !strings.Contains(yaml, "shutdown_delay:") {
+		text += "shutdown_delay: 0s\n"
 	}
 	replace(t, s.file, text+yaml)
 }
@@ -157,8 +162,12 @@ func (s *site) launch(t *testing.T, cfg *config.Config) (*node, error) {
 		return nil, err
 	}
 	n := &node{t: t, site: s, log: &lines{}, scheme: "http://", ended: make(chan struct{})}
+	renderer := s.renderer
+	if renderer == nil {
+		renderer = builtInRenderer
+	}
 	var err error
-	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, nil)), Load: s.load, Idempotency: s.replies, Patience: s.patience, Renderer: builtInRenderer, Servers: append([]discovery.Server{}, s.servers...)})
+	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, nil)), Load: s.load, Idempotency: s.replies, Patience: s.patience, Renderer: renderer, Servers: append([]discovery.Server{}, s.servers...)})
 	if err != nil {
 		return nil, err
 	}
@@ -374,62 +383,6 @@ func TestFailedStart(t *testing.T) {
 	}
 	if err := a.Abandon(); err != nil {
 		t.Errorf("Abandon() = %v", err)
-	}
-}
-
-// slowRequest sends a request whose body is still to come: its reply waits for that.
-func (n *node) slowRequest() (net.Conn, *bufio.Reader) {
-	n.t.Helper()
-	conn, err := net.Dial("tcp", n.Addr())
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	n.t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		n.t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"); err != nil {
-		n.t.Fatal(err)
-	}
-	eventually(n.t, "the arrival of the request", func() bool { return strings.Contains(n.log.String(), `"path":"/healthz"`) })
-	return conn, bufio.NewReader(conn)
-}
-
-func TestGracefulStop(t *testing.T) {
-	t.Parallel()
-	n := newSite(t, "shutdown_grace: 30s\n").start(t)
-	conn, r := n.slowRequest()
-	n.cancel()
-	eventually(t, "the end of new connections", func() bool {
-		c, err := net.Dial("tcp", n.Addr())
-		if err == nil {
-			c.Close()
-		}
-		return err != nil
-	})
-	select {
-	case <-n.ended:
-		t.Fatal("Run returned while a request was running")
-	default:
-	}
-	if _, err := io.WriteString(conn, "hello"); err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.ReadResponse(r, nil)
-	if err != nil || resp.StatusCode != 200 {
-		t.Fatalf("the running request = %v, %v, want 200", resp, err)
-	}
-	resp.Body.Close()
-	n.stop()
-}
-
-func TestStopEndsAfterTheGrace(t *testing.T) {
-	t.Parallel()
-	n := newSite(t, "shutdown_grace: 50ms\n").start(t)
-	_, r := n.slowRequest()
-	n.stop()
-	if _, err := r.ReadByte(); err == nil {
-		t.Error("the request that did not end was answered, want its connection cut")
 	}
 }
 

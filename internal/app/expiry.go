@@ -22,7 +22,7 @@ func (a *App) dropExpired(ctx context.Context) {
 	for {
 		a.facts.store.DropExpired(ctx, failed)
 		if err := a.desk.DropExpired(ctx); err != nil {
-			failed("sessions and links", err)
+			failed("sessions, links and attempts", err)
 		}
 		select {
 		case <-ctx.Done():

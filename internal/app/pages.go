@@ -24,7 +24,11 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 		return err
 	}
 	a.outbox = mail.NewOutbox(sender, a.log)
-	a.desk = signin.New(a.facts.store, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().Config, a.Origin(), a.local.Holds()) }, nil)
+	desk := &signin.Options{}
+	if !a.facts.alone() {
+		desk.Tries = a.facts.store // nodes count attempts together
+	}
+	a.desk = signin.New(a.facts.store, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().Config, a.Origin(), a.local.Holds()) }, desk)
 	// Settings and origin are passed as functions, here and below, because a reload changes them.
 	a.notices = notice.NewBoard(a.facts.store, a.outbox, a.Origin, nil)
 	a.letters = notice.NewLetters(a.notices, a.facts.index.Account, a.log)

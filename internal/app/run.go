@@ -19,11 +19,11 @@ import (
 	"sluice/internal/httpapi"
 )
 
-// Run serves until ctx ends or a server fails. Then it stops gracefully: it accepts no new
-// connections, and running requests get the configured time to finish. It closes the App.
+// Run serves until ctx ends or a server fails. Then it stops gracefully, see stop. It closes the App.
 //
-// Two groups of goroutines end one after the other: the servers first, then the background jobs,
-// because the last calls still need the journal, the pulse and the outbox.
+// Three groups of goroutines end one after the other: the rendering of videos, so that another node
+// can continue it; the servers; and the background jobs, because the last calls still need the
+// journal, the pulse and the outbox.
 func (a *App) Run(ctx context.Context) error {
 	// Only the API passes Local: the other two doors are for operators.
 	listeners := a.frontListeners()
@@ -48,6 +48,8 @@ func (a *App) Run(ctx context.Context) error {
 	for _, job := range a.jobs() {
 		working.Go(func() { job(background) })
 	}
+	rendering, stopRendering := context.WithCancel(background)
+	working.Go(func() { a.videos.Run(rendering) })
 
 	var err error
 	select {
@@ -55,7 +57,8 @@ func (a *App) Run(ctx context.Context) error {
 	case err = <-failed:
 		err = fmt.Errorf("serve: %w", err)
 	}
-	a.stop(context.WithoutCancel(ctx), servers)
+	stopRendering() // returns the jobs to the queue
+	a.stop(context.WithoutCancel(ctx), servers, listeners[0])
 	serving.Wait()
 	stopBackground() // after the last call: some jobs finish what calls have left
 	working.Wait()
@@ -75,7 +78,8 @@ func (a *App) jobs() []func(context.Context) {
 		func(ctx context.Context) { index.RecordKeyUse(ctx, store, a.log) },
 		a.outbox.Run,
 		a.billing.Run,
-		a.videos.Run,
+		a.replies.Run,
+		a.router.Run,
 		giveBack,
 		a.dropExpired,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
@@ -89,24 +93,55 @@ func (a *App) jobs() []func(context.Context) {
 	return jobs
 }
 
-// stop closes the listeners and waits for running requests, at most for the configured time. Those
-// that still run then are cut off. /readyz reports the stop first, so that a load balancer sends
-// requests elsewhere.
-func (a *App) stop(ctx context.Context, servers []*http.Server) {
-	a.api.Drain()
-	grace := a.settings.Load().Config.ShutdownGrace
-	a.log.Info("stopping", "grace", grace.String())
-	ctx, cancel := context.WithTimeout(ctx, grace)
+// stop ends the servers without a caller noticing, if their calls end in time. /readyz reports it
+// first, so that load balancers send requests elsewhere. For the delay, requests are still served,
+// each reply ending its connection. Then there are no new connections, and running requests may
+// finish. Those that still run at the end of drain_timeout, which covers all of this, are cut off.
+func (a *App) stop(ctx context.Context, servers []*http.Server, front *httpapi.Listener) {
+	c := a.settings.Load().Config
+	ctx, cancel := context.WithTimeout(ctx, c.DrainTimeout)
 	defer cancel()
+	a.log.Info("stopping", "drain_timeout", c.DrainTimeout.String(), "shutdown_delay", c.ShutdownDelay.String())
+	front.Drain()
+	a.api.Drain()
+	quiet := a.delay(ctx, c.ShutdownDelay)
+	_ = front.Finish() // the listener is closed in any case
+	// Proxies give up a connection that they have not used for a while. It is closed only after that.
+	front.Quiet(ctx, quiet)
 	var stopping sync.WaitGroup
 	for _, s := range servers {
 		stopping.Go(func() {
 			if s.Shutdown(ctx) != nil {
-				_ = s.Close() // the grace time is over
+				_ = s.Close() // the time is over
 			}
 		})
 	}
 	stopping.Wait()
+}
+
+// delay waits for d, or until ctx ends or Hasten is called. It returns how long idle connections are
+// left open: d, or nothing for those who are in a hurry.
+func (a *App) delay(ctx context.Context, d time.Duration) time.Duration {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-a.hastened:
+		d = 0
+	case <-ctx.Done():
+	}
+	a.undelayed.Store(true)
+	return d
+}
+
+// Hasten ends the delay of a stop, or leaves it out if the stop has not begun. It reports false if
+// there is none to end any more.
+func (a *App) Hasten() bool {
+	if a.undelayed.Swap(true) {
+		return false
+	}
+	close(a.hastened)
+	return true
 }
 
 // giveBack returns memory to the system that only the start needed, mostly buffers from reading the

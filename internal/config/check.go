@@ -101,6 +101,7 @@ func (r *record) checkService(c *Config) {
 		r.fail("router.dial", "must be between 0 (cheapest) and 100 (best); got %d", c.Router.Dial)
 	}
 	r.checkPages(c)
+	r.checkStop(c)
 
 	if c.PublicURL == "" && !isLoopback(c.Listen) {
 		r.warn("listen", "%s can be reached from other machines, but public_url is empty, so links will say %s; set public_url", r.shown("listen", c.Listen), c.Origin())

@@ -104,8 +104,18 @@ type Config struct {
 	// How the router chooses a model.
 	Router Router `yaml:"router"`
 
-	// How long running calls may take to finish after Sluice is told to stop.
-	ShutdownGrace time.Duration `yaml:"shutdown_grace" default:"30s"`
+	// How long Sluice may take to stop after it is told to, `shutdown_delay` included. Calls that
+	// are still running then are cut off.
+	DrainTimeout time.Duration `yaml:"drain_timeout" default:"30s"`
+
+	// How long Sluice still accepts requests after it is told to stop. Meanwhile `/readyz` says
+	// that it is not ready and replies end their connections, so that load balancers send new
+	// requests to other nodes. A second signal ends the delay. If not set: 5s with PostgreSQL,
+	// 0s with SQLite, where there is no other node.
+	ShutdownDelay time.Duration `yaml:"shutdown_delay"`
+
+	// The earlier name of `drain_timeout`. It still works, but not together with the new one.
+	ShutdownGrace time.Duration `yaml:"shutdown_grace"`
 
 	// What is logged, and in which format.
 	Log Log `yaml:"log"`

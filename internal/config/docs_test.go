@@ -56,6 +56,9 @@ func TestExampleUncommented(t *testing.T) {
 		t.FailNow()
 	}
 	for _, path := range settingPaths(reflect.TypeFor[Config](), "") {
+		if path == "shutdown_grace" { // an earlier name, which new installations need not learn
+			continue
+		}
 		key := path[strings.LastIndex(path, ".")+1:]
 		if !regexp.MustCompile(`(?m)^( |- )*` + key + `:`).MatchString(all) {
 			t.Errorf("the example does not have %s", path)
@@ -64,8 +67,8 @@ func TestExampleUncommented(t *testing.T) {
 
 	// Each section alone; models stand on a provider.
 	sections := regexp.MustCompile(`(?m)^#[a-z].*\n(#  .*\n)*`).FindAllString(Example(), -1)
-	if len(sections) != reflect.TypeFor[Config]().NumField()-3 {
-		t.Errorf("the example has %d sections, want one for each field of Config", len(sections))
+	if len(sections) != reflect.TypeFor[Config]().NumField()-4 {
+		t.Errorf("the example has %d sections, want one for each field of Config but shutdown_grace", len(sections))
 	}
 	var providers string
 	for _, section := range sections {

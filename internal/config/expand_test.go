@@ -70,7 +70,7 @@ log: {level: "${LEVEL}"}
 	if problem != "" {
 		t.Fatal(problem)
 	}
-	if c.Listen != "127.0.0.1:99" || c.Sandbox || c.ShutdownGrace.Seconds() != 5 || c.TrustedProxies[0].String() != "10.0.0.0/8" || c.Data != "${HOST}" ||
+	if c.Listen != "127.0.0.1:99" || c.Sandbox || c.DrainTimeout.Seconds() != 5 || c.TrustedProxies[0].String() != "10.0.0.0/8" || c.Data != "${HOST}" ||
 		c.Log.Level != "warn" || c.Providers[0].APIKey.Reveal() != "sk-1" || c.Models[0].ContextLength != 2000 || c.Models[0].RequestMultiplier != 500 {
 		t.Errorf("Load = %+v, which is not what the variables say", c)
 	}

@@ -20,7 +20,7 @@ var sameConfig = cmp.Options{cmpopts.IgnoreUnexported(Config{}), cmp.Comparer(fu
 func defaults() *Config {
 	return &Config{
 		Listen: "127.0.0.1:8080", Data: "./data", Brand: "service", Database: "sqlite", MetricsListen: "127.0.0.1:9090", MaxConnections: 10_000,
-		CORSOrigins: []string{"*"}, Sandbox: true, Discover: true, Router: Router{Dial: 50}, ShutdownGrace: 30 * time.Second, Log: Log{Format: "auto", Level: "info"}, UpstreamClient: "lean",
+		CORSOrigins: []string{"*"}, Sandbox: true, Discover: true, Router: Router{Dial: 50}, DrainTimeout: 30 * time.Second, Log: Log{Format: "auto", Level: "info"}, UpstreamClient: "lean",
 		Usage: Usage{KeepDays: 90}, OIDC: OIDC{Name: "single sign-on"}, Blob: Blob{Kind: "files"}, Billing: Billing{APIURL: "https://api.stripe.com"},
 		Video: Video{ModelID: "video-default", Plan: "free", Provider: "sandbox", Lease: 30 * time.Second, Keep: 24 * time.Hour, MaxFileMiB: 512, AccountMiB: 2048},
 		MCP:   MCP{MaxServers: 8, MaxTools: 128, MaxRounds: 16, CallTimeout: time.Minute, MaxResult: 1 << 20},
@@ -90,7 +90,8 @@ cors_origins: [https://a.example, "http://localhost:3000", "app://x"]
 sandbox: false
 discover: false
 router: {dial: 80}
-shutdown_grace: 1m30s
+drain_timeout: 1m30s
+shutdown_delay: 2s
 log:
   format: json
   level: debug
@@ -171,8 +172,8 @@ billing: {processor: stripe, secret_key: "${KEY}", webhook_secret: "${KEY}", api
 		TLS:            TLS{cert, key},
 		CORSOrigins:    []string{"https://a.example", "http://localhost:3000", "app://x"},
 		Router:         Router{Dial: 80},
-		ShutdownGrace:  90 * time.Second,
-		Log:            Log{"json", "debug"}, UpstreamClient: "standard",
+		DrainTimeout:   90 * time.Second, ShutdownDelay: 2 * time.Second,
+		Log: Log{"json", "debug"}, UpstreamClient: "standard",
 		Providers: []Provider{
 			{
 				Name: "one", Kind: "openai", BaseURL: "https://api.example.com/v1", APIKey: "sk-123456", APIKeys: []Secret{"sk-123456-b"}, MaxConcurrent: 9, Discover: "basic",
@@ -240,7 +241,7 @@ func TestVariables(t *testing.T) {
 	})
 	want := []string{
 		"SLUICE_LISTEN", "SLUICE_DATA", "SLUICE_BRAND", "SLUICE_DATABASE", "SLUICE_REDIS", "SLUICE_CLUSTER", "SLUICE_STORAGE", "SLUICE_SECRET", "SLUICE_PUBLIC_URL", "SLUICE_METRICS_LISTEN", "SLUICE_TRUSTED_PROXIES", "SLUICE_MAX_CONNECTIONS",
-		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL", "SLUICE_UPSTREAM_CLIENT",
+		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_DRAIN_TIMEOUT", "SLUICE_SHUTDOWN_DELAY", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL", "SLUICE_UPSTREAM_CLIENT",
 	}
 	for _, plan := range []string{"NONE", "FREE", "BASIC", "PREMIUM", "SCALE"} {
 		for _, field := range []string{"REQUESTS_PER_MINUTE", "CONCURRENT", "TOKENS_PER_MINUTE", "PRICE_USD", "MONTHLY_UNITS", "UNFINISHED_VIDEOS"} {
@@ -259,16 +260,17 @@ func TestVariables(t *testing.T) {
 	}
 
 	c, err := Load(Source{Environ: []string{
-		"SLUICE_LISTEN=localhost:1", "SLUICE_SANDBOX=false", "SLUICE_SHUTDOWN_GRACE=0s", "SLUICE_TRUSTED_PROXIES=10.0.0.0/8, ::1", "SLUICE_LOG_FORMAT=text",
+		"SLUICE_LISTEN=localhost:1", "SLUICE_SANDBOX=false", "SLUICE_DRAIN_TIMEOUT=0s", "SLUICE_TRUSTED_PROXIES=10.0.0.0/8, ::1", "SLUICE_LOG_FORMAT=text",
 		"SLUICE_CORS_ORIGINS=", "SLUICE_METRICS_LISTEN=", "SLUICE_MCP_ALLOW_HOSTS=a,b", "SLUICE_DATABASE=postgresql://x", "HOME=/",
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	expected := defaults()
-	expected.Listen, expected.Sandbox, expected.ShutdownGrace, expected.Log.Format, expected.MetricsListen = "localhost:1", false, 0, "text", ""
+	expected.Listen, expected.Sandbox, expected.DrainTimeout, expected.Log.Format, expected.MetricsListen = "localhost:1", false, 0, "text", ""
 	expected.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	expected.CORSOrigins, expected.MCP.AllowHosts, expected.Database = nil, []string{"a", "b"}, "postgresql://x"
+	expected.ShutdownDelay = 5 * time.Second // other nodes may use the database
 	if diff := cmp.Diff(expected, c, sameConfig); diff != "" {
 		t.Errorf("Load differs (-want +got):\n%s", diff)
 	}

@@ -195,7 +195,7 @@ func (d *Dashboard) beginProvider(w http.ResponseWriter, r *http.Request) error 
 	if d.Provider == nil {
 		return fault.New(fault.NotFound, "No identity provider is configured.")
 	}
-	if err := d.Desk.Knock(d.visit(r)); err != nil {
+	if err := d.Desk.Knock(r.Context(), d.visit(r)); err != nil {
 		return err
 	}
 	to, journey, err := d.Provider.Begin(r.Context(), d.providerBack())
@@ -216,7 +216,7 @@ func (d *Dashboard) endProvider(w http.ResponseWriter, r *http.Request) error {
 		return fault.New(fault.Invalid, "This sign-in expired or was started in another browser. Start again.")
 	}
 	d.ui.DropCookie(w, journeyCookie)
-	if err := d.Desk.Knock(d.visit(r)); err != nil {
+	if err := d.Desk.Knock(r.Context(), d.visit(r)); err != nil {
 		return err
 	}
 	email, err := d.Provider.End(r.Context(), d.providerBack(), journey, r.FormValue("state"), r.FormValue("code"))

@@ -161,7 +161,8 @@ func (a *API) Apply(s Settings) {
 	a.settings.Store(&s)
 }
 
-// Drain makes /readyz report that no new work should be sent here. Requests are still served.
+// Drain makes /readyz report that no new work should be sent here. Requests are still served, and
+// each reply ends its connection, so that the next request of the same caller can go elsewhere.
 func (a *API) Drain() { a.draining.Store(true) }
 
 // BodiesInFlight returns how many bytes of request bodies are held in memory.

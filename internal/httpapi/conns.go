@@ -117,6 +117,10 @@ type Listener struct {
 	open      map[*wire]struct{}
 	byAddress map[netip.Addr]int
 	warned    time.Time
+	finished  bool       // Finish was called
+	late      []net.Conn // waited to be accepted at that time
+
+	draining atomic.Bool // Drain was called
 }
 
 // NewListener wraps inner. The server must use the Listener's ConnState, and the caller must
@@ -132,11 +136,12 @@ func NewListener(inner net.Listener, opts ListenerOptions) *Listener {
 // without a reply: a TLS handshake or a response would cost more than the connection.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
-		nc, err := l.Listener.Accept()
+		nc, err := l.next()
 		if err != nil {
 			return nil, err
 		}
 		w := &wire{Conn: nc, listener: l, address: l.bounded(nc.RemoteAddr())}
+		w.rest() // until its first request
 		if !l.add(w) {
 			abort(nc)
 			continue
@@ -244,8 +249,16 @@ func (l *Listener) sweep() {
 // ConnState is the server's ConnState hook. StateIdle means that a reply is complete, so the
 // next write starts a new one.
 func (l *Listener) ConnState(nc net.Conn, state http.ConnState) {
-	if c, ok := nc.(*conn); ok && state == http.StateIdle {
+	c, ok := nc.(*conn)
+	if !ok {
+		return
+	}
+	switch state {
+	case http.StateActive:
+		c.wire.busy.Store(true)
+	case http.StateIdle:
 		c.fresh.Store(l.opts.Refuse != nil)
+		c.wire.rest()
 	}
 }
 
@@ -255,6 +268,11 @@ type wire struct {
 	listener *Listener
 	address  netip.Addr
 	closed   atomic.Bool
+
+	// busy reports whether a request is running. idle is when the last one ended, in nanoseconds,
+	// if that was after Drain.
+	busy atomic.Bool
+	idle atomic.Int64
 
 	// writes counts the starts and ends of writes, so it is odd while one is running. The two
 	// atomic additions replace a write deadline, which would cost a timer change per write.

@@ -16,6 +16,7 @@ var (
 	// Header values that are the same in every reply, allocated once.
 	versionHeader = []string{buildinfo.Version}
 	nosniff       = []string{"nosniff"}
+	closing       = []string{"close"}
 )
 
 // observe gives the request an id and the reply its fixed headers. At the end it writes the
@@ -31,6 +32,9 @@ func (a *API) observe(next handler) handler {
 		h["X-Request-Id"] = []string{e.RequestID}
 		h["X-Sluice-Version"] = versionHeader
 		h["X-Content-Type-Options"] = nosniff
+		if a.draining.Load() {
+			h["Connection"] = closing
+		}
 		a.metrics.RequestStarted()
 		defer func() {
 			if e.Status == 0 {

@@ -3,13 +3,15 @@
 //
 // Begin returns the turn of a key, or the reply that is already there. Whoever has the turn runs the call,
 // records its reply with Record, calls Keep if the reply is complete, and always calls End. Repeats that
-// arrive meanwhile wait. A reply is encrypted under the caller's Idempotency-Key, which is not stored, and
+// arrive meanwhile wait, on this node and, if nodes share a database, on the others (Claims). A reply is encrypted under the caller's Idempotency-Key, which is not stored, and
 // the service's own key. This package does not know what a reply on the wire looks like or when it is
 // complete; package httpapi does.
 package idempotency
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"log/slog"
 	"sync"
@@ -44,7 +46,8 @@ type Store interface {
 	// FindReply returns the encrypted reply with the id, if it has not expired; nil: there is none.
 	FindReply(ctx context.Context, id []byte, now time.Time) ([]byte, error)
 	// KeepReply adds a record, unless one with its id is there and has not expired. It deletes the
-	// account's oldest records if all of them together would exceed most bytes.
+	// account's oldest records if all of them together would exceed most bytes. It ends the record's claim
+	// in the same transaction.
 	KeepReply(ctx context.Context, r *Record, now time.Time, most int64) error
 }
 
@@ -54,6 +57,7 @@ type Record struct {
 	AccountID string
 	Sealed    []byte
 	ExpiresAt time.Time
+	Claim     *Claim // ends in the same step; nil: there is none
 }
 
 // Options are the choices of New; the zero value is the default.
@@ -64,6 +68,13 @@ type Options struct {
 	Life time.Duration
 	// Key is the service's own; zero: replies are encrypted under the callers' keys alone.
 	Key seal.Key
+	// Claims are the calls that run on all nodes; nil: this process is the only one, and no database is
+	// asked about running calls. With Claims, Run must run.
+	Claims Claims
+	// Node names this process in a claim, for people who look at the database; may be empty.
+	Node string
+	// ClaimLife is how long a claim holds without renewal; for tests. Default 15 seconds.
+	ClaimLife time.Duration
 }
 
 // Replies knows the replies that can be repeated, and the calls that are running under a key. It is safe
@@ -78,23 +89,27 @@ type Replies struct {
 	held     atomic.Int64 // bytes that are being recorded
 	reported atomic.Int64 // when a failing database was last logged, Unix nanoseconds
 
-	mu      sync.Mutex             // guards running; requests without a key never take it
+	claims    Claims // nil: this process is the only one
+	claimLife time.Duration
+	holder    string        // this life of the node; no other process has ever had the same
+	serial    atomic.Int64  // number of the last claim
+	woken     chan struct{} // has one element if there may be something in ended
+
+	mu      sync.Mutex             // guards the fields below; requests without a key never take it
 	running map[[idSize]byte]*Turn // the turns that have not ended, by the id of their key
+	ended   []*Claim               // claims to drop, oldest first
 }
 
 // New returns the replies of a store. Opts may be nil.
 func New(store Store, log *slog.Logger, opts *Options) *Replies {
-	r := &Replies{store: store, log: log, wait: defaultWait, life: defaultLife, running: map[[idSize]byte]*Turn{}}
-	if opts != nil && opts.Wait > 0 {
-		r.wait = opts.Wait
+	if opts == nil {
+		opts = &Options{}
 	}
-	if opts != nil && opts.Life > 0 {
-		r.life = opts.Life
+	return &Replies{
+		store: store, log: log, wait: cmp.Or(opts.Wait, defaultWait), life: cmp.Or(opts.Life, defaultLife), key: opts.Key,
+		claims: opts.Claims, claimLife: cmp.Or(opts.ClaimLife, defaultClaim), holder: opts.Node + "/" + rand.Text(), woken: make(chan struct{}, 1),
+		running: map[[idSize]byte]*Turn{},
 	}
-	if opts != nil {
-		r.key = opts.Key
-	}
-	return r
 }
 
 // Request is a request that has a key.
@@ -115,13 +130,18 @@ func (r *Replies) Begin(ctx context.Context, req Request) (*Turn, *Reply, error)
 	}
 	s := secret{accountID: req.AccountID, path: req.Path, key: key, own: r.key}
 	t := &Turn{replies: r, secret: s, id: s.id(), body: sha256.Sum256(req.Body), done: make(chan struct{})}
-	reply, err := r.await(ctx, t)
+	patience := time.Now().Add(r.wait)
+	reply, err := r.await(ctx, t, patience)
 	if reply != nil || err != nil {
 		return nil, reply, err
 	}
 	// The turn comes before the look into the store: two requests that look at the same time would both
 	// find nothing and both run.
-	if reply, err = r.find(ctx, t); err != nil || reply != nil {
+	find := r.find
+	if r.claims != nil {
+		find = r.contend
+	}
+	if reply, err = find(ctx, t, patience); err != nil || reply != nil {
 		t.finish(reply)
 		return nil, reply, err
 	}
@@ -131,8 +151,8 @@ func (r *Replies) Begin(ctx context.Context, req Request) (*Turn, *Reply, error)
 // await waits for the turn. It returns a nil reply and no error once the turn is t's, and the reply of the
 // request before if that one kept it. The body is compared first: another body under the same key is a
 // mistake of the caller, whatever becomes of the first request.
-func (r *Replies) await(ctx context.Context, t *Turn) (*Reply, error) {
-	var patience <-chan time.Time // made only if there is somebody to wait for
+func (r *Replies) await(ctx context.Context, t *Turn, patience time.Time) (*Reply, error) {
+	var over <-chan time.Time // made only if there is somebody to wait for
 	for {
 		r.mu.Lock()
 		first := r.running[t.id]
@@ -146,10 +166,10 @@ func (r *Replies) await(ctx context.Context, t *Turn) (*Reply, error) {
 		if first.body != t.body {
 			return nil, OtherBody()
 		}
-		if patience == nil {
-			timer := time.NewTimer(r.wait)
+		if over == nil {
+			timer := time.NewTimer(time.Until(patience))
 			defer timer.Stop()
-			patience = timer.C
+			over = timer.C
 		}
 		select {
 		case <-first.done:
@@ -158,17 +178,23 @@ func (r *Replies) await(ctx context.Context, t *Turn) (*Reply, error) {
 			}
 			// The first request kept nothing, so one of those that wait takes the turn. The others go on
 			// waiting, all within one patience.
-		case <-patience:
-			return nil, fault.New(fault.Conflict, "Another request with this Idempotency-Key is still running after %d seconds. Wait for it to end, then send the same request again.", int(r.wait.Seconds())).At(Header)
+		case <-over:
+			return nil, r.stillRunning()
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
+// stillRunning returns the fault for a request whose patience is over.
+func (r *Replies) stillRunning() error {
+	return fault.New(fault.Conflict, "Another request with this Idempotency-Key is still running after %d seconds. Wait for it to end, then send the same request again.", int(r.wait.Seconds())).At(Header)
+}
+
 // find returns the reply in the store; nil: there is none that can be used. It returns an error only if the
-// request is at fault or the caller has hung up. Other errors are logged, and the call runs.
-func (r *Replies) find(ctx context.Context, t *Turn) (*Reply, error) {
+// request is at fault or the caller has hung up. Other errors are logged, and the call runs. It waits for
+// nobody; contend does.
+func (r *Replies) find(ctx context.Context, t *Turn, _ time.Time) (*Reply, error) {
 	bounded, cancel := context.WithTimeout(ctx, findPatience)
 	defer cancel()
 	sealed, err := r.store.FindReply(bounded, t.id[:], time.Now())
@@ -182,6 +208,12 @@ func (r *Replies) find(ctx context.Context, t *Turn) (*Reply, error) {
 	if sealed == nil {
 		return nil, nil
 	}
+	return r.read(t, sealed)
+}
+
+// read decrypts a kept reply; nil: it cannot be read, so the call runs. It returns an error if it is the
+// reply to another body.
+func (r *Replies) read(t *Turn, sealed []byte) (*Reply, error) {
 	body, reply, err := t.secret.open(sealed)
 	if err != nil {
 		r.report("a kept reply cannot be read; its call runs again", err)

@@ -28,6 +28,13 @@ func (s secret) box() seal.Box {
 // id returns the hash by which the store finds the record.
 func (s secret) id() [idSize]byte { return s.box().ID() }
 
+// bodyID returns what other nodes compare the body with while the call runs. It is bound to the caller's key,
+// so nobody who reads the store can try out which body it is.
+func (s secret) bodyID(body [bodySize]byte) []byte {
+	id := s.own.Box("idempotency body", string(body[:]), s.key).ID()
+	return id[:]
+}
+
 // The first byte of what is encrypted: a single body, or a stream.
 const (
 	formatBody   = 1

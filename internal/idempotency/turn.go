@@ -17,6 +17,8 @@ type Turn struct {
 	counted   int64 // the part of Replies.held that this recording takes
 	refused   bool  // the reply is too large, or there is no room to record it
 	finished  bool
+	claim     *Claim // the claim over all nodes; nil: there is none. Set by the owner under Replies.mu
+	unclaimed bool   // the claim has ended together with keeping the reply
 
 	done  chan struct{} // closed when the call has ended
 	reply *Reply        // the reply, if it can be repeated, else nil; valid after done is closed
@@ -48,7 +50,7 @@ func (t *Turn) Recorded() int { return len(t.recording.kept) }
 
 // Keep stores what was recorded as the reply of the key, and gives it to the requests that wait. The reply
 // must be complete. When Keep returns, a repeat finds the reply, even after a crash. If the database does
-// not answer, only the waiting requests get it, and the log says so. A reply that is too large is not kept.
+// not answer, only the requests that wait in this process get it, and the log says so. A reply that is too large is not kept.
 func (t *Turn) Keep(ctx context.Context) {
 	if t.finished || t.refused {
 		return
@@ -56,12 +58,14 @@ func (t *Turn) Keep(ctx context.Context) {
 	reply := t.recording.reply()
 	r := t.replies
 	now := time.Now()
-	record := &Record{ID: t.id[:], AccountID: t.secret.accountID, Sealed: t.secret.seal(t.body, reply), ExpiresAt: now.Add(r.life)}
+	record := &Record{ID: t.id[:], AccountID: t.secret.accountID, Sealed: t.secret.seal(t.body, reply), ExpiresAt: now.Add(r.life), Claim: t.claim}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience) // the caller may have left
 	defer cancel()
-	if err := r.store.KeepReply(ctx, record, now, maxAccount); err != nil {
+	err := r.store.KeepReply(ctx, record, now, maxAccount)
+	if err != nil {
 		r.report("a reply could not be kept for repeats of its Idempotency-Key", err)
 	}
+	t.unclaimed = err == nil
 	t.finish(reply)
 }
 
@@ -82,6 +86,10 @@ func (t *Turn) finish(reply *Reply) {
 	delete(t.replies.running, t.id)
 	t.replies.mu.Unlock()
 	close(t.done)
+	// A renewal that is under way does no harm: it never brings back a claim that was dropped.
+	if t.claim != nil && !t.unclaimed {
+		t.replies.leave(t.claim)
+	}
 }
 
 // release frees the recording and its share of the bound.

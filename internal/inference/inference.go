@@ -53,6 +53,8 @@ type Options struct {
 	States *continuation.Keeper
 	// Tools runs requests with MCP tools; nil: they are refused.
 	Tools *toolloop.Loop
+	// Router chooses models for service/auto; nil: one that shares nothing with other nodes.
+	Router *routing.Router
 	// Patience is how long a request keeps trying after every target has failed once; for tests. Default
 	// 30 seconds.
 	Patience time.Duration
@@ -77,7 +79,11 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 	if opts == nil {
 		opts = &Options{}
 	}
-	return &Line{gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: routing.NewRouter(), patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
+	router := opts.Router
+	if router == nil {
+		router = routing.NewRouter(nil)
+	}
+	return &Line{gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: router, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
 }
 
 // Complete answers the call on w. A returned fault means that nothing has been written. An error that is
@@ -100,7 +106,7 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	// Choose the model that answers.
 	chosen := routing.Choice{Model: named}
 	if named.Router {
-		if chosen, err = l.router.Choose(models.query(&call, named, prompt)); err != nil {
+		if chosen, err = l.router.Choose(ctx, models.query(&call, named, prompt)); err != nil {
 			return err
 		}
 		w.Header()["X-Sluice-Route-Reason"] = []string{chosen.Reason}
@@ -112,6 +118,7 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	if err != nil {
 		return err
 	}
+	l.router.Share(&chosen)
 	first := l.attempts(ctx, models.Routes.Plan(chosen.Model, chosen.Others...), chosen.Model, &call)
 	first.prompt, first.routed = prompt, named.Router
 	s := &settling{lease: lease, call: call, named: named, multiplier: demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
@@ -174,7 +181,7 @@ func (l *Line) Explain(models Models, call Call) (routing.Choice, admission.Stan
 	if err != nil {
 		return routing.Choice{}, standing, err
 	}
-	choice, err := l.router.Explain(models.query(&call, named, prompt))
+	choice, err := l.router.Explain(context.Background(), models.query(&call, named, prompt))
 	if err != nil { // a request that is refused costs nothing
 		admitted.GiveBack()
 		standing = l.gate.Standing(&demand)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"sluice/internal/porttest"
 )
 
 // settings are used for every server. Its data does not outlive the run, so it need not
@@ -31,7 +32,7 @@ var settings = []string{
 type Server struct {
 	programs Programs
 	dir      string
-	port     int
+	port     *porttest.Port
 	settings []string
 	// owner is the user who runs the server, or nil if that is us.
 	owner *syscall.Credential
@@ -63,6 +64,7 @@ func Own(t testing.TB, settings ...string) *Server {
 		if err := s.Stop(); err != nil {
 			t.Error(err)
 		}
+		s.port.Release()
 	})
 	return s
 }
@@ -92,21 +94,19 @@ func Start(dir string, more ...string) (*Server, error) {
 		return nil, fmt.Errorf("initdb in %s: %w\n%s", dir, err, out)
 	}
 
-	// The port is free now but may be taken before the server binds it.
-	for range 3 {
-		if s.port, err = freePort(); err != nil {
-			return nil, err
-		}
-		if err = s.run(); err == nil {
-			return s, nil
-		}
+	if s.port, err = porttest.Hold(); err != nil {
+		return nil, err
 	}
-	return nil, err
+	if err := s.run(); err != nil {
+		s.port.Release()
+		return nil, err
+	}
+	return s, nil
 }
 
 // URL returns the address of the database "postgres", with superuser rights.
 func (s *Server) URL() string {
-	return fmt.Sprintf("postgres://sluice@127.0.0.1:%d/postgres?sslmode=disable", s.port)
+	return fmt.Sprintf("postgres://sluice@127.0.0.1:%d/postgres?sslmode=disable", s.port.Number)
 }
 
 // Stop stops the server. Open connections are closed; committed data is kept. A second Stop
@@ -148,7 +148,7 @@ func (s *Server) run() error {
 	}
 	defer log.Close() // the process has its own descriptor
 
-	args := []string{"-D", s.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", s.dir}
+	args := []string{"-D", s.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(s.port.Number), "-k", s.dir}
 	for _, setting := range s.settings {
 		args = append(args, "-c", setting)
 	}
@@ -169,7 +169,7 @@ func (s *Server) run() error {
 	if err := s.ready(30 * time.Second); err != nil {
 		s.Stop()
 		text, _ := os.ReadFile(logPath)
-		return fmt.Errorf("PostgreSQL on port %d: %w\n%s", s.port, err, text)
+		return fmt.Errorf("PostgreSQL on port %d: %w\n%s", s.port.Number, err, text)
 	}
 	return nil
 }
@@ -223,14 +223,4 @@ func ordinaryUser() (*syscall.Credential, error) {
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 	}
 	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody: run the tests as an ordinary user")
-}
-
-// freePort returns a port that is free at this moment.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/porttest"
 )
 
 // OwnCluster starts a Redis Cluster of three shards without replicas for this test, and stops it when the
@@ -30,12 +31,12 @@ func OwnCluster(t testing.TB) []*Server {
 			t.Fatal(err)
 		}
 		// By default the bus is on the port plus 10,000, which may be beyond the last port.
-		hold, bus, err := holdPort()
+		bus, err := porttest.Hold()
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { syscall.Close(hold) })
-		s, err := Start(dir, "cluster-enabled yes", "cluster-port "+strconv.Itoa(bus), "cluster-node-timeout 5000")
+		t.Cleanup(bus.Release)
+		s, err := Start(dir, "cluster-enabled yes", "cluster-port "+strconv.Itoa(bus.Number), "cluster-node-timeout 5000")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,7 @@ func OwnCluster(t testing.TB) []*Server {
 // joined waits until the server serves all hash slots together with the others.
 func (s *Server) joined(ctx context.Context, cli string) error {
 	for {
-		out, err := exec.CommandContext(ctx, cli, "-p", strconv.Itoa(s.port), "cluster", "info").CombinedOutput()
+		out, err := exec.CommandContext(ctx, cli, "-p", strconv.Itoa(s.port.Number), "cluster", "info").CombinedOutput()
 		if err == nil && strings.Contains(string(out), "cluster_state:ok") {
 			return nil
 		}

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/porttest"
 )
 
 // Env is the environment variable that holds the URL of the test run's server.
@@ -52,8 +54,7 @@ func Prefix() string { return "test-" + strings.ToLower(rand.Text()) + ":" }
 type Server struct {
 	program  string
 	dir      string
-	port     int
-	hold     int // a socket that keeps the port for this server while it is stopped
+	port     *porttest.Port
 	settings []string
 
 	process *os.Process
@@ -75,13 +76,41 @@ func Own(t testing.TB, settings ...string) *Server {
 	return s
 }
 
+// OwnTLS starts a server for this test that also accepts TLS. It returns its rediss URL, and the file with the
+// certificate of the authority that vouches for it. It skips the test if the server knows no TLS.
+func OwnTLS(t testing.TB) (url, authority string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := writeCertificates(dir); err != nil {
+		t.Fatal(err)
+	}
+	port, err := porttest.Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(port.Release)
+	if _, err := Find(); err != nil {
+		t.Skipf("needs redis-server: %v", err)
+	}
+	s, err := Start(dir, "tls-port "+strconv.Itoa(port.Number), "tls-cert-file "+filepath.Join(dir, "server.pem"),
+		"tls-key-file "+filepath.Join(dir, "server.key"), "tls-auth-clients no")
+	if err != nil && strings.Contains(err.Error(), "Bad directive") {
+		t.Skip("needs redis-server: this one was built without TLS")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.discard(t) })
+	return "rediss://" + port.Addr(), filepath.Join(dir, "authority.pem")
+}
+
 // discard stops the server for good.
 func (s *Server) discard(t testing.TB) {
 	t.Helper()
 	if err := s.Stop(); err != nil {
 		t.Error(err)
 	}
-	syscall.Close(s.hold)
+	s.port.Release()
 }
 
 // Start starts a server with its data in dir, which must exist, and returns when it accepts connections.
@@ -92,18 +121,18 @@ func Start(dir string, settings ...string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{program: program, dir: dir, settings: settings}
-	if s.hold, s.port, err = holdPort(); err != nil {
+	if s.port, err = porttest.Hold(); err != nil {
 		return nil, err
 	}
 	if err := s.run(); err != nil {
-		syscall.Close(s.hold)
+		s.port.Release()
 		return nil, err
 	}
 	return s, nil
 }
 
 // Addr returns the host and port of the server.
-func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
+func (s *Server) Addr() string { return s.port.Addr() }
 
 // URL returns the address of the server as a URL.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
@@ -114,6 +143,21 @@ func (s *Server) Stop() error { return s.end(syscall.SIGTERM, syscall.SIGKILL) }
 
 // Kill ends the server at once, and with it the data that it has not saved.
 func (s *Server) Kill() error { return s.end(syscall.SIGKILL) }
+
+// Lose ends the server at once and removes what it has saved before.
+func (s *Server) Lose() error {
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	err := os.Remove(filepath.Join(s.dir, "dump.rdb"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Signal sends a signal to the server, such as SIGSTOP, after which it answers nothing until SIGCONT.
+func (s *Server) Signal(sig os.Signal) error { return s.process.Signal(sig) }
 
 // Restart stops the server if it is running and starts it on the same port and data.
 func (s *Server) Restart() error {
@@ -152,7 +196,7 @@ func (s *Server) run() error {
 	defer log.Close() // the process has its own descriptor
 
 	// No snapshots while the server runs: a fork in the middle of a test is a pause that it did not ask for.
-	args := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir, "--daemonize", "no", "--save", ""}
+	args := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port.Number), "--dir", s.dir, "--daemonize", "no", "--save", ""}
 	for _, setting := range s.settings {
 		name, value, _ := strings.Cut(setting, " ")
 		args = append(args, "--"+name, value)
@@ -176,7 +220,7 @@ func (s *Server) run() error {
 	if err := s.ready(); err != nil {
 		s.Kill()
 		text, _ := os.ReadFile(logPath)
-		return fmt.Errorf("starting Redis on port %d: %w\n%s", s.port, err, text)
+		return fmt.Errorf("starting Redis on port %d: %w\n%s", s.port.Number, err, text)
 	}
 	return nil
 }
@@ -215,32 +259,4 @@ func (s *Server) info(ctx context.Context) (lines []string, err error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(conn, 64<<10))
 	return strings.Split(string(text), "\r\n"), err
-}
-
-// holdPort returns a free port, and a socket that is bound to it and does not listen. While the socket is
-// open, nobody else is given the port, a server may listen on it, and without a server connections are
-// refused.
-func holdPort() (socket, port int, err error) {
-	socket, err = syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		return 0, 0, err
-	}
-	syscall.CloseOnExec(socket)
-	defer func() {
-		if err != nil {
-			syscall.Close(socket)
-		}
-	}()
-	// The server sets it as well; together they may be bound to one port.
-	if err := syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
-		return 0, 0, err
-	}
-	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return 0, 0, err
-	}
-	name, err := syscall.Getsockname(socket)
-	if err != nil {
-		return 0, 0, err
-	}
-	return socket, name.(*syscall.SockaddrInet4).Port, nil
 }

@@ -8,24 +8,53 @@ package routing
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
+	"sluice/internal/seal"
 )
 
 // Router chooses models. It remembers conversations, so one router lives as long as the process. It is
 // safe for concurrent use.
 type Router struct {
 	conversations *conversations
+	shared        *sharing         // nil: this process is the only one
 	now           func() time.Time // replaced in tests
 }
 
-// NewRouter returns a router that has seen no conversation.
-func NewRouter() *Router { return &Router{conversations: newConversations(), now: time.Now} }
+// RouterOptions are the choices of NewRouter; the zero value is the default.
+type RouterOptions struct {
+	// Shared keeps the models of conversations for all nodes; nil: this process is the only one. With Shared,
+	// Run must run.
+	Shared Shared
+	// Key is the service's own, which conversations are hashed under in Shared. It is the same on all nodes.
+	Key seal.Key
+	// Log gets a line when Shared does not answer; default slog.Default().
+	Log *slog.Logger
+}
+
+// NewRouter returns a router that has seen no conversation. Opts may be nil.
+func NewRouter(opts *RouterOptions) *Router {
+	r := &Router{conversations: newConversations(), now: time.Now}
+	if opts != nil && opts.Shared != nil {
+		r.shared = newSharing(opts.Shared, opts.Key, opts.Log)
+	}
+	return r
+}
+
+// Run exchanges the models of conversations with other nodes, until ctx ends. If this process is alone, it
+// returns at once.
+func (r *Router) Run(ctx context.Context) {
+	if r.shared != nil {
+		r.shared.run(ctx, r.conversations.learn)
+	}
+}
 
 // Query is what the router needs to know to choose a model for one request.
 type Query struct {
@@ -55,6 +84,8 @@ type Choice struct {
 	// Ranking lists every model that the router looked at, in the order of the catalog. Only Explain
 	// fills it in.
 	Ranking []Ranked
+
+	conversation ConversationID // set if the router chose
 }
 
 // Ranked is one model that the router looked at.
@@ -64,29 +95,37 @@ type Ranked struct {
 	Obstacle string  // why it cannot be chosen; empty: it can
 }
 
-// Choose returns the model that answers, and remembers it for the conversation.
-func (r *Router) Choose(q *Query) (Choice, error) {
+// Choose returns the model that answers, and remembers it for the conversation. Once the call is admitted, Share
+// tells the other nodes.
+func (r *Router) Choose(ctx context.Context, q *Query) (Choice, error) {
 	if !q.Model.Router {
 		return Choice{Model: q.Model}, nil
 	}
-	c, key, err := r.choose(q, false)
+	c, err := r.choose(ctx, q, false)
 	if err == nil {
-		r.conversations.remember(key, c.Model.ID, r.now())
+		r.conversations.remember(c.conversation, c.Model.ID, r.now())
 	}
 	return c, err
+}
+
+// Share passes a choice of Choose on to the other nodes, in the background. It is apart from Choose so that a
+// call that is refused writes nothing.
+func (r *Router) Share(c *Choice) {
+	if r.shared != nil && c.conversation != (ConversationID{}) {
+		r.shared.put(c.conversation, c.Model.ID)
+	}
 }
 
 // Explain returns what Choose would return, with the ranking. It remembers nothing.
-func (r *Router) Explain(q *Query) (Choice, error) {
+func (r *Router) Explain(ctx context.Context, q *Query) (Choice, error) {
 	if !q.Model.Router {
 		return Choice{Model: q.Model, Reason: "asked for by name"}, nil
 	}
-	c, _, err := r.choose(q, true)
-	return c, err
+	return r.choose(ctx, q, true)
 }
 
-// choose returns the choice and the key of the conversation. The error is a fault for the caller.
-func (r *Router) choose(q *Query, explain bool) (Choice, uint64, error) {
+// choose returns the choice. The error is a fault for the caller.
+func (r *Router) choose(ctx context.Context, q *Query, explain bool) (Choice, error) {
 	now := r.now()
 	features := FeaturesOf(q.Request)
 	// The caller's estimate is better than ours if it has one: it may have counted the prompt.
@@ -95,10 +134,10 @@ func (r *Router) choose(q *Query, explain bool) (Choice, uint64, error) {
 	}
 	choice := Choice{Task: features.Task}
 	candidates, missed := q.candidates(now, &choice, explain)
-	key := r.conversations.key(q.AccountID, q.Request)
 	if len(candidates) == 0 {
-		return choice, key, missed.fault(q)
+		return choice, missed.fault(q)
 	}
+	choice.conversation = r.conversation(q)
 	scores := make([]float64, len(candidates))
 	scorer := q.Scorer
 	if scorer == nil {
@@ -115,7 +154,10 @@ func (r *Router) choose(q *Query, explain bool) (Choice, uint64, error) {
 	// A conversation stays with its model, even if another scores better now: a change in the middle costs
 	// the upstream's prompt cache and changes the style of the answers.
 	if follows(q.Request) {
-		last := r.conversations.recall(key, now)
+		last := r.conversations.recall(choice.conversation, now)
+		if last == "" && r.shared != nil {
+			last = r.shared.find(ctx, choice.conversation)
+		}
 		for i := range candidates {
 			if candidates[i].Model.ID == last {
 				best, choice.Sticky = i, true
@@ -132,7 +174,15 @@ func (r *Router) choose(q *Query, explain bool) (Choice, uint64, error) {
 	if explain {
 		choice.rank(candidates, scores)
 	}
-	return choice, key, nil
+	return choice, nil
+}
+
+// conversation returns the id of the request's conversation.
+func (r *Router) conversation(q *Query) ConversationID {
+	if r.shared != nil {
+		return r.shared.id(q.AccountID, opening(q.Request))
+	}
+	return r.conversations.id(q.AccountID, opening(q.Request))
 }
 
 // mostOthers is the number of models that stand in for the chosen one. A request that four models have

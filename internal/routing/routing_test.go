@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -76,7 +77,7 @@ func build(t *testing.T, models []catalog.Model) *house {
 		t.Fatal(err)
 	}
 	key := func() []Key { return []Key{{Adapter: &silent{}}} }
-	h := &house{T: t, router: NewRouter(), catalog: c, now: epoch}
+	h := &house{T: t, router: NewRouter(nil), catalog: c, now: epoch}
 	h.router.now = func() time.Time { return h.now }
 	h.routes = New(c, []Provider{{Name: "p", Keys: key(), MaxConcurrent: 10}, {Name: "sandbox", Keys: key()}}, &Options{Log: slog.New(slog.DiscardHandler)})
 	return h
@@ -133,7 +134,7 @@ func TestNoCandidate(t *testing.T) {
 		if tt.ill {
 			h.fail("plain")
 		}
-		_, err := h.router.Choose(h.query("service/auto", account.Basic, parse(t, tt.content, tt.more)))
+		_, err := h.router.Choose(t.Context(), h.query("service/auto", account.Basic, parse(t, tt.content, tt.more)))
 		f := fault.From(err)
 		if err == nil || f.Kind != tt.kind || f.Param != tt.param || !strings.Contains(f.Message, tt.says) || !strings.Contains(f.Message, "service/auto") {
 			t.Errorf("%s: Choose = %v at %q, want %v at %q that says %q of service/auto", name, err, f.Param, tt.kind, tt.param, tt.says)
@@ -164,7 +165,7 @@ func TestNearWindow(t *testing.T) {
 		h := build(t, tt.models)
 		a := h.query("service/auto", account.Basic, parse(t, hello, ""))
 		a.PromptTokens, a.Reads = 1100, func(most int) bool { return most >= 1100 }
-		got, err := h.router.Choose(a)
+		got, err := h.router.Choose(t.Context(), a)
 		if tt.want == "" {
 			if !fault.Is(err, fault.Invalid) {
 				t.Errorf("Choose of %s = %v, want 400", tt.models[0].ID, err)
@@ -228,7 +229,7 @@ func TestConditions(t *testing.T) {
 		for _, dial := range []int{0, 50, 100} {
 			a := h.query(tt.asked, tt.plan, parse(t, tt.content, tt.more))
 			a.Scorer = Estimate{Dial: dial}
-			got, err := h.router.Choose(a)
+			got, err := h.router.Choose(t.Context(), a)
 			if len(tt.want) == 0 {
 				if f := fault.From(err); err == nil || f.Kind != fault.Invalid || f.Param == "" {
 					t.Errorf("%s: Choose = %+v, %v, want 400", name, got.Model, err)
@@ -246,7 +247,7 @@ func TestConditions(t *testing.T) {
 			if !found {
 				t.Errorf("%s, dial %d: Choose = %s, want one of %v", name, dial, got.Model.ID, tt.want)
 			}
-			explained, err := h.router.Explain(a)
+			explained, err := h.router.Explain(t.Context(), a)
 			if err != nil || explained.Model != got.Model {
 				t.Errorf("%s: Explain = %+v, %v, want %s as Choose says", name, explained.Model, err, got.Model.ID)
 			}
@@ -263,11 +264,11 @@ func TestIll(t *testing.T) {
 	} {
 		h := build(t, []catalog.Model{model("a", account.Free, nil), model("b", account.Free, nil), model("c", account.Premium, nil)})
 		trouble(h)
-		_, err := h.router.Choose(h.query("service/auto", account.Free, parse(t, hello, "")))
+		_, err := h.router.Choose(t.Context(), h.query("service/auto", account.Free, parse(t, hello, "")))
 		if f := fault.From(err); f.Kind != fault.Unavailable || f.RetryAfter == 0 {
 			t.Errorf("%s: Choose = %v, want 503 with a time to come back", name, err)
 		}
-		if got, err := h.router.Choose(h.query("service/auto", account.Premium, parse(t, hello, ""))); name == "all are left alone" && (err != nil || got.Model.ID != "c") {
+		if got, err := h.router.Choose(t.Context(), h.query("service/auto", account.Premium, parse(t, hello, ""))); name == "all are left alone" && (err != nil || got.Model.ID != "c") {
 			t.Errorf("%s: Choose = %v, %v, want the one that is well", name, got.Model, err)
 		}
 	}
@@ -283,7 +284,7 @@ func TestDial(t *testing.T) {
 		model("finest", account.Free, priced(75, 90)),
 		model("folly", account.Free, priced(80, 50)),
 	})
-	others, err := h.router.Choose(h.query("service/auto", account.Free, parse(t, hello, "")))
+	others, err := h.router.Choose(t.Context(), h.query("service/auto", account.Free, parse(t, hello, "")))
 	if err != nil || len(others.Others) != mostOthers || others.Others[mostOthers-1].ID == "folly" {
 		t.Errorf("behind %v stand %v, %v, want the next best", others.Model, others.Others, err)
 	}
@@ -293,7 +294,7 @@ func TestDial(t *testing.T) {
 	for dial := 0; dial <= 100; dial += 5 {
 		a := h.query("service/auto", account.Free, parse(t, hello, ""))
 		a.Scorer = Estimate{Dial: dial}
-		got, err := h.router.Choose(a)
+		got, err := h.router.Choose(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +321,7 @@ func TestScore(t *testing.T) {
 	})
 	choose := func(content, more string) string {
 		t.Helper()
-		got, err := h.router.Choose(h.query("service/auto", account.Free, parse(t, content, more)))
+		got, err := h.router.Choose(t.Context(), h.query("service/auto", account.Free, parse(t, content, more)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,11 +358,11 @@ func TestSticky(t *testing.T) {
 		t.Helper()
 		a := h.query("service/auto", account.Basic, parseMessages(t, messages, tool))
 		a.AccountID = account_
-		explained, err := h.router.Explain(a)
+		explained, err := h.router.Explain(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := h.router.Choose(a)
+		got, err := h.router.Choose(t.Context(), a)
 		if err != nil || got.Model != explained.Model || got.Sticky != explained.Sticky || got.Reason != explained.Reason {
 			t.Errorf("Choose = %s (%s), %v, and Explain said %s (%s)", got.Model.ID, got.Reason, err, explained.Model.ID, explained.Reason)
 		}
@@ -401,13 +402,17 @@ func TestSticky(t *testing.T) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	c := newConversations()
-	for key := range uint64(3 * mostStuck) {
-		c.remember(key, "m", epoch)
+	id := func(n uint64) (id ConversationID) {
+		binary.LittleEndian.PutUint64(id[:], n)
+		return id
+	}
+	for n := range uint64(3 * mostStuck) {
+		c.remember(id(n), "m", epoch)
 	}
 	if n := len(c.recent) + len(c.older); n > mostStuck {
 		t.Errorf("%d conversations are remembered, want at most %d", n, mostStuck)
 	}
-	if c.recall(3*mostStuck-1, epoch) == "" || c.recall(0, epoch) != "" {
+	if c.recall(id(3*mostStuck-1), epoch) == "" || c.recall(id(0), epoch) != "" {
 		t.Error("the newest is forgotten, or the oldest is not")
 	}
 }
@@ -416,7 +421,7 @@ func TestExplain(t *testing.T) {
 	t.Parallel()
 	h := build(t, []catalog.Model{model("a", account.Free, priced(2, 80)), model("b", account.Premium, nil), model("c", account.Free, nil)})
 	h.fail("c")
-	got, err := h.router.Explain(h.query("service/auto", account.Free, parse(t, hello, "")))
+	got, err := h.router.Explain(t.Context(), h.query("service/auto", account.Free, parse(t, hello, "")))
 	if err != nil || len(got.Ranking) != 3 {
 		t.Fatalf("Explain = %+v, %v", got, err)
 	}
@@ -471,10 +476,10 @@ func BenchmarkChoose(b *testing.B) {
 	routes := New(c, []Provider{{Name: "p", Keys: []Key{{Adapter: &silent{}}}}}, &Options{Log: slog.New(slog.DiscardHandler)})
 	auto, _ := c.Lookup("service/auto")
 	a := &Query{Catalog: c, Routes: routes, Model: auto, AccountID: "acct_1", Plan: account.Free, Request: parse(b, `"`+strings.Repeat("word ", 4000)+`"`, "")}
-	r := NewRouter()
+	r := NewRouter(nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := r.Choose(a); err != nil {
+		if _, err := r.Choose(b.Context(), a); err != nil {
 			b.Fatal(err)
 		}
 	}

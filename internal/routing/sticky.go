@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"sync"
 	"time"
@@ -14,7 +15,7 @@ const (
 	seenOf    = 1 << 10   // bytes of each message that go into a key
 )
 
-// conversations remembers the model of each conversation. Callers send the whole conversation with every
+// conversations remembers the model of each conversation on this node; see sharing for the others. Callers send the whole conversation with every
 // turn and no id, so a conversation is recognized by its beginning. Two conversations that begin alike
 // share an entry, which only means that they share a model.
 //
@@ -24,8 +25,8 @@ type conversations struct {
 	seed maphash.Seed
 
 	mu     sync.Mutex
-	recent map[uint64]stuck
-	older  map[uint64]stuck // nil at first
+	recent map[ConversationID]stuck
+	older  map[ConversationID]stuck // nil at first
 }
 
 // stuck is the model of one conversation.
@@ -35,25 +36,32 @@ type stuck struct {
 }
 
 func newConversations() *conversations {
-	return &conversations{seed: maphash.MakeSeed(), recent: map[uint64]stuck{}}
+	return &conversations{seed: maphash.MakeSeed(), recent: map[ConversationID]stuck{}}
 }
 
-// key returns a hash of the account and of every message up to and including the first of the user. These
-// stay the same in later turns.
-func (c *conversations) key(accountID string, req *chat.Request) uint64 {
-	// A random seed for each process: nobody can find two conversations with the same key on purpose.
+// opening returns every message up to and including the first of the user. These stay the same in later
+// turns.
+func opening(req *chat.Request) []chat.Message {
+	for i := range req.Messages {
+		if req.Messages[i].Role == chat.RoleUser {
+			return req.Messages[:i+1]
+		}
+	}
+	return req.Messages
+}
+
+// id returns a hash of the account and of the first messages, which names the conversation in this process.
+func (c *conversations) id(accountID string, opening []chat.Message) (id ConversationID) {
+	// A random seed for each process: nobody can find two conversations with the same id on purpose.
 	var h maphash.Hash
 	h.SetSeed(c.seed)
 	_, _ = h.WriteString(accountID)
-	for i := range req.Messages {
-		m := &req.Messages[i]
-		_ = h.WriteByte(byte(m.Role))
-		_, _ = h.Write(m.Content.Sample(seenOf))
-		if m.Role == chat.RoleUser {
-			break
-		}
+	for i := range opening {
+		_ = h.WriteByte(byte(opening[i].Role))
+		_, _ = h.Write(opening[i].Content.Sample(seenOf))
 	}
-	return h.Sum64()
+	binary.LittleEndian.PutUint64(id[:], h.Sum64())
+	return id
 }
 
 // follows reports whether the request continues a conversation: it contains an earlier answer.
@@ -67,12 +75,12 @@ func follows(req *chat.Request) bool {
 }
 
 // recall returns the id of the conversation's model; empty: there is none, or its entry has expired.
-func (c *conversations) recall(key uint64, now time.Time) string {
+func (c *conversations) recall(id ConversationID, now time.Time) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, ok := c.recent[key]
+	s, ok := c.recent[id]
 	if !ok {
-		s = c.older[key]
+		s = c.older[id]
 	}
 	if now.After(s.until) {
 		return ""
@@ -80,13 +88,27 @@ func (c *conversations) recall(key uint64, now time.Time) string {
 	return s.model
 }
 
+// learn stores the new models of conversations that have changed theirs on another node, if they are known
+// here. Their time is not renewed: this node has had no request.
+func (c *conversations) learn(moved []Conversation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range moved {
+		for _, generation := range []map[ConversationID]stuck{c.recent, c.older} {
+			if s, known := generation[m.ID]; known {
+				generation[m.ID] = stuck{m.Model, s.until}
+			}
+		}
+	}
+}
+
 // remember stores the model of a conversation and renews its time.
-func (c *conversations) remember(key uint64, model string, now time.Time) {
+func (c *conversations) remember(id ConversationID, model string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// A conversation that goes on moves to the new generation; one that does not is dropped with the old.
 	if len(c.recent) >= mostStuck/2 {
-		c.older, c.recent = c.recent, map[uint64]stuck{}
+		c.older, c.recent = c.recent, map[ConversationID]stuck{}
 	}
-	c.recent[key] = stuck{model, now.Add(stickFor)}
+	c.recent[id] = stuck{model, now.Add(stickFor)}
 }

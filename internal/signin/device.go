@@ -17,11 +17,11 @@ func (d *Desk) known(ctx context.Context, email string, v Visit) bool {
 // guesses returns the attempts that a guess at the password of an address counts as. The first is
 // the one to forget after a right guess. The others stay: somebody who knows one password must not be
 // able to reset the count of a place from which they guess others.
-func (d *Desk) guesses(ctx context.Context, email string, v Visit) []attempt {
+func (d *Desk) guesses(ctx context.Context, email string, v Visit) []Attempt {
 	if d.known(ctx, email, v) {
-		return []attempt{{keyOf("guess in browser", email, v.Device), guessesHere}}
+		return []Attempt{{keyOf("guess in browser", email, v.Device), guessesHere}}
 	}
-	return append([]attempt{
+	return append([]Attempt{
 		{keyOf("guess from place", email, place(v.Remote)), guessesHere},
 		{keyOf("guess", email), guessesAnyhow},
 	}, fromHost("try", v, tryAtHost)...)
@@ -30,11 +30,11 @@ func (d *Desk) guesses(ctx context.Context, email string, v Visit) []attempt {
 // codeGuesses returns the attempts that a guess at a code counts as. The first is the one to forget
 // after a right guess. A code has a million values and three are good at a time, so strangers also have
 // a limit by the day.
-func (d *Desk) codeGuesses(ctx context.Context, accountID, email string, v Visit) []attempt {
+func (d *Desk) codeGuesses(ctx context.Context, accountID, email string, v Visit) []Attempt {
 	if d.known(ctx, email, v) {
-		return []attempt{{keyOf("code in browser", accountID, v.Device), codesHere}}
+		return []Attempt{{keyOf("code in browser", accountID, v.Device), codesHere}}
 	}
-	return []attempt{{keyOf("code", accountID), codesHere}, {keyOf("codes", accountID), codesADay}}
+	return []Attempt{{keyOf("code", accountID), codesHere}, {keyOf("codes", accountID), codesADay}}
 }
 
 // mayMail counts a mail that a visitor asks for. It returns how many links of one purpose may be
@@ -43,14 +43,16 @@ func (d *Desk) codeGuesses(ctx context.Context, accountID, email string, v Visit
 // owner: the links of that hour are in the mailbox and still good.
 func (d *Desk) mayMail(ctx context.Context, email string, v Visit) (recent int, err error) {
 	if d.known(ctx, email, v) {
-		return 0, d.limits.try(attempt{keyOf("mail from browser", email, v.Device), mailsHere})
+		return 0, d.limits.try(ctx, Attempt{keyOf("mail from browser", email, v.Device), mailsHere})
 	}
-	return mailsAnHour, d.limits.try(append(fromHost("mail", v, mailsByHost), attempt{keyOf("mail from place", email, place(v.Remote)), mailsHere})...)
+	return mailsAnHour, d.limits.try(ctx, append(fromHost("mail", v, mailsByHost), Attempt{keyOf("mail from place", email, place(v.Remote)), mailsHere})...)
 }
 
 // Knock counts a visit to the identity provider, because each visit costs a request to it. It
 // returns a fault if there were too many.
-func (d *Desk) Knock(v Visit) error { return d.limits.try(fromHost("try", v, tryAtHost)...) }
+func (d *Desk) Knock(ctx context.Context, v Visit) error {
+	return d.limits.try(ctx, fromHost("try", v, tryAtHost)...)
+}
 
 // holder returns the account of a link, if it still has the address that the link was made for.
 // Without this check a link mailed to an old address would open the account after the address was

@@ -26,7 +26,7 @@ func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Ent
 		return Entry{}, err
 	}
 	guesses := d.guesses(ctx, email, v)
-	if err := d.limits.try(guesses...); err != nil {
+	if err := d.limits.try(ctx, guesses...); err != nil {
 		f := fault.From(err)
 		f.Message += " Or have a link mailed to you: use “Forgot your password?”."
 		return Entry{}, f
@@ -48,7 +48,7 @@ func (d *Desk) SignIn(ctx context.Context, email, password string, v Visit) (Ent
 		return Entry{}, wrong()
 	}
 	// The owner who mistyped a few times starts again with all attempts.
-	d.limits.forget(guesses[0].key)
+	d.limits.forget(ctx, guesses[0].Key)
 	return d.letIn(ctx, EnterPassword, p, v)
 }
 
@@ -201,7 +201,7 @@ func (d *Desk) ResetPassword(ctx context.Context, token, password string, v Visi
 	if err := d.loginStore.SetPassword(ctx, p.ID, stored, ""); err != nil {
 		return Entry{}, err
 	}
-	d.limits.forget(keyOf("guess", p.Email), keyOf("code", p.ID), keyOf("codes", p.ID))
+	d.limits.forget(ctx, keyOf("guess", p.Email), keyOf("code", p.ID), keyOf("codes", p.ID))
 	d.tell(ResetPassword, p.Email, "Your password was changed", "A new password was set by a link that was mailed to you. You are signed out everywhere else.")
 	return d.letIn(ctx, ResetPassword, p, v)
 }

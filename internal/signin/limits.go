@@ -5,67 +5,74 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"net/netip"
-	"sync"
 	"time"
 
 	"sluice/internal/fault"
 )
 
 // limits slows down guessing and flooding: it counts attempts in a span of time by each key that
-// names them, such as an address, a place, or both together. It is in memory, so each process
-// counts for itself and a restart resets the counts. Its size is bounded; see makeRoom.
+// names them, such as an address, a place, or both together.
 type limits struct {
-	now    func() time.Time
-	hashes chan struct{} // a semaphore: one element for each password that is being hashed
-
-	mu     sync.Mutex // guards the fields below
-	tries  map[key]tries
-	swept  time.Time // when old tries were last dropped
-	mostOf int       // how many keys tries may have
+	tries  Tries
+	hashes chan struct{} // a semaphore: one element for each password that is being hashed in this process
 }
 
-// key names what is counted. It is a hash, so that it has the same size whatever a stranger typed.
-type key [16]byte
+// Tries counts attempts. One process counts in memory (see memoryTries), so a restart resets its counts;
+// several on one database count there, together. If the database does not answer nobody can sign in anyway,
+// so an attempt that cannot be counted is refused.
+type Tries interface {
+	// CountAttempts counts one attempt against every key. If any of them is used up, it counts nothing and
+	// returns how long to wait for the first that is. Counting nothing matters: a place whose own limit is
+	// used up must not go on to use up the limit of an address. The keys must differ.
+	CountAttempts(ctx context.Context, attempts []Attempt) (wait time.Duration, err error)
+	// ForgetAttempts resets the counts of keys.
+	ForgetAttempts(ctx context.Context, keys []Key) error
+	// DropAttempts deletes counts whose span has ended, and the least used of the others beyond most.
+	DropAttempts(ctx context.Context, most int) error
+}
+
+// Key names what is counted. It is a hash, so that it has the same size whatever a stranger typed.
+type Key [16]byte
 
 // keyOf returns the key for a kind of attempt and the parts that name it. Keys of different kinds never
 // meet, because the kind is part of the hash.
-func keyOf(kind string, parts ...string) key {
+func keyOf(kind string, parts ...string) Key {
 	h := sha256.New()
 	for _, part := range append(parts, kind) {
 		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // so that "a","b" is not "ab",""
 		h.Write([]byte(part))
 	}
-	return key(h.Sum(nil)[:len(key{})])
+	return Key(h.Sum(nil)[:len(Key{})])
 }
 
-// tries is how many attempts one key has used in its current span.
-type tries struct {
-	count int
-	ends  time.Time // when the span ends and the count starts again
-}
-
-// limit is how many attempts are allowed in a span. The span starts with the first attempt.
-type limit struct {
-	most int
-	span time.Duration
+// Limit is how many attempts are allowed in a span. The span starts with the first attempt.
+type Limit struct {
+	Most int
+	Span time.Duration
 }
 
 // times returns the limit with n times as many attempts.
-func (l limit) times(n int) limit { return limit{l.most * n, l.span} }
+func (l Limit) times(n int) Limit { return Limit{l.Most * n, l.Span} }
+
+// Attempt is one use of a key.
+type Attempt struct {
+	Key Key
+	Limit
+}
 
 // The limits. A browser that has signed in to an account before is counted apart, so that strangers
 // who use up a limit never lock the owner out; see Desk.known.
 var (
-	guessesHere   = limit{10, 15 * time.Minute} // at one address from one place, or in a known browser
-	guessesAnyhow = limit{100, time.Hour}       // at one address from all unknown browsers
-	tryAtHost     = limit{60, 15 * time.Minute} // from one place
-	codesHere     = limit{10, 15 * time.Minute} // at one account's codes
-	codesADay     = limit{50, 24 * time.Hour}   // at one account's codes, from all unknown browsers
-	proofsHere    = limit{10, 15 * time.Minute} // in one session
-	proofsAnyhow  = limit{50, time.Hour}        // in all sessions of one account
-	mailsHere     = limit{5, time.Hour}         // to one address from one place, or from a known browser
-	mailsByHost   = limit{20, time.Hour}        // from one place
-	mailsByOwner  = limit{20, time.Hour}        // from one account
+	guessesHere   = Limit{10, 15 * time.Minute} // at one address from one place, or in a known browser
+	guessesAnyhow = Limit{100, time.Hour}       // at one address from all unknown browsers
+	tryAtHost     = Limit{60, 15 * time.Minute} // from one place
+	codesHere     = Limit{10, 15 * time.Minute} // at one account's codes
+	codesADay     = Limit{50, 24 * time.Hour}   // at one account's codes, from all unknown browsers
+	proofsHere    = Limit{10, 15 * time.Minute} // in one session
+	proofsAnyhow  = Limit{50, time.Hour}        // in all sessions of one account
+	mailsHere     = Limit{5, time.Hour}         // to one address from one place, or from a known browser
+	mailsByHost   = Limit{20, time.Hour}        // from one place
+	mailsByOwner  = Limit{20, time.Hour}        // from one account
 )
 
 const (
@@ -74,17 +81,16 @@ const (
 	hashPatience = 3 * time.Second // how long a request waits for its turn
 	hashRetry    = 5 * time.Second // the Retry-After of a request whose turn did not come
 
-	maxTries = 50_000 // keys at once, about 100 bytes each
-	// sweepEvery is how often try drops spans that have ended.
-	sweepEvery  = time.Minute
-	triesLooked = 8  // how many keys makeRoom chooses from
+	maxTries      = 50_000          // keys at once, about 100 bytes each
+	triesPatience = 3 * time.Second // how long an attempt waits to be counted
+
 	networkBits = 48 // prefix of an IPv6 address that one customer of a provider may have
 	networkWide = 10 // such a network may make this many times the attempts of one place
 )
 
-// newLimits returns limits that read the time from now.
-func newLimits(now func() time.Time) *limits {
-	return &limits{now: now, hashes: make(chan struct{}, hashesAtOnce), tries: map[key]tries{}, mostOf: maxTries}
+// newLimits returns limits on what tries counts.
+func newLimits(tries Tries) *limits {
+	return &limits{tries: tries, hashes: make(chan struct{}, hashesAtOnce)}
 }
 
 // place returns what attempts from an IP address are counted by: an IPv4 address itself, and the
@@ -100,88 +106,35 @@ func place(remote string) string {
 	return remote
 }
 
-// attempt is one use of a key.
-type attempt struct {
-	key key
-	limit
-}
-
 // fromHost returns the attempts that count for where a visit comes from: its place and, for IPv6,
 // the wider network.
-func fromHost(kind string, v Visit, l limit) []attempt {
-	list := []attempt{{keyOf(kind+" place", place(v.Remote)), l}}
+func fromHost(kind string, v Visit, l Limit) []Attempt {
+	list := []Attempt{{keyOf(kind+" place", place(v.Remote)), l}}
 	if addr, err := netip.ParseAddr(v.Remote); err == nil && !addr.Unmap().Is4() {
 		if network, err := addr.Prefix(networkBits); err == nil {
-			list = append(list, attempt{keyOf(kind+" network", network.String()), l.times(networkWide)})
+			list = append(list, Attempt{keyOf(kind+" network", network.String()), l.times(networkWide)})
 		}
 	}
 	return list
 }
 
-// try counts one attempt against every key. If any of them is used up, it counts nothing and
-// returns a fault that says how long to wait. Counting nothing matters: a place whose own limit is used
-// up must not go on to use up the limit of an address.
-func (l *limits) try(attempts ...attempt) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	// Sweeping here needs no goroutine, and without attempts there is nothing to sweep.
-	if now.Sub(l.swept) >= sweepEvery {
-		l.swept = now
-		for k, t := range l.tries {
-			if !t.ends.After(now) {
-				delete(l.tries, k)
-			}
-		}
+// try counts one attempt against every key, or returns a fault that says how long to wait; see Tries.
+func (l *limits) try(ctx context.Context, attempts ...Attempt) error {
+	ctx, cancel := context.WithTimeout(ctx, triesPatience)
+	defer cancel()
+	wait, err := l.tries.CountAttempts(ctx, attempts)
+	if err != nil || wait <= 0 {
+		return err
 	}
-	for _, a := range attempts {
-		if t := l.tries[a.key]; t.ends.After(now) && t.count >= a.most {
-			wait := t.ends.Sub(now)
-			return fault.New(fault.RateLimited, "Too many attempts. Try again in %d minutes.", int(wait/time.Minute)+1).After(wait)
-		}
-	}
-	for _, a := range attempts {
-		t, known := l.tries[a.key]
-		if !known {
-			l.makeRoom()
-		}
-		if !t.ends.After(now) {
-			t = tries{ends: now.Add(a.span)}
-		}
-		t.count++
-		l.tries[a.key] = t
-	}
-	return nil
+	return fault.New(fault.RateLimited, "Too many attempts. Try again in %d minutes.", int(wait/time.Minute)+1).After(wait)
 }
 
-// makeRoom deletes one key if there is no room for another: the least used of a few. The caller
-// holds mu. Refusing every new key would let a flood lock everybody out, and deleting the oldest
-// would let a flood reset a count that protects an account. A flood of new keys has few attempts
-// each, so it deletes its own.
-func (l *limits) makeRoom() {
-	if len(l.tries) < l.mostOf {
-		return
-	}
-	var least key
-	looked, fewest := 0, tries{}
-	for k, t := range l.tries { // a map's order is random
-		if looked == 0 || t.count < fewest.count || t.count == fewest.count && t.ends.Before(fewest.ends) {
-			least, fewest = k, t
-		}
-		if looked++; looked == triesLooked {
-			break
-		}
-	}
-	delete(l.tries, least)
-}
-
-// forget resets the counts of keys, because their owner has proved who they are.
-func (l *limits) forget(keys ...key) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, k := range keys {
-		delete(l.tries, k)
-	}
+// forget resets the counts of keys, because their owner has proved who they are. A count that cannot be reset
+// is no reason to turn the owner away: its span ends soon. An owner who has left is not counted either.
+func (l *limits) forget(ctx context.Context, keys ...Key) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), triesPatience)
+	defer cancel()
+	_ = l.tries.ForgetAttempts(ctx, keys)
 }
 
 // hashing runs work, which hashes a password. At most hashesAtOnce run at a time; a caller whose

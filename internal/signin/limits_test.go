@@ -16,7 +16,7 @@ import (
 func TestHashesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimits(time.Now)
+		l := newLimits(nil)
 		var running, done, busy atomic.Int64
 		release := make(chan struct{})
 		for range 20 {
@@ -56,30 +56,31 @@ func TestHashesAtOnce(t *testing.T) {
 func TestLimitsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimits(time.Now)
-		l.mostOf = 500
-		guess := attempt{keyOf("guess", "ana@example.com"), limit{5, time.Hour}}
+		m := newMemoryTries(time.Now)
+		m.mostOf = 500
+		l, ctx := newLimits(m), t.Context()
+		guess := Attempt{keyOf("guess", "ana@example.com"), Limit{5, time.Hour}}
 		for range 5 {
-			if err := l.try(guess); err != nil {
+			if err := l.try(ctx, guess); err != nil {
 				t.Fatal(err)
 			}
 		}
 		// A flood of other keys does not grow without bound, locks nobody out, and does not reset the count.
 		for i := range 5000 {
-			if err := l.try(attempt{keyOf("guess", strings.Repeat("x", 1<<10), fmt.Sprint(i)), limit{5, time.Hour}}); err != nil {
+			if err := l.try(ctx, Attempt{keyOf("guess", strings.Repeat("x", 1<<10), fmt.Sprint(i)), Limit{5, time.Hour}}); err != nil {
 				t.Fatalf("key %d = %v, want everybody new let in", i, err)
 			}
 		}
-		if len(l.tries) > 500 {
-			t.Errorf("%d keys are kept, want at most 500", len(l.tries))
+		if len(m.tries) > 500 {
+			t.Errorf("%d keys are kept, want at most 500", len(m.tries))
 		}
-		err := l.try(guess)
+		err := l.try(ctx, guess)
 		if !fault.Is(err, fault.RateLimited) || fault.From(err).RetryAfter != time.Hour {
 			t.Errorf("the sixth guess after a flood = %v, want too many", err)
 		}
 		time.Sleep(time.Hour)
-		if err := l.try(guess); err != nil || len(l.tries) != 1 {
-			t.Errorf("an hour later: %v and %d keys, want the guess let in and the old keys gone", err, len(l.tries))
+		if err := l.try(ctx, guess); err != nil || len(m.tries) != 1 {
+			t.Errorf("an hour later: %v and %d keys, want the guess let in and the old keys gone", err, len(m.tries))
 		}
 	})
 	if keyOf("k", "a", "b") == keyOf("k", "ab", "") || keyOf("k", "a") == keyOf("ka") {
@@ -89,10 +90,10 @@ func TestLimitsAreBounded(t *testing.T) {
 
 func TestNetworksAreCounted(t *testing.T) {
 	t.Parallel()
-	l := newLimits(time.Now)
+	l := newLimits(newMemoryTries(time.Now))
 	refused := 0
 	for i := range 1000 { // as many networks as one holder of a /48 wants
-		if l.try(fromHost("mail", Visit{Remote: fmt.Sprintf("2001:db8:1:%x::1", i)}, limit{20, time.Hour})...) != nil {
+		if l.try(t.Context(), fromHost("mail", Visit{Remote: fmt.Sprintf("2001:db8:1:%x::1", i)}, Limit{20, time.Hour})...) != nil {
 			refused++
 		}
 	}
@@ -100,7 +101,7 @@ func TestNetworksAreCounted(t *testing.T) {
 		t.Errorf("%d attempts of 1000 networks in one were refused, want %d", refused, 1000-20*networkWide)
 	}
 	for _, remote := range []string{"192.0.2.1", "::ffff:192.0.2.1", "not an address", ""} {
-		if got := len(fromHost("mail", Visit{Remote: remote}, limit{1, time.Hour})); got != 1 {
+		if got := len(fromHost("mail", Visit{Remote: remote}, Limit{1, time.Hour})); got != 1 {
 			t.Errorf("an attempt from %q counts %d times, want once", remote, got)
 		}
 	}

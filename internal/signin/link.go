@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"time"
 
 	"sluice/internal/fault"
@@ -85,8 +86,10 @@ type LinkStore interface {
 	DropSignins(ctx context.Context, now time.Time) error
 }
 
-// DropExpired deletes sessions and links that have expired.
-func (d *Desk) DropExpired(ctx context.Context) error { return d.linkStore.DropSignins(ctx, d.clock()) }
+// DropExpired deletes sessions, links and counts of attempts that have expired.
+func (d *Desk) DropExpired(ctx context.Context) error {
+	return errors.Join(d.linkStore.DropSignins(ctx, d.clock()), d.limits.tries.DropAttempts(ctx, maxTries))
+}
 
 // link stores a new link and returns its token. recent is how many such links may be mailed to the
 // address in an hour; 0 means any number. A link that is not kept because of recent must not be

@@ -45,7 +45,7 @@ func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 		return nil
 	}
 	here := keyOf("prove", o.Session.ID)
-	if err := d.limits.try(attempt{here, proofsHere}, attempt{keyOf("proofs", o.Account.ID), proofsAnyhow}); err != nil {
+	if err := d.limits.try(ctx, Attempt{here, proofsHere}, Attempt{keyOf("proofs", o.Account.ID), proofsAnyhow}); err != nil {
 		return err
 	}
 	// Read anew: the session may be older than the password.
@@ -72,7 +72,7 @@ func (d *Desk) Prove(ctx context.Context, step Step, o Owner) error {
 		}
 	}
 	// Only the limit of this session: a thief at another session must not profit from the owner's proof.
-	d.limits.forget(here)
+	d.limits.forget(ctx, here)
 	return nil
 }
 
@@ -106,7 +106,7 @@ func (d *Desk) RequestEmail(ctx context.Context, o Owner, email string) error {
 	if err := d.Prove(ctx, AskEmail, o); err != nil {
 		return err
 	}
-	if err := d.limits.try(attempt{keyOf("mails of", o.Account.ID), mailsByOwner}); err != nil {
+	if err := d.limits.try(ctx, Attempt{keyOf("mails of", o.Account.ID), mailsByOwner}); err != nil {
 		return err
 	}
 	other, err := d.personAt(ctx, email)

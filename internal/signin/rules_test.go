@@ -49,7 +49,7 @@ var storedPassword = sync.OnceValue(func() string { return signin.HashPassword(p
 func newScene(t *testing.T, store *sqlstore.Store, c circumstances) *scene {
 	t.Helper()
 	name := strings.ToLower(rand.Text())
-	s := &scene{bench: benchOn(store), t: t, circumstances: c, links: map[signin.Purpose]string{}, newcomer: "new." + name + "@example.com", newEmail: name + "@new.example"}
+	s := &scene{bench: benchOn(store, nil), t: t, circumstances: c, links: map[signin.Purpose]string{}, newcomer: "new." + name + "@example.com", newEmail: name + "@new.example"}
 	ctx := t.Context()
 	var err error
 	if s.acct, _, err = s.accounts.Create(ctx, "t", name+"@example.com", account.None, false); err != nil {

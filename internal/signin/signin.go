@@ -62,6 +62,8 @@ type Settings struct {
 type Options struct {
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
+	// Tries counts attempts over all nodes; nil: this process is the only one and counts in memory.
+	Tries Tries
 }
 
 // Desk signs people up and in. Its methods may be called from several goroutines.
@@ -90,7 +92,10 @@ func New(store Store, accounts *account.Accounts, poster Poster, settings func()
 	if opts != nil && opts.Now != nil {
 		d.now = opts.Now
 	}
-	d.limits = newLimits(d.clock)
+	d.limits = newLimits(newMemoryTries(d.clock))
+	if opts != nil && opts.Tries != nil {
+		d.limits = newLimits(opts.Tries)
+	}
 	// Made at the first use: hashing at every start would cost 30 ms and 9 MiB for nothing.
 	d.decoy = sync.OnceValue(func() string { return hashPassword(rand.Text()) })
 	return d

@@ -44,7 +44,7 @@ func (b *bench) Post(m mail.Message) {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	dir, s := newStore(t)
-	b := benchOn(s)
+	b := benchOn(s, nil)
 	b.dir = dir
 	return b
 }
@@ -61,11 +61,11 @@ func newStore(t *testing.T) (dir string, s *sqlstore.Store) {
 	return dir, s
 }
 
-// benchOn returns a desk on a database that others use as well.
-func benchOn(s *sqlstore.Store) *bench {
+// benchOn returns a desk on a database that others use as well. With tries nil it counts in memory.
+func benchOn(s *sqlstore.Store, tries signin.Tries) *bench {
 	b := &bench{store: s, settings: signin.Settings{Origin: "https://x.example", Open: true}, now: time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC)}
 	b.accounts = account.New(s, nil)
-	b.Desk = signin.New(s, b.accounts, b, func() signin.Settings { return b.settings }, &signin.Options{Now: func() time.Time { return b.now }})
+	b.Desk = signin.New(s, b.accounts, b, func() signin.Settings { return b.settings }, &signin.Options{Now: func() time.Time { return b.now }, Tries: tries})
 	return b
 }
 

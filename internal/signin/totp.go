@@ -121,7 +121,7 @@ const maxCode = 16
 // current time step and totpSkew on either side. An account without a secret has no right code.
 func (d *Desk) checkCode(ctx context.Context, p *person, code string, v Visit) error {
 	guesses := d.codeGuesses(ctx, p.ID, p.Email, v)
-	if err := d.limits.try(guesses...); err != nil {
+	if err := d.limits.try(ctx, guesses...); err != nil {
 		return err
 	}
 	if len(code) > maxCode {
@@ -139,7 +139,7 @@ func (d *Desk) checkCode(ctx context.Context, p *person, code string, v Visit) e
 			return err
 		}
 		if fresh {
-			d.limits.forget(guesses[0].key)
+			d.limits.forget(ctx, guesses[0].Key)
 			return nil
 		}
 	}

@@ -5,23 +5,30 @@ import (
 	"time"
 )
 
-// expireAtOnce is how many rows are deleted in one transaction; a stored reply may have a MiB.
-const expireAtOnce = 50
+// How many rows are deleted in one transaction. A stored reply may have a MiB; other rows are small.
+const (
+	expireAtOnce      = 50
+	expireSmallAtOnce = 1000
+)
 
-// DropExpired deletes stored replies, states and changes of the catalog whose time is over, a few at a time, so that
-// nobody waits for it. Failed is called with what could not be deleted.
+// DropExpired deletes what has expired: stored replies, states, changes of the catalog, and what nodes knew of
+// each other. It deletes a few rows at a time, so that nobody waits for it. Failed is called with what could
+// not be deleted.
 func (s *Store) DropExpired(ctx context.Context, failed func(what string, err error)) {
 	for _, kind := range []struct {
 		what string
 		drop func(ctx context.Context, now time.Time, most int) (int, error)
+		most int
 	}{
-		{"replies", s.DropReplies},
-		{"states of tool calls", s.DropStates},
-		{"changes of the catalog", s.DropChanges},
+		{"replies", s.DropReplies, expireAtOnce},
+		{"states of tool calls", s.DropStates, expireAtOnce},
+		{"changes of the catalog", s.DropChanges, expireAtOnce},
+		{"claims of dead nodes", s.dropClaims, expireSmallAtOnce},
+		{"models of conversations", s.dropConversations, expireSmallAtOnce},
 	} {
-		for n := expireAtOnce; n == expireAtOnce && ctx.Err() == nil; {
+		for n := kind.most; n == kind.most && ctx.Err() == nil; {
 			var err error
-			if n, err = kind.drop(ctx, time.Now(), expireAtOnce); err != nil && ctx.Err() == nil {
+			if n, err = kind.drop(ctx, time.Now(), kind.most); err != nil && ctx.Err() == nil {
 				failed(kind.what, err)
 			}
 		}

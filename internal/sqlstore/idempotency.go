@@ -17,7 +17,8 @@ func (s *Store) FindReply(ctx context.Context, id []byte, now time.Time) ([]byte
 }
 
 // KeepReply stores a record unless there is one with the same id that has not expired. If all
-// records of the account would then exceed most bytes, its oldest ones are deleted.
+// records of the account would then exceed most bytes, its oldest ones are deleted. The record's claim
+// ends in the same transaction, so whoever finds the key free also finds the reply.
 func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.Time, most int64) error {
 	return s.tx(ctx, func(tx *sql.Tx) error {
 		// The size is read under the lock, so no other transaction can change it before it is
@@ -25,6 +26,11 @@ func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.T
 		total, err := lockReplies(ctx, tx, r.AccountID)
 		if err != nil {
 			return err
+		}
+		if r.Claim != nil {
+			if err := dropClaim(ctx, tx, r.Claim); err != nil {
+				return err
+			}
 		}
 		// An expired record with this id makes way and no longer counts.
 		size, err := deleteReply(ctx, tx, r.ID, now)

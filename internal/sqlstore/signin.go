@@ -169,6 +169,10 @@ func scanSession(row interface{ Scan(...any) error }) (*signin.Session, error) {
 // linkColumns are in the order of KeepLink and scanLink.
 const linkColumns = `token, purpose, account_id, email, expires_at`
 
+// linkLocks is the class of the advisory locks of KeepLink. Locks of two numbers never meet those of one,
+// such as the one that migrations take.
+const linkLocks = 1
+
 // KeepLink stores a new link if there is room for it and it has not expired, and reports whether it
 // did. If not, the link is stored as expired and deleted again, so that the response time does not
 // reveal whether there was room.
@@ -178,6 +182,13 @@ const linkColumns = `token, purpose, account_id, email, expires_at`
 // links of all addresses beyond the limit for the whole service.
 func (s *Store) KeepLink(ctx context.Context, l *signin.Link, now time.Time, room signin.Room) (kept bool, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
+		// One at a time for each address, or requests at the same moment would all find room. SQLite has
+		// one writer anyway. Addresses with the same hash only wait for each other.
+		if s.engine == Postgres {
+			if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1, hashtext($2))`, linkLocks, string(l.Purpose)+" "+l.Email); err != nil {
+				return err
+			}
+		}
 		// A link that expires after Since counts as recent.
 		var recent int
 		err := tx.QueryRowContext(ctx, `SELECT count(*) FROM one_time_links WHERE purpose = $1 AND email = $2 AND expires_at > $3`,

@@ -218,6 +218,15 @@ func fromMillis(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
+// clock returns the expression for the time of the database in Unix milliseconds. What several nodes
+// compare uses it instead of the time of one of them. It is the same in all places of a statement.
+func (s *Store) clock() string {
+	if s.engine == Postgres {
+		return `(EXTRACT(EPOCH FROM statement_timestamp()) * 1000)::BIGINT`
+	}
+	return `CAST(unixepoch('subsec') * 1000 AS INTEGER)`
+}
+
 // yesNo converts a bool to the form in which it is stored. SQLite has no boolean type.
 func yesNo(b bool) int {
 	if b {

@@ -17,9 +17,9 @@ import (
 const silence = 20 * time.Second
 
 // unraced lists the packages that are tested without the race detector: packages that compute, which it
-// slows down tenfold, and the command, whose parts run together under it in the tests of app. The module
+// slows down tenfold, and the command and the cluster, whose parts run together under it in the tests of app. The module
 // oracles is not tested with it either, because most of it is other people's code.
-var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/archtest", "./internal/billing/...", "./internal/sqlstore/...", "./internal/video/sandbox/..."}
+var unraced = []string{"./cmd/...", "./api/...", "./bench/...", "./tools/...", "./internal/archtest", "./internal/billing/...", "./internal/clustertest", "./internal/sqlstore/...", "./internal/video/sandbox/..."}
 
 // goTest runs the tests of the module in dir and reports every package as it ends. args are flags of go
 // test.

@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -55,7 +56,7 @@ func modes() []mode {
 		{
 			name: "soak", run: (*session).soak, args: []string{"-timeout", "60m", "-count", "1"}, race: true, durable: true,
 			takes: "25 minutes to an hour on two cores", needy: true,
-			plan: []string{"lint: go vet, gofumpt, staticcheck", "the same with SLUICE_SOAK=1", "each fuzz target for 10 seconds"},
+			plan: []string{"lint: go vet, gofumpt, staticcheck", "the same with SLUICE_SOAK=1", "the simulation of a thousand nodes", "each fuzz target for 10 seconds"},
 		},
 		{
 			name: "cover", run: (*session).cover, args: []string{"-timeout", "8m"},
@@ -184,6 +185,8 @@ func (s *session) soak() {
 	s.report.note("SLUICE_SEED=" + s.value("SLUICE_SEED"))
 	fmt.Fprintf(s.out, "  SLUICE_SEED=%s\n", s.value("SLUICE_SEED"))
 	s.test()
+	// Once more without the race detector, under which it has fewer nodes.
+	s.goTestPackages(s.root, false, append(slices.Clip(s.mode.args), "-run", "^TestSimulation$"), "./internal/admission/redisledger")
 	s.fuzz()
 }
 

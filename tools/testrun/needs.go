@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/internal/clustertest"
 	"sluice/internal/pgtest"
 	"sluice/internal/redistest"
 )
@@ -32,6 +33,7 @@ func needs(root string) []need {
 		{"gcc", "the race detector", []string{"gcc", "libc6-dev"}, findGCC},
 		{"PostgreSQL", "the tests of the PostgreSQL store", []string{"postgresql"}, findPostgres},
 		{"redis-server", "the tests of limits on Redis", []string{"redis-server"}, redistest.Find},
+		{"nginx", "the test of a whole cluster", []string{"nginx"}, clustertest.FindNginx},
 		{"ffmpeg", "the tests that decode video clips", []string{"ffmpeg"}, findFfmpeg},
 		{"Chromium", "the tests in a browser", []string{"chromium"}, findChromium},
 	}

@@ -20,13 +20,12 @@ func Inspect(ctx context.Context, url string) (Inspection, error) {
 	if err != nil {
 		return in, err
 	}
-	var k link
-	k.init(option, (*Options)(nil).defaults().Deadline)
-	defer k.close()
-	c, err := k.connect()
+	t, err := dialer(option, (*Options)(nil).defaults().Deadline, func() {})()
 	if err != nil {
 		return in, err
 	}
+	defer t.close()
+	c := t.(client)
 	for _, section := range []string{"server", "memory"} {
 		text, err := c.Do(ctx, c.B().Info().Section(section).Build()).ToString()
 		if err != nil {

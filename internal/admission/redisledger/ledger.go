@@ -20,8 +20,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,6 +63,12 @@ type Options struct {
 	// Share returns the rank of this node and the number of nodes while Redis has not yet said. Default: 0
 	// nodes, which means that nothing is admitted before the first contact with Redis.
 	Share func() (rank, nodes int)
+	// Table returns the table of nodes that this cluster used last, as something outside of Redis remembers
+	// it, and Remember stores it. So a node that starts knows as well that Redis has lost its data. Both must
+	// return when ctx is done. Default: nobody remembers, and a node that starts after such a loss and before
+	// the first of the others has noticed it counts in Redis at once.
+	Table    func(ctx context.Context) string
+	Remember func(ctx context.Context, table string)
 	// Log gets a line when the state changes. Default: no log.
 	Log *slog.Logger
 	// Now is the clock of the whole ledger, scripts included, for tests. Default: the clock of Redis.
@@ -97,6 +103,10 @@ func (o *Options) defaults() Options {
 	if d.Share == nil {
 		d.Share = func() (int, int) { return 0, 0 }
 	}
+	if d.Table == nil || d.Remember == nil {
+		d.Table = func(context.Context) string { return "" }
+		d.Remember = func(context.Context, string) {}
+	}
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
@@ -121,7 +131,7 @@ type Ledger struct {
 	units Units
 	slots atomic.Uint64 // the last number given to a slot
 
-	beating sync.Mutex // held during a beat
+	beating chan struct{} // has a value during a beat
 }
 
 // Open returns a ledger on the Redis that the URL names: redis://user:password@host:port/db, or rediss for
@@ -132,18 +142,24 @@ func Open(ctx context.Context, url string, opts *Options) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{opts: opts.defaults()}
+	l := newLedger(opts)
+	l.link.dial = dialer(option, l.opts.Deadline, func() { l.link.dials.Add(1) })
+	l.step(ctx)
+	return l, nil
+}
+
+// newLedger returns a ledger that cannot connect yet.
+func newLedger(opts *Options) *Ledger {
+	l := &Ledger{opts: opts.defaults(), beating: make(chan struct{}, 1)}
 	l.life = l.opts.Node + "/" + strings.ToLower(rand.Text())[:8] + "/"
 	l.clock.init(l.opts.Now)
 	l.local = admission.NewMemory(l.clock.now)
 	l.calls.init()
 	l.queue.init()
-	l.debts.upTo = map[string]int64{}
+	l.debts.byAccount = map[string]debt{}
 	l.state.init(l.opts.Log)
 	l.units.init(l)
-	l.link.init(option, l.opts.Deadline)
-	l.step(ctx)
-	return l, nil
+	return l
 }
 
 func parseURL(url string) (rueidis.ClientOption, error) {
@@ -188,7 +204,7 @@ func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost)
 
 // Peek implements admission.Ledger.
 func (l *Ledger) Peek(accountID string, limits account.Limits) admission.Standing {
-	r, err := l.ask(accountID, order{script: peekScript, keys: l.keys(accountID), args: []string{l.clock.arg()}})
+	r, err := l.ask(accountID, l.accountOrder(peekScript, accountID, 0, l.clock.number()))
 	if err != nil {
 		return l.peekLocal(accountID, limits)
 	}
@@ -244,13 +260,17 @@ func (l *Ledger) Running() int64 { return l.local.Running() }
 // about the account have changed. Call it when the change can be read and before it is confirmed. It
 // returns the new epoch. An error means that nodes must learn of the change in another way.
 func (l *Ledger) Revoke(ctx context.Context, accountID string) (int64, error) {
-	c := l.link.client()
+	c := l.link.transport()
 	if c == nil {
 		return 0, errNotConnected
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
 	defer cancel()
-	return run(ctx, c, []order{{script: revokeScript, keys: l.keys(accountID)[3:], args: []string{itoa(keepEpoch.Milliseconds())}}})[0].AsInt64()
+	a := runOne(ctx, c, order{script: revokeScript, keys: l.epochKey(accountID), args: []string{itoa(keepEpoch.Milliseconds())}})
+	if a.err != nil {
+		return 0, a.err
+	}
+	return strconv.ParseInt(a.text, 10, 64)
 }
 
 // Revoke is Ledger.Revoke for a process that is no node, such as a command. It connects to the Redis that
@@ -260,8 +280,8 @@ func Revoke(ctx context.Context, url, accountID string) error {
 	if err != nil {
 		return err
 	}
-	l := &Ledger{opts: (*Options)(nil).defaults()}
-	l.link.init(option, l.opts.Deadline)
+	l := newLedger(nil)
+	l.link.dial = dialer(option, l.opts.Deadline, func() {})
 	defer l.link.close()
 	if _, err := l.link.connect(); err != nil {
 		return err
@@ -275,21 +295,36 @@ func (l *Ledger) takeOrder(accountID string, limits account.Limits, c admission.
 	if requests > 0 {
 		requests *= 1000
 	}
-	return order{script: takeScript, keys: l.keys(accountID), args: []string{
-		l.clock.arg(), itoa(requests), itoa(int64(limits.TokensPerMinute)), itoa(int64(limits.Concurrent)),
-		itoa(c.RequestMilli), itoa(c.Tokens), l.slotID(slot), itoa(l.opts.Lease.Milliseconds()),
-	}}
+	return l.accountOrder(
+		takeScript, accountID, slot, l.clock.number(), requests, int64(limits.TokensPerMinute), int64(limits.Concurrent),
+		c.RequestMilli, c.Tokens, l.opts.Lease.Milliseconds(),
+	)
+}
+
+// runOne runs one script.
+func runOne(ctx context.Context, c transport, o order) answer {
+	var answers [1]answer
+	c.run(ctx, []order{o}, answers[:])
+	return answers[0]
 }
 
 // ask runs one script about an account and returns its reply. A node always sees its own ends: if calls of
 // the account have ended here and Redis was being told while the script ran, a refusal, or a mere look, may
-// be out of date and is repeated.
+// be out of date and is repeated. The same goes for slots that calls on other nodes hold: they may have
+// ended, and the end waits there for others to go with.
 func (l *Ledger) ask(accountID string, o order) (reply, error) {
 	r, others, err := l.askOnce(accountID, o)
-	if err == nil && others != nil && (r.code != 0 || o.script == peekScript) {
+	switch {
+	case err != nil:
+		return r, err
+	case others != nil && (r.code != 0 || o.script == peekScript):
 		l.await(others)
-		r, _, err = l.askOnce(accountID, o)
+	case r.code == int64(admission.Slots) && r.wait == 0 && l.nodes.count() > 1:
+		pause(context.Background(), 2*gather)
+	default:
+		return r, nil
 	}
+	r, _, err = l.askOnce(accountID, o)
 	return r, err
 }
 
@@ -304,9 +339,9 @@ func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, er
 	ops, others, done := l.queue.grab(accountID)
 	defer done()
 	orders := append(l.orders(make([]order, 0, len(ops)+1), accountID, ops), o)
-	results, err := l.send(ctx, orders)
+	answers, err := l.send(ctx, orders)
 	if err == nil {
-		r, err = readReply(results[len(results)-1])
+		r, err = readReply(answers[len(answers)-1])
 	}
 	if err == nil && !l.state.exact() {
 		// Somebody else has found out meanwhile that Redis is not to be trusted, and this may be why.
@@ -324,23 +359,24 @@ func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, er
 
 // send runs scripts. Behind a new connection there may be a Redis that has lost its data, and its replies
 // are worth nothing until the table of nodes has been checked.
-func (l *Ledger) send(ctx context.Context, orders []order) ([]rueidis.RedisResult, error) {
-	c := l.link.client()
+func (l *Ledger) send(ctx context.Context, orders []order) ([]answer, error) {
+	c := l.link.transport()
 	if c == nil {
 		return nil, errNotConnected
 	}
-	results := run(ctx, c, orders)
+	answers := make([]answer, len(orders))
+	c.run(ctx, orders, answers)
 	if l.link.suspect() {
 		if err := l.verify(ctx); err != nil {
 			return nil, err
 		}
 	}
-	for i, o := range orders {
-		if o.done != nil {
-			o.done(results[i])
+	for i := range orders {
+		if e := orders[i].errand; e != nil {
+			e.heard(answers[i])
 		}
 	}
-	return results, nil
+	return answers, nil
 }
 
 // await waits for operations that are on their way to Redis, at most for the deadline.

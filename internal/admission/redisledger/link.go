@@ -1,15 +1,10 @@
 package redisledger
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/rueidis"
 )
 
 var (
@@ -17,14 +12,15 @@ var (
 	errApproximate  = errors.New("calls are not counted in Redis at the moment")
 	errDataLost     = errors.New("the data in Redis was lost")
 	errDistrusted   = errors.New("the connection to Redis was given up during a call")
+	errClosed       = errors.New("the ledger was closed")
 	errUnstable     = errors.New("the connection to Redis does not last")
 )
 
 // link is the connection to Redis, or to each node of a cluster. There is one to each: callers share it by
 // pipelining, and their commands keep their order.
 type link struct {
-	option  rueidis.ClientOption
-	current atomic.Pointer[rueidis.Client]
+	dial    func() (transport, error)
+	current atomic.Pointer[transport]
 	mu      sync.Mutex // held while connecting and closing
 	closed  bool
 
@@ -33,53 +29,28 @@ type link struct {
 	dials, verified atomic.Int64
 }
 
-func (k *link) init(option rueidis.ClientOption, deadline time.Duration) {
-	option.PipelineMultiplex = -1 // one connection
-	option.DisableCache = true
-	option.DisableRetry = true // a second attempt would outlive the deadline of the call
-	option.Dialer.Timeout = 2 * deadline
-	// A connection on which nothing has come back for this long is given up.
-	option.ConnWriteTimeout = max(time.Second, 2*deadline)
-	dial := option.DialCtxFn
-	if dial == nil {
-		dial = dialTCP
-	}
-	option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
-		k.dials.Add(1)
-		return dial(ctx, addr, d, t)
-	}
-	k.option = option
-}
-
-func dialTCP(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
-	if t != nil {
-		return (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", addr)
-	}
-	return d.DialContext(ctx, "tcp", addr)
-}
-
-// client returns the client, or nil before the first connection.
-func (k *link) client() rueidis.Client {
+// transport returns the transport, or nil before the first connection.
+func (k *link) transport() transport {
 	if c := k.current.Load(); c != nil {
 		return *c
 	}
 	return nil
 }
 
-// connect returns the client and connects if there is none. Once there is one, it reconnects by itself.
-func (k *link) connect() (rueidis.Client, error) {
-	if c := k.client(); c != nil {
+// connect returns the transport and connects if there is none. Once there is one, it reconnects by itself.
+func (k *link) connect() (transport, error) {
+	if c := k.transport(); c != nil {
 		return c, nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
-		return nil, rueidis.ErrClosing
+		return nil, errClosed
 	}
-	if c := k.client(); c != nil {
+	if c := k.transport(); c != nil {
 		return c, nil
 	}
-	c, err := rueidis.NewClient(k.option)
+	c, err := k.dial()
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +62,8 @@ func (k *link) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closed = true
-	if c := k.client(); c != nil {
-		c.Close()
+	if c := k.transport(); c != nil {
+		c.close()
 	}
 }
 
@@ -122,7 +93,15 @@ func (c *clock) now() time.Duration {
 
 func (c *clock) millis() int64 { return int64(c.now() / time.Millisecond) }
 
-// arg returns the time that scripts are told: none, unless a test has its own.
+// number returns the time that scripts are told: -1, which is that of Redis, unless a test has its own.
+func (c *clock) number() int64 {
+	if c.fixed == nil {
+		return -1
+	}
+	return c.millis()
+}
+
+// arg is the same for scripts that are told in decimal digits, where nothing is the time of Redis.
 func (c *clock) arg() string {
 	if c.fixed == nil {
 		return ""
@@ -130,10 +109,15 @@ func (c *clock) arg() string {
 	return itoa(c.millis())
 }
 
-// adjust learns the time of Redis. After the first time it only moves forward, because a window's entries
-// must be in the order of their time.
-func (c *clock) adjust(millis int64) {
-	ahead := millis*int64(time.Millisecond) - int64(time.Since(c.start))
+// elapsed is the time since this process knows a time.
+func (c *clock) elapsed() time.Duration { return time.Since(c.start) }
+
+// adjust learns the time that Redis answered to a question sent at a time. The node's clock is not behind
+// that of Redis, and ahead by the time that the question took to arrive, at most: what the node admits on its
+// own counts in Redis for a minute or a little longer. After the first time it only moves forward, because a
+// window's entries must be in the order of their time.
+func (c *clock) adjust(millis int64, sent time.Duration) {
+	ahead := (millis+1)*int64(time.Millisecond) - int64(sent) // the millisecond may be almost over
 	if !c.synced.Swap(true) || ahead > c.ahead.Load() {
 		c.ahead.Store(ahead)
 	}

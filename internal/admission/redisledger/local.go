@@ -20,7 +20,7 @@ func (l *Ledger) takeLocal(accountID string, limits account.Limits, c admission.
 	if o != nil {
 		return admission.Place{}, standing, retryable(o, limits, shares, c)
 	}
-	l.debts.mark(accountID)
+	l.debts.mark(accountID, l.clock.millis())
 	l.state.local.Add(1)
 	p.Slot = l.slots.Add(1) | localSlot
 	l.calls.add(p.Slot, running{account: accountID, since: l.clock.millis(), place: p})
@@ -38,7 +38,7 @@ func (l *Ledger) peekLocal(accountID string, limits account.Limits) admission.St
 func (l *Ledger) freeLocal(accountID string, p admission.Place, used admission.Cost, o *op) {
 	l.local.Free(accountID, p, used)
 	if o.tokens < 0 {
-		l.debts.mark(accountID)
+		l.debts.mark(accountID, l.clock.millis())
 		o.tokens = 0
 	}
 	if !l.debts.posted(accountID, max(p.RequestsAt, p.TokensAt)) {
@@ -49,7 +49,7 @@ func (l *Ledger) freeLocal(accountID string, p admission.Place, used admission.C
 // owe counts tokens here that Redis could not be told of.
 func (l *Ledger) owe(accountID string, tokens int64) {
 	l.local.Restore(accountID, 0, admission.Cost{Tokens: tokens})
-	l.debts.mark(accountID)
+	l.debts.mark(accountID, l.clock.millis())
 }
 
 // shares returns this node's share of each limit.
@@ -167,37 +167,42 @@ func (c *calls) slots(since int64) map[string][]uint64 {
 // debts knows for which accounts this node has counted something that Redis must be told, and up to which
 // time it has been told.
 type debts struct {
-	mu   sync.Mutex
-	upTo map[string]int64
+	mu        sync.Mutex
+	byAccount map[string]debt
+}
+
+// debt is what is known of one account, in milliseconds.
+type debt struct {
+	told   int64 // Redis knows everything up to this time; 0: nothing yet
+	marked int64 // when something was counted here last
 }
 
 // mark notes that something was counted here.
-func (d *debts) mark(accountID string) {
+func (d *debts) mark(accountID string, now int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, ok := d.upTo[accountID]; !ok {
-		d.upTo[accountID] = 0
-	}
+	d.byAccount[accountID] = debt{d.byAccount[accountID].told, now}
 }
 
 // posted reports whether Redis was told of the entry of that time.
 func (d *debts) posted(accountID string, at int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return at <= d.upTo[accountID]
+	return at <= d.byAccount[accountID].told
 }
 
-// list returns all accounts, and forgets those of which everything has been told and has expired.
+// list returns up to which time all accounts have been told, and forgets those of which everything has
+// expired.
 func (d *debts) list(now int64) map[string]int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := make(map[string]int64, len(d.upTo))
-	for id, upTo := range d.upTo {
-		if upTo != 0 && upTo+span <= now {
-			delete(d.upTo, id)
+	all := make(map[string]int64, len(d.byAccount))
+	for id, debt := range d.byAccount {
+		if max(debt.told, debt.marked+1)+span <= now {
+			delete(d.byAccount, id)
 			continue
 		}
-		all[id] = upTo
+		all[id] = debt.told
 	}
 	return all
 }
@@ -206,7 +211,8 @@ func (d *debts) list(now int64) map[string]int64 {
 func (d *debts) told(accountID string, upTo int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, ok := d.upTo[accountID]; ok {
-		d.upTo[accountID] = max(upTo, d.upTo[accountID])
+	if debt, ok := d.byAccount[accountID]; ok {
+		debt.told = max(upTo, debt.told)
+		d.byAccount[accountID] = debt
 	}
 }

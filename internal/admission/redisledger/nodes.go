@@ -14,7 +14,8 @@ type view struct{ rank, nodes int }
 
 // share returns this node's part of a limit. The parts of all nodes of a list add up to the limit exactly.
 // Turn decides which nodes get one more where the limit does not divide; it depends on the account, so that
-// it is not always the same ones.
+// it is not always the same ones. It names a place on the circle of nodes, so that almost the same ones get
+// it when a node comes or goes.
 func (v view) share(limit account.Limit, turn uint32) account.Limit {
 	switch {
 	case limit == account.Unlimited:
@@ -24,7 +25,7 @@ func (v view) share(limit account.Limit, turn uint32) account.Limit {
 	}
 	n := int64(v.nodes)
 	part, rest := int64(limit)/n, int64(limit)%n
-	if (int64(v.rank)+int64(turn))%n < rest {
+	if (int64(v.rank)+int64(turn)*n>>32)%n < rest {
 		part++
 	}
 	return account.Limit(part)
@@ -51,8 +52,8 @@ type nodes struct {
 	version string // of the list that this node has seen last
 	members []string
 	views   []view // nil before the first contact
-	// fresh is set when the table was lost and is new: Redis has forgotten what it had admitted, and only a
-	// minute later nothing of that counts any more.
+	// fresh is set while the table stands for one that was lost and is less than a minute old: Redis has
+	// forgotten what it had admitted, and only then nothing of that counts any more.
 	fresh bool
 }
 
@@ -62,18 +63,21 @@ type sighting struct {
 	born    string // identifies the table
 	age     int64  // of the table, in milliseconds
 	version string
-	settled bool // every node has seen this version
-	members []string
+	settled bool     // every node has seen this version
+	lost    bool     // some node knows another table: the data was lost
+	members []string // none if the node has seen the list before
 }
 
-func readSighting(v []string, err error) (sighting, error) {
-	if err != nil {
-		return sighting{}, err
+func readSighting(a answer) (sighting, error) {
+	if a.err != nil {
+		return sighting{}, a.err
 	}
+	v := a.list
 	if len(v) < 6 {
 		return sighting{}, errors.New("the table of nodes has another form: nodes of different versions share this Redis")
 	}
-	s := sighting{born: v[1], version: v[3], settled: v[4] == "1", members: v[5:]}
+	s := sighting{born: v[1], version: v[3], settled: v[4] == "1", lost: v[5] == "1", members: v[6:]}
+	slices.Sort(s.members) // on every node the same order
 	var errNow, errAge error
 	s.now, errNow = strconv.ParseInt(v[0], 10, 64)
 	s.age, errAge = strconv.ParseInt(v[2], 10, 64)
@@ -99,27 +103,28 @@ func (n *nodes) joining() bool {
 	return slices.ContainsFunc(n.current(), func(v view) bool { return v.nodes == 0 })
 }
 
-// known returns the version seen last and the members of its list.
-func (n *nodes) known() (version string, members []string) {
+// known returns the version seen last, the table that it is of, and the members of its list.
+func (n *nodes) known() (version, born string, members []string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.version, n.members
+	return n.version, n.born, n.members
 }
 
-// update notes what a beat has returned. Lost: the table is not the one that this node knew. Again: the
-// node has seen a version for the first time and should say so at once.
+// update notes what a beat has returned. Lost: what Redis had admitted is lost, and this node did not know; a
+// node that has just joined learns it from the table. Again: the node has seen a version for the first time
+// and should say so at once.
 func (n *nodes) update(me string, s sighting) (lost, again bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if lost = n.born != "" && n.born != s.born; lost {
-		n.fresh = true
+	before := n.fresh && n.born == s.born
+	n.fresh = s.lost && s.age < span
+	lost = n.fresh && !before
+	n.born = s.born
+	if again = n.version != s.version; again {
+		n.version, n.members = s.version, s.members
 	}
-	if s.age >= span {
-		n.fresh = false
-	}
-	again = n.version != s.version
-	n.born, n.version, n.members = s.born, s.version, s.members
-	v := view{slices.Index(s.members, me), len(s.members)}
+	rank, _ := slices.BinarySearch(n.members, me)
+	v := view{rank, len(n.members)}
 	switch {
 	case s.settled:
 		n.views = []view{v}

@@ -51,6 +51,23 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// When a node comes or goes, almost all that had one more still have it. Otherwise limits smaller than the
+// number of nodes would be nobody's for as long as the list changes.
+func TestShareStays(t *testing.T) {
+	t.Parallel()
+	for i := range 20 {
+		turn, stays := spread(fmt.Sprint("acct_", i)), 0
+		for rank := range 1000 {
+			if min(view{rank, 1000}.share(300, turn), view{rank, 1001}.share(300, turn)) == 1 {
+				stays++
+			}
+		}
+		if stays < 295 {
+			t.Errorf("%d of 300 nodes keep their share when another comes, want nearly all", stays)
+		}
+	}
+}
+
 // TestMembership lets nodes join, beat, leave and die in any order, and the table be lost: at no time do
 // the shares of the living add up to more than a limit. When things calm down, they add up to it exactly.
 func TestMembership(t *testing.T) {
@@ -87,8 +104,8 @@ func TestMembership(t *testing.T) {
 		if len(m.living) == 0 {
 			return
 		}
-		for range 8 { // those that died are forgotten, and everybody has seen that
-			m.advance(10 * time.Second)
+		for range 20 { // those that died are forgotten, and everybody has seen that
+			m.advance(5 * time.Second)
 			for _, l := range m.living {
 				m.beat(l)
 			}
@@ -157,7 +174,7 @@ func (m *membership) lose() {
 	if len(m.living) == 0 {
 		return
 	}
-	c := m.living[0].link.client()
+	c := raw(m.living[0])
 	if err := c.Do(m.Context(), c.B().Del().Key(m.living[0].nodeKeys()...).Build()).Error(); err != nil {
 		m.r.Fatal(err)
 	}
@@ -191,5 +208,28 @@ func (m *membership) check(calm bool) {
 func (m *membership) close() {
 	for _, l := range m.all {
 		l.Close()
+	}
+}
+
+// A Redis that was away for longer than a silent node is remembered forgets nobody: the nodes go by their
+// shares meanwhile, and the first to return must not take all of them.
+func TestNobodyIsForgottenInAnOutage(t *testing.T) {
+	t.Parallel()
+	c := ledgertest.NewClock()
+	nodes := trio(t, redistest.URL(t), c, Options{Beat: time.Second})
+	c.Advance(5 * time.Minute)
+	for range 3 {
+		nodes[0].step(t.Context())
+	}
+	if got := nodes[0].shares("a", limits(9, 9, 9)); got.RequestsPerMinute != 3 || nodes[0].State().Nodes != 3 {
+		t.Errorf("shares of 9 = %+v of %d nodes when one of three has returned, want 3", got, nodes[0].State().Nodes)
+	}
+	// Those that do not return are forgotten in the end.
+	for range 70 {
+		c.Advance(time.Second)
+		nodes[0].step(t.Context())
+	}
+	if got := nodes[0].shares("a", limits(9, 9, 9)); got.RequestsPerMinute != 9 {
+		t.Errorf("shares of 9 = %+v when the two others have been silent for 70 s, want 9", got)
 	}
 }

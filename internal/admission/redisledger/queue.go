@@ -4,12 +4,16 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const (
 	// longest is the number of operations that the queue holds. It is far more than a node ends in the time
 	// that Redis may take; what does not fit is dropped, and heals when leases and windows run out.
 	longest = 1 << 16
+	// gather is how long the first of some ends waits for the others. Sent one by one, the end of a call
+	// costs as much as its beginning: two goroutines that wake up, and two system calls.
+	gather = time.Millisecond
 	// batch is the number of scripts sent in one round trip.
 	batch = 256
 )
@@ -181,13 +185,7 @@ func (l *Ledger) orders(all []order, accountID string, ops []op) []order {
 }
 
 func (l *Ledger) freeOrder(accountID string, o op) order {
-	slot := ""
-	if o.slot != 0 {
-		slot = l.slotID(o.slot)
-	}
-	return order{script: freeScript, keys: l.keys(accountID), args: []string{
-		l.clock.arg(), slot, itoa(o.requestsAt), itoa(o.requests), itoa(o.tokensAt), itoa(o.tokens),
-	}}
+	return l.accountOrder(freeScript, accountID, o.slot, l.clock.number(), o.requestsAt, o.requests, o.tokensAt, o.tokens)
 }
 
 // Flush sends what is queued. It returns when the queue is empty, Redis does not answer, or ctx is done.
@@ -233,13 +231,13 @@ func (l *Ledger) sendAll(ctx context.Context, orders []order) error {
 func (l *Ledger) sendBatch(ctx context.Context, orders []order) error {
 	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
 	defer cancel()
-	results, err := l.send(ctx, orders)
+	answers, err := l.send(ctx, orders)
 	if err != nil {
 		return err
 	}
-	for _, r := range results {
-		if err := r.Error(); err != nil {
-			return err
+	for _, a := range answers {
+		if a.err != nil {
+			return a.err
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case <-l.queue.wake:
+				pause(ctx, gather)
 				l.Flush(ctx)
 			case <-l.units.resting:
 				if rested == nil {
@@ -44,6 +45,16 @@ func (l *Ledger) Run(ctx context.Context) error {
 	l.Flush(last)
 	l.leave(last)
 	return nil
+}
+
+// pause waits for some time, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // rest waits until the next step is due.
@@ -139,18 +150,20 @@ func (l *Ledger) tell(ctx context.Context, returning bool) error {
 // postOrder returns the order that tells entries after one time and up to another, and slots. It reports
 // false if there are none.
 func (l *Ledger) postOrder(accountID string, slots []uint64, after, upTo int64) (order, bool) {
-	args := l.slotArgs([]string{l.clock.arg(), itoa(l.opts.Lease.Milliseconds()), itoa(int64(len(slots)))}, slots)
+	var records []byte
 	l.local.Since(accountID, after, func(at int64, c admission.Cost) {
 		if at <= upTo { // later ones are not complete yet: their millisecond is not over
-			args = append(args, itoa(at), itoa(c.RequestMilli), itoa(c.Tokens))
+			records = appendNumber(appendNumber(appendNumber(records, at), c.RequestMilli), c.Tokens)
 		}
 	})
-	return order{script: postScript, keys: l.keys(accountID), args: args}, len(args) > 3
+	numbers := appendNumber(appendNumber(nil, l.clock.number()), l.opts.Lease.Milliseconds())
+	args := l.slotArgs([]string{string(numbers), string(records)}, slots)
+	return order{script: postScript, keys: l.keys(accountID), args: args}, len(records)+len(slots) > 0
 }
 
 func (l *Ledger) slotArgs(args []string, slots []uint64) []string {
 	for _, slot := range slots {
-		args = append(args, l.slotID(slot))
+		args = append(args, string(l.appendSlot(nil, slot)))
 	}
 	return args
 }
@@ -159,15 +172,31 @@ func (l *Ledger) slotArgs(args []string, slots []uint64) []string {
 func (l *Ledger) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
 	defer cancel()
-	l.beating.Lock()
-	defer l.beating.Unlock()
+	if err := l.lockBeat(ctx); err != nil {
+		return err
+	}
+	defer l.unlockBeat()
 	return l.beatLocked(ctx)
 }
 
+// lockBeat waits until nobody else beats.
+func (l *Ledger) lockBeat(ctx context.Context) error {
+	select {
+	case l.beating <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *Ledger) unlockBeat() { <-l.beating }
+
 // verify checks that the Redis behind a new connection is the one that we know.
 func (l *Ledger) verify(ctx context.Context) error {
-	l.beating.Lock()
-	defer l.beating.Unlock()
+	if err := l.lockBeat(ctx); err != nil {
+		return err
+	}
+	defer l.unlockBeat()
 	for range 3 {
 		if !l.link.suspect() {
 			if !l.state.exact() && l.nodes.waiting() {
@@ -182,31 +211,38 @@ func (l *Ledger) verify(ctx context.Context) error {
 	return errUnstable
 }
 
-// beatLocked is beat; the caller holds l.beating.
+// beatLocked is beat; the caller has called lockBeat.
 func (l *Ledger) beatLocked(ctx context.Context) error {
 	c, err := l.link.connect()
 	if err != nil {
 		return err
 	}
 	if l.link.suspect() {
-		load(ctx, c)
+		c.load(ctx)
 	}
 	for range 2 {
 		dials := l.link.dials.Load()
-		version, members := l.nodes.known()
+		version, born, members := l.nodes.known()
+		if born == "" {
+			born = l.opts.Table(ctx)
+		}
 		args := append([]string{
-			l.clock.arg(), l.opts.Node, version, itoa(l.opts.Forget.Milliseconds()), itoa(3 * l.opts.Beat.Milliseconds()),
+			l.clock.arg(), l.opts.Node, version, itoa(l.opts.Forget.Milliseconds()), itoa(3 * l.opts.Beat.Milliseconds()), born,
 		}, members...)
-		s, err := readSighting(run(ctx, c, []order{{script: beatScript, keys: l.nodeKeys(), args: args}})[0].AsStrSlice())
+		sent := l.clock.elapsed()
+		s, err := readSighting(runOne(ctx, c, order{script: beatScript, keys: l.nodeKeys(), args: args}))
 		if err != nil {
 			return err
 		}
-		l.clock.adjust(s.now)
+		l.clock.adjust(s.now, sent)
 		lost, again := l.nodes.update(l.opts.Node, s)
 		if lost {
 			l.state.open(errDataLost)
 		}
 		l.link.verified.Store(dials)
+		if s.born != born {
+			l.opts.Remember(ctx, s.born)
+		}
 		if !again {
 			break
 		}
@@ -217,7 +253,7 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 // leave takes this node off the list, so that the others get its share at once. If Redis does not answer,
 // they get it when the node has been silent for a while.
 func (l *Ledger) leave(ctx context.Context) {
-	if c := l.link.client(); c != nil && l.state.exact() {
-		run(ctx, c, []order{{script: leaveScript, keys: l.nodeKeys(), args: []string{l.opts.Node}}})
+	if c := l.link.transport(); c != nil && l.state.exact() {
+		runOne(ctx, c, order{script: leaveScript, keys: l.nodeKeys(), args: []string{l.opts.Node}})
 	}
 }

@@ -1,14 +1,13 @@
 package redisledger
 
 import (
-	"context"
 	"crypto/sha1"
 	_ "embed" // the scripts
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"math"
 	"strconv"
-
-	"github.com/redis/rueidis"
 )
 
 // The scripts. Those about one account share a beginning.
@@ -52,18 +51,6 @@ func scripts() []*script {
 	return []*script{takeScript, peekScript, freeScript, postScript, renewScript, revokeScript, countScript, beatScript, leaveScript}
 }
 
-// load makes every server know all scripts. They are loaded together, because in a batch of which a server
-// knows only some scripts those would overtake the others.
-func load(ctx context.Context, c rueidis.Client) {
-	for _, node := range c.Nodes() {
-		var commands rueidis.Commands
-		for _, s := range scripts() {
-			commands = append(commands, node.B().ScriptLoad().Script(s.text).Build())
-		}
-		node.DoMulti(ctx, commands...) // whatever fails is sent again when it is needed
-	}
-}
-
 // script is a program that Redis runs as one step. Redis knows it by the hash of its text.
 type script struct{ text, hash string }
 
@@ -77,41 +64,14 @@ type order struct {
 	script *script
 	keys   []string
 	args   []string
-	done   func(rueidis.RedisResult) // called with the reply, if not nil
+	errand *errand // is told the reply, if not nil
 }
 
-// run runs scripts in one round trip, in order where their keys are in one hash slot. A server that does
-// not know a script, because it has restarted, is given its text.
-func run(ctx context.Context, c rueidis.Client, orders []order) []rueidis.RedisResult {
-	commands := make(rueidis.Commands, len(orders))
-	for i, o := range orders {
-		commands[i] = c.B().Evalsha().Sha1(o.script.hash).Numkeys(int64(len(o.keys))).Key(o.keys...).Arg(o.args...).Build()
-	}
-	var results []rueidis.RedisResult
-	if len(commands) == 1 {
-		results = []rueidis.RedisResult{c.Do(ctx, commands[0])}
-	} else {
-		results = c.DoMulti(ctx, commands...)
-	}
-	var again []int
-	for i := range results {
-		if e, ok := rueidis.IsRedisErr(results[i].Error()); ok && e.IsNoScript() {
-			again = append(again, i)
-		}
-	}
-	if len(again) == 0 {
-		return results
-	}
-	load(ctx, c)
-	commands = commands[:0]
-	for _, i := range again {
-		o := orders[i]
-		commands = append(commands, c.B().Eval().Script(o.script.text).Numkeys(int64(len(o.keys))).Key(o.keys...).Arg(o.args...).Build())
-	}
-	for n, r := range c.DoMulti(ctx, commands...) {
-		results[again[n]] = r
-	}
-	return results
+// answer is what a script returned: a text, a number in decimal digits, or a list, which the beat returns.
+type answer struct {
+	text string
+	list []string
+	err  error
 }
 
 // reply is what take and peek return.
@@ -123,33 +83,80 @@ type reply struct {
 	units                      int64 // how much was added to its units in all; 0: not known
 }
 
-func readReply(r rueidis.RedisResult) (reply, error) {
-	v, err := r.AsIntSlice()
-	if err != nil {
-		return reply{}, err
+var errOtherForm = errors.New("the reply of a script has another form: nodes of different versions share this Redis")
+
+func readReply(a answer) (reply, error) {
+	if a.err != nil {
+		return reply{}, a.err
 	}
-	if len(v) != 10 {
-		return reply{}, errors.New("the reply of a script has another form: nodes of different versions share this Redis")
+	if len(a.text) != 10*8 {
+		return reply{}, errOtherForm
+	}
+	var v [10]int64
+	for i := range v {
+		v[i] = numberAt(a.text, i)
 	}
 	return reply{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9]}, nil
 }
 
-// keys returns the keys of an account, in the order of account.lua. The braces put them into one hash slot
-// of a Redis Cluster.
-func (l *Ledger) keys(accountID string) []string {
-	base := l.opts.Prefix + "{" + accountID + "}:"
-	return []string{base + "sums", base + "entries", base + "slots", base + "epoch"}
+// numberAt returns one of a string of numbers.
+func numberAt(text string, i int) int64 {
+	return int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(text[i*8 : i*8+8]))))
 }
+
+// accountOrder returns an order about an account: its keys, the numbers as one argument, and the rest. The
+// words of the order are parts of one string, because they would be half of what a call allocates.
+func (l *Ledger) accountOrder(s *script, accountID string, slot uint64, numbers ...int64) order {
+	var room [384]byte
+	text, ends := room[:0], [5]int{}
+	for i, name := range accountKeys {
+		text = append(append(append(append(text, l.opts.Prefix...), '{'), accountID...), name...)
+		ends[i] = len(text)
+	}
+	for _, n := range numbers {
+		text = appendNumber(text, n)
+	}
+	ends[3] = len(text)
+	if slot != 0 {
+		text = l.appendSlot(text, slot)
+	}
+	ends[4] = len(text)
+	whole, words, start := string(text), make([]string, len(ends)), 0
+	for i, end := range ends {
+		words[i], start = whole[start:end], end
+	}
+	return order{script: s, keys: words[:3], args: words[3:]}
+}
+
+// accountKeys are the ends of the keys of an account, in the order of account.lua. The braces put them into
+// one hash slot of a Redis Cluster.
+var accountKeys = [...]string{"}:window", "}:slots", "}:epoch"}
+
+// keys returns the keys of an account.
+func (l *Ledger) keys(accountID string) (keys []string) {
+	for _, name := range accountKeys {
+		keys = append(keys, l.opts.Prefix+"{"+accountID+name)
+	}
+	return keys
+}
+
+// epochKey returns the key of an account's epoch, alone.
+func (l *Ledger) epochKey(accountID string) []string { return l.keys(accountID)[2:] }
 
 // nodeKeys returns the keys of the table of nodes.
 func (l *Ledger) nodeKeys() []string {
 	return []string{l.opts.Prefix + "{nodes}:beats", l.opts.Prefix + "{nodes}:table"}
 }
 
-// slotID returns the name of a slot in Redis. It begins with the node, and with a random word of this
+// appendSlot appends the name of a slot in Redis. It begins with the node, and with a random word of this
 // process, so that a node that restarts does not take its old calls for new ones.
-func (l *Ledger) slotID(slot uint64) string {
-	return l.life + strconv.FormatUint(slot, 36)
+func (l *Ledger) appendSlot(b []byte, slot uint64) []byte {
+	return strconv.AppendUint(append(b, l.life...), slot, 36)
+}
+
+// appendNumber appends a number as scripts read it: a double, least byte first.
+func appendNumber(b []byte, n int64) []byte {
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
 }
 
 func itoa(v int64) string { return strconv.FormatInt(v, 10) }

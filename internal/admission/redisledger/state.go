@@ -65,9 +65,9 @@ func (s *state) answered() {
 	}
 }
 
-// failed notes that Redis has not answered, or not as it should.
+// failed notes that Redis has not answered, or not as it should. While it is away, the last reason counts.
 func (s *state) failed(err error) {
-	if s.failures.Add(1) >= tolerated {
+	if s.failures.Add(1) >= tolerated || !s.exact() {
 		s.open(err)
 	}
 }

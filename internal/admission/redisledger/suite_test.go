@@ -3,8 +3,11 @@ package redisledger
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"sluice/internal/admission/ledgertest"
 	"sluice/internal/redistest"
@@ -23,6 +26,9 @@ func open(t testing.TB, url string, opts Options) *Ledger {
 	t.Cleanup(l.Close)
 	return l
 }
+
+// raw returns the client of a ledger, for commands of a test's own.
+func raw(l *Ledger) rueidis.Client { return l.link.transport().(client).Client }
 
 // patient is a deadline for tests in which Redis is well: a busy machine must not look like an outage.
 const patient = 30 * time.Second
@@ -61,6 +67,27 @@ func TestSuiteOfOneNode(t *testing.T) {
 		s := subject(t, url, c)
 		return ledgertest.Subject{Nodes: s.Nodes[:1]}
 	})
+}
+
+// Windows are read in pages. With pages of one record, most of the suite's windows are longer than one. Not
+// parallel: it changes the scripts.
+func TestSuiteInPieces(t *testing.T) {
+	texts := map[*script]script{}
+	for _, s := range scripts() {
+		texts[s] = *s
+		*s = *newScript(strings.Replace(s.text, "PAGE = 60000, 120000, 8", "PAGE = 60000, 120000, 1", 1))
+	}
+	if takeScript.hash == texts[takeScript].hash {
+		t.Fatal("the scripts have no page of 8 records")
+	}
+	// The suite runs in parallel with itself, and this waits for it.
+	t.Run("suite", func(t *testing.T) {
+		url := redistest.URL(t)
+		ledgertest.Run(t, func(t *testing.T, c *ledgertest.Clock) ledgertest.Subject { return subject(t, url, c) })
+	})
+	for s, text := range texts {
+		*s = text
+	}
 }
 
 func TestSuiteOnCluster(t *testing.T) {

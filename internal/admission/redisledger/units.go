@@ -2,11 +2,8 @@ package redisledger
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
@@ -80,8 +77,6 @@ type total struct {
 	plan, tier account.Plan
 	name       string // in Redis
 	budget     account.Limit
-	full       string // the budget as the script is told
-	steep      string
 	all        int64 // what this node has added in this life
 	sent       int64 // of that, what is on its way or has arrived
 	told       int64 // of that, what the listener has been told about
@@ -92,11 +87,8 @@ type total struct {
 	unproven []usage.Settlement
 }
 
-var errUnknownUnits = errors.New("the units in Redis have another form: nodes of different versions share this Redis")
-
 func (u *Units) init(l *Ledger) {
 	u.l, u.life = l, l.life[len(l.opts.Node)+1:len(l.life)-1]
-	u.keep = [2]string{itoa((31*24*time.Hour + keepUnits).Milliseconds()), itoa(keepEpoch.Milliseconds())}
 	u.resting = make(chan struct{}, 1)
 	for i := range u.shards {
 		u.shards[i].accounts, u.shards[i].owing = map[string]*tally{}, map[string]bool{}
@@ -135,20 +127,11 @@ func (t *tally) total(plan, tier account.Plan) *total {
 			return x
 		}
 	}
-	t.totals = append(t.totals, total{plan: plan, tier: tier, name: totalName(plan, tier)})
-	x := &t.totals[len(t.totals)-1]
-	x.allow(account.Unlimited)
-	return x
+	t.totals = append(t.totals, total{plan: plan, tier: tier, name: totalName(plan, tier), budget: account.Unlimited})
+	return &t.totals[len(t.totals)-1]
 }
 
 func totalName(plan, tier account.Plan) string { return plan.String() + "." + tier.String() }
-
-// allow sets the budget.
-func (x *total) allow(budget account.Limit) {
-	if x.full == "" || x.budget != budget {
-		x.budget, x.full, x.steep = budget, itoa(abuse.FullAt(budget)), itoa(abuse.SteepAt(budget))
-	}
-}
 
 // proven reports whether no addition that Redis has not counted can be part of what the hash was made from: the
 // hash was there before them. The number u is the time at which the hash was made and more, so it also tells the
@@ -219,8 +202,7 @@ func (u *Units) Add(t abuse.Total, s *usage.Settlement, budget account.Limit) {
 		return // the store has it
 	}
 	x := y.total(t.Plan, t.Tier)
-	x.allow(budget)
-	x.all = min(mostUnits, x.all+min(mostUnits, s.UnitMilli))
+	x.budget, x.all = budget, min(mostUnits, x.all+min(mostUnits, s.UnitMilli))
 	proven, mine := y.proven(), x.all
 	if !proven && len(x.unproven) < mostUnproven {
 		x.unproven = append(x.unproven, usage.Settlement{ID: s.ID, At: s.At, UnitMilli: min(mostUnits, s.UnitMilli), AccountID: s.AccountID})
@@ -408,22 +390,14 @@ func (u *Units) errand(accountID string) *errand {
 	defer sh.mu.Unlock()
 	y := sh.of(accountID)
 	y.queued, y.sentAt = false, u.l.clock.now()
-	known := "*"
-	if y.made != 0 {
-		known = itoa(y.made)
-	}
 	if y.keys == nil {
 		y.keys = u.keys(accountID, y.month)
 	}
-	e := u.begin(accountID, y.month, y.keys, known, "")
+	e := u.begin(accountID, y.month, y.keys, y.made, false)
 	for i := range y.totals {
 		if x := &y.totals[i]; x.all > 0 && (x.told < x.all || x.unsure) {
-			late := ""
-			if x.unsure {
-				late = "late"
-			}
 			x.sent = x.all
-			e.add(x, x.all, late, "", "", "")
+			e.add(x, x.all, 0, x.unsure, -1, -1, "")
 		}
 	}
 	return e
@@ -449,35 +423,58 @@ type matter struct {
 
 // keys returns the keys of the script.
 func (u *Units) keys(accountID string, month time.Time) []string {
-	keys := u.l.keys(accountID)
-	return []string{u.l.opts.Prefix + "{" + accountID + "}:units:" + month.Format("2006-01"), keys[0], keys[3]}
+	return []string{u.l.opts.Prefix + "{" + accountID + "}:units:" + month.Format("2006-01"), u.l.epochKey(accountID)[0]}
 }
 
-func (u *Units) begin(accountID string, month time.Time, keys []string, known, mark string) *errand {
+const (
+	anyHash  = 0  // there is one
+	makeHash = -1 // if there is none
+)
+
+// begin returns an errand that is about no total yet. Known identifies the hash.
+func (u *Units) begin(accountID string, month time.Time, keys []string, known int64, unmark bool) *errand {
 	e := &errand{u: u, id: accountID, month: month, keys: keys}
 	e.about = e.room[:0]
-	e.args = append(make([]string, 0, 15), u.l.clock.arg(), known, u.l.opts.Node, u.life, u.keep[0], u.keep[1], mark)
+	var room [40]byte
+	text := appendNumber(room[:0], u.l.clock.number())
+	for _, n := range []int64{known, (31*24*time.Hour + keepUnits).Milliseconds(), keepEpoch.Milliseconds(), flag(unmark)} {
+		text = appendNumber(text, n)
+	}
+	numbers := string(text)
+	e.args = append(make([]string, 0, 8), numbers[:8], "", numbers[8:], u.l.opts.Node, u.life)
 	return e
 }
 
-func (e *errand) add(x *total, sent int64, included, units, forgiven, hours string) {
+func (e *errand) add(x *total, sent, included int64, late bool, units, forgiven int64, hours string) {
 	e.about = append(e.about, matter{x.plan, x.tier, sent})
-	all := ""
-	if sent > 0 {
-		all = itoa(sent)
+	all := sent
+	if sent == 0 {
+		all = -1 // it adds nothing
 	}
-	e.args = append(e.args, x.name, all, included, units, forgiven, x.full, x.steep, hours)
+	var room [56]byte
+	text := room[:0]
+	for _, n := range []int64{all, included, flag(late), units, forgiven, abuse.FullAt(x.budget), abuse.SteepAt(x.budget)} {
+		text = appendNumber(text, n)
+	}
+	e.args = append(e.args, x.name, string(text), hours)
+}
+
+func flag(on bool) int64 {
+	if on {
+		return 1
+	}
+	return 0
 }
 
 func (e *errand) order() order {
-	return order{script: countScript, keys: e.keys, args: e.args, done: e.heard}
+	return order{script: countScript, keys: e.keys, args: e.args, errand: e}
 }
 
 // with makes the errand a part of an order that frees a slot: one script costs about half of two.
 func (e *errand) with(o order) order {
-	o.keys = append(o.keys, e.keys[0])
-	o.args = append(o.args, e.args[1:]...) // both have the clock
-	o.done = e.heard
+	o.keys = append(o.keys[:len(o.keys):len(o.keys)], e.keys[0])
+	o.args = append(o.args[:len(o.args):len(o.args)], e.args[2:]...) // the order has the clock
+	o.errand = e
 	return o
 }
 
@@ -485,22 +482,22 @@ func (e *errand) with(o order) order {
 type outcome struct {
 	ok         bool
 	made, seen int64
-	totals     []int64 // four numbers for each total
+	totals     string // four numbers for each total
 }
 
-func (e *errand) read(r rueidis.RedisResult) (outcome, error) {
-	v, err := r.AsIntSlice()
-	if err != nil {
-		return outcome{}, err
+func (e *errand) read(a answer) (outcome, error) {
+	if a.err != nil {
+		return outcome{}, a.err
 	}
-	if len(v) < 3 || v[0] == 1 && len(v) != 3+4*len(e.about) {
-		return outcome{}, errUnknownUnits
+	ok := len(a.text) >= 24 && numberAt(a.text, 0) == 1
+	if len(a.text) < 24 || ok && len(a.text) != 24+32*len(e.about) {
+		return outcome{}, errOtherForm
 	}
-	return outcome{v[0] == 1, v[1], v[2], v[3:]}, nil
+	return outcome{ok, numberAt(a.text, 1), numberAt(a.text, 2), a.text[24:]}, nil
 }
 
 // heard notes the reply and tells the listener.
-func (e *errand) heard(r rueidis.RedisResult) {
+func (e *errand) heard(r answer) {
 	u := e.u
 	o, err := e.read(r)
 	if err != nil {
@@ -531,12 +528,14 @@ func (e *errand) heard(r rueidis.RedisResult) {
 	more := false
 	for i, n := range e.about {
 		x := y.total(n.plan, n.tier)
-		v := o.totals[4*i : 4*i+4]
+		before, after := numberAt(o.totals, 4*i), numberAt(o.totals, 4*i+1)
 		if o.seen >= x.at {
-			x.units, x.at = v[1], o.seen
+			x.units, x.at = after, o.seen
 		}
 		t := abuse.Total{AccountID: e.id, Plan: n.plan, Tier: n.tier, Month: e.month}
-		u.hear.Counted(t, abuse.Change{Before: v[0], After: v[1], Total: x.units, LastDay: v[2], Review: v[3] == 1, Unsure: x.unsure})
+		u.hear.Counted(t, abuse.Change{
+			Before: before, After: after, Total: x.units, LastDay: numberAt(o.totals, 4*i+2), Review: numberAt(o.totals, 4*i+3) == 1, Unsure: x.unsure,
+		})
 		if n.sent > 0 {
 			x.told, x.sent, x.unsure = max(x.told, n.sent), max(x.sent, n.sent), false
 		}
@@ -559,16 +558,14 @@ func (e *errand) heard(r rueidis.RedisResult) {
 
 // Read implements abuse.Counter.
 func (u *Units) Read(ctx context.Context, accountID string, month time.Time) ([]abuse.Reading, bool, error) {
-	e := u.begin(accountID, month, u.keys(accountID, month), "*", "")
+	e := u.begin(accountID, month, u.keys(accountID, month), anyHash, false)
 	for plan := account.None; plan <= account.Scale; plan++ {
 		for tier := account.Free; tier <= account.Premium; tier++ {
-			x := &total{plan: plan, tier: tier, name: totalName(plan, tier)}
-			x.allow(account.Unlimited)
-			e.add(x, 0, "", "", "", "")
+			e.add(&total{plan: plan, tier: tier, name: totalName(plan, tier), budget: account.Unlimited}, 0, 0, false, -1, -1, "")
 		}
 	}
 	o := e.order()
-	o.done = nil
+	o.errand = nil
 	ctx, cancel := context.WithTimeout(ctx, u.l.opts.Deadline)
 	defer cancel()
 	if !u.Exact() {
@@ -584,7 +581,7 @@ func (u *Units) Read(ctx context.Context, accountID string, month time.Time) ([]
 	}
 	readings := make([]abuse.Reading, 0, len(e.about))
 	for i, n := range e.about {
-		readings = append(readings, abuse.Reading{Plan: n.plan, Tier: n.tier, Units: out.totals[4*i+1], LastDay: out.totals[4*i+2]})
+		readings = append(readings, abuse.Reading{Plan: n.plan, Tier: n.tier, Units: numberAt(out.totals, 4*i+1), LastDay: numberAt(out.totals, 4*i+2)})
 	}
 	return readings, true, nil
 }
@@ -620,20 +617,16 @@ func (u *Units) Raise(ctx context.Context, k abuse.Known) error {
 
 // raiseOrder returns the script that tells Redis what the store knows, and with it what this node has added.
 func (u *Units) raiseOrder(accountID string, k *abuse.Known) order {
-	mark := ""
-	if k.Unmark {
-		mark = "-"
-	}
 	sh := u.shard(accountID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	y := sh.of(accountID)
 	y.turn(k.Month)
-	known := "+"
-	if !k.Introduce {
-		known = "*"
+	known := int64(anyHash)
+	if k.Introduce {
+		known = makeHash
 	}
-	e := u.begin(accountID, k.Month, u.keys(accountID, k.Month), known, mark)
+	e := u.begin(accountID, k.Month, u.keys(accountID, k.Month), known, k.Unmark)
 	e.tells = !k.Introduce
 	if y.month.After(k.Month) {
 		return e.order()
@@ -658,7 +651,7 @@ func (u *Units) raiseOrder(accountID string, k *abuse.Known) order {
 // account.
 func (e *errand) raise(x *total, k *abuse.Known, mine bool) {
 	if k.Budget != nil {
-		x.allow(k.Budget(x.plan))
+		x.budget = k.Budget(x.plan)
 	}
 	var stored abuse.Count
 	for _, n := range k.Counts {
@@ -677,7 +670,7 @@ func (e *errand) raise(x *total, k *abuse.Known, mine bool) {
 	if mine {
 		sent = x.all
 	}
-	e.add(x, sent, itoa(max(0, included)), itoa(stored.Units), itoa(stored.Forgiven), hours(k, e.id, x, stored.Units))
+	e.add(x, sent, max(0, included), false, stored.Units, stored.Forgiven, hours(k, e.id, x, stored.Units))
 }
 
 // hours returns the units at the beginning of each hour of the last day, as the script keeps them.
@@ -698,7 +691,7 @@ func hours(k *abuse.Known, accountID string, x *total, units int64) string {
 	}
 	for h := first; h <= last && h > 0; h++ {
 		if n := byHour[h]; n > 0 {
-			text = append(text, itoa(h)+"="+itoa(units)+","...)
+			text = appendNumber(appendNumber(text, h), units)
 			units += n
 		}
 	}

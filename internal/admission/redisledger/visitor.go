@@ -22,20 +22,14 @@ func (v *Visitor) connect(do func(u *Units) error) error {
 	if err != nil {
 		return err
 	}
-	l := &Ledger{opts: (*Options)(nil).defaults()}
-	l.life = l.opts.Node + "/visitor/"
-	l.clock.init(nil)
-	l.queue.init()
-	l.state.init(l.opts.Log)
-	l.link.init(option, l.opts.Deadline)
-	l.units.init(l)
+	l := newLedger(nil)
+	// It has nothing of its own that depends on what Redis remembers, so no connection is suspect.
+	l.link.dial = dialer(option, l.opts.Deadline, func() {})
 	l.units.Listen(silent{})
 	defer l.link.close()
 	if _, err := l.link.connect(); err != nil {
 		return err
 	}
-	// It has nothing of its own that depends on what Redis remembers.
-	l.link.verified.Store(l.link.dials.Load())
 	l.state.closed.Store(true)
 	return do(&l.units)
 }

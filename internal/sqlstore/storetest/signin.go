@@ -258,6 +258,31 @@ func linksBounded(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// linksInParallel checks that requests at the same moment, on several nodes, do not get more links to an
+// address than one after the other would.
+func linksInParallel(t *testing.T, open func() *sqlstore.Store) {
+	stores, ctx := []*sqlstore.Store{open(), open()}, t.Context()
+	var kept atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			l := &signin.Link{Purpose: signin.Reset, Email: "ana@example.com", ExpiresAt: base.Add(time.Hour)}
+			copy(l.Token[:], fmt.Sprint("parallel", i))
+			ok, err := stores[i%2].KeepLink(ctx, l, base, signin.Room{Recent: 5, Since: base, PerAddress: 20})
+			if err != nil {
+				t.Errorf("KeepLink = %v", err)
+			}
+			if ok {
+				kept.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if kept.Load() != 5 {
+		t.Errorf("%d links were kept, want 5", kept.Load())
+	}
+}
+
 // must fails the test on an error.
 func must(t testing.TB, err error) {
 	t.Helper()

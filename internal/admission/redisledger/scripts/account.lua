@@ -1,66 +1,134 @@
 -- What every script about one account begins with. Its keys are in one hash slot:
---   sums     a hash: r and t, what the window holds of requests (in thousandths) and tokens; ra and ta, the
---            latest entry that took any; x, when the keys were last told to expire; u, a copy of u in units.lua
---   entries  a sorted set: one member "at:requests:tokens" for each millisecond in which something was taken
---   slots    a sorted set: the calls that are running, by the time at which their lease ends
---   epoch    a number that changes when a fact about the account is revoked; negative while the account's keys
---            are marked as switched off
--- ARGV[1] is the time in milliseconds; '' means the time of this server.
+--   window  a string of numbers, what the account took in the last minute; see below
+--   slots   a sorted set: the calls that are running, by the time at which their lease ends
+--   epoch   two numbers: one that changes when a fact about the account is revoked (0: never), and that is
+--           negative while the account's keys are marked as switched off; and u of units.lua
+-- ARGV[1] is a string of numbers, of which the first is the time in milliseconds; -1: that of this server.
 --
--- An entry is at the end of its millisecond and counts until a minute later, as in the ledger in memory.
--- All numbers are whole and below 2^53, so a double holds them exactly.
-local SPAN, TTL = 60000, 120000
-local sums, entries, slots, epoch = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- A string of numbers holds doubles, least byte first, which need no formatting and no parsing. All numbers
+-- are whole and below 2^53, so a double holds them exactly.
+--
+-- The window has a record for each millisecond in which something was taken, in the order of their time:
+-- time, requests in thousandths, tokens. A record is at the end of its millisecond and counts until a minute
+-- later, as in the ledger in memory. Behind the last record stands a head of 8 numbers, so that a new record
+-- and the new head are written at once. Nearly all of the time of a script goes to calls of Redis and to
+-- the bytes of strings, so a call reads and writes few and short pieces, however long the window is.
+local SPAN, TTL, PAGE = 60000, 120000, 8
+local HEAD, SIZE = 64, 24
+local window, slots, epoch = KEYS[1], KEYS[2], KEYS[3]
 
-local now = tonumber(ARGV[1])
-if not now then
-  local clock = redis.call('TIME')
-  now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-end
-
-local function parse(member)
-  local at, er, et = string.match(member, '^(%d+):(%d+):(%d+)$')
-  return tonumber(at), tonumber(er), tonumber(et)
-end
-
--- write stores an entry, in place of another of the same time if there is one. The new one comes first: a
--- set that was empty in between would forget when it expires.
-local function write(at, er, et, other)
-  local member = string.format('%.0f:%.0f:%.0f', at, er, et)
-  if member ~= other then
-    redis.call('ZADD', entries, at, member)
-    if other then redis.call('ZREM', entries, other) end
+local now = struct.unpack('<d', ARGV[1])
+local function clock()
+  if now < 0 then
+    local time = redis.call('TIME')
+    now = time[1] * 1000 + math.floor(time[2] / 1000)
   end
 end
 
-local state = redis.call('HMGET', sums, 'r', 't', 'ra', 'ta', 'x', 'u')
-local r, t, ra, ta, x = tonumber(state[1] or 0), tonumber(state[2] or 0), tonumber(state[3] or 0), tonumber(state[4] or 0), tonumber(state[5] or 0)
-local changed = false
-local u, told = state[6] or '0', false -- told: u has changed
+-- The head: how many of the records no longer count, how many there are with those, the sums of requests
+-- and tokens that count, the latest records that took any, the time of the oldest record that counts, and
+-- when a call last told the keys to expire.
+local first, count, r, t, ra, ta, oldest, told = 0, 0, 0, 0, 0, 0, 0, 0
+local changed, fresh = false, false -- the head is to be written; the window is to be written anew
+local page, base = '', 0            -- some records, and the number of the first of them
+local piece, from                   -- what is to be written, and where
 
-if math.max(ra, ta) > now + 2 * SPAN then
-  -- The clock was set back, or another server with another clock has taken over. Entries that far in the
-  -- future would block the account for as long. A smaller step is left alone: it delays calls by as much.
-  redis.call('DEL', sums, entries)
-  r, t, ra, ta, x = 0, 0, 0, 0, 0
-end
-
--- Entries that are a minute old no longer count.
-local old = redis.call('ZRANGEBYSCORE', entries, '-inf', now - SPAN)
-if #old > 0 then
-  redis.call('ZREMRANGEBYSCORE', entries, '-inf', now - SPAN)
-  for _, member in ipairs(old) do
-    local _, er, et = parse(member)
-    r, t = r - er, t - et
+-- read reads the head, and the last n records.
+local function read(n)
+  local text = redis.call('GETRANGE', window, -HEAD - n * SIZE, -1)
+  if text == '' then
+    fresh = true
+    return
   end
-  changed = true
+  local records = #text - HEAD
+  first, count, r, t, ra, ta, oldest, told = struct.unpack('<dddddddd', text, records + 1)
+  if n > 0 then
+    page, base = string.sub(text, 1, records), count - records / SIZE
+  end
 end
-if x == 0 then
-  -- No sums: the account is new, or the server has evicted them. The entries know.
-  r, t = 0, 0
-  for _, member in ipairs(redis.call('ZRANGE', entries, 0, -1)) do
-    local at, er, et = parse(member)
-    r, t, ra, ta = r + er, t + et, math.max(ra, at), math.max(ta, at)
+
+-- store writes a piece of the window.
+local function store(at, text)
+  if fresh then
+    redis.call('SET', window, text, 'PX', TTL)
+    fresh = false
+  else
+    redis.call('SETRANGE', window, at, text)
+  end
+end
+
+local function flush()
+  if piece then
+    store(from, piece)
+    piece = nil
+  end
+end
+
+-- record returns time, requests and tokens of a record. The number of the first is 0.
+local function record(i)
+  if i < base or (i - base) * SIZE >= #page then
+    flush()
+    base = i
+    page = redis.call('GETRANGE', window, i * SIZE, math.min(i + PAGE, count) * SIZE - 1)
+    PAGE = math.min(PAGE * 2, 512) -- who reads on reads more
+  end
+  return struct.unpack('<ddd', page, (i - base) * SIZE + 1)
+end
+
+-- find returns the number of the first record that is not before a time.
+local function find(at)
+  local lo, hi = first, count
+  if base > lo and page ~= '' and record(base) <= at then
+    lo = base
+  end
+  while lo < hi do
+    local mid = math.floor((lo + hi) / 2)
+    if record(mid) < at then lo = mid + 1 else hi = mid end
+  end
+  return lo
+end
+
+-- write puts a record in the place of number i, or before it.
+local function write(i, over, at, er, et)
+  flush()
+  from, piece = i * SIZE, struct.pack('<ddd', at, er, et)
+  if not over then
+    if i < count then
+      piece = piece .. redis.call('GETRANGE', window, from, count * SIZE - 1)
+    end
+    count = count + 1
+  end
+  page, changed = '', true
+end
+
+-- clear forgets all records.
+local function clear()
+  first, count, r, t = 0, 0, 0, 0
+  page, changed, fresh = '', true, true
+end
+
+-- expire drops records that are a minute old. It needs the time.
+local function expire()
+  local last = math.max(ra, ta)
+  if last > now + 2 * SPAN then
+    -- The clock was set back, or another server with another clock has taken over. Records that far in the
+    -- future would block the account for as long. A smaller step is left alone: it delays calls by as much.
+    ra, ta = 0, 0
+    clear()
+  elseif first == count or oldest + SPAN > now then
+    return
+  elseif last + SPAN <= now then
+    clear()
+  else
+    changed = true
+    while true do
+      local at, er, et = record(first)
+      oldest = at
+      if at + SPAN > now then
+        return
+      end
+      r, t, first = r - er, t - et, first + 1
+    end
   end
 end
 
@@ -69,59 +137,74 @@ local function add(at, rc, tc)
   if rc == 0 and tc == 0 then
     return
   end
-  local same, er, et = nil, 0, 0
-  if at <= math.max(ra, ta) then
-    same = redis.call('ZRANGEBYSCORE', entries, at, at)[1]
-    if same then
-      at, er, et = parse(same)
+  local i, same, er, et = count, false, 0, 0
+  if at <= ra or at <= ta then
+    i = find(at)
+    if i < count then
+      local time, sr, st = record(i)
+      if time == at then
+        same, er, et = true, sr, st
+      end
     end
   end
-  write(at, er + rc, et + tc, same)
-  if r == 0 and t == 0 then
-    x = 0 -- the set may be new, and then has no time to live yet
-  end
+  if i == first then oldest = at end
+  write(i, same, at, er + rc, et + tc)
   r, t = r + rc, t + tc
   if rc > 0 then ra = math.max(ra, at) end
   if tc > 0 then ta = math.max(ta, at) end
-  changed = true
 end
 
--- give returns a cost to the entry of a time, unless it has expired.
+-- give returns a cost to the record of a time, unless it no longer counts.
 local function give(at, rc, tc)
-  local same = redis.call('ZRANGEBYSCORE', entries, at, at)[1]
-  if not same then
+  if first == count or at < oldest or rc == 0 and tc == 0 then
     return
   end
-  local _, er, et = parse(same)
-  rc, tc = math.min(rc, er), math.min(tc, et)
-  write(at, er - rc, et - tc, same)
-  r, t = r - rc, t - tc
-  changed = true
+  local i = find(at)
+  if i == count then
+    return
+  end
+  local time, er, et = record(i)
+  if time == at then
+    rc, tc = math.min(rc, er), math.min(tc, et)
+    write(i, true, at, er - rc, et - tc)
+    r, t = r - rc, t - tc
+  end
 end
 
--- lease holds a slot for some time.
-local function lease(id, ms)
+-- due reports whether it is time to tidy the slots and to tell the keys to expire. Keys that nobody uses go
+-- away by themselves.
+local function due()
+  return now - told > TTL / 4 or told > now
+end
+
+-- lease holds a slot for some time, and tells the slots to expire if asked to.
+local function lease(id, ms, tell)
   redis.call('ZADD', slots, now + ms, id)
-  redis.call('PEXPIRE', slots, ms + TTL)
+  if tell then
+    redis.call('PEXPIRE', slots, ms + TTL)
+  end
 end
 
--- keep stores the sums. Keys that nobody uses go away by themselves; telling them so at each call would be
--- half of the work, so it is done when a fourth of the time is over.
-local function keep()
+-- keep stores the window, and tells it to expire if asked to.
+local function keep(tell)
   if not changed then
-    -- The hash may be new and then needs a time to live. It must not outlive the entries that it is about.
-    if told and redis.call('HSET', sums, 'u', u) == 1 then
-      redis.call('PEXPIRE', sums, TTL, 'NX')
-    end
     return
   end
-  if now - x > TTL / 4 or x > now then
-    x = now
-    redis.call('HSET', sums, 'r', r, 't', t, 'ra', ra, 'ta', ta, 'x', x, 'u', u)
-    redis.call('PEXPIRE', sums, TTL)
-    redis.call('PEXPIRE', entries, TTL)
+  if first > 64 and first * 2 > count then
+    -- More than half of it no longer counts.
+    flush()
+    from, piece, fresh = 0, redis.call('GETRANGE', window, first * SIZE, count * SIZE - 1), true
+    first, count = 0, count - first
+  end
+  local head, last = struct.pack('<dddddddd', first, count, r, t, ra, ta, oldest, told), count * SIZE
+  if piece and from + #piece == last then
+    store(from, piece .. head)
   else
-    redis.call('HSET', sums, 'r', r, 't', t, 'ra', ra, 'ta', ta, 'u', u)
+    flush()
+    store(last, head)
+  end
+  if tell then
+    redis.call('PEXPIRE', window, TTL)
   end
 end
 
@@ -133,7 +216,13 @@ local function reset(sum, last)
   return last + SPAN - now
 end
 
--- standing is the end of every reply about an account. An account of which nothing was revoked is in epoch 1.
+-- standing is the reply about an account, a string of numbers. An account of which nothing was revoked is in
+-- epoch 1.
 local function standing(code, wait, used, at)
-  return { code, wait, used, at, r, t, reset(r, ra), reset(t, ta), tonumber(redis.call('GET', epoch) or 1), tonumber(u) }
+  local e, u = 0, 0
+  local text = redis.call('GET', epoch)
+  if text then
+    e, u = struct.unpack('<dd', text)
+  end
+  return struct.pack('<dddddddddd', code, wait, used, at, r, t, reset(r, ra), reset(t, ta), e == 0 and 1 or e, u)
 end

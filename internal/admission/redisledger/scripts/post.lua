@@ -1,14 +1,19 @@
--- post ARGV: clock, lease, the number of slots and their ids, then time, requests and tokens of each entry.
+-- post ARGV: the numbers are the clock and the lease; then a string with time, requests and tokens of each
+-- record, and the ids of slots.
 -- A node that counted on its own for a while tells here what it admitted and what is still running.
-local first = 4 + tonumber(ARGV[3])
-for i = 4, first - 1 do
-  lease(ARGV[i], tonumber(ARGV[2]))
+local _, ms = struct.unpack('<dd', ARGV[1])
+clock()
+read(0)
+expire()
+for i = 3, #ARGV do
+  lease(ARGV[i], ms, true)
 end
-for i = first, #ARGV, 3 do
-  local at = math.min(tonumber(ARGV[i]), now + 1) -- the node's clock may be ahead of this one
+for i = 1, #ARGV[2], 24 do
+  local at, rc, tc = struct.unpack('<ddd', ARGV[2], i)
+  at = math.min(at, now + 1) -- the node's clock may be ahead of this one
   if at + SPAN > now then
-    add(at, tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
+    add(at, rc, tc)
   end
 end
-keep()
+keep(true)
 return 0

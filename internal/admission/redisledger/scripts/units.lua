@@ -1,55 +1,64 @@
--- count adds to the totals of an account in one month, raises them, or only reads them. It is a script of its own
--- with the keys units, sums and epoch (count), and a part of free, because most calls that end have units to add. Units is
--- a hash:
---   g      the time in microseconds at which it was made; tells it from one that was lost
---   u      g, and every thousandth of a unit that was added to any total since. Take returns it, so that a
---          node knows without asking how much it may have missed
---   S      a total, "units:forgiven:hour:opening:reviewed:raised" in thousandths. Units and forgiven never fall.
---          Hour is when something was last added, opening the units at the beginning of the last 24 hours,
---          reviewed when a steep climb was last reported (milliseconds). Raised is what the store knew before
---          Redis did: a node that was away has stored it, and adds it when it is back
---   S/m    the units at the beginning of each hour in which something was added, "hour=units,...": 24 hours
---   S/NODE what a node has added in its present life, "life:units". A node says how much it has added in all,
---          so what it says twice counts once
--- ARGV: clock (always the first one), and behind o others: what the node knows: g, '*' (there is a hash: read it or add to it), or '+' (make one if there is
--- none); node; life; milliseconds that a new hash is kept; milliseconds that the epoch is kept; '-' to end the
--- mark of the account; then for each total: S, the units that this node has added in all ('': it adds nothing), those of them that units include already (for '+'; else 'late' if raised may
--- include some), units and forgiven in the
--- store ('': not known), the units at which the budget is used up and those within 24 hours that are steep
--- (-1: never), and S/m for a new total.
--- It returns 1 (0: the node must know more first), g, u, and for each total: units before and after without what
--- was forgiven, units of the last 24 hours, 1 if that is to be reviewed.
+-- tally adds to the totals of an account in one month, raises them, or only reads them. It is a script of its own
+-- (count), and a part of free, because most calls that end have units to add. The key units is a hash, whose
+-- values are strings of numbers as in account.lua:
+--   g       the time in microseconds at which it was made, which tells it from one that was lost; and u: that
+--           time and every thousandth of a unit that was added to any total since. Take returns u, so that a node
+--           knows without asking how much it may have missed
+--   S       a total in thousandths: units, forgiven, hour, opening, reviewed, raised. Units and forgiven never
+--           fall. Hour is when something was last added, opening the units at the beginning of the last 24
+--           hours, reviewed when a steep climb was last reported (milliseconds). Raised is what the store knew
+--           before Redis did: a node that was away has stored it, and adds it when it is back
+--   S/m     hour, and the units at its beginning, for each hour of the last 24 in which something was added
+--   S/NODE  what a node has added in its present life, behind the name of that life. A node says how much it has
+--           added in all, so what it says twice counts once
+-- ARGV, behind the two of free: numbers (g as the node knows it, 0: there is one, -1: make one if there is none;
+-- milliseconds that a new hash is kept, and the epoch; 1 to end the mark of the account); node; life; and for each
+-- total S, numbers, and S/m for a new one. These numbers are: what the node has added in all (-1: it adds nothing);
+-- what of it units include already, unless S/NODE says so; 1 if raised may include some of it; units
+-- and forgiven in the store (-1: not known); the units at which the budget is used up, and those within 24 hours
+-- that are steep (-1: never).
+-- It returns numbers: 1 (0: the node must know more first), g, u, and for each total units before and after without
+-- what was forgiven, units of the last 24 hours, and 1 if that is to be reviewed.
 -- A total that reaches the budget marks the account: the epoch becomes negative.
--- It also returns u as text, for sums.
-local function count(units, epoch, o, now)
+local function tally(units, epoch, now)
   local MOST, HOUR, DAY = 4503599627370496, 3600000, 86400000
+  local known, keepUnits, keepEpoch, unmark = struct.unpack('<dddd', ARGV[3])
+  local node, life = '/' .. ARGV[4], ARGV[5]
+
   local function micros()
-    local clock = redis.call('TIME')
-    return clock[1] * 1000000 + clock[2]
+    local time = redis.call('TIME')
+    return time[1] * 1000000 + time[2]
   end
-  local hour = math.floor(now / HOUR)
-  local known, life = ARGV[o + 2], ARGV[o + 4]
+
+  local fields = { 'g' }
+  for i = 6, #ARGV, 3 do
+    fields[#fields + 1] = ARGV[i]
+    fields[#fields + 1] = ARGV[i] .. node
+  end
+  local state = redis.call('HMGET', units, unpack(fields))
+  local g, u = 0, 0
+  if state[1] then
+    g, u = struct.unpack('<dd', state[1])
+  end
 
   -- mark changes the epoch and makes it negative, or positive.
   local function mark(sign)
-    local old = tonumber(redis.call('GET', epoch) or 0)
-    local value = math.max(micros(), math.abs(old) + 1)
-    redis.call('SET', epoch, string.format('%.0f', sign * value), 'PX', ARGV[o + 6])
+    local old, copy = 0, u
+    local text = redis.call('GET', epoch)
+    if text then
+      old, copy = struct.unpack('<dd', text)
+    end
+    if sign < 0 or old < 0 then
+      local value = math.max(micros(), math.abs(old) + 1)
+      redis.call('SET', epoch, struct.pack('<dd', sign * value, math.max(u, copy)), 'PX', keepEpoch)
+    end
   end
 
-  if ARGV[o + 7] == '-' and tonumber(redis.call('GET', epoch) or 0) < 0 then
+  if unmark == 1 then
     mark(1)
   end
-
-  local fields = { 'g', 'u' }
-  for i = o + 8, #ARGV, 8 do
-    fields[#fields + 1] = ARGV[i]
-    fields[#fields + 1] = ARGV[i] .. '/' .. ARGV[o + 3]
-  end
-  local state = redis.call('HMGET', units, unpack(fields))
-  local g, u = tonumber(state[1] or 0), tonumber(state[2] or 0)
-  if g == 0 and known ~= '+' or g ~= 0 and known ~= '+' and known ~= '*' and g ~= tonumber(known) then
-    return { 0, g, u }
+  if g == 0 and known >= 0 or g ~= 0 and known > 0 and g ~= known then
+    return struct.pack('<ddd', 0, g, u)
   end
 
   local changes = {}
@@ -61,60 +70,61 @@ local function count(units, epoch, o, now)
   if made then
     g = micros()
     u = g
-    set('g', string.format('%.0f', g))
   end
 
-  local marked = false
-  local totals = {}
-  local added = 0
-  for i = o + 8, #ARGV, 8 do
-    local name, all, included = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]) or 0
-    local n = 3 + (i - o - 8) / 4
+  local marked, renew, added, totals = false, made, 0, ''
+  for i = 6, #ARGV, 3 do
+    local name, n = ARGV[i], 2 + (i - 6) / 3 * 2
+    local all, included, late, stored, pardoned, full, steep = struct.unpack('<ddddddd', ARGV[i + 1])
     local total, forgiven, last, opening, reviewed, raised = 0, 0, 0, 0, 0, 0
     if state[n] then
-      local a, b, c, d, e, f = string.match(state[n], '^(%d+):(%d+):(%d+):(-?%d+):(%d+):(%d+)$')
-      total, forgiven, last, opening, reviewed, raised = tonumber(a), tonumber(b), tonumber(c), tonumber(d), tonumber(e), tonumber(f)
+      total, forgiven, last, opening, reviewed, raised = struct.unpack('<dddddd', state[n])
     end
-    local first, owed = total, raised
+    local first, owed, pardon = total, raised, math.max(forgiven, pardoned)
     -- What the store knows, and then what the node adds.
-    total = math.max(total, tonumber(ARGV[i + 3]) or 0)
-    if state[n] then raised = raised + total - first end
-    local pardon = math.max(forgiven, tonumber(ARGV[i + 4]) or 0)
-    if all then
-      local whose, before = string.match(state[n + 1] or '', '^([^:]*):(%d+)$')
-      before = whose == life and tonumber(before) or included
+    total = math.max(total, stored)
+    if state[n] then
+      raised = raised + total - first
+    end
+    if all >= 0 then
+      local before = included
+      local mine = state[n + 1] and string.sub(state[n + 1], 1, #life) == life
+      if mine then
+        before = struct.unpack('<d', state[n + 1], #life + 1)
+      end
       local more = math.max(0, all - before)
-      if known ~= '+' and (ARGV[i + 2] == 'late' or ARGV[i + 3] ~= '') then
+      if known >= 0 and (late == 1 or stored >= 0) then
         local paid = math.min(more, raised)
         more, raised = more - paid, raised - paid
       end
       total = math.min(MOST, total + more)
-      if whose ~= life or all > before then
-        set(fields[n + 1], life .. ':' .. string.format('%.0f', math.max(all, before)))
+      if not mine or all > before then
+        set(fields[n + 1], life .. struct.pack('<d', math.max(all, before)))
       end
     end
+    local hour = math.floor(now / HOUR)
     if total ~= first and hour > last then
       -- The first addition of an hour. Hours that are a day old no longer count. What a new total begins with was
       -- added earlier, in the hours that the node says.
-      local kept, at = {}, state[n] and first or tonumber(ARGV[i + 3]) or 0
-      for h, begin in string.gmatch(redis.call('HGET', units, name .. '/m') or ARGV[i + 7], '(%d+)=(-?%d+)') do
-        if tonumber(h) == hour then
-          at = tonumber(begin)
-        elseif tonumber(h) < hour and tonumber(h) > hour - 24 then
-          if #kept == 0 then opening = tonumber(begin) end
-          kept[#kept + 1] = h .. '=' .. begin
+      local kept, at = '', state[n] and first or math.max(0, stored)
+      local hours = redis.call('HGET', units, name .. '/m') or ARGV[i + 2]
+      for p = 1, #hours, 16 do
+        local h, begin = struct.unpack('<dd', hours, p)
+        if h == hour then
+          at = begin
+        elseif h < hour and h > hour - 24 then
+          if kept == '' then opening = begin end
+          kept = kept .. struct.pack('<dd', h, begin)
         end
       end
-      if #kept == 0 then opening = at end
-      kept[#kept + 1] = string.format('%.0f=%.0f', hour, at)
-      set(name .. '/m', table.concat(kept, ','))
-      last = hour
+      if kept == '' then opening = at end
+      set(name .. '/m', kept .. struct.pack('<dd', hour, at))
+      last, renew = hour, true
     end
     if hour - last >= 24 then opening = total end
     local day = math.max(0, total - math.max(opening, pardon))
-    local full, steep = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6])
     local review = 0
-    if all and steep >= 0 and day >= steep and (reviewed == 0 or now - reviewed >= DAY) then
+    if all >= 0 and steep >= 0 and day >= steep and (reviewed == 0 or now - reviewed >= DAY) then
       reviewed, review = now, 1
     end
     local before, after = math.max(0, first - pardon), math.max(0, total - pardon)
@@ -122,26 +132,27 @@ local function count(units, epoch, o, now)
       marked = true
     end
     if total ~= first or pardon ~= forgiven or raised ~= owed or review == 1 then
-      set(name, string.format('%.0f:%.0f:%.0f:%.0f:%.0f:%.0f', total, pardon, last, opening, reviewed, raised))
+      set(name, struct.pack('<dddddd', total, pardon, last, opening, reviewed, raised))
     end
     added = added + total - first
-    totals[#totals + 1] = before
-    totals[#totals + 1] = after
-    totals[#totals + 1] = day
-    totals[#totals + 1] = review
+    totals = totals .. struct.pack('<dddd', before, after, day, review)
   end
   if added > 0 or made then
     u = math.min(2 * MOST, u + added)
-    set('u', string.format('%.0f', u))
+    set('g', struct.pack('<dd', g, u))
+    redis.call('SETRANGE', epoch, 8, struct.pack('<d', u))
+    if renew then
+      redis.call('PEXPIRE', epoch, keepEpoch)
+    end
   end
   if #changes > 0 then
     redis.call('HSET', units, unpack(changes))
     if made then
-      redis.call('PEXPIRE', units, ARGV[o + 5])
+      redis.call('PEXPIRE', units, keepUnits)
     end
   end
   if marked then
     mark(-1)
   end
-  return { 1, g, u, unpack(totals) }, string.format('%.0f', u)
+  return struct.pack('<ddd', 1, g, u) .. totals
 end

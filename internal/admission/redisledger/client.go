@@ -1,0 +1,132 @@
+package redisledger
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// transport brings scripts to Redis. The other implementation is the simulation's.
+type transport interface {
+	// load makes every server know all scripts.
+	load(ctx context.Context)
+	// run runs scripts in one round trip, in order where their keys are in one hash slot. It fills in one
+	// answer for each.
+	run(ctx context.Context, orders []order, answers []answer)
+	close()
+}
+
+// client is the transport on a real connection.
+type client struct{ rueidis.Client }
+
+// dialer returns a function that connects to a server or a cluster. It calls dialed before each new
+// connection, also when the client reconnects by itself.
+func dialer(option rueidis.ClientOption, deadline time.Duration, dialed func()) func() (transport, error) {
+	option.PipelineMultiplex = -1 // one connection
+	option.DisableCache = true
+	option.DisableRetry = true // a second attempt would outlive the deadline of the call
+	option.Dialer.Timeout = 2 * deadline
+	// A connection on which nothing has come back for this long is given up.
+	option.ConnWriteTimeout = max(time.Second, 2*deadline)
+	dial := option.DialCtxFn
+	if dial == nil {
+		dial = dialTCP
+	}
+	option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		dialed()
+		return dial(ctx, addr, d, t)
+	}
+	return func() (transport, error) {
+		c, err := rueidis.NewClient(option)
+		if err != nil {
+			return nil, err
+		}
+		return client{c}, nil
+	}
+}
+
+func dialTCP(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+	if t != nil {
+		return (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", addr)
+	}
+	return d.DialContext(ctx, "tcp", addr)
+}
+
+func (c client) close() { c.Close() }
+
+// load loads all scripts together, because in a batch of which a server knows only some scripts those would
+// overtake the others.
+func (c client) load(ctx context.Context) {
+	for _, node := range c.Nodes() {
+		var commands rueidis.Commands
+		for _, s := range scripts() {
+			commands = append(commands, node.B().ScriptLoad().Script(s.text).Build())
+		}
+		node.DoMulti(ctx, commands...) // whatever fails is sent again when it is needed
+	}
+}
+
+// run implements transport. A server that does not know a script, because it has restarted, is given its
+// text.
+func (c client) run(ctx context.Context, orders []order, answers []answer) {
+	if len(orders) == 1 {
+		o := &orders[0]
+		answers[0] = o.script.read(c.Do(ctx, c.known(o)))
+	} else {
+		commands := make(rueidis.Commands, len(orders))
+		for i := range orders {
+			commands[i] = c.known(&orders[i])
+		}
+		for i, r := range c.DoMulti(ctx, commands...) {
+			answers[i] = orders[i].script.read(r)
+		}
+	}
+	var again []int
+	for i := range answers {
+		if e, ok := rueidis.IsRedisErr(answers[i].err); ok && e.IsNoScript() {
+			again = append(again, i)
+		}
+	}
+	if len(again) > 0 {
+		c.runUnknown(ctx, orders, answers, again)
+	}
+}
+
+// runUnknown runs the orders with the given numbers, whose scripts the server does not know.
+func (c client) runUnknown(ctx context.Context, orders []order, answers []answer, again []int) {
+	c.load(ctx)
+	commands := make(rueidis.Commands, 0, len(again))
+	for _, i := range again {
+		o := orders[i]
+		commands = append(commands, c.B().Eval().Script(o.script.text).Numkeys(int64(len(o.keys))).Key(o.keys...).Arg(o.args...).Build())
+	}
+	for n, r := range c.DoMulti(ctx, commands...) {
+		answers[again[n]] = orders[again[n]].script.read(r)
+	}
+}
+
+// known returns the command for a script that the server should know.
+func (c client) known(o *order) rueidis.Completed {
+	return c.B().Evalsha().Sha1(o.script.hash).Numkeys(int64(len(o.keys))).Key(o.keys...).Arg(o.args...).Build()
+}
+
+// read returns what a script has returned.
+func (s *script) read(r rueidis.RedisResult) (a answer) {
+	if s == beatScript {
+		a.list, a.err = r.AsStrSlice()
+		return a
+	}
+	m, err := r.ToMessage()
+	if err != nil {
+		return answer{err: err}
+	}
+	if m.IsInt64() {
+		n, err := m.AsInt64()
+		return answer{text: itoa(n), err: err}
+	}
+	a.text, a.err = m.ToString()
+	return a
+}

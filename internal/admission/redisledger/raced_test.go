@@ -1,0 +1,5 @@
+//go:build race
+
+package redisledger
+
+const raced = true

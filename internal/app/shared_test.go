@@ -1,0 +1,166 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/internal/idempotency"
+	"sluice/internal/pgtest"
+)
+
+// onOneDatabase starts two nodes with the same configuration. The first reaches its database by a wire that
+// the test can cut, which is how a dead node looks to the other.
+func onOneDatabase(t *testing.T, yaml string, replies *idempotency.Options) (one, two *node, line *wire) {
+	t.Helper()
+	address, err := url.Parse(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := address.String()
+	line = newWire(t, address.Host)
+	address.Host = line.address()
+	var nodes [2]*node
+	for i, database := range []string{address.String(), direct} {
+		s := newSite(t, "database: "+database+"\n"+oneSecret+yaml)
+		s.replies = replies
+		nodes[i] = s.start(t)
+	}
+	nodes[1].within(nodes[0].OwnerKey(), 200)
+	return nodes[0], nodes[1], line
+}
+
+// Requests with one Idempotency-Key on two nodes: one call, one charge, one answer, also if the first fails or
+// its node dies.
+func TestIdempotencyOverNodes(t *testing.T) {
+	t.Parallel()
+	const callers = 4 // on each node
+	u := newScripted(t)
+	one, two, line := onOneDatabase(t, lab(u.url, "lab/m"), &idempotency.Options{ClaimLife: 2 * time.Second})
+	key := one.OwnerKey()
+	var all sync.WaitGroup
+	ask := func(n *node, idem string, got chan<- reply) {
+		all.Go(func() {
+			r, err := n.idempotent(context.WithoutCancel(t.Context()), key, idem, labChat)
+			if err != nil {
+				t.Errorf("%s: %v", idem, err)
+			}
+			got <- r
+		})
+	}
+	waiting := func(n int) {
+		t.Helper()
+		eventually(t, "all requests being there", func() bool {
+			return one.BodiesInFlight()+two.BodiesInFlight() == int64(n*len(labChat)) && u.calls.Load() > 0
+		})
+	}
+
+	replies := make(chan reply, 2*callers)
+	for range callers {
+		ask(one, "first", replies)
+		ask(two, "first", replies)
+	}
+	waiting(2 * callers)
+	for _, n := range []*node{one, two} {
+		n.want(key, "first", strings.ReplaceAll(labChat, "something", "else"), 400, false)
+	}
+	u.answer <- says("the only answer")
+	all.Wait()
+	replayed := 0
+	for range 2 * callers {
+		r := <-replies
+		if r.status != 200 || !strings.Contains(r.body, "the only answer") {
+			t.Errorf("a request = %d %s, want the answer", r.status, r.body)
+		}
+		if r.header.Get("Idempotent-Replayed") == "true" {
+			replayed++
+		}
+	}
+	settled(one.App) // moves what the node has to the database, which both count
+	if n := settled(two.App); replayed != 2*callers-1 || u.calls.Load() != 1 || n != 1 {
+		t.Errorf("%d of %d were replayed, %d calls, %d settlements, want all but one, 1 and 1", replayed, 2*callers, u.calls.Load(), n)
+	}
+
+	// The first call is refused: its caller learns that, and the other node's request runs.
+	u.calls.Store(0)
+	failed := make(chan reply, 1)
+	ask(one, "refused", failed)
+	waiting(1)
+	ask(two, "refused", replies)
+	waiting(2)
+	u.answer <- refuses
+	u.answer <- says("second try")
+	all.Wait()
+	if a, b := <-failed, <-replies; a.status != 400 || b.status != 200 || !strings.Contains(b.body, "second try") {
+		t.Errorf("the refused call = %d, the one that waited = %d %s, want 400 and its own answer", a.status, b.status, b.body)
+	}
+
+	// The first node is cut off in the middle of its call: the other's request runs after the claim's life.
+	u.calls.Store(0)
+	ask(one, "dead", failed)
+	waiting(1)
+	ask(two, "dead", replies)
+	waiting(2)
+	line.cut()
+	eventually(t, "the other node's call", func() bool { return u.calls.Load() == 2 })
+	u.answer <- says("alive")
+	u.answer <- says("alive")
+	all.Wait()
+	if r := <-replies; r.status != 200 || !strings.Contains(r.body, "alive") || r.header.Get("Idempotent-Replayed") != "" {
+		t.Errorf("the request on the node that lives = %d %s, want a call of its own", r.status, r.body)
+	}
+	if r := <-failed; r.status != 200 {
+		t.Errorf("the request on the node without a database = %d %s, want its answer", r.status, r.body)
+	}
+	line.mend(t)
+}
+
+// A conversation with service/auto stays with its model on every node.
+func TestConversationsOverNodes(t *testing.T) {
+	t.Parallel()
+	u := newScripted(t)
+	one, two, _ := onOneDatabase(t, "sandbox: false\nplans: {scale: {requests_per_minute: unlimited}}\n"+lab(u.url, "lab/a", "lab/b"), nil)
+	key := one.OwnerKey()
+	body := func(turns int) string {
+		return `{"model":"service/auto","messages":[{"role":"user","content":"Say something."}` +
+			strings.Repeat(`,{"role":"assistant","content":"Something."},{"role":"user","content":"More."}`, turns) + `]}`
+	}
+	ask := func(n *node, turns int) (model, reason string) {
+		t.Helper()
+		u.answer <- says("Something.")
+		r := n.request("POST", chatPath, key, body(turns))
+		if r.status != 200 {
+			t.Fatalf("turn %d = %d %s", turns, r.status, r.body)
+		}
+		return r.header.Get("X-Sluice-Model"), r.header.Get("X-Sluice-Route-Reason")
+	}
+	first, _ := ask(one, 0)
+	// The choice is written in the background; a caller of a real model cannot be quicker.
+	eventually(t, "the choice on the other node", func() bool {
+		return strings.Contains(two.request("POST", "/v1/route", key, body(1)).body, `"sticky":true`)
+	})
+	for turns := 1; turns < 6; turns++ {
+		if model, reason := ask([]*node{two, one}[turns%2], turns); model != first || !strings.Contains(reason, "goes on with the model") {
+			t.Errorf("turn %d went to %s (%s), want %s", turns, model, reason, first)
+		}
+	}
+}
+
+// Guesses at a password are counted over all nodes.
+func TestGuessesOverNodes(t *testing.T) {
+	t.Parallel()
+	one, two, _ := onOneDatabase(t, "signup: open\n", nil)
+	one.join("ana@example.com")
+	for i := range 10 {
+		p := []*node{one, two}[i%2].person()
+		p.wants(p.post("/signin", "email", "ana@example.com", "password", fmt.Sprint("wrong password ", i)), "a wrong password", 401, "wrong")
+	}
+	for _, n := range []*node{one, two} {
+		p := n.person()
+		p.wants(p.post("/signin", "email", "ana@example.com", "password", pagePassword), "the eleventh guess", 429, "Too many attempts")
+	}
+}

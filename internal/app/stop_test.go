@@ -1,0 +1,211 @@
+package app_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/pgtest"
+	"sluice/internal/video"
+)
+
+// slowRequest sends a request whose body is still to come: its reply waits for that.
+func (n *node) slowRequest() (net.Conn, *bufio.Reader) {
+	n.t.Helper()
+	conn, err := net.Dial("tcp", n.Addr())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		n.t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"); err != nil {
+		n.t.Fatal(err)
+	}
+	eventually(n.t, "the arrival of the request", func() bool { return strings.Contains(n.log.String(), `"path":"/healthz"`) })
+	return conn, bufio.NewReader(conn)
+}
+
+func TestGracefulStop(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "shutdown_grace: 30s\n").start(t)
+	conn, r := n.slowRequest()
+	n.cancel()
+	eventually(t, "the end of new connections", func() bool {
+		c, err := net.Dial("tcp", n.Addr())
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	select {
+	case <-n.ended:
+		t.Fatal("Run returned while a request was running")
+	default:
+	}
+	if _, err := io.WriteString(conn, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil || resp.StatusCode != 200 {
+		t.Fatalf("the running request = %v, %v, want 200", resp, err)
+	}
+	resp.Body.Close()
+	n.stop()
+}
+
+func TestStopEndsAfterTheGrace(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "shutdown_grace: 50ms\n").start(t)
+	_, r := n.slowRequest()
+	n.stop()
+	if _, err := r.ReadByte(); err == nil {
+		t.Error("the request that did not end was answered, want its connection cut")
+	}
+}
+
+// delayed is a configuration with which a stop lasts until it is hastened.
+const delayed = "shutdown_delay: 1h\ndrain_timeout: 2h\n"
+
+// begin begins to stop the node and waits until it says so. A connection of its own asks each time.
+func (n *node) begin() {
+	n.t.Helper()
+	n.cancel()
+	eventually(n.t, "a refusal of new work", func() bool {
+		r := n.get("/readyz", "")
+		return r.status == 503 && strings.Contains(r.body, `{"name":"shutdown","ok":false,"message":"stopping; no new work"}`)
+	})
+}
+
+// During the delay of a stop, requests are served on old and new connections, and each reply ends its connection.
+func TestStopIsDelayed(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, delayed).start(t)
+	if n.closes("/healthz", 200) {
+		t.Error("a reply ends its connection before the stop")
+	}
+	n.begin()
+	for range 3 {
+		if !n.closes("/v1/models", 200) {
+			t.Error("a reply during the delay keeps its connection, want its end")
+		}
+	}
+	if !n.Hasten() || n.Hasten() {
+		t.Error("Hasten() during the delay, and again = not true and false: it ends the delay once")
+	}
+	n.stop()
+}
+
+// closes makes a request on a connection of its own and reports whether the reply ends it.
+func (n *node) closes(path string, status int) bool {
+	n.t.Helper()
+	conn, err := net.Dial("tcp", n.Addr())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		n.t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+n.OwnerKey()+"\r\n\r\n"); err != nil {
+		n.t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || resp.StatusCode != status {
+		n.t.Fatalf("GET %s = %v, %v, want %d", path, resp, err, status)
+	}
+	resp.Body.Close()
+	return resp.Close
+}
+
+// Connections that are in use or were used lately outlive the delay; new ones are refused.
+func TestStopWaitsForConnections(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "shutdown_delay: 50ms\ndrain_timeout: 1h\n").start(t)
+	conn, r := n.slowRequest()
+	n.cancel()
+	eventually(t, "the end of new connections", func() bool { return !n.accepts() })
+	for range 2 { // the reply, and one more on the same connection, as a proxy would ask for
+		if _, err := io.WriteString(conn, "helloGET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatalf("a request on an old connection = %v, %v, want 200", resp, err)
+		}
+		resp.Body.Close()
+		if resp.Close {
+			break // this one came after the stop had begun
+		}
+	}
+	n.stop()
+}
+
+// accepts reports whether new connections are accepted.
+func (n *node) accepts() bool {
+	c, err := net.Dial("tcp", n.Addr())
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
+}
+
+// The time for a stop covers its delay.
+func TestDelayEndsWithTheGrace(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "shutdown_delay: 1h\ndrain_timeout: 50ms\n").start(t)
+	n.stop()
+	if n.Hasten() {
+		t.Error("Hasten() after the stop = true, want false: no delay is left to end")
+	}
+}
+
+// stuck is a renderer that never gets ready.
+type stuck struct{ begun chan struct{} }
+
+func (s stuck) Render(ctx context.Context, _ io.Writer, _ *video.Task) error {
+	close(s.begun) // a second attempt on this node would be a bug
+	<-ctx.Done()
+	return errors.Join(ctx.Err(), context.Cause(ctx))
+}
+
+// instant is a renderer that is always ready.
+type instant struct{}
+
+func (instant) Render(_ context.Context, w io.Writer, _ *video.Task) error {
+	_, err := io.WriteString(w, "\x00\x00\x00\x18ftyp")
+	return err
+}
+
+// A video that a stopping node renders goes back to the queue at once: another node finishes it while the first one
+// is still serving requests.
+func TestStopReturnsVideos(t *testing.T) {
+	t.Parallel()
+	yaml := "database: " + pgtest.URL(t) + "\nsecret: one-secret-for-all-nodes-of-this-test\ncluster: approximate\n" + delayed
+	first, second := newSite(t, yaml), newSite(t, yaml)
+	begun := make(chan struct{})
+	first.renderer, second.renderer = stuck{begun}, instant{}
+	one := first.start(t)
+	key := one.OwnerKey()
+	job := readVideo(t, one.request("POST", videoJobs, key, clip))
+	select {
+	case <-begun:
+	case <-time.After(patience):
+		t.Fatal("the job was not claimed")
+	}
+	two := second.start(t)
+	one.begin()
+	if got := one.await(key, job.ID); got.Status != "succeeded" {
+		t.Errorf("the job = %+v, want it finished by the other node", got)
+	}
+	one.Hasten()
+	one.stop()
+	two.Hasten()
+}

@@ -1,0 +1,200 @@
+package idempotency
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// defaultClaim is how long a claim holds after its last renewal: a key is free again at most this long
+	// after its node has died. A node renews three times in it, so that one slow answer of the database
+	// costs no claim.
+	defaultClaim = 15 * time.Second
+	renewals     = 3
+
+	// A request that waits for a call on another node looks for its end after the first pause, and then at
+	// longer and longer ones up to the last. Each is shortened at random by up to a half, so that many that
+	// wait do not ask at the same moment.
+	firstPause = 50 * time.Millisecond
+	lastPause  = 500 * time.Millisecond
+
+	// maxEnded bounds the claims that wait to be dropped while the database does not answer. Those beyond
+	// end by themselves.
+	maxEnded = 1000
+)
+
+// Claims are the turns of all nodes on one database: what the map of running turns is inside one process.
+type Claims interface {
+	// ClaimReply takes the claim on the id for the time life and reports whether it did. It does not if a
+	// reply is kept, or another holder's claim is in force.
+	ClaimReply(ctx context.Context, c *Claim, now time.Time, life time.Duration) (held bool, err error)
+	// SeekReply returns the encrypted reply with the id and the body of the claim that is in force; nil:
+	// there is none.
+	SeekReply(ctx context.Context, id []byte, now time.Time) (sealed, body []byte, err error)
+	// RenewClaims extends the holder's claims on the ids by the time life from now on.
+	RenewClaims(ctx context.Context, holder string, ids [][]byte, life time.Duration) error
+	// DropClaim ends a claim, if it is still the holder's.
+	DropClaim(ctx context.Context, c *Claim) error
+}
+
+// Claim is the right of one node to run the call of a key.
+type Claim struct {
+	ID     []byte // as in Record
+	Body   []byte // a hash of the caller's key and the request's body: from it alone no body can be guessed
+	Holder string // one life of a node
+	Serial int64  // number of the claim among the holder's
+}
+
+// Run renews the claims of this node's running calls, and ends those of calls that kept no reply, until ctx
+// ends. If this process is alone, it returns at once.
+func (r *Replies) Run(ctx context.Context) {
+	if r.claims == nil {
+		return
+	}
+	tick := time.NewTicker(r.claimLife / renewals)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.dropEnded(context.WithoutCancel(ctx)) // other nodes need not wait until the claims lapse
+			return
+		case <-r.woken:
+			r.dropEnded(ctx)
+		case <-tick.C:
+			r.renew(ctx)
+			r.dropEnded(ctx) // what could not be dropped before
+		}
+	}
+}
+
+// renew extends the claims of the running turns. A failure is reported and not repeated: the next round
+// comes before the claims lapse.
+func (r *Replies) renew(ctx context.Context) {
+	var ids [][]byte
+	r.mu.Lock()
+	for _, t := range r.running {
+		if t.claim != nil {
+			ids = append(ids, t.claim.ID)
+		}
+	}
+	r.mu.Unlock()
+	if len(ids) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, keepPatience)
+	defer cancel()
+	if err := r.claims.RenewClaims(ctx, r.holder, ids, r.claimLife); err != nil && ctx.Err() == nil {
+		r.report("running calls with an Idempotency-Key cannot be renewed; other nodes may run them again", err)
+	}
+}
+
+// leave queues a claim to be dropped, so that the end of a call does not wait for the database.
+func (r *Replies) leave(c *Claim) {
+	r.mu.Lock()
+	if len(r.ended) < maxEnded {
+		r.ended = append(r.ended, c)
+	}
+	r.mu.Unlock()
+	select {
+	case r.woken <- struct{}{}:
+	default: // Run knows already
+	}
+}
+
+// dropEnded drops what leave has queued. What fails is kept for the next round.
+func (r *Replies) dropEnded(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, keepPatience)
+	defer cancel()
+	for {
+		r.mu.Lock()
+		if len(r.ended) == 0 {
+			r.mu.Unlock()
+			return
+		}
+		c := r.ended[0]
+		r.mu.Unlock()
+		if r.claims.DropClaim(ctx, c) != nil {
+			return // it lapses if this goes on; the database's failure is reported elsewhere
+		}
+		r.mu.Lock()
+		r.ended = r.ended[1:] // only this goroutine takes from the front
+		r.mu.Unlock()
+	}
+}
+
+// contend gets the claim on the key of t, which has the turn in this process, or waits for the node that has
+// it. It returns the reply of that node, or nil once the call may run here. If the database does not answer,
+// the call runs, as it does without other nodes; but while a call on another node may still hold a claim
+// that was seen before, the request goes on waiting.
+func (r *Replies) contend(ctx context.Context, t *Turn, patience time.Time) (*Reply, error) {
+	claim := &Claim{ID: t.id[:], Body: t.secret.bodyID(t.body), Holder: r.holder, Serial: r.serial.Add(1)}
+	pause, claiming := firstPause, true
+	var seen time.Time // when another node's claim was last seen
+	for {
+		held, sealed, body, err := r.look(ctx, t, claim, claiming)
+		claiming = false
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil && (seen.IsZero() || time.Since(seen) > r.claimLife):
+			r.report("kept replies cannot be looked up; calls with an Idempotency-Key run without", err)
+			return nil, nil
+		case err != nil: // wait
+		case sealed != nil:
+			return r.read(t, sealed)
+		case held:
+			return nil, nil
+		case body == nil: // the other call has ended without a reply, or its node is dead
+			claiming = true
+		case !bytes.Equal(body, claim.Body):
+			return nil, OtherBody()
+		default:
+			seen = time.Now()
+		}
+		if time.Until(patience) <= 0 {
+			return nil, r.stillRunning()
+		}
+		if !claiming {
+			if err := sleep(ctx, min(pause/2+rand.N(pause/2), time.Until(patience))); err != nil {
+				return nil, err
+			}
+			pause = min(2*pause, lastPause)
+		}
+	}
+}
+
+// look looks for the reply and for the claim of another node. If claiming is set, it first tries to get the
+// claim: the claim comes before the look, as the turn does in Begin.
+func (r *Replies) look(ctx context.Context, t *Turn, claim *Claim, claiming bool) (held bool, sealed, body []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, findPatience)
+	defer cancel()
+	if claiming {
+		held, err = r.claims.ClaimReply(ctx, claim, time.Now(), r.claimLife)
+		// After an error nobody knows whether the claim was stored. So the turn owns it, too: it is renewed
+		// if it is there, and dropped at the end.
+		if held || err != nil {
+			r.mu.Lock()
+			t.claim = claim
+			r.mu.Unlock()
+		}
+		if err != nil {
+			return held, nil, nil, err
+		}
+	}
+	sealed, body, err = r.claims.SeekReply(ctx, t.id[:], time.Now())
+	return held, sealed, body, err
+}
+
+// sleep waits. It returns an error if the caller hangs up.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
