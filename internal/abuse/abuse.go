@@ -6,7 +6,9 @@
 // inquiry, a review, keys switched off) is stored by Run, so that no call waits for the database.
 // Only the refusal of keys does not wait for Run: it starts at the moment the score reaches 100.
 //
-// Each node counts what is settled on it; a start reads the counts of all nodes.
+// Several nodes count together. With a Counter, every addition changes one total, and the call with which
+// that reaches 100 is found wherever it ran. Without one, or while it is away, each node counts what is
+// settled on it, and reads what all nodes have stored every few seconds. What two nodes note is stored once.
 package abuse
 
 import (
@@ -55,6 +57,21 @@ type Event struct {
 	Actor     string // who caused it: abuse control, or whoever restored the account
 }
 
+// Repeats returns which earlier events of the same account, plan, tier and kind an event repeats: those
+// since a time whose score is in a range. Two nodes that both see a threshold passed note the same event. A
+// Restored event in between makes it another one, because the count has started again.
+func (e *Event) Repeats() (since time.Time, lowest, highest int) {
+	switch {
+	case e.Kind == Review:
+		return e.At.Add(-24 * time.Hour), 0, deactivateAt
+	case e.Kind == Warning && e.Score < warnAgainAt:
+		return monthOf(e.At), 0, warnAgainAt - 1
+	case e.Kind == Warning:
+		return monthOf(e.At), warnAgainAt, deactivateAt
+	}
+	return monthOf(e.At), 0, deactivateAt
+}
+
 // Count is the units of one account, plan and tier in one month, in thousandths. What was forgiven
 // stays in Units and is subtracted.
 type Count struct {
@@ -79,6 +96,18 @@ type Store interface {
 	ForgiveUnits(ctx context.Context, month time.Time, counts []Count, e []Event) error
 	// AbuseEvents returns at most limit events of an account, newest first.
 	AbuseEvents(ctx context.Context, accountID string, limit int) ([]Event, error)
+
+	// The rest is for several nodes on one store.
+
+	// AbuseCountsOf returns the counts of some accounts in a month.
+	AbuseCountsOf(ctx context.Context, month time.Time, accounts []string) ([]Count, error)
+	// UnitsSinceOf is UnitsSince for some accounts.
+	UnitsSinceOf(ctx context.Context, accounts []string, since time.Time, yield func(c Count, hour time.Time)) error
+	// HasSettlements returns the ids of those settlements in list that are stored.
+	HasSettlements(ctx context.Context, list []usage.Settlement) (map[string]bool, error)
+	// RecordAbuseEventsOnce appends those events that no node has recorded yet (see Event.Repeats), and
+	// returns them.
+	RecordAbuseEventsOnce(ctx context.Context, events []Event) ([]Event, error)
 }
 
 // Accounts changes accounts; *account.Accounts is one.
@@ -108,6 +137,10 @@ type Options struct {
 	Flush func(ctx context.Context) error
 	// Tell tells an account's owner about an event that has been stored; nil: nobody is told.
 	Tell func(ctx context.Context, e *Event)
+	// Counter counts over all nodes; nil: this node counts by itself.
+	Counter Counter
+	// Shared says that other nodes settle calls on the same store. It is implied by a Counter.
+	Shared bool
 	// Log gets what Run could not store. It may be nil if Run is never called.
 	Log *slog.Logger
 	// Now is the clock. Default time.Now.
@@ -120,14 +153,15 @@ type Control struct {
 	store Store
 	opts  Options
 
-	// mu guards the fields down to off. Settled takes it in every call, so nothing is stored
+	// mu guards the fields down to shared. Settled takes it in every call, so nothing is stored
 	// under it.
 	mu     sync.Mutex
 	loaded bool      // Load has read the counts
 	month  time.Time // that units are counted for; see monthOf
 	counts map[slot]*count
-	todo   []Event // not stored yet, oldest first
-	off    []Event // deactivations that Accounts has not stored yet, oldest first
+	todo   []Event  // not stored yet, oldest first
+	off    []Event  // deactivations that Accounts has not stored yet, oldest first
+	shared followed // what other nodes have to do with it
 
 	// switching is held while an account's keys are switched off or on again in Accounts. Without it, Run
 	// could carry out a deactivation after Restore has forgiven it. It is taken before mu.
@@ -148,6 +182,12 @@ type count struct {
 	units    int64      // of the current month, in thousandths, without what was forgiven
 	hours    [24]hourly // the last 24 hours; an hour is at its number modulo 24
 	reviewed time.Time  // when the last Review was noted
+
+	// The rest is for several nodes.
+	forgiven int64     // what the store said last
+	readAt   time.Time // when that was
+	dayOfAll int64     // the units of the last day on all nodes, as the Counter said last
+	active   bool      // it is in followed.active
 }
 
 // hourly is the units of one hour. An entry whose hour is more than a day ago is out of date and is
@@ -164,6 +204,10 @@ func New(store Store, opts Options) *Control {
 	}
 	c := &Control{store: store, opts: opts, counts: map[slot]*count{}, wake: make(chan struct{}, 1)}
 	c.month = monthOf(opts.Now())
+	c.shared.init()
+	if opts.Counter != nil {
+		opts.Counter.Listen(listener{c})
+	}
 	return c
 }
 
@@ -202,7 +246,7 @@ func (c *Control) Load(ctx context.Context) ([]string, error) {
 	var full []string
 	for _, n := range counts {
 		k := c.count(slot{n.AccountID, n.Plan, n.Tier})
-		k.units = n.Units - n.Forgiven
+		k.units, k.forgiven = n.Units-n.Forgiven, n.Forgiven
 		if score(k.units, plans[n.Plan].MonthlyUnits) == deactivateAt {
 			full = append(full, n.AccountID)
 		}
@@ -215,7 +259,8 @@ func (c *Control) Load(ctx context.Context) ([]string, error) {
 }
 
 // Settled counts a settlement and notes what follows from it for Run. It is part of every call, so it
-// does not touch the database. The plan is that of the settlement: units count against the plan that
+// does not touch the database. With a Counter it waits for that if the budget is nearly used up: when
+// Settled returns, the keys are refused on all nodes if this call has reached 100. The plan is that of the settlement: units count against the plan that
 // the account had when it made the call.
 func (c *Control) Settled(s *usage.Settlement) {
 	if s.UnitMilli <= 0 {
@@ -229,26 +274,52 @@ func (c *Control) Settled(s *usage.Settlement) {
 	if err != nil {
 		return
 	}
+	at := slot{s.AccountID, plan, tier}
+	budget := c.opts.Plans()[plan].MonthlyUnits
+	month := c.record(at, s.UnitMilli, budget)
+	if c.opts.Counter != nil {
+		c.opts.Counter.Add(Total{s.AccountID, plan, tier, month}, s, budget)
+	}
+}
+
+// record counts a settlement in memory and returns the month that it belongs to. With a Counter it leaves
+// the total to that.
+func (c *Control) record(at slot, units int64, budget account.Limit) (month time.Time) {
 	now := c.opts.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.turn(now)
-	at := slot{s.AccountID, plan, tier}
 	k := c.count(at)
-	budget := c.opts.Plans()[plan].MonthlyUnits
-	before := score(k.units, budget)
-	k.units = plus(k.units, s.UnitMilli)
-	k.add(now, s.UnitMilli)
-	c.crossed(at, k, before, score(k.units, budget), budget, now)
+	k.add(now, units)
+	c.touch(at, k)
+	if c.opts.Counter == nil {
+		c.plus(at, k, units, budget, now)
+	}
+	return c.month
 }
 
-// crossed notes what follows from a score that rose from before to after. Both are relative to the
-// budget in force. So a reload that lowers the budget triggers nothing by itself; the next start
-// deactivates accounts that are over it, see Resume. The caller holds mu.
-func (c *Control) crossed(at slot, k *count, before, after int, budget account.Limit, now time.Time) {
+// plus adds units to a count and notes what follows. The caller holds mu.
+func (c *Control) plus(at slot, k *count, units int64, budget account.Limit, now time.Time) {
+	before := score(k.units, budget)
+	k.units = plus(k.units, units)
+	climb := score(k.lastDay(now), budget)
+	c.crossed(at, k, step{before, score(k.units, budget), climb, climb >= steepClimb && now.Sub(k.reviewed) >= 24*time.Hour}, now)
+}
+
+// step is how a score rose.
+type step struct {
+	before, after int
+	climb         int  // the points of the last 24 hours
+	steep         bool // that is reason for a review
+}
+
+// crossed notes what follows from a score that rose. Scores are relative to the budget in force. So a reload
+// that lowers the budget triggers nothing by itself; the next start deactivates accounts that are over it,
+// see Resume. The caller holds mu.
+func (c *Control) crossed(at slot, k *count, s step, now time.Time) {
 	note := func(kind Kind, format string, args ...any) {
 		c.todo = append(c.todo, Event{
-			At: now, AccountID: at.account, Kind: kind, Plan: at.plan, Tier: at.tier, Score: after,
+			At: now, AccountID: at.account, Kind: kind, Plan: at.plan, Tier: at.tier, Score: s.after,
 			Why: fmt.Sprintf(format, args...), Actor: actor,
 		})
 		select {
@@ -256,16 +327,16 @@ func (c *Control) crossed(at slot, k *count, before, after int, budget account.L
 		default:
 		}
 	}
-	reached := func(mark int) bool { return before < mark && after >= mark }
+	reached := func(mark int) bool { return s.before < mark && s.after >= mark }
 	if reached(warnAt) || reached(warnAgainAt) {
-		note(Warning, "%d%% of the month's units of the %s plan are used by %s models", after, at.plan, at.tier)
+		note(Warning, "%d%% of the month's units of the %s plan are used by %s models", s.after, at.plan, at.tier)
 	}
 	if reached(inquireAt) {
-		note(Inquiry, "%d%% of the month's units of the %s plan are used by %s models", after, at.plan, at.tier)
+		note(Inquiry, "%d%% of the month's units of the %s plan are used by %s models", s.after, at.plan, at.tier)
 	}
-	if climb := score(k.lastDay(now), budget); climb >= steepClimb && now.Sub(k.reviewed) >= 24*time.Hour {
+	if s.steep {
 		k.reviewed = now
-		note(Review, "the score rose by %d points within 24 hours", climb)
+		note(Review, "the score rose by %d points within 24 hours", s.climb)
 	}
 	if reached(deactivateAt) {
 		note(Deactivated, "the month's units of the %s plan are used up by %s models", at.plan, at.tier)
@@ -281,7 +352,7 @@ func (c *Control) turn(now time.Time) {
 	if m := monthOf(now); m.After(c.month) {
 		c.month = m
 		for _, k := range c.counts {
-			k.units = 0
+			k.units, k.forgiven = 0, 0
 		}
 	}
 }

@@ -27,11 +27,19 @@ type memory struct {
 	away   bool
 	events []abuse.Event
 	counts []abuse.Count
+
+	once        bool     // RecordAbuseEventsOnce drops repeated events
+	deactivated bool     // as the accounts say
+	stored      []string // accounts that were deactivated
 }
 
 var errAway = errors.New("the database is away")
 
-func (m *memory) AbuseCounts(context.Context, time.Time) ([]abuse.Count, error) { return m.counts, nil }
+func (m *memory) AbuseCounts(context.Context, time.Time) ([]abuse.Count, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.counts), nil
+}
 
 func (m *memory) UnitsSince(context.Context, time.Time, func(abuse.Count, time.Time)) error {
 	return nil
@@ -48,7 +56,9 @@ func (m *memory) RecordAbuseEvents(_ context.Context, e []abuse.Event) error {
 }
 
 func (m *memory) ForgiveUnits(ctx context.Context, _ time.Time, c []abuse.Count, e []abuse.Event) error {
+	m.mu.Lock()
 	m.counts = append(m.counts, c...)
+	m.mu.Unlock()
 	return m.RecordAbuseEvents(ctx, e)
 }
 

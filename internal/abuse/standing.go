@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"sluice/internal/account"
@@ -25,8 +26,9 @@ var tiers = []account.Plan{account.Free, account.Basic, account.Premium}
 
 // Standings returns the account's standing in every tier, and its score, which is the highest of
 // them. Counts under other plans are left out: use under one plan never counts against the budget
-// of another.
+// of another. With a Counter it asks that.
 func (c *Control) Standings(accountID string, plan account.Plan) ([]Standing, int) {
+	c.refresh(context.Background(), accountID) // a Counter has a deadline of its own
 	now := c.opts.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +53,7 @@ func (c *Control) forecast(k *count, budget account.Limit, now time.Time) time.T
 	if score(k.units, budget) == deactivateAt {
 		return now
 	}
-	speed := k.lastDay(now) // units a day
+	speed := max(k.lastDay(now), k.dayOfAll) // units a day
 	if speed <= 0 || budget == account.Unlimited {
 		return time.Time{}
 	}
@@ -72,6 +74,7 @@ func (c *Control) forecast(k *count, budget account.Limit, now time.Time) time.T
 // an account. It drops deactivations of the account that are not stored yet. If the store fails, the
 // counts in memory are forgiven all the same, until the next start.
 func (c *Control) Forgive(ctx context.Context, accountID, actor string) error {
+	c.refresh(ctx, accountID)
 	now := c.opts.Now()
 	c.mu.Lock()
 	c.turn(now)
@@ -87,10 +90,12 @@ func (c *Control) Forgive(ctx context.Context, accountID, actor string) error {
 			At: now, AccountID: accountID, Kind: Restored, Plan: at.plan, Tier: at.tier, Actor: actor,
 			Why: "restored by support; the count starts again from zero",
 		})
-		k.units, k.hours = 0, [24]hourly{}
+		k.forgiven += k.units
+		k.units, k.hours, k.dayOfAll = 0, [24]hourly{}, 0
 	}
 	c.off = slices.DeleteFunc(c.off, func(e Event) bool { return e.AccountID == accountID })
 	c.mu.Unlock()
+	defer c.restored(ctx, accountID) // whatever the store says: keys that are on must not be marked
 	if len(counts) == 0 {
 		return nil
 	}
@@ -111,6 +116,11 @@ func (c *Control) Events(ctx context.Context, accountID string, limit int) ([]Ev
 // because Resume works from the counts; warnings do not.
 func (c *Control) Run(ctx context.Context) {
 	const patience = time.Second
+	var following sync.WaitGroup
+	defer following.Wait()
+	if c.isShared() {
+		following.Go(func() { c.follow(ctx) })
+	}
 	for {
 		retry := c.writeDown(context.WithoutCancel(ctx)) != nil
 		var again <-chan time.Time
@@ -145,15 +155,25 @@ func (c *Control) writeDown(ctx context.Context) error {
 	if len(todo) == 0 {
 		return nil
 	}
-	if err := c.store.RecordAbuseEvents(ctx, todo); err != nil {
+	stored, err := c.recordEvents(ctx, todo)
+	if err != nil {
 		c.opts.Log.Warn("abuse events could not be stored yet", "error", err.Error())
 		return err
 	}
-	c.tell(ctx, todo)
+	c.tell(ctx, stored)
 	c.mu.Lock()
 	c.todo = slices.Clone(c.todo[len(todo):])
 	c.mu.Unlock()
 	return nil
+}
+
+// recordEvents stores events and returns those that are new. Where other nodes count, too, they may have
+// noted the same.
+func (c *Control) recordEvents(ctx context.Context, events []Event) ([]Event, error) {
+	if c.isShared() {
+		return c.store.RecordAbuseEventsOnce(ctx, events)
+	}
+	return events, c.store.RecordAbuseEvents(ctx, events)
 }
 
 // switchOff stores a deactivation, unless Restore has taken it back meanwhile.
@@ -166,7 +186,11 @@ func (c *Control) switchOff(ctx context.Context, e Event) error {
 	if !stands {
 		return nil
 	}
-	if _, err := c.opts.Accounts.Deactivate(ctx, actor, e.AccountID, e.Why); err != nil {
+	if !c.stands(ctx, e) {
+		if c.opts.Unlock != nil {
+			c.opts.Unlock(e.AccountID)
+		}
+	} else if _, err := c.opts.Accounts.Deactivate(ctx, actor, e.AccountID, e.Why); err != nil {
 		return err
 	}
 	c.mu.Lock()

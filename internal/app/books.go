@@ -56,11 +56,15 @@ func restore(ledger *admission.Memory, recent []usage.Settlement, now time.Time)
 
 // resumeScores starts abuse control with the counts of this month. It flushes the journal first, so
 // that the counts are complete. The start fails if the database does not answer.
-func (a *App) resumeScores(ctx context.Context, _ *config.Config) error {
-	a.abuse = abuse.New(a.facts.store, abuse.Options{
+func (a *App) resumeScores(ctx context.Context, cfg *config.Config) error {
+	opts := abuse.Options{
 		Plans:    func() account.Plans { return a.settings.Load().Plans },
 		Accounts: a.facts.accounts, Lock: a.facts.index.Lock, Unlock: a.facts.index.Unlock,
-		Flush: a.books.Flush, Tell: a.letters.Abuse, Log: a.log,
-	})
+		Flush: a.books.Flush, Tell: a.letters.Abuse, Log: a.log, Shared: a.isShared(cfg),
+	}
+	if a.redis != nil {
+		opts.Counter = a.redis.Units()
+	}
+	a.abuse = abuse.New(a.facts.store, opts)
 	return a.abuse.Resume(ctx)
 }

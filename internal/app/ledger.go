@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/admission"
 	"sluice/internal/admission/redisledger"
@@ -77,6 +78,15 @@ func revokeOnce(cfg *config.Config) func(accountID string) {
 			slog.Warn("Redis could not be told that the account has changed; running servers see the change within two seconds", "error", err.Error())
 		}
 	}
+}
+
+// counterOnce returns the totals of units that running servers share, for an offline command. It is nil if
+// nobody shares them.
+func counterOnce(cfg *config.Config, f *facts) abuse.Counter {
+	if cfg.Redis == "" || f.alone() {
+		return nil
+	}
+	return redisledger.Visit(cfg.Redis.Reveal())
 }
 
 // followAccounts makes what keeps the index true while other processes change accounts. No other process can

@@ -71,7 +71,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 	b := &admin.Backend{
 		Accounts: f.accounts,
 		Books:    books,
-		Scores:   abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush}),
+		Scores:   abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
 		Desk:     signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil),
 		Billing:  till,
 		Plans:    plans,

@@ -2,10 +2,13 @@ package app_test
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"sluice/internal/admin"
+	"sluice/internal/pgtest"
 )
 
 // An account that real calls drive to 100 is refused, whatever its owner tries, until support restores it.
@@ -74,4 +77,103 @@ func TestScoreReachesHundred(t *testing.T) {
 	if got := must[admin.Usage](n, "usage", admin.UsageQuery{Ref: created.ID, Days: 1}); got.Totals.Requests != 21 || got.Totals.Units != "21" {
 		t.Errorf("usage = %+v, want all 21 calls", got.Totals)
 	}
+}
+
+// tiny makes a call that costs one unit, and returns the status of the reply.
+func (n *node) tiny(key string) int {
+	return n.request("POST", "/v1/chat/completions", key, `{"model":"sandbox/tiny","messages":[{"role":"user","content":"What is 1+2?"}]}`).status
+}
+
+const twentyUnits = "plans: {basic: {monthly_units: 20, requests_per_minute: unlimited, concurrent: unlimited}}\n"
+
+// Three nodes count together: the call that reaches 100, wherever it runs, switches the account off everywhere.
+// Nothing waits between the calls: that is what is tested.
+func TestScoreOverNodes(t *testing.T) {
+	t.Parallel()
+	nodes, _ := threeNodes(t, twentyUnits)
+	made := must[admin.CreatedAccount](nodes[0], "account.create", admin.NewAccount{Actor: "t", Email: "a@example.com", Plan: "basic"})
+	ref := admin.Target{Actor: "t", Ref: made.ID}
+	for round := range 3 {
+		for i := range 20 {
+			if got := nodes[(i+round)%3].tiny(made.MasterKey); got != 200 {
+				t.Fatalf("round %d: call %d of a budget of 20 = %d, want 200", round, i+1, got)
+			}
+		}
+		for i, n := range nodes {
+			if got, models := n.tiny(made.MasterKey), n.get("/v1/models", made.MasterKey).status; got != 401 || models != 401 {
+				t.Errorf("round %d: a call on node %d after the budget = %d, and GET /v1/models = %d, want 401", round, i, got, models)
+			}
+		}
+		// Each threshold once. A fast rise is reported once a day, and so only in the first round.
+		want := map[string]int{"deactivated": round + 1, "inquiry": round + 1, "warning": 2 * (round + 1), "review": 1}
+		if round > 0 {
+			want["restored"] = round
+		}
+		eventually(t, "each threshold once", func() bool {
+			history := must[admin.Abuse](nodes[round], "account.abuse", ref)
+			got := map[string]int{}
+			for _, e := range history.Events {
+				got[e.Kind]++
+			}
+			return history.Score == 100 && maps.Equal(got, want)
+		})
+		must[any](nodes[(round+1)%3], "key.restore", ref)
+		for i, n := range nodes {
+			if h := must[admin.Abuse](n, "account.abuse", ref); h.Score != 0 {
+				t.Errorf("round %d: score on node %d after restoring = %d, want 0", round, i, h.Score)
+			}
+		}
+	}
+}
+
+// With Redis away, and without it, nodes read what all have counted from the database. Seconds after the budget
+// is used up, every node refuses.
+func TestScoreWithoutRedis(t *testing.T) {
+	t.Parallel()
+	check := func(t *testing.T, nodes []*node) {
+		t.Helper()
+		made := must[admin.CreatedAccount](nodes[0], "account.create", admin.NewAccount{Actor: "t", Email: "a@example.com", Plan: "basic"})
+		ref := admin.Target{Actor: "t", Ref: made.ID}
+		for i, n := range nodes {
+			eventually(t, "the account on each node", func() bool { return n.get("/v1/models", made.MasterKey).status == 200 })
+			for c := range 8 { // 8 on each of three nodes are more than 20
+				if got := n.tiny(made.MasterKey); got != 200 && got != 401 {
+					t.Fatalf("call %d on node %d = %d, want 200 or 401", c, i, got)
+				}
+			}
+		}
+		for _, n := range nodes {
+			eventually(t, "401 on each node", func() bool { return n.get("/v1/models", made.MasterKey).status == 401 })
+		}
+		eventually(t, "the deactivation in the history", func() bool {
+			return slices.ContainsFunc(must[admin.Abuse](nodes[1], "account.abuse", ref).Events, func(e *admin.AbuseEvent) bool { return e.Kind == "deactivated" })
+		})
+		seen := map[string]int{}
+		for _, e := range must[admin.Abuse](nodes[2], "account.abuse", ref).Events {
+			seen[e.Kind]++
+		}
+		if seen["deactivated"] != 1 || seen["inquiry"] > 1 || seen["warning"] > 2 {
+			t.Errorf("events %v, want each threshold once", seen)
+		}
+	}
+	t.Run("away", func(t *testing.T) {
+		t.Parallel()
+		nodes, redis := threeNodes(t, twentyUnits)
+		for _, n := range nodes { // a node has no share before all have seen it
+			eventually(t, "a share of the limits", func() bool { return strings.Contains(n.get("/readyz", "").body, `{"name":"redis","ok":true}`) })
+		}
+		if err := redis.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		check(t, nodes)
+	})
+	t.Run("approximate", func(t *testing.T) {
+		t.Parallel()
+		yaml := twentyUnits + "cluster: approximate\nmetrics_listen: 127.0.0.1:0\ndatabase: " + pgtest.URL(t) + "\n" + oneSecret
+		var nodes []*node
+		for range 3 {
+			nodes = append(nodes, newSite(t, yaml).start(t))
+		}
+		check(t, nodes)
+	})
 }

@@ -20,13 +20,12 @@ var rows = [][]string{
 	{"chat", "netguard", "account", "blob", "mail"},
 	// Facts: the catalog, usage, accounts and their keys, and earlier turns of a conversation.
 	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency"},
-	// Admission of requests, and the way an upstream is called; payment adapters know billing,
-	// ledgers on other servers know admission. provider/claude
+	// Admission of requests, and the way an upstream is called; payment adapters know billing. provider/claude
 	// is not an adapter: several adapters share what it knows about one family of models.
-	{"abuse", "admission", "provider", "provider/claude", "mcpclient", "billing/*", "admission/*"},
-	// Code that works with upstreams, every wire format, the notices that accounts get, and the servers
-	// that share a database.
-	{"cluster", "notice", "routing", "relay", "toolloop", "discovery", "provider/*"},
+	{"abuse", "admission", "provider", "provider/claude", "mcpclient", "billing/*"},
+	// Code that works with upstreams, every wire format, the notices that accounts get, and the servers that
+	// share a database. Ledgers on other servers know admission, and count units for abuse.
+	{"cluster", "notice", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
 	// The two services: chat completions and video jobs.
 	{"inference", "video", "video/*"},
 	// The entrances (HTTP, MCP, admin), and the store, which knows all facts and the video jobs.

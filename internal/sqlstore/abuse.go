@@ -52,6 +52,19 @@ func addUnits(ctx context.Context, tx *sql.Tx, units map[monthly]int64) error {
 
 // AbuseCounts returns the counts of the month that starts at the given time.
 func (s *Store) AbuseCounts(ctx context.Context, month time.Time) ([]abuse.Count, error) {
+	return s.abuseCounts(ctx, ``, millis(month))
+}
+
+// AbuseCountsOf returns the counts of some accounts in a month.
+func (s *Store) AbuseCountsOf(ctx context.Context, month time.Time, accounts []string) ([]abuse.Count, error) {
+	if len(accounts) == 0 {
+		return nil, nil
+	}
+	in, args := among(accounts, millis(month))
+	return s.abuseCounts(ctx, ` AND account_id IN `+in, args...)
+}
+
+func (s *Store) abuseCounts(ctx context.Context, where string, args ...any) ([]abuse.Count, error) {
 	var out []abuse.Count
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		var err error
@@ -65,13 +78,26 @@ func (s *Store) AbuseCounts(ctx context.Context, month time.Time) ([]abuse.Count
 		}
 		out = append(out, c)
 		return nil
-	}, `SELECT account_id, plan, tier, unit_milli, forgiven_milli FROM abuse_counts WHERE month = $1`, millis(month))
+	}, `SELECT account_id, plan, tier, unit_milli, forgiven_milli FROM abuse_counts WHERE month = $1`+where, args...)
 	return out, unavailable(err)
 }
 
 // UnitsSince calls yield with the units settled since a time, added up by account, plan, tier and
 // hour.
 func (s *Store) UnitsSince(ctx context.Context, since time.Time, yield func(c abuse.Count, hour time.Time)) error {
+	return s.unitsSince(ctx, yield, ``, millis(since))
+}
+
+// UnitsSinceOf is UnitsSince for some accounts.
+func (s *Store) UnitsSinceOf(ctx context.Context, accounts []string, since time.Time, yield func(c abuse.Count, hour time.Time)) error {
+	if len(accounts) == 0 {
+		return nil
+	}
+	in, args := among(accounts, millis(since))
+	return s.unitsSince(ctx, yield, ` AND account_id IN `+in, args...)
+}
+
+func (s *Store) unitsSince(ctx context.Context, yield func(c abuse.Count, hour time.Time), where string, args ...any) error {
 	// The query divides integers, so at / 3600000 is the number of the hour.
 	const hourMillis = 60 * 60 * 1000
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
@@ -88,13 +114,60 @@ func (s *Store) UnitsSince(ctx context.Context, since time.Time, yield func(c ab
 		yield(c, fromMillis(hour*hourMillis))
 		return nil
 	}, `SELECT account_id, plan, tier, at / 3600000, SUM(unit_milli) FROM settlements
-		WHERE at >= $1 AND unit_milli > 0 GROUP BY account_id, plan, tier, at / 3600000`, millis(since))
+		WHERE at >= $1 AND unit_milli > 0`+where+` GROUP BY account_id, plan, tier, at / 3600000`, args...)
 	return unavailable(err)
+}
+
+// among returns a list for IN and its parameters. They come after those in first.
+func among(values []string, first ...any) (list string, args []any) {
+	args = first
+	places := make([]string, len(values))
+	for i, v := range values {
+		args = append(args, v)
+		places[i] = fmt.Sprintf("$%d", len(args))
+	}
+	return "(" + strings.Join(places, ", ") + ")", args
 }
 
 // RecordAbuseEvents appends events to the log.
 func (s *Store) RecordAbuseEvents(ctx context.Context, events []abuse.Event) error {
 	return s.tx(ctx, func(tx *sql.Tx) error { return insertEvents(ctx, tx, events) })
+}
+
+// RecordAbuseEventsOnce appends the events that repeat no other, and returns them.
+func (s *Store) RecordAbuseEventsOnce(ctx context.Context, events []abuse.Event) (added []abuse.Event, err error) {
+	err = s.tx(ctx, func(tx *sql.Tx) error {
+		// Whoever has the counter's row is alone: another node's events are all there or come later.
+		if _, err := tx.ExecContext(ctx, `UPDATE counters SET value = value WHERE name = 'abuse_events'`); err != nil {
+			return err
+		}
+		for _, e := range events {
+			repeated, err := isRepeated(ctx, tx, &e)
+			if err != nil {
+				return err
+			}
+			if repeated {
+				continue
+			}
+			if err := insertEvents(ctx, tx, []abuse.Event{e}); err != nil {
+				return err
+			}
+			added = append(added, e)
+		}
+		return nil
+	})
+	return added, err
+}
+
+// isRepeated reports whether an event was recorded since its count has last started from zero.
+func isRepeated(ctx context.Context, tx *sql.Tx, e *abuse.Event) (bool, error) {
+	since, lowest, highest := e.Repeats()
+	var n int
+	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM abuse_events
+		WHERE account_id = $1 AND plan = $2 AND tier = $3 AND kind = $4 AND at >= $5 AND score BETWEEN $6 AND $7
+		AND seq > (SELECT COALESCE(MAX(seq), 0) FROM abuse_events WHERE account_id = $1 AND plan = $2 AND tier = $3 AND kind = $8)`,
+		e.AccountID, e.Plan.String(), e.Tier.String(), string(e.Kind), millis(since), lowest, highest, string(abuse.Restored)).Scan(&n)
+	return n > 0, err
 }
 
 // ForgiveUnits restarts counts from zero and records that in the events. It does not delete the

@@ -128,6 +128,7 @@ type Ledger struct {
 	debts debts
 	nodes nodes
 	state state
+	units Units
 	slots atomic.Uint64 // the last number given to a slot
 
 	beating chan struct{} // has a value during a beat
@@ -157,6 +158,7 @@ func newLedger(opts *Options) *Ledger {
 	l.queue.init()
 	l.debts.byAccount = map[string]debt{}
 	l.state.init(l.opts.Log)
+	l.units.init(l)
 	return l
 }
 
@@ -248,6 +250,9 @@ func (l *Ledger) GiveBack(accountID string, p admission.Place, requestMilli int6
 	l.put(accountID, op{requestsAt: p.RequestsAt, requests: requestMilli})
 }
 
+// Units returns the units that the nodes count together.
+func (l *Ledger) Units() *Units { return &l.units }
+
 // Running returns the number of calls of this node that hold a slot.
 func (l *Ledger) Running() int64 { return l.local.Running() }
 
@@ -261,7 +266,7 @@ func (l *Ledger) Revoke(ctx context.Context, accountID string) (int64, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
 	defer cancel()
-	a := runOne(ctx, c, order{revokeScript, l.epochKey(accountID), []string{itoa(keepEpoch.Milliseconds())}})
+	a := runOne(ctx, c, order{script: revokeScript, keys: l.epochKey(accountID), args: []string{itoa(keepEpoch.Milliseconds())}})
 	if a.err != nil {
 		return 0, a.err
 	}
@@ -333,13 +338,10 @@ func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, er
 	defer cancel()
 	ops, others, done := l.queue.grab(accountID)
 	defer done()
-	orders := make([]order, 0, len(ops)+1)
-	for _, op := range ops {
-		orders = append(orders, l.freeOrder(accountID, op))
-	}
-	answers, err := l.send(ctx, append(orders, o))
+	orders := append(l.orders(make([]order, 0, len(ops)+1), accountID, ops), o)
+	answers, err := l.send(ctx, orders)
 	if err == nil {
-		r, err = readReply(answers[len(ops)])
+		r, err = readReply(answers[len(answers)-1])
 	}
 	if err == nil && !l.state.exact() {
 		// Somebody else has found out meanwhile that Redis is not to be trusted, and this may be why.
@@ -351,6 +353,7 @@ func (l *Ledger) askOnce(accountID string, o order) (r reply, others *flight, er
 		return reply{}, nil, err
 	}
 	l.state.answered()
+	l.units.saw(accountID, r)
 	return r, others, nil
 }
 
@@ -364,7 +367,14 @@ func (l *Ledger) send(ctx context.Context, orders []order) ([]answer, error) {
 	answers := make([]answer, len(orders))
 	c.run(ctx, orders, answers)
 	if l.link.suspect() {
-		return answers, l.verify(ctx)
+		if err := l.verify(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for i := range orders {
+		if e := orders[i].errand; e != nil {
+			e.heard(answers[i])
+		}
 	}
 	return answers, nil
 }
@@ -393,7 +403,7 @@ func (r reply) standing(limits account.Limits) admission.Standing {
 	return admission.Standing{
 		Requests: meter(limits.RequestsPerMinute, r.requests, r.requestsReset, 1000),
 		Tokens:   meter(limits.TokensPerMinute, r.tokens, r.tokensReset, 1),
-		Epoch:    r.epoch,
+		Epoch:    max(r.epoch, -r.epoch), Deactivated: r.epoch < 0,
 	}
 }
 

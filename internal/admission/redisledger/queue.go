@@ -25,6 +25,7 @@ type op struct {
 	requests   int64 // thousandths that come back
 	tokensAt   int64
 	tokens     int64 // tokens that come back; negative: taken beyond what was reserved
+	units      bool  // nothing of the above: what Units has to say about the account
 }
 
 // queue holds operations until they are sent, by account.
@@ -49,7 +50,8 @@ func (q *queue) init() {
 	q.wake = make(chan struct{}, 1)
 }
 
-// put adds an operation and reports whether there was room.
+// put adds an operation and reports whether there was room. One about units is sent with the next end of a
+// call, which follows at once.
 func (q *queue) put(accountID string, o op) bool {
 	q.mu.Lock()
 	full := q.count >= longest
@@ -61,7 +63,9 @@ func (q *queue) put(accountID string, o op) bool {
 	if full {
 		q.dropped.Add(1)
 	}
-	q.nudge()
+	if !o.units {
+		q.nudge()
+	}
 	return !full
 }
 
@@ -130,8 +134,14 @@ func (q *queue) land(accountID string) {
 
 // put queues an operation.
 func (l *Ledger) put(accountID string, o op) {
-	if !l.queue.put(accountID, o) && o.tokens < 0 {
+	if l.queue.put(accountID, o) {
+		return
+	}
+	if o.tokens < 0 {
 		l.owe(accountID, -o.tokens)
+	}
+	if o.units {
+		l.units.lost(accountID)
 	}
 }
 
@@ -141,6 +151,9 @@ func (l *Ledger) put(accountID string, o op) {
 // all. Only a slot can be freed twice.
 func (l *Ledger) lost(accountID string, ops []op) {
 	for _, o := range ops {
+		if o.units {
+			l.units.lost(accountID)
+		}
 		if o.tokens < 0 {
 			l.owe(accountID, -o.tokens)
 		}
@@ -148,6 +161,27 @@ func (l *Ledger) lost(accountID string, ops []op) {
 			l.queue.put(accountID, op{slot: o.slot})
 		}
 	}
+}
+
+// orders appends the scripts that operations of an account stand for.
+func (l *Ledger) orders(all []order, accountID string, ops []op) []order {
+	begin := len(all)
+	var e *errand
+	for _, o := range ops {
+		if !o.units {
+			all = append(all, l.freeOrder(accountID, o))
+		} else if e == nil { // one has everything
+			e = l.units.errand(accountID)
+		}
+	}
+	switch {
+	case e == nil:
+	case len(all) == begin:
+		all = append(all, e.order())
+	default:
+		all[len(all)-1] = e.with(all[len(all)-1])
+	}
+	return all
 }
 
 func (l *Ledger) freeOrder(accountID string, o op) order {
@@ -169,9 +203,7 @@ func (l *Ledger) flushSome(ctx context.Context, some map[string][]op) {
 	var orders []order
 	for id, ops := range some {
 		defer l.queue.land(id)
-		for _, o := range ops {
-			orders = append(orders, l.freeOrder(id, o))
-		}
+		orders = l.orders(orders, id, ops)
 	}
 	err := l.sendAll(ctx, orders)
 	if err == nil {
@@ -209,4 +241,20 @@ func (l *Ledger) sendBatch(ctx context.Context, orders []order) error {
 		}
 	}
 	return nil
+}
+
+// flushAccount sends what is queued for an account, or waits for what is on its way.
+func (l *Ledger) flushAccount(accountID string) {
+	ops, others, done := l.queue.grab(accountID)
+	defer done()
+	if len(ops) == 0 {
+		if others != nil {
+			l.await(others)
+		}
+		return
+	}
+	if err := l.sendBatch(context.Background(), l.orders(nil, accountID, ops)); err != nil {
+		l.lost(accountID, ops)
+		l.state.failed(err)
+	}
 }

@@ -14,6 +14,7 @@ import (
 func (l *Ledger) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		var rested <-chan time.Time // nil: nothing rests
 		for {
 			select {
 			case <-ctx.Done():
@@ -21,6 +22,13 @@ func (l *Ledger) Run(ctx context.Context) error {
 			case <-l.queue.wake:
 				pause(ctx, gather)
 				l.Flush(ctx)
+			case <-l.units.resting:
+				if rested == nil {
+					rested = time.After(addEvery)
+				}
+			case <-rested:
+				rested = nil
+				l.units.rested()
 			}
 		}
 	})
@@ -33,6 +41,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 	wg.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*l.opts.Deadline)
 	defer cancel()
+	l.units.rested()
 	l.Flush(last)
 	l.leave(last)
 	return nil
@@ -81,8 +90,9 @@ func (l *Ledger) step(ctx context.Context) {
 			return
 		}
 		l.state.close()
-		l.queue.nudge()
 	}
+	l.units.resend()
+	l.queue.nudge()
 	if err := l.upkeep(ctx); err != nil {
 		l.state.failed(err)
 	}
@@ -94,7 +104,7 @@ func (l *Ledger) upkeep(ctx context.Context) error {
 	third := l.opts.Lease.Milliseconds() / 3
 	var orders []order
 	for id, slots := range l.calls.slots(l.clock.millis() - third) {
-		orders = append(orders, order{renewScript, l.keys(id), l.slotArgs([]string{l.clock.arg(), itoa(l.opts.Lease.Milliseconds())}, slots)})
+		orders = append(orders, order{script: renewScript, keys: l.keys(id), args: l.slotArgs([]string{l.clock.arg(), itoa(l.opts.Lease.Milliseconds())}, slots)})
 	}
 	if err := l.sendAll(ctx, orders); err != nil {
 		return err
@@ -148,7 +158,7 @@ func (l *Ledger) postOrder(accountID string, slots []uint64, after, upTo int64) 
 	})
 	numbers := appendNumber(appendNumber(nil, l.clock.number()), l.opts.Lease.Milliseconds())
 	args := l.slotArgs([]string{string(numbers), string(records)}, slots)
-	return order{postScript, l.keys(accountID), args}, len(records)+len(slots) > 0
+	return order{script: postScript, keys: l.keys(accountID), args: args}, len(records)+len(slots) > 0
 }
 
 func (l *Ledger) slotArgs(args []string, slots []uint64) []string {
@@ -220,7 +230,7 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 			l.clock.arg(), l.opts.Node, version, itoa(l.opts.Forget.Milliseconds()), itoa(3 * l.opts.Beat.Milliseconds()), born,
 		}, members...)
 		sent := l.clock.elapsed()
-		s, err := readSighting(runOne(ctx, c, order{beatScript, l.nodeKeys(), args}))
+		s, err := readSighting(runOne(ctx, c, order{script: beatScript, keys: l.nodeKeys(), args: args}))
 		if err != nil {
 			return err
 		}
@@ -244,6 +254,6 @@ func (l *Ledger) beatLocked(ctx context.Context) error {
 // they get it when the node has been silent for a while.
 func (l *Ledger) leave(ctx context.Context) {
 	if c := l.link.transport(); c != nil && l.state.exact() {
-		runOne(ctx, c, order{leaveScript, l.nodeKeys(), []string{l.opts.Node}})
+		runOne(ctx, c, order{script: leaveScript, keys: l.nodeKeys(), args: []string{l.opts.Node}})
 	}
 }

@@ -26,6 +26,10 @@ var (
 	renewLua string
 	//go:embed scripts/revoke.lua
 	revokeLua string
+	//go:embed scripts/units.lua
+	unitsLua string
+	//go:embed scripts/count.lua
+	countLua string
 	//go:embed scripts/beat.lua
 	beatLua string
 	//go:embed scripts/leave.lua
@@ -33,17 +37,18 @@ var (
 
 	takeScript   = newScript(accountLua + takeLua)
 	peekScript   = newScript(accountLua + peekLua)
-	freeScript   = newScript(accountLua + freeLua)
+	freeScript   = newScript(accountLua + unitsLua + freeLua)
 	postScript   = newScript(accountLua + postLua)
 	renewScript  = newScript(renewLua)
 	revokeScript = newScript(revokeLua)
+	countScript  = newScript(unitsLua + countLua)
 	beatScript   = newScript(beatLua)
 	leaveScript  = newScript(leaveLua)
 )
 
 // scripts are all of them.
 func scripts() []*script {
-	return []*script{takeScript, peekScript, freeScript, postScript, renewScript, revokeScript, beatScript, leaveScript}
+	return []*script{takeScript, peekScript, freeScript, postScript, renewScript, revokeScript, countScript, beatScript, leaveScript}
 }
 
 // script is a program that Redis runs as one step. Redis knows it by the hash of its text.
@@ -59,6 +64,7 @@ type order struct {
 	script *script
 	keys   []string
 	args   []string
+	errand *errand // is told the reply, if not nil
 }
 
 // answer is what a script returned: a text, a number in decimal digits, or a list, which the beat returns.
@@ -73,7 +79,8 @@ type reply struct {
 	code, wait, used, at       int64
 	requests, tokens           int64 // what the windows hold
 	requestsReset, tokensReset int64 // milliseconds until they are empty
-	epoch                      int64
+	epoch                      int64 // negative: the account is marked
+	units                      int64 // how much was added to its units in all; 0: not known
 }
 
 var errOtherForm = errors.New("the reply of a script has another form: nodes of different versions share this Redis")
@@ -82,14 +89,19 @@ func readReply(a answer) (reply, error) {
 	if a.err != nil {
 		return reply{}, a.err
 	}
-	if len(a.text) != 9*8 {
+	if len(a.text) != 10*8 {
 		return reply{}, errOtherForm
 	}
-	var v [9]int64
+	var v [10]int64
 	for i := range v {
-		v[i] = int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(a.text[i*8 : i*8+8]))))
+		v[i] = numberAt(a.text, i)
 	}
-	return reply{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]}, nil
+	return reply{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9]}, nil
+}
+
+// numberAt returns one of a string of numbers.
+func numberAt(text string, i int) int64 {
+	return int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(text[i*8 : i*8+8]))))
 }
 
 // accountOrder returns an order about an account: its keys, the numbers as one argument, and the rest. The
@@ -113,7 +125,7 @@ func (l *Ledger) accountOrder(s *script, accountID string, slot uint64, numbers 
 	for i, end := range ends {
 		words[i], start = whole[start:end], end
 	}
-	return order{s, words[:3], words[3:]}
+	return order{script: s, keys: words[:3], args: words[3:]}
 }
 
 // accountKeys are the ends of the keys of an account, in the order of account.lua. The braces put them into

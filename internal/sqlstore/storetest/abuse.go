@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,6 +70,70 @@ func abuseCounts(t *testing.T, open func() *sqlstore.Store) {
 	})
 	if err != nil || units != 8000 || !slices.Contains(hours, march.Add(time.Hour)) {
 		t.Errorf("UnitsSince = %v with %d units, %v, want 8000 by whole hours", hours, units, err)
+	}
+
+	// A node that shares the database asks about the accounts that it serves.
+	foreign := newSettlement(5, march.Add(2*time.Hour), "key_b", "m1")
+	foreign.AccountID = "acct_2"
+	record(t, s, foreign)
+	for ids, n := range map[[2]string]int{{"acct_1", "acct_none"}: 3, {"acct_2", "acct_2"}: 1, {"acct_1", "acct_2"}: 4, {"", ""}: 0} {
+		got, err := s.AbuseCountsOf(t.Context(), march, ids[:])
+		units := int64(0)
+		errSince := s.UnitsSinceOf(t.Context(), ids[:], march, func(c abuse.Count, _ time.Time) { units += c.Units })
+		if want := map[int]int64{3: 8000, 1: 2000, 4: 10_000}[n]; err != nil || errSince != nil || len(got) != n || units != want {
+			t.Errorf("AbuseCountsOf(%q) = %+v, %v and UnitsSinceOf = %d units, %v, want %d counts and %d units", ids, got, err, units, errSince, n, want)
+		}
+	}
+	if got, err := s.AbuseCountsOf(t.Context(), march, nil); err != nil || len(got) != 0 {
+		t.Errorf("AbuseCountsOf of nobody = %+v, %v", got, err)
+	}
+}
+
+// abuseEventsOnce checks that what two nodes note is stored once, and again after the count has started
+// from zero.
+func abuseEventsOnce(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	note := func(kind abuse.Kind, score int, after time.Duration) abuse.Event {
+		return abuse.Event{At: base.Add(after), AccountID: "acct_1", Kind: kind, Plan: account.Basic, Tier: account.Free, Score: score, Why: "w", Actor: "a"}
+	}
+	other := note(abuse.Warning, 50, 0)
+	other.Tier = account.Basic
+	rest := time.Duration(0)
+	for i, step := range []struct {
+		events []abuse.Event
+		want   int
+	}{
+		{[]abuse.Event{note(abuse.Warning, 50, 0), note(abuse.Warning, 51, 0)}, 1},
+		{[]abuse.Event{note(abuse.Warning, 52, time.Second), note(abuse.Warning, 75, time.Second), other}, 2},
+		{[]abuse.Event{note(abuse.Warning, 80, time.Minute), note(abuse.Inquiry, 91, time.Minute), note(abuse.Review, 30, time.Minute)}, 2},
+		{[]abuse.Event{note(abuse.Review, 40, 23*time.Hour), note(abuse.Inquiry, 90, rest), note(abuse.Deactivated, 100, rest)}, 1},
+		{[]abuse.Event{note(abuse.Deactivated, 100, time.Hour), note(abuse.Review, 40, 25*time.Hour)}, 1},
+		{[]abuse.Event{note(abuse.Restored, 0, time.Hour), note(abuse.Warning, 50, 2*time.Hour), note(abuse.Deactivated, 100, 2*time.Hour)}, 3},
+		{[]abuse.Event{note(abuse.Warning, 50, 2*time.Hour), note(abuse.Deactivated, 100, 2*time.Hour)}, 0},
+		{[]abuse.Event{note(abuse.Warning, 50, 32*24*time.Hour)}, 1}, // another month
+	} {
+		if got, err := s.RecordAbuseEventsOnce(t.Context(), step.events); err != nil || len(got) != step.want {
+			t.Errorf("step %d: RecordAbuseEventsOnce = %+v, %v, want %d of them", i, got, err, step.want)
+		}
+	}
+
+	// Two nodes at the same moment.
+	var nodes sync.WaitGroup
+	var added atomic.Int64
+	for range 8 {
+		nodes.Go(func() {
+			e := note(abuse.Warning, 50, 0)
+			e.AccountID = "acct_2"
+			got, err := s.RecordAbuseEventsOnce(t.Context(), []abuse.Event{e})
+			if err != nil {
+				t.Error(err)
+			}
+			added.Add(int64(len(got)))
+		})
+	}
+	nodes.Wait()
+	if added.Load() != 1 {
+		t.Errorf("one event that eight nodes note is added %d times, want once", added.Load())
 	}
 }
 

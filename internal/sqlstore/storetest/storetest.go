@@ -65,8 +65,9 @@ func Run(t *testing.T, fresh Database) {
 		"ReplyOfCanceled":   replyOfCanceled,
 		"States":            states,
 		// Abuse control: abuse.go.
-		"AbuseCounts": abuseCounts,
-		"AbuseEvents": abuseEvents,
+		"AbuseCounts":     abuseCounts,
+		"AbuseEvents":     abuseEvents,
+		"AbuseEventsOnce": abuseEventsOnce,
 		// Video jobs, and the secret that signs links to them: videos.go.
 		"Videos":       videos,
 		"VideoChanges": videoChanges,

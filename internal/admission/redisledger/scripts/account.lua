@@ -1,7 +1,8 @@
 -- What every script about one account begins with. Its keys are in one hash slot:
 --   window  a string of numbers, what the account took in the last minute; see below
 --   slots   a sorted set: the calls that are running, by the time at which their lease ends
---   epoch   a number that changes when a fact about the account is revoked
+--   epoch   two numbers: one that changes when a fact about the account is revoked (0: never), and that is
+--           negative while the account's keys are marked as switched off; and u of units.lua
 -- ARGV[1] is a string of numbers, of which the first is the time in milliseconds; -1: that of this server.
 --
 -- A string of numbers holds doubles, least byte first, which need no formatting and no parsing. All numbers
@@ -218,5 +219,10 @@ end
 -- standing is the reply about an account, a string of numbers. An account of which nothing was revoked is in
 -- epoch 1.
 local function standing(code, wait, used, at)
-  return struct.pack('<ddddddddd', code, wait, used, at, r, t, reset(r, ra), reset(t, ta), tonumber(redis.call('GET', epoch) or 1))
+  local e, u = 0, 0
+  local text = redis.call('GET', epoch)
+  if text then
+    e, u = struct.unpack('<dd', text)
+  end
+  return struct.pack('<dddddddddd', code, wait, used, at, r, t, reset(r, ra), reset(t, ta), e == 0 and 1 or e, u)
 end

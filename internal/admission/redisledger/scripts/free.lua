@@ -1,12 +1,17 @@
 -- free ARGV: the numbers are the clock, the time of the requests and how many thousandths come back, the
 -- time of the tokens and how many come back (positive) or are taken beyond them (negative); then the slot's
--- id ('': none).
+-- id ('': none). With a fourth key, units, it also adds the units that follow, and returns what tally returns.
 if ARGV[2] ~= '' then
   redis.call('ZREM', slots, ARGV[2])
 end
 local _, rat, rc, tat, tc = struct.unpack('<ddddd', ARGV[1])
+local result = 0
+if KEYS[4] then
+  clock()
+  result = tally(KEYS[4], epoch, now)
+end
 if rc == 0 and tc == 0 then
-  return 0
+  return result
 end
 read(PAGE)
 local more = tc < 0
@@ -22,4 +27,4 @@ else
   if tc > 0 then give(tat, 0, tc) end
 end
 keep(more) -- what is taken now may outlive what was there
-return 0
+return result

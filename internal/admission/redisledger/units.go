@@ -1,0 +1,703 @@
+package redisledger
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"sluice/internal/abuse"
+	"sluice/internal/account"
+	"sluice/internal/usage"
+)
+
+const (
+	// mostUnits is the largest amount that a script gets; doubles hold its sums exactly.
+	mostUnits = 1 << 51
+	// mostUnproven is the number of settlements that are remembered for a total until Redis knows it.
+	mostUnproven = 1000
+	// askAgain is the time after which an account is introduced to Redis again if that has failed.
+	askAgain = 2 * time.Second
+	// keepUnits is how long the totals of a month are kept after it is over.
+	keepUnits  = 7 * 24 * time.Hour
+	unitShards = 32
+
+	// addEvery is the least time between two additions to the same account by a busy node that is far from the
+	// budget, and farther is how many times farther than where it would wait: of what is left, 64 nodes then
+	// hold back less than a hundredth.
+	addEvery = 5 * time.Millisecond
+	farther  = 100
+)
+
+// Units is the abuse.Counter of the nodes that share a Redis: the totals of each account and month are in one
+// hash, see scripts/units.lua.
+//
+// An addition is queued and goes with the ends of calls. When it may be the one that reaches the budget, Add
+// sends it at once and waits for the reply, at most for the deadline of the ledger. To know when, each reply to
+// Take says how much has been added to the account's totals in all: what has been added since this node last
+// read a total is the most that it can have missed. A node that adds to an account many times in a few
+// milliseconds, and is far from the budget, does it once.
+//
+// A node tells how much it has added in its life, not the difference. So it can repeat what was lost, and after
+// an outage Redis gets what the node has counted meanwhile, once. Also once if another node has told Redis
+// meanwhile what the store knows, which includes it.
+type Units struct {
+	l    *Ledger
+	hear abuse.Listener // nil: nobody counts units
+	life string         // tells this process from an earlier one of the same node
+	keep [2]string      // how long totals and epochs are kept, as the script is told
+	// resting has a value when there are additions that wait for their pause to end.
+	resting chan struct{}
+	seed    maphash.Seed
+	shards  [unitShards]unitShard
+}
+
+type unitShard struct {
+	mu       sync.Mutex
+	accounts map[string]*tally
+	owing    map[string]bool // accounts with additions that were lost, or made while Redis was away
+	pausing  []string        // accounts with additions that wait for their pause to end
+}
+
+// tally is what this node knows about the units of an account in a month.
+type tally struct {
+	month  time.Time
+	made   int64         // identifies the hash in Redis; 0: not known
+	seen   int64         // u of the hash as last heard; 0: never
+	seenAt time.Duration // when that was
+	asked  time.Duration // when it was last asked to be introduced to Redis
+	told   chan struct{} // closed and replaced when something becomes of additions; nil: nobody waits
+	queued bool          // an operation is in the queue
+	paused bool          // it is in pausing
+	sentAt time.Duration // when additions were last sent
+	keys   []string      // in Redis, of the month
+	totals []total
+}
+
+// total is one of the account's totals.
+type total struct {
+	plan, tier account.Plan
+	name       string // in Redis
+	budget     account.Limit
+	all        int64 // what this node has added in this life
+	sent       int64 // of that, what is on its way or has arrived
+	told       int64 // of that, what the listener has been told about
+	units, at  int64 // the total as last read, and u at that time; at 0: never
+	unsure     bool  // something may have been added without a reply
+	// unproven are additions from before this node knew that there is a hash. The store may have counted them
+	// before the hash was made from it.
+	unproven []usage.Settlement
+}
+
+func (u *Units) init(l *Ledger) {
+	u.l, u.life = l, l.life[len(l.opts.Node)+1:len(l.life)-1]
+	u.resting, u.seed = make(chan struct{}, 1), maphash.MakeSeed()
+	for i := range u.shards {
+		u.shards[i].accounts, u.shards[i].owing = map[string]*tally{}, map[string]bool{}
+	}
+}
+
+// Listen implements abuse.Counter.
+func (u *Units) Listen(l abuse.Listener) { u.hear = l }
+
+// Exact implements abuse.Counter.
+func (u *Units) Exact() bool { return u.l.state.exact() }
+
+func (u *Units) shard(accountID string) *unitShard {
+	return &u.shards[maphash.String(u.seed, accountID)%unitShards]
+}
+
+// of returns what is known about an account. The caller holds the lock.
+func (s *unitShard) of(accountID string) *tally {
+	t := s.accounts[accountID]
+	if t == nil {
+		t = &tally{}
+		s.accounts[accountID] = t
+	}
+	return t
+}
+
+// turn begins a new month. What was on its way to the old one and gets lost is in the store. The caller holds
+// the lock.
+func (t *tally) turn(month time.Time) {
+	if month.After(t.month) {
+		*t = tally{month: month, seen: t.seen, seenAt: t.seenAt, told: t.told, queued: t.queued, paused: t.paused}
+	}
+}
+
+func (t *tally) total(plan, tier account.Plan) *total {
+	for i := range t.totals {
+		if x := &t.totals[i]; x.plan == plan && x.tier == tier {
+			return x
+		}
+	}
+	t.totals = append(t.totals, total{plan: plan, tier: tier, name: totalName(plan, tier), budget: account.Unlimited})
+	return &t.totals[len(t.totals)-1]
+}
+
+func totalName(plan, tier account.Plan) string { return plan.String() + "." + tier.String() }
+
+// proven reports whether no addition that Redis has not counted can be part of what the hash was made from: the
+// hash was there before them. The number u is the time at which the hash was made and more, so it also tells the
+// month.
+func (t *tally) proven() bool {
+	return t.made != 0 || t.seen >= t.month.UnixMicro() && !t.unproven()
+}
+
+func (t *tally) unproven() bool {
+	for i := range t.totals {
+		if len(t.totals[i].unproven) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// near reports whether the last addition to a total may reach the budget.
+func (t *tally) near(x *total, now time.Duration) bool {
+	if x.budget == account.Unlimited {
+		return false
+	}
+	if x.at == 0 || t.seen < x.at {
+		return true // nobody knows
+	}
+	return abuse.Near(x.units+t.seen-x.at, x.all-x.told, x.budget, now-t.seenAt)
+}
+
+// far reports whether the last addition to a total can wait for a moment.
+func (t *tally) far(x *total, now time.Duration) bool {
+	if now-t.sentAt >= addEvery {
+		return false
+	}
+	return x.budget == account.Unlimited || x.at != 0 && t.seen >= x.at &&
+		!abuse.Near(x.units+t.seen-x.at, min(mostUnits, (x.all-x.told)*farther), x.budget, now-t.seenAt)
+}
+
+// saw notes what a reply says about the account's units.
+func (u *Units) saw(accountID string, r reply) {
+	if u.hear == nil {
+		return
+	}
+	if r.units > 0 {
+		s := u.shard(accountID)
+		s.mu.Lock()
+		s.of(accountID).hears(r.units, u.l.clock.now())
+		s.mu.Unlock()
+	}
+	if r.epoch < 0 {
+		u.hear.Marked(accountID, time.UnixMicro(-r.epoch))
+	}
+}
+
+// hears notes a value of u. Replies may overtake each other. The caller holds the lock.
+func (t *tally) hears(seen int64, now time.Duration) {
+	if seen >= t.seen {
+		t.seen, t.seenAt = seen, now
+	}
+}
+
+// Add implements abuse.Counter.
+func (u *Units) Add(t abuse.Total, s *usage.Settlement, budget account.Limit) {
+	sh, now := u.shard(t.AccountID), u.l.clock.now()
+	sh.mu.Lock()
+	y := sh.of(t.AccountID)
+	if y.turn(t.Month); t.Month.Before(y.month) {
+		sh.mu.Unlock()
+		return // the store has it
+	}
+	x := y.total(t.Plan, t.Tier)
+	x.budget, x.all = budget, min(mostUnits, x.all+min(mostUnits, s.UnitMilli))
+	proven, mine := y.proven(), x.all
+	if !proven && len(x.unproven) < mostUnproven {
+		x.unproven = append(x.unproven, usage.Settlement{ID: s.ID, At: s.At, UnitMilli: min(mostUnits, s.UnitMilli), AccountID: s.AccountID})
+	}
+	ask := !proven && (y.asked == 0 || now-y.asked >= askAgain)
+	if ask {
+		y.asked = now
+	}
+	// An account that could not be introduced is tried again soon. Until then no call waits for it.
+	if !u.Exact() || !proven && now-y.asked >= u.l.opts.Deadline {
+		u.missed(sh, t.AccountID, y)
+		sh.mu.Unlock()
+		return
+	}
+	wait := y.near(x, now)
+	queue := proven && !y.queued
+	if queue && !wait && y.far(x, now) {
+		queue = false
+		u.rest(sh, t.AccountID, y)
+	}
+	y.queued = y.queued || queue
+	sh.mu.Unlock()
+	if ask {
+		u.hear.Unknown(t.AccountID, false)
+	}
+	if queue {
+		u.l.put(t.AccountID, op{units: true})
+	}
+	if wait {
+		u.wait(t, mine)
+	}
+}
+
+// rest lets additions to an account wait for others. The caller holds the lock.
+func (u *Units) rest(sh *unitShard, accountID string, y *tally) {
+	if y.paused {
+		return
+	}
+	y.paused = true
+	sh.pausing = append(sh.pausing, accountID)
+	select {
+	case u.resting <- struct{}{}:
+	default:
+	}
+}
+
+// rested queues the additions that have waited.
+func (u *Units) rested() {
+	for i := range u.shards {
+		sh := &u.shards[i]
+		sh.mu.Lock()
+		var queue []string
+		for _, id := range sh.pausing {
+			y := sh.of(id)
+			y.paused = false
+			if !y.queued && y.unsent() {
+				y.queued = true
+				queue = append(queue, id)
+			}
+		}
+		sh.pausing = sh.pausing[:0]
+		sh.mu.Unlock()
+		for _, id := range queue {
+			u.l.put(id, op{units: true})
+		}
+	}
+	u.l.queue.nudge()
+}
+
+func (t *tally) unsent() bool {
+	for i := range t.totals {
+		if t.totals[i].sent < t.totals[i].all {
+			return true
+		}
+	}
+	return false
+}
+
+// wait sends what is queued for the account and waits until the listener has been told about an addition. If
+// that takes longer than the deadline, the listener is told that it was missed.
+func (u *Units) wait(t abuse.Total, mine int64) {
+	late := time.NewTimer(u.l.opts.Deadline)
+	defer late.Stop()
+	for {
+		u.l.flushAccount(t.AccountID)
+		told, done := u.told(t, mine)
+		if done {
+			return
+		}
+		select {
+		case <-told:
+		case <-late.C:
+			u.lost(t.AccountID)
+			return
+		}
+	}
+}
+
+// told reports whether the listener has been told about an addition, and returns a channel that is closed when
+// it is told something.
+func (u *Units) told(t abuse.Total, mine int64) (<-chan struct{}, bool) {
+	sh := u.shard(t.AccountID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	y := sh.of(t.AccountID)
+	if y.month.After(t.Month) || y.total(t.Plan, t.Tier).told >= mine {
+		return nil, true
+	}
+	if y.told == nil {
+		y.told = make(chan struct{})
+	}
+	return y.told, false
+}
+
+// tell wakes those who wait. The caller holds the lock.
+func (t *tally) tell() {
+	if t.told != nil {
+		close(t.told)
+		t.told = nil
+	}
+}
+
+// lost tells the listener that additions of an account were missed. They are sent again later.
+func (u *Units) lost(accountID string) {
+	if u.hear == nil {
+		return
+	}
+	sh := u.shard(accountID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	u.missed(sh, accountID, sh.of(accountID))
+}
+
+// missed is lost; the caller holds the lock.
+func (u *Units) missed(sh *unitShard, accountID string, y *tally) {
+	for i := range y.totals {
+		x := &y.totals[i]
+		x.unsure = true
+		if n := x.all - x.told; n > 0 {
+			x.told = x.all
+			u.hear.Missed(abuse.Total{AccountID: accountID, Plan: x.plan, Tier: x.tier, Month: y.month}, n)
+		}
+	}
+	sh.owing[accountID] = true
+	y.queued = false
+	y.tell()
+}
+
+// resend queues what was missed.
+func (u *Units) resend() {
+	if u.hear == nil {
+		return
+	}
+	for i := range u.shards {
+		sh := &u.shards[i]
+		sh.mu.Lock()
+		owing := sh.owing
+		sh.owing = map[string]bool{}
+		var queue, ask []string
+		for id := range owing {
+			y := sh.of(id)
+			switch {
+			case !y.proven():
+				ask = append(ask, id)
+				y.asked = u.l.clock.now()
+			case !y.queued:
+				y.queued = true
+				queue = append(queue, id)
+			}
+		}
+		sh.mu.Unlock()
+		for _, id := range queue {
+			u.l.put(id, op{units: true})
+		}
+		for _, id := range ask {
+			u.hear.Unknown(id, false)
+		}
+	}
+}
+
+// errand returns the errand that adds what this node has counted for an account.
+func (u *Units) errand(accountID string) *errand {
+	sh := u.shard(accountID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	y := sh.of(accountID)
+	y.queued, y.sentAt = false, u.l.clock.now()
+	if y.keys == nil {
+		y.keys = u.keys(accountID, y.month)
+	}
+	e := u.begin(accountID, y.month, y.keys, y.made, false)
+	for i := range y.totals {
+		if x := &y.totals[i]; x.all > 0 && (x.told < x.all || x.unsure) {
+			x.sent = x.all
+			e.add(x, x.all, 0, x.unsure, -1, -1, "")
+		}
+	}
+	return e
+}
+
+// errand is one run of the script that is being put together.
+type errand struct {
+	u     *Units
+	id    string
+	month time.Time
+	keys  []string
+	args  []string
+	about []matter
+	room  [1]matter // most errands are about one total
+	tells bool      // it tells Redis what the store knows, and is no proof
+}
+
+// matter is a total that an errand is about.
+type matter struct {
+	plan, tier account.Plan
+	sent       int64 // what this node has added to it; 0: nothing
+}
+
+// keys returns the keys of the script.
+func (u *Units) keys(accountID string, month time.Time) []string {
+	return []string{u.l.opts.Prefix + "{" + accountID + "}:units:" + month.Format("2006-01"), u.l.epochKey(accountID)[0]}
+}
+
+const (
+	anyHash  = 0  // there is one
+	makeHash = -1 // if there is none
+)
+
+// begin returns an errand that is about no total yet. Known identifies the hash.
+func (u *Units) begin(accountID string, month time.Time, keys []string, known int64, unmark bool) *errand {
+	e := &errand{u: u, id: accountID, month: month, keys: keys}
+	e.about = e.room[:0]
+	var room [40]byte
+	text := appendNumber(room[:0], u.l.clock.number())
+	for _, n := range []int64{known, (31*24*time.Hour + keepUnits).Milliseconds(), keepEpoch.Milliseconds(), flag(unmark)} {
+		text = appendNumber(text, n)
+	}
+	numbers := string(text)
+	e.args = append(make([]string, 0, 8), numbers[:8], "", numbers[8:], u.l.opts.Node, u.life)
+	return e
+}
+
+func (e *errand) add(x *total, sent, included int64, late bool, units, forgiven int64, hours string) {
+	e.about = append(e.about, matter{x.plan, x.tier, sent})
+	all := sent
+	if sent == 0 {
+		all = -1 // it adds nothing
+	}
+	var room [56]byte
+	text := room[:0]
+	for _, n := range []int64{all, included, flag(late), units, forgiven, abuse.FullAt(x.budget), abuse.SteepAt(x.budget)} {
+		text = appendNumber(text, n)
+	}
+	e.args = append(e.args, x.name, string(text), hours)
+}
+
+func flag(on bool) int64 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+func (e *errand) order() order {
+	return order{script: countScript, keys: e.keys, args: e.args, errand: e}
+}
+
+// with makes the errand a part of an order that frees a slot: one script costs about half of two.
+func (e *errand) with(o order) order {
+	o.keys = append(o.keys[:len(o.keys):len(o.keys)], e.keys[0])
+	o.args = append(o.args[:len(o.args):len(o.args)], e.args[2:]...) // the order has the clock
+	o.errand = e
+	return o
+}
+
+// outcome is the reply of the script.
+type outcome struct {
+	ok         bool
+	made, seen int64
+	totals     string // four numbers for each total
+}
+
+func (e *errand) read(a answer) (outcome, error) {
+	if a.err != nil {
+		return outcome{}, a.err
+	}
+	ok := len(a.text) >= 24 && numberAt(a.text, 0) == 1
+	if len(a.text) < 24 || ok && len(a.text) != 24+32*len(e.about) {
+		return outcome{}, errOtherForm
+	}
+	return outcome{ok, numberAt(a.text, 1), numberAt(a.text, 2), a.text[24:]}, nil
+}
+
+// heard notes the reply and tells the listener.
+func (e *errand) heard(r answer) {
+	u := e.u
+	o, err := e.read(r)
+	if err != nil {
+		u.lost(e.id)
+		return
+	}
+	sh := u.shard(e.id)
+	sh.mu.Lock()
+	y := sh.of(e.id)
+	if !y.month.Equal(e.month) {
+		y.tell()
+		sh.mu.Unlock()
+		return
+	}
+	if !o.ok {
+		// Redis has lost what it knew, or never knew it. This node's settlements are in the store, or will be
+		// after a flush.
+		y.made, y.seen, y.asked = 0, 0, u.l.clock.now()
+		sh.mu.Unlock()
+		u.hear.Unknown(e.id, true)
+		return
+	}
+	proof := !e.tells || !y.unproven()
+	if proof {
+		y.made = o.made
+	}
+	y.hears(o.seen, u.l.clock.now())
+	more := false
+	for i, n := range e.about {
+		x := y.total(n.plan, n.tier)
+		before, after := numberAt(o.totals, 4*i), numberAt(o.totals, 4*i+1)
+		if o.seen >= x.at {
+			x.units, x.at = after, o.seen
+		}
+		t := abuse.Total{AccountID: e.id, Plan: n.plan, Tier: n.tier, Month: e.month}
+		u.hear.Counted(t, abuse.Change{
+			Before: before, After: after, Total: x.units, LastDay: numberAt(o.totals, 4*i+2), Review: numberAt(o.totals, 4*i+3) == 1, Unsure: x.unsure,
+		})
+		if n.sent > 0 {
+			x.told, x.sent, x.unsure = max(x.told, n.sent), max(x.sent, n.sent), false
+		}
+		if proof { // what was added since the order was put together is not in the hash
+			x.unproven = nil
+			more = more || x.sent < x.all
+		}
+	}
+	more = more && !y.queued && !y.paused
+	if more {
+		y.queued = true
+	}
+	y.tell()
+	sh.mu.Unlock()
+	if more {
+		u.l.put(e.id, op{units: true})
+		u.l.queue.nudge()
+	}
+}
+
+// Read implements abuse.Counter.
+func (u *Units) Read(ctx context.Context, accountID string, month time.Time) ([]abuse.Reading, bool, error) {
+	e := u.begin(accountID, month, u.keys(accountID, month), anyHash, false)
+	for plan := account.None; plan <= account.Scale; plan++ {
+		for tier := account.Free; tier <= account.Premium; tier++ {
+			e.add(&total{plan: plan, tier: tier, name: totalName(plan, tier), budget: account.Unlimited}, 0, 0, false, -1, -1, "")
+		}
+	}
+	o := e.order()
+	o.errand = nil
+	ctx, cancel := context.WithTimeout(ctx, u.l.opts.Deadline)
+	defer cancel()
+	if !u.Exact() {
+		return nil, false, errApproximate
+	}
+	results, err := u.l.send(ctx, []order{o})
+	if err != nil {
+		return nil, false, err
+	}
+	out, err := e.read(results[0])
+	if err != nil || !out.ok {
+		return nil, false, err
+	}
+	readings := make([]abuse.Reading, 0, len(e.about))
+	for i, n := range e.about {
+		readings = append(readings, abuse.Reading{Plan: n.plan, Tier: n.tier, Units: numberAt(out.totals, 4*i+1), LastDay: numberAt(out.totals, 4*i+2)})
+	}
+	return readings, true, nil
+}
+
+// Unproven implements abuse.Counter.
+func (u *Units) Unproven(accounts []string) (all []usage.Settlement) {
+	for _, id := range accounts {
+		sh := u.shard(id)
+		sh.mu.Lock()
+		for i := range sh.of(id).totals {
+			all = append(all, sh.of(id).totals[i].unproven...)
+		}
+		sh.mu.Unlock()
+	}
+	return all
+}
+
+// Raise implements abuse.Counter.
+func (u *Units) Raise(ctx context.Context, k abuse.Known) error {
+	if !u.Exact() {
+		return errApproximate
+	}
+	orders := make([]order, 0, len(k.Accounts))
+	for _, id := range k.Accounts {
+		orders = append(orders, u.raiseOrder(id, &k))
+	}
+	if err := u.l.sendAll(ctx, orders); err != nil {
+		u.l.state.failed(err)
+		return err
+	}
+	return nil
+}
+
+// raiseOrder returns the script that tells Redis what the store knows, and with it what this node has added.
+func (u *Units) raiseOrder(accountID string, k *abuse.Known) order {
+	sh := u.shard(accountID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	y := sh.of(accountID)
+	y.turn(k.Month)
+	known := int64(anyHash)
+	if k.Introduce {
+		known = makeHash
+	}
+	e := u.begin(accountID, k.Month, u.keys(accountID, k.Month), known, k.Unmark)
+	e.tells = !k.Introduce
+	if y.month.After(k.Month) {
+		return e.order()
+	}
+	for i := range k.Counts {
+		if n := &k.Counts[i]; n.AccountID == accountID {
+			y.total(n.Plan, n.Tier)
+		}
+	}
+	for i := range k.Hours {
+		if n := &k.Hours[i]; n.AccountID == accountID {
+			y.total(n.Plan, n.Tier)
+		}
+	}
+	for i := range y.totals {
+		e.raise(&y.totals[i], k, k.Introduce || y.made != 0)
+	}
+	return e.order()
+}
+
+// raise adds a total to the errand, with what this node has added if it may. The caller holds the lock of the
+// account.
+func (e *errand) raise(x *total, k *abuse.Known, mine bool) {
+	if k.Budget != nil {
+		x.budget = k.Budget(x.plan)
+	}
+	var stored abuse.Count
+	for _, n := range k.Counts {
+		if n.AccountID == e.id && n.Plan == x.plan && n.Tier == x.tier {
+			stored = n
+		}
+	}
+	// What the store does not have is added to what it has.
+	included := x.all
+	for i := range x.unproven {
+		if s := &x.unproven[i]; !k.Stored[s.ID] {
+			included -= s.UnitMilli
+		}
+	}
+	sent := int64(0)
+	if mine {
+		sent = x.all
+	}
+	e.add(x, sent, max(0, included), false, stored.Units, stored.Forgiven, hours(k, e.id, x, stored.Units))
+}
+
+// hours returns the units at the beginning of each hour of the last day, as the script keeps them.
+func hours(k *abuse.Known, accountID string, x *total, units int64) string {
+	var text []byte
+	// Backwards from the total of now. Before the beginning of the month this is negative.
+	byHour := map[int64]int64{}
+	first, last := int64(0), int64(0)
+	for _, h := range k.Hours {
+		if h.AccountID == accountID && h.Plan == x.plan && h.Tier == x.tier {
+			byHour[h.Hour] += h.Units
+			units -= h.Units
+			if first == 0 || h.Hour < first {
+				first = h.Hour
+			}
+			last = max(last, h.Hour)
+		}
+	}
+	for h := first; h <= last && h > 0; h++ {
+		if n := byHour[h]; n > 0 {
+			text = appendNumber(appendNumber(text, h), units)
+			units += n
+		}
+	}
+	return string(text)
+}
