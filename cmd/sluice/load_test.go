@@ -151,6 +151,13 @@ plans: {scale: {requests_per_minute: unlimited, concurrent: unlimited, tokens_pe
 // start starts the server and waits until it is ready.
 func (g *gateway) start() {
 	g.t.Helper()
+	g.launch()
+	g.await()
+}
+
+// launch starts the server and does not wait for it.
+func (g *gateway) launch() {
+	g.t.Helper()
 	cmd := exec.Command("sluice", "serve", "--config", g.file)
 	cmd.Dir = filepath.Dir(g.file)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + cmd.Dir, "GORACE=" + quickExit}
@@ -162,9 +169,14 @@ func (g *gateway) start() {
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
 	g.cmd, g.exited = cmd, exited
+}
+
+// await waits until the server that launch has started serves.
+func (g *gateway) await() {
+	g.t.Helper()
 	eventually(g.t, "the start", func() bool {
 		select {
-		case err := <-exited:
+		case err := <-g.exited:
 			g.cmd = nil
 			g.t.Fatalf("the server ended with %v:\n%s", err, g.log)
 		default:

@@ -251,11 +251,14 @@ func TestVideoTwoProcesses(t *testing.T) {
 	url := pgtest.URL(t)
 	const lease = 3 * time.Second
 	files := filepath.Join(t.TempDir(), "files")
-	more := fmt.Sprintf("database: %s\nsecret: one-secret-for-all-nodes-of-this-test\nblob: {dir: %q}\nvideo: {lease: %s}\n", url, files, lease)
+	more := fmt.Sprintf("database: %s\nsecret: one-secret-for-all-nodes-of-this-test\ncluster: approximate\nblob: {dir: %q}\nvideo: {lease: %s}\n", url, files, lease)
 	one := &studio{gateway: newGateway(t, filepath.Join(t.TempDir(), "one"), "lab", more), asked: map[string]bool{}}
 	two := &studio{gateway: newGateway(t, filepath.Join(t.TempDir(), "two"), "lab", more), asked: one.asked}
-	one.start()
-	two.start()
+	// Together: one that comes later has no part of the limits at first.
+	one.launch()
+	two.launch()
+	one.await()
+	two.await()
 	one.key = one.newKey()
 	two.key = one.key
 	eventually(t, "the key's arrival", func() bool { status, _ := two.ask("GET", "/v1/models", ""); return status == 200 })

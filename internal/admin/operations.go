@@ -181,6 +181,27 @@ type Status struct {
 	Models    int       `json:"models"`
 	// Targets is the health of each provider that serves a model.
 	Targets []routing.Standing `json:"targets"`
+	// Cluster is empty with SQLite.
+	Cluster Cluster `json:"cluster,omitzero"`
+}
+
+// Cluster describes the servers on one database.
+type Cluster struct {
+	Mode    string `json:"mode"`              // how this server counts limits: alone, approximate or exact
+	Problem string `json:"problem,omitempty"` // why this server is not ready
+	Note    string `json:"note,omitempty"`    // what an operator should know
+	Nodes   []Node `json:"nodes"`
+}
+
+// Node is one server on the database. Times are those of the database's clock.
+type Node struct {
+	ID        string    `json:"id"`
+	Version   string    `json:"version"`
+	Mode      string    `json:"mode"`
+	StartedAt time.Time `json:"started_at"`
+	SeenAt    time.Time `json:"seen_at"`
+	Alive     bool      `json:"alive"`
+	Me        bool      `json:"me,omitempty"` // it is the one that was asked
 }
 
 // Empty is the argument or result of an operation that has none.

@@ -256,6 +256,8 @@ func (o *Obstacle) fault(c Cost) *fault.Fault {
 		return fault.New(fault.RateLimited, "%d calls of this account are running, and %d is the most it may have at once. One of them must end first.", o.Used, limit).After(time.Second)
 	case o.Resource == Slots:
 		f = fault.New(fault.RateLimited, "This account may not have any call running at the moment: its concurrency limit is 0.")
+	case o.Parts > 0:
+		f = fault.New(fault.RateLimited, "This call counts as %s requests. The limit of %d a minute is divided among %d servers at the moment, and none of them can admit it. Use a model with a lower request_multiplier, or a higher plan.", milli(c.RequestMilli), limit, o.Parts)
 	case o.Never && o.Resource == Requests:
 		f = fault.New(fault.RateLimited, "This call counts as %s requests and the whole allowance is %d a minute, so it can never pass. Use a model with a lower request_multiplier, or a higher plan.", milli(c.RequestMilli), limit)
 	case o.Never:

@@ -76,6 +76,9 @@ type Obstacle struct {
 	Used     int64         // thousandths of requests, tokens, or running calls
 	Wait     time.Duration // until the call would pass; 0 for slots, which no clock frees
 	Never    bool          // the cost exceeds the whole limit, so that waiting does not help
+	// Parts is the number of nodes over which the limit is divided, if the cost exceeds each of the parts
+	// and would fit under the limit; see Divided. Else it is 0.
+	Parts int
 }
 
 // shards is the number of locks of a Memory ledger. 64 keep the chance small that two requests on

@@ -45,10 +45,12 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	line := inference.New(a.gate, a.pulse, &inference.Options{
 		States: continuation.New(store, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Router: a.router, Patience: a.opts.Patience,
 	})
+	tools := a.newMCPServer(nested)
+	a.cluster.Subscribe(topicMCP, tools.Told, nil)
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), line, a.settings.Load().HTTP(), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: a.replies, Videos: a.videos,
 		Changes: store.CatalogChanges,
-		Pages:   a.pages(cfg), MCP: a.newMCPServer(nested).Serve,
+		Pages:   a.pages(cfg), MCP: tools.Serve,
 		// /readyz runs these. Calls continue while the database is down, but no account can change.
 		Checks: append([]httpapi.Check{
 			{Name: "database", Run: store.Ping},
@@ -98,5 +100,5 @@ func (a *App) newMCPServer(api func(depth int) http.Handler) *mcpserver.Server {
 	return mcpserver.New(mcpserver.Sources{API: api, Usage: a.books.View(), Models: func() (*catalog.Catalog, *routing.Routes) {
 		s := a.settings.Load()
 		return s.Catalog, s.Routes
-	}}, &mcpserver.Options{Log: a.log, Title: title})
+	}}, &mcpserver.Options{Log: a.log, Title: title, Tell: a.tellNodes(topicMCP)})
 }

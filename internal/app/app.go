@@ -30,6 +30,7 @@ import (
 	"sluice/internal/billing"
 	"sluice/internal/billing/stripe"
 	"sluice/internal/buildinfo"
+	"sluice/internal/cluster"
 	"sluice/internal/config"
 	"sluice/internal/discovery"
 	"sluice/internal/doctor"
@@ -81,10 +82,11 @@ type App struct {
 	servers []discovery.Server // to look for on this machine
 
 	facts    *facts              // data folder, database, accounts
+	cluster  *cluster.Cluster    // the servers on the same database; of one with SQLite
 	follower *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
 	books    *usage.Books        // what calls consumed
 	pulse    *pulse.Pulse        // notices silence on streams
-	ledger   ledger              // what accounts are using now; it is one of the next two
+	ledger   ledger              // what accounts are using now; it is made of one of the next two
 	memory   *admission.Memory   // nil if nodes share a ledger
 	redis    *redisledger.Ledger // nil if this node counts alone
 	gate     *admission.Gate     // admits calls: takes from the ledger, settles in the books
@@ -132,10 +134,11 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.readSettings,    // first, and without a side effect: a bad configuration changes nothing
 		a.loadCertificate, // without a side effect, too
 		a.openFacts,       // the lock on the data folder guards everything below
+		a.joinCluster,     // before listen: it may wait for the server that this one replaces
 		a.listen,          // before createOwner: a busy port must not cost the only display of the owner's key
-		a.openLedger,      // before createOwner: from here on, other nodes are told what changes
+		a.openLedger,      // after joinCluster, which knows how many nodes share the limits
 		a.loadAccounts,    // before createOwner, which needs to know whether there is an account
-		a.followAccounts,  // after loadAccounts: it continues where that ended
+		a.followAccounts,  // after loadAccounts, and before createOwner: from here on, nodes tell each other what changes
 		a.createOwner,
 		a.openCatalog,    // after listen: the description of the API has the port in it
 		a.watchLocal,     // before openDesk and openBilling, which ask whether only this machine calls
@@ -311,6 +314,9 @@ func (a *App) close() error {
 	}
 	if a.redis != nil {
 		a.redis.Close()
+	}
+	if a.cluster != nil { // after everything that another server must not do at the same time
+		a.cluster.Leave(context.Background())
 	}
 	if a.facts != nil {
 		_ = os.Remove(a.facts.dir.Join(admin.Socket)) // a leftover is removed by the next start

@@ -18,7 +18,8 @@ import (
 func Examine(ctx context.Context, cfg *config.Config) []doctor.Finding {
 	site := &doctor.Site{
 		File: cfg.File(), Warnings: cfg.Warnings(), Data: cfg.Data, Secret: cfg.Secret.Reveal(),
-		Listen: cfg.Listen, Origin: cfg.Origin(), Doors: cfg.ImpliedDoors(),
+		Approximate: cfg.Cluster == "approximate" && cfg.Database != "sqlite",
+		Listen:      cfg.Listen, Origin: cfg.Origin(), Doors: cfg.ImpliedDoors(),
 		Database: doctor.Database{
 			SQLite: cfg.Database == "sqlite", File: sqlstore.File,
 			Inspect: func(ctx context.Context) (doctor.Inspection, error) { return inspect(ctx, cfg) },

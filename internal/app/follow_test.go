@@ -19,7 +19,7 @@ import (
 // twoNodes are two servers on one database, started at the same time on an empty one.
 func twoNodes(t *testing.T) (one, two *node, key string) {
 	t.Helper()
-	yaml := "database: " + pgtest.URL(t) + "\nsecret: one-secret-for-all-nodes-of-this-test\n"
+	yaml := "database: " + pgtest.URL(t) + "\nsecret: one-secret-for-all-nodes-of-this-test\ncluster: approximate\n"
 	sites := [2]*site{newSite(t, yaml), newSite(t, yaml)}
 	configs := [2]*config.Config{sites[0].config(t), sites[1].config(t)}
 	var nodes [2]*node

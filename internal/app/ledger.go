@@ -11,6 +11,7 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/admission/redisledger"
 	"sluice/internal/auth"
+	"sluice/internal/cluster"
 	"sluice/internal/config"
 	"sluice/internal/httpapi"
 	"sluice/internal/sqlstore"
@@ -20,7 +21,8 @@ import (
 // twice a second.
 const staleFacts = 5 * time.Second
 
-// ledger counts what accounts are using: in memory, or in the Redis that all nodes share.
+// ledger counts what accounts are using: in memory, by all of each limit or by a part, or in the Redis that
+// all nodes share.
 type ledger interface {
 	admission.Ledger
 	// Running returns the number of calls of this process that hold a slot.
@@ -33,6 +35,9 @@ func (a *App) openLedger(ctx context.Context, cfg *config.Config) error {
 	if cfg.Redis == "" || a.facts.alone() {
 		a.memory = admission.NewMemory(nil)
 		a.ledger = a.memory
+		if a.cluster.Mode() == cluster.Approximate {
+			a.ledger = admission.NewDivided(a.memory, a.cluster.Views)
+		}
 		return nil
 	}
 	// The name stays the same across restarts, so that this node takes its own place among the others.
@@ -40,19 +45,29 @@ func (a *App) openLedger(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	a.redis, err = redisledger.Open(ctx, cfg.Redis.Reveal(), &redisledger.Options{Node: node, Log: a.log})
+	a.redis, err = redisledger.Open(ctx, cfg.Redis.Reveal(), &redisledger.Options{Node: node, Share: a.cluster.Share, Log: a.log})
 	if err != nil {
 		return err
 	}
 	a.ledger = a.redis
-	// A change is confirmed when every node that reaches Redis will see it with its next request. A node
-	// that does not is told by the database.
-	a.facts.revoke = func(accountID string) {
+	return nil
+}
+
+// topicAccounts is what nodes tell each other about changed accounts.
+const topicAccounts = "accounts"
+
+// announce tells other nodes that an account has changed, before the change is confirmed: through Redis, so that
+// every node that reaches it reads the account before its next decision, and by a message, for those that do
+// not. Nodes that get neither read the changes twice a second.
+func (a *App) announce(accountID string) {
+	if a.redis != nil {
 		if _, err := a.redis.Revoke(context.Background(), accountID); err != nil {
 			a.log.Warn("Redis could not be told that an account has changed; other nodes read it from the database", "account_id", accountID, "error", err.Error())
 		}
 	}
-	return nil
+	if err := a.cluster.Publish(context.Background(), topicAccounts, accountID); err != nil {
+		a.log.Warn("other nodes could not be told that an account has changed; they notice within a second", "account_id", accountID, "error", err.Error())
+	}
 }
 
 // revokeOnce returns what an offline command does after it has changed an account: tell the nodes of the
@@ -88,6 +103,10 @@ func (a *App) followAccounts(_ context.Context, cfg *config.Config) error {
 		}
 	}
 	a.follower = auth.NewFollower(a.facts.index, a.facts.store, opts)
+	if opts.Shared {
+		a.facts.revoke = a.announce
+		a.cluster.Subscribe(topicAccounts, func(string) { a.follower.Nudge() }, a.follower.Nudge)
+	}
 	return nil
 }
 
@@ -134,7 +153,7 @@ func (a *App) sharedChecks(cfg *config.Config) (checks []httpapi.Check) {
 			},
 		})
 	}
-	return checks
+	return append(checks, a.clusterChecks()...)
 }
 
 // sharedGauges returns the metrics of what nodes share.

@@ -77,11 +77,11 @@ func (a *App) jobs() []func(context.Context) {
 		a.abuse.Run,
 		func(ctx context.Context) { index.RecordKeyUse(ctx, store, a.log) },
 		a.outbox.Run,
-		a.billing.Run,
 		a.replies.Run,
 		a.router.Run,
 		giveBack,
-		a.dropExpired,
+		a.keepCatalogs,
+		a.cluster.Run,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}
 	if a.follower != nil {
@@ -90,7 +90,7 @@ func (a *App) jobs() []func(context.Context) {
 	if a.redis != nil {
 		jobs = append(jobs, func(ctx context.Context) { _ = a.redis.Run(ctx) }) // it never fails
 	}
-	return jobs
+	return append(jobs, a.onceJobs()...)
 }
 
 // stop ends the servers without a caller noticing, if their calls end in time. /readyz reports it
@@ -184,6 +184,7 @@ func (a *App) status(ctx context.Context) admin.Status {
 	st := admin.Status{
 		Version: buildinfo.Version, PID: os.Getpid(), StartedAt: a.started.UTC(), Listen: a.Addr(), Config: s.Config.File(),
 		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.Catalog.Models()), Targets: s.Routes.Standings(time.Now()),
+		Cluster: a.nodes(ctx),
 	}
 	if err := a.facts.store.Ping(ctx); err != nil {
 		st.DBError = err.Error()

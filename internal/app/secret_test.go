@@ -82,7 +82,7 @@ func TestSecretIsReplaced(t *testing.T) {
 // A second node must not make a secret of its own.
 func TestSecretOfTwoNodes(t *testing.T) {
 	t.Parallel()
-	yaml := "database: " + pgtest.URL(t) + "\n"
+	yaml := "database: " + pgtest.URL(t) + "\ncluster: approximate\n"
 	one, two := newSite(t, yaml), newSite(t, yaml)
 	first := one.start(t)
 	if !strings.Contains(first.log.String(), "other nodes on this database need the same") {

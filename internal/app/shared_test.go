@@ -14,7 +14,8 @@ import (
 )
 
 // onOneDatabase starts two nodes with the same configuration. The first reaches its database by a wire that
-// the test can cut, which is how a dead node looks to the other.
+// the test can cut, which is how a dead node looks to the other. Limits do not matter: a node that has just
+// joined has no part of them for up to a minute.
 func onOneDatabase(t *testing.T, yaml string, replies *idempotency.Options) (one, two *node, line *wire) {
 	t.Helper()
 	address, err := url.Parse(pgtest.URL(t))
@@ -26,7 +27,7 @@ func onOneDatabase(t *testing.T, yaml string, replies *idempotency.Options) (one
 	address.Host = line.address()
 	var nodes [2]*node
 	for i, database := range []string{address.String(), direct} {
-		s := newSite(t, "database: "+database+"\n"+oneSecret+yaml)
+		s := newSite(t, "cluster: approximate\nplans: {scale: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited}}\ndatabase: "+database+"\n"+oneSecret+yaml)
 		s.replies = replies
 		nodes[i] = s.start(t)
 	}
@@ -123,7 +124,7 @@ func TestIdempotencyOverNodes(t *testing.T) {
 func TestConversationsOverNodes(t *testing.T) {
 	t.Parallel()
 	u := newScripted(t)
-	one, two, _ := onOneDatabase(t, "sandbox: false\nplans: {scale: {requests_per_minute: unlimited}}\n"+lab(u.url, "lab/a", "lab/b"), nil)
+	one, two, _ := onOneDatabase(t, "sandbox: false\n"+lab(u.url, "lab/a", "lab/b"), nil)
 	key := one.OwnerKey()
 	body := func(turns int) string {
 		return `{"model":"service/auto","messages":[{"role":"user","content":"Say something."}` +

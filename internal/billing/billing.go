@@ -17,6 +17,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"sluice/internal/account"
@@ -94,6 +95,7 @@ type Billing struct {
 	onEntry   func(context.Context, *account.Account, Entry)
 	now       func() time.Time
 	log       *slog.Logger
+	caughtUp  atomic.Bool // this process has asked for lost events once
 }
 
 // New returns Billing over a store.

@@ -11,19 +11,23 @@ import (
 
 const (
 	machine     = "billing"   // who the ledger names for what time and processors do
-	visitEvery  = time.Minute // how often Run looks for accounts that are due
 	visitAtOnce = 100         // accounts in one query
 	mostSteps   = 20          // of one visit, so that an account cannot hold up the others; the next visit continues
 	patience    = time.Minute // how long one call to the processor may take
 
 	// Refunds and disputes happen after a payment has ended, and only events report them. Events
-	// can be lost, so they are asked for again: every hour for the last three days, and at the
-	// start for the last 30, because no server may have run.
-	catchUpEvery = time.Hour
+	// can be lost, so they are asked for again: for the last three days, and the first time of a
+	// process for the last 30, because no server may have run.
 	catchUpLast  = 3 * day
 	catchUpFirst = 30 * day
 
 	catchUpPatience = 10 * time.Minute
+)
+
+// How often Visit and CatchUpLost should be called.
+const (
+	VisitEvery   = time.Minute
+	CatchUpEvery = time.Hour
 )
 
 // DueStore finds the accounts whose time has come.
@@ -33,30 +37,24 @@ type DueStore interface {
 	BillingDue(ctx context.Context, now time.Time, after string, limit int) ([]string, error)
 }
 
-// Run renews, retries and ends subscriptions when they are due, and finishes payments that were
-// interrupted, until ctx ends.
-func (m *Billing) Run(ctx context.Context) {
-	tick := time.NewTicker(visitEvery)
-	defer tick.Stop()
-	span, next := catchUpFirst, m.now()
-	for {
-		if err := m.VisitDue(ctx); err != nil && ctx.Err() == nil {
-			m.log.Warn("what is due in billing could not be looked up", "error", err.Error())
-		}
-		if now := m.now(); !now.Before(next) {
-			next = now.Add(catchUpEvery)
-			switch err := m.CatchUp(ctx, now.Add(-span)); {
-			case err == nil:
-				span = catchUpLast
-			case ctx.Err() == nil:
-				m.log.Warn("lost events of the payment processor could not be asked for", "error", err.Error())
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+// Visit renews, retries and ends the subscriptions that are due, and finishes payments that were interrupted.
+// What fails is logged and waits for the next visit.
+func (m *Billing) Visit(ctx context.Context) {
+	if err := m.VisitDue(ctx); err != nil && ctx.Err() == nil {
+		m.log.Warn("what is due in billing could not be looked up", "error", err.Error())
+	}
+}
+
+// CatchUpLost asks the processor for events that may have been lost. A failure is logged.
+func (m *Billing) CatchUpLost(ctx context.Context) {
+	span := catchUpFirst
+	if m.caughtUp.Load() {
+		span = catchUpLast
+	}
+	if err := m.CatchUp(ctx, m.now().Add(-span)); err == nil {
+		m.caughtUp.Store(true)
+	} else if ctx.Err() == nil {
+		m.log.Warn("lost events of the payment processor could not be asked for", "error", err.Error())
 	}
 }
 

@@ -46,6 +46,8 @@ type Site struct {
 	Data     string // the data folder
 	Database Database
 	Secret   string // the configured secret; empty if it is not set
+	// Approximate says that servers on the database divide limits instead of counting together.
+	Approximate bool
 	// Redis looks at the Redis that nodes share; nil if there is none. An error must not hold a password.
 	Redis func(ctx context.Context) (Redis, error)
 
@@ -114,6 +116,7 @@ func Examine(ctx context.Context, s *Site) []Finding {
 	d.server(ctx) // sets running, which database, address and targets read
 	d.database(ctx)
 	d.redis(ctx)
+	d.cluster()
 	d.address()
 	d.doors()
 	d.certificate()
@@ -232,6 +235,44 @@ func (d *doctor) database(ctx context.Context) {
 		d.secret(in)
 	}
 }
+
+// cluster reports which servers share the database, as the running one sees it.
+func (d *doctor) cluster() {
+	if d.running == nil || len(d.running.Cluster.Nodes) == 0 {
+		if d.site.Approximate {
+			d.add(StateWarning, "cluster", divided, "limits are approximate: each server on the database admits its part of them")
+		}
+		return
+	}
+	c := d.running.Cluster
+	alive, names := 0, []string{}
+	for _, n := range c.Nodes {
+		name := fmt.Sprintf("%s (version %s", n.ID, n.Version)
+		switch {
+		case n.Me:
+			name += ", this one"
+		case !n.Alive:
+			name += ", silent since " + n.SeenAt.Local().Format("2006-01-02 15:04:05")
+		}
+		if names = append(names, name+")"); n.Alive {
+			alive++
+		}
+	}
+	list := fmt.Sprintf("servers on this database: %d running; %s", alive, strings.Join(names, ", "))
+	switch {
+	case c.Problem != "":
+		d.add(StateProblem, "cluster", "See \"Several servers\" in docs/operations.md.", "%s; %s", c.Problem, list)
+	case d.site.Approximate && c.Note != "":
+		d.add(StateWarning, "cluster", divided, "%s; %s", c.Note, list)
+	case c.Note != "":
+		d.add(StateWarning, "cluster", "", "%s; %s", c.Note, list)
+	default:
+		d.ok("cluster", "%s", list)
+	}
+}
+
+// divided is what to do about limits that are divided.
+const divided = "To share exact limits, set redis on all servers."
 
 // leastRedis is the oldest major version of Redis and Valkey that the ledger is tested with.
 const leastRedis = 7

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 )
 
@@ -39,13 +40,15 @@ func (c *calls) begin(ctx context.Context, named call) (_ context.Context, end f
 	}
 }
 
-// cancel cancels a call if it runs in this process.
-func (c *calls) cancel(named call) {
+// cancel cancels a call if it runs in this process, and reports whether it does.
+func (c *calls) cancel(named call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if cancel := c.running[named]; cancel != nil {
+	cancel := c.running[named]
+	if cancel != nil {
 		(*cancel)()
 	}
+	return cancel != nil
 }
 
 // end cancels all calls of a session.
@@ -56,5 +59,56 @@ func (c *calls) end(account, session string) {
 		if named.account == account && named.session == session {
 			(*cancel)()
 		}
+	}
+}
+
+// ending is what nodes tell each other: that a client has given up a call, or ended a session. The
+// account is the one that was authenticated where the request arrived.
+type ending struct {
+	Account string `json:"account"`
+	Session string `json:"session"`
+	ID      string `json:"id,omitempty"` // empty: all calls of the session
+}
+
+// Told cancels what another node was asked to cancel. The payload is one that the other node has
+// handed to Options.Tell. Anything else is ignored.
+func (s *Server) Told(payload string) {
+	var e ending
+	if json.Unmarshal([]byte(payload), &e) != nil {
+		return
+	}
+	if e.ID == "" {
+		s.calls.end(e.Account, e.Session)
+	} else {
+		s.calls.cancel(call{e.Account, e.Session, e.ID})
+	}
+}
+
+// cancel cancels a call, here or wherever it runs.
+func (s *Server) cancel(ctx context.Context, named call) {
+	if named.id == "" || s.calls.cancel(named) {
+		return
+	}
+	s.tell(ctx, ending{named.account, named.session, named.id})
+}
+
+// end cancels all calls of a session, here and elsewhere: a client may have several at once.
+func (s *Server) end(ctx context.Context, account, session string) {
+	s.calls.end(account, session)
+	s.tell(ctx, ending{Account: account, Session: session})
+}
+
+// tell passes an ending on to the other nodes, if there may be any. It is all that can be done: if they
+// do not hear of it, the call runs to its end, as it does for a client that says nothing.
+func (s *Server) tell(ctx context.Context, e ending) {
+	if s.others == nil || e.Session == "" { // calls without a session have no name
+		return
+	}
+	payload, err := json.Marshal(e)
+	if err == nil {
+		err = s.others(ctx, string(payload))
+	}
+	if err != nil {
+		s.log.Warn("a cancellation did not reach the other servers", "account", e.Account, "error", err.Error())
 	}
 }

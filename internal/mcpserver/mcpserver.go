@@ -3,7 +3,8 @@
 // A tool call becomes a request to that API with the caller's own key, so the same checks, limits,
 // accounting and errors apply as for any other call. Requests arrive here after authentication.
 // Nothing is kept between them: a session id only serves to cancel the calls that run under it, and
-// any node can answer any request.
+// any node can answer any request. A node that is asked to cancel a call that it does not run tells
+// the others.
 package mcpserver
 
 import (
@@ -53,6 +54,9 @@ type Options struct {
 	Log   *slog.Logger     // default slog.Default()
 	Title string           // the service's name; default "Sluice"
 	Now   func() time.Time // default time.Now
+	// Tell passes what is to be canceled to the other nodes, which hand it to Told. It must return
+	// within seconds. Default: there are none.
+	Tell func(ctx context.Context, payload string) error
 }
 
 // Server answers MCP requests. It is safe for concurrent use.
@@ -62,6 +66,8 @@ type Server struct {
 	now   func() time.Time
 	title string
 	calls calls
+	// others passes a message to the other nodes; nil if there are none.
+	others func(ctx context.Context, payload string) error
 
 	// whole answers with one JSON message, streamed with an event stream.
 	whole, streamed http.Handler
@@ -78,6 +84,9 @@ func New(sources Sources, opts *Options) *Server {
 	}
 	if opts != nil && opts.Title != "" {
 		s.title = opts.Title
+	}
+	if opts != nil {
+		s.others = opts.Tell
 	}
 	// One MCP server serves all requests; see visitKey. The body is bounded before Serve is called.
 	tools := s.tools()
@@ -102,7 +111,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, body []byte, call
 	session := r.Header.Get(sessionHeader)
 	if r.Method == http.MethodDelete {
 		// A client deletes its session when it ends. Cancel what still runs under it.
-		s.calls.end(caller.Account.ID, session)
+		s.end(r.Context(), caller.Account.ID, session)
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
@@ -117,7 +126,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, body []byte, call
 		w.Header().Set(sessionHeader, rand.Text())
 	case "notifications/cancelled":
 		// The account is part of the name, so nobody can cancel the calls of others.
-		s.calls.cancel(call{caller.Account.ID, session, string(m.requestID)})
+		s.cancel(r.Context(), call{caller.Account.ID, session, string(m.requestID)})
 	case "tools/call":
 		var end func()
 		// From here on, the call can be canceled by its id.

@@ -3,11 +3,13 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -311,7 +313,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A call ends when its client hangs up, cancels it, or ends its session.
+// A call ends when its client hangs up, cancels it, or ends its session; also if another node is told.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	type ways struct {
@@ -330,50 +332,87 @@ func TestCancel(t *testing.T) {
 		},
 		"end of the session": func(w ways) { w.delete("acct_2", "s"); w.delete("acct_1", "s") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			begun, ended := make(chan struct{}), make(chan struct{})
-			server := newServer(t, func(_ http.ResponseWriter, r *http.Request) {
-				close(begun)
-				<-r.Context().Done()
-				close(ended)
-			}, &books{}, nil)
-			url := listen(t, server)
-			client := &http.Client{Transport: &http.Transport{}}
-			t.Cleanup(client.CloseIdleConnections)
-			send := func(ctx context.Context, method, key, session, body string) {
-				r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
-				if err != nil {
-					t.Error(err)
-					return
+		for _, elsewhere := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, elsewhere %t", name, elsewhere), func(t *testing.T) {
+				t.Parallel()
+				begun, ended := make(chan struct{}), make(chan struct{})
+				server := newServer(t, func(_ http.ResponseWriter, r *http.Request) {
+					close(begun)
+					<-r.Context().Done()
+					close(ended)
+				}, &books{}, nil)
+				url := listen(t, server)
+				told := url // where the messages arrive that end the call
+				if elsewhere {
+					told = listen(t, newServer(t, nil, &books{}, &Options{Tell: func(_ context.Context, payload string) error {
+						server.Told(payload)
+						return nil
+					}}))
 				}
-				r.Header.Set("Authorization", "Bearer "+key)
-				r.Header.Set("Mcp-Session-Id", session)
-				if resp, err := client.Do(r); err == nil {
-					_, _ = io.Copy(io.Discard, resp.Body)
-					resp.Body.Close()
+				client := &http.Client{Transport: &http.Transport{}}
+				t.Cleanup(client.CloseIdleConnections)
+				send := func(ctx context.Context, url, method, key, session, body string) {
+					r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					r.Header.Set("Authorization", "Bearer "+key)
+					r.Header.Set("Mcp-Session-Id", session)
+					if resp, err := client.Do(r); err == nil {
+						_, _ = io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
 				}
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			var calling sync.WaitGroup
-			calling.Go(func() {
-				send(ctx, http.MethodPost, "acct_1", "s", `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"chat_completion","arguments":{}}}`)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var calling sync.WaitGroup
+				calling.Go(func() {
+					send(ctx, url, http.MethodPost, "acct_1", "s", `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"chat_completion","arguments":{}}}`)
+				})
+				<-begun
+				end(ways{
+					cancel: cancel,
+					post:   func(key, session, body string) { send(t.Context(), told, http.MethodPost, key, session, body) },
+					delete: func(key, session string) { send(t.Context(), told, http.MethodDelete, key, session, "") },
+				})
+				<-ended
+				calling.Wait()
+				server.calls.mu.Lock()
+				defer server.calls.mu.Unlock()
+				if name != "hang up" && len(server.calls.running) != 0 {
+					t.Errorf("%d calls are still known, want none", len(server.calls.running))
+				}
 			})
-			<-begun
-			end(ways{
-				cancel: cancel,
-				post:   func(key, session, body string) { send(t.Context(), http.MethodPost, key, session, body) },
-				delete: func(key, session string) { send(t.Context(), http.MethodDelete, key, session, "") },
-			})
-			<-ended
-			calling.Wait()
-			server.calls.mu.Lock()
-			defer server.calls.mu.Unlock()
-			if name != "hang up" && len(server.calls.running) != 0 {
-				t.Errorf("%d calls are still known, want none", len(server.calls.running))
-			}
-		})
+		}
+	}
+}
+
+// Other nodes are told of what does not run here, with the account, and of nothing else.
+func TestTell(t *testing.T) {
+	t.Parallel()
+	var told []string
+	s := newServer(t, nil, &books{}, &Options{Tell: func(_ context.Context, payload string) error {
+		told = append(told, payload)
+		return errors.New("nobody listens") // which is only logged
+	}})
+	here := call{"acct_1", "s", "1"}
+	ctx, end := s.calls.begin(t.Context(), here)
+	defer end()
+	s.cancel(t.Context(), here)
+	s.cancel(t.Context(), call{"acct_1", "", "1"})
+	s.cancel(t.Context(), call{"acct_1", "s", ""})
+	if len(told) != 0 || ctx.Err() == nil {
+		t.Errorf("told %q of a call that runs here and of calls without a name, want nothing; %v", told, ctx.Err())
+	}
+	s.cancel(t.Context(), call{"acct_1", "s", `"x"`})
+	s.end(t.Context(), "acct_2", "t")
+	want := []string{`{"account":"acct_1","session":"s","id":"\"x\""}`, `{"account":"acct_2","session":"t"}`}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	for _, odd := range []string{"", "x", "{}", "[1]", `{"account":1}`} {
+		s.Told(odd)
 	}
 }
 

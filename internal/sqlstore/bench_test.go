@@ -6,12 +6,18 @@ import (
 	"time"
 
 	"sluice/internal/chat"
+	"sluice/internal/pgtest"
+	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )
 
 // BenchmarkRecordSettlements measures the cost of moving one settlement into the database.
 func BenchmarkRecordSettlements(b *testing.B) {
-	s := open(b, "sqlite", b.TempDir())
+	b.Run("sqlite", func(b *testing.B) { recordSettlements(b, open(b, "sqlite", b.TempDir())) })
+	b.Run("postgres", func(b *testing.B) { recordSettlements(b, open(b, pgtest.Own(b, "fsync=on").URL(), b.TempDir())) })
+}
+
+func recordSettlements(b *testing.B, s *sqlstore.Store) {
 	const size = 500
 	now, n := time.Now(), 0
 	b.ReportAllocs()

@@ -42,6 +42,10 @@ type Store struct {
 	// has several that cannot write; in WAL mode readers never block the writer.
 	write *sql.DB
 	read  *sql.DB
+	// vital is what nodes show with that they live. On PostgreSQL it is a small pool of its own: if all other
+	// connections are busy, this node must not look dead. On SQLite it is write.
+	vital *sql.DB
+	url   string // of PostgreSQL; empty for SQLite
 
 	// mu guards inserts, the prepared statements that insert a given number of settlements.
 	mu      sync.Mutex
@@ -90,9 +94,9 @@ func (s *Store) Engine() Engine { return s.engine }
 
 // Close closes the database. Transactions in progress fail.
 func (s *Store) Close() error {
-	// PostgreSQL has one pool.
+	// On PostgreSQL, reading and writing is one pool.
 	if s.read == s.write {
-		return s.write.Close()
+		return errors.Join(s.vital.Close(), s.write.Close())
 	}
 	return errors.Join(s.read.Close(), s.write.Close())
 }
@@ -113,12 +117,18 @@ func (s *Store) connect(database, dir string) error {
 			// The driver's own error may repeat the URL with its password, so it is dropped.
 			return errors.New("the database URL cannot be read; expected postgres://user:password@host:port/name")
 		}
-		// 16 connections for each node: PostgreSQL allows 100 by default, and several nodes have to
-		// share them.
+		vital, err := sql.Open("pgx", database)
+		if err != nil {
+			return errors.Join(errors.New("the database URL cannot be read a second time"), db.Close())
+		}
+		// 16 connections for each node, and a few that are vital: PostgreSQL allows 100 by default,
+		// and several nodes have to share them.
 		db.SetMaxOpenConns(16)
 		db.SetMaxIdleConns(4)
 		db.SetConnMaxIdleTime(5 * time.Minute)
-		s.engine, s.write, s.read = Postgres, db, db
+		vital.SetMaxOpenConns(4)
+		vital.SetMaxIdleConns(2)
+		s.engine, s.write, s.read, s.vital, s.url = Postgres, db, db, vital, database
 		return nil
 	}
 	path := filepath.Join(dir, File)
@@ -148,7 +158,7 @@ func (s *Store) connect(database, dir string) error {
 	// Idle readers are closed, except for one: each has its own page cache.
 	s.read.SetMaxOpenConns(4)
 	s.read.SetMaxIdleConns(1)
-	s.engine = SQLite
+	s.engine, s.vital = SQLite, s.write
 	return nil
 }
 
@@ -164,7 +174,12 @@ func sqliteDSN(path string, pragmas []string, params ...string) string {
 // tx runs work in one writing transaction. It commits if work returns nil and rolls back otherwise.
 // Errors of the database become faults; see unavailable.
 func (s *Store) tx(ctx context.Context, work func(*sql.Tx) error) error {
-	tx, err := s.write.BeginTx(ctx, nil)
+	return s.txOn(ctx, s.write, work)
+}
+
+// txOn is tx on a pool that can write.
+func (s *Store) txOn(ctx context.Context, db *sql.DB, work func(*sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return unavailable(err)
 	}

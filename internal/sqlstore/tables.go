@@ -21,9 +21,12 @@ var copied = [...]string{
 	"counters", "secrets",
 }
 
-// notCopied are the tables that belong to one database: the versions of its tables, its part in a Transfer,
-// and what the nodes on it must know of each other for a short time, which is empty with SQLite.
-var notCopied = [...]string{"goose_db_version", "transfers", "idempotent_claims", "signin_tries", "conversation_models"}
+// notCopied are the tables that belong to one database: the versions of its tables, its part in a Transfer, the
+// servers that run on it, and what they must know of each other for a short time, which is empty with SQLite.
+var notCopied = [...]string{
+	"goose_db_version", "transfers", "cluster_nodes", "cluster_lists", "cluster_jobs",
+	"idempotent_claims", "signin_tries", "conversation_models",
+}
 
 // table is one table as both sides of a Transfer have it.
 type table struct {

@@ -18,13 +18,16 @@ const (
 	// the database leaves, and long before admission stops.
 	noteFrom = 10
 
-	dropEvery  = time.Hour
-	dropAtOnce = 1000 // settlements; a larger transaction would hold up the committer
+	remindAgain = time.Hour // between two reminders of a backlog
+	dropAtOnce  = 1000      // settlements; a larger transaction would hold up the committer
 
 	// lastPatience is how long Run waits at the end for calls that were cut off by the shutdown
 	// and have not been settled yet.
 	lastPatience = 2 * time.Second
 )
+
+// DropEvery is how often DropOld should be called.
+const DropEvery = time.Hour
 
 // Archive is the database behind the books.
 type Archive interface {
@@ -193,7 +196,7 @@ func (b *Books) BacklogNote() string {
 	return fmt.Sprintf("%d settlements wait for the database: %d of %d MiB", n.Records, n.Bytes>>20, n.Most>>20)
 }
 
-// Run syncs the journal, moves settlements to the database and deletes old ones until ctx ends.
+// Run syncs the journal and moves settlements to the database until ctx ends.
 // Then it waits for running calls to be settled, at most lastPatience, and moves what they left.
 func (b *Books) Run(ctx context.Context) {
 	// The jobs below end on a context of their own: ctx says that no new calls come, and the last
@@ -210,7 +213,7 @@ func (b *Books) Run(ctx context.Context) {
 		stop()
 	})
 	working.Go(func() { b.committer.Run(ctx) })
-	working.Go(func() { b.dropOld(ctx) })
+	working.Go(func() { b.remind(ctx) })
 	reported := time.Time{}
 	b.journal.Run(ctx, func(err error) {
 		if time.Since(reported) > remindEvery {
@@ -221,23 +224,26 @@ func (b *Books) Run(ctx context.Context) {
 	working.Wait()
 }
 
-// dropOld deletes the settlements that are older than KeepDays at the start and every hour. It also
-// reminds the operator of a backlog.
-func (b *Books) dropOld(ctx context.Context) {
-	tick := time.NewTicker(dropEvery)
+// remind tells the operator of a backlog, at the start and every hour.
+func (b *Books) remind(ctx context.Context) {
+	tick := time.NewTicker(remindAgain)
 	defer tick.Stop()
 	for {
 		if note := b.BacklogNote(); note != "" {
 			b.opts.Log.Warn("accounting is behind", "note", note)
-		}
-		if err := b.dropBefore(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			b.opts.Log.Warn("old settlements could not be deleted", "error", err.Error())
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+	}
+}
+
+// DropOld deletes the settlements that are older than KeepDays. A failure is logged.
+func (b *Books) DropOld(ctx context.Context) {
+	if err := b.dropBefore(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		b.opts.Log.Warn("old settlements could not be deleted", "error", err.Error())
 	}
 }
 

@@ -54,7 +54,7 @@ func settle(t *testing.T, c *ledgertest.Clock, nodes ...*Ledger) {
 		for _, l := range nodes {
 			l.step(t.Context())
 			views := l.nodes.current()
-			settled = settled && len(views) == 1 && views[0].nodes == len(nodes)
+			settled = settled && len(views) == 1 && views[0].Nodes == len(nodes)
 		}
 		if c != nil {
 			c.Advance(10 * time.Millisecond)

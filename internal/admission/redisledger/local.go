@@ -2,23 +2,18 @@ package redisledger
 
 import (
 	"sync"
-	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/admission"
 )
 
-// retryShare is when a call is told to come back that does not fit into this node's share but into the
-// limit: Redis, or another node, may take it then.
-const retryShare = 5 * time.Second
-
 // takeLocal admits a call on this node's share of the limits.
 func (l *Ledger) takeLocal(accountID string, limits account.Limits, c admission.Cost) (admission.Place, admission.Standing, *admission.Obstacle) {
 	shares := l.shares(accountID, limits)
 	p, standing, o := l.local.Take(accountID, shares, c)
-	standing = widen(standing, limits, shares)
+	standing = standing.Widen(limits, shares)
 	if o != nil {
-		return admission.Place{}, standing, retryable(o, limits, shares, c)
+		return admission.Place{}, standing, o.Widen(limits, shares, c)
 	}
 	l.debts.mark(accountID, l.clock.millis())
 	l.state.local.Add(1)
@@ -29,7 +24,7 @@ func (l *Ledger) takeLocal(accountID string, limits account.Limits, c admission.
 
 func (l *Ledger) peekLocal(accountID string, limits account.Limits) admission.Standing {
 	shares := l.shares(accountID, limits)
-	return widen(l.local.Peek(accountID, shares), limits, shares)
+	return l.local.Peek(accountID, shares).Widen(limits, shares)
 }
 
 // freeLocal ends a call that this node admitted on its own. It leaves in the operation what Redis must be
@@ -57,58 +52,9 @@ func (l *Ledger) shares(accountID string, limits account.Limits) account.Limits 
 	views := l.nodes.current()
 	if views == nil {
 		rank, n := l.opts.Share()
-		views = []view{{rank, n}}
+		views = []admission.View{{Rank: rank, Nodes: n}}
 	}
-	turn := spread(accountID)
-	share := func(limit account.Limit) account.Limit {
-		least := limit
-		for _, v := range views {
-			least = min(least, v.share(limit, turn)) // Unlimited is the same in every view
-		}
-		return least
-	}
-	return account.Limits{
-		RequestsPerMinute: share(limits.RequestsPerMinute), Concurrent: share(limits.Concurrent),
-		TokensPerMinute: share(limits.TokensPerMinute),
-	}
-}
-
-// widen turns a standing within shares into one within the limits: what belongs to other nodes counts as
-// used, so that what remains is what this node can still admit.
-func widen(s admission.Standing, limits, shares account.Limits) admission.Standing {
-	s.Requests = widenMeter(s.Requests, limits.RequestsPerMinute, shares.RequestsPerMinute, 1000)
-	s.Tokens = widenMeter(s.Tokens, limits.TokensPerMinute, shares.TokensPerMinute, 1)
-	return s
-}
-
-func widenMeter(m admission.Meter, limit, share account.Limit, unit int64) admission.Meter {
-	if limit != account.Unlimited {
-		m.Limit = limit
-		m.Used += int64(limit-share) * unit
-	}
-	return m
-}
-
-// retryable turns an obstacle within shares into one within the limits. Only what exceeds a whole limit can
-// never pass; what exceeds the share may pass elsewhere, or later.
-func retryable(o *admission.Obstacle, limits, shares account.Limits, c admission.Cost) *admission.Obstacle {
-	never := o.Never
-	switch o.Resource {
-	case admission.Requests:
-		o.Limit, o.Used = limits.RequestsPerMinute, o.Used+int64(limits.RequestsPerMinute-shares.RequestsPerMinute)*1000
-		o.Never = c.RequestMilli > int64(o.Limit)*1000
-	case admission.Tokens:
-		o.Limit, o.Used = limits.TokensPerMinute, o.Used+int64(limits.TokensPerMinute-shares.TokensPerMinute)
-		o.Never = c.Tokens > int64(o.Limit)
-	default:
-		o.Limit, o.Used = limits.Concurrent, o.Used+int64(limits.Concurrent-shares.Concurrent)
-		o.Never = o.Limit == 0
-		return o // a slot has no time
-	}
-	if never && !o.Never {
-		o.Wait = retryShare
-	}
-	return o
+	return admission.Shares(views, accountID, limits)
 }
 
 // calls are the running calls of this node, by slot. Shards keep their locks apart.

@@ -6,39 +6,8 @@ import (
 	"strconv"
 	"sync"
 
-	"sluice/internal/account"
+	"sluice/internal/admission"
 )
-
-// view is the place of this node in one list of nodes.
-type view struct{ rank, nodes int }
-
-// share returns this node's part of a limit. The parts of all nodes of a list add up to the limit exactly.
-// Turn decides which nodes get one more where the limit does not divide; it depends on the account, so that
-// it is not always the same ones. It names a place on the circle of nodes, so that almost the same ones get
-// it when a node comes or goes.
-func (v view) share(limit account.Limit, turn uint32) account.Limit {
-	switch {
-	case limit == account.Unlimited:
-		return limit
-	case v.nodes <= 0:
-		return 0
-	}
-	n := int64(v.nodes)
-	part, rest := int64(limit)/n, int64(limit)%n
-	if (int64(v.rank)+int64(turn)*n>>32)%n < rest {
-		part++
-	}
-	return account.Limit(part)
-}
-
-// spread returns a number for an account that is the same on every node (FNV-1a).
-func spread(accountID string) uint32 {
-	h := uint32(2166136261)
-	for i := range len(accountID) {
-		h = (h ^ uint32(accountID[i])) * 16777619
-	}
-	return h
-}
 
 // nodes is what this node knows about the others.
 //
@@ -51,7 +20,7 @@ type nodes struct {
 	born    string // identifies the table; empty before the first contact
 	version string // of the list that this node has seen last
 	members []string
-	views   []view // nil before the first contact
+	views   []admission.View // nil before the first contact
 	// fresh is set while the table stands for one that was lost and is less than a minute old: Redis has
 	// forgotten what it had admitted, and only then nothing of that counts any more.
 	fresh bool
@@ -85,7 +54,7 @@ func readSighting(a answer) (sighting, error) {
 }
 
 // current returns the lists that count. The caller must not change them.
-func (n *nodes) current() []view {
+func (n *nodes) current() []admission.View {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.views
@@ -100,7 +69,7 @@ func (n *nodes) count() int {
 
 // joining reports whether this node has no share yet.
 func (n *nodes) joining() bool {
-	return slices.ContainsFunc(n.current(), func(v view) bool { return v.nodes == 0 })
+	return slices.ContainsFunc(n.current(), func(v admission.View) bool { return v.Nodes == 0 })
 }
 
 // known returns the version seen last, the table that it is of, and the members of its list.
@@ -124,12 +93,12 @@ func (n *nodes) update(me string, s sighting) (lost, again bool) {
 		n.version, n.members = s.version, s.members
 	}
 	rank, _ := slices.BinarySearch(n.members, me)
-	v := view{rank, len(n.members)}
+	v := admission.View{Rank: rank, Nodes: len(n.members)}
 	switch {
 	case s.settled:
-		n.views = []view{v}
+		n.views = []admission.View{v}
 	case n.views == nil:
-		n.views = []view{{0, 0}, v} // joining
+		n.views = []admission.View{{}, v} // joining
 	case !slices.Contains(n.views, v):
 		n.views = append(slices.Clone(n.views), v) // current has handed out the old slice
 	}

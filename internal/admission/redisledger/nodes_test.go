@@ -13,61 +13,6 @@ import (
 	"sluice/internal/redistest"
 )
 
-// The shares of a list of nodes add up to the limit, and differ by one at most.
-func TestShare(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 50).Draw(t, "nodes")
-		limit := account.Limit(rapid.Int64Range(0, 200).Draw(t, "limit"))
-		turn := rapid.Uint32().Draw(t, "turn")
-		var sum account.Limit
-		for rank := range n {
-			share := view{rank, n}.share(limit, turn)
-			if sum += share; share < limit/account.Limit(n) || share > limit/account.Limit(n)+1 {
-				t.Fatalf("share of %d of node %d of %d = %d", limit, rank, n, share)
-			}
-		}
-		if sum != limit {
-			t.Fatalf("shares of %d nodes add up to %d, want %d", n, sum, limit)
-		}
-		if got := (view{0, n}).share(account.Unlimited, turn); got != account.Unlimited {
-			t.Fatalf("share of unlimited = %d", got)
-		}
-	})
-	if got := (view{}).share(10, 3); got != 0 {
-		t.Errorf("share without nodes = %d, want 0", got)
-	}
-}
-
-// The one more goes to different nodes for different accounts.
-func TestSpread(t *testing.T) {
-	t.Parallel()
-	got := map[bool]int{}
-	for i := range 300 {
-		got[view{0, 3}.share(1, spread(fmt.Sprint("acct_", i))) == 1]++
-	}
-	if got[true] < 60 || got[true] > 140 {
-		t.Errorf("one of three nodes has the only call of %d of 300 accounts, want about 100", got[true])
-	}
-}
-
-// When a node comes or goes, almost all that had one more still have it. Otherwise limits smaller than the
-// number of nodes would be nobody's for as long as the list changes.
-func TestShareStays(t *testing.T) {
-	t.Parallel()
-	for i := range 20 {
-		turn, stays := spread(fmt.Sprint("acct_", i)), 0
-		for rank := range 1000 {
-			if min(view{rank, 1000}.share(300, turn), view{rank, 1001}.share(300, turn)) == 1 {
-				stays++
-			}
-		}
-		if stays < 295 {
-			t.Errorf("%d of 300 nodes keep their share when another comes, want nearly all", stays)
-		}
-	}
-}
-
 // TestMembership lets nodes join, beat, leave and die in any order, and the table be lost: at no time do
 // the shares of the living add up to more than a limit. When things calm down, they add up to it exactly.
 func TestMembership(t *testing.T) {

@@ -2,6 +2,7 @@ package redisledger
 
 import (
 	"context"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -46,6 +47,7 @@ type Units struct {
 	life string         // tells this process from an earlier one of the same node
 	// resting has a value when there are additions that wait for their pause to end.
 	resting chan struct{}
+	seed    maphash.Seed
 	shards  [unitShards]unitShard
 }
 
@@ -88,7 +90,7 @@ type total struct {
 
 func (u *Units) init(l *Ledger) {
 	u.l, u.life = l, l.life[len(l.opts.Node)+1:len(l.life)-1]
-	u.resting = make(chan struct{}, 1)
+	u.resting, u.seed = make(chan struct{}, 1), maphash.MakeSeed()
 	for i := range u.shards {
 		u.shards[i].accounts, u.shards[i].owing = map[string]*tally{}, map[string]bool{}
 	}
@@ -100,7 +102,9 @@ func (u *Units) Listen(l abuse.Listener) { u.hear = l }
 // Exact implements abuse.Counter.
 func (u *Units) Exact() bool { return u.l.state.exact() }
 
-func (u *Units) shard(accountID string) *unitShard { return &u.shards[spread(accountID)%unitShards] }
+func (u *Units) shard(accountID string) *unitShard {
+	return &u.shards[maphash.String(u.seed, accountID)%unitShards]
+}
 
 // of returns what is known about an account. The caller holds the lock.
 func (s *unitShard) of(accountID string) *tally {

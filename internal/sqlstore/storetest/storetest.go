@@ -102,6 +102,11 @@ func Run(t *testing.T, fresh Database) {
 		"Catalog":     catalogChanges,
 		"CatalogOnce": catalogOnce,
 		"DropChanges": dropChanges,
+		// Servers on one database: cluster.go.
+		"ClusterNodes":   clusterNodes,
+		"ClusterOnce":    clusterOnce,
+		"ClusterJobs":    clusterJobs,
+		"ClusterJobOnce": clusterJobOnce,
 	}
 	// The order of a map is random, which is right: the tests must not depend on each other.
 	for name, test := range tests {

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+
+	"sluice/internal/admin"
+	"sluice/internal/billing"
+	"sluice/internal/buildinfo"
+	"sluice/internal/cluster"
+	"sluice/internal/config"
+	"sluice/internal/httpapi"
+	"sluice/internal/usage"
+)
+
+// topicMCP is what nodes tell each other about calls of MCP tools.
+const topicMCP = "mcp"
+
+// joinCluster makes this server one of those on its database. With SQLite it is the only one.
+func (a *App) joinCluster(ctx context.Context, cfg *config.Config) error {
+	a.cluster = cluster.Single()
+	if a.facts.alone() {
+		return nil
+	}
+	mode := cluster.Alone
+	switch {
+	case cfg.Redis != "":
+		mode = cluster.Exact
+	case cfg.Cluster == "approximate":
+		mode = cluster.Approximate
+	}
+	node, err := a.facts.dir.Node()
+	if err != nil {
+		return err
+	}
+	joined, err := cluster.Join(ctx, a.facts.store, node, mode, &cluster.Options{Version: buildinfo.Version, Log: a.log})
+	if err != nil {
+		return err
+	}
+	a.cluster = joined
+	if mode == cluster.Approximate {
+		rank, nodes := a.cluster.Share()
+		a.log.Warn("limits are approximate: each server on this database admits its part of them", "rank", rank, "servers", nodes, "hint", "set redis on all servers to share exact limits")
+	}
+	return nil
+}
+
+// onceJobs returns the work that one server does for all that share the database. It writes to rows that every
+// server sees, so that a second one would do it for nothing, or do it twice.
+func (a *App) onceJobs() []func(context.Context) {
+	return []func(context.Context){
+		a.cluster.Every("billing: what is due", billing.VisitEvery, a.billing.Visit),
+		a.cluster.Every("billing: lost events", billing.CatchUpEvery, a.billing.CatchUpLost),
+		a.cluster.Every("usage: old settlements", usage.DropEvery, a.books.DropOld),
+		a.cluster.Every("expired rows", expireEvery, a.dropExpired),
+	}
+}
+
+// clusterChecks returns what /readyz says about the other servers. One on SQLite has none.
+func (a *App) clusterChecks() []httpapi.Check {
+	if a.facts.alone() {
+		return nil
+	}
+	return []httpapi.Check{{Name: "cluster", Run: a.cluster.Ready, Note: a.cluster.Note}}
+}
+
+// tellNodes returns what sends a message to the other servers, or nil if there cannot be any.
+func (a *App) tellNodes(topic string) func(ctx context.Context, payload string) error {
+	if a.facts.alone() {
+		return nil
+	}
+	return func(ctx context.Context, payload string) error { return a.cluster.Publish(ctx, topic, payload) }
+}
+
+// nodes describes the servers on the database, for the status.
+func (a *App) nodes(ctx context.Context) (c admin.Cluster) {
+	if a.facts.alone() {
+		return c
+	}
+	if err := a.cluster.Ready(ctx); err != nil {
+		c.Problem = err.Error()
+	}
+	c.Mode, c.Note = string(a.cluster.Mode()), a.cluster.Note()
+	for _, n := range a.cluster.Nodes().List {
+		c.Nodes = append(c.Nodes, admin.Node{ID: n.ID, Version: n.Version, Mode: string(n.Mode), StartedAt: n.StartedAt, SeenAt: n.SeenAt, Alive: n.Alive, Me: n.Me})
+	}
+	return c
+}
