@@ -235,7 +235,7 @@ func (l *Ledger) Free(accountID string, p admission.Place, used admission.Cost) 
 		}
 	}
 	l.put(accountID, o)
-	if c.last && l.state.exact() {
+	if c.last && l.nodes.count() > 1 && l.state.exact() {
 		l.flushAccount(accountID)
 	}
 }

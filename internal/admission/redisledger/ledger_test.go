@@ -275,6 +275,31 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
+// A caller with one slot, whose calls go to one node after the other, is never refused.
+func TestLastSlotIsFreeAtOnce(t *testing.T) {
+	t.Parallel()
+	redis, prefix := redistest.URL(t), redistest.Prefix()
+	var nodes []*Ledger
+	for range 3 {
+		nodes = append(nodes, open(t, redis, Options{Prefix: prefix, Deadline: patient}))
+	}
+	start(t, nodes...)
+	for i, l := range nodes {
+		if l.step(t.Context()); l.nodes.count() != len(nodes) {
+			t.Fatalf("node %d knows of %d nodes, want %d", i, l.nodes.count(), len(nodes))
+		}
+	}
+	single := limits(unlimited, 1, unlimited)
+	for i := range 300 {
+		l := nodes[i%len(nodes)]
+		place, _, o := l.Take("a", single, one)
+		if o != nil {
+			t.Fatalf("call %d = %+v, want it to pass", i, o)
+		}
+		l.Free("a", place, one)
+	}
+}
+
 // The end of a call does not wait for Redis.
 func TestFreeDoesNotWait(t *testing.T) {
 	t.Parallel()
