@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -53,14 +54,15 @@ func testLimits(t *testing.T, c *cluster) {
 		// A caller that waits for each reply needs one slot, on whichever node its calls arrive.
 		account := c.newAccount("basic", `"requests_per_minute":"unlimited","concurrent":1`)
 		const calls = 300
-		refused := 0
+		refused, last := 0, ""
 		for i := range calls {
 			if r := c.chat(c.nodes[i%nodes].url, account.MasterKey, "sandbox/small"); r.status != http.StatusOK {
 				refused++
+				last = fmt.Sprintf("call %d on node %d: %d %s", i, i%nodes, r.status, r.body)
 			}
 		}
 		if refused > 0 {
-			t.Errorf("%d of %d calls, one after the other, were refused to an account with one slot", refused, calls)
+			t.Errorf("%d of %d calls, one after the other, were refused to an account with one slot, the last one: %s", refused, calls, last)
 		}
 	})
 }

@@ -191,7 +191,7 @@ func (l *Ledger) Take(accountID string, limits account.Limits, c admission.Cost)
 	}
 	// With no limit and no cost, this counts the running call and nothing else.
 	l.local.Take(accountID, account.Limits{RequestsPerMinute: account.Unlimited, Concurrent: account.Unlimited, TokensPerMinute: account.Unlimited}, admission.Cost{})
-	l.calls.add(slot, running{account: accountID, since: l.clock.millis()})
+	l.calls.add(slot, running{account: accountID, since: l.clock.millis(), last: limits.Concurrent != account.Unlimited && r.used >= int64(limits.Concurrent)})
 	p := admission.Place{Cost: c, Slot: slot}
 	if limits.RequestsPerMinute != account.Unlimited {
 		p.RequestsAt = r.at
@@ -211,7 +211,8 @@ func (l *Ledger) Peek(accountID string, limits account.Limits) admission.Standin
 	return r.standing(limits)
 }
 
-// Free implements admission.Ledger. It does not wait for Redis.
+// Free implements admission.Ledger. It waits for Redis only if the call had the last slot: a caller that has
+// its reply may then make its next call on any node.
 func (l *Ledger) Free(accountID string, p admission.Place, used admission.Cost) {
 	c, ok := l.calls.remove(p.Slot)
 	if !ok {
@@ -234,6 +235,9 @@ func (l *Ledger) Free(accountID string, p admission.Place, used admission.Cost) 
 		}
 	}
 	l.put(accountID, o)
+	if c.last && l.state.exact() {
+		l.flushAccount(accountID)
+	}
 }
 
 // GiveBack implements admission.Ledger. It does not wait for Redis.

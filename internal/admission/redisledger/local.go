@@ -70,6 +70,7 @@ type running struct {
 	account string
 	since   int64           // milliseconds
 	place   admission.Place // in the local ledger, if this node admitted it on its own
+	last    bool            // it took the last of the account's slots
 }
 
 func (c *calls) init() {

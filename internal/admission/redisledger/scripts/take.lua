@@ -1,7 +1,8 @@
 -- take ARGV: the numbers are the clock, limits of requests (thousandths), tokens and slots (-1: unlimited),
 -- costs in requests (thousandths) and tokens, the slot's lease in milliseconds; then the slot's id.
 -- It returns a code (0: taken; 1, 2, 3: requests, tokens or slots are in the way), the wait in milliseconds
--- (-1: forever), what is used of the thing in the way, the time of the record, and the standing.
+-- (-1: forever), what is used of the thing in the way (if taken: of the slots), the time of the record, and the
+-- standing.
 local _, rl, tl, sl, rc, tc, ms = struct.unpack('<ddddddd', ARGV[1])
 clock()
 read(0)
@@ -47,4 +48,4 @@ if tell then
   told = now
 end
 keep(tell)
-return standing(0, 0, 0, now + 1)
+return standing(0, 0, running + 1, now + 1)
