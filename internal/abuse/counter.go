@@ -79,7 +79,8 @@ type Known struct {
 	Accounts []string
 	Counts   []Count
 	// Introduce: the accounts are such that the counter asks for, see Listener.Unknown. Hours are the units of
-	// their last day, and Stored has the ids of those unproven settlements that Counts includes.
+	// their last day. Stored has the ids of unproven settlements that were looked up after Counts was read, and
+	// whether they were there.
 	Introduce bool
 	Hours     []Hour
 	Stored    map[string]bool

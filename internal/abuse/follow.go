@@ -191,8 +191,13 @@ func (c *Control) introduce(ctx context.Context, month time.Time, ids []string) 
 		return err
 	}
 	if list := c.opts.Counter.Unproven(ids); len(list) > 0 {
-		if k.Stored, err = c.store.HasSettlements(ctx, list); err != nil {
+		has, err := c.store.HasSettlements(ctx, list)
+		if err != nil {
 			return err
+		}
+		k.Stored = make(map[string]bool, len(list))
+		for i := range list {
+			k.Stored[list[i].ID] = has[list[i].ID]
 		}
 	}
 	return c.opts.Counter.Raise(ctx, k)

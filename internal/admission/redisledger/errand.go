@@ -1,10 +1,12 @@
 package redisledger
 
 import (
+	"slices"
 	"time"
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/usage"
 )
 
 // errand is one run of the script that is being put together.
@@ -22,7 +24,10 @@ type errand struct {
 // matter is a total that an errand is about.
 type matter struct {
 	plan, tier account.Plan
-	sent       int64 // what this node has added to it; 0: nothing
+	sent       int64           // what this node has added to it; 0: nothing
+	told       int64           // of what was settled, what the errand is about
+	checked    map[string]bool // unproven settlements that it is about
+	more       int64           // those of them that the store does not have
 }
 
 // keys returns the keys of the script.
@@ -50,7 +55,11 @@ func (u *Units) begin(accountID string, month time.Time, keys []string, known in
 }
 
 func (e *errand) add(x *total, sent, included int64, late bool, units, forgiven int64, hours string) {
-	e.about = append(e.about, matter{x.plan, x.tier, sent})
+	open := int64(0)
+	for i := range x.unproven {
+		open += x.unproven[i].UnitMilli
+	}
+	e.about = append(e.about, matter{plan: x.plan, tier: x.tier, sent: sent, told: x.settled - open})
 	all := sent
 	if sent == 0 {
 		all = -1 // it adds nothing
@@ -119,44 +128,50 @@ func (e *errand) heard(r answer) {
 	if !o.ok {
 		// Redis has lost what it knew, or never knew it. This node's settlements are in the store, or will be
 		// after a flush.
-		y.made, y.seen, y.asked = 0, 0, u.l.clock.now()
+		y.made, y.lost, y.seen, y.asked = 0, true, 0, u.l.clock.now()
 		sh.mu.Unlock()
 		u.hear.Unknown(e.id, true)
 		return
 	}
-	proof := !e.tells || !y.unproven()
-	if proof {
-		y.made = o.made
+	if !e.tells || !y.unproven() && !y.lost {
+		y.made, y.lost = o.made, false
 	}
 	y.hears(o.seen, u.l.clock.now())
-	more := false
-	for i, n := range e.about {
-		x := y.total(n.plan, n.tier)
-		before, after := numberAt(o.totals, 4*i), numberAt(o.totals, 4*i+1)
-		if o.seen >= x.at {
-			x.units, x.at = after, o.seen
-		}
-		t := abuse.Total{AccountID: e.id, Plan: n.plan, Tier: n.tier, Month: e.month}
-		u.hear.Counted(t, abuse.Change{
-			Before: before, After: after, Total: x.units, LastDay: numberAt(o.totals, 4*i+2), Review: numberAt(o.totals, 4*i+3) == 1, Unsure: x.unsure,
-		})
-		if n.sent > 0 {
-			x.told, x.sent, x.unsure = max(x.told, n.sent), max(x.sent, n.sent), false
-		}
-		if proof { // what was added since the order was put together is not in the hash
-			x.unproven = nil
-			more = more || x.sent < x.all
-		}
+	for i := range e.about {
+		e.heardOf(&e.about[i], y, o.seen, o.totals[32*i:])
 	}
-	more = more && !y.queued && !y.paused
-	if more {
-		y.queued = true
-	}
+	queue := y.made != 0 && !y.queued && !y.paused && y.unsent()
+	y.queued = y.queued || queue
+	ask := y.made != 0 && y.unproven()
 	y.tell()
 	sh.mu.Unlock()
-	if more {
+	if queue {
 		u.l.put(e.id, op{units: true})
 		u.l.queue.nudge()
+	}
+	if ask { // additions of the last moment, which nobody has looked up
+		u.hear.Unknown(e.id, false)
+	}
+}
+
+// heardOf notes the reply about one total: units before and after, units of the last day, and whether that is to
+// be reviewed. The caller holds the lock of the account.
+func (e *errand) heardOf(m *matter, y *tally, seen int64, reply string) {
+	x := y.total(m.plan, m.tier)
+	before, after := numberAt(reply, 0), numberAt(reply, 1)
+	if seen >= x.at {
+		x.units, x.at = after, seen
+	}
+	e.u.hear.Counted(abuse.Total{AccountID: e.id, Plan: m.plan, Tier: m.tier, Month: e.month}, abuse.Change{
+		Before: before, After: after, Total: x.units, LastDay: numberAt(reply, 2), Review: numberAt(reply, 3) == 1, Unsure: x.unsure,
+	})
+	if m.checked != nil {
+		x.unproven = slices.DeleteFunc(x.unproven, func(s usage.Settlement) bool { _, ok := m.checked[s.ID]; return ok })
+		x.all += m.more
+	}
+	if m.sent > 0 || m.checked != nil {
+		x.sent, x.arrived = max(x.sent, m.sent), max(x.arrived, m.sent)
+		x.told, x.unsure = max(x.told, m.told), false
 	}
 }
 
@@ -204,18 +219,28 @@ func (e *errand) raise(x *total, k *abuse.Known, mine bool) {
 			stored = n
 		}
 	}
-	// What the store does not have is added to what it has.
-	included := x.all
-	for i := range x.unproven {
-		if s := &x.unproven[i]; !k.Stored[s.ID] {
-			included -= s.UnitMilli
-		}
-	}
-	sent := int64(0)
+	sent, more, checked := int64(0), int64(0), int64(0)
 	if mine {
 		sent = x.all
 	}
-	e.add(x, sent, max(0, included), false, stored.Units, stored.Forgiven, hours(k, e.id, x, stored.Units))
+	if k.Introduce { // what the store does not have is added to what it has
+		for i := range x.unproven {
+			s := &x.unproven[i]
+			if stored, ok := k.Stored[s.ID]; ok {
+				checked += s.UnitMilli
+				if !stored {
+					more += s.UnitMilli
+				}
+			}
+		}
+	}
+	e.add(x, sent+more, x.all, false, stored.Units, stored.Forgiven, hours(k, e.id, x, stored.Units))
+	if m := &e.about[len(e.about)-1]; k.Introduce {
+		m.checked, m.more, m.told = k.Stored, more, m.told+checked
+		if m.checked == nil {
+			m.checked = map[string]bool{}
+		}
+	}
 }
 
 // hours returns the units at the beginning of each hour of the last day, as the script keeps them.

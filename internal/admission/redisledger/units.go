@@ -62,6 +62,7 @@ type unitShard struct {
 type tally struct {
 	month  time.Time
 	made   int64         // identifies the hash in Redis; 0: not known
+	lost   bool          // this node has added to a hash that is no longer there
 	seen   int64         // u of the hash as last heard; 0: never
 	seenAt time.Duration // when that was
 	asked  time.Duration // when it was last asked to be introduced to Redis
@@ -78,13 +79,15 @@ type total struct {
 	plan, tier account.Plan
 	name       string // in Redis
 	budget     account.Limit
-	all        int64 // what this node has added in this life
-	sent       int64 // of that, what is on its way or has arrived
+	settled    int64 // what Add was told in this life
 	told       int64 // of that, what the listener has been told about
+	all        int64 // of that, what Redis is to count as added by this node
+	sent       int64 // of that, what is on its way or has arrived
+	arrived    int64 // of that, what Redis has counted
 	units, at  int64 // the total as last read, and u at that time; at 0: never
 	unsure     bool  // something may have been added without a reply
-	// unproven are additions from before this node knew that there is a hash. The store may have counted them
-	// before the hash was made from it.
+	// unproven are additions from before this node knew that there is a hash, which are not in all. The store may
+	// have counted them before the hash was made from it.
 	unproven []usage.Settlement
 }
 
@@ -140,7 +143,7 @@ func totalName(plan, tier account.Plan) string { return plan.String() + "." + ti
 // hash was there before them. The number u is the time at which the hash was made and more, so it also tells the
 // month.
 func (t *tally) proven() bool {
-	return t.made != 0 || t.seen >= t.month.UnixMicro() && !t.unproven()
+	return t.made != 0 || !t.lost && t.seen >= t.month.UnixMicro() && !t.unproven()
 }
 
 func (t *tally) unproven() bool {
@@ -160,7 +163,7 @@ func (t *tally) near(x *total, now time.Duration) bool {
 	if x.at == 0 || t.seen < x.at {
 		return true // nobody knows
 	}
-	return abuse.Near(x.units+t.seen-x.at, x.all-x.told, x.budget, now-t.seenAt)
+	return abuse.Near(x.units+t.seen-x.at, x.settled-x.told, x.budget, now-t.seenAt)
 }
 
 // far reports whether the last addition to a total can wait for a moment.
@@ -169,7 +172,7 @@ func (t *tally) far(x *total, now time.Duration) bool {
 		return false
 	}
 	return x.budget == account.Unlimited || x.at != 0 && t.seen >= x.at &&
-		!abuse.Near(x.units+t.seen-x.at, min(mostUnits, (x.all-x.told)*farther), x.budget, now-t.seenAt)
+		!abuse.Near(x.units+t.seen-x.at, min(mostUnits, (x.settled-x.told)*farther), x.budget, now-t.seenAt)
 }
 
 // saw notes what a reply says about the account's units.
@@ -205,11 +208,14 @@ func (u *Units) Add(t abuse.Total, s *usage.Settlement, budget account.Limit) {
 		return // the store has it
 	}
 	x := y.total(t.Plan, t.Tier)
-	x.budget, x.all = budget, min(mostUnits, x.all+min(mostUnits, s.UnitMilli))
-	proven, mine := y.proven(), x.all
-	if !proven && len(x.unproven) < mostUnproven {
-		x.unproven = append(x.unproven, usage.Settlement{ID: s.ID, At: s.At, UnitMilli: min(mostUnits, s.UnitMilli), AccountID: s.AccountID})
+	x.budget = budget
+	proven := y.proven()
+	if !x.settle(s, proven) {
+		u.hear.Missed(t, s.UnitMilli)
+		sh.mu.Unlock()
+		return
 	}
+	mine := x.settled
 	ask := !proven && (y.asked == 0 || now-y.asked >= askAgain)
 	if ask {
 		y.asked = now
@@ -237,6 +243,22 @@ func (u *Units) Add(t abuse.Total, s *usage.Settlement, budget account.Limit) {
 	if wait {
 		u.wait(t, mine)
 	}
+}
+
+// settle notes an addition. It reports false if there are so many that are not proven that this one is left to
+// the store.
+func (x *total) settle(s *usage.Settlement, proven bool) bool {
+	units := min(mostUnits-x.settled, s.UnitMilli)
+	switch {
+	case proven:
+		x.all += units
+	case len(x.unproven) >= mostUnproven:
+		return false
+	default:
+		x.unproven = append(x.unproven, usage.Settlement{ID: s.ID, At: s.At, UnitMilli: units, AccountID: s.AccountID})
+	}
+	x.settled += units
+	return true
 }
 
 // rest lets additions to an account wait for others. The caller holds the lock.
@@ -344,8 +366,8 @@ func (u *Units) missed(sh *unitShard, accountID string, y *tally) {
 	for i := range y.totals {
 		x := &y.totals[i]
 		x.unsure = true
-		if n := x.all - x.told; n > 0 {
-			x.told = x.all
+		if n := x.settled - x.told; n > 0 {
+			x.told = x.settled
 			u.hear.Missed(abuse.Total{AccountID: accountID, Plan: x.plan, Tier: x.tier, Month: y.month}, n)
 		}
 	}
@@ -367,11 +389,11 @@ func (u *Units) resend() {
 		var queue, ask []string
 		for id := range owing {
 			y := sh.of(id)
-			switch {
-			case !y.proven():
+			if !y.proven() || y.unproven() {
 				ask = append(ask, id)
 				y.asked = u.l.clock.now()
-			case !y.queued:
+			}
+			if y.proven() && !y.queued {
 				y.queued = true
 				queue = append(queue, id)
 			}
@@ -398,7 +420,7 @@ func (u *Units) errand(accountID string) *errand {
 	}
 	e := u.begin(accountID, y.month, y.keys, y.made, false)
 	for i := range y.totals {
-		if x := &y.totals[i]; x.all > 0 && (x.told < x.all || x.unsure) {
+		if x := &y.totals[i]; x.all > 0 && (x.arrived < x.all || x.unsure) {
 			x.sent = x.all
 			e.add(x, x.all, 0, x.unsure, -1, -1, "")
 		}
