@@ -100,16 +100,20 @@ func (c *Cluster) Run(ctx context.Context) {
 	pause := firstPause
 	healthy := true
 	for {
+		var since time.Time // when the connection was made
 		err := c.bus.store.Listen(ctx, func() {
-			if !healthy {
+			if since = time.Now(); !healthy {
 				healthy = true
 				c.bus.log.Info("messages of other servers arrive again")
 			}
-			pause = firstPause
 			c.bus.tellMissed() // first: whoever sees that messages arrive may rely on it
 			c.bus.connected.Store(true)
 		}, c.bus.receive)
 		c.bus.connected.Store(false)
+		// A connection that is ended as soon as it is made must not be made without a pause.
+		if !since.IsZero() && time.Since(since) > lastPause {
+			pause = firstPause
+		}
 		if ctx.Err() != nil {
 			return
 		}

@@ -222,9 +222,10 @@ func (s *Store) Listen(ctx context.Context, ready func(), got func(message strin
 		default:
 			return clean(err)
 		}
-		// Nothing arrived: is there still somebody at the other end?
+		// Nothing arrived: is there still somebody at the other end? Subscribing again changes nothing, and
+		// whoever looks at the sessions of the database sees what this one is for.
 		asking, cancel := context.WithTimeout(ctx, listenPatience)
-		err = conn.Ping(asking)
+		_, err = conn.Exec(asking, `LISTEN `+channel)
 		cancel()
 		if err != nil {
 			return fmt.Errorf("the connection for messages does not answer: %w", clean(err))
