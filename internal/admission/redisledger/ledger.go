@@ -323,13 +323,22 @@ func (l *Ledger) ask(accountID string, o order) (reply, error) {
 		return r, err
 	case others != nil && (r.code != 0 || o.script == peekScript):
 		l.await(others)
-	case r.code == int64(admission.Slots) && r.wait == 0 && l.nodes.count() > 1:
+	case r.wants(admission.Slots) && l.nodes.count() > 1:
 		pause(context.Background(), 2*gather)
+		if r, _, err = l.askOnce(accountID, o); err != nil || !r.wants(admission.Slots) {
+			return r, err
+		}
+		pause(context.Background(), 20*gather) // a busy machine takes longer
 	default:
 		return r, nil
 	}
 	r, _, err = l.askOnce(accountID, o)
 	return r, err
+}
+
+// wants reports whether a resource is in the way that waiting may free.
+func (r reply) wants(what admission.Resource) bool {
+	return r.code == int64(what) && r.wait == 0
 }
 
 // askOnce runs the script. What waits in the queue for the account goes before it in the same round trip.
