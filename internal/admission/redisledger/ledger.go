@@ -328,7 +328,7 @@ func (l *Ledger) ask(accountID string, o order) (reply, error) {
 		if r, _, err = l.askOnce(accountID, o); err != nil || !r.wants(admission.Slots) {
 			return r, err
 		}
-		pause(context.Background(), 20*gather) // a busy machine takes longer
+		pause(context.Background(), 4*gather) // a busy machine takes longer
 	default:
 		return r, nil
 	}

@@ -13,7 +13,7 @@ const (
 	longest = 1 << 16
 	// gather is how long the first of some ends waits for the others. Sent one by one, the end of a call
 	// costs as much as its beginning: two goroutines that wake up, and two system calls.
-	gather = time.Millisecond
+	gather = 5 * time.Millisecond
 	// batch is the number of scripts sent in one round trip.
 	batch = 256
 )
