@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,8 @@ import (
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/param"
+
+	"sluice/internal/porttest"
 )
 
 // everything is the reference MCP server, which has one of everything, behind a door that notes who
@@ -62,12 +65,14 @@ func startEverything(t *testing.T, transport string) *everything {
 // runEverything starts the server on a free port and waits until it listens.
 func runEverything(t *testing.T, program, transport string) (port string, ok bool) {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	// A port that is only found to be free may be somebody else's when the server wants it, and then the wait
+	// below would find that one.
+	held, err := porttest.Hold()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ = net.SplitHostPort(free.Addr().String())
-	free.Close()
+	t.Cleanup(held.Release)
+	port = strconv.Itoa(held.Number)
 	cmd := exec.Command(program, filepath.Join("node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js"), transport)
 	cmd.Dir, cmd.Env = "node", append(os.Environ(), "PORT="+port)
 	var out bytes.Buffer
