@@ -1,7 +1,7 @@
 # `make` alone prints what there is to run.
 
 .DEFAULT_GOAL := help
-.PHONY: run build test soak simulate bench lint fmt generate cover help
+.PHONY: run build release test soak simulate bench lint fmt generate cover help
 
 testrun := go run ./tools/testrun
 pinned  := go tool -modfile=$(CURDIR)/tools/lint/go.mod
@@ -11,6 +11,9 @@ run: ## start the gateway on this machine, with data in ./data
 
 build: ## build the one binary, bin/sluice
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/sluice ./cmd/sluice
+
+release: ## build archives, packages, SBOMs and checksums for all platforms, in dist/
+	go run ./tools/release -out dist
 
 test: ## check everything: lint, then all tests; SLUICE_INSTALL=no installs nothing
 	@echo 'make test: downloads modules, installs missing system packages with apt-get where it may (SLUICE_INSTALL=no: installs nothing and lists them), then runs lint and all tests: about 15 minutes on two cores in a fresh clone, 5 to 10 after that.'

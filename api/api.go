@@ -7,11 +7,14 @@
 package api
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
 	"encoding/json"
 	"html"
+	"io"
 	"strings"
 	"sync"
 )
@@ -21,8 +24,22 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-//go:embed reference.html
-var reference []byte
+//go:embed reference.html.gz
+var compressed []byte
+
+// reference decompresses the page when it is first asked for. Compressed it takes 0.2 MB less of the
+// binary.
+var reference = sync.OnceValue(func() []byte {
+	r, err := gzip.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		panic(err) // a test reads it
+	}
+	page, err := io.ReadAll(r)
+	if err != nil {
+		panic(err)
+	}
+	return page
+})
 
 // OpenAPI returns the OpenAPI document as JSON, with the default names. The caller must not
 // modify it.
@@ -30,7 +47,7 @@ func OpenAPI() []byte { return openAPI }
 
 // Reference returns the reference page as HTML, with the default names. It runs no scripts and
 // loads nothing. The caller must not modify it.
-func Reference() []byte { return reference }
+func Reference() []byte { return reference() }
 
 // Names are the names that a configuration uses for the things in the description.
 type Names struct {
@@ -96,17 +113,17 @@ type Document struct {
 // Describe returns the description with these names.
 func Describe(n Names) *Description {
 	inHTML := func(s string) string { return html.EscapeString(inJSON(s)) }
-	document := func(text []byte, escape func(string) string) func() Document {
+	document := func(text func() []byte, escape func(string) string) func() Document {
 		return sync.OnceValue(func() Document {
-			body := text
+			body := text()
 			if n != Defaults() {
-				body = []byte(n.replacer(escape).Replace(string(text)))
+				body = []byte(n.replacer(escape).Replace(string(body)))
 			}
 			sum := sha256.Sum256(body)
 			return Document{Body: body, ETag: `"` + hex.EncodeToString(sum[:16]) + `"`}
 		})
 	}
-	return &Description{Names: n, openAPI: document(openAPI, inJSON), reference: document(reference, inHTML)}
+	return &Description{Names: n, openAPI: document(OpenAPI, inJSON), reference: document(reference, inHTML)}
 }
 
 // inJSON escapes a name for a JSON string. It keeps the quotes around it, if there are any.

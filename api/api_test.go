@@ -309,8 +309,8 @@ func TestSchemas(t *testing.T) {
 		{"ResponseFormat", `{"type":"json_schema"}`, false},
 		{"ResponseFormat", `{"type":"json_schema","json_schema":{"name":"n"}}`, true},
 		{"ResponseFormat", `{"type":"xml"}`, false},
-		{"ChatCompletion", `{` + head + `,"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"x","more":1},"finish_reason":"stop"}],
-			"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2,"more":{}},"more":1}`, true},
+		{"ChatCompletion", `{` + head + `,"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"x","refusal":null,"more":1},"logprobs":null,"finish_reason":"stop"}],
+			"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2,"more":{}},"system_fingerprint":null,"more":1}`, true},
 		{"ChatCompletion", `{` + head + `,"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"end_turn"}],
 			"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`, false},
 		{"ChatCompletionChunk", `{` + head + `,"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":null}]}`, true},
@@ -333,7 +333,7 @@ func TestSchemas(t *testing.T) {
 		{"ModelListVerbose", `{"object":"list","data":[{` + model + `,"provider":"p"}]}`, true},
 		{"Health", `{"status":"ok","version":"1"}`, true},
 		{"Health", `{"status":"ok"}`, false},
-		{"Readiness", `{"status":"unavailable","checks":[{"name":"database","ok":false,"message":"m"}]}`, true},
+		{"Readiness", `{"status":"unavailable","checks":[{"name":"database","ok":false,"message":"m","age_seconds":1.5}]}`, true},
 		{"Readiness", `{"status":"down","checks":[]}`, false},
 	}
 	for _, tt := range tests {

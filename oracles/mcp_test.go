@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -196,13 +195,13 @@ func TestMCPFilter(t *testing.T) {
 	c := newClient(t, g, g.owner)
 	p := params(small, "[[sandbox:call=get-sum {\"a\":1,\"b\":2}]]")
 	p.Tools = tools(e.tool("one", map[string]any{"allowed_tools": []string{"echo", "unheard"}}))
-	var refusal *openai.Error
-	if _, err := c.Chat.Completions.New(soon(t), p); !errors.As(err, &refusal) || !strings.Contains(refusal.Message, "names a tool that the request does not have") {
-		t.Errorf("New = %v, want the tool not there", err)
+	reply, err := c.Chat.Completions.New(soon(t), p)
+	if err != nil || strings.Contains(reply.Choices[0].Message.Content, "sum of") || len(reply.Choices[0].Message.ToolCalls) > 0 {
+		t.Errorf("New = %v, %v, want an answer without the tool, which is not there", reply, err)
 	}
 	p = params(small, `[[sandbox:call=echo {"message":"x"}]]`)
-	p.Tools = tools(e.tool("one", map[string]any{"allowed_tools": []string{"echo"}}))
-	reply, err := c.Chat.Completions.New(soon(t), p)
+	p.Tools = tools(e.tool("one", map[string]any{"allowed_tools": map[string]any{"tool_names": []string{"echo"}}}))
+	reply, err = c.Chat.Completions.New(soon(t), p)
 	if err != nil || !strings.Contains(reply.Choices[0].Message.Content, "Echo: x") {
 		t.Errorf("New = %v, want the echo", err)
 	}

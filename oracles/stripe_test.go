@@ -74,7 +74,7 @@ func TestStripeRequests(t *testing.T) {
 		"metadata": map[string]string{"sluice_payment": "pay_1"}, "status": "succeeded", "payment_status": "paid", "payment_intent": "pi_1",
 		"customer": "cus_1", "payment_method": map[string]string{"id": "pm_1", "object": "payment_method"},
 	})
-	p := stripe.New("sk_test_123", "whsec_1", "https://sluice.test/dashboard/plan", &stripe.Options{URL: url})
+	p := stripe.New("sk_test_123", "whsec_1", func() string { return "https://sluice.test/dashboard/plan" }, &stripe.Options{URL: url})
 	who := billing.Customer{AccountID: "acct_1", Email: "ana@example.com"}
 	known := billing.Customer{AccountID: "acct_1", Email: "ana@example.com", Ref: "cus_1"}
 	pay := billing.Payment{

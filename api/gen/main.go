@@ -1,8 +1,10 @@
-// Command gen generates openapi.json and reference.html from openapi.yaml. "go generate" runs
+// Command gen generates openapi.json and reference.html.gz from openapi.yaml. "go generate" runs
 // it in the directory of the three files.
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"os"
 
@@ -34,5 +36,16 @@ func run() error {
 	if err := os.WriteFile("openapi.json", doc.JSON(), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile("reference.html", page, 0o644)
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(page); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile("reference.html.gz", packed.Bytes(), 0o644)
 }

@@ -49,7 +49,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 		return held{}, err
 	}
 	// After rest, so that memory of earlier work is not counted as that of streams.
-	idle, err := t.Memory()
+	idle, _, err := t.Memory()
 	if err != nil {
 		return held{}, fmt.Errorf("%s: %w", t.name, err)
 	}
@@ -93,7 +93,7 @@ func hold(ctx context.Context, t *target, streams int, length time.Duration) (he
 		case <-ended:
 			running = false
 		case <-time.After(50 * time.Millisecond):
-			now, err := t.Memory()
+			now, _, err := t.Memory()
 			if err != nil {
 				return held{}, fmt.Errorf("%s: %w", t.name, err)
 			}

@@ -16,7 +16,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -107,6 +106,9 @@ func (p *Process) Stop() {
 	}
 }
 
+// Signal sends the program a signal. An error would mean that it has ended, which others notice.
+func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
+
 // hertz is the number of ticks per second in which Linux reports CPU times.
 const hertz = 100
 
@@ -133,20 +135,25 @@ func (p *Process) CPU() (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / hertz, nil
 }
 
-var residentSize = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB$`)
-
-// Memory returns the resident set of the program in bytes.
-func (p *Process) Memory() (int64, error) {
+// Memory returns the resident set of the program in bytes, and how much of it is its own: heap, stacks and
+// data. The rest is pages of the binary, which the kernel can drop and load again.
+func (p *Process) Memory() (resident, own int64, err error) {
 	text, err := os.ReadFile(p.proc("status"))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	m := residentSize.FindSubmatch(text)
-	if m == nil {
-		return 0, errors.New("no VmRSS in the process's status")
+	for field, into := range map[string]*int64{"VmRSS": &resident, "RssAnon": &own} {
+		_, line, ok := strings.Cut(string(text), "\n"+field+":")
+		if !ok {
+			return 0, 0, fmt.Errorf("no %s in the process's status", field)
+		}
+		kilobytes, err := strconv.ParseInt(strings.Fields(line)[0], 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("%s in the process's status: %w", field, err)
+		}
+		*into = kilobytes * 1024
 	}
-	kilobytes, err := strconv.ParseInt(string(m[1]), 10, 64)
-	return kilobytes * 1024, err
+	return resident, own, nil
 }
 
 func (p *Process) proc(file string) string {

@@ -41,7 +41,7 @@ func TestProcess(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	if n, err := p.Memory(); err != nil || n < 100<<10 || n > 100<<20 {
+	if n, own, err := p.Memory(); own > n || err != nil || n < 100<<10 || n > 100<<20 {
 		t.Errorf("Memory() = %d, %v, want that of a shell", n, err)
 	}
 	p.Stop()
@@ -56,7 +56,7 @@ func TestProcess(t *testing.T) {
 	if _, err := p.CPU(); err == nil {
 		t.Error("CPU() of a program that has ended = nil, want an error")
 	}
-	if _, err := p.Memory(); err == nil {
+	if _, _, err := p.Memory(); err == nil {
 		t.Error("Memory() of a program that has ended = nil, want an error")
 	}
 }

@@ -16,7 +16,7 @@ import (
 // Amounts are given in cents and printed in dollars. Times are in UTC.
 func (p *program) billingCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "billing", Short: "Show subscriptions, refund payments and downgrade plans", Args: cobra.NoArgs, RunE: needsSubcommand}
-	cmd.AddCommand(p.billingShowCmd(), p.billingDowngradeCmd(), p.billingRefundCmd(), p.billingAdvanceCmd())
+	cmd.AddCommand(p.billingShowCmd(), p.billingDowngradeCmd(), p.billingRefundCmd(), p.billingStopsCmd(), p.billingReleaseCmd(), p.billingAdvanceCmd())
 	return cmd
 }
 
@@ -58,6 +58,37 @@ func (p *program) billingRefundCmd() *cobra.Command {
 	cmd.Flags().Int64Var(&in.Cents, "cents", 0, "`amount` to refund, in cents")
 	_ = cmd.MarkFlagRequired("cents") // the flag exists
 	return cmd
+}
+
+// billingStopsCmd lists what the brake has stopped (docs/billing.md#the-brake).
+func (p *program) billingStopsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "stops", Short: "List accounts whose payments were refunded twice in a row", Args: args(),
+		Long: "List the accounts whose billing is stopped, because two payments in a row were\ncharged and had to be refunded. Nothing is charged until the account is released.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			var out []admin.BillingStop
+			if err := p.call(c.Context(), "billing.stops", admin.Empty{}, &out); err != nil {
+				return err
+			}
+			return p.print(out, func(w io.Writer) {
+				rows := [][]string{{"ACCOUNT", "E-MAIL", "SINCE", "WHY"}}
+				for _, x := range out {
+					rows = append(rows, []string{x.ID, x.Email, utcText(x.At), x.Why})
+				}
+				table(w, rows)
+			})
+		},
+	}
+}
+
+// billingReleaseCmd ends a stop. Staff must have found out why the payments were refunded, or they will be again.
+func (p *program) billingReleaseCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "release ID", Short: "Let payments of a stopped account be made again", Args: args("ID"),
+		RunE: func(c *cobra.Command, given []string) error {
+			return p.callBilling(c, "billing.release", admin.Target{Actor: p.actor(), Ref: given[0]})
+		},
+	}
 }
 
 // billingAdvanceCmd lets testers see renewals and failed payments without waiting for a month.
@@ -139,6 +170,9 @@ func printBilling(w io.Writer, b *admin.Billing) {
 		}
 		rows = append(rows, []string{"price", billing.Dollars(b.PriceCents) + " per month"},
 			[]string{"period", utcText(*b.PeriodStart) + " to " + utcText(*b.PeriodEnd)}, []string{"next", next})
+	}
+	if b.Stopped != nil {
+		rows = append(rows, []string{"stopped", utcText(b.Stopped.At) + ": " + b.Stopped.Why})
 	}
 	if b.Method != "" {
 		rows = append(rows, []string{"payment method", b.Method})

@@ -9,6 +9,8 @@ import (
 	"sluice/internal/config"
 )
 
+//go:generate sh -c "go run . config docs > ../../docs/configuration.md"
+
 // configCmd groups the commands that help to write a configuration. None of them needs a
 // server. The reference and the example are part of the binary, so they always describe the
 // version that is installed.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/app"
+	"sluice/internal/config"
 	"sluice/internal/doctor"
 )
 
@@ -17,32 +19,35 @@ import (
 func (p *program) doctorCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Check the configuration, database and providers, and report problems", Args: args(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			var findings []doctor.Finding
-			cfg, err := p.load()
-			if err != nil {
-				// Load joins all mistakes, one per line. Each becomes a finding.
-				for line := range strings.Lines(err.Error()) {
-					findings = append(findings, doctor.Finding{
-						Subject: "configuration", State: doctor.StateProblem, Message: strings.TrimSpace(line),
-						Advice: "Fix it there. \"sluice config docs\" explains every setting.",
-					})
-				}
-			} else {
-				findings = app.Examine(c.Context(), cfg)
-			}
-			// Everything is printed before the exit code is decided.
-			if err := p.print(findings, func(w io.Writer) { printFindings(w, findings) }); err != nil {
-				return err
-			}
-			for _, f := range findings {
-				if f.State == doctor.StateProblem {
-					return errSilent
-				}
-			}
-			return nil
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return p.examine(c.Context(), app.Examine) },
 	}
+}
+
+// examine prints what look finds about the configured site, and fails if there is a problem.
+func (p *program) examine(ctx context.Context, look func(context.Context, *config.Config) []doctor.Finding) error {
+	var findings []doctor.Finding
+	cfg, err := p.load()
+	if err != nil {
+		// Load joins all mistakes, one per line. Each becomes a finding.
+		for line := range strings.Lines(err.Error()) {
+			findings = append(findings, doctor.Finding{
+				Subject: "configuration", State: doctor.StateProblem, Message: strings.TrimSpace(line),
+				Advice: "Fix it there. \"sluice config docs\" explains every setting.",
+			})
+		}
+	} else {
+		findings = look(ctx, cfg)
+	}
+	// Everything is printed before the exit code is decided.
+	if err := p.print(findings, func(w io.Writer) { printFindings(w, findings) }); err != nil {
+		return err
+	}
+	for _, f := range findings {
+		if f.State == doctor.StateProblem {
+			return errSilent
+		}
+	}
+	return nil
 }
 
 // printFindings prints one line per finding, its advice below it, and a summary. What is right is

@@ -1,20 +1,79 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/admin"
 	"sluice/internal/app"
 	"sluice/internal/usage"
 )
 
 // journalCmd groups the commands about journals.
 func (p *program) journalCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "journal", Short: "Recover the journal of a lost server", Args: cobra.NoArgs, RunE: needsSubcommand}
-	cmd.AddCommand(p.journalReplayCmd())
+	cmd := &cobra.Command{Use: "journal", Short: "Look after the journal of settlements", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd.AddCommand(p.journalReplayCmd(), p.journalDamageCmd(), p.journalAcknowledgeCmd())
 	return cmd
+}
+
+func (p *program) journalDamageCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "damage", Short: "Show what was damaged in the journal, and what that can have cost", Args: args(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			var out []usage.Damage
+			if err := p.call(c.Context(), "journal.damage", admin.Empty{}, &out); err != nil {
+				return err
+			}
+			return p.print(out, func(w io.Writer) {
+				printDamage(w, out)
+				if len(out) == 0 {
+					fmt.Fprintln(w, "Nothing is damaged that was not acknowledged.")
+				}
+			})
+		},
+	}
+}
+
+func (p *program) journalAcknowledgeCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "acknowledge", Short: "Note that damage of the journal was dealt with", Args: args(),
+		Long: `Note that somebody has read what "sluice journal damage" reports. From then on
+/readyz and "sluice audit" do not mention it any more. The damaged files and the
+reports stay in the folder journal/damaged of the data folder; delete them when
+you do not need them any more.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var out []usage.Damage
+			if err := p.call(c.Context(), "journal.acknowledge", admin.Target{Actor: p.actor()}, &out); err != nil {
+				return err
+			}
+			return p.print(out, func(w io.Writer) {
+				printDamage(w, out)
+				fmt.Fprintf(w, "Acknowledged: %d.\n", len(out))
+			})
+		},
+	}
+}
+
+// printDamage prints each damage of a journal: where it is, what it can have cost, and where the file is kept.
+func printDamage(w io.Writer, list []usage.Damage) {
+	for i := range list {
+		d := &list[i]
+		fmt.Fprintf(w, "%s %s: %s: %s.", d.Found.Format(time.DateTime), cmp.Or(d.File, "journal"), d.What, d.Loss())
+		if !d.From.IsZero() || !d.Until.IsZero() {
+			fmt.Fprintf(w, " It is between the calls that ended at %s and %s (UTC).", secondText(d.From), secondText(d.Until))
+		}
+		if d.Stored > 0 {
+			fmt.Fprintf(w, " In the database already: %d.", d.Stored)
+		}
+		if d.Kept != "" {
+			fmt.Fprintf(w, " Recovered from the file: %d. The damaged file is kept as %s.", d.Recovered, d.Kept)
+		}
+		fmt.Fprintln(w)
+	}
 }
 
 func (p *program) journalReplayCmd() *cobra.Command {
@@ -45,6 +104,14 @@ running server uses is refused: that server settles it itself.`,
 	return cmd
 }
 
+// secondText formats a time to the second. A zero time is not known.
+func secondText(t time.Time) string {
+	if t.IsZero() {
+		return "?"
+	}
+	return t.UTC().Format(time.DateTime)
+}
+
 // printReplayed prints what was found and what became of it.
 func printReplayed(w io.Writer, out *usage.Replayed, dry bool) {
 	fmt.Fprintf(w, "Found %d calls in %d files", out.Records, out.Files)
@@ -63,6 +130,10 @@ func printReplayed(w io.Writer, out *usage.Replayed, dry bool) {
 		fmt.Fprintf(w, "Left out: %d, of accounts that are not in the database.\n", out.Unknown)
 	}
 	for _, path := range out.Damaged {
-		fmt.Fprintf(w, "Damaged: %s. What follows its last readable record is lost.\n", path)
+		fmt.Fprintf(w, "Damaged, or something before it is missing: %s.\n", path)
+	}
+	if len(out.Damaged) > 0 {
+		loss := usage.Damage{Lost: out.Lost, AtMost: out.AtMost}
+		fmt.Fprintf(w, "Everything else was read: %s, unless they were in the database.\n", loss.Loss())
 	}
 }

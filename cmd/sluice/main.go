@@ -13,13 +13,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"sluice/internal/datadir"
+	"sluice/internal/telemetry"
 )
 
 // main runs one command with the arguments and the environment of the process.
@@ -70,7 +70,7 @@ func run(ctx context.Context, p *program) int {
 	// The message may be empty; the exit code says enough then.
 	code, message := p.explain(err)
 	if message != "" {
-		fmt.Fprintln(p.stderr, message)
+		telemetry.Tell(p.stderr, message+"\n") // a server whose reader has stalled must still end
 	}
 	return code
 }

@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/app"
 	"sluice/internal/config"
+	"sluice/internal/installation"
 	"sluice/internal/sqlstore"
 )
 
@@ -98,7 +99,7 @@ func (p *program) migrate(c *cobra.Command, f *migrateFlags) error {
 }
 
 func (p *program) cancelMigration(c *cobra.Command, from string) error {
-	was, err := app.CancelMigration(c.Context(), from)
+	was, err := installation.CancelMove(c.Context(), from)
 	if err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ func progressText(at sqlstore.Progress, taken time.Duration) string {
 }
 
 // printPlan prints what a migration would do.
-func printPlan(w io.Writer, plan *app.Plan, m *app.Migration) {
+func printPlan(w io.Writer, plan *installation.Plan, m *app.Migration) {
 	rows := [][]string{{"TABLE", "ROWS"}}
 	for _, t := range plan.Tables {
 		rows = append(rows, []string{t.Table, strconv.FormatInt(t.Rows, 10)})
@@ -187,7 +188,7 @@ func printPlan(w io.Writer, plan *app.Plan, m *app.Migration) {
 }
 
 // printMoved prints the result of a migration and what to do next.
-func printMoved(w io.Writer, moved *app.Moved, m *app.Migration) {
+func printMoved(w io.Writer, moved *installation.Moved, m *app.Migration) {
 	rows := [][]string{{"TABLE", "SQLITE", "POSTGRESQL", "CHECKSUM", ""}}
 	for _, t := range moved.Tables {
 		rows = append(rows, []string{t.Table, strconv.FormatInt(t.Rows, 10), strconv.FormatInt(t.TargetRows, 10), t.Checksum[:16], "equal"})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -71,6 +72,8 @@ func params(files []string, setup func(*testscript.Env) error) testscript.Params
 			env.Setenv("SLUICE_LISTEN", "127.0.0.1:0")
 			env.Setenv("SLUICE_METRICS_LISTEN", "")
 			env.Setenv("SLUICE_SHUTDOWN_DELAY", "0s") // no load balancer needs it
+			// debug finds handlers that keep what is reused.
+			env.Setenv("SLUICE_HTTP1_LANE", cmp.Or(os.Getenv("SLUICE_HTTP1_LANE"), "debug"))
 			if setup != nil {
 				return setup(env)
 			}

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
@@ -51,11 +52,18 @@ func (p *program) serve(ctx context.Context) error {
 	level := &slog.LevelVar{}
 	// Only the server needs it: other commands end before it would matter.
 	paceCollector()
-	log, flush := telemetry.NewLogger(p.stderr, logAsJSON(cfg, p.stderr), level)
-	defer flush()
+	// A reader of our output that ends must not end us. Other commands keep the default: their output
+	// is all that they do.
+	signal.Ignore(syscall.SIGPIPE)
+	to, err := logTo(cfg, p.stderr)
+	if err != nil {
+		return err
+	}
+	log := telemetry.OpenLog(to, logAsJSON(cfg, to), level)
+	defer log.Close()
 	// New opens the database and the listeners, so a port that is taken fails here, before anything is
 	// printed.
-	a, err := app.New(ctx, cfg, &app.Options{Log: log, Level: level, Load: p.load})
+	a, err := app.New(ctx, cfg, &app.Options{Log: log.Logger, Output: log, Level: level, Load: p.load})
 	if err != nil {
 		return err
 	}
@@ -63,8 +71,15 @@ func (p *program) serve(ctx context.Context) error {
 	if key := a.OwnerKey(); key != "" {
 		p.welcome(a, key)
 	}
+	// Before the line below: a signal that answers it must be counted.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
 	// Scripts and tests wait for this line.
 	log.Info("sluice is ready", "version", buildinfo.Version, "url", a.Origin(), "data", cfg.Data, "database", databaseName(cfg), "metrics", a.MetricsAddr())
+	// Run starts the rest; then the server is idle until it is called.
+	settled := time.AfterFunc(settleTime, releasePages)
+	defer settled.Stop()
 
 	done := make(chan struct{})
 	// Deferred functions run in reverse: done is closed first, then serve waits. So no reload runs
@@ -72,18 +87,18 @@ func (p *program) serve(ctx context.Context) error {
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	defer close(done)
-	listening.Go(func() { obey(a, done) })
+	listening.Go(func() { obey(a, signals, done) })
 	return a.Run(ctx)
 }
+
+// settleTime is when a server has done what it does once after its start.
+const settleTime = time.Second
 
 // obey does what signals ask for until done is closed. SIGHUP reloads the configuration. The first
 // signal to stop ends the context of the command and is only counted here; the second ends the delay
 // of the stop. A further one, or a second one when the delay is over, has its default effect: it ends
 // the process.
-func obey(a *app.App, done <-chan struct{}) {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
+func obey(a *app.App, signals <-chan os.Signal, done <-chan struct{}) {
 	stops := 0
 	for {
 		select {
@@ -96,7 +111,7 @@ func obey(a *app.App, done <-chan struct{}) {
 			}
 			if stops++; stops > 1 && !a.Hasten() {
 				signal.Reset(s)
-				_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
+				endBy(s)
 			}
 		}
 	}
@@ -107,8 +122,8 @@ func obey(a *app.App, done <-chan struct{}) {
 func (p *program) welcome(a *app.App, key string) {
 	// Services and containers end here. Their operator runs the command where a terminal is.
 	if !isTerminal(p.stdout) {
-		fmt.Fprintln(p.stdout, "Created the owner account. Run \"sluice key regenerate-master\" on this machine to get a key,")
-		fmt.Fprintf(p.stdout, "and \"sluice signin-link %s\" to sign in to the dashboard.\n", account.OwnerEmail)
+		telemetry.Tell(p.stdout, "Created the owner account. Run \"sluice key regenerate-master\" on this machine to get a key,\n"+
+			"and \"sluice signin-link "+account.OwnerEmail+"\" to sign in to the dashboard.\n")
 		return
 	}
 	// Everything that a person needs to try the service, ready to paste.
@@ -148,6 +163,20 @@ func logAsJSON(cfg *config.Config, w io.Writer) bool {
 		return false
 	}
 	return !isTerminal(w)
+}
+
+// logTo returns what the log is written to: the configured file, or stderr. The file is closed with
+// the process: until then a line may come.
+func logTo(cfg *config.Config, stderr io.Writer) (io.Writer, error) {
+	if cfg.Log.File == "" {
+		return stderr, nil
+	}
+	rules := telemetry.Rotation{MaxBytes: int64(cfg.Log.MaxMiB) << 20, MaxAge: cfg.Log.MaxAge, Keep: cfg.Log.Keep}
+	file, err := telemetry.OpenLogFile(cfg.Log.File, rules, nil)
+	if err != nil {
+		return nil, fmt.Errorf("log.file: %w", err)
+	}
+	return file, nil
 }
 
 // isTerminal reports whether w is a terminal. In tests w is a buffer.

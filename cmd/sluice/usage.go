@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/admin"
-	"sluice/internal/app"
 	"sluice/internal/usage"
 )
 
@@ -67,7 +65,7 @@ func printUsage(w io.Writer, u *admin.Usage) {
 func (p *program) auditCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "audit", Short: "Recompute usage sums and report differences", Args: args(),
-		Long: "Recompute the usage of every account and day from the journal and the database,\nand compare it with the hourly and daily sums. The exit code is 1 if anything\ndiffers.",
+		Long: "Recompute the usage of every account and day from the journal and the database,\nand compare it with the hourly and daily sums. The exit code is 1 if anything\ndiffers, or if the journal was damaged and nobody has acknowledged it.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var out admin.Audit
 			if err := p.call(c.Context(), "audit", admin.Empty{}, &out); err != nil {
@@ -78,10 +76,14 @@ func (p *program) auditCmd() *cobra.Command {
 				for _, d := range out.Differences {
 					fmt.Fprintf(w, "%s %s: %s: recomputed %s, stored %s\n", d.Day.Format(time.DateOnly), d.AccountID, d.What, sumsText(d.Rows, d.Sums), sumsText(d.Sums, d.Rows))
 				}
+				printDamage(w, out.Damage)
 				fmt.Fprintf(w, "%d account days compared, %d differences.\n", out.Compared, len(out.Differences))
+				if len(out.Damage) > 0 {
+					fmt.Fprintln(w, "The journal was damaged. What it lost is in no sum. When you have dealt with it: sluice journal acknowledge")
+				}
 			})
-			// Scripts notice differences by the exit code.
-			if err == nil && len(out.Differences) > 0 {
+			// Scripts notice differences and damage by the exit code.
+			if err == nil && len(out.Differences)+len(out.Damage) > 0 {
 				return errSilent
 			}
 			return err
@@ -108,55 +110,4 @@ func sumsText(s, others usage.Sums) string {
 	// Maps have no order, and the output must be the same each time.
 	slices.Sort(text)
 	return strings.Join(text, ", ")
-}
-
-// backupCmd copies the SQLite database of a running or stopped server. PostgreSQL has its own
-// tools for that.
-func (p *program) backupCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "backup FILE", Short: "Write a consistent copy of the database while the server is running", Args: args("FILE"),
-		RunE: func(c *cobra.Command, given []string) error {
-			// The server writes the file, and its working directory may be another one.
-			path, err := filepath.Abs(given[0])
-			if err != nil {
-				return err
-			}
-			var out admin.File
-			if err := p.call(c.Context(), "backup", admin.File{Path: path}, &out); err != nil {
-				return err
-			}
-			return p.print(out, func(w io.Writer) {
-				fmt.Fprintf(w, "The database was copied to %s. The copy does not include the secret that encrypts it: also keep secret.key of the data folder, or SLUICE_SECRET.\n", out.Path)
-			})
-		},
-	}
-}
-
-// restoreCmd works on the data folder itself, since no server may be using it. It refuses a
-// folder that already has a database, so that a wrong path destroys nothing.
-func (p *program) restoreCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "restore FILE", Short: "Restore a backup into an empty data folder", Args: args("FILE"),
-		RunE: func(c *cobra.Command, given []string) error {
-			cfg, err := p.load()
-			if err != nil {
-				return err
-			}
-			note, err := app.Restore(c.Context(), cfg, given[0])
-			if err != nil {
-				return err
-			}
-			// note is empty unless the secret of the backup is missing here.
-			out := map[string]string{"data": cfg.Data}
-			if note != "" {
-				out["note"] = note
-			}
-			return p.print(out, func(w io.Writer) {
-				if note == "" {
-					note = "You can start the server now."
-				}
-				fmt.Fprintf(w, "Restored %s. %s\n", cfg.Data, note)
-			})
-		},
-	}
 }

@@ -8,15 +8,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/buildinfo"
+	"sluice/internal/sqlstore"
 )
 
-// versionCmd prints the version. With --json it also prints the commit and the Go version. The
-// commit is empty if the binary was built outside of a repository.
+// release is what version --json prints. Scripts compare its fields, so they only get more.
+type release struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit"` // empty if the build does not know it
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+	Schema   int64  `json:"schema"` // the newest migration that this program has
+}
+
+// versionCmd prints the version. With --json it also prints what the program was built from and for.
 func (p *program) versionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: args(),
 		RunE: func(*cobra.Command, []string) error {
-			out := map[string]string{"version": buildinfo.Version, "commit": buildinfo.Commit(), "go": runtime.Version()}
+			out := release{buildinfo.Version, buildinfo.Commit(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, sqlstore.Newest()}
 			return p.print(out, func(w io.Writer) {
 				fmt.Fprint(w, "sluice ", buildinfo.Version)
 				if c := buildinfo.Commit(); c != "" {

@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/internal/account"
@@ -158,6 +159,9 @@ type Control struct {
 	mu     sync.Mutex
 	loaded bool      // Load has read the counts
 	month  time.Time // that units are counted for; see monthOf
+	was    time.Time // the month before the last turn; count.was is of it
+	unread bool      // the store may know more about the month than the counts do
+	back   bool      // the clock was set back to an earlier month, and the Counter does not know it
 	counts map[slot]*count
 	todo   []Event  // not stored yet, oldest first
 	off    []Event  // deactivations that Accounts has not stored yet, oldest first
@@ -167,7 +171,8 @@ type Control struct {
 	// could carry out a deactivation after Restore has forgiven it. It is taken before mu.
 	switching sync.Mutex
 
-	wake chan struct{} // of size 1; tells Run that there is something to store
+	wake   chan struct{} // of size 1; tells Run that there is something to store
+	looked atomic.Int64  // when the units of other nodes were last read, in Unix nanoseconds
 }
 
 // slot is the key that units are counted by.
@@ -180,6 +185,7 @@ type slot struct {
 // each plan and tier of an account.
 type count struct {
 	units    int64      // of the current month, in thousandths, without what was forgiven
+	was      earlier    // of the month before the last turn
 	hours    [24]hourly // the last 24 hours; an hour is at its number modulo 24
 	reviewed time.Time  // when the last Review was noted
 
@@ -189,6 +195,9 @@ type count struct {
 	dayOfAll int64     // the units of the last day on all nodes, as the Counter said last
 	active   bool      // it is in followed.active
 }
+
+// earlier is what a count was before the month turned.
+type earlier struct{ units, forgiven int64 }
 
 // hourly is the units of one hour. An entry whose hour is more than a day ago is out of date and is
 // replaced by the next call.
@@ -204,6 +213,7 @@ func New(store Store, opts Options) *Control {
 	}
 	c := &Control{store: store, opts: opts, counts: map[slot]*count{}, wake: make(chan struct{}, 1)}
 	c.month = monthOf(opts.Now())
+	c.looked.Store(time.Now().UnixNano())
 	c.shared.init()
 	if opts.Counter != nil {
 		opts.Counter.Listen(listener{c})
@@ -276,26 +286,28 @@ func (c *Control) Settled(s *usage.Settlement) {
 	}
 	at := slot{s.AccountID, plan, tier}
 	budget := c.opts.Plans()[plan].MonthlyUnits
-	month := c.record(at, s.UnitMilli, budget)
+	month, back := c.record(at, s.UnitMilli, budget)
 	if c.opts.Counter != nil {
+		if back {
+			c.opts.Counter.Back(month)
+		}
 		c.opts.Counter.Add(Total{s.AccountID, plan, tier, month}, s, budget)
 	}
 }
 
-// record counts a settlement in memory and returns the month that it belongs to. With a Counter it leaves
-// the total to that.
-func (c *Control) record(at slot, units int64, budget account.Limit) (month time.Time) {
-	now := c.opts.Now()
-	c.mu.Lock()
+// record counts a settlement in memory and returns the month that it belongs to, and whether the Counter must be
+// told that the clock was set back to it. With a Counter it leaves the total to that.
+func (c *Control) record(at slot, units int64, budget account.Limit) (month time.Time, back bool) {
+	now := c.lock()
 	defer c.mu.Unlock()
-	c.turn(now)
 	k := c.count(at)
 	k.add(now, units)
 	c.touch(at, k)
 	if c.opts.Counter == nil {
 		c.plus(at, k, units, budget, now)
 	}
-	return c.month
+	back, c.back = c.back, false
+	return c.month, back
 }
 
 // plus adds units to a count and notes what follows. The caller holds mu.
@@ -346,14 +358,36 @@ func (c *Control) crossed(at slot, k *count, s step, now time.Time) {
 	}
 }
 
-// turn starts a new month if one has begun. A clock that is set back does not bring the old month
-// back. The hours stay: a fast rise is one even if the month ends meanwhile. The caller holds mu.
-func (c *Control) turn(now time.Time) {
-	if m := monthOf(now); m.After(c.month) {
-		c.month = m
-		for _, k := range c.counts {
-			k.units, k.forgiven = 0, 0
+// lock locks mu, turns the month if another one has begun, and returns the time. The clock is read under the lock,
+// so that only a clock that is set back brings an earlier month.
+func (c *Control) lock() time.Time {
+	c.mu.Lock()
+	now := c.opts.Now()
+	if m := monthOf(now); !m.Equal(c.month) {
+		c.turn(m)
+	}
+	return now
+}
+
+// turn goes to another month. Usually that is the next one, and nothing is counted yet. A clock that was set forward
+// by mistake and is set back returns to the counts that it left. Of any other month the store knows the counts, see
+// reread. The hours stay: a fast rise is one even if the month ends meanwhile. The caller holds mu.
+func (c *Control) turn(to time.Time) {
+	returns := to.Equal(c.was)
+	c.back = c.back || to.Before(c.month)
+	c.was, c.month = c.month, to
+	for _, k := range c.counts {
+		left := earlier{k.units, k.forgiven}
+		k.units, k.forgiven = 0, 0
+		if returns {
+			k.units, k.forgiven = k.was.units, k.was.forgiven
 		}
+		k.was = left
+	}
+	c.unread = c.unread || !returns
+	select {
+	case c.wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"math/big"
 	"runtime"
@@ -349,37 +350,129 @@ func TestRestoreWhileSwitchingOff(t *testing.T) {
 	}
 }
 
-// The month turns once, however the clock behaves around it.
+// months is a store that has the counts of each month, as settlements leave them there.
+type months struct {
+	memory
+	by map[time.Time]int64
+}
+
+func (m *months) AbuseCounts(_ context.Context, month time.Time) ([]abuse.Count, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return nil, errAway
+	}
+	if m.by[month] == 0 {
+		return nil, nil
+	}
+	return []abuse.Count{{AccountID: "a", Plan: account.Basic, Tier: account.Free, Units: m.by[month]}}, nil
+}
+
+// The score is that of the month that the clock shows, whatever the clock has shown before.
 func TestMonth(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, 2, 28, 23, 59, 0, 0, time.UTC)
-	plans := account.BuiltinPlans()
-	plans[account.Basic].MonthlyUnits = 1000
-	c := abuse.New(&memory{}, abuse.Options{
-		Plans: func() account.Plans { return plans }, Lock: func(string, account.Mark) {},
-		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
-	})
-	use := func() {
-		c.Settled(&usage.Settlement{AccountID: "a", Plan: "basic", Tier: "free", UnitMilli: 100_000})
+	at := func(month time.Month, day, hour, minute int) time.Time {
+		return time.Date(2026, month, day, hour, minute, 0, 0, time.UTC)
 	}
-	steps := []struct {
+	type step struct {
 		at   time.Time
 		want int
+	}
+	for name, tt := range map[string]struct {
+		before map[time.Time]int64 // what the store has
+		steps  []step              // each is a call of ten points
 	}{
-		{time.Date(2026, 2, 28, 23, 59, 30, 0, time.UTC), 10},
-		{time.Date(2026, 2, 28, 23, 59, 59, 0, time.UTC), 20},
-		{time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), 10},    // a new month
-		{time.Date(2026, 2, 28, 23, 30, 0, 0, time.UTC), 20}, // the clock stepped back: it stays March
-		{time.Date(2026, 3, 1, 0, 10, 0, 0, time.UTC), 30},
-		{time.Date(2026, 4, 3, 9, 0, 0, 0, time.UTC), 10}, // slept through the night of the 31st
+		"the turn of the month": {nil, []step{
+			{at(2, 28, 23, 58), 10}, {at(2, 28, 23, 59), 20}, {at(3, 1, 0, 0), 10}, {at(3, 1, 0, 1), 20},
+		}},
+		"slept through it": {nil, []step{{at(2, 28, 23, 59), 10}, {at(4, 3, 9, 0), 10}}},
+		"a step back at the turn": {nil, []step{
+			{at(2, 28, 23, 58), 10}, {at(3, 1, 0, 0), 10}, {at(2, 28, 23, 59), 20}, {at(3, 1, 0, 0), 20}, {at(3, 1, 0, 10), 30},
+		}},
+		"set forward by mistake": {nil, []step{
+			{at(2, 10, 9, 0), 10}, {at(2, 10, 9, 1), 20}, {at(3, 10, 9, 2), 10}, {at(2, 10, 9, 3), 30}, {at(3, 1, 0, 0), 20},
+		}},
+		"by years": {nil, []step{
+			{at(2, 10, 9, 0), 10}, {at(2, 10, 9, 1).AddDate(12, 0, 0), 10}, {at(2, 10, 9, 2), 20},
+		}},
+		"twice": {map[time.Time]int64{at(2, 1, 0, 0): 400_000}, []step{
+			{at(2, 10, 9, 0), 50}, {at(5, 10, 9, 1), 10}, {at(8, 10, 9, 2), 10}, {at(2, 10, 9, 3), 60}, {at(2, 10, 9, 4), 70},
+		}},
+		"wrong at the start": {map[time.Time]int64{at(2, 1, 0, 0): 400_000}, []step{
+			{time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC), 10}, {at(2, 10, 9, 0), 50}, {at(2, 10, 9, 1), 60},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				now := tt.steps[0].at
+				plans := account.BuiltinPlans()
+				plans[account.Basic].MonthlyUnits = 1000
+				store := &months{by: map[time.Time]int64{}}
+				maps.Copy(store.by, tt.before)
+				c := abuse.New(store, abuse.Options{
+					Plans: func() account.Plans { return plans }, Lock: func(string, account.Mark) {},
+					Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+				})
+				if _, err := c.Load(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { c.Run(ctx) })
+				for _, s := range tt.steps {
+					store.mu.Lock()
+					now = s.at
+					m := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+					store.by[m] += 100_000 // as the committer does, a moment before or after
+					store.mu.Unlock()
+					c.Settled(&usage.Settlement{AccountID: "a", Plan: "basic", Tier: "free", UnitMilli: 100_000})
+					synctest.Wait() // Run has read what it has to
+					if _, got := c.Standings("a", account.Basic); got != s.want {
+						t.Errorf("score at %s = %d, want %d", s.at, got, s.want)
+					}
+				}
+				stop()
+				running.Wait()
+			})
+		})
 	}
-	for _, s := range steps {
-		now = s.at
-		use()
-		if _, got := c.Standings("a", account.Basic); got != s.want {
-			t.Errorf("score at %s = %d, want %d", s.at, got, s.want)
+}
+
+// An account that has used up its units is found when its month comes back, also if the store is away at first.
+func TestMonthComesBackFull(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		february := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+		now := february.AddDate(-50, 0, 0)
+		store := &months{by: map[time.Time]int64{february: 1_000_000}}
+		plans := account.BuiltinPlans()
+		plans[account.Basic].MonthlyUnits = 1000
+		c := abuse.New(store, abuse.Options{
+			Plans: func() account.Plans { return plans }, Lock: func(string, account.Mark) {}, Accounts: w,
+			Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx) })
+		synctest.Wait()
+		store.away, now = true, february
+		if _, got := c.Standings("a", account.Basic); got != 0 {
+			t.Errorf("score while the store is away = %d, want what memory knows", got)
 		}
-	}
+		synctest.Wait()
+		store.mu.Lock()
+		store.away = false
+		store.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if _, got := c.Standings("a", account.Basic); got != 100 || !slices.Equal(w.stored, []string{"a"}) {
+			t.Errorf("score = %d, deactivated %v, want 100 and the account", got, w.stored)
+		}
+		stop()
+		running.Wait()
+	})
 }
 
 func TestForecast(t *testing.T) {

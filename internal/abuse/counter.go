@@ -28,6 +28,9 @@ type Counter interface {
 	// Unproven returns settlements of accounts that were added before this node knew that the counter has
 	// the account. The store may have counted them or not.
 	Unproven(accounts []string) []usage.Settlement
+	// Back tells that the clock of this node was set back to an earlier month. Without it, additions to a month that
+	// is over are left to the store.
+	Back(month time.Time)
 	// Raise tells the counter what the store knows about accounts.
 	Raise(ctx context.Context, k Known) error
 }

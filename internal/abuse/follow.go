@@ -2,11 +2,13 @@ package abuse
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/health"
 )
 
 const (
@@ -20,6 +22,8 @@ const (
 	// markPatience is how long a mark holds that the store knows nothing about: its node has not stored the
 	// deactivation yet.
 	markPatience = time.Minute
+	// staleUnits is the age of other nodes' units from which on operators are told.
+	staleUnits = 30 * time.Second
 	// storePatience is how long the store may take for one of these tasks.
 	storePatience = 5 * time.Second
 	// atOnce is the number of accounts that are read in one query.
@@ -61,10 +65,10 @@ type listener struct{ c *Control }
 // other. If an earlier change may not have been told, the node takes responsibility for everything since it
 // last knew the total: another may have noted the same, and the store keeps one of them.
 func (l listener) Counted(t Total, ch Change) {
-	c, now := l.c, l.c.opts.Now()
-	c.mu.Lock()
+	c := l.c
+	now := c.lock()
 	defer c.mu.Unlock()
-	if c.turn(now); !t.Month.Equal(c.month) {
+	if !t.Month.Equal(c.month) {
 		return // the month is over; what was added is in the store
 	}
 	at := slot{t.AccountID, t.Plan, t.Tier}
@@ -84,10 +88,10 @@ func (l listener) Counted(t Total, ch Change) {
 
 // Missed implements Listener: the node counts by itself.
 func (l listener) Missed(t Total, units int64) {
-	c, now := l.c, l.c.opts.Now()
-	c.mu.Lock()
+	c := l.c
+	now := c.lock()
 	defer c.mu.Unlock()
-	if c.turn(now); !t.Month.Equal(c.month) {
+	if !t.Month.Equal(c.month) {
 		return
 	}
 	at := slot{t.AccountID, t.Plan, t.Tier}
@@ -124,6 +128,18 @@ func (f *followed) wake() {
 	}
 }
 
+// Look says how old the units of other nodes are that this one knows. Calls are counted without them, so it never
+// fails.
+func (c *Control) Look(context.Context) (f health.Finding) {
+	if !c.opts.Shared {
+		return f
+	}
+	if f.Age = time.Since(time.Unix(0, c.looked.Load())); f.Age > staleUnits {
+		f.Message = fmt.Sprintf("the units of other nodes were last read %s ago", f.Age.Round(time.Second))
+	}
+	return f
+}
+
 // follow does what the Counter asks for, and reads what other nodes have counted, until ctx ends.
 func (c *Control) follow(ctx context.Context) {
 	tick := time.NewTicker(followEvery)
@@ -136,7 +152,9 @@ func (c *Control) follow(ctx context.Context) {
 		case <-c.shared.ask:
 			err = c.answer(ctx)
 		case <-tick.C:
-			err = c.look(ctx)
+			if err = c.look(ctx); err == nil {
+				c.looked.Store(time.Now().UnixNano())
+			}
 		}
 		if err != nil && ctx.Err() == nil {
 			c.opts.Log.Warn("units of other nodes could not be read or written yet", "error", err.Error())
@@ -263,10 +281,8 @@ func (c *Control) look(ctx context.Context) error {
 // inUse returns the accounts that were counted since the last look, and the month. For a Counter, it returns
 // none until raiseEvery is over.
 func (c *Control) inUse(exact bool) ([]string, time.Time) {
-	now := c.opts.Now()
-	c.mu.Lock()
+	now := c.lock()
 	defer c.mu.Unlock()
-	c.turn(now)
 	f := &c.shared
 	maps.DeleteFunc(f.checked, func(_ string, at time.Time) bool { return now.Sub(at) >= markEvery })
 	if exact && now.Sub(f.raised) < raiseEvery {
@@ -314,9 +330,7 @@ func (c *Control) refresh(ctx context.Context, accountID string) {
 	if c.opts.Counter == nil {
 		return
 	}
-	now := c.opts.Now()
-	c.mu.Lock()
-	c.turn(now)
+	c.lock()
 	month := c.month
 	c.mu.Unlock()
 	readings, known, err := c.opts.Counter.Read(ctx, accountID, month)

@@ -103,6 +103,8 @@ func (s *spoke) Read(_ context.Context, id string, month time.Time) (out []abuse
 	return out, true, nil
 }
 
+func (s *spoke) Back(time.Time) {}
+
 func (s *spoke) Unproven([]string) []usage.Settlement { return nil }
 
 func (s *spoke) Raise(_ context.Context, k abuse.Known) error {

@@ -29,10 +29,8 @@ var tiers = []account.Plan{account.Free, account.Basic, account.Premium}
 // of another. With a Counter it asks that.
 func (c *Control) Standings(accountID string, plan account.Plan) ([]Standing, int) {
 	c.refresh(context.Background(), accountID) // a Counter has a deadline of its own
-	now := c.opts.Now()
-	c.mu.Lock()
+	now := c.lock()
 	defer c.mu.Unlock()
-	c.turn(now)
 	budget := c.opts.Plans()[plan].MonthlyUnits
 	highest := 0
 	out := make([]Standing, 0, len(tiers))
@@ -75,9 +73,7 @@ func (c *Control) forecast(k *count, budget account.Limit, now time.Time) time.T
 // counts in memory are forgiven all the same, until the next start.
 func (c *Control) Forgive(ctx context.Context, accountID, actor string) error {
 	c.refresh(ctx, accountID)
-	now := c.opts.Now()
-	c.mu.Lock()
-	c.turn(now)
+	now := c.lock()
 	month, plans := c.month, c.opts.Plans()
 	var counts []Count
 	var events []Event
@@ -123,6 +119,7 @@ func (c *Control) Run(ctx context.Context) {
 	}
 	for {
 		retry := c.writeDown(context.WithoutCancel(ctx)) != nil
+		retry = c.reread(ctx) != nil || retry
 		var again <-chan time.Time
 		if retry {
 			again = time.After(patience)
@@ -135,6 +132,56 @@ func (c *Control) Run(ctx context.Context) {
 		case <-c.wake:
 		}
 	}
+}
+
+// reread reads the counts of a month that memory knows nothing about. There are none when a new month begins. There
+// are if the clock was wrong when the process started, or has come back from a month before last.
+func (c *Control) reread(ctx context.Context) error {
+	c.mu.Lock()
+	unread, month := c.unread, c.month
+	c.mu.Unlock()
+	if !unread {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	if c.opts.Flush != nil {
+		if err := c.opts.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	counts, err := c.store.AbuseCounts(ctx, month)
+	if err != nil {
+		c.opts.Log.Warn("the units of the month could not be read yet", "error", err.Error())
+		return err
+	}
+	for _, id := range c.adopt(month, counts) {
+		if _, err := c.opts.Accounts.Deactivate(ctx, actor, id, "the month's units were used up"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adopt raises counts to what the store knows, and returns the accounts that have reached 100 with that. What was
+// settled since the turn is in both, so they are not added up.
+func (c *Control) adopt(month time.Time, counts []Count) (full []string) {
+	plans := c.opts.Plans()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !month.Equal(c.month) {
+		return nil // it has turned again, and Run is awake
+	}
+	c.unread = false
+	for _, n := range counts {
+		k, budget := c.count(slot{n.AccountID, n.Plan, n.Tier}), plans[n.Plan].MonthlyUnits
+		before := score(k.units, budget)
+		k.units, k.forgiven = max(k.units, n.Units-n.Forgiven), max(k.forgiven, n.Forgiven)
+		if before < deactivateAt && score(k.units, budget) == deactivateAt {
+			full = append(full, n.AccountID)
+		}
+	}
+	return full
 }
 
 // writeDown stores the deactivations first, because they protect, and then the events. Owners are

@@ -61,6 +61,18 @@ func (l ledger) Audit(ctx context.Context) ([]usage.Difference, int, error) {
 	return l.AuditUsage(ctx)
 }
 
+func (l ledger) Damage() ([]usage.Damage, error) {
+	return []usage.Damage{{ID: "d", What: "w", Lost: 1}}, nil
+}
+
+func (l ledger) Acknowledge(by string) ([]usage.Damage, error) {
+	return []usage.Damage{{ID: "d", By: by}}, nil
+}
+
+func (l ledger) CopyJournal(_ context.Context, dir string) (usage.Copied, error) {
+	return usage.Copied{Files: 1}, os.Mkdir(dir, 0o700)
+}
+
 func (l ledger) Score(context.Context, *account.Account) ([]abuse.Standing, int, []abuse.Event, error) {
 	return []abuse.Standing{{Tier: account.Free, Score: 12, Units: 1500, Budget: 12, Reaches: started}}, 12,
 		[]abuse.Event{{At: started, Kind: abuse.Warning, Plan: account.Basic, Tier: account.Free, Score: 50, Why: "w", Actor: "abuse control"}}, nil
@@ -107,13 +119,18 @@ func TestUsageOperations(t *testing.T) {
 	if got := must[admin.Abuse](t, c, "account.abuse", admin.Target{Ref: a.ID}); got.Score != 12 || got.Tiers[0].Units != "1.5" || got.Events[0].Kind != "warning" {
 		t.Errorf("account.abuse = %+v, want what the scores say", got)
 	}
-	path := filepath.Join(t.TempDir(), "backup.db")
-	must[admin.File](t, c, "backup", admin.File{Path: path})
-	if err := c.Call(t.Context(), "backup", admin.File{Path: path}, &admin.File{}); !fault.Is(err, fault.Conflict) {
-		t.Errorf("backup over a file = %v, want a conflict", err)
+	if got := must[admin.Audit](t, c, "audit", admin.Empty{}); len(got.Damage) != 1 || got.Damage[0].Lost != 1 {
+		t.Errorf("audit = %+v, want the damage of the journal", got)
 	}
-	if err := sqlstore.Restore(t.Context(), path, t.TempDir()); err != nil {
-		t.Errorf("Restore of the backup = %v", err)
+	if got := must[[]usage.Damage](t, c, "journal.acknowledge", admin.Target{Actor: "ana"}); len(got) != 1 || got[0].By != "ana" {
+		t.Errorf("journal.acknowledge = %+v, want who did it", got)
+	}
+	path := filepath.Join(t.TempDir(), "journal")
+	if got := must[usage.Copied](t, c, "journal.copy", admin.Folder{Path: path}); got.Files != 1 {
+		t.Errorf("journal.copy = %+v, want what was copied", got)
+	}
+	if err := c.Call(t.Context(), "journal.copy", admin.Folder{Path: path}, &usage.Copied{}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("journal.copy over a folder = %v, want a conflict", err)
 	}
 }
 
@@ -502,5 +519,37 @@ func TestServerGoesAway(t *testing.T) {
 	err = c.Call(t.Context(), "status", admin.Empty{}, &admin.Status{})
 	if err == nil || !strings.Contains(err.Error(), "the server did not answer") {
 		t.Errorf("Call = %v, want that the server did not answer", err)
+	}
+}
+
+// Profiles and metrics are on the socket, under the names that Go's tools know.
+func TestDebug(t *testing.T) {
+	t.Parallel()
+	b := &admin.Backend{
+		Debug: func() admin.Debug {
+			return admin.Debug{Version: "1", Config: "listen: x\n", Problems: []string{"it broke"}}
+		},
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a_metric 1\n") }),
+	}
+	c := admin.InProcess(b)
+	for name, want := range map[string]string{
+		"pprof/goroutine?debug=2": "goroutine ", "pprof/heap": "\x1f\x8b", "pprof/allocs": "\x1f\x8b", "pprof/goroutine": "\x1f\x8b",
+		"pprof/threadcreate": "\x1f\x8b", "pprof/profile?seconds=1": "\x1f\x8b", "metrics": "a_metric 1\n",
+	} {
+		if got, err := c.Fetch(t.Context(), name); err != nil || !strings.HasPrefix(string(got), want) {
+			t.Errorf("Fetch(%s) = %.20q, %v, want it to begin with %q", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"pprof/none", "pprof/", "", "../status"} {
+		if got, err := c.Fetch(t.Context(), name); err == nil {
+			t.Errorf("Fetch(%q) = %.20q, want an error", name, got)
+		}
+	}
+	var d admin.Debug
+	if err := c.Call(t.Context(), "debug", admin.Empty{}, &d); err != nil || d.Config != "listen: x\n" || len(d.Problems) != 1 {
+		t.Errorf("debug = %+v, %v, want what the server says", d, err)
+	}
+	if err := admin.InProcess(&admin.Backend{}).Call(t.Context(), "debug", admin.Empty{}, &d); err == nil {
+		t.Error("debug without a server = nil, want an error")
 	}
 }

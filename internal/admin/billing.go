@@ -24,11 +24,21 @@ type Billing struct {
 	Failed      int            `json:"failed_tries,omitempty"`
 	Due         *time.Time     `json:"due,omitempty"`
 	Method      string         `json:"payment_method,omitempty"`
+	// Stopped is not nil if nothing is charged until staff has looked at the account.
+	Stopped *BillingStop `json:"stopped,omitempty"`
 	// Now is the account's clock, which test mode can move.
 	Now      time.Time       `json:"now"`
 	Balance  int64           `json:"charged_cents"`
 	Ledger   []BillingEntry  `json:"ledger"`
 	Invoices []BillingRecord `json:"invoices"`
+}
+
+// BillingStop says since when and why the billing of an account is stopped.
+type BillingStop struct {
+	ID    string    `json:"id"`
+	Email string    `json:"email"`
+	At    time.Time `json:"at"`
+	Why   string    `json:"why"`
 }
 
 // BillingEntry is one entry of the ledger.
@@ -105,6 +115,24 @@ func (b *Backend) billingRefund(ctx context.Context, in RefundOrder) (Billing, e
 	return b.billingShow(ctx, Target{Ref: p.AccountID})
 }
 
+// billingStops lists the accounts whose billing is stopped.
+func (b *Backend) billingStops(ctx context.Context, _ Empty) ([]BillingStop, error) {
+	all, err := b.Billing.Stops(ctx)
+	list := make([]BillingStop, 0, len(all))
+	for _, x := range all {
+		list = append(list, BillingStop{x.AccountID, x.Email, x.Stop.At, x.Stop.Why})
+	}
+	return list, err
+}
+
+// billingRelease lets payments of an account be made again.
+func (b *Backend) billingRelease(ctx context.Context, in Target) (Billing, error) {
+	if _, err := b.Billing.Release(ctx, in.Actor, in.Ref); err != nil {
+		return Billing{}, err
+	}
+	return b.billingShow(ctx, in)
+}
+
 // accountTerminate ends the subscription and suspends the account permanently.
 func (b *Backend) accountTerminate(ctx context.Context, in Target) (Account, error) {
 	return b.viewOf(b.Billing.Terminate(ctx, in.Actor, in.Ref, in.Reason))
@@ -125,6 +153,9 @@ func (b *Backend) billingView(ctx context.Context, v billing.View, err error) (B
 		if v.NextPlan != account.None {
 			out.NextPlan = v.NextPlan.String()
 		}
+	}
+	if v.Stop != nil {
+		out.Stopped = &BillingStop{v.Account.ID, v.Account.Email, v.Stop.At, v.Stop.Why}
 	}
 	entries, err := b.Billing.Ledger(ctx, v.Account.ID, mostEntries)
 	if err != nil {

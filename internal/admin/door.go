@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"sluice/internal/fault"
 )
@@ -61,11 +62,14 @@ type problem struct {
 	Param   string `json:"param,omitempty"`
 }
 
-// Handler serves the operations at POST /{name}. Unlike the API it reveals the cause of
+// Handler serves the operations at POST /{name}, and profiles below /debug/. Unlike the API it reveals the cause of
 // internal errors.
 func Handler(b *Backend) http.Handler {
 	ops := b.operations()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b.serveDebug(w, r) {
+			return
+		}
 		out, err := serve(ops, r)
 		w.Header().Set("Content-Type", "application/json")
 		if err != nil {
@@ -133,7 +137,7 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 			return nil, err
 		}
 		defer done()
-		var d net.Dialer
+		d := net.Dialer{Timeout: StatusPatience} // a full queue of connections would wait
 		return d.DialContext(ctx, "unix", addr)
 	}
 	// Connect once now, so that the caller learns whether a server is running. A socket file
@@ -152,9 +156,44 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 // same JSON, so that both ways behave alike.
 func InProcess(b *Backend) *Client { return &Client{transport: direct{Handler(b)}} }
 
+const (
+	// StatusPatience is how long a server may take to say how it is, which it does without waiting for anything.
+	StatusPatience = 10 * time.Second
+	// callPatience is how long other operations may take. A database that does not answer ends them earlier.
+	callPatience = 2 * time.Minute
+	// longPatience is for those that read everything.
+	longPatience = 24 * time.Hour
+)
+
+// within returns a context for an operation. A process that was stopped accepts connections and never answers, so one
+// that may take long is begun only if the server answers at all.
+func (c *Client) within(ctx context.Context, name string) (context.Context, context.CancelFunc, error) {
+	patience := callPatience
+	switch name {
+	case "status":
+		patience = StatusPatience
+	case "audit", "backup":
+		patience = longPatience
+		var st Status
+		if err := c.Call(ctx, "status", Empty{}, &st); err != nil {
+			return nil, nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	return ctx, cancel, nil
+}
+
 // Call runs an operation and decodes its result into out. An error of the operation is
 // returned as a *fault.Fault.
 func (c *Client) Call(ctx context.Context, name string, in, out any) error {
+	if _, remote := c.transport.(*http.Transport); remote {
+		bounded, cancel, err := c.within(ctx, name)
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		ctx = bounded
+	}
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err

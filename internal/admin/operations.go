@@ -2,12 +2,14 @@ package admin
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
+	"sluice/internal/health"
 	"sluice/internal/routing"
 )
 
@@ -28,6 +30,9 @@ type Backend struct {
 	Refresh func(ctx context.Context) error
 	Status  func(ctx context.Context) Status
 	Reload  func(ctx context.Context) error
+	// Debug and Metrics are for "sluice debug". They are nil if no server is running.
+	Debug   func() Debug
+	Metrics http.Handler
 }
 
 // operations returns all operations of the admin API by name.
@@ -55,14 +60,19 @@ func (b *Backend) operations() map[string]operation {
 		"billing.advance":       op(b.billingAdvance),
 		"billing.downgrade":     op(b.billingDowngrade),
 		"billing.refund":        op(b.billingRefund),
+		"billing.stops":         op(b.billingStops),
+		"billing.release":       op(b.billingRelease),
 		"usage":                 op(b.usage),
 		"audit":                 op(b.audit),
-		"backup":                op(b.backup),
+		"journal.copy":          op(b.journalCopy),
+		"journal.damage":        op(b.journalDamage),
+		"journal.acknowledge":   op(b.journalAcknowledge),
 		"models":                op(b.models),
 		"models.standing":       op(b.modelsStanding),
 		"models.refresh":        op(b.modelsRefresh),
 		"status":                op(b.showStatus),
 		"reload":                op(b.applyConfig),
+		"debug":                 op(b.debug),
 	}
 }
 
@@ -177,8 +187,11 @@ type Status struct {
 	Config    string    `json:"config,omitempty"`
 	Database  string    `json:"database"`
 	DBError   string    `json:"database_error,omitempty"`
-	Accounts  int       `json:"accounts"`
-	Models    int       `json:"models"`
+	// Checks are those of /readyz, and Ready says whether it reports 200.
+	Checks   []health.Result `json:"checks"`
+	Ready    bool            `json:"ready"`
+	Accounts int             `json:"accounts"`
+	Models   int             `json:"models"`
 	// Targets is the health of each provider that serves a model.
 	Targets []routing.Standing `json:"targets"`
 	// Cluster is empty with SQLite.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,8 +23,12 @@ type Books interface {
 	// Audit recomputes the sums and returns the differences, and how many account days were
 	// compared.
 	Audit(ctx context.Context) ([]usage.Difference, int, error)
-	// Backup writes a consistent copy of the database to a new file.
-	Backup(ctx context.Context, path string) error
+	// Damage returns what is damaged in the journal and not acknowledged.
+	Damage() ([]usage.Damage, error)
+	// Acknowledge notes that somebody has read the reports of damage, and returns them.
+	Acknowledge(by string) ([]usage.Damage, error)
+	// CopyJournal moves what is in the journal to the database, and copies the journal to a new folder.
+	CopyJournal(ctx context.Context, dir string) (usage.Copied, error)
 }
 
 // UsageQuery is the argument of usage.
@@ -147,23 +153,45 @@ func decimal(v int64, places int) json.Number {
 type Audit struct {
 	Compared    int                `json:"account_days"`
 	Differences []usage.Difference `json:"differences"`
+	// Damage is what is damaged in the journal and not acknowledged. What it lost is in neither sum.
+	Damage []usage.Damage `json:"journal_damage"`
 }
 
-// audit returns an empty list, not null, if nothing differs.
+// audit returns empty lists, not null, if nothing is wrong.
 func (b *Backend) audit(ctx context.Context, _ Empty) (Audit, error) {
 	differences, n, err := b.Books.Audit(ctx)
 	if err != nil {
 		return Audit{}, err
 	}
-	return Audit{Compared: n, Differences: append([]usage.Difference{}, differences...)}, nil
+	damage, err := b.Books.Damage() // after Audit, which reads the whole journal
+	if err != nil {
+		return Audit{}, err
+	}
+	return Audit{Compared: n, Differences: append([]usage.Difference{}, differences...), Damage: append([]usage.Damage{}, damage...)}, nil
 }
 
-// File names a file on the machine of the server.
-type File struct {
+// journalDamage returns what is damaged in the journal and not acknowledged.
+func (b *Backend) journalDamage(context.Context, Empty) ([]usage.Damage, error) {
+	list, err := b.Books.Damage()
+	return append([]usage.Damage{}, list...), err
+}
+
+// journalAcknowledge notes that the actor has read the reports of damage.
+func (b *Backend) journalAcknowledge(_ context.Context, in Target) ([]usage.Damage, error) {
+	list, err := b.Books.Acknowledge(in.Actor)
+	return append([]usage.Damage{}, list...), err
+}
+
+// Folder names a folder on the machine of the server.
+type Folder struct {
 	Path string `json:"path"`
 }
 
-// backup writes a file on the server's machine. The client makes the path absolute.
-func (b *Backend) backup(ctx context.Context, in File) (File, error) {
-	return in, b.Books.Backup(ctx, in.Path)
+// journalCopy writes a folder on the server's machine. The client makes the path absolute.
+func (b *Backend) journalCopy(ctx context.Context, in Folder) (usage.Copied, error) {
+	out, err := b.Books.CopyJournal(ctx, in.Path)
+	if errors.Is(err, os.ErrExist) {
+		return out, fault.New(fault.Conflict, "%s exists already; name a new folder", in.Path)
+	}
+	return out, err
 }

@@ -52,7 +52,12 @@ type Gate struct {
 	ledger   Ledger
 	accounts Accounts
 	facts    Facts // nil: nobody else changes accounts
+
+	refused [Slots + 1]atomic.Int64 // calls that a limit refused, by its resource
 }
+
+// Refused returns how many requests a limit on the resource has refused since the start.
+func (g *Gate) Refused(r Resource) int64 { return g.refused[r].Load() }
 
 // New returns a gate that counts calls in the ledger and records their settlements in accounts. Every
 // decision is confirmed by facts; nil: nobody else changes accounts.
@@ -162,6 +167,7 @@ func (g *Gate) take(d *Demand, limits account.Limits, c Cost) (Place, Standing, 
 	case obstacle == nil && err != nil:
 		g.ledger.Free(id, place, Cost{})
 	case obstacle != nil && err == nil:
+		g.refused[obstacle.Resource].Add(1)
 		err = obstacle.fault(c)
 	}
 	return place, standing, err

@@ -39,23 +39,19 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	a.replies, a.router = idempotency.New(store, a.log, replies), routing.NewRouter(routers)
 	// The depth of nesting is counted, so that tools which call the service again come to an end.
 	nested := func(depth int) http.Handler { return a.api.Nested(depth) }
-	a.tools = newRemoteTools(cfg, a.Origin()+"/mcp", nested)
+	a.tools = newRemoteTools(cfg, func() string { return a.Origin() + "/mcp" }, nested)
 	// Kept replies and the states of tool calls hold parts of conversations, so both are encrypted in
 	// the database.
-	line := inference.New(a.gate, a.pulse, &inference.Options{
+	a.line = inference.New(a.gate, a.pulse, &inference.Options{
 		States: continuation.New(store, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Router: a.router, Patience: a.opts.Patience,
 	})
 	tools := a.newMCPServer(nested)
 	a.cluster.Subscribe(topicMCP, tools.Told, nil)
-	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), line, a.settings.Load().HTTP(), &httpapi.Options{
-		Log: a.log, Metrics: a.metrics, Ledger: a.ledger, Abuse: a.abuse, Replies: a.replies, Videos: a.videos,
+	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), a.line, a.settings.Load().HTTP(), &httpapi.Options{
+		Log: a.log, Metrics: a.metrics, Tracer: a.tracer, Ledger: a.ledger, Abuse: a.abuse, Replies: a.replies, Videos: a.videos,
 		Changes: store.CatalogChanges,
 		Pages:   a.pages(cfg), MCP: tools.Serve,
-		// /readyz runs these. Calls continue while the database is down, but no account can change.
-		Checks: append([]httpapi.Check{
-			{Name: "database", Run: store.Ping},
-			{Name: "journal", Run: func(context.Context) error { return a.books.Ready() }, Note: a.books.BacklogNote},
-		}, a.sharedChecks(cfg)...),
+		Health: a.health,
 	})
 	return nil
 }
@@ -73,10 +69,10 @@ type remoteTools struct {
 	loop   *toolloop.Loop    // uses the client
 }
 
-// newRemoteTools returns tools within the bounds of the configuration. local is the address of our
+// newRemoteTools returns tools within the bounds of the configuration. local returns the address of our
 // own MCP server. Calls of it do not leave the process: serve returns the handler for a call at a
 // depth of nesting.
-func newRemoteTools(c *config.Config, local string, serve func(depth int) http.Handler) *remoteTools {
+func newRemoteTools(c *config.Config, local func() string, serve func(depth int) http.Handler) *remoteTools {
 	t := &remoteTools{guard: netguard.New(&netguard.Options{Allow: c.MCP.AllowHosts})}
 	t.client = mcpclient.New(t.guard, &mcpclient.Options{CallTimeout: c.MCP.CallTimeout, MaxResult: c.MCP.MaxResult, LocalURL: local, Local: serve})
 	t.loop = toolloop.New(t.client, &toolloop.Options{MaxServers: c.MCP.MaxServers, MaxTools: c.MCP.MaxTools, MaxRounds: c.MCP.MaxRounds})

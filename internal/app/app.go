@@ -34,8 +34,10 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/discovery"
 	"sluice/internal/doctor"
+	"sluice/internal/health"
 	"sluice/internal/httpapi"
 	"sluice/internal/idempotency"
+	"sluice/internal/inference"
 	"sluice/internal/mail"
 	"sluice/internal/notice"
 	"sluice/internal/pulse"
@@ -54,6 +56,9 @@ const defaultMetricsListen = "127.0.0.1:9090"
 type Options struct {
 	// Log gets everything that the server logs. Default slog.Default().
 	Log *slog.Logger
+	// Output is what Log writes to, if it is known: /readyz, the metrics and "sluice debug" tell what
+	// has become of lines. May be nil.
+	Output *telemetry.Log
 	// Level, if not nil, is set to the configured log level at the start and at each reload. It must
 	// be the level of Log for that to have an effect.
 	Level *slog.LevelVar
@@ -79,6 +84,7 @@ type App struct {
 	log     *slog.Logger
 	started time.Time
 	metrics *telemetry.Metrics
+	tracer  *telemetry.Tracer  // nil: traces are off
 	servers []discovery.Server // to look for on this machine
 
 	facts    *facts              // data folder, database, accounts
@@ -91,12 +97,15 @@ type App struct {
 	redis    *redisledger.Ledger // nil if this node counts alone
 	gate     *admission.Gate     // admits calls: takes from the ledger, settles in the books
 	abuse    *abuse.Control
+	health   *health.Board // whether new work should be sent here
+	line     *inference.Line
 	api      *httpapi.API
 	local    *httpapi.Local // whether only this machine has sent requests
 	replies  *idempotency.Replies
 	router   *routing.Router
 	tools    *remoteTools
 	videos   *video.Line
+	files    files // of the videos
 	outbox   *mail.Outbox
 	desk     *signin.Desk
 	notices  *notice.Board
@@ -119,7 +128,7 @@ type App struct {
 	settings atomic.Pointer[settings.Settings] // never nil after readSettings
 	cert     atomic.Pointer[tls.Certificate]   // nil if TLS is off
 	reloadMu sync.Mutex                        // held while settings are replaced, from reading the old to storing the new
-	seen     config.Stamp                      // the state of the watched files when the App was made
+	refused  atomic.Pointer[string]            // why the configuration on disk is not in force; nil if it is
 }
 
 // New opens everything that the configuration names. On an empty database it creates the owner. New
@@ -149,6 +158,8 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.restoreWindows, // before the first request: what the last minute used still counts
 		a.resumeScores,   // after openBooks: what is still in the journal counts, too
 		a.openVideos,     // after openBooks: jobs are admitted by the same gate as calls
+		a.watchHealth,    // after everything that it looks at
+		a.openTraces,     // before openAPI, which begins them
 		a.openAPI,        // after everything that it serves
 		a.addGauges,      // after everything that they read
 		a.reportStart,
@@ -160,12 +171,11 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 	return a, nil
 }
 
-// newApp returns an App that has opened nothing. It reads the state of the watched files first, so
-// that a change during the start is not missed.
+// newApp returns an App that has opened nothing.
 func newApp(cfg *config.Config, opts *Options) *App {
 	a := &App{
-		log: slog.Default(), seen: cfg.Stamp(), started: time.Now(), servers: discovery.Servers(),
-		metrics: telemetry.NewMetrics(buildinfo.Version), pulse: pulse.New(), hastened: make(chan struct{}),
+		log: slog.Default(), started: time.Now(), servers: discovery.Servers(),
+		metrics: telemetry.NewMetrics(buildinfo.Version, buildinfo.Commit()), pulse: pulse.New(), hastened: make(chan struct{}),
 	}
 	if opts != nil {
 		a.opts = *opts
@@ -217,11 +227,13 @@ func (a *App) listen(_ context.Context, cfg *config.Config) (err error) {
 		return err
 	}
 	if cfg.MetricsListen == "" {
+		a.metrics.Off()
 		return nil
 	}
 	a.metricsListener, err = net.Listen("tcp", cfg.MetricsListen)
 	// An address that the operator has chosen must work; the default need not.
 	if err != nil && cfg.MetricsListen == defaultMetricsListen {
+		a.metrics.Off()
 		a.log.Warn("metrics are off: the default address is busy", "address", cfg.MetricsListen)
 		return nil
 	}
@@ -241,16 +253,24 @@ type gauge struct {
 // need not update them. It runs after everything that they read is there.
 func (a *App) addGauges(context.Context, *config.Config) error {
 	// Operators have dashboards and alerts on these names: add to them, do not change them.
-	for _, g := range append(a.sharedGauges(), []gauge{
+	for _, g := range append(append(a.sharedGauges(), a.healthGauges()...), []gauge{
 		{"sluice_accounts", "Accounts known to this process.", func() int64 { return int64(a.facts.index.Accounts()) }},
 		{"sluice_calls_running", "Model calls under way now.", a.ledger.Running},
+		{"sluice_billing_stopped", "Accounts whose billing is stopped until staff has looked at them.", a.billing.StopCount},
+		{"sluice_streams_open", "Streamed replies under way now.", a.line.Streams},
 		{"sluice_videos_running", "Video jobs that this process works on now.", func() int64 { return int64(a.videos.Running()) }},
 		{"sluice_request_bodies_bytes", "Bytes of request bodies held now.", a.api.BodiesInFlight},
 		{"sluice_journal_records", "Settlements that wait for the database.", func() int64 { return a.books.Backlog().Records }},
+		{"sluice_journal_damage", "Reports of damage in the journal that nobody has acknowledged.", a.books.DamageCount},
 		{"sluice_journal_bytes", "Bytes of settlements that wait for the database.", func() int64 { return a.books.Backlog().Bytes }},
 	}...) {
 		a.metrics.Gauge(g.name, g.help, func() float64 { return float64(g.read()) })
 	}
+	a.metrics.Counter("sluice_log_lines_dropped_total", "Log lines that were dropped because their reader was too slow or gone.", func() float64 {
+		lines, _ := a.opts.Output.Dropped()
+		return float64(lines)
+	})
+	a.addMetrics()
 	a.metrics.Upstreams(func() []telemetry.Upstream { return a.settings.Load().Routes.Gauges(time.Now()) })
 	return nil
 }

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -48,6 +49,7 @@ type site struct {
 	renderer video.Renderer     // of videos; nil: builtInRenderer
 	// unprepared leaves it to the App to make the database.
 	unprepared bool
+	level      slog.Level // of the log
 }
 
 func newSite(t *testing.T, yaml string) *site {
@@ -72,6 +74,8 @@ func (s *site) write(t *testing.T, yaml string) {
 	if !strings.Contains(yaml, "shutdown_delay:") {
 		text += "shutdown_delay: 0s\n"
 	}
+	// All tests run in both modes, one in each run; debug finds handlers that keep what is reused.
+	text += "http1_lane: " + cmp.Or(os.Getenv("SLUICE_HTTP1_LANE"), "debug") + "\n"
 	replace(t, s.file, text+yaml)
 }
 
@@ -167,7 +171,7 @@ func (s *site) launch(t *testing.T, cfg *config.Config) (*node, error) {
 		renderer = builtInRenderer
 	}
 	var err error
-	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, nil)), Load: s.load, Idempotency: s.replies, Patience: s.patience, Renderer: renderer, Servers: append([]discovery.Server{}, s.servers...)})
+	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, &slog.HandlerOptions{Level: s.level})), Load: s.load, Idempotency: s.replies, Patience: s.patience, Renderer: renderer, Servers: append([]discovery.Server{}, s.servers...)})
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +306,7 @@ func TestFirstStart(t *testing.T) {
 	if !owner.Staff || owner.Plan != "scale" || len(owner.Keys) != 1 {
 		t.Errorf("the owner = %+v, want a staff account on Scale with one key", owner)
 	}
-	for path, want := range map[string]string{"/healthz": `"status":"ok"`, "/readyz": `{"status":"ok","checks":[{"name":"database","ok":true}`} {
+	for path, want := range map[string]string{"/healthz": `"status":"ok"`, "/readyz": `{"status":"ok","checks":[{"name":"database","ok":true,"age_seconds":0}`} {
 		if r := first.get(path, ""); r.status != 200 || !strings.Contains(r.body, want) {
 			t.Errorf("GET %s = %d %s, want 200 %s", path, r.status, r.body, want)
 		}

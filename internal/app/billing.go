@@ -20,7 +20,7 @@ const (
 
 // openBilling opens billing. Letters tell customers what becomes of their payments.
 func (a *App) openBilling(_ context.Context, cfg *config.Config) error {
-	a.billing, a.stripe = newBilling(cfg, a.facts, a.Origin(), billing.Options{
+	a.billing, a.stripe = newBilling(cfg, a.facts, a.Origin, billing.Options{
 		Plans: func() account.Plans { return a.settings.Load().Plans }, OnEntry: a.letters.Payment, Log: a.log,
 		// The test card gives plans away, so it is only for a developer's own machine. Unless the
 		// operator has chosen it, it is withdrawn when a request from elsewhere arrives, or when a
@@ -34,7 +34,7 @@ func (a *App) openBilling(_ context.Context, cfg *config.Config) error {
 
 // newBilling returns billing with the configured payment processor. Offline commands use it, too.
 // The second result is nil unless the processor is Stripe.
-func newBilling(cfg *config.Config, f *facts, origin string, opts billing.Options) (*billing.Billing, *stripe.Processor) {
+func newBilling(cfg *config.Config, f *facts, origin func() string, opts billing.Options) (*billing.Billing, *stripe.Processor) {
 	// Billing changes plans in transactions of its own, so it publishes accounts as package account
 	// does.
 	opts.OnChange = f.changed
@@ -43,7 +43,7 @@ func newBilling(cfg *config.Config, f *facts, origin string, opts billing.Option
 	case "testpay":
 		opts.Processor = testpay.New(f.store, testCheckout, testCard)
 	case "stripe":
-		p := stripe.New(cfg.Billing.SecretKey.Reveal(), cfg.Billing.WebhookSecret.Reveal(), origin+planPage, &stripe.Options{URL: cfg.Billing.APIURL})
+		p := stripe.New(cfg.Billing.SecretKey.Reveal(), cfg.Billing.WebhookSecret.Reveal(), func() string { return origin() + planPage }, &stripe.Options{URL: cfg.Billing.APIURL})
 		opts.Processor, opts.LeastCents = p, stripe.LeastCents
 		return billing.New(f.store, &opts), p
 	}

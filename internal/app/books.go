@@ -8,18 +8,20 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/admission"
 	"sluice/internal/config"
+	"sluice/internal/installation"
+	"sluice/internal/telemetry"
 	"sluice/internal/usage"
 	"sluice/internal/video"
 )
 
-// journalFolder is the folder inside the data folder that holds the journal of settlements.
-const journalFolder = "journal"
-
 // openBooks opens the journal, and makes the gate that settles calls there.
 func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
-	a.books = usage.NewBooks(a.facts.dir.Join(journalFolder), a.facts.store, &usage.BooksOptions{
+	a.books = usage.NewBooks(a.facts.dir.Join(installation.JournalFolder), a.facts.store, &usage.BooksOptions{
 		SyncEach: cfg.Usage.SyncEach, Log: a.log,
-		Recorded: func(s usage.Settlement) { a.abuse.Settled(&s) }, // set by resumeScores, before the first call
+		Recorded: func(s usage.Settlement) {
+			a.abuse.Settled(&s) // set by resumeScores, before the first call
+			a.metrics.Called(called(&s, telemetry.OperationChat))
+		},
 		Running:  a.ledger.Running,
 		KeepDays: func() int { return a.settings.Load().Config.Usage.KeepDays },
 	})

@@ -225,8 +225,8 @@ func TestStopSettles(t *testing.T) {
 			}
 			defer resp.Body.Close()
 			begun <- struct{}{}
-			if rest, err := io.ReadAll(resp.Body); err == nil || resp.StatusCode != 200 {
-				t.Errorf("the call = %d %s, %v, want it cut", resp.StatusCode, rest, err)
+			if rest, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 200 || !strings.Contains(string(rest), `"type":"service_unavailable"`) {
+				t.Errorf("the call = %d %s, %v, want it cut by an error event", resp.StatusCode, rest, err)
 			}
 		})
 	}

@@ -8,7 +8,6 @@ import (
 	"sluice/internal/buildinfo"
 	"sluice/internal/cluster"
 	"sluice/internal/config"
-	"sluice/internal/httpapi"
 	"sluice/internal/usage"
 )
 
@@ -53,14 +52,6 @@ func (a *App) onceJobs() []func(context.Context) {
 		a.cluster.Every("usage: old settlements", usage.DropEvery, a.books.DropOld),
 		a.cluster.Every("expired rows", expireEvery, a.dropExpired),
 	}
-}
-
-// clusterChecks returns what /readyz says about the other servers. One on SQLite has none.
-func (a *App) clusterChecks() []httpapi.Check {
-	if a.facts.alone() {
-		return nil
-	}
-	return []httpapi.Check{{Name: "cluster", Run: a.cluster.Ready, Note: a.cluster.Note}}
 }
 
 // tellNodes returns what sends a message to the other servers, or nil if there cannot be any.

@@ -16,6 +16,17 @@ import (
 // Examine describes the site of a configuration to the doctor and returns its findings. It changes
 // nothing and needs no server.
 func Examine(ctx context.Context, cfg *config.Config) []doctor.Finding {
+	return doctor.Examine(ctx, siteOf(cfg))
+}
+
+// CheckUpgrade returns what would happen if this program served the site of a configuration. It changes
+// nothing.
+func CheckUpgrade(ctx context.Context, cfg *config.Config) []doctor.Finding {
+	return doctor.Upgrade(ctx, siteOf(cfg))
+}
+
+// siteOf describes the site of a configuration.
+func siteOf(cfg *config.Config) *doctor.Site {
 	site := &doctor.Site{
 		File: cfg.File(), Warnings: cfg.Warnings(), Data: cfg.Data, Secret: cfg.Secret.Reveal(),
 		Approximate: cfg.Cluster == "approximate" && cfg.Database != "sqlite",
@@ -39,7 +50,7 @@ func Examine(ctx context.Context, cfg *config.Config) []doctor.Finding {
 	// doctor has a deadline instead.
 	for i := range cfg.Providers {
 		c := &cfg.Providers[i]
-		p := doctor.Provider{Name: c.Name, Where: cmp.Or(c.BaseURL, c.Kind)}
+		p := doctor.Provider{Name: c.Name, Where: cmp.Or(config.WithoutSecrets(c.BaseURL), c.Kind)}
 		for _, key := range c.Keys() {
 			p.Keys = append(p.Keys, doctor.Key{
 				Secret: key.Reveal(), Shown: key.String(),
@@ -48,7 +59,7 @@ func Examine(ctx context.Context, cfg *config.Config) []doctor.Finding {
 		}
 		site.Providers = append(site.Providers, p)
 	}
-	return doctor.Examine(ctx, site)
+	return site
 }
 
 // inspect translates what the store says about the database, so that the doctor need not know it.

@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"reflect"
+	"strings"
 	"time"
 
 	"sluice/internal/account"
@@ -77,3 +80,61 @@ func (a *App) SettledFor(ctx context.Context, accountID string) ([]usage.Settlem
 
 // Running is how many calls run now.
 func (a *App) Running() int64 { return a.ledger.Running() }
+
+// InForce describes everything that a reload may change, as the running server uses it. It reads the
+// configuration itself only where the server does so, too, when it needs the value.
+func (a *App) InForce() string {
+	var b strings.Builder
+	s := a.settings.Load()
+	for _, m := range s.Catalog.Models() {
+		describe(&b, reflect.ValueOf(m), 6)
+	}
+	h := s.HTTP()
+	fmt.Fprintln(&b, "api", h.CORSOrigins, h.TrustedProxies, h.PublicURL, h.Scorer)
+	describe(&b, reflect.ValueOf(h.Plans), 6)
+	// A provider whose settings have changed gets other adapters. These are pointers.
+	for _, u := range reflect.ValueOf(s).Elem().FieldByName("upstreams").Seq2() {
+		fmt.Fprintf(&b, "adapters %+v\n", u.FieldByName("provider"))
+	}
+	v := a.videoSettings(s)
+	fmt.Fprintln(&b, "video", v.Model, v.Tier, v.Origin, v.Workers, v.Lease, v.Keep, v.FileBytes, v.AccountBytes, v.Engine.Name)
+	for _, e := range v.Engines {
+		fmt.Fprintln(&b, "engine", e.Name, e.Credential)
+		describe(&b, reflect.ValueOf(e.Renderer), 6)
+	}
+	for _, field := range []string{"threshold", "follow", "content"} {
+		fmt.Fprintf(&b, "traces %+v\n", reflect.ValueOf(a.tracer).Elem().FieldByName(field))
+	}
+	c := s.Config
+	fmt.Fprintln(&b, "stop", c.DrainTimeout, c.ShutdownDelay, "books", c.Usage.KeepDays, "local", c.Discover)
+	fmt.Fprintln(&b, "pages", a.Origin(), signinSettings(c, a.Origin(), true))
+	if cert := a.cert.Load(); cert != nil {
+		fmt.Fprintf(&b, "certificate %x\n", cert.Certificate)
+	}
+	if a.opts.Level != nil {
+		fmt.Fprintln(&b, "level", a.opts.Level.Level())
+	}
+	return b.String()
+}
+
+// describe writes the values in v, down to depth, without addresses.
+func describe(b *strings.Builder, v reflect.Value, depth int) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() && depth > 0 {
+			describe(b, v.Elem(), depth-1)
+		}
+	case reflect.Struct:
+		for field, value := range v.Fields() {
+			b.WriteString(field.Name + " ")
+			describe(b, value, depth)
+		}
+		b.WriteByte('\n')
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			describe(b, v.Index(i), depth)
+		}
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint8, reflect.Float64:
+		fmt.Fprint(b, v, " ")
+	}
+}

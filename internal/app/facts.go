@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"sluice/internal/account"
 	"sluice/internal/auth"
 	"sluice/internal/config"
 	"sluice/internal/datadir"
+	"sluice/internal/installation"
 	"sluice/internal/sqlstore"
+	"sluice/internal/usage"
 )
 
 // facts is what a server and an offline command have in common: the locked data folder, the open
@@ -38,10 +42,17 @@ func openFacts(ctx context.Context, cfg *config.Config, open func(ctx context.Co
 	if err != nil {
 		return nil, err
 	}
+	if err := refuseLost(cfg, dir); err != nil {
+		dir.Close()
+		return nil, err
+	}
 	store, err := open(ctx, cfg.Database, dir.Path())
 	if err != nil {
 		dir.Close()
 		return nil, err
+	}
+	if err := refuseEmpty(ctx, store, dir); err != nil {
+		return nil, errors.Join(err, store.Close(), dir.Close())
 	}
 	// Without the secret nothing sealed can be read, so a wrong one stops the start here and not in
 	// the middle of a request.
@@ -51,6 +62,39 @@ func openFacts(ctx context.Context, cfg *config.Config, open func(ctx context.Co
 	f := &facts{dir: dir, store: store, index: auth.NewIndex()}
 	f.accounts = account.New(store, &account.Options{Brand: cfg.Brand, OnChange: f.changed})
 	return f, nil
+}
+
+// refuseLost is refuseEmpty for a SQLite file that is not there, before opening makes a new one: a restore
+// needs the place.
+func refuseLost(cfg *config.Config, dir *datadir.Dir) error {
+	if cfg.Database != "sqlite" {
+		return nil
+	}
+	if _, err := os.Stat(dir.Join(sqlstore.File)); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return refuseJournal(sqlstore.SQLite, dir)
+}
+
+// refuseEmpty returns an error if the database has no account although the journal beside it was used: the database
+// was lost, or is another one, and starting on it would give every caller's key up.
+func refuseEmpty(ctx context.Context, store *sqlstore.Store, dir *datadir.Dir) error {
+	has, err := store.HasAccounts(ctx)
+	if err != nil || has {
+		return err
+	}
+	return refuseJournal(store.Engine(), dir)
+}
+
+// refuseJournal returns an error if the journal of the folder was used.
+func refuseJournal(engine sqlstore.Engine, dir *datadir.Dir) error {
+	journal := dir.Join(installation.JournalFolder)
+	used, err := usage.Used(journal)
+	if err != nil || !used {
+		return err
+	}
+	return fmt.Errorf("the %s database has no account, but the journal in %s holds or held settlements: the database is lost, or it is not the one that belongs to this folder; "+
+		"set database to the right one, or put the last backup in its place with \"sluice restore\"; for a new installation, move %s away or name another folder with --data", engine, journal, journal)
 }
 
 // changed publishes the new state of an account in the index. Package account calls it before it

@@ -85,13 +85,14 @@ func (m *moody) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const roleChunk = `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
 
 // TestFailover is a model with three targets that fail in turns, each in its own way. No caller sees anything
-// of it while one of them is well.
+// of it while one of them is well. Between two steps all are well until their breakers are closed: one that has failed
+// is left alone for a while, and callers would notice if the others failed just then.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	requests, every, opens, closes := 100, 10*time.Millisecond, patience, patience
+	requests, every := 100, 10*time.Millisecond
 	steps := [][3]mood{{dead, well, well}, {well, busy, stalled}}
 	if os.Getenv("SLUICE_SOAK") != "" {
-		requests, every, opens, closes = 500, 30*time.Millisecond, 5*time.Second, 10*time.Second
+		requests, every = 500, 30*time.Millisecond
 		steps = append(steps, [][3]mood{{busy, well, well}, {dead, busy, well}, {well, stalled, dead}, {stalled, well, busy}, {busy, dead, well}}...)
 	}
 	for _, stream := range []bool{false, true} {
@@ -101,7 +102,7 @@ func TestFailover(t *testing.T) {
 			yaml := "plans: {scale: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited}}\nmetrics_listen: 127.0.0.1:0\nproviders:\n"
 			targets := ""
 			for i, u := range upstreams {
-				yaml += fmt.Sprintf("  - {name: p%d, kind: openai, base_url: %q, timeouts: {first_content: 1s}}\n", i, u.URL)
+				yaml += fmt.Sprintf("  - {name: p%d, kind: openai, base_url: %q, timeouts: {first_content: 3s}}\n", i, u.URL)
 				targets += fmt.Sprintf("{provider: p%d}, ", i)
 			}
 			n := newSite(t, yaml+"models: [{id: m, targets: ["+targets+"], plan: free, context_length: 1000, max_output: 100}]\n").start(t)
@@ -116,14 +117,17 @@ func TestFailover(t *testing.T) {
 				}
 				return true
 			}
-			for step, moods := range append(steps, [3]mood{}) {
+			for step, moods := range steps {
 				for i, u := range upstreams {
 					u.mood.Store(int32(moods[i]))
 				}
 				begun := flow.sent.Load()
-				flow.until(t, opens, fmt.Sprintf("step %d: the breakers of those who fail open", step), func() bool { return as(moods, false) })
-				flow.until(t, closes, fmt.Sprintf("step %d: the breakers of the others close", step), func() bool { return as(moods, true) })
+				flow.until(t, patience, fmt.Sprintf("step %d: the breakers of those who fail open", step), func() bool { return as(moods, false) })
 				flow.until(t, patience, "more requests", func() bool { return flow.sent.Load() >= begun+int64(requests/len(steps)) })
+				for _, u := range upstreams {
+					u.mood.Store(int32(well))
+				}
+				flow.until(t, patience, fmt.Sprintf("step %d: all breakers close", step), func() bool { return as([3]mood{}, true) })
 			}
 			flow.end()
 			calls := int64(0)
@@ -218,4 +222,55 @@ func (f *flow) end() {
 		close(f.ending)
 	}
 	f.all.Wait()
+}
+
+// A breaker that is open on the only target lets one call at a time through, to see whether the upstream works again.
+// Everybody else is answered at once, and told when to come back.
+func TestBreakerOfTheOnlyTarget(t *testing.T) {
+	t.Parallel()
+	var calls, running, most atomic.Int64
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		for n := running.Add(1); ; {
+			if m := most.Load(); n <= m || most.CompareAndSwap(m, n) {
+				break
+			}
+		}
+		defer running.Add(-1)
+		http.Error(w, `{"error":{"message":"broken"}}`, http.StatusInternalServerError)
+	}))
+	t.Cleanup(up.Close)
+	n := newSite(t, lab(up.URL, "lab/m")+"plans: {scale: {concurrent: unlimited, requests_per_minute: unlimited}}\n").start(t)
+	key := n.OwnerKey()
+	const ask = `{"model":"lab/m","messages":[{"role":"user","content":"Hello"}]}`
+	for n.request("POST", chatPath, key, ask); must[admin.Status](n, "status", admin.Empty{}).Targets[0].State == routing.Closed; {
+		n.request("POST", chatPath, key, ask)
+	}
+	before, began := calls.Load(), time.Now()
+	most.Store(0)
+	const requests = 200
+	var asking sync.WaitGroup
+	var unsent atomic.Int64
+	for range requests {
+		asking.Go(func() {
+			r, err := n.do("POST", chatPath, key, ask)
+			after, _ := strconv.Atoi(r.header.Get("Retry-After"))
+			if err != nil || r.status != 503 || after < 1 || after > 5 || r.header.Get("Retry-After-Ms") == "" {
+				t.Errorf("a request to an upstream that is down = %d %v %s, %v, want 503 and when to come back", r.status, r.header, r.body, err)
+			}
+			switch r.header.Get("X-Sluice-Attempts") {
+			case "":
+				unsent.Add(1)
+			case "1":
+			default:
+				t.Errorf("a request made %s attempts, want one at most", r.header.Get("X-Sluice-Attempts"))
+			}
+		})
+	}
+	asking.Wait()
+	// The breaker is open for a second at first, and for longer after each probe.
+	made, probes := calls.Load()-before, 1+int64(time.Since(began)/time.Second)
+	if made > probes || most.Load() > 1 || made+unsent.Load() != requests {
+		t.Errorf("%d requests in %v made %d calls, %d at once, and %d none, want at most %d, one at a time", requests, time.Since(began), made, most.Load(), unsent.Load(), probes)
+	}
 }

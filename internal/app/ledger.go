@@ -2,9 +2,7 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"time"
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
@@ -13,13 +11,8 @@ import (
 	"sluice/internal/auth"
 	"sluice/internal/cluster"
 	"sluice/internal/config"
-	"sluice/internal/httpapi"
 	"sluice/internal/sqlstore"
 )
-
-// staleFacts is the age of the facts about accounts from which on /readyz mentions it. They are read
-// twice a second.
-const staleFacts = 5 * time.Second
 
 // ledger counts what accounts are using: in memory, by all of each limit or by a part, or in the Redis that
 // all nodes share.
@@ -121,39 +114,6 @@ func (a *App) currentFacts(cfg *config.Config) admission.Facts {
 		return nil
 	}
 	return a.follower
-}
-
-// sharedChecks returns the readiness checks of what nodes share.
-func (a *App) sharedChecks(cfg *config.Config) (checks []httpapi.Check) {
-	if a.redis != nil {
-		checks = append(checks, httpapi.Check{Name: "redis", Note: func() string {
-			switch s := a.redis.State(); {
-			case !s.Exact:
-				return fmt.Sprintf("away for %s: this node admits its share of each limit, as one of %d", time.Since(s.Since).Round(time.Second), max(1, s.Nodes))
-			case s.Joining:
-				return "this node has just joined the others, and has no share of the limits yet for the case that Redis goes away"
-			}
-			return ""
-		}})
-	}
-	if a.follower != nil && a.isShared(cfg) {
-		checks = append(checks, httpapi.Check{
-			Name: "accounts",
-			Run: func(context.Context) error {
-				if a.redis != nil && a.redis.State().Exact {
-					return nil // the epochs say what has changed
-				}
-				return a.follower.Ready()
-			},
-			Note: func() string {
-				if age := a.follower.Age(); age > staleFacts {
-					return fmt.Sprintf("changes by other nodes were last read %s ago", age.Round(time.Second))
-				}
-				return ""
-			},
-		})
-	}
-	return append(checks, a.clusterChecks()...)
 }
 
 // sharedGauges returns the metrics of what nodes share.

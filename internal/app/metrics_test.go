@@ -22,7 +22,7 @@ func (n *node) scrape() string {
 	}
 	var own []string
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "sluice_") {
+		if strings.HasPrefix(line, "sluice_") || strings.HasPrefix(line, "gen_ai_") || strings.HasPrefix(line, "go_sql_") {
 			own = append(own, line)
 		}
 	}
@@ -60,7 +60,7 @@ func TestMetrics(t *testing.T) {
 		`sluice_upstream_calls_running{provider="sandbox"} 0`,
 		`sluice_upstream_error_rate{provider="sandbox"} 0`,
 		`sluice_upstream_first_content_seconds{provider="sandbox"} 0`,
-		`sluice_build_info{version=`,
+		`sluice_build_info{goversion=`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the metrics lack %s; they are\n%s", want, text)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,12 +48,18 @@ func newCrowd(t *testing.T, data string, accounts int, seed uint64) *crowd {
 	c := &crowd{rand: rand.New(rand.NewPCG(seed, 14))}
 	store := &keeping{}
 	making := account.New(store, nil)
+	raw := map[string]string{}
 	for n := range accounts {
-		a, raw, err := making.Create(t.Context(), "test", fmt.Sprintf("user%d@example.com", n), account.Basic, false)
+		a, key, err := making.Create(t.Context(), "test", fmt.Sprintf("user%d@example.com", n), account.Basic, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.ids, c.keys = append(c.ids, a.ID), append(c.keys, raw)
+		raw[a.ID] = key
+	}
+	// In the order of ids SQLite writes to few places at a time, here and when their calls are stored.
+	slices.SortFunc(store.made, func(a, b *account.Account) int { return strings.Compare(a.ID, b.ID) })
+	for _, a := range store.made {
+		c.ids, c.keys = append(c.ids, a.ID), append(c.keys, raw[a.ID])
 	}
 	db, err := sql.Open("sqlite", filepath.Join(data, sqlstore.File))
 	if err != nil {
@@ -83,8 +90,7 @@ func newCrowd(t *testing.T, data string, accounts int, seed uint64) *crowd {
 	return c
 }
 
-// call is number n of so many calls in the last hours. Calls of one account follow each other, so that SQLite, which is
-// filled here, writes to few places at a time.
+// call is number n of so many calls in the last hours. Calls of one account follow each other, as their accounts do.
 func (c *crowd) call(n, calls int, now time.Time) usage.Settlement {
 	cost := c.rand.Int64N(1000)
 	return usage.Settlement{
@@ -105,7 +111,7 @@ func (c *crowd) settle(t *testing.T, data string, calls, unsettled int) {
 	now := time.Now()
 	for n := 0; n < calls-unsettled; {
 		var batch []usage.Settlement
-		for ; n < calls-unsettled && len(batch) < 5000; n++ {
+		for ; n < calls-unsettled && len(batch) < 2500; n++ {
 			batch = append(batch, c.call(n, calls, now))
 		}
 		if err := store.RecordSettlements(t.Context(), batch); err != nil {

@@ -114,7 +114,7 @@ func TestWithoutRedis(t *testing.T) {
 	}
 	for _, n := range nodes {
 		eventually(t, "a share of the limits", func() bool {
-			return strings.Contains(n.get("/readyz", "").body, `{"name":"redis","ok":true}`) && strings.Contains(n.scrape(), "sluice_ledger_nodes 3")
+			return strings.Contains(n.get("/readyz", "").body, `{"name":"redis","ok":true,"age_seconds":0}`) && strings.Contains(n.scrape(), "sluice_ledger_nodes 3")
 		})
 	}
 	if err := redis.Kill(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"sluice/internal/abuse"
@@ -17,6 +16,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/datadir"
+	"sluice/internal/installation"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
@@ -61,10 +61,10 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 	// A command ends soon, so nothing here needs Run: books opens the journal only if an operation
 	// reads it, and billing renews nothing by itself.
 	plans := func() account.Plans { return s.Plans }
-	books := usage.NewBooks(f.dir.Join(journalFolder), f.store, &usage.BooksOptions{SyncEach: cfg.Usage.SyncEach})
+	books := usage.NewBooks(f.dir.Join(installation.JournalFolder), f.store, &usage.BooksOptions{SyncEach: cfg.Usage.SyncEach})
 	// A command sees no requests. It relies on what the last server has recorded.
 	local := func() bool { return datadir.Proxied(f.dir.Path()) == "" }
-	till, _ := newBilling(cfg, f, cfg.Origin(), billing.Options{
+	till, _ := newBilling(cfg, f, cfg.Origin, billing.Options{
 		Plans: plans, Log: slog.New(slog.DiscardHandler),
 		Withdrawn: func() bool { return cfg.Billing.Processor == "" && !local() },
 	})
@@ -112,33 +112,6 @@ func Models(ctx context.Context, cfg *config.Config, verbose, refresh bool) (*Li
 		return nil, err
 	}
 	return l, client.Call(ctx, "models", admin.ModelQuery{Verbose: verbose}, &l.JSON)
-}
-
-// Restore puts a backup into the data folder, which must not have a database yet. What is sealed in
-// the backup needs a secret that is not part of it. If neither the configuration nor the folder has
-// that secret, note says what to do; otherwise it is empty.
-func Restore(ctx context.Context, cfg *config.Config, backup string) (note string, err error) {
-	if cfg.Database != "sqlite" {
-		return "", errors.New("the database is PostgreSQL: restore it with pg_restore or psql")
-	}
-	dir, err := datadir.Open(cfg.Data)
-	if err != nil {
-		return "", err
-	}
-	defer dir.Close()
-	if err := sqlstore.Restore(ctx, backup, dir.Path()); err != nil {
-		return "", err
-	}
-	// The database is restored. What follows only decides whether a secret is missing.
-	in, err := sqlstore.Inspect(ctx, cfg.Database, dir.Path())
-	if err != nil || in.Sealed == nil {
-		return "", err
-	}
-	secrets, err := datadir.ReadSecrets(dir.Path(), cfg.Secret.Reveal())
-	if err != nil || slices.ContainsFunc(secrets.All(), func(s string) bool { return sqlstore.Opens(in.Sealed, s) }) {
-		return "", err
-	}
-	return "The secret that it is sealed under was not found. Before you start the server, " + datadir.SecretAdvice + ".", nil
 }
 
 // ResetSecret deletes what is sealed under a lost secret, and returns how many accounts lost their

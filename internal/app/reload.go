@@ -17,11 +17,17 @@ func (a *App) Reload() error {
 	a.reloadMu.Lock()
 	defer a.reloadMu.Unlock()
 	err := a.reload()
-	a.metrics.Reloaded(err == nil)
 	if err != nil {
-		a.log.Error("the new configuration was refused; the old one stays", "error", err.Error())
+		problem := err.Error()
+		// What was refused is tried again until it is accepted. That is news once.
+		if was := a.refused.Swap(&problem); was == nil || *was != problem {
+			a.metrics.Reloaded(false)
+			a.log.Error("the new configuration was refused; the old one stays", "error", problem)
+		}
 		return err
 	}
+	a.refused.Store(nil)
+	a.metrics.Reloaded(true)
 	a.log.Info("configuration reloaded", "models", len(a.settings.Load().Catalog.Models()))
 	return nil
 }
@@ -36,6 +42,9 @@ func (a *App) reload() error {
 		return err
 	}
 	old := a.settings.Load()
+	if err := cfg.Replaces(old.Config); err != nil {
+		return err
+	}
 	restart := cfg.RestartNeeded(old.Config)
 	cfg.Brand = old.Config.Brand // keys and the router's id change together, at a start
 	s, err := settings.New(cfg, old.Found)
@@ -54,6 +63,9 @@ func (a *App) reload() error {
 	}
 	a.warn(cfg)
 	a.setLevel(s)
+	if a.tracer != nil {
+		a.tracer.Set(sampling(&cfg.Traces))
+	}
 	a.joinCatalog(old, s)
 	a.apply(old, s)
 	return nil
@@ -128,12 +140,24 @@ func (a *App) loadCertificate(_ context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// watch reloads when the configuration file or the certificate changes on disk, until ctx ends.
+// watch reloads when the files that the configuration was read from change on disk, until ctx ends.
 func (a *App) watch(ctx context.Context) {
 	if a.opts.Load == nil {
 		return
 	}
-	config.Watch(ctx, a.seen, func() *config.Config { return a.settings.Load().Config }, func() {
-		_ = a.Reload() // logged there
+	config.Watch(ctx, func() *config.Config { return a.settings.Load().Config }, a.Reload, func() {
+		if a.refused.Swap(nil) == nil {
+			return // a signal has reloaded it meanwhile
+		}
+		a.log.Info("the configuration file is again the one that is in force")
 	})
+}
+
+// configNote says in /readyz that the configuration in force is not the one on disk. What is wrong
+// with that one is in the log; it may quote names that are not for everybody.
+func (a *App) configNote() string {
+	if a.refused.Load() == nil {
+		return ""
+	}
+	return "the configuration on disk was refused, and an older one is in force; the log says more"
 }

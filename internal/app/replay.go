@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/datadir"
+	"sluice/internal/installation"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )
@@ -63,8 +64,8 @@ func findJournal(path string) (data, journal string, err error) {
 	if !info.IsDir() {
 		return "", "", fmt.Errorf("%s is a file: name a data folder, or the folder journal in it", path)
 	}
-	if inside, err := os.Stat(filepath.Join(path, journalFolder)); err == nil && inside.IsDir() {
-		return path, filepath.Join(path, journalFolder), nil
+	if inside, err := os.Stat(filepath.Join(path, installation.JournalFolder)); err == nil && inside.IsDir() {
+		return path, filepath.Join(path, installation.JournalFolder), nil
 	}
 	return filepath.Dir(path), path, nil
 }

@@ -21,15 +21,19 @@ import (
 
 // Run serves until ctx ends or a server fails. Then it stops gracefully, see stop. It closes the App.
 //
-// Three groups of goroutines end one after the other: the rendering of videos, so that another node
-// can continue it; the servers; and the background jobs, because the last calls still need the
-// journal, the pulse and the outbox.
+// The parts end one after the other: the rendering of videos, so that another node can continue it; the
+// API; the admin socket, so that an operator can look at a stop that takes long; the background jobs,
+// because the last calls still need the journal, the pulse and the outbox; and the metrics, which show
+// all of that.
 func (a *App) Run(ctx context.Context) error {
 	// Only the API passes Local: the other two doors are for operators.
 	listeners := a.frontListeners()
-	servers := []*http.Server{httpapi.NewServer(a.local.Watch(a.api), listeners[0]), httpapi.NewServer(admin.Handler(a.backend()), listeners[1])}
+	servers := []*httpapi.Server{
+		httpapi.NewServer(a.local.Watch(a.api), listeners[0], httpapi.Lane(a.settings.Load().Config.HTTP1Lane)),
+		httpapi.NewServer(admin.Handler(a.backend()), listeners[1], httpapi.LaneOff),
+	}
 	if a.metricsListener != nil {
-		servers = append(servers, httpapi.NewServer(a.metricsHandler(), listeners[2]))
+		servers = append(servers, httpapi.NewServer(a.metricsHandler(), listeners[2], httpapi.LaneOff))
 	}
 	failed := make(chan error, len(servers)) // with room for all, so that no server blocks when nobody reads
 	var serving sync.WaitGroup
@@ -58,10 +62,13 @@ func (a *App) Run(ctx context.Context) error {
 		err = fmt.Errorf("serve: %w", err)
 	}
 	stopRendering() // returns the jobs to the queue
-	a.stop(context.WithoutCancel(ctx), servers, listeners[0])
-	serving.Wait()
+	stopping := context.WithoutCancel(ctx)
+	a.stop(stopping, servers[0], listeners[0])
+	endDoors(stopping, servers[1:2])
 	stopBackground() // after the last call: some jobs finish what calls have left
 	working.Wait()
+	endDoors(stopping, servers[2:])
+	serving.Wait()
 	return errors.Join(err, a.close())
 }
 
@@ -81,8 +88,13 @@ func (a *App) jobs() []func(context.Context) {
 		a.router.Run,
 		giveBack,
 		a.keepCatalogs,
+		a.billing.Watch,
 		a.cluster.Run,
+		a.health.Run,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
+	}
+	if a.tracer != nil {
+		jobs = append(jobs, a.tracer.Run)
 	}
 	if a.follower != nil {
 		jobs = append(jobs, func(ctx context.Context) { a.follower.Run(ctx, a.followFrom) })
@@ -93,11 +105,11 @@ func (a *App) jobs() []func(context.Context) {
 	return append(jobs, a.onceJobs()...)
 }
 
-// stop ends the servers without a caller noticing, if their calls end in time. /readyz reports it
-// first, so that load balancers send requests elsewhere. For the delay, requests are still served,
-// each reply ending its connection. Then there are no new connections, and running requests may
-// finish. Those that still run at the end of drain_timeout, which covers all of this, are cut off.
-func (a *App) stop(ctx context.Context, servers []*http.Server, front *httpapi.Listener) {
+// stop ends the API without a caller noticing, if their calls end in time. /readyz reports it first, so
+// that load balancers send requests elsewhere. For the delay, requests are still served, each reply
+// ending its connection. Then there are no new connections, and running requests may finish. Those that
+// still run at the end of drain_timeout, which covers all of this, are cut off, and their callers told.
+func (a *App) stop(ctx context.Context, server *httpapi.Server, front *httpapi.Listener) {
 	c := a.settings.Load().Config
 	ctx, cancel := context.WithTimeout(ctx, c.DrainTimeout)
 	defer cancel()
@@ -108,15 +120,22 @@ func (a *App) stop(ctx context.Context, servers []*http.Server, front *httpapi.L
 	_ = front.Finish() // the listener is closed in any case
 	// Proxies give up a connection that they have not used for a while. It is closed only after that.
 	front.Quiet(ctx, quiet)
-	var stopping sync.WaitGroup
+	front.End(ctx, server)
+	a.api.Await(ctx) // before the journal stops: the last calls are settled
+}
+
+// doorPatience is how long the requests of operators may take to end at a stop.
+const doorPatience = 2 * time.Second
+
+// endDoors ends servers for operators, of which there may be none.
+func endDoors(ctx context.Context, servers []*httpapi.Server) {
+	ctx, cancel := context.WithTimeout(ctx, doorPatience)
+	defer cancel()
 	for _, s := range servers {
-		stopping.Go(func() {
-			if s.Shutdown(ctx) != nil {
-				_ = s.Close() // the time is over
-			}
-		})
+		if s.Shutdown(ctx) != nil {
+			_ = s.Close() // the time is over
+		}
 	}
-	stopping.Wait()
 }
 
 // delay waits for d, or until ctx ends or Hasten is called. It returns how long idle connections are
@@ -174,6 +193,8 @@ func (a *App) backend() *admin.Backend {
 		Refresh:  func(ctx context.Context) error { return a.lookAround(ctx, true) },
 		Status:   a.status,
 		Reload:   func(context.Context) error { return a.Reload() },
+		Debug:    a.debug,
+		Metrics:  a.metrics.Handler(),
 	}
 }
 
@@ -186,8 +207,10 @@ func (a *App) status(ctx context.Context) admin.Status {
 		Database: string(a.facts.store.Engine()), Accounts: a.facts.index.Accounts(), Models: len(s.Catalog.Models()), Targets: s.Routes.Standings(time.Now()),
 		Cluster: a.nodes(ctx),
 	}
-	if err := a.facts.store.Ping(ctx); err != nil {
-		st.DBError = err.Error()
+	st.Checks, st.Ready = a.health.Report(ctx)
+	// The one who asks is an operator: the reason, beside what everybody may read.
+	if found := a.facts.store.Look(ctx); found.Err != nil {
+		st.DBError = found.Err.Error()
 	}
 	return st
 }

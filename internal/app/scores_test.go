@@ -162,7 +162,9 @@ func TestScoreWithoutRedis(t *testing.T) {
 		t.Parallel()
 		nodes, redis := threeNodes(t, twentyUnits)
 		for _, n := range nodes { // a node has no share before all have seen it
-			eventually(t, "a share of the limits", func() bool { return strings.Contains(n.get("/readyz", "").body, `{"name":"redis","ok":true}`) })
+			eventually(t, "a share of the limits", func() bool {
+				return strings.Contains(n.get("/readyz", "").body, `{"name":"redis","ok":true,"age_seconds":0}`)
+			})
 		}
 		if err := redis.Kill(); err != nil {
 			t.Fatal(err)

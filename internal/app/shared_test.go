@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -11,22 +10,18 @@ import (
 
 	"sluice/internal/idempotency"
 	"sluice/internal/pgtest"
+	"sluice/internal/wiretest"
 )
 
 // onOneDatabase starts two nodes with the same configuration. The first reaches its database by a wire that
 // the test can cut, which is how a dead node looks to the other. Limits do not matter: a node that has just
 // joined has no part of them for up to a minute.
-func onOneDatabase(t *testing.T, yaml string, replies *idempotency.Options) (one, two *node, line *wire) {
+func onOneDatabase(t *testing.T, yaml string, replies *idempotency.Options) (one, two *node, line *wiretest.Wire) {
 	t.Helper()
-	address, err := url.Parse(pgtest.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	direct := address.String()
-	line = newWire(t, address.Host)
-	address.Host = line.address()
+	direct := pgtest.URL(t)
+	line, wired := wiretest.To(t, direct)
 	var nodes [2]*node
-	for i, database := range []string{address.String(), direct} {
+	for i, database := range []string{wired, direct} {
 		s := newSite(t, "cluster: approximate\nplans: {scale: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited}}\ndatabase: "+database+"\n"+oneSecret+yaml)
 		s.replies = replies
 		nodes[i] = s.start(t)
@@ -106,7 +101,7 @@ func TestIdempotencyOverNodes(t *testing.T) {
 	waiting(1)
 	ask(two, "dead", replies)
 	waiting(2)
-	line.cut()
+	line.Cut()
 	eventually(t, "the other node's call", func() bool { return u.calls.Load() == 2 })
 	u.answer <- says("alive")
 	u.answer <- says("alive")
@@ -117,7 +112,7 @@ func TestIdempotencyOverNodes(t *testing.T) {
 	if r := <-failed; r.status != 200 {
 		t.Errorf("the request on the node without a database = %d %s, want its answer", r.status, r.body)
 	}
-	line.mend(t)
+	line.Mend()
 }
 
 // A conversation with service/auto stays with its model on every node.

@@ -4,16 +4,30 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"sluice/internal/admin"
 	"sluice/internal/pgtest"
+	"sluice/internal/usage"
 	"sluice/internal/video"
 )
+
+// slowSite is a site whose log shows the requests of slowRequest, which are probes.
+func slowSite(t *testing.T, yaml string) *site {
+	t.Helper()
+	s := newSite(t, yaml)
+	s.level = slog.LevelDebug
+	return s
+}
 
 // slowRequest sends a request whose body is still to come: its reply waits for that.
 func (n *node) slowRequest() (net.Conn, *bufio.Reader) {
@@ -35,7 +49,7 @@ func (n *node) slowRequest() (net.Conn, *bufio.Reader) {
 
 func TestGracefulStop(t *testing.T) {
 	t.Parallel()
-	n := newSite(t, "shutdown_grace: 30s\n").start(t)
+	n := slowSite(t, "shutdown_grace: 30s\n").start(t)
 	conn, r := n.slowRequest()
 	n.cancel()
 	eventually(t, "the end of new connections", func() bool {
@@ -63,11 +77,130 @@ func TestGracefulStop(t *testing.T) {
 
 func TestStopEndsAfterTheGrace(t *testing.T) {
 	t.Parallel()
-	n := newSite(t, "shutdown_grace: 50ms\n").start(t)
+	n := slowSite(t, "shutdown_grace: 50ms\n").start(t)
 	_, r := n.slowRequest()
 	n.stop()
 	if _, err := r.ReadByte(); err == nil {
 		t.Error("the request that did not end was answered, want its connection cut")
+	}
+}
+
+// The doors for operators outlive the API: a stop that takes long can be watched.
+func TestStopEndsOperatorsLast(t *testing.T) {
+	t.Parallel()
+	n := slowSite(t, "metrics_listen: 127.0.0.1:0\ndrain_timeout: 1h\n").start(t)
+	conn, _ := n.slowRequest()
+	n.cancel()
+	eventually(t, "the end of new connections", func() bool { return !n.accepts() })
+	resp, err := n.client.Get("http://" + n.MetricsAddr() + "/metrics")
+	if err != nil || resp.StatusCode != 200 {
+		t.Errorf("the metrics of a server that waits for its last request = %v, %v, want 200", resp, err)
+	} else {
+		resp.Body.Close()
+	}
+	if st := must[admin.Status](n, "status", nil); st.PID == 0 {
+		t.Errorf("the status of a server that waits for its last request = %+v", st)
+	}
+	conn.Close()
+	n.stop()
+}
+
+// At the end of a stop, calls that still run are cut off. Their callers are told so, and they are settled as cut by
+// us, also if nobody reads.
+func TestStopTellsCallers(t *testing.T) {
+	t.Parallel()
+	upstream, reached := costly(t)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		reached <- "discovery"
+		<-r.Context().Done()
+	}))
+	t.Cleanup(func() { silent.CloseClientConnections(); silent.Close() })
+	site := newSite(t, fmt.Sprintf(`drain_timeout: 50ms
+mcp: {allow_hosts: [127.0.0.1]}
+plans: {scale: {concurrent: 100}}
+providers: [{name: good, kind: openai, base_url: %q}]
+models: [{id: good, provider: good, plan: free, context_length: 100000, max_output: 1000, tool_calling: true}]
+`, upstream))
+	n := site.start(t)
+	ask := func(do, more string) string {
+		return fmt.Sprintf(`{"model":"good","messages":[{"role":"user","content":"please %s."}]%s}`, do, more)
+	}
+	tool := func(meta string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chat_completion",%s"arguments":%s}}`, meta, ask("wait", ""))
+	}
+	const stopping, again = "The server is being restarted", "Retry-After"
+	replies := make(chan func(*node), 10)
+	calls := []struct {
+		name, path, idem, body string
+		reached                string // empty: no upstream gets it
+		status                 int
+		after                  bool // the reply says when to try again
+		end                    usage.End
+	}{
+		{"a stream", chatPath, "", ask("begin", `,"stream":true`), "begin", 200, false, usage.EndCut},
+		{"a stream that has not begun", chatPath, "", ask("wait", `,"stream":true`), "wait", 503, true, usage.EndFailed},
+		{"a whole reply", chatPath, "one", ask("wait", ""), "wait", 503, true, usage.EndFailed},
+		{"a request that waits for the same reply", chatPath, "one", ask("wait", ""), "", 503, true, ""},
+		{"a call with tool servers", chatPath, "", ask("answer", fmt.Sprintf(`,"tools":[{"type":"mcp","server_url":%q}]`, silent.URL)), "discovery", 503, true, usage.EndFailed},
+		{"a call of our MCP server", "/mcp", "", tool(""), "wait", 200, false, usage.EndFailed},
+		{"one with progress", "/mcp", "", tool(`"_meta":{"progressToken":"p"},`), "wait", 200, false, usage.EndFailed},
+	}
+	want := map[usage.End]int{}
+	for _, c := range calls {
+		if c.end != "" {
+			want[c.end]++
+		}
+		before := n.BodiesInFlight()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.scheme+n.Addr()+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+n.OwnerKey())
+		if c.idem != "" {
+			req.Header.Set("Idempotency-Key", c.idem)
+		}
+		go func() {
+			resp, err := n.client.Do(req)
+			var text []byte
+			if err == nil {
+				text, err = io.ReadAll(resp.Body)
+				resp.Body.Close()
+			}
+			replies <- func(n *node) {
+				if err != nil || resp.StatusCode != c.status || !strings.Contains(string(text), stopping) || strings.Contains(string(text), "[DONE]") || (resp.Header.Get(again) != "") != c.after {
+					n.t.Errorf("%s = %v, %s, %v, want %d and to be told", c.name, resp, text, err, c.status)
+				}
+			}
+		}()
+		if c.reached == "" {
+			eventually(t, "the arrival of "+c.name, func() bool { return n.BodiesInFlight() > before })
+			continue
+		}
+		select {
+		case got := <-reached:
+			if got != c.reached {
+				t.Errorf("%s reached %q, want %q", c.name, got, c.reached)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s reached nobody", c.name)
+		}
+	}
+	n.stop()
+	for range calls {
+		(<-replies)(n)
+	}
+	if log := n.log.String(); strings.Contains(log, "panic") {
+		t.Errorf("the log of the stop has a panic: %s", log)
+	}
+	n = site.start(t)
+	all, _ := n.Settlements()
+	got := map[usage.End]int{}
+	for _, s := range all {
+		got[s.End]++
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("settled by how they ended: %v, want %v", got, want)
 	}
 }
 
@@ -80,7 +213,7 @@ func (n *node) begin() {
 	n.cancel()
 	eventually(n.t, "a refusal of new work", func() bool {
 		r := n.get("/readyz", "")
-		return r.status == 503 && strings.Contains(r.body, `{"name":"shutdown","ok":false,"message":"stopping; no new work"}`)
+		return r.status == 503 && strings.Contains(r.body, `{"name":"shutdown","ok":false,"message":"stopping; no new work"`)
 	})
 }
 
@@ -128,7 +261,7 @@ func (n *node) closes(path string, status int) bool {
 // Connections that are in use or were used lately outlive the delay; new ones are refused.
 func TestStopWaitsForConnections(t *testing.T) {
 	t.Parallel()
-	n := newSite(t, "shutdown_delay: 50ms\ndrain_timeout: 1h\n").start(t)
+	n := slowSite(t, "shutdown_delay: 50ms\ndrain_timeout: 1h\n").start(t)
 	conn, r := n.slowRequest()
 	n.cancel()
 	eventually(t, "the end of new connections", func() bool { return !n.accepts() })

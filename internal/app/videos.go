@@ -9,6 +9,8 @@ import (
 	"sluice/internal/app/settings"
 	"sluice/internal/blob"
 	"sluice/internal/config"
+	"sluice/internal/health"
+	"sluice/internal/telemetry"
 	"sluice/internal/usage"
 	"sluice/internal/video"
 )
@@ -23,6 +25,7 @@ func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	a.files = files
 	checking, cancel := context.WithTimeout(ctx, filesPatience)
 	defer cancel()
 	if err := files.Check(checking); err != nil {
@@ -37,7 +40,10 @@ func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
 	// Videos are settled in the database, together with their jobs, and not through the books. So
 	// abuse control is told here.
 	a.videos, err = video.New(ctx, a.gate, a.facts.store, files, node, a.videoSettings(a.settings.Load()), &video.Options{
-		Log: a.log, Settled: func(u *usage.Settlement) { a.abuse.Settled(u) },
+		Log: a.log, Settled: func(u *usage.Settlement) {
+			a.abuse.Settled(u)
+			a.metrics.Called(called(u, telemetry.OperationVideo))
+		},
 	})
 	return err
 }
@@ -46,6 +52,7 @@ func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
 type files interface {
 	video.Files
 	Check(ctx context.Context) error
+	Look(ctx context.Context) health.Finding
 }
 
 // openFiles opens the storage of videos. By default it is a part of the data folder. What is on its way to an object

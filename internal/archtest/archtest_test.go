@@ -24,6 +24,7 @@ var rules = []struct {
 	{"texts", checkTexts},
 	{"length", checkLength},
 	{"sleeps", checkSleeps},
+	{"deadlines", checkDeadlines},
 }
 
 func TestRepository(t *testing.T) {
@@ -245,6 +246,18 @@ func TestRules(t *testing.T) {
 				"oracles/a_test.go":             "package oracles\n\nfunc f() { <-time.After(1) }",
 			},
 			want: []string{"internal/x/a_test.go:4:2", "internal/x/a_test.go:6:14", "internal/x/a_test.go:9:3", "oracles/a_test.go:3:12"},
+		},
+		{
+			name: "deadlines",
+			rule: checkDeadlines,
+			files: map[string]string{
+				"internal/a/a.go":             "package a\n\nimport \"database/sql\"\n\nvar x *sql.DB\n\nfunc f(p pool) { p.db.Ping() }",
+				"internal/a/a_test.go":        "package a\n\nimport \"database/sql\"\n\nvar x *sql.DB",
+				"internal/sqlstore/pool.go":   "package sqlstore\n\nimport \"database/sql\"\n\nvar x *sql.DB",
+				"internal/sqlstore/things.go": "package sqlstore\n\nimport \"database/sql\"\n\nfunc f() {\n\ttx(func(ctx context.Context, tx *sql.Tx) error { return nil })\n\ttx(func(tx *sql.Tx) error { return nil })\n\ttx(func(_ context.Context, tx *sql.Tx) error { return nil })\n}",
+				"internal/b/b.go":             "package b\n\nfunc f(p pool) { p.db.Ping() }",
+			},
+			want: []string{"internal/a/a.go:5:8", "internal/a/a.go:7:18", "internal/sqlstore/things.go:7:5", "internal/sqlstore/things.go:8:5"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

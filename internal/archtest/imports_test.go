@@ -15,7 +15,7 @@ var rows = [][]string{
 	// Text: bytes and characters. These packages know nothing else of the project.
 	{"jsonscan", "excerpt"},
 	// The vocabulary that every package may use. It knows only text.
-	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lazyregexp"},
+	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lane", "lazyregexp", "health"},
 	// The types that requests and storage are made of, and the connections to the outside.
 	{"chat", "netguard", "account", "blob", "mail"},
 	// Facts: the catalog, usage, accounts and their keys, and earlier turns of a conversation.
@@ -30,8 +30,9 @@ var rows = [][]string{
 	{"inference", "video", "video/*"},
 	// The entrances (HTTP, MCP, admin), and the store, which knows all facts and the video jobs.
 	{"httpapi", "mcpserver", "webui", "admin", "sqlstore"},
-	// The pages, which share webui, and the doctor, which queries a running server.
-	{"dashboard", "support", "doctor"},
+	// The pages, which share webui; the doctor, which queries a running server; and what copies whole
+	// installations from one store to another.
+	{"dashboard", "support", "doctor", "installation"},
 	// app connects everything.
 	{"app"},
 }
@@ -39,6 +40,9 @@ var rows = [][]string{
 // belowAppOnly lists packages that only app and the command may import. The same holds for every adapter:
 // a capability takes its own Options and Store, never the configuration or the database.
 var belowAppOnly = []string{"config", "sqlstore"}
+
+// knowsStore is the one package below app that is about the database itself: it copies all of it.
+const knowsStore = "installation"
 
 // place is the position of a package in rows.
 type place struct {
@@ -147,7 +151,7 @@ func judge(from, to string) string {
 			return "only app imports adapters; take an interface or a value, and let app pass it in"
 		}
 		for _, reserved := range belowAppOnly {
-			if theirs.home == reserved && ours.home != reserved {
+			if theirs.home == reserved && ours.home != reserved && (ours.home != knowsStore || reserved != "sqlstore") {
 				return "only app imports it; take your own Options or Store, and let app fill them in"
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/fault"
+	"sluice/internal/health"
 )
 
 const (
@@ -22,6 +23,8 @@ const (
 	// trustFor is how long a node goes by what it knows while neither the ledger nor the database can say
 	// whether that still holds.
 	trustFor = 5 * time.Minute
+	// staleAfter is the age of what the index knows from which on operators are told.
+	staleAfter = 5 * time.Second
 	// unrevoked is the epoch of an account of which the shared ledger knows no change.
 	unrevoked = 1
 )
@@ -160,6 +163,22 @@ func (f *Follower) Ready() error {
 		return fmt.Errorf("changes by other nodes were last read %s ago, so requests are refused", age.Round(time.Second))
 	}
 	return nil
+}
+
+// Look says how old what the index knows is. Current reports whether the shared ledger confirms it in every request;
+// nil means that there is none.
+func (f *Follower) Look(current func() bool) (found health.Finding) {
+	found.Age = f.Age()
+	if current != nil && current() {
+		return found // the epochs say what has changed
+	}
+	if err := f.Ready(); err != nil {
+		found.Failed, found.Err = true, err
+	}
+	if found.Age > staleAfter {
+		found.Message = fmt.Sprintf("changes by other nodes were last read %s ago", found.Age.Round(time.Second))
+	}
+	return found
 }
 
 // sync waits until the changes that are committed now are in the index. It does not wait for a database

@@ -269,12 +269,21 @@ func TestFrozenDatabase(t *testing.T) {
 		if err := f.Confirm(c, 0, false); err != nil {
 			t.Errorf("Confirm after 10 seconds = %v, want what is known", err)
 		}
+		if found := f.Look(nil); found.Failed || found.Age < 9*time.Second || !strings.Contains(found.Message, "last read 1") {
+			t.Errorf("Look after 10 seconds = %+v, want a remark with the age", found)
+		}
 		time.Sleep(5 * time.Minute) // the bubble's clock
 		if err := f.Confirm(c, 0, false); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("Confirm after five minutes = %v, want it unavailable", err)
 		}
 		if err := f.Ready(); err == nil || !strings.Contains(err.Error(), "requests are refused") {
 			t.Errorf("Ready after five minutes = %v, want an error", err)
+		}
+		if found := f.Look(nil); !found.Failed || found.Err == nil || found.Age < 5*time.Minute {
+			t.Errorf("Look after five minutes = %+v, want a failure", found)
+		}
+		if found := f.Look(func() bool { return true }); found.Failed {
+			t.Errorf("Look after five minutes with a ledger that confirms every request = %+v", found)
 		}
 		f.db.mu.Lock()
 		f.db.frozen = false

@@ -31,6 +31,7 @@ type Store interface {
 	HistoryStore
 	DueStore
 	EventStore
+	StopStore
 }
 
 // BookStore keeps the books. Each method is one transaction.
@@ -87,6 +88,7 @@ type Billing struct {
 	history   HistoryStore
 	due       DueStore
 	events    EventStore
+	stops     StopStore
 	processor Processor
 	withdrawn func() bool
 	least     int64
@@ -95,7 +97,8 @@ type Billing struct {
 	onEntry   func(context.Context, *account.Account, Entry)
 	now       func() time.Time
 	log       *slog.Logger
-	caughtUp  atomic.Bool // this process has asked for lost events once
+	caughtUp  atomic.Bool  // this process has asked for lost events once
+	stopped   atomic.Int64 // accounts whose billing is stopped
 }
 
 // New returns Billing over a store.
@@ -104,7 +107,7 @@ func New(store Store, opts *Options) *Billing {
 		opts = &Options{}
 	}
 	m := &Billing{
-		books: store, history: store, due: store, events: store,
+		books: store, history: store, due: store, events: store, stops: store,
 		processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans,
 		onChange: opts.OnChange, onEntry: opts.OnEntry, now: opts.Now, log: opts.Log,
 	}
@@ -143,6 +146,7 @@ type View struct {
 	Subscription           // zero: none; Free and granted plans have none
 	Method       Method    // the saved payment method; zero: none
 	Payment      *Payment  // the pending one, which the customer can continue at its URL; nil: none
+	Stop         *Stop     // nil: payments are made
 	Now          time.Time // on the account's clock
 }
 
@@ -152,7 +156,7 @@ func (m *Billing) Show(ctx context.Context, ref string) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	v := View{Account: b.Account, Subscription: b.Subscription, Now: b.now}
+	v := View{Account: b.Account, Subscription: b.Subscription, Now: b.now, Stop: b.Stop}
 	if b.Processor == b.using {
 		v.Method = b.Method
 	}
@@ -411,6 +415,7 @@ func (m *Billing) change(ctx context.Context, actor, ref, paymentID string, appl
 	}
 	m.onChange(changed)
 	for _, e := range entries {
+		m.report(ctx, &e)
 		m.onEntry(ctx, changed, e)
 	}
 	return changed, nil

@@ -58,6 +58,9 @@ type Books struct {
 	Ahead time.Duration
 	// Payment is the payment that was asked for, or the unfinished one; nil: there is none.
 	Payment *Payment
+	// Undelivered is the number of payments in a row that were charged and refunded; see brakeAt.
+	Undelivered int
+	Stop        *Stop // nil: payments are made
 
 	Entries []Entry       // new entries for the ledger
 	Audit   account.Entry // for the audit log; without an action if the account has not changed
@@ -93,9 +96,10 @@ func (b *Books) know(customer string) {
 	}
 }
 
-// VisitAt returns when, on the real clock, the subscription is due; zero means never.
+// VisitAt returns when, on the real clock, the subscription is due; zero means never. One that is stopped can only
+// end.
 func (b *Books) VisitAt() time.Time {
-	if b.Plan == account.None {
+	if b.Plan == account.None || b.Stop != nil && !b.CancelAtEnd {
 		return time.Time{}
 	}
 	return b.Due.Add(-b.Ahead)
@@ -264,8 +268,13 @@ func (b *Books) paid(o Outcome) {
 	if o.Method.Brand != "" {
 		b.Method = o.Method
 	}
-	if !wasOpen || !b.fulfil() {
-		p.RefundToCents = p.AmountCents
+	if wasOpen && b.fulfil() {
+		b.Undelivered = 0
+		return
+	}
+	p.RefundToCents = p.AmountCents
+	if p.AmountCents > 0 {
+		b.undelivered()
 	}
 }
 
@@ -411,6 +420,8 @@ func (b *Books) tick(plans *account.Plans) step {
 		return rest
 	case b.Account.Suspended != nil: // nobody pays for what they may not use
 		b.end(Ended, "the account is suspended")
+		return rest
+	case b.Stop != nil:
 		return rest
 	}
 	b.renew(plans, false)

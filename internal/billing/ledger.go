@@ -33,6 +33,8 @@ const (
 	DisputeLost        What = "dispute_lost"        // the money stays with the customer
 	Superseded         What = "superseded"          // staff has set another plan
 	ClockMoved         What = "clock_moved"         // the account's test clock
+	BillingStopped     What = "billing_stopped"     // see Stop
+	BillingReleased    What = "billing_released"    // staff has ended a Stop
 )
 
 // Entry is one line of the ledger: something that happened to an account's billing. Entries are

@@ -180,6 +180,9 @@ func (m *Billing) pay(ctx context.Context, actor, ref string, same func(*Payment
 		if b.Payment.Open() {
 			return fault.New(fault.Conflict, "another payment is under way; wait for it to end")
 		}
+		if b.Stop != nil {
+			return errStopped()
+		}
 		if err := open(b); err != nil {
 			return err
 		}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"sluice/internal/health"
 )
 
 // Disk stores files in a folder. Several processes may share the folder.
@@ -68,6 +70,14 @@ func (d *Disk) Delete(_ context.Context, name string) error {
 func (d *Disk) Check(context.Context) error {
 	_, err := os.Stat(d.dir)
 	return err
+}
+
+// Look says whether the folder is accessible. Calls do not need it, so it never fails.
+func (d *Disk) Look(ctx context.Context) (f health.Finding) {
+	if f.Err = d.Check(ctx); f.Err != nil {
+		f.Message = "the folder of the files cannot be read"
+	}
+	return f
 }
 
 // place returns the path of a finished file.

@@ -9,24 +9,27 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
+	"time"
 
-	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
+	"sluice/internal/health"
 )
 
 // S3 stores files as objects in a bucket.
 type S3 struct {
 	*spool
-	client *minio.Client
+	client *s3Client
 	bucket string
 	// prefix is put in front of every name to form the object's key.
 	prefix string
+	// failing is when the first request failed since one succeeded, in Unix nanoseconds; 0: none.
+	failing atomic.Int64
 }
 
 // S3Options name the bucket and the credentials.
 type S3Options struct {
 	Endpoint  string // such as https://s3.eu-central-1.amazonaws.com
-	Region    string // if empty, the client asks the server
+	Region    string // if empty, the server says it
 	Bucket    string
 	Prefix    string // put in front of every object's key
 	AccessKey string
@@ -43,11 +46,8 @@ func NewS3(dir string, o S3Options) (*S3, error) {
 	if err != nil || u.Host == "" {
 		return nil, errors.New("the endpoint of the object store cannot be read; expected an address such as https://s3.example.com")
 	}
-	client, err := minio.New(u.Host, &minio.Options{
-		Creds: credentials.NewStaticV4(o.AccessKey, o.SecretKey, ""), Secure: u.Scheme == "https", Region: o.Region, Transport: o.Transport, MaxRetries: 3,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("the object store: %w", err)
+	if o.Transport == nil {
+		o.Transport = boundedTransport()
 	}
 	// Leftovers of an earlier process can never be finished.
 	if err := os.RemoveAll(dir); err != nil {
@@ -57,7 +57,7 @@ func NewS3(dir string, o S3Options) (*S3, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &S3{spool: s, client: client, bucket: o.Bucket, prefix: o.Prefix}, nil
+	return &S3{spool: s, client: newS3Client(u, o), bucket: o.Bucket, prefix: o.Prefix}, nil
 }
 
 // Put creates or replaces an object with what fill writes. When it returns an error from fill or
@@ -75,11 +75,9 @@ func (s *S3) Put(ctx context.Context, name string, fill func(io.Writer) error) (
 	defer f.Close()
 	// One request instead of a multipart upload: an aborted multipart upload would leave parts
 	// behind that are billed and that no listing shows.
-	_, err = s.client.PutObject(ctx, s.bucket, s.prefix+name, f, info.Size, minio.PutObjectOptions{
-		ContentType: "video/mp4", DisableMultipart: true,
-	})
+	err = s.note(trouble("store a file", s.client.put(ctx, s.bucket, s.prefix+name, f, info)))
 	if err != nil {
-		return Info{}, trouble("store a file", err)
+		return Info{}, err
 	}
 	return info, nil
 }
@@ -87,16 +85,11 @@ func (s *S3) Put(ctx context.Context, name string, fill func(io.Writer) error) (
 // Open opens an object for reading. It returns an error that wraps ErrNotExist if there is none.
 // The object is fetched on demand, as far as the caller reads it. The caller closes it.
 func (s *S3) Open(ctx context.Context, name string) (io.ReadSeekCloser, error) {
-	object, err := s.client.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
-	if err != nil {
-		return nil, trouble("open a file", err)
+	o, err := s.client.open(ctx, s.bucket, s.prefix+name)
+	if err := s.note(trouble("open a file", err)); err != nil {
+		return nil, err
 	}
-	// GetObject sends no request yet. Stat does, and so finds out whether the object exists.
-	if _, err := object.Stat(); err != nil {
-		_ = object.Close()
-		return nil, trouble("open a file", err)
-	}
-	return object, nil
+	return o, nil
 }
 
 // Delete removes an object and its unfinished local version. An object that does not exist is not
@@ -105,7 +98,9 @@ func (s *S3) Delete(ctx context.Context, name string) error {
 	if err := s.remove(name); err != nil {
 		return fmt.Errorf("delete an unfinished file: %w", err)
 	}
-	err := trouble("delete a file", s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{}))
+	ctx, cancel := context.WithTimeout(ctx, requestPatience)
+	defer cancel()
+	err := s.note(trouble("delete a file", s.client.remove(ctx, s.bucket, s.prefix+name)))
 	if errors.Is(err, ErrNotExist) {
 		return nil
 	}
@@ -114,28 +109,57 @@ func (s *S3) Delete(ctx context.Context, name string) error {
 
 // Check reports, with a nil error, that the bucket exists and can be reached.
 func (s *S3) Check(ctx context.Context) error {
-	found, err := s.client.BucketExists(ctx, s.bucket)
+	ctx, cancel := context.WithTimeout(ctx, requestPatience)
+	defer cancel()
+	found, err := s.client.exists(ctx, s.bucket)
 	if err == nil && !found {
-		return fmt.Errorf("there is no bucket %q", s.bucket)
+		err = fmt.Errorf("there is no bucket %q", s.bucket)
+		s.failing.CompareAndSwap(0, time.Now().UnixNano())
+		return err
 	}
-	return trouble("check the bucket", err)
+	return s.note(trouble("check the bucket", err))
 }
 
-// trouble wraps an error with what was attempted. The client library's errors may contain URLs that
-// include the access key, so only the status and code of the reply are kept.
+// note keeps whether the store answers, and returns err.
+func (s *S3) note(err error) error {
+	switch {
+	case err == nil || errors.Is(err, ErrNotExist):
+		s.failing.Store(0)
+	case !errors.Is(err, context.Canceled): // a caller who leaves says nothing
+		s.failing.CompareAndSwap(0, time.Now().UnixNano())
+	}
+	return err
+}
+
+// Look says whether the store answers. It asks only if the last request failed: each costs money. Calls do not need
+// the store, so it never fails.
+func (s *S3) Look(ctx context.Context) (f health.Finding) {
+	since := s.failing.Load()
+	if since == 0 {
+		return f
+	}
+	if f.Err = s.Check(ctx); f.Err != nil {
+		f.Age = time.Since(time.Unix(0, since))
+		f.Message = fmt.Sprintf("no file could be stored or read for %s; jobs wait", f.Age.Round(time.Second))
+	}
+	return f
+}
+
+// trouble wraps an error with what was attempted. Of a reply only the status and the code are kept.
 func trouble(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	answer := minio.ToErrorResponse(err)
+	refused, answered := errors.AsType[*s3Error](err)
 	switch {
-	// Callers test for this one, so it keeps its identity. So do the errors of a canceled context.
-	case answer.Code == minio.NoSuchKey:
+	// Callers test for this one, so it keeps its identity. So do the errors of a canceled context. The reply
+	// to HEAD has a status only.
+	case answered && (refused.code == "NoSuchKey" || refused.code == "" && refused.status == http.StatusNotFound):
 		return fmt.Errorf("%s: %w", what, ErrNotExist)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", what, err)
-	case answer.StatusCode != 0:
-		return fmt.Errorf("%s: the object store answered %d %s", what, answer.StatusCode, answer.Code)
+	case answered:
+		return fmt.Errorf("%s: the object store answered %d %s", what, refused.status, refused.code)
 	}
 	// A url.Error begins with the URL; keep only the reason.
 	if failed, ok := errors.AsType[*url.Error](err); ok {

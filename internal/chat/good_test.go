@@ -43,6 +43,9 @@ var goodBodies = []struct{ name, body string }{
 	{"text format", `{"model":"m","messages":[{"role":"user","content":"\b\f\/"}],"response_format":{"type":"text","extra":1},"tools":[{"type":"function","function":{"name":"f","extra":1}},{"type":"mcp","server_url":"https://example.com","require_approval":"never"}],"tool_choice":{"type":"function","function":{"name":"f","extra":1},"extra":1}}`},
 	{"json object", `{"model":"m","messages":[{"role":"user","content":"hi"}],"response_format":{"type":"json_object","json_schema":5}}`},
 	{"json schema", `{"model":"m","messages":[{"role":"user","content":"hi"}],"response_format":{"json_schema":{"name":"answer","description":"d","strict":true,"schema":{"type":"object"}},"type":"json_schema"}}`},
+	{"MCP in OpenAI's form", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"mcp","server_url":"https://example.com","authorization":"token",
+		"allowed_tools":{"tool_names":["a"],"read_only":true},"require_approval":{"always":{"tool_names":["a"]},"never":{"read_only":true}}},
+		{"type":"mcp","server_url":"https://example.com","authorization":null,"allowed_tools":{},"require_approval":{"always":null,"never":{"tool_names":null}}}]}`},
 	{"MCP", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"mcp","server_url":"https://example.com:8443/mcp?x=1","server_label":"My Server","allowed_tools":["a","b"],"require_approval":"always","headers":{"Authorization":"Bearer tök","x-trace":"a\tb","Content-Type":"application/json"},"server_description":"extra"},{"type":"mcp","server_url":"http://example.com","allowed_tools":[],"headers":null,"server_label":null,"require_approval":null},{"type":"function","function":{"name":"f.g-h_1","description":null,"parameters":null,"strict":null},"headers":5}],"tool_choice":{"type":"function","function":{"name":"search"}}}`},
 	{"function member in an MCP tool", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"function":5,"type":"mcp","server_url":"https://example.com"}]}`},
 	{"deep schema", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f","parameters":` + strings.Repeat(`{"a":`, 100) + "{}" + strings.Repeat("}", 100) + `}}]}`},
@@ -121,11 +124,18 @@ func TestParseFields(t *testing.T) {
 		{"json schema", Request{Model: "m", N: 1, Format: Format{FormatJSONSchema, "answer", []byte(`{"type":"object"}`), true}}},
 		{"MCP", Request{Model: "m", N: 1, ToolChoice: ToolChoice{ChoiceNamed, "search"}, Tools: []Tool{
 			{MCP: &MCP{
-				ServerURL: "https://example.com:8443/mcp?x=1", ServerLabel: "My Server", AllowedTools: []string{"a", "b"}, RequireApproval: "always",
+				ServerURL: "https://example.com:8443/mcp?x=1", ServerLabel: "My Server", Allowed: &ToolFilter{Names: []string{"a", "b"}}, Always: &ToolFilter{},
 				Headers: map[string]string{"Authorization": "Bearer tök", "x-trace": "a\tb", "Content-Type": "application/json"},
 			}},
-			{MCP: &MCP{ServerURL: "http://example.com", AllowedTools: []string{}, RequireApproval: "never"}},
+			{MCP: &MCP{ServerURL: "http://example.com", Allowed: &ToolFilter{Names: []string{}}, Never: &ToolFilter{}}},
 			{Function: &Function{Name: "f.g-h_1"}},
+		}}},
+		{"MCP in OpenAI's form", Request{Model: "m", N: 1, Tools: []Tool{
+			{MCP: &MCP{
+				ServerURL: "https://example.com", Headers: map[string]string{"Authorization": "Bearer token"},
+				Allowed: &ToolFilter{[]string{"a"}, ptr(true)}, Always: &ToolFilter{Names: []string{"a"}}, Never: &ToolFilter{ReadOnly: ptr(true)},
+			}},
+			{MCP: &MCP{ServerURL: "https://example.com", Allowed: &ToolFilter{}, Never: &ToolFilter{}}},
 		}}},
 		{"AI SDK streamText", Request{Model: "service/auto", N: 1, MaxTokens: 512, Temperature: ptr(0.0), Stream: true, IncludeUsage: true}},
 		{"openai-python chat", Request{Model: "service/auto", N: 1, MaxTokens: 64, Temperature: ptr(0.2)}},
@@ -134,6 +144,43 @@ func TestParseFields(t *testing.T) {
 		diff := cmp.Diff(&tt.want, got, cmpopts.IgnoreUnexported(Request{}, Tool{}), cmpopts.IgnoreFields(Request{}, "Messages"))
 		if diff != "" {
 			t.Errorf("%s: Parse differs (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+func TestNeedsApproval(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		ask  string
+		want string // the tools that need an approval, of two that change something (a, b) and two that do not (c, d)
+	}{
+		{`"never"`, ""},
+		{`null`, ""},
+		{`"always"`, "abcd"},
+		{`{}`, ""},
+		{`{"always":{}}`, "abcd"},
+		{`{"never":{}}`, ""},
+		{`{"always":{"tool_names":["a","c"]}}`, "ac"},
+		{`{"never":{"tool_names":["a","c"]}}`, "bd"},
+		{`{"never":{"tool_names":[]}}`, "abcd"},
+		{`{"never":{"read_only":true}}`, "ab"},
+		{`{"always":{"read_only":false}}`, "ab"},
+		{`{"always":{"tool_names":["a","c"],"read_only":true}}`, "c"},
+		{`{"always":{"tool_names":["c"]},"never":{"read_only":true}}`, "abc"},
+	} {
+		r, err := Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"mcp","server_url":"https://example.com","require_approval":` + tt.ask + `}]}`))
+		if err != nil {
+			t.Errorf("require_approval %s: %v", tt.ask, err)
+			continue
+		}
+		got := ""
+		for _, name := range []string{"a", "b", "c", "d"} {
+			if r.Tools[0].MCP.NeedsApproval(name, name >= "c") {
+				got += name
+			}
+		}
+		if got != tt.want {
+			t.Errorf("require_approval %s: %q need an approval, want %q", tt.ask, got, tt.want)
 		}
 	}
 }

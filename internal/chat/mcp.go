@@ -18,7 +18,7 @@ const (
 // mcpPlaces are the places of the members of an MCP tool. They are read once the type is known; the
 // zero place is a member that the caller did not send.
 type mcpPlaces struct {
-	url, label, allowed, approval, headers place
+	url, label, allowed, approval, headers, authorization place
 }
 
 // mcp reads the members of an MCP tool (docs/api.md#mcp-tools). Messages never repeat an address or a header's
@@ -28,7 +28,7 @@ type mcpPlaces struct {
 // server has listed them.
 func (p *parser) mcp(at mcpPlaces) *MCP {
 	// The members were skipped while the type was not known; now each is revisited.
-	m := &MCP{RequireApproval: "never"}
+	m := &MCP{Never: &ToolFilter{}}
 	end := p.pos
 	if p.revisit(at.url) {
 		m.ServerURL = p.serverURL()
@@ -46,15 +46,19 @@ func (p *parser) mcp(at mcpPlaces) *MCP {
 		p.resume(end)
 	}
 	if p.revisit(at.allowed) {
-		m.AllowedTools = p.allowedTools()
+		m.Allowed = p.allowedTools()
 		p.resume(end)
 	}
 	if p.revisit(at.approval) {
-		m.RequireApproval = p.approval()
+		m.Always, m.Never = p.approval()
 		p.resume(end)
 	}
 	if p.revisit(at.headers) {
 		m.Headers = p.headers()
+		p.resume(end)
+	}
+	if p.revisit(at.authorization) {
+		m.authorize(p)
 		p.resume(end)
 	}
 	return m
@@ -91,17 +95,48 @@ func (p *parser) serverURL() string {
 	return address
 }
 
-// allowedTools reads allowed_tools. For null it returns nil, which allows all tools; for an empty
-// array an empty slice, which allows none.
-func (p *parser) allowedTools() []string {
-	if p.null() || !p.array("an array of strings") {
+// authorize reads authorization, a token that the server gets as a bearer.
+func (m *MCP) authorize(p *parser) {
+	if p.null() {
+		return
+	}
+	for name := range m.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			p.skip()
+			p.bad("", "and the header Authorization cannot both be given")
+			return
+		}
+	}
+	if token := p.headerValue(); token != "" {
+		if m.Headers == nil {
+			m.Headers = map[string]string{}
+		}
+		m.Headers["Authorization"] = "Bearer " + token
+	}
+}
+
+// allowedTools reads allowed_tools, a list of names or a filter. For null it returns nil, which allows all tools; for
+// an empty array a filter that allows none.
+func (p *parser) allowedTools() *ToolFilter {
+	const want = "an array of strings, or an object with tool_names or read_only"
+	switch {
+	case p.null():
+		return nil
+	case p.peek() == '{':
+		return p.toolFilter(want)
+	}
+	return &ToolFilter{Names: p.toolNames(want)}
+}
+
+// toolNames reads the names of tools. The result is nil only after a problem: an empty list chooses no tool.
+func (p *parser) toolNames(want string) []string {
+	if !p.array(want) {
 		return nil
 	}
-	// Not nil even if the array is empty: an empty list allows no tool, and nil allows all.
 	names := []string{}
 	for p.element() {
 		if p.index() == maxAllowedTools {
-			p.bad("", "is one too many: allowed_tools may hold at most %d names", maxAllowedTools)
+			p.bad("", "is one too many: at most %d names are possible", maxAllowedTools)
 			return nil
 		}
 		if t, ok := p.text("a string"); ok {
@@ -111,26 +146,72 @@ func (p *parser) allowedTools() []string {
 	return names
 }
 
-// approval reads require_approval: "never", which is also the default, or "always". OpenAI also has an
-// object that lists tools; it is refused, because reading it as "never" would run calls that the caller
-// wants to see first.
-func (p *parser) approval() string {
-	const want = `"never" or "always"`
+// toolFilter reads a filter as OpenAI has it. One without conditions chooses all tools.
+func (p *parser) toolFilter(want string) *ToolFilter {
+	f := &ToolFilter{}
+	if !p.object(want) {
+		return f
+	}
+	for p.member() {
+		switch string(p.key) {
+		case "tool_names":
+			if !p.null() {
+				f.Names = p.toolNames("an array of strings")
+			}
+		case "read_only":
+			if !p.null() {
+				value := p.boolean()
+				f.ReadOnly = &value
+			}
+		default:
+			// A condition that is not understood must not be left out: more tools would be chosen than the caller wants.
+			p.skip()
+			p.bad("", "is not known here; use tool_names or read_only")
+		}
+	}
+	return f
+}
+
+// approval reads require_approval: "never", which is also the default, "always", or an object with a filter for either.
+func (p *parser) approval() (always, never *ToolFilter) {
+	const want = `"never", "always", or an object with filters of these names`
 	if p.null() {
-		return "never"
+		return nil, &ToolFilter{}
+	}
+	if p.peek() == '{' {
+		return p.approvalFilters(want)
 	}
 	t, ok := p.text(want)
 	if !ok {
-		return ""
+		return nil, nil
 	}
 	switch string(p.word(t)) {
 	case "never":
-		return "never"
+		return nil, &ToolFilter{}
 	case "always":
-		return "always"
+		return &ToolFilter{}, nil
 	}
 	p.bad("", "must be "+want+"; got %s", describe(p.body[t.from:t.to]))
-	return ""
+	return nil, nil
+}
+
+func (p *parser) approvalFilters(want string) (always, never *ToolFilter) {
+	if !p.object(want) {
+		return nil, nil
+	}
+	for p.member() {
+		const filter = "an object with tool_names or read_only"
+		switch {
+		case string(p.key) == "always" && !p.null():
+			always = p.toolFilter(filter)
+		case string(p.key) == "never" && !p.null():
+			never = p.toolFilter(filter)
+		case string(p.key) != "always" && string(p.key) != "never":
+			p.skip()
+			p.bad("", "is not known here; use always or never")
+		}
+	}
+	return always, never
 }
 
 // headers reads the headers for the MCP server, under the names that the caller wrote. It refuses

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"iter"
+	"slices"
 
 	"sluice/internal/jsonscan"
 )
@@ -192,9 +193,29 @@ type Function struct {
 // MCP is a tool server that we call on the caller's behalf (docs/api.md#mcp-tools). ServerURL and the
 // values of Headers may hold secrets, so messages do not repeat them. Headers go to this server only.
 type MCP struct {
-	ServerURL       string
-	ServerLabel     string
-	AllowedTools    []string // nil: all; empty: none
-	RequireApproval string   // "never", the default, or "always"
-	Headers         map[string]string
+	ServerURL     string
+	ServerLabel   string
+	Allowed       *ToolFilter // nil: all
+	Always, Never *ToolFilter // which calls need an approval; see NeedsApproval
+	Headers       map[string]string
+}
+
+// ToolFilter chooses some tools of an MCP server. Its zero value chooses all.
+type ToolFilter struct {
+	Names    []string // nil: any; empty: none
+	ReadOnly *bool    // nil: any; otherwise whether the server says that the tool changes nothing
+}
+
+// Has reports whether the filter chooses a tool.
+func (f *ToolFilter) Has(name string, readOnly bool) bool {
+	return (f.Names == nil || slices.Contains(f.Names, name)) && (f.ReadOnly == nil || *f.ReadOnly == readOnly)
+}
+
+// NeedsApproval reports whether the caller must approve calls of a tool. What both lists have needs it, and so does
+// what a list of exceptions leaves out.
+func (m *MCP) NeedsApproval(name string, readOnly bool) bool {
+	if m.Always != nil && m.Always.Has(name, readOnly) {
+		return true
+	}
+	return m.Never != nil && !m.Never.Has(name, readOnly)
 }

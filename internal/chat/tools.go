@@ -105,6 +105,8 @@ func (p *parser) tool() (Tool, bool) {
 			server.approval = p.here()
 		case "headers":
 			server.headers = p.here()
+		case "authorization":
+			server.authorization = p.here()
 		}
 		p.skip()
 	}

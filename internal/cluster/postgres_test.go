@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +18,7 @@ import (
 	"sluice/internal/cluster"
 	"sluice/internal/pgtest"
 	"sluice/internal/sqlstore"
+	"sluice/internal/wiretest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -136,8 +135,8 @@ func TestPostgreSQLAlone(t *testing.T) {
 func TestPostgreSQLApproximate(t *testing.T) {
 	t.Parallel()
 	database := pgtest.URL(t)
-	w := newWire(t, database)
-	places := []*place{newPlace(t, database, "a"), newPlace(t, w.database, "b"), newPlace(t, database, "c")}
+	w, wired := wiretest.To(t, database)
+	places := []*place{newPlace(t, database, "a"), newPlace(t, wired, "b"), newPlace(t, database, "c")}
 	var nodes [3]*cluster.Cluster
 	var joining sync.WaitGroup
 	for i, p := range places {
@@ -175,7 +174,7 @@ func TestPostgreSQLApproximate(t *testing.T) {
 		t.Errorf("three nodes admitted %d of 201 calls, want 10", admitted.Load())
 	}
 
-	w.cut() // as if b were killed: it cannot even say goodbye
+	w.Cut() // as if b were killed: it cannot even say goodbye
 	nodes[1].Leave(t.Context())
 	began := time.Now()
 	again := newPlace(t, database, "b").start(t, cluster.Approximate)
@@ -234,8 +233,8 @@ func TestPostgreSQLEvery(t *testing.T) {
 func TestPostgreSQLBus(t *testing.T) {
 	t.Parallel()
 	database := pgtest.URL(t)
-	w := newWire(t, database)
-	one, two := newPlace(t, database, "one").start(t, cluster.Exact), newPlace(t, w.database, "two").start(t, cluster.Exact)
+	w, wired := wiretest.To(t, database)
+	one, two := newPlace(t, database, "one").start(t, cluster.Exact), newPlace(t, wired, "two").start(t, cluster.Exact)
 	got := make(chan string, 100)
 	var missed atomic.Int64
 	two.Subscribe("accounts", func(payload string) { got <- payload }, func() { missed.Add(1) })
@@ -258,7 +257,7 @@ func TestPostgreSQLBus(t *testing.T) {
 
 	// The connection freezes. This is noticed, and nothing that is sent there waits for long.
 	before := missed.Load()
-	w.freeze()
+	thaw := w.Freeze()
 	began := time.Now()
 	if err := two.Publish(t.Context(), "accounts", "x"); err == nil {
 		t.Error("Publish over a frozen connection = nil, want an error")
@@ -268,7 +267,7 @@ func TestPostgreSQLBus(t *testing.T) {
 	}
 	eventually(t, "the frozen connection to be noticed", func() bool { return !two.Connected() })
 	t.Logf("a frozen connection was noticed after %v", time.Since(began).Round(time.Millisecond))
-	w.thaw()
+	thaw()
 	eventually(t, "the next connection", two.Connected)
 	if missed.Load() <= before {
 		t.Error("subscribers are not told that they may have missed something")
@@ -286,8 +285,8 @@ func TestPostgreSQLBus(t *testing.T) {
 func TestPostgreSQLFrozen(t *testing.T) {
 	t.Parallel()
 	database := pgtest.URL(t)
-	w := newWire(t, database)
-	slow := newPlace(t, w.database, "slow")
+	w, wired := wiretest.To(t, database)
+	slow := newPlace(t, wired, "slow")
 	one, two := slow.start(t, cluster.Exact), newPlace(t, database, "two").start(t, cluster.Exact)
 	var working atomic.Int64
 	began, ended, second := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -315,7 +314,7 @@ func TestPostgreSQLFrozen(t *testing.T) {
 		})(ctx)
 	})
 	frozen := time.Now()
-	w.freeze()
+	thaw := w.Freeze()
 	<-ended
 	t.Logf("work ended %v after the connection froze", time.Since(frozen).Round(time.Millisecond))
 	<-second
@@ -329,7 +328,7 @@ func TestPostgreSQLFrozen(t *testing.T) {
 	if d := time.Since(leaving); d > 20*time.Second {
 		t.Errorf("Leave over a frozen connection took %v", d)
 	}
-	w.thaw()
+	thaw()
 }
 
 // A process that freezes in the middle of a change keeps the others from theirs for seconds only.
@@ -360,113 +359,4 @@ func TestPostgreSQLFrozenChange(t *testing.T) {
 	t.Logf("the lock of a frozen process came free after %v", time.Since(began).Round(time.Millisecond))
 	close(release)
 	changing.Wait()
-}
-
-// wire is a connection to PostgreSQL that can freeze: it stays open, and nothing passes.
-type wire struct {
-	database string // its address through the wire
-	target   string
-	listener net.Listener
-	end      chan struct{}
-	running  sync.WaitGroup
-
-	mu    sync.Mutex
-	gate  chan struct{} // bytes pass when it is closed
-	conns []net.Conn
-	down  bool
-}
-
-func newWire(t *testing.T, database string) *wire {
-	t.Helper()
-	u, err := url.Parse(database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &wire{target: u.Host, listener: l, end: make(chan struct{}), gate: make(chan struct{})}
-	close(w.gate)
-	u.Host = l.Addr().String()
-	w.database = u.String()
-	w.running.Go(w.accept)
-	t.Cleanup(func() {
-		close(w.end)
-		l.Close()
-		w.cut()
-		w.running.Wait()
-	})
-	return w
-}
-
-func (w *wire) freeze() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.gate = make(chan struct{})
-}
-
-func (w *wire) thaw() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	close(w.gate)
-}
-
-// cut closes all connections and takes no new ones.
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.down = true
-	for _, c := range w.conns {
-		c.Close()
-	}
-	w.conns = nil
-}
-
-func (w *wire) accept() {
-	for {
-		near, err := w.listener.Accept()
-		if err != nil {
-			return
-		}
-		far, err := net.Dial("tcp", w.target)
-		if err != nil {
-			near.Close()
-			continue
-		}
-		w.mu.Lock()
-		if w.conns = append(w.conns, near, far); w.down {
-			near.Close()
-			far.Close()
-		}
-		w.mu.Unlock()
-		w.running.Go(func() { w.pipe(near, far) })
-		w.running.Go(func() { w.pipe(far, near) })
-	}
-}
-
-// pipe copies one direction, piece by piece, each when the gate is open.
-func (w *wire) pipe(to, from net.Conn) {
-	defer to.Close()
-	defer from.Close()
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buf)
-		w.mu.Lock()
-		gate := w.gate
-		w.mu.Unlock()
-		select {
-		case <-gate:
-		case <-w.end:
-			return
-		}
-		if n > 0 {
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-		if err != nil {
-			return
-		}
-	}
 }

@@ -29,7 +29,7 @@ func faults() []fault {
 		{name: "Redis hangs", begin: func(c *cluster) error { return c.redis.Signal(syscall.SIGSTOP) }, end: func(c *cluster) error { return c.redis.Signal(syscall.SIGCONT) }},
 		{name: "Redis empty", begin: func(c *cluster) error { return c.redis.Lose() }, end: func(c *cluster) error { return c.redis.Restart() }, slow: true},
 		{name: "PostgreSQL stopped", begin: func(c *cluster) error { return c.pg.Stop() }, end: func(c *cluster) error { return c.pg.Restart() }},
-		{name: "one node without Redis", begin: func(c *cluster) error { c.nodes[2].redis.sever(true); return nil }, end: func(c *cluster) error { c.nodes[2].redis.sever(false); return nil }},
+		{name: "one node without Redis", begin: func(c *cluster) error { c.nodes[2].redis.Cut(); return nil }, end: func(c *cluster) error { c.nodes[2].redis.Mend(); return nil }},
 		{name: "Redis slow", begin: func(c *cluster) error { c.delay(200 * time.Millisecond); return nil }, end: func(c *cluster) error { c.delay(0); return nil }},
 	}
 }
@@ -37,7 +37,7 @@ func faults() []fault {
 // delay makes Redis answer late.
 func (c *cluster) delay(d time.Duration) {
 	for _, n := range c.nodes {
-		n.redis.delay.Store(int64(d))
+		n.redis.Delay(d)
 	}
 }
 

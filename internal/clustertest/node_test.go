@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/porttest"
+	"sluice/internal/wiretest"
 )
 
 // node is one server: the program, its folder and its way to Redis.
@@ -24,7 +25,7 @@ type node struct {
 	data    string
 	url     string
 	port    *porttest.Port
-	redis   *proxy
+	redis   *wiretest.Wire
 	log     *text
 	cmd     *exec.Cmd
 	exited  chan error // gets what Wait returned
@@ -66,7 +67,7 @@ func (c *cluster) newNode(t *testing.T, program, name, files string) *node {
 	}
 	n := &node{
 		name: name, program: program, file: filepath.Join(dir, "sluice.yaml"), data: filepath.Join(dir, "data"),
-		url: "http://" + port.Addr(), port: port, redis: newProxy(t, c.redis.Addr()), log: &text{},
+		url: "http://" + port.Addr(), port: port, redis: wiretest.New(t, c.redis.Addr()), log: &text{},
 	}
 	yaml := fmt.Sprintf(`data: %q
 listen: %s
@@ -79,7 +80,7 @@ public_url: http://cluster.example.com
 trusted_proxies: [127.0.0.1]
 discover: false
 plans: {premium: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited, monthly_units: %d}}
-`, n.data, port.Addr(), c.pg.URL(), n.redis.addr(), bucket, files, budget)
+`, n.data, port.Addr(), c.pg.URL(), n.redis.Addr(), bucket, files, budget)
 	if err := os.WriteFile(n.file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ var (
 	// vendors.
 	logFormats    = []string{"auto", "text", "json"}
 	clients       = []string{"lean", "standard"}
+	lanes         = []string{"on", "off", "debug"}
 	logLevels     = []string{"debug", "info", "warn", "error"}
 	providerKinds = Kinds()
 	modelTiers    = []string{"free", "basic", "premium"}                  // lowest first
@@ -48,6 +49,7 @@ func (r *record) check(c *Config) {
 	r.checkVideo(&c.Video)
 	r.checkStorage(c)
 	r.checkBilling(c)
+	r.checkTraces(&c.Traces)
 	for _, name := range planNames {
 		if price := c.Plans[name].PriceUSD; price != nil && *price%10_000 != 0 {
 			r.fail("plans."+name+".price_usd", "a price has at most 2 decimals")
@@ -92,9 +94,16 @@ func (r *record) checkService(c *Config) {
 		r.fail("max_connections", "must be at least 10; got %d", c.MaxConnections)
 	}
 	r.checkMCP(c.MCP)
+	r.checkOneOf("http1_lane", c.HTTP1Lane, "lane", lanes)
 	r.checkOneOf("upstream_client", c.UpstreamClient, "client", clients)
 	r.checkOneOf("log.format", c.Log.Format, "log format", logFormats)
 	r.checkOneOf("log.level", c.Log.Level, "log level", logLevels)
+	if c.Log.MaxMiB < 0 {
+		r.fail("log.max_mib", "must be 0 (no limit) or more; got %d", c.Log.MaxMiB)
+	}
+	if c.Log.Keep < 0 {
+		r.fail("log.keep", "must be 0 or more; got %d", c.Log.Keep)
+	}
 	r.checkTLS(c.TLS)
 	r.checkUsage(c.Usage)
 	if c.Router.Dial < 0 || c.Router.Dial > 100 {

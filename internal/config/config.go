@@ -4,7 +4,8 @@
 // Load reads all three. It returns a Config in which every rule holds, or an error for each
 // mistake that says where it is (file, line and column, or the variable or flag) and what to
 // do about it. The tags on the types below are the whole schema: `yaml` is the key, `default`
-// the value if nobody sets one, `required` marks fields without a default. The comments on the
+// the value if nobody sets one, `required` marks fields without a default, `restart` those that a
+// reload does not change. The comments on the
 // fields are written for operators: they become the reference that "sluice config docs"
 // prints.
 //
@@ -15,7 +16,6 @@ package config
 import (
 	"net"
 	"net/netip"
-	"reflect"
 	"time"
 )
 
@@ -25,37 +25,37 @@ import (
 type Config struct {
 	// The address to serve the API and the pages on, as host:port. An empty host or 0.0.0.0
 	// means every network interface.
-	Listen string `yaml:"listen" default:"127.0.0.1:8080"`
+	Listen string `yaml:"listen" default:"127.0.0.1:8080" restart:"true"`
 
 	// The folder for everything Sluice stores: the SQLite database and finished videos. It
 	// is created if it does not exist.
-	Data string `yaml:"data" default:"./data"`
+	Data string `yaml:"data" default:"./data" restart:"true"`
 
 	// The name of your service for its callers: lower-case letters, digits and dashes. With
 	// the brand `service`, keys begin with `service-` and the router model is called
 	// `service/auto`.
-	Brand string `yaml:"brand" default:"service"`
+	Brand string `yaml:"brand" default:"service" restart:"true"`
 
 	// Where accounts, keys and usage are stored: `sqlite` for a file in the data folder, or
 	// a PostgreSQL URL such as `postgres://user:password@host/name`.
-	Database string `yaml:"database" default:"sqlite"`
+	Database string `yaml:"database" default:"sqlite" restart:"true"`
 
 	// The Redis in which several nodes on one PostgreSQL count limits together, such as
 	// `redis://user:password@host:6379/0`, or `rediss://` for TLS. Redis 7, Valkey and Redis
 	// Cluster work; of a cluster, name one node. One node needs no Redis.
-	Redis Secret `yaml:"redis"`
+	Redis Secret `yaml:"redis" restart:"true"`
 
 	// `approximate` lets several nodes share one PostgreSQL without Redis: each admits its
 	// share of every limit, so an account whose calls all reach one node gets less than its
 	// plan says. If not set, a second node needs `redis` to start.
-	Cluster string `yaml:"cluster"`
+	Cluster string `yaml:"cluster" restart:"true"`
 
 	// Where finished files are stored, in one line instead of the section `blob`: a folder, or
 	// a bucket such as `s3://bucket/prefix?endpoint=https://s3.example.com&region=eu-1`. The
 	// keys of the bucket are those of `blob`, or else `AWS_ACCESS_KEY_ID` and
 	// `AWS_SECRET_ACCESS_KEY` in the environment. Nodes that share a database must share the
 	// files, too.
-	Storage string `yaml:"storage"`
+	Storage string `yaml:"storage" restart:"true"`
 
 	// The secret that encrypts sensitive values in the database, such as second-factor
 	// secrets: random text of at least 32 characters, such as the output of `openssl rand -hex
@@ -64,7 +64,7 @@ type Config struct {
 	// not set, the secret is read from `secret.key` in the data folder, which the first
 	// start creates. To replace a secret, put the old one into `secret.key`, set the new one
 	// here, and restart.
-	Secret Secret `yaml:"secret"`
+	Secret Secret `yaml:"secret" restart:"true"`
 
 	// The origin under which callers reach the service, such as `https://api.example.com`,
 	// without a path or a trailing slash. It is used in links, mail and quick starts, and
@@ -73,17 +73,23 @@ type Config struct {
 
 	// The address to serve Prometheus metrics on, as host:port. Keep it private. If empty,
 	// metrics are off.
-	MetricsListen string `yaml:"metrics_listen" default:"127.0.0.1:9090"`
+	MetricsListen string `yaml:"metrics_listen" default:"127.0.0.1:9090" restart:"true"`
 
 	// The reverse proxies in front of Sluice, as networks such as `10.0.0.0/8` or single
-	// addresses. The client address in a forwarding header is accepted only from them.
+	// addresses. The client address in a forwarding header, and a request id in `X-Request-Id`,
+	// are accepted only from them.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
 
 	// The maximum number of open connections on the listen address. Further connections are
 	// closed as they arrive. At most half of the files that the process may open are used for
 	// connections. A single public address may open a tenth of them (at least 100), unless it
 	// is one of `trusted_proxies`. Addresses of private networks have no limit of their own.
-	MaxConnections int `yaml:"max_connections" default:"10000"`
+	MaxConnections int `yaml:"max_connections" default:"10000" restart:"true"`
+
+	// Whether plain HTTP/1.1 requests take a shorter way than Go's standard server: `on` or
+	// `off`. If you suspect a bug in it, switch it off to rule it out. `debug` is `on` with a
+	// check for memory that is used after its request, for tests; it costs time.
+	HTTP1Lane string `yaml:"http1_lane" default:"on" restart:"true"`
 
 	// Serve HTTPS directly, without a proxy in front.
 	TLS TLS `yaml:"tls"`
@@ -120,6 +126,10 @@ type Config struct {
 	// What is logged, and in which format.
 	Log Log `yaml:"log"`
 
+	// Traces of requests, for an OpenTelemetry collector. A reload changes all but `endpoint` and
+	// `headers`.
+	Traces Traces `yaml:"traces"`
+
 	// The services that serve the models.
 	Providers []Provider `yaml:"providers"`
 
@@ -139,7 +149,7 @@ type Config struct {
 	Usage Usage `yaml:"usage"`
 
 	// Remote MCP tool servers that callers name in their requests.
-	MCP MCP `yaml:"mcp"`
+	MCP MCP `yaml:"mcp" restart:"true"`
 
 	// Who may create an account on the pages: `open` for anyone with an e-mail address,
 	// `invite` for those with a link from `sluice signin-link`, `closed` for nobody. If not
@@ -149,21 +159,22 @@ type Config struct {
 
 	// The mail server for links and messages. Without one they are written to the log, for you
 	// to pass on.
-	SMTP SMTP `yaml:"smtp"`
+	SMTP SMTP `yaml:"smtp" restart:"true"`
 
 	// An identity provider (OpenID Connect) for signing in.
-	OIDC OIDC `yaml:"oidc"`
+	OIDC OIDC `yaml:"oidc" restart:"true"`
 
 	// Videos: which provider creates them, and how many at once.
 	Video Video `yaml:"video"`
 
 	// Where finished files, such as videos, are stored.
-	Blob Blob `yaml:"blob"`
+	Blob Blob `yaml:"blob" restart:"true"`
 
 	// How paid plans are sold.
-	Billing Billing `yaml:"billing"`
+	Billing Billing `yaml:"billing" restart:"true"`
 
 	file     string
+	from     *sources
 	warnings []string
 	found    []*Found // pointers, so that fmt does not print the keys in them
 }
@@ -183,10 +194,49 @@ func (t TLS) Enabled() bool { return t.Cert != "" }
 // Log controls the format and the level of the log.
 type Log struct {
 	// The log format: `text`, `json`, or `auto` for text on a terminal and JSON otherwise.
-	Format string `yaml:"format" default:"auto"`
+	Format string `yaml:"format" default:"auto" restart:"true"`
 
-	// The lowest level that is logged: `debug`, `info`, `warn` or `error`.
+	// The lowest level that is logged: `debug`, `info`, `warn` or `error`. Requests of `/healthz`
+	// and `/readyz` are logged at `debug`.
 	Level string `yaml:"level" default:"info"`
+
+	// The file to log to instead of the standard error. A file that another program moves away,
+	// such as logrotate, is begun again.
+	File string `yaml:"file" restart:"true"`
+
+	// The size from which on the file is set aside and a new one begun, in MiB. The time becomes
+	// part of the old file's name. 0 means no limit.
+	MaxMiB int `yaml:"max_mib" default:"100" restart:"true"`
+
+	// The age from which on the file is set aside. 0 means no limit.
+	MaxAge time.Duration `yaml:"max_age" default:"24h" restart:"true"`
+
+	// How many files that were set aside are kept.
+	Keep int `yaml:"keep" default:"7" restart:"true"`
+}
+
+// Traces controls what is sent to an OpenTelemetry collector.
+type Traces struct {
+	// The OpenTelemetry collector that gets traces, over OTLP/HTTP, such as
+	// `http://127.0.0.1:4318`. Spans go to `/v1/traces` below this URL. If empty, traces are off.
+	Endpoint string `yaml:"endpoint" restart:"true"`
+
+	// Headers for the collector, such as an API key: `name=value`, several separated by commas.
+	// The same as `OTEL_EXPORTER_OTLP_HEADERS`; values may be percent-encoded.
+	Headers Secret `yaml:"headers" restart:"true"`
+
+	// The share of requests that are traced, from 0 to 1. A request that a trusted proxy has
+	// already decided on, by `traceparent`, is traced as decided there.
+	Sample Milli `yaml:"sample" default:"0.01"`
+
+	// Whose `traceparent` decides whether a request is traced: `trusted` for `trusted_proxies`
+	// only, or `all` for every caller. The trace id of a caller is taken and passed on to
+	// providers in either case.
+	Follow string `yaml:"follow" default:"trusted"`
+
+	// What spans contain: `none` for names, times and numbers only, or `content` to add
+	// prompts, replies, and the arguments and results of tools.
+	Capture string `yaml:"capture" default:"none"`
 }
 
 // Router controls how the router chooses a model.
@@ -200,7 +250,7 @@ type Router struct {
 type Usage struct {
 	// Whether every usage record is synced to disk before its reply ends. Otherwise records
 	// are synced in groups, at most a second apart, and a power failure may lose that second.
-	SyncEach bool `yaml:"sync_each" default:"false"`
+	SyncEach bool `yaml:"sync_each" default:"false" restart:"true"`
 
 	// How many days the record of each single call is kept. Hourly and daily sums are kept in
 	// any case. 0 keeps records forever.
@@ -621,44 +671,4 @@ func (c *Config) OriginAt(listen string) string {
 	at := *c
 	at.Listen = listen
 	return at.Origin()
-}
-
-// storageField returns the setting that says where files are stored.
-func (c *Config) storageField() string {
-	if c.Storage != "" {
-		return "storage"
-	}
-	return "blob"
-}
-
-// RestartNeeded returns the paths of the settings that differ from old and take effect only
-// after a restart. All other settings are applied by a reload.
-func (c *Config) RestartNeeded(old *Config) []string {
-	var paths []string
-	for _, setting := range []struct {
-		path    string
-		changed bool
-	}{
-		{"listen", c.Listen != old.Listen},
-		{"data", c.Data != old.Data},
-		{"brand", c.Brand != old.Brand},
-		{"database", c.Database != old.Database},
-		{"redis", c.Redis != old.Redis},
-		{"cluster", c.Cluster != old.Cluster},
-		{"secret", c.Secret != old.Secret},
-		{"metrics_listen", c.MetricsListen != old.MetricsListen},
-		{"max_connections", c.MaxConnections != old.MaxConnections},
-		{"smtp", c.SMTP != old.SMTP},
-		{"oidc", c.OIDC != old.OIDC},
-		// A running listener loads a new certificate, but cannot switch between HTTP and HTTPS.
-		{"tls", c.TLS.Enabled() != old.TLS.Enabled()},
-		{c.storageField(), c.Blob != old.Blob},
-		{"billing", c.Billing != old.Billing},
-		{"mcp", !reflect.DeepEqual(c.MCP, old.MCP)},
-	} {
-		if setting.changed {
-			paths = append(paths, setting.path)
-		}
-	}
-	return paths
 }

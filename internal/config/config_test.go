@@ -51,10 +51,18 @@ func TestRestartNeeded(t *testing.T) {
 		{"redis", func(c *Config) { c.Redis = "redis://x" }, []string{"redis"}},
 		{"cluster", func(c *Config) { c.Cluster = "approximate" }, []string{"cluster"}},
 		{"storage", func(c *Config) { c.Storage, c.Blob.Dir = "x", "x" }, []string{"storage"}},
+		{"storage written in another way", func(c *Config) { c.Storage = "x" }, nil},
+		{"blob", func(c *Config) { c.Blob.Dir = "x" }, []string{"blob.dir"}},
 		{"metrics", func(c *Config) { c.MetricsListen = "" }, []string{"metrics_listen"}},
+		{"collector", func(c *Config) { c.Traces.Endpoint = "http://x"; c.Traces.Headers = "a=b" }, []string{"traces.endpoint", "traces.headers"}},
+		{"sampling", func(c *Config) { c.Traces.Sample, c.Traces.Follow, c.Traces.Capture = 1000, "all", "content" }, nil},
+		{"lane", func(c *Config) { c.HTTP1Lane = "off" }, []string{"http1_lane"}},
 		{"another certificate", func(c *Config) { c.TLS = TLS{"c2", "k2"} }, nil},
 		{"https off", func(c *Config) { c.TLS = TLS{} }, []string{"tls"}},
 		{"several", func(c *Config) { c.Data = "x"; c.Listen = ":1" }, []string{"listen", "data"}},
+		{"inside sections", func(c *Config) {
+			c.SMTP.Server, c.MCP.AllowHosts, c.Log.Format, c.Usage.SyncEach = "x", []string{"x"}, "json", true
+		}, []string{"log.format", "usage.sync_each", "mcp.allow_hosts", "smtp.server"}},
 		{"what can change while running", func(c *Config) {
 			c.Models, c.Providers, c.Log.Level, c.PublicURL, c.Sandbox = []Model{{}}, []Provider{{}}, "debug", "https://a", true
 		}, nil},

@@ -171,6 +171,7 @@ sluice.yaml:1:10: billing.webhook_secret: is required if billing.processor is st
 	{"too many servers", "mcp: {max_servers: 9}\n", `sluice.yaml:1:20: mcp.max_servers: must be between 1 and 8; got 9`},
 	{"no time to call", "mcp: {call_timeout: 0s}\n", `sluice.yaml:1:21: mcp.call_timeout: must be between 1s and 10m; got 0s`},
 	{"host as URL", "mcp: {allow_hosts: [http://a]}\n", `sluice.yaml:1:21: mcp.allow_hosts[0]: "http://a" is not a host; write a name or an address alone, such as tools.example.com`},
+	{"lane", "http1_lane: maybe\n", `sluice.yaml:1:13: http1_lane: "maybe" is not a lane; expected one of on, off, debug`},
 	{"upstream client", "upstream_client: curl\n", `sluice.yaml:1:18: upstream_client: "curl" is not a client; expected one of lean, standard`},
 	{"log", "log: {format: xml, level: loud}\n", "sluice.yaml:1:15: log.format: \"xml\" is not a log format; expected one of auto, text, json\n" +
 		"sluice.yaml:1:27: log.level: \"loud\" is not a log level; expected one of debug, info, warn, error"},

@@ -18,7 +18,7 @@ func Example() string { return example }
 func Docs() string {
 	var b strings.Builder
 	b.WriteString(docsIntro)
-	writeSection(&b, reflect.TypeFor[Config](), "", true)
+	writeSection(&b, reflect.TypeFor[Config](), "", true, false)
 	return b.String()
 }
 
@@ -36,12 +36,16 @@ Sluice uses the first of these that sets a value:
 
 Inside the file, ` + "`${NAME}`" + ` is replaced with an environment variable and ` + "`${file:/path}`" + ` with the content of a file;
 ` + "`$${`" + ` is a literal ` + "`${`" + `. Use them for keys and passwords. Relative paths are relative to the working directory.
+
+A running server loads a changed file, and changed files that it names, a few seconds after the last change; ` + "`kill -HUP`" + ` loads them at once. If the new
+configuration has a mistake, or its file is gone or empty, the old one stays in force, and the log and ` + "`/readyz`" + ` say so. Settings that need a restart
+say so below; the log names them when they change. Replace files by renaming, not by writing in place, where you can.
 `
 
 // writeSection writes the table of a struct's fields, then a section for each mapping and list
 // of mappings in it. fixed reports whether the paths are fixed, so that variables can set
-// them.
-func writeSection(b *strings.Builder, t reflect.Type, path string, fixed bool) {
+// them; restart, whether a restart is needed for all of them.
+func writeSection(b *strings.Builder, t reflect.Type, path string, fixed, restart bool) {
 	b.WriteString("\n| setting | value | default | variable | meaning |\n|---|---|---|---|---|\n")
 	var sections []reflect.StructField
 	for field := range t.Fields() {
@@ -57,7 +61,11 @@ func writeSection(b *strings.Builder, t reflect.Type, path string, fixed bool) {
 		if fixed {
 			name = "`" + variable(join(path, key)) + "`"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", join(path, key), wordsFor(field.Type), defaultWords(field), name, docOf(t, field))
+		doc := docOf(t, field)
+		if restart || needsRestart(field) {
+			doc += " A change needs a restart."
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", join(path, key), wordsFor(field.Type), defaultWords(field), name, doc)
 	}
 	for _, field := range sections {
 		inside, kind := join(path, field.Tag.Get("yaml")), field.Type.Kind()
@@ -68,7 +76,7 @@ func writeSection(b *strings.Builder, t reflect.Type, path string, fixed bool) {
 			inside += ".<plan>"
 		}
 		fmt.Fprintf(b, "\n%s `%s`\n\n%s\n", strings.Repeat("#", 2+strings.Count(path, ".")+strings.Count(path, "[]")), inside, docOf(t, field))
-		writeSection(b, sectionType(field.Type), inside, fixed && kind != reflect.Slice && kind != reflect.Pointer)
+		writeSection(b, sectionType(field.Type), inside, fixed && kind != reflect.Slice && kind != reflect.Pointer, restart || needsRestart(field))
 	}
 }
 

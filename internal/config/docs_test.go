@@ -24,7 +24,7 @@ func loadExample(t *testing.T, text string) *Config {
 		}
 		text = strings.ReplaceAll(text, "./"+name, file)
 	}
-	c, problem := loadText(t, text, "OPENAI_API_KEY=sk-example-key", "SEALING_SECRET=0123456789abcdef0123456789abcdef", "AWS_ACCESS_KEY_ID=example", "AWS_SECRET_ACCESS_KEY=example", "AWS_SESSION_TOKEN=example", "S3_ACCESS_KEY=example", "S3_SECRET_KEY=example", "SMTP_PASSWORD=example", "OIDC_CLIENT_SECRET=example", "STRIPE_SECRET_KEY=example", "STRIPE_WEBHOOK_SECRET=example")
+	c, problem := loadText(t, text, "OPENAI_API_KEY=sk-example-key", "SEALING_SECRET=0123456789abcdef0123456789abcdef", "AWS_ACCESS_KEY_ID=example", "AWS_SECRET_ACCESS_KEY=example", "AWS_SESSION_TOKEN=example", "S3_ACCESS_KEY=example", "S3_SECRET_KEY=example", "SMTP_PASSWORD=example", "COLLECTOR_KEY=example", "OIDC_CLIENT_SECRET=example", "STRIPE_SECRET_KEY=example", "STRIPE_WEBHOOK_SECRET=example")
 	if problem != "" {
 		t.Errorf("Load(example) = %s\n%s", problem, text)
 		return nil
@@ -42,7 +42,7 @@ func TestExampleChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.file, got.found = "", nil
+	got.file, got.found, got.from, want.from = "", nil, nil, nil
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("Load(example) = %+v, want the defaults %+v", got, want)
 	}
@@ -67,7 +67,7 @@ func TestExampleUncommented(t *testing.T) {
 
 	// Each section alone; models stand on a provider.
 	sections := regexp.MustCompile(`(?m)^#[a-z].*\n(#  .*\n)*`).FindAllString(Example(), -1)
-	if len(sections) != reflect.TypeFor[Config]().NumField()-4 {
+	if len(sections) != reflect.TypeFor[Config]().NumField()-5 {
 		t.Errorf("the example has %d sections, want one for each field of Config but shutdown_grace", len(sections))
 	}
 	var providers string
@@ -128,7 +128,7 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	docs := Docs()
 	paths := settingPaths(reflect.TypeFor[Config](), "")
-	if len(paths) != len(fieldDocs)-17 { // tls, router, log, providers, timeouts, models, targets, pricing, plans, usage, mcp, smtp, oidc, video, its providers, blob and billing are sections
+	if len(paths) != len(fieldDocs)-18 { // tls, router, log, traces, providers, timeouts, models, targets, pricing, plans, usage, mcp, smtp, oidc, video, its providers, blob and billing are sections
 		t.Fatalf("there are %d settings, want all of them", len(paths))
 	}
 	for _, path := range paths {
@@ -161,7 +161,7 @@ func TestDocs(t *testing.T) {
 func TestDocsNameWhatIsAllowed(t *testing.T) {
 	t.Parallel()
 	for field, allowed := range map[string][]string{
-		"Config.UpstreamClient": clients, "Log.Format": logFormats, "Log.Level": logLevels, "Provider.Kind": providerKinds, "Model.Plan": modelTiers, "Config.Plans": planNames,
+		"Config.UpstreamClient": clients, "Config.HTTP1Lane": lanes, "Log.Format": logFormats, "Log.Level": logLevels, "Provider.Kind": providerKinds, "Model.Plan": modelTiers, "Config.Plans": planNames,
 	} {
 		for _, word := range allowed {
 			if !strings.Contains(fieldDocs[field], "`"+word+"`") {

@@ -38,13 +38,16 @@ func (d *decoder) expand(text string) (string, error) {
 	}
 }
 
-// lookUp returns the value of one ${name}. A variable that is not set is an error, since an
-// empty key would fail much later.
+// lookUp returns the value of one ${name}. A variable or file that does not exist or is empty is an
+// error, since an empty key would fail much later. Who wants the empty text writes it.
 func (d *decoder) lookUp(name string) (string, error) {
 	if path, ok := strings.CutPrefix(name, "file:"); ok {
 		value, err := d.readFile(path)
 		if err != nil {
 			return "", fmt.Errorf("cannot read %s: %s", quote(path), reason(err))
+		}
+		if value == "" {
+			return "", fmt.Errorf("the file %s is empty", quote(path))
 		}
 		return value, nil
 	}
@@ -54,6 +57,9 @@ func (d *decoder) lookUp(name string) (string, error) {
 	value, ok := d.env[name]
 	if !ok {
 		return "", fmt.Errorf("the environment variable %s is not set", shorten(name))
+	}
+	if value == "" {
+		return "", fmt.Errorf("the environment variable %s is empty; give it a value, or remove this line", shorten(name))
 	}
 	return value, nil
 }
@@ -68,16 +74,19 @@ func isVariableName(name string) bool {
 	return name != ""
 }
 
-// readSecretFile reads a file for ${file:/path}, without the line break that editors add at
-// the end.
-func readSecretFile(path string) (string, error) {
+// readSecret reads a file for ${file:/path}, without the line break that editors add at the end.
+func (s *sources) readSecret(path string) (string, error) {
 	text, err := readBounded(path, maxSecretBytes)
 	if errors.Is(err, errTooLarge) {
 		return "", errors.New("it is larger than 64 KiB")
 	}
+	if err != nil {
+		return "", err
+	}
+	s.add(path, digestOf(text))
 	value, cut := strings.CutSuffix(string(text), "\n")
 	if cut {
 		value = strings.TrimSuffix(value, "\r")
 	}
-	return value, err
+	return value, nil
 }

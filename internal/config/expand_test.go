@@ -11,7 +11,7 @@ func TestExpand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	files := map[string]string{
-		"plain": "from a file", "newline": "one\n", "two": "one\n\n", "windows": "one\r\n", "inside": "${A}",
+		"plain": "from a file", "newline": "one\n", "two": "one\n\n", "windows": "one\r\n", "inside": "${A}", "empty": "", "blank": "\n",
 		"largest": strings.Repeat("x", maxSecretBytes), "larger": strings.Repeat("x", maxSecretBytes+1),
 	}
 	for name, text := range files {
@@ -19,12 +19,13 @@ func TestExpand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d := &decoder{env: map[string]string{"A": "a", "B_2": "b", "EMPTY": "", "NESTED": "${A}"}, readFile: readSecretFile}
+	d := &decoder{env: map[string]string{"A": "a", "B_2": "b", "EMPTY": "", "NESTED": "${A}"}, readFile: (&sources{}).readSecret}
 	for _, test := range []struct{ text, want, wantErr string }{
 		{text: "", want: ""},
 		{text: "plain $ text $A {A} $$ }", want: "plain $ text $A {A} $$ }"},
 		{text: "${A}", want: "a"},
-		{text: "<${A}${B_2}>${EMPTY}", want: "<ab>"},
+		{text: "<${A}${B_2}>", want: "<ab>"},
+		{text: "<${A}${EMPTY}>", wantErr: "the environment variable EMPTY is empty; give it a value, or remove this line"},
 		{text: "${NESTED}", want: "${A}"},
 		{text: "$${A}", want: "${A}"},
 		{text: "$$${A}", want: "$${A}"},
@@ -36,6 +37,8 @@ func TestExpand(t *testing.T) {
 		{text: "${file:DIR/inside}", want: "${A}"},
 		{text: "${file:DIR/largest}", want: files["largest"]},
 		{text: "${file:DIR/larger}", wantErr: `cannot read "DIR/larger": it is larger than 64 KiB`},
+		{text: "${file:DIR/empty}", wantErr: `the file "DIR/empty" is empty`},
+		{text: "${file:DIR/blank}", wantErr: `the file "DIR/blank" is empty`},
 		{text: "${file:DIR/none}", wantErr: `cannot read "DIR/none": no such file or directory`},
 		{text: "${file:DIR}", wantErr: `cannot read "DIR": is a directory`},
 		{text: "${file:}", wantErr: `cannot read "": no such file or directory`},
@@ -78,11 +81,12 @@ log: {level: "${LEVEL}"}
 		t.Errorf("Load warns %q, want nothing", c.Warnings())
 	}
 
-	_, got := loadText(t, "data: a\nlog:\n  level: \"${NONE}\"\ntls: {cert: '${file:/nowhere}', key: '${'}\nsandbox: ${S}\n", "S=perhaps")
+	_, got := loadText(t, "data: a\nlog:\n  level: \"${NONE}\"\ntls: {cert: '${file:/nowhere}', key: '${'}\nsandbox: ${S}\nbrand: ${EMPTY}\n", "S=perhaps", "EMPTY=")
 	want := `sluice.yaml:3:10: log.level: the environment variable NONE is not set
 sluice.yaml:4:13: tls.cert: cannot read "/nowhere": no such file or directory
 sluice.yaml:4:38: tls.key: "${" has no closing "}"; write "$${" for a literal "${"
-sluice.yaml:5:10: sandbox: expected true or false, found "${S}"`
+sluice.yaml:5:10: sandbox: expected true or false, found "${S}"
+sluice.yaml:6:8: brand: the environment variable EMPTY is empty; give it a value, or remove this line`
 	if got != want {
 		t.Errorf("Load =\n%s\nwant\n%s", got, want)
 	}

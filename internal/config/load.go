@@ -44,12 +44,17 @@ func Load(src Source) (*Config, error) {
 		return nil, err
 	}
 
-	c := &Config{file: path}
+	c := &Config{file: path, from: &sources{text: text}}
+	if path != "" {
+		c.from.add(path, digestOf(text))
+	} else {
+		c.from.add(defaultFile, digest{}) // it may be created later
+	}
 	root := reflect.ValueOf(c).Elem()
 	setDefaults(root)
 	r := &record{env: env, places: map[string]place{}, failed: map[string]bool{}}
 	if path != "" {
-		d := &decoder{record: r, file: path, env: env, readFile: readSecretFile}
+		d := &decoder{record: r, file: path, env: env, readFile: c.from.readSecret}
 		if !d.decode(text, root) {
 			// The text is not YAML, so nothing else can be checked.
 			return nil, r.err()
@@ -65,6 +70,17 @@ func Load(src Source) (*Config, error) {
 	r.check(c)
 	if err := r.err(); err != nil {
 		return nil, err
+	}
+	for _, file := range []string{c.TLS.Cert, c.TLS.Key} {
+		if file != "" {
+			c.from.addFile(file)
+		}
+	}
+	c.from.raw = map[string]string{}
+	for path, at := range r.places {
+		if at.raw != "" {
+			c.from.raw[path] = at.raw
+		}
 	}
 	c.warnings = r.warnings
 	return c, nil

@@ -113,7 +113,8 @@ func Examine(ctx context.Context, s *Site) []Finding {
 	d := &doctor{site: s}
 	d.configuration()
 	d.dataFolder()
-	d.server(ctx) // sets running, which database, address and targets read
+	d.server(ctx) // sets running, which readiness, database, address and targets read
+	d.readiness()
 	d.database(ctx)
 	d.redis(ctx)
 	d.cluster()
@@ -203,11 +204,37 @@ func (d *doctor) server(ctx context.Context) {
 	}
 }
 
+// readiness reports what the running server says of itself, as /readyz does. What it says of the database and of other
+// servers is left to those that look closer.
+func (d *doctor) readiness() {
+	if d.running == nil || len(d.running.Checks) == 0 {
+		return
+	}
+	well := true
+	for _, c := range d.running.Checks {
+		switch {
+		case c.Name == "database" || c.Name == "cluster":
+			well = well && c.OK && c.Message == ""
+			continue
+		case !c.OK:
+			d.add(StateProblem, "readiness", "The server's log says more.", "the server accepts no new work: %s: %s", c.Name, c.Message)
+		case c.Message != "":
+			d.add(StateWarning, "readiness", "", "%s: %s", c.Name, c.Message)
+		default:
+			continue
+		}
+		well = false
+	}
+	if well {
+		d.ok("readiness", "the server accepts work, and what it knows of others is up to date")
+	}
+}
+
 // database checks that the database answers and that its tables fit this program. What the running
 // server says comes first: it may see a problem that a new connection does not have.
 func (d *doctor) database(ctx context.Context) {
 	if d.running != nil && d.running.DBError != "" {
-		d.add(StateProblem, "database", "Start the database or fix the connection. Known keys keep working until then.", "the server cannot reach %s: %s", d.running.Database, d.running.DBError)
+		d.add(StateProblem, "database", "Start the database or fix the connection. Known keys keep working until then.", "the server cannot use %s: %s", d.running.Database, d.running.DBError)
 		return
 	}
 	// Opening a SQLite database that does not exist would create it.

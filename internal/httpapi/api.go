@@ -22,6 +22,7 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
+	"sluice/internal/health"
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
 	"sluice/internal/routing"
@@ -46,8 +47,6 @@ const (
 	// is the maximum time for a whole body.
 	bodyPatience = 30 * time.Second
 	bodyTotal    = 10 * time.Minute
-	// checksPatience is the timeout of all readiness checks together.
-	checksPatience = 3 * time.Second
 )
 
 // Options holds the optional parts of New.
@@ -56,6 +55,8 @@ type Options struct {
 	Log *slog.Logger
 	// Metrics counts requests. The default is one that nobody reads.
 	Metrics *telemetry.Metrics
+	// Tracer traces requests under /v1 and /mcp. If nil, nothing is traced.
+	Tracer *telemetry.Tracer
 	// Ledger and Abuse are read by GET /v1/account. Ledger also provides the rate-limit
 	// headers of errors.
 	Ledger admission.Ledger
@@ -72,23 +73,14 @@ type Options struct {
 	// number of our own MCP calls that the request is nested in, which stops endless
 	// recursion.
 	MCP func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
-	// Checks are run by /readyz, in order.
-	Checks []Check
+	// Health is asked by /readyz. The default is one without checks.
+	Health *health.Board
 	// Pages maps patterns to handlers that reply to everything themselves. They see the
 	// client's address as the request's RemoteAddr, also behind a trusted proxy.
 	Pages map[string]http.Handler
 	// MaxBody and MaxBodies limit one body and all bodies in progress. Only tests set them;
 	// the defaults are 32 and 512 MiB.
 	MaxBody, MaxBodies int64
-}
-
-// Check is one condition of being ready.
-type Check struct {
-	Name string
-	// Run returns an error if the condition does not hold. May be nil for a check that only has notes.
-	Run func(ctx context.Context) error
-	// Note returns a remark about a check that passes, such as a warning, or "". May be nil.
-	Note func() string
 }
 
 // Settings holds what a reload of the configuration may change. A request uses the settings
@@ -115,18 +107,20 @@ type API struct {
 	line    *inference.Line
 	log     *slog.Logger
 	metrics *telemetry.Metrics
+	tracer  *telemetry.Tracer // nil: off
 	ledger  admission.Ledger
 	abuse   *abuse.Control
 	replies *idempotency.Replies
 	videos  *video.Line
 	changes func(ctx context.Context, after int64, most int) ([]catalog.Change, bool, error)
 	mcp     func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
-	checks  []Check
+	health  *health.Board
 	pages   map[string]http.Handler
 	bodies  bodies
 
 	settings atomic.Pointer[Settings]
 	draining atomic.Bool
+	running  atomic.Int64 // requests, for Await
 	serve    handler
 	// serveInside is serve without the steps that a request passes only once: a page has
 	// passed them already when it calls ServeAs.
@@ -138,15 +132,18 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 	if opts == nil {
 		opts = &Options{}
 	}
-	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, checks: opts.Checks, pages: opts.Pages}
+	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages}
 	made.bodies.maxOne, made.bodies.maxAll = cmp.Or(opts.MaxBody, maxBody), cmp.Or(opts.MaxBodies, maxBodies)
 	made.bodies.maxAccount, made.bodies.maxStrangers, made.bodies.maxStranger = maxAccountBodies, maxStrangerBodies, maxAddressBodies
 	made.bodies.patience, made.bodies.total, made.bodies.seed = bodyPatience, bodyTotal, maphash.MakeSeed()
 	if made.log == nil {
 		made.log = slog.Default()
 	}
+	if made.health == nil {
+		made.health = health.New(made.log)
+	}
 	if made.metrics == nil {
-		made.metrics = telemetry.NewMetrics("")
+		made.metrics = telemetry.NewMetrics("", "")
 	}
 	made.Apply(s)
 	made.serve = made.assemble()
@@ -196,6 +193,8 @@ func (a *API) Nested(depth int) http.Handler {
 // a reload does not change them in the middle of a request.
 func (a *API) serveAt(depth int, w http.ResponseWriter, r *http.Request) {
 	x := &exchange{ResponseWriter: w, settings: a.settings.Load(), depth: depth, http2: r.ProtoMajor == 2}
+	a.running.Add(1)
+	defer a.running.Add(-1)
 	a.bodies.expect(x, r)
 	defer x.body.release()
 	_ = a.serve(x, r) // the chain has replied to errors itself

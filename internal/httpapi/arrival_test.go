@@ -68,7 +68,7 @@ func TestSlowBodies(t *testing.T) {
 				behind(echo(nil))(api)
 				l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 				front := NewListener(l, ListenerOptions{Log: slog.New(slog.DiscardHandler)})
-				server := NewServer(api, front)
+				server := NewServer(api, front, LaneOff) // the bubble's clock does not move while the lane waits for the system
 				var serving sync.WaitGroup
 				serving.Go(func() { _ = server.Serve(front) })
 				client, theirs := net.Pipe()
@@ -185,7 +185,7 @@ func TestBodiesOfAnAccount(t *testing.T) {
 	if got := read(t, ask(w.good, 1<<20), "POST"); got.status != 200 {
 		t.Errorf("a later one = %d %s, want 200", got.status, got.body)
 	}
-	w.server.Close()
+	w.stop(t)
 	for i := range w.api.bodies.callers {
 		if left := w.api.bodies.callers[i].held; len(left) > 0 {
 			t.Errorf("in the end %v is held, want nothing", left)
@@ -233,7 +233,7 @@ func TestBodiesOfStrangers(t *testing.T) {
 			if got := read(t, ask(), "POST"); got.status != 200 {
 				t.Errorf("a form afterwards = %d %s, want 200", got.status, got.body)
 			}
-			w.server.Close()
+			w.stop(t)
 			if left := w.api.bodies.strangers.Load(); left != 0 {
 				t.Errorf("in the end %d bytes are held, want 0", left)
 			}

@@ -90,6 +90,7 @@ func (b *bodies) expect(x *exchange, r *http.Request) {
 		return
 	}
 	now := time.Now()
+	x.event.Start = now
 	x.body = arrival{src: r.Body, x: x, limits: b, end: now.Add(b.total)}
 	r.Body = &x.body
 	x.body.setDeadline(now)
@@ -274,6 +275,7 @@ func (b *bodies) readUpTo(most, copies int64, x *exchange, r *http.Request) ([]b
 		s.who = x.caller.Account.ID
 	}
 	buf, err := collect(s, most, r)
+	x.wait.Read(time.Now()) // a caller who is slow to send is not our overhead
 	if err != nil {
 		s.release()
 		return nil, nil, err

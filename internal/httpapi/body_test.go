@@ -162,7 +162,7 @@ func TestBodies(t *testing.T) {
 			}
 		}
 	}
-	w.server.Close()
+	w.stop(t)
 	if held := w.api.BodiesInFlight(); held != 0 {
 		t.Errorf("BodiesInFlight() = %d in the end, want 0", held)
 	}

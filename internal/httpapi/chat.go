@@ -17,6 +17,11 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
+	defer func() {
+		if x.begun() {
+			a.metrics.Overhead(x.overhead)
+		}
+	}()
 	// Only the names of known models are logged: anything else is arbitrary text of the
 	// caller.
 	if _, known := x.settings.Catalog.Lookup(req.Model); known {
@@ -31,12 +36,16 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 		defer k.end()
 		w = k
 	}
-	err = a.current(x, func() error {
+	return goneOr(a.current(x, func() error {
 		return a.line.Complete(r.Context(), w, x.models(), inference.Call{
-			ID: x.event.RequestID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req, Depth: x.depth,
+			ID: x.event.CallID, Start: x.event.Start, Span: x.event.Span, Wait: &x.wait, Caller: x.caller, Limits: x.limits(), Request: req, Depth: x.depth,
 		})
-	})
-	// A caller that disconnects is not an error to reply to.
+	}))
+}
+
+// goneOr marks an error of a call that was given up by its caller, which is not an error to reply to. It returns
+// every other error as it is.
+func goneOr(err error) error {
 	if errors.Is(err, relay.ErrGone) {
 		return clientGone(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"sluice/internal/buildinfo"
@@ -53,35 +54,6 @@ const (
 	warnEvery = time.Minute
 )
 
-// NewServer returns a server for a Listener. It limits everything that a connection can make
-// the server hold: header size, idle time, HTTP/2 streams and buffers.
-func NewServer(h http.Handler, l *Listener) *http.Server {
-	s := &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    MaxHeaderBytes - headerSlop,
-		ConnState:         l.ConnState,
-		ErrorLog:          slog.NewLogLogger(l.opts.Log.Handler(), slog.LevelDebug), // broken connections are routine
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          maxStreams,
-			MaxReadFrameSize:              16 << 10, // each connection keeps a buffer of this size
-			MaxReceiveBufferPerConnection: 64 << 10,
-			MaxReceiveBufferPerStream:     64 << 10,
-			SendPingTimeout:               time.Minute,
-			PingTimeout:                   15 * time.Second,
-			WriteByteTimeout:              writePatience,
-		},
-		Protocols: new(http.Protocols),
-
-		DisableGeneralOptionsHandler: true, // OPTIONS * gets our error object, with a request id
-	}
-	// Unencrypted HTTP/2 is accepted only behind our own TLS, see Listener.
-	s.Protocols.SetHTTP1(true)
-	s.Protocols.SetUnencryptedHTTP2(l.opts.TLS != nil) // see Listener
-	return s
-}
-
 // ListenerOptions holds the settings of a Listener.
 type ListenerOptions struct {
 	// TLS, if not nil, is used on every connection.
@@ -121,6 +93,10 @@ type Listener struct {
 	late      []net.Conn // waited to be accepted at that time
 
 	draining atomic.Bool // Drain was called
+
+	// base is the parent of the contexts of all requests, and cut cancels it with a cause.
+	base context.Context //nolint:containedctx // of the listener, not of one call
+	cut  context.CancelCauseFunc
 }
 
 // NewListener wraps inner. The server must use the Listener's ConnState, and the caller must
@@ -129,7 +105,9 @@ func NewListener(inner net.Listener, opts ListenerOptions) *Listener {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}
-	return &Listener{Listener: inner, opts: opts, open: map[*wire]struct{}{}, byAddress: map[netip.Addr]int{}}
+	l := &Listener{Listener: inner, opts: opts, open: map[*wire]struct{}{}, byAddress: map[netip.Addr]int{}}
+	l.base, l.cut = context.WithCancelCause(context.Background())
+	return l
 }
 
 // Accept waits for the next connection that is within the limits. Others are closed at once,
@@ -140,6 +118,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		boundUnsent(nc)
 		w := &wire{Conn: nc, listener: l, address: l.bounded(nc.RemoteAddr())}
 		w.rest() // until its first request
 		if !l.add(w) {
@@ -339,11 +318,19 @@ type conn struct {
 	fresh atomic.Bool
 	// plain reports whether the client speaks plain HTTP on the TLS port.
 	plain atomic.Bool
+	// ahead holds bytes that were read before net/http was given the connection. Only reads use
+	// it, one at a time.
+	ahead []byte
 }
 
 // Read notes when a client speaks plain HTTP to the TLS port, so that refuse can say so in
 // plain HTTP.
 func (c *conn) Read(p []byte) (int, error) {
+	if len(c.ahead) > 0 {
+		n := copy(p, c.ahead)
+		c.ahead = c.ahead[n:]
+		return n, nil
+	}
 	n, err := c.Conn.Read(p)
 	if err != nil {
 		if re, ok := errors.AsType[tls.RecordHeaderError](err); ok && looksLikeHTTP(re.RecordHeader) {
@@ -351,6 +338,15 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// SyscallConn gives package lane access to the socket. A connection with TLS has none: what its
+// socket carries is not HTTP.
+func (c *conn) SyscallConn() (syscall.RawConn, error) {
+	if sc, ok := c.wire.Conn.(syscall.Conn); ok && c.Conn == net.Conn(c.wire) {
+		return sc.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }
 
 // looksLikeHTTP reports whether a TLS record header is really the start of an HTTP request

@@ -184,7 +184,7 @@ func TestMostConnections(t *testing.T) {
 		open = append(open, conn)
 	}
 	// The system may tell of the end as early as in Dial.
-	if conn, err := net.Dial("tcp", w.server.Listener.Addr().String()); err == nil {
+	if conn, err := net.Dial("tcp", w.addr); err == nil {
 		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(patience))
 		if err := ask(conn.(*net.TCPConn)); err == nil || isTimeout(err) {

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"sluice/internal/relay"
 )
 
 // A proxy sends requests over connections that it keeps. If the server closes such a connection
@@ -13,8 +15,12 @@ import (
 // system has accepted and the server has not. So a stop avoids both: Drain, Finish and Quiet, in
 // this order, leave no connection that a proxy would still use.
 
-// quietEvery is how often Quiet looks at the connections.
-const quietEvery = 20 * time.Millisecond
+const (
+	// quietEvery is how often Quiet and Await look again.
+	quietEvery = 20 * time.Millisecond
+	// lastWords is how long the requests that are cut off have to tell their callers.
+	lastWords = 2 * time.Second
+)
 
 // Drain starts to measure how long connections have been idle, for Quiet.
 func (l *Listener) Drain() {
@@ -44,6 +50,17 @@ func (l *Listener) Finish() error {
 	return l.Listener.Close()
 }
 
+// Close implements net.Listener. After Finish there is nothing left to close: a server that is shut
+// down would take the error of a second Close for its own.
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.finished {
+		return nil
+	}
+	return l.Listener.Close()
+}
+
 // next returns the next connection of the system, or after Finish one of those that were waiting.
 func (l *Listener) next() (net.Conn, error) {
 	nc, err := l.Listener.Accept()
@@ -68,6 +85,37 @@ func (l *Listener) Quiet(ctx context.Context, d time.Duration) {
 	tick := time.NewTicker(quietEvery)
 	defer tick.Stop()
 	for !l.quiet(time.Now().Add(-d)) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// End shuts the server down. It waits for running requests until ctx is done. Those that still run then are
+// canceled with relay.ErrStopping: a stream ends with an error event, other calls are answered with a 503, and
+// both are settled as cut by us. Connections that are still in use lastWords later are closed.
+func (l *Listener) End(ctx context.Context, s *Server) {
+	if s.Shutdown(ctx) == nil {
+		return
+	}
+	l.cut(relay.ErrStopping)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	if s.Shutdown(ctx) != nil {
+		_ = s.Close() // these requests end with an error of their connection
+	}
+}
+
+// Await waits until no request is running, for lastWords at most. After End, requests may still be settling:
+// a server that closes connections does not wait for their handlers.
+func (a *API) Await(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	tick := time.NewTicker(quietEvery)
+	defer tick.Stop()
+	for a.running.Load() > 0 {
 		select {
 		case <-ctx.Done():
 			return

@@ -84,7 +84,7 @@ func TestFinish(t *testing.T) {
 		c.Close()
 		t.Error("a connection was accepted after Finish")
 	}
-	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }), l)
+	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }), l, testLane())
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		t.Errorf("Serve = %v, want ErrServerClosed", err)
 	}

@@ -78,12 +78,15 @@ func clientGone(err error) error {
 // instead, so that the caller does not take it for a complete one.
 func (x *exchange) answer(err error, r *http.Request) {
 	if errors.Is(err, errGone) {
-		x.event.Err = err
+		x.event.Err, x.event.Final = err, statusNone
 		return
 	}
 	f := fault.From(err)
 	x.event.Fault, x.event.Err = f.Kind.String(), f.Unwrap()
-	// The error was already sent as an event of the stream.
+	// The error was already sent as an event of the stream, after status 200.
+	if x.begun() {
+		x.event.Final = f.Kind.Status()
+	}
 	if errors.Is(err, relay.ErrTold) {
 		return
 	}

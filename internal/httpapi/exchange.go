@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"strconv"
 	"time"
 
 	"sluice/internal/account"
@@ -19,6 +20,13 @@ type exchange struct {
 	// body is the request's body. Its src is nil if there is none.
 	body  arrival
 	http2 bool
+	mcp   bool // the reply is one of our MCP server
+	// wait is the time that the request waits for others.
+	wait telemetry.Wait
+	// measured says that the reply tells what the gateway itself has added to its time.
+	measured bool
+	overhead time.Duration // what the reply tells
+	told     [1]string     // the same as the value of a header, here because it saves an allocation
 	// depth is how many calls of our own MCP server this request is nested in.
 	depth int
 	// err is the error of the route. The mux has no way to return it.
@@ -31,15 +39,34 @@ func (x *exchange) begunExchange() *exchange { return x }
 // WriteHeader records the status for the log. Interim replies (1xx) do not count.
 func (x *exchange) WriteHeader(status int) {
 	if x.event.Status == 0 && status >= 200 {
-		x.event.Status = status
+		x.begin(status)
 	}
 	x.ResponseWriter.WriteHeader(status)
+}
+
+// begin records the status of a reply whose headers are about to go out, and adds what the gateway itself
+// took until now (docs/routing.md#headers). All that is done before the first byte is in it, settling
+// included.
+func (x *exchange) begin(status int) {
+	x.event.Status = status
+	if x.measured {
+		x.overhead = x.wait.Own(time.Now())
+		x.told[0] = milliseconds(x.overhead)
+		x.Header()["X-Sluice-Overhead-Ms"] = x.told[:]
+	}
+}
+
+// milliseconds formats a duration in milliseconds with three places.
+func milliseconds(d time.Duration) string {
+	us := d.Microseconds()
+	b := strconv.AppendInt(make([]byte, 0, 24), us/1000, 10)
+	return string(append(b, '.', '0'+byte(us/100%10), '0'+byte(us/10%10), '0'+byte(us%10)))
 }
 
 // Write counts the bytes for the log.
 func (x *exchange) Write(p []byte) (int, error) {
 	if x.event.Status == 0 {
-		x.event.Status = http.StatusOK
+		x.begin(http.StatusOK)
 	}
 	n, err := x.pass(p)
 	x.event.Bytes += int64(n)
@@ -48,14 +75,18 @@ func (x *exchange) Write(p []byte) (int, error) {
 
 // pass sends bytes to the caller. On HTTP/1 the Listener closes connections of callers that
 // stop reading. On HTTP/2 a caller can block one stream of a busy connection, so each piece
-// has its own deadline. Event streams are left to package relay, which has deadlines of its
-// own.
+// has its own deadline. The event streams of package relay are left to it, since it has deadlines
+// of its own.
 func (x *exchange) pass(p []byte) (n int, err error) {
-	if !x.http2 || len(x.Header()["Content-Type"]) > 0 && x.Header()["Content-Type"][0] == eventStream[0] {
+	stream := len(x.Header()["Content-Type"]) > 0 && x.Header()["Content-Type"][0] == eventStream[0]
+	if !x.http2 || stream && !x.mcp {
 		return x.ResponseWriter.Write(p)
 	}
-	// The last deadline stays: net/http sends the last bytes when the handler has returned.
 	rc := http.NewResponseController(x.ResponseWriter)
+	if stream { // it may be silent until its next event
+		defer func() { _ = rc.SetWriteDeadline(time.Time{}) }()
+	}
+	// Otherwise the last deadline stays: net/http sends the last bytes when the handler has returned.
 	for {
 		_ = rc.SetWriteDeadline(time.Now().Add(writePatience))
 		m, err := x.ResponseWriter.Write(p[n:min(len(p), n+writePiece)])

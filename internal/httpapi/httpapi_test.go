@@ -5,12 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,8 +31,9 @@ const patience = 20 * time.Second
 // world is an API on a real port, with callers of every kind.
 type world struct {
 	api    *API
-	server *httptest.Server
+	server *Server
 	front  *Listener
+	addr   string
 	log    *lines
 	index  *auth.Index
 
@@ -58,15 +60,39 @@ func newWorld(t *testing.T, opts *Options, change func(*API)) *world {
 	if change != nil {
 		change(w.api)
 	}
-	w.server = httptest.NewUnstartedServer(w.api)
-	w.front = NewListener(w.server.Listener, ListenerOptions{Max: 100, Refuse: w.api.Refuse, Log: slog.New(slog.DiscardHandler)})
-	w.server.Listener, w.server.Config = w.front, NewServer(w.api, w.front) // as the program does
-	w.server.Start()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.addr = inner.Addr().String()
+	w.front = NewListener(inner, ListenerOptions{Max: 100, Refuse: w.api.Refuse, Log: slog.New(slog.DiscardHandler)})
+	w.server = NewServer(w.api, w.front, testLane()) // as the program does
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = w.server.Serve(w.front) })
 	t.Cleanup(func() {
-		w.server.CloseClientConnections() // a test that failed may have left one waiting
-		w.server.Close()
+		_ = w.front.Finish()
+		_ = w.server.Close() // a test that failed may have left a caller waiting
+		serving.Wait()
 	})
 	return w
+}
+
+// testLane returns the mode in which the tests run. Both are tested, one in each run.
+func testLane() Lane {
+	if mode := os.Getenv("SLUICE_HTTP1_LANE"); mode != "" {
+		return Lane(mode)
+	}
+	return LaneDebug
+}
+
+// stop ends the server after its running requests.
+func (w *world) stop(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := errors.Join(w.front.Finish(), w.server.Shutdown(ctx)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // caller opens an account, changed as told, and returns its key.
@@ -120,7 +146,7 @@ func (l *lines) String() string {
 // logged ends the server, so that everything is written, and returns the log's entries with this message.
 func (w *world) logged(t *testing.T, msg string) []map[string]any {
 	t.Helper()
-	w.server.Close()
+	w.stop(t)
 	var found []map[string]any
 	for line := range strings.Lines(w.log.String()) {
 		var e map[string]any
@@ -137,7 +163,7 @@ func (w *world) logged(t *testing.T, msg string) []map[string]any {
 // dial opens a plain connection to the server.
 func (w *world) dial(t *testing.T) *net.TCPConn {
 	t.Helper()
-	conn, err := net.Dial("tcp", w.server.Listener.Addr().String())
+	conn, err := net.Dial("tcp", w.addr)
 	if err != nil {
 		t.Fatal(err)
 	}

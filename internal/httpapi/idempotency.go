@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/idempotency"
+	"sluice/internal/relay"
 )
 
 var (
@@ -23,9 +24,9 @@ var (
 func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte) (*keeper, error) {
 	turn, reply, err := a.replies.Begin(r.Context(), idempotency.Request{AccountID: x.caller.Account.ID, Path: r.URL.Path, Key: key, Body: body})
 	switch {
-	// The caller disconnected while it waited for the first request.
+	// The caller disconnected while it waited for the first request, or the server stops.
 	case err != nil && r.Context().Err() != nil:
-		return nil, clientGone(err)
+		return nil, goneOr(relay.Ended(r.Context()))
 	case err != nil:
 		return nil, err
 	case reply != nil:

@@ -47,7 +47,7 @@ func TestKeeper(t *testing.T) {
 		{"a body in pieces", "application/json", 7, 0, []string{`{"a":`, `1}`}, 1, `1}`},
 		{"a body cut short", "application/json", 7, 0, []string{`{"a":`}, 0, ""},
 		{"a body of unknown length", "application/json", 0, 0, []string{`{"a":1}`}, 0, ""},
-		{"a stream", "text/event-stream", 0, 0, []string{delta, ": keep-alive\n\n", delta, delta + "data: [DONE]\n\n"}, 1, delta + "data: [DONE]\n\n"},
+		{"a stream", "text/event-stream", 0, 0, []string{delta, ": keep-alive\n", delta, delta + "data: [DONE]\n\n"}, 1, delta + "data: [DONE]\n\n"},
 		{"a stream that breaks off", "text/event-stream", 0, 0, []string{delta, `data: {"error":{}}` + "\n\n"}, 0, ""},
 		{"no 200", "application/json", 7, 404, []string{`{"a":1}`}, 0, ""},
 	} {

@@ -28,6 +28,7 @@ func (a *API) serveMCP(x *exchange, r *http.Request) error {
 	if a.mcp == nil {
 		return nothingAt(r)
 	}
+	x.mcp = true
 	if err := x.checkSource(r); err != nil {
 		return err
 	}

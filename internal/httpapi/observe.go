@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/buildinfo"
+	"sluice/internal/telemetry"
 )
 
 var (
@@ -24,10 +26,24 @@ var (
 func (a *API) observe(next handler) handler {
 	return func(x *exchange, r *http.Request) error {
 		e := &x.event
-		e.Start = time.Now()
-		e.RequestID = newRequestID()
+		if e.Start.IsZero() { // a request with a body has read the clock
+			e.Start = time.Now()
+		}
+		e.CallID = newRequestID()
+		e.RequestID = e.CallID
 		e.Method, e.Path = r.Method, r.URL.Path
-		e.Remote = remote(r, x.settings.TrustedProxies)
+		var proxy bool
+		if e.Remote, proxy = remote(r, x.settings.TrustedProxies); proxy {
+			e.RequestID = cmp.Or(givenID(r.Header["X-Request-Id"]), e.CallID)
+		}
+		if trace := r.Header["Traceparent"]; len(trace) == 1 {
+			e.TraceID = telemetry.TraceID(trace[0])
+		}
+		x.wait.Arrived(e.Start)
+		if isAPI(r) {
+			x.measured = true
+			a.beginTrace(e, r, proxy)
+		}
 		h := x.Header()
 		h["X-Request-Id"] = []string{e.RequestID}
 		h["X-Sluice-Version"] = versionHeader
@@ -42,10 +58,20 @@ func (a *API) observe(next handler) handler {
 			}
 			took := time.Since(e.Start)
 			a.metrics.RequestEnded(e, took)
+			e.Span.Answered(e)
 			e.Log(r.Context(), a.log, took)
 		}()
 		return next(x, r)
 	}
+}
+
+// beginTrace begins the trace of a request if it is to be traced, and passes on the trace of a caller if it
+// is not. Without a tracer it costs a comparison.
+func (a *API) beginTrace(e *telemetry.Event, r *http.Request, trusted bool) {
+	if a.tracer == nil {
+		return
+	}
+	e.Span = a.tracer.Begin(r.Method, r.Header["Traceparent"], r.Header["Tracestate"], trusted, e.Start)
 }
 
 // statusNone is the status in the log, as in nginx, if the caller disconnected before any
@@ -60,21 +86,42 @@ func newRequestID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// remote returns the client's address. It reads X-Forwarded-For of a trusted proxy from right
+// maxGivenID is the maximum length of a request id that a proxy sends.
+const maxGivenID = 128
+
+// givenID returns the request id that a trusted proxy sent, or "" if there is none, more than one, or
+// one that is not plain: it is written to the log and sent back. Only proxies are believed, so that a
+// caller cannot pretend that its request is another one. Nothing is stored under such an id.
+func givenID(values []string) string {
+	if len(values) != 1 || len(values[0]) > maxGivenID {
+		return ""
+	}
+	id := values[0]
+	for i := range len(id) {
+		c := id[i]
+		plain := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-_.:=+/@", c) >= 0
+		if !plain {
+			return ""
+		}
+	}
+	return id
+}
+
+// remote returns the client's address, and whether the request came from a trusted proxy. It reads X-Forwarded-For of a trusted proxy from right
 // to left: the first address that is not a trusted proxy is the last one that a trusted proxy
 // has seen. Everything to its left could be forged.
-func remote(r *http.Request, trusted []netip.Prefix) string {
+func remote(r *http.Request, trusted []netip.Prefix) (client string, proxy bool) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		return r.RemoteAddr
+		return r.RemoteAddr, false
 	}
 	// Without trusted proxies the header is ignored: anyone can send it.
 	if len(trusted) == 0 {
-		return host
+		return host, false
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil || !within(addr, trusted) {
-		return host
+		return host, false
 	}
 	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
 	for i := len(hops) - 1; i >= 0; i-- {
@@ -87,7 +134,7 @@ func remote(r *http.Request, trusted []netip.Prefix) string {
 			break
 		}
 	}
-	return addr.String()
+	return addr.String(), true
 }
 
 // within reports whether one of the prefixes contains addr.

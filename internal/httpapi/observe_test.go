@@ -38,9 +38,69 @@ func TestRemote(t *testing.T) {
 	} {
 		r := &http.Request{RemoteAddr: tt.addr, Header: http.Header{}}
 		r.Header["X-Forwarded-For"] = tt.forwarded
-		if got := remote(r, tt.trusted); got != tt.want {
+		if got, _ := remote(r, tt.trusted); got != tt.want {
 			t.Errorf("%s: remote(%s, %q) = %s, want %s", name, tt.addr, tt.forwarded, got, tt.want)
 		}
+	}
+}
+
+// A request id is taken from a trusted proxy, if it is plain. It names the request in the reply and in
+// the log, and never a call: two requests may have the same.
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, nil)
+	trust := func(networks ...string) {
+		s := *w.api.settings.Load()
+		s.TrustedProxies = nil
+		for _, n := range networks {
+			s.TrustedProxies = append(s.TrustedProxies, netip.MustParsePrefix(n))
+		}
+		w.api.Apply(s)
+	}
+	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	tests := []struct {
+		name    string
+		trusted []string
+		headers []string
+		want    string // empty: an id of our own
+	}{
+		{"nobody is trusted", nil, []string{"X-Request-Id: from-outside"}, ""},
+		{"somebody else is trusted", []string{"10.0.0.0/8"}, []string{"X-Request-Id: from-outside"}, ""},
+		{"the proxy is trusted", []string{"127.0.0.0/8"}, []string{"X-Request-Id: Root=1-67891233-abc/def+1:2@x_y.z"}, "Root=1-67891233-abc/def+1:2@x_y.z"},
+		{"the longest", []string{"127.0.0.0/8"}, []string{"X-Request-Id: " + strings.Repeat("a", 128)}, strings.Repeat("a", 128)},
+		{"too long", []string{"127.0.0.0/8"}, []string{"X-Request-Id: " + strings.Repeat("a", 129)}, ""},
+		{"quotes", []string{"127.0.0.0/8"}, []string{`X-Request-Id: a"b`}, ""},
+		{"spaces", []string{"127.0.0.0/8"}, []string{"X-Request-Id: a b"}, ""},
+		{"other letters", []string{"127.0.0.0/8"}, []string{"X-Request-Id: ä"}, ""},
+		{"empty", []string{"127.0.0.0/8"}, []string{"X-Request-Id:"}, ""},
+		{"none", []string{"127.0.0.0/8"}, nil, ""},
+	}
+	ids := make([]string, len(tests))
+	for i, tt := range tests {
+		trust(tt.trusted...)
+		headers := append(tt.headers, "Traceparent: 00-"+trace+"-00f067aa0ba902b7-01")
+		ids[i] = w.send(t, "GET", "/v1/models", w.good, headers...).header.Get("X-Request-Id")
+	}
+	untraced := w.send(t, "GET", "/v1/models", w.good, "Traceparent: 00-nonsense-01").header.Get("X-Request-Id")
+	events := map[any]map[string]any{}
+	for _, e := range w.logged(t, "request") {
+		events[e["request_id"]] = e
+	}
+	for i, tt := range tests {
+		got, event := ids[i], events[ids[i]]
+		call, _ := event["call_id"].(string)
+		if event == nil || event["trace_id"] != trace {
+			t.Errorf("%s: the event of %q = %v, want one with the trace %s", tt.name, got, event, trace)
+		}
+		if tt.want == "" && (len(got) != 32 || call != "") {
+			t.Errorf("%s: the request id = %q, call_id %q, want one of our own", tt.name, got, call)
+		}
+		if tt.want != "" && (got != tt.want || len(call) != 32) {
+			t.Errorf("%s: the request id = %q, call_id %q, want %q and an id of our own", tt.name, got, call, tt.want)
+		}
+	}
+	if e := events[untraced]; e == nil || e["trace_id"] != nil {
+		t.Errorf("the event = %v, want no trace", e)
 	}
 }
 
@@ -80,7 +140,7 @@ func TestOneEventPerRequest(t *testing.T) {
 		"GET /v1/models 423 account_suspended 127.0.0.1",
 		"POST /v1/nothing 404 not_found_error 127.0.0.1",
 		"OPTIONS /v1/models 204 <nil> 127.0.0.1",
-		"GET /healthz 200 <nil> 127.0.0.1",
+		// The probe is logged at debug only.
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("events: -want +got\n%s", diff)

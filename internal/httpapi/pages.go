@@ -1,69 +1,45 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
 
 	"sluice/api"
 	"sluice/internal/buildinfo"
+	"sluice/internal/health"
 )
 
 // healthz reports that the process is running. It checks nothing else; see readyz.
 func (a *API) healthz(x *exchange, _ *http.Request) error {
+	x.event.Probe = true
 	return x.json([]byte(`{"status":"ok","version":"` + buildinfo.Version + `"}`))
 }
 
 // readiness is the reply of /readyz.
 type readiness struct {
-	Status string        `json:"status"`
-	Checks []checkResult `json:"checks"`
+	Status string          `json:"status"`
+	Checks []health.Result `json:"checks"`
 }
 
-// checkResult is the outcome of one check. Message is for everybody, so it contains no
-// details.
-type checkResult struct {
-	Name    string `json:"name"`
-	OK      bool   `json:"ok"`
-	Message string `json:"message,omitempty"`
-}
-
-// readyz reports whether new work should be sent here, and if not, why. The errors themselves
-// are only logged: everybody can read this page.
+// readyz reports whether new work should be sent here, and if not, why. Everybody can read this page, so
+// the errors themselves are only logged.
 func (a *API) readyz(x *exchange, r *http.Request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), checksPatience)
-	defer cancel()
-	out := readiness{Status: "ok", Checks: []checkResult{}}
-	add := func(name string, err error) {
-		c := checkResult{Name: name, OK: err == nil}
-		if err != nil {
-			c.Message = "not available; the log says more"
-			out.Status = "unavailable"
-			a.log.Warn("not ready", "check", name, "error", err.Error())
-		}
-		out.Checks = append(out.Checks, c)
-	}
-	for _, c := range a.checks {
-		var err error
-		if c.Run != nil {
-			err = c.Run(ctx)
-		}
-		add(c.Name, err)
-		if last := &out.Checks[len(out.Checks)-1]; last.OK && c.Note != nil {
-			last.Message = c.Note()
-		}
-	}
+	x.event.Probe = true
+	results, ready := a.health.Report(r.Context())
 	if a.draining.Load() {
+		results, ready = append(results, health.Result{Name: "shutdown", Message: "stopping; no new work"}), false
+	}
+	out := readiness{Status: "ok", Checks: results}
+	if !ready {
 		out.Status = "unavailable"
-		out.Checks = append(out.Checks, checkResult{Name: "shutdown", Message: "stopping; no new work"})
 	}
 	body, err := json.Marshal(out)
 	if err != nil {
 		return err
 	}
 	x.Header()["Content-Type"] = jsonType
-	if out.Status != "ok" {
+	if !ready {
 		x.WriteHeader(http.StatusServiceUnavailable)
 	}
 	_, err = x.Write(body)

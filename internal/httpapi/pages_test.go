@@ -5,42 +5,42 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/api"
 	"sluice/internal/buildinfo"
 	"sluice/internal/catalog"
+	"sluice/internal/health"
 )
 
 func TestReadiness(t *testing.T) {
 	t.Parallel()
-	fine := Check{Name: "database", Run: func(context.Context) error { return nil }}
-	broken := Check{Name: "queue", Run: func(context.Context) error { return errors.New("dial 10.0.0.1: canary") }}
-	hurried := Check{Name: "clock", Run: func(ctx context.Context) error {
-		if _, ok := ctx.Deadline(); !ok {
-			return errors.New("a check may take for ever")
-		}
-		return nil
-	}}
+	check := func(name string, found health.Finding) health.Check {
+		return health.Check{Name: name, Look: func(context.Context) health.Finding { return found }}
+	}
+	fine, noted := check("database", health.Finding{}), check("accounts", health.Finding{Message: "a remark", Age: 7 * time.Second})
+	broken := check("queue", health.Failure(errors.New("dial 10.0.0.1: canary")))
 	for name, tt := range map[string]struct {
-		checks   []Check
+		checks   []health.Check
 		draining bool
 		status   int
 		body     string
 	}{
 		"nothing to check": {nil, false, 200, `{"status":"ok","checks":[]}`},
-		"fine":             {[]Check{fine, hurried}, false, 200, `{"status":"ok","checks":[{"name":"database","ok":true},{"name":"clock","ok":true}]}`},
+		"fine":             {[]health.Check{fine, noted}, false, 200, `{"status":"ok","checks":[{"name":"database","ok":true,"age_seconds":0},{"name":"accounts","ok":true,"message":"a remark","age_seconds":7}]}`},
 		"broken": {
-			[]Check{broken, fine},
+			[]health.Check{broken, fine},
 			false, 503,
-			`{"status":"unavailable","checks":[{"name":"queue","ok":false,"message":"not available; the log says more"},{"name":"database","ok":true}]}`,
+			`{"status":"unavailable","checks":[{"name":"queue","ok":false,"message":"not available; the log says more","age_seconds":0},{"name":"database","ok":true,"age_seconds":0}]}`,
 		},
 		"stopping": {
-			[]Check{fine},
+			[]health.Check{fine},
 			true, 503,
-			`{"status":"unavailable","checks":[{"name":"database","ok":true},{"name":"shutdown","ok":false,"message":"stopping; no new work"}]}`,
+			`{"status":"unavailable","checks":[{"name":"database","ok":true,"age_seconds":0},{"name":"shutdown","ok":false,"message":"stopping; no new work","age_seconds":0}]}`,
 		},
 	} {
-		w := newWorld(t, &Options{Checks: tt.checks}, func(a *API) {
+		w := newWorld(t, nil, func(a *API) {
+			a.health = health.New(a.log, tt.checks...)
 			if tt.draining {
 				a.Drain()
 			}

@@ -77,12 +77,23 @@ func (r *recording) add(piece []byte, stream bool) {
 			return
 		}
 		piece = rest
-		if bytes.HasPrefix(event, []byte(":")) {
-			continue // a keep-alive comment: a repeat has no silence to break
+		commented := false
+		if event, commented = withoutComments(event); commented && len(event) == 0 {
+			continue
 		}
 		r.kept = shorten(r.kept, r.last, event)
 		r.last = append(r.last[:0], event...)
 	}
+}
+
+// withoutComments removes the comment lines in front of an event: a repeat has no silence to break. It reports
+// whether there were any.
+func withoutComments(event []byte) (rest []byte, some bool) {
+	for bytes.HasPrefix(event, []byte(":")) {
+		some = true
+		_, event, _ = bytes.Cut(event, []byte("\n"))
+	}
+	return event, some
 }
 
 // size returns the bytes that the recording takes.

@@ -18,6 +18,7 @@ import (
 	"sluice/internal/pulse"
 	"sluice/internal/relay"
 	"sluice/internal/routing"
+	"sluice/internal/telemetry"
 )
 
 const (
@@ -46,8 +47,10 @@ type attempts struct {
 	routed bool           // the router chose the model, so another one may take what it refuses
 	prompt size           // of the request
 	call   provider.Call
-	start  time.Time // of the call, or of its turn
-	until  time.Time // no round after the first begins after it
+	start  time.Time       // of the call, or of its turn
+	trace  *telemetry.Span // the span that those of attempts belong to; nil: not traced
+	wait   *telemetry.Wait // gets the time that upstreams take; nil: nobody wants to know
+	until  time.Time       // no round after the first begins after it
 
 	count   int             // attempts so far
 	at      routing.Attempt // the last attempt
@@ -60,6 +63,8 @@ type attempts struct {
 	figures *chat.Usage     // what the upstream of a closed attempt said it cost; nil: it said nothing
 	refused error           // why the router's choice does not take the request; nil: it did not refuse
 
+	span *telemetry.Span // of the last attempt; nil: not traced
+
 	cancel context.CancelCauseFunc // of an attempt with a deadline; nil: it has none
 	beat   *pulse.Beat             // watches the deadline until the first content; nil: none
 }
@@ -68,6 +73,7 @@ type attempts struct {
 func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model, call *Call) *attempts {
 	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, start: call.Start, until: call.Start.Add(l.patience)}
 	a.call = provider.Call{Request: call.Request, ID: call.ID}
+	a.trace, a.wait = call.Span, call.Wait
 	a.prompt = size{req: call.Request, counting: l.counting}
 	if l.states != nil {
 		a.call.Memory = l.states.For(call.Caller.Account.ID)
@@ -109,20 +115,28 @@ func (a *attempts) Start() error {
 			continue
 		}
 		a.at, a.running, a.count = at, true, a.count+1
+		began := a.begin()
 		ev, err := a.try()
 		if err == nil {
 			a.first, a.begun = ev, true
-			a.at.Answered(time.Now())
+			now := time.Now()
+			a.at.Answered(now)
+			began.End()
+			// The wait is over unless a reply in one piece still has to be read.
+			if a.wait != nil && (a.call.Request.Stream || ev.Kind == provider.Whole) {
+				a.wait.End(now)
+			}
 			return nil
 		}
 		a.ended(err)
+		began.End()
 		_ = a.close() // of a reply that failed: its error is known already
 		switch {
 		case a.ctx.Err() != nil, errors.Is(err, provider.ErrWanted):
 			return err
 		case fault.Is(err, fault.Unavailable):
 			a.err = err
-			if r, ok := errors.AsType[*provider.Refusal](err); ok && r.Lasting() {
+			if r, ok := errors.AsType[*provider.Refusal](err); ok && r.Lasting() || errors.Is(err, provider.ErrTooLong) {
 				a.plan.GiveUp()
 			}
 		case !fault.Is(err, fault.Invalid), a.at.Model == a.model && !a.routed:
@@ -134,6 +148,19 @@ func (a *attempts) Start() error {
 			a.plan.GiveUpModel()
 		}
 	}
+}
+
+// begin begins the span and the wait of an attempt. It returns the span that lasts until the first token.
+func (a *attempts) begin() (first *telemetry.Span) {
+	if a.wait != nil {
+		a.wait.Begin(time.Now())
+	}
+	if a.trace == nil {
+		return nil
+	}
+	a.span = a.trace.Attempt(a.at.Model.ID, a.at.Upstream, a.at.Provider, a.count)
+	a.call.TraceParent, a.call.TraceState = a.span.Propagate()
+	return a.span.Child("first token")
 }
 
 // try calls the target of the last attempt and returns its first event of substance. Events before that,
@@ -212,12 +239,29 @@ func (a *attempts) ended(err error) {
 	if a.ctx.Err() != nil {
 		err = nil // the caller hung up, which is not the target's fault
 	}
+	if a.wait != nil && a.wait.Waiting() {
+		a.wait.End(time.Now())
+	}
+	if a.span != nil {
+		a.endSpan(err)
+	}
 	// Only a failure needs the time. The usual reply ends with io.EOF itself and saves the clock.
 	var now time.Time
 	if err != nil && err != io.EOF { //nolint:errorlint // see above
 		now = time.Now()
 	}
 	a.at.Ended(now, err)
+}
+
+// endSpan ends the span of the attempt. That of the reply stays open until the call is settled, when its
+// figures are known; see settling.tell.
+func (a *attempts) endSpan(err error) {
+	if err != nil && !errors.Is(err, io.EOF) {
+		a.span.Fail(fault.From(err).Kind.String())
+	}
+	if !a.begun {
+		a.span.End()
+	}
 }
 
 // close frees what the last attempt held. It keeps the figures of its upstream, since settling needs them
@@ -261,13 +305,16 @@ func figuresOf(s provider.Stream) (chat.Usage, bool) {
 }
 
 // pause waits for the next round of the plan. It returns an error if there is none: the fault of the last
-// attempt, or a 503 if no target could be called at all.
+// attempt, or a 503 if no target could be called at all. The caller is told when the next call may go through.
 func (a *attempts) pause(now time.Time) error {
 	d, ok := a.plan.Again(now)
 	if !ok || now.Add(d).After(a.until) {
 		// What an upstream said is more useful than that nobody is left. A refusal by the router's choice
 		// counts only if no other model failed for its own reasons.
 		if err := cmp.Or(a.err, a.refused); err != nil {
+			if f, is := errors.AsType[*fault.Fault](err); is && !ok {
+				f.RetryAfter = max(f.RetryAfter, d)
+			}
 			return err
 		}
 		return fault.New(fault.Unavailable, "The model %q is not available at the moment. Try again shortly.", a.model.ID).

@@ -243,7 +243,7 @@ func TestFailover(t *testing.T) {
 				if s.ModelAsked != tt.model || s.UnitMilli != tt.unit || s.RequestMilli != wantRequests {
 					t.Errorf("settled with %+v, want %d units and %d requests of %s", s, tt.unit, wantRequests, tt.model)
 				}
-				if call := f.adapters["x"].scripts[0].asked; len(call) > 0 && (call[0].ID == "" || call[0].Memory == nil) {
+				if call := f.adapters["x"].scripts[0].calls(); len(call) > 0 && (call[0].ID == "" || call[0].Memory == nil) {
 					t.Errorf("the adapter was given %+v, want an id and a memory", call[0])
 				}
 			})
@@ -269,7 +269,7 @@ func TestFailoverBehindAComment(t *testing.T) {
 				if took := time.Since(start); took < 20*time.Second || took > 22*time.Second {
 					t.Errorf("it took %v", took)
 				}
-				body, told := strings.CutPrefix(w.Body.String(), ": keep-alive\n\n")
+				body, told := strings.CutPrefix(w.Body.String(), ": keep-alive\n")
 				if !told || !w.Flushed {
 					t.Fatalf("the caller got %q, want a comment first", w.Body)
 				}

@@ -9,8 +9,8 @@ package inference
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"sluice/internal/account"
@@ -25,6 +25,7 @@ import (
 	"sluice/internal/pulse"
 	"sluice/internal/relay"
 	"sluice/internal/routing"
+	"sluice/internal/telemetry"
 	"sluice/internal/toolloop"
 )
 
@@ -39,8 +40,12 @@ type Models struct {
 
 // Call is one request for a completion.
 type Call struct {
-	ID      string // the request's id
-	Start   time.Time
+	ID    string // the request's id
+	Start time.Time
+	// Span is the span of the request; nil: it is not traced.
+	Span *telemetry.Span
+	// Wait gets the time that the call waits for upstreams and tools; nil: nobody wants to know.
+	Wait    *telemetry.Wait
 	Caller  auth.Caller
 	Limits  account.Limits // the limits in force for the caller's account
 	Request *chat.Request
@@ -72,7 +77,11 @@ type Line struct {
 	patience time.Duration
 	counting counting
 	counts   ration
+	streams  atomic.Int64 // streams that are open
 }
+
+// Streams returns the number of streamed replies that are under way.
+func (l *Line) Streams() int64 { return l.streams.Load() }
 
 // New returns a line behind the gate. The pulse keeps silent streams alive.
 func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
@@ -95,28 +104,41 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	if err != nil {
 		return err
 	}
+	describe(call.Span, &call, named)
+	admission := call.Span.Child("admission")
+	defer admission.End()
 	demand, refusal, err := l.permit(ctx, &models, &call, named, &prompt)
 	if refusal != nil {
 		refusal.SetHeader(w.Header())
 	}
 	if err != nil {
-		return err
+		return failed(admission, err)
 	}
 
 	// Choose the model that answers.
+	route := admission.Child("route")
+	defer route.End()
 	chosen := routing.Choice{Model: named}
 	if named.Router {
 		if chosen, err = l.router.Choose(ctx, models.query(&call, named, prompt)); err != nil {
-			return err
+			return failed(route, err)
 		}
 		w.Header()["X-Sluice-Route-Reason"] = []string{chosen.Reason}
+		route.Text(telemetry.AttrReason, chosen.Reason)
 	}
+	route.Text(telemetry.AttrAnswered, chosen.Model.ID)
+	route.End()
 
 	// Admit the call. From here on it is settled exactly once, whatever happens.
 	lease, standing, err := l.gate.Admit(&demand)
 	standing.SetHeader(w.Header())
 	if err != nil {
-		return err
+		return failed(admission, err)
+	}
+	admission.End()
+	if call.Request.Stream {
+		l.streams.Add(1)
+		defer l.streams.Add(-1)
 	}
 	l.router.Share(&chosen)
 	first := l.attempts(ctx, models.Routes.Plan(chosen.Model, chosen.Others...), chosen.Model, &call)
@@ -259,9 +281,9 @@ func (l *Line) measure(ctx context.Context, now time.Time, demand *admission.Dem
 		prompt.settled = true
 		return admission.Standing{}, nil
 	}
-	// Count fails only if the caller hangs up.
-	if err := prompt.count(ctx, most); err != nil {
-		return admission.Standing{}, errors.Join(relay.ErrGone, err)
+	// Count fails only if the caller hangs up or the server stops.
+	if prompt.count(ctx, most) != nil {
+		return admission.Standing{}, relay.Ended(ctx)
 	}
 	return admission.Standing{}, nil
 }

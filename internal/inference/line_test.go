@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,6 +51,13 @@ type script struct {
 	mu     sync.Mutex
 	asked  []provider.Call
 	closed int
+}
+
+// calls returns what it was asked. Tests that run at the same time share scripts.
+func (s *script) calls() []provider.Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
 }
 
 func (s *script) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {

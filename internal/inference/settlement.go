@@ -63,12 +63,26 @@ func (s *settling) settle(o *relay.Outcome) {
 	s.settleAs(o, status)
 }
 
+// settleAs settles the lease, and adds what became of the call to its trace.
+func (s *settling) settleAs(o *relay.Outcome, status int) {
+	span := s.call.Span.Child("settle")
+	r := s.settlement(o, status)
+	s.lease.Settle(r)
+	if s.call.Span != nil {
+		span.End()
+		s.tell(o, r)
+	}
+}
+
 // refused notes why a call ends before its model was called, and returns the error. If the caller hung up,
 // that is the reason, whatever else failed.
 func (s *settling) refused(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
+		err = relay.Ended(ctx)
+	}
+	if errors.Is(err, relay.ErrGone) {
 		s.gone = true
-		return errors.Join(relay.ErrGone, err)
+		return err
 	}
 	s.status = fault.From(err).Kind.Status()
 	return err
@@ -81,9 +95,9 @@ func (s *settling) failed() {
 	}
 }
 
-// settleAs settles the lease. Status is what the failure means to the caller, even if a stream with status
+// settlement returns the settlement of the call. Status is what the failure means to the caller, even if a stream with status
 // 200 had begun: a failure of 500 and above that produced nothing is free.
-func (s *settling) settleAs(o *relay.Outcome, status int) {
+func (s *settling) settlement(o *relay.Outcome, status int) usage.Settlement {
 	free := status >= http.StatusInternalServerError && !s.gone
 	spent := s.spent(o, free)
 	r := s.record()
@@ -130,7 +144,7 @@ func (s *settling) settleAs(o *relay.Outcome, status int) {
 	if !o.FirstContent.IsZero() {
 		r.FirstToken = o.FirstContent.Sub(s.call.Start)
 	}
-	s.lease.Settle(r)
+	return r
 }
 
 // spent is what a call consumed at upstreams.

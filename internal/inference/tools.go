@@ -22,6 +22,7 @@ func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models *Mode
 	}
 	loop, err := l.tools.Open(ctx, toolloop.Task{
 		ID: s.call.ID, Request: s.call.Request, Memory: s.first.call.Memory, Images: s.first.model.Images, Depth: s.call.Depth, CountPrompt: promptTokens,
+		Span: s.call.Span, Wait: s.call.Wait,
 		Contacting: func() { s.contacted = true },
 		Turn: func(ctx context.Context, turn int, req *chat.Request) (provider.Stream, error) {
 			a := s.first

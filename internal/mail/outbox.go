@@ -3,10 +3,13 @@ package mail
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"time"
+
+	"sluice/internal/health"
 )
 
 // The bounds of the outbox. They keep a burst of mail, or a recipient whose server is down, from
@@ -44,6 +47,20 @@ type Outbox struct {
 	lanes   map[string]*lane
 	waiting int // messages in all lanes
 	bytes   int // size of all messages
+	// failing is when the first attempt failed since one succeeded; zero: none. A recipient that the server
+	// refuses is not the server's failure.
+	failing time.Time
+}
+
+// Look says whether mail is being delivered. Calls do not need it, so it never fails.
+func (o *Outbox) Look(context.Context) (f health.Finding) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.failing.IsZero() {
+		f.Age = time.Since(o.failing)
+		f.Message = fmt.Sprintf("no mail was delivered for %s; %d wait", f.Age.Round(time.Second), o.waiting)
+	}
+	return f
 }
 
 // lane holds the messages to one recipient, oldest first.
@@ -234,6 +251,13 @@ func (o *Outbox) attempt(ctx context.Context, to string) {
 	now := time.Now()
 	l := o.lanes[to] // still there: busy lanes are never removed
 	l.busy = false
+	_, refused := errors.AsType[*Refused](err)
+	switch {
+	case err == nil || refused:
+		o.failing = time.Time{}
+	case o.failing.IsZero():
+		o.failing = now
+	}
 	if err == nil {
 		o.remove(to, now)
 		return
@@ -242,7 +266,6 @@ func (o *Outbox) attempt(ctx context.Context, to string) {
 	// start too late. Otherwise schedule the next attempt.
 	first := &l.letters[0]
 	first.attempts++
-	_, refused := errors.AsType[*Refused](err)
 	if refused || first.attempts > len(pauses) || now.Sub(first.posted)+pauses[first.attempts-1] > maxAge {
 		o.lost(&m, err.Error())
 		o.remove(to, now)

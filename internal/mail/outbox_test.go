@@ -297,3 +297,29 @@ func TestStop(t *testing.T) {
 		}
 	})
 }
+
+// Look tells since when no mail gets through. A recipient that the server refuses is no reason.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	p := &post{do: map[string]func(context.Context) error{
+		"down@example.com":    fails(3),
+		"refused@example.com": func(context.Context) error { return &mail.Refused{Err: errors.New("550 no")} },
+	}}
+	deliver(t, p, func(t *testing.T, o *mail.Outbox, _ *record) {
+		look := func(age time.Duration, message string) {
+			t.Helper()
+			if f := o.Look(t.Context()); f.Failed || f.Age != age || !strings.HasPrefix(f.Message, message) || message == "" && f.Message != "" {
+				t.Errorf("Look = %+v, want an age of %s and %q", f, age, message)
+			}
+		}
+		look(0, "")
+		o.Post(mail.Message{To: "down@example.com", Subject: "one"})
+		after(10 * time.Second)
+		look(10*time.Second, "no mail was delivered for 10s; 1 wait")
+		o.Post(mail.Message{To: "refused@example.com", Subject: "two"})
+		after(time.Second)
+		look(0, "")
+		after(10 * time.Minute)
+		look(0, "")
+	})
+}

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/buildinfo"
 	"sluice/internal/netguard"
 )
 
@@ -29,10 +30,10 @@ type Options struct {
 	MaxResult        int           // maximum size of one result in bytes; default 1 MiB
 	CacheFor         time.Duration // how long a tool list is cached; default 30 s; negative: never
 
-	// LocalURL is the address of our own MCP server. Local returns the handler that serves it in
+	// LocalURL returns the address of our own MCP server, which a reload may change. Local returns the handler that serves it in
 	// process to calls that are nested this deep. If Local is nil, the address is treated like any
 	// other.
-	LocalURL string
+	LocalURL func() string
 	Local    func(depth int) http.Handler
 
 	Now func() time.Time // default time.Now
@@ -127,8 +128,11 @@ func (c *Client) Server(address string, headers map[string]string, depth int) (*
 	for name, value := range headers {
 		s.header[http.CanonicalHeaderKey(name)] = []string{value}
 	}
+	if s.header["User-Agent"] == nil { // the caller's own wins
+		s.header["User-Agent"] = []string{"sluice/" + buildinfo.Version}
+	}
 	s.key = s.digest()
-	if c.opts.Local != nil && strings.TrimSuffix(u.String(), "/") == strings.TrimSuffix(c.opts.LocalURL, "/") {
+	if c.opts.Local != nil && strings.TrimSuffix(u.String(), "/") == strings.TrimSuffix(c.opts.LocalURL(), "/") {
 		if depth >= maxDepth {
 			return nil, fail(fmt.Sprintf("it is this service itself, and its calls are nested more than %d deep", maxDepth), nil)
 		}

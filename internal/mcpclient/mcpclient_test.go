@@ -53,6 +53,9 @@ func TestTransports(t *testing.T) {
 				if r.Header.Get("Authorization") != "Bearer theirs" || r.Header.Get("X-Team") != "blue" {
 					t.Errorf("%s %s came with %v, want the caller's headers", r.Method, r.URL, r.Header)
 				}
+				if agent := r.UserAgent(); !strings.HasPrefix(agent, "sluice/") {
+					t.Errorf("%s %s came from %q, want our name", r.Method, r.URL, agent)
+				}
 			}
 			if name == "streamable" || name == "json" {
 				if n := len(at.requests(http.MethodDelete)); n != 1 {
@@ -320,7 +323,8 @@ func TestResults(t *testing.T) {
 		`"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]`:                                                  {Text: "a\nb"},
 		`"content":[],"structuredContent":{"n":1}`:                                                                           {Text: `{"n":1}`},
 		`"content":[{"type":"text","text":"{\"n\":1}"}],"structuredContent":{"n":1}`:                                         {Text: `{"n":1}`},
-		`"content":[{"type":"text","text":"one"}],"structuredContent":{"n":1}`:                                               {Text: "one\n{\"n\":1}"},
+		`"content":[{"type":"text","text":"one"}],"structuredContent":{"n":1}`:                                               {Text: `{"n":1}`},
+		`"content":[{"type":"text","text":"no such row"}],"structuredContent":{"n":1},"isError":true`:                        {Text: "no such row", IsError: true},
 		`"content":[{"type":"image","mimeType":"image/png","data":"aGk="}]`:                                                  {Images: []mcpclient.Image{{MIMEType: "image/png", Data: []byte("hi")}}},
 		`"content":[{"type":"audio","mimeType":"audio/wav","data":"aGk="}]`:                                                  {Text: "[audio, audio/wav, 2 bytes]"},
 		`"content":[{"type":"resource_link","uri":"file:///a","name":"a"}]`:                                                  {Text: "[resource file:///a] a"},
@@ -344,7 +348,7 @@ func TestInProcess(t *testing.T) {
 	var seen http.Header
 	s := newServer(0)
 	handler := streamable(s)
-	c := newClient(t, &mcpclient.Options{LocalURL: "https://api.example.com/mcp", Local: func(depth int) http.Handler {
+	c := newClient(t, &mcpclient.Options{LocalURL: func() string { return "https://api.example.com/mcp" }, Local: func(depth int) http.Handler {
 		depths = append(depths, depth)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			mu.Lock()
@@ -370,7 +374,7 @@ func TestInProcess(t *testing.T) {
 	if _, err := c.Server("https://api.example.com/mcp", nil, 2); reason(err) == "" {
 		t.Error("Server at depth 2 = nil, want a failure")
 	}
-	broken := newClient(t, &mcpclient.Options{LocalURL: "https://api.example.com/mcp", Local: func(int) http.Handler {
+	broken := newClient(t, &mcpclient.Options{LocalURL: func() string { return "https://api.example.com/mcp" }, Local: func(int) http.Handler {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("a bug") })
 	}})
 	if _, err := server(t, broken, "https://api.example.com/mcp", nil).Tools(t.Context()); reason(err) != "it answered with status 500" {
@@ -382,10 +386,13 @@ func TestToolTexts(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", 2000)
 	at := serve(t, script{"tools/list": result(`{"tools":[null,{"name":"","inputSchema":{}},{"name":"a","description":"` + long + `","inputSchema":{"$schema":"x"}},` +
-		`{"name":"b","title":"The B","inputSchema":{"type":"object","properties":{"x":{"description":"` + strings.Repeat("y", 40<<10) + `"}}}},{"name":"c"}]}`)})
+		`{"name":"b","title":"The B","inputSchema":{"type":"object","properties":{"x":{"description":"` + strings.Repeat("y", 40<<10) + `"}}}},{"name":"c","annotations":{"readOnlyHint":true}}]}`)})
 	tools, err := server(t, newClient(t, nil), at.URL, nil).Tools(t.Context())
 	if err != nil || names(tools) != "a b c" {
 		t.Fatalf("Tools = %s, %v, want a b c", names(tools), err)
+	}
+	if tools[1].ReadOnly || !tools[2].ReadOnly {
+		t.Errorf("read-only: b %t, c %t, want c alone", tools[1].ReadOnly, tools[2].ReadOnly)
 	}
 	const none = `{"type":"object","properties":{}}`
 	if got := tools[0].Description; len(got) > 1030 || !strings.HasSuffix(got, "ä…") {

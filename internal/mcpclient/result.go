@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,19 +23,18 @@ type Image struct {
 }
 
 // newResult converts the content that a tool returned to text and images. Content that is neither
-// is replaced by a short description in brackets.
+// is replaced by a short description in brackets. Structured content takes the place of the text: servers
+// repeat it there for clients that know nothing of it, as JSON or in their own words.
 func newResult(answer *mcp.CallToolResult) *Result {
 	r := &Result{IsError: answer.IsError}
 	var texts []string
-	// structured reports whether the structured content still has to be added to the text.
-	structured := answer.StructuredContent != nil
+	structured := structuredText(answer)
 	for _, content := range answer.Content {
 		switch c := content.(type) {
 		case *mcp.TextContent:
-			if json.Valid([]byte(c.Text)) {
-				structured = false // servers repeat it as text for clients without support for it
+			if structured == "" {
+				texts = append(texts, c.Text)
 			}
-			texts = append(texts, c.Text)
 		case *mcp.ImageContent:
 			r.Images = append(r.Images, Image{c.MIMEType, c.Data})
 		case *mcp.AudioContent:
@@ -45,13 +45,31 @@ func newResult(answer *mcp.CallToolResult) *Result {
 			texts = append(texts, r.resource(c.Resource))
 		}
 	}
-	if structured {
-		if raw, err := json.Marshal(answer.StructuredContent); err == nil {
-			texts = append(texts, string(raw))
-		}
+	if structured != "" {
+		texts = append(texts, structured)
 	}
 	r.Text = strings.Join(texts, "\n")
 	return r
+}
+
+// structuredText returns the structured content as JSON, or "" if there is none. The text of an error, which is
+// written for readers, is preferred.
+func structuredText(answer *mcp.CallToolResult) string {
+	if answer.StructuredContent == nil {
+		return ""
+	}
+	raw, err := json.Marshal(answer.StructuredContent)
+	if err != nil {
+		return ""
+	}
+	hasText := slices.ContainsFunc(answer.Content, func(c mcp.Content) bool {
+		text, ok := c.(*mcp.TextContent)
+		return ok && text.Text != ""
+	})
+	if answer.IsError && hasText {
+		return ""
+	}
+	return string(raw)
 }
 
 // resource returns the text of an embedded resource. An image is added to the others instead.

@@ -15,6 +15,7 @@ type Tool struct {
 	Name        string
 	Description string          // at most maxDescription bytes
 	Schema      json.RawMessage // JSON Schema of the arguments; always of type object
+	ReadOnly    bool            // the server says that the tool changes nothing
 }
 
 // size returns about how many bytes the tool takes in the cache.
@@ -85,6 +86,7 @@ func (s *Server) Tools(ctx context.Context) ([]Tool, error) {
 // newTool converts a tool to the form in which models see it.
 func newTool(t *mcp.Tool) Tool {
 	tool := Tool{Name: t.Name, Description: excerpt.Of(t.Description, maxDescription), Schema: json.RawMessage(anyObject)}
+	tool.ReadOnly = t.Annotations != nil && t.Annotations.ReadOnlyHint
 	if tool.Description == "" {
 		tool.Description = excerpt.Of(t.Title, maxDescription)
 	}

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sluice/internal/fault"
 )
 
 // completion is a chat completion (docs/api.md#chat-completion-response).
@@ -17,12 +21,15 @@ type completion struct {
 	Model   string          `json:"model"`
 	Choices []choice        `json:"choices"`
 	Usage   json.RawMessage `json:"usage,omitempty"`
+	// Fingerprint is not part of a stream, so it is always null here.
+	Fingerprint *string `json:"system_fingerprint"`
 }
 
 // choice is one of the alternatives that the model offers.
 type choice struct {
 	Index        int     `json:"index"`
 	Message      content `json:"message"`
+	Logprobs     *string `json:"logprobs"` // always null: a tool cannot ask for them
 	FinishReason string  `json:"finish_reason"`
 }
 
@@ -30,6 +37,7 @@ type choice struct {
 type content struct {
 	Role      string     `json:"role"`
 	Content   *string    `json:"content"`
+	Refusal   *string    `json:"refusal"`
 	Reasoning string     `json:"reasoning_content,omitempty"`
 	ToolCalls []toolCall `json:"tool_calls,omitempty"`
 }
@@ -53,6 +61,7 @@ type chunk struct {
 		Index int `json:"index"`
 		Delta struct {
 			Content   *string `json:"content"`
+			Refusal   string  `json:"refusal"`
 			Reasoning string  `json:"reasoning_content"`
 			ToolCalls []struct {
 				Index int `json:"index"`
@@ -64,33 +73,72 @@ type chunk struct {
 	Error json.RawMessage `json:"error"`
 }
 
+// maxText bounds a streamed completion, in bytes. It is kept until its end, because the result of a tool is one
+// message.
+const maxText = 2 << 20
+
+// errTooLong ends the stream of a completion that exceeds maxText.
+var errTooLong = errors.New("the completion is too long for the result of a tool")
+
 // chunks assembles a streamed completion and reports its progress to the client.
 type chunks struct {
 	progress *progress
 	pending  []byte // an event that has not ended yet
 	whole    completion
+	texts    []*texts        // of whole's choices, until the end
+	size     int             // bytes of texts
 	failure  json.RawMessage // the error object that ended the stream early; else nil
 	done     bool            // the stream ended with [DONE]
 }
 
-// write adds the next bytes of the stream. They may be cut anywhere.
-func (c *chunks) write(p []byte) {
+// texts holds the parts of a choice that arrive in pieces. Adding to strings would copy them each time.
+type texts struct {
+	content, reasoning, refusal strings.Builder
+	arguments                   []*strings.Builder
+}
+
+// write adds the next bytes of the stream. They may be cut anywhere. It fails if the completion is too long.
+func (c *chunks) write(p []byte) error {
+	if c.size > maxText {
+		return errTooLong
+	}
 	c.pending = append(c.pending, p...)
 	for {
+		// A comment is a keep-alive and only counts as progress. It is one line, in front of an event.
+		for bytes.HasPrefix(c.pending, []byte(":")) {
+			_, rest, ended := bytes.Cut(c.pending, []byte("\n"))
+			if !ended {
+				return nil
+			}
+			c.pending = rest
+			c.progress.note("")
+		}
 		event, rest, ended := bytes.Cut(c.pending, []byte("\n\n"))
 		if !ended {
-			return
+			return nil
 		}
 		c.pending = rest
 		c.event(event)
+		if c.size > maxText {
+			c.pending, c.failure = nil, tooLong()
+			return errTooLong
+		}
 	}
 }
 
-// event handles one event. A comment is a keep-alive and only counts as progress.
+// tooLong returns the error object of a completion that is too long.
+func tooLong() json.RawMessage {
+	body, err := json.Marshal(fault.New(fault.Unavailable, "The reply is longer than %d MiB, the maximum for a tool. Ask for less, or use the API.", maxText>>20).Object())
+	if err != nil {
+		panic(err) // cannot happen: strings and an int always encode
+	}
+	return body
+}
+
+// event handles one event.
 func (c *chunks) event(event []byte) {
 	data, ok := bytes.CutPrefix(event, []byte("data: "))
 	if !ok {
-		c.progress.note("")
 		return
 	}
 	if string(data) == "[DONE]" {
@@ -124,8 +172,9 @@ func (c *chunks) add(next *chunk) {
 		// Indices of choices are contiguous, so appending up to the index is enough.
 		for len(w.Choices) <= piece.Index {
 			w.Choices = append(w.Choices, choice{Index: len(w.Choices), Message: content{Role: "assistant"}})
+			c.texts = append(c.texts, &texts{})
 		}
-		to := &w.Choices[piece.Index]
+		to, t := &w.Choices[piece.Index], c.texts[piece.Index]
 		if piece.FinishReason != "" {
 			to.FinishReason = piece.FinishReason
 		}
@@ -134,22 +183,27 @@ func (c *chunks) add(next *chunk) {
 			if to.Message.Content == nil {
 				to.Message.Content = new(string)
 			}
-			*to.Message.Content += *more
+			t.content.WriteString(*more)
+			c.size += len(*more)
 			if piece.Index == 0 {
 				text += *more
 			}
 		}
-		to.Message.Reasoning += piece.Delta.Reasoning
-		for _, t := range piece.Delta.ToolCalls {
-			for len(to.Message.ToolCalls) <= t.Index {
+		t.reasoning.WriteString(piece.Delta.Reasoning)
+		t.refusal.WriteString(piece.Delta.Refusal)
+		c.size += len(piece.Delta.Reasoning) + len(piece.Delta.Refusal)
+		for _, next := range piece.Delta.ToolCalls {
+			for len(to.Message.ToolCalls) <= next.Index {
 				to.Message.ToolCalls = append(to.Message.ToolCalls, toolCall{Type: "function"})
+				t.arguments = append(t.arguments, &strings.Builder{})
 			}
-			call := &to.Message.ToolCalls[t.Index]
+			call := &to.Message.ToolCalls[next.Index]
 			// The first piece of a tool call names it. The others only continue its arguments.
-			if t.ID != "" {
-				call.ID, call.Function.Name = t.ID, t.Function.Name
+			if next.ID != "" {
+				call.ID, call.Function.Name = next.ID, next.Function.Name
 			}
-			call.Function.Arguments += t.Function.Arguments
+			t.arguments[next.Index].WriteString(next.Function.Arguments)
+			c.size += len(next.Function.Arguments)
 		}
 	}
 	c.progress.note(text)
@@ -167,9 +221,17 @@ func (c *chunks) end() (whole []byte, failure json.RawMessage) {
 		return nil, c.failure
 	}
 	for i := range c.whole.Choices {
+		m, t := &c.whole.Choices[i].Message, c.texts[i]
 		// A reply without tool calls always has a text, even if it is empty.
-		if m := &c.whole.Choices[i].Message; m.Content == nil && len(m.ToolCalls) == 0 {
-			m.Content = new(string)
+		if m.Content != nil || len(m.ToolCalls) == 0 {
+			m.Content = new(t.content.String())
+		}
+		m.Reasoning = t.reasoning.String()
+		if t.refusal.Len() > 0 {
+			m.Refusal = new(t.refusal.String())
+		}
+		for k, arguments := range t.arguments {
+			m.ToolCalls[k].Function.Arguments = arguments.String()
 		}
 	}
 	// The usage is passed on as the API wrote it.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,9 @@ func TestProgress(t *testing.T) {
 	const head = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m/one","choices":`
 	chunk := func(choices string) string { return "data: " + head + choices + "}\n\n" }
 	const tail = `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m/one","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}` + "\n\ndata: [DONE]\n\n"
+	// What the API adds to a whole reply is there as well.
+	streamed := strings.NewReplacer(`"content":"Hello there"`, `"content":"Hello there","refusal":null`, `},"finish_reason"`, `},"logprobs":null,"finish_reason"`).
+		Replace(strings.TrimSuffix(whole, "}") + `,"system_fingerprint":null}`)
 	for _, tt := range []struct {
 		name   string
 		writes []string
@@ -28,11 +32,11 @@ func TestProgress(t *testing.T) {
 		{
 			"text", []string{
 				chunk(`[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]`),
-				": still here\n\n",
+				": still here\n",
 				chunk(`[{"index":0,"delta":{"content":"Hel"},"finish_reason":null}]`) + chunk(`[{"index":0,"delta":{"content":"lo"},"finish_reason":null}]`)[:30],
 				chunk(`[{"index":0,"delta":{"content":"lo"},"finish_reason":null}]`)[30:] + chunk(`[{"index":0,"delta":{"content":" there"},"finish_reason":null}]`),
 				chunk(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), tail,
-			}, whole, "Hello there", false,
+			}, streamed, "Hello there", false,
 		},
 		{
 			"calls and thoughts",
@@ -43,7 +47,7 @@ func TestProgress(t *testing.T) {
 				chunk(`[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1}"}},{"index":1,"id":"c2","type":"function","function":{"name":"g","arguments":"{}"}}]},"finish_reason":null}]`),
 				chunk(`[{"index":0,"delta":{},"finish_reason":"tool_calls"}]`), tail,
 			},
-			`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m/one","choices":[{"index":0,"message":{"role":"assistant","content":null,"reasoning_content":"Let me see.","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}},{"id":"c2","type":"function","function":{"name":"g","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`,
+			`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m/one","choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":null,"reasoning_content":"Let me see.","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}},{"id":"c2","type":"function","function":{"name":"g","arguments":"{}"}}]},"logprobs":null,"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3},"system_fingerprint":null}`,
 			"", false,
 		},
 		{
@@ -52,13 +56,13 @@ func TestProgress(t *testing.T) {
 				chunk(`[{"index":1,"delta":{"role":"assistant","content":"B"},"finish_reason":null}]`), chunk(`[{"index":0,"delta":{"role":"assistant","content":"A"},"finish_reason":null}]`),
 				chunk(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), chunk(`[{"index":1,"delta":{},"finish_reason":"length"}]`), tail,
 			},
-			`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m/one","choices":[{"index":0,"message":{"role":"assistant","content":"A"},"finish_reason":"stop"},{"index":1,"message":{"role":"assistant","content":"B"},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`,
+			`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m/one","choices":[{"index":0,"message":{"role":"assistant","content":"A","refusal":null},"logprobs":null,"finish_reason":"stop"},{"index":1,"message":{"role":"assistant","content":"B","refusal":null},"logprobs":null,"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3},"system_fingerprint":null}`,
 			"A", false,
 		},
 		{
 			"empty",
 			[]string{chunk(`[{"index":0,"delta":{"role":"assistant"},"finish_reason":null}]`), chunk(`[{"index":0,"delta":{},"finish_reason":"stop"}]`), tail},
-			strings.Replace(whole, "Hello there", "", 1), "", false,
+			strings.Replace(streamed, "Hello there", "", 1), "", false,
 		},
 		{
 			"late error",
@@ -67,6 +71,7 @@ func TestProgress(t *testing.T) {
 		},
 		{"broken off", []string{chunk(`[{"index":0,"delta":{"role":"assistant","content":"Hel"},"finish_reason":null}]`)}, "The reply broke off.", "Hel", true},
 		{"nothing", nil, "The reply broke off.", "", true},
+		{"without an end", slices.Repeat([]string{chunk(`[{"index":0,"delta":{"role":"assistant","reasoning_content":"` + strings.Repeat("x", 1<<20) + `"},"finish_reason":null}]`)}, 7), "The reply is longer than 2 MiB, the maximum for a tool. Ask for less, or use the API.", "", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -136,7 +136,9 @@ func (a *answer) WriteHeader(status int) {
 func (a *answer) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	if a.chunks != nil && a.header.Get("Content-Type") == "text/event-stream" {
-		a.chunks.write(p)
+		if err := a.chunks.write(p); err != nil {
+			return 0, err
+		}
 		return len(p), nil
 	}
 	return a.body.Write(p)

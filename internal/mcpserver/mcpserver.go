@@ -174,7 +174,9 @@ type visitKey struct{}
 // need.
 func (v *visit) plain(body []byte) *http.Request {
 	// The SDK reads the envelope, not the body: the arguments are replaced by {}.
-	r := v.request.Clone(context.WithValue(v.request.Context(), visitKey{}, v))
+	// Its context never ends: the SDK would answer nothing then, although the caller of a server that is stopping
+	// can still be told. The guard ends the work on it, see life.
+	r := v.request.Clone(context.WithValue(context.WithoutCancel(v.request.Context()), visitKey{}, v))
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	r.Header.Set("Content-Type", "application/json")
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -204,11 +206,12 @@ func (s *Server) tools() *mcp.Server {
 // and turns a panic into an error.
 func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		// The SDK detaches its context from the request's for some versions; life restores the
-		// link.
-		defer context.AfterFunc(ctx.Value(visitKey{}).(*visit).life, cancel)()
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		// The context is detached from the request's; life restores the link. The cause tells a client that has
+		// left from a server that is stopping.
+		life := ctx.Value(visitKey{}).(*visit).life
+		defer context.AfterFunc(life, func() { cancel(context.Cause(life)) })()
 		defer func() {
 			if p := recover(); p != nil {
 				s.log.Error("panic", "mcp_method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))

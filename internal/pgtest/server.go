@@ -116,6 +116,7 @@ func (s *Server) Stop() error {
 		return nil
 	}
 	defer func() { s.process = nil }()
+	_ = s.Thaw() // a process that is stopped does not end
 	// Fast shutdown, then immediate shutdown, then kill.
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL} {
 		if err := s.process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -136,6 +137,34 @@ func (s *Server) Restart() error {
 		return err
 	}
 	return s.run()
+}
+
+// Freeze stops all processes of the server without ending them: connections stay open, new ones are accepted by the
+// kernel, and nobody answers. Thaw lets them continue, and so does Stop.
+func (s *Server) Freeze() error { return s.signal(syscall.SIGSTOP) }
+
+// Thaw ends what Freeze has begun. It does no harm otherwise.
+func (s *Server) Thaw() error { return s.signal(syscall.SIGCONT) }
+
+// signal sends a signal to the server and to the processes of its connections. On Linux each of these is a process
+// group of its own, so they are found by their parent. A connection that is just being accepted would be missed:
+// the server itself gets the signal first when it is to stop, and last when it is to continue.
+func (s *Server) signal(sig syscall.Signal) error {
+	if s.process == nil {
+		return errors.New("PostgreSQL does not run")
+	}
+	first := s.process.Signal(sig)
+	// Until the server has really stopped it may start a process that the list below would miss.
+	if sig == syscall.SIGSTOP {
+		awaitStop(s.process.Pid)
+	}
+	for _, pid := range children(s.process.Pid) {
+		// One that has just ended need not be signaled.
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("signal process %d of PostgreSQL: %w", pid, err)
+		}
+	}
+	return first
 }
 
 // run starts the server process and waits until it accepts connections. On failure the error

@@ -24,6 +24,11 @@ const (
 	MaxReply = 64 << 20
 	// MaxEvent bounds one event of a stream, in bytes.
 	MaxEvent = 8 << 20
+	// MaxText bounds a reply that is put together from the events of a stream, in bytes. No model writes that much.
+	MaxText = 16 << 20
+	// maxLarge bounds the large replies of one upstream that are held at the same time, in bytes. Those that fit
+	// into a pooled buffer do not count.
+	maxLarge = 256 << 20
 	// maxErrorBody bounds what is read of an error, in bytes. The message stands near its beginning.
 	maxErrorBody = 64 << 10
 	// errorPatience is how long the body of an error may take. The status is already known.
@@ -55,6 +60,7 @@ type Client struct {
 	silence   time.Duration
 	refused   func(status int, header http.Header, body []byte) *fault.Fault
 	drains    sync.WaitGroup // counts the goroutines of drain
+	large     atomic.Int64   // bytes of large replies that are held now
 }
 
 // NewClient returns a client. Unless opts has a Transport, it has a connection pool of its own. opts may be nil.
@@ -214,6 +220,7 @@ type Reply struct {
 	beat   *pulse.Beat // nil without a pulse
 	reader *sse.Reader // nil until Event is called
 	pooled *[]byte     // from buffers, to be returned by Close; nil until a buffer is needed
+	large  int64       // bytes of it that count in client.large
 }
 
 // IsStream reports whether the reply is a stream of server-sent events.
@@ -252,12 +259,12 @@ func (r *Reply) Fault(err error) error {
 // start and the body is read in one step. The bytes are valid until Close.
 func (r *Reply) Whole() ([]byte, error) {
 	if r.length > MaxReply {
-		return nil, Garbled(errors.New("the reply is too long"))
+		return nil, TooLong()
 	}
 	r.pooled = buffers.Get().(*[]byte)
 	if r.length >= 0 {
-		if int64(cap(*r.pooled)) < r.length {
-			*r.pooled = make([]byte, r.length)
+		if err := r.room(int(r.length), 0); err != nil {
+			return nil, err
 		}
 		raw := (*r.pooled)[:r.length]
 		if _, err := io.ReadFull(r, raw); err != nil {
@@ -265,16 +272,45 @@ func (r *Reply) Whole() ([]byte, error) {
 		}
 		return raw, nil
 	}
-	raw := bytes.NewBuffer((*r.pooled)[:0])
-	_, err := raw.ReadFrom(io.LimitReader(r, MaxReply+1))
-	*r.pooled = raw.Bytes()
-	switch {
-	case err != nil:
-		return nil, r.Fault(err)
-	case raw.Len() > MaxReply:
-		return nil, Garbled(errors.New("the reply is too long"))
+	for n := 0; ; {
+		buf := (*r.pooled)[:cap(*r.pooled)]
+		m, err := r.Read(buf[n:])
+		switch n += m; {
+		case errors.Is(err, io.EOF):
+			return buf[:n], nil
+		case err != nil:
+			return nil, r.Fault(err)
+		case n > MaxReply:
+			return nil, TooLong()
+		}
+		if n == len(buf) {
+			if err := r.room(min(2*n+1, MaxReply+1), n); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return raw.Bytes(), nil
+}
+
+// room makes the buffer size bytes large, if it is smaller, and keeps the first n bytes. It grows by doubling and
+// never beyond the bound, so that a reply without an end takes little more memory than the longest one that is
+// legal. It fails if the large replies of the upstream take too much already.
+func (r *Reply) room(size, n int) error {
+	if cap(*r.pooled) >= size {
+		return nil
+	}
+	if size > maxPooled {
+		more := int64(size) - r.large
+		if r.client.large.Add(more) > maxLarge {
+			r.client.large.Add(-more)
+			return fault.New(fault.Unavailable, "The model's provider sends too many long replies at the moment. Try again shortly.").After(time.Second).
+				Because(errors.New("the replies being read are too long in all"))
+		}
+		r.large += more
+	}
+	grown := make([]byte, size)
+	copy(grown, (*r.pooled)[:n])
+	*r.pooled = grown
+	return nil
 }
 
 // Event reads the next server-sent event, which is valid until the next call. At the end of the body the error
@@ -289,7 +325,7 @@ func (r *Reply) Event() (sse.Event, error) {
 	case err == nil, errors.Is(err, io.EOF):
 		return ev, err
 	case errors.Is(err, sse.ErrTooLong):
-		return ev, Garbled(err)
+		return ev, TooLong()
 	}
 	return ev, r.Fault(err)
 }
@@ -302,6 +338,10 @@ func (r *Reply) Ready() bool { return r.reader != nil && r.reader.Ready() }
 func (r *Reply) Close(complete bool) error {
 	if r.beat != nil {
 		r.beat.Stop()
+	}
+	if r.large > 0 {
+		r.client.large.Add(-r.large)
+		r.large = 0
 	}
 	atEnd := r.reader == nil || r.reader.AtEOF()
 	if r.reader != nil {

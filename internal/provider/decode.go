@@ -16,6 +16,9 @@ import (
 // of their own. It remembers the calls of one reply, so each reply needs a Decoder of its own. The zero value is
 // ready for use.
 type Decoder struct {
+	// Fingerprint is the upstream's system_fingerprint, a JSON string, if the last reply or chunk had one.
+	Fingerprint []byte
+
 	calls []decodedCall // in the order in which they began
 }
 
@@ -34,7 +37,8 @@ type wireReply struct {
 	XGroq   struct {
 		Usage *figures `json:"usage"`
 	} `json:"x_groq"` // where Groq puts the figures of a stream
-	Error json.RawMessage `json:"error"`
+	Error       json.RawMessage `json:"error"`
+	Fingerprint json.RawMessage `json:"system_fingerprint"`
 }
 
 // wireChoice has a Delta in a chunk and a Message in a whole reply.
@@ -44,6 +48,8 @@ type wireChoice struct {
 	Message *wireDelta      `json:"message"`
 	Finish  *string         `json:"finish_reason"`
 	Error   json.RawMessage `json:"error"`
+
+	Logprobs json.RawMessage `json:"logprobs"`
 }
 
 // wireDelta is a message or a piece of one.
@@ -53,6 +59,8 @@ type wireDelta struct {
 	ReasoningContent *string         `json:"reasoning_content"` // DeepSeek's name, which most others use
 	Reasoning        *string         `json:"reasoning"`         // the name of OpenRouter, Groq and newer vLLM
 	ToolCalls        []wireCall      `json:"tool_calls"`
+	Annotations      json.RawMessage `json:"annotations"`
+	Audio            json.RawMessage `json:"audio"`
 }
 
 // wireCall is a tool call or a piece of one.
@@ -102,6 +110,9 @@ func (d *Decoder) Decode(raw []byte) ([]Event, error) {
 	if isThere(w.Error) {
 		return nil, Failed(w.Error)
 	}
+	if d.Fingerprint = nil; bytes.HasPrefix(w.Fingerprint, []byte{'"'}) {
+		d.Fingerprint = w.Fingerprint
+	}
 	var events []Event
 	for i := range w.Choices {
 		c := &w.Choices[i]
@@ -125,7 +136,7 @@ func (d *Decoder) Decode(raw []byte) ([]Event, error) {
 		if !ok {
 			return nil, Cut(errors.New("the upstream's finish reason means that it failed"))
 		}
-		events = append(events, Event{Kind: Finish, Choice: index, Finish: finish})
+		events = append(events, Event{Kind: Finish, Choice: index, Finish: finish, Rest: c.rest()})
 	}
 	for _, f := range []*figures{w.Usage, w.XGroq.Usage} {
 		if f != nil && f.ok {
@@ -133,6 +144,14 @@ func (d *Decoder) Decode(raw []byte) ([]Event, error) {
 		}
 	}
 	return events, nil
+}
+
+// rest returns what is passed on of a whole choice beside its texts and calls, or nil.
+func (c *wireChoice) rest() *Rest {
+	if c.Message == nil || !isThere(c.Logprobs) && !isThere(c.Message.Annotations) && !isThere(c.Message.Audio) {
+		return nil
+	}
+	return &Rest{Logprobs: c.Logprobs, Annotations: c.Message.Annotations, Audio: c.Message.Audio}
 }
 
 // isThere reports whether a member is present and not null.
@@ -185,7 +204,7 @@ func (d *Decoder) delta(events []Event, choice int, w *wireDelta) []Event {
 	text(Reasoning, thought)
 	text(Text, said)
 	if w.Refusal != nil {
-		text(Text, *w.Refusal)
+		text(Declined, *w.Refusal)
 	}
 	for i := range w.ToolCalls {
 		events = append(events, Event{Kind: ToolCall, Choice: choice, Tool: d.call(choice, &w.ToolCalls[i])})

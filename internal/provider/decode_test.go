@@ -22,6 +22,8 @@ func told(events []provider.Event) string {
 		switch ev.Kind {
 		case provider.Text:
 			fmt.Fprintf(&b, "text %q\n", ev.Text)
+		case provider.Declined:
+			fmt.Fprintf(&b, "refusal %q\n", ev.Text)
 		case provider.Reasoning:
 			fmt.Fprintf(&b, "reasoning %q\n", ev.Text)
 		case provider.ToolCall:
@@ -49,7 +51,7 @@ var decodings = map[string]struct {
 	"whole":                         {[]string{`{"choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":3}}`}, "text \"a\"\nfinish stop\nusage 2+0 3+0\n"},
 	"content parts":                 {[]string{delta(`{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]}`)}, "text \"ab\"\n"},
 	"content of another kind":       {[]string{delta(`{"content":7}`), delta(`{"content":{"text":"a"}}`)}, ""},
-	"refusal":                       {[]string{delta(`{"content":null,"refusal":"No."}`)}, "text \"No.\"\n"},
+	"refusal":                       {[]string{delta(`{"content":null,"refusal":"No."}`)}, "refusal \"No.\"\n"},
 	"reasoning_content":             {[]string{delta(`{"reasoning_content":"r"}`)}, "reasoning \"r\"\n"},
 	"reasoning":                     {[]string{delta(`{"reasoning":"r","content":"a"}`)}, "reasoning \"r\"\ntext \"a\"\n"},
 	"reasoning told twice":          {[]string{delta(`{"reasoning":"r","reasoning_content":"r"}`)}, "reasoning \"r\"\n"},

@@ -66,6 +66,15 @@ func Garbled(err error) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model's provider sent a reply that cannot be read. Try again.").After(time.Second).Because(err)
 }
 
+// ErrTooLong is the cause of TooLong. The same request would most likely be answered in the same way, so it is not
+// sent to the same target again.
+var ErrTooLong = errors.New("the reply is too long")
+
+// TooLong returns the fault of a reply that exceeds a bound.
+func TooLong() *fault.Fault {
+	return fault.New(fault.Unavailable, "The model's provider sent a reply that is too long. Try again.").After(time.Second).Because(ErrTooLong)
+}
+
 // Stalled returns the fault of a reply that paused for longer than silence.
 func Stalled(silence time.Duration) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model's provider stopped answering in the middle of the reply. Try again.").After(time.Second).

@@ -21,6 +21,8 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
+	"net/http"
 
 	"sluice/internal/chat"
 	"sluice/internal/continuation"
@@ -42,9 +44,26 @@ type Call struct {
 	// Memory keeps what the next turn needs of this one, such as signatures, under the ids of the tool
 	// calls. It may be nil: then nothing is kept or recalled.
 	Memory *continuation.Memory
+	// TraceParent and TraceState are passed on to the upstream, in the headers of the W3C; empty: the call is
+	// not traced.
+	TraceParent, TraceState string
 	// Dropped is set by Open: the fields of the request that this upstream does not take and that do not
 	// change the answer. Each attempt sets it anew.
 	Dropped []string
+}
+
+// Header returns the headers of a call: those that all calls of an adapter share, and for a call that is
+// traced a copy with its trace.
+func (c *Call) Header(shared http.Header) http.Header {
+	if c.TraceParent == "" {
+		return shared
+	}
+	h := shared.Clone()
+	h["Traceparent"] = []string{c.TraceParent}
+	if c.TraceState != "" {
+		h["Tracestate"] = []string{c.TraceState}
+	}
+	return h
 }
 
 // Adapter speaks one wire format. It may be used by several goroutines at once.
@@ -96,6 +115,7 @@ const (
 	Usage                     // Event.Usage has the final figures; may follow Finish
 	Chunk                     // Event.Raw is the JSON of one chat.completion.chunk of OpenAI's dialect
 	Whole                     // Event.Raw is the JSON of one chat.completion of OpenAI's dialect; the only event of its stream
+	Declined                  // Event.Text is a piece of the model's refusal to answer
 )
 
 // Event is one step of a reply. Events of OpenAI's dialect come as Chunk or Whole, undecoded: the relay passes
@@ -108,7 +128,11 @@ type Event struct {
 	Finish chat.Finish
 	Usage  chat.Usage
 	Raw    []byte
+	Rest   *Rest // with Finish; nil if there is none
 }
+
+// Rest holds the parts of a whole choice that are passed on unread: JSON values, empty if absent.
+type Rest struct{ Logprobs, Annotations, Audio json.RawMessage }
 
 // ToolPiece is a piece of a tool call. ID and Name come with the first piece of an Index only.
 type ToolPiece struct {

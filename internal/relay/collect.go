@@ -23,9 +23,11 @@ var jsonType = []string{"application/json"}
 type collector struct {
 	reply
 	w       http.ResponseWriter
-	spliced []byte // the upstream's choices, if they can go out as they are; valid until its stream is closed
+	spliced []byte // the upstream's reply, if its choices can go out as they are; valid until its stream is closed
+	shape   shape  // of spliced
 	texts   []texts
 	first   [1]texts // backing array of texts for the usual single choice
+	size    int      // bytes of texts that were put together
 }
 
 func newCollector(w http.ResponseWriter, h Head, opts Options) *collector {
@@ -47,6 +49,9 @@ func (c *collector) Relay(ctx context.Context, in provider.Stream) *Outcome {
 		if err == nil {
 			err = c.take(ev)
 		}
+		if c.size > provider.MaxText {
+			err = provider.TooLong()
+		}
 		if err != nil {
 			return c.end(ctx, err)
 		}
@@ -60,11 +65,14 @@ func (c *collector) Fail(ctx context.Context, err error) *Outcome { return c.end
 // whose choices all have their finish reason is complete, however the upstream ended. One that produced
 // content is not empty although the caller gets none of it: the upstream has worked for it.
 func (c *collector) end(ctx context.Context, err error) *Outcome {
+	if ctx.Err() != nil {
+		err = Ended(ctx)
+	}
 	switch {
 	case c.complete():
 		c.outcome.Complete, c.outcome.Begun = true, true
-	case ctx.Err() != nil:
-		c.outcome.Err = errors.Join(ErrGone, context.Cause(ctx))
+	case errors.Is(err, ErrGone):
+		c.outcome.Err = err
 	case c.outcome.FirstContent.IsZero():
 		c.outcome = Outcome{Err: fault.From(failure(err))}
 	default:
@@ -94,7 +102,10 @@ func (c *collector) Finish() error {
 func (c *collector) Close() {}
 
 // texts holds the strings of one choice, as the insides of JSON strings.
-type texts struct{ content, reasoning []byte }
+type texts struct {
+	content, reasoning, refusal []byte
+	rest                        *provider.Rest
+}
 
 // take adds an event to the reply.
 func (c *collector) take(ev *provider.Event) error {
@@ -122,7 +133,8 @@ func (c *collector) take(ev *provider.Event) error {
 // several choices, tool calls, or a shape that is not usual.
 func (c *collector) splice(raw []byte) bool {
 	sh, ok := scanReply(raw, "message")
-	if !ok || !sh.one || sh.index != 0 || c.n != 1 || !sh.role || sh.finish == "" || sh.finish == chat.FinishToolCalls || sh.content.from == 0 {
+	if !ok || !sh.one || sh.index != 0 || c.n != 1 || !sh.role || sh.finish == "" || sh.finish == chat.FinishToolCalls ||
+		!sh.hasContent || sh.content.from == 0 && sh.refusal.empty() && !sh.others {
 		return false
 	}
 	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
@@ -137,7 +149,7 @@ func (c *collector) splice(raw []byte) bool {
 	c.outcome.text.add(raw[sh.refusal.from:sh.refusal.to])
 	c.outcome.reasoning.only(raw[sh.reasoning.from:sh.reasoning.to])
 	c.finish(&c.choices[0], sh.finish)
-	c.spliced = raw[sh.choices.from:sh.choices.to] // a whole reply stays as it is until its stream is closed
+	c.spliced, c.shape = raw, sh // a whole reply stays as it is until its stream is closed
 	return true
 }
 
@@ -155,6 +167,8 @@ func (c *collector) event(ev *provider.Event) {
 	switch ev.Kind {
 	case provider.Text:
 		t.content = c.text(t.content, ev.Text, &c.outcome.text)
+	case provider.Declined:
+		t.refusal = c.text(t.refusal, ev.Text, &c.outcome.text)
 	case provider.Reasoning:
 		t.reasoning = c.text(t.reasoning, ev.Text, &c.outcome.reasoning)
 	case provider.ToolCall:
@@ -165,6 +179,7 @@ func (c *collector) event(ev *provider.Event) {
 		c.content()
 		ch.calls[p.Index].arguments = c.text(ch.calls[p.Index].arguments, p.Arguments, &c.outcome.text)
 	case provider.Finish:
+		t.rest = ev.Rest
 		c.finish(ch, ev.Finish)
 	}
 }
@@ -180,6 +195,7 @@ func (c *collector) text(to []byte, s string, all *produced) []byte {
 	from := len(to)
 	to = jsonscan.AppendQuoted(to, s)
 	inside := to[from+1 : len(to)-1]
+	c.size += len(inside)
 	all.add(inside)
 	copy(to[from:], inside)
 	return to[:from+len(inside)]
@@ -189,7 +205,7 @@ func (c *collector) text(to []byte, s string, all *produced) []byte {
 func (c *collector) appendBody(b []byte) []byte {
 	b = appendHead(b, c.head, "chat.completion")
 	if c.spliced != nil { // the usual case: the upstream's own bytes
-		b = append(b, c.spliced...)
+		b = c.appendSpliced(b)
 	} else {
 		b = append(b, '[')
 		for i := range c.choices {
@@ -202,20 +218,54 @@ func (c *collector) appendBody(b []byte) []byte {
 	}
 	b = append(b, `,"usage":`...)
 	b = appendUsage(b, c.outcome.Usage)
-	return append(b, '}')
+	b = append(b, `,"system_fingerprint":`...)
+	return append(c.appendFingerprint(b), '}')
 }
 
-// appendChoice appends one choice that was put together from events. A message with calls and no text has
-// null as its content, as OpenAI's have.
+// appendSpliced appends the upstream's choices. What some upstreams leave out is added: clients that check
+// replies against OpenAI's description want it, if only as null.
+func (c *collector) appendSpliced(b []byte) []byte {
+	raw, sh := c.spliced, &c.shape
+	from := sh.choices.from
+	if !sh.hasRefusal {
+		b = append(append(b, raw[from:sh.partEnd]...), `,"refusal":null`...)
+		from = sh.partEnd
+	}
+	if !sh.hasLogprobs {
+		b = append(append(b, raw[from:sh.choiceEnd]...), `,"logprobs":null`...)
+		from = sh.choiceEnd
+	}
+	return append(b, raw[from:sh.choices.to]...)
+}
+
+// appendFingerprint appends the upstream's fingerprint, or null.
+func (c *collector) appendFingerprint(b []byte) []byte {
+	switch f := c.shape.fingerprint; {
+	case c.spliced != nil && f.to > 0:
+		return append(append(append(b, '"'), c.spliced[f.from:f.to]...), '"')
+	case c.decoder.Fingerprint != nil:
+		return append(b, c.decoder.Fingerprint...)
+	}
+	return append(b, `null`...)
+}
+
+// appendChoice appends one choice that was put together from events. A message with calls or a refusal and no
+// text has null as its content, as OpenAI's have.
 func (c *collector) appendChoice(b []byte, i int) []byte {
 	ch, t := &c.choices[i], &c.texts[i]
 	b = append(b, `{"index":`...)
 	b = strconv.AppendInt(b, int64(i), 10)
 	b = append(b, `,"message":{"role":"assistant","content":`...)
-	if len(t.content) == 0 && len(ch.calls) > 0 {
+	if len(t.content) == 0 && (len(ch.calls) > 0 || len(t.refusal) > 0) {
 		b = append(b, `null`...)
 	} else {
 		b = append(append(append(b, '"'), t.content...), '"')
+	}
+	b = append(b, `,"refusal":`...)
+	if len(t.refusal) > 0 {
+		b = append(append(append(b, '"'), t.refusal...), '"')
+	} else {
+		b = append(b, `null`...)
 	}
 	if len(t.reasoning) > 0 {
 		b = append(append(append(b, `,"reasoning_content":"`...), t.reasoning...), '"')
@@ -231,9 +281,28 @@ func (c *collector) appendChoice(b []byte, i int) []byte {
 			b = append(b, ']')
 		}
 	}
-	b = append(b, `},"finish_reason":"`...)
+	var rest provider.Rest
+	if t.rest != nil {
+		rest = *t.rest
+	}
+	b = appendMember(b, `,"annotations":`, rest.Annotations, "")
+	b = appendMember(b, `,"audio":`, rest.Audio, "")
+	b = appendMember(b, `},"logprobs":`, rest.Logprobs, `null`)
+	b = append(b, `,"finish_reason":"`...)
 	b = append(b, ch.finish...)
 	return append(b, `"}`...)
+}
+
+// appendMember appends a key with its value, or with the value of one that is absent. Without either it
+// appends nothing.
+func appendMember(b []byte, key string, value []byte, absent string) []byte {
+	if len(value) == 0 {
+		if absent == "" {
+			return b
+		}
+		value = []byte(absent)
+	}
+	return append(append(b, key...), value...)
 }
 
 // appendCall appends a tool call. Clients parse the arguments of a function, so none are {}; the input of a

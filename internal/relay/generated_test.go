@@ -155,10 +155,24 @@ func (a author) reply(part string) string {
 	if a.rarely(2) {
 		members = append(members, a.member("id", `"x"`), a.member("model", `"m"`))
 	}
+	if a.rarely(4) {
+		members = append(members, a.member("system_fingerprint", a.oneOf("null", `"fp_\u00e9"`, a.value())))
+	}
 	if a.rarely(20) {
 		members = append(members, a.member(a.oneOf("error", "x", "Error"), a.oneOf("null", a.value())))
 	}
 	return a.object(members...)
+}
+
+// completed adds what the relay adds to a choice of a whole reply.
+func completed(choice object) {
+	message := choice["message"].(object)
+	if _, ok := message["refusal"]; !ok {
+		message["refusal"] = nil
+	}
+	if _, ok := choice["logprobs"]; !ok {
+		choice["logprobs"] = nil
+	}
 }
 
 // runs is how many replies the generated tests make up, and where they begin.
@@ -262,6 +276,7 @@ func TestGeneratedReplies(t *testing.T) {
 			if err != nil {
 				t.Fatalf("splice(%q) accepts what is no JSON object: %v", raw, err)
 			}
+			completed(upstreams["choices"].([]any)[0].(object))
 			if diff := cmp.Diff(upstreams["choices"], v["choices"]); diff != "" {
 				t.Errorf("splice(%q): -want +got\n%s", raw, diff)
 			}

@@ -25,7 +25,7 @@ type pattern struct {
 // nothing else that we act on. It copies, since the upstream's buffer is reused for the next chunk.
 func (s *streamer) learn(raw []byte, sh *shape) {
 	text := sh.content
-	if sh.role || sh.finish != "" || !sh.usage.empty() || !sh.refusal.empty() || sh.content.empty() == sh.reasoning.empty() {
+	if sh.role || sh.finish != "" || !sh.usage.empty() || !sh.refusal.empty() || sh.others || sh.content.empty() == sh.reasoning.empty() {
 		return
 	}
 	p := &s.like

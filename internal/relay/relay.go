@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"sluice/internal/chat"
+	"sluice/internal/fault"
 	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
 	"sluice/internal/pulse"
@@ -29,6 +30,20 @@ const keepAlive = 15 * time.Second
 
 // ErrGone means that the caller hung up: nobody is left to answer.
 var ErrGone = errors.New("the caller hung up")
+
+// ErrStopping is the cause with which the context of a call is canceled when the server stops and the time for
+// running calls is over. The caller is still there and is told; it did not hang up.
+var ErrStopping = errors.New("the server is stopping")
+
+// Ended returns why a call whose context is done ends: a fault if the server is stopping, which the caller can
+// still be told, and else ErrGone. The fault is a new one each time: faults must not be shared.
+func Ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ErrStopping) {
+		return fault.New(fault.Unavailable, "The server is being restarted and could not finish the reply. Try again.").After(time.Second).Because(cause)
+	}
+	return errors.Join(ErrGone, cause)
+}
 
 // ErrTold means that the reply failed after it had begun, and that an error event inside the stream has
 // told the caller.

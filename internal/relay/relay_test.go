@@ -120,3 +120,13 @@ func isPlain(err error) bool {
 	_, ok := errors.AsType[*fault.Fault](err)
 	return ok && !errors.Is(err, ErrTold) && !errors.Is(err, ErrGone)
 }
+
+// A reply that is spoken has no text, and is passed on all the same.
+func TestSpokenReply(t *testing.T) {
+	t.Parallel()
+	const choice = `{"index":0,"message":{"role":"assistant","content":null,"audio":{"id":"a","data":"AAAA","transcript":"Hi."}`
+	c, err := send(t.Context(), &played{events: []provider.Event{{Kind: provider.Whole, Raw: []byte(`{"choices":[` + choice + `},"finish_reason":"stop"}]}`)}}}, false, Options{N: 1})
+	if want := choice + `,"refusal":null},"finish_reason":"stop","logprobs":null}`; err != nil || !strings.Contains(c.body.String(), want) {
+		t.Errorf("the reply = %s, %v, want %s", c.body.String(), err, want)
+	}
+}

@@ -36,11 +36,17 @@ type shape struct {
 	bare      bool        // the delta or message has no member at all
 	finish    chat.Finish // empty: null or absent
 	hasFinish bool        // finish_reason is present, if only as null
+	others    bool        // it has annotations or audio, which go out as they are
+
+	// Of a whole reply: what it has, if only as null, and where the rest can be added.
+	hasContent, hasRefusal, hasLogprobs bool
+	partEnd, choiceEnd                  int  // of the message and the choice: the place of its closing brace
+	fingerprint                         span // the inside of the system_fingerprint string
 }
 
 // produced reports whether the choice has any text.
 func (s *shape) produced() bool {
-	return !s.content.empty() || !s.reasoning.empty() || !s.refusal.empty()
+	return !s.content.empty() || !s.reasoning.empty() || !s.refusal.empty() || s.others
 }
 
 // scanReply scans a reply of the usual form. Part is "delta" for a chunk and "message" for a whole reply.
@@ -74,6 +80,14 @@ func scanReply(raw []byte, part string) (shape, bool) {
 			return ok
 		case "error":
 			return c.Null() // the decoder turns an error into a fault
+		case "system_fingerprint":
+			if part != "message" || c.Next() == 'n' {
+				return c.Skip(maxDepth - 1) // chunks go out without it
+			}
+			var ok bool
+			again := s.fingerprint.to > 0
+			s.fingerprint.from, s.fingerprint.to, ok = c.Text()
+			return ok && !again
 		case "x_groq":
 			return c.Null() // it may contain the usage, which the decoder finds
 		default:
@@ -105,16 +119,23 @@ func (s *shape) scanChoices(c *jsonscan.Cursor, part string) bool {
 			s.index, ok = c.Uint(3)
 			return ok && once(0)
 		case part:
-			return once(1) && s.scanPart(c)
+			ok := once(1) && s.scanPart(c)
+			s.partEnd = c.Pos - 1
+			return ok
 		case "delta", "message", "error":
 			return false // the other part, or a failure inside a choice: both are for the decoder
 		case "finish_reason":
 			s.hasFinish = true
 			return once(2) && s.scanFinish(c)
+		case "logprobs":
+			again := s.hasLogprobs
+			s.hasLogprobs = true
+			return !again && c.Skip(maxDepth-3)
 		default:
 			return c.Skip(maxDepth - 3)
 		}
 	})
+	s.choiceEnd = c.Pos - 1
 	return ok && members[0] && members[1] && c.Take(']')
 }
 
@@ -139,7 +160,7 @@ func (s *shape) scanFinish(c *jsonscan.Cursor) bool {
 // scanPart scans a delta or message that contains only texts.
 func (s *shape) scanPart(c *jsonscan.Cursor) bool {
 	s.bare = true
-	var content, reasoning, refusal bool
+	var reasoning bool
 	return c.Members(func(key []byte) bool {
 		s.bare = false
 		switch string(key) {
@@ -149,11 +170,17 @@ func (s *shape) scanPart(c *jsonscan.Cursor) bool {
 			s.role = true
 			return ok
 		case "content":
-			return s.scanText(c, &s.content, &content)
+			return s.scanText(c, &s.content, &s.hasContent)
 		case "reasoning_content":
 			return s.scanText(c, &s.reasoning, &reasoning)
 		case "refusal":
-			return s.scanText(c, &s.refusal, &refusal)
+			return s.scanText(c, &s.refusal, &s.hasRefusal)
+		case "annotations", "audio":
+			if c.Null() || c.Word("[]") {
+				return true
+			}
+			s.others = true
+			return c.Skip(maxDepth - 5)
 		default:
 			// tool_calls, reasoning and any other member that is not empty are for the decoder.
 			return c.Null() || c.Word("[]")

@@ -66,7 +66,7 @@ func (c *timed) SetWriteDeadline(d time.Time) error {
 	return nil
 }
 
-const comment = ": keep-alive\n\n"
+const comment = ": keep-alive\n"
 
 // comments are the times at which the caller got one.
 func (c *timed) comments() (at []time.Duration) {

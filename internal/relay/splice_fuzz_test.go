@@ -215,6 +215,7 @@ func FuzzCollect(f *testing.F) {
 			if err != nil {
 				t.Fatalf("splice(%q) accepts what is no JSON object: %v", raw, err)
 			}
+			completed(upstreams["choices"].([]any)[0].(object))
 			if diff := cmp.Diff(upstreams["choices"], v["choices"]); diff != "" {
 				t.Errorf("splice(%q): -want +got\n%s", raw, diff)
 			}
@@ -229,7 +230,7 @@ func FuzzCollect(f *testing.F) {
 func brokenWhole(v object) string {
 	u, _ := v["usage"].(object)
 	choices, _ := v["choices"].([]any)
-	if keys(v) != "choices created id model object usage" || v["object"] != "chat.completion" || len(choices) != 1 {
+	if keys(v) != "choices created id model object system_fingerprint usage" || v["object"] != "chat.completion" || len(choices) != 1 {
 		return "the head"
 	}
 	if prompt, completion := number(u["prompt_tokens"]), number(u["completion_tokens"]); prompt < 0 || completion < 0 || number(u["total_tokens"]) != prompt+completion {
@@ -240,10 +241,16 @@ func brokenWhole(v object) string {
 	finish, _ := c["finish_reason"].(string)
 	calls, _ := message["tool_calls"].([]any)
 	_, hasText := message["content"].(string)
+	refusal, hasRefusal := message["refusal"]
+	_, hasLogprobs := c["logprobs"]
+	_, hasContent := message["content"]
+	_, hasAudio := message["audio"].(object)
 	switch {
+	case !hasRefusal || !hasLogprobs || !hasContent:
+		return "a member that clients expect is missing"
 	case number(c["index"]) != 0 || message["role"] != "assistant" || c["error"] != nil:
 		return "the choice"
-	case !hasText && len(calls) == 0:
+	case !hasText && len(calls) == 0 && refusal == nil && !hasAudio && message["annotations"] == nil:
 		return "neither text nor calls"
 	case (finish == "tool_calls") && len(calls) == 0 || finish == "stop" && len(calls) > 0 || finish == "":
 		return "the finish reason"

@@ -101,7 +101,7 @@ func (s *streamer) Relay(ctx context.Context, in provider.Stream) *Outcome {
 		}
 		if len(s.out) > 0 && (len(s.out) >= writeAt || !in.Ready()) {
 			if err := s.flush(); err != nil {
-				return s.gone(err)
+				return s.gone(ctx, err)
 			}
 		}
 	}
@@ -204,10 +204,12 @@ func (s *streamer) event(ev *provider.Event) {
 	if c == nil || c.finished {
 		return
 	}
-	s.begin(ev.Choice, c)
+	s.beginWith(ev, c)
 	switch ev.Kind {
 	case provider.Text:
 		s.delta(ev.Choice, `"content":`, ev.Text, &s.outcome.text)
+	case provider.Declined:
+		s.delta(ev.Choice, `"refusal":`, ev.Text, &s.outcome.text)
 	case provider.Reasoning:
 		s.delta(ev.Choice, `"reasoning_content":`, ev.Text, &s.outcome.reasoning)
 	case provider.ToolCall:
@@ -230,12 +232,27 @@ func (s *streamer) event(ev *provider.Event) {
 
 // begin writes the first delta of a choice, with the role, if the upstream did not send one.
 func (s *streamer) begin(index int, c *choice) {
+	s.beginAs(index, c, `"role":"assistant","content":""`)
+}
+
+// beginWith is begin before an event. As in a whole reply, a message that begins with a call has null as its
+// content.
+func (s *streamer) beginWith(ev *provider.Event, c *choice) {
+	if ev.Kind == provider.ToolCall {
+		s.beginAs(ev.Choice, c, `"role":"assistant","content":null`)
+		return
+	}
+	s.begin(ev.Choice, c)
+}
+
+// beginAs writes the first delta of a choice, unless the choice has begun.
+func (s *streamer) beginAs(index int, c *choice, delta string) {
 	if c.begun {
 		return
 	}
 	c.begun = true
 	s.out = append(s.out, s.prefix...)
-	s.out = appendDelta(s.out, index, func(b []byte) []byte { return append(b, `"role":"assistant","content":""`...) })
+	s.out = appendDelta(s.out, index, func(b []byte) []byte { return append(b, delta...) })
 	s.out = append(s.out, "}\n\n"...)
 }
 
@@ -310,7 +327,7 @@ func (s *streamer) comment() {
 	// The pulse serves all streams, so it must not wait long for a caller who does not read.
 	control := http.NewResponseController(s.w)
 	_ = control.SetWriteDeadline(time.Now().Add(commentPatience))
-	if _, err := s.w.Write([]byte(": keep-alive\n\n")); err == nil && s.flusher != nil {
+	if _, err := s.w.Write([]byte(": keep-alive\n")); err == nil && s.flusher != nil {
 		s.flusher.Flush()
 	}
 	_ = control.SetWriteDeadline(time.Time{})
@@ -336,7 +353,11 @@ func (s *streamer) end(ctx context.Context, err error) *Outcome {
 		return &s.outcome
 	}
 	if ctx.Err() != nil {
-		return s.gone(context.Cause(ctx))
+		err = Ended(ctx)
+		if errors.Is(err, ErrGone) {
+			s.outcome.Err = err
+			return &s.outcome
+		}
 	}
 	f := fault.From(failure(err))
 	if len(s.out) == 0 && !s.outcome.Begun {
@@ -348,10 +369,14 @@ func (s *streamer) end(ctx context.Context, err error) *Outcome {
 	return &s.outcome
 }
 
-// gone ends a stream whose caller hung up. What was produced so far counts.
-func (s *streamer) gone(err error) *Outcome {
+// gone ends a stream whose caller cannot be written to: it hung up, or we closed its connection because the
+// server is stopping. What was produced so far counts.
+func (s *streamer) gone(ctx context.Context, err error) *Outcome {
 	s.silence()
 	s.outcome.Err = errors.Join(ErrGone, err)
+	if errors.Is(context.Cause(ctx), ErrStopping) {
+		s.outcome.Err = Ended(ctx)
+	}
 	return &s.outcome
 }
 

@@ -94,7 +94,7 @@ data: [DONE]
 		t.Errorf("-want +got\n%s", diff)
 	}
 	whole, err := send(t.Context(), &played{events: events}, false, Options{N: 1})
-	if want := `{"id":"chatcmpl-r","object":"chat.completion","created":1700000000,"model":"catalog/m","choices":[{"index":0,"message":{"role":"assistant","content":"A` + "\u2028" + `\u0001\"é","reasoning_content":"Hm.","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"call_r1","type":"function","function":{"name":"g","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":3,"completion_tokens":7,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":4}}}`; err != nil || whole.body.String() != want {
+	if want := `{"id":"chatcmpl-r","object":"chat.completion","created":1700000000,"model":"catalog/m","choices":[{"index":0,"message":{"role":"assistant","content":"A` + "\u2028" + `\u0001\"é","refusal":null,"reasoning_content":"Hm.","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"call_r1","type":"function","function":{"name":"g","arguments":"{}"}}]},"logprobs":null,"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":3,"completion_tokens":7,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":4}},"system_fingerprint":null}`; err != nil || whole.body.String() != want {
 		t.Errorf("collected: %v\n got %s\nwant %s", err, whole.body.String(), want)
 	}
 	if got := whole.header.Get("Content-Length"); got == "" || whole.header.Get("Content-Type") != "application/json" {

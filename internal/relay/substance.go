@@ -12,7 +12,7 @@ import (
 // the first events of a reply only.
 func Substance(ev *provider.Event) (bool, error) {
 	switch ev.Kind {
-	case provider.Text, provider.Reasoning:
+	case provider.Text, provider.Reasoning, provider.Declined:
 		return ev.Text != "", nil
 	case provider.ToolCall, provider.Finish:
 		return true, nil

@@ -21,6 +21,9 @@ const (
 	// longestWait is the longest Retry-After that is obeyed: a mistake of the upstream must not take it out
 	// for a day.
 	longestWait = 5 * time.Minute
+	// lively is how long after its last answer a target whose breaker is open may still be called in need. It fails
+	// often, but it is there: refusing everybody for a second would be worse than what it does.
+	lively = 2 * time.Second
 )
 
 // State is the state of a target's circuit breaker.
@@ -55,8 +58,9 @@ func (s *State) UnmarshalText(text []byte) error {
 //
 // The breaker opens when too many calls have failed, or at once when the upstream refuses everybody. While
 // it is open, requests use other targets. When its time is over, one call goes through as a probe: its
-// first content closes the breaker, its failure opens it again for longer. A request that finds no other
-// target may call an open one in need. Such a call can close the breaker, too.
+// first content closes the breaker, its failure opens it again for longer. Everybody else is refused, also
+// those who have no other target: calls that are going to fail help nobody, and keep an upstream from
+// recovering. Only a target that answered a moment ago may be called in need, see lively.
 type Health struct {
 	mu      sync.Mutex    // guards all fields
 	open    bool          // the breaker is open, or half open
@@ -67,6 +71,7 @@ type Health struct {
 	denied  bool          // held because the key was refused: only people can fix that
 	epoch   uint32        // incremented when the breaker opens or closes; the result of an older call is ignored
 
+	alive     time.Time     // when the last reply began
 	errorRate float64       // a moving average, 0 to 1
 	latency   time.Duration // to the first content, a moving average
 }
@@ -82,12 +87,10 @@ type need uint8
 
 const (
 	wanted need = iota // another target may answer: an open breaker is respected
-	sought             // no healthy target is left: the call goes through, unless the upstream asked us to wait
-	dire               // the model has no other target and the request has not tried this one: the call goes through
+	sought             // no healthy target is left: a target that answered a moment ago is called, unless it asked us to wait
 )
 
-// begin returns a permit, or reports false if the call must not be made. A request that finds no healthy
-// target may call one whose breaker is open: an uncertain answer is better than none.
+// begin returns a permit, or reports false if the call must not be made.
 func (h *Health) begin(now time.Time, n need) (permit, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,14 +101,18 @@ func (h *Health) begin(now time.Time, n need) (permit, bool) {
 		h.probing = true
 		return permit{epoch: h.epoch, probe: true}, true
 	}
-	return permit{epoch: h.epoch}, n == dire || n == sought && !h.held
+	return permit{epoch: h.epoch}, n == sought && h.lives(now)
 }
+
+// lives reports whether an open breaker may be passed in need. The caller holds mu.
+func (h *Health) lives(now time.Time) bool { return !h.held && now.Sub(h.alive) < lively }
 
 // answered records the first content of a call, and reports whether that closed the breaker. It does not
 // wait for the end of the reply, which may be minutes away. It renews the permit.
-func (h *Health) answered(p *permit, took time.Duration) (closed bool) {
+func (h *Health) answered(p *permit, now time.Time, took time.Duration) (closed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.alive = now
 	if h.latency == 0 { // the first call
 		h.latency = took
 	} else {
@@ -172,15 +179,15 @@ func (h *Health) end(p permit, how outcome, now time.Time, after time.Duration) 
 	return opened
 }
 
-// wait returns how long it takes until a call with need sought may go through, and reports whether that is
-// worth waiting for. It is not if the key was refused.
-func (h *Health) wait(now time.Time) (time.Duration, bool) {
+// wait returns how long it takes until a call may go through; open says that it is the breaker that is waited
+// for, and asked that the upstream has asked for it.
+func (h *Health) wait(now time.Time) (d time.Duration, open, asked bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.open || !h.held {
-		return 0, true
+	if !h.open || h.lives(now) {
+		return 0, false, false
 	}
-	return max(0, h.until.Sub(now)), !h.denied
+	return max(0, h.until.Sub(now)), true, h.held && !h.denied
 }
 
 // look fills in the state and the averages of a standing.

@@ -19,7 +19,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // TestBreaker are stories: what calls came to, one after the other, and the state after each. A digit
 // lets so many seconds pass; g and b are calls that went well and badly, r one that was refused, R one
 // that was asked to come back after seven seconds, n one that says nothing, - one that is not let
-// through; N and M are calls in need, that went well and badly.
+// through; N and M are calls in need, that went well and badly, X one that is not let through.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -48,9 +48,11 @@ func TestBreaker(t *testing.T) {
 		"well again: one failure is little": {"r1b2gb", Closed},
 		"the next rest is short again":      {"r1b2gbbb1g", Closed},
 		"as long as the upstream asks":      {"R6-", Open},
-		"in need all the same":              {"bbbN", Closed},
-		"in need, and it fails":             {"bbbM1", HalfOpen},
-		"in need, when the upstream said":   {"R-", Open},
+		"in need, if it answered just now":  {"gbbbN", Closed},
+		"in need, and it fails":             {"gbbbM1", HalfOpen},
+		"in need, if it never answered":     {"bbbX", Open},
+		"in need, a while after its answer": {"g9bbbX", Open},
+		"in need, when the upstream said":   {"gRX", Open},
 		"no longer":                         {"R7g", Closed},
 	} {
 		h, now := &Health{}, epoch
@@ -59,13 +61,13 @@ func TestBreaker(t *testing.T) {
 				now = now.Add(time.Duration(what-'0') * time.Second)
 				continue
 			}
-			p, ok := h.begin(now, inNeed(what == 'N' || what == 'M' || what == '-' && h.held))
-			if ok == (what == '-') {
+			p, ok := h.begin(now, inNeed(what == 'N' || what == 'M' || what == 'X'))
+			if ok == (what == '-' || what == 'X') {
 				t.Fatalf("%s: call %d of %s: begin = %t", name, i, tt.story, ok)
 			}
 			switch what {
 			case 'g', 'N':
-				h.answered(&p, time.Second)
+				h.answered(&p, now, time.Second)
 				h.end(p, good, now, 0)
 			case 'b', 'M':
 				h.end(p, bad, now, 0)
@@ -84,7 +86,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// inNeed is the need of a request that has asked the target before, and has nobody else or has.
+// inNeed is the need of a request that finds nobody healthy, or does.
 func inNeed(yes bool) need {
 	if yes {
 		return sought
@@ -106,11 +108,11 @@ func TestOneProbe(t *testing.T) {
 		t.Errorf("begin = %t and then %t, want one probe alone", ok, again)
 	}
 	h.end(early, refused, now, time.Minute)
-	h.answered(&late, time.Second)
+	h.answered(&late, now, time.Second)
 	if _, again := h.begin(now, wanted); again || !h.open {
 		t.Error("calls from before the opening decided what the probe has to")
 	}
-	h.answered(&probe, time.Second)
+	h.answered(&probe, now, time.Second)
 	for range 2 {
 		if _, ok := h.begin(now, wanted); !ok {
 			t.Error("the first content of the probe does not close the breaker")
@@ -141,9 +143,9 @@ func TestBreakerProperties(t *testing.T) {
 				switch {
 				case !ok && !h.open:
 					t.Fatal("a closed breaker let nobody through")
-				case !ok && need && !h.held:
+				case !ok && need && !h.held && now.Sub(h.alive) < lively:
 					t.Fatal("nobody was let through in need")
-				case ok && h.open && now.Before(h.until) && (!need || h.held):
+				case ok && h.open && now.Before(h.until) && (!need || h.held || now.Sub(h.alive) >= lively):
 					t.Fatal("an open breaker let somebody through")
 				}
 				if ok {
@@ -163,7 +165,7 @@ func TestBreakerProperties(t *testing.T) {
 				counts := p.epoch == h.epoch
 				wasOpen := h.open
 				if how == good {
-					h.answered(&p, time.Second)
+					h.answered(&p, now, time.Second)
 					if counts && h.open {
 						t.Fatal("the first content of a call that counts left the breaker open")
 					}
@@ -217,7 +219,7 @@ func TestBreakerProperties(t *testing.T) {
 		if !ok {
 			t.Fatal("nobody was let through after the longest rest")
 		}
-		h.answered(&p, time.Second)
+		h.answered(&p, now, time.Second)
 		if _, ok := h.begin(now, wanted); !ok {
 			t.Fatal("a call that went well did not close the breaker")
 		}

@@ -20,8 +20,8 @@ const (
 )
 
 // Plan is the order in which one request tries its targets. A round tries the healthy targets of the
-// model, drawn by weight, then those of its fallbacks, then targets whose breaker is open, each at most
-// once. A Plan belongs to one request and is not safe for concurrent use.
+// model, drawn by weight, then those of its fallbacks, then targets whose breaker has just opened, each at
+// most once. A target whose breaker is open gets one call at a time, a probe. A Plan belongs to one request and is not safe for concurrent use.
 //
 // The usual request needs one attempt, so the slices stay nil until a first attempt has failed.
 //
@@ -87,7 +87,7 @@ func (p *Plan) Next(now time.Time, fits func(*catalog.Model) bool) (Attempt, boo
 			return a, true
 		}
 	}
-	// No healthy target is left: now those whose breaker is open.
+	// No healthy target is left: now those that are open and answered a moment ago.
 	if a, ok := p.draw(p.route, now, sought); ok {
 		return a, true
 	}
@@ -136,11 +136,6 @@ func (p *Plan) draw(rt *route, now time.Time, n need) (Attempt, bool) {
 		}
 		t := rt.targets[i]
 		repeat := slices.Contains(p.tried, t)
-		// A model with a single target is called at least once, whatever its breaker says: the breaker may
-		// have opened for a reason that is gone, and there is nobody else to answer.
-		if n >= sought && !repeat && p.Alone() {
-			n = dire
-		}
 		if permit, ok := t.begin(now, n); ok {
 			p.last = t
 			return Attempt{Target: t, Model: rt.model, header: rt.header, start: now, permit: permit, repeat: repeat}, true
@@ -180,8 +175,9 @@ func (rt *route) lot(out []bool) int {
 }
 
 // Again ends the round and returns how long to wait before the next one: until a target may be called
-// again, and a pause with jitter, so that requests that failed together do not return together. It reports
-// false if no target is worth waiting for.
+// again, and a pause with jitter, so that requests that failed together do not return together. A request
+// waits for a free place, to repeat what has failed, and for a time that the upstream has told it. It does
+// not wait for a breaker: the next caller may do that. Again then reports false, and returns when that is.
 func (p *Plan) Again(now time.Time) (time.Duration, bool) {
 	if p.route == nil {
 		return 0, false
@@ -192,9 +188,14 @@ func (p *Plan) Again(now time.Time) (time.Duration, bool) {
 	}
 	p.from = len(p.tried)
 	soonest, worth := time.Duration(math.MaxInt64), false
+	later := soonest // until a breaker lets somebody through
 	look := func(rt *route) {
 		for _, t := range rt.targets {
-			if d, ok := t.health.wait(now); ok && !p.isOut(t) {
+			d, open, asked := t.health.wait(now)
+			if open {
+				later = min(later, d)
+			}
+			if (!open || asked && slices.Contains(p.tried, t)) && !p.isOut(t) {
 				soonest, worth = min(soonest, d), true
 			}
 		}
@@ -203,8 +204,11 @@ func (p *Plan) Again(now time.Time) (time.Duration, bool) {
 	for _, rt := range p.fallbacks {
 		look(rt)
 	}
-	if !worth {
+	if !worth && later == math.MaxInt64 {
 		return 0, false
+	}
+	if !worth {
+		return later, false
 	}
 	p.pause = min(max(2*p.pause, firstPause), longestPause)
 	return soonest + p.pause/2 + rand.N(p.pause/2), true

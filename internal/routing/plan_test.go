@@ -95,24 +95,40 @@ func TestPlan(t *testing.T) {
 			}
 		}
 	}
+	// flaky is ill for targets that answered a moment ago.
+	flaky := func(upstreams ...string) func(*Routes) {
+		return func(r *Routes) {
+			for _, t := range r.targets {
+				if slices.Contains(upstreams, t.Upstream+t.LastFour) {
+					p, _ := t.health.begin(epoch, wanted)
+					t.health.answered(&p, epoch, time.Second)
+					t.health.end(p, good, epoch, 0)
+				}
+			}
+			ill(upstreams...)(r)
+		}
+	}
 	for name, tt := range map[string]struct {
 		model   string
 		prepare func(*Routes)
 		fits    func(*catalog.Model) bool
 		want    string // in any order up to a bar
 	}{
-		"all are well":              {"a", nil, everybody, "a1…1111 a1…2222 a2 | a3 | b2 | c1…1111 c1…2222"},
-		"one key rests":             {"a", rest("a1…1111"), everybody, "a1…2222 a2 | a3 | b2 | c1…1111 c1…2222"},
-		"those with weight rest":    {"a", rest("a1…1111", "a1…2222", "a2"), everybody, "a3 | b2 | c1…1111 c1…2222"},
-		"a stand-in does not fit":   {"a", nil, func(m *catalog.Model) bool { return m.ID != "b" }, "a1…1111 a1…2222 a2 | a3 | c1…1111 c1…2222"},
-		"a stand-in rests":          {"a", rest("b2"), everybody, "a1…1111 a1…2222 a2 | a3 | c1…1111 c1…2222"},
-		"one seems ill":             {"a", ill("a2"), everybody, "a1…1111 a1…2222 | a3 | b2 | c1…1111 c1…2222 | a2"},
-		"a stand-in seems ill":      {"a", ill("a2", "b2"), everybody, "a1…1111 a1…2222 | a3 | c1…1111 c1…2222 | a2 | b2"},
-		"one target seems ill":      {"b", ill("b2"), everybody, "b2"},
-		"one target":                {"b", nil, everybody, "b2"},
-		"the only target rests":     {"b", rest("b2"), everybody, "b2"},
-		"a model's own health":      {"c", rest("a1…1111"), everybody, "c1…1111 c1…2222"},
-		"a provider that is absent": {"lost", nil, everybody, ""},
+		"all are well":                {"a", nil, everybody, "a1…1111 a1…2222 a2 | a3 | b2 | c1…1111 c1…2222"},
+		"one key rests":               {"a", rest("a1…1111"), everybody, "a1…2222 a2 | a3 | b2 | c1…1111 c1…2222"},
+		"those with weight rest":      {"a", rest("a1…1111", "a1…2222", "a2"), everybody, "a3 | b2 | c1…1111 c1…2222"},
+		"a stand-in does not fit":     {"a", nil, func(m *catalog.Model) bool { return m.ID != "b" }, "a1…1111 a1…2222 a2 | a3 | c1…1111 c1…2222"},
+		"a stand-in rests":            {"a", rest("b2"), everybody, "a1…1111 a1…2222 a2 | a3 | c1…1111 c1…2222"},
+		"one seems ill":               {"a", ill("a2"), everybody, "a1…1111 a1…2222 | a3 | b2 | c1…1111 c1…2222"},
+		"a stand-in seems ill":        {"a", ill("a2", "b2"), everybody, "a1…1111 a1…2222 | a3 | c1…1111 c1…2222"},
+		"one fails, but lives":        {"a", flaky("a2"), everybody, "a1…1111 a1…2222 | a3 | b2 | c1…1111 c1…2222 | a2"},
+		"a stand-in, too":             {"a", flaky("a2", "b2"), everybody, "a1…1111 a1…2222 | a3 | c1…1111 c1…2222 | a2 | b2"},
+		"one target seems ill":        {"b", ill("b2"), everybody, ""},
+		"one target fails, but lives": {"b", flaky("b2"), everybody, "b2"},
+		"one target":                  {"b", nil, everybody, "b2"},
+		"the only target rests":       {"b", rest("b2"), everybody, ""},
+		"a model's own health":        {"c", rest("a1…1111"), everybody, "c1…1111 c1…2222"},
+		"a provider that is absent":   {"lost", nil, everybody, ""},
 	} {
 		c, r := site(t, nil, nil)
 		if tt.prepare != nil {
@@ -179,24 +195,31 @@ func TestRounds(t *testing.T) {
 	if d, ok := p.Again(now); !ok || d < 9*time.Second || d > 9*time.Second+firstPause {
 		t.Errorf("Again = %v, %t, want what the upstream asked for", d, ok)
 	}
-	// While one finds out, the others wait, but for their first try: there is nobody else to ask.
+	// Others do not wait: they are refused, and told when somebody may try again.
+	other := r.Plan(lookup(t, c, "b"))
+	if _, ok := other.Next(now.Add(time.Second), everybody); ok {
+		t.Error("another request was let through before the time that the upstream asked for")
+	}
+	if d, ok := other.Again(now.Add(time.Second)); ok || d != 8*time.Second {
+		t.Errorf("Again = %v, %t, want to be refused for 8s", d, ok)
+	}
+	// While one finds out, nobody else calls. Who was told to wait goes on waiting, the others are refused.
 	now = now.Add(9 * time.Second)
-	if a, _ = p.Next(now, everybody); a.Target == nil {
+	third := r.Plan(lookup(t, c, "b"))
+	if a, _ = third.Next(now, everybody); a.Target == nil {
 		t.Fatal("nobody was let through")
 	}
-	other := r.Plan(lookup(t, c, "b"))
-	try, ok := other.Next(now, everybody)
-	if !ok {
-		t.Fatal("a request did not get its first try")
-	}
-	try.Ended(now, provider.Refused(503, nil, nil))
-	other.Again(now)
+	other = r.Plan(lookup(t, c, "b"))
 	for range 10 {
-		if _, ok := other.Next(now, everybody); ok {
+		_, mine := p.Next(now, everybody)
+		if _, ok := other.Next(now, everybody); ok || mine {
 			t.Fatal("two were let through")
 		}
-		if d, ok := other.Again(now); !ok || d > longestPause {
+		if d, ok := p.Again(now); !ok || d > longestPause {
 			t.Fatalf("Again = %v, %t while it is being found out", d, ok)
+		}
+		if d, ok := other.Again(now); ok || d != 0 {
+			t.Fatalf("Again = %v, %t for a request that was not told to wait", d, ok)
 		}
 	}
 	a.Answered(now)
@@ -221,7 +244,7 @@ func TestRounds(t *testing.T) {
 		t.Errorf("asked %d of four who are left", first)
 	}
 
-	// Who must be waited for is waited for, though the others are used up.
+	// Who rests is not waited for by a request that it has told nothing, though the others are used up.
 	c, r = site(t, nil, nil)
 	for _, target := range r.targets {
 		if target.Upstream == "a3" {
@@ -230,17 +253,11 @@ func TestRounds(t *testing.T) {
 		}
 	}
 	p = r.Plan(lookup(t, c, "a"))
-	for range tries {
+	for i := range tries {
 		asked(&p, now, everybody)
-		if d, ok := p.Again(now); !ok {
-			t.Errorf("Again = %v, %t, want some waiting", d, ok)
+		if d, ok := p.Again(now); ok != (i < tries-1) || !ok && d != 5*time.Second {
+			t.Errorf("Again = %v, %t after round %d", d, ok, i)
 		}
-	}
-	if d, ok := p.Again(now); !ok || d < 5*time.Second || len(asked(&p, now, everybody)) != 0 {
-		t.Errorf("Again = %v, %t, want to wait for the one that was not asked", d, ok)
-	}
-	if got := asked(&p, now.Add(5*time.Second), everybody); !slices.Equal(got, []string{"a3"}) {
-		t.Errorf("asked %v, want the one that was waited for", got)
 	}
 	for _, p := range []Plan{{}, r.Plan(lookup(t, c, "lost"))} {
 		if d, ok := p.Again(now); ok {

@@ -340,7 +340,7 @@ func TestScore(t *testing.T) {
 	slow := h.target("usual")
 	for range 20 {
 		p, _ := slow.health.begin(h.now, wanted)
-		slow.health.answered(&p, 8*time.Second)
+		slow.health.answered(&p, epoch, 8*time.Second)
 		slow.health.end(p, neither, h.now, 0)
 	}
 	if got := choose(hello, ""); got == "usual" {
@@ -373,7 +373,7 @@ func TestSticky(t *testing.T) {
 		t.Fatalf("the first turn went to %s, sticky %t", first.Model.ID, first.Sticky)
 	}
 	p, _ := h.target("a").health.begin(h.now, wanted)
-	h.target("a").health.answered(&p, 20*time.Second)
+	h.target("a").health.answered(&p, epoch, 20*time.Second)
 	for turn := range 5 {
 		messages += fmt.Sprintf(`,{"role":"assistant","tool_calls":[{"id":"c%d","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c%d","content":"rain"}`, turn, turn)
 		h.now = h.now.Add(10 * time.Minute)

@@ -103,7 +103,7 @@ func (h *house) wants(messages, model string, sticky bool) {
 // slowDown makes a model look slow to one node, so that it prefers another.
 func (h *house) slowDown(id string) {
 	p, _ := h.target(id).health.begin(h.now, wanted)
-	h.target(id).health.answered(&p, 20*time.Second)
+	h.target(id).health.answered(&p, epoch, 20*time.Second)
 }
 
 func twoHouses(t *testing.T) (one, two *house, d *table) {

@@ -104,7 +104,7 @@ type Attempt struct {
 // Answered records that the first content came, which closes an open breaker.
 func (a *Attempt) Answered(now time.Time) {
 	a.load.answered.Add(1)
-	if a.health.answered(&a.permit, now.Sub(a.start)) {
+	if a.health.answered(&a.permit, now, now.Sub(a.start)) {
 		a.log.Info("an upstream is well again", "provider", a.Provider, "upstream", a.Upstream)
 	}
 }

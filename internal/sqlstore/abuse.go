@@ -131,12 +131,12 @@ func among(values []string, first ...any) (list string, args []any) {
 
 // RecordAbuseEvents appends events to the log.
 func (s *Store) RecordAbuseEvents(ctx context.Context, events []abuse.Event) error {
-	return s.tx(ctx, func(tx *sql.Tx) error { return insertEvents(ctx, tx, events) })
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error { return insertEvents(ctx, tx, events) })
 }
 
 // RecordAbuseEventsOnce appends the events that repeat no other, and returns them.
 func (s *Store) RecordAbuseEventsOnce(ctx context.Context, events []abuse.Event) (added []abuse.Event, err error) {
-	err = s.tx(ctx, func(tx *sql.Tx) error {
+	err = s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// Whoever has the counter's row is alone: another node's events are all there or come later.
 		if _, err := tx.ExecContext(ctx, `UPDATE counters SET value = value WHERE name = 'abuse_events'`); err != nil {
 			return err
@@ -174,7 +174,7 @@ func isRepeated(ctx context.Context, tx *sql.Tx, e *abuse.Event) (bool, error) {
 // counts but adds to what is forgiven. Not all units counted so far may be in the database yet, so
 // the caller passes the number that it acted on.
 func (s *Store) ForgiveUnits(ctx context.Context, month time.Time, counts []abuse.Count, events []abuse.Event) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// The row may be missing if all of the count's units are still in the journal.
 		for _, c := range counts {
 			_, err := tx.ExecContext(ctx, `INSERT INTO abuse_counts (account_id, month, plan, tier, unit_milli, forgiven_milli) VALUES ($1, $2, $3, $4, 0, $5)

@@ -21,7 +21,7 @@ const keyColumns = `id, account_id, master, name, hash, last_four, created_at, l
 // CreateAccount stores a new account, its keys and the audit entry. It returns a conflict if the
 // address is taken.
 func (s *Store) CreateAccount(ctx context.Context, a *account.Account, e account.Entry) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (`+accountColumns+`)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`, accountValues(a)...)
 		if isUnique(err) {
@@ -45,7 +45,7 @@ func (s *Store) CreateAccount(ctx context.Context, a *account.Account, e account
 // account is returned as it was. An error of change rolls everything back and is returned.
 func (s *Store) ChangeAccount(ctx context.Context, id string, change func(*account.Account) (account.Entry, error)) (*account.Account, error) {
 	var a *account.Account
-	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
+	err := s.tx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		// The update takes the row's lock on PostgreSQL, so that changes of one account run one
 		// after the other. On SQLite this transaction is the only writer anyway.
 		row := tx.QueryRowContext(ctx, `UPDATE accounts SET version = version + 1 WHERE id = $1 RETURNING `+accountColumns, id)
@@ -203,7 +203,7 @@ func (s *Store) LastChange(ctx context.Context) (int64, error) {
 
 // RecordKeyUse stores when keys were last used. It never replaces a time by an older one.
 func (s *Store) RecordKeyUse(ctx context.Context, used map[string]time.Time) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// A key that was revoked or does not exist matches no row and is ignored.
 		stmt, err := tx.PrepareContext(ctx, `UPDATE api_keys SET last_used_at = $1 WHERE id = $2 AND last_used_at < $1`)
 		if err != nil {

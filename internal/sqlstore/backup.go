@@ -13,10 +13,10 @@ import (
 )
 
 // Backup writes a consistent copy of the database to a new file while the database is in use. It is
-// for SQLite only.
+// for SQLite only; Snapshot is for both engines.
 func (s *Store) Backup(ctx context.Context, path string) error {
 	if s.engine != SQLite {
-		return fault.New(fault.Invalid, "the database is PostgreSQL: back it up with pg_dump")
+		return fault.New(fault.Invalid, "the database is PostgreSQL; see Snapshot")
 	}
 	// VACUUM INTO accepts an empty file as its target. Creating it here makes it private from the
 	// start.
@@ -92,8 +92,10 @@ func copyFile(from, to string) error {
 
 // checkFile returns an error if the file is not an intact database of this program.
 func checkFile(ctx context.Context, path string) error {
-	// query_only keeps the check from changing the copy.
-	db, err := sql.Open("sqlite", sqliteDSN(path, []string{"query_only(1)"}))
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("read the backup: %w", err)
+	}
+	db, err := sql.Open("sqlite", backupDSN(path)) // the check changes nothing
 	if err != nil {
 		return err
 	}

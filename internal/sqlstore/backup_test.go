@@ -84,8 +84,8 @@ func TestBackupRefused(t *testing.T) {
 	}
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		if err := open(t, pgtest.URL(t), "").Backup(t.Context(), file+".2"); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "pg_dump") {
-			t.Errorf("Backup of PostgreSQL = %v, want the advice to use pg_dump", err)
+		if err := open(t, pgtest.URL(t), "").Backup(t.Context(), file+".2"); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "Snapshot") {
+			t.Errorf("Backup of PostgreSQL = %v, want the advice to use Snapshot", err)
 		}
 	})
 }

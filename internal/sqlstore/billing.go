@@ -13,7 +13,8 @@ import (
 
 // booksColumns are in the order of saveBooks and scanBooks.
 const booksColumns = `account_id, plan, price_cents, next_plan, began, period_start, period_end, cancel_at_end, failed,
-	failing_since, due, processor, customer, method_brand, method_last_four, method_expires, ahead_ms, visit_at`
+	failing_since, due, processor, customer, method_brand, method_last_four, method_expires, ahead_ms, visit_at,
+	undelivered, stopped_at, stopped_why`
 
 // paymentColumns are in the order of savePayment and scanPayment.
 const paymentColumns = `id, account_id, kind, status, processor, present, plan, price_cents, amount_cents, period_start, period_end,
@@ -24,18 +25,12 @@ const paymentColumns = `id, account_id, kind, status, processor, present, plan, 
 const unfinished = `SELECT ` + paymentColumns + ` FROM billing_payments
 	WHERE account_id = $1 AND (status = 'pending' OR (refund_to_cents > refunded_cents AND disputed_cents = 0)) ORDER BY status = 'pending' DESC, id LIMIT 1`
 
-// rowQuerier is implemented by *sql.DB and *sql.Tx.
-type rowQuerier interface {
-	querier
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 // ChangeBilling locks the account, applies change to its books and stores the result. The books
 // contain the payment with the given id or, if paymentID is empty, the unfinished one, if any. It
 // returns the account as it is afterwards, so that the caller can publish it.
 func (s *Store) ChangeBilling(ctx context.Context, accountID, paymentID string, change func(*billing.Books) error) (*account.Account, error) {
 	var b *billing.Books
-	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
+	err := s.tx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		// The update takes the row's lock on PostgreSQL, so that changes of one account run one
 		// after the other. On SQLite this transaction is the only writer anyway.
 		row := tx.QueryRowContext(ctx, `UPDATE accounts SET version = version WHERE id = $1 RETURNING `+accountColumns, accountID)
@@ -43,7 +38,7 @@ func (s *Store) ChangeBilling(ctx context.Context, accountID, paymentID string, 
 		if err != nil {
 			return notFound(err, accountID)
 		}
-		if b, err = booksOf(ctx, tx, a, paymentID); err != nil {
+		if b, err = booksOf(ctx, inTx{tx}, a, paymentID); err != nil {
 			return err
 		}
 		if err := change(b); err != nil {
@@ -70,7 +65,7 @@ func (s *Store) Books(ctx context.Context, accountID string) (*billing.Books, er
 
 // booksOf reads the books of an account, its keys, and the payment. An account without a row in
 // billing_accounts has never paid anything; its books are the zero value.
-func booksOf(ctx context.Context, q rowQuerier, a *account.Account, paymentID string) (*billing.Books, error) {
+func booksOf(ctx context.Context, q asker, a *account.Account, paymentID string) (*billing.Books, error) {
 	// The keys are read, too, because the account is published to the key index after the change.
 	b := &billing.Books{Account: a}
 	var err error
@@ -98,17 +93,23 @@ func booksOf(ctx context.Context, q rowQuerier, a *account.Account, paymentID st
 // saveBooks stores the books: the subscription, the payment, the new ledger entries and, if there
 // is an audit entry, the account itself, whose plan may have changed.
 func saveBooks(ctx context.Context, tx *sql.Tx, b *billing.Books) error {
+	var stop billing.Stop
+	if b.Stop != nil {
+		stop = *b.Stop
+	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO billing_accounts (`+booksColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
 		ON CONFLICT (account_id) DO UPDATE SET plan = excluded.plan, price_cents = excluded.price_cents, next_plan = excluded.next_plan,
 		began = excluded.began, period_start = excluded.period_start, period_end = excluded.period_end, cancel_at_end = excluded.cancel_at_end,
 		failed = excluded.failed, failing_since = excluded.failing_since, due = excluded.due, processor = excluded.processor,
 		customer = excluded.customer, method_brand = excluded.method_brand, method_last_four = excluded.method_last_four,
-		method_expires = excluded.method_expires, ahead_ms = excluded.ahead_ms, visit_at = excluded.visit_at`,
+		method_expires = excluded.method_expires, ahead_ms = excluded.ahead_ms, visit_at = excluded.visit_at,
+		undelivered = excluded.undelivered, stopped_at = excluded.stopped_at, stopped_why = excluded.stopped_why`,
 		b.Account.ID, b.Plan.String(), b.PriceCents, b.NextPlan.String(), millis(b.Began), millis(b.PeriodStart), millis(b.PeriodEnd),
 		yesNo(b.CancelAtEnd), b.Failed, millis(b.FailingSince), millis(b.Due), b.Processor, b.Customer,
 		// visit_at is when the billing loop has to look at the account again; BillingDue reads it.
-		b.Method.Brand, b.Method.LastFour, b.Method.Expires, b.Ahead.Milliseconds(), millis(b.VisitAt()))
+		b.Method.Brand, b.Method.LastFour, b.Method.Expires, b.Ahead.Milliseconds(), millis(b.VisitAt()),
+		b.Undelivered, millis(stop.At), stop.Why)
 	if err != nil {
 		return err
 	}
@@ -236,6 +237,23 @@ func (s *Store) BillingDue(ctx context.Context, now time.Time, after string, lim
 	return ids, unavailable(err)
 }
 
+// BillingStops returns the accounts whose billing is stopped, the longest stopped first.
+func (s *Store) BillingStops(ctx context.Context, limit int) ([]billing.Stopped, error) {
+	var list []billing.Stopped
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
+		var at int64
+		var x billing.Stopped
+		if err := rows.Scan(&x.AccountID, &x.Email, &at, &x.Stop.Why); err != nil {
+			return err
+		}
+		x.Stop.At = fromMillis(at)
+		list = append(list, x)
+		return nil
+	}, `SELECT b.account_id, a.email, b.stopped_at, b.stopped_why FROM billing_accounts b JOIN accounts a ON a.id = b.account_id
+		WHERE b.stopped_at <> 0 ORDER BY b.stopped_at, b.account_id LIMIT $1`, limit)
+	return list, unavailable(err)
+}
+
 // HasBillingEvent reports whether an event of the payment processor has been handled already.
 func (s *Store) HasBillingEvent(ctx context.Context, id string) (bool, error) {
 	// COUNT instead of the row itself: a missing row is not an error here.
@@ -246,7 +264,7 @@ func (s *Store) HasBillingEvent(ctx context.Context, id string) (bool, error) {
 
 // AddBillingEvent records that an event has been handled. Processors deliver events more than once.
 func (s *Store) AddBillingEvent(ctx context.Context, id, kind string, at time.Time) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO billing_events (id, kind, at) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING`, id, kind, millis(at))
 		return err
 	})
@@ -255,7 +273,7 @@ func (s *Store) AddBillingEvent(ctx context.Context, id, kind string, at time.Ti
 // ChangeTestObject applies change to an object of the test processor. The body is nil if there is
 // no such object.
 func (s *Store) ChangeTestObject(ctx context.Context, id string, change func(body []byte) ([]byte, error)) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// An empty row represents a missing object, so that there is always a row to lock.
 		_, err := tx.ExecContext(ctx, `INSERT INTO testpay_objects (id, body) VALUES ($1, $2)
 			ON CONFLICT (id) DO UPDATE SET id = excluded.id`, id, []byte{})
@@ -282,9 +300,11 @@ func (s *Store) ChangeTestObject(ctx context.Context, id string, change func(bod
 func scanBooks(row interface{ Scan(...any) error }, b *billing.Books) error {
 	var id, plan, nextPlan string
 	var cancelAtEnd int
-	var began, start, end, failingSince, due, ahead, visitAt int64
+	var began, start, end, failingSince, due, ahead, visitAt, stoppedAt int64
+	var stoppedWhy string
 	err := row.Scan(&id, &plan, &b.PriceCents, &nextPlan, &began, &start, &end, &cancelAtEnd, &b.Failed,
-		&failingSince, &due, &b.Processor, &b.Customer, &b.Method.Brand, &b.Method.LastFour, &b.Method.Expires, &ahead, &visitAt)
+		&failingSince, &due, &b.Processor, &b.Customer, &b.Method.Brand, &b.Method.LastFour, &b.Method.Expires, &ahead, &visitAt,
+		&b.Undelivered, &stoppedAt, &stoppedWhy)
 	if err != nil {
 		return err
 	}
@@ -295,6 +315,9 @@ func scanBooks(row interface{ Scan(...any) error }, b *billing.Books) error {
 	b.CancelAtEnd, b.FailingSince, b.Due = cancelAtEnd == 1, fromMillis(failingSince), fromMillis(due)
 	// The column visit_at is derived from the other fields, so it is not read back.
 	b.Ahead = time.Duration(ahead) * time.Millisecond
+	if stoppedAt != 0 {
+		b.Stop = &billing.Stop{At: fromMillis(stoppedAt), Why: stoppedWhy}
+	}
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 // nodes never log the same change, and a reader who has seen a number has seen all changes up to
 // it.
 func (s *Store) RecordCatalog(ctx context.Context, record func(*catalog.State) []catalog.Change) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// Writing the counter locks its row, even though its value stays the same.
 		var number int64
 		if err := tx.QueryRowContext(ctx, `UPDATE counters SET value = value WHERE name = 'catalog_changes' RETURNING value`).Scan(&number); err != nil {
@@ -148,33 +148,32 @@ func storeRevisions(ctx context.Context, tx *sql.Tx, old, next map[string]catalo
 func (s *Store) CatalogChanges(ctx context.Context, after int64, most int) (changes []catalog.Change, known bool, err error) {
 	// Use one statement, so that the given change cannot be dropped between two. It is the first
 	// row.
-	rows, err := s.read.QueryContext(ctx, `SELECT number, at, type, model, was, is_now FROM catalog_changes WHERE number >= $1 ORDER BY number LIMIT $2`, after, most+1)
-	if err != nil {
-		return nil, false, unavailable(err)
-	}
-	defer rows.Close()
 	known = after == 0
-	for rows.Next() {
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
 		var c catalog.Change
 		var at int64
 		if err := rows.Scan(&c.Number, &at, &c.Type, &c.Model, &c.Before, &c.After); err != nil {
-			return nil, false, unavailable(err)
+			return err
 		}
 		// The change that the reader has seen already. It only proves that no other was dropped.
 		if c.Number == after {
 			known = true
-			continue
+			return nil
 		}
 		c.At = fromMillis(at)
 		changes = append(changes, c)
+		return nil
+	}, `SELECT number, at, type, model, was, is_now FROM catalog_changes WHERE number >= $1 ORDER BY number LIMIT $2`, after, most+1)
+	if err != nil {
+		return nil, false, unavailable(err)
 	}
-	return changes[:min(len(changes), most)], known, unavailable(rows.Err())
+	return changes[:min(len(changes), most)], known, nil
 }
 
 // DropChanges deletes up to most changes that are too old or too many, and returns how many it
 // deleted. The newest one always stays, because readers continue from it.
 func (s *Store) DropChanges(ctx context.Context, now time.Time, most int) (dropped int, err error) {
-	err = s.tx(ctx, func(tx *sql.Tx) error {
+	err = s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// The number of the newest change, which must stay.
 		var last int64
 		if err := tx.QueryRowContext(ctx, `SELECT value FROM counters WHERE name = 'catalog_changes'`).Scan(&last); err != nil {

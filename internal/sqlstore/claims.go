@@ -78,7 +78,7 @@ func (s *Store) dropClaims(ctx context.Context, _ time.Time, most int) (int, err
 	return s.deleteSome(ctx, "idempotent_claims", `until_at <= `+s.clock(), most)
 }
 
-// executor is implemented by *sql.DB and *sql.Tx.
+// executor is implemented by *pool and *sql.Tx.
 type executor interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }

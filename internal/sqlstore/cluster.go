@@ -88,7 +88,7 @@ func splitIDs(text string) []string {
 // ChangeCluster applies a rule to the nodes and the lists; see cluster.Store. Writing to the row of the lists
 // locks all of it.
 func (s *Store) ChangeCluster(ctx context.Context, change func(*cluster.State) error) error {
-	return s.txOn(ctx, s.vital, func(tx *sql.Tx) error {
+	return unavailable(s.vital.tx(ctx, s.patience.call, nil, func(ctx context.Context, tx *sql.Tx) error {
 		if s.engine == Postgres {
 			// If this process freezes in between, the server must not wait for it: all other nodes would.
 			if _, err := tx.ExecContext(ctx, `SET LOCAL idle_in_transaction_session_timeout = '3s'`); err != nil {
@@ -114,7 +114,7 @@ func (s *Store) ChangeCluster(ctx context.Context, change func(*cluster.State) e
 			}
 		}
 		return writeNodes(ctx, tx, was.Nodes, is.Nodes)
-	})
+	}))
 }
 
 // writeNodes writes what has changed. A row that stays is not touched: its node may be beating.
@@ -238,7 +238,7 @@ func (s *Store) Listen(ctx context.Context, ready func(), got func(message strin
 func (s *Store) listen(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, listenPatience)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, s.url)
+	conn, err := pgx.ConnectConfig(ctx, s.config)
 	if err != nil {
 		return nil, clean(err)
 	}

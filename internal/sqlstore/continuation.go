@@ -14,7 +14,7 @@ import (
 // KeepState stores a sealed state and replaces the one with the same id. If all states of the
 // account would then exceed the bound, its oldest ones are deleted.
 func (s *Store) KeepState(ctx context.Context, st *continuation.State, most continuation.Bound) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// The sums are read under the lock, so no other transaction can change them before they are
 		// written back.
 		have, err := lockStates(ctx, tx, st.AccountID)
@@ -53,7 +53,7 @@ func (s *Store) FindState(ctx context.Context, id []byte, now time.Time) ([]byte
 
 // DropStates deletes up to most expired states and returns how many it deleted.
 func (s *Store) DropStates(ctx context.Context, now time.Time, most int) (dropped int, err error) {
-	err = s.tx(ctx, func(tx *sql.Tx) error {
+	err = s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		dropped, err = dropStates(ctx, tx, `SELECT account_id, id FROM continuations WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2`, millis(now), most)
 		return err
 	})
@@ -63,7 +63,7 @@ func (s *Store) DropStates(ctx context.Context, now time.Time, most int) (droppe
 // TrimStates deletes up to atOnce states, the oldest of all accounts, if all states together take
 // more than most bytes. It returns how many it deleted. The caller repeats it until that is zero.
 func (s *Store) TrimStates(ctx context.Context, most int64, atOnce int) (dropped int, err error) {
-	err = s.tx(ctx, func(tx *sql.Tx) error {
+	err = s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// The sums are kept per account, so this adds up few rows.
 		var all int64
 		if err := tx.QueryRowContext(ctx, `SELECT COALESCE(SUM(bytes), 0) FROM continuation_sizes`).Scan(&all); err != nil || all <= most {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -34,6 +35,32 @@ func unavailable(err error) error {
 	}
 	return fault.New(fault.Unavailable, "The database does not answer at the moment. Try again shortly.").
 		After(5 * time.Second).Because(clean(err))
+}
+
+// checkPatience is how long the start of a server looks for damage in a SQLite database. A few hundred megabytes can be
+// read in that time. Of a larger database only a part is checked.
+const checkPatience = 10 * time.Second
+
+// ErrDamaged means that pages of the SQLite database are damaged.
+var ErrDamaged = errors.New("the database is damaged")
+
+// refuseDamaged returns an error if the pages of a SQLite database do not fit together. A server on it would
+// serve for a while and then lose data.
+func (s *Store) refuseDamaged(ctx context.Context) error {
+	if s.engine != SQLite {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkPatience)
+	defer cancel()
+	var verdict string
+	err := s.read.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&verdict)
+	switch e, ok := errors.AsType[*sqlite.Error](err); {
+	case ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB):
+		verdict = e.Error()
+	case err != nil || verdict == "ok": // other troubles are reported by the next step, which meets them, too
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %s; %s", ErrDamaged, s.path, strings.Join(strings.Fields(verdict), " "), restoreAdvice(s.path))
 }
 
 // isTransient reports whether the same statement may succeed later: there is no connection, a
@@ -103,3 +130,33 @@ func isUnique(err error) bool {
 	}
 	return false
 }
+
+// isUnanswered reports whether err says that the database gave no answer. An error that the database has sent
+// is one, unless it is just starting or stopping.
+func isUnanswered(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return len(e.Code) == 5 && e.Code[:3] == "57P" // shutting down, crashed, not ready yet
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		code := e.Code() & 0xff
+		return code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_INTERRUPT
+	}
+	if _, ok := errors.AsType[*fault.Fault](err); ok {
+		return false // a rule has refused what it read
+	}
+	return isTransient(err)
+}
+
+// isRefusal reports whether err says that the database answers but stores nothing.
+func isRefusal(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code == "25006" || e.Code == "53100" // read-only, disk full
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return slices.Contains(refusals[:], e.Code()&0xff)
+	}
+	return false
+}
+
+// refusals are primary result codes of SQLite.
+var refusals = [...]int{sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}

@@ -13,7 +13,7 @@ import (
 
 // SetVersion makes the database claim a version of its tables.
 func SetVersion(s *Store, v int64) error {
-	_, err := s.write.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, $2)`, v, true)
+	_, err := s.write.db.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, $2)`, v, true)
 	return err
 }
 
@@ -36,7 +36,7 @@ func OpenAt(ctx context.Context, database, dir string, version int64) (*Store, e
 
 // Execute changes the database without the Store's knowledge.
 func Execute(s *Store, statement string) error {
-	_, err := s.write.Exec(statement)
+	_, err := s.write.db.Exec(statement)
 	return err
 }
 
@@ -98,7 +98,7 @@ func ClearSecrets(ctx context.Context, s *Store) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	tx, err := s.write.BeginTx(ctx, nil)
+	tx, err := s.write.db.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -119,7 +119,7 @@ func Names() (in, out []string) { return copied[:], notCopied[:] }
 // different numbers never share a key. The version changes what is in a row beside its key.
 func Fill(s *Store, from, until, version int) error {
 	ctx := context.Background()
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.longTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for _, name := range copied {
 			if err := fill(ctx, tx, name, from, until, version); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -184,4 +184,9 @@ func fill(ctx context.Context, tx *sql.Tx, name string, from, until, version int
 		}
 	}
 	return nil
+}
+
+// Hasten makes the Store give up earlier than usual. It must not be in use.
+func Hasten(s *Store, call time.Duration) {
+	s.patience = patience{call: call, settle: call, silence: call}
 }

@@ -20,7 +20,7 @@ func (s *Store) FindReply(ctx context.Context, id []byte, now time.Time) ([]byte
 // records of the account would then exceed most bytes, its oldest ones are deleted. The record's claim
 // ends in the same transaction, so whoever finds the key free also finds the reply.
 func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.Time, most int64) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// The size is read under the lock, so no other transaction can change it before it is
 		// written back.
 		total, err := lockReplies(ctx, tx, r.AccountID)
@@ -65,7 +65,7 @@ func (s *Store) KeepReply(ctx context.Context, r *idempotency.Record, now time.T
 // DropReplies deletes up to most expired records and returns how many it deleted.
 func (s *Store) DropReplies(ctx context.Context, now time.Time, most int) (int, error) {
 	dropped := 0
-	err := s.tx(ctx, func(tx *sql.Tx) error {
+	err := s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// Read all ids before deleting: on PostgreSQL a connection cannot run statements while rows
 		// are open.
 		old, err := expiredReplies(ctx, tx, now, most)

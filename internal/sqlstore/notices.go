@@ -14,7 +14,7 @@ const noticeColumns = `id, account_id, at, kind, title, body, read_at, answer, a
 
 // AddNotice stores a new notice.
 func (s *Store) AddNotice(ctx context.Context, n *notice.Notice) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO notices (`+noticeColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			n.ID, n.AccountID, millis(n.At), string(n.Kind), n.Title, n.Body, millis(n.ReadAt), n.Answer, millis(n.AnsweredAt))
 		return err
@@ -47,7 +47,7 @@ func (s *Store) UnreadNotices(ctx context.Context, accountID string) (n int, err
 // ReadNotices marks all notices of an account as read. The time of a notice that was read before
 // stays.
 func (s *Store) ReadNotices(ctx context.Context, accountID string, at time.Time) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE notices SET read_at = $2 WHERE account_id = $1 AND read_at = 0`, accountID, millis(at))
 		return err
 	})
@@ -56,7 +56,7 @@ func (s *Store) ReadNotices(ctx context.Context, accountID string, at time.Time)
 // AnswerNotice stores the answer to an inquiry. It returns a fault if there is no such inquiry for
 // this account, or if it has been answered already.
 func (s *Store) AnswerNotice(ctx context.Context, accountID, id, answer string, at time.Time) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, `UPDATE notices SET answer = $3, answered_at = $4
 			WHERE account_id = $1 AND id = $2 AND kind = 'inquiry' AND answered_at = 0`, accountID, id, answer, millis(at))
 		if err != nil {

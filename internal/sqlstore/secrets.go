@@ -139,7 +139,7 @@ func (s *Store) Secret(ctx context.Context, name string, fresh []byte) ([]byte, 
 // Accounts with a second factor lose it, and signed links stop working. It returns the number of
 // these accounts.
 func (s *Store) ForgetSealed(ctx context.Context) (accounts int, err error) {
-	err = s.tx(ctx, func(tx *sql.Tx) error {
+	err = s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM secrets`); err != nil {
 			return err
 		}
@@ -164,7 +164,7 @@ func (s *Store) keepSecret(ctx context.Context, name string, fresh []byte) (valu
 
 // replaceSecret replaces a value unless another node has replaced it already.
 func (s *Store) replaceSecret(ctx context.Context, name string, old, value []byte) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE secrets SET value = $3 WHERE name = $1 AND value = $2`, name, old, value)
 		return err
 	})
@@ -259,7 +259,7 @@ func (s *Store) sealSome(ctx context.Context) (n int, err error) {
 			err = errors.Join(err, unavailable(off))
 		}()
 	}
-	err = s.tx(ctx, func(tx *sql.Tx) error {
+	err = s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		clear, err := clearValues(ctx, tx, `SELECT account_id, totp_secret FROM logins WHERE totp_secret <> '' AND totp_secret NOT LIKE 'sealed:%' LIMIT $1`, sealAtOnce)
 		if err != nil {
 			return err
@@ -293,21 +293,17 @@ func (s *Store) sealSome(ctx context.Context) (n int, err error) {
 
 // clearValues returns the rows of a query that selects a name and a value.
 func clearValues(ctx context.Context, tx *sql.Tx, query string, arg any) ([]clearValue, error) {
-	rows, err := tx.QueryContext(ctx, query, arg)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var out []clearValue
-	for rows.Next() {
+	err := each(ctx, tx, func(rows *sql.Rows) error {
 		var of string
 		var value []byte
 		if err := rows.Scan(&of, &value); err != nil {
-			return nil, err
+			return err
 		}
 		out = append(out, clearValue{of, string(value)})
-	}
-	return out, rows.Err()
+		return nil
+	}, query, arg)
+	return out, err
 }
 
 // findSealed returns the one column of a query that takes an id and the time, or nil if no row fits.

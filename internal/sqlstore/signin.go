@@ -30,7 +30,7 @@ func (s *Store) FindLogin(ctx context.Context, accountID string) (signin.Login, 
 
 // SetPassword sets the password hash and ends all other access like EndAccess, in one transaction.
 func (s *Store) SetPassword(ctx context.Context, accountID, password, keepSession string) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO logins (account_id, password, totp_secret, totp_on, totp_step) VALUES ($1, $2, '', 0, 0)
 			ON CONFLICT (account_id) DO UPDATE SET password = excluded.password`, accountID, password)
 		if err != nil {
@@ -42,7 +42,7 @@ func (s *Store) SetPassword(ctx context.Context, accountID, password, keepSessio
 
 // EndAccess deletes all sessions of an account except keepSession, and all of its links.
 func (s *Store) EndAccess(ctx context.Context, accountID, keepSession string) error {
-	return s.tx(ctx, func(tx *sql.Tx) error { return endAccess(ctx, tx, accountID, keepSession) })
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error { return endAccess(ctx, tx, accountID, keepSession) })
 }
 
 // endAccess is EndAccess inside a transaction. An empty keepSession keeps none.
@@ -57,7 +57,7 @@ func endAccess(ctx context.Context, tx *sql.Tx, accountID, keepSession string) e
 
 // SetTOTP sets the secret of the second factor and whether it is on. The secret is stored sealed.
 func (s *Store) SetTOTP(ctx context.Context, accountID, secret string, on bool) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO logins (account_id, password, totp_secret, totp_on, totp_step) VALUES ($1, '', $2, $3, 0)
 			ON CONFLICT (account_id) DO UPDATE SET totp_secret = excluded.totp_secret, totp_on = excluded.totp_on`, accountID, s.sealText("second factor", accountID, secret), yesNo(on))
 		return err
@@ -67,7 +67,7 @@ func (s *Store) SetTOTP(ctx context.Context, accountID, secret string, on bool) 
 // UseTOTP records that the code of a time step was used. It reports false if that code or a later
 // one was used before, so that nobody can replay a code.
 func (s *Store) UseTOTP(ctx context.Context, accountID string, step int64) (fresh bool, err error) {
-	err = s.tx(ctx, func(tx *sql.Tx) error {
+	err = s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// The update only matches if the step is newer, so of concurrent calls only one succeeds.
 		res, err := tx.ExecContext(ctx, `UPDATE logins SET totp_step = $2 WHERE account_id = $1 AND totp_step < $2`, accountID, step)
 		if err != nil {
@@ -82,7 +82,7 @@ func (s *Store) UseTOTP(ctx context.Context, accountID string, step int64) (fres
 
 // EraseLogin deletes the login, the sessions and the links of an account.
 func (s *Store) EraseLogin(ctx context.Context, accountID string) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// Table names are constants, so building the statement from them is safe.
 		for _, table := range []string{"sessions", "one_time_links", "logins"} {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE account_id = $1`, accountID); err != nil {
@@ -99,7 +99,7 @@ const sessionColumns = `id, token, account_id, created_at, seen_at, expires_at, 
 // OpenSession stores a new session. If the account then has more than most sessions, those that
 // have not been used for the longest time are deleted.
 func (s *Store) OpenSession(ctx context.Context, n *signin.Session, most int) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			n.ID, n.Token[:], n.AccountID, millis(n.CreatedAt), millis(n.SeenAt), millis(n.ExpiresAt), n.Remote, n.Agent, string(n.Via))
 		if err != nil {
@@ -124,7 +124,7 @@ func (s *Store) FindSession(ctx context.Context, token signin.Hash, now time.Tim
 
 // SeeSession records a visit and extends the session.
 func (s *Store) SeeSession(ctx context.Context, id string, now, expires time.Time) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE sessions SET seen_at = $2, expires_at = $3 WHERE id = $1`, id, millis(now), millis(expires))
 		return err
 	})
@@ -147,7 +147,7 @@ func (s *Store) Sessions(ctx context.Context, accountID string, now time.Time) (
 // CloseSession deletes one session. The account id makes sure that nobody closes another account's
 // session.
 func (s *Store) CloseSession(ctx context.Context, accountID, id string) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE account_id = $1 AND id = $2`, accountID, id)
 		return err
 	})
@@ -181,7 +181,7 @@ const linkLocks = 1
 // the address, delete its oldest links beyond the limit for one address, and delete the oldest
 // links of all addresses beyond the limit for the whole service.
 func (s *Store) KeepLink(ctx context.Context, l *signin.Link, now time.Time, room signin.Room) (kept bool, err error) {
-	err = s.tx(ctx, func(tx *sql.Tx) error {
+	err = s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// One at a time for each address, or requests at the same moment would all find room. SQLite has
 		// one writer anyway. Addresses with the same hash only wait for each other.
 		if s.engine == Postgres {
@@ -243,7 +243,7 @@ func (s *Store) FindLink(ctx context.Context, token signin.Hash, now time.Time) 
 // TakeLink is FindLink for the caller that uses the link up. It deletes the link, so only one
 // caller can succeed.
 func (s *Store) TakeLink(ctx context.Context, token signin.Hash, now time.Time) (l *signin.Link, err error) {
-	err = s.tx(ctx, func(tx *sql.Tx) error {
+	err = s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		l, err = scanLink(tx.QueryRowContext(ctx, `DELETE FROM one_time_links WHERE token = $1 AND expires_at > $2 RETURNING `+linkColumns, token[:], millis(now)))
 		return err
 	})
@@ -251,7 +251,7 @@ func (s *Store) TakeLink(ctx context.Context, token signin.Hash, now time.Time) 
 }
 
 // scanLink reads a row of linkColumns.
-func scanLink(row *sql.Row) (*signin.Link, error) {
+func scanLink(row rowScanner) (*signin.Link, error) {
 	var l signin.Link
 	var token []byte
 	var purpose string
@@ -270,7 +270,7 @@ func scanLink(row *sql.Row) (*signin.Link, error) {
 
 // DropSignins deletes expired sessions and links.
 func (s *Store) DropSignins(ctx context.Context, now time.Time) error {
-	return s.tx(ctx, func(tx *sql.Tx) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for _, table := range []string{"sessions", "one_time_links"} {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE expires_at <= $1`, millis(now)); err != nil {
 				return err

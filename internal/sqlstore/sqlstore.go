@@ -24,8 +24,8 @@ import (
 	"sync"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	_ "modernc.org/sqlite"             // the driver "sqlite"
+	"github.com/jackc/pgx/v5"
+	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"sluice/internal/seal"
 )
@@ -40,12 +40,15 @@ type Store struct {
 	key    seal.Key // the data key that secrets are sealed under; zero before Unlock
 	// write and read are the same pool on PostgreSQL. On SQLite, write has one connection and read
 	// has several that cannot write; in WAL mode readers never block the writer.
-	write *sql.DB
-	read  *sql.DB
+	write *pool
+	read  *pool
 	// vital is what nodes show with that they live. On PostgreSQL it is a small pool of its own: if all other
 	// connections are busy, this node must not look dead. On SQLite it is write.
-	vital *sql.DB
-	url   string // of PostgreSQL; empty for SQLite
+	vital    *pool
+	patience patience // of all three
+	state    state
+	known    int64           // the version of the tables that this program needs
+	config   *pgx.ConnConfig // of PostgreSQL; nil for SQLite
 
 	// mu guards inserts, the prepared statements that insert a given number of settlements.
 	mu      sync.Mutex
@@ -64,7 +67,7 @@ const (
 // the folder dir, or a postgres:// URL. A database that was moved away, or that holds half a copy, is
 // refused; see Transfer.
 func Open(ctx context.Context, database, dir string) (*Store, error) {
-	return open(ctx, database, dir, (*Store).migrate, (*Store).refuseTransfer)
+	return open(ctx, database, dir, (*Store).refuseDamaged, (*Store).migrate, (*Store).refuseTransfer)
 }
 
 // OpenAsIs is Open without migrations: a PostgreSQL that others may be using is refused unless it is at
@@ -96,9 +99,9 @@ func (s *Store) Engine() Engine { return s.engine }
 func (s *Store) Close() error {
 	// On PostgreSQL, reading and writing is one pool.
 	if s.read == s.write {
-		return errors.Join(s.vital.Close(), s.write.Close())
+		return errors.Join(s.vital.db.Close(), s.write.db.Close())
 	}
-	return errors.Join(s.read.Close(), s.write.Close())
+	return errors.Join(s.read.db.Close(), s.write.db.Close())
 }
 
 // Ping reports, with a nil error, that the database answers.
@@ -110,25 +113,18 @@ func (s *Store) Ping(ctx context.Context) error {
 // connect opens the connection pools and sets their engine. It does not check that the database
 // answers.
 func (s *Store) connect(database, dir string) error {
+	s.patience = usual
 	if database != "sqlite" {
-		// Opening parses the URL but does not connect.
-		db, err := sql.Open("pgx", database)
+		config, err := openPostgres(database)
 		if err != nil {
-			// The driver's own error may repeat the URL with its password, so it is dropped.
-			return errors.New("the database URL cannot be read; expected postgres://user:password@host:port/name")
-		}
-		vital, err := sql.Open("pgx", database)
-		if err != nil {
-			return errors.Join(errors.New("the database URL cannot be read a second time"), db.Close())
+			return err
 		}
 		// 16 connections for each node, and a few that are vital: PostgreSQL allows 100 by default,
 		// and several nodes have to share them.
-		db.SetMaxOpenConns(16)
-		db.SetMaxIdleConns(4)
-		db.SetConnMaxIdleTime(5 * time.Minute)
-		vital.SetMaxOpenConns(4)
-		vital.SetMaxIdleConns(2)
-		s.engine, s.write, s.read, s.vital, s.url = Postgres, db, db, vital, database
+		db := s.newPool(connectPostgres(config), 16, 4)
+		db.db.SetConnMaxIdleTime(5 * time.Minute)
+		s.engine, s.config, s.write, s.read = Postgres, config, db, db
+		s.vital = s.newPool(connectPostgres(config), 4, 2)
 		return nil
 	}
 	path := filepath.Join(dir, File)
@@ -144,20 +140,18 @@ func (s *Store) connect(database, dir string) error {
 	// failure. cache_size is in KiB if negative: 4 MB for each connection.
 	// busy_timeout is in milliseconds. WAL lets readers and the writer work at the same time.
 	pragmas := []string{"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-4000)"}
-	var err error
-	if s.write, err = sql.Open("sqlite", sqliteDSN(path, pragmas, "_txlock=immediate")); err != nil {
+	write, err := sql.Open("sqlite", sqliteDSN(path, pragmas, "_txlock=immediate"))
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	read, err := sql.Open("sqlite", sqliteDSN(path, append(pragmas, "query_only(1)")))
+	if err != nil {
+		write.Close()
 		return fmt.Errorf("open %s: %w", path, err)
 	}
 	// One connection for all writes. Writers queue in this process instead of failing with
-	// SQLITE_BUSY.
-	s.write.SetMaxOpenConns(1)
-	if s.read, err = sql.Open("sqlite", sqliteDSN(path, append(pragmas, "query_only(1)"))); err != nil {
-		s.write.Close()
-		return fmt.Errorf("open %s: %w", path, err)
-	}
-	// Idle readers are closed, except for one: each has its own page cache.
-	s.read.SetMaxOpenConns(4)
-	s.read.SetMaxIdleConns(1)
+	// SQLITE_BUSY. Idle readers are closed, except for one: each has its own page cache.
+	s.write, s.read = s.newPool(write, 1, 1), s.newPool(read, 4, 1)
 	s.engine, s.vital = SQLite, s.write
 	return nil
 }
@@ -173,36 +167,46 @@ func sqliteDSN(path string, pragmas []string, params ...string) string {
 
 // tx runs work in one writing transaction. It commits if work returns nil and rolls back otherwise.
 // Errors of the database become faults; see unavailable.
-func (s *Store) tx(ctx context.Context, work func(*sql.Tx) error) error {
-	return s.txOn(ctx, s.write, work)
+//
+// The context that work gets has the deadline of the transaction. It is named ctx everywhere, so that the one
+// outside cannot be used by mistake: a statement that did not end would keep the transaction from ending.
+func (s *Store) tx(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
+	return unavailable(s.write.tx(ctx, s.patience.call, nil, work))
 }
 
-// txOn is tx on a pool that can write.
-func (s *Store) txOn(ctx context.Context, db *sql.DB, work func(*sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return unavailable(err)
-	}
-	defer tx.Rollback() // does nothing after Commit
-	if err := work(tx); err != nil {
-		return unavailable(err)
-	}
-	return unavailable(tx.Commit())
+// longTx is tx for what may take hours; see long.
+func (s *Store) longTx(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
+	return s.long(ctx, func(ctx context.Context) error { return s.tx(ctx, work) })
 }
 
-// querier is implemented by *sql.DB and *sql.Tx.
+// querier is implemented by *pool and *sql.Tx.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// asker is implemented by them, too, for queries that give one row.
+// asker is implemented by *pool and inTx, for queries that give one row.
 type asker interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	querier
+	QueryRowContext(ctx context.Context, query string, args ...any) rowScanner
+}
+
+// inTx makes an asker of a transaction.
+type inTx struct{ *sql.Tx }
+
+func (t inTx) QueryRowContext(ctx context.Context, query string, args ...any) rowScanner {
+	return t.Tx.QueryRowContext(ctx, query, args...)
 }
 
 // each runs a query and calls read for each row. Loops over rows belong here: it is easy to forget
-// rows.Err, and then rows that broke off look like all there are.
-func each(ctx context.Context, q querier, read func(*sql.Rows) error, query string, args ...any) error {
+// rows.Err, and then rows that broke off look like all there are. All rows must be read within the patience of a call.
+func each(ctx context.Context, q querier, read func(*sql.Rows) error, query string, args ...any) (err error) {
+	// A transaction has its deadline already.
+	if p, ok := q.(*pool); ok {
+		bounded, cancel := within(ctx, p.patience.call)
+		defer cancel()
+		ctx = bounded
+		defer func() { p.note(err) }()
+	}
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

@@ -150,6 +150,8 @@ func (t *table) deleteOne() string {
 
 // count returns how many rows the table has.
 func (s *Store) count(ctx context.Context, name string) (n int64, err error) {
-	err = s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM `+name).Scan(&n)
+	err = s.long(ctx, func(ctx context.Context) error {
+		return s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM `+name).Scan(&n)
+	})
 	return n, unavailable(err)
 }

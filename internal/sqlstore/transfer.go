@@ -293,10 +293,12 @@ func NewTransfer(ctx context.Context, from, to *Store) (*Transfer, error) {
 // take locks the target against another Transfer. The lock is that of a connection, so it ends with this
 // process at the latest.
 func (t *Transfer) take(ctx context.Context) (err error) {
-	if t.lock, err = t.to.write.Conn(ctx); err != nil {
+	if t.lock, err = t.to.write.conn(ctx); err != nil {
 		return unavailable(err)
 	}
 	var taken bool
+	ctx, cancel := within(ctx, t.to.patience.call)
+	defer cancel()
 	if err := t.lock.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(transferLock)).Scan(&taken); err != nil {
 		return errors.Join(unavailable(err), t.Close())
 	}
@@ -322,12 +324,13 @@ func (t *Transfer) Begin(ctx context.Context) (Standing, error) {
 	if err != nil || standing != Empty {
 		return standing, err
 	}
-	err = t.to.tx(ctx, func(tx *sql.Tx) error {
+	// The server that LOCK waits for may take its time.
+	err = t.to.longTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// A server may have started since the look above. The lock keeps its first rows out until the mark is there.
 		if _, err := tx.ExecContext(ctx, `LOCK TABLE `+strings.Join(copied[:], ", ")); err != nil {
 			return err
 		}
-		if err := vacant(ctx, tx); err != nil {
+		if err := vacant(ctx, inTx{tx}); err != nil {
 			return err
 		}
 		var drop, restore []string
@@ -360,7 +363,7 @@ func (t *Transfer) Begin(ctx context.Context) (Standing, error) {
 // as moved.
 func (t *Transfer) Finish(ctx context.Context) error {
 	now := time.Now()
-	err := t.to.tx(ctx, func(tx *sql.Tx) error {
+	err := t.to.longTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var restore string
 		err := tx.QueryRowContext(ctx, `UPDATE transfers SET state = $2, at = $3 WHERE installation = $1 AND state = $4 RETURNING restore`,
 			t.id, stateCopied, millis(now), stateCopying).Scan(&restore)
@@ -384,7 +387,7 @@ func (t *Transfer) Finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.from.tx(ctx, func(tx *sql.Tx) error {
+	return t.from.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO transfers (installation, state, at, restore) VALUES ($1, $2, $3, '')
 			ON CONFLICT (installation) DO NOTHING`, t.id, stateMoved, millis(now))
 		return err
@@ -394,7 +397,7 @@ func (t *Transfer) Finish(ctx context.Context) error {
 // CancelTransfer makes a database that was moved usable again. It reports whether it was moved.
 func (s *Store) CancelTransfer(ctx context.Context) (bool, error) {
 	var n int64
-	err := s.tx(ctx, func(tx *sql.Tx) error {
+	err := s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, `DELETE FROM transfers WHERE state = $1`, stateMoved)
 		if err != nil {
 			return err
@@ -407,7 +410,7 @@ func (s *Store) CancelTransfer(ctx context.Context) (bool, error) {
 
 // native runs work with a connection of PostgreSQL's own driver, which database/sql hides.
 func (s *Store) native(ctx context.Context, work func(*pgx.Conn) error) error {
-	conn, err := s.write.Conn(ctx)
+	conn, err := s.write.conn(ctx)
 	if err != nil {
 		return unavailable(err)
 	}

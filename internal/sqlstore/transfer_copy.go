@@ -63,7 +63,12 @@ func (c *counter) tell() {
 
 // eachTable calls work for each table with its counter. The figures are those of the beginning; a table
 // of a running server may grow beyond its own.
-func (t *Transfer) eachTable(ctx context.Context, report func(Progress), work func(*table, *counter) error) error {
+func (t *Transfer) eachTable(ctx context.Context, report func(Progress), work func(context.Context, *table, *counter) error) error {
+	return t.to.long(ctx, func(ctx context.Context) error { return t.goThrough(ctx, report, work) })
+}
+
+// goThrough is eachTable with a context that ends when the target does not answer any more.
+func (t *Transfer) goThrough(ctx context.Context, report func(Progress), work func(context.Context, *table, *counter) error) error {
 	sizes, all := make([]int64, len(t.tables)), int64(0)
 	for i, tb := range t.tables {
 		n, err := t.from.count(ctx, tb.name)
@@ -76,7 +81,7 @@ func (t *Transfer) eachTable(ctx context.Context, report func(Progress), work fu
 	before := int64(0)
 	for i, tb := range t.tables {
 		c := &counter{Progress{Table: tb.name, Of: sizes[i], AllOf: all}, report, before}
-		if err := work(tb, c); err != nil {
+		if err := work(ctx, tb, c); err != nil {
 			return fmt.Errorf("table %s: %w", tb.name, err)
 		}
 		c.tell()
@@ -88,7 +93,7 @@ func (t *Transfer) eachTable(ctx context.Context, report func(Progress), work fu
 // Copy makes the target equal to the source, and returns what it changed. Begin must have been called.
 func (t *Transfer) Copy(ctx context.Context, report func(Progress)) (all []Changes, err error) {
 	t.Mended = 0
-	err = t.eachTable(ctx, report, func(tb *table, c *counter) error {
+	err = t.eachTable(ctx, report, func(ctx context.Context, tb *table, c *counter) error {
 		err := t.copyTable(ctx, tb, c)
 		all = append(all, Changes{tb.name, c.Written, c.Erased})
 		return err
@@ -288,7 +293,7 @@ func (w *writer) flush(ctx context.Context) error {
 // Compare reads every row of both sides and returns a count and a checksum of each table.
 func (t *Transfer) Compare(ctx context.Context, report func(Progress)) (all []Comparison, err error) {
 	t.Mended = 0
-	err = t.eachTable(ctx, report, func(tb *table, c *counter) error {
+	err = t.eachTable(ctx, report, func(ctx context.Context, tb *table, c *counter) error {
 		source, target, err := t.digests(ctx, tb, c)
 		if err != nil {
 			return err
@@ -359,9 +364,11 @@ type Totals struct {
 func (s *Store) Totals(ctx context.Context) (Totals, error) {
 	var t Totals
 	// PostgreSQL adds integers up to a type of its own, hence the casts.
-	err := s.read.QueryRowContext(ctx, `SELECT CAST(COALESCE(SUM(requests), 0) AS BIGINT), CAST(COALESCE(SUM(unit_milli), 0) AS BIGINT), CAST(COALESCE(SUM(cost_micro), 0) AS BIGINT),
-		(SELECT COUNT(*) FROM settlements), (SELECT CAST(COALESCE(SUM(amount_cents), 0) AS BIGINT) FROM billing_ledger),
-		(SELECT COUNT(*) FROM billing_payments WHERE invoice > 0) FROM usage_days`).Scan(
-		&t.Requests, &t.UnitMilli, &t.CostMicro, &t.Settlements, &t.LedgerCents, &t.Invoices)
+	err := s.long(ctx, func(ctx context.Context) error {
+		return s.read.QueryRowContext(ctx, `SELECT CAST(COALESCE(SUM(requests), 0) AS BIGINT), CAST(COALESCE(SUM(unit_milli), 0) AS BIGINT), CAST(COALESCE(SUM(cost_micro), 0) AS BIGINT),
+			(SELECT COUNT(*) FROM settlements), (SELECT CAST(COALESCE(SUM(amount_cents), 0) AS BIGINT) FROM billing_ledger),
+			(SELECT COUNT(*) FROM billing_payments WHERE invoice > 0) FROM usage_days`).Scan(
+			&t.Requests, &t.UnitMilli, &t.CostMicro, &t.Settlements, &t.LedgerCents, &t.Invoices)
+	})
 	return t, unavailable(err)
 }

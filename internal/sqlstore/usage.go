@@ -26,7 +26,7 @@ func (s *Store) RecordSettlements(ctx context.Context, batch []usage.Settlement)
 	if err := s.prepareInserts(ctx); err != nil {
 		return err
 	}
-	return s.tx(ctx, func(tx *sql.Tx) error { return s.addSettlements(ctx, tx, batch) })
+	return unavailable(s.write.tx(ctx, s.patience.settle, nil, func(ctx context.Context, tx *sql.Tx) error { return s.addSettlements(ctx, tx, batch) }))
 }
 
 // prepareInserts prepares the statements that addSettlements needs. On SQLite there is only one
@@ -91,9 +91,11 @@ const insertAtOnce = 50
 
 // insertSettlements inserts a batch and returns the ids that were new.
 func (s *Store) insertSettlements(ctx context.Context, tx *sql.Tx, batch []usage.Settlement) (map[string]bool, error) {
-	// The transaction itself ends with the context. If each statement watched it, too, that would
-	// cost a goroutine per statement.
-	ctx = context.WithoutCancel(ctx)
+	// The transaction itself ends with the context. If each statement on SQLite watched it, too, that would
+	// cost a goroutine per statement. On PostgreSQL each must: a transaction does not end before its statement.
+	if s.engine == SQLite {
+		ctx = context.WithoutCancel(ctx)
+	}
 	fresh := make(map[string]bool, len(batch))
 	args := make([]any, 0, insertAtOnce*settlementFields)
 	for len(batch) > 0 {
@@ -292,12 +294,12 @@ func recount(ctx context.Context, tx *sql.Tx, query string, from int64) (map[usa
 func (s *Store) AuditUsage(ctx context.Context) (differences []usage.Difference, compared int, err error) {
 	// Read one snapshot, so that calls settled in the meantime do not look like differences.
 	// This uses a reading connection, so settling goes on.
-	tx, err := s.read.BeginTx(ctx, &sql.TxOptions{Isolation: s.snapshot(), ReadOnly: true})
-	if err != nil {
-		return nil, 0, unavailable(err)
-	}
-	defer tx.Rollback()
-	differences, compared, err = auditUsage(ctx, tx)
+	err = s.long(ctx, func(ctx context.Context) error {
+		return s.read.tx(ctx, s.patience.call, &sql.TxOptions{Isolation: s.snapshot(), ReadOnly: true}, func(ctx context.Context, tx *sql.Tx) (err error) {
+			differences, compared, err = auditUsage(ctx, tx)
+			return err
+		})
+	})
 	return differences, compared, unavailable(err)
 }
 
@@ -312,7 +314,7 @@ func (s *Store) snapshot() sql.IsolationLevel {
 
 // auditUsage is AuditUsage inside a transaction.
 func auditUsage(ctx context.Context, tx *sql.Tx) ([]usage.Difference, int, error) {
-	from, err := dropped(ctx, tx)
+	from, err := dropped(ctx, inTx{tx})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -404,7 +406,7 @@ const droppedCounter = "settlements_dropped"
 // partly deleted.
 func (s *Store) DropSettlements(ctx context.Context, before time.Time, most int) (int64, error) {
 	var n int64
-	err := s.tx(ctx, func(tx *sql.Tx) error {
+	err := s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO counters (name, value) VALUES ($1, $2)
 			ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE counters.value < excluded.value`, droppedCounter, millis(before))
 		if err != nil {

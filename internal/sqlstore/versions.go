@@ -6,6 +6,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 
 	"github.com/pressly/goose/v3"
@@ -18,6 +19,14 @@ import (
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
+
+// Newest returns the number of the newest migration that this program has.
+func Newest() int64 {
+	files, _ := migrations.ReadDir("migrations") // it is embedded
+	number, _, _ := strings.Cut(files[len(files)-1].Name(), "_")
+	n, _ := strconv.ParseInt(number, 10, 64) // TestNewest compares it with what goose reads
+	return n
+}
 
 // Inspection describes a database without changing it.
 type Inspection struct {
@@ -48,7 +57,7 @@ func (s *Store) inspect(ctx context.Context) (Inspection, error) {
 	}
 	// Connecting is lazy, so ask the database for a sign of life.
 	in := Inspection{Engine: s.engine, Known: newest(p)}
-	if err := s.read.PingContext(ctx); err != nil {
+	if err := s.read.ping(ctx); err != nil {
 		return in, clean(err)
 	}
 	err = s.read.QueryRowContext(ctx, "SELECT MAX(version_id) FROM goose_db_version").Scan(&in.Version)
@@ -76,14 +85,24 @@ func (s *Store) provider() (*goose.Provider, error) {
 		if err != nil {
 			return nil, err
 		}
-		opts = append(opts, goose.WithSessionLocker(locker))
+		opts = append(opts, goose.WithSessionLocker(boundedLocker{locker}))
 	}
 	// Migrations need the writing pool; on SQLite the others cannot write.
-	p, err := goose.NewProvider(dialect, s.write, files, opts...)
+	p, err := goose.NewProvider(dialect, s.write.db, files, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
 	return p, nil
+}
+
+// boundedLocker is a lock whose release has a deadline. goose releases it without one, on a connection that may
+// have gone silent.
+type boundedLocker struct{ lock.SessionLocker }
+
+func (l boundedLocker) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, usual.call)
+	defer cancel()
+	return l.SessionLocker.SessionUnlock(ctx, conn)
 }
 
 // newest returns the number of the last migration that this program has.
@@ -95,6 +114,11 @@ func newest(p *goose.Provider) int64 {
 // migrate applies the missing migrations. A database with migrations that this program does not have is
 // refused, because an old program could damage data that it does not understand.
 func (s *Store) migrate(ctx context.Context) error {
+	return s.long(ctx, s.bringUpToDate) // which may wait for another node that migrates
+}
+
+// bringUpToDate is migrate with a context that ends when the database does not answer any more.
+func (s *Store) bringUpToDate(ctx context.Context) error {
 	p, err := s.provider()
 	if err != nil {
 		return err
@@ -102,6 +126,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	// GetDBVersion is also the first statement that reaches the database. It creates the table of
 	// versions.
 	known := newest(p)
+	s.known = known
 	have, err := p.GetDBVersion(ctx)
 	if err != nil {
 		return fmt.Errorf("open the %s database: %w", s.engine, clean(err))
@@ -113,6 +138,12 @@ func (s *Store) migrate(ctx context.Context) error {
 		return fmt.Errorf("open the %s database: %w", s.engine, clean(err))
 	} else if len(strange) > 0 {
 		return fmt.Errorf("the database has migrations that this program does not know (%s): use the sluice that set it up, or a newer one", join(strange))
+	}
+	// Most starts find nothing to do, and need not wait for the lock.
+	if pending, err := p.HasPending(ctx); err != nil {
+		return fmt.Errorf("open the %s database: %w", s.engine, clean(err))
+	} else if !pending {
+		return nil
 	}
 	// Each migration is one transaction, so a failed start leaves no half-applied one behind.
 	if _, err := p.Up(ctx); err != nil {

@@ -210,3 +210,11 @@ func TestRollingUpgrade(t *testing.T) {
 		t.Errorf("AuditUsage = %v, %v, want none", differences, err)
 	}
 }
+
+func TestNewest(t *testing.T) {
+	t.Parallel()
+	in, err := sqlstore.Inspect(t.Context(), "sqlite", t.TempDir())
+	if err != nil || in.Known != sqlstore.Newest() {
+		t.Errorf("Newest() = %d, want %d (%v)", sqlstore.Newest(), in.Known, err)
+	}
+}

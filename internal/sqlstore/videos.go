@@ -20,7 +20,7 @@ const videoColumns = `id, account_id, key_id, plan, tier, prompt, model, width, 
 // the returned job is nil.
 func (s *Store) CreateVideo(ctx context.Context, j *video.Job, allow func(video.Load) error) (*video.Job, error) {
 	var first *video.Job
-	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
+	err := s.tx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		// The upsert locks the account's row on PostgreSQL, so that jobs of one account are
 		// admitted one after the other. On SQLite this transaction is the only writer anyway.
 		_, err = tx.ExecContext(ctx, `INSERT INTO video_turns (account_id, turn) VALUES ($1, 0)
@@ -124,7 +124,7 @@ func (s *Store) ClaimVideo(ctx context.Context, now time.Time, claim func(*video
 	if s.engine == Postgres {
 		query += ` FOR UPDATE OF video_jobs SKIP LOCKED` // on SQLite this transaction is the only writer
 	}
-	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
+	err := s.tx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		// SKIP LOCKED leaves out jobs that another node is claiming right now.
 		if j, err = scanVideo(tx.QueryRowContext(ctx, query, millis(now))); err != nil || j == nil {
 			return err
@@ -147,6 +147,18 @@ func (s *Store) ClaimVideo(ctx context.Context, now time.Time, claim func(*video
 	return j, nil
 }
 
+// WaitingVideos returns how many jobs wait to be claimed, and when the oldest of them was created. The time is zero
+// if none waits.
+func (s *Store) WaitingVideos(ctx context.Context, now time.Time) (waiting int, oldest time.Time, err error) {
+	var first sql.NullInt64
+	err = s.read.QueryRowContext(ctx, `SELECT COUNT(*), MIN(created_at) FROM video_jobs
+		WHERE status IN ('queued', 'running') AND until_at <= $1`, millis(now)).Scan(&waiting, &first)
+	if err == nil && first.Valid {
+		oldest = time.UnixMilli(first.Int64).UTC()
+	}
+	return waiting, oldest, err
+}
+
 // ChangeVideo applies a change under the row's lock and stores the settlement that change returns,
 // if any, in the same transaction. An error of change rolls back and is returned as it is. A
 // missing job is video.ErrGone.
@@ -157,7 +169,7 @@ func (s *Store) ChangeVideo(ctx context.Context, id string, change func(*video.J
 	var j *video.Job
 	// Errors of change must not pass through unavailable, which might replace them.
 	var refused error
-	err := s.tx(ctx, func(tx *sql.Tx) (err error) {
+	err := s.tx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		// The update takes the row's lock on PostgreSQL. On SQLite this transaction is the only
 		// writer anyway.
 		if j, err = scanVideo(tx.QueryRowContext(ctx, `UPDATE video_jobs SET version = version + 1 WHERE id = $1 RETURNING `+videoColumns, id)); err != nil {

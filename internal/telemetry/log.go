@@ -6,7 +6,9 @@
 package telemetry
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -20,17 +22,77 @@ const (
 	holdMost = 32 << 10
 )
 
-// NewLogger returns a logger that writes text for people or JSON for programs. Lines of
-// successful requests are buffered for a moment and written together. flush writes them now;
-// call it before the process exits.
-func NewLogger(w io.Writer, asJSON bool, level slog.Leveler) (log *slog.Logger, flush func()) {
-	opts := &slog.HandlerOptions{Level: level}
-	held := &holder{to: w}
-	h := slog.Handler(slog.NewTextHandler(held, opts))
-	if asJSON {
-		h = slog.NewJSONHandler(held, opts)
+// closePatience is how long the end of the process waits for a slow reader of its log.
+const closePatience = 2 * time.Second
+
+// Log is the log of a server. Whatever becomes of its reader, logging never waits; see Outlet.
+type Log struct {
+	*slog.Logger
+	held   *holder
+	out    *Outlet
+	recent *recent
+}
+
+// OpenLog returns a log that writes to w: text for people or JSON for programs. Close ends it.
+func OpenLog(w io.Writer, asJSON bool, level slog.Leveler) *Log {
+	note := func(lines int64) []byte {
+		var line bytes.Buffer
+		slog.New(format(&line, asJSON, nil)).Warn("log lines were dropped: their reader was too slow, or could not be written to", "lines", lines)
+		return line.Bytes()
 	}
-	return slog.New(&handler{h, held}), held.flush
+	l := &Log{out: NewOutlet(w, note), recent: &recent{}}
+	l.held = &holder{to: l.out}
+	l.Logger = slog.New(&handler{format(l.held, asJSON, level), l.held, format(l.recent, true, slog.LevelWarn), asJSON})
+	return l
+}
+
+// Dropped returns how many lines nobody could read, and when the last of them was. A nil Log has
+// none.
+func (l *Log) Dropped() (lines int64, last time.Time) {
+	if l == nil {
+		return 0, time.Time{}
+	}
+	return l.out.Dropped()
+}
+
+// DroppedNote describes dropped lines for /readyz, or returns "" if there are none.
+func (l *Log) DroppedNote() string {
+	lines, last := l.Dropped()
+	if lines == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d log lines were dropped since the start, the last %s ago", lines, time.Since(last).Round(time.Second))
+}
+
+// Problems returns the last warnings and errors as lines of JSON, the oldest first. A nil Log has
+// none.
+func (l *Log) Problems() []string {
+	if l == nil {
+		return nil
+	}
+	return l.recent.lines()
+}
+
+// Close writes what is waiting. It gives up on a reader that takes more than two seconds.
+func (l *Log) Close() {
+	l.held.flush()
+	l.out.Close(closePatience)
+}
+
+// NewLogger returns a logger that writes at once, and waits for w. Lines of successful requests are
+// buffered for a moment and written together. flush writes them now; call it at the end.
+func NewLogger(w io.Writer, asJSON bool, level slog.Leveler) (log *slog.Logger, flush func()) {
+	held := &holder{to: w}
+	return slog.New(&handler{format(held, asJSON, level), held, nil, asJSON}), held.flush
+}
+
+// format returns the handler that makes lines.
+func format(w io.Writer, asJSON bool, level slog.Leveler) slog.Handler {
+	opts := &slog.HandlerOptions{Level: level}
+	if asJSON {
+		return slog.NewJSONHandler(w, opts)
+	}
+	return slog.NewTextHandler(w, opts)
 }
 
 // handler flushes the buffer after every line that is not about a successful request. Only
@@ -38,12 +100,19 @@ func NewLogger(w io.Writer, asJSON bool, level slog.Leveler) (log *slog.Logger, 
 type handler struct {
 	slog.Handler
 	held *holder
+	// problems gets warnings and errors a second time. It may be nil.
+	problems slog.Handler
+	// direct says that lines are JSON and have nothing in common, so that Event.Log may write them itself.
+	direct bool
 }
 
 // Handle formats the record into the buffer, and flushes it unless the record is about a
 // successful request.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	err := h.Handler.Handle(ctx, r)
+	if h.problems != nil && r.Level >= slog.LevelWarn {
+		_ = h.problems.Handle(ctx, r) // it writes to memory
+	}
 	if r.Level > slog.LevelInfo || r.Message != requestMessage {
 		h.held.flush()
 	}
@@ -52,11 +121,19 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs and WithGroup keep the same buffer, so that lines stay in order.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &handler{h.Handler.WithAttrs(attrs), h.held}
+	with := &handler{Handler: h.Handler.WithAttrs(attrs), held: h.held}
+	if h.problems != nil {
+		with.problems = h.problems.WithAttrs(attrs)
+	}
+	return with
 }
 
 func (h *handler) WithGroup(name string) slog.Handler {
-	return &handler{h.Handler.WithGroup(name), h.held}
+	with := &handler{Handler: h.Handler.WithGroup(name), held: h.held}
+	if h.problems != nil {
+		with.problems = h.problems.WithGroup(name)
+	}
+	return with
 }
 
 // holder buffers lines. It is an io.Writer for the slog handlers.
@@ -69,22 +146,27 @@ type holder struct {
 	timer *time.Timer
 }
 
-// Write appends a line to the buffer. The first line starts the timer that flushes it.
+// Write appends a line to the buffer.
 func (h *holder) Write(line []byte) (int, error) {
+	h.add(func(lines []byte) []byte { return append(lines, line...) })
+	return len(line), nil
+}
+
+// add lets line append a line to the buffer. The first line starts the timer that flushes it.
+func (h *holder) add(line func([]byte) []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.lines) == 0 {
-		if h.timer == nil {
-			h.timer = time.AfterFunc(holdFor, h.flush)
-		} else {
-			h.timer.Reset(holdFor)
-		}
-	}
-	h.lines = append(h.lines, line...)
-	if len(h.lines) >= holdMost {
+	empty := len(h.lines) == 0
+	h.lines = line(h.lines)
+	switch {
+	case len(h.lines) >= holdMost:
 		h.writeLocked()
+	case !empty || len(h.lines) == 0:
+	case h.timer == nil:
+		h.timer = time.AfterFunc(holdFor, h.flush)
+	default:
+		h.timer.Reset(holdFor)
 	}
-	return len(line), nil
 }
 
 // flush writes the buffer now. The timer and NewLogger's flush call it.
@@ -97,7 +179,7 @@ func (h *holder) flush() {
 // writeLocked writes the buffer. The caller holds mu.
 func (h *holder) writeLocked() {
 	if len(h.lines) > 0 {
-		_, _ = h.to.Write(h.lines) // there is nowhere to report that the log cannot be written
+		_, _ = h.to.Write(h.lines) // there is nowhere to report an error; an Outlet counts what is lost
 		h.lines = h.lines[:0]
 	}
 }

@@ -1,7 +1,9 @@
 package telemetry
 
 import (
+	"database/sql"
 	"net/http"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -13,20 +15,38 @@ import (
 // Metrics holds everything that /metrics shows. It is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
+	off      bool // nobody can read them, so requests are not counted
 
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
+	overhead prometheus.Histogram
 	reloads  *prometheus.CounterVec
+	reloaded prometheus.Gauge
+	calls    *calls
+
+	requestsOf cache[requestKey, requestSeries]
+}
+
+// requestSeries holds the resolved series of a request.
+type requestSeries struct {
+	total    prometheus.Counter
+	duration prometheus.Observer
+}
+
+// requestKey holds the labels of a request.
+type requestKey struct {
+	route, method string
+	status        int
 }
 
 // NewMetrics returns the metrics of one process. Each has its own registry, so that tests do
-// not share counters.
-func NewMetrics(version string) *Metrics {
+// not share counters. The revision may be empty.
+func NewMetrics(version, revision string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_http_requests_total", Help: "Requests answered, by route, method and status.",
+			Name: "sluice_http_requests_total", Help: "Requests answered, by route, method and status. A stream that broke off counts with the status of its error, one whose caller hung up with 499.",
 		}, []string{"route", "method", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "sluice_http_request_duration_seconds", Help: "Time from the first byte of a request to the last of its reply.",
@@ -36,18 +56,36 @@ func NewMetrics(version string) *Metrics {
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "sluice_http_requests_in_flight", Help: "Requests being answered now.",
 		}),
+		overhead: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "sluice_overhead_seconds", Help: "What the gateway itself added to a chat completion before its reply began: all but the waits for the caller's body, for upstreams and for tools.",
+			Buckets: []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5},
+		}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_config_reloads_total", Help: "Configuration reloads, by outcome.",
 		}, []string{"outcome"}),
+		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "sluice_config_loaded_timestamp_seconds", Help: "When the configuration in force was loaded, in Unix seconds.",
+		}),
 	}
+	m.reloaded.SetToCurrentTime()
+	for _, outcome := range []string{"ok", "refused"} {
+		m.reloads.WithLabelValues(outcome) // a rate needs a zero to begin with
+	}
+	m.calls = newCalls(m.registry)
+	m.requestsOf.most, m.requestsOf.rest = mostRequestSeries, requestKey{route: "other", method: "other"}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "sluice_build_info", Help: "Always 1; the label says which version runs.", ConstLabels: prometheus.Labels{"version": version},
+		Name: "sluice_build_info", Help: "Always 1; the labels say which version runs.",
+		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "goversion": runtime.Version()},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, m.inFlight, m.reloads, info,
+	m.registry.MustRegister(m.requests, m.duration, m.inFlight, m.overhead, m.reloads, m.reloaded, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
+
+// Off says that nobody can read the metrics, which saves counting. It is called before the first request,
+// if at all.
+func (m *Metrics) Off() { m.off = true }
 
 // Handler serves the metrics in the Prometheus text format.
 func (m *Metrics) Handler() http.Handler {
@@ -59,24 +97,71 @@ func (m *Metrics) Gauge(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 }
 
+// Counter registers a counter whose value is read at each scrape. It panics if the name exists.
+func (m *Metrics) Counter(name, help string, read func() float64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
+}
+
+// Counters registers counters with one label whose values are read at each scrape. It panics if the name
+// exists. The values of the label must be a closed set.
+func (m *Metrics) Counters(name, help, label string, read map[string]func() int64) {
+	for value, read := range read {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: name, Help: help, ConstLabels: prometheus.Labels{label: value},
+		}, func() float64 { return float64(read()) }))
+	}
+}
+
+// Database registers the metrics of a pool of database connections, under the usual names (go_sql_...)
+// with its name as the label db_name.
+func (m *Metrics) Database(name string, db *sql.DB) {
+	m.registry.MustRegister(collectors.NewDBStatsCollector(db, name))
+}
+
 // RequestStarted counts a request as in progress. RequestEnded must follow.
-func (m *Metrics) RequestStarted() { m.inFlight.Inc() }
+func (m *Metrics) RequestStarted() {
+	if !m.off {
+		m.inFlight.Inc()
+	}
+}
+
+// mostRequestSeries bounds the series of requests. Routes, methods and statuses are closed sets; the
+// bound is for a handler that makes up statuses.
+const mostRequestSeries = 2000
 
 // RequestEnded counts a finished request by route, method and status.
 func (m *Metrics) RequestEnded(e *Event, took time.Duration) {
-	m.inFlight.Dec()
-	route := e.Route
-	if route == "" {
-		route = "none" // all unknown paths share one label
+	if m.off {
+		return
 	}
-	m.requests.WithLabelValues(route, knownMethod(e.Method), strconv.Itoa(e.Status)).Inc()
-	m.duration.WithLabelValues(route).Observe(took.Seconds())
+	m.inFlight.Dec()
+	k := requestKey{e.Route, knownMethod(e.Method), e.Outcome()}
+	if k.route == "" {
+		k.route = "none" // all unknown paths share one label
+	}
+	s, ok := m.requestsOf.find(k)
+	if !ok {
+		s = m.requestsOf.add(k, func(k requestKey) requestSeries {
+			return requestSeries{m.requests.WithLabelValues(k.route, k.method, strconv.Itoa(k.status)), m.duration.WithLabelValues(k.route)}
+		})
+	}
+	s.total.Inc()
+	s.duration.Observe(took.Seconds())
+}
+
+// Overhead counts what the gateway itself added to a chat completion.
+func (m *Metrics) Overhead(d time.Duration) {
+	if !m.off {
+		m.overhead.Observe(d.Seconds())
+	}
 }
 
 // Reloaded counts an attempt to load a changed configuration.
 func (m *Metrics) Reloaded(ok bool) {
 	outcome := "ok"
-	if !ok {
+	if ok {
+		m.reloaded.SetToCurrentTime()
+	} else {
 		outcome = "refused"
 	}
 	m.reloads.WithLabelValues(outcome).Inc()

@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http/httptest"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,7 +110,7 @@ func scrape(t *testing.T, m *telemetry.Metrics) []string {
 	}
 	var lines []string
 	for _, line := range strings.Split(string(body), "\n") {
-		if strings.HasPrefix(line, "sluice_") {
+		if strings.HasPrefix(line, "sluice_") || strings.HasPrefix(line, "gen_ai_") {
 			lines = append(lines, line)
 		}
 	}
@@ -117,22 +119,28 @@ func scrape(t *testing.T, m *telemetry.Metrics) []string {
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	m := telemetry.NewMetrics("1.2.3")
+	m := telemetry.NewMetrics("1.2.3", "abc")
 	m.Gauge("sluice_things", "Things.", func() float64 { return 7 })
 	m.RequestStarted()
-	m.RequestStarted()
+	m.RequestStarted() // and does not end
 	m.RequestEnded(&telemetry.Event{Route: "/v1/models", Method: "GET", Status: 200}, 3*time.Millisecond)
+	m.RequestStarted()
+	m.RequestEnded(&telemetry.Event{Route: "/v1/chat/completions", Method: "POST", Status: 200, Final: 503}, time.Second) // a stream that broke off
+	m.Counters("sluice_refusals_total", "Refusals.", "limit", map[string]func() int64{"a": func() int64 { return 1 }, "b": func() int64 { return 2 }})
 	m.Reloaded(true)
 	m.Reloaded(false)
 	m.Reloaded(false)
 	text := strings.Join(scrape(t, m), "\n")
 	for _, want := range []string{
-		`sluice_build_info{version="1.2.3"} 1`,
+		`sluice_build_info{goversion="` + runtime.Version() + `",revision="abc",version="1.2.3"} 1`,
 		`sluice_things 7`,
 		`sluice_http_requests_in_flight 1`,
 		`sluice_http_requests_total{method="GET",route="/v1/models",status="200"} 1`,
 		`sluice_http_request_duration_seconds_bucket{route="/v1/models",le="0.001"} 0`,
 		`sluice_http_request_duration_seconds_bucket{route="/v1/models",le="0.005"} 1`,
+		`sluice_http_requests_total{method="POST",route="/v1/chat/completions",status="503"} 1`,
+		`sluice_refusals_total{limit="a"} 1`,
+		`sluice_refusals_total{limit="b"} 2`,
 		`sluice_config_reloads_total{outcome="ok"} 1`,
 		`sluice_config_reloads_total{outcome="refused"} 2`,
 	} {
@@ -145,7 +153,7 @@ func TestMetrics(t *testing.T) {
 // However many paths and methods callers make up, the number of series stays the same.
 func TestLabelsAreBounded(t *testing.T) {
 	t.Parallel()
-	m := telemetry.NewMetrics("")
+	m := telemetry.NewMetrics("", "")
 	end := func(i int) {
 		m.RequestStarted()
 		m.RequestEnded(&telemetry.Event{Path: fmt.Sprint("/made-up/", i), Method: fmt.Sprint("VERB", i), Status: 404}, 0)
@@ -162,5 +170,68 @@ func TestLabelsAreBounded(t *testing.T) {
 	if text := strings.Join(lines, "\n"); strings.Contains(text, "made-up") || strings.Contains(text, "VERB") ||
 		!strings.Contains(text, `sluice_http_requests_total{method="other",route="none",status="404"} 501`) {
 		t.Errorf("metrics = \n%s\nwant all of them under route none, method other", text)
+	}
+}
+
+// Metrics that nobody reads count nothing.
+func TestMetricsOff(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics("", "")
+	m.Off()
+	before := len(scrape(t, m))
+	m.RequestStarted()
+	m.RequestEnded(&telemetry.Event{Status: 200}, time.Second)
+	m.Called(telemetry.Call{Model: "m"})
+	m.Overhead(time.Second)
+	if lines := scrape(t, m); len(lines) != before || !slices.Contains(lines, "sluice_http_requests_in_flight 0") || !slices.Contains(lines, "sluice_overhead_seconds_count 0") {
+		t.Errorf("metrics that are off count:\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+func TestCalled(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics("", "")
+	m.Called(telemetry.Call{Model: "m", Provider: "p", Operation: telemetry.OperationChat, Outcome: "complete", Took: 3 * time.Second, FirstToken: 30 * time.Millisecond, Input: 100, Output: 20, CostMicro: 1500})
+	m.Called(telemetry.Call{Model: "m", Provider: "p", Operation: telemetry.OperationChat, Outcome: "cut", Took: time.Second, FirstToken: time.Second, Input: 5})
+	m.Called(telemetry.Call{Model: "v", Provider: "p", Operation: telemetry.OperationVideo, Outcome: "stopped", Took: time.Minute}) // an outcome that nobody has listed
+	text := strings.Join(scrape(t, m), "\n")
+	const labels = `gen_ai_operation_name="chat",gen_ai_provider_name="p",gen_ai_request_model="m"`
+	for _, want := range []string{
+		`sluice_calls_total{model="m",outcome="complete",provider="p"} 1`,
+		`sluice_calls_total{model="m",outcome="cut",provider="p"} 1`,
+		`sluice_calls_total{model="m",outcome="failed",provider="p"} 0`,
+		`sluice_calls_total{model="v",outcome="stopped",provider="p"} 1`,
+		`sluice_cost_usd_total{model="m",provider="p"} 0.0015`,
+		`gen_ai_client_operation_duration_seconds_sum{error_type="",` + labels + `} 3`,
+		`gen_ai_client_operation_duration_seconds_count{error_type="cut",` + labels + `} 1`,
+		`gen_ai_server_time_to_first_token_seconds_count{` + labels + `} 2`,
+		`gen_ai_client_token_usage_sum{` + labels + `,gen_ai_token_type="input"} 105`,
+		`gen_ai_client_token_usage_sum{` + labels + `,gen_ai_token_type="output"} 20`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("metrics lack %s; they are\n%s", want, text)
+		}
+	}
+}
+
+// Whatever a catalog lists, the number of series has a bound.
+func TestModelsAreBounded(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics("", "")
+	call := func(i int) {
+		m.Called(telemetry.Call{Model: fmt.Sprint("m", i), Provider: "p", Operation: telemetry.OperationChat, Outcome: "complete"})
+	}
+	m.SetMostModels(20)
+	for i := range 20 {
+		call(i)
+	}
+	call(1000)
+	before := len(scrape(t, m))
+	for i := range 500 {
+		call(2000 + i)
+	}
+	lines := scrape(t, m)
+	if text := strings.Join(lines, "\n"); len(lines) != before || !strings.Contains(text, `sluice_calls_total{model="other",outcome="complete",provider="other"} 501`) {
+		t.Errorf("500 more models gave %d series, want %d as before, and all of them under other", len(lines), before)
 	}
 }

@@ -1,7 +1,7 @@
 package tokens
 
 // Floor computes a lower bound of the number of tokens in a text without the tokenizer. It takes 2
-// to 6 nanoseconds per byte, where counting takes about 300.
+// to 6 nanoseconds per byte, where counting takes about 40.
 //
 // The tokenizer first splits a text into words, numbers, punctuation and white space, and no token
 // crosses such a split. Floor counts the splits that it is certain of. That makes it nearly exact

@@ -73,18 +73,6 @@ func TestSplitOfBrokenText(t *testing.T) {
 	}
 }
 
-func TestWindowsDoNotChangeCounts(t *testing.T) {
-	t.Parallel()
-	text := strings.Repeat("The gate's 1,250 litres:\n\n  42 % passed!  (Ωmega, naïve) \t\n", 500)
-	want, err := vocabulary().Count(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := Count(text); got != want {
-		t.Errorf("Count of %d bytes = %d, want %d as without windows", len(text), got, want)
-	}
-}
-
 func TestCountAtOnce(t *testing.T) {
 	t.Parallel()
 	var wg sync.WaitGroup

@@ -8,10 +8,12 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
 	"sluice/internal/excerpt"
 	"sluice/internal/jsonscan"
 	"sluice/internal/mcpclient"
+	"sluice/internal/telemetry"
 )
 
 const (
@@ -58,7 +60,18 @@ func (s *Stream) runAll(calls []*call) {
 			s.hold(c)
 		})
 	}
-	all.Wait()
+	s.waiting(all.Wait)
+}
+
+// waiting counts the time of wait as that of the servers.
+func (s *Stream) waiting(wait func()) {
+	if s.task.Wait == nil {
+		wait()
+		return
+	}
+	s.task.Wait.Begin(time.Now())
+	wait()
+	s.task.Wait.End(time.Now())
 }
 
 // runOne runs one call and sets its text and images. Called reports whether its server was called, failed
@@ -78,18 +91,28 @@ func (s *Stream) runOne(c *call) (called, failed bool) {
 		c.text = "Error: the arguments are not a JSON object."
 		return false, true
 	}
+	span := s.task.Span.Tool(excerpt.Of(c.remote.name, 100), c.id)
+	defer span.End()
 	result, err := c.remote.server.Call(s.ctx, c.remote.name, json.RawMessage(arguments))
+	if span.Content() {
+		span.Text(telemetry.AttrToolArguments, excerpt.Of(arguments, telemetry.MaxContent))
+	}
 	if err != nil { // the text is for the model, which may try another tool
 		reason := "it failed"
 		var f *mcpclient.Failure
 		if errors.As(err, &f) {
 			reason = f.Reason
 		}
+		span.Fail("no_result")
 		c.text = fmt.Sprintf("Error: the MCP server %q gave no result: %s.", excerpt.Of(c.remote.label, 100), reason)
 		return true, true
 	}
 	c.text, c.images = result.Text, result.Images
+	if span.Content() {
+		span.Text(telemetry.AttrToolResult, excerpt.Of(result.Text, telemetry.MaxContent))
+	}
 	if result.IsError {
+		span.Fail("tool_error")
 		c.text = "Error: " + c.text
 	}
 	return true, result.IsError

@@ -74,7 +74,7 @@ func newOffer(req *chat.Request, found []discovery, most int) (*offer, error) {
 		slug := unique(slugs, slugOf(d.label))
 		for k := range d.tools {
 			tool := &d.tools[k]
-			r := &remote{server: d.server, label: d.label, name: tool.Name, approve: t.MCP.RequireApproval == "always"}
+			r := &remote{server: d.server, label: d.label, name: tool.Name, approve: t.MCP.NeedsApproval(tool.Name, tool.ReadOnly)}
 			r.offered = o.nameFor(slug, tool.Name)
 			o.remote[r.offered] = r
 			o.plain[r.name] = append(o.plain[r.name], r)
@@ -93,25 +93,17 @@ func of(found []discovery, entry int) *discovery {
 }
 
 // narrow reduces the list to the tools that the caller allows, each once: some servers list a tool twice. It
-// makes a new list, because other requests may share the old one. A nil AllowedTools allows all.
+// makes a new list, because other requests may share the old one. Names that the server does not list are ignored:
+// the tools of a server may change, and the request should not fail for that.
 func (d *discovery) narrow(m *chat.MCP) {
-	// True for a tool that is allowed and not yet in the new list. Names that the server does not list are
-	// ignored: the tools of a server may change, and the request should not fail for that.
-	wanted := make(map[string]bool, len(d.tools))
-	for i := range d.tools {
-		wanted[d.tools[i].Name] = m.AllowedTools == nil
-	}
-	for _, name := range m.AllowedTools {
-		if _, listed := wanted[name]; listed {
-			wanted[name] = true
-		}
-	}
+	seen := make(map[string]bool, len(d.tools))
 	var left []mcpclient.Tool
 	for i := range d.tools {
-		if name := d.tools[i].Name; wanted[name] {
-			wanted[name] = false
-			left = append(left, d.tools[i])
+		t := &d.tools[i]
+		if !seen[t.Name] && (m.Allowed == nil || m.Allowed.Has(t.Name, t.ReadOnly)) {
+			left = append(left, *t)
 		}
+		seen[t.Name] = true
 	}
 	d.tools = left
 }

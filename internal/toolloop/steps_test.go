@@ -124,7 +124,7 @@ tool call_0: `+test.result)
 func TestApprovalsMixed(t *testing.T) {
 	t.Parallel()
 	free, guarded := newTools(t, "echo"), newTools(t, "write")
-	entries := []string{free.entry("free"), guarded.entry("guarded", `"require_approval":"always"`), weather}
+	entries := []string{free.entry("free"), guarded.entry("guarded", `"require_approval":{"never":{"tool_names":["read"]}}`), weather}
 	s := newSite(t, nil, time.Minute)
 	r := s.ask(with("", entries...), calls("", `a free__echo {"text":"1"}`, `b guarded__write {"text":"2"}`, `c weather {}`))
 	if len(r.calls) != 2 || free.calls() != "echo 1" || guarded.calls() != "" {

@@ -49,6 +49,7 @@ type Stream struct {
 	over    bool  // the last turn has ended
 	spent   Spent // of the turns that have ended
 	held    int   // bytes of the results of all calls
+	written int   // bytes that the model has written in all turns
 
 	events []provider.Event // for the reader; reused when all have been read
 	next   int              // index of the next one
@@ -319,12 +320,18 @@ func (s *Stream) take(ev *provider.Event) error {
 	case ev.Choice != 0 || t.finish != "": // a second choice, or after the end: dropped
 	case ev.Kind == provider.Text:
 		s.hand(provider.Text, &t.text, s.wrote, ev.Text)
+	case ev.Kind == provider.Declined:
+		s.hand(provider.Declined, &t.text, false, ev.Text)
 	case ev.Kind == provider.Reasoning:
 		s.hand(provider.Reasoning, &t.reasoning, s.thought, ev.Text)
 	case ev.Kind == provider.ToolCall:
 		s.piece(ev.Tool)
 	case ev.Kind == provider.Finish:
 		t.finish = ev.Finish
+	}
+	// All turns are kept: they are part of the next request.
+	if s.written > provider.MaxText {
+		return provider.TooLong()
 	}
 	return nil
 }
@@ -340,6 +347,7 @@ func (s *Stream) hand(kind provider.Kind, to *strings.Builder, before bool, text
 		out = "\n\n" + text
 	}
 	to.WriteString(text)
+	s.written += len(text)
 	s.events = append(s.events, provider.Event{Kind: kind, Text: out})
 }
 
@@ -371,6 +379,7 @@ func (s *Stream) piece(p provider.ToolPiece) {
 	}
 	c := t.calls[p.Index]
 	c.arguments.WriteString(p.Arguments)
+	s.written += len(p.Arguments)
 	if c.ours == "" {
 		return
 	}

@@ -23,6 +23,7 @@ import (
 	"sluice/internal/fault"
 	"sluice/internal/mcpclient"
 	"sluice/internal/provider"
+	"sluice/internal/telemetry"
 )
 
 // Options are the choices of New; the zero value is the default.
@@ -70,6 +71,10 @@ type Task struct {
 	// Depth is the number of calls through our own MCP server that this one is nested in. It ends loops in
 	// which the service calls itself.
 	Depth int
+	// Span is what the spans of tool calls belong to; nil: they are not traced.
+	Span *telemetry.Span
+	// Wait gets the time that servers take; nil: nobody wants to know.
+	Wait *telemetry.Wait
 	// Contacting, unless it is nil, is called before the first server is contacted: from then on the request
 	// has caused work.
 	Contacting func()
@@ -148,7 +153,7 @@ func (s *Stream) discover() ([]discovery, error) {
 			all.Go(func() { d.tools, d.err = d.server.Tools(s.ctx) })
 		}
 	}
-	all.Wait()
+	s.waiting(all.Wait)
 	for i := range found {
 		if err := s.unusable(&found[i]); err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -276,6 +277,22 @@ func TestModelFails(t *testing.T) {
 	r = s.ask(with("", docs.entry("d")), turn{events: []provider.Event{textEvent("half an answer")}})
 	if !fault.Is(r.err, fault.Unavailable) || !r.spent.Counted || r.spent.Usage.Completion != 3 {
 		t.Errorf("ask of a turn without an end = %+v, want a fault and an estimate", r)
+	}
+}
+
+// A model that never stops writing fails the request at the bound: what it writes is kept for its next turn.
+func TestEndlessTurn(t *testing.T) {
+	t.Parallel()
+	docs := newTools(t, "echo")
+	piece := strings.Repeat("x", provider.MaxText/8)
+	for name, events := range map[string][]provider.Event{
+		"text":      slices.Repeat([]provider.Event{textEvent(piece)}, 9),
+		"reasoning": slices.Repeat([]provider.Event{{Kind: provider.Reasoning, Text: piece}}, 9),
+		"arguments": slices.Repeat([]provider.Event{{Kind: provider.ToolCall, Tool: provider.ToolPiece{ID: "c", Name: "d__echo", Arguments: piece}}}, 9),
+	} {
+		if r := newSite(t, nil, time.Minute).ask(with("", docs.entry("d")), turn{events: events}); !errors.Is(r.err, provider.ErrTooLong) {
+			t.Errorf("%s without an end = %v, want that it is too long", name, r.err)
+		}
 	}
 }
 

@@ -1,11 +1,12 @@
 package usage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -14,7 +15,8 @@ import (
 type Mark struct {
 	segment uint64 // number of the segment
 	offset  int64  // after the last record of the batch
-	records int64  // how many the batch has
+	records int64  // how many of the batch are in that segment
+	seq     uint64 // of the last record; 0 if all are of format 1, which has no numbers
 }
 
 // Batch returns the oldest settlements that are not in the database, at most most of them, and the
@@ -23,22 +25,45 @@ type Mark struct {
 func (j *Journal) Batch(batch []Settlement, most int) ([]Settlement, Mark, error) {
 	j.files.Lock()
 	defer j.files.Unlock()
-	batch = batch[:0]
 	var m Mark
-	for _, p := range j.parts() {
-		err := p.each(p.read, p.end, func(r Settlement, end int64) bool {
-			batch = append(batch, r)
-			m = Mark{segment: p.number, offset: end, records: int64(len(batch))}
-			return len(batch) < most
-		})
-		if err != nil {
-			return nil, Mark{}, err
+	err := j.reading(func() error {
+		batch, m = batch[:0], Mark{}
+		for _, p := range j.parts() {
+			n := int64(0)
+			err := p.each(p.read, p.end, func(r Settlement, seq uint64, end int64) bool {
+				batch = append(batch, r)
+				n++
+				m = Mark{segment: p.number, offset: end, records: n, seq: max(m.seq, seq)}
+				return len(batch) < most
+			})
+			if err != nil {
+				return err
+			}
+			if len(batch) == most {
+				break
+			}
 		}
-		if len(batch) == most {
-			break
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, Mark{}, err
 	}
 	return batch, m, nil
+}
+
+// reading runs work, which reads segments. If one of them is damaged, it is mended and work runs again. The
+// caller holds files.
+func (j *Journal) reading(work func() error) error {
+	for {
+		err := work()
+		var bad *damagedError
+		if !errors.As(err, &bad) {
+			return err
+		}
+		if err := j.mendNow(bad); err != nil {
+			return err
+		}
+	}
 }
 
 // parts returns a copy of the segments as they are now. The caller holds files, so no segment is
@@ -59,13 +84,12 @@ func (j *Journal) parts() []segment {
 func (j *Journal) Commit(m Mark) error {
 	j.files.Lock()
 	defer j.files.Unlock()
-	err := j.writeMark(m)
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.records -= m.records
+	j.committed = max(j.committed, m.seq)
 	j.advance(m)
 	j.judge()
-	return err
+	j.mu.Unlock()
+	return j.writeMark(false)
 }
 
 // advance moves the read position of every segment up to the mark. The caller holds mu.
@@ -73,48 +97,88 @@ func (j *Journal) advance(m Mark) {
 	for _, s := range j.segments {
 		switch {
 		case s.number < m.segment:
-			s.read = s.end
+			s.read, s.waiting = s.end, 0
 		case s.number == m.segment:
-			s.read = m.offset
+			s.read, s.waiting = m.offset, s.waiting-m.records
 		}
 	}
 }
 
-// markFile holds the number of the segment and the offset of the last Commit, so that a restart
-// does not offer the database again what it has. The file is not synced and may be out of date.
-// That costs time and nothing else, because the database ignores settlements whose id it knows.
-const markFile = "committed"
+// markFile holds the numbers of the last settlement that the database has and of the last one that was
+// written, so that a restart does not offer the database again what it has, and notices if the end of
+// the journal is missing. Usually the file is not synced and may be out of date. That costs time and
+// nothing else, because the database ignores settlements whose id it knows.
+//
+// Segments of format 1 have no numbers. All of them are offered again.
+const (
+	markFile    = "mark"
+	oldMarkFile = "committed" // of format 1; not used
+)
 
-// writeMark replaces the file by renaming a new one, so that a reader never sees half a mark.
-func (j *Journal) writeMark(m Mark) error {
-	path := filepath.Join(j.dir, markFile)
-	if err := os.WriteFile(path+".new", fmt.Appendf(nil, "%d %d\n", m.segment, m.offset), 0o600); err != nil {
+// mark is the content of markFile.
+type mark struct {
+	committed, written uint64
+	known              bool
+}
+
+// writeMark replaces the file by renaming a new one, so that a reader never sees half a mark. The
+// caller holds files.
+func (j *Journal) writeMark(sync bool) error {
+	j.mu.Lock()
+	m := mark{committed: j.committed, written: max(j.synced, j.committed)}
+	j.mu.Unlock()
+	if err := replaceFile(filepath.Join(j.dir, markFile), m.encode(), sync); err != nil {
 		return fmt.Errorf("write the journal's mark: %w", err)
 	}
-	return os.Rename(path+".new", path)
+	j.mu.Lock()
+	j.noted = max(j.noted, m.written)
+	j.mu.Unlock()
+	return nil
 }
 
-// readMark applies the mark that an earlier process wrote. It deletes a mark that is not at the end
-// of a record of one of the segments: if it stayed, it could fit a later segment by chance, and
-// settlements before it would be skipped.
-func (j *Journal) readMark() error {
-	path := filepath.Join(j.dir, markFile)
-	raw, err := os.ReadFile(path)
+// encode returns the text of the file: the numbers, and their checksum.
+func (m mark) encode() []byte {
+	b := fmt.Appendf(nil, "2 %d %d", m.committed, m.written)
+	return fmt.Appendf(b, " %08x\n", crc32.Checksum(b, castagnoli))
+}
+
+// readMark reads the mark of a journal. A mark that is damaged is no mark: everything is offered again.
+// A wrong one could skip settlements.
+func readMark(dir string) (m mark, err error) {
+	raw, err := os.ReadFile(filepath.Join(dir, markFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
+		return mark{}, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the journal's mark: %w", err)
+		return mark{}, fmt.Errorf("read the journal's mark: %w", err)
 	}
-	var m Mark
-	if _, err := fmt.Sscanf(string(raw), "%d %d\n", &m.segment, &m.offset); err == nil {
-		i := slices.IndexFunc(j.segments, func(s *segment) bool { return s.number == m.segment })
-		if i >= 0 && j.segments[i].endsAt(m.offset) {
-			j.advance(m)
-			return nil
-		}
+	if _, err := fmt.Sscanf(string(raw), "2 %d %d ", &m.committed, &m.written); err != nil || !bytes.Equal(m.encode(), raw) {
+		return mark{}, nil
 	}
-	return os.Remove(path)
+	m.known = true
+	return m, nil
+}
+
+// replaceFile writes a file under another name and renames it.
+func replaceFile(path string, data []byte, sync bool) error {
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil && sync {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	if sync {
+		syncFolder(filepath.Dir(path))
+	}
+	return nil
 }
 
 // Since returns the settlements in the journal whose calls ended at or after a time, oldest first.
@@ -123,16 +187,20 @@ func (j *Journal) Since(at time.Time) ([]Settlement, error) {
 	j.files.Lock()
 	defer j.files.Unlock()
 	var out []Settlement
-	for _, p := range j.parts() {
-		err := p.each(0, p.end, func(r Settlement, _ int64) bool {
-			if !r.At.Add(r.Latency).Before(at) {
-				out = append(out, r)
+	err := j.reading(func() error {
+		out = nil
+		for _, p := range j.parts() {
+			err := p.each(0, p.end, func(r Settlement, _ uint64, _ int64) bool {
+				if !r.At.Add(r.Latency).Before(at) {
+					out = append(out, r)
+				}
+				return true
+			})
+			if err != nil {
+				return err
 			}
-			return true
-		})
-		if err != nil {
-			return nil, err
 		}
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }

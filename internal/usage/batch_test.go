@@ -1,7 +1,6 @@
 package usage_test
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -9,14 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/usage"
 )
 
-// frame is a record as it stands in a segment, its length and checksum before it.
+// frame is a record as it stands in a segment of format 1, its length and checksum before it.
 func frame(raw []byte) []byte {
 	head := binary.LittleEndian.AppendUint32(nil, uint32(len(raw)))
 	head = binary.LittleEndian.AppendUint32(head, crc32.Checksum(raw, crc32.MakeTable(crc32.Castagnoli)))
@@ -32,11 +30,11 @@ func record(t *testing.T, s usage.Settlement) []byte {
 	if err := j.Append(&s); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "000000000001.journal"))
+	data, err := os.ReadFile(filepath.Join(dir, "000000000001.journal2"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data[8 : 8+binary.LittleEndian.Uint32(data)]
+	return data[20 : 20+binary.LittleEndian.Uint32(data[4:])&0xffffff]
 }
 
 func write(t *testing.T, dir, name string, data []byte) {
@@ -50,43 +48,48 @@ func write(t *testing.T, dir, name string, data []byte) {
 // particular nothing is passed over, now or after the next start.
 func TestMark(t *testing.T) {
 	t.Parallel()
-	small := frame(record(t, usage.Settlement{ID: "a", AccountID: "acct_1", At: time.UnixMilli(1)}))
-	one := int64(len(small))
+	whole := t.TempDir()
+	j := open(t, whole, small)
+	appendAll(t, j, 0, 5)
+	commit(t, j, 3)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files := snapshot(t, whole)
+	mark := files["mark"]
 	tests := map[string]struct {
 		mark string
 		left int // of five
 	}{
-		"none":                 {"", 5},
-		"garbage":              {"\x00\x00\x00\x00", 5},
-		"half":                 {"1", 5},
-		"a word":               {"one two\n", 5},
-		"the first record":     {fmt.Sprintf("1 %d\n", one), 4},
-		"the last record":      {fmt.Sprintf("1 %d\n", 5*one), 0},
-		"inside a record":      {fmt.Sprintf("1 %d\n", one+7), 5},
-		"the beginning":        {"1 0\n", 5},
-		"before it":            {"1 -5\n", 5},
-		"behind the end":       {fmt.Sprintf("1 %d\n", 6*one), 5},
-		"far behind":           {"1 9223372036854775807\n", 5},
-		"no such segment":      {fmt.Sprintf("2 %d\n", one), 5},
-		"a number beyond all":  {"18446744073709551615 1\n", 5},
-		"a number of no size":  {"99999999999999999999999 1\n", 5},
-		"more than it may say": {fmt.Sprintf("1 %d 5\n", one), 5},
+		"as it was":           {mark, 2},
+		"none":                {"", 5},
+		"garbage":             {"\x00\x00\x00\x00", 5},
+		"half":                {mark[:3], 5},
+		"without an end":      {strings.TrimRight(mark, "\n"), 5},
+		"more than it may be": {mark + "1\n", 5},
+		"of format 1":         {"1 100\n", 5},
+	}
+	for i := range mark {
+		flipped := []byte(mark)
+		flipped[i] ^= 1 // a digit becomes another digit
+		tests[fmt.Sprintf("byte %d", i)] = struct {
+			mark string
+			left int
+		}{string(flipped), 5}
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			write(t, dir, "000000000001.journal", append(bytes.Repeat(small, 5), make([]byte, 4096)...))
-			if tt.mark != "" {
-				write(t, dir, "committed", []byte(tt.mark))
-			}
+			dir := memory(t)
+			fill(t, dir, files)
+			write(t, dir, "mark", []byte(tt.mark))
 			for start := range 3 { // each adds one and dies
-				j := open(t, dir, nil)
+				j := open(t, dir, small)
 				got, _, err := j.Batch(nil, 100)
-				if err != nil || len(got) != tt.left+start || j.Backlog().Records != int64(tt.left+start) {
-					t.Fatalf("start %d: %d are offered, %v, and Backlog() = %+v, want %d", start, len(got), err, j.Backlog(), tt.left+start)
+				if err != nil || len(got) != tt.left+start || j.Backlog().Records != int64(tt.left+start) || len(j.Damage()) > 0 {
+					t.Fatalf("start %d: %d are offered, %v, Backlog() = %+v, damage %+v; want %d", start, len(got), err, j.Backlog(), j.Damage(), tt.left+start)
 				}
-				appendAll(t, j, start, start+1)
+				appendAll(t, j, 100+start, 101+start)
 			}
 		})
 	}

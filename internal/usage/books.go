@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -17,6 +18,9 @@ const (
 	// backlog. By default that is about 100 MiB, half a million calls: more than a short outage of
 	// the database leaves, and long before admission stops.
 	noteFrom = 10
+
+	// noteAfter is how long settlements may wait before operators are told. The committer moves them every second.
+	noteAfter = 30 * time.Second
 
 	remindAgain = time.Hour // between two reminders of a backlog
 	dropAtOnce  = 1000      // settlements; a larger transaction would hold up the committer
@@ -37,8 +41,6 @@ type Archive interface {
 	// DropSettlements deletes at most most settlements from before a day and returns how many it
 	// deleted. The sums stay.
 	DropSettlements(ctx context.Context, before time.Time, most int) (int64, error)
-	// Backup writes a consistent copy of the database to a new file.
-	Backup(ctx context.Context, path string) error
 }
 
 // Reader reads what the database has. It does not see what is still in the journal.
@@ -69,7 +71,7 @@ type BooksOptions struct {
 
 // Books records what calls consumed and answers questions about it. Every settlement goes to a
 // journal on the local disk first and is moved to the database from there. UsageByDay, Audit and
-// Backup flush the journal first, so that their results are complete. Pages, which must not wait,
+// CopyJournal flush the journal first, so that their results are complete. Pages, which must not wait,
 // read through a View.
 //
 // Its methods may be called from several goroutines.
@@ -107,7 +109,7 @@ func (b *Books) Open() (err error) {
 	if b.journal != nil {
 		return nil
 	}
-	if b.journal, err = OpenJournal(b.dir, &JournalOptions{SyncEach: b.opts.SyncEach}); err != nil {
+	if b.journal, err = OpenJournal(b.dir, &JournalOptions{SyncEach: b.opts.SyncEach, Damaged: b.tellDamage}); err != nil {
 		return err
 	}
 	b.committer = NewCommitter(b.journal, b.archive, b.opts.Log)
@@ -186,14 +188,68 @@ func LastMinute(all []Settlement, now time.Time) []Settlement {
 // Backlog returns how much waits for the database.
 func (b *Books) Backlog() Backlog { return b.journal.Backlog() }
 
+// Lag returns how long settlements have been waiting for the database at most; 0 if none waits. Sums on pages and
+// the audit lack what waits.
+func (b *Books) Lag() time.Duration { return b.committer.Lag(time.Now()) }
+
 // BacklogNote returns a warning for operators if many settlements wait for the database, long
-// before the journal reaches its bound. Otherwise it returns "".
+// before the journal reaches its bound, or if they wait for long. Otherwise it returns "".
 func (b *Books) BacklogNote() string {
-	n := b.Backlog()
-	if n.Bytes*100 < n.Most*noteFrom {
+	n, lag := b.Backlog(), b.Lag()
+	switch {
+	case n.Bytes*100 >= n.Most*noteFrom:
+		return fmt.Sprintf("%d settlements wait for the database: %d of %d MiB", n.Records, n.Bytes>>20, n.Most>>20)
+	case lag >= noteAfter:
+		return fmt.Sprintf("%d settlements have been waiting for the database for up to %s", n.Records, lag.Round(time.Second))
+	}
+	return ""
+}
+
+// tellDamage logs a damage of the journal when it is found.
+func (b *Books) tellDamage(d Damage) {
+	b.opts.Log.Error("the journal is damaged: "+d.Loss(), "file", d.File, "kept", d.Kept, "what", d.What, "unreadable_bytes", d.Bytes,
+		"recovered", d.Recovered, "lost", d.Lost, "at_most", d.AtMost, "already_stored", d.Stored, "next", "sluice journal damage")
+}
+
+// Damage returns what is damaged in the journal and not acknowledged, oldest first. It opens the journal
+// if need be.
+func (b *Books) Damage() ([]Damage, error) {
+	if err := b.Open(); err != nil {
+		return nil, err
+	}
+	return b.journal.Damage(), nil
+}
+
+// DamageCount returns how many reports of damage are not acknowledged.
+func (b *Books) DamageCount() int64 { return int64(len(b.journal.Damage())) }
+
+// Acknowledge notes that somebody has read the reports of damage, and returns them.
+func (b *Books) Acknowledge(by string) ([]Damage, error) {
+	if err := b.Open(); err != nil {
+		return nil, err
+	}
+	return b.journal.Acknowledge(by)
+}
+
+// DamageNote returns a warning for operators if the journal was damaged and nobody has acknowledged it.
+// Otherwise it returns "".
+func (b *Books) DamageNote() string {
+	list := b.journal.Damage()
+	if len(list) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d settlements wait for the database: %d of %d MiB", n.Records, n.Bytes>>20, n.Most>>20)
+	all := Damage{}
+	for i := range list {
+		all.Lost += list[i].Lost
+		all.AtMost = all.AtMost || list[i].AtMost
+	}
+	return fmt.Sprintf("the journal was damaged, and %s; \"sluice journal damage\" says more, until \"sluice journal acknowledge\"", all.Loss())
+}
+
+// Note returns what operators should know of the books although they work, or "".
+func (b *Books) Note() string {
+	notes := slices.DeleteFunc([]string{b.DamageNote(), b.BacklogNote()}, func(s string) bool { return s == "" })
+	return strings.Join(notes, "; ")
 }
 
 // Run syncs the journal and moves settlements to the database until ctx ends.
@@ -224,13 +280,16 @@ func (b *Books) Run(ctx context.Context) {
 	working.Wait()
 }
 
-// remind tells the operator of a backlog, at the start and every hour.
+// remind tells the operator of a backlog and of damage, at the start and every hour.
 func (b *Books) remind(ctx context.Context) {
 	tick := time.NewTicker(remindAgain)
 	defer tick.Stop()
 	for {
 		if note := b.BacklogNote(); note != "" {
 			b.opts.Log.Warn("accounting is behind", "note", note)
+		}
+		if note := b.DamageNote(); note != "" {
+			b.opts.Log.Warn("the journal was damaged", "note", note)
 		}
 		select {
 		case <-ctx.Done():
@@ -269,15 +328,6 @@ func (b *Books) UsageByDay(ctx context.Context, accountID string, from time.Time
 		return nil, err
 	}
 	return b.archive.UsageByDay(ctx, accountID, from)
-}
-
-// Backup writes a consistent copy of the database to a new file, after moving everything from the
-// journal into it.
-func (b *Books) Backup(ctx context.Context, path string) error {
-	if err := b.Flush(ctx); err != nil {
-		return err
-	}
-	return b.archive.Backup(ctx, path)
 }
 
 // flushPatience is how long a page waits for Flush. After that it shows what the database has: a

@@ -3,7 +3,7 @@ package usage
 import (
 	"context"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,13 +37,18 @@ type Committer struct {
 	store   Store
 	log     *slog.Logger
 
-	mu   sync.Mutex   // held while a batch is moved, by Run or by Flush; Batch returns the same one until Commit
-	room []Settlement // memory of the last batch, reused for the next
+	// turn holds a token while a batch is moved, by Run or by Flush: Batch returns the same one until Commit. It
+	// is not a mutex because those who wait for it have deadlines, and the database may not answer.
+	turn    chan struct{}
+	room    []Settlement // memory of the last batch, reused for the next
+	emptied atomic.Int64 // when the last Flush began that moved everything, in Unix nanoseconds
 }
 
 // NewCommitter returns a committer that moves settlements from j to s when Run or Flush is called.
 func NewCommitter(j *Journal, s Store, log *slog.Logger) *Committer {
-	return &Committer{journal: j, store: s, log: log}
+	c := &Committer{journal: j, store: s, log: log, turn: make(chan struct{}, 1)}
+	c.emptied.Store(time.Now().UnixNano())
+	return c
 }
 
 // Run moves settlements until ctx ends. Then it spends up to maxPatience on those that are left;
@@ -84,12 +89,21 @@ func (c *Committer) Run(ctx context.Context) {
 // Flush moves everything that is in the journal now. Settlements that arrive meanwhile may be moved
 // or not.
 func (c *Committer) Flush(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	began := time.Now()
 	for {
 		batch, mark, err := c.journal.Batch(c.room, batchSize)
-		if err != nil || len(batch) == 0 {
+		if err != nil {
 			return err
+		}
+		if len(batch) == 0 {
+			c.emptied.Store(began.UnixNano())
+			return nil
 		}
 		c.room = batch
 		if err := c.store.RecordSettlements(ctx, batch); err != nil {
@@ -101,7 +115,16 @@ func (c *Committer) Flush(ctx context.Context) error {
 			c.log.Warn("the mark of the journal could not be stored", "error", err.Error())
 		}
 		if len(batch) < batchSize {
+			c.emptied.Store(began.UnixNano())
 			return nil
 		}
 	}
+}
+
+// Lag returns how long settlements have been waiting for the database at most; 0 if none waits.
+func (c *Committer) Lag(now time.Time) time.Duration {
+	if c.journal.Backlog().Records == 0 {
+		return 0
+	}
+	return max(0, now.Sub(time.Unix(0, c.emptied.Load())))
 }

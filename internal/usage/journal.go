@@ -39,6 +39,9 @@ type JournalOptions struct {
 	MaxBytes int64
 	// SegmentBytes is the size of a file. Default 4 MiB.
 	SegmentBytes int64
+	// Damaged is called with each damage when it is found, by OpenJournal or by whoever reads. It must not
+	// use the journal. Default: nothing is called; Damage returns them, too.
+	Damaged func(Damage)
 }
 
 // Journal holds settlements on disk from the end of a reply until the database has them. A
@@ -48,6 +51,10 @@ type JournalOptions struct {
 // and Commit moves the read position; Run deletes segments that have been read. There is always a
 // spare segment whose disk space is reserved already, so that every admitted call can be settled.
 // While no spare can be made, Ready returns an error and no new call should be admitted.
+//
+// Settlements are numbered, and each is chained to the one before it. A segment in which something is
+// unreadable or missing is kept aside, and a new one takes its place with all that can be read. See
+// damage.go.
 type Journal struct {
 	dir  string
 	opts JournalOptions
@@ -67,7 +74,12 @@ type Journal struct {
 	unwritten []Settlement // settlements that the disk refused, oldest first; Run retries them
 	writeErr  error        // why it refused them
 	frame     []byte       // memory for one record, reused by each write
-	records   int64        // how many wait for the database, without the unwritten
+	last      link         // the last frame that was written; the next one follows it
+	missing   link         // if known, the last frame in the files: a frame that tells of the gap up to last comes next
+	committed uint64       // number of the last settlement that the database has
+	synced    uint64       // number of the last settlement that is on disk
+	noted     uint64       // what the file with the mark says of synced
+	damage    []Damage     // not acknowledged, oldest first
 
 	// blocked is what Ready returns; nil if calls may be admitted. judge writes it under mu, and
 	// Ready reads it without a lock.
@@ -97,51 +109,129 @@ func OpenJournal(dir string, opts *JournalOptions) (*Journal, error) {
 	if err := j.openSegments(); err != nil {
 		return nil, errors.Join(err, j.closeFiles())
 	}
-	if len(j.segments) == 0 {
+	if len(j.segments) == 0 || j.active().sealed {
 		if err := j.prepare(); err != nil {
-			return nil, fmt.Errorf("create the journal: %w", err)
+			return nil, errors.Join(fmt.Errorf("create the journal: %w", err), j.closeFiles())
 		}
-		j.segments, j.spare = []*segment{j.spare}, nil
+		j.segments, j.spare = append(j.segments, j.spare), nil
 	}
 	_ = j.prepare() // the error is kept in spareErr, where Ready sees it; Run tries again
+	// An older program would apply its own mark to whatever it finds under the same name later.
+	_ = os.Remove(filepath.Join(dir, oldMarkFile))
 	return j, nil
 }
 
-// openSegments opens the segments in the folder, applies the mark, and counts what waits for the
-// database. Nothing else uses the journal yet, so it takes no lock.
+// openSegments opens the segments in the folder, mends those that are damaged, applies the mark, and
+// counts what waits for the database. Nothing else uses the journal yet, so it takes no lock.
 func (j *Journal) openSegments() error {
+	if err := j.openFiles(); err != nil {
+		return err
+	}
+	mark, err := readMark(j.dir)
+	if err != nil {
+		return err
+	}
+	j.committed, j.synced, j.noted = mark.committed, mark.written, mark.written
+	if j.damage, err = readDamage(j.dir); err != nil {
+		return err
+	}
+	floor := uint64(floorless)
+	if mark.known {
+		floor = mark.committed
+	}
+	var room []byte
+	var last link // of the segments of format 2
+	all := j.segments
+	torn := false
+	for i, s := range all {
+		if i+1 < len(all) {
+			s.sealed, s.last = true, all[i+1].follows()
+		}
+		if room, err = s.content(room); err != nil {
+			return fmt.Errorf("open the journal: %w", err)
+		}
+		if last, err = j.admit(s, room, last, floor, mark.written); err != nil {
+			return err
+		}
+		torn = s.torn
+	}
+	for _, s := range all {
+		if s.end == 0 { // a spare, one that was being made, or one of which nothing is left
+			if err := s.remove(); err != nil {
+				return err
+			}
+		}
+	}
+	j.segments = slices.DeleteFunc(all, func(s *segment) bool { return s.end == 0 })
+	j.resume(last, mark, torn)
+	return nil
+}
+
+// openFiles opens the files of the segments, oldest first.
+func (j *Journal) openFiles() error {
 	files, err := os.ReadDir(j.dir)
 	if err != nil {
 		return fmt.Errorf("read the journal's folder: %w", err)
 	}
 	for _, f := range files {
-		number, ok := segmentNumber(f.Name())
+		number, old, ok := segmentNumber(f.Name())
 		if !ok {
 			continue // not a segment, such as the file with the mark
 		}
 		j.next = max(j.next, number+1)
-		s, err := openSegment(filepath.Join(j.dir, f.Name()), number, os.O_RDWR)
+		s, err := openSegment(filepath.Join(j.dir, f.Name()), number, old, os.O_RDWR)
 		if err != nil {
 			return fmt.Errorf("open the journal: %w", err)
-		}
-		if s.end == 0 { // a spare, or one that was being made
-			if err := s.remove(); err != nil {
-				return err
-			}
-			continue
 		}
 		j.segments = append(j.segments, s)
 	}
 	slices.SortFunc(j.segments, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
-	if err := j.readMark(); err != nil {
-		return err
-	}
-	for _, s := range j.segments {
-		if err := s.each(s.read, s.end, func(Settlement, int64) bool { j.records++; return true }); err != nil {
-			return err
+	return nil
+}
+
+// admit examines a segment that an earlier process left, and mends it. It returns the last frame of it and
+// of those before it.
+func (j *Journal) admit(s *segment, data []byte, last link, floor, written uint64) (link, error) {
+	found := scan(data, s.old, last, floor, nil)
+	s.end = found.end
+	if len(found.gaps) > 0 {
+		var err error
+		if found.last, err = j.mend(s, data, last, floor, written); err != nil {
+			return last, err
 		}
 	}
-	return nil
+	if s.old {
+		found.last = last // it is not part of the chain
+	}
+	s.last, s.waiting, s.read = found.last, 0, 0
+	err := s.each(0, s.end, func(_ Settlement, seq uint64, end int64) bool {
+		if s.old || seq > j.committed {
+			s.waiting++
+		} else {
+			s.read = end
+		}
+		return true
+	})
+	if s.waiting == 0 {
+		s.read = s.end
+	}
+	return found.last, err
+}
+
+// resume decides with which number and after which frame the journal continues. Settlements of which
+// the mark says that they had been written, and which no file has, are missing.
+func (j *Journal) resume(last link, m mark, torn bool) {
+	j.last = last
+	if seq := max(last.seq, m.committed, m.written); seq != last.seq {
+		if lost := seq - max(last.seq, m.committed); lost > 0 && !torn { // a torn end was reported already
+			j.report(Damage{What: "the newest settlements are not in any file", Lost: int64(lost), Numbers: []Range{{seq - lost + 1, seq}}})
+		}
+		if j.missing = last; !last.known {
+			j.missing = link{seq: m.committed, known: true}
+		}
+		j.last = link{seq: seq, known: true}
+	}
+	j.synced = j.last.seq
 }
 
 // Append writes a settlement. If it returns nil, the settlement survives a kill of the process, and
@@ -165,7 +255,7 @@ func (j *Journal) Append(s *Settlement) error {
 		if err := active.file.Sync(); err != nil {
 			return fmt.Errorf("sync the journal: %w", err)
 		}
-		active.dirty = false
+		active.dirty, j.synced = false, j.last.seq
 	}
 	return nil
 }
@@ -177,17 +267,30 @@ func (j *Journal) write(s *Settlement) error {
 	if len(j.frame) > maxRecord {
 		return errTooLarge
 	}
-	if !j.active().fits(j.frame[frameHead:]) {
+	if j.missing.known {
+		if err := j.put(resumeFrame(j.missing, j.last)); err != nil {
+			return err
+		}
+		j.missing = link{}
+	}
+	next := seal(j.frame, kindSettlement, j.last, j.last.seq+1)
+	if err := j.put(j.frame); err != nil {
+		return err
+	}
+	j.last, j.active().last = next, next
+	j.active().waiting++
+	return nil
+}
+
+// put appends a frame to the active segment, or to the spare if that is full. The caller holds mu.
+func (j *Journal) put(frame []byte) error {
+	if !j.active().fits(len(frame)) {
 		if j.spare == nil {
 			return fmt.Errorf("the journal is full: %w", j.spareErr)
 		}
 		j.turn()
 	}
-	if err := j.active().append(j.frame); err != nil {
-		return err
-	}
-	j.records++
-	return nil
+	return j.active().append(frame)
 }
 
 // active returns the segment that is written to. There is one unless the journal is closed.
@@ -228,12 +331,16 @@ func (j *Journal) judge() {
 		return // not open
 	}
 	active := j.active()
+	room := active.size - active.end
+	if active.sealed {
+		room = 0
+	}
 	switch {
 	case len(j.unwritten) > 0:
 		j.blocked.Store(&blockage{fmt.Errorf("%d settlements wait for the disk: %w", len(j.unwritten), j.writeErr)})
 	case j.bytes() > j.opts.MaxBytes:
-		j.blocked.Store(&blockage{fmt.Errorf("%d settlements wait for the database, the most the journal may hold", j.records)})
-	case j.spare == nil && active.size-active.end < j.opts.SegmentBytes/2:
+		j.blocked.Store(&blockage{fmt.Errorf("%d settlements wait for the database, the most the journal may hold", j.records())})
+	case j.spare == nil && room < j.opts.SegmentBytes/2:
 		j.blocked.Store(&blockage{fmt.Errorf("the journal cannot grow: %w", j.spareErr)})
 	default:
 		j.blocked.Store(nil)
@@ -251,7 +358,15 @@ type Backlog struct {
 func (j *Journal) Backlog() Backlog {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return Backlog{Records: j.records + int64(len(j.unwritten)), Bytes: j.bytes(), Most: j.opts.MaxBytes}
+	return Backlog{Records: j.records() + int64(len(j.unwritten)), Bytes: j.bytes(), Most: j.opts.MaxBytes}
+}
+
+// records returns how many settlements wait for the database, without the unwritten. The caller holds mu.
+func (j *Journal) records() (n int64) {
+	for _, s := range j.segments {
+		n += s.waiting
+	}
+	return n
 }
 
 // bytes returns how many bytes wait for the database. The caller holds mu.
@@ -282,27 +397,38 @@ func (j *Journal) Run(ctx context.Context, report func(error)) {
 }
 
 // sync writes the dirty segments through to the disk. It does not hold mu meanwhile, so Append goes
-// on. A segment is marked clean before its sync: what Append adds meanwhile marks it dirty again.
+// on. A segment is marked clean before its sync: what Append adds meanwhile marks it dirty again. Then
+// the mark notes how far the journal has been written, so that a later start notices if that is missing.
 func (j *Journal) sync() error {
 	j.mu.Lock()
 	var dirty []*segment
+	var files []*os.File
 	for _, s := range j.segments {
 		if s.dirty {
 			s.dirty = false
-			dirty = append(dirty, s)
+			dirty, files = append(dirty, s), append(files, s.file)
 		}
 	}
+	written, noted := j.last.seq, j.noted
 	j.mu.Unlock()
 	var errs []error
-	for _, s := range dirty {
-		if err := s.file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // closed: the segment was removed
+	for i, f := range files {
+		if err := f.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // closed: the segment was removed
 			errs = append(errs, fmt.Errorf("sync the journal: %w", err))
 			j.mu.Lock()
-			s.dirty = true
+			dirty[i].dirty = true
 			j.mu.Unlock()
 		}
 	}
-	return errors.Join(errs...)
+	if len(errs) > 0 || written == noted {
+		return errors.Join(errs...)
+	}
+	j.mu.Lock()
+	j.synced = max(j.synced, written)
+	j.mu.Unlock()
+	j.files.Lock()
+	defer j.files.Unlock()
+	return j.writeMark(false)
 }
 
 // prepare makes the spare segment if there is none. Only OpenJournal and then Run call it, so two
@@ -318,7 +444,7 @@ func (j *Journal) prepare() error {
 	if have {
 		return nil
 	}
-	s, err := createSegment(filepath.Join(j.dir, fmt.Sprintf("%012d.journal", number)), number, j.opts.SegmentBytes)
+	s, err := createSegment(filepath.Join(j.dir, segmentName(number)), number, j.opts.SegmentBytes)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.spare, j.spareErr = s, err
@@ -359,7 +485,12 @@ func (j *Journal) sweep() error {
 	old := slices.Clone(j.segments[:n])
 	j.segments = slices.Delete(j.segments, 0, n)
 	j.mu.Unlock()
-	var errs []error
+	if n == 0 {
+		return nil
+	}
+	// The mark on disk must know of them first: after a power cut, an older one would say that they
+	// are missing.
+	errs := []error{j.writeMark(true)}
 	for _, s := range old {
 		errs = append(errs, s.remove())
 	}
@@ -367,7 +498,9 @@ func (j *Journal) sweep() error {
 }
 
 // Close writes and syncs what it can, and closes the journal. Run must have returned.
-func (j *Journal) Close() error { return errors.Join(j.retry(), j.sync(), j.closeFiles()) }
+func (j *Journal) Close() error {
+	return errors.Join(j.retry(), j.sync(), j.closeFiles())
+}
 
 func (j *Journal) closeFiles() error {
 	j.files.Lock()

@@ -3,15 +3,11 @@ package usage
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -37,12 +33,16 @@ type Replayed struct {
 	// Old records are not in the database, but it has deleted records of their time: they may have been among those,
 	// and would then be counted twice.
 	Old int64 `json:"left_out"`
-	// Damaged are the files that hold something unreadable behind their last record.
+	// Damaged are the files in or before which something is unreadable or missing; the rest of them counts.
 	Damaged []string `json:"damaged,omitempty"`
+	// Lost is how many records are missing there, or how many at most.
+	Lost   int64 `json:"lost,omitempty"`
+	AtMost bool  `json:"at_most,omitempty"`
 	// Unknown records are of accounts that the database does not have.
 	Unknown int64 `json:"unknown_accounts,omitempty"`
 
 	opts    ReplayOptions
+	room    []byte          // for the content of a file
 	missing map[string]bool // accounts
 }
 
@@ -78,26 +78,47 @@ func Replay(ctx context.Context, dir string, heir Heir, opts *ReplayOptions) (Re
 	}
 	batch := make([]Settlement, 0, batchSize)
 	for _, f := range files {
-		var bad error
-		err := f.each(0, f.end, func(s Settlement, _ int64) bool {
+		_, err := out.each(f, link{}, func(s Settlement) (err error) {
 			if batch = append(batch, s); len(batch) == batchSize {
-				bad = out.settle(ctx, batch, heir, dropped)
+				err = out.settle(ctx, batch, heir, dropped)
 				batch = batch[:0]
 			}
-			return bad == nil
+			return err
 		})
-		if err := errors.Join(err, bad); err != nil {
+		if err != nil {
 			return out, err
 		}
 	}
 	return out, out.settle(ctx, batch, heir, dropped)
 }
 
+// each calls work with every settlement of a file that can be read, and returns what was found in it.
+func (r *Replayed) each(f *segment, after link, work func(Settlement) error) (survey, error) {
+	var err error
+	if r.room, err = f.content(r.room); err != nil {
+		return survey{}, fmt.Errorf("read the journal: %w", err)
+	}
+	known := texts{}
+	found := scan(r.room, f.old, after, floorless, func(fr *frame, _ int64, _ bool) {
+		if err != nil || fr.kind != kindSettlement {
+			return
+		}
+		var s Settlement
+		if s, err = parseRecord(fr.raw, known); err != nil {
+			err = fmt.Errorf("read the journal: %s: %w", f.path, err)
+			return
+		}
+		err = work(s)
+	})
+	return found, err
+}
+
 // survey reads the whole journal before anything is written, and refuses one of another installation.
 func (r *Replayed) survey(ctx context.Context, files []*segment, heir Heir) error {
 	accounts := map[string]bool{}
+	var last link
 	for _, f := range files {
-		err := f.each(0, f.end, func(s Settlement, _ int64) bool {
+		found, err := r.each(f, last, func(s Settlement) error {
 			r.Records++
 			accounts[s.AccountID] = true
 			if r.From.IsZero() || s.At.Before(r.From) {
@@ -106,17 +127,21 @@ func (r *Replayed) survey(ctx context.Context, files []*segment, heir Heir) erro
 			if s.At.After(r.Until) {
 				r.Until = s.At
 			}
-			return ctx.Err() == nil
+			return ctx.Err()
 		})
-		if err := errors.Join(err, ctx.Err()); err != nil {
+		if err != nil {
 			return err
 		}
-		clean, err := f.restIsEmpty()
-		if err != nil {
-			return fmt.Errorf("read the journal: %w", err)
-		}
-		if !clean {
+		if len(found.gaps) > 0 {
 			r.Damaged = append(r.Damaged, f.path)
+		}
+		var d Damage
+		for i := range found.gaps {
+			d.add(&found.gaps[i], f.old, 0, 0)
+		}
+		r.Lost, r.AtMost = r.Lost+d.Lost, r.AtMost || d.AtMost
+		if !f.old {
+			last = found.last
 		}
 	}
 	missing, err := heir.MissingAccounts(ctx, slices.Sorted(maps.Keys(accounts)))
@@ -167,11 +192,11 @@ func journalFiles(dir string) (files []*segment, err error) {
 		return nil, fmt.Errorf("read the journal: %w", err)
 	}
 	for _, e := range entries {
-		number, ok := segmentNumber(e.Name())
+		number, old, ok := segmentNumber(e.Name())
 		if !ok {
 			continue
 		}
-		s, err := openSegment(filepath.Join(dir, e.Name()), number, os.O_RDONLY)
+		s, err := openSegment(filepath.Join(dir, e.Name()), number, old, os.O_RDONLY)
 		if err != nil {
 			closeAll(files)
 			return nil, fmt.Errorf("read the journal: %w", err)
@@ -185,35 +210,8 @@ func journalFiles(dir string) (files []*segment, err error) {
 	return files, nil
 }
 
-// segmentNumber reads the number in the name of a segment.
-func segmentNumber(name string) (uint64, bool) {
-	digits, ok := strings.CutSuffix(name, ".journal")
-	number, err := strconv.ParseUint(digits, 10, 63)
-	return number, ok && err == nil
-}
-
 func closeAll(files []*segment) {
 	for _, f := range files {
 		_ = f.file.Close() // it was only read
-	}
-}
-
-// restIsEmpty reports whether only zeros follow the last record, as they do unless a file is damaged.
-func (s *segment) restIsEmpty() (bool, error) {
-	rest := io.NewSectionReader(s.file, s.end, s.size-s.end)
-	part := make([]byte, 64<<10)
-	for {
-		n, err := rest.Read(part)
-		for _, b := range part[:n] {
-			if b != 0 {
-				return false, nil
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return true, nil
-		}
-		if err != nil {
-			return false, err
-		}
 	}
 }

@@ -139,11 +139,11 @@ func TestReplayRefuses(t *testing.T) {
 	}
 }
 
-// What is unreadable is reported, and what stands before it is settled.
+// What is unreadable is reported, and everything else is settled.
 func TestReplayDamaged(t *testing.T) {
 	t.Parallel()
 	dir := journalOf(t, 100)
-	files, err := filepath.Glob(filepath.Join(dir, "*.journal"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.journal2"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestReplayDamaged(t *testing.T) {
 	}
 	h := &heir{stored: map[string]usage.Settlement{}, accounts: []string{"acct_1"}}
 	got, err := usage.Replay(t.Context(), dir, h, nil)
-	if err != nil || got.New != 60 || !slices.Equal(got.Damaged, files[:1]) {
-		t.Errorf("Replay = %+v, %v, want 60 new and one damaged file", got, err)
+	if err != nil || got.New != 99 || got.Lost != 1 || got.AtMost || !slices.Equal(got.Damaged, files[:1]) {
+		t.Errorf("Replay = %+v, %v, want 99 new, one lost, and one damaged file", got, err)
 	}
 }

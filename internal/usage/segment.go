@@ -1,38 +1,58 @@
 package usage
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// segment is one file of the journal: frames, then zeros. A frame is a record after its length and
-// checksum. The disk space of the whole file is reserved when it is made, so a write into it cannot
-// fail because the disk is full.
+// segment is one file of the journal. See frame.go for what is in it. The disk space of the whole file
+// is reserved when it is made, so a write into it cannot fail because the disk is full.
 //
-// A segment has no lock of its own. The journal's mu guards its fields; number, path, file and size
-// never change.
+// A segment has no lock of its own. The journal's mu guards its fields; number, path and old never
+// change.
 type segment struct {
-	number uint64 // orders the segments; part of the file's name
-	path   string
-	file   *os.File
-	size   int64     // of the file
-	end    int64     // after the last record
-	read   int64     // after the last record that is in the database; at most end
-	dirty  bool      // written to since the last sync
-	begun  time.Time // when it became active, or when this process opened it
-	ended  time.Time // when the next segment became active, or when this process opened it
+	number  uint64 // orders the segments; part of the file's name
+	path    string
+	old     bool // of format 1
+	file    *os.File
+	size    int64     // of the file
+	end     int64     // after the last record
+	read    int64     // after the last record that is in the database; at most end
+	waiting int64     // records between read and end
+	spoiled int64     // up to where a write that failed may have left something; 0 if none did
+	last    link      // the last frame that is known to have been in it, readable or not
+	torn    bool      // its end was damaged when it was opened, and nobody knows how much is missing
+	sealed  bool      // it is not written to any more, although it may have room
+	dirty   bool      // written to since the last sync
+	begun   time.Time // when it became active, or when this process opened it
+	ended   time.Time // when the next segment became active, or when this process opened it
 }
 
-// frameHead is the size of a frame's head: length and checksum, little-endian, four bytes each.
-const frameHead = 8
+// The names of segments are a number and one of these. Programs that know only the first leave the
+// other files alone.
+const (
+	oldSuffix     = ".journal"
+	segmentSuffix = ".journal2"
+)
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// segmentName returns the name of the file of a segment.
+func segmentName(number uint64) string { return fmt.Sprintf("%012d%s", number, segmentSuffix) }
+
+// segmentNumber reads the name of a segment. It returns false if it is that of another file.
+func segmentNumber(name string) (number uint64, old, ok bool) {
+	digits, ok := strings.CutSuffix(name, segmentSuffix)
+	if !ok {
+		digits, old = strings.CutSuffix(name, oldSuffix)
+	}
+	number, err := strconv.ParseUint(digits, 10, 63)
+	return number, old, (ok || old) && err == nil
+}
 
 // createSegment makes an empty segment and reserves its disk space. It leaves no file behind if it
 // fails.
@@ -62,11 +82,9 @@ func syncFolder(path string) {
 	}
 }
 
-// openSegment opens a segment that an earlier process left, and finds its end: the first frame that
-// is cut or damaged. Such a frame belongs to an Append that never returned, or to the last second
-// before a power cut. What follows it is given up. The flag is that of
-// os.OpenFile.
-func openSegment(path string, number uint64, flag int) (*segment, error) {
+// openSegment opens a segment that an earlier process left. What is in it is found out by whoever
+// calls content and scan. The flag is that of os.OpenFile.
+func openSegment(path string, number uint64, old bool, flag int) (*segment, error) {
 	f, err := os.OpenFile(path, flag, 0o600)
 	if err != nil {
 		return nil, err
@@ -77,16 +95,47 @@ func openSegment(path string, number uint64, flag int) (*segment, error) {
 		return nil, err
 	}
 	now := time.Now() // its true age is unknown
-	s := &segment{number: number, path: path, file: f, size: info.Size(), begun: now, ended: now}
-	err = s.frames(0, s.size, func(_ []byte, end int64) bool {
-		s.end = end
-		return true
-	})
-	if err != nil {
-		f.Close()
+	return &segment{number: number, path: path, old: old, sealed: old, file: f, size: info.Size(), begun: now, ended: now}, nil
+}
+
+// pageSize is the least that a disk loses at once.
+const pageSize = 4 << 10
+
+// content reads the whole file into room, which it makes larger if need be. Parts that the disk cannot
+// read are zeros: what is behind them may still be there.
+func (s *segment) content(room []byte) ([]byte, error) {
+	if int64(cap(room)) < s.size {
+		room = make([]byte, s.size)
+	}
+	room = room[:s.size]
+	n, err := s.file.ReadAt(room, 0)
+	if err == nil || errors.Is(err, io.EOF) {
+		return room[:n], nil
+	}
+	if errors.Is(err, os.ErrClosed) {
 		return nil, err
 	}
-	return s, nil
+	// A byte that is not zero keeps scan from taking what could not be read for the end.
+	for at := int64(0); at < s.size; at += pageSize {
+		page := room[at:min(at+pageSize, s.size)]
+		if _, err := s.file.ReadAt(page, at); err != nil && !errors.Is(err, io.EOF) {
+			clear(page)
+			page[len(page)-1] = 0xff
+		}
+	}
+	return room, nil
+}
+
+// follows returns the place that the first frame of the segment follows. It is not known if that frame
+// cannot be read.
+func (s *segment) follows() link {
+	head := make([]byte, min(s.size, frameHead+maxRecord))
+	n, _ := s.file.ReadAt(head, 0)
+	f, ok := readFrame(head[:n], s.old)
+	if !ok || s.old {
+		return link{}
+	}
+	return f.follows()
 }
 
 // allocateByWriting reserves disk space by writing zeros, for systems and file systems that have no
@@ -101,51 +150,68 @@ func allocateByWriting(f *os.File, size int64) error {
 	return nil
 }
 
-// fits reports whether the segment has room for the frame of a record.
-func (s *segment) fits(raw []byte) bool { return s.end+frameHead+int64(len(raw)) <= s.size }
+// fits reports whether the segment has room for so many bytes.
+func (s *segment) fits(n int) bool { return !s.sealed && s.end+int64(n) <= s.size }
 
-// append writes a frame: its record is complete, and append fills in its head. After an error the
-// segment's end is unchanged, so the next frame overwrites what was written.
+// append writes a complete frame. After an error the segment's end is unchanged, so the next frame
+// overwrites what was written.
 func (s *segment) append(frame []byte) error {
-	raw := frame[frameHead:]
-	binary.LittleEndian.PutUint32(frame, uint32(len(raw)))
-	binary.LittleEndian.PutUint32(frame[4:], crc32.Checksum(raw, castagnoli))
-	if _, err := s.file.WriteAt(frame, s.end); err != nil {
+	after := s.end + int64(len(frame))
+	if s.spoiled > after { // what the write that failed left behind this frame would look like damage
+		frame = append(frame, make([]byte, s.spoiled-after)...)
+	}
+	if n, err := s.file.WriteAt(frame, s.end); err != nil {
+		s.spoiled = max(s.spoiled, s.end+int64(n))
 		return fmt.Errorf("write the journal: %w", err)
 	}
-	s.end += int64(len(frame))
-	s.dirty = true
+	s.end, s.spoiled, s.dirty = after, 0, true
 	return nil
 }
 
-// frames calls yield with each record between two offsets, still encoded, and with the offset after
-// it, until yield returns false. It stops without an error at the first frame that is cut, damaged or
-// empty. yield must not keep raw. The file is read readAtOnce bytes at a time.
-func (s *segment) frames(from, until int64, yield func(raw []byte, end int64) bool) error {
+// damagedError says that a segment cannot be read at an offset.
+type damagedError struct {
+	path string
+	at   int64
+}
+
+func (e *damagedError) Error() string {
+	return fmt.Sprintf("read the journal: %s is damaged at byte %d", e.path, e.at)
+}
+
+// frames calls yield with each settlement between two offsets, still encoded, and with the offset after
+// it, until yield returns false. Both offsets are at the ends of frames. A frame that cannot be read, or
+// is out of its place, is a *damagedError. yield must not keep the frame. The file is read readAtOnce
+// bytes at a time.
+func (s *segment) frames(from, until int64, yield func(f *frame, end int64) bool) error {
 	buf := make([]byte, 0, readAtOnce)
 	start := from // of buf in the file
+	var last link
 	for at := from; at < until; {
 		have := buf[at-start:]
-		n, whole := frameLen(have)
-		if !whole {
-			want := max(readAtOnce, n)
-			buf = make([]byte, min(want, until-at))
+		if n := frameSize(have, s.old); n == 0 || n > int64(len(have)) {
+			buf = make([]byte, min(max(readAtOnce, n), until-at))
 			got, err := s.file.ReadAt(buf, at)
-			if err != nil && !errors.Is(err, io.EOF) {
-				return err
+			switch {
+			case err == nil, errors.Is(err, io.EOF):
+			case errors.Is(err, os.ErrClosed):
+				return fmt.Errorf("read the journal: %w", err)
+			default: // the disk has lost this part; see content
+				return &damagedError{s.path, at}
 			}
 			buf, start = buf[:got], at
-			if n, whole = frameLen(buf); !whole {
-				return nil // the frame is cut
-			}
 			have = buf
 		}
-		raw := have[frameHead:n]
-		if len(raw) == 0 || crc32.Checksum(raw, castagnoli) != binary.LittleEndian.Uint32(have[4:]) {
-			return nil // the zeros after the last frame, or a damaged one
+		f, ok := readFrame(have, s.old)
+		if !ok || !s.old && last.known && last != f.follows() {
+			return &damagedError{s.path, at}
 		}
-		at += n
-		if !yield(raw, at) {
+		at += f.size
+		if f.kind == kindResume {
+			last = f.resumed()
+			continue
+		}
+		last = link{seq: f.seq, sum: f.sum, known: true}
+		if !yield(&f, at) {
 			return nil
 		}
 	}
@@ -154,43 +220,23 @@ func (s *segment) frames(from, until int64, yield func(raw []byte, end int64) bo
 
 const readAtOnce = 256 << 10 // more than a thousand settlements
 
-// each calls yield with each settlement between two offsets and with the offset after it, until
-// yield returns false. A record that has the right checksum and cannot be decoded is an error:
-// probably a newer version wrote it, and skipping it would lose it.
-func (s *segment) each(from, until int64, yield func(r Settlement, end int64) bool) error {
+// each calls yield with each settlement between two offsets, its number and the offset after it, until
+// yield returns false. A record that has the right checksum and cannot be decoded is an error: probably
+// a newer version wrote it, and skipping it would lose it.
+func (s *segment) each(from, until int64, yield func(r Settlement, seq uint64, end int64) bool) error {
 	var bad error
 	known := texts{}
-	err := s.frames(from, until, func(raw []byte, end int64) bool {
+	err := s.frames(from, until, func(f *frame, end int64) bool {
 		var r Settlement
-		if r, bad = parseRecord(raw, known); bad != nil {
+		if r, bad = parseRecord(f.raw, known); bad != nil {
 			return false
 		}
-		return yield(r, end)
+		return yield(r, f.seq, end)
 	})
-	if err = errors.Join(err, bad); err != nil {
-		return fmt.Errorf("read the journal: %s: %w", s.path, err)
+	if bad != nil {
+		return fmt.Errorf("read the journal: %s: %w", s.path, bad)
 	}
-	return nil
-}
-
-// endsAt reports whether a record ends at offset.
-func (s *segment) endsAt(offset int64) bool {
-	found := false
-	err := s.frames(0, s.size, func(_ []byte, end int64) bool {
-		found = end == offset
-		return end < offset
-	})
-	return err == nil && found
-}
-
-// frameLen returns the length of the frame at the start of b, with its head, and reports whether b
-// has all of it. If b has not even a head, it returns the length of the head.
-func frameLen(b []byte) (int64, bool) {
-	if len(b) < frameHead {
-		return frameHead, false
-	}
-	n := frameHead + int64(binary.LittleEndian.Uint32(b))
-	return n, n <= int64(len(b))
+	return err
 }
 
 // remove closes the segment and deletes its file.

@@ -93,6 +93,8 @@ type Line struct {
 	// mu guards running, which holds how to stop each job that this process is rendering.
 	mu      sync.Mutex
 	running map[string]context.CancelCauseFunc
+
+	state queueState // what the metrics know
 }
 
 // New returns a line. The node is the name of this process among those that share the store. It

@@ -40,6 +40,9 @@ type QueueStore interface {
 	ChangeVideo(ctx context.Context, id string, change func(*Job) (*usage.Settlement, error)) (*Job, error)
 	// ReleaseVideos ends the claims of a node.
 	ReleaseVideos(ctx context.Context, node string) error
+	// WaitingVideos returns how many jobs wait to be claimed, on all nodes, and when the oldest of them was
+	// created.
+	WaitingVideos(ctx context.Context, now time.Time) (waiting int, oldest time.Time, err error)
 }
 
 // Run renders jobs until ctx ends. Jobs that are being rendered at that time return to the queue.

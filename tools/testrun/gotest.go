@@ -38,6 +38,18 @@ func (s *session) goTest(dir string, args ...string) {
 	s.goTestPackages(dir, false, args, unraced...)
 }
 
+// served lists the packages whose tests send requests to the whole server.
+var served = []string{"./internal/httpapi", "./internal/app", "./cmd/sluice"}
+
+// withoutLane runs the tests of the server again with net/http for all requests: http1_lane: off must
+// always be a way out. The rounds are short even in a soak.
+func (s *session) withoutLane() {
+	before := s.env
+	defer func() { s.env = before }()
+	s.env = append(slices.Clip(before), "SLUICE_HTTP1_LANE=off", "SLUICE_SOAK=")
+	s.goTestPackages(s.root, false, s.mode.args, served...)
+}
+
 // packages returns the packages of the module without those that the patterns in but match.
 func (s *session) packages(dir string, but []string) ([]string, error) {
 	list := func(patterns ...string) ([]string, error) {

@@ -51,7 +51,7 @@ func modes() []mode {
 		{
 			name: "test", run: (*session).test, args: []string{"-timeout", "30m"}, race: true,
 			takes: "15 minutes on two cores in a fresh clone, 5 to 10 after that", needy: true,
-			plan: []string{"lint: go vet, gofumpt, staticcheck", "go test -race in the module, without it where packages only compute, then in oracles/"},
+			plan: []string{"lint: go vet, gofumpt, staticcheck", "go test -race in the module, without it where packages only compute, then in oracles/ and tools/manifests/"},
 		},
 		{
 			name: "soak", run: (*session).soak, args: []string{"-timeout", "60m", "-count", "1"}, race: true, durable: true,
@@ -71,7 +71,7 @@ func modes() []mode {
 		{
 			name: "lint", run: (*session).lint,
 			takes: "2 minutes on two cores",
-			plan:  []string{"go vet, gofumpt, staticcheck in the module, then in oracles/"},
+			plan:  []string{"go vet, gofumpt, staticcheck in the module, then in oracles/ and tools/manifests/"},
 		},
 	}
 }
@@ -168,6 +168,7 @@ func (s *session) test() {
 	for _, dir := range s.modules() {
 		s.goTest(dir, s.mode.args...)
 	}
+	s.withoutLane()
 }
 
 // soak runs the tests with long durations, then the fuzz targets. Its random choices come from one seed,
@@ -273,13 +274,15 @@ func (s *session) redis() (stop func()) {
 	}
 }
 
-// modules returns the folders of the modules to check, the main one first. The module oracles holds
-// tests that compare with other people's code; a copy without it is checked all the same.
+// modules returns the folders of the modules to check, the main one first. The others hold
+// tests that compare with other people's code; a copy without them is checked all the same.
 func (s *session) modules() []string {
 	dirs := []string{s.root}
-	oracles := filepath.Join(s.root, "oracles")
-	if _, err := os.Stat(filepath.Join(oracles, "go.mod")); err == nil {
-		dirs = append(dirs, oracles)
+	for _, name := range []string{"oracles", "tools/manifests"} {
+		dir := filepath.Join(s.root, filepath.FromSlash(name))
+		if exists(dir, "go.mod") {
+			dirs = append(dirs, dir)
+		}
 	}
 	return dirs
 }

@@ -34,6 +34,8 @@ func needs(root string) []need {
 		{"PostgreSQL", "the tests of the PostgreSQL store", []string{"postgresql"}, findPostgres},
 		{"redis-server", "the tests of limits on Redis", []string{"redis-server"}, redistest.Find},
 		{"nginx", "the test of a whole cluster", []string{"nginx"}, clustertest.FindNginx},
+		{"Prometheus", "the tests of alerts and the dashboard", []string{"prometheus"}, findPrometheus},
+		{"systemd", "the test of the systemd unit", []string{"systemd"}, findSystemd},
 		{"ffmpeg", "the tests that decode video clips", []string{"ffmpeg"}, findFfmpeg},
 		{"Chromium", "the tests in a browser", []string{"chromium"}, findChromium},
 	}
@@ -228,6 +230,27 @@ func findNode() (string, error) {
 		return "", fmt.Errorf("node %s is too old: %d or later is needed", version, oldestNode)
 	}
 	return fmt.Sprintf("%s (%s)", node, version), nil
+}
+
+// findPrometheus looks for promtool as well, which Debian installs together with Prometheus.
+func findPrometheus() (string, error) {
+	if _, err := exec.LookPath("promtool"); err != nil {
+		return "", errors.New("no promtool in PATH")
+	}
+	path, err := exec.LookPath("prometheus")
+	if err != nil {
+		return "", errors.New("no prometheus in PATH")
+	}
+	return path, nil
+}
+
+// findSystemd returns the path of the program that checks units. systemd itself need not run.
+func findSystemd() (string, error) {
+	path, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		return "", errors.New("no systemd-analyze in PATH")
+	}
+	return path, nil
 }
 
 // findFfmpeg looks for ffprobe as well, which Debian installs together with ffmpeg.

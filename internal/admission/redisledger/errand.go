@@ -54,6 +54,17 @@ func (u *Units) begin(accountID string, month time.Time, keys []string, known in
 	return e
 }
 
+// lifeArg is the index of the life in the arguments.
+const lifeArg = 4
+
+// of makes the errand one of the tally's life.
+func (e *errand) of(y *tally) *errand {
+	if y.life != "" {
+		e.args[lifeArg] = y.life
+	}
+	return e
+}
+
 func (e *errand) add(x *total, sent, included int64, late bool, units, forgiven int64, hours string) {
 	open := int64(0)
 	for i := range x.unproven {
@@ -186,7 +197,7 @@ func (u *Units) raiseOrder(accountID string, k *abuse.Known) order {
 	if k.Introduce {
 		known = makeHash
 	}
-	e := u.begin(accountID, k.Month, u.keys(accountID, k.Month), known, k.Unmark)
+	e := u.begin(accountID, k.Month, u.keys(accountID, k.Month), known, k.Unmark).of(y)
 	e.tells = !k.Introduce
 	if y.month.After(k.Month) {
 		return e.order()

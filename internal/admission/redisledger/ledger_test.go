@@ -13,6 +13,7 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/admission/ledgertest"
 	"sluice/internal/redistest"
+	"sluice/internal/wiretest"
 )
 
 const unlimited = account.Unlimited
@@ -303,15 +304,15 @@ func TestLastSlotIsFreeAtOnce(t *testing.T) {
 // The end of a call does not wait for Redis.
 func TestFreeDoesNotWait(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, redistest.Own(t).Addr())
-	l := open(t, p.url(), Options{Deadline: patient})
+	p := wiretest.New(t, redistest.Own(t).Addr())
+	l := open(t, "redis://"+p.Addr(), Options{Deadline: patient})
 	start(t, l)
 	all := limits(unlimited, 1, unlimited)
 	place, _, o := l.Take("a", all, one)
 	if o != nil {
 		t.Fatal(o)
 	}
-	release := p.stall()
+	release := p.Stall()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -333,8 +334,8 @@ func TestFreeDoesNotWait(t *testing.T) {
 // A call that Redis refuses while it is being told that another has ended is not refused for that.
 func TestOvertaking(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, redistest.Own(t).Addr())
-	l := open(t, p.url(), Options{Deadline: patient})
+	p := wiretest.New(t, redistest.Own(t).Addr())
+	l := open(t, "redis://"+p.Addr(), Options{Deadline: patient})
 	all := limits(10, 1, unlimited)
 	place, _, o := l.Take("a", all, one)
 	if o != nil {
@@ -342,13 +343,13 @@ func TestOvertaking(t *testing.T) {
 	}
 	l.Free("a", place, admission.Cost{})
 	late := l.queue.grabSome() // as Flush does, which is then slow to send it
-	before := p.replies.Load()
+	before := p.Replies()
 	passed := make(chan *admission.Obstacle, 1)
 	go func() {
 		_, _, o := l.Take("a", all, one)
 		passed <- o
 	}()
-	eventually(t, "the first answer", func() bool { return p.replies.Load() > before })
+	eventually(t, "the first answer", func() bool { return p.Replies() > before })
 	l.flushSome(t.Context(), late)
 	if o := <-passed; o != nil {
 		t.Errorf("Take = %+v, want it to pass", o)
@@ -358,9 +359,9 @@ func TestOvertaking(t *testing.T) {
 	l.GiveBack("a", place, 1) // something to be told
 	late = l.queue.grabSome()
 	seen := make(chan admission.Standing, 1)
-	before = p.replies.Load()
+	before = p.Replies()
 	go func() { seen <- l.Peek("a", all) }()
-	eventually(t, "the first answer", func() bool { return p.replies.Load() > before })
+	eventually(t, "the first answer", func() bool { return p.Replies() > before })
 	select {
 	case s := <-seen:
 		t.Fatalf("Peek = %+v before everything was told", s)

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/admission/ledgertest"
 	"sluice/internal/redistest"
+	"sluice/internal/wiretest"
 )
 
 // brisk are options for tests of an outage: it is noticed and ends quickly.
@@ -340,18 +341,18 @@ func TestNeverInShare(t *testing.T) {
 // A Redis that is slow but within the deadline is used; one beyond it is not, until it is faster again.
 func TestSlowRedis(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, redistest.Own(t).Addr())
-	slow := open(t, p.url(), Options{Deadline: patient})
-	p.delay.Store(int64(20 * time.Millisecond))
+	p := wiretest.New(t, redistest.Own(t).Addr())
+	slow := open(t, "redis://"+p.Addr(), Options{Deadline: patient})
+	p.Delay(20 * time.Millisecond)
 	l := limits(10, unlimited, unlimited)
 	if n := storm([]*Ledger{slow}, 30, "a", l, one); n != 10 || !slow.State().Exact || slow.State().LocalCalls != 0 {
 		t.Errorf("%d calls passed on a Redis that is slow, state %+v; want 10, exact", n, slow.State())
 	}
-	p.delay.Store(0)
+	p.Delay(0)
 
-	hasty := open(t, p.url(), Options{Deadline: 200 * time.Millisecond, Beat: 5 * time.Millisecond, Probe: 5 * time.Millisecond})
+	hasty := open(t, "redis://"+p.Addr(), Options{Deadline: 200 * time.Millisecond, Beat: 5 * time.Millisecond, Probe: 5 * time.Millisecond})
 	settle(t, nil, hasty)
-	release := p.stall()
+	release := p.Stall()
 	defer release()
 	for range 4 { // the first calls wait for the deadline, later ones do not ask
 		if _, _, o := hasty.Take("b", l, one); o != nil {
@@ -376,13 +377,13 @@ func TestSlowRedis(t *testing.T) {
 // A lost connection to a Redis that has its data is not an outage.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
-	p := newProxy(t, redistest.Own(t).Addr())
-	l := open(t, p.url(), Options{Deadline: patient, Beat: 10 * time.Millisecond})
+	p := wiretest.New(t, redistest.Own(t).Addr())
+	l := open(t, "redis://"+p.Addr(), Options{Deadline: patient, Beat: 10 * time.Millisecond})
 	settle(t, nil, l)
 	start(t, l)
 	all := limits(100, unlimited, unlimited)
 	for range 5 {
-		p.cut()
+		p.Break()
 		for range 4 { // a call on the lost connection goes by the share, later ones have a new connection
 			if _, _, o := l.Take("a", all, one); o != nil {
 				t.Fatal(o)

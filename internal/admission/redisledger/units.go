@@ -2,7 +2,9 @@ package redisledger
 
 import (
 	"context"
+	"crypto/rand"
 	"hash/maphash"
+	"strings"
 	"sync"
 	"time"
 
@@ -71,6 +73,7 @@ type tally struct {
 	paused bool          // it is in pausing
 	sentAt time.Duration // when additions were last sent
 	keys   []string      // in Redis, of the month
+	life   string        // under which Redis counts what this node adds; empty: Units.life
 	totals []total
 }
 
@@ -123,7 +126,24 @@ func (s *unitShard) of(accountID string) *tally {
 // the lock.
 func (t *tally) turn(month time.Time) {
 	if month.After(t.month) {
-		*t = tally{month: month, seen: t.seen, seenAt: t.seenAt, told: t.told, queued: t.queued, paused: t.paused}
+		*t = tally{month: month, seen: t.seen, seenAt: t.seenAt, told: t.told, queued: t.queued, paused: t.paused, life: t.life}
+	}
+}
+
+// Back implements abuse.Counter. What this node knows of later months is forgotten: the clock was wrong. A new life
+// begins, because Redis remembers how much this one has added to each month, and this node no longer does.
+func (u *Units) Back(month time.Time) {
+	life := strings.ToLower(rand.Text())[:len(u.life)]
+	for i := range u.shards {
+		sh := &u.shards[i]
+		sh.mu.Lock()
+		for _, y := range sh.accounts {
+			if y.month.After(month) {
+				y.tell() // they wait for a month that has not come
+				*y = tally{month: month, queued: y.queued, paused: y.paused, life: life}
+			}
+		}
+		sh.mu.Unlock()
 	}
 }
 
@@ -333,7 +353,7 @@ func (u *Units) told(t abuse.Total, mine int64) (<-chan struct{}, bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	y := sh.of(t.AccountID)
-	if y.month.After(t.Month) || y.total(t.Plan, t.Tier).told >= mine {
+	if !y.month.Equal(t.Month) || y.total(t.Plan, t.Tier).told >= mine {
 		return nil, true
 	}
 	if y.told == nil {
@@ -418,7 +438,7 @@ func (u *Units) errand(accountID string) *errand {
 	if y.keys == nil {
 		y.keys = u.keys(accountID, y.month)
 	}
-	e := u.begin(accountID, y.month, y.keys, y.made, false)
+	e := u.begin(accountID, y.month, y.keys, y.made, false).of(y)
 	for i := range y.totals {
 		if x := &y.totals[i]; x.all > 0 && (x.arrived < x.all || x.unsure) {
 			x.sent = x.all

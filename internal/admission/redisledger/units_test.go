@@ -21,6 +21,7 @@ import (
 	"sluice/internal/redistest"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
+	"sluice/internal/wiretest"
 )
 
 // club is several nodes on one Redis and one database.
@@ -31,6 +32,7 @@ type club struct {
 	plans    atomic.Pointer[account.Plans]
 	members  []*member
 	calls    atomic.Int64 // numbers settlements
+	ahead    atomic.Int64 // how far the clock of abuse control is wrong, in nanoseconds
 }
 
 // member is one node: a ledger, books with a journal of its own, and abuse control.
@@ -66,6 +68,7 @@ func newClub(t *testing.T, database string, budget account.Limit, ledgers ...*Le
 			Plans: func() account.Plans { return *c.plans.Load() }, Accounts: c.accounts, Flush: m.books.Flush,
 			Lock: func(id string, _ account.Mark) { m.lock(id, true) }, Unlock: func(id string) { m.lock(id, false) },
 			Counter: l.Units(), Log: slog.New(slog.DiscardHandler),
+			Now: func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
 		})
 		c.members = append(c.members, m)
 	}
@@ -319,9 +322,9 @@ func TestUnitsRestored(t *testing.T) {
 func TestUnitsLostReplies(t *testing.T) {
 	t.Parallel()
 	server := redistest.Own(t)
-	line := newProxy(t, server.Addr())
+	line := wiretest.New(t, server.Addr())
 	prefix := redistest.Prefix()
-	slow := open(t, line.url(), Options{Prefix: prefix, Node: "slow", Deadline: 100 * time.Millisecond, Beat: 20 * time.Millisecond, Probe: 10 * time.Millisecond})
+	slow := open(t, "redis://"+line.Addr(), Options{Prefix: prefix, Node: "slow", Deadline: 100 * time.Millisecond, Beat: 20 * time.Millisecond, Probe: 10 * time.Millisecond})
 	fast := open(t, server.URL(), Options{Prefix: prefix, Node: "fast", Deadline: patient, Beat: 20 * time.Millisecond})
 	c := newClub(t, "sqlite", 20, slow, fast)
 	c.run()
@@ -332,7 +335,7 @@ func TestUnitsLostReplies(t *testing.T) {
 		c.members[1].call(id, 1000)
 	}
 	p, ok := c.members[0].begin(id)
-	release := line.stall()
+	release := line.Stall()
 	defer release()
 	if !ok {
 		t.Fatal("refused after 3 of 20 units")
@@ -355,9 +358,9 @@ func TestUnitsLostReplies(t *testing.T) {
 func TestUnitsOfANodeCutOff(t *testing.T) {
 	t.Parallel()
 	server := redistest.Own(t)
-	line := newProxy(t, server.Addr())
+	line := wiretest.New(t, server.Addr())
 	prefix := redistest.Prefix()
-	far := open(t, line.url(), Options{Prefix: prefix, Node: "far", Deadline: 100 * time.Millisecond, Beat: 20 * time.Millisecond, Probe: 10 * time.Millisecond})
+	far := open(t, "redis://"+line.Addr(), Options{Prefix: prefix, Node: "far", Deadline: 100 * time.Millisecond, Beat: 20 * time.Millisecond, Probe: 10 * time.Millisecond})
 	near := open(t, server.URL(), Options{Prefix: prefix, Node: "near", Deadline: patient, Beat: 20 * time.Millisecond})
 	c := newClub(t, "sqlite", 1000, far, near)
 	c.run()
@@ -370,9 +373,9 @@ func TestUnitsOfANodeCutOff(t *testing.T) {
 		c.members[i%2].call(id, 1000)
 	}
 	eventually(t, "four units", func() bool { return c.members[1].units(id) == 4000 })
-	release := line.stall()
+	release := line.Stall()
 	defer release()
-	line.cut()
+	line.Break()
 	eventually(t, "shares", exact([]*Ledger{far}, false))
 	for range 10 {
 		c.members[0].end(id, admission.Place{}, 1000)
@@ -438,6 +441,9 @@ func TestUnitsOutage(t *testing.T) {
 		for _, m := range c.members {
 			m.call(id, 1000)
 		}
+		// The database is told after Redis, as in life, where it is written to later: what it has of a call before
+		// Redis has it looks like something that Redis lost.
+		eventually(t, "all additions in Redis", func() bool { return arrived(nodes, id) })
 		for _, m := range c.members {
 			if err := m.books.Flush(t.Context()); err != nil {
 				t.Fatal(err)
@@ -452,11 +458,35 @@ func TestUnitsOutage(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		eventually(t, fmt.Sprintf("63 units (lost %t)", lost), func() bool { return c.members[0].units(id) == 63_000 })
+		var got int64
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("%d thousandths at the end", got)
+			}
+		})
+		eventually(t, fmt.Sprintf("63 units (lost %t)", lost), func() bool { got = int64(c.members[0].units(id)); return got == 63_000 })
 		if a, err := c.accounts.Find(t.Context(), id); err != nil || a.Deactivated != nil {
 			t.Errorf("the account after 63 of 1000 units = %+v, %v", a, err)
 		}
 	}
+}
+
+// arrived reports whether Redis has everything that the nodes have added to an account.
+func arrived(nodes []*Ledger, id string) bool {
+	for _, n := range nodes {
+		sh := n.units.shard(id)
+		sh.mu.Lock()
+		y := sh.of(id)
+		waiting := sh.owing[id] || y.unproven()
+		for _, x := range y.totals {
+			waiting = waiting || x.arrived < x.all
+		}
+		sh.mu.Unlock()
+		if waiting {
+			return false
+		}
+	}
+	return true
 }
 
 // A steep climb is reported once in 24 hours, and what is a day old does not count for it.
@@ -602,5 +632,31 @@ func TestUnitsVisitor(t *testing.T) {
 	}
 	if err := Visit("redis://127.0.0.1:1").Raise(t.Context(), abuse.Known{}); err == nil {
 		t.Error("Raise without Redis = nil, want an error")
+	}
+}
+
+// A clock that steps into the next month and back does not stop the count: the call that reaches the budget is found.
+func TestUnitsClockSetBack(t *testing.T) {
+	t.Parallel()
+	nodes := trio(t, redistest.URL(t), nil, Options{})[:1]
+	c := newClub(t, "sqlite", 10, nodes...)
+	c.run()
+	start(t, nodes...)
+	m := c.members[0]
+	id := c.open()
+	for range 5 {
+		m.call(id, 1000)
+	}
+	c.ahead.Store(int64(40 * 24 * time.Hour))
+	m.control.Settled(&usage.Settlement{ID: "ahead", At: time.Now().Add(40 * 24 * time.Hour), AccountID: id, Plan: "basic", Tier: "free", UnitMilli: 1000})
+	c.ahead.Store(0)
+	admitted := 0
+	for range 20 {
+		if m.call(id, 1000) {
+			admitted++
+		}
+	}
+	if admitted != 5 {
+		t.Errorf("%d calls were admitted after the clock was right again, want the 5 that were left", admitted)
 	}
 }

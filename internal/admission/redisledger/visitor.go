@@ -43,6 +43,9 @@ func (v *Visitor) Exact() bool { return true }
 // Add implements abuse.Counter. A command settles no calls.
 func (v *Visitor) Add(abuse.Total, *usage.Settlement, account.Limit) {}
 
+// Back implements abuse.Counter. A command knows nothing of other months.
+func (v *Visitor) Back(time.Time) {}
+
 // Unproven implements abuse.Counter.
 func (v *Visitor) Unproven([]string) []usage.Settlement { return nil }
 

@@ -47,14 +47,14 @@ type Options struct {
 // page, and of a PaymentIntent (pi_…) once there is one that decides the payment.
 type Processor struct {
 	api       *stripe.Client
-	returnURL string // where Stripe's pages send customers back to
-	secret    string // the key that Stripe signs webhooks with
+	returnURL func() string // where Stripe's pages send customers back to
+	secret    string        // the key that Stripe signs webhooks with
 }
 
 // New returns a processor for the Stripe account of a secret key. Stripe signs that account's webhooks
-// with webhookSecret. Customers come back to returnURL, with the id of the payment as the parameter
-// "payment". opts may be nil.
-func New(secretKey, webhookSecret, returnURL string, opts *Options) *Processor {
+// with webhookSecret. Customers come back to the address that returnURL returns then, with the
+// id of the payment as the parameter "payment". opts may be nil.
+func New(secretKey, webhookSecret string, returnURL func() string, opts *Options) *Processor {
 	if opts == nil {
 		opts = &Options{}
 	}
@@ -114,7 +114,7 @@ func (p *Processor) customer(ctx context.Context, c billing.Customer) (string, e
 // that an event names. The customer comes back to the same address whether they paid or gave up: the
 // page asks for the outcome and does not trust the redirect.
 func (p *Processor) openCheckout(ctx context.Context, customer string, pay billing.Payment) (billing.Outcome, error) {
-	back := p.returnURL + "?payment=" + pay.ID
+	back := p.returnURL() + "?payment=" + pay.ID
 	ours := map[string]string{paymentKey: pay.ID}
 	params := &stripe.CheckoutSessionCreateParams{
 		Mode: stripe.String(string(stripe.CheckoutSessionModePayment)), Customer: stripe.String(customer),
@@ -373,7 +373,7 @@ func (p *Processor) Portal(ctx context.Context, c billing.Customer) (page, ref s
 		return "", "", err
 	}
 	s, err := p.api.V1BillingPortalSessions.Create(ctx, &stripe.BillingPortalSessionCreateParams{
-		Customer: stripe.String(customer), ReturnURL: stripe.String(p.returnURL),
+		Customer: stripe.String(customer), ReturnURL: stripe.String(p.returnURL()),
 		FlowData: &stripe.BillingPortalSessionCreateFlowDataParams{Type: stripe.String(string(stripe.BillingPortalSessionFlowTypePaymentMethodUpdate))},
 	})
 	if err != nil {

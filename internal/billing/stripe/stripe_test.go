@@ -74,7 +74,7 @@ func newDesk(t testing.TB) *desk {
 	d.unix.Store(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC).Unix())
 	var address string
 	d.fake, address = newFake(t, d.now)
-	d.pay = New("sk_test_1", secret, "https://sluice.test/billing", &Options{URL: address})
+	d.pay = New("sk_test_1", secret, func() string { return "https://sluice.test/billing" }, &Options{URL: address})
 	d.Billing = billing.New(s, &billing.Options{Processor: d.pay, LeastCents: LeastCents, Now: d.now, Log: slog.New(slog.DiscardHandler)})
 	a, _, err := account.New(s, nil).Create(context.Background(), "test", "ana@example.com", account.None, false)
 	d.must(err)

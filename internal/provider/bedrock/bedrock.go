@@ -104,7 +104,7 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	}
 	s := &stream{whole: !call.Request.Stream}
 	s.Start(ctx, call, dialect, w.names, w.emulatesJSON())
-	if err := a.Post(ctx, &s.reply, u, header, body); err != nil {
+	if err := a.Post(ctx, &s.reply, u, call.Header(header), body); err != nil {
 		return nil, err
 	}
 	return s, nil

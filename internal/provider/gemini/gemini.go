@@ -93,7 +93,7 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 	}
 	// The stream exists before the call, since Post fills in its reply.
 	s := newStream(ctx, call)
-	if err := a.Post(ctx, &s.reply, a.method(call), a.header, body.Bytes()); err != nil {
+	if err := a.Post(ctx, &s.reply, a.method(call), call.Header(a.header), body.Bytes()); err != nil {
 		return nil, err
 	}
 	s.whole = !s.reply.IsStream() // the reply decides, not the request: some proxies do not stream

@@ -113,7 +113,7 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 		return nil, err
 	}
 	s := &stream{}
-	if err := a.Post(ctx, &s.reply, a.completions(call), a.header, call.Request.AppendUpstream(nil, patch)); err != nil {
+	if err := a.Post(ctx, &s.reply, a.completions(call), call.Header(a.header), call.Request.AppendUpstream(nil, patch)); err != nil {
 		return nil, err
 	}
 	s.whole = !s.reply.IsStream()

@@ -18,11 +18,11 @@ type prompt struct {
 	request *chat.Request
 	tools   []*chat.Function  // the functions of the request; they belong to it
 	full    bool              // the model answers in sentences; the others give the bare result
-	text    string            // the last user message, without directives
+	text    string            // what the person said last, without directives
 	asks    string            // text without polite words at its beginning
-	orders  directives        // those of the last user message
+	orders  directives        // those in it
 	said    []string          // the texts of all other messages but tool results, in order
-	made    []chat.ToolCall   // the calls since the last user message
+	made    []chat.ToolCall   // the calls since then
 	results map[string]string // the results of calls, by the ids of the calls
 	tokens  int               // how many the prompt has
 	digest  [sha256.Size]byte // of everything that the reply may depend on
@@ -41,11 +41,7 @@ func read(call *provider.Call) (p *prompt, err error) {
 			p.tokens += tokens.Count(text)
 		}
 	}
-	// last is the index of the last user message, or -1. What follows it is the exchange with tools.
-	last := len(r.Messages) - 1
-	for last >= 0 && r.Messages[last].Role != chat.RoleUser {
-		last--
-	}
+	last, words := lastWords(r.Messages)
 	for i, m := range r.Messages {
 		text := m.Content.Text()
 		note(text)
@@ -63,7 +59,7 @@ func read(call *provider.Call) (p *prompt, err error) {
 		}
 		switch {
 		case i == last:
-			if p.text, p.orders, err = parseDirectives(text); err != nil {
+			if p.text, p.orders, err = parseDirectives(words); err != nil {
 				return nil, err
 			}
 			p.asks = p.text[len(courtesy.FindString(head(p.text))):]
@@ -84,17 +80,44 @@ func read(call *provider.Call) (p *prompt, err error) {
 		fmt.Fprint(sum, "seed ", *r.Seed)
 	}
 	sum.Sum(p.digest[:0])
+	p.orders.calls = slices.DeleteFunc(p.orders.calls, func(c chat.ToolCall) bool { return p.named(c.Name) == nil })
 	for i, c := range p.orders.calls {
-		at := slices.IndexFunc(p.tools, func(f *chat.Function) bool { return f.Name == c.Name })
-		if at < 0 { // the directive may leave out the label of the MCP server
-			at = slices.IndexFunc(p.tools, func(f *chat.Function) bool { return strings.HasSuffix(f.Name, "__"+c.Name) })
-		}
-		if at < 0 {
-			return nil, invalid("The sandbox directive call=%s names a tool that the request does not have.", c.Name)
-		}
-		p.orders.calls[i].Name = p.tools[at].Name
+		p.orders.calls[i].Name = p.named(c.Name).Name
 	}
 	return p, nil
+}
+
+// lastWords returns what the person said last, and the index of that message, or -1. What follows it is the exchange
+// with tools. Agents also send messages in which no person speaks; if there are only such, the last one counts.
+func lastWords(messages []chat.Message) (last int, words string) {
+	last = -1
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].Role != chat.RoleUser {
+			continue
+		}
+		text := messages[i].Content.Text()
+		if words := personsWords(text); words != "" {
+			return i, words
+		}
+		if last < 0 {
+			last, words = i, text
+		}
+	}
+	return last, words
+}
+
+// named returns the tool of a name. The label of its MCP server may be left out. It returns nil if there is none: an
+// agent asks for titles and summaries of a conversation without the tools of its other requests.
+func (p *prompt) named(name string) *chat.Function {
+	for _, known := range []func(string) bool{
+		func(n string) bool { return n == name },
+		func(n string) bool { return strings.HasSuffix(n, "__"+name) },
+	} {
+		if at := slices.IndexFunc(p.tools, func(f *chat.Function) bool { return known(f.Name) }); at >= 0 {
+			return p.tools[at]
+		}
+	}
+	return nil
 }
 
 // reply is the result of a turn: calls, or a text and what it was made from.

@@ -3,10 +3,6 @@ package sandbox
 import (
 	"cmp"
 	"fmt"
-	"go/ast"
-	"go/constant"
-	"go/parser"
-	"go/token"
 	"maps"
 	"math/big"
 	"slices"
@@ -286,55 +282,6 @@ func arithmetic(t task) (value, about string) {
 		}
 	}
 	return value, about
-}
-
-// evaluate parses an expression as Go, whose constants are exact, and returns its value. It returns the empty string
-// if it is not an expression, and a text for a division by zero.
-func evaluate(sum string) string {
-	// Go has no powers: 2^3 becomes (1*2*2*2). powerPattern bounds both numbers.
-	sum = powerPattern.ReplaceAllStringFunc(sum, func(power string) string {
-		m := powerPattern.FindStringSubmatch(power)
-		n, _ := strconv.Atoi(m[2])
-		return "(1" + strings.Repeat("*"+m[1], n) + ")"
-	})
-	tree, err := parser.ParseExpr(sum)
-	if err != nil || strings.Contains(sum, "//") { // a comment in Go
-		return ""
-	}
-	switch value := work(tree); value.Kind() {
-	case constant.Float:
-		exact, _ := new(big.Rat).SetString(value.ExactString())
-		return decimal(exact)
-	case constant.String:
-		return constant.StringVal(value)
-	}
-	return ""
-}
-
-// work returns the value of an expression: a number, a text that says why there is none, or an unknown value for
-// anything but the four operations.
-func work(tree ast.Expr) constant.Value {
-	switch n := tree.(type) {
-	case *ast.BasicLit:
-		return constant.ToFloat(constant.MakeFromLiteral(n.Value, n.Kind, 0))
-	case *ast.ParenExpr:
-		return work(n.X)
-	case *ast.UnaryExpr:
-		return work(&ast.BinaryExpr{X: &ast.BasicLit{Kind: token.INT, Value: "0"}, Op: n.Op, Y: n.X})
-	case *ast.BinaryExpr:
-		left, right := work(n.X), work(n.Y)
-		switch {
-		case left.Kind() != constant.Float:
-			return left
-		case right.Kind() != constant.Float:
-			return right
-		case n.Op == token.QUO && constant.Sign(right) == 0:
-			return constant.MakeString("undefined (division by zero)")
-		case strings.Contains("+-*/", n.Op.String()):
-			return constant.BinaryOp(left, n.Op, right)
-		}
-	}
-	return constant.MakeUnknown()
 }
 
 // decimal returns a number with at most ten decimals.

@@ -56,11 +56,12 @@ func newTool(f *chat.Function) tool {
 }
 
 // calls returns the calls that the turn makes; none if it is answered in words. After tools have answered, only a
-// forced choice leads to more calls, so that an exchange ends.
+// forced choice leads to more calls, and never to one that was made before, so that an exchange ends. A given length
+// asks for words.
 func (p *prompt) calls() (calls []chat.ToolCall) {
 	choice := p.request.ToolChoice
 	forced := choice.Mode == chat.ChoiceRequired || choice.Mode == chat.ChoiceNamed
-	if choice.Mode == chat.ChoiceNone || len(p.made) > 0 && !forced {
+	if choice.Mode == chat.ChoiceNone || !forced && (len(p.made) > 0 || p.orders.tokens > 0 && len(p.orders.calls) == 0) {
 		return nil
 	}
 	// A directive's calls are made once. A choice that is still forced after them is filled from the text.
@@ -76,10 +77,22 @@ func (p *prompt) calls() (calls []chat.ToolCall) {
 			calls = choose(excerpt(p.text, 4096), all, 0)
 		}
 	}
+	calls = p.fresh(calls)
 	if parallel := p.request.ParallelToolCalls; parallel != nil && !*parallel && len(calls) > 1 {
 		calls = calls[:1]
 	}
 	return calls
+}
+
+// fresh returns the calls that were not made before, each once.
+func (p *prompt) fresh(calls []chat.ToolCall) (left []chat.ToolCall) {
+	for _, c := range calls {
+		same := func(d chat.ToolCall) bool { return d.Name == c.Name && d.Arguments == c.Arguments }
+		if !slices.ContainsFunc(p.made, same) && !slices.ContainsFunc(left, same) {
+			left = append(left, c)
+		}
+	}
+	return left
 }
 
 // choose returns the calls that a text asks for. Each clause that asks for a tool by itself gets a call; the clauses

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -59,11 +60,11 @@ func books(t *testing.T, open func() *sqlstore.Store) {
 			Plan: account.Premium, PriceCents: 2500, NextPlan: account.Basic, Began: base, PeriodStart: base, PeriodEnd: base.AddDate(0, 1, 0),
 			CancelAtEnd: true, Failed: 2, FailingSince: base.AddDate(0, 1, 0), Due: base.AddDate(0, 1, 3),
 		},
-		Payment: newPayment("pay_1", a.ID),
+		Payment: newPayment("pay_1", a.ID), Undelivered: 2, Stop: &billing.Stop{At: base, Why: "w"},
 	}
 	set := func(b *billing.Books) {
 		b.Subscription, b.Processor, b.Customer, b.Method, b.Ahead = want.Subscription, want.Processor, want.Customer, want.Method, want.Ahead
-		b.Payment = want.Payment
+		b.Payment, b.Undelivered, b.Stop = want.Payment, want.Undelivered, want.Stop
 		b.Account.Plan, b.Account.Granted = account.Premium, false
 		b.Audit = entry(a.ID, "billing.started")
 		for i := range 2 {
@@ -287,5 +288,41 @@ func booksInParallel(t *testing.T, open func() *sqlstore.Store) {
 	entries, err := s.Ledger(t.Context(), a.ID, 100)
 	if err != nil || len(entries) != 20 || opened.Load() != 1 {
 		t.Errorf("20 changes in parallel left %d entries, %v, and opened %d payments, want 20 and 1", len(entries), err, opened.Load())
+	}
+}
+
+// billingStops checks that stopped accounts are found, and that they are not due while they are stopped.
+func billingStops(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	stopped := func(want ...string) {
+		t.Helper()
+		list, err := s.BillingStops(t.Context(), 10)
+		var got []string
+		for _, x := range list {
+			got = append(got, x.AccountID+" "+x.Email+" "+x.Stop.Why)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("BillingStops = %v, %v, want %v", got, err, want)
+		}
+	}
+	stopped()
+	one, two := create(t, s, 1), create(t, s, 2)
+	for i, a := range []*account.Account{one, two} {
+		changeBilling(t, s, a.ID, "", func(b *billing.Books) {
+			b.Subscription = billing.Subscription{Plan: account.Basic, Due: base}
+			b.Stop = &billing.Stop{At: base.Add(-time.Duration(i) * time.Hour), Why: "why"}
+		})
+	}
+	stopped(two.ID+" "+two.Email+" why", one.ID+" "+one.Email+" why")
+	if list, err := s.BillingStops(t.Context(), 1); err != nil || len(list) != 1 || !list[0].Stop.At.Equal(base.Add(-time.Hour)) {
+		t.Errorf("BillingStops, one = %+v, %v, want the one that was stopped first", list, err)
+	}
+	if due, err := s.BillingDue(t.Context(), base.Add(time.Hour), "", 10); err != nil || len(due) != 0 {
+		t.Errorf("BillingDue while stopped = %v, %v, want none", due, err)
+	}
+	changeBilling(t, s, two.ID, "", func(b *billing.Books) { b.Stop = nil })
+	stopped(one.ID + " " + one.Email + " why")
+	if due, err := s.BillingDue(t.Context(), base.Add(time.Hour), "", 10); err != nil || !slices.Equal(due, []string{two.ID}) {
+		t.Errorf("BillingDue = %v, %v, want the one that was released", due, err)
 	}
 }

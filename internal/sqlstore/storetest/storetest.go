@@ -51,6 +51,8 @@ func Run(t *testing.T, fresh Database) {
 		"KeyUse":            keyUse,
 		"Reopen":            reopen,
 		"CanceledCallers":   canceledCallers,
+		// Copies of everything: snapshot.go.
+		"Snapshot": snapshot,
 		// Usage: usage.go.
 		"Settlements":     settlements,
 		"SettledOnce":     settledOnce,
@@ -82,6 +84,7 @@ func Run(t *testing.T, fresh Database) {
 		"Payments":        payments,
 		"BillingDue":      billingDue,
 		"BillingEvents":   billingEvents,
+		"BillingStops":    billingStops,
 		"TestObjects":     testObjects,
 		"BooksInParallel": booksInParallel,
 		"Answers":         answers,

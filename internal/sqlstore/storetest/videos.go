@@ -317,6 +317,15 @@ func videoClaims(t *testing.T, open func() *sqlstore.Store) {
 	if len(got) != jobs {
 		t.Errorf("%d jobs were claimed, want %d", len(got), jobs)
 	}
+	waiting := func(now time.Time, want int, since time.Time) {
+		t.Helper()
+		n, oldest, err := s.WaitingVideos(t.Context(), now)
+		if err != nil || n != want || !oldest.Equal(since) {
+			t.Errorf("WaitingVideos = %d since %s, %v, want %d since %s", n, oldest, err, want, since)
+		}
+	}
+	waiting(now, 0, time.Time{})
+	waiting(now.Add(time.Minute), jobs, base) // when their claims lapse
 	// All claims are held now, so a claim before they lapse finds nothing.
 	if j := claim(t, s, "x", now.Add(time.Minute-1), now); j != nil {
 		t.Errorf("%s was claimed before its claim lapsed", j.ID)

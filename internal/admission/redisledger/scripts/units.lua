@@ -93,8 +93,10 @@ local function tally(units, epoch, now)
         before = struct.unpack('<d', state[n + 1], #life + 1)
       end
       local more = math.max(0, all - before)
-      if known >= 0 and (late == 1 or stored >= 0) then
-        local paid = math.min(more, raised)
+      -- A node that makes itself known adds what the store did not have when it looked. Another node may have looked
+      -- later and raised the total by it; what this run raises cannot include it.
+      if late == 1 or stored >= 0 then
+        local paid = math.min(more, known < 0 and owed or raised)
         more, raised = more - paid, raised - paid
       end
       total = math.min(MOST, total + more)

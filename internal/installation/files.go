@@ -1,4 +1,4 @@
-package app
+package installation
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sluice/internal/blob"
-	"sluice/internal/config"
 	"sluice/internal/sqlstore"
 	"sluice/internal/video"
 )
@@ -17,9 +16,29 @@ import (
 const (
 	// filePatience is how long copying one video may take.
 	filePatience = 15 * time.Minute
+	// filesPatience is how long a storage of videos may take to answer at first.
+	filesPatience = 5 * time.Second
 	// videosAtOnce is how many jobs are read from the database at a time.
 	videosAtOnce = 500
 )
+
+// source is where files are read from.
+type source interface {
+	Open(ctx context.Context, name string) (io.ReadSeekCloser, error)
+}
+
+// target is where files are written to.
+type target interface {
+	source
+	Put(ctx context.Context, name string, fill func(io.Writer) error) (blob.Info, error)
+}
+
+// Files is a storage of files: a folder or an object store.
+type Files interface {
+	target
+	// Check reports, with a nil error, that the storage can be reached.
+	Check(ctx context.Context) error
+}
 
 // MovedFiles is what became of the video files.
 type MovedFiles struct {
@@ -37,44 +56,34 @@ type MovedFiles struct {
 const mostNamed = 10
 
 // moveFiles copies the files of all finished videos that are not at their new place yet.
-func (m *Migration) moveFiles(ctx context.Context, cfg *config.Config, source *sqlstore.Store) (*MovedFiles, error) {
+func (m *Move) moveFiles(ctx context.Context, store *sqlstore.Store) (*MovedFiles, error) {
 	// An object store's spool belongs to one process alone, and the server may be running.
 	spool, err := os.MkdirTemp("", "sluice-migrate-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(spool)
-	from, err := openFiles(cfg.Blob, m.From, spool+"/from")
-	if err != nil {
-		return nil, err
-	}
-	to, err := openFiles(*m.Storage, m.From, spool+"/to")
+	from, to, err := m.Files(spool)
 	if err != nil {
 		return nil, err
 	}
 	checking, cancel := context.WithTimeout(ctx, filesPatience)
 	defer cancel()
-	for _, f := range []files{from, to} {
+	for _, f := range []Files{from, to} {
 		if err := f.Check(checking); err != nil {
 			return nil, fmt.Errorf("the storage of videos cannot be used: %w; check --storage and the section blob of the configuration", err)
 		}
 	}
-	all, _, err := countVideos(ctx, source)
+	all, _, err := countVideos(ctx, store)
 	if err != nil {
 		return nil, err
 	}
 	out := &MovedFiles{}
-	done := int64(0)
-	err = eachVideo(ctx, source, func(j *video.Job) error {
-		m.Report("copying files", sqlstore.Progress{Table: "files", Rows: done, Of: int64(all), AllRows: done, AllOf: int64(all)})
-		done++
-		return out.add(ctx, from, to, j)
-	})
-	return out, err
+	return out, out.all(ctx, store, from, to, all, m.Report)
 }
 
 // add copies the file of one video, unless it is there.
-func (f *MovedFiles) add(ctx context.Context, from, to files, j *video.Job) error {
+func (f *MovedFiles) add(ctx context.Context, from source, to target, j *video.Job) error {
 	ctx, cancel := context.WithTimeout(ctx, filePatience)
 	defer cancel()
 	if isThere(ctx, to, j) {
@@ -83,9 +92,7 @@ func (f *MovedFiles) add(ctx context.Context, from, to files, j *video.Job) erro
 	}
 	in, err := from.Open(ctx, j.File())
 	if errors.Is(err, blob.ErrNotExist) {
-		if f.MissingCount++; len(f.Missing) < mostNamed {
-			f.Missing = append(f.Missing, j.ID)
-		}
+		f.missing(j)
 		return nil
 	}
 	if err != nil {
@@ -109,7 +116,7 @@ func (f *MovedFiles) add(ctx context.Context, from, to files, j *video.Job) erro
 
 // isThere reports whether the whole file is at its new place. A file appears there as a whole or not at all, so its
 // size is enough.
-func isThere(ctx context.Context, to files, j *video.Job) bool {
+func isThere(ctx context.Context, to source, j *video.Job) bool {
 	f, err := to.Open(ctx, j.File())
 	if err != nil {
 		return false
@@ -120,8 +127,8 @@ func isThere(ctx context.Context, to files, j *video.Job) bool {
 }
 
 // countVideos returns how many finished videos there are, and their size.
-func countVideos(ctx context.Context, source *sqlstore.Store) (n int, bytes int64, err error) {
-	err = eachVideo(ctx, source, func(j *video.Job) error {
+func countVideos(ctx context.Context, store *sqlstore.Store) (n int, bytes int64, err error) {
+	err = eachVideo(ctx, store, func(j *video.Job) error {
 		n++
 		bytes += j.Size
 		return nil
@@ -130,10 +137,10 @@ func countVideos(ctx context.Context, source *sqlstore.Store) (n int, bytes int6
 }
 
 // eachVideo calls work for every job that has a file.
-func eachVideo(ctx context.Context, source *sqlstore.Store, work func(*video.Job) error) error {
+func eachVideo(ctx context.Context, store *sqlstore.Store, work func(*video.Job) error) error {
 	after := ""
 	for {
-		jobs, err := source.FinishedVideos(ctx, after, videosAtOnce)
+		jobs, err := store.FinishedVideos(ctx, after, videosAtOnce)
 		if err != nil || len(jobs) == 0 {
 			return err
 		}

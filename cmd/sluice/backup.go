@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/app"
+	"sluice/internal/installation"
+)
+
+// backupCmd copies a whole installation, on either engine, while its servers work.
+func (p *program) backupCmd() *cobra.Command {
+	videos := ""
+	cmd := &cobra.Command{
+		Use: "backup FOLDER", Short: "Copy the whole installation while its servers are running", Args: args("FOLDER"),
+		Long: `Copy the installation to a new folder: the database, on either engine, as of one
+moment; what the journal still holds; and the files of videos, or only the names
+of those that are in an object store. Servers go on meanwhile. Every call that
+ended before the command began is in the backup.
+
+The secret that opens what is encrypted is not part of the backup. The command
+says where it is; keep a copy of it in another place.
+
+The journals of other servers on the same database are not copied: each settles
+its own. To be sure of their last seconds, stop them first.`,
+		Example: "  sluice backup /srv/backups/monday\n  sluice restore --check /srv/backups/monday",
+		RunE: func(c *cobra.Command, given []string) error {
+			var copyVideos *bool
+			switch videos {
+			case "":
+			case "copy", "reference":
+				yes := videos == "copy"
+				copyVideos = &yes
+			default:
+				return misused(c, fmt.Errorf("--videos must be copy or reference, and not %q", videos))
+			}
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			to, err := filepath.Abs(given[0]) // the server writes a part of it, and may run elsewhere
+			if err != nil {
+				return err
+			}
+			m, err := app.Backup(c.Context(), cfg, to, copyVideos, p.progress())
+			if err != nil {
+				return err
+			}
+			out := struct {
+				Path string `json:"path"`
+				*installation.Manifest
+			}{to, m}
+			return p.print(out, func(w io.Writer) { printBackup(w, to, m) })
+		},
+	}
+	cmd.Flags().StringVar(&videos, "videos", "", "`copy` the files of videos, or only reference them (default copy, unless they are in an object store)")
+	return cmd
+}
+
+// printBackup prints what a backup holds, and what it does not.
+func printBackup(w io.Writer, to string, m *installation.Manifest) {
+	fmt.Fprintf(w, "Wrote %s.\n", to)
+	fmt.Fprintf(w, "Database (%s): %d rows in %d tables; %d calls, %d single records.\n", m.Engine, m.Rows, len(m.Tables), m.Books.Requests, m.Books.Settlements)
+	fmt.Fprintf(w, "Journal: %d records in %d files.\n", m.Journal.Records, m.Journal.Files)
+	v := m.Videos
+	if v.Copied {
+		fmt.Fprintf(w, "Videos: %d, copied (%d bytes).\n", v.Count, v.Bytes)
+		printFiles(w, v.Copy)
+	} else {
+		fmt.Fprintf(w, "Videos: %d, not copied (%d bytes). They stay in %s; --videos copy copies them, too.\n", v.Count, v.Bytes, v.Place)
+	}
+	if m.Secret.Configured {
+		fmt.Fprintln(w, "Secret: not part of the backup. It is the one in SLUICE_SECRET (or the field secret); keep it in another place.")
+	} else {
+		fmt.Fprintf(w, "Secret: not part of the backup. Keep a copy of %s in another place.\n", m.Secret.KeyFile)
+	}
+	fmt.Fprintln(w, "The configuration file is not part of it, either.")
+}
+
+// printFiles prints which files of videos could not be copied as they should be.
+func printFiles(w io.Writer, f *installation.MovedFiles) {
+	if f == nil {
+		return
+	}
+	if f.MissingCount > 0 {
+		fmt.Fprintf(w, "Video files that were not found: %d, such as those of %s.\n", f.MissingCount, strings.Join(f.Missing, ", "))
+	}
+	if len(f.Damaged) > 0 {
+		fmt.Fprintf(w, "Video files whose content is not what was stored: %s. They were copied as they are.\n", strings.Join(f.Damaged, ", "))
+	}
+}
+
+// restoreCmd works on the data folder itself, since no server may be using it. It refuses a database that has any
+// data, so that a wrong path or address destroys nothing.
+func (p *program) restoreCmd() *cobra.Command {
+	check := false
+	cmd := &cobra.Command{
+		Use: "restore BACKUP", Short: "Restore a backup, on SQLite or PostgreSQL", Args: args("BACKUP"),
+		Long: `Restore a backup into the database that the configuration names: SQLite in an
+empty data folder, or an empty PostgreSQL, whichever engine the backup was made
+on. The files of videos that are part of the backup are put where the
+configuration says, and what its journal holds is settled.
+
+With --check the command reads the whole backup, compares it with the checksums
+that were taken when it was made, looks for the files of videos, and changes
+nothing. The exit code is 1 if anything is missing or damaged.`,
+		Example: "  sluice restore --check /srv/backups/monday\n  sluice restore /srv/backups/monday --data ./new",
+		RunE: func(c *cobra.Command, given []string) error {
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			if check {
+				out, err := app.CheckBackup(c.Context(), cfg, given[0], p.progress())
+				if err != nil {
+					return err
+				}
+				err = p.print(out, func(w io.Writer) { printChecked(w, out) })
+				if err == nil && len(out.Problems) > 0 {
+					return errSilent
+				}
+				return err
+			}
+			out, err := app.Restore(c.Context(), cfg, given[0], p.progress())
+			if err != nil {
+				return err
+			}
+			return p.print(out, func(w io.Writer) { printRestored(w, out) })
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "only read the backup and say whether it is complete")
+	return cmd
+}
+
+func printChecked(w io.Writer, out *installation.Checked) {
+	for _, problem := range out.Problems {
+		fmt.Fprintf(w, "✗ %s\n", problem)
+	}
+	for _, note := range out.Notes {
+		fmt.Fprintf(w, "! %s\n", note)
+	}
+	if len(out.Problems) > 0 {
+		fmt.Fprintln(w, "The backup cannot be restored as it is.")
+		return
+	}
+	made := "a single file, which has no checksums"
+	if m := out.Manifest; m != nil {
+		made = fmt.Sprintf("made on %s from %s by sluice %s", m.MadeAt.Format("2006-01-02 15:04 UTC"), m.Engine, m.Sluice)
+	}
+	fmt.Fprintf(w, "The backup is whole: %s; %d rows, %d videos", made, out.Rows, out.Videos)
+	if out.Journal != nil {
+		fmt.Fprintf(w, ", %d records in its journal", out.Journal.Records)
+	}
+	fmt.Fprintln(w, ". Nothing was changed.")
+}
+
+func printRestored(w io.Writer, out *installation.Restored) {
+	fmt.Fprintf(w, "Restored %s (%s): %d rows, %d calls; %d settled from the journal; %d account days audited.\n", out.Data, out.Engine, out.Rows, out.Books.Requests, out.Settled, out.Days)
+	if out.Files != nil {
+		fmt.Fprintf(w, "Video files: %d copied (%d bytes), %d already there.\n", out.Files.Copied, out.Files.Bytes, out.Files.There)
+		printFiles(w, out.Files)
+	}
+	if out.Note == "" {
+		out.Note = "You can start the server now."
+	}
+	fmt.Fprintln(w, out.Note)
+}

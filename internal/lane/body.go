@@ -1,0 +1,106 @@
+package lane
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// discardMost is how much of a body that the handler has not read is read before the reply, so
+// that the connection can be used again. net/http has the same bound.
+const discardMost = 256 << 10
+
+// body is the body of a request, whose length is known.
+type body struct {
+	conn *conn
+	left int64
+	// closed reports that the rest was discarded, because the reply has begun.
+	closed bool
+	// until is the deadline of reads. It is set on the connection, which costs a timer, only when
+	// a read has to wait; limited reports whether it was.
+	until   time.Time
+	limited bool
+}
+
+// reset prepares the body of the next request.
+func (b *body) reset(length int64) {
+	b.left, b.closed, b.until = length, false, time.Time{}
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	if b.closed {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return b.read(p)
+}
+
+// read is Read also for a body that the handler may no longer read.
+func (b *body) read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	p = p[:min(int64(len(p)), b.left)]
+	if len(p) == 0 {
+		return 0, nil
+	}
+	c := b.conn
+	var n int
+	var err error
+	if c.w > c.r {
+		n = copy(p, c.buf[c.r:c.w])
+		c.r += n
+	} else {
+		if !b.until.IsZero() && !b.limited {
+			b.limited = true
+			_ = c.nc.SetReadDeadline(b.until) // an error shows again at the read
+		}
+		n, err = c.nc.Read(p)
+	}
+	if c.r == c.w {
+		c.giveBuffer() // a request that is being served holds no buffer
+	}
+	b.left -= int64(n)
+	switch {
+	case b.left == 0:
+		return n, io.EOF // net/http also reports the end of a body of known length at once
+	case n > 0:
+		return n, nil
+	case errors.Is(err, io.EOF):
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// Close implements io.Closer. The rest of the body is still read, see discard.
+func (b *body) Close() error {
+	b.closed = true
+	return nil
+}
+
+// setDeadline changes the deadline of reads.
+func (b *body) setDeadline(t time.Time) error {
+	b.until = t
+	if !b.limited {
+		return nil
+	}
+	b.limited = !t.IsZero()
+	return b.conn.nc.SetReadDeadline(t)
+}
+
+// discard reads what the handler has left. It reports false if that is too much, or if the caller
+// does not send it: the connection must then be closed after the reply.
+func (b *body) discard() bool {
+	if b.left > discardMost {
+		return false
+	}
+	var room [1 << 10]byte
+	for b.left > 0 {
+		if _, err := b.read(room[:]); err != nil && !errors.Is(err, io.EOF) {
+			return false
+		}
+	}
+	b.closed = true
+	return true
+}

@@ -1,0 +1,365 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"sluice/internal/health"
+)
+
+// patience says how long a Store waits for its database.
+type patience struct {
+	// call is for a statement or a transaction, with the wait for a connection. A caller with less time ends
+	// earlier; no caller has more, except for settle and long.
+	call time.Duration
+	// settle is the same for a batch of settlements: thousands of rows, and nobody waits for them.
+	settle time.Duration
+	// silence is how long the database may not answer anything while long works.
+	silence time.Duration
+}
+
+// usual is the patience of every Store, except for those of some tests.
+var usual = patience{call: 10 * time.Second, settle: 15 * time.Second, silence: 30 * time.Second}
+
+const (
+	// connectPatience is how long connecting may take, also in the background.
+	connectPatience = 5 * time.Second
+	// lostAfter is how long no statement may have been answered until idle connections are given up: after a
+	// failover they may all be silent, and each would cost a caller its whole patience.
+	lostAfter = 2 * time.Second
+	// abandonedAfter is how long PostgreSQL waits for the next statement of a transaction. A process that was
+	// frozen in the middle of one holds locks, and the other nodes wait for them.
+	abandonedAfter = 30 * time.Second
+
+	longest = 6 * time.Hour // bounds long
+)
+
+// pool is a set of connections. It has no method without a deadline: frozen connections, which accept a
+// statement and never answer it, look like a slow database to the driver, and would hold a caller for ever.
+type pool struct {
+	db       *sql.DB
+	idle     int // how many unused connections are kept
+	patience *patience
+	state    *state
+}
+
+// newPool returns a pool of at most open connections.
+func (s *Store) newPool(db *sql.DB, open, idle int) *pool {
+	db.SetMaxOpenConns(open)
+	db.SetMaxIdleConns(idle)
+	return &pool{db, idle, &s.patience, &s.state}
+}
+
+// openPostgres returns the settings of a connection to PostgreSQL. The error does not repeat the URL, which may
+// hold a password.
+func openPostgres(url string) (*pgx.ConnConfig, error) {
+	c, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("the database URL cannot be read; expected postgres://user:password@host:port/name")
+	}
+	// The driver has no default. A URL may ask for less.
+	if c.ConnectTimeout <= 0 || c.ConnectTimeout > connectPatience {
+		c.ConnectTimeout = connectPatience
+	}
+	// A peer that vanished without a word is noticed within half a minute, also on a connection that waits.
+	c.DialFunc = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}, Control: giveUpUnacked}).DialContext
+	return c, nil
+}
+
+// connectPostgres opens a pool on such settings, without connecting yet.
+func connectPostgres(c *pgx.ConnConfig) *sql.DB {
+	// Set by a statement and not when connecting: poolers refuse parameters there that they do not know.
+	return stdlib.OpenDB(*c, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", abandonedAfter.Milliseconds()))
+		return err
+	}))
+}
+
+// inLong marks the context of long.
+type inLong struct{}
+
+// within returns a context that ends after patience at the latest. Inside long it is ctx.
+func within(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	if until, ok := ctx.Deadline(); ok && time.Until(until) <= patience || ctx.Value(inLong{}) != nil {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, patience)
+}
+
+// ExecContext runs a statement.
+func (p *pool) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	ctx, cancel := within(ctx, p.patience.call)
+	defer cancel()
+	res, err := p.db.ExecContext(ctx, query, args...)
+	p.note(err)
+	p.wrote(err)
+	return res, err
+}
+
+// QueryRowContext runs a query that gives one row. The row must be scanned: that ends the query.
+func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) rowScanner {
+	ctx, cancel := within(ctx, p.patience.call)
+	return boundedRow{p, p.db.QueryRowContext(ctx, query, args...), cancel}
+}
+
+// rowScanner is one row, of a pool or of a transaction.
+type rowScanner interface{ Scan(to ...any) error }
+
+// boundedRow is a row of a pool.
+type boundedRow struct {
+	pool   *pool
+	row    *sql.Row
+	cancel context.CancelFunc
+}
+
+func (r boundedRow) Scan(to ...any) error {
+	defer r.cancel()
+	err := r.row.Scan(to...)
+	r.pool.note(err)
+	return err
+}
+
+// errUnbounded is a mistake in this program.
+var errUnbounded = errors.New("a query without a deadline: use each")
+
+// QueryContext is for each, which adds a deadline and ends the query.
+func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		return nil, errUnbounded
+	}
+	return p.db.QueryContext(ctx, query, args...)
+}
+
+// PrepareContext prepares a statement for transactions of this pool.
+func (p *pool) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+	ctx, cancel := within(ctx, p.patience.call)
+	defer cancel()
+	stmt, err := p.db.PrepareContext(ctx, query)
+	p.note(err)
+	return stmt, err
+}
+
+// tx runs work in one transaction. It commits if work returns nil and rolls back otherwise. The patience is that
+// of the whole transaction, which work gets as its context.
+func (p *pool) tx(ctx context.Context, patience time.Duration, opts *sql.TxOptions, work func(ctx context.Context, tx *sql.Tx) error) (err error) {
+	ctx, cancel := within(ctx, patience)
+	defer cancel()
+	defer func() {
+		if p.note(err); opts == nil {
+			p.wrote(err)
+		}
+	}()
+	tx, err := p.db.BeginTx(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // does nothing after Commit
+	if err := work(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// conn reserves one connection. What is done with it needs the deadline of long, or one of its own.
+func (p *pool) conn(ctx context.Context) (*sql.Conn, error) {
+	ctx, cancel := within(ctx, p.patience.call)
+	defer cancel()
+	c, err := p.db.Conn(ctx)
+	p.note(err)
+	return c, err
+}
+
+// ping asks for a sign of life.
+func (p *pool) ping(ctx context.Context) error {
+	ctx, cancel := within(ctx, p.patience.call)
+	defer cancel()
+	err := p.db.PingContext(ctx)
+	p.note(err)
+	return err
+}
+
+// note keeps the health of the database. Idle connections are closed if nothing answers any more.
+func (p *pool) note(err error) {
+	if p.state.note(err, time.Now()) {
+		p.dropIdle()
+	}
+}
+
+// dropIdle closes the connections that nobody uses.
+func (p *pool) dropIdle() {
+	p.db.SetMaxIdleConns(-1)
+	p.db.SetMaxIdleConns(p.idle)
+}
+
+// wrote notes a write that the database took.
+func (p *pool) wrote(err error) {
+	if err == nil && p.state.refused.Load() != nil {
+		p.state.refused.Store(nil)
+	}
+}
+
+// state is what all pools of a Store know about their database.
+type state struct {
+	answered atomic.Int64            // when a statement was last answered, in Unix nanoseconds
+	failing  atomic.Int64            // when the first statement since then was not; 0: none
+	refused  atomic.Pointer[refusal] // the last write that the database refused; nil after one that it took
+}
+
+// refusal is a refusal to store anything.
+type refusal struct {
+	at  time.Time
+	err error
+}
+
+// note records how a statement ended. It reports whether connections that wait should be given up.
+func (h *state) note(err error, now time.Time) (lost bool) {
+	switch {
+	// A caller who leaves says nothing about the database.
+	case errors.Is(err, context.Canceled):
+		return false
+	case err == nil || !isUnanswered(err):
+		if err != nil && isRefusal(err) {
+			h.refused.Store(&refusal{now, err})
+		}
+		h.answered.Store(now.UnixNano())
+		h.failing.Store(0)
+		return false
+	}
+	h.failing.CompareAndSwap(0, now.UnixNano())
+	return errors.Is(err, context.DeadlineExceeded) && now.Sub(time.Unix(0, h.answered.Load())) > lostAfter
+}
+
+// Health says how the database has been answering.
+type Health struct {
+	Answered time.Time // when it last answered; zero if it never has
+	Failing  time.Time // since when it does not; zero while it does
+}
+
+// Health returns how the database has been answering, without asking it.
+func (s *Store) Health() (h Health) {
+	if at := s.state.answered.Load(); at != 0 {
+		h.Answered = time.Unix(0, at)
+	}
+	if at := s.state.failing.Load(); at != 0 {
+		h.Failing = time.Unix(0, at)
+	}
+	return h
+}
+
+// refusalLasts is how long a refused write counts. While settlements wait, another is tried within seconds; if
+// none does, nobody can tell whether it would still be refused, and a server without work would never get any.
+const refusalLasts = 15 * time.Second
+
+// Look asks the database how it is. One that does not answer is no failure: calls with known keys continue, and other
+// checks say for how long. One that answers and stores nothing, or whose tables do not fit, is.
+func (s *Store) Look(ctx context.Context) (f health.Finding) {
+	var version int64
+	var readOnly bool
+	query := `SELECT COALESCE(MAX(version_id), 0), FALSE FROM goose_db_version`
+	if s.engine == Postgres {
+		query = `SELECT COALESCE(MAX(version_id), 0), pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' FROM goose_db_version`
+	}
+	err := s.read.QueryRowContext(ctx, query).Scan(&version, &readOnly)
+	refused := s.state.refused.Load()
+	switch {
+	case err != nil && isUnanswered(err):
+		answered := time.Unix(0, s.state.answered.Load())
+		f.Age, f.Err = time.Since(answered), clean(err)
+		f.Message = fmt.Sprintf("no answer for %s: known keys keep working, and nothing can be changed", f.Age.Round(time.Second))
+	case err != nil:
+		f = health.Failure(fmt.Errorf("the tables cannot be read: %w", clean(err)))
+		f.Message = "the tables cannot be read"
+	case version < s.known:
+		f = health.Failure(fmt.Errorf("the tables are at version %d and this program needs %d", version, s.known))
+		f.Message = "the tables are older than this program"
+	case readOnly:
+		f = health.Failure(errors.New("PostgreSQL is read-only: it is a standby, or default_transaction_read_only is set"))
+		f.Message = "read-only"
+	case refused != nil && time.Since(refused.at) < refusalLasts:
+		f = health.Failure(clean(refused.err))
+		f.Message = "it stores nothing"
+	case version > s.known:
+		f.Message = "a newer program has migrated the tables"
+	}
+	return f
+}
+
+// Pools returns the pools of connections by their names, for their metrics. On PostgreSQL reading and writing share
+// one; on SQLite there is none for signs of life.
+func (s *Store) Pools() map[string]*sql.DB {
+	if s.engine == Postgres {
+		return map[string]*sql.DB{"main": s.write.db, "vital": s.vital.db}
+	}
+	return map[string]*sql.DB{"write": s.write.db, "read": s.read.db}
+}
+
+// long runs work that may take hours, such as a migration of large tables. Its statements have no deadline of
+// their own: nobody can say how long they should take. Instead the work ends when the database has not answered
+// anything for a while, which is asked on other connections.
+func (s *Store) long(ctx context.Context, work func(context.Context) error) error {
+	if ctx.Value(inLong{}) != nil {
+		return work(ctx)
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithValue(ctx, inLong{}, true), longest, errors.New("it took longer than six hours"))
+	defer cancel()
+	// On a connection that went silent while it was idle, the work would wait although the database answers others.
+	// One that goes silent later is noticed by the system, which expects acknowledgements.
+	if s.engine == Postgres {
+		s.write.dropIdle()
+	}
+	ctx, lost := context.WithCancelCause(ctx)
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		s.watch(ctx, lost)
+	}()
+	defer func() { lost(nil); <-watching }()
+	err := work(ctx)
+	// Why it was canceled says more than that it was.
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
+// watch calls lost when the database has not answered for too long. It returns when ctx ends.
+func (s *Store) watch(ctx context.Context, lost context.CancelCauseFunc) {
+	every := s.patience.silence / 10
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	answered := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		// SQLite answers as long as the disk does; its one writer may be busy with the work itself.
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), every)
+		var one int
+		err := s.watcher().QueryRowContext(asking, "SELECT 1").Scan(&one)
+		cancel()
+		if err == nil {
+			answered = time.Now()
+		} else if time.Since(answered) > s.patience.silence {
+			lost(fmt.Errorf("the database has not answered for %s", s.patience.silence))
+			return
+		}
+	}
+}
+
+// watcher returns the pool on which watch asks: one that the work does not use up.
+func (s *Store) watcher() *pool {
+	if s.engine == Postgres {
+		return s.vital
+	}
+	return s.read
+}

@@ -1,0 +1,237 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ReadDatabase opens a database for reading, while servers may be using it. It must be at the version of this
+// program, and complete.
+func ReadDatabase(ctx context.Context, database, dir string) (*Store, error) {
+	if database == "sqlite" {
+		if err := existing(dir); err != nil {
+			return nil, err
+		}
+	}
+	return open(ctx, database, dir, (*Store).refuseOther, (*Store).refuseTransfer)
+}
+
+// Snapshot writes all data as of one moment to a new SQLite file, while the database is in use. On
+// PostgreSQL that takes a folder, work, which is removed again. report may be nil.
+func (s *Store) Snapshot(ctx context.Context, path, work string, report func(Progress)) (err error) {
+	if s.engine == SQLite {
+		return s.Backup(ctx, path)
+	}
+	if report == nil {
+		report = func(Progress) {}
+	}
+	if err := os.Mkdir(work, 0o700); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	to, err := open(ctx, "sqlite", work, (*Store).migrate)
+	if err != nil {
+		return err
+	}
+	err = s.long(ctx, func(ctx context.Context) error { return s.copyInto(ctx, to, report) })
+	if err != nil {
+		return errors.Join(fmt.Errorf("copy from PostgreSQL: %w", err), to.Close())
+	}
+	return errors.Join(to.Backup(ctx, path), to.Close()) // one file, without the write-ahead log
+}
+
+// copyInto copies every table of a PostgreSQL into an empty SQLite, as of one moment.
+func (s *Store) copyInto(ctx context.Context, to *Store, report func(Progress)) error {
+	// Rows arrive table by table, so references are checked at the end. The pragma counts outside of
+	// transactions only, and for one connection.
+	write, err := to.write.conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer write.Close()
+	if _, err := write.ExecContext(ctx, `PRAGMA foreign_keys = OFF`); err != nil {
+		return err
+	}
+	err = s.native(ctx, func(conn *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(pgx.Tx) error {
+			for i, name := range copied {
+				if err := s.copyOut(ctx, conn, to, write, name, &counter{Progress{Table: name, AllRows: int64(i), AllOf: int64(len(copied))}, report, int64(i)}); err != nil {
+					return fmt.Errorf("table %s: %w", name, err)
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	var table string
+	err = write.QueryRowContext(ctx, `SELECT "table" FROM pragma_foreign_key_check LIMIT 1`).Scan(&table)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return errors.Join(err, fmt.Errorf("rows of the table %s refer to rows that do not exist", table))
+}
+
+// copyOut copies one table in one transaction of the target.
+func (s *Store) copyOut(ctx context.Context, conn *pgx.Conn, to *Store, write *sql.Conn, name string, c *counter) error {
+	t, err := to.columns(ctx, name)
+	if err != nil {
+		return err
+	}
+	rows, err := newPostgresCursor(ctx, conn, t, false)
+	if err != nil {
+		return err
+	}
+	source := readAhead(rows)
+	defer source.close()
+	tx, err := write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()                                                   // does nothing after Commit
+	if _, err := tx.ExecContext(ctx, `DELETE FROM `+t.name); err != nil { // migrations fill some
+		return err
+	}
+	places := make([]string, len(t.columns))
+	for i := range places {
+		places[i] = fmt.Sprintf("$%d", i+1)
+	}
+	insert, err := tx.PrepareContext(ctx, `INSERT INTO `+t.name+` (`+strings.Join(t.columns, ", ")+`) VALUES (`+strings.Join(places, ", ")+`)`)
+	if err != nil {
+		return err
+	}
+	defer insert.Close()
+	for {
+		r, err := source.next()
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			c.tell()
+			return tx.Commit()
+		}
+		if _, err := insert.ExecContext(ctx, r...); err != nil {
+			return err
+		}
+		if c.Rows++; c.Rows%reportEvery == 0 {
+			c.report(c.Progress)
+		}
+	}
+}
+
+// columns describes a table of a SQLite database by itself. The migrations name the types as PostgreSQL does.
+func (s *Store) columns(ctx context.Context, name string) (*table, error) {
+	t := &table{name: name}
+	err := each(ctx, s.read, func(rows *sql.Rows) error {
+		var column, kind string
+		if err := rows.Scan(&column, &kind); err != nil {
+			return err
+		}
+		k := numberKind
+		switch kind {
+		case "TEXT":
+			k = textKind
+		case "BYTEA":
+			k = bytesKind
+		case "BIGINT", "INTEGER":
+		default:
+			return fmt.Errorf("table %s: column %s has the type %s, which is not known", name, column, kind)
+		}
+		t.columns, t.kinds = append(t.columns, column), append(t.kinds, k)
+		return nil
+	}, `SELECT name, type FROM pragma_table_info($1) ORDER BY cid`, name)
+	return t, unavailable(err)
+}
+
+// OpenBackup opens a file that Snapshot wrote, to look at it. The file is not changed, and nothing is put beside
+// it.
+func OpenBackup(ctx context.Context, path string) (*Store, error) {
+	if err := checkFile(ctx, path); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", backupDSN(path))
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{engine: SQLite, path: path, patience: usual}
+	s.read = s.newPool(db, 4, 1)
+	s.write, s.vital = s.read, s.read
+	return s, nil
+}
+
+// backupDSN returns the data source name of a file that nobody writes to.
+func backupDSN(path string) string {
+	return sqliteDSN(path, []string{"query_only(1)"}, "mode=ro", "immutable=1")
+}
+
+// Inspect describes the open database.
+func (s *Store) Inspect(ctx context.Context) (Inspection, error) { return s.inspect(ctx) }
+
+// TableSum is how many rows a table has, and a checksum of them.
+type TableSum struct {
+	Table    string `json:"table"`
+	Rows     int64  `json:"rows"`
+	Checksum string `json:"checksum"`
+}
+
+// Digests counts the rows of every table of a SQLite database and adds them up to checksums. Tables that an
+// older version does not have are left out.
+func (s *Store) Digests(ctx context.Context, report func(Progress)) (all []TableSum, err error) {
+	err = s.long(ctx, func(ctx context.Context) error {
+		all, err = s.digests(ctx, report)
+		return err
+	})
+	return all, err
+}
+
+func (s *Store) digests(ctx context.Context, report func(Progress)) (all []TableSum, err error) {
+	sizes, err := s.Sizes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done, of := int64(0), int64(0)
+	for _, size := range sizes {
+		of += size.Rows
+	}
+	for _, size := range sizes {
+		t, err := s.columns(ctx, size.Table)
+		if err != nil {
+			return nil, err
+		}
+		var mended int64 // a checksum of what PostgreSQL would store: the same on both engines
+		rows, err := s.sqliteCursor(ctx, t, false, &mended)
+		if err != nil {
+			return nil, err
+		}
+		c := &counter{Progress{Table: size.Table, Of: size.Rows, AllOf: of}, report, done}
+		d := &digest{}
+		if err := d.readAll(rows, c.step); err != nil {
+			return nil, fmt.Errorf("table %s: %w", size.Table, err)
+		}
+		c.tell()
+		done += size.Rows
+		all = append(all, TableSum{size.Table, d.rows, d.String()})
+	}
+	return all, nil
+}
+
+// HasAccounts reports whether the database has any account. A database without one was just created.
+func (s *Store) HasAccounts(ctx context.Context) (has bool, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM accounts)`).Scan(&has)
+	return has, unavailable(err)
+}
+
+// restoreAdvice says what to do with a SQLite database that cannot be used any more.
+func restoreAdvice(path string) string {
+	dir := filepath.Dir(path)
+	return fmt.Sprintf("keep a copy of %s, then move %s, and those of the same name with -wal and -shm, away and put the last backup in their place with \"sluice restore BACKUP --data %s\"; "+
+		"the next start settles again what the journal in that folder holds", dir, File, dir)
+}

@@ -1,0 +1,346 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	resources "go.opentelemetry.io/proto/otlp/resource/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	// mostSpans and mostSpanBytes bound the spans that wait for the collector. Further ones are dropped and
+	// counted: a request never waits.
+	mostSpans     = 4096
+	mostSpanBytes = 16 << 20
+	// batchSpans is the number of spans in one message, gatherFor how long the first of them waits for
+	// others.
+	batchSpans = 512
+	gatherFor  = time.Second
+
+	sendPatience = 10 * time.Second // for one attempt to send a batch
+	lastPatience = 3 * time.Second  // for all that is left when the server stops
+	// sendTries is the number of attempts to send a batch, with pauses that double from firstPause, or are
+	// as long as the collector says, up to longestPause.
+	sendTries    = 4
+	firstPause   = time.Second
+	longestPause = 15 * time.Second
+
+	maxCollectorReply = 64 << 10 // bytes that are read of what the collector answers
+)
+
+// exporter sends spans to a collector, in batches: OTLP over HTTP in the binary format. It is the SDK's
+// processor and its exporter in one, because the SDK's own does not tell how many spans it dropped, and
+// the official HTTP exporter would make the program by two thirds larger
+// (docs/decisions/0018-traces-without-grpc.md).
+type exporter struct {
+	url     string
+	headers http.Header
+	client  *http.Client
+	failed  func(err error, spans int)
+
+	queue chan queued
+	bytes atomic.Int64 // of the spans in queue
+
+	sent    atomic.Int64 // spans that the collector has taken
+	dropped atomic.Int64 // spans that found no room, could not be sent, or were rejected
+}
+
+// queued is a span that waits, and about how many bytes it holds.
+type queued struct {
+	span  sdk.ReadOnlySpan
+	bytes int64
+}
+
+func newExporter(opts *TraceOptions) *exporter {
+	e := &exporter{
+		url: strings.TrimSuffix(strings.TrimSuffix(opts.Endpoint, "/"), "/v1/traces") + "/v1/traces", headers: http.Header{}, failed: opts.Failed,
+		queue: make(chan queued, mostSpans),
+		client: &http.Client{
+			// A transport of its own, so that its connections can be closed with it.
+			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: sendPatience, MaxResponseHeaderBytes: maxCollectorReply},
+			// The headers may hold a key, which must not go to another host.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Timeout:       sendPatience,
+		},
+	}
+	if e.failed == nil {
+		e.failed = func(error, int) {}
+	}
+	for name, value := range opts.Headers {
+		e.headers.Set(name, value)
+	}
+	e.headers.Set("Content-Type", "application/x-protobuf")
+	e.headers.Set("User-Agent", "sluice/"+opts.Version)
+	return e
+}
+
+// OnStart implements sdk.SpanProcessor.
+func (e *exporter) OnStart(context.Context, sdk.ReadWriteSpan) {}
+
+// OnEnd implements sdk.SpanProcessor. It queues the span, or drops it if there is no room.
+func (e *exporter) OnEnd(s sdk.ReadOnlySpan) {
+	q := queued{s, sizeOf(s)}
+	if e.bytes.Add(q.bytes) > mostSpanBytes {
+		e.bytes.Add(-q.bytes)
+		e.dropped.Add(1)
+		return
+	}
+	select {
+	case e.queue <- q:
+	default:
+		e.bytes.Add(-q.bytes)
+		e.dropped.Add(1)
+	}
+}
+
+// ForceFlush and Shutdown implement sdk.SpanProcessor. Run does what they would.
+func (e *exporter) ForceFlush(context.Context) error { return nil }
+func (e *exporter) Shutdown(context.Context) error   { return nil }
+
+// sizeOf returns about how many bytes a span holds: a fixed part, and its longest attributes.
+func sizeOf(s sdk.ReadOnlySpan) int64 {
+	n := int64(1 << 10)
+	for _, a := range s.Attributes() {
+		if a.Value.Type() == attribute.STRING {
+			n += int64(len(a.Value.AsString()))
+		}
+	}
+	return n
+}
+
+// run sends batches until ctx ends. What is left then has lastPatience, and so has a batch that is being
+// sent.
+func (e *exporter) run(ctx context.Context) {
+	defer e.client.CloseIdleConnections()
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		defer cancel()
+		sleep(sending, lastPatience) // or until run has returned
+	})()
+	for {
+		select {
+		case first := <-e.queue:
+			e.send(ctx, sending, e.gather(ctx, first))
+		case <-ctx.Done():
+			for len(e.queue) > 0 && sending.Err() == nil {
+				e.send(ctx, sending, e.gather(ctx, <-e.queue))
+			}
+			return
+		}
+	}
+}
+
+// gather returns the first span and those that come within gatherFor. It does not wait once ctx has ended.
+func (e *exporter) gather(ctx context.Context, first queued) []sdk.ReadOnlySpan {
+	batch := []sdk.ReadOnlySpan{first.span}
+	e.bytes.Add(-first.bytes)
+	timer := time.NewTimer(gatherFor)
+	defer timer.Stop()
+	for len(batch) < batchSpans {
+		select {
+		case q := <-e.queue:
+			e.bytes.Add(-q.bytes)
+			batch = append(batch, q.span)
+			continue
+		default:
+		}
+		select {
+		case q := <-e.queue:
+			e.bytes.Add(-q.bytes)
+			batch = append(batch, q.span)
+		case <-timer.C:
+			return batch
+		case <-ctx.Done():
+			return batch
+		}
+	}
+	return batch
+}
+
+// send sends a batch, and again if that may help, until ctx ends: then there is no time for pauses. A batch
+// that cannot be sent is dropped.
+func (e *exporter) send(ctx, sending context.Context, batch []sdk.ReadOnlySpan) {
+	body, err := proto.Marshal(message(batch))
+	pause := firstPause
+	for try := 1; err == nil; try++ {
+		var again time.Duration
+		var rejected int64
+		if again, rejected, err = e.post(sending, body); err == nil {
+			e.sent.Add(int64(len(batch)) - rejected)
+			if e.dropped.Add(rejected); rejected > 0 {
+				e.failed(errors.New("the collector rejected spans"), int(rejected))
+			}
+			return
+		}
+		if again < 0 || try == sendTries || !sleep(ctx, min(max(again, pause), longestPause)) {
+			break
+		}
+		pause, err = 2*pause, nil
+	}
+	e.dropped.Add(int64(len(batch)))
+	e.failed(err, len(batch))
+}
+
+// sleep waits, and reports false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// post sends a message once and returns how many of its spans the collector rejected. With an error, again
+// is how long to wait before it may be sent again; negative: never.
+func (e *exporter) post(ctx context.Context, body []byte) (again time.Duration, rejected int64, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
+	if err != nil {
+		return -1, 0, err
+	}
+	req.Header = e.headers
+	resp, err := e.client.Do(req)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer resp.Body.Close()
+	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxCollectorReply))
+	switch resp.StatusCode {
+	case http.StatusOK:
+		if err != nil {
+			return 0, 0, err
+		}
+		return 0, rejectedIn(reply), nil
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // 0 if there is none, or a date
+		again = time.Duration(max(0, min(seconds, int(longestPause/time.Second)))) * time.Second
+	default: // the standard forbids to send it again
+		again = -1
+	}
+	return again, 0, fmt.Errorf("the collector answered %s", resp.Status)
+}
+
+// rejectedIn returns the number of rejected spans in an ExportTraceServiceResponse. The type itself is in a
+// package that needs gRPC: partial_success is its field 1, rejected_spans field 1 in there.
+func rejectedIn(reply []byte) int64 {
+	success, _ := field(reply, protowire.BytesType)
+	_, n := field(success, protowire.VarintType)
+	return max(0, int64(n))
+}
+
+// field returns field 1 of a message if it has the type.
+func field(message []byte, want protowire.Type) (inside []byte, n uint64) {
+	for len(message) > 0 {
+		number, t, size := protowire.ConsumeTag(message)
+		if size < 0 {
+			return nil, 0
+		}
+		message = message[size:]
+		if number == 1 && t == want {
+			if t == protowire.BytesType {
+				inside, _ = protowire.ConsumeBytes(message)
+			} else {
+				n, _ = protowire.ConsumeVarint(message)
+			}
+			return inside, n
+		}
+		if size = protowire.ConsumeFieldValue(number, t, message); size < 0 {
+			return nil, 0
+		}
+		message = message[size:]
+	}
+	return nil, 0
+}
+
+// message returns spans as the message that goes out. A TracesData has the same fields as the request of
+// the trace service.
+func message(batch []sdk.ReadOnlySpan) *otlp.TracesData {
+	spans := make([]*otlp.Span, len(batch))
+	for i, s := range batch {
+		spans[i] = wire(s)
+	}
+	// All spans have the resource and the scope of the one tracer there is.
+	scope := batch[0].InstrumentationScope()
+	return &otlp.TracesData{ResourceSpans: []*otlp.ResourceSpans{{
+		Resource: &resources.Resource{Attributes: attributes(batch[0].Resource().Attributes())},
+		ScopeSpans: []*otlp.ScopeSpans{{
+			Scope: &common.InstrumentationScope{Name: scope.Name, Version: scope.Version}, Spans: spans,
+		}},
+	}}}
+}
+
+// wire returns a span as it goes out.
+func wire(s sdk.ReadOnlySpan) *otlp.Span {
+	self, parent := s.SpanContext(), s.Parent()
+	traceID, spanID := self.TraceID(), self.SpanID()
+	w := &otlp.Span{
+		TraceId: traceID[:], SpanId: spanID[:], TraceState: self.TraceState().String(), Flags: uint32(self.TraceFlags()),
+		Name: strings.ToValidUTF8(s.Name(), "\uFFFD"), Kind: kinds[s.SpanKind()], Attributes: attributes(s.Attributes()),
+		StartTimeUnixNano: uint64(s.StartTime().UnixNano()), EndTimeUnixNano: uint64(s.EndTime().UnixNano()), //nolint:gosec // after 1970
+		DroppedAttributesCount: uint32(s.DroppedAttributes()), //nolint:gosec // a small count
+	}
+	if parent.SpanID().IsValid() {
+		id := parent.SpanID()
+		w.ParentSpanId = id[:]
+	}
+	if s.Status().Code == codes.Error {
+		w.Status = &otlp.Status{Code: otlp.Status_STATUS_CODE_ERROR}
+	}
+	return w
+}
+
+var kinds = map[trace.SpanKind]otlp.Span_SpanKind{
+	trace.SpanKindInternal: otlp.Span_SPAN_KIND_INTERNAL,
+	trace.SpanKindServer:   otlp.Span_SPAN_KIND_SERVER,
+	trace.SpanKindClient:   otlp.Span_SPAN_KIND_CLIENT,
+}
+
+// attributes returns attributes as they go out. Text that is not UTF-8 would make the whole message
+// invalid.
+func attributes(list []attribute.KeyValue) []*common.KeyValue {
+	all := make([]*common.KeyValue, len(list))
+	for i, a := range list {
+		v := &common.AnyValue{}
+		switch a.Value.Type() {
+		case attribute.BOOL:
+			v.Value = &common.AnyValue_BoolValue{BoolValue: a.Value.AsBool()}
+		case attribute.INT64:
+			v.Value = &common.AnyValue_IntValue{IntValue: a.Value.AsInt64()}
+		case attribute.FLOAT64:
+			v.Value = &common.AnyValue_DoubleValue{DoubleValue: a.Value.AsFloat64()}
+		case attribute.STRINGSLICE:
+			list := &common.ArrayValue{}
+			for _, s := range a.Value.AsStringSlice() {
+				list.Values = append(list.Values, &common.AnyValue{Value: text(s)})
+			}
+			v.Value = &common.AnyValue_ArrayValue{ArrayValue: list}
+		default:
+			v.Value = text(a.Value.AsString())
+		}
+		all[i] = &common.KeyValue{Key: string(a.Key), Value: v}
+	}
+	return all
+}
+
+func text(s string) *common.AnyValue_StringValue {
+	return &common.AnyValue_StringValue{StringValue: strings.ToValidUTF8(s, "\uFFFD")}
+}
