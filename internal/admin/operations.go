@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"time"
 
@@ -23,6 +24,9 @@ type Backend struct {
 	Scores   Scores
 	Desk     Desk
 	Billing  *billing.Billing
+	Helm     Helm
+	// VideoModel returns the id of the video model.
+	VideoModel func() string
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would
@@ -37,7 +41,7 @@ type Backend struct {
 
 // operations returns all operations of the admin API by name.
 func (b *Backend) operations() map[string]operation {
-	return map[string]operation{
+	all := map[string]operation{
 		"account.create":        op(b.accountCreate),
 		"account.list":          op(b.accountList),
 		"account.show":          op(b.accountShow),
@@ -74,6 +78,8 @@ func (b *Backend) operations() map[string]operation {
 		"reload":                op(b.applyConfig),
 		"debug":                 op(b.debug),
 	}
+	maps.Copy(all, b.steeringOperations())
+	return all
 }
 
 // Target names an account, or the key of a key operation, and who acts on it. Ref is an id or,
@@ -259,11 +265,7 @@ func (b *Backend) accountHistory(ctx context.Context, in Target) ([]Entry, error
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Entry, 0, len(log))
-	for _, e := range log {
-		out = append(out, Entry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Detail: e.Detail, Reason: e.Reason})
-	}
-	return out, nil
+	return entries(log), nil
 }
 
 // accountSetPlan grants a plan, independent of any subscription.

@@ -331,10 +331,10 @@ func (a *attempts) pause(now time.Time) error {
 	}
 }
 
-// fits reports whether a model may stand in for the one that was chosen: the caller's plan includes it, and
-// it can take the request.
+// fits reports whether a model may stand in for the one that was chosen: the caller's plan includes it, it is not
+// under maintenance, and it can take the request.
 func (a *attempts) fits(m *catalog.Model) bool {
-	return a.holds.Includes(m.Plan) && a.prompt.check(m) == nil
+	return a.holds.Includes(m.Plan) && a.line.closed(m.ID, a.start) == nil && a.prompt.check(m) == nil
 }
 
 // introduce sets the headers that name the target which answers, or which failed last, and returns the id
