@@ -188,6 +188,7 @@ func (a *App) backend() *admin.Backend {
 		Books:    a.books,
 		Scores:   a.abuse,
 		Desk:     a.desk,
+		Staff:    a.roster,
 		Billing:  a.billing,
 		Standing: func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:  func(ctx context.Context) error { return a.lookAround(ctx, true) },

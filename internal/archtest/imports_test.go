@@ -22,7 +22,7 @@ var rows = [][]string{
 	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency"},
 	// Admission of requests, and the way an upstream is called; payment adapters know billing. provider/claude
 	// is not an adapter: several adapters share what it knows about one family of models.
-	{"abuse", "admission", "provider", "provider/claude", "mcpclient", "billing/*"},
+	{"abuse", "admission", "staff", "provider", "provider/claude", "mcpclient", "billing/*"},
 	// Code that works with upstreams, every wire format, the notices that accounts get, and the servers that
 	// share a database. Ledgers on other servers know admission, and count units for abuse.
 	{"cluster", "notice", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
