@@ -93,8 +93,8 @@ func (p *program) ordersCmd(operation, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: short, Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			var list []steering.Order
-			if err := p.call(c.Context(), operation, admin.Empty{}, &list); err != nil {
+			list, err := fetchAll[steering.Order](c.Context(), p, operation, plainCursor)
+			if err != nil {
 				return err
 			}
 			return p.print(list, func(w io.Writer) { printOrders(w, list) })
@@ -138,3 +138,6 @@ func printOrders(w io.Writer, list []steering.Order) {
 	}
 	table(w, rows)
 }
+
+// plainCursor is for lists that need nothing but a cursor.
+func plainCursor(at admin.Cursor) any { return at }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/admin"
+	"sluice/internal/routing"
 	"sluice/internal/steering"
 )
 
@@ -24,20 +25,24 @@ func (p *program) upstreamListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the upstreams of the server and what is drained", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			var all admin.Upstreams
-			if err := p.call(c.Context(), "upstream.list", admin.Empty{}, &all); err != nil {
+			targets, err := fetchAll[routing.Standing](c.Context(), p, "upstream.list", plainCursor)
+			if err != nil {
 				return err
 			}
-			return p.print(all, func(w io.Writer) { printUpstreams(w, &all) })
+			drains, err := fetchAll[steering.Order](c.Context(), p, "upstream.drains", plainCursor)
+			if err != nil {
+				return err
+			}
+			return p.print(map[string]any{"targets": targets, "drains": drains}, func(w io.Writer) { printUpstreams(w, targets, drains) })
 		},
 	}
 }
 
 // printUpstreams prints the targets of the server, then the orders, which may concern targets that it does not have.
-func printUpstreams(w io.Writer, all *admin.Upstreams) {
+func printUpstreams(w io.Writer, targets []routing.Standing, drains []steering.Order) {
 	rows := [][]string{{"PROVIDER", "UPSTREAM", "KEY", "BREAKER", "DRAINED", "RUNNING", "ANSWERED", "FAILED", "BEGINS AFTER"}}
-	for i := range all.Targets {
-		t := &all.Targets[i]
+	for i := range targets {
+		t := &targets[i]
 		drained := "no"
 		if t.Drained {
 			drained = "yes"
@@ -46,18 +51,18 @@ func printUpstreams(w io.Writer, all *admin.Upstreams) {
 			t.Provider, t.Upstream, t.Key, t.State.String(), drained, fmt.Sprint(t.Running), fmt.Sprint(t.Answered), fmt.Sprint(t.Failed), t.Latency.Round(time.Millisecond).String(),
 		})
 	}
-	if len(all.Targets) > 0 {
+	if len(targets) > 0 {
 		table(w, rows)
 	}
-	if len(all.Drains) == 0 {
+	if len(drains) == 0 {
 		return
 	}
-	if len(all.Targets) > 0 {
+	if len(targets) > 0 {
 		fmt.Fprintln(w)
 	}
 	orders := [][]string{{"DRAINED", "SINCE", "UNTIL", "BY", "REASON"}}
-	for i := range all.Drains {
-		o := &all.Drains[i]
+	for i := range drains {
+		o := &drains[i]
 		orders = append(orders, []string{o.Target.String(), timeText(&o.From), endText(o), o.Actor, o.Reason})
 	}
 	table(w, orders)
@@ -131,10 +136,11 @@ func (p *program) upstreamHistoryCmd() *cobra.Command {
 			if limit < 1 || limit > 1000 {
 				return misused(c, errors.New("--limit is from 1 to 1000"))
 			}
-			var log []admin.Entry
-			if err := p.call(c.Context(), "steering.history", admin.Recent{Limit: limit}, &log); err != nil {
+			var page admin.List[admin.Entry]
+			if err := p.call(c.Context(), "steering.history", admin.Cursor{Limit: limit}, &page); err != nil {
 				return err
 			}
+			log := page.Data
 			return p.print(log, func(w io.Writer) {
 				rows := [][]string{{"WHEN", "WHO", "WHAT", "DETAIL", "REASON"}}
 				for i := range log {

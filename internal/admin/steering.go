@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"sluice/internal/account"
@@ -16,19 +17,11 @@ import (
 // Helm gives orders about the running service.
 type Helm interface {
 	Orders(kinds ...steering.Kind) []steering.Order
-	History(ctx context.Context, limit int) ([]account.Entry, error)
+	History(ctx context.Context, before int64, limit int) ([]account.Entry, error)
 	Give(ctx context.Context, o steering.Order) (steering.Order, error)
 	End(ctx context.Context, kind steering.Kind, id, actor, reason string) (steering.Order, error)
 	Enable(ctx context.Context, t steering.Target, actor, reason string) (steering.Order, error)
 	MoveBack(ctx context.Context, model, actor, reason string) (steering.Order, error)
-}
-
-// Upstreams is the result of upstream.list.
-type Upstreams struct {
-	// Targets are those of this server. There are none if no server is running.
-	Targets []routing.Standing `json:"targets"`
-	// Drains are the orders, also those for targets that this server does not have.
-	Drains []steering.Order `json:"drains"`
 }
 
 // UpstreamTarget is the argument of upstream.drain and upstream.enable. Without Upstream it means all models of the
@@ -77,36 +70,19 @@ type EndedOrder struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Recent asks for the latest entries of a log.
-type Recent struct {
-	Limit int `json:"limit"`
+// upstreamList lists the targets of this server. There are none if no server is running.
+func (b *Backend) upstreamList(ctx context.Context, in Cursor) (List[routing.Standing], error) {
+	return part(b.Status(ctx).Targets, in, func(t routing.Standing) string { return t.Provider + "/" + t.Upstream + " " + t.Key }), nil
 }
 
-// steeringOperations are the operations of this file.
-func (b *Backend) steeringOperations() map[string]operation {
-	return map[string]operation{
-		"upstream.list":     op(b.upstreamList),
-		"upstream.drain":    op(b.upstreamDrain),
-		"upstream.enable":   op(b.upstreamEnable),
-		"models.moves":      op(b.modelsMoves),
-		"models.move":       op(b.modelsMove),
-		"models.move-back":  op(b.modelsMoveBack),
-		"maintenance.list":  op(b.maintenanceList),
-		"maintenance.start": op(b.maintenanceStart),
-		"maintenance.end":   op(b.maintenanceEnd),
-		"announcement.list": op(b.announcementList),
-		"announcement.post": op(b.announcementPost),
-		"announcement.end":  op(b.announcementEnd),
-		"steering.history":  op(b.steeringHistory),
-	}
+// upstreamDrains lists what is drained, also targets that this server does not have.
+func (b *Backend) upstreamDrains(_ context.Context, in Cursor) (List[steering.Order], error) {
+	return b.orders(steering.Drain, in), nil
 }
 
-func (b *Backend) upstreamList(ctx context.Context, _ Empty) (Upstreams, error) {
-	u := Upstreams{Targets: b.Status(ctx).Targets, Drains: b.Helm.Orders(steering.Drain)}
-	if u.Targets == nil {
-		u.Targets = []routing.Standing{}
-	}
-	return u, nil
+// orders returns a page of the orders of a kind, oldest first.
+func (b *Backend) orders(kind steering.Kind, in Cursor) List[steering.Order] {
+	return part(b.Helm.Orders(kind), in, func(o steering.Order) string { return o.ID })
 }
 
 // upstreamDrain keeps new calls away from a target. It must be one that serves a model: a typing mistake would
@@ -130,8 +106,8 @@ func (b *Backend) upstreamEnable(ctx context.Context, in UpstreamTarget) (steeri
 	return b.Helm.Enable(ctx, in.target(), in.Actor, in.Reason)
 }
 
-func (b *Backend) modelsMoves(context.Context, Empty) ([]steering.Order, error) {
-	return b.Helm.Orders(steering.Move), nil
+func (b *Backend) modelsMoves(_ context.Context, in Cursor) (List[steering.Order], error) {
+	return b.orders(steering.Move, in), nil
 }
 
 func (b *Backend) modelsMove(ctx context.Context, in ModelMove) (steering.Order, error) {
@@ -149,8 +125,8 @@ func (b *Backend) modelsMoveBack(ctx context.Context, in ModelMove) (steering.Or
 	return b.Helm.MoveBack(ctx, in.Model, in.Actor, in.Reason)
 }
 
-func (b *Backend) maintenanceList(context.Context, Empty) ([]steering.Order, error) {
-	return b.Helm.Orders(steering.Maintenance), nil
+func (b *Backend) maintenanceList(_ context.Context, in Cursor) (List[steering.Order], error) {
+	return b.orders(steering.Maintenance, in), nil
 }
 
 // maintenanceStart refuses calls of models. The video model is not in the catalog but may be named, too.
@@ -169,8 +145,8 @@ func (b *Backend) maintenanceEnd(ctx context.Context, in EndedOrder) (steering.O
 	return b.Helm.End(ctx, steering.Maintenance, in.ID, in.Actor, in.Reason)
 }
 
-func (b *Backend) announcementList(context.Context, Empty) ([]steering.Order, error) {
-	return b.Helm.Orders(steering.Announcement), nil
+func (b *Backend) announcementList(_ context.Context, in Cursor) (List[steering.Order], error) {
+	return b.orders(steering.Announcement, in), nil
 }
 
 func (b *Backend) announcementPost(ctx context.Context, in NewAnnouncement) (steering.Order, error) {
@@ -182,22 +158,21 @@ func (b *Backend) announcementEnd(ctx context.Context, in EndedOrder) (steering.
 }
 
 // steeringHistory returns who has decided what about the running service, newest first.
-func (b *Backend) steeringHistory(ctx context.Context, in Recent) ([]Entry, error) {
-	if in.Limit < 1 || in.Limit > 1000 {
-		in.Limit = 1000
-	}
-	log, err := b.Helm.History(ctx, in.Limit)
+func (b *Backend) steeringHistory(ctx context.Context, in Cursor) (List[Entry], error) {
+	before, err := in.number()
 	if err != nil {
-		return nil, err
+		return List[Entry]{}, err
 	}
-	return entries(log), nil
+	log, err := b.Helm.History(ctx, before, in.limit())
+	if err != nil {
+		return List[Entry]{}, err
+	}
+	return entries(log, in.limit()), nil
 }
 
-// entries converts entries of the audit log.
-func entries(log []account.Entry) []Entry {
-	out := make([]Entry, 0, len(log))
-	for _, e := range log {
-		out = append(out, Entry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Detail: e.Detail, Reason: e.Reason})
-	}
-	return out
+// entries converts a page of the audit log.
+func entries(log []account.Entry, limit int) List[Entry] {
+	return listOf(log, limit, func(e account.Entry) Entry {
+		return Entry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Detail: e.Detail, Reason: e.Reason}
+	}, func(e account.Entry) string { return strconv.FormatInt(e.Seq, 10) })
 }

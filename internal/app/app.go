@@ -43,6 +43,7 @@ import (
 	"sluice/internal/pulse"
 	"sluice/internal/routing"
 	"sluice/internal/signin"
+	"sluice/internal/staff"
 	"sluice/internal/steering"
 	"sluice/internal/telemetry"
 	"sluice/internal/usage"
@@ -110,6 +111,7 @@ type App struct {
 	files    files // of the videos
 	outbox   *mail.Outbox
 	desk     *signin.Desk
+	roster   *staff.Roster
 	notices  *notice.Board
 	letters  *notice.Letters
 	billing  *billing.Billing

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/fault"
 	"sluice/internal/pgtest"
+	"sluice/internal/routing"
 	"sluice/internal/steering"
 )
 
@@ -57,7 +58,7 @@ models:
 		t.Errorf("drain of an unknown upstream = %v, want not found", err)
 	}
 	must[steering.Order](n, "upstream.drain", admin.UpstreamTarget{Actor: "t", Provider: "one", Reason: "their incident"})
-	if all := must[admin.Upstreams](n, "upstream.list", admin.Empty{}); len(all.Drains) != 1 || len(all.Targets) != 2 || !all.Targets[0].Drained || all.Targets[0].Running != 1 || all.Targets[1].Drained {
+	if all := must[admin.List[routing.Standing]](n, "upstream.list", admin.Cursor{}).Data; len(all) != 2 || !all[0].Drained || all[0].Running != 1 || all[1].Drained {
 		t.Errorf("upstream.list = %+v", all)
 	}
 	close(release)
@@ -80,7 +81,7 @@ models:
 	if r := n.ask(key, "b"); r.status != 200 {
 		t.Errorf("a request for what is enabled again = %d %s", r.status, r.body)
 	}
-	log := must[[]admin.Entry](n, "steering.history", admin.Recent{})
+	log := must[admin.List[admin.Entry]](n, "steering.history", admin.Cursor{}).Data
 	if len(log) != 3 || log[0].Action != "upstream.enable" || log[2].Detail != "one" || log[2].Reason != "their incident" {
 		t.Errorf("steering.history = %+v", log)
 	}
@@ -101,7 +102,9 @@ models:
 	remaining := n.ask(key, "a").header.Get("X-Ratelimit-Remaining-Requests")
 	closed := must[steering.Order](n, "maintenance.start", admin.NewMaintenance{Actor: "t", Models: []string{"a"}, Text: "More capacity.", Until: time.Now().Add(30 * time.Second), Reason: "r"})
 	r := n.ask(key, "a")
-	var told struct{ Error struct{ Message, Type string } }
+	var told struct {
+		Error struct{ Message, Type string }
+	}
 	_ = json.Unmarshal([]byte(r.body), &told)
 	if r.status != 503 || r.header.Get("Retry-After") != "30" || told.Error.Type != "service_unavailable" || !strings.HasPrefix(told.Error.Message, `The model "a" is under maintenance until `) || !strings.HasSuffix(told.Error.Message, "UTC. More capacity.") {
 		t.Errorf("a call under maintenance = %d %v %s", r.status, r.header, r.body)
@@ -213,7 +216,7 @@ func TestSteeringOverNodes(t *testing.T) {
 	must[steering.Order](two, "announcement.end", admin.EndedOrder{Actor: "t", ID: post.ID})
 	must[steering.Order](two, "upstream.enable", admin.UpstreamTarget{Actor: "t", Provider: "sandbox", Upstream: "small"})
 	eventually(t, "their end on the first node", func() bool {
-		return len(must[admin.Upstreams](one, "upstream.list", admin.Empty{}).Drains) == 0 && !strings.Contains(one.get("/signin", "").body, "Hello all")
+		return len(must[admin.List[steering.Order]](one, "upstream.drains", admin.Cursor{}).Data) == 0 && !strings.Contains(one.get("/signin", "").body, "Hello all")
 	})
 	if r := one.ask(key, "sandbox/small"); r.status != 200 {
 		t.Errorf("a model whose drain was ended on the other node = %d %s, want 200", r.status, r.body)

@@ -38,8 +38,9 @@ type Store interface {
 	// ChangeOrders replaces the orders by those that change returns, and appends the audit entry, in one
 	// transaction that no other change is part of. It changes nothing if change returns an error.
 	ChangeOrders(ctx context.Context, change func(have []Order) ([]Order, account.Entry, error)) error
-	// AuditLog returns the latest entries about an account; empty: about the service itself.
-	AuditLog(ctx context.Context, accountID string, limit int) ([]account.Entry, error)
+	// AuditLog returns the latest entries about an account before a number, 0 for all; an empty account stands for the
+	// service itself.
+	AuditLog(ctx context.Context, accountID string, before int64, limit int) ([]account.Entry, error)
 }
 
 // Options are the choices of New; the zero value is the default.
@@ -166,9 +167,9 @@ func (h *Helm) Tiers() map[string]catalog.Tier {
 	return tiers
 }
 
-// History returns the latest entries of the audit log about orders, newest first.
-func (h *Helm) History(ctx context.Context, limit int) ([]account.Entry, error) {
-	return h.store.AuditLog(ctx, "", limit)
+// History returns the latest entries of the audit log about orders before a number, newest first. 0 stands for all.
+func (h *Helm) History(ctx context.Context, before int64, limit int) ([]account.Entry, error) {
+	return h.store.AuditLog(ctx, "", before, limit)
 }
 
 // Give gives an order, which is in force on this node when Give returns, and soon on the others. It replaces an order

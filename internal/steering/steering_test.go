@@ -50,7 +50,7 @@ func (m *memory) ChangeOrders(_ context.Context, change func([]Order) ([]Order, 
 	return nil
 }
 
-func (m *memory) AuditLog(_ context.Context, _ string, limit int) ([]account.Entry, error) {
+func (m *memory) AuditLog(_ context.Context, _ string, _ int64, limit int) ([]account.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.log[:min(len(m.log), limit)], nil
@@ -105,7 +105,8 @@ func TestReplace(t *testing.T) {
 	h := New(&memory{}, nil)
 	for _, o := range []Order{
 		drain(Target{Provider: "a"}), drain(Target{Provider: "a"}), drain(Target{Provider: "b"}),
-		{Kind: Move, Model: "m", Plan: "basic", Actor: "t", Reason: "r"}, {Kind: Move, Model: "m", Plan: "premium", Actor: "t", Reason: "r"},
+		{Kind: Move, Model: "m", Plan: "basic", Actor: "t", Reason: "r"},
+		{Kind: Move, Model: "m", Plan: "premium", Actor: "t", Reason: "r"},
 	} {
 		if _, err := h.Give(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -120,7 +121,7 @@ func TestReplace(t *testing.T) {
 	if _, err := h.MoveBack(t.Context(), "m", "u", "enough"); err != nil || len(h.Tiers()) != 0 {
 		t.Errorf("MoveBack = %v, and Tiers %v", err, h.Tiers())
 	}
-	log, err := h.History(t.Context(), 2)
+	log, err := h.History(t.Context(), 0, 2)
 	if err != nil || len(log) != 2 || log[0].Action != "model.move-back" || log[0].Actor != "u" || log[0].Reason != "enough" || log[1].Action != "model.move" || log[1].Detail != "m to premium" {
 		t.Errorf("History = %+v, %v", log, err)
 	}

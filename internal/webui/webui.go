@@ -135,6 +135,9 @@ func (u *UI) Render(w http.ResponseWriter, r *http.Request, status int, page tem
 type Page struct {
 	Title string
 	Brand string
+	// Home is where the name of the service leads, and Part what stands beside it; empty on the customer's pages.
+	Home string
+	Part string
 	// Path is the path of the navigation link to highlight.
 	Path string
 	// Theme is "light", "dark", or "" for the theme of the system.
@@ -173,7 +176,7 @@ type Banner struct {
 // once.
 func (u *UI) Page(w http.ResponseWriter, r *http.Request, title string) Page {
 	s := u.settings()
-	p := Page{Title: title, Brand: s.Brand, Path: r.URL.Path, Flash: u.takeFlash(w, r), Announcements: s.Announcements}
+	p := Page{Title: title, Brand: s.Brand, Home: CustomerHome, Path: r.URL.Path, Flash: u.takeFlash(w, r), Announcements: s.Announcements}
 	if c, err := r.Cookie("theme"); err == nil && (c.Value == "light" || c.Value == "dark") {
 		p.Theme = c.Value
 	}

@@ -54,7 +54,7 @@ func orders(t *testing.T, open func() *sqlstore.Store) {
 	if got, err := s.OrdersVersion(ctx); err != nil || got != version {
 		t.Errorf("OrdersVersion = %d, %v, want %d", got, err, version)
 	}
-	log, err := s.AuditLog(ctx, "", 10)
+	log, err := s.AuditLog(ctx, "", 0, 10)
 	if err != nil || len(log) != 3 || log[0].Action != "three" || log[2].Action != "one" {
 		t.Errorf("AuditLog of the service = %+v, %v", log, err)
 	}
