@@ -10,6 +10,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
 	"sluice/internal/health"
+	"sluice/internal/overview"
 	"sluice/internal/routing"
 )
 
@@ -25,6 +26,8 @@ type Backend struct {
 	Staff    Staff
 	Billing  *billing.Billing
 	Helm     Helm
+	// Reports tells what the service does. It is nil if no server is running.
+	Reports *overview.Desk
 	// VideoModel returns the id of the video model.
 	VideoModel func() string
 	// Standing returns where models come from and how healthy they are.

@@ -91,6 +91,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.billing.Watch,
 		a.cluster.Run,
 		a.helm.Run,
+		a.board.Run,
 		a.health.Run,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}
@@ -191,6 +192,7 @@ func (a *App) backend() *admin.Backend {
 		Desk:       a.desk,
 		Staff:      a.roster,
 		Helm:       a.helm,
+		Reports:    a.reports,
 		VideoModel: func() string { return a.settings.Load().Config.Video.ModelID },
 		Billing:    a.billing,
 		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
