@@ -56,7 +56,7 @@ type Board struct {
 	mu      sync.Mutex
 	minutes map[int64]*Minute // of this node, by the Unix time of their beginning
 	dirty   map[int64]bool    // those that are not stored
-	last    *Gauges           // of the sample before; nil: there was none
+	last    Gauges            // of the sample before; zero at the start of the process, when all sums are
 	ended   int64             // minutes before it have lost their small accounts
 
 	others  sync.Mutex // guards what follows
@@ -133,26 +133,23 @@ func (b *Board) look() {
 	g, now := b.sample(), b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	refused, targets := int64(0), map[string]Target{}
-	if b.last != nil {
-		refused = g.Refused - b.last.Refused
-		was := map[string]*routing.Standing{}
-		for i := range b.last.Targets {
-			was[targetName(&b.last.Targets[i])] = &b.last.Targets[i]
+	refused, targets := g.Refused-b.last.Refused, map[string]Target{}
+	was := map[string]*routing.Standing{}
+	for i := range b.last.Targets {
+		was[targetName(&b.last.Targets[i])] = &b.last.Targets[i]
+	}
+	for i := range g.Targets[:min(len(g.Targets), mostTargets)] {
+		t := &g.Targets[i]
+		old := was[targetName(t)]
+		if old == nil || t.Answered < old.Answered || t.Failed < old.Failed { // it is new, or its provider was configured again
+			old = &routing.Standing{}
 		}
-		for i := range g.Targets[:min(len(g.Targets), mostTargets)] {
-			t := &g.Targets[i]
-			old := was[targetName(t)]
-			if old == nil || t.Answered < old.Answered || t.Failed < old.Failed { // it is new, or its provider was configured again
-				old = &routing.Standing{}
-			}
-			d := Target{t.Answered - old.Answered, t.Failed - old.Failed, (t.Waited - old.Waited).Milliseconds()}
-			if d.Answered > 0 || d.Failed > 0 {
-				targets[targetName(t)] = d
-			}
+		d := Target{t.Answered - old.Answered, t.Failed - old.Failed, (t.Waited - old.Waited).Milliseconds()}
+		if d.Answered > 0 || d.Failed > 0 {
+			targets[targetName(t)] = d
 		}
 	}
-	b.last = &g
+	b.last = g
 	if refused > 0 || len(targets) > 0 || g.Running > 0 || g.Streams > 0 || g.Journal > 0 { // else nothing has to be stored
 		m := b.minute(now)
 		m.merge(&Minute{Refused: refused, Targets: targets})

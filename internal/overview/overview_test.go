@@ -89,7 +89,7 @@ func TestBoard(t *testing.T) {
 		for name, b := range map[string]*Board{"one": one, "two": two} {
 			minutes := b.Minutes(ctx)
 			now, before := minutes[Kept-1], minutes[Kept-3]
-			if len(minutes) != Kept || now.Calls != 2 || now.Failed != 1 || now.Prompt != 20 || now.Completion != 10 || now.Refused != 2 || now.Streams != 2 {
+			if len(minutes) != Kept || now.Calls != 2 || now.Failed != 1 || now.Prompt != 20 || now.Completion != 10 || now.Refused != 9 || now.Streams != 2 {
 				t.Errorf("%s: the current minute = %+v", name, now)
 			}
 			if before.Calls != 1 || before.Failed != 1 || before.Accounts["b"].Calls != 1 {
@@ -98,7 +98,7 @@ func TestBoard(t *testing.T) {
 			if p := now.Took.Quantile(0.5); p < 80*time.Millisecond || p > 120*time.Millisecond {
 				t.Errorf("%s: the median is %s, want about 100ms", name, p)
 			}
-			if got := Series(minutes, &routing.Standing{Provider: "p", Upstream: "u"}, Parts)[Parts-1]; got != (Target{Answered: 3, Failed: 1, WaitedMS: 1000}) {
+			if got := Series(minutes, &routing.Standing{Provider: "p", Upstream: "u"}, Parts)[Parts-1]; got != (Target{Answered: 8, Failed: 1, WaitedMS: 1000}) {
 				t.Errorf("%s: the series of the target ends with %+v", name, got)
 			}
 			if got := Loaders(minutes, 1); len(got) != 1 || got[0] != (Loader{"a", Load{Calls: 2, Failed: 1, Tokens: 30}}) {
