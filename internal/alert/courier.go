@@ -69,9 +69,16 @@ func NewCourier(store Store, settings func() Settings, sender mail.Sender, addre
 	return &Courier{store: store, settings: settings, sender: sender, address: address, log: log, now: opts.clock()}
 }
 
-// Counts returns how many attempts have succeeded and failed in this process, and how many deliveries were given up.
-func (c *Courier) Counts() (delivered, failed, dead int64) {
-	return c.delivered.Load(), c.failed.Load(), c.dead.Load()
+// Count returns how often something has happened in this process: attempts that were "delivered" or "failed", and
+// deliveries that are "dead".
+func (c *Courier) Count(what string) int64 {
+	switch what {
+	case "delivered":
+		return c.delivered.Load()
+	case "failed":
+		return c.failed.Load()
+	}
+	return c.dead.Load()
 }
 
 // round is one Carry: what is under way.

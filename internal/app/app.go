@@ -25,6 +25,7 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/admission"
 	"sluice/internal/admission/redisledger"
+	"sluice/internal/alert"
 	"sluice/internal/app/settings"
 	"sluice/internal/auth"
 	"sluice/internal/billing"
@@ -87,31 +88,36 @@ type App struct {
 	tracer  *telemetry.Tracer  // nil: traces are off
 	servers []discovery.Server // to look for on this machine
 
-	facts    *facts              // data folder, database, accounts
-	cluster  *cluster.Cluster    // the servers on the same database; of one with SQLite
-	follower *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
-	books    *usage.Books        // what calls consumed
-	pulse    *pulse.Pulse        // notices silence on streams
-	ledger   ledger              // what accounts are using now; it is made of one of the next two
-	memory   *admission.Memory   // nil if nodes share a ledger
-	redis    *redisledger.Ledger // nil if this node counts alone
-	gate     *admission.Gate     // admits calls: takes from the ledger, settles in the books
-	abuse    *abuse.Control
-	health   *health.Board // whether new work should be sent here
-	line     *inference.Line
-	api      *httpapi.API
-	local    *httpapi.Local // whether only this machine has sent requests
-	replies  *idempotency.Replies
-	router   *routing.Router
-	tools    *remoteTools
-	videos   *video.Line
-	files    files // of the videos
-	outbox   *mail.Outbox
-	desk     *signin.Desk
-	notices  *notice.Board
-	letters  *notice.Letters
-	billing  *billing.Billing
-	stripe   *stripe.Processor // nil if another processor is used, or none
+	facts      *facts              // data folder, database, accounts
+	cluster    *cluster.Cluster    // the servers on the same database; of one with SQLite
+	follower   *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
+	books      *usage.Books        // what calls consumed
+	pulse      *pulse.Pulse        // notices silence on streams
+	ledger     ledger              // what accounts are using now; it is made of one of the next two
+	memory     *admission.Memory   // nil if nodes share a ledger
+	redis      *redisledger.Ledger // nil if this node counts alone
+	gate       *admission.Gate     // admits calls: takes from the ledger, settles in the books
+	abuse      *abuse.Control
+	health     *health.Board // whether new work should be sent here
+	line       *inference.Line
+	api        *httpapi.API
+	local      *httpapi.Local // whether only this machine has sent requests
+	replies    *idempotency.Replies
+	router     *routing.Router
+	tools      *remoteTools
+	videos     *video.Line
+	files      files // of the videos
+	outbox     *mail.Outbox
+	desk       *signin.Desk
+	notices    *notice.Board
+	letters    *notice.Letters
+	sender     mail.Sender
+	hooks      *alert.Hooks // customers' webhooks
+	alerts     *alert.Desk  // the operator's
+	courier    *alert.Courier
+	alertWatch *alert.Watch
+	billing    *billing.Billing
+	stripe     *stripe.Processor // nil if another processor is used, or none
 
 	listener        net.Listener
 	adminListener   net.Listener
@@ -157,6 +163,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.openBooks,      // after openFacts: the journal is in the data folder
 		a.restoreWindows, // before the first request: what the last minute used still counts
 		a.resumeScores,   // after openBooks: what is still in the journal counts, too
+		a.openAlerts,     // after openBooks: it looks at the journal
 		a.openVideos,     // after openBooks: jobs are admitted by the same gate as calls
 		a.watchHealth,    // after everything that it looks at
 		a.openTraces,     // before openAPI, which begins them
@@ -270,6 +277,11 @@ func (a *App) addGauges(context.Context, *config.Config) error {
 		lines, _ := a.opts.Output.Dropped()
 		return float64(lines)
 	})
+	for name, help := range map[string]string{
+		"delivered": "Attempts to deliver an alert that succeeded.", "failed": "Attempts to deliver an alert that failed.", "dead": "Alerts that were given up.",
+	} {
+		a.metrics.Counter("sluice_alerts_"+name+"_total", help, func() float64 { return float64(a.courier.Count(name)) })
+	}
 	a.addMetrics()
 	a.metrics.Upstreams(func() []telemetry.Upstream { return a.settings.Load().Routes.Gauges(time.Now()) })
 	return nil
@@ -328,6 +340,9 @@ func (a *App) close() error {
 	}
 	if a.tools != nil {
 		a.tools.close()
+	}
+	if a.courier != nil {
+		a.courier.Close()
 	}
 	if a.books != nil { // before the folder that its journal is in
 		errs = append(errs, a.books.Close())

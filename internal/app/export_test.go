@@ -108,6 +108,10 @@ func (a *App) InForce() string {
 	c := s.Config
 	fmt.Fprintln(&b, "stop", c.DrainTimeout, c.ShutdownDelay, "books", c.Usage.KeepDays, "local", c.Discover)
 	fmt.Fprintln(&b, "pages", a.Origin(), signinSettings(c, a.Origin(), true))
+	fmt.Fprintln(&b, "alerts", c.Alerts.JournalLag, c.Alerts.DiskFreeMiB, alertSettings(c).AllowHosts)
+	for _, e := range alertSettings(c).Operator {
+		fmt.Fprintln(&b, "alerts to", e.ID, e.To, e.Types, e.Secret.Reveal())
+	}
 	if cert := a.cert.Load(); cert != nil {
 		fmt.Fprintf(&b, "certificate %x\n", cert.Certificate)
 	}

@@ -91,6 +91,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.billing.Watch,
 		a.cluster.Run,
 		a.health.Run,
+		a.alertWatch.Run,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}
 	if a.tracer != nil {

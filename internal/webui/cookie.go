@@ -34,6 +34,12 @@ var flashes = map[string]Flash{
 	"cancelled":        {"good", "Your plan was cancelled. It stays active until the end of the billing period."},
 	"resumed":          {"good", "Your plan was resumed. It will renew as before."},
 	"card-changed":     {"good", "Your payment method was updated."},
+	"webhook-deleted":  {"good", "The webhook was deleted."},
+	"webhook-tested":   {"good", "A test is on its way. The list below shows what became of it."},
+	"webhook-resumed":  {"good", "The webhook gets new events again."},
+	"webhook-replayed": {"good", "The message is sent again, under the same id."},
+	"video-mail-on":    {"good", "You will get an e-mail when a video is done."},
+	"video-mail-off":   {"good", "You will get no more e-mail about videos."},
 	"support-asked":    {"good", "Your request was sent to support. You will get a reply by e-mail."},
 }
 
