@@ -220,7 +220,6 @@ const (
 	MaxWaiting    = 1000                // deliveries of an account that wait; more are given up at once
 	MaxKept       = 2000                // deliveries of an account that have ended
 	MaxURL        = 2000                // bytes
-	MaxBody       = 16 << 10            // bytes of what a webhook gets
 	Keep          = 30 * 24 * time.Hour // ended deliveries and the operator's events
 	testsPerHour  = 20
 	replayPerHour = 100

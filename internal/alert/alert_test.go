@@ -489,6 +489,79 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// So many deliveries can be sent again in an hour.
+func TestReplayBound(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, always(http.StatusOK))
+	s := newSite(t, "127.0.0.1")
+	s.create(r.URL)
+	for i := range 101 {
+		s.happen(fmt.Sprint(i))
+	}
+	s.courier.Carry(t.Context())
+	list, err := s.hooks.Deliveries(t.Context(), s.account.ID, "", alert.Page{Limit: 200})
+	if err != nil || len(list) != 101 {
+		t.Fatalf("Deliveries = %d, %v, want 101", len(list), err)
+	}
+	s.clock.pass(time.Minute)
+	for _, d := range list[:100] {
+		if err := s.hooks.Replay(t.Context(), s.account.ID, d.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.hooks.Replay(t.Context(), s.account.ID, list[100].ID); !fault.Is(err, fault.RateLimited) {
+		t.Errorf("Replay number 101 = %v, want it refused for now", err)
+	}
+	if err := s.desk.Replay(t.Context(), s.account.ID, list[100].ID); err != nil {
+		t.Errorf("Replay by the operator = %v", err)
+	}
+	s.clock.pass(61 * time.Minute)
+	s.courier.Carry(t.Context())
+	if err := s.hooks.Replay(t.Context(), s.account.ID, list[100].ID); err != nil {
+		t.Errorf("Replay an hour later = %v", err)
+	}
+}
+
+// Beyond what may wait, deliveries are given up, and of those that have ended the newest are kept.
+func TestWaitingBound(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "127.0.0.1")
+	s.create("http://127.0.0.1:1/")
+	events := make([]alert.Event, alert.MaxWaiting+alert.MaxKept+100)
+	for i := range events {
+		events[i] = alert.NewEvent(s.account.ID, alert.VideoSucceeded, fmt.Sprint(i), base.Add(time.Duration(i)*time.Millisecond), "done", nil)
+	}
+	if err := s.store.AddEvents(t.Context(), events...); err != nil {
+		t.Fatal(err)
+	}
+	for n := 100; n == 100; {
+		var err error
+		n, err = s.store.FanOut(t.Context(), s.clock.now(), 100, func(e *alert.Event, to []alert.Endpoint) []alert.Delivery {
+			return []alert.Delivery{{ID: "msg_" + e.ID, EventID: e.ID, EndpointID: to[0].ID, AccountID: e.AccountID, Type: e.Type, CreatedAt: e.At, State: alert.Waiting, DueAt: e.At}}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func(state alert.State) []alert.Delivery {
+		list, err := s.desk.Deliveries(t.Context(), s.account.ID, state, alert.Page{Limit: len(events)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	waiting, dead := count(alert.Waiting), count(alert.Dead)
+	if len(waiting) != alert.MaxWaiting || len(dead) != alert.MaxKept {
+		t.Fatalf("%d wait and %d were given up, want %d and %d", len(waiting), len(dead), alert.MaxWaiting, alert.MaxKept)
+	}
+	if dead[0].EventID != events[len(events)-1].ID || dead[0].Problem == "" {
+		t.Errorf("the newest that was given up is %+v, want the last event", dead[0])
+	}
+	if err := s.hooks.Replay(t.Context(), s.account.ID, dead[0].ID); !fault.Is(err, fault.RateLimited) {
+		t.Errorf("Replay while too many wait = %v, want it refused for now", err)
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 func TestSecret(t *testing.T) {

@@ -9,8 +9,10 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/admission"
+	"sluice/internal/alert"
 	"sluice/internal/billing"
 	"sluice/internal/notice"
+	"sluice/internal/routing"
 	"sluice/internal/usage"
 )
 
@@ -142,3 +144,6 @@ func describe(b *strings.Builder, v reflect.Value, depth int) {
 		fmt.Fprint(b, v, " ")
 	}
 }
+
+// DownUpstreams returns what the operator is told about upstreams.
+func DownUpstreams(standings []routing.Standing) []alert.Sight { return downUpstreams(standings) }

@@ -642,43 +642,6 @@ func (c *Config) File() string { return c.file }
 // Warnings returns settings that are valid but probably a mistake, one sentence each.
 func (c *Config) Warnings() []string { return c.warnings }
 
-// Alerts say whom the operator's alerts go to.
-type Alerts struct {
-	// Addresses that get alerts by mail. Without `smtp` that mail is written to the log, as all mail.
-	Email []string `yaml:"email"`
-
-	// Webhooks that get alerts, signed as in the Standard Webhooks specification. They may be
-	// inside your network.
-	Webhooks []AlertWebhook `yaml:"webhooks"`
-
-	// Hosts that the webhooks of customers may name although they are not public, or without TLS:
-	// names or IP addresses, with or without a port.
-	AllowHosts []string `yaml:"allow_hosts"`
-
-	// How long settlements may wait for the database before that is an alert.
-	JournalLag time.Duration `yaml:"journal_lag" default:"1m"`
-
-	// How much space must be free on the disk of the data folder, in MiB. Less is an alert. 0 means
-	// never.
-	DiskFreeMiB int `yaml:"disk_free_mib" default:"1024"`
-}
-
-// AlertWebhook is one webhook of the operator.
-type AlertWebhook struct {
-	// A name for the log and the console: letters, digits and dashes.
-	Name string `yaml:"name" required:"true"`
-
-	// The URL that alerts are posted to.
-	URL string `yaml:"url" required:"true"`
-
-	// The secret that signs them, as the receiver has it: `whsec_` and base64. `sluice alert secret`
-	// makes one. Keep it out of the file: write `${NAME}` for an environment variable.
-	Secret Secret `yaml:"secret" required:"true"`
-
-	// The events that it gets, such as `upstream.down`. If not set, all.
-	Events []string `yaml:"events"`
-}
-
 // KeyPrefix returns the prefix of every API key.
 func (c *Config) KeyPrefix() string { return c.Brand + "-" }
 

@@ -212,8 +212,10 @@ alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.
 		Blob:    Blob{"s3", "d", "https://s3.example.com", "eu", "b", "p/", "a", "sk-123456"},
 		Billing: Billing{"stripe", "sk-123456", "sk-123456", "http://127.0.0.1:12111"},
 		Alerts: Alerts{
-			[]string{"ops@example.com"}, []AlertWebhook{{"pager", "http://10.0.0.7/x?y", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", []string{"upstream.down"}}},
-			[]string{"hooks.internal"}, 30 * time.Second, 5,
+			[]string{"ops@example.com"},
+			[]AlertWebhook{{"pager", "http://10.0.0.7/x?y", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", []string{"upstream.down"}}},
+			[]string{"hooks.internal"},
+			30 * time.Second, 5,
 		},
 	}
 	if diff := cmp.Diff(want, got, sameConfig); diff != "" {

@@ -198,8 +198,14 @@ func (s *Store) FanOut(ctx context.Context, now time.Time, most int, route func(
 		if events, err = eventsOf(ctx, tx, where+lock, most); err != nil {
 			return err
 		}
+		waiting := map[string]int{} // by account
 		for i := range events {
-			if err := s.fanOut(ctx, tx, &events[i], now, route); err != nil {
+			if err := s.fanOut(ctx, tx, &events[i], now, route, waiting); err != nil {
+				return err
+			}
+		}
+		for accountID := range waiting {
+			if err := trimDeliveries(ctx, tx, accountID); err != nil {
 				return err
 			}
 		}
@@ -208,8 +214,8 @@ func (s *Store) FanOut(ctx context.Context, now time.Time, most int, route func(
 	return len(events), err
 }
 
-// fanOut makes the deliveries of one event.
-func (s *Store) fanOut(ctx context.Context, tx *sql.Tx, e *alert.Event, now time.Time, route func(e *alert.Event, endpoints []alert.Endpoint) []alert.Delivery) error {
+// fanOut makes the deliveries of one event. waiting is what is known of how many wait.
+func (s *Store) fanOut(ctx context.Context, tx *sql.Tx, e *alert.Event, now time.Time, route func(e *alert.Event, endpoints []alert.Endpoint) []alert.Delivery, waiting map[string]int) error {
 	var endpoints []alert.Endpoint
 	var err error
 	done := `UPDATE alert_events SET made = 1 WHERE id = $1`
@@ -220,13 +226,18 @@ func (s *Store) fanOut(ctx context.Context, tx *sql.Tx, e *alert.Event, now time
 		done = `DELETE FROM alert_events WHERE id = $1`
 	}
 	for _, d := range route(e, endpoints) {
-		waiting, err := waitingOf(ctx, tx, e.AccountID)
-		if err != nil {
-			return err
+		n, known := waiting[e.AccountID]
+		if !known {
+			if n, err = waitingOf(ctx, tx, e.AccountID); err != nil {
+				return err
+			}
 		}
-		if waiting >= alert.MaxWaiting {
-			d.State, d.FinishedAt, d.Problem = alert.Dead, now, fmt.Sprintf("%d other messages were waiting", waiting)
+		if n >= alert.MaxWaiting {
+			d.State, d.FinishedAt, d.Problem = alert.Dead, now, fmt.Sprintf("%d other messages were waiting", n)
+		} else {
+			n++
 		}
+		waiting[e.AccountID] = n
 		if err := insertDelivery(ctx, tx, &d); err != nil {
 			return err
 		}
@@ -241,18 +252,20 @@ func waitingOf(ctx context.Context, tx *sql.Tx, accountID string) (n int, err er
 	return n, err
 }
 
-// insertDelivery stores a new delivery, and deletes the oldest that have ended if the account has too many.
+// insertDelivery stores a new delivery.
 func insertDelivery(ctx context.Context, tx *sql.Tx, d *alert.Delivery) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO alert_deliveries (`+deliveryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 		ON CONFLICT (id) DO NOTHING`,
 		d.ID, d.EventID, d.EndpointID, d.AccountID, string(d.Type), d.Title, d.Body, millis(d.CreatedAt), string(d.State), d.Attempts, millis(d.DueAt),
 		millis(d.FinishedAt), d.Status, d.Problem, millis(d.ReplayedAt))
-	if err != nil {
-		return err
-	}
-	// SQLite requires a LIMIT with an OFFSET. What is beyond it is deleted with the next one.
-	_, err = tx.ExecContext(ctx, `DELETE FROM alert_deliveries WHERE id IN
-		(SELECT id FROM alert_deliveries WHERE account_id = $1 AND state <> 'waiting' ORDER BY created_at DESC, id DESC LIMIT 100 OFFSET $2)`, d.AccountID, alert.MaxKept)
+	return err
+}
+
+// trimDeliveries deletes the oldest deliveries of an account that have ended, if there are too many.
+func trimDeliveries(ctx context.Context, tx *sql.Tx, accountID string) error {
+	// SQLite requires a LIMIT with an OFFSET. What is beyond it is deleted the next time.
+	_, err := tx.ExecContext(ctx, `DELETE FROM alert_deliveries WHERE id IN
+		(SELECT id FROM alert_deliveries WHERE account_id = $1 AND state <> 'waiting' ORDER BY created_at DESC, id DESC LIMIT 1000 OFFSET $2)`, accountID, alert.MaxKept)
 	return err
 }
 
@@ -274,7 +287,10 @@ func (s *Store) AddTest(ctx context.Context, d *alert.Delivery, since time.Time,
 		if err := hasRoom(ctx, tx, d.AccountID); err != nil {
 			return err
 		}
-		return insertDelivery(ctx, tx, d)
+		if err := insertDelivery(ctx, tx, d); err != nil {
+			return err
+		}
+		return trimDeliveries(ctx, tx, d.AccountID)
 	})
 }
 
