@@ -435,6 +435,7 @@ func TestMail(t *testing.T) {
 	if len(s.post.sent) != 1 || s.post.sent[0].To != "ana@example.com" || s.post.sent[0].Subject != "done" || !strings.Contains(s.post.sent[0].Text, "id: one\n") {
 		t.Errorf("mail = %+v", s.post.sent)
 	}
+	s.clock.pass(time.Second)
 	s.post.err = &mail.Refused{Err: errors.New("no such user")}
 	s.happen("two")
 	s.courier.Carry(t.Context())

@@ -11,17 +11,28 @@ import (
 	"sluice/internal/routing"
 )
 
+// alerts is what tells operators and customers what has happened.
+type alerts struct {
+	hooks   *alert.Hooks   // of customers
+	desk    *alert.Desk    // of the operator
+	courier *alert.Courier // delivers for both
+	watch   *alert.Watch
+}
+
 // openAlerts opens what tells operators and customers by webhook and mail.
-func (a *App) openAlerts(_ context.Context, _ *config.Config) error {
+func (a *App) openAlerts(_ context.Context, cfg *config.Config) error {
 	node, err := a.facts.dir.Node()
 	if err != nil {
 		return err
 	}
 	store, settings := a.facts.store, func() alert.Settings { return alertSettings(a.settings.Load().Config) }
-	a.hooks = alert.NewHooks(store, settings, nil)
-	a.alerts = alert.NewDesk(store, settings, nil)
-	a.courier = alert.NewCourier(store, settings, a.sender, a.addressOf, a.log, nil)
-	a.alertWatch = alert.NewWatch(store, a.courier, node, a.sights, a.log, nil)
+	// Not the outbox, which forgets its mail when the process ends.
+	sender, err := newSender(cfg, a)
+	if err != nil {
+		return err
+	}
+	a.alerts = alerts{hooks: alert.NewHooks(store, settings, nil), desk: alert.NewDesk(store, settings, nil), courier: alert.NewCourier(store, settings, sender, a.addressOf, a.log, nil)}
+	a.alerts.watch = alert.NewWatch(store, a.alerts.courier, node, a.sights, a.log, nil)
 	return nil
 }
 

@@ -96,7 +96,7 @@ func TestWebhooks(t *testing.T) {
 		t.Error("the webhook is still there")
 	}
 	var actions []string
-	for _, e := range must[[]admin.Entry](n, "account.history", admin.Target{Ref: ana.email}) {
+	for _, e := range must[admin.List[admin.Entry]](n, "account.history", admin.AccountPage{Ref: ana.email}).Data {
 		actions = append(actions, e.Action)
 	}
 	if !slices.Contains(actions, "webhook.create") || !slices.Contains(actions, "webhook.delete") {

@@ -25,7 +25,6 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/admission"
 	"sluice/internal/admission/redisledger"
-	"sluice/internal/alert"
 	"sluice/internal/app/settings"
 	"sluice/internal/auth"
 	"sluice/internal/billing"
@@ -44,6 +43,7 @@ import (
 	"sluice/internal/pulse"
 	"sluice/internal/routing"
 	"sluice/internal/signin"
+	"sluice/internal/staff"
 	"sluice/internal/telemetry"
 	"sluice/internal/usage"
 	"sluice/internal/video"
@@ -88,36 +88,34 @@ type App struct {
 	tracer  *telemetry.Tracer  // nil: traces are off
 	servers []discovery.Server // to look for on this machine
 
-	facts      *facts              // data folder, database, accounts
-	cluster    *cluster.Cluster    // the servers on the same database; of one with SQLite
-	follower   *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
-	books      *usage.Books        // what calls consumed
-	pulse      *pulse.Pulse        // notices silence on streams
-	ledger     ledger              // what accounts are using now; it is made of one of the next two
-	memory     *admission.Memory   // nil if nodes share a ledger
-	redis      *redisledger.Ledger // nil if this node counts alone
-	gate       *admission.Gate     // admits calls: takes from the ledger, settles in the books
-	abuse      *abuse.Control
-	health     *health.Board // whether new work should be sent here
-	line       *inference.Line
-	api        *httpapi.API
-	local      *httpapi.Local // whether only this machine has sent requests
-	replies    *idempotency.Replies
-	router     *routing.Router
-	tools      *remoteTools
-	videos     *video.Line
-	files      files // of the videos
-	outbox     *mail.Outbox
-	desk       *signin.Desk
-	notices    *notice.Board
-	letters    *notice.Letters
-	sender     mail.Sender
-	hooks      *alert.Hooks // customers' webhooks
-	alerts     *alert.Desk  // the operator's
-	courier    *alert.Courier
-	alertWatch *alert.Watch
-	billing    *billing.Billing
-	stripe     *stripe.Processor // nil if another processor is used, or none
+	facts    *facts              // data folder, database, accounts
+	cluster  *cluster.Cluster    // the servers on the same database; of one with SQLite
+	follower *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
+	books    *usage.Books        // what calls consumed
+	pulse    *pulse.Pulse        // notices silence on streams
+	ledger   ledger              // what accounts are using now; it is made of one of the next two
+	memory   *admission.Memory   // nil if nodes share a ledger
+	redis    *redisledger.Ledger // nil if this node counts alone
+	gate     *admission.Gate     // admits calls: takes from the ledger, settles in the books
+	abuse    *abuse.Control
+	health   *health.Board // whether new work should be sent here
+	line     *inference.Line
+	api      *httpapi.API
+	local    *httpapi.Local // whether only this machine has sent requests
+	replies  *idempotency.Replies
+	router   *routing.Router
+	tools    *remoteTools
+	videos   *video.Line
+	files    files // of the videos
+	outbox   *mail.Outbox
+	desk     *signin.Desk
+	roster   *staff.Roster
+	notices  *notice.Board
+	letters  *notice.Letters
+	billing  *billing.Billing
+	stripe   *stripe.Processor // nil if another processor is used, or none
+
+	alerts alerts // webhooks, and mail about what happened
 
 	listener        net.Listener
 	adminListener   net.Listener
@@ -280,7 +278,7 @@ func (a *App) addGauges(context.Context, *config.Config) error {
 	for name, help := range map[string]string{
 		"delivered": "Attempts to deliver an alert that succeeded.", "failed": "Attempts to deliver an alert that failed.", "dead": "Alerts that were given up.",
 	} {
-		a.metrics.Counter("sluice_alerts_"+name+"_total", help, func() float64 { return float64(a.courier.Count(name)) })
+		a.metrics.Counter("sluice_alerts_"+name+"_total", help, func() float64 { return float64(a.alerts.courier.Count(name)) })
 	}
 	a.addMetrics()
 	a.metrics.Upstreams(func() []telemetry.Upstream { return a.settings.Load().Routes.Gauges(time.Now()) })
@@ -341,8 +339,8 @@ func (a *App) close() error {
 	if a.tools != nil {
 		a.tools.close()
 	}
-	if a.courier != nil {
-		a.courier.Close()
+	if a.alerts.courier != nil {
+		a.alerts.courier.Close()
 	}
 	if a.books != nil { // before the folder that its journal is in
 		errs = append(errs, a.books.Close())

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sluice/internal/account"
+	"sluice/internal/admin"
 	"sluice/internal/billing/stripe"
 	"sluice/internal/catalog"
 	"sluice/internal/config"
@@ -13,6 +14,8 @@ import (
 	"sluice/internal/mail"
 	"sluice/internal/notice"
 	"sluice/internal/signin"
+	"sluice/internal/staff"
+	"sluice/internal/support"
 	"sluice/internal/webui"
 )
 
@@ -23,13 +26,13 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	a.sender = sender
 	a.outbox = mail.NewOutbox(sender, a.log)
 	desk := &signin.Options{}
 	if !a.facts.alone() {
 		desk.Tries = a.facts.store // nodes count attempts together
 	}
 	a.desk = signin.New(a.facts.store, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().Config, a.Origin(), a.local.Holds()) }, desk)
+	a.roster = staff.New(a.facts.store, a.facts.accounts, a.desk, nil)
 	// Settings and origin are passed as functions, here and below, because a reload changes them.
 	a.notices = notice.NewBoard(a.facts.store, a.outbox, a.Origin, nil)
 	a.letters = notice.NewLetters(a.notices, a.facts.index.Account, a.log)
@@ -55,8 +58,8 @@ func signinSettings(cfg *config.Config, origin string, local bool) signin.Settin
 	return signin.Settings{Origin: origin, Open: mode == "open", Closed: mode == "closed"}
 }
 
-// pages returns the handlers of the customer's pages and of the payment processor's webhook, by
-// their patterns.
+// pages returns the handlers of the customer's pages, of the support console, of the admin API and of the payment
+// processor's webhook, by their patterns.
 func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	ui := webui.New(func() webui.Settings {
 		s := webui.Settings{Origin: a.Origin(), Brand: a.settings.Load().Config.Brand}
@@ -71,7 +74,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   func() account.Plans { return a.settings.Load().Plans },
 		Catalog: func() *catalog.Catalog { return a.settings.Load().Catalog },
-		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Notices: a.notices, Billing: a.billing, Hooks: a.hooks,
+		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Notices: a.notices, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
 		Health:       func(m *catalog.Model) string { return a.settings.Load().Health(m) },
 		MailIsLogged: cfg.SMTP.Server == "",
@@ -83,6 +86,14 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	for _, pattern := range dashboard.Patterns() {
 		byPattern[pattern] = handler
 	}
+	service := admin.NewService(a.backend(), a.log)
+	console := support.New(ui, support.Sources{
+		Desk: a.desk, Roster: a.roster, Account: a.facts.index.Account, Admin: service,
+	}, nil).Handler()
+	for _, pattern := range support.Patterns() {
+		byPattern[pattern] = console
+	}
+	byPattern[admin.Base+"/{path...}"] = service.Handler(a.roster)
 	if a.stripe != nil {
 		byPattern[stripe.WebhookPath] = a.stripe.Webhook(a.billing.Receive, a.log)
 	}

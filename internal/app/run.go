@@ -91,7 +91,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.billing.Watch,
 		a.cluster.Run,
 		a.health.Run,
-		a.alertWatch.Run,
+		a.alerts.watch.Run,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}
 	if a.tracer != nil {
@@ -189,6 +189,7 @@ func (a *App) backend() *admin.Backend {
 		Books:    a.books,
 		Scores:   a.abuse,
 		Desk:     a.desk,
+		Staff:    a.roster,
 		Billing:  a.billing,
 		Standing: func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:  func(ctx context.Context) error { return a.lookAround(ctx, true) },

@@ -6,6 +6,20 @@ import (
 	"time"
 )
 
+// The cookies that the customer's and the staff's pages share.
+const (
+	// SessionCookie holds the session token.
+	SessionCookie = "session"
+	// DeviceCookie marks a browser that has signed in before; package signin tells it from a stranger's.
+	DeviceCookie = "device"
+)
+
+// The first pages of customers and of staff. All other pages for signed-in visitors are below them.
+const (
+	CustomerHome = "/dashboard"
+	StaffHome    = "/support"
+)
+
 // Flash is a message that the next page shows once, after a redirect.
 type Flash struct {
 	// Tone is "good" or "bad". It selects the colour.
@@ -40,6 +54,8 @@ var flashes = map[string]Flash{
 	"webhook-replayed": {"good", "The message is sent again, under the same id."},
 	"video-mail-on":    {"good", "You will get an e-mail when a video is done."},
 	"video-mail-off":   {"good", "You will get no more e-mail about videos."},
+	"account-done":     {"good", "Done. The change is in the audit log below."},
+	"token-deleted":    {"good", "The token was deleted. Requests that use it are refused."},
 	"support-asked":    {"good", "Your request was sent to support. You will get a reply by e-mail."},
 }
 

@@ -37,7 +37,7 @@ func alertEndpoints(t *testing.T, open func() *sqlstore.Store) {
 	if err := s.AddEndpoint(ctx, webhook(a, "whk_3"), 2, account.Entry{}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("AddEndpoint of one too many = %v, want a conflict", err)
 	}
-	if log, err := s.AuditLog(ctx, a.ID, 10); err != nil || len(log) != 2 || log[0].Action != "webhook.create" {
+	if log, err := s.AuditLog(ctx, a.ID, 0, 10); err != nil || len(log) != 2 || log[0].Action != "webhook.create" {
 		t.Errorf("AuditLog = %+v, %v, want the creation of one webhook", log, err)
 	}
 	must(t, s.StopEndpoint(ctx, a.ID, first.ID, base.Add(time.Hour), "gone"))
