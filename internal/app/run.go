@@ -93,6 +93,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.helm.Run,
 		a.board.Run,
 		a.health.Run,
+		a.alerts.watch.Run,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}
 	if a.tracer != nil {
