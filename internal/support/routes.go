@@ -28,6 +28,18 @@ type route struct {
 func (c *Console) routes() []route {
 	return []route{
 		{"GET " + home, c.homePage},
+		{"GET " + home + "/overview", c.overviewPage},
+		{"GET " + home + "/overview/live", c.overviewLive},
+		{"GET " + home + "/upstreams", c.upstreamsPage},
+		{"POST " + home + "/upstreams/drain", c.drainUpstream},
+		{"POST " + home + "/upstreams/enable", c.enableUpstream},
+		{"POST " + home + "/models/move", c.moveModel},
+		{"POST " + home + "/models/move-back", c.moveModelBack},
+		{"GET " + home + "/announcements", c.announcementsPage},
+		{"POST " + home + "/announcements", c.postAnnouncement},
+		{"POST " + home + "/announcements/{id}/end", c.endAnnouncement},
+		{"POST " + home + "/maintenance", c.startMaintenance},
+		{"POST " + home + "/maintenance/{id}/end", c.endMaintenance},
 		{"GET " + home + "/accounts", c.accountsPage},
 		{"GET " + home + "/accounts/{id}", c.accountPage},
 		{"GET " + home + "/tokens", c.tokensPage},
@@ -39,7 +51,10 @@ func (c *Console) routes() []route {
 // links returns the navigation, in its order.
 func (c *Console) links() []webui.Link {
 	return []webui.Link{
+		{Path: home + "/overview", Text: "Overview", Icon: "usage"},
 		{Path: home + "/accounts", Text: "Accounts", Icon: "account"},
+		{Path: home + "/upstreams", Text: "Upstreams and models", Icon: "models"},
+		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements"},
 		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens"},
 		{Path: webui.CustomerHome, Text: "Dashboard", Icon: "overview"},
 	}
