@@ -10,6 +10,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
 	"sluice/internal/health"
+	"sluice/internal/matter"
 	"sluice/internal/routing"
 )
 
@@ -23,6 +24,7 @@ type Backend struct {
 	Scores   Scores
 	Desk     Desk
 	Billing  *billing.Billing
+	Matters  *matter.Office
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would
@@ -62,6 +64,15 @@ func (b *Backend) operations() map[string]operation {
 		"billing.refund":        op(b.billingRefund),
 		"billing.stops":         op(b.billingStops),
 		"billing.release":       op(b.billingRelease),
+		"matter.list":           op(b.matterList),
+		"matter.show":           op(b.matterShow),
+		"matter.open":           op(b.matterOpen),
+		"matter.answer":         op(b.matterAnswer),
+		"matter.assign":         op(b.matterAssign),
+		"matter.snooze":         op(b.matterSnooze),
+		"matter.close":          op(b.matterClose),
+		"matter.reopen":         op(b.matterReopen),
+		"matter.decide":         op(b.matterDecide),
 		"usage":                 op(b.usage),
 		"audit":                 op(b.audit),
 		"journal.copy":          op(b.journalCopy),

@@ -8,6 +8,7 @@ import (
 	"sluice/internal/buildinfo"
 	"sluice/internal/cluster"
 	"sluice/internal/config"
+	"sluice/internal/matter"
 	"sluice/internal/usage"
 )
 
@@ -51,6 +52,14 @@ func (a *App) onceJobs() []func(context.Context) {
 		a.cluster.Every("billing: lost events", billing.CatchUpEvery, a.billing.CatchUpLost),
 		a.cluster.Every("usage: old settlements", usage.DropEvery, a.books.DropOld),
 		a.cluster.Every("expired rows", expireEvery, a.dropExpired),
+		a.cluster.Every("support: new matters", matter.GatherEvery, a.gatherMatters),
+	}
+}
+
+// gatherMatters opens matters for what needs support.
+func (a *App) gatherMatters(ctx context.Context) {
+	if err := a.matters.Gather(ctx); err != nil && ctx.Err() == nil {
+		a.log.Warn("matters for support could not be gathered", "error", err.Error())
 	}
 }
 

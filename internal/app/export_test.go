@@ -107,7 +107,7 @@ func (a *App) InForce() string {
 	}
 	c := s.Config
 	fmt.Fprintln(&b, "stop", c.DrainTimeout, c.ShutdownDelay, "books", c.Usage.KeepDays, "local", c.Discover)
-	fmt.Fprintln(&b, "pages", a.Origin(), signinSettings(c, a.Origin(), true))
+	fmt.Fprintln(&b, "pages", a.Origin(), signinSettings(c, a.Origin(), true), a.supportSettings(), a.webSettings().Support)
 	if cert := a.cert.Load(); cert != nil {
 		fmt.Fprintf(&b, "certificate %x\n", cert.Certificate)
 	}

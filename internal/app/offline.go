@@ -17,6 +17,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/datadir"
 	"sluice/internal/installation"
+	"sluice/internal/matter"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
@@ -74,6 +75,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Scores:   abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
 		Desk:     signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil),
 		Billing:  till,
+		Matters:  matter.NewOffice(f.store, nil, func() matter.Settings { return matter.Settings{} }, nil),
 		Plans:    plans,
 		Status: func(context.Context) admin.Status {
 			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.Catalog.Models())}

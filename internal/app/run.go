@@ -189,6 +189,7 @@ func (a *App) backend() *admin.Backend {
 		Scores:   a.abuse,
 		Desk:     a.desk,
 		Billing:  a.billing,
+		Matters:  a.matters,
 		Standing: func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:  func(ctx context.Context) error { return a.lookAround(ctx, true) },
 		Status:   a.status,

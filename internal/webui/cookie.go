@@ -27,14 +27,14 @@ var flashes = map[string]Flash{
 	"key-deleted":      {"good", "The key was deleted. Requests that use it are refused."},
 	"totp-on":          {"good", "Two-step sign-in is on."},
 	"totp-off":         {"good", "Two-step sign-in is off."},
-	"answered":         {"good", "Thank you. Your answer was sent to support."},
+	"answered":         {"good", "Your message was sent to support."},
 	"account-closed":   {"good", "Your account was closed."},
 	"subscribed":       {"good", "Your plan is active."},
 	"upgraded":         {"good", "Your new plan is active."},
 	"cancelled":        {"good", "Your plan was cancelled. It stays active until the end of the billing period."},
 	"resumed":          {"good", "Your plan was resumed. It will renew as before."},
 	"card-changed":     {"good", "Your payment method was updated."},
-	"support-asked":    {"good", "Your request was sent to support. You will get a reply by e-mail."},
+	"support-asked":    {"good", "Your message was sent to support. You will get an answer here and by e-mail."},
 }
 
 // flashCookie holds the name of the next flash message.

@@ -27,6 +27,13 @@ type Settings struct {
 	// FormTargets are other origins that a form may redirect to, such as that of a payment
 	// page. The Content-Security-Policy blocks all others.
 	FormTargets []string
+	Support     Support
+}
+
+// Support is how customers reach support besides the messages page. Each field may be empty.
+type Support struct {
+	Email string
+	URL   string
 }
 
 // UI renders pages. It is safe for concurrent use.

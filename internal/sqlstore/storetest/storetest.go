@@ -95,7 +95,12 @@ func Run(t *testing.T, fresh Database) {
 		"LinksBounded":    linksBounded,
 		"LinksInParallel": linksInParallel,
 		"Notices":         notices,
-		"Analytics":       analytics,
+		// Matters between customers and support: matters.go.
+		"Matters":       matters,
+		"MatterQueue":   matterQueue,
+		"GatherMatters": gatherMatters,
+		"JoinInquiries": joinInquiries,
+		"Analytics":     analytics,
 		// What nodes know of each other for a short time: shared.go.
 		"Claims":           claims,
 		"ClaimsInParallel": claimsInParallel,
