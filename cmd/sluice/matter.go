@@ -175,8 +175,14 @@ func (p *program) callMatter(c *cobra.Command, name string, in any) error {
 // printMatter prints a matter as a list of properties, followed by its messages.
 func printMatter(w io.Writer, m *admin.MatterThread) {
 	rows := [][]string{
-		{"id", m.ID}, {"account", m.Email + " (" + m.Account + ")"}, {"kind", m.Kind}, {"subject", m.Subject}, {"state", m.State},
-		{"waits for", m.WaitsFor}, {"since", timeText(&m.Since)}, {"opened", timeText(&m.OpenedAt)},
+		{"id", m.ID},
+		{"account", m.Email + " (" + m.Account + ")"},
+		{"kind", m.Kind},
+		{"subject", m.Subject},
+		{"state", m.State},
+		{"waits for", m.WaitsFor},
+		{"since", timeText(&m.Since)},
+		{"opened", timeText(&m.OpenedAt)},
 	}
 	if m.Assignee != "" {
 		rows = append(rows, []string{"assignee", m.Assignee})

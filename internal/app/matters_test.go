@@ -48,7 +48,9 @@ func TestMatters(t *testing.T) {
 	r := ana.wants(ana.post("/dashboard/messages", "kind", "restore", "subject", "Please restore me", "text", "It was\na test."), "a message", 303, "mat_")
 	path := matterPath.FindString(r.header.Get("Location"))
 	ana.wants(ana.get(path), "the conversation", 200, "waiting for support")
-	eventually(t, "the mail to staff", func() bool { return strings.Contains(n.log.String(), `"subject":"[Restore my keys] Please restore me"`) })
+	eventually(t, "the mail to staff", func() bool {
+		return strings.Contains(n.log.String(), `"subject":"[Restore my keys] Please restore me"`)
+	})
 	bob.wants(bob.get(path), "another's conversation", 404, "no such conversation")
 	bob.wants(bob.post(path+"/answer", "text", "x"), "an answer to another's", 404, "no such conversation")
 	bob.wants(bob.get("/dashboard/messages/"+off.ID), "another's matter", 404, "no such conversation")

@@ -1,6 +1,7 @@
 package matter_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -295,5 +296,34 @@ func TestQueue(t *testing.T) {
 	}
 	if err := c.Gather(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+// noting is a store that notes the bounds that it is given.
+type noting struct {
+	matter.Store
+	keep, limit int
+}
+
+func (n *noting) OpenMatter(_ context.Context, _ *matter.Matter, _ matter.Message, _ account.Entry, keep int, _ func(matter.Holding) error) error {
+	n.keep = keep
+	return nil
+}
+
+func (n *noting) MatterQueue(_ context.Context, q matter.Query) ([]matter.Matter, error) {
+	n.limit = q.Limit
+	return make([]matter.Matter, q.Limit), nil
+}
+
+// TestKept checks the bounds that the store applies; storetest checks that it does.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	s := &noting{}
+	o := matter.NewOffice(s, nil, func() matter.Settings { return matter.Settings{} }, nil)
+	if _, err := o.Begin(t.Context(), &account.Account{}, matter.Other, "s", "t"); err != nil || s.keep != 2000 {
+		t.Errorf("Begin = %v, keeps %d, want 2000", err, s.keep)
+	}
+	if list, _, err := o.Queue(t.Context(), matter.Query{Limit: 9999}); err != nil || len(list) != 200 {
+		t.Errorf("Queue = %d matters, %v, want 200", len(list), err)
 	}
 }
