@@ -11,7 +11,7 @@ import (
 	"sluice/internal/admin"
 )
 
-// matterCmd groups the commands of support: the queue, and the threads with customers.
+// matterCmd groups the commands of support: the queue, and the threads with customers (docs/support.md#matters).
 func (p *program) matterCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "matter", Short: "Work off what customers ask and what needs support", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.matterListCmd(), p.matterShowCmd(), p.matterOpenCmd(), p.matterAnswerCmd(), p.matterAssignCmd(), p.matterSnoozeCmd(),
@@ -29,7 +29,7 @@ func (p *program) matterListCmd() *cobra.Command {
 			// Not nil: without matters --json prints an empty list.
 			all := []admin.Matter{}
 			for {
-				var out admin.MatterList
+				var out admin.List[admin.Matter]
 				if err := p.call(c.Context(), "matter.list", in, &out); err != nil {
 					return err
 				}

@@ -51,15 +51,7 @@ type MatterQuery struct {
 	// Assignee is a member of staff, or "-" for matters that nobody has.
 	Assignee string `json:"assignee,omitempty"`
 	Account  string `json:"account,omitempty"`
-	// After is Next of the page before.
-	After string `json:"after,omitempty"`
-	Limit int    `json:"limit,omitempty"`
-}
-
-// MatterList is a page of matters. Next is the cursor of the next page, or empty after the last.
-type MatterList struct {
-	Data []Matter `json:"data"`
-	Next string   `json:"next,omitempty"`
+	Cursor          // at most 200 of a page
 }
 
 // MatterRef names a matter.
@@ -92,32 +84,32 @@ type NewMatter struct {
 
 // matterList returns a page of the queue, or of the matters of an account. What needs support is gathered first, so that
 // nothing that has just happened is missing.
-func (b *Backend) matterList(ctx context.Context, in MatterQuery) (MatterList, error) {
+func (b *Backend) matterList(ctx context.Context, in MatterQuery) (List[Matter], error) {
 	after, err := matter.ParsePlace(in.After)
 	if err != nil {
-		return MatterList{}, err
+		return List[Matter]{}, err
 	}
 	if err := b.Matters.Gather(ctx); err != nil {
-		return MatterList{}, err
+		return List[Matter]{}, err
 	}
 	var list []matter.Matter
 	var next matter.Place
 	if in.Account != "" {
 		a, err := b.Accounts.Find(ctx, in.Account)
 		if err != nil {
-			return MatterList{}, err
+			return List[Matter]{}, err
 		}
 		list, next, err = b.Matters.Of(ctx, a.ID, after, in.Limit)
 		if err != nil {
-			return MatterList{}, err
+			return List[Matter]{}, err
 		}
 	} else {
 		list, next, err = b.Matters.Queue(ctx, matter.Query{View: matter.View(in.View), Kind: matter.Kind(in.Kind), Assignee: in.Assignee, After: after, Limit: in.Limit})
 		if err != nil {
-			return MatterList{}, err
+			return List[Matter]{}, err
 		}
 	}
-	out := MatterList{Data: make([]Matter, 0, len(list)), Next: next.String()}
+	out := List[Matter]{Data: make([]Matter, 0, len(list)), Next: next.String()}
 	for i := range list {
 		out.Data = append(out.Data, matterView(&list[i]))
 	}

@@ -30,7 +30,7 @@ func TestMatters(t *testing.T) {
 	}
 	queue := func(view string) []admin.Matter {
 		t.Helper()
-		return must[admin.MatterList](n, "matter.list", admin.MatterQuery{View: view}).Data
+		return must[admin.List[admin.Matter]](n, "matter.list", admin.MatterQuery{View: view}).Data
 	}
 	var off admin.Matter
 	eventually(t, "the account in the queue", func() bool {
@@ -89,7 +89,7 @@ func TestMatters(t *testing.T) {
 			t.Errorf("%+v still waits although the keys work", m)
 		}
 	}
-	log := must[[]admin.Entry](n, "account.history", admin.Target{Ref: ana.email})
+	log := must[admin.List[admin.Entry]](n, "account.history", admin.AccountPage{Ref: ana.email}).Data
 	var actions []string
 	for _, e := range log {
 		actions = append(actions, e.Action)

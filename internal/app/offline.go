@@ -20,6 +20,7 @@ import (
 	"sluice/internal/matter"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
+	"sluice/internal/staff"
 	"sluice/internal/usage"
 )
 
@@ -69,11 +70,13 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Plans: plans, Log: slog.New(slog.DiscardHandler),
 		Withdrawn: func() bool { return cfg.Billing.Processor == "" && !local() },
 	})
+	desk := signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil)
 	b := &admin.Backend{
 		Accounts: f.accounts,
+		Staff:    staff.New(f.store, f.accounts, desk, nil),
 		Books:    books,
 		Scores:   abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
-		Desk:     signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil),
+		Desk:     desk,
 		Billing:  till,
 		Matters:  matter.NewOffice(f.store, nil, func() matter.Settings { return matter.Settings{} }, nil),
 		Plans:    plans,
@@ -110,8 +113,15 @@ func Models(ctx context.Context, cfg *config.Config, verbose, refresh bool) (*Li
 	if refresh {
 		operation = "models.refresh"
 	}
-	if err := client.Call(ctx, operation, admin.Empty{}, &l.Standing); err != nil {
-		return nil, err
+	for in := (admin.Cursor{}); ; operation = "models.standing" {
+		var page admin.List[admin.ModelStanding]
+		if err := client.Call(ctx, operation, in, &page); err != nil {
+			return nil, err
+		}
+		l.Standing = append(l.Standing, page.Data...)
+		if in.After = page.Next; in.After == "" {
+			break
+		}
 	}
 	return l, client.Call(ctx, "models", admin.ModelQuery{Verbose: verbose}, &l.JSON)
 }

@@ -188,6 +188,7 @@ func (a *App) backend() *admin.Backend {
 		Books:    a.books,
 		Scores:   a.abuse,
 		Desk:     a.desk,
+		Staff:    a.roster,
 		Billing:  a.billing,
 		Matters:  a.matters,
 		Standing: func() []admin.ModelStanding { return a.settings.Load().Standing() },

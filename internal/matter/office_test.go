@@ -236,7 +236,7 @@ func TestStates(t *testing.T) {
 	check("Decide", got, err, matter.Closed, matter.Customer, "eve")
 	got, err = c.Take(ctx, act())
 	check("Take", got, err, matter.Closed, matter.Customer, "eve")
-	log, err := c.store.AuditLog(ctx, c.ana.ID, 99)
+	log, err := c.store.AuditLog(ctx, c.ana.ID, 0, 99)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func matters(t *testing.T, open func() *sqlstore.Store) {
 	if err := s.OpenMatter(ctx, &matter.Matter{ID: "mat_x", AccountID: "acct_none"}, first, account.Entry{}, 9, func(matter.Holding) error { return nil }); !fault.Is(err, fault.NotFound) {
 		t.Errorf("OpenMatter for nobody = %v, want not found", err)
 	}
-	log, _ := s.AuditLog(ctx, a.ID, 10)
+	log, _ := s.AuditLog(ctx, a.ID, 0, 10)
 	before := len(log)
 	changed, err := s.ChangeMatter(ctx, "mat_000", base.Add(-time.Hour), func(c *matter.Change) error {
 		if c.Email != a.Email || c.Holding != (matter.Holding{Open: 3, New: 3, Written: 3}) {
@@ -85,7 +85,7 @@ func matters(t *testing.T, open func() *sqlstore.Store) {
 	if err != nil || len(messages) != 2 || messages[0].Text != "hello" || messages[1].Author != "eve" || messages[1].Number != 2 {
 		t.Errorf("MatterMessages = %+v, %v", messages, err)
 	}
-	if log, _ := s.AuditLog(ctx, a.ID, 10); len(log) != before+1 || log[0].Action != "matter.answer" {
+	if log, _ := s.AuditLog(ctx, a.ID, 0, 10); len(log) != before+1 || log[0].Action != "matter.answer" {
 		t.Errorf("AuditLog = %+v, want the answer", log)
 	}
 	if _, err := s.ChangeMatter(ctx, "mat_000", base, func(c *matter.Change) error { c.Assignee = "x"; return refusal }); !errors.Is(err, refusal) {
