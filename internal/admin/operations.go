@@ -10,6 +10,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
 	"sluice/internal/health"
+	"sluice/internal/matter"
 	"sluice/internal/routing"
 )
 
@@ -27,6 +28,7 @@ type Backend struct {
 	Helm     Helm
 	// VideoModel returns the id of the video model.
 	VideoModel func() string
+	Matters    *matter.Office
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would
