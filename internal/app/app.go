@@ -41,6 +41,7 @@ import (
 	"sluice/internal/mail"
 	"sluice/internal/notice"
 	"sluice/internal/pulse"
+	"sluice/internal/refusal"
 	"sluice/internal/routing"
 	"sluice/internal/signin"
 	"sluice/internal/telemetry"
@@ -91,6 +92,7 @@ type App struct {
 	cluster  *cluster.Cluster    // the servers on the same database; of one with SQLite
 	follower *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
 	books    *usage.Books        // what calls consumed
+	refusals *refusal.Keeper     // calls that were refused
 	pulse    *pulse.Pulse        // notices silence on streams
 	ledger   ledger              // what accounts are using now; it is made of one of the next two
 	memory   *admission.Memory   // nil if nodes share a ledger

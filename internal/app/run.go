@@ -81,6 +81,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.pulse.Run,
 		a.watch,
 		a.books.Run,
+		a.refusals.Run,
 		a.abuse.Run,
 		func(ctx context.Context) { index.RecordKeyUse(ctx, store, a.log) },
 		a.outbox.Run,

@@ -19,10 +19,11 @@ var rows = [][]string{
 	// The types that requests and storage are made of, and the connections to the outside.
 	{"chat", "netguard", "account", "blob", "mail"},
 	// Facts: the catalog, usage, accounts and their keys, and earlier turns of a conversation.
-	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency"},
+	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency", "refusal"},
 	// Admission of requests, and the way an upstream is called; payment adapters know billing. provider/claude
-	// is not an adapter: several adapters share what it knows about one family of models.
-	{"abuse", "admission", "provider", "provider/claude", "mcpclient", "billing/*"},
+	// is not an adapter: several adapters share what it knows about one family of models. Signals and the
+	// finder read what calls have left behind.
+	{"signal", "finder", "abuse", "admission", "provider", "provider/claude", "mcpclient", "billing/*"},
 	// Code that works with upstreams, every wire format, the notices that accounts get, and the servers that
 	// share a database. Ledgers on other servers know admission, and count units for abuse.
 	{"cluster", "notice", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
