@@ -16,7 +16,9 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/datadir"
+	"sluice/internal/finder"
 	"sluice/internal/installation"
+	"sluice/internal/refusal"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
@@ -74,6 +76,9 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Scores:   abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
 		Desk:     signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil),
 		Billing:  till,
+		Finder:   finder.New(f.store, books.View().Flush),
+		Refusals: refusal.NewView(nil, f.store),
+		Signals:  f.store,
 		Plans:    plans,
 		Status: func(context.Context) admin.Status {
 			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.Catalog.Models())}

@@ -16,7 +16,9 @@ import (
 	"sluice/internal/buildinfo"
 	"sluice/internal/catalog"
 	"sluice/internal/discovery"
+	"sluice/internal/finder"
 	"sluice/internal/httpapi"
+	"sluice/internal/refusal"
 )
 
 // Run serves until ctx ends or a server fails. Then it stops gracefully, see stop. It closes the App.
@@ -190,6 +192,9 @@ func (a *App) backend() *admin.Backend {
 		Scores:   a.abuse,
 		Desk:     a.desk,
 		Billing:  a.billing,
+		Finder:   a.finder(),
+		Refusals: refusal.NewView(a.refusals, a.facts.store),
+		Signals:  a.facts.store,
 		Standing: func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:  func(ctx context.Context) error { return a.lookAround(ctx, true) },
 		Status:   a.status,
@@ -197,6 +202,15 @@ func (a *App) backend() *admin.Backend {
 		Debug:    a.debug,
 		Metrics:  a.metrics.Handler(),
 	}
+}
+
+// finder returns what finds accounts and requests, those of the last second included.
+func (a *App) finder() *finder.Finder {
+	refusals := refusal.NewView(a.refusals, a.facts.store)
+	return finder.New(a.facts.store, func(ctx context.Context) {
+		a.books.View().Flush(ctx)
+		refusals.Flush(ctx)
+	})
 }
 
 // status returns the state of the server. If the database does not answer, it says so in DBError and

@@ -64,6 +64,7 @@ type Sources struct {
 	Ledger   admission.Ledger
 	Abuse    *abuse.Control
 	Usage    Usage
+	Refusals Refusals
 	Notices  *notice.Board
 	Billing  *billing.Billing
 	// API returns the API's handler. It is a function because the API is built after the

@@ -3,9 +3,11 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"sluice/internal/finder"
 	"sluice/internal/refusal"
+	"sluice/internal/signal"
 	"sluice/internal/usage"
 )
 
@@ -118,6 +120,28 @@ func (s *Store) Requests(ctx context.Context, id string, limit int) (out []usage
 		out = append(out, r)
 		return nil
 	}, settledQuery, id, limit)
+	return out, unavailable(err)
+}
+
+// callsQuery reads no more of a call than signals need.
+const callsQuery = `SELECT at, key_id, way FROM settlements WHERE account_id = $1 AND at >= $2 ORDER BY at DESC LIMIT $3`
+
+// CallsSince returns at most limit of an account's calls since a time, newest first.
+func (s *Store) CallsSince(ctx context.Context, accountID string, since time.Time, limit int) (out []signal.Call, err error) {
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
+		var c signal.Call
+		var at int64
+		var raw []byte
+		if err := rows.Scan(&at, &c.KeyID, &raw); err != nil {
+			return err
+		}
+		c.At = fromMillis(at)
+		if way, _ := usage.ParseWay(raw); way != nil {
+			c.Address = way.Address
+		}
+		out = append(out, c)
+		return nil
+	}, callsQuery, accountID, millis(since), limit)
 	return out, unavailable(err)
 }
 

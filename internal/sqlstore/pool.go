@@ -208,8 +208,8 @@ func (p *pool) wrote(err error) {
 
 // state is what all pools of a Store know about their database.
 type state struct {
-	answered atomic.Int64            // when a statement was last answered, in Unix nanoseconds
-	failing  atomic.Int64            // when the first statement since then was not; 0: none
+	answered atomic.Int64              // when a statement was last answered, in Unix nanoseconds
+	failing  atomic.Int64              // when the first statement since then was not; 0: none
 	refused  atomic.Pointer[rejection] // the last write that the database refused; nil after one that it took
 }
 

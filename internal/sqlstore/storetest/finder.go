@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/finder"
 	"sluice/internal/refusal"
+	"sluice/internal/signal"
 	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )
@@ -106,6 +108,15 @@ func search(t *testing.T, open func() *sqlstore.Store) {
 			t.Errorf("Requests(%q): %v, -want +got\n%s", id, err, diff)
 		}
 	}
+	calls, err := s.CallsSince(ctx, all[0].ID, base, 10)
+	want := []signal.Call{{At: base, KeyID: "key_1", Address: "192.0.2.7"}, {At: base, KeyID: "key_1"}}
+	slices.SortFunc(calls, func(a, b signal.Call) int { return strings.Compare(b.Address, a.Address) }) // both have one time
+	if diff := cmp.Diff(want, calls); err != nil || diff != "" {
+		t.Errorf("CallsSince: %v, -want +got\n%s", err, diff)
+	}
+	if calls, err := s.CallsSince(ctx, all[0].ID, base.Add(time.Millisecond), 10); err != nil || calls != nil {
+		t.Errorf("CallsSince a later time = %v, %v, want none", calls, err)
+	}
 	for id, want := range map[string][]refusal.Call{"own-3": {refused}, "proxy-1": {refused}, "own-1": nil, "": nil} {
 		got, err := s.RefusalsOf(ctx, id, 10)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -121,6 +132,9 @@ func refusals(t *testing.T, open func() *sqlstore.Store) {
 	call := func(account string, i int) refusal.Call {
 		return refusal.Call{ID: fmt.Sprintf("%05d", i), At: base.Add(time.Duration(i/2) * time.Second), AccountID: account, KeyID: "key_1", Status: 400, Kind: "invalid_request_error", Param: "model", Path: "/v1/chat/completions"}
 	}
+	of := func(start time.Time, status int, calls int64) refusal.Minute {
+		return refusal.Minute{AccountID: "acct_1", Start: start, Status: status, Calls: calls}
+	}
 	var want []refusal.Call
 	for part := range 3 {
 		var calls []refusal.Call
@@ -128,7 +142,7 @@ func refusals(t *testing.T, open func() *sqlstore.Store) {
 			calls = append(calls, call("acct_1", part*refusal.Kept/2+i))
 		}
 		want = append(want, calls...)
-		minutes := []refusal.Minute{{"acct_1", base, 400, 3}, {"acct_1", base, 429, 1}, {"acct_1", base.Add(time.Hour), 400, 2}}
+		minutes := []refusal.Minute{of(base, 400, 3), of(base, 429, 1), of(base.Add(time.Hour), 400, 2)}
 		must(t, s.RecordRefusals(ctx, append(calls, call("acct_2", part)), append(minutes, refusal.Minute{AccountID: "acct_2", Start: base, Status: 402, Calls: 1})))
 	}
 	want = want[len(want)-refusal.Kept:]
@@ -151,12 +165,12 @@ func refusals(t *testing.T, open func() *sqlstore.Store) {
 		t.Errorf("Refusals of another account = %d, %v, want 3", len(list), err)
 	}
 	minutes, err := s.RefusedMinutes(ctx, "acct_1", base, time.Minute)
-	if diff := cmp.Diff([]refusal.Minute{{"acct_1", base, 400, 9}, {"acct_1", base, 429, 3}, {"acct_1", base.Add(time.Hour), 400, 6}}, minutes); err != nil || diff != "" {
+	if diff := cmp.Diff([]refusal.Minute{of(base, 400, 9), of(base, 429, 3), of(base.Add(time.Hour), 400, 6)}, minutes); err != nil || diff != "" {
 		t.Errorf("RefusedMinutes: %v, -want +got\n%s", err, diff)
 	}
 	day := base.Truncate(24 * time.Hour)
 	minutes, err = s.RefusedMinutes(ctx, "acct_1", day, 24*time.Hour)
-	if diff := cmp.Diff([]refusal.Minute{{"acct_1", day, 400, 15}, {"acct_1", day, 429, 3}}, minutes); err != nil || diff != "" {
+	if diff := cmp.Diff([]refusal.Minute{of(day, 400, 15), of(day, 429, 3)}, minutes); err != nil || diff != "" {
 		t.Errorf("RefusedMinutes by day: %v, -want +got\n%s", err, diff)
 	}
 	// All of this is long ago.
