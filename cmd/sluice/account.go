@@ -17,7 +17,7 @@ import (
 func (p *program) accountCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "account", Short: "Create, show and change accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(), p.accountSearchCmd(), p.accountSignalsCmd(),
-		p.accountSetPlanCmd(), p.accountSetLimitsCmd(), p.accountSuspendCmd(), p.accountUnsuspendCmd(), p.accountTerminateCmd())
+		p.accountSetPlanCmd(), p.accountSetLimitsCmd(), p.accountSetStaffCmd(), p.accountSuspendCmd(), p.accountUnsuspendCmd(), p.accountTerminateCmd())
 	return cmd
 }
 
@@ -54,22 +54,9 @@ func (p *program) accountListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List all accounts", Args: args(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			// The server returns at most 1,000 accounts at a time.
-			const page = 1000
-			// Not nil: without accounts --json prints an empty list.
-			all := []admin.Account{}
-			in := admin.Page{Limit: page}
-			for {
-				var out []admin.Account
-				if err := p.call(c.Context(), "account.list", in, &out); err != nil {
-					return err
-				}
-				all = append(all, out...)
-				if len(out) < page {
-					break
-				}
-				// Accounts are listed in the order of their ids, so the last one is where the next page starts.
-				in.After = out[len(out)-1].ID
+			all, err := fetchAll[admin.Account](c.Context(), p, "account.list", func(at admin.Cursor) any { return at })
+			if err != nil {
+				return err
 			}
 			return p.print(all, func(w io.Writer) {
 				rows := [][]string{{"ID", "E-MAIL", "PLAN", "STATUS", "KEYS", "CREATED"}}
@@ -100,10 +87,11 @@ func (p *program) accountHistoryCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "history ID|E-MAIL", Short: "Show who changed an account, when and why", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
-			var out []admin.Entry
-			if err := p.call(c.Context(), "account.history", admin.Target{Ref: given[0]}, &out); err != nil {
+			var page admin.List[admin.Entry] // the newest 1,000; the account's own export has all of them
+			if err := p.call(c.Context(), "account.history", admin.AccountPage{Ref: given[0]}, &page); err != nil {
 				return err
 			}
+			out := page.Data
 			return p.print(out, func(w io.Writer) {
 				rows := [][]string{{"WHEN", "WHO", "WHAT", "DETAIL", "WHY"}}
 				for i := range out {

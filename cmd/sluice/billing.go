@@ -66,8 +66,8 @@ func (p *program) billingStopsCmd() *cobra.Command {
 		Use: "stops", Short: "List accounts whose payments were refunded twice in a row", Args: args(),
 		Long: "List the accounts whose billing is stopped, because two payments in a row were\ncharged and had to be refunded. Nothing is charged until the account is released.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			var out []admin.BillingStop
-			if err := p.call(c.Context(), "billing.stops", admin.Empty{}, &out); err != nil {
+			out, err := fetchAll[admin.BillingStop](c.Context(), p, "billing.stops", func(at admin.Cursor) any { return at })
+			if err != nil {
 				return err
 			}
 			return p.print(out, func(w io.Writer) {

@@ -25,8 +25,8 @@ func (p *program) keyListCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "list ID", Short: "List the keys of an account", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
-			var out []admin.Key
-			if err := p.call(c.Context(), "key.list", admin.Target{Ref: given[0]}, &out); err != nil {
+			out, err := fetchAll[admin.Key](c.Context(), p, "key.list", func(at admin.Cursor) any { return admin.AccountPage{Ref: given[0], Cursor: at} })
+			if err != nil {
 				return err
 			}
 			return p.print(out, func(w io.Writer) { printKeys(w, out) })

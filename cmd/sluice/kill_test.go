@@ -369,7 +369,7 @@ func (r *killRound) checkWhole(t *testing.T, store *sqlstore.Store, a *account.A
 	if masters != 1 || a.SubKeys() > account.MaxSubKeys {
 		t.Errorf("%s has %d master keys and %d sub-keys, want 1 and 10 at most", a.Email, masters, a.SubKeys())
 	}
-	log, err := store.AuditLog(t.Context(), a.ID, 1_000_000)
+	log, err := store.AuditLog(t.Context(), a.ID, 0, 1_000_000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +382,7 @@ func (r *killRound) checkWhole(t *testing.T, store *sqlstore.Store, a *account.A
 // checkLedger compares an account with the acknowledged changes. One more change may have been made without a reply.
 func (w *writer) checkLedger(t *testing.T, store *sqlstore.Store, l *ledger, a *account.Account) {
 	t.Helper()
-	log, err := store.AuditLog(t.Context(), a.ID, 1_000_000)
+	log, err := store.AuditLog(t.Context(), a.ID, 0, 1_000_000)
 	if err != nil {
 		t.Fatal(err)
 	}

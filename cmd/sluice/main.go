@@ -50,6 +50,8 @@ type program struct {
 	// The flags of every command; see root.
 	configPath string
 	asJSON     bool
+	server     string // the address of another server; empty: the one on the data folder
+	token      string // a staff token for that server
 	// overrides holds the configuration paths that flags set, with their values. Flags come last,
 	// after the file and the environment.
 	overrides map[string]string

@@ -24,13 +24,22 @@ const adminPatience = time.Minute
 //
 // The running server is preferred because two processes must not write to one SQLite folder,
 // and because the change then applies to the next request.
+//
+// With --server, the operation runs on another server, through its admin API.
 func (p *program) call(ctx context.Context, name string, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, adminPatience)
+	defer cancel()
+	if server := p.setting(p.server, "SLUICE_SERVER"); server != "" {
+		client, err := admin.Remote(server, p.setting(p.token, "SLUICE_TOKEN"))
+		if err != nil {
+			return err
+		}
+		return client.Call(ctx, name, in, out)
+	}
 	cfg, err := p.load()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, adminPatience)
-	defer cancel()
 	// done releases the data folder, or closes the connection to the server.
 	client, done, err := app.Admin(ctx, cfg)
 	if err != nil {
@@ -42,6 +51,35 @@ func (p *program) call(ctx context.Context, name string, in, out any) error {
 		err = closeErr
 	}
 	return err
+}
+
+// setting returns the value of a flag or, if it is not given, of a variable of the environment.
+func (p *program) setting(flag, variable string) string {
+	if flag != "" {
+		return flag
+	}
+	for _, v := range p.environ {
+		if value, ok := strings.CutPrefix(v, variable+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// fetchAll fetches all pages of a list. in returns the argument of the operation for a page. The result is not nil,
+// so that --json prints an empty list.
+func fetchAll[T any](ctx context.Context, p *program, name string, in func(admin.Cursor) any) ([]T, error) {
+	all := []T{}
+	for at := (admin.Cursor{}); ; {
+		var page admin.List[T]
+		if err := p.call(ctx, name, in(at), &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Data...)
+		if at.After = page.Next; at.After == "" {
+			return all, nil
+		}
+	}
 }
 
 // print writes v as JSON if --json is set, and calls people to write it as text otherwise.

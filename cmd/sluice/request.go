@@ -111,9 +111,9 @@ func (p *program) requestRefusedCmd() *cobra.Command {
 			if limit < 1 || limit > 1000 {
 				return misused(c, fmt.Errorf("--limit must be between 1 and 1000"))
 			}
-			all := admin.Refused{Calls: []admin.RefusedCall{}}
-			for in := (admin.RefusedQuery{Ref: given[0]}); ; in.After = all.Next {
-				in.Limit = min(limit-len(all.Calls), 200)
+			all := admin.Refused{List: admin.List[admin.RefusedCall]{Data: []admin.RefusedCall{}}}
+			for in := (admin.AccountPage{Ref: given[0]}); ; in.After = all.Next {
+				in.Limit = min(limit-len(all.Data), 200)
 				var page admin.Refused
 				if err := p.call(c.Context(), "request.refused", in, &page); err != nil {
 					return err
@@ -121,15 +121,15 @@ func (p *program) requestRefusedCmd() *cobra.Command {
 				if in.After == "" {
 					all.Hours = page.Hours
 				}
-				all.Calls, all.Next = append(all.Calls, page.Calls...), page.Next
-				if all.Next == "" || len(all.Calls) >= limit {
+				all.Data, all.Next = append(all.Data, page.Data...), page.Next
+				if all.Next == "" || len(all.Data) >= limit {
 					break
 				}
 			}
 			return p.print(all, func(w io.Writer) {
 				rows := [][]string{{"AT", "STATUS", "TYPE", "FIELD", "MODEL", "KEY", "ADDRESS", "REQUEST"}}
-				for i := range all.Calls {
-					r := &all.Calls[i]
+				for i := range all.Data {
+					r := &all.Data[i]
 					rows = append(rows, []string{utcText(r.At), strconv.Itoa(r.Status), r.Type, r.Param, r.Model, r.KeyID, r.Address, cmp.Or(r.RequestID, r.ID)})
 				}
 				table(w, rows)
@@ -162,13 +162,13 @@ func (p *program) accountSearchCmd() *cobra.Command {
 		Example: "  sluice account search ana@\n  sluice account search k3Xq",
 		RunE: func(c *cobra.Command, given []string) error {
 			in.Term = given[0]
-			var out admin.SearchResult
+			var out admin.List[admin.Match]
 			if err := p.call(c.Context(), "account.search", in, &out); err != nil {
 				return err
 			}
 			return p.print(out, func(w io.Writer) {
 				rows := [][]string{{"ACCOUNT", "E-MAIL", "PLAN", "STATUS", "FOUND BY"}}
-				for _, m := range out.Matches {
+				for _, m := range out.Data {
 					by := m.By
 					switch {
 					case m.Key != nil:

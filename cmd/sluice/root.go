@@ -27,7 +27,8 @@ OpenAI-compatible API.
 
 Run "sluice serve" to start it. The other commands manage accounts, keys and
 billing. They talk to the server that uses the data folder. If none is running,
-they work on the folder directly.`,
+they work on the folder directly. With --server and a staff token they talk to a
+server somewhere else.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -39,10 +40,12 @@ they work on the folder directly.`,
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml if it exists)")
 	flags.BoolVar(&p.asJSON, "json", false, "print JSON")
+	flags.StringVar(&p.server, "server", "", "`address` of another server, such as https://api.example.com (or SLUICE_SERVER)")
+	flags.StringVar(&p.token, "token", "", "staff `token` for --server; better in SLUICE_TOKEN, because other users of the machine see arguments")
 	// --data is an override because commands must find the folder of the server that they talk to.
 	p.override(flags, "data", "data", "`folder` for all data (default ./data)")
 	// cobra sorts the commands by name in the help.
-	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.billingCmd(), p.usageCmd(), p.requestCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.migrateCmd(), p.journalCmd(), p.resetSecretCmd(), p.modelsCmd(), p.videoCmd(), p.doctorCmd(), p.debugCmd(), p.configCmd(), p.upgradeCmd(), p.versionCmd(), p.manCmd())
+	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.tokenCmd(), p.billingCmd(), p.usageCmd(), p.requestCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.migrateCmd(), p.journalCmd(), p.resetSecretCmd(), p.modelsCmd(), p.videoCmd(), p.doctorCmd(), p.debugCmd(), p.configCmd(), p.upgradeCmd(), p.versionCmd(), p.manCmd())
 	return cmd
 }
 

@@ -147,7 +147,7 @@ func TestTransitions(t *testing.T) {
 		if !s.holds(seen[id]) {
 			t.Errorf("%s: published %+v", s.name, seen[id])
 		}
-		log, err := as.History(ctx, id, 1)
+		log, err := as.History(ctx, id, 0, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,8 +28,9 @@ type Store interface {
 	FindAccount(ctx context.Context, ref string) (*Account, error)
 	// Accounts returns up to limit accounts whose id is greater than after, in order of id.
 	Accounts(ctx context.Context, after string, limit int) ([]*Account, error)
-	// AuditLog returns up to limit entries of an account, newest first.
-	AuditLog(ctx context.Context, accountID string, limit int) ([]Entry, error)
+	// AuditLog returns up to limit entries of an account, newest first: those before the number before, or the
+	// newest if it is 0.
+	AuditLog(ctx context.Context, accountID string, before int64, limit int) ([]Entry, error)
 }
 
 // Options are the choices of New; the zero value is the default.
@@ -51,6 +52,7 @@ type Accounts struct {
 	brand    string
 	onChange func(*Account)
 	now      func() time.Time
+	order    Order // of every change; see Under
 }
 
 // New returns Accounts over a store.
@@ -105,13 +107,14 @@ func (as *Accounts) List(ctx context.Context, after string, limit int) ([]*Accou
 	return as.store.Accounts(ctx, after, limit)
 }
 
-// History returns at most limit entries of the audit log about an account, newest first.
-func (as *Accounts) History(ctx context.Context, ref string, limit int) ([]Entry, error) {
+// History returns at most limit entries of the audit log about an account, newest first: those before the number
+// before, or the newest if it is 0.
+func (as *Accounts) History(ctx context.Context, ref string, before int64, limit int) ([]Entry, error) {
 	a, err := as.Find(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	return as.store.AuditLog(ctx, a.ID, limit)
+	return as.store.AuditLog(ctx, a.ID, before, limit)
 }
 
 // SetPlan grants a plan, without a charge. None takes the current plan away.
@@ -293,6 +296,9 @@ func (as *Accounts) change(ctx context.Context, actor, ref string, apply func(*A
 	changed, err := as.store.ChangeAccount(ctx, found.ID, func(a *Account) (Entry, error) {
 		// a was read under the lock; found may be out of date by now.
 		e := Entry{At: as.clock(), Actor: actor, AccountID: a.ID}
+		if err := as.obey(a, &e); err != nil {
+			return e, err
+		}
 		err := apply(a, &e)
 		return e, err
 	})

@@ -54,7 +54,7 @@ func TestClose(t *testing.T) {
 	if _, err := as.Unsuspend(t.Context(), "staff", a.ID); !fault.Is(err, fault.Conflict) || seen[a.ID].Suspended == nil {
 		t.Errorf("Unsuspend of a closed account = %v, want a conflict", err)
 	}
-	log, err := as.History(t.Context(), a.ID, 1)
+	log, err := as.History(t.Context(), a.ID, 0, 1)
 	if err != nil || log[0].Action != "account.close" || log[0].Actor != "owner" {
 		t.Errorf("the audit log has %+v, %v", log, err)
 	}

@@ -227,7 +227,7 @@ func TestOperations(t *testing.T) {
 		if k := must[admin.Key](t, c, "key.rename", admin.Target{Actor: "tester", Ref: first.ID, Name: "desk"}); k.ID != first.ID || k.Name != "desk" || k.Kind != "sub" {
 			t.Errorf("key.rename = %+v, want it called desk", k)
 		}
-		if keys := must[[]admin.Key](t, c, "key.list", ref); len(keys) != 2 || keys[1].Name != "desk" {
+		if keys := must[admin.List[admin.Key]](t, c, "key.list", admin.AccountPage{Ref: created.ID}).Data; len(keys) != 2 || keys[1].Name != "desk" {
 			t.Errorf("key.list = %+v, want the master key and desk", keys)
 		}
 		if got := must[admin.Account](t, c, "key.deactivate", admin.Target{Actor: "tester", Ref: created.ID, Reason: "score"}); got.Status != "deactivated" ||
@@ -248,12 +248,12 @@ func TestOperations(t *testing.T) {
 		if !account.Wellformed("service", renewed.Key) || renewed.Key == created.MasterKey {
 			t.Errorf("key.regenerate-master = %+v, want another key", renewed)
 		}
-		if keys := must[[]admin.Key](t, c, "key.list", ref); len(keys) != 1 || !strings.HasSuffix(renewed.Key, keys[0].LastFour) {
+		if keys := must[admin.List[admin.Key]](t, c, "key.list", admin.AccountPage{Ref: created.ID}).Data; len(keys) != 1 || !strings.HasSuffix(renewed.Key, keys[0].LastFour) {
 			t.Errorf("key.list in the end = %+v, want the new master key alone", keys)
 		}
 
 		var actions []string
-		for _, e := range must[[]admin.Entry](t, c, "account.history", ref) {
+		for _, e := range must[admin.List[admin.Entry]](t, c, "account.history", admin.AccountPage{Ref: created.ID}).Data {
 			actions = append(actions, e.Action)
 			if e.Actor != "tester" || e.Seq == 0 || e.At.IsZero() {
 				t.Errorf("account.history has %+v, want who and when", e)
@@ -268,16 +268,16 @@ func TestOperations(t *testing.T) {
 		}
 
 		var listed []string
-		page := admin.Page{Limit: 1}
+		page := admin.Cursor{Limit: 1}
 		for {
-			list := must[[]admin.Account](t, c, "account.list", page)
+			list := must[admin.List[admin.Account]](t, c, "account.list", page).Data
 			if len(list) == 0 {
 				break
 			}
 			listed = append(listed, list[0].ID)
 			page.After = list[0].ID
 		}
-		if len(listed) != 2 || len(must[[]admin.Account](t, c, "account.list", admin.Page{})) != 2 {
+		if len(listed) != 2 || len(must[admin.List[admin.Account]](t, c, "account.list", admin.Cursor{}).Data) != 2 {
 			t.Errorf("account.list page by page = %v, want both accounts", listed)
 		}
 
@@ -320,7 +320,7 @@ func TestRefusals(t *testing.T) {
 		for range account.MaxSubKeys {
 			must[admin.NewKey](t, c, "key.create", admin.Target{Actor: "t", Ref: full.ID, Name: "k"})
 		}
-		master := must[[]admin.Key](t, c, "key.list", admin.Target{Ref: full.ID})[0].ID
+		master := must[admin.List[admin.Key]](t, c, "key.list", admin.AccountPage{Ref: full.ID}).Data[0].ID
 		for name, tt := range map[string]struct {
 			operation string
 			in        any
@@ -338,8 +338,8 @@ func TestRefusals(t *testing.T) {
 			"bad plan":            {"account.create", admin.NewAccount{Email: "x@example.com", Plan: "gold"}, fault.Invalid, "plan", `"gold" is not a plan`},
 			"bad plan to set":     {"account.set-plan", admin.Target{Ref: full.ID, Plan: "gold"}, fault.Invalid, "plan", `"gold" is not a plan`},
 			"unknown account":     {"account.show", admin.Target{Ref: "acct_none"}, fault.NotFound, "", "acct_none"},
-			"unknown, list":       {"key.list", admin.Target{Ref: "acct_none"}, fault.NotFound, "", "acct_none"},
-			"unknown, history":    {"account.history", admin.Target{Ref: "acct_none"}, fault.NotFound, "", "acct_none"},
+			"unknown, list":       {"key.list", admin.AccountPage{Ref: "acct_none"}, fault.NotFound, "", "acct_none"},
+			"unknown, history":    {"account.history", admin.AccountPage{Ref: "acct_none"}, fault.NotFound, "", "acct_none"},
 			"unknown, plan":       {"account.set-plan", admin.Target{Ref: "acct_none", Plan: "free"}, fault.NotFound, "", "acct_none"},
 			"unknown, limits":     {"account.set-limits", admin.NewLimits{Ref: "acct_none", Clear: true}, fault.NotFound, "", "acct_none"},
 			"no limits":           {"account.set-limits", admin.NewLimits{Ref: full.ID}, fault.Invalid, "", "nothing to set"},
@@ -369,7 +369,7 @@ func TestCauseIsTold(t *testing.T) {
 	b, store := newBackend(t)
 	c := listen(t, t.TempDir(), b)
 	store.Close()
-	err := c.Call(t.Context(), "account.list", admin.Page{}, &[]admin.Account{})
+	err := c.Call(t.Context(), "account.list", admin.Cursor{}, &admin.List[admin.Account]{})
 	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("account.list on a closed database = %v, want it unavailable and why", err)
 	}

@@ -116,13 +116,13 @@ func (b *Backend) billingRefund(ctx context.Context, in RefundOrder) (Billing, e
 }
 
 // billingStops lists the accounts whose billing is stopped.
-func (b *Backend) billingStops(ctx context.Context, _ Empty) ([]BillingStop, error) {
+func (b *Backend) billingStops(ctx context.Context, in Cursor) (List[BillingStop], error) {
 	all, err := b.Billing.Stops(ctx)
 	list := make([]BillingStop, 0, len(all))
 	for _, x := range all {
 		list = append(list, BillingStop{x.AccountID, x.Email, x.Stop.At, x.Stop.Why})
 	}
-	return list, err
+	return part(list, in, func(s BillingStop) string { return s.ID }), err
 }
 
 // billingRelease lets payments of an account be made again.

@@ -99,6 +99,9 @@ func profileCPU(w http.ResponseWriter, r *http.Request, seconds int) {
 
 // Fetch returns what a server has below /debug/, such as "pprof/heap" or "metrics".
 func (c *Client) Fetch(ctx context.Context, name string) ([]byte, error) {
+	if c.remote != nil {
+		return nil, fmt.Errorf("%s works only on the machine of the server, without --server", name)
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://sluice"+debugPath+name, nil)
 	if err != nil {
 		return nil, err

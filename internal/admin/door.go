@@ -1,10 +1,10 @@
 // Package admin is the operators' API: JSON over HTTP on a unix socket in the data folder, and
 // its client.
 //
-// An operation is a named function from one JSON value to another; operations.go lists all of
+// An operation is a named function from one JSON value to another; routes.go lists all of
 // them. The socket belongs to the owner of the data folder, and that is the only
 // authentication. If no server is running, the same client calls the same operations inside
-// its own process.
+// its own process. Staff call them through a Service: over HTTP with a token, or in the console.
 package admin
 
 import (
@@ -65,7 +65,10 @@ type problem struct {
 // Handler serves the operations at POST /{name}, and profiles below /debug/. Unlike the API it reveals the cause of
 // internal errors.
 func Handler(b *Backend) http.Handler {
-	ops := b.operations()
+	ops := map[string]operation{}
+	for _, r := range b.routes() {
+		ops[r.Name] = r.run
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if b.serveDebug(w, r) {
 			return
@@ -126,7 +129,10 @@ func Listen(dir string) (net.Listener, error) {
 }
 
 // Client calls the operations of a server or of its own process.
-type Client struct{ transport http.RoundTripper }
+type Client struct {
+	transport http.RoundTripper
+	remote    *remote // not nil: the admin API of a server somewhere else, and transport is nil
+}
 
 // Dial returns a client of the server that uses the folder. It returns an error if none is
 // running.
@@ -186,7 +192,10 @@ func (c *Client) within(ctx context.Context, name string) (context.Context, cont
 // Call runs an operation and decodes its result into out. An error of the operation is
 // returned as a *fault.Fault.
 func (c *Client) Call(ctx context.Context, name string, in, out any) error {
-	if _, remote := c.transport.(*http.Transport); remote {
+	if c.remote != nil {
+		return c.remote.call(ctx, name, in, out)
+	}
+	if _, running := c.transport.(*http.Transport); running {
 		bounded, cancel, err := c.within(ctx, name)
 		if err != nil {
 			return err

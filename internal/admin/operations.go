@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	"sluice/internal/account"
@@ -25,6 +26,7 @@ type Backend struct {
 	Books    Books
 	Scores   Scores
 	Desk     Desk
+	Staff    Staff
 	Billing  *billing.Billing
 	Finder   *finder.Finder
 	Refusals refusal.View
@@ -41,51 +43,6 @@ type Backend struct {
 	Metrics http.Handler
 }
 
-// operations returns all operations of the admin API by name.
-func (b *Backend) operations() map[string]operation {
-	return map[string]operation{
-		"account.create":        op(b.accountCreate),
-		"account.list":          op(b.accountList),
-		"account.show":          op(b.accountShow),
-		"account.history":       op(b.accountHistory),
-		"account.set-plan":      op(b.accountSetPlan),
-		"account.set-limits":    op(b.accountSetLimits),
-		"account.suspend":       op(b.accountSuspend),
-		"account.unsuspend":     op(b.accountUnsuspend),
-		"account.terminate":     op(b.accountTerminate),
-		"account.abuse":         op(b.accountAbuse),
-		"account.search":        op(b.accountSearch),
-		"account.signals":       op(b.accountSignals),
-		"request.show":          op(b.requestShow),
-		"request.refused":       op(b.requestRefused),
-		"key.list":              op(b.keyList),
-		"key.create":            op(b.keyCreate),
-		"key.rename":            op(b.keyRename),
-		"key.delete":            op(b.keyDelete),
-		"key.regenerate-master": op(b.keyRegenerateMaster),
-		"key.deactivate":        op(b.keyDeactivate),
-		"key.restore":           op(b.keyRestore),
-		"signin-link":           op(b.signInLink),
-		"billing.show":          op(b.billingShow),
-		"billing.advance":       op(b.billingAdvance),
-		"billing.downgrade":     op(b.billingDowngrade),
-		"billing.refund":        op(b.billingRefund),
-		"billing.stops":         op(b.billingStops),
-		"billing.release":       op(b.billingRelease),
-		"usage":                 op(b.usage),
-		"audit":                 op(b.audit),
-		"journal.copy":          op(b.journalCopy),
-		"journal.damage":        op(b.journalDamage),
-		"journal.acknowledge":   op(b.journalAcknowledge),
-		"models":                op(b.models),
-		"models.standing":       op(b.modelsStanding),
-		"models.refresh":        op(b.modelsRefresh),
-		"status":                op(b.showStatus),
-		"reload":                op(b.applyConfig),
-		"debug":                 op(b.debug),
-	}
-}
-
 // Target names an account, or the key of a key operation, and who acts on it. Ref is an id or,
 // for accounts, an e-mail address. Which of the other fields are used depends on the
 // operation.
@@ -95,6 +52,14 @@ type Target struct {
 	Reason string `json:"reason,omitempty"`
 	Name   string `json:"name,omitempty"`
 	Plan   string `json:"plan,omitempty"`
+	// Version is the version of the account that the change was decided on. If the account has another one by
+	// now, the change is refused. 0: any.
+	Version int64 `json:"version,omitempty"`
+}
+
+// under returns accounts whose changes have the reason and need the version of the target.
+func (b *Backend) under(in Target) *account.Accounts {
+	return b.Accounts.Under(account.Order{Reason: in.Reason, Version: in.Version})
 }
 
 // NewAccount is the argument of account.create.
@@ -121,12 +86,9 @@ type NewLimits struct {
 	Ref   string            `json:"ref"`
 	Clear bool              `json:"clear"`
 	Set   account.Overrides `json:"set"`
-}
-
-// Page asks for up to Limit accounts after the one with the id After.
-type Page struct {
-	After string `json:"after"`
-	Limit int    `json:"limit"`
+	// Reason and Version are those of Target.
+	Reason  string `json:"reason,omitempty"`
+	Version int64  `json:"version,omitempty"`
 }
 
 // Account is an account as operators see it.
@@ -144,7 +106,9 @@ type Account struct {
 	Limits    account.Limits    `json:"limits"`
 	Overrides account.Overrides `json:"overrides"`
 	CreatedAt time.Time         `json:"created_at"`
-	Keys      []Key             `json:"keys"`
+	// Version rises with every change of the account. A change can name it; see Target.
+	Version int64 `json:"version"`
+	Keys    []Key `json:"keys"`
 }
 
 // Mark says since when and why an account is suspended or its keys are deactivated.
@@ -236,6 +200,9 @@ func (b *Backend) accountCreate(ctx context.Context, in NewAccount) (CreatedAcco
 	if err != nil {
 		return CreatedAccount{}, err
 	}
+	if in.Staff && callerOf(ctx) != nil {
+		return CreatedAccount{}, fault.New(fault.Forbidden, "only the operator makes members of staff, on the server's machine").At("staff")
+	}
 	a, raw, err := b.Accounts.Create(ctx, in.Actor, in.Email, plan, in.Staff)
 	if err != nil {
 		return CreatedAccount{}, err
@@ -243,37 +210,34 @@ func (b *Backend) accountCreate(ctx context.Context, in NewAccount) (CreatedAcco
 	return CreatedAccount{ID: a.ID, Email: a.Email, Plan: a.Plan.String(), MasterKey: raw}, nil
 }
 
-// accountList returns one page of accounts. The client asks again until a page is not full.
-func (b *Backend) accountList(ctx context.Context, in Page) ([]Account, error) {
-	if in.Limit < 1 || in.Limit > 1000 {
-		in.Limit = 1000
-	}
-	list, err := b.Accounts.List(ctx, in.After, in.Limit)
+// accountList returns one page of accounts, in order of their ids.
+func (b *Backend) accountList(ctx context.Context, in Cursor) (List[Account], error) {
+	limit := in.limit()
+	list, err := b.Accounts.List(ctx, in.After, limit)
 	if err != nil {
-		return nil, err
+		return List[Account]{}, err
 	}
-	out := make([]Account, 0, len(list))
-	for _, a := range list {
-		out = append(out, b.view(a))
-	}
-	return out, nil
+	return listOf(list, limit, b.view, func(a *account.Account) string { return a.ID }), nil
 }
 
 func (b *Backend) accountShow(ctx context.Context, in Target) (Account, error) {
 	return b.viewOf(b.Accounts.Find(ctx, in.Ref))
 }
 
-func (b *Backend) accountHistory(ctx context.Context, in Target) ([]Entry, error) {
-	// The newest 1,000 entries; the account's own export has all of them.
-	log, err := b.Accounts.History(ctx, in.Ref, 1000)
+// accountHistory returns one page of the audit log of an account, newest first.
+func (b *Backend) accountHistory(ctx context.Context, in AccountPage) (List[Entry], error) {
+	limit := in.limit()
+	before, err := in.number()
 	if err != nil {
-		return nil, err
+		return List[Entry]{}, err
 	}
-	out := make([]Entry, 0, len(log))
-	for _, e := range log {
-		out = append(out, Entry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Detail: e.Detail, Reason: e.Reason})
+	log, err := b.Accounts.History(ctx, in.Ref, before, limit)
+	if err != nil {
+		return List[Entry]{}, err
 	}
-	return out, nil
+	return listOf(log, limit, func(e account.Entry) Entry {
+		return Entry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Detail: e.Detail, Reason: e.Reason}
+	}, func(e account.Entry) string { return strconv.FormatInt(e.Seq, 10) }), nil
 }
 
 // accountSetPlan grants a plan, independent of any subscription.
@@ -282,7 +246,7 @@ func (b *Backend) accountSetPlan(ctx context.Context, in Target) (Account, error
 	if err != nil {
 		return Account{}, err
 	}
-	return b.viewOf(b.Accounts.SetPlan(ctx, in.Actor, in.Ref, plan))
+	return b.viewOf(b.under(in).SetPlan(ctx, in.Actor, in.Ref, plan))
 }
 
 // accountSetLimits overrides limits. Clearing and setting are two changes in the audit log.
@@ -290,25 +254,29 @@ func (b *Backend) accountSetLimits(ctx context.Context, in NewLimits) (Account, 
 	if in.Set == (account.Overrides{}) && !in.Clear {
 		return Account{}, fault.New(fault.Invalid, "nothing to set: give at least one limit")
 	}
+	order := account.Order{Reason: in.Reason, Version: in.Version}
 	if in.Clear {
-		if a, err := b.viewOf(b.Accounts.ClearLimits(ctx, in.Actor, in.Ref)); err != nil || in.Set == (account.Overrides{}) {
+		a, err := b.viewOf(b.Accounts.Under(order).ClearLimits(ctx, in.Actor, in.Ref))
+		if err != nil || in.Set == (account.Overrides{}) {
 			return a, err
 		}
+		order.Version = 0 // clearing has raised it
 	}
-	return b.viewOf(b.Accounts.SetLimits(ctx, in.Actor, in.Ref, in.Set))
+	return b.viewOf(b.Accounts.Under(order).SetLimits(ctx, in.Actor, in.Ref, in.Set))
 }
 
 func (b *Backend) accountSuspend(ctx context.Context, in Target) (Account, error) {
-	return b.viewOf(b.Accounts.Suspend(ctx, in.Actor, in.Ref, in.Reason))
+	return b.viewOf(b.under(in).Suspend(ctx, in.Actor, in.Ref, in.Reason))
 }
 
 func (b *Backend) accountUnsuspend(ctx context.Context, in Target) (Account, error) {
-	return b.viewOf(b.Accounts.Unsuspend(ctx, in.Actor, in.Ref))
+	return b.viewOf(b.under(in).Unsuspend(ctx, in.Actor, in.Ref))
 }
 
-func (b *Backend) keyList(ctx context.Context, in Target) ([]Key, error) {
+// keyList returns all keys of an account, which are few; it takes the cursor of every list.
+func (b *Backend) keyList(ctx context.Context, in AccountPage) (List[Key], error) {
 	a, err := b.viewOf(b.Accounts.Find(ctx, in.Ref))
-	return a.Keys, err
+	return part(a.Keys, in.Cursor, func(k Key) string { return k.ID }), err
 }
 
 func (b *Backend) keyCreate(ctx context.Context, in Target) (NewKey, error) {
@@ -344,7 +312,7 @@ func (b *Backend) keyRegenerateMaster(ctx context.Context, in Target) (RawKey, e
 
 // keyDeactivate deactivates all keys of an account.
 func (b *Backend) keyDeactivate(ctx context.Context, in Target) (Account, error) {
-	return b.viewOf(b.Accounts.Deactivate(ctx, in.Actor, in.Ref, in.Reason))
+	return b.viewOf(b.under(in).Deactivate(ctx, in.Actor, in.Ref, in.Reason))
 }
 
 // keyRestore reactivates an account's keys. It goes through Scores, because the abuse score
@@ -364,6 +332,11 @@ type SignInLink struct {
 }
 
 func (b *Backend) signInLink(ctx context.Context, in Target) (SignInLink, error) {
+	if a, err := b.Accounts.Find(ctx, in.Ref); err == nil {
+		if err := mayEnter(ctx, a); err != nil {
+			return SignInLink{}, err
+		}
+	}
 	url, err := b.Desk.SignInLink(ctx, in.Ref)
 	return SignInLink{URL: url}, err
 }
@@ -403,20 +376,20 @@ func Standings(c *catalog.Catalog, health func(*catalog.Model) string) []ModelSt
 	return all
 }
 
-func (b *Backend) modelsStanding(context.Context, Empty) ([]ModelStanding, error) {
-	return b.Standing(), nil
+func (b *Backend) modelsStanding(_ context.Context, in Cursor) (List[ModelStanding], error) {
+	return part(b.Standing(), in, func(m ModelStanding) string { return m.ID }), nil
 }
 
 // modelsRefresh looks for models now instead of at the next scheduled time, and returns the
 // new standings.
-func (b *Backend) modelsRefresh(ctx context.Context, _ Empty) ([]ModelStanding, error) {
+func (b *Backend) modelsRefresh(ctx context.Context, in Cursor) (List[ModelStanding], error) {
 	if b.Refresh == nil {
-		return nil, fault.New(fault.Conflict, "No server runs on this data folder, so there is nobody to look for models.")
+		return List[ModelStanding]{}, fault.New(fault.Conflict, "No server runs on this data folder, so there is nobody to look for models.")
 	}
 	if err := b.Refresh(ctx); err != nil {
-		return nil, err
+		return List[ModelStanding]{}, err
 	}
-	return b.Standing(), nil
+	return b.modelsStanding(ctx, in)
 }
 
 func (b *Backend) showStatus(ctx context.Context, _ Empty) (Status, error) { return b.Status(ctx), nil }
@@ -456,7 +429,7 @@ func (b *Backend) view(a *account.Account) Account {
 	v := Account{
 		ID: a.ID, Email: a.Email, Plan: a.Plan.String(), Granted: a.Granted, Staff: a.Staff, Status: accountStatus(a),
 		Suspended: markView(a.Suspended), Deactivated: markView(a.Deactivated),
-		Limits: b.Plans()[a.Plan].Over(a.Overrides), Overrides: a.Overrides, CreatedAt: a.CreatedAt,
+		Limits: b.Plans()[a.Plan].Over(a.Overrides), Overrides: a.Overrides, CreatedAt: a.CreatedAt, Version: a.Version,
 		Keys: make([]Key, 0, len(a.Keys)),
 	}
 	keyStatus := "active"

@@ -19,15 +19,8 @@ import (
 // SearchQuery is the argument of account.search. Term is an e-mail address or its beginning, the id of an account, a
 // key or a request, or the last four characters of a key.
 type SearchQuery struct {
-	Term  string `json:"term"`
-	After string `json:"after,omitempty"` // next of the page before
-	Limit int    `json:"limit,omitempty"`
-}
-
-// SearchResult is the result of account.search.
-type SearchResult struct {
-	Matches []Match `json:"matches"`
-	Next    string  `json:"next,omitempty"` // empty: this is the last page
+	Term string `json:"term"`
+	Cursor
 }
 
 // Match is an account that was found.
@@ -56,15 +49,15 @@ type MatchedKey struct {
 	Status   string `json:"status"`
 }
 
-// accountSearch finds accounts.
-func (b *Backend) accountSearch(ctx context.Context, in SearchQuery) (SearchResult, error) {
+// accountSearch finds accounts, at most 50 at a time.
+func (b *Backend) accountSearch(ctx context.Context, in SearchQuery) (List[Match], error) {
 	found, next, err := b.Finder.Search(ctx, in.Term, in.After, in.Limit)
 	if err != nil {
-		return SearchResult{}, err
+		return List[Match]{}, err
 	}
-	out := SearchResult{Matches: []Match{}, Next: next}
+	out := List[Match]{Data: []Match{}, Next: next}
 	for i := range found {
-		out.Matches = append(out.Matches, matchView(&found[i]))
+		out.Data = append(out.Data, matchView(&found[i]))
 	}
 	return out, nil
 }
@@ -267,10 +260,8 @@ func (r *Request) steps() []Step {
 		}
 		list = append(list, Step{a.StartMS, name + " called as " + a.Upstream}, Step{a.EndMS, name + ": " + end})
 	}
-	if r.FirstTokenMS > 0 {
-		list = append(list, Step{float64(r.FirstTokenMS), "first token"})
-	}
-	return append(list, Step{float64(r.LatencyMS), "settled as " + r.Outcome})
+	// The time of the end is in whole milliseconds.
+	return append(list, Step{max(float64(r.LatencyMS), list[len(list)-1].AtMS), "settled as " + r.Outcome})
 }
 
 // refusedView converts a refused call.
@@ -280,18 +271,10 @@ func refusedView(c *refusal.Call) RefusedCall {
 	}
 }
 
-// RefusedQuery is the argument of request.refused.
-type RefusedQuery struct {
-	Ref   string `json:"ref"`
-	After string `json:"after,omitempty"` // next of the page before
-	Limit int    `json:"limit,omitempty"`
-}
-
 // Refused is the result of request.refused: the last refused calls of an account, newest first, and on the first page
 // how many there were in each hour.
 type Refused struct {
-	Calls []RefusedCall  `json:"calls"`
-	Next  string         `json:"next,omitempty"` // empty: this is the last page
+	List[RefusedCall]
 	Hours []RefusedCount `json:"hours,omitempty"`
 }
 
@@ -306,7 +289,7 @@ type RefusedCount struct {
 const maxRefused = 200
 
 // requestRefused returns a page of the refused calls of an account.
-func (b *Backend) requestRefused(ctx context.Context, in RefusedQuery) (Refused, error) {
+func (b *Backend) requestRefused(ctx context.Context, in AccountPage) (Refused, error) {
 	a, err := b.Accounts.Find(ctx, in.Ref)
 	if err != nil {
 		return Refused{}, err
@@ -314,7 +297,7 @@ func (b *Backend) requestRefused(ctx context.Context, in RefusedQuery) (Refused,
 	if in.Limit < 1 || in.Limit > maxRefused {
 		in.Limit = maxRefused
 	}
-	out := Refused{Calls: []RefusedCall{}}
+	out := Refused{List: List[RefusedCall]{Data: []RefusedCall{}}}
 	before := refusal.Point{At: time.Now().Add(time.Minute)} // a node's clock may be ahead
 	if in.After != "" {
 		ms, id, _ := strings.Cut(in.After, ":")
@@ -342,7 +325,7 @@ func (b *Backend) requestRefused(ctx context.Context, in RefusedQuery) (Refused,
 		out.Next = fmt.Sprintf("%d:%s", last.At.UnixMilli(), last.ID)
 	}
 	for i := range calls {
-		out.Calls = append(out.Calls, refusedView(&calls[i]))
+		out.Data = append(out.Data, refusedView(&calls[i]))
 	}
 	return out, nil
 }

@@ -44,6 +44,7 @@ import (
 	"sluice/internal/refusal"
 	"sluice/internal/routing"
 	"sluice/internal/signin"
+	"sluice/internal/staff"
 	"sluice/internal/telemetry"
 	"sluice/internal/usage"
 	"sluice/internal/video"
@@ -110,6 +111,7 @@ type App struct {
 	files    files // of the videos
 	outbox   *mail.Outbox
 	desk     *signin.Desk
+	roster   *staff.Roster
 	notices  *notice.Board
 	letters  *notice.Letters
 	billing  *billing.Billing

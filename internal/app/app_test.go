@@ -334,7 +334,7 @@ func TestFirstStart(t *testing.T) {
 	if owner.Keys[0].LastUsedAt == nil || time.Since(*owner.Keys[0].LastUsedAt) > time.Hour {
 		t.Errorf("the owner's key was last used %v, want what the first run wrote down", owner.Keys[0].LastUsedAt)
 	}
-	if list := must[[]admin.Account](second, "account.list", admin.Page{}); len(list) != 1 {
+	if list := must[admin.List[admin.Account]](second, "account.list", admin.Cursor{}).Data; len(list) != 1 {
 		t.Errorf("%d accounts after the second start, want 1", len(list))
 	}
 }

@@ -137,7 +137,7 @@ func TestUpstreamKeysStayInside(t *testing.T) {
 		r := n.get(path, n.OwnerKey())
 		clean(path, fmt.Sprint(r.header, r.body))
 	}
-	for operation, in := range map[string]any{"status": admin.Empty{}, "models": admin.ModelQuery{Verbose: true}, "account.list": admin.Page{}} {
+	for operation, in := range map[string]any{"status": admin.Empty{}, "models": admin.ModelQuery{Verbose: true}, "account.list": admin.Cursor{}} {
 		clean("the operation "+operation, string(must[json.RawMessage](n, operation, in)))
 	}
 	findings, err := json.Marshal(app.Examine(t.Context(), site.config(t)))

@@ -47,7 +47,7 @@ func models(ids ...string) *atomic.Pointer[[]string] {
 func (n *node) standings() map[string]admin.ModelStanding {
 	n.t.Helper()
 	all := map[string]admin.ModelStanding{}
-	for _, s := range must[[]admin.ModelStanding](n, "models.refresh", admin.Empty{}) {
+	for _, s := range must[admin.List[admin.ModelStanding]](n, "models.refresh", admin.Empty{}).Data {
 		all[s.ID] = s
 	}
 	return all

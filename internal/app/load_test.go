@@ -94,7 +94,7 @@ func TestParallelKeyCreate(t *testing.T) {
 	if made.Load() != 10 || refused.Load() != 40 {
 		t.Errorf("50 parallel key.create made %d and refused %d, want 10 and 40", made.Load(), refused.Load())
 	}
-	if keys := must[[]admin.Key](n, "key.list", admin.Target{Ref: account.OwnerEmail}); len(keys) != 11 {
+	if keys := must[admin.List[admin.Key]](n, "key.list", admin.AccountPage{Ref: account.OwnerEmail}).Data; len(keys) != 11 {
 		t.Errorf("the account has %d keys, want the master key and 10", len(keys))
 	}
 }

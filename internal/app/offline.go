@@ -21,6 +21,7 @@ import (
 	"sluice/internal/refusal"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
+	"sluice/internal/staff"
 	"sluice/internal/usage"
 )
 
@@ -70,11 +71,13 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Plans: plans, Log: slog.New(slog.DiscardHandler),
 		Withdrawn: func() bool { return cfg.Billing.Processor == "" && !local() },
 	})
+	desk := signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil)
 	b := &admin.Backend{
 		Accounts: f.accounts,
+		Staff:    staff.New(f.store, f.accounts, desk, nil),
 		Books:    books,
 		Scores:   abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
-		Desk:     signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil),
+		Desk:     desk,
 		Billing:  till,
 		Finder:   finder.New(f.store, books.View().Flush),
 		Refusals: refusal.NewView(nil, f.store),
@@ -113,8 +116,15 @@ func Models(ctx context.Context, cfg *config.Config, verbose, refresh bool) (*Li
 	if refresh {
 		operation = "models.refresh"
 	}
-	if err := client.Call(ctx, operation, admin.Empty{}, &l.Standing); err != nil {
-		return nil, err
+	for in := (admin.Cursor{}); ; operation = "models.standing" {
+		var page admin.List[admin.ModelStanding]
+		if err := client.Call(ctx, operation, in, &page); err != nil {
+			return nil, err
+		}
+		l.Standing = append(l.Standing, page.Data...)
+		if in.After = page.Next; in.After == "" {
+			break
+		}
 	}
 	return l, client.Call(ctx, "models", admin.ModelQuery{Verbose: verbose}, &l.JSON)
 }

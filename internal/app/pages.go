@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sluice/internal/account"
+	"sluice/internal/admin"
 	"sluice/internal/billing/stripe"
 	"sluice/internal/catalog"
 	"sluice/internal/config"
@@ -14,6 +15,8 @@ import (
 	"sluice/internal/notice"
 	"sluice/internal/refusal"
 	"sluice/internal/signin"
+	"sluice/internal/staff"
+	"sluice/internal/support"
 	"sluice/internal/webui"
 )
 
@@ -30,6 +33,7 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 		desk.Tries = a.facts.store // nodes count attempts together
 	}
 	a.desk = signin.New(a.facts.store, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().Config, a.Origin(), a.local.Holds()) }, desk)
+	a.roster = staff.New(a.facts.store, a.facts.accounts, a.desk, nil)
 	// Settings and origin are passed as functions, here and below, because a reload changes them.
 	a.notices = notice.NewBoard(a.facts.store, a.outbox, a.Origin, nil)
 	a.letters = notice.NewLetters(a.notices, a.facts.index.Account, a.log)
@@ -55,8 +59,8 @@ func signinSettings(cfg *config.Config, origin string, local bool) signin.Settin
 	return signin.Settings{Origin: origin, Open: mode == "open", Closed: mode == "closed"}
 }
 
-// pages returns the handlers of the customer's pages and of the payment processor's webhook, by
-// their patterns.
+// pages returns the handlers of the customer's pages, of the support console, of the admin API and of the payment
+// processor's webhook, by their patterns.
 func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	ui := webui.New(func() webui.Settings {
 		s := webui.Settings{Origin: a.Origin(), Brand: a.settings.Load().Config.Brand}
@@ -83,6 +87,14 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	for _, pattern := range dashboard.Patterns() {
 		byPattern[pattern] = handler
 	}
+	service := admin.NewService(a.backend(), a.log)
+	console := support.New(ui, support.Sources{
+		Desk: a.desk, Roster: a.roster, Account: a.facts.index.Account, Admin: service,
+	}, nil).Handler()
+	for _, pattern := range support.Patterns() {
+		byPattern[pattern] = console
+	}
+	byPattern[admin.Base+"/{path...}"] = service.Handler(a.roster)
 	if a.stripe != nil {
 		byPattern[stripe.WebhookPath] = a.stripe.Webhook(a.billing.Receive, a.log)
 	}

@@ -191,6 +191,7 @@ func (a *App) backend() *admin.Backend {
 		Books:    a.books,
 		Scores:   a.abuse,
 		Desk:     a.desk,
+		Staff:    a.roster,
 		Billing:  a.billing,
 		Finder:   a.finder(),
 		Refusals: refusal.NewView(a.refusals, a.facts.store),

@@ -12,8 +12,8 @@ import (
 // one vendor or one wire format. A folder below a listed package belongs to it and shares its row; the
 // two may import each other. A package may be listed before it exists.
 var rows = [][]string{
-	// Text: bytes and characters. These packages know nothing else of the project.
-	{"jsonscan", "excerpt"},
+	// Text: bytes, characters and counts. These packages know nothing else of the project.
+	{"jsonscan", "excerpt", "metrics"},
 	// The vocabulary that every package may use. It knows only text.
 	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lane", "lazyregexp", "health"},
 	// The types that requests and storage are made of, and the connections to the outside.
@@ -23,7 +23,7 @@ var rows = [][]string{
 	// Admission of requests, and the way an upstream is called; payment adapters know billing. provider/claude
 	// is not an adapter: several adapters share what it knows about one family of models. Signals and the
 	// finder read what calls have left behind.
-	{"signal", "finder", "abuse", "admission", "provider", "provider/claude", "mcpclient", "billing/*"},
+	{"signal", "finder", "abuse", "admission", "staff", "provider", "provider/claude", "mcpclient", "billing/*"},
 	// Code that works with upstreams, every wire format, the notices that accounts get, and the servers that
 	// share a database. Ledgers on other servers know admission, and count units for abuse.
 	{"cluster", "notice", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},

@@ -44,7 +44,7 @@ func TestSubscribe(t *testing.T) {
 	if err != nil || len(invoices) != 1 || invoices[0].ID != p.ID {
 		t.Errorf("Invoices = %+v, %v, want the one payment", invoices, err)
 	}
-	log, err := d.accounts.History(t.Context(), d.id, 1)
+	log, err := d.accounts.History(t.Context(), d.id, 0, 1)
 	if err != nil || log[0].Action != "billing.started" || log[0].Detail != "none to basic" {
 		t.Errorf("the audit log says %+v, %v, want the change of plan", log, err)
 	}

@@ -232,7 +232,7 @@ func (r *record) strayVariable(name string, known []string) {
 	case !strings.HasPrefix(name, envPrefix),
 		name == envPrefix+"CONFIG", // names the file
 		// The rest are not settings of the service. They are documented with the commands and tests that use them.
-		name == envPrefix+"KEY",
+		name == envPrefix+"KEY", name == envPrefix+"SERVER", name == envPrefix+"TOKEN",
 		strings.HasPrefix(name, envPrefix+"TEST_"),
 		strings.HasPrefix(name, envPrefix+"SOAK"):
 		return

@@ -114,7 +114,7 @@ type visitor struct {
 type page func(w http.ResponseWriter, r *http.Request, v *visitor) error
 
 // sessionCookie is the name of the cookie that holds the session token.
-const sessionCookie = "session"
+const sessionCookie = webui.SessionCookie
 
 // sessionLife is how long a browser keeps the cookie. The session itself may end earlier, on
 // the server.
@@ -195,6 +195,9 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 		{Path: home + "/messages", Text: "Messages", Icon: "messages", Count: unread},
 		{Path: home + "/account", Text: "Account", Icon: "account"},
 	}
+	if v.Staff {
+		p.Links = append(p.Links, webui.Link{Path: webui.StaffHome, Text: "Support console", Icon: "support"})
+	}
 	for _, l := range p.Links {
 		if l.Path != home && strings.HasPrefix(r.URL.Path, l.Path+"/") {
 			// The page after a form, such as /dashboard/keys/x/name, belongs to the page of
@@ -238,56 +241,13 @@ func (d *Dashboard) seeOther(w http.ResponseWriter, r *http.Request, path, flash
 	return nil
 }
 
-// complaint splits an error into a form field and a text for the user. Errors that are not the
-// user's fault are returned as rest: they become an error page.
-func complaint(err error) (field, text string, rest error) {
-	if err == nil {
-		return "", "", nil
-	}
-	// The message of a fault is written for users. Internal and Unavailable are logged and
-	// shown as an error page, because no change to the form would help.
-	f := fault.From(err)
-	switch f.Kind {
-	case fault.Internal, fault.Unavailable:
-		return "", "", err
-	}
-	return f.Param, sentence(f.Message), nil
-}
+// The words of the forms are those of all pages.
+type problems = webui.Problems
 
-// sentence adds a capital letter and a full stop to a message. Error messages of the API have
-// neither.
-func sentence(text string) string {
-	if text == "" {
-		return ""
-	}
-	if c := text[0]; c >= 'a' && c <= 'z' {
-		text = string(c-'a'+'A') + text[1:]
-	}
-	if last := text[len(text)-1]; last != '.' && last != '!' && last != '?' {
-		text += "."
-	}
-	return text
-}
+func complaint(err error) (field, text string, rest error) { return webui.Complaint(err) }
 
-// problems holds the errors of a form by field name. The key "" holds the error of the whole
-// form.
-type problems map[string]string
-
-// refused returns the problems to show when a form is rendered again after err, and the status
-// of that page. fields are the fields that the form shows: an error about any other field
-// concerns the whole form. Internal errors are returned as they are.
 func refused(err error, fields ...string) (problems, int, error) {
-	field, text, rest := complaint(err)
-	if rest != nil {
-		return nil, 0, rest
-	}
-	// The form is shown with the status of the error, so that scripts and monitoring see the
-	// refusal.
-	status := fault.From(err).Kind.Status()
-	for _, f := range fields {
-		if f == field {
-			return problems{field: text}, status, nil
-		}
-	}
-	return problems{"": text}, status, nil
+	return webui.Refused(err, fields...)
 }
+
+func sentence(text string) string { return webui.Sentence(text) }

@@ -163,7 +163,7 @@ func (d *Dashboard) gatherAccount(ctx context.Context, v *visitor, out *export) 
 	for _, e := range events {
 		out.Events = append(out.Events, exportedEvent{e.At, string(e.Kind), e.Plan.String(), e.Tier.String(), e.Score, e.Why})
 	}
-	changes, err := d.Accounts.History(ctx, v.ID, mostExported)
+	changes, err := d.Accounts.History(ctx, v.ID, 0, mostExported)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 //go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
 
 // home is the path of the overview. All other pages for signed-in visitors are below it.
-const home = "/dashboard"
+const home = webui.CustomerHome
 
 // Patterns returns the mux patterns of all paths that belong to the pages. The API's mux sends
 // them to Handler.

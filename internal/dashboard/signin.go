@@ -14,7 +14,7 @@ import (
 // from a stranger's.
 const (
 	journeyCookie = "journey"
-	deviceCookie  = "device"
+	deviceCookie  = webui.DeviceCookie
 )
 
 // journeyLife is the time to sign in at the identity provider. deviceLife is as long as
@@ -66,6 +66,9 @@ func next(r *http.Request) string {
 	path := r.FormValue("next")
 	if len(path) > maxNext {
 		path = ""
+	}
+	if to := webui.SafePath(path, webui.StaffHome); to == path {
+		return to
 	}
 	return webui.SafePath(path, home)
 }

@@ -33,9 +33,10 @@ type Session struct {
 	CreatedAt time.Time
 	SeenAt    time.Time // exact to seenEvery
 	ExpiresAt time.Time
-	Remote    string // the IP address that opened it, at most 100 bytes
-	Agent     string // its User-Agent, at most 300 bytes
-	Via       Step   // how it was opened; empty: not known
+	Remote    string    // the IP address that opened it, at most 100 bytes
+	Agent     string    // its User-Agent, at most 300 bytes
+	Via       Step      // how it was opened; empty: not known
+	ProvedAt  time.Time // when a code of the second factor was last typed in it; zero: never
 }
 
 // SessionStore keeps sessions. Each method is one transaction.
@@ -47,6 +48,8 @@ type SessionStore interface {
 	FindSession(ctx context.Context, token Hash, now time.Time) (*Session, error)
 	// SeeSession records a visit and the new time at which the session expires.
 	SeeSession(ctx context.Context, id string, now, expires time.Time) error
+	// ProveSession records when a code of the second factor was typed in a session.
+	ProveSession(ctx context.Context, id string, at time.Time) error
 	// Sessions returns an account's sessions, the last seen first.
 	Sessions(ctx context.Context, accountID string, now time.Time) ([]Session, error)
 	// CloseSession deletes one session of an account. A session of another account is left alone.
@@ -95,6 +98,9 @@ func (d *Desk) open(ctx context.Context, via Step, p *person, v Visit) (Entry, e
 	s := &Session{
 		ID: "ses_" + rand.Text(), Token: hash(entry.Session), AccountID: p.ID, Via: via,
 		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(sessionIdle), Remote: excerpt.Head(v.Remote, 100), Agent: excerpt.Head(v.Agent, 300),
+	}
+	if via == EnterCode {
+		s.ProvedAt = now
 	}
 	if err := d.sessionStore.OpenSession(ctx, s, sessionsAtOnce); err != nil {
 		return Entry{}, err

@@ -13,6 +13,7 @@ import (
 	"github.com/pquerna/otp/hotp"
 	"github.com/pquerna/otp/totp"
 
+	"sluice/internal/account"
 	"sluice/internal/fault"
 )
 
@@ -88,7 +89,39 @@ func (d *Desk) Activate(ctx context.Context, o Owner, code string) error {
 	if err := d.setTOTP(ctx, ActivateTOTP, o, login.TOTPSecret, true); err != nil {
 		return err
 	}
+	if err := d.sessionStore.ProveSession(ctx, o.Session.ID, d.clock()); err != nil {
+		return err
+	}
 	d.tell(ActivateTOTP, o.Account.Email, "Two-step sign-in is on", "Signing in to your account now needs a code of your authenticator app.")
+	return nil
+}
+
+// Confirm checks a code of the second factor in an open session, and records that the session has proved it. Pages
+// that need a recent proof ask for it.
+func (d *Desk) Confirm(ctx context.Context, o Owner) error {
+	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
+	if err != nil {
+		return err
+	}
+	if !login.TOTPOn {
+		return fault.New(fault.Forbidden, "Two-step sign-in is off. Turn it on first.")
+	}
+	if err := d.checkCode(ctx, &person{o.Account, login}, o.Code, o.Visit); err != nil {
+		return err
+	}
+	return d.sessionStore.ProveSession(ctx, o.Session.ID, d.clock())
+}
+
+// ResetTOTP turns the second factor off without proof, signs the account out everywhere and tells its owner. Support
+// does this for somebody who has lost their phone and has proved who they are in another way.
+func (d *Desk) ResetTOTP(ctx context.Context, a *account.Account) error {
+	if err := d.end(ctx, RemoveTOTP, a.ID, ""); err != nil {
+		return err
+	}
+	if err := d.factorStore.SetTOTP(ctx, a.ID, "", false); err != nil {
+		return err
+	}
+	d.tell(RemoveTOTP, a.Email, "Two-step sign-in is off", "Support has turned two-step sign-in off and signed you out everywhere. Sign in with your password, and turn it on again on your account page.")
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -157,8 +158,11 @@ func (s *Store) MissingAccounts(ctx context.Context, ids []string) (missing []st
 	return missing, nil
 }
 
-// AuditLog returns an account's latest audit entries, newest first.
-func (s *Store) AuditLog(ctx context.Context, accountID string, limit int) ([]account.Entry, error) {
+// AuditLog returns an account's latest audit entries before a number, newest first. 0 stands for no number.
+func (s *Store) AuditLog(ctx context.Context, accountID string, before int64, limit int) ([]account.Entry, error) {
+	if before == 0 {
+		before = math.MaxInt64
+	}
 	var log []account.Entry
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
 		var e account.Entry
@@ -170,7 +174,7 @@ func (s *Store) AuditLog(ctx context.Context, accountID string, limit int) ([]ac
 		log = append(log, e)
 		return nil
 	}, `SELECT seq, at, actor, action, account_id, detail, reason
-		FROM audit_log WHERE account_id = $1 ORDER BY seq DESC LIMIT $2`, accountID, limit)
+		FROM audit_log WHERE account_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $2`, accountID, limit, before)
 	return log, unavailable(err)
 }
 

@@ -80,11 +80,11 @@ func (s *Store) UseTOTP(ctx context.Context, accountID string, step int64) (fres
 	return fresh, err
 }
 
-// EraseLogin deletes the login, the sessions and the links of an account.
+// EraseLogin deletes the login, the sessions, the links and the staff tokens of an account.
 func (s *Store) EraseLogin(ctx context.Context, accountID string) error {
 	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// Table names are constants, so building the statement from them is safe.
-		for _, table := range []string{"sessions", "one_time_links", "logins"} {
+		for _, table := range []string{"sessions", "one_time_links", "logins", "staff_tokens"} {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE account_id = $1`, accountID); err != nil {
 				return err
 			}
@@ -94,14 +94,14 @@ func (s *Store) EraseLogin(ctx context.Context, accountID string) error {
 }
 
 // sessionColumns are in the order of OpenSession and scanSession.
-const sessionColumns = `id, token, account_id, created_at, seen_at, expires_at, remote, agent, via`
+const sessionColumns = `id, token, account_id, created_at, seen_at, expires_at, remote, agent, via, proved_at`
 
 // OpenSession stores a new session. If the account then has more than most sessions, those that
 // have not been used for the longest time are deleted.
 func (s *Store) OpenSession(ctx context.Context, n *signin.Session, most int) error {
 	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			n.ID, n.Token[:], n.AccountID, millis(n.CreatedAt), millis(n.SeenAt), millis(n.ExpiresAt), n.Remote, n.Agent, string(n.Via))
+		_, err := tx.ExecContext(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			n.ID, n.Token[:], n.AccountID, millis(n.CreatedAt), millis(n.SeenAt), millis(n.ExpiresAt), n.Remote, n.Agent, string(n.Via), millis(n.ProvedAt))
 		if err != nil {
 			return err
 		}
@@ -126,6 +126,14 @@ func (s *Store) FindSession(ctx context.Context, token signin.Hash, now time.Tim
 func (s *Store) SeeSession(ctx context.Context, id string, now, expires time.Time) error {
 	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE sessions SET seen_at = $2, expires_at = $3 WHERE id = $1`, id, millis(now), millis(expires))
+		return err
+	})
+}
+
+// ProveSession records when a code of the second factor was typed in a session.
+func (s *Store) ProveSession(ctx context.Context, id string, at time.Time) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE sessions SET proved_at = $2 WHERE id = $1`, id, millis(at))
 		return err
 	})
 }
@@ -157,12 +165,12 @@ func (s *Store) CloseSession(ctx context.Context, accountID, id string) error {
 func scanSession(row interface{ Scan(...any) error }) (*signin.Session, error) {
 	var n signin.Session
 	var token []byte
-	var created, seen, expires int64
-	if err := row.Scan(&n.ID, &token, &n.AccountID, &created, &seen, &expires, &n.Remote, &n.Agent, &n.Via); err != nil {
+	var created, seen, expires, proved int64
+	if err := row.Scan(&n.ID, &token, &n.AccountID, &created, &seen, &expires, &n.Remote, &n.Agent, &n.Via, &proved); err != nil {
 		return nil, err
 	}
 	copy(n.Token[:], token)
-	n.CreatedAt, n.SeenAt, n.ExpiresAt = fromMillis(created), fromMillis(seen), fromMillis(expires)
+	n.CreatedAt, n.SeenAt, n.ExpiresAt, n.ProvedAt = fromMillis(created), fromMillis(seen), fromMillis(expires), fromMillis(proved)
 	return &n, nil
 }
 

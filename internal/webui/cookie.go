@@ -6,6 +6,20 @@ import (
 	"time"
 )
 
+// The cookies that the customer's and the staff's pages share.
+const (
+	// SessionCookie holds the session token.
+	SessionCookie = "session"
+	// DeviceCookie marks a browser that has signed in before; package signin tells it from a stranger's.
+	DeviceCookie = "device"
+)
+
+// The first pages of customers and of staff. All other pages for signed-in visitors are below them.
+const (
+	CustomerHome = "/dashboard"
+	StaffHome    = "/support"
+)
+
 // Flash is a message that the next page shows once, after a redirect.
 type Flash struct {
 	// Tone is "good" or "bad". It selects the colour.
@@ -34,6 +48,8 @@ var flashes = map[string]Flash{
 	"cancelled":        {"good", "Your plan was cancelled. It stays active until the end of the billing period."},
 	"resumed":          {"good", "Your plan was resumed. It will renew as before."},
 	"card-changed":     {"good", "Your payment method was updated."},
+	"account-done":     {"good", "Done. The change is in the audit log below."},
+	"token-deleted":    {"good", "The token was deleted. Requests that use it are refused."},
 	"support-asked":    {"good", "Your request was sent to support. You will get a reply by e-mail."},
 }
 

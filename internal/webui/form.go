@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"sluice/internal/fault"
@@ -66,4 +67,56 @@ func formTooLarge() error {
 
 func tooManyFields() error {
 	return fault.New(fault.Invalid, "The form or the query string has more than %d fields.", maxFields)
+}
+
+// Complaint splits an error into a form field and a text for the user. Errors that are not the
+// user's fault are returned as rest: they become an error page.
+func Complaint(err error) (field, text string, rest error) {
+	if err == nil {
+		return "", "", nil
+	}
+	// The message of a fault is written for users. Internal and Unavailable are logged and
+	// shown as an error page, because no change to the form would help.
+	f := fault.From(err)
+	switch f.Kind {
+	case fault.Internal, fault.Unavailable:
+		return "", "", err
+	}
+	return f.Param, Sentence(f.Message), nil
+}
+
+// Sentence adds a capital letter and a full stop to a message. Error messages of the API have
+// neither.
+func Sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	if c := text[0]; c >= 'a' && c <= 'z' {
+		text = string(c-'a'+'A') + text[1:]
+	}
+	if last := text[len(text)-1]; last != '.' && last != '!' && last != '?' {
+		text += "."
+	}
+	return text
+}
+
+// Problems holds the errors of a form by field name. The key "" holds the error of the whole
+// form.
+type Problems map[string]string
+
+// Refused returns the problems to show when a form is rendered again after err, and the status
+// of that page. fields are the fields that the form shows: an error about any other field
+// concerns the whole form. Internal errors are returned as they are.
+func Refused(err error, fields ...string) (Problems, int, error) {
+	field, text, rest := Complaint(err)
+	if rest != nil {
+		return nil, 0, rest
+	}
+	// The form is shown with the status of the error, so that scripts and monitoring see the
+	// refusal.
+	status := fault.From(err).Kind.Status()
+	if slices.Contains(fields, field) {
+		return Problems{field: text}, status, nil
+	}
+	return Problems{"": text}, status, nil
 }

@@ -133,6 +133,9 @@ func (u *UI) Render(w http.ResponseWriter, r *http.Request, status int, page tem
 type Page struct {
 	Title string
 	Brand string
+	// Home is where the name of the service leads, and Part what stands beside it; empty on the customer's pages.
+	Home string
+	Part string
 	// Path is the path of the navigation link to highlight.
 	Path string
 	// Theme is "light", "dark", or "" for the theme of the system.
@@ -168,7 +171,7 @@ type Banner struct {
 // Page returns the layout data of a request. It consumes the flash message, which is shown
 // once.
 func (u *UI) Page(w http.ResponseWriter, r *http.Request, title string) Page {
-	p := Page{Title: title, Brand: u.settings().Brand, Path: r.URL.Path, Flash: u.takeFlash(w, r)}
+	p := Page{Title: title, Brand: u.settings().Brand, Home: CustomerHome, Path: r.URL.Path, Flash: u.takeFlash(w, r)}
 	if c, err := r.Cookie("theme"); err == nil && (c.Value == "light" || c.Value == "dark") {
 		p.Theme = c.Value
 	}

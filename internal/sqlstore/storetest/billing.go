@@ -86,7 +86,7 @@ func books(t *testing.T, open func() *sqlstore.Store) {
 	if err != nil || len(entries) != 2 || entries[0].Seq != 2 || entries[0].AmountCents != 2 || !entries[0].At.Equal(base) {
 		t.Errorf("Ledger = %+v, %v, want two entries, the newest first", entries, err)
 	}
-	if log, err := s.AuditLog(t.Context(), a.ID, 1); err != nil || log[0].Action != "billing.started" {
+	if log, err := s.AuditLog(t.Context(), a.ID, 0, 1); err != nil || log[0].Action != "billing.started" {
 		t.Errorf("AuditLog = %+v, %v, want the change of plan", log, err)
 	}
 	// Without an audit entry, the account does not change.

@@ -93,6 +93,11 @@ func sessions(t *testing.T, open func() *sqlstore.Store) {
 		t.Errorf("FindSession after a visit = %+v, %v, want it to last", got, err)
 	}
 
+	must(t, s.ProveSession(ctx, one.ID, later))
+	if got, err := s.FindSession(ctx, one.Token, base); err != nil || got.ProvedAt != later {
+		t.Errorf("FindSession after ProveSession = %+v, %v, want %v", got, err, later)
+	}
+
 	// The id of a session is not secret, so the account must be compared.
 	must(t, s.CloseSession(ctx, a.ID, theirs.ID))
 	if _, err := s.FindSession(ctx, theirs.Token, base); err != nil {

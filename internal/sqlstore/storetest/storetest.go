@@ -91,12 +91,13 @@ func Run(t *testing.T, fresh Database) {
 		"TestObjects":     testObjects,
 		"BooksInParallel": booksInParallel,
 		"Answers":         answers,
-		// Signing in: signin.go. Notices and analytics have files of their own.
+		// Signing in: signin.go. Staff, notices and analytics have files of their own.
 		"Logins":          logins,
 		"Sessions":        sessions,
 		"Links":           links,
 		"LinksBounded":    linksBounded,
 		"LinksInParallel": linksInParallel,
+		"StaffTokens":     staffTokens,
 		"Notices":         notices,
 		"Analytics":       analytics,
 		// What nodes know of each other for a short time: shared.go.
@@ -207,7 +208,7 @@ func emailIsUnique(t *testing.T, open func() *sqlstore.Store) {
 	if _, err := s.FindAccount(t.Context(), again.ID); !fault.Is(err, fault.NotFound) {
 		t.Errorf("FindAccount of the refused account = %v, want not found", err)
 	}
-	if log, err := s.AuditLog(t.Context(), again.ID, 10); err != nil || len(log) != 0 {
+	if log, err := s.AuditLog(t.Context(), again.ID, 0, 10); err != nil || len(log) != 0 {
 		t.Errorf("AuditLog of the refused account = %v, %v, want nothing", log, err)
 	}
 	// The same holds for an account that takes the address later.
@@ -301,7 +302,7 @@ func changeNothing(t *testing.T, open func() *sqlstore.Store) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ChangeAccount without a change: -want +got\n%s", diff)
 	}
-	if log, _ := s.AuditLog(t.Context(), want.ID, 10); len(log) != 1 {
+	if log, _ := s.AuditLog(t.Context(), want.ID, 0, 10); len(log) != 1 {
 		t.Errorf("AuditLog has %d entries, want only that of the creation", len(log))
 	}
 }
@@ -446,7 +447,7 @@ func auditLog(t *testing.T, open func() *sqlstore.Store) {
 	a := create(t, s, 1)
 	create(t, s, 2)
 	change(t, s, a.ID, func(a *account.Account) { a.Staff = true })
-	got, err := s.AuditLog(t.Context(), a.ID, 10)
+	got, err := s.AuditLog(t.Context(), a.ID, 0, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -455,7 +456,7 @@ func auditLog(t *testing.T, open func() *sqlstore.Store) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("AuditLog: -want +got\n%s", diff)
 	}
-	if got, _ := s.AuditLog(t.Context(), a.ID, 1); len(got) != 1 || got[0].Seq != 3 {
+	if got, _ := s.AuditLog(t.Context(), a.ID, 0, 1); len(got) != 1 || got[0].Seq != 3 {
 		t.Errorf("AuditLog with limit 1 = %v, want the newest", got)
 	}
 }

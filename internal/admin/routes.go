@@ -1,0 +1,123 @@
+package admin
+
+import (
+	"context"
+	"reflect"
+)
+
+// Scope is a part of the operations that a staff token may be limited to.
+type Scope string
+
+const (
+	// Local is not a scope of tokens: the operation is for the admin socket alone, because it acts on the server's
+	// machine, takes long, or makes members of staff.
+	Local Scope = "local"
+
+	AccountsRead    Scope = "accounts:read"
+	AccountsWrite   Scope = "accounts:write"
+	KeysWrite       Scope = "keys:write"
+	SignInWrite     Scope = "signin:write"
+	BillingRead     Scope = "billing:read"
+	BillingWrite    Scope = "billing:write"
+	OperationsRead  Scope = "operations:read"
+	OperationsWrite Scope = "operations:write"
+	// TokensWrite is for the console: no token may make tokens.
+	TokensWrite Scope = "tokens:write"
+)
+
+// ScopeText is a scope and what it lets a token do, for people who make one.
+type ScopeText struct {
+	Scope Scope
+	Text  string
+}
+
+// Scopes returns the scopes that a token can have, in the order that they are shown in.
+func Scopes() []ScopeText {
+	return []ScopeText{
+		{AccountsRead, "read accounts, their limits, usage, scores and history"},
+		{AccountsWrite, "create and change accounts: plans, limits, suspensions, notes"},
+		{KeysWrite, "make, rename, delete, deactivate and restore keys of customers"},
+		{SignInWrite, "make sign-in links for customers, reset their second factor, sign them out"},
+		{BillingRead, "read subscriptions, payments and ledgers"},
+		{BillingWrite, "downgrade, refund and release payments"},
+		{OperationsRead, "read the state of the server, its models and upstreams"},
+		{OperationsWrite, "look for models, reload the configuration"},
+	}
+}
+
+// Base is the path of the admin API.
+const Base = "/admin/v1"
+
+// Route is one operation and the ways to it. On the admin socket every operation is POST /{name}.
+type Route struct {
+	Name string
+	// Method and Path are those of the admin API, the path below Base. Fields of the argument that are in the path
+	// are taken from there, others from the query of a GET and the body of any other method. An empty path means
+	// that the operation is not part of the API; if it has a scope, the console may call it.
+	Method, Path string
+	Scope        Scope
+	Summary      string
+
+	in, out reflect.Type
+	run     operation
+}
+
+// row returns a Route of a typed function.
+func row[In, Out any](name, method, path string, scope Scope, summary string, run func(context.Context, In) (Out, error)) Route {
+	return Route{name, method, path, scope, summary, reflect.TypeFor[In](), reflect.TypeFor[Out](), op(run)}
+}
+
+// local returns a Route of a function that only the socket serves.
+func local[In, Out any](name string, run func(context.Context, In) (Out, error)) Route {
+	return row(name, "", "", Local, "", run)
+}
+
+// routes returns all operations. It is the one list of them: the socket, the admin API, its description, its client and
+// the console are made from it.
+func (b *Backend) routes() []Route {
+	return []Route{
+		row("account.list", "GET", "/accounts", AccountsRead, "List accounts in order of their ids", b.accountList),
+		row("account.create", "POST", "/accounts", AccountsWrite, "Create an account; the reply has its master key, which is shown only once", b.accountCreate),
+		row("account.show", "GET", "/accounts/{ref}", AccountsRead, "Show an account with its limits and keys", b.accountShow),
+		row("account.history", "GET", "/accounts/{ref}/history", AccountsRead, "List who changed an account, when and why, newest first", b.accountHistory),
+		row("account.abuse", "GET", "/accounts/{ref}/abuse", AccountsRead, "Show an account's abuse score and its newest events", b.accountAbuse),
+		row("account.search", "GET", "/search", AccountsRead, "Find accounts by e-mail address, id, last four of a key, or request id", b.accountSearch),
+		row("account.signals", "GET", "/accounts/{ref}/signals", AccountsRead, "Show patterns in an account's calls that hint at resale or proxying", b.accountSignals),
+		row("request.show", "GET", "/requests/{id}", AccountsRead, "Show the way of a request: account, key, route, attempts, times, tokens, outcome", b.requestShow),
+		row("request.refused", "GET", "/accounts/{ref}/refused", AccountsRead, "List the last refused calls of an account, and how many there were by hour", b.requestRefused),
+		row("account.set-plan", "POST", "/accounts/{ref}/plan", AccountsWrite, "Grant a plan, without a charge; none takes it away", b.accountSetPlan),
+		row("account.set-limits", "POST", "/accounts/{ref}/limits", AccountsWrite, "Override the limits of the account's plan", b.accountSetLimits),
+		row("account.suspend", "POST", "/accounts/{ref}/suspend", AccountsWrite, "Suspend an account: its requests are refused", b.accountSuspend),
+		row("account.unsuspend", "POST", "/accounts/{ref}/unsuspend", AccountsWrite, "Lift a suspension", b.accountUnsuspend),
+		row("account.terminate", "POST", "/accounts/{ref}/terminate", AccountsWrite, "End the subscription and suspend the account for good", b.accountTerminate),
+		local("account.set-staff", b.accountSetStaff),
+		row("key.list", "GET", "/accounts/{ref}/keys", AccountsRead, "List the keys of an account", b.keyList),
+		row("key.create", "POST", "/accounts/{ref}/keys", KeysWrite, "Create a sub-key; the reply has the key, which is shown only once", b.keyCreate),
+		row("key.rename", "POST", "/keys/{ref}/name", KeysWrite, "Rename a sub-key", b.keyRename),
+		row("key.delete", "DELETE", "/keys/{ref}", KeysWrite, "Delete a sub-key; it is refused at once", b.keyDelete),
+		row("key.regenerate-master", "POST", "/accounts/{ref}/keys/master", KeysWrite, "Replace the master key; the reply has the new one, which is shown only once", b.keyRegenerateMaster),
+		row("key.deactivate", "POST", "/accounts/{ref}/keys/deactivate", KeysWrite, "Deactivate all keys of an account", b.keyDeactivate),
+		row("key.restore", "POST", "/accounts/{ref}/keys/restore", KeysWrite, "Restore deactivated keys and reset the abuse score", b.keyRestore),
+		row("signin-link", "POST", "/signin-links", SignInWrite, "Make a link that signs a customer in once", b.signInLink),
+		row("usage", "GET", "/accounts/{ref}/usage", AccountsRead, "Sum up an account's usage by day, model or key", b.usage),
+		row("billing.show", "GET", "/accounts/{ref}/billing", BillingRead, "Show an account's subscription, payments and ledger", b.billingShow),
+		row("billing.advance", "POST", "/accounts/{ref}/billing/advance", BillingWrite, "Move an account's clock, in test mode only", b.billingAdvance),
+		row("billing.downgrade", "POST", "/accounts/{ref}/billing/downgrade", BillingWrite, "Set a lower plan for the next period", b.billingDowngrade),
+		row("billing.release", "POST", "/accounts/{ref}/billing/release", BillingWrite, "Let payments of an account be made again", b.billingRelease),
+		row("billing.refund", "POST", "/payments/{payment}/refund", BillingWrite, "Refund a payment, or a part of it", b.billingRefund),
+		row("billing.stops", "GET", "/billing/stops", BillingRead, "List accounts whose billing is stopped", b.billingStops),
+		row("models.standing", "GET", "/models", OperationsRead, "List models, where they come from and how healthy they are", b.modelsStanding),
+		row("models.refresh", "POST", "/models/refresh", OperationsWrite, "Look for models now", b.modelsRefresh),
+		row("status", "GET", "/status", OperationsRead, "Show the state of the server", b.showStatus),
+		row("reload", "POST", "/reload", OperationsWrite, "Apply the configuration file again", b.applyConfig),
+		row("staff.token-create", "", "", TokensWrite, "", b.tokenCreate),
+		row("staff.token-list", "", "", TokensWrite, "", b.tokenList),
+		row("staff.token-delete", "", "", TokensWrite, "", b.tokenDelete),
+		local("models", b.models),
+		local("audit", b.audit),
+		local("journal.copy", b.journalCopy),
+		local("journal.damage", b.journalDamage),
+		local("journal.acknowledge", b.journalAcknowledge),
+		local("debug", b.debug),
+	}
+}

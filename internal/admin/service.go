@@ -1,0 +1,308 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"sluice/internal/account"
+	"sluice/internal/excerpt"
+	"sluice/internal/fault"
+	"sluice/internal/staff"
+)
+
+// maxBody limits the body of a request to the admin API, in bytes.
+const maxBody = 64 << 10
+
+// Caller is a member of staff who calls an operation.
+type Caller struct {
+	Actor     string // for the audit log
+	AccountID string // of the member
+	// Token is what the member calls with; nil in the console, where members have every scope.
+	Token *staff.Token
+}
+
+// allows reports whether the caller may run operations of a scope.
+func (c *Caller) allows(s Scope) bool {
+	return s != Local && (c.Token == nil || c.Token.Allows(string(s)))
+}
+
+type callerKey struct{}
+
+// callerOf returns the member who calls an operation, or nil for the operator at the socket.
+func callerOf(ctx context.Context) *Caller {
+	c, _ := ctx.Value(callerKey{}).(*Caller)
+	return c
+}
+
+// Service runs operations for members of staff: Call for the console, Handler for the admin API.
+type Service struct {
+	routes []Route
+	byName map[string]*Route
+	log    *slog.Logger
+	// description is the OpenAPI file.
+	description func() []byte
+}
+
+// NewService returns a service of the operations. log gets the causes of failures that callers are not told.
+func NewService(b *Backend, log *slog.Logger) *Service {
+	s := &Service{routes: b.routes(), byName: map[string]*Route{}, log: log}
+	for i := range s.routes {
+		s.byName[s.routes[i].Name] = &s.routes[i]
+	}
+	s.description = sync.OnceValue(func() []byte { return describe(s.routes) })
+	return s
+}
+
+// Routes returns all operations, as a copy.
+func (s *Service) Routes() []Route { return append([]Route{}, s.routes...) }
+
+// Call runs an operation for a member and decodes its result into out, which is a pointer. Argument and result pass
+// through JSON, as they do on every other way to an operation. The actor in the argument is replaced by the caller.
+func (s *Service) Call(ctx context.Context, c Caller, name string, in, out any) error {
+	r := s.byName[name]
+	if r == nil {
+		return fault.New(fault.NotFound, "there is no operation %q", name)
+	}
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return err
+	}
+	result, err := r.call(ctx, &c, fields)
+	if err != nil {
+		return err
+	}
+	if raw, err = json.Marshal(result); err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, out)
+}
+
+// call runs the operation if the caller has its scope.
+func (r *Route) call(ctx context.Context, c *Caller, fields map[string]json.RawMessage) (any, error) {
+	if !c.allows(r.Scope) {
+		return nil, fault.New(fault.Forbidden, "This needs the scope %s, which your token does not have.", r.Scope)
+	}
+	delete(fields, "actor")
+	if r.has("actor") {
+		fields["actor"] = quoted(c.Actor)
+	}
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		return nil, err
+	}
+	return r.run(context.WithValue(ctx, callerKey{}, c), raw)
+}
+
+// Handler serves the admin API below Base. Every request needs a staff token, whatever its path, so that strangers
+// learn nothing.
+func (s *Service) Handler(roster *staff.Roster) http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, serve func(c *Caller, w http.ResponseWriter, r *http.Request) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			c, err := authenticate(r, roster)
+			if err == nil {
+				err = serve(c, w, r)
+			}
+			if err != nil {
+				s.refuse(w, r, err)
+			}
+		})
+	}
+	for i := range s.routes {
+		if rt := &s.routes[i]; rt.Path != "" {
+			handle(rt.Method+" "+Base+rt.Path, rt.serve)
+		}
+	}
+	handle("GET "+Base+"/openapi.json", func(_ *Caller, w http.ResponseWriter, r *http.Request) error {
+		return reply(w, r, s.description())
+	})
+	handle("/", func(_ *Caller, _ http.ResponseWriter, r *http.Request) error {
+		return fault.New(fault.NotFound, "There is no operation %s %s. They are described at %s/openapi.json.", excerpt.Of(r.Method, 20), excerpt.Of(r.URL.Path, 100), Base)
+	})
+	return mux
+}
+
+// authenticate returns the member whose token a request has.
+func authenticate(r *http.Request, roster *staff.Roster) (*Caller, error) {
+	raw, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	t, a, err := roster.Authenticate(r.Context(), raw)
+	if err != nil {
+		return nil, err
+	}
+	return &Caller{Actor: Actor(a) + " token " + t.ID, AccountID: a.ID, Token: t}, nil
+}
+
+// Actor names a member of staff in the audit log.
+func Actor(a *account.Account) string { return "staff:" + a.Email }
+
+// serve runs the operation for a request to the admin API.
+func (r *Route) serve(c *Caller, w http.ResponseWriter, req *http.Request) error {
+	// Before the body is read: who may not call it learns nothing about its argument.
+	if !c.allows(r.Scope) {
+		return fault.New(fault.Forbidden, "This needs the scope %s, which your token does not have.", r.Scope)
+	}
+	fields, err := r.argument(req)
+	if err != nil {
+		return err
+	}
+	result, err := r.call(req.Context(), c, fields)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(result)
+	if err != nil {
+		return err
+	}
+	return reply(w, req, append(body, '\n'))
+}
+
+// argument collects the fields of the argument: from the path, and from the query of a GET or the body of another
+// method.
+func (r *Route) argument(req *http.Request) (map[string]json.RawMessage, error) {
+	fields := map[string]json.RawMessage{}
+	if r.Method == http.MethodGet {
+		if len(req.URL.RawQuery) > maxBody {
+			return nil, fault.New(fault.TooLarge, "The query is longer than %d KiB.", maxBody>>10)
+		}
+		for name, values := range req.URL.Query() {
+			f, ok := r.field(name)
+			if !ok {
+				return nil, fault.New(fault.Invalid, "there is no parameter %q", excerpt.Of(name, 60)).At(excerpt.Of(name, 60))
+			}
+			value, err := queryValue(f, values[0])
+			if err != nil {
+				return nil, fault.New(fault.Invalid, "%v", err).At(name)
+			}
+			fields[name] = value
+		}
+	} else {
+		body, err := io.ReadAll(http.MaxBytesReader(nil, req.Body, maxBody))
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, fault.New(fault.TooLarge, "The body is larger than %d KiB, the maximum size.", maxBody>>10)
+		}
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "The body was cut off before its end.").Because(err)
+		}
+		if len(bytes.TrimSpace(body)) > 0 {
+			if err := json.Unmarshal(body, &fields); err != nil || fields == nil {
+				return nil, fault.New(fault.Invalid, "The body must be a JSON object.")
+			}
+		}
+	}
+	for _, name := range r.pathFields() {
+		fields[name] = quoted(req.PathValue(name))
+	}
+	return fields, nil
+}
+
+// pathFields returns the names of the fields that are in the path.
+func (r *Route) pathFields() (names []string) {
+	for part := range strings.SplitSeq(r.Path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			names = append(names, strings.TrimSuffix(name, "}"))
+		}
+	}
+	return names
+}
+
+// fields returns the fields of a struct that JSON has, with those of embedded structs, by name and in order.
+func fieldsOf(t reflect.Type) (names []string, fields map[string]reflect.StructField) {
+	fields = map[string]reflect.StructField{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" || !f.IsExported() {
+			continue
+		}
+		if _, twice := fields[name]; !twice {
+			names = append(names, name)
+		}
+		fields[name] = f
+	}
+	return names, fields
+}
+
+// field returns a field of the argument by its name in JSON.
+func (r *Route) field(name string) (reflect.StructField, bool) {
+	_, fields := fieldsOf(r.in)
+	f, ok := fields[name]
+	return f, ok && name != "actor"
+}
+
+// has reports whether the argument has a field.
+func (r *Route) has(name string) bool {
+	_, fields := fieldsOf(r.in)
+	_, ok := fields[name]
+	return ok
+}
+
+// queryValue turns a text of the query into JSON of the field's type.
+func queryValue(f reflect.StructField, text string) (json.RawMessage, error) {
+	switch f.Type.Kind() {
+	case reflect.Int, reflect.Int64:
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, errors.New("a whole number is expected")
+		}
+		return json.RawMessage(text), nil
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return nil, errors.New("true or false is expected")
+		}
+		return json.RawMessage(text), nil
+	}
+	return quoted(text), nil
+}
+
+// quoted returns a text as JSON.
+func quoted(text string) json.RawMessage {
+	raw, _ := json.Marshal(text) // a text always encodes
+	return raw
+}
+
+// reply writes a result.
+func reply(w http.ResponseWriter, r *http.Request, body []byte) error {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store") // keys and personal data
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // an error means that the client disconnected
+	}
+	return nil
+}
+
+// refuse replies with the error object of the API. The cause of our own failures is logged.
+func (s *Service) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	f := fault.From(err)
+	if f.Kind == fault.Internal || f.Kind == fault.Unavailable {
+		s.log.Error("an admin operation failed", "path", r.URL.Path, "request_id", w.Header().Get("X-Request-Id"), "error", err.Error())
+	}
+	h := w.Header()
+	if f.Kind == fault.Unauthenticated {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if f.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())+1)) // rounded up, so that a retry is not too early
+	}
+	h.Set("X-Should-Retry", strconv.FormatBool(f.Retryable()))
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	body := f.Object().Body()
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(f.Kind.Status())
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body)
+	}
+}

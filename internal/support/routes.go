@@ -1,0 +1,71 @@
+package support
+
+import (
+	"net/http"
+
+	"sluice/internal/fault"
+	"sluice/internal/webui"
+)
+
+//go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
+
+// home is the path of the console. All of its pages are below it.
+const home = webui.StaffHome
+
+// Patterns returns the mux patterns of all paths that belong to the console. The API's mux sends them to Handler.
+func Patterns() []string { return []string{home, home + "/{page...}"} }
+
+// page is a handler for requests of a member of staff, who is never nil.
+type page = func(w http.ResponseWriter, r *http.Request, m *member) error
+
+// route is one page or form of the console. Only members reach it.
+type route struct {
+	pattern string // for net/http.ServeMux
+	page    page
+}
+
+// routes returns all pages and forms. The first link of links is what home leads to.
+func (c *Console) routes() []route {
+	return []route{
+		{"GET " + home, c.homePage},
+		{"GET " + home + "/accounts", c.accountsPage},
+		{"GET " + home + "/accounts/{id}", c.accountPage},
+		{"GET " + home + "/tokens", c.tokensPage},
+		{"POST " + home + "/tokens", c.createToken},
+		{"POST " + home + "/tokens/{id}/delete", c.deleteToken},
+	}
+}
+
+// links returns the navigation, in its order.
+func (c *Console) links() []webui.Link {
+	return []webui.Link{
+		{Path: home + "/accounts", Text: "Accounts", Icon: "account"},
+		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens"},
+		{Path: webui.CustomerHome, Text: "Dashboard", Icon: "overview"},
+	}
+}
+
+// Handler returns the handler of all Patterns. Every route goes through webui.Protect, which refuses forms of other
+// sites, and through staff, which refuses everybody who is not a member.
+func (c *Console) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, rt := range c.routes() {
+		mux.Handle(rt.pattern, c.ui.Handle(c.staff(rt.page)))
+	}
+	// The code of the second factor is asked of a member who has not typed one for a while.
+	mux.Handle("POST "+confirmPath, c.ui.Handle(c.confirm))
+	mux.Handle("/", c.ui.Handle(c.staff(func(http.ResponseWriter, *http.Request, *member) error { return nothingHere() })))
+	return c.ui.Protect(mux)
+}
+
+// Routes returns the patterns of all routes, for a test that tries each of them.
+func (c *Console) Routes() []string {
+	list := []string{"POST " + confirmPath}
+	for _, rt := range c.routes() {
+		list = append(list, rt.pattern)
+	}
+	return list
+}
+
+// nothingHere is what everybody is told about a page that is not there for them.
+func nothingHere() error { return fault.New(fault.NotFound, "There is no such page.") }
