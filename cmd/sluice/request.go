@@ -62,8 +62,18 @@ func printRequest(w io.Writer, r *admin.Request) {
 		cost = "$" + r.CostUSD.String()
 	}
 	rows := [][]string{
-		{"Request", r.ID}, {"Given id", r.RequestID}, {"At", utcText(r.At)}, {"Account", r.AccountID + " " + r.Email}, {"Key", key}, {"Plan", r.Plan}, {"Address", r.Address},
-		{"Model", model}, {"Provider", r.Provider}, {"Route", r.Reason}, {"Tokens", tokens}, {"Cost", fmt.Sprintf("%s, %s requests, %s units", cost, r.Requests, r.Units)},
+		{"Request", r.ID},
+		{"Given id", r.RequestID},
+		{"At", utcText(r.At)},
+		{"Account", r.AccountID + " " + r.Email},
+		{"Key", key},
+		{"Plan", r.Plan},
+		{"Address", r.Address},
+		{"Model", model},
+		{"Provider", r.Provider},
+		{"Route", r.Reason},
+		{"Tokens", tokens},
+		{"Cost", fmt.Sprintf("%s, %s requests, %s units", cost, r.Requests, r.Units)},
 		{"Outcome", fmt.Sprintf("%s, status %d, %d ms", r.Outcome, r.Status, r.LatencyMS)},
 	}
 	if r.MCPCalls > 0 {
@@ -91,8 +101,16 @@ func printRequest(w io.Writer, r *admin.Request) {
 func printRefused(w io.Writer, c *admin.RefusedCall) {
 	var rows [][]string
 	for _, row := range [][]string{
-		{"Request", c.ID}, {"Given id", c.RequestID}, {"At", utcText(c.At)}, {"Account", c.AccountID + " " + c.Email}, {"Key", c.KeyID}, {"Address", c.Address},
-		{"Path", c.Path}, {"Model", c.Model}, {"Refused", fmt.Sprintf("%d %s", c.Status, c.Type)}, {"Field", c.Param},
+		{"Request", c.ID},
+		{"Given id", c.RequestID},
+		{"At", utcText(c.At)},
+		{"Account", c.AccountID + " " + c.Email},
+		{"Key", c.KeyID},
+		{"Address", c.Address},
+		{"Path", c.Path},
+		{"Model", c.Model},
+		{"Refused", fmt.Sprintf("%d %s", c.Status, c.Type)},
+		{"Field", c.Param},
 	} {
 		if row[1] != "" {
 			rows = append(rows, row)

@@ -77,8 +77,11 @@ func TestRead(t *testing.T) {
 func TestReport(t *testing.T) {
 	t.Parallel()
 	list := []Call{
-		{At: now, KeyID: "key_1", Address: "192.0.2.1"}, {At: now.Add(-2 * time.Second), KeyID: "key_1", Address: "192.0.2.77"}, {At: now.Add(-time.Second), KeyID: "key_2", Address: "192.0.2.1"},
-		{At: now.Add(-time.Hour), KeyID: "key_2", Address: "2001:db8:1:2::1"}, {At: now.Add(-2 * time.Hour), KeyID: "key_2"},
+		{At: now, KeyID: "key_1", Address: "192.0.2.1"},
+		{At: now.Add(-2 * time.Second), KeyID: "key_1", Address: "192.0.2.77"},
+		{At: now.Add(-time.Second), KeyID: "key_2", Address: "192.0.2.1"},
+		{At: now.Add(-time.Hour), KeyID: "key_2", Address: "2001:db8:1:2::1"},
+		{At: now.Add(-2 * time.Hour), KeyID: "key_2"},
 	}
 	r := Read(nil, list, account.Limits{RequestsPerMinute: account.Unlimited}, now)
 	if got := fmt.Sprint(r.Calls, r.Reasons, r.Networks); got != "5 [] [{192.0.2.0/24 3 2} {2001:db8:1::/48 1 1}]" {

@@ -93,8 +93,18 @@ func search(t *testing.T, s *sqlstore.Store, settled int, soak bool) {
 		term  string
 		found int // at least
 	}{
-		{"user-004711@example.com", 1}, {"user-", finder.MaxMatches}, {"user-0042", finder.MaxMatches}, {"acct_004711", 1}, {"key_004711", 1}, {"0042", 1},
-		{fmt.Sprintf("%032x", settled/2), 1}, {fmt.Sprintf("chatcmpl-%032x", settled-1), 1}, {"proxy-4700", 1}, {"r000042-1", 1}, {"nobody@example.com", 0}, {fmt.Sprintf("%032x", settled), 0},
+		{"user-004711@example.com", 1},
+		{"user-", finder.MaxMatches},
+		{"user-0042", finder.MaxMatches},
+		{"acct_004711", 1},
+		{"key_004711", 1},
+		{"0042", 1},
+		{fmt.Sprintf("%032x", settled/2), 1},
+		{fmt.Sprintf("chatcmpl-%032x", settled-1), 1},
+		{"proxy-4700", 1},
+		{"r000042-1", 1},
+		{"nobody@example.com", 0},
+		{fmt.Sprintf("%032x", settled), 0},
 	} {
 		began := time.Now()
 		found, _, err := f.Search(t.Context(), tt.term, "", 0)
