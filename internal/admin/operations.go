@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"sluice/internal/account"
@@ -28,6 +27,10 @@ type Backend struct {
 	Desk     Desk
 	Staff    Staff
 	Billing  *billing.Billing
+	Helm     Helm
+	// VideoModel returns the id of the video model.
+	VideoModel func() string
+	// Finder, Refusals and Signals are what requests have left behind.
 	Finder   *finder.Finder
 	Refusals refusal.View
 	Signals  signal.Store
@@ -235,9 +238,7 @@ func (b *Backend) accountHistory(ctx context.Context, in AccountPage) (List[Entr
 	if err != nil {
 		return List[Entry]{}, err
 	}
-	return listOf(log, limit, func(e account.Entry) Entry {
-		return Entry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Detail: e.Detail, Reason: e.Reason}
-	}, func(e account.Entry) string { return strconv.FormatInt(e.Seq, 10) }), nil
+	return entries(log, limit), nil
 }
 
 // accountSetPlan grants a plan, independent of any subscription.
