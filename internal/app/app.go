@@ -39,9 +39,11 @@ import (
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
 	"sluice/internal/mail"
+	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/overview"
 	"sluice/internal/pulse"
+	"sluice/internal/refusal"
 	"sluice/internal/routing"
 	"sluice/internal/signin"
 	"sluice/internal/staff"
@@ -97,6 +99,7 @@ type App struct {
 	helm     *steering.Helm      // what staff has decided about the running service
 	follower *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
 	books    *usage.Books        // what calls consumed
+	refusals *refusal.Keeper     // calls that were refused
 	pulse    *pulse.Pulse        // notices silence on streams
 	ledger   ledger              // what accounts are using now; it is made of one of the next two
 	memory   *admission.Memory   // nil if nodes share a ledger
@@ -117,6 +120,7 @@ type App struct {
 	roster   *staff.Roster
 	notices  *notice.Board
 	letters  *notice.Letters
+	matters  *matter.Office
 	billing  *billing.Billing
 	stripe   *stripe.Processor // nil if another processor is used, or none
 
