@@ -54,14 +54,14 @@ func minuteCharts(r *overview.Report) []chart {
 			},
 		},
 		{
-			Title: "Latency", Now: webui.Millis(last.Median), Note: "median; 95% within " + webui.Millis(last.Slow), First: first, Format: webui.Millis,
+			Title: "Latency", Now: timeOf(last.Median), Note: "median; 95% within " + timeOf(last.Slow), First: first, Format: webui.Millis,
 			Series: []series{
 				{"median", "main", column(r.Points, func(p *overview.Point) int64 { return p.Median })},
 				{"95%", "soft", column(r.Points, func(p *overview.Point) int64 { return p.Slow - p.Median })},
 			},
 		},
 		{
-			Title: "Time to first token", Now: webui.Millis(last.First), Note: "median; 95% within " + webui.Millis(last.SlowFirst), First: first, Format: webui.Millis,
+			Title: "Time to first token", Now: timeOf(last.First), Note: "median; 95% within " + timeOf(last.SlowFirst), First: first, Format: webui.Millis,
 			Series: []series{
 				{"median", "main", column(r.Points, func(p *overview.Point) int64 { return p.First })},
 				{"95%", "soft", column(r.Points, func(p *overview.Point) int64 { return p.SlowFirst - p.First })},
@@ -98,10 +98,18 @@ func dayCharts(r *overview.Report) []chart {
 	}
 }
 
+// timeOf formats a time of the last minute, in which there may have been no call.
+func timeOf(ms int64) string {
+	if ms == 0 {
+		return "–"
+	}
+	return webui.Millis(ms)
+}
+
 // failedShare formats the share of calls that failed in the last minute.
 func failedShare(p overview.Point) string {
 	if p.Calls == 0 {
-		return "0%"
+		return "–"
 	}
 	return strconv.FormatFloat(100*float64(p.Failed)/float64(p.Calls), 'f', 1, 64) + "%"
 }
