@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"sluice/internal/account"
@@ -27,6 +26,10 @@ type Backend struct {
 	Staff    Staff
 	Billing  *billing.Billing
 	Matters  *matter.Office
+	Evidence EvidenceStore
+	Helm     Helm
+	// VideoModel returns the id of the video model.
+	VideoModel func() string
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would
@@ -231,9 +234,7 @@ func (b *Backend) accountHistory(ctx context.Context, in AccountPage) (List[Entr
 	if err != nil {
 		return List[Entry]{}, err
 	}
-	return listOf(log, limit, func(e account.Entry) Entry {
-		return Entry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Detail: e.Detail, Reason: e.Reason}
-	}, func(e account.Entry) string { return strconv.FormatInt(e.Seq, 10) }), nil
+	return entries(log, limit), nil
 }
 
 // accountSetPlan grants a plan, independent of any subscription.

@@ -16,6 +16,7 @@ import (
 	"sluice/internal/notice"
 	"sluice/internal/signin"
 	"sluice/internal/staff"
+	"sluice/internal/steering"
 	"sluice/internal/support"
 	"sluice/internal/webui"
 )
@@ -68,7 +69,7 @@ func (a *App) supportSettings() matter.Settings {
 // webSettings returns the settings of all pages.
 func (a *App) webSettings() webui.Settings {
 	cfg := a.settings.Load().Config
-	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support)}
+	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Announcements: banners(a.helm.Shown()), Support: webui.Support(cfg.Support)}
 	// Forms on the pages lead to Stripe, by redirects that the browser refuses to follow
 	// unless the policy of the page names their targets.
 	if a.stripe != nil {
@@ -109,6 +110,14 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		byPattern[stripe.WebhookPath] = a.stripe.Webhook(a.billing.Receive, a.log)
 	}
 	return byPattern
+}
+
+// banners returns what pages show of the orders of staff.
+func banners(shown []steering.Order) (list []webui.Banner) {
+	for i := range shown {
+		list = append(list, webui.Banner{Tone: shown[i].BannerTone(), Text: shown[i].Banner()})
+	}
+	return list
 }
 
 // newProvider returns the identity provider for signing in, or nil if none is configured.
