@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"sluice/internal/alert"
 	"sluice/internal/usage"
 )
 
@@ -20,6 +21,8 @@ type export struct {
 	Matters  []exportedMatter  `json:"conversations"`
 	Events   []exportedEvent   `json:"abuse_events"`
 	Changes  []exportedChange  `json:"changes"`
+	Webhooks []exportedWebhook `json:"webhooks"`
+	Sent     []exportedSending `json:"webhook_deliveries"`
 	Invoices []exportedInvoice `json:"invoices"`
 	Days     []exportedDay     `json:"usage_by_day"`
 	Calls    []exportedCall    `json:"calls"`
@@ -96,6 +99,26 @@ type exportedChange struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
+// exportedWebhook is a webhook without its secret.
+type exportedWebhook struct {
+	ID        string       `json:"id"`
+	URL       string       `json:"url"`
+	Events    []alert.Type `json:"events"`
+	CreatedAt time.Time    `json:"created_at"`
+	StoppedAt time.Time    `json:"stopped_at,omitzero"`
+}
+
+// exportedSending is what was sent to a webhook, or by mail if WebhookID is that of none.
+type exportedSending struct {
+	ID         string          `json:"id"`
+	WebhookID  string          `json:"webhook_id"`
+	At         time.Time       `json:"at"`
+	State      alert.State     `json:"state"`
+	Attempts   int             `json:"attempts"`
+	FinishedAt time.Time       `json:"finished_at,omitzero"`
+	Body       json.RawMessage `json:"body"`
+}
+
 // exportedInvoice is a paid invoice. Amounts are in cents.
 type exportedInvoice struct {
 	Number        int64     `json:"number"`
@@ -144,7 +167,7 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 		out.Keys = append(out.Keys, exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt})
 	}
 	// One list after the other: an export is rare, and need not be fast.
-	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherMatters, d.gatherBilling, d.gatherUsage} {
+	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherMatters, d.gatherWebhooks, d.gatherBilling, d.gatherUsage} {
 		if err := gather(r.Context(), v, out); err != nil {
 			return err
 		}
@@ -206,6 +229,25 @@ func (d *Dashboard) gatherMatters(ctx context.Context, v *visitor, out *export) 
 			m.Messages = append(m.Messages, exportedText{x.At, string(x.From), x.Text})
 		}
 		out.Matters = append(out.Matters, m)
+	}
+	return nil
+}
+
+// gatherWebhooks adds the webhooks and what was sent to them.
+func (d *Dashboard) gatherWebhooks(ctx context.Context, v *visitor, out *export) error {
+	hooks, _, err := d.Hooks.List(ctx, v.ID)
+	if err != nil {
+		return err
+	}
+	for _, e := range hooks {
+		out.Webhooks = append(out.Webhooks, exportedWebhook{e.ID, e.To, e.Types, e.CreatedAt, e.StoppedAt})
+	}
+	sent, err := d.Hooks.Deliveries(ctx, v.ID, "", alert.Page{Limit: mostExported})
+	if err != nil {
+		return err
+	}
+	for _, s := range sent {
+		out.Sent = append(out.Sent, exportedSending{s.ID, s.EndpointID, s.CreatedAt, s.State, s.Attempts, s.FinishedAt, json.RawMessage(s.Body)})
 	}
 	return nil
 }

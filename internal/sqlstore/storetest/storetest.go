@@ -102,6 +102,11 @@ func Run(t *testing.T, fresh Database) {
 		"GatherMatters": gatherMatters,
 		"JoinInquiries": joinInquiries,
 		"Analytics":     analytics,
+		// Alerts: alerts.go.
+		"AlertEndpoints":  alertEndpoints,
+		"AlertDeliveries": alertDeliveries,
+		"AlertSources":    alertSources,
+		"AlertConditions": alertConditions,
 		// What nodes know of each other for a short time: shared.go.
 		"Claims":           claims,
 		"ClaimsInParallel": claimsInParallel,
