@@ -25,11 +25,11 @@ type Backend struct {
 	Desk     Desk
 	Staff    Staff
 	Billing  *billing.Billing
-	Matters  *matter.Office
-	Evidence EvidenceStore
 	Helm     Helm
 	// VideoModel returns the id of the video model.
 	VideoModel func() string
+	Matters    *matter.Office
+	Evidence   EvidenceStore
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would

@@ -86,9 +86,9 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Scores:     abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
 		Desk:       desk,
 		Billing:    till,
-		Plans:      plans,
-		Matters:    matter.NewOffice(f.store, nil, func() matter.Settings { return matter.Settings{} }, nil),
 		Evidence:   f.store,
+		Matters:    matter.NewOffice(f.store, nil, func() matter.Settings { return matter.Settings{} }, nil),
+		Plans:      plans,
 		Status: func(context.Context) admin.Status {
 			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.Catalog.Models())}
 		},

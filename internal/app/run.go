@@ -194,14 +194,14 @@ func (a *App) backend() *admin.Backend {
 		Helm:       a.helm,
 		VideoModel: func() string { return a.settings.Load().Config.Video.ModelID },
 		Billing:    a.billing,
+		Matters:    a.matters,
+		Evidence:   a.facts.store,
 		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:    func(ctx context.Context) error { return a.lookAround(ctx, true) },
 		Status:     a.status,
 		Reload:     func(context.Context) error { return a.Reload() },
 		Debug:      a.debug,
 		Metrics:    a.metrics.Handler(),
-		Matters:    a.matters,
-		Evidence:   a.facts.store,
 	}
 }
 

@@ -167,7 +167,7 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 		out.Keys = append(out.Keys, exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt})
 	}
 	// One list after the other: an export is rare, and need not be fast.
-	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherMatters, d.gatherWebhooks, d.gatherBilling, d.gatherUsage} {
+	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherWebhooks, d.gatherMatters, d.gatherBilling, d.gatherUsage} {
 		if err := gather(r.Context(), v, out); err != nil {
 			return err
 		}
@@ -213,6 +213,25 @@ func (d *Dashboard) gatherAccount(ctx context.Context, v *visitor, out *export) 
 	return nil
 }
 
+// gatherWebhooks adds the webhooks and what was sent to them.
+func (d *Dashboard) gatherWebhooks(ctx context.Context, v *visitor, out *export) error {
+	hooks, _, err := d.Hooks.List(ctx, v.ID)
+	if err != nil {
+		return err
+	}
+	for _, e := range hooks {
+		out.Webhooks = append(out.Webhooks, exportedWebhook{e.ID, e.To, e.Types, e.CreatedAt, e.StoppedAt})
+	}
+	sent, err := d.Hooks.Deliveries(ctx, v.ID, "", alert.Page{Limit: mostExported})
+	if err != nil {
+		return err
+	}
+	for _, s := range sent {
+		out.Sent = append(out.Sent, exportedSending{s.ID, s.EndpointID, s.CreatedAt, s.State, s.Attempts, s.FinishedAt, json.RawMessage(s.Body)})
+	}
+	return nil
+}
+
 // gatherMatters adds the conversations with support.
 func (d *Dashboard) gatherMatters(ctx context.Context, v *visitor, out *export) error {
 	list, err := d.Matters.Threads(ctx, v.ID, mostExported)
@@ -229,25 +248,6 @@ func (d *Dashboard) gatherMatters(ctx context.Context, v *visitor, out *export) 
 			m.Messages = append(m.Messages, exportedText{x.At, string(x.From), x.Text})
 		}
 		out.Matters = append(out.Matters, m)
-	}
-	return nil
-}
-
-// gatherWebhooks adds the webhooks and what was sent to them.
-func (d *Dashboard) gatherWebhooks(ctx context.Context, v *visitor, out *export) error {
-	hooks, _, err := d.Hooks.List(ctx, v.ID)
-	if err != nil {
-		return err
-	}
-	for _, e := range hooks {
-		out.Webhooks = append(out.Webhooks, exportedWebhook{e.ID, e.To, e.Types, e.CreatedAt, e.StoppedAt})
-	}
-	sent, err := d.Hooks.Deliveries(ctx, v.ID, "", alert.Page{Limit: mostExported})
-	if err != nil {
-		return err
-	}
-	for _, s := range sent {
-		out.Sent = append(out.Sent, exportedSending{s.ID, s.EndpointID, s.CreatedAt, s.State, s.Attempts, s.FinishedAt, json.RawMessage(s.Body)})
 	}
 	return nil
 }

@@ -96,17 +96,17 @@ func Run(t *testing.T, fresh Database) {
 		"LinksInParallel": linksInParallel,
 		"StaffTokens":     staffTokens,
 		"Notices":         notices,
-		// Matters between customers and support: matters.go.
-		"Matters":       matters,
-		"MatterQueue":   matterQueue,
-		"GatherMatters": gatherMatters,
-		"JoinInquiries": joinInquiries,
-		"Analytics":     analytics,
+		"Analytics":       analytics,
 		// Alerts: alerts.go.
 		"AlertEndpoints":  alertEndpoints,
 		"AlertDeliveries": alertDeliveries,
 		"AlertSources":    alertSources,
 		"AlertConditions": alertConditions,
+		// Matters between customers and support: matters.go.
+		"Matters":       matters,
+		"MatterQueue":   matterQueue,
+		"GatherMatters": gatherMatters,
+		"JoinInquiries": joinInquiries,
 		// What nodes know of each other for a short time: shared.go.
 		"Claims":           claims,
 		"ClaimsInParallel": claimsInParallel,
