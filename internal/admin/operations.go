@@ -39,6 +39,7 @@ type Backend struct {
 	Finder   *finder.Finder
 	Refusals refusal.View
 	Signals  signal.Store
+	Evidence EvidenceStore
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would

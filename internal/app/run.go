@@ -200,6 +200,7 @@ func (a *App) backend() *admin.Backend {
 		VideoModel: func() string { return a.settings.Load().Config.Video.ModelID },
 		Billing:    a.billing,
 		Matters:    a.matters,
+		Evidence:   a.facts.store,
 		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:    func(ctx context.Context) error { return a.lookAround(ctx, true) },
 		Status:     a.status,
