@@ -180,13 +180,15 @@ func (g *Gate) AdmitJob(d *Demand) (*Job, Standing, error) {
 	limits := d.Limits
 	limits.TokensPerMinute, limits.Concurrent = account.Unlimited, account.Unlimited
 	cost := Cost{RequestMilli: j.requestMilli}
-	place, _, err := g.take(d, limits, cost)
+	place, taken, err := g.take(d, limits, cost)
 	if err != nil {
 		return nil, g.Standing(d), err
 	}
 	j.place = place
 	g.ledger.Free(j.accountID, place, cost) // frees the slot at once and keeps the requests
-	return j, g.Standing(d), nil
+	standing := g.Standing(d)
+	standing.Requests = taken.Requests // as it was with this job, without those admitted since
+	return j, standing, nil
 }
 
 // AdmitRequest admits a request that calls no model, such as the repeat of an earlier call. It takes one

@@ -36,6 +36,29 @@ func TestAdmitJob(t *testing.T) {
 	})
 }
 
+// crowded is a ledger where another request of the account comes in between the steps of an admission.
+type crowded struct {
+	*Memory
+	limits account.Limits
+}
+
+func (c *crowded) Free(accountID string, p Place, used Cost) {
+	c.Memory.Free(accountID, p, used)
+	c.Take(accountID, c.limits, Cost{RequestMilli: oneRequest})
+}
+
+// Jobs that are admitted at the same time are each told how many requests are left after them, and no number
+// twice.
+func TestAdmitJobsTogether(t *testing.T) {
+	t.Parallel()
+	demand := demandOf(account.Basic, account.Free, false)
+	gate := New(&crowded{NewMemory(nil), demand.Limits}, &clerk{}, nil)
+	_, standing, err := gate.AdmitRequest(demand)
+	if err != nil || standing.Requests.Used != oneRequest {
+		t.Errorf("AdmitRequest = %+v, %v, want %d used", standing, err, oneRequest)
+	}
+}
+
 // What was taken for a job that was not created comes back once, and as far as it still counts.
 func TestGiveBack(t *testing.T) {
 	t.Parallel()

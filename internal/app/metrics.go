@@ -68,9 +68,7 @@ func (a *App) addMetrics() {
 		_, age, err := a.videos.Queue(time.Now())
 		return known(age.Seconds(), err)
 	})
-	for name, pool := range a.facts.store.Pools() {
-		m.Database(name, pool)
-	}
+	m.Databases(a.facts.store.Pools())
 	if t := a.tracer; t != nil {
 		m.Counters("sluice_trace_spans_total", "Spans by what became of them: sent to the collector, or dropped because it did not take them in time.", "outcome", map[string]func() int64{
 			"sent":    func() int64 { sent, _, _ := t.Counts(); return sent },

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"sluice/internal/metrics"
 )
 
 // mostModels is the number of pairs of a model and a provider that have series of their own. Both come
@@ -50,11 +50,11 @@ var (
 // calls holds the metrics of models. A call finds its series with one lookup in a map: resolving labels
 // costs several times more, and happens once for each model and provider.
 type calls struct {
-	total      *prometheus.CounterVec
-	cost       *prometheus.CounterVec
-	duration   *prometheus.HistogramVec
-	firstToken *prometheus.HistogramVec
-	tokens     *prometheus.HistogramVec
+	total      metrics.Counters
+	cost       metrics.Counters
+	duration   metrics.Histograms
+	firstToken metrics.Histograms
+	tokens     metrics.Histograms
 
 	series cache[modelKey, *modelSeries]
 }
@@ -65,34 +65,29 @@ type modelKey struct{ model, provider, operation string }
 // modelSeries holds the resolved series of one modelKey.
 type modelSeries struct {
 	key           modelKey
-	total         map[string]prometheus.Counter // by outcome
-	complete      prometheus.Observer           // the duration of complete calls
-	firstToken    prometheus.Observer
-	input, output prometheus.Observer
-	cost          prometheus.Counter
+	total         map[string]*metrics.Count // by outcome
+	complete      *metrics.Distribution     // the duration of complete calls
+	firstToken    *metrics.Distribution
+	input, output *metrics.Distribution
+	cost          *metrics.Count
 }
 
-func newCalls(r *prometheus.Registry) *calls {
+func newCalls(r *metrics.Registry) *calls {
 	const operation, provider, model = "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"
 	c := &calls{
-		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_calls_total", Help: "Admitted calls that have ended, by the model that answered, its provider and the outcome. A stream that broke off is cut, not complete.",
-		}, []string{"model", "provider", "outcome"}),
-		cost: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_cost_usd_total", Help: "What calls have cost by the prices of the catalog, in dollars.",
-		}, []string{"model", "provider"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "gen_ai_client_operation_duration_seconds", Help: "Time from the arrival of a call to its end. The error type is empty for complete calls, or else the outcome.", Buckets: durationBuckets,
-		}, []string{operation, provider, model, "error_type"}),
-		firstToken: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "gen_ai_server_time_to_first_token_seconds", Help: "Time from the arrival of a call to its first content.", Buckets: firstTokenBuckets,
-		}, []string{operation, provider, model}),
-		tokens: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "gen_ai_client_token_usage", Help: "Tokens of a call, by type: input or output. Output includes reasoning.", Buckets: tokenBuckets,
-		}, []string{operation, provider, model, "gen_ai_token_type"}),
+		total: r.Counters("sluice_calls_total",
+			"Admitted calls that have ended, by the model that answered, its provider and the outcome. A stream that broke off is cut, not complete.",
+			"model", "provider", "outcome"),
+		cost: r.Counters("sluice_cost_usd_total", "What calls have cost by the prices of the catalog, in dollars.", "model", "provider"),
+		duration: r.Histograms("gen_ai_client_operation_duration_seconds",
+			"Time from the arrival of a call to its end. The error type is empty for complete calls, or else the outcome.", durationBuckets,
+			operation, provider, model, "error_type"),
+		firstToken: r.Histograms("gen_ai_server_time_to_first_token_seconds", "Time from the arrival of a call to its first content.", firstTokenBuckets,
+			operation, provider, model),
+		tokens: r.Histograms("gen_ai_client_token_usage", "Tokens of a call, by type: input or output. Output includes reasoning.", tokenBuckets,
+			operation, provider, model, "gen_ai_token_type"),
 	}
 	c.series.most, c.series.rest = mostModels, modelKey{"other", "other", "other"}
-	r.MustRegister(c.total, c.cost, c.duration, c.firstToken, c.tokens)
 	return c
 }
 
@@ -108,12 +103,12 @@ func (m *calls) called(c *Call) {
 	if n, ok := s.total[c.Outcome]; ok {
 		n.Inc()
 	} else {
-		m.total.WithLabelValues(s.key.model, s.key.provider, c.Outcome).Inc()
+		m.total.With(s.key.model, s.key.provider, c.Outcome).Inc()
 	}
 	if c.Outcome == complete {
 		s.complete.Observe(c.Took.Seconds())
 	} else {
-		m.duration.WithLabelValues(s.key.operation, s.key.provider, s.key.model, c.Outcome).Observe(c.Took.Seconds())
+		m.duration.With(s.key.operation, s.key.provider, s.key.model, c.Outcome).Observe(c.Took.Seconds())
 	}
 	if c.FirstToken > 0 {
 		s.firstToken.Observe(c.FirstToken.Seconds())
@@ -136,15 +131,15 @@ func (m *calls) of(k modelKey) *modelSeries {
 	}
 	return m.series.add(k, func(k modelKey) *modelSeries {
 		s := &modelSeries{
-			key: k, total: make(map[string]prometheus.Counter, len(outcomes)),
-			complete:   m.duration.WithLabelValues(k.operation, k.provider, k.model, ""),
-			firstToken: m.firstToken.WithLabelValues(k.operation, k.provider, k.model),
-			input:      m.tokens.WithLabelValues(k.operation, k.provider, k.model, "input"),
-			output:     m.tokens.WithLabelValues(k.operation, k.provider, k.model, "output"),
-			cost:       m.cost.WithLabelValues(k.model, k.provider),
+			key: k, total: map[string]*metrics.Count{},
+			complete:   m.duration.With(k.operation, k.provider, k.model, ""),
+			firstToken: m.firstToken.With(k.operation, k.provider, k.model),
+			input:      m.tokens.With(k.operation, k.provider, k.model, "input"),
+			output:     m.tokens.With(k.operation, k.provider, k.model, "output"),
+			cost:       m.cost.With(k.model, k.provider),
 		}
 		for _, o := range outcomes {
-			s.total[o] = m.total.WithLabelValues(k.model, k.provider, o)
+			s.total[o] = m.total.With(k.model, k.provider, o)
 		}
 		return s
 	})

@@ -13,14 +13,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
-	common "go.opentelemetry.io/proto/otlp/common/v1"
-	resources "go.opentelemetry.io/proto/otlp/resource/v1"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -177,7 +171,8 @@ func (e *exporter) gather(ctx context.Context, first queued) []sdk.ReadOnlySpan 
 // send sends a batch, and again if that may help, until ctx ends: then there is no time for pauses. A batch
 // that cannot be sent is dropped.
 func (e *exporter) send(ctx, sending context.Context, batch []sdk.ReadOnlySpan) {
-	body, err := proto.Marshal(message(batch))
+	body := appendMessage(nil, batch)
+	var err error
 	pause := firstPause
 	for try := 1; err == nil; try++ {
 		var again time.Duration
@@ -269,78 +264,4 @@ func field(message []byte, want protowire.Type) (inside []byte, n uint64) {
 		message = message[size:]
 	}
 	return nil, 0
-}
-
-// message returns spans as the message that goes out. A TracesData has the same fields as the request of
-// the trace service.
-func message(batch []sdk.ReadOnlySpan) *otlp.TracesData {
-	spans := make([]*otlp.Span, len(batch))
-	for i, s := range batch {
-		spans[i] = wire(s)
-	}
-	// All spans have the resource and the scope of the one tracer there is.
-	scope := batch[0].InstrumentationScope()
-	return &otlp.TracesData{ResourceSpans: []*otlp.ResourceSpans{{
-		Resource: &resources.Resource{Attributes: attributes(batch[0].Resource().Attributes())},
-		ScopeSpans: []*otlp.ScopeSpans{{
-			Scope: &common.InstrumentationScope{Name: scope.Name, Version: scope.Version}, Spans: spans,
-		}},
-	}}}
-}
-
-// wire returns a span as it goes out.
-func wire(s sdk.ReadOnlySpan) *otlp.Span {
-	self, parent := s.SpanContext(), s.Parent()
-	traceID, spanID := self.TraceID(), self.SpanID()
-	w := &otlp.Span{
-		TraceId: traceID[:], SpanId: spanID[:], TraceState: self.TraceState().String(), Flags: uint32(self.TraceFlags()),
-		Name: strings.ToValidUTF8(s.Name(), "\uFFFD"), Kind: kinds[s.SpanKind()], Attributes: attributes(s.Attributes()),
-		StartTimeUnixNano: uint64(s.StartTime().UnixNano()), EndTimeUnixNano: uint64(s.EndTime().UnixNano()), //nolint:gosec // after 1970
-		DroppedAttributesCount: uint32(s.DroppedAttributes()), //nolint:gosec // a small count
-	}
-	if parent.SpanID().IsValid() {
-		id := parent.SpanID()
-		w.ParentSpanId = id[:]
-	}
-	if s.Status().Code == codes.Error {
-		w.Status = &otlp.Status{Code: otlp.Status_STATUS_CODE_ERROR}
-	}
-	return w
-}
-
-var kinds = map[trace.SpanKind]otlp.Span_SpanKind{
-	trace.SpanKindInternal: otlp.Span_SPAN_KIND_INTERNAL,
-	trace.SpanKindServer:   otlp.Span_SPAN_KIND_SERVER,
-	trace.SpanKindClient:   otlp.Span_SPAN_KIND_CLIENT,
-}
-
-// attributes returns attributes as they go out. Text that is not UTF-8 would make the whole message
-// invalid.
-func attributes(list []attribute.KeyValue) []*common.KeyValue {
-	all := make([]*common.KeyValue, len(list))
-	for i, a := range list {
-		v := &common.AnyValue{}
-		switch a.Value.Type() {
-		case attribute.BOOL:
-			v.Value = &common.AnyValue_BoolValue{BoolValue: a.Value.AsBool()}
-		case attribute.INT64:
-			v.Value = &common.AnyValue_IntValue{IntValue: a.Value.AsInt64()}
-		case attribute.FLOAT64:
-			v.Value = &common.AnyValue_DoubleValue{DoubleValue: a.Value.AsFloat64()}
-		case attribute.STRINGSLICE:
-			list := &common.ArrayValue{}
-			for _, s := range a.Value.AsStringSlice() {
-				list.Values = append(list.Values, &common.AnyValue{Value: text(s)})
-			}
-			v.Value = &common.AnyValue_ArrayValue{ArrayValue: list}
-		default:
-			v.Value = text(a.Value.AsString())
-		}
-		all[i] = &common.KeyValue{Key: string(a.Key), Value: v}
-	}
-	return all
-}
-
-func text(s string) *common.AnyValue_StringValue {
-	return &common.AnyValue_StringValue{StringValue: strings.ToValidUTF8(s, "\uFFFD")}
 }

@@ -1,6 +1,6 @@
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
+import "sluice/internal/metrics"
 
 // Upstream holds the metrics of one provider. Keys and models are not labels: there may be
 // many, and each would be a time series.
@@ -17,47 +17,25 @@ type Upstream struct {
 	FirstContent float64
 }
 
-// Upstreams registers the metrics of the providers. read is called at each scrape.
+// Upstreams registers the metrics of the providers. read is called at each scrape, once for each family.
 func (m *Metrics) Upstreams(read func() []Upstream) {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("sluice_upstream_"+name, help, append([]string{"provider"}, labels...), nil)
+	add := func(kind metrics.Kind, name, help string, more []string, of func(p *Upstream, emit func(float64, ...string))) {
+		m.registry.Func(kind, "sluice_upstream_"+name, help, append([]string{"provider"}, more...), func(emit func(float64, ...string)) {
+			for _, p := range read() {
+				of(&p, emit)
+			}
+		})
 	}
-	m.registry.MustRegister(&upstreams{
-		read:         read,
-		targets:      desc("targets", "Targets, by provider and by the state of their breakers.", "state"),
-		attempts:     desc("attempts_total", "Attempts at a provider, by outcome: answered is with content, failed also counts replies that broke off later.", "outcome"),
-		running:      desc("calls_running", "Calls under way at a provider."),
-		errorRate:    desc("error_rate", "Share of failed calls, a moving average, of a provider's worst target."),
-		firstContent: desc("first_content_seconds", "Time to the first content, a moving average, of a provider's slowest target."),
-	})
-}
-
-// upstreams is the prometheus.Collector behind Upstreams.
-type upstreams struct {
-	read                                                func() []Upstream
-	targets, attempts, running, errorRate, firstContent *prometheus.Desc
-}
-
-// Describe implements prometheus.Collector.
-func (u *upstreams) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{u.targets, u.attempts, u.running, u.errorRate, u.firstContent} {
-		to <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (u *upstreams) Collect(to chan<- prometheus.Metric) {
-	for _, p := range u.read() {
-		gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-			to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{p.Provider}, labels...)...)
-		}
+	add(metrics.Gauge, "targets", "Targets, by provider and by the state of their breakers.", []string{"state"}, func(p *Upstream, emit func(float64, ...string)) {
 		for state, n := range p.States {
-			gauge(u.targets, float64(n), state)
+			emit(float64(n), p.Provider, state)
 		}
-		to <- prometheus.MustNewConstMetric(u.attempts, prometheus.CounterValue, float64(p.Answered), p.Provider, "answered")
-		to <- prometheus.MustNewConstMetric(u.attempts, prometheus.CounterValue, float64(p.Failed), p.Provider, "failed")
-		gauge(u.running, float64(p.Running))
-		gauge(u.errorRate, p.ErrorRate)
-		gauge(u.firstContent, p.FirstContent)
-	}
+	})
+	add(metrics.Counter, "attempts_total", "Attempts at a provider, by outcome: answered is with content, failed also counts replies that broke off later.", []string{"outcome"}, func(p *Upstream, emit func(float64, ...string)) {
+		emit(float64(p.Answered), p.Provider, "answered")
+		emit(float64(p.Failed), p.Provider, "failed")
+	})
+	add(metrics.Gauge, "calls_running", "Calls under way at a provider.", nil, func(p *Upstream, emit func(float64, ...string)) { emit(float64(p.Running), p.Provider) })
+	add(metrics.Gauge, "error_rate", "Share of failed calls, a moving average, of a provider's worst target.", nil, func(p *Upstream, emit func(float64, ...string)) { emit(p.ErrorRate, p.Provider) })
+	add(metrics.Gauge, "first_content_seconds", "Time to the first content, a moving average, of a provider's slowest target.", nil, func(p *Upstream, emit func(float64, ...string)) { emit(p.FirstContent, p.Provider) })
 }
