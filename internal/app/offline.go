@@ -17,6 +17,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/datadir"
 	"sluice/internal/installation"
+	"sluice/internal/notice"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
 	"sluice/internal/staff"
@@ -73,6 +74,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 	b := &admin.Backend{
 		Accounts: f.accounts,
 		Staff:    staff.New(f.store, f.accounts, desk, nil),
+		Messages: notice.NewBoard(f.store, nil, cfg.Origin, nil),
 		Books:    books,
 		Scores:   abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
 		Desk:     desk,

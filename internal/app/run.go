@@ -189,6 +189,8 @@ func (a *App) backend() *admin.Backend {
 		Scores:   a.abuse,
 		Desk:     a.desk,
 		Staff:    a.roster,
+		Messages: a.notices,
+		Tell:     a.letters.Support,
 		Billing:  a.billing,
 		Standing: func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:  func(ctx context.Context) error { return a.lookAround(ctx, true) },

@@ -40,7 +40,7 @@ func TestCredit(t *testing.T) {
 
 	// A card that declines: the credit is there for the next try.
 	d.must(credit(400))
-	d.must(second(d.SetTestCard(t.Context(), d.id, declines)))
+	d.must(second(d.SetTestCard(t.Context(), d.id, declinesRenewal)))
 	d.pass(31*day, day)
 	if v := d.view(); v.Status() != billing.PastDue || v.CreditCents != 400 {
 		t.Errorf("after a failed renewal the subscription is %s with %d cents of credit, want it past due with 400", v.Status(), v.CreditCents)

@@ -59,6 +59,8 @@ func noticeTone(k notice.Kind) string {
 		return "bad"
 	case notice.Restored:
 		return "good"
+	case notice.Support:
+		return "accent"
 	}
 	return "warn"
 }

@@ -54,22 +54,3 @@ func (c *Console) accountsPage(w http.ResponseWriter, r *http.Request, m *member
 
 // accountPath returns the path of an account's page.
 func accountPath(id string) string { return home + "/accounts/" + url.PathEscape(id) }
-
-// accountView is the data of an account's page.
-type accountView struct {
-	Account admin.Account
-	History admin.List[admin.Entry]
-}
-
-// accountPage shows an account.
-func (c *Console) accountPage(w http.ResponseWriter, r *http.Request, m *member) error {
-	var view accountView
-	ctx, id := r.Context(), r.PathValue("id")
-	if err := c.Admin.Call(ctx, m.caller(), "account.show", admin.Target{Ref: id}, &view.Account); err != nil {
-		return err
-	}
-	if err := c.Admin.Call(ctx, m.caller(), "account.history", admin.AccountPage{Ref: view.Account.ID, Cursor: admin.Cursor{Limit: 50}}, &view.History); err != nil {
-		return err
-	}
-	return c.ui.Render(w, r, http.StatusOK, accountPage(c.frame(w, r, m, view.Account.Email), view))
-}
