@@ -188,27 +188,28 @@ func (l *Line) prepare(ctx context.Context, w http.ResponseWriter, models *Model
 	return s.first, nil
 }
 
-// Explain returns which model would answer the call, and why, without calling it. That costs one request.
-func (l *Line) Explain(models Models, call Call) (routing.Choice, admission.Standing, error) {
+// Explain returns which model would answer the call, and why, without calling it. That costs one request. The
+// standing is nil if the request was refused before anybody looked at the limits.
+func (l *Line) Explain(models Models, call Call) (routing.Choice, *admission.Standing, error) {
 	prompt := size{req: call.Request, counting: l.counting}
 	named, err := models.lookup(&prompt)
 	if err != nil {
-		return routing.Choice{}, admission.Standing{}, err
+		return routing.Choice{}, nil, err
 	}
 	demand, refusal, err := l.permit(context.Background(), &models, &call, named, &prompt)
 	if err != nil {
-		return routing.Choice{}, *cmp.Or(refusal, &admission.Standing{}), err
+		return routing.Choice{}, refusal, err
 	}
 	admitted, standing, err := l.gate.AdmitRequest(&demand)
 	if err != nil {
-		return routing.Choice{}, standing, err
+		return routing.Choice{}, &standing, err
 	}
 	choice, err := l.router.Explain(context.Background(), models.query(&call, named, prompt))
 	if err != nil { // a request that is refused costs nothing
 		admitted.GiveBack()
 		standing = l.gate.Standing(&demand)
 	}
-	return choice, standing, err
+	return choice, &standing, err
 }
 
 // Repeat admits the repeat of an earlier call, which gets the reply of that call. It costs one request.
