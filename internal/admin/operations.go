@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,10 +25,13 @@ type Backend struct {
 	Scores   Scores
 	Desk     Desk
 	Staff    Staff
-	Messages Messages
+	Billing  *billing.Billing
+	Helm     Helm
+	// VideoModel returns the id of the video model.
+	VideoModel func() string
+	Messages   Messages
 	// Tell tells the owner of an account what staff has done. It is nil if no server is running.
-	Tell    func(ctx context.Context, accountID, title, body string)
-	Billing *billing.Billing
+	Tell func(ctx context.Context, accountID, title, body string)
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would
@@ -234,9 +236,7 @@ func (b *Backend) accountHistory(ctx context.Context, in AccountPage) (List[Entr
 	if err != nil {
 		return List[Entry]{}, err
 	}
-	return listOf(log, limit, func(e account.Entry) Entry {
-		return Entry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Detail: e.Detail, Reason: e.Reason}
-	}, func(e account.Entry) string { return strconv.FormatInt(e.Seq, 10) }), nil
+	return entries(log, limit), nil
 }
 
 // accountSetPlan grants a plan, independent of any subscription.

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/notice"
 	"sluice/internal/signin"
 	"sluice/internal/staff"
+	"sluice/internal/steering"
 	"sluice/internal/support"
 	"sluice/internal/webui"
 )
@@ -62,7 +63,7 @@ func signinSettings(cfg *config.Config, origin string, local bool) signin.Settin
 // processor's webhook, by their patterns.
 func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	ui := webui.New(func() webui.Settings {
-		s := webui.Settings{Origin: a.Origin(), Brand: a.settings.Load().Config.Brand}
+		s := webui.Settings{Origin: a.Origin(), Brand: a.settings.Load().Config.Brand, Announcements: banners(a.helm.Shown())}
 		// Forms on the pages lead to Stripe, by redirects that the browser refuses to follow
 		// unless the policy of the page names their targets.
 		if a.stripe != nil {
@@ -98,6 +99,14 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		byPattern[stripe.WebhookPath] = a.stripe.Webhook(a.billing.Receive, a.log)
 	}
 	return byPattern
+}
+
+// banners returns what pages show of the orders of staff.
+func banners(shown []steering.Order) (list []webui.Banner) {
+	for i := range shown {
+		list = append(list, webui.Banner{Tone: shown[i].BannerTone(), Text: shown[i].Banner()})
+	}
+	return list
 }
 
 // newProvider returns the identity provider for signing in, or nil if none is configured.

@@ -90,6 +90,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.keepCatalogs,
 		a.billing.Watch,
 		a.cluster.Run,
+		a.helm.Run,
 		a.health.Run,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}
@@ -182,22 +183,24 @@ func (a *App) metricsHandler() http.Handler {
 // backend returns what the admin operations need. What a reload replaces is passed as a function.
 func (a *App) backend() *admin.Backend {
 	return &admin.Backend{
-		Accounts: a.facts.accounts,
-		Plans:    func() account.Plans { return a.settings.Load().Plans },
-		Catalog:  func() *catalog.Catalog { return a.settings.Load().Catalog },
-		Books:    a.books,
-		Scores:   a.abuse,
-		Desk:     a.desk,
-		Staff:    a.roster,
-		Messages: a.notices,
-		Tell:     a.letters.Support,
-		Billing:  a.billing,
-		Standing: func() []admin.ModelStanding { return a.settings.Load().Standing() },
-		Refresh:  func(ctx context.Context) error { return a.lookAround(ctx, true) },
-		Status:   a.status,
-		Reload:   func(context.Context) error { return a.Reload() },
-		Debug:    a.debug,
-		Metrics:  a.metrics.Handler(),
+		Accounts:   a.facts.accounts,
+		Plans:      func() account.Plans { return a.settings.Load().Plans },
+		Catalog:    func() *catalog.Catalog { return a.settings.Load().Catalog },
+		Books:      a.books,
+		Scores:     a.abuse,
+		Desk:       a.desk,
+		Staff:      a.roster,
+		Messages:   a.notices,
+		Tell:       a.letters.Support,
+		Helm:       a.helm,
+		VideoModel: func() string { return a.settings.Load().Config.Video.ModelID },
+		Billing:    a.billing,
+		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
+		Refresh:    func(ctx context.Context) error { return a.lookAround(ctx, true) },
+		Status:     a.status,
+		Reload:     func(context.Context) error { return a.Reload() },
+		Debug:      a.debug,
+		Metrics:    a.metrics.Handler(),
 	}
 }
 

@@ -332,10 +332,10 @@ func (a *attempts) pause(now time.Time) error {
 	}
 }
 
-// fits reports whether a model may stand in for the one that was chosen: the caller may call it, and it can take
-// the request.
+// fits reports whether a model may stand in for the one that was chosen: the caller may call it, it is not under
+// maintenance, and it can take the request.
 func (a *attempts) fits(m *catalog.Model) bool {
-	return a.holds.Includes(m.Plan) && (!m.StaffOnly || a.staff) && a.prompt.check(m) == nil
+	return a.holds.Includes(m.Plan) && (!m.StaffOnly || a.staff) && a.line.closed(m.ID, a.start) == nil && a.prompt.check(m) == nil
 }
 
 // introduce sets the headers that name the target which answers, or which failed last, and returns the id

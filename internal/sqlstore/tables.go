@@ -14,7 +14,7 @@ var copied = [...]string{
 	"accounts", "api_keys", "logins", "sessions", "one_time_links", "staff_tokens", "notices",
 	"billing_accounts", "billing_payments", "billing_ledger", "billing_events", "testpay_objects",
 	"abuse_counts", "abuse_events", "audit_log",
-	"catalog_models", "catalog_revisions", "catalog_changes",
+	"catalog_models", "catalog_revisions", "catalog_changes", "steering_orders",
 	"idempotent_replies", "idempotent_sizes", "continuations", "continuation_sizes",
 	"video_jobs", "video_turns",
 	"usage_days", "usage_hours", "settlements",

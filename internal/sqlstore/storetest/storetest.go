@@ -106,6 +106,9 @@ func Run(t *testing.T, fresh Database) {
 		"Catalog":     catalogChanges,
 		"CatalogOnce": catalogOnce,
 		"DropChanges": dropChanges,
+		// Staff's decisions about the service: steering.go.
+		"Orders":           orders,
+		"OrdersInParallel": ordersInParallel,
 		// Servers on one database: cluster.go.
 		"ClusterNodes":   clusterNodes,
 		"ClusterOnce":    clusterOnce,
