@@ -12,6 +12,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
 	"sluice/internal/health"
+	"sluice/internal/matter"
 	"sluice/internal/routing"
 )
 
@@ -31,7 +32,8 @@ type Backend struct {
 	VideoModel func() string
 	Messages   Messages
 	// Tell tells the owner of an account what staff has done. It is nil if no server is running.
-	Tell func(ctx context.Context, accountID, title, body string)
+	Tell    func(ctx context.Context, accountID, title, body string)
+	Matters *matter.Office
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would

@@ -4,10 +4,12 @@ import (
 	"context"
 
 	"sluice/internal/admin"
+	"sluice/internal/alert"
 	"sluice/internal/billing"
 	"sluice/internal/buildinfo"
 	"sluice/internal/cluster"
 	"sluice/internal/config"
+	"sluice/internal/matter"
 	"sluice/internal/usage"
 )
 
@@ -50,7 +52,16 @@ func (a *App) onceJobs() []func(context.Context) {
 		a.cluster.Every("billing: what is due", billing.VisitEvery, a.billing.Visit),
 		a.cluster.Every("billing: lost events", billing.CatchUpEvery, a.billing.CatchUpLost),
 		a.cluster.Every("usage: old settlements", usage.DropEvery, a.books.DropOld),
+		a.cluster.Every("alerts", alert.CarryEvery, a.alerts.courier.Carry),
 		a.cluster.Every("expired rows", expireEvery, a.dropExpired),
+		a.cluster.Every("support: new matters", matter.GatherEvery, a.gatherMatters),
+	}
+}
+
+// gatherMatters opens matters for what needs support.
+func (a *App) gatherMatters(ctx context.Context) {
+	if err := a.matters.Gather(ctx); err != nil && ctx.Err() == nil {
+		a.log.Warn("matters for support could not be gathered", "error", err.Error())
 	}
 }
 

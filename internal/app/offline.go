@@ -17,6 +17,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/datadir"
 	"sluice/internal/installation"
+	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
@@ -87,6 +88,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Scores:     abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
 		Desk:       desk,
 		Billing:    till,
+		Matters:    matter.NewOffice(f.store, nil, func() matter.Settings { return matter.Settings{} }, nil),
 		Plans:      plans,
 		Status: func(context.Context) admin.Status {
 			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.Catalog.Models())}

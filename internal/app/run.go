@@ -92,6 +92,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.cluster.Run,
 		a.helm.Run,
 		a.health.Run,
+		a.alerts.watch.Run,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}
 	if a.tracer != nil {
@@ -195,6 +196,7 @@ func (a *App) backend() *admin.Backend {
 		Helm:       a.helm,
 		VideoModel: func() string { return a.settings.Load().Config.Video.ModelID },
 		Billing:    a.billing,
+		Matters:    a.matters,
 		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:    func(ctx context.Context) error { return a.lookAround(ctx, true) },
 		Status:     a.status,

@@ -26,9 +26,11 @@ var rows = [][]string{
 	{"abuse", "admission", "staff", "provider", "provider/claude", "mcpclient", "billing/*", "steering"},
 	// Code that works with upstreams, every wire format, the notices that accounts get, and the servers that
 	// share a database. Ledgers on other servers know admission, and count units for abuse.
-	{"cluster", "notice", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
+	{"cluster", "notice", "matter", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
 	// The two services: chat completions and video jobs.
 	{"inference", "video", "video/*"},
+	// Alerts, which know all that they are about.
+	{"alert"},
 	// The entrances (HTTP, MCP, admin), and the store, which knows all facts and the video jobs.
 	{"httpapi", "mcpserver", "webui", "admin", "sqlstore"},
 	// The pages, which share webui; the doctor, which queries a running server; and what copies whole

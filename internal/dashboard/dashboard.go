@@ -1,5 +1,5 @@
 // Package dashboard serves the customer's pages: sign-up and sign-in, keys, usage, models, the
-// playground, videos, plan and billing, messages, and the account.
+// playground, videos, plan and billing, messages, webhooks, and the account.
 //
 // Each page is a noun with one file of handlers and one of templates. A handler reads a form,
 // calls the same package that the API and the command line call, and renders the result. The
@@ -17,11 +17,13 @@ import (
 	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/admission"
+	"sluice/internal/alert"
 	"sluice/internal/auth"
 	"sluice/internal/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
 	"sluice/internal/httpapi"
+	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/signin"
 	"sluice/internal/usage"
@@ -65,7 +67,9 @@ type Sources struct {
 	Abuse    *abuse.Control
 	Usage    Usage
 	Notices  *notice.Board
+	Matters  *matter.Office
 	Billing  *billing.Billing
+	Hooks    *alert.Hooks
 	// API returns the API's handler. It is a function because the API is built after the
 	// pages.
 	API func() API
@@ -182,6 +186,9 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 		// If the database is down, the page itself reports it.
 		unread = 0
 	}
+	if n, err := d.Matters.Unread(r.Context(), v.ID); err == nil {
+		unread += n
+	}
 	// The order is that of the navigation.
 	p.Links = []webui.Link{
 		{Path: home, Text: "Overview", Icon: "overview"},
@@ -192,6 +199,7 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 		{Path: home + "/videos", Text: "Videos", Icon: "videos"},
 		{Path: home + "/plan", Text: "Plan and billing", Icon: "plan"},
 		{Path: home + "/messages", Text: "Messages", Icon: "messages", Count: unread},
+		{Path: home + "/webhooks", Text: "Webhooks", Icon: "webhooks"},
 		{Path: home + "/account", Text: "Account", Icon: "account"},
 	}
 	if v.Staff {
@@ -214,11 +222,11 @@ func (d *Dashboard) banner(r *http.Request, v *visitor) *webui.Banner {
 	switch {
 	// A terminated account is also suspended, so this case comes first.
 	case v.Suspended != nil && v.Suspended.Final:
-		return &webui.Banner{Tone: "bad", Text: "Your account was terminated: " + v.Suspended.Reason + ". Requests are refused.", Path: home + "/messages", Link: "Messages"}
+		return &webui.Banner{Tone: "bad", Text: "Your account was terminated: " + v.Suspended.Reason + ". Requests are refused.", Path: home + "/messages/new", Link: "Contact support"}
 	case v.Suspended != nil:
-		return &webui.Banner{Tone: "bad", Text: "Your account is suspended: " + v.Suspended.Reason + ". Requests are refused until support unlocks it.", Path: home + "/messages", Link: "Messages"}
+		return &webui.Banner{Tone: "bad", Text: "Your account is suspended: " + v.Suspended.Reason + ". Requests are refused until support unlocks it.", Path: home + "/messages/new", Link: "Contact support"}
 	case v.Deactivated != nil:
-		return &webui.Banner{Tone: "bad", Text: "Your keys are switched off: " + v.Deactivated.Reason + ". Support can restore them.", Path: home + "/messages", Link: "Messages"}
+		return &webui.Banner{Tone: "bad", Text: "Your keys are switched off: " + v.Deactivated.Reason + ". Support can restore them.", Path: home + "/messages/new?kind=restore", Link: "Contact support"}
 	}
 	// Only a subscription can be past due, and the plan page itself says more about it.
 	if v.Plan < account.Basic || v.Granted || r.URL.Path == home+"/plan" {

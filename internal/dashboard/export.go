@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/alert"
 	"sluice/internal/usage"
 )
 
@@ -18,8 +19,11 @@ type export struct {
 	Keys     []exportedKey     `json:"keys"`
 	Sessions []exportedSession `json:"sessions"`
 	Messages []exportedMessage `json:"messages"`
+	Matters  []exportedMatter  `json:"conversations"`
 	Events   []exportedEvent   `json:"abuse_events"`
 	Changes  []exportedChange  `json:"changes"`
+	Webhooks []exportedWebhook `json:"webhooks"`
+	Sent     []exportedSending `json:"webhook_deliveries"`
 	Invoices []exportedInvoice `json:"invoices"`
 	Days     []exportedDay     `json:"usage_by_day"`
 	Calls    []exportedCall    `json:"calls"`
@@ -61,6 +65,22 @@ type exportedMessage struct {
 	AnsweredAt time.Time `json:"answered_at,omitzero"`
 }
 
+// exportedMatter is a conversation with support.
+type exportedMatter struct {
+	OpenedAt time.Time      `json:"opened_at"`
+	Kind     string         `json:"kind"`
+	Subject  string         `json:"subject"`
+	State    string         `json:"state"`
+	Messages []exportedText `json:"messages"`
+}
+
+// exportedText is one message of a conversation.
+type exportedText struct {
+	At   time.Time `json:"at"`
+	From string    `json:"from"`
+	Text string    `json:"text"`
+}
+
 // exportedEvent is an event of abuse control.
 type exportedEvent struct {
 	At    time.Time `json:"at"`
@@ -78,6 +98,26 @@ type exportedChange struct {
 	Action string    `json:"action"`
 	Detail string    `json:"detail,omitempty"`
 	Reason string    `json:"reason,omitempty"`
+}
+
+// exportedWebhook is a webhook without its secret.
+type exportedWebhook struct {
+	ID        string       `json:"id"`
+	URL       string       `json:"url"`
+	Events    []alert.Type `json:"events"`
+	CreatedAt time.Time    `json:"created_at"`
+	StoppedAt time.Time    `json:"stopped_at,omitzero"`
+}
+
+// exportedSending is what was sent to a webhook, or by mail if WebhookID is that of none.
+type exportedSending struct {
+	ID         string          `json:"id"`
+	WebhookID  string          `json:"webhook_id"`
+	At         time.Time       `json:"at"`
+	State      alert.State     `json:"state"`
+	Attempts   int             `json:"attempts"`
+	FinishedAt time.Time       `json:"finished_at,omitzero"`
+	Body       json.RawMessage `json:"body"`
 }
 
 // exportedInvoice is a paid invoice. Amounts are in cents.
@@ -128,7 +168,7 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 		out.Keys = append(out.Keys, exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt})
 	}
 	// One list after the other: an export is rare, and need not be fast.
-	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherBilling, d.gatherUsage} {
+	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherWebhooks, d.gatherMatters, d.gatherBilling, d.gatherUsage} {
 		if err := gather(r.Context(), v, out); err != nil {
 			return err
 		}
@@ -173,6 +213,45 @@ func (d *Dashboard) gatherAccount(ctx context.Context, v *visitor, out *export) 
 			c.Actor = "support" // the names of people are their own
 		}
 		out.Changes = append(out.Changes, exportedChange{c.At, c.Actor, c.Action, c.Detail, c.Reason})
+	}
+	return nil
+}
+
+// gatherWebhooks adds the webhooks and what was sent to them.
+func (d *Dashboard) gatherWebhooks(ctx context.Context, v *visitor, out *export) error {
+	hooks, _, err := d.Hooks.List(ctx, v.ID)
+	if err != nil {
+		return err
+	}
+	for _, e := range hooks {
+		out.Webhooks = append(out.Webhooks, exportedWebhook{e.ID, e.To, e.Types, e.CreatedAt, e.StoppedAt})
+	}
+	sent, err := d.Hooks.Deliveries(ctx, v.ID, "", alert.Page{Limit: mostExported})
+	if err != nil {
+		return err
+	}
+	for _, s := range sent {
+		out.Sent = append(out.Sent, exportedSending{s.ID, s.EndpointID, s.CreatedAt, s.State, s.Attempts, s.FinishedAt, json.RawMessage(s.Body)})
+	}
+	return nil
+}
+
+// gatherMatters adds the conversations with support.
+func (d *Dashboard) gatherMatters(ctx context.Context, v *visitor, out *export) error {
+	list, err := d.Matters.Threads(ctx, v.ID, mostExported)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		messages, err := d.Matters.Messages(ctx, list[i].ID)
+		if err != nil {
+			return err
+		}
+		m := exportedMatter{list[i].OpenedAt, string(list[i].Kind), list[i].Subject, string(list[i].State), nil}
+		for _, x := range messages {
+			m.Messages = append(m.Messages, exportedText{x.At, string(x.From), x.Text})
+		}
+		out.Matters = append(out.Matters, m)
 	}
 	return nil
 }

@@ -97,6 +97,16 @@ func Run(t *testing.T, fresh Database) {
 		"StaffTokens":     staffTokens,
 		"Notices":         notices,
 		"Analytics":       analytics,
+		// Alerts: alerts.go.
+		"AlertEndpoints":  alertEndpoints,
+		"AlertDeliveries": alertDeliveries,
+		"AlertSources":    alertSources,
+		"AlertConditions": alertConditions,
+		// Matters between customers and support: matters.go.
+		"Matters":       matters,
+		"MatterQueue":   matterQueue,
+		"GatherMatters": gatherMatters,
+		"JoinInquiries": joinInquiries,
 		// What nodes know of each other for a short time: shared.go.
 		"Claims":           claims,
 		"ClaimsInParallel": claimsInParallel,
