@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/admin"
 	"sluice/internal/fault"
+	"sluice/internal/signal"
 	"sluice/internal/webui"
 )
 
@@ -34,7 +35,9 @@ type accountView struct {
 	Usage    admin.Usage // by day
 	Models   []admin.UsageRow
 	ByKey    map[string]int64 // requests by the id of the key
+	Signals  signal.Report
 	Sessions []admin.Session
+	Matters  []admin.Matter
 	Messages []admin.Message
 	Log      []admin.Entry
 	More     string        // the cursor of older entries of the log; empty: there are none
@@ -80,6 +83,7 @@ func (c *Console) readAccount(ctx context.Context, m *member, ref string, v *acc
 	var models, byKey admin.Usage
 	var sessions admin.List[admin.Session]
 	var messages admin.List[admin.Message]
+	var matters admin.List[admin.Matter]
 	var log admin.List[admin.Entry]
 	page := admin.AccountPage{Ref: id, Cursor: admin.Cursor{Limit: listShown}}
 	for _, q := range []struct {
@@ -88,6 +92,8 @@ func (c *Console) readAccount(ctx context.Context, m *member, ref string, v *acc
 	}{
 		{"billing.show", admin.Target{Ref: id}, &v.Billing},
 		{"account.abuse", admin.Target{Ref: id}, &v.Abuse},
+		{"account.signals", admin.Target{Ref: id}, &v.Signals},
+		{"matter.list", admin.MatterQuery{Account: id, Cursor: admin.Cursor{Limit: listShown}}, &matters},
 		{"usage", admin.UsageQuery{Ref: id, Days: days, By: "day"}, &v.Usage},
 		{"usage", admin.UsageQuery{Ref: id, Days: days, By: "model"}, &models},
 		{"usage", admin.UsageQuery{Ref: id, Days: days, By: "key"}, &byKey},
@@ -105,7 +111,7 @@ func (c *Console) readAccount(ctx context.Context, m *member, ref string, v *acc
 	for _, row := range byKey.Rows {
 		v.ByKey[row.Key] = row.Requests
 	}
-	v.Sessions, v.Messages = sessions.Data, messages.Data
+	v.Sessions, v.Messages, v.Matters = sessions.Data, messages.Data, matters.Data
 	for _, e := range log.Data {
 		if (e.Action == "account.set_plan" || strings.HasPrefix(e.Action, "billing.") && strings.Contains(e.Detail, " to ")) && len(v.Plans) < listShown {
 			v.Plans = append(v.Plans, e)

@@ -74,3 +74,20 @@ func confirmation(a action) templ.Attributes {
 	}
 	return templ.Attributes{"data-confirm": a.confirm, "data-detail": a.hint, "data-yes": a.button}
 }
+
+// foundBy says what a search has matched.
+func foundBy(by string) string {
+	switch by {
+	case "email":
+		return "e-mail"
+	case "id":
+		return "account id"
+	case "key":
+		return "key id"
+	case "last_four":
+		return "end of a key"
+	case "request":
+		return "request"
+	}
+	return by
+}
