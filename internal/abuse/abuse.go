@@ -73,6 +73,21 @@ func (e *Event) Repeats() (since time.Time, lowest, highest int) {
 	return monthOf(e.At), 0, deactivateAt
 }
 
+// Mark returns the threshold that the event is about, or 0 if it is about none.
+func (e *Event) Mark() int {
+	switch {
+	case e.Kind == Warning && e.Score < warnAgainAt:
+		return warnAt
+	case e.Kind == Warning:
+		return warnAgainAt
+	case e.Kind == Inquiry:
+		return inquireAt
+	case e.Kind == Deactivated:
+		return deactivateAt
+	}
+	return 0
+}
+
 // Count is the units of one account, plan and tier in one month, in thousandths. What was forgiven
 // stays in Units and is subtracted.
 type Count struct {

@@ -119,6 +119,8 @@ type App struct {
 	billing  *billing.Billing
 	stripe   *stripe.Processor // nil if another processor is used, or none
 
+	alerts alerts // webhooks, and mail about what happened
+
 	listener        net.Listener
 	adminListener   net.Listener
 	metricsListener net.Listener // nil if metrics are off
@@ -164,6 +166,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.openBooks,      // after openFacts: the journal is in the data folder
 		a.restoreWindows, // before the first request: what the last minute used still counts
 		a.resumeScores,   // after openBooks: what is still in the journal counts, too
+		a.openAlerts,     // after openBooks: it looks at the journal
 		a.openVideos,     // after openBooks: jobs are admitted by the same gate as calls
 		a.watchHealth,    // after everything that it looks at
 		a.openTraces,     // before openAPI, which begins them
@@ -278,6 +281,11 @@ func (a *App) addGauges(context.Context, *config.Config) error {
 		lines, _ := a.opts.Output.Dropped()
 		return float64(lines)
 	})
+	for name, help := range map[string]string{
+		"delivered": "Attempts to deliver an alert that succeeded.", "failed": "Attempts to deliver an alert that failed.", "dead": "Alerts that were given up.",
+	} {
+		a.metrics.Counter("sluice_alerts_"+name+"_total", help, func() float64 { return float64(a.alerts.courier.Count(name)) })
+	}
 	a.addMetrics()
 	a.metrics.Upstreams(func() []telemetry.Upstream { return a.settings.Load().Routes.Gauges(time.Now()) })
 	return nil
@@ -336,6 +344,9 @@ func (a *App) close() error {
 	}
 	if a.tools != nil {
 		a.tools.close()
+	}
+	if a.alerts.courier != nil {
+		a.alerts.courier.Close()
 	}
 	if a.books != nil { // before the folder that its journal is in
 		errs = append(errs, a.books.Close())

@@ -131,6 +131,14 @@ func page(path string) try {
 }
 
 var otherTries = map[string]try{
+	"webhooks of an account":                 triedBy("alert", "TestBounds", "409"),
+	"URL of a webhook":                       triedBy("alert", "TestGuarded", "400"),
+	"tests of webhooks in an hour":           triedBy("alert", "TestBounds", "429"),
+	"deliveries sent again in an hour":       triedBy("alert", "TestReplayBound", "429"),
+	"deliveries of an account that wait":     triedBy("alert", "TestWaitingBound", "given up, replayable"),
+	"deliveries of an account that are kept": triedBy("alert", "TestWaitingBound", "the oldest go"),
+	"deliveries to one webhook at once":      triedBy("alert", "TestAtOnce", "they wait"),
+
 	"hidden steps, one": func(t *testing.T, _ *stage, b bound) {
 		b.says(t, "not kept")
 		memory := continuation.New(forgetful{}, nil).For("acct_1")

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sluice/internal/admin"
+	"sluice/internal/alert"
 	"sluice/internal/billing"
 	"sluice/internal/buildinfo"
 	"sluice/internal/cluster"
@@ -50,6 +51,7 @@ func (a *App) onceJobs() []func(context.Context) {
 		a.cluster.Every("billing: what is due", billing.VisitEvery, a.billing.Visit),
 		a.cluster.Every("billing: lost events", billing.CatchUpEvery, a.billing.CatchUpLost),
 		a.cluster.Every("usage: old settlements", usage.DropEvery, a.books.DropOld),
+		a.cluster.Every("alerts", alert.CarryEvery, a.alerts.courier.Carry),
 		a.cluster.Every("expired rows", expireEvery, a.dropExpired),
 	}
 }

@@ -9,8 +9,10 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/admission"
+	"sluice/internal/alert"
 	"sluice/internal/billing"
 	"sluice/internal/notice"
+	"sluice/internal/routing"
 	"sluice/internal/usage"
 )
 
@@ -108,6 +110,10 @@ func (a *App) InForce() string {
 	c := s.Config
 	fmt.Fprintln(&b, "stop", c.DrainTimeout, c.ShutdownDelay, "books", c.Usage.KeepDays, "local", c.Discover)
 	fmt.Fprintln(&b, "pages", a.Origin(), signinSettings(c, a.Origin(), true))
+	fmt.Fprintln(&b, "alerts", c.Alerts.JournalLag, c.Alerts.DiskFreeMiB, alertSettings(c).AllowHosts)
+	for _, e := range alertSettings(c).Operator {
+		fmt.Fprintln(&b, "alerts to", e.ID, e.To, e.Types, e.Secret.Reveal())
+	}
 	if cert := a.cert.Load(); cert != nil {
 		fmt.Fprintf(&b, "certificate %x\n", cert.Certificate)
 	}
@@ -138,3 +144,6 @@ func describe(b *strings.Builder, v reflect.Value, depth int) {
 		fmt.Fprint(b, v, " ")
 	}
 }
+
+// DownUpstreams returns what the operator is told about upstreams.
+func DownUpstreams(standings []routing.Standing) []alert.Sight { return downUpstreams(standings) }

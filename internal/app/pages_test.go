@@ -67,7 +67,7 @@ func (p *person) get(path string) reply { return p.send("GET", path, "same-origi
 func (p *person) post(path string, fields ...string) reply {
 	form := url.Values{}
 	for i := 0; i < len(fields); i += 2 {
-		form.Set(fields[i], fields[i+1])
+		form.Add(fields[i], fields[i+1])
 	}
 	return p.send("POST", path, "same-origin", form)
 }
@@ -125,12 +125,13 @@ func (n *node) join(email string) *person {
 var (
 	privatePages = []string{
 		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/usage", "/dashboard/usage.csv", "/dashboard/usage/recent?before=99999999999999",
-		"/dashboard/models", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/account", "/dashboard/account.json",
+		"/dashboard/models", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account.json",
 	}
 	privateForms = []string{
 		"/dashboard/keys", "/dashboard/keys/master", "/dashboard/keys/key_x/name", "/dashboard/keys/key_x/delete",
 		"/dashboard/plan/subscribe", "/dashboard/plan/upgrade", "/dashboard/plan/cancel", "/dashboard/plan/resume", "/dashboard/plan/overdue", "/dashboard/plan/method",
-		"/dashboard/plan/downgrade", "/dashboard/plan/pay", "/dashboard/plan/card", "/dashboard/messages/note_x/answer", "/dashboard/account/email",
+		"/dashboard/plan/downgrade", "/dashboard/plan/pay", "/dashboard/plan/card", "/dashboard/messages/note_x/answer", "/dashboard/webhooks", "/dashboard/webhooks/mail", "/dashboard/webhooks/whk_x/test",
+		"/dashboard/webhooks/whk_x/resume", "/dashboard/webhooks/whk_x/delete", "/dashboard/webhooks/deliveries/msg_x/replay", "/dashboard/account/email",
 		"/dashboard/account/password", "/dashboard/account/totp/enrol", "/dashboard/account/totp", "/dashboard/account/totp/remove",
 		"/dashboard/account/sessions/ses_x/close", "/dashboard/account/sessions/close", "/dashboard/account/close",
 	}

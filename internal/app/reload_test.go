@@ -29,6 +29,7 @@ plans: {free: {concurrent: 1}}
 public_url: https://a.example
 billing: {processor: none}
 signup: open
+alerts: {webhooks: [{name: pager, url: "http://127.0.0.1:1/x", secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}]}
 video: {providers: [{name: studio, kind: openai, base_url: "http://127.0.0.1:1/v1", model: m}]}
 `
 

@@ -95,6 +95,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.cluster.Run,
 		a.helm.Run,
 		a.health.Run,
+		a.alerts.watch.Run,
 		func(ctx context.Context) { discovery.Run(ctx, a.lookAround, a.log) },
 	}
 	if a.tracer != nil {

@@ -29,6 +29,8 @@ var rows = [][]string{
 	{"cluster", "notice", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
 	// The two services: chat completions and video jobs.
 	{"inference", "video", "video/*"},
+	// Alerts, which know all that they are about.
+	{"alert"},
 	// The entrances (HTTP, MCP, admin), and the store, which knows all facts and the video jobs.
 	{"httpapi", "mcpserver", "webui", "admin", "sqlstore"},
 	// The pages, which share webui; the doctor, which queries a running server; and what copies whole

@@ -50,6 +50,7 @@ func (r *record) check(c *Config) {
 	r.checkStorage(c)
 	r.checkBilling(c)
 	r.checkTraces(&c.Traces)
+	r.checkAlerts(&c.Alerts)
 	for _, name := range planNames {
 		if price := c.Plans[name].PriceUSD; price != nil && *price%10_000 != 0 {
 			r.fail("plans."+name+".price_usd", "a price has at most 2 decimals")

@@ -173,6 +173,11 @@ type Config struct {
 	// How paid plans are sold.
 	Billing Billing `yaml:"billing" restart:"true"`
 
+	// Whom to tell when something is wrong: an upstream is down, the journal grows, the disk fills,
+	// a payment fails, an account needs a review. Customers set up webhooks of their own on the
+	// pages.
+	Alerts Alerts `yaml:"alerts"`
+
 	file     string
 	from     *sources
 	warnings []string

@@ -171,6 +171,14 @@ sluice.yaml:1:10: billing.webhook_secret: is required if billing.processor is st
 	{"too many servers", "mcp: {max_servers: 9}\n", `sluice.yaml:1:20: mcp.max_servers: must be between 1 and 8; got 9`},
 	{"no time to call", "mcp: {call_timeout: 0s}\n", `sluice.yaml:1:21: mcp.call_timeout: must be between 1s and 10m; got 0s`},
 	{"host as URL", "mcp: {allow_hosts: [http://a]}\n", `sluice.yaml:1:21: mcp.allow_hosts[0]: "http://a" is not a host; write a name or an address alone, such as tools.example.com`},
+	{"alerts", "alerts: {email: [x], webhooks: [{name: a b, url: ftp://x, secret: x, events: [up]}], allow_hosts: [http://a], journal_lag: 0s, disk_free_mib: -1}\n", `sluice.yaml:1:18: alerts.email[0]: "x" is not a mail address; write one such as ops@example.com
+sluice.yaml:1:40: alerts.webhooks[0].name: "a b" is not a name; use up to 40 letters, digits and dashes
+sluice.yaml:1:50: alerts.webhooks[0].url: must be an address such as https://example.com/alerts: http or https, at most 2,000 bytes, without a user and without #
+sluice.yaml:1:67: alerts.webhooks[0].secret: must be "whsec_" and the base64 of 24 to 64 random bytes; make one with: sluice alert secret
+sluice.yaml:1:79: alerts.webhooks[0].events[0]: "up" is not an event; those are upstream.down, upstream.up, journal.growing, journal.recovered, disk.filling, disk.recovered, payment.failed, account.review
+sluice.yaml:1:100: alerts.allow_hosts[0]: "http://a" is not a host; write a name or an address alone, such as hooks.example.com
+sluice.yaml:1:124: alerts.journal_lag: must be at least 1s; got 0s
+sluice.yaml:1:143: alerts.disk_free_mib: must be 0 (never) or more; got -1`},
 	{"lane", "http1_lane: maybe\n", `sluice.yaml:1:13: http1_lane: "maybe" is not a lane; expected one of on, off, debug`},
 	{"upstream client", "upstream_client: curl\n", `sluice.yaml:1:18: upstream_client: "curl" is not a client; expected one of lean, standard`},
 	{"log", "log: {format: xml, level: loud}\n", "sluice.yaml:1:15: log.format: \"xml\" is not a log format; expected one of auto, text, json\n" +

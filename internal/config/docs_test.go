@@ -24,7 +24,7 @@ func loadExample(t *testing.T, text string) *Config {
 		}
 		text = strings.ReplaceAll(text, "./"+name, file)
 	}
-	c, problem := loadText(t, text, "OPENAI_API_KEY=sk-example-key", "SEALING_SECRET=0123456789abcdef0123456789abcdef", "AWS_ACCESS_KEY_ID=example", "AWS_SECRET_ACCESS_KEY=example", "AWS_SESSION_TOKEN=example", "S3_ACCESS_KEY=example", "S3_SECRET_KEY=example", "SMTP_PASSWORD=example", "COLLECTOR_KEY=example", "OIDC_CLIENT_SECRET=example", "STRIPE_SECRET_KEY=example", "STRIPE_WEBHOOK_SECRET=example")
+	c, problem := loadText(t, text, "OPENAI_API_KEY=sk-example-key", "SEALING_SECRET=0123456789abcdef0123456789abcdef", "AWS_ACCESS_KEY_ID=example", "AWS_SECRET_ACCESS_KEY=example", "AWS_SESSION_TOKEN=example", "S3_ACCESS_KEY=example", "S3_SECRET_KEY=example", "SMTP_PASSWORD=example", "COLLECTOR_KEY=example", "ALERT_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "OIDC_CLIENT_SECRET=example", "STRIPE_SECRET_KEY=example", "STRIPE_WEBHOOK_SECRET=example")
 	if problem != "" {
 		t.Errorf("Load(example) = %s\n%s", problem, text)
 		return nil
@@ -83,7 +83,7 @@ func TestExampleUncommented(t *testing.T) {
 	}
 
 	// Each line that is not required commented out again, everything else present.
-	required := regexp.MustCompile(`^ +(- )?(name|kind|base_url|region|access_key_id|secret_access_key|model|endpoint|bucket|access_key|secret_key|webhook_secret|from|client_id|id|provider|plan|context_length|max_output|cert|key|- name):|:$|: #`)
+	required := regexp.MustCompile(`^ +(- )?(name|kind|base_url|region|access_key_id|secret_access_key|model|endpoint|bucket|access_key|secret_key|webhook_secret|secret|url|from|client_id|id|provider|plan|context_length|max_output|cert|key|- name):|:$|: #`)
 	lines := strings.Split(all, "\n")
 	left := 0
 	for i, line := range lines {
@@ -128,7 +128,7 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	docs := Docs()
 	paths := settingPaths(reflect.TypeFor[Config](), "")
-	if len(paths) != len(fieldDocs)-18 { // tls, router, log, traces, providers, timeouts, models, targets, pricing, plans, usage, mcp, smtp, oidc, video, its providers, blob and billing are sections
+	if len(paths) != len(fieldDocs)-20 { // alerts, their webhooks, tls, router, log, traces, providers, timeouts, models, targets, pricing, plans, usage, mcp, smtp, oidc, video, its providers, blob and billing are sections
 		t.Fatalf("there are %d settings, want all of them", len(paths))
 	}
 	for _, path := range paths {

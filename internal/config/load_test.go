@@ -22,8 +22,9 @@ func defaults() *Config {
 		Listen: "127.0.0.1:8080", Data: "./data", Brand: "service", Database: "sqlite", MetricsListen: "127.0.0.1:9090", MaxConnections: 10_000,
 		CORSOrigins: []string{"*"}, Sandbox: true, Discover: true, Router: Router{Dial: 50}, DrainTimeout: 30 * time.Second, Log: Log{Format: "auto", Level: "info", MaxMiB: 100, MaxAge: 24 * time.Hour, Keep: 7}, Traces: Traces{Sample: 10, Follow: "trusted", Capture: "none"}, UpstreamClient: "lean", HTTP1Lane: "on",
 		Usage: Usage{KeepDays: 90}, OIDC: OIDC{Name: "single sign-on"}, Blob: Blob{Kind: "files"}, Billing: Billing{APIURL: "https://api.stripe.com"},
-		Video: Video{ModelID: "video-default", Plan: "free", Provider: "sandbox", Lease: 30 * time.Second, Keep: 24 * time.Hour, MaxFileMiB: 512, AccountMiB: 2048},
-		MCP:   MCP{MaxServers: 8, MaxTools: 128, MaxRounds: 16, CallTimeout: time.Minute, MaxResult: 1 << 20},
+		Video:  Video{ModelID: "video-default", Plan: "free", Provider: "sandbox", Lease: 30 * time.Second, Keep: 24 * time.Hour, MaxFileMiB: 512, AccountMiB: 2048},
+		MCP:    MCP{MaxServers: 8, MaxTools: 128, MaxRounds: 16, CallTimeout: time.Minute, MaxResult: 1 << 20},
+		Alerts: Alerts{JournalLag: time.Minute, DiskFreeMiB: 1024},
 	}
 }
 
@@ -164,6 +165,7 @@ signup: invite
 smtp: {server: "mail.example.com:465", from: no-reply@example.com, user: u, password: "${KEY}"}
 oidc: {issuer: "https://id.example.com", name: Example, client_id: c, client_secret: "${KEY}"}
 billing: {processor: stripe, secret_key: "${KEY}", webhook_secret: "${KEY}", api_url: "http://127.0.0.1:12111"}
+alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.7/x?y", secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, events: [upstream.down]}], allow_hosts: [hooks.internal], journal_lag: 30s, disk_free_mib: 5}
 `, "KEY=sk-123456")
 	if problem != "" {
 		t.Fatal(problem)
@@ -209,6 +211,12 @@ billing: {processor: stripe, secret_key: "${KEY}", webhook_secret: "${KEY}", api
 		OIDC:    OIDC{"https://id.example.com", "Example", "c", "sk-123456"},
 		Blob:    Blob{"s3", "d", "https://s3.example.com", "eu", "b", "p/", "a", "sk-123456"},
 		Billing: Billing{"stripe", "sk-123456", "sk-123456", "http://127.0.0.1:12111"},
+		Alerts: Alerts{
+			[]string{"ops@example.com"},
+			[]AlertWebhook{{"pager", "http://10.0.0.7/x?y", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", []string{"upstream.down"}}},
+			[]string{"hooks.internal"},
+			30 * time.Second, 5,
+		},
 	}
 	if diff := cmp.Diff(want, got, sameConfig); diff != "" {
 		t.Errorf("Load differs (-want +got):\n%s", diff)
@@ -259,7 +267,8 @@ func TestVariables(t *testing.T) {
 		"SLUICE_VIDEO_MODEL_ID", "SLUICE_VIDEO_PLAN", "SLUICE_VIDEO_PROVIDER", "SLUICE_VIDEO_WORKERS", "SLUICE_VIDEO_LEASE", "SLUICE_VIDEO_KEEP",
 		"SLUICE_VIDEO_MAX_FILE_MIB", "SLUICE_VIDEO_ACCOUNT_MIB", "SLUICE_BLOB_KIND", "SLUICE_BLOB_DIR", "SLUICE_BLOB_ENDPOINT", "SLUICE_BLOB_REGION",
 		"SLUICE_BLOB_BUCKET", "SLUICE_BLOB_PREFIX", "SLUICE_BLOB_ACCESS_KEY", "SLUICE_BLOB_SECRET_KEY",
-		"SLUICE_BILLING_PROCESSOR", "SLUICE_BILLING_SECRET_KEY", "SLUICE_BILLING_WEBHOOK_SECRET", "SLUICE_BILLING_API_URL")
+		"SLUICE_BILLING_PROCESSOR", "SLUICE_BILLING_SECRET_KEY", "SLUICE_BILLING_WEBHOOK_SECRET", "SLUICE_BILLING_API_URL",
+		"SLUICE_ALERTS_EMAIL", "SLUICE_ALERTS_ALLOW_HOSTS", "SLUICE_ALERTS_JOURNAL_LAG", "SLUICE_ALERTS_DISK_FREE_MIB")
 	if !slices.Equal(names, want) {
 		t.Errorf("the variables are\n%q\nwant\n%q", names, want)
 	}

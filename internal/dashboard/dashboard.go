@@ -1,5 +1,5 @@
 // Package dashboard serves the customer's pages: sign-up and sign-in, keys, usage, models, the
-// playground, videos, plan and billing, messages, and the account.
+// playground, videos, plan and billing, messages, webhooks, and the account.
 //
 // Each page is a noun with one file of handlers and one of templates. A handler reads a form,
 // calls the same package that the API and the command line call, and renders the result. The
@@ -17,6 +17,7 @@ import (
 	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/admission"
+	"sluice/internal/alert"
 	"sluice/internal/auth"
 	"sluice/internal/billing"
 	"sluice/internal/catalog"
@@ -67,6 +68,7 @@ type Sources struct {
 	Refusals Refusals
 	Notices  *notice.Board
 	Billing  *billing.Billing
+	Hooks    *alert.Hooks
 	// API returns the API's handler. It is a function because the API is built after the
 	// pages.
 	API func() API
@@ -193,6 +195,7 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 		{Path: home + "/videos", Text: "Videos", Icon: "videos"},
 		{Path: home + "/plan", Text: "Plan and billing", Icon: "plan"},
 		{Path: home + "/messages", Text: "Messages", Icon: "messages", Count: unread},
+		{Path: home + "/webhooks", Text: "Webhooks", Icon: "webhooks"},
 		{Path: home + "/account", Text: "Account", Icon: "account"},
 	}
 	if v.Staff {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"sluice/internal/alert"
 	"sluice/internal/usage"
 )
 
@@ -19,6 +20,8 @@ type export struct {
 	Messages []exportedMessage `json:"messages"`
 	Events   []exportedEvent   `json:"abuse_events"`
 	Changes  []exportedChange  `json:"changes"`
+	Webhooks []exportedWebhook `json:"webhooks"`
+	Sent     []exportedSending `json:"webhook_deliveries"`
 	Invoices []exportedInvoice `json:"invoices"`
 	Days     []exportedDay     `json:"usage_by_day"`
 	Calls    []exportedCall    `json:"calls"`
@@ -79,6 +82,26 @@ type exportedChange struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
+// exportedWebhook is a webhook without its secret.
+type exportedWebhook struct {
+	ID        string       `json:"id"`
+	URL       string       `json:"url"`
+	Events    []alert.Type `json:"events"`
+	CreatedAt time.Time    `json:"created_at"`
+	StoppedAt time.Time    `json:"stopped_at,omitzero"`
+}
+
+// exportedSending is what was sent to a webhook, or by mail if WebhookID is that of none.
+type exportedSending struct {
+	ID         string          `json:"id"`
+	WebhookID  string          `json:"webhook_id"`
+	At         time.Time       `json:"at"`
+	State      alert.State     `json:"state"`
+	Attempts   int             `json:"attempts"`
+	FinishedAt time.Time       `json:"finished_at,omitzero"`
+	Body       json.RawMessage `json:"body"`
+}
+
 // exportedInvoice is a paid invoice. Amounts are in cents.
 type exportedInvoice struct {
 	Number        int64     `json:"number"`
@@ -127,7 +150,7 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 		out.Keys = append(out.Keys, exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt})
 	}
 	// One list after the other: an export is rare, and need not be fast.
-	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherBilling, d.gatherUsage} {
+	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherWebhooks, d.gatherBilling, d.gatherUsage} {
 		if err := gather(r.Context(), v, out); err != nil {
 			return err
 		}
@@ -169,6 +192,25 @@ func (d *Dashboard) gatherAccount(ctx context.Context, v *visitor, out *export) 
 	}
 	for _, c := range changes {
 		out.Changes = append(out.Changes, exportedChange{c.At, c.Actor, c.Action, c.Detail, c.Reason})
+	}
+	return nil
+}
+
+// gatherWebhooks adds the webhooks and what was sent to them.
+func (d *Dashboard) gatherWebhooks(ctx context.Context, v *visitor, out *export) error {
+	hooks, _, err := d.Hooks.List(ctx, v.ID)
+	if err != nil {
+		return err
+	}
+	for _, e := range hooks {
+		out.Webhooks = append(out.Webhooks, exportedWebhook{e.ID, e.To, e.Types, e.CreatedAt, e.StoppedAt})
+	}
+	sent, err := d.Hooks.Deliveries(ctx, v.ID, "", alert.Page{Limit: mostExported})
+	if err != nil {
+		return err
+	}
+	for _, s := range sent {
+		out.Sent = append(out.Sent, exportedSending{s.ID, s.EndpointID, s.CreatedAt, s.State, s.Attempts, s.FinishedAt, json.RawMessage(s.Body)})
 	}
 	return nil
 }

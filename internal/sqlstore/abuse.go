@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/alert"
 	"sluice/internal/usage"
 )
 
@@ -200,6 +201,9 @@ func insertEvents(ctx context.Context, tx *sql.Tx, events []abuse.Event) error {
 		_, err = tx.ExecContext(ctx, `INSERT INTO abuse_events (seq, at, account_id, kind, plan, tier, score, why, actor) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			seq, millis(e.At), e.AccountID, string(e.Kind), e.Plan.String(), e.Tier.String(), e.Score, e.Why, e.Actor)
 		if err != nil {
+			return err
+		}
+		if err := addAlerts(ctx, tx, alert.OfAbuse(&e)); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/alert"
 	"sluice/internal/billing"
 	"sluice/internal/fault"
 )
@@ -171,7 +172,10 @@ func appendLedger(ctx context.Context, tx *sql.Tx, e *billing.Entry) error {
 	_, err = tx.ExecContext(ctx, `INSERT INTO billing_ledger (seq, at, account_id, actor, what, plan, amount_cents, payment_id, detail)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		e.Seq, millis(e.At), e.AccountID, e.Actor, string(e.What), e.Plan.String(), e.AmountCents, e.PaymentID, e.Detail)
-	return err
+	if err != nil {
+		return err
+	}
+	return addAlerts(ctx, tx, alert.OfLedger(e))
 }
 
 // Payment returns the payment with the given id.

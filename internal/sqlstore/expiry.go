@@ -24,6 +24,7 @@ func (s *Store) DropExpired(ctx context.Context, failed func(what string, err er
 		{"states of tool calls", s.DropStates, expireAtOnce},
 		{"changes of the catalog", s.DropChanges, expireAtOnce},
 		{"claims of dead nodes", s.dropClaims, expireSmallAtOnce},
+		{"alerts", s.dropAlerts, expireSmallAtOnce},
 		{"models of conversations", s.dropConversations, expireSmallAtOnce},
 		{"refused calls", s.dropRefusals, expireSmallAtOnce},
 		{"counts of refused calls", s.dropRefusedMinutes, expireSmallAtOnce},

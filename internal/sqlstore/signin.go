@@ -80,11 +80,11 @@ func (s *Store) UseTOTP(ctx context.Context, accountID string, step int64) (fres
 	return fresh, err
 }
 
-// EraseLogin deletes the login, the sessions, the links and the staff tokens of an account.
+// EraseLogin deletes the login, the sessions, the links, the webhooks and the staff tokens of an account.
 func (s *Store) EraseLogin(ctx context.Context, accountID string) error {
 	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// Table names are constants, so building the statement from them is safe.
-		for _, table := range []string{"sessions", "one_time_links", "logins", "staff_tokens"} {
+		for _, table := range []string{"sessions", "one_time_links", "logins", "staff_tokens", "alert_endpoints", "alert_events", "alert_deliveries"} {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE account_id = $1`, accountID); err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ var copied = [...]string{
 	"abuse_counts", "abuse_events", "audit_log",
 	"catalog_models", "catalog_revisions", "catalog_changes", "steering_orders",
 	"idempotent_replies", "idempotent_sizes", "continuations", "continuation_sizes",
-	"video_jobs", "video_turns",
+	"video_jobs", "video_turns", "alert_endpoints", "alert_events", "alert_deliveries",
 	"refused_calls", "refused_minutes",
 	"usage_days", "usage_hours", "settlements",
 	"counters", "secrets",
@@ -26,7 +26,7 @@ var copied = [...]string{
 // servers that run on it, and what they must know of each other for a short time, which is empty with SQLite.
 var notCopied = [...]string{
 	"goose_db_version", "transfers", "cluster_nodes", "cluster_lists", "cluster_jobs",
-	"idempotent_claims", "signin_tries", "conversation_models",
+	"idempotent_claims", "signin_tries", "conversation_models", "alert_conditions",
 }
 
 // table is one table as both sides of a Transfer have it.

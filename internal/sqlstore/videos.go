@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/alert"
 	"sluice/internal/usage"
 	"sluice/internal/video"
 )
@@ -179,13 +180,22 @@ func (s *Store) ChangeVideo(ctx context.Context, id string, change func(*video.J
 			refused = video.ErrGone
 			return refused
 		}
+		was := j.Status
 		settlement, err := change(j)
 		if err != nil {
 			refused = err
 			return err
 		}
-		if err := updateVideo(ctx, tx, j); err != nil || settlement == nil {
+		if err := updateVideo(ctx, tx, j); err != nil {
 			return err
+		}
+		if j.Status != was {
+			if err := addAlerts(ctx, tx, alert.OfVideo(j)); err != nil {
+				return err
+			}
+		}
+		if settlement == nil {
+			return nil
 		}
 		// In the same transaction: a finished job is settled, and a settled job is finished.
 		return s.addSettlements(ctx, tx, []usage.Settlement{*settlement})

@@ -100,6 +100,11 @@ func Run(t *testing.T, fresh Database) {
 		"StaffTokens":     staffTokens,
 		"Notices":         notices,
 		"Analytics":       analytics,
+		// Alerts: alerts.go.
+		"AlertEndpoints":  alertEndpoints,
+		"AlertDeliveries": alertDeliveries,
+		"AlertSources":    alertSources,
+		"AlertConditions": alertConditions,
 		// What nodes know of each other for a short time: shared.go.
 		"Claims":           claims,
 		"ClaimsInParallel": claimsInParallel,

@@ -1,0 +1,91 @@
+package alert
+
+import (
+	"fmt"
+
+	"sluice/internal/abuse"
+	"sluice/internal/billing"
+	"sluice/internal/video"
+)
+
+// OfAbuse returns the events that follow from one of abuse control: for the customer when the score passes a mark
+// (docs/api.md#abuse-control), for the operator when support should look at the account.
+func OfAbuse(e *abuse.Event) (events []Event) {
+	key := fmt.Sprintf("%s %d %s %s %s %d", e.AccountID, e.At.UnixMilli(), e.Kind, e.Plan, e.Tier, e.Score)
+	if mark := e.Mark(); mark > 0 {
+		events = append(events, NewEvent(e.AccountID, ScoreReached, key, e.At, fmt.Sprintf("Your abuse score is %d", e.Score), struct {
+			Threshold int    `json:"threshold"`
+			Score     int    `json:"score"`
+			Plan      string `json:"plan"`
+			Tier      string `json:"tier"`
+		}{mark, e.Score, e.Plan.String(), e.Tier.String()}))
+	}
+	switch e.Kind {
+	case abuse.Review, abuse.Inquiry, abuse.Deactivated:
+		events = append(events, NewEvent("", AccountReview, key, e.At, fmt.Sprintf("Account %s needs a review: %s", e.AccountID, e.Why), struct {
+			Account string     `json:"account"`
+			Kind    abuse.Kind `json:"kind"`
+			Score   int        `json:"score"`
+			Plan    string     `json:"plan"`
+			Tier    string     `json:"tier"`
+			Why     string     `json:"why"`
+		}{e.AccountID, e.Kind, e.Score, e.Plan.String(), e.Tier.String(), e.Why}))
+	}
+	return events
+}
+
+// OfLedger returns the event of a payment that failed or was taken back, for the operator.
+func OfLedger(e *billing.Entry) []Event {
+	var what string
+	switch e.What {
+	case billing.PaymentFailed:
+		what = "a payment failed"
+	case billing.RenewalFailed:
+		what = "a renewal failed and is tried again"
+	case billing.Lapsed:
+		what = "the plan has ended after the last failed renewal"
+	case billing.Disputed:
+		what = "a payment is disputed"
+	case billing.Revoked:
+		what = "the plan has ended because of a disputed payment"
+	case billing.BillingStopped:
+		what = "billing is stopped until staff has looked at it"
+	default:
+		return nil
+	}
+	return []Event{NewEvent("", PaymentFailed, fmt.Sprint(e.Seq), e.At, fmt.Sprintf("Account %s: %s", e.AccountID, what), struct {
+		Account     string       `json:"account"`
+		What        billing.What `json:"what"`
+		Plan        string       `json:"plan"`
+		AmountCents int64        `json:"amount_cents"`
+		Payment     string       `json:"payment,omitempty"`
+		Detail      string       `json:"detail,omitempty"`
+	}{e.AccountID, e.What, e.Plan.String(), e.AmountCents, e.PaymentID, e.Detail})}
+}
+
+// OfVideo returns the event of a video job that has ended, for its customer. One that the customer has cancelled is
+// no news.
+func OfVideo(j *video.Job) []Event {
+	t, title := VideoSucceeded, "Your video is done"
+	switch j.Status {
+	case video.Succeeded:
+	case video.Failed:
+		t, title = VideoFailed, "Your video could not be created"
+	default:
+		return nil
+	}
+	// The fields are those of the job in the API, without the prompt.
+	return []Event{NewEvent(j.AccountID, t, j.ID, j.FinishedAt, title, struct {
+		ID            string       `json:"id"`
+		Status        video.Status `json:"status"`
+		FailureReason video.Reason `json:"failure_reason,omitempty"`
+		Generation    string       `json:"generation_id,omitempty"`
+		Model         string       `json:"model"`
+		Width         int          `json:"width"`
+		Height        int          `json:"height"`
+		Seconds       int          `json:"n_seconds"`
+		CreatedAt     int64        `json:"created_at"`
+		FinishedAt    int64        `json:"finished_at"`
+		ExpiresAt     int64        `json:"expires_at"`
+	}{j.ID, j.Status, j.Reason, j.Generation, j.Model, j.Width, j.Height, j.Seconds, j.CreatedAt.Unix(), j.FinishedAt.Unix(), j.ExpiresAt.Unix()})}
+}

@@ -1,0 +1,132 @@
+package app_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/internal/admin"
+	"sluice/internal/alert"
+	"sluice/internal/app"
+	"sluice/internal/config"
+	"sluice/internal/routing"
+)
+
+// mailbox is a receiver of webhooks.
+type mailbox struct {
+	*httptest.Server
+	mu  sync.Mutex
+	ids map[string][]string // the ids of the messages, by type
+	ok  bool                // whether it accepts them
+}
+
+func newMailbox(t *testing.T) *mailbox {
+	t.Helper()
+	m := &mailbox{ids: map[string][]string{}, ok: true}
+	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var event struct{ Type string }
+		_ = json.Unmarshal(body, &event)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.ids[event.Type] = append(m.ids[event.Type], r.Header.Get("Webhook-Id"))
+		if !m.ok {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(m.Close)
+	return m
+}
+
+func (m *mailbox) got(kind string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.ids[kind])
+}
+
+// A customer makes a webhook on the pages, tests it, and hears of a video and of the score; the export has it without
+// its secret, and closing the account deletes it.
+func TestWebhooks(t *testing.T) {
+	t.Parallel()
+	m := newMailbox(t)
+	n := newSite(t, "alerts: {allow_hosts: [127.0.0.1]}\nplans: {scale: {monthly_units: 2}}\nsignup: open\n").start(t)
+	ana, bob := n.join("ana@example.com"), n.join("bob@example.com")
+	must[admin.Account](n, "account.set-plan", admin.Target{Actor: "t", Ref: ana.email, Plan: "scale"})
+	ana.wants(ana.post("/dashboard/webhooks", "url", "https://10.0.0.1/x", "types", "score.reached"), "a private address", 400, "not a public address")
+	ana.wants(ana.post("/dashboard/webhooks", "url", m.URL), "no event", 400, "Choose at least one event")
+	r := ana.wants(ana.post("/dashboard/webhooks", "url", m.URL+"/x", "types", "score.reached", "types", "video.succeeded"), "POST /dashboard/webhooks", 200, "whsec_")
+	secret := regexp.MustCompile(`whsec_[A-Za-z0-9+/=]+`).FindString(r.body)
+	if _, err := alert.ParseSecret(secret); err != nil {
+		t.Fatalf("the page shows %q: %v", secret, err)
+	}
+	page := ana.wants(ana.get("/dashboard/webhooks"), "GET /dashboard/webhooks", 200, m.URL)
+	if strings.Contains(page.body, "whsec_") {
+		t.Error("the secret is shown again")
+	}
+	path := regexp.MustCompile(`/dashboard/webhooks/whk_\w+/test`).FindString(page.body)
+	bob.wants(bob.post(path), "the test of another's webhook", 404, "no such webhook")
+	ana.wants(ana.post(path), "POST "+path, 303, "/dashboard/webhooks")
+	eventually(t, "the test", func() bool { return len(m.got("test")) == 1 })
+	eventually(t, "the page to show it", func() bool { return strings.Contains(ana.get("/dashboard/webhooks").body, "delivered") })
+	again := "/dashboard/webhooks/deliveries/" + m.got("test")[0] + "/replay"
+	bob.wants(bob.post(again), "the replay of another's delivery", 404, "no such delivery")
+	ana.wants(ana.post(again), "POST "+again, 303, "/dashboard/webhooks")
+	eventually(t, "the replay", func() bool { return len(m.got("test")) == 2 })
+	if got := m.got("test"); got[0] != got[1] {
+		t.Errorf("the replay has the id %s, want %s", got[1], got[0])
+	}
+	// Half of the month's units.
+	n.await(ana.key, n.film(ana.key, `{"prompt":"waves","height":480,"width":480,"n_seconds":1}`).ID)
+	eventually(t, "the video", func() bool { return len(m.got("video.succeeded")) == 1 })
+	eventually(t, "the score", func() bool { return len(m.got("score.reached")) == 1 })
+	export := ana.wants(ana.get("/dashboard/account.json"), "the export", 200, m.URL+"/x")
+	if strings.Contains(export.body, "whsec_") || !strings.Contains(export.body, m.got("test")[0]) {
+		t.Errorf("the export has the secret, or lacks what was sent:\n%s", export.body)
+	}
+	ana.wants(ana.post("/dashboard/webhooks/mail", "on", "yes"), "mail about videos", 303, "/dashboard/webhooks")
+	page = ana.wants(ana.get("/dashboard/webhooks"), "the page with mail", 200, "Turn off")
+	ana.wants(ana.post(strings.Replace(path, "/test", "/delete", 1)), "the deletion", 303, "/dashboard/webhooks")
+	if strings.Contains(ana.get("/dashboard/webhooks").body, m.URL) {
+		t.Error("the webhook is still there")
+	}
+	var actions []string
+	for _, e := range must[admin.List[admin.Entry]](n, "account.history", admin.AccountPage{Ref: ana.email}).Data {
+		actions = append(actions, e.Action)
+	}
+	if !slices.Contains(actions, "webhook.create") || !slices.Contains(actions, "webhook.delete") {
+		t.Errorf("the audit log has %v, want the webhook's creation and deletion", actions)
+	}
+}
+
+// The configuration and the alerts know the same events.
+func TestAlertEvents(t *testing.T) {
+	t.Parallel()
+	var types []string
+	for _, e := range alert.OperatorTypes() {
+		types = append(types, string(e))
+	}
+	if known := config.AlertEvents(); !slices.Equal(known, types) {
+		t.Errorf("the configuration knows the events %v, want %v", known, types)
+	}
+}
+
+// A provider is one alert, however many of its targets get no calls.
+func TestDownUpstreams(t *testing.T) {
+	t.Parallel()
+	found := app.DownUpstreams([]routing.Standing{
+		{Provider: "a", Upstream: "m1"}, {Provider: "b", Upstream: "m1", State: routing.Open}, {Provider: "b", Upstream: "m2", State: routing.HalfOpen, Key: "1234"}, {Provider: "b", Upstream: "m3"},
+	})
+	if len(found) != 1 || found[0].Key != "upstream b" || found[0].Title != "Upstream b is down: 2 of 3 targets" {
+		t.Fatalf("DownUpstreams = %+v, want b alone", found)
+	}
+	data, err := json.Marshal(found[0].Data)
+	if want := `{"down":2,"list":[{"upstream":"m1","state":"open"},{"upstream":"m2","key":"1234","state":"half_open"}],"provider":"b","targets":3}`; err != nil || string(data) != want {
+		t.Errorf("its data are %s, %v, want %s", data, err, want)
+	}
+}
