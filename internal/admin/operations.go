@@ -11,6 +11,7 @@ import (
 	"sluice/internal/fault"
 	"sluice/internal/finder"
 	"sluice/internal/health"
+	"sluice/internal/matter"
 	"sluice/internal/refusal"
 	"sluice/internal/routing"
 	"sluice/internal/signal"
@@ -34,6 +35,7 @@ type Backend struct {
 	Finder   *finder.Finder
 	Refusals refusal.View
 	Signals  signal.Store
+	Matters  *matter.Office
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would

@@ -39,6 +39,7 @@ import (
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
 	"sluice/internal/mail"
+	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/pulse"
 	"sluice/internal/refusal"
@@ -116,6 +117,7 @@ type App struct {
 	roster   *staff.Roster
 	notices  *notice.Board
 	letters  *notice.Letters
+	matters  *matter.Office
 	billing  *billing.Billing
 	stripe   *stripe.Processor // nil if another processor is used, or none
 

@@ -18,6 +18,7 @@ import (
 	"sluice/internal/datadir"
 	"sluice/internal/finder"
 	"sluice/internal/installation"
+	"sluice/internal/matter"
 	"sluice/internal/refusal"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
@@ -87,6 +88,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Scores:     abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
 		Desk:       desk,
 		Billing:    till,
+		Matters:    matter.NewOffice(f.store, nil, func() matter.Settings { return matter.Settings{} }, nil),
 		Plans:      plans,
 		Finder:     finder.New(f.store, books.View().Flush),
 		Refusals:   refusal.NewView(nil, f.store),

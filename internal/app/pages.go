@@ -12,6 +12,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dashboard"
 	"sluice/internal/mail"
+	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/refusal"
 	"sluice/internal/signin"
@@ -21,7 +22,7 @@ import (
 	"sluice/internal/webui"
 )
 
-// openDesk opens what the pages need: mail, signing in, notices. From then on, owners are told when
+// openDesk opens what the pages need: mail, signing in, notices, conversations with support. From then on, owners are told when
 // their account is suspended.
 func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	sender, err := newSender(cfg, a)
@@ -39,6 +40,7 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	a.notices = notice.NewBoard(a.facts.store, a.outbox, a.Origin, nil)
 	a.letters = notice.NewLetters(a.notices, a.facts.index.Account, a.log)
 	a.facts.onChange = a.letters.Changed
+	a.matters = matter.NewOffice(a.facts.store, a.outbox, a.supportSettings, nil)
 	return nil
 }
 
@@ -60,23 +62,32 @@ func signinSettings(cfg *config.Config, origin string, local bool) signin.Settin
 	return signin.Settings{Origin: origin, Open: mode == "open", Closed: mode == "closed"}
 }
 
+// supportSettings returns the settings of conversations with support.
+func (a *App) supportSettings() matter.Settings {
+	return matter.Settings{Origin: a.Origin(), Staff: a.settings.Load().Config.Support.Email}
+}
+
+// webSettings returns the settings of all pages.
+func (a *App) webSettings() webui.Settings {
+	cfg := a.settings.Load().Config
+	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support), Announcements: banners(a.helm.Shown())}
+	// Forms on the pages lead to Stripe, by redirects that the browser refuses to follow
+	// unless the policy of the page names their targets.
+	if a.stripe != nil {
+		s.FormTargets = []string{"https://checkout.stripe.com", "https://billing.stripe.com", "https://invoice.stripe.com"}
+	}
+	return s
+}
+
 // pages returns the handlers of the customer's pages, of the support console, of the admin API and of the payment
 // processor's webhook, by their patterns.
 func (a *App) pages(cfg *config.Config) map[string]http.Handler {
-	ui := webui.New(func() webui.Settings {
-		s := webui.Settings{Origin: a.Origin(), Brand: a.settings.Load().Config.Brand, Announcements: banners(a.helm.Shown())}
-		// Forms on the pages lead to Stripe, by redirects that the browser refuses to follow
-		// unless the policy of the page names their targets.
-		if a.stripe != nil {
-			s.FormTargets = []string{"https://checkout.stripe.com", "https://billing.stripe.com", "https://invoice.stripe.com"}
-		}
-		return s
-	}, a.log)
+	ui := webui.New(a.webSettings, a.log)
 	handler := dashboard.New(ui, dashboard.Sources{
 		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   func() account.Plans { return a.settings.Load().Plans },
 		Catalog: func() *catalog.Catalog { return a.settings.Load().Catalog },
-		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Refusals: refusal.NewView(a.refusals, a.facts.store), Notices: a.notices, Billing: a.billing, Hooks: a.alerts.hooks,
+		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Refusals: refusal.NewView(a.refusals, a.facts.store), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
 		Health:       func(m *catalog.Model) string { return a.settings.Load().Health(m) },
 		MailIsLogged: cfg.SMTP.Server == "",

@@ -197,6 +197,7 @@ func (a *App) backend() *admin.Backend {
 		Helm:       a.helm,
 		VideoModel: func() string { return a.settings.Load().Config.Video.ModelID },
 		Billing:    a.billing,
+		Matters:    a.matters,
 		Standing:   func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:    func(ctx context.Context) error { return a.lookAround(ctx, true) },
 		Status:     a.status,

@@ -17,11 +17,11 @@ import (
 	"sluice/internal/steering"
 )
 
-const hello = `{"model":%q,"messages":[{"role":"user","content":"hi"}]}`
+const greeting = `{"model":%q,"messages":[{"role":"user","content":"hi"}]}`
 
 func (n *node) ask(key, model string) reply {
 	n.t.Helper()
-	return n.request("POST", "/v1/chat/completions", key, fmt.Sprintf(hello, model))
+	return n.request("POST", "/v1/chat/completions", key, fmt.Sprintf(greeting, model))
 }
 
 // A drained target gets no call, not even from a request that has begun, and is used again once it is enabled. A restart
@@ -115,7 +115,7 @@ models:
 	if r := n.ask(key, "service/auto"); r.status != 200 || r.header.Get("X-Sluice-Model") != "b" {
 		t.Errorf("the router under maintenance of a = %d %s by %s, want b", r.status, r.body, r.header.Get("X-Sluice-Model"))
 	}
-	if r := n.request("POST", "/v1/route", key, fmt.Sprintf(hello, "service/auto")); !strings.Contains(r.body, "is under maintenance") {
+	if r := n.request("POST", "/v1/route", key, fmt.Sprintf(greeting, "service/auto")); !strings.Contains(r.body, "is under maintenance") {
 		t.Errorf("POST /v1/route = %s, want it to say why a is not chosen", r.body)
 	}
 	if page := n.get("/signin", "").body; !strings.Contains(page, "Maintenance: a is unavailable until ") {

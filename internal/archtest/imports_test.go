@@ -26,7 +26,7 @@ var rows = [][]string{
 	{"abuse", "admission", "staff", "provider", "provider/claude", "mcpclient", "billing/*", "steering", "signal", "finder"},
 	// Code that works with upstreams, every wire format, the notices that accounts get, and the servers that
 	// share a database. Ledgers on other servers know admission, and count units for abuse.
-	{"cluster", "notice", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
+	{"cluster", "notice", "matter", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
 	// The two services: chat completions and video jobs.
 	{"inference", "video", "video/*"},
 	// Alerts, which know all that they are about.

@@ -109,9 +109,10 @@ func TestTransfer(t *testing.T) {
 		WHERE table_schema = current_schema() AND table_name <> 'goose_db_version' AND (is_identity = 'YES' OR column_default LIKE 'nextval%')`); err != nil {
 		t.Errorf("a column numbers itself (%v): Finish must set its sequence", err)
 	}
+	in, _ := sqlstore.Names()
 	written, erased := copyAll(t, tr)
-	if written < 40*28 || erased > 10 { // the counters that migrations begin
-		t.Errorf("Copy wrote %d rows and erased %d, want all of 28 tables and next to none", written, erased)
+	if int(written) < 40*len(in) || erased > 10 { // the counters that migrations begin
+		t.Errorf("Copy wrote %d rows and erased %d, want all of %d tables and next to none", written, erased, len(in))
 	}
 	same(t, tr, 40)
 
@@ -130,7 +131,6 @@ func TestTransfer(t *testing.T) {
 	if err := sqlstore.Fill(from, 30, 50, 2); err != nil {
 		t.Fatal(err)
 	}
-	in, _ := sqlstore.Names()
 	for _, name := range in {
 		if name == "accounts" { // rows of others refer to it
 			continue

@@ -29,6 +29,13 @@ type Settings struct {
 	FormTargets []string
 	// Announcements are shown above every page, to everybody.
 	Announcements []Banner
+	Support       Support
+}
+
+// Support is how customers reach support besides the messages page. Each field may be empty.
+type Support struct {
+	Email string
+	URL   string
 }
 
 // UI renders pages. It is safe for concurrent use.

@@ -105,6 +105,11 @@ func Run(t *testing.T, fresh Database) {
 		"AlertDeliveries": alertDeliveries,
 		"AlertSources":    alertSources,
 		"AlertConditions": alertConditions,
+		// Matters between customers and support: matters.go.
+		"Matters":       matters,
+		"MatterQueue":   matterQueue,
+		"GatherMatters": gatherMatters,
+		"JoinInquiries": joinInquiries,
 		// What nodes know of each other for a short time: shared.go.
 		"Claims":           claims,
 		"ClaimsInParallel": claimsInParallel,
