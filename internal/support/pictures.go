@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/admin"
+	"sluice/internal/signal"
 	"sluice/internal/webui"
 )
 
@@ -110,6 +111,28 @@ func sharesOf(list []admin.Share) []share {
 		})
 	}
 	return out
+}
+
+// networkShares divides calls by the network that they came from.
+func networkShares(list []signal.Network) []share {
+	shares := make([]admin.Share, 0, len(list))
+	for _, n := range list {
+		name := n.Prefix
+		if n.Keys > 1 {
+			name += fmt.Sprintf(", %d keys", n.Keys)
+		}
+		shares = append(shares, admin.Share{Name: name, Requests: int64(n.Calls)})
+	}
+	return sharesOf(shares)
+}
+
+// gapBars are the pauses between calls, from the shortest to the longest.
+func gapBars(list []signal.Gap) []bar {
+	values, titles := make([]int64, len(list)), make([]string, len(list))
+	for i, g := range list {
+		values[i], titles[i] = int64(g.Calls), fmt.Sprintf("up to %s: %s calls", g.UpTo, webui.Number(int64(g.Calls)))
+	}
+	return barsOf(values, titles)
 }
 
 // eventsShown is how many events of abuse control are beside the picture of the score.

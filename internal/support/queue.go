@@ -11,6 +11,7 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/fault"
 	"sluice/internal/matter"
+	"sluice/internal/signal"
 	"sluice/internal/webui"
 )
 
@@ -113,6 +114,7 @@ type matterView struct {
 	Account  admin.Account
 	Abuse    admin.Abuse
 	Evidence admin.Evidence
+	Signals  signal.Report
 	Others   []admin.Matter
 	Me       string
 	Now      time.Time
@@ -140,6 +142,7 @@ func (c *Console) showMatter(w http.ResponseWriter, r *http.Request, m *member, 
 		{"account.show", of, &view.Account},
 		{"account.abuse", of, &view.Abuse},
 		{"account.evidence", of, &view.Evidence},
+		{"account.signals", of, &view.Signals},
 		{"matter.list", admin.MatterQuery{Account: view.Matter.Account, Cursor: admin.Cursor{Limit: 20}}, &others},
 	} {
 		if err := c.Admin.Call(ctx, caller, call.name, call.in, call.out); err != nil {
