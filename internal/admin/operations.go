@@ -14,6 +14,7 @@ import (
 	"sluice/internal/finder"
 	"sluice/internal/health"
 	"sluice/internal/matter"
+	"sluice/internal/overview"
 	"sluice/internal/refusal"
 	"sluice/internal/routing"
 	"sluice/internal/signal"
@@ -31,6 +32,8 @@ type Backend struct {
 	Staff    Staff
 	Billing  *billing.Billing
 	Helm     Helm
+	// Reports tells what the service does. It is nil if no server is running.
+	Reports *overview.Desk
 	// VideoModel returns the id of the video model.
 	VideoModel func() string
 	Matters    *matter.Office
@@ -38,6 +41,7 @@ type Backend struct {
 	Finder   *finder.Finder
 	Refusals refusal.View
 	Signals  signal.Store
+	Evidence EvidenceStore
 	Messages Messages
 	// Tell tells the owner of an account what staff has done. It is nil if no server is running.
 	Tell func(ctx context.Context, accountID, title, body string)

@@ -44,9 +44,9 @@ var staffTries = map[string]try{
 			}
 		}
 	},
-	"staff tokens of a member":            triedBy("staff", "TestTokensPerMember", "409"),
-	"days that a staff token is good":     triedBy("staff", "TestNewToken", "400"),
-	"name of a staff token":               triedBy("staff", "TestNewToken", "400"),
-	"age of a code in the console":        triedBy("staff", "TestStanding", "another code is needed"),
-	"credit of an account, in cents":      triedBy("billing", "TestCredit", "400"),
+	"staff tokens of a member":        triedBy("staff", "TestTokensPerMember", "409"),
+	"days that a staff token is good": triedBy("staff", "TestNewToken", "400"),
+	"name of a staff token":           triedBy("staff", "TestNewToken", "400"),
+	"age of a code in the console":    triedBy("staff", "TestStanding", "another code is needed"),
+	"credit of an account, in cents":  triedBy("billing", "TestCredit", "400"),
 }
