@@ -28,6 +28,9 @@ type route struct {
 func (c *Console) routes() []route {
 	return []route{
 		{"GET " + home, c.homePage},
+		{"GET " + home + "/queue", c.queuePage},
+		{"GET " + home + "/queue/{id}", c.matterPage},
+		{"POST " + home + "/queue/{id}/{step}", c.stepMatter},
 		{"GET " + home + "/overview", c.overviewPage},
 		{"GET " + home + "/overview/live", c.overviewLive},
 		{"GET " + home + "/upstreams", c.upstreamsPage},
@@ -42,6 +45,8 @@ func (c *Console) routes() []route {
 		{"POST " + home + "/maintenance/{id}/end", c.endMaintenance},
 		{"GET " + home + "/accounts", c.accountsPage},
 		{"GET " + home + "/accounts/{id}", c.accountPage},
+		{"GET " + home + "/accounts/{id}/log", c.logPage},
+		{"POST " + home + "/accounts/{id}/actions/{action}", c.act},
 		{"GET " + home + "/tokens", c.tokensPage},
 		{"POST " + home + "/tokens", c.createToken},
 		{"POST " + home + "/tokens/{id}/delete", c.deleteToken},
@@ -52,6 +57,7 @@ func (c *Console) routes() []route {
 func (c *Console) links() []webui.Link {
 	return []webui.Link{
 		{Path: home + "/overview", Text: "Overview", Icon: "usage"},
+		{Path: home + "/queue", Text: "Queue", Icon: "messages"},
 		{Path: home + "/accounts", Text: "Accounts", Icon: "account"},
 		{Path: home + "/upstreams", Text: "Upstreams and models", Icon: "models"},
 		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements"},
