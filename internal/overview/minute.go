@@ -178,7 +178,8 @@ func (t *Times) merge(o Times) {
 	}
 }
 
-// Quantile returns the time that a share of the durations did not exceed, to about a fifth; 0 if there are none.
+// Quantile returns the time that a share of the durations did not exceed, to about a fifth; 0 if there are none. Within a
+// class they are taken to be spread evenly on a logarithmic scale.
 func (t Times) Quantile(share float64) time.Duration {
 	sum := int64(0)
 	for _, n := range t {
@@ -190,8 +191,8 @@ func (t Times) Quantile(share float64) time.Duration {
 	}
 	for class, n := range t {
 		if left -= n; left <= 0 {
-			// The middle of the class, on a logarithmic scale.
-			return time.Duration(math.Exp2((float64(class)-0.5)/2) * float64(time.Millisecond)).Round(time.Millisecond / 10)
+			within := (float64(left+n) - 0.5) / float64(n)
+			return time.Duration(math.Exp2((float64(class)-1+within)/2) * float64(time.Millisecond)).Round(time.Millisecond / 10)
 		}
 	}
 	return 0

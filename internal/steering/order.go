@@ -251,11 +251,15 @@ func (o *Order) detail() string {
 	case Announcement:
 		s = o.Text
 	}
+	var when []string
 	if o.From.After(o.At) {
-		s += ", from " + o.From.UTC().Format(time.RFC3339)
+		when = append(when, "from "+o.From.UTC().Format(time.RFC3339))
 	}
 	if !o.Until.IsZero() {
-		s += ", until " + o.Until.UTC().Format(time.RFC3339)
+		when = append(when, "until "+o.Until.UTC().Format(time.RFC3339))
+	}
+	if len(when) > 0 {
+		s += " (" + strings.Join(when, " ") + ")"
 	}
 	return s
 }

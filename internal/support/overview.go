@@ -42,8 +42,8 @@ func minuteCharts(r *overview.Report) []chart {
 			Title: "Requests per minute", Now: webui.Number(last.Calls + last.Refused), Note: "in the last minute", First: first, Format: webui.Short,
 			Series: []series{
 				{"complete", "main", column(r.Points, func(p *overview.Point) int64 { return p.Calls - p.Failed })},
-				{"failed or cut off", "bad", column(r.Points, func(p *overview.Point) int64 { return p.Failed })},
-				{"over a limit", "warn", column(r.Points, func(p *overview.Point) int64 { return p.Refused })},
+				{"failed", "bad", column(r.Points, func(p *overview.Point) int64 { return p.Failed })},
+				{"over limit", "warn", column(r.Points, func(p *overview.Point) int64 { return p.Refused })},
 			},
 		},
 		{
@@ -54,14 +54,14 @@ func minuteCharts(r *overview.Report) []chart {
 			},
 		},
 		{
-			Title: "Latency", Now: timeOf(last.Median), Note: "median; 95% within " + timeOf(last.Slow), First: first, Format: webui.Millis,
+			Title: "Latency", Now: timeOf(last, last.Median), Note: "median; 95% within " + timeOf(last, last.Slow), First: first, Format: webui.Millis,
 			Series: []series{
 				{"median", "main", column(r.Points, func(p *overview.Point) int64 { return p.Median })},
 				{"95%", "soft", column(r.Points, func(p *overview.Point) int64 { return p.Slow - p.Median })},
 			},
 		},
 		{
-			Title: "Time to first token", Now: timeOf(last.First), Note: "median; 95% within " + timeOf(last.SlowFirst), First: first, Format: webui.Millis,
+			Title: "Time to first token", Now: timeOf(last, last.First), Note: "median; 95% within " + timeOf(last, last.SlowFirst), First: first, Format: webui.Millis,
 			Series: []series{
 				{"median", "main", column(r.Points, func(p *overview.Point) int64 { return p.First })},
 				{"95%", "soft", column(r.Points, func(p *overview.Point) int64 { return p.SlowFirst - p.First })},
@@ -99,9 +99,12 @@ func dayCharts(r *overview.Report) []chart {
 }
 
 // timeOf formats a time of the last minute, in which there may have been no call.
-func timeOf(ms int64) string {
-	if ms == 0 {
+func timeOf(p overview.Point, ms int64) string {
+	switch {
+	case p.Calls == 0:
 		return "–"
+	case ms == 0:
+		return "<1 ms"
 	}
 	return webui.Millis(ms)
 }

@@ -59,7 +59,7 @@ func (c *Console) links() []webui.Link {
 		{Path: home + "/overview", Text: "Overview", Icon: "usage"},
 		{Path: home + "/queue", Text: "Queue", Icon: "messages"},
 		{Path: home + "/accounts", Text: "Accounts", Icon: "account"},
-		{Path: home + "/upstreams", Text: "Upstreams and models", Icon: "models"},
+		{Path: home + "/upstreams", Text: "Upstreams", Icon: "models"},
 		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements"},
 		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens"},
 		{Path: webui.CustomerHome, Text: "Dashboard", Icon: "overview"},
