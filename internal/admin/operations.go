@@ -31,11 +31,11 @@ type Backend struct {
 	Helm     Helm
 	// VideoModel returns the id of the video model.
 	VideoModel func() string
+	Matters    *matter.Office
 	// Finder, Refusals and Signals are what requests have left behind.
 	Finder   *finder.Finder
 	Refusals refusal.View
 	Signals  signal.Store
-	Matters  *matter.Office
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would
