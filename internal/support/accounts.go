@@ -7,7 +7,6 @@ import (
 
 	"sluice/internal/admin"
 	"sluice/internal/fault"
-	"sluice/internal/webui"
 )
 
 // accountsAtOnce is how many accounts a page of the list has.
@@ -21,10 +20,11 @@ type accountsView struct {
 	Query   string
 	Problem string
 	List    admin.List[admin.Account]
-	First   bool // it is the first page of the list
+	First   bool                    // it is the first page of the list
+	Found   admin.List[admin.Match] // what a search has found
 }
 
-// accountsPage shows the search and the list. A search that finds one account leads to it.
+// accountsPage shows the search and the list. A search that finds one account or request leads to it.
 func (c *Console) accountsPage(w http.ResponseWriter, r *http.Request, m *member) error {
 	query := strings.TrimSpace(r.FormValue("q"))
 	status, view := http.StatusOK, accountsView{Query: query}
@@ -32,16 +32,20 @@ func (c *Console) accountsPage(w http.ResponseWriter, r *http.Request, m *member
 		return fault.New(fault.Invalid, "Search for at most %d characters.", maxQuery)
 	}
 	if query != "" {
-		var found admin.Account
-		err := c.Admin.Call(r.Context(), m.caller(), "account.show", admin.Target{Ref: query}, &found)
-		if err == nil {
-			return c.seeOther(w, r, accountPath(found.ID), "")
+		in := admin.SearchQuery{Term: query, Cursor: admin.Cursor{After: r.FormValue("after"), Limit: accountsAtOnce}}
+		var err error
+		status, view.Problem, err = c.find(r, m, "account.search", in, &view.Found)
+		switch found := view.Found.Data; {
+		case err != nil:
+			return err
+		case view.Problem != "":
+		case len(found) == 0:
+			status, view.Problem = http.StatusNotFound, "Nothing found."
+		case len(found) == 1 && found[0].RequestID != "":
+			return c.seeOther(w, r, requestPath(found[0].RequestID), "")
+		case len(found) == 1 && in.After == "":
+			return c.seeOther(w, r, accountPath(found[0].AccountID), "")
 		}
-		problems, code, rest := webui.Refused(err)
-		if rest != nil {
-			return rest
-		}
-		status, view.Problem = code, problems[""]
 		return c.ui.Render(w, r, status, accountsPage(c.frame(w, r, m, "Accounts"), view))
 	}
 	in := admin.Cursor{After: r.FormValue("after"), Limit: accountsAtOnce}

@@ -30,6 +30,7 @@ func (c *Console) routes() []route {
 		{"GET " + home, c.homePage},
 		{"GET " + home + "/accounts", c.accountsPage},
 		{"GET " + home + "/accounts/{id}", c.accountPage},
+		{"GET " + home + "/requests", c.requestsPage},
 		{"GET " + home + "/tokens", c.tokensPage},
 		{"POST " + home + "/tokens", c.createToken},
 		{"POST " + home + "/tokens/{id}/delete", c.deleteToken},
@@ -40,6 +41,7 @@ func (c *Console) routes() []route {
 func (c *Console) links() []webui.Link {
 	return []webui.Link{
 		{Path: home + "/accounts", Text: "Accounts", Icon: "account"},
+		{Path: home + "/requests", Text: "Requests", Icon: "requests"},
 		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens"},
 		{Path: webui.CustomerHome, Text: "Dashboard", Icon: "overview"},
 	}
