@@ -12,6 +12,7 @@ import (
 	"sluice/internal/finder"
 	"sluice/internal/health"
 	"sluice/internal/matter"
+	"sluice/internal/overview"
 	"sluice/internal/refusal"
 	"sluice/internal/routing"
 	"sluice/internal/signal"
@@ -29,6 +30,8 @@ type Backend struct {
 	Staff    Staff
 	Billing  *billing.Billing
 	Helm     Helm
+	// Reports tells what the service does. It is nil if no server is running.
+	Reports *overview.Desk
 	// VideoModel returns the id of the video model.
 	VideoModel func() string
 	Matters    *matter.Office
@@ -36,6 +39,7 @@ type Backend struct {
 	Finder   *finder.Finder
 	Refusals refusal.View
 	Signals  signal.Store
+	Evidence EvidenceStore
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would

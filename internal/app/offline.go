@@ -88,6 +88,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Scores:     abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
 		Desk:       desk,
 		Billing:    till,
+		Evidence:   f.store,
 		Matters:    matter.NewOffice(f.store, nil, func() matter.Settings { return matter.Settings{} }, nil),
 		Plans:      plans,
 		Finder:     finder.New(f.store, books.View().Flush),
