@@ -133,7 +133,16 @@ func costText(r *admin.Request) string {
 	if r.CostUSD != "" {
 		cost = "$" + r.CostUSD.String()
 	}
-	return fmt.Sprintf("%s, %s requests, %s units", cost, r.Requests, r.Units)
+	return fmt.Sprintf("%s; requests %s, units %s", cost, r.Requests, r.Units)
+}
+
+// timeText says how long a request took.
+func timeText(r *admin.Request) string {
+	text := inMillis(float64(r.LatencyMS))
+	if r.FirstTokenMS > 0 {
+		text += ", first token after " + inMillis(float64(r.FirstTokenMS))
+	}
+	return text
 }
 
 // foundBy says what of an account matched a search.
