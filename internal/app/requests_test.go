@@ -130,5 +130,5 @@ func TestRefusedCallsAreShown(t *testing.T) {
 		t.Errorf("a search for b shows %s", both.body)
 	}
 	boss.wants(boss.get("/support/accounts?q="+ana.key[len(ana.key)-4:]), "a search for the last four", 303, "/support/accounts/acct_")
-	boss.wants(boss.get("/support/accounts?q=nobody"), "a search that finds nothing", 404, "Nothing found")
+	boss.wants(boss.get("/support/accounts?q=nobody"), "a search that finds nothing", 404, "Nothing was found")
 }

@@ -70,13 +70,7 @@ func (c *Console) find(r *http.Request, m *member, operation string, in, out any
 func requestPath(id string) string { return home + "/requests?id=" + url.QueryEscape(id) }
 
 // refusedPath returns the path of the page with an account's refused calls.
-func refusedPath(account, after string) string {
-	path := home + "/requests?account=" + url.QueryEscape(account)
-	if after != "" {
-		path += "&after=" + url.QueryEscape(after)
-	}
-	return path
-}
+func refusedPath(account string) string { return home + "/requests?account=" + url.QueryEscape(account) }
 
 // stretch is a part of the time of a request, in the units of its drawing.
 type stretch struct{ x, width string }
@@ -145,21 +139,6 @@ func timeText(r *admin.Request) string {
 	return text
 }
 
-// foundBy says what of an account matched a search.
-func foundBy(m *admin.Match) string {
-	switch {
-	case m.Key != nil:
-		return fmt.Sprintf("key …%s, %s", m.Key.LastFour, m.Key.Status)
-	case m.Refused:
-		return "refused request"
-	case m.RequestID != "":
-		return "request"
-	case m.By == "id":
-		return "account id"
-	}
-	return "e-mail address"
-}
-
 // outcomeText says how a request ended.
 func outcomeText(outcome string) string {
 	switch outcome {
@@ -179,9 +158,4 @@ func refusedTotal(hours []admin.RefusedCount) (n int64) {
 		n += h.Calls
 	}
 	return n
-}
-
-// searchPath returns the path of a page of what a search has found.
-func searchPath(query, after string) string {
-	return home + "/accounts?q=" + url.QueryEscape(query) + "&after=" + url.QueryEscape(after)
 }
