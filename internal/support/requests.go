@@ -70,7 +70,9 @@ func (c *Console) find(r *http.Request, m *member, operation string, in, out any
 func requestPath(id string) string { return home + "/requests?id=" + url.QueryEscape(id) }
 
 // refusedPath returns the path of the page with an account's refused calls.
-func refusedPath(account string) string { return home + "/requests?account=" + url.QueryEscape(account) }
+func refusedPath(account string) string {
+	return home + "/requests?account=" + url.QueryEscape(account)
+}
 
 // stretch is a part of the time of a request, in the units of its drawing.
 type stretch struct{ x, width string }
