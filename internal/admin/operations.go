@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/alert"
 	"sluice/internal/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
@@ -24,6 +25,7 @@ type Backend struct {
 	Scores   Scores
 	Desk     Desk
 	Staff    Staff
+	Alerts   *alert.Desk
 	Billing  *billing.Billing
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding

@@ -205,6 +205,8 @@ type Store interface {
 	// Deliveries returns an account's deliveries, newest first; those of the operator if accountID is empty.
 	// A state or an endpoint that is not empty leaves out all others.
 	Deliveries(ctx context.Context, accountID, endpointID string, state State, p Page) ([]Delivery, error)
+	// FindDelivery returns a delivery, whoever it is for. It returns fault.NotFound if there is none.
+	FindDelivery(ctx context.Context, id string) (*Delivery, error)
 	// Replay makes a delivery that has ended wait again, unless the account has replayed most others since a time.
 	// It returns fault.NotFound if there is no such delivery, and fault.Conflict if it waits.
 	Replay(ctx context.Context, accountID, id string, now, since time.Time, most int) error

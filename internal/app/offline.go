@@ -10,6 +10,7 @@ import (
 	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/admin"
+	"sluice/internal/alert"
 	"sluice/internal/app/settings"
 	"sluice/internal/billing"
 	"sluice/internal/buildinfo"
@@ -73,6 +74,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 	b := &admin.Backend{
 		Accounts: f.accounts,
 		Staff:    staff.New(f.store, f.accounts, desk, nil),
+		Alerts:   alert.NewDesk(f.store, func() alert.Settings { return alertSettings(cfg) }, nil),
 		Books:    books,
 		Scores:   abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
 		Desk:     desk,

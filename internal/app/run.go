@@ -190,6 +190,7 @@ func (a *App) backend() *admin.Backend {
 		Scores:   a.abuse,
 		Desk:     a.desk,
 		Staff:    a.roster,
+		Alerts:   a.alerts.desk,
 		Billing:  a.billing,
 		Standing: func() []admin.ModelStanding { return a.settings.Load().Standing() },
 		Refresh:  func(ctx context.Context) error { return a.lookAround(ctx, true) },

@@ -30,6 +30,9 @@ func (c *Console) routes() []route {
 		{"GET " + home, c.homePage},
 		{"GET " + home + "/accounts", c.accountsPage},
 		{"GET " + home + "/accounts/{id}", c.accountPage},
+		{"GET " + home + "/alerts", c.alertsPage},
+		{"POST " + home + "/alerts/test", c.testAlerts},
+		{"POST " + home + "/alerts/{id}/replay", c.replayAlert},
 		{"GET " + home + "/tokens", c.tokensPage},
 		{"POST " + home + "/tokens", c.createToken},
 		{"POST " + home + "/tokens/{id}/delete", c.deleteToken},
@@ -40,6 +43,7 @@ func (c *Console) routes() []route {
 func (c *Console) links() []webui.Link {
 	return []webui.Link{
 		{Path: home + "/accounts", Text: "Accounts", Icon: "account"},
+		{Path: home + "/alerts", Text: "Alerts", Icon: "webhooks"},
 		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens"},
 		{Path: webui.CustomerHome, Text: "Dashboard", Icon: "overview"},
 	}
