@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"sluice/internal/account"
@@ -12,6 +11,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
 	"sluice/internal/health"
+	"sluice/internal/matter"
 	"sluice/internal/routing"
 )
 
@@ -27,6 +27,10 @@ type Backend struct {
 	Staff    Staff
 	Alerts   *alert.Desk
 	Billing  *billing.Billing
+	Helm     Helm
+	// VideoModel returns the id of the video model.
+	VideoModel func() string
+	Matters    *matter.Office
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would
@@ -231,9 +235,7 @@ func (b *Backend) accountHistory(ctx context.Context, in AccountPage) (List[Entr
 	if err != nil {
 		return List[Entry]{}, err
 	}
-	return listOf(log, limit, func(e account.Entry) Entry {
-		return Entry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Detail: e.Detail, Reason: e.Reason}
-	}, func(e account.Entry) string { return strconv.FormatInt(e.Seq, 10) }), nil
+	return entries(log, limit), nil
 }
 
 // accountSetPlan grants a plan, independent of any subscription.

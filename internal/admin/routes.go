@@ -19,6 +19,8 @@ const (
 	SignInWrite     Scope = "signin:write"
 	BillingRead     Scope = "billing:read"
 	BillingWrite    Scope = "billing:write"
+	MattersRead     Scope = "matters:read"
+	MattersWrite    Scope = "matters:write"
 	OperationsRead  Scope = "operations:read"
 	OperationsWrite Scope = "operations:write"
 	// TokensWrite is for the console: no token may make tokens.
@@ -40,8 +42,10 @@ func Scopes() []ScopeText {
 		{SignInWrite, "make sign-in links for customers, reset their second factor, sign them out"},
 		{BillingRead, "read subscriptions, payments and ledgers"},
 		{BillingWrite, "downgrade, refund and release payments"},
+		{MattersRead, "read the queue and the threads with customers"},
+		{MattersWrite, "answer customers, assign, snooze, close and decide matters; a decision can restore or suspend the account"},
 		{OperationsRead, "read the state of the server, its models and upstreams"},
-		{OperationsWrite, "look for models, reload the configuration"},
+		{OperationsWrite, "drain upstreams, move and close models, announce, look for models, reload the configuration"},
 	}
 }
 
@@ -102,8 +106,31 @@ func (b *Backend) routes() []Route {
 		row("billing.release", "POST", "/accounts/{ref}/billing/release", BillingWrite, "Let payments of an account be made again", b.billingRelease),
 		row("billing.refund", "POST", "/payments/{payment}/refund", BillingWrite, "Refund a payment, or a part of it", b.billingRefund),
 		row("billing.stops", "GET", "/billing/stops", BillingRead, "List accounts whose billing is stopped", b.billingStops),
+		row("matter.list", "GET", "/matters", MattersRead, "List what waits for support, oldest first, or another list of matters", b.matterList),
+		row("matter.open", "POST", "/accounts/{ref}/matters", MattersWrite, "Write to a customer", b.matterOpen),
+		row("matter.show", "GET", "/matters/{id}", MattersRead, "Show a matter with its messages", b.matterShow),
+		row("matter.answer", "POST", "/matters/{id}/answer", MattersWrite, "Answer a customer", b.matterAnswer),
+		row("matter.assign", "POST", "/matters/{id}/assign", MattersWrite, "Assign a matter to a member of staff, or to nobody", b.matterAssign),
+		row("matter.snooze", "POST", "/matters/{id}/snooze", MattersWrite, "Take a matter out of the queue until a time", b.matterSnooze),
+		row("matter.close", "POST", "/matters/{id}/close", MattersWrite, "Close a matter", b.matterClose),
+		row("matter.reopen", "POST", "/matters/{id}/reopen", MattersWrite, "Put a closed or snoozed matter back into the queue", b.matterReopen),
+		row("matter.decide", "POST", "/matters/{id}/decide", MattersWrite, "Clear, warn, restore or suspend the account of a matter, tell the customer, and close it", b.matterDecide),
 		row("models.standing", "GET", "/models", OperationsRead, "List models, where they come from and how healthy they are", b.modelsStanding),
 		row("models.refresh", "POST", "/models/refresh", OperationsWrite, "Look for models now", b.modelsRefresh),
+		row("models.moves", "GET", "/models/moves", OperationsRead, "List models that staff has moved or will move to another tier", b.modelsMoves),
+		row("models.move", "POST", "/models/move", OperationsWrite, "Move a model to another tier, at once or with notice", b.modelsMove),
+		row("models.move-back", "POST", "/models/move-back", OperationsWrite, "Give a model its configured tier again", b.modelsMoveBack),
+		row("upstream.list", "GET", "/upstreams", OperationsRead, "List the upstreams of the server, their health and their calls", b.upstreamList),
+		row("upstream.drains", "GET", "/upstreams/drains", OperationsRead, "List what is drained", b.upstreamDrains),
+		row("upstream.drain", "POST", "/upstreams/drain", OperationsWrite, "Send no new calls to an upstream", b.upstreamDrain),
+		row("upstream.enable", "POST", "/upstreams/enable", OperationsWrite, "Send calls to an upstream again", b.upstreamEnable),
+		row("maintenance.list", "GET", "/maintenance", OperationsRead, "List the maintenance that holds or will", b.maintenanceList),
+		row("maintenance.start", "POST", "/maintenance", OperationsWrite, "Answer calls of models, or of all, with 503", b.maintenanceStart),
+		row("maintenance.end", "DELETE", "/maintenance/{id}", OperationsWrite, "End maintenance", b.maintenanceEnd),
+		row("announcement.list", "GET", "/announcements", OperationsRead, "List the announcements that are shown or will be", b.announcementList),
+		row("announcement.post", "POST", "/announcements", OperationsWrite, "Show a banner on every page", b.announcementPost),
+		row("announcement.end", "DELETE", "/announcements/{id}", OperationsWrite, "Remove an announcement", b.announcementEnd),
+		row("steering.history", "GET", "/steering/history", OperationsRead, "List who drained, moved, closed and announced what, newest first", b.steeringHistory),
 		row("status", "GET", "/status", OperationsRead, "Show the state of the server", b.showStatus),
 		row("reload", "POST", "/reload", OperationsWrite, "Apply the configuration file again", b.applyConfig),
 		row("alert.list", "GET", "/alerts", OperationsRead, "List what the operator was told, newest first", b.alertList),

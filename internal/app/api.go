@@ -43,7 +43,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	// Kept replies and the states of tool calls hold parts of conversations, so both are encrypted in
 	// the database.
 	a.line = inference.New(a.gate, a.pulse, &inference.Options{
-		States: continuation.New(store, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Router: a.router, Patience: a.opts.Patience,
+		States: continuation.New(store, &continuation.Options{Key: store.Key()}), Tools: a.tools.loop, Router: a.router, Closed: a.helm.Closed, Patience: a.opts.Patience,
 	})
 	tools := a.newMCPServer(nested)
 	a.cluster.Subscribe(topicMCP, tools.Told, nil)

@@ -39,11 +39,13 @@ import (
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
 	"sluice/internal/mail"
+	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/pulse"
 	"sluice/internal/routing"
 	"sluice/internal/signin"
 	"sluice/internal/staff"
+	"sluice/internal/steering"
 	"sluice/internal/telemetry"
 	"sluice/internal/usage"
 	"sluice/internal/video"
@@ -90,6 +92,7 @@ type App struct {
 
 	facts    *facts              // data folder, database, accounts
 	cluster  *cluster.Cluster    // the servers on the same database; of one with SQLite
+	helm     *steering.Helm      // what staff has decided about the running service
 	follower *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
 	books    *usage.Books        // what calls consumed
 	pulse    *pulse.Pulse        // notices silence on streams
@@ -112,6 +115,7 @@ type App struct {
 	roster   *staff.Roster
 	notices  *notice.Board
 	letters  *notice.Letters
+	matters  *matter.Office
 	billing  *billing.Billing
 	stripe   *stripe.Processor // nil if another processor is used, or none
 
@@ -153,6 +157,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.loadAccounts,    // before createOwner, which needs to know whether there is an account
 		a.followAccounts,  // after loadAccounts, and before createOwner: from here on, nodes tell each other what changes
 		a.createOwner,
+		a.openHelm,       // before openCatalog: staff may have moved models to other tiers
 		a.openCatalog,    // after listen: the description of the API has the port in it
 		a.watchLocal,     // before openDesk and openBilling, which ask whether only this machine calls
 		a.openDesk,       // from here on, owners are told what happens to their account
@@ -211,10 +216,11 @@ func (a *App) readSettings(_ context.Context, cfg *config.Config) error {
 // safe because nobody uses their catalog and routes yet.
 func (a *App) openCatalog(ctx context.Context, cfg *config.Config) error {
 	s := a.settings.Load()
+	s.Tier(a.helm.Tiers())
 	if err := s.Join(ctx, a.facts.store, a.facts.alone(), nil); err != nil {
 		return err
 	}
-	s.Route(nil, a.log)
+	s.Route(nil, a.helm.Drained, a.log)
 	s.Describe(a.origin(cfg), nil)
 	return nil
 }

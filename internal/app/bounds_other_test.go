@@ -162,6 +162,11 @@ var otherTries = map[string]try{
 		b.check(t, within, 200, ask(b.n+1))
 		n.request("DELETE", videoJobs+"/"+readVideo(t, within).ID, key, "")
 	},
+	"text or reason of an order of staff":     triedBy("steering", "TestRefusedOrders", "400"),
+	"models of one maintenance":               triedBy("steering", "TestRefusedOrders", "400"),
+	"announcements, and times of maintenance": triedBy("steering", "TestBounds", "409"),
+	"drained targets, and moved models":       triedBy("steering", "TestBounds", "409"),
+
 	"page of video jobs":      page(videoJobs),
 	"page of catalog changes": page("/v1/catalog/changes"),
 	"head of a plain upstream's reply": upstreamHead(func(n int64) string {

@@ -9,6 +9,7 @@ import (
 	"sluice/internal/buildinfo"
 	"sluice/internal/cluster"
 	"sluice/internal/config"
+	"sluice/internal/matter"
 	"sluice/internal/usage"
 )
 
@@ -53,6 +54,14 @@ func (a *App) onceJobs() []func(context.Context) {
 		a.cluster.Every("usage: old settlements", usage.DropEvery, a.books.DropOld),
 		a.cluster.Every("alerts", alert.CarryEvery, a.alerts.courier.Carry),
 		a.cluster.Every("expired rows", expireEvery, a.dropExpired),
+		a.cluster.Every("support: new matters", matter.GatherEvery, a.gatherMatters),
+	}
+}
+
+// gatherMatters opens matters for what needs support.
+func (a *App) gatherMatters(ctx context.Context) {
+	if err := a.matters.Gather(ctx); err != nil && ctx.Err() == nil {
+		a.log.Warn("matters for support could not be gathered", "error", err.Error())
 	}
 }
 

@@ -18,9 +18,11 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/datadir"
 	"sluice/internal/installation"
+	"sluice/internal/matter"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
 	"sluice/internal/staff"
+	"sluice/internal/steering"
 	"sluice/internal/usage"
 )
 
@@ -70,16 +72,24 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Plans: plans, Log: slog.New(slog.DiscardHandler),
 		Withdrawn: func() bool { return cfg.Billing.Processor == "" && !local() },
 	})
+	helm := steering.New(f.store, nil)
+	if err := helm.Read(context.Background()); err != nil {
+		return nil, nil, errors.Join(err, books.Close(), f.close())
+	}
+	s.Tier(helm.Tiers())
 	desk := signin.New(f.store, f.accounts, nil, func() signin.Settings { return signinSettings(cfg, cfg.Origin(), local()) }, nil)
 	b := &admin.Backend{
-		Accounts: f.accounts,
-		Staff:    staff.New(f.store, f.accounts, desk, nil),
-		Alerts:   alert.NewDesk(f.store, func() alert.Settings { return alertSettings(cfg) }, nil),
-		Books:    books,
-		Scores:   abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
-		Desk:     desk,
-		Billing:  till,
-		Plans:    plans,
+		Accounts:   f.accounts,
+		Staff:      staff.New(f.store, f.accounts, desk, nil),
+		Helm:       helm,
+		VideoModel: func() string { return cfg.Video.ModelID },
+		Alerts:     alert.NewDesk(f.store, func() alert.Settings { return alertSettings(cfg) }, nil),
+		Books:      books,
+		Scores:     abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
+		Desk:       desk,
+		Billing:    till,
+		Matters:    matter.NewOffice(f.store, nil, func() matter.Settings { return matter.Settings{} }, nil),
+		Plans:      plans,
 		Status: func(context.Context) admin.Status {
 			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.Catalog.Models())}
 		},

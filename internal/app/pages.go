@@ -12,14 +12,16 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dashboard"
 	"sluice/internal/mail"
+	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/signin"
 	"sluice/internal/staff"
+	"sluice/internal/steering"
 	"sluice/internal/support"
 	"sluice/internal/webui"
 )
 
-// openDesk opens what the pages need: mail, signing in, notices. From then on, owners are told when
+// openDesk opens what the pages need: mail, signing in, notices, conversations with support. From then on, owners are told when
 // their account is suspended.
 func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	sender, err := newSender(cfg, a)
@@ -37,6 +39,7 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	a.notices = notice.NewBoard(a.facts.store, a.outbox, a.Origin, nil)
 	a.letters = notice.NewLetters(a.notices, a.facts.index.Account, a.log)
 	a.facts.onChange = a.letters.Changed
+	a.matters = matter.NewOffice(a.facts.store, a.outbox, a.supportSettings, nil)
 	return nil
 }
 
@@ -58,23 +61,32 @@ func signinSettings(cfg *config.Config, origin string, local bool) signin.Settin
 	return signin.Settings{Origin: origin, Open: mode == "open", Closed: mode == "closed"}
 }
 
+// supportSettings returns the settings of conversations with support.
+func (a *App) supportSettings() matter.Settings {
+	return matter.Settings{Origin: a.Origin(), Staff: a.settings.Load().Config.Support.Email}
+}
+
+// webSettings returns the settings of all pages.
+func (a *App) webSettings() webui.Settings {
+	cfg := a.settings.Load().Config
+	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support), Announcements: banners(a.helm.Shown())}
+	// Forms on the pages lead to Stripe, by redirects that the browser refuses to follow
+	// unless the policy of the page names their targets.
+	if a.stripe != nil {
+		s.FormTargets = []string{"https://checkout.stripe.com", "https://billing.stripe.com", "https://invoice.stripe.com"}
+	}
+	return s
+}
+
 // pages returns the handlers of the customer's pages, of the support console, of the admin API and of the payment
 // processor's webhook, by their patterns.
 func (a *App) pages(cfg *config.Config) map[string]http.Handler {
-	ui := webui.New(func() webui.Settings {
-		s := webui.Settings{Origin: a.Origin(), Brand: a.settings.Load().Config.Brand}
-		// Forms on the pages lead to Stripe, by redirects that the browser refuses to follow
-		// unless the policy of the page names their targets.
-		if a.stripe != nil {
-			s.FormTargets = []string{"https://checkout.stripe.com", "https://billing.stripe.com", "https://invoice.stripe.com"}
-		}
-		return s
-	}, a.log)
+	ui := webui.New(a.webSettings, a.log)
 	handler := dashboard.New(ui, dashboard.Sources{
 		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   func() account.Plans { return a.settings.Load().Plans },
 		Catalog: func() *catalog.Catalog { return a.settings.Load().Catalog },
-		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Notices: a.notices, Billing: a.billing, Hooks: a.alerts.hooks,
+		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
 		Health:       func(m *catalog.Model) string { return a.settings.Load().Health(m) },
 		MailIsLogged: cfg.SMTP.Server == "",
@@ -98,6 +110,14 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		byPattern[stripe.WebhookPath] = a.stripe.Webhook(a.billing.Receive, a.log)
 	}
 	return byPattern
+}
+
+// banners returns what pages show of the orders of staff.
+func banners(shown []steering.Order) (list []webui.Banner) {
+	for i := range shown {
+		list = append(list, webui.Banner{Tone: shown[i].BannerTone(), Text: shown[i].Banner()})
+	}
+	return list
 }
 
 // newProvider returns the identity provider for signing in, or nil if none is configured.

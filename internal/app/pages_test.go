@@ -125,12 +125,12 @@ func (n *node) join(email string) *person {
 var (
 	privatePages = []string{
 		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/usage", "/dashboard/usage.csv", "/dashboard/usage/recent?before=99999999999999",
-		"/dashboard/models", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account.json",
+		"/dashboard/models", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account.json",
 	}
 	privateForms = []string{
 		"/dashboard/keys", "/dashboard/keys/master", "/dashboard/keys/key_x/name", "/dashboard/keys/key_x/delete",
 		"/dashboard/plan/subscribe", "/dashboard/plan/upgrade", "/dashboard/plan/cancel", "/dashboard/plan/resume", "/dashboard/plan/overdue", "/dashboard/plan/method",
-		"/dashboard/plan/downgrade", "/dashboard/plan/pay", "/dashboard/plan/card", "/dashboard/messages/note_x/answer", "/dashboard/webhooks", "/dashboard/webhooks/mail", "/dashboard/webhooks/whk_x/test",
+		"/dashboard/plan/downgrade", "/dashboard/plan/pay", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/mat_x/answer", "/dashboard/webhooks", "/dashboard/webhooks/mail", "/dashboard/webhooks/whk_x/test",
 		"/dashboard/webhooks/whk_x/resume", "/dashboard/webhooks/whk_x/delete", "/dashboard/webhooks/deliveries/msg_x/replay", "/dashboard/account/email",
 		"/dashboard/account/password", "/dashboard/account/totp/enrol", "/dashboard/account/totp", "/dashboard/account/totp/remove",
 		"/dashboard/account/sessions/ses_x/close", "/dashboard/account/sessions/close", "/dashboard/account/close",
@@ -243,7 +243,9 @@ func TestPagesEscape(t *testing.T) {
 		bodies = append(bodies,
 			ana.post("/signup", "email", attack).body, ana.post("/reset", "email", attack).body,
 			ana.post("/signin", "email", attack, "password", attack).body, ana.post("/dashboard/account/email", "email", attack, "current", pagePassword).body,
-			ana.post("/dashboard/plan/downgrade", "plan", attack, "message", attack).body, ana.post("/dashboard/messages/note_x/answer", "answer", attack).body)
+			ana.post("/dashboard/plan/downgrade", "plan", attack, "message", attack).body, ana.post("/dashboard/messages/mat_x/answer", "text", attack).body,
+			ana.post("/dashboard/messages", "kind", attack, "subject", attack, "text", attack).body, ana.post("/dashboard/messages", "kind", "other", "subject", attack, "text", attack).body,
+			ana.get("/dashboard/messages").body, ana.get("/dashboard/messages/new?kind="+q+"&subject="+q).body)
 	}
 	for _, body := range bodies {
 		for _, bad := range []string{"<script>alert", "<img src=x", `href="javascript:`, "=alert(1)>"} {
@@ -335,11 +337,11 @@ func TestPagesTell(t *testing.T) {
 	}
 	ana.wants(ana.get("/dashboard"), "any page while the keys are off", 200, "Your keys are switched off: the month")
 	r := ana.get("/dashboard/messages")
-	path := regexp.MustCompile(`/dashboard/messages/note_\w+/answer`).FindString(r.body)
-	ana.wants(ana.post(path, "answer", "  "), "an empty answer", 400, "Write an answer")
-	ana.wants(ana.post(path, "answer", "for a bot"), "an answer", 303, "/messages")
-	ana.wants(ana.post(path, "answer", "again"), "a second answer", 404, "waits for no answer")
-	ana.wants(ana.get("/dashboard/messages"), "the messages afterwards", 200, "for a bot")
+	path := matterPath.FindString(r.body)
+	ana.wants(ana.get(path), "the inquiry", 200, "Please tell us")
+	ana.wants(ana.post(path+"/answer", "text", "  "), "an empty answer", 400, "Write a message")
+	ana.wants(ana.post(path+"/answer", "text", "for a bot"), "an answer", 303, path)
+	ana.wants(ana.get(path), "the inquiry afterwards", 200, "for a bot")
 	must[admin.Account](n, "key.restore", admin.Target{Actor: "t", Ref: ana.email})
 	ana.wants(ana.get("/dashboard/messages"), "the messages after support restored the keys", 200, "Your keys work again")
 }

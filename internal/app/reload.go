@@ -100,11 +100,12 @@ func (a *App) apply(old, s *settings.Settings) {
 // the database is down: then new models get the time of the reload as their date, and keepCatalog
 // records them later.
 func (a *App) joinCatalog(old, s *settings.Settings) {
+	s.Tier(a.helm.Tiers())
 	if err := s.Join(context.Background(), a.facts.store, a.facts.alone(), old); err != nil {
 		a.log.Warn("changes of the catalog could not be stored yet; they will be retried", "error", err.Error())
 		s.JoinLater(old)
 	}
-	s.Route(old, a.log)
+	s.Route(old, a.helm.Drained, a.log)
 }
 
 // keepCatalog tells the database again which catalog this process has. It thereby records changes
@@ -122,7 +123,7 @@ func (a *App) keepCatalog() {
 	if next.Same(old) { // almost always
 		return
 	}
-	next.Route(old, a.log)
+	next.Route(old, a.helm.Drained, a.log)
 	a.apply(old, &next)
 }
 

@@ -46,6 +46,16 @@ func TestRoute(t *testing.T) {
 	}
 }
 
+// A request that is refused before anybody looks at the limits says nothing about them.
+func TestRefusedRoute(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	r := n.request("POST", "/v1/route", n.OwnerKey(), `{"model":"none","messages":[{"role":"user","content":"?"}]}`)
+	if limit := r.header.Get("X-Ratelimit-Limit-Requests"); r.status != 400 || limit != "" {
+		t.Errorf("the route of an unknown model = %d with a limit of %q, want 400 without one", r.status, limit)
+	}
+}
+
 // used is how many requests were used between two looks at the account; -1: nobody can tell.
 func used(before, after string) int {
 	left := func(s string) (v struct {

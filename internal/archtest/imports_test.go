@@ -21,11 +21,12 @@ var rows = [][]string{
 	// Facts: the catalog, usage, accounts and their keys, and earlier turns of a conversation.
 	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency"},
 	// Admission of requests, and the way an upstream is called; payment adapters know billing. provider/claude
-	// is not an adapter: several adapters share what it knows about one family of models.
-	{"abuse", "admission", "staff", "provider", "provider/claude", "mcpclient", "billing/*"},
+	// is not an adapter: several adapters share what it knows about one family of models. Staff's decisions about the
+	// running service know the catalog.
+	{"abuse", "admission", "staff", "provider", "provider/claude", "mcpclient", "billing/*", "steering"},
 	// Code that works with upstreams, every wire format, the notices that accounts get, and the servers that
 	// share a database. Ledgers on other servers know admission, and count units for abuse.
-	{"cluster", "notice", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
+	{"cluster", "notice", "matter", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
 	// The two services: chat completions and video jobs.
 	{"inference", "video", "video/*"},
 	// Alerts, which know all that they are about.

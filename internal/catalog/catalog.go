@@ -57,6 +57,10 @@ type Model struct {
 	StaffOnly bool // the model has no tier yet, so only staff may call it
 	Origin    Origin
 	Vanished  bool // its provider no longer lists it
+	// Moved means that staff has changed the tier, or is going to. Plan is the tier now, and Upcoming the one that is
+	// announced, or nil.
+	Moved    bool
+	Upcoming *Tier
 
 	// joins means that Created is the time when the model joined, not a configured date, so Dated
 	// may replace it.

@@ -114,7 +114,8 @@ func (s *State) Record(c *Catalog, by Process, now time.Time) (dated *Catalog, r
 			continue
 		// The listing has not changed.
 		case bytes.Equal(k.Listing, m.encoded):
-		case k.Listing != nil && !fixed && now.Sub(k.ChangedAt) < quiet: // logged later, if the change lasts
+		// Logged later, if the change lasts. What staff has decided does.
+		case k.Listing != nil && !fixed && !m.Moved && now.Sub(k.ChangedAt) < quiet:
 		default:
 			change := Change{At: now, Type: Changed, Model: m.ID, Before: k.Listing, After: m.encoded}
 			if k.Listing == nil {

@@ -26,6 +26,14 @@ type wireModel struct {
 	Pricing     *wirePricing    `json:"pricing,omitempty"`
 	Modalities  *wireModalities `json:"modalities,omitempty"`
 	Provider    string          `json:"provider,omitempty"`
+	// Upcoming announces another plan.
+	Upcoming *wireTier `json:"upcoming,omitempty"`
+}
+
+// wireTier is a plan, and the Unix time from which it is needed.
+type wireTier struct {
+	Plan string `json:"plan"`
+	From int64  `json:"from"`
 }
 
 // wirePricing holds prices in dollars per million tokens, as exact decimals.
@@ -71,6 +79,9 @@ func encodeModel(m *Model, verbose bool) []byte {
 		w.Modalities = &wireModalities{Input: []string{"text"}, Output: []string{"text"}}
 		if m.Images {
 			w.Modalities.Input = append(w.Modalities.Input, "image")
+		}
+		if t := m.Upcoming; t != nil {
+			w.Upcoming = &wireTier{Plan: t.Plan.String(), From: t.From.Unix()}
 		}
 		if p := m.Pricing; p != nil {
 			w.Pricing = &wirePricing{

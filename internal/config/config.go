@@ -161,6 +161,9 @@ type Config struct {
 	// to pass on.
 	SMTP SMTP `yaml:"smtp" restart:"true"`
 
+	// How customers reach support, besides the messages page of the dashboard.
+	Support Support `yaml:"support"`
+
 	// An identity provider (OpenID Connect) for signing in.
 	OIDC OIDC `yaml:"oidc" restart:"true"`
 
@@ -598,6 +601,16 @@ type SMTP struct {
 
 	// The password for the mail server.
 	Password Secret `yaml:"password"`
+}
+
+// Support is how customers reach support.
+type Support struct {
+	// The e-mail address of support. Customers see it, and a mail is sent to it when one of
+	// them writes on the messages page.
+	Email string `yaml:"email"`
+
+	// The address of a page about support, such as a help centre.
+	URL string `yaml:"url"`
 }
 
 // OIDC is an identity provider.

@@ -14,6 +14,14 @@ func (r *record) checkPages(c *Config) {
 			r.failAt(r.placeOf("smtp.server"), "smtp.from", "must be the sender of mails, such as Sluice <no-reply@example.com>")
 		}
 	}
+	if c.Support.Email != "" {
+		if a, err := mail.ParseAddress(c.Support.Email); err != nil || a.Address != c.Support.Email {
+			r.fail("support.email", "must be an e-mail address, such as support@example.com")
+		}
+	}
+	if c.Support.URL != "" {
+		r.checkBase("support.url", c.Support.URL)
+	}
 	if c.OIDC.Issuer != "" {
 		r.checkBase("oidc.issuer", c.OIDC.Issuer)
 		if c.OIDC.ClientID == "" {

@@ -23,6 +23,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
 	"sluice/internal/httpapi"
+	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/signin"
 	"sluice/internal/usage"
@@ -66,6 +67,7 @@ type Sources struct {
 	Abuse    *abuse.Control
 	Usage    Usage
 	Notices  *notice.Board
+	Matters  *matter.Office
 	Billing  *billing.Billing
 	Hooks    *alert.Hooks
 	// API returns the API's handler. It is a function because the API is built after the
@@ -184,6 +186,9 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 		// If the database is down, the page itself reports it.
 		unread = 0
 	}
+	if n, err := d.Matters.Unread(r.Context(), v.ID); err == nil {
+		unread += n
+	}
 	// The order is that of the navigation.
 	p.Links = []webui.Link{
 		{Path: home, Text: "Overview", Icon: "overview"},
@@ -217,11 +222,11 @@ func (d *Dashboard) banner(r *http.Request, v *visitor) *webui.Banner {
 	switch {
 	// A terminated account is also suspended, so this case comes first.
 	case v.Suspended != nil && v.Suspended.Final:
-		return &webui.Banner{Tone: "bad", Text: "Your account was terminated: " + v.Suspended.Reason + ". Requests are refused.", Path: home + "/messages", Link: "Messages"}
+		return &webui.Banner{Tone: "bad", Text: "Your account was terminated: " + v.Suspended.Reason + ". Requests are refused.", Path: home + "/messages/new", Link: "Contact support"}
 	case v.Suspended != nil:
-		return &webui.Banner{Tone: "bad", Text: "Your account is suspended: " + v.Suspended.Reason + ". Requests are refused until support unlocks it.", Path: home + "/messages", Link: "Messages"}
+		return &webui.Banner{Tone: "bad", Text: "Your account is suspended: " + v.Suspended.Reason + ". Requests are refused until support unlocks it.", Path: home + "/messages/new", Link: "Contact support"}
 	case v.Deactivated != nil:
-		return &webui.Banner{Tone: "bad", Text: "Your keys are switched off: " + v.Deactivated.Reason + ". Support can restore them.", Path: home + "/messages", Link: "Messages"}
+		return &webui.Banner{Tone: "bad", Text: "Your keys are switched off: " + v.Deactivated.Reason + ". Support can restore them.", Path: home + "/messages/new?kind=restore", Link: "Contact support"}
 	}
 	// Only a subscription can be past due, and the plan page itself says more about it.
 	if v.Plan < account.Basic || v.Granted || r.URL.Path == home+"/plan" {

@@ -18,6 +18,7 @@ type export struct {
 	Keys     []exportedKey     `json:"keys"`
 	Sessions []exportedSession `json:"sessions"`
 	Messages []exportedMessage `json:"messages"`
+	Matters  []exportedMatter  `json:"conversations"`
 	Events   []exportedEvent   `json:"abuse_events"`
 	Changes  []exportedChange  `json:"changes"`
 	Webhooks []exportedWebhook `json:"webhooks"`
@@ -61,6 +62,22 @@ type exportedMessage struct {
 	Body       string    `json:"body"`
 	Answer     string    `json:"answer,omitempty"`
 	AnsweredAt time.Time `json:"answered_at,omitzero"`
+}
+
+// exportedMatter is a conversation with support.
+type exportedMatter struct {
+	OpenedAt time.Time      `json:"opened_at"`
+	Kind     string         `json:"kind"`
+	Subject  string         `json:"subject"`
+	State    string         `json:"state"`
+	Messages []exportedText `json:"messages"`
+}
+
+// exportedText is one message of a conversation.
+type exportedText struct {
+	At   time.Time `json:"at"`
+	From string    `json:"from"`
+	Text string    `json:"text"`
 }
 
 // exportedEvent is an event of abuse control.
@@ -150,7 +167,7 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 		out.Keys = append(out.Keys, exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt})
 	}
 	// One list after the other: an export is rare, and need not be fast.
-	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherWebhooks, d.gatherBilling, d.gatherUsage} {
+	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherWebhooks, d.gatherMatters, d.gatherBilling, d.gatherUsage} {
 		if err := gather(r.Context(), v, out); err != nil {
 			return err
 		}
@@ -211,6 +228,26 @@ func (d *Dashboard) gatherWebhooks(ctx context.Context, v *visitor, out *export)
 	}
 	for _, s := range sent {
 		out.Sent = append(out.Sent, exportedSending{s.ID, s.EndpointID, s.CreatedAt, s.State, s.Attempts, s.FinishedAt, json.RawMessage(s.Body)})
+	}
+	return nil
+}
+
+// gatherMatters adds the conversations with support.
+func (d *Dashboard) gatherMatters(ctx context.Context, v *visitor, out *export) error {
+	list, err := d.Matters.Threads(ctx, v.ID, mostExported)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		messages, err := d.Matters.Messages(ctx, list[i].ID)
+		if err != nil {
+			return err
+		}
+		m := exportedMatter{list[i].OpenedAt, string(list[i].Kind), list[i].Subject, string(list[i].State), nil}
+		for _, x := range messages {
+			m.Messages = append(m.Messages, exportedText{x.At, string(x.From), x.Text})
+		}
+		out.Matters = append(out.Matters, m)
 	}
 	return nil
 }

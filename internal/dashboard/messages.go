@@ -2,54 +2,48 @@ package dashboard
 
 import (
 	"net/http"
+	"slices"
 
+	"sluice/internal/matter"
 	"sluice/internal/notice"
 )
 
-// messagesShown limits the page. The export has all messages.
+// messagesShown limits the notices and the conversations on the page. The export has all of them.
 const messagesShown = 100
 
 // messagesView is the data of the messages page.
 type messagesView struct {
 	Notices []notice.Notice
-	// Answer is the text as it was typed, and To the id of the message that it answers.
-	Answer   string
-	To       string
-	Problems problems
+	Matters []matter.Matter
 }
 
-// messagesPage shows the page.
-func (d *Dashboard) messagesPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	return d.showMessages(w, r, v, http.StatusOK, messagesView{})
-}
-
-// showMessages renders the page and marks the messages as read. They are listed first, so that
+// messagesPage shows conversations and notices, and marks the notices as read. They are listed first, so that
 // new ones still carry their badge this time.
-func (d *Dashboard) showMessages(w http.ResponseWriter, r *http.Request, v *visitor, status int, view messagesView) error {
+func (d *Dashboard) messagesPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	ctx := r.Context()
+	var view messagesView
 	var err error
-	if view.Notices, err = d.Notices.List(r.Context(), v.ID, messagesShown); err != nil {
+	if view.Notices, err = d.Notices.List(ctx, v.ID, messagesShown); err != nil {
+		return err
+	}
+	// A new inquiry is a notice at first. It becomes a conversation when its owner comes to answer, or within
+	// seconds.
+	if slices.ContainsFunc(view.Notices, func(n notice.Notice) bool { return n.Kind == notice.Inquiry && !n.Joined }) {
+		if err := d.Matters.Join(ctx, v.ID); err != nil {
+			return err
+		}
+	}
+	view.Notices = slices.DeleteFunc(view.Notices, func(n notice.Notice) bool { return n.Kind == notice.Inquiry })
+	if view.Matters, err = d.Matters.Threads(ctx, v.ID, messagesShown); err != nil {
 		return err
 	}
 	// A HEAD request shows nothing, so it must not mark anything as read.
 	if r.Method != http.MethodHead {
-		if err := d.Notices.Read(r.Context(), v.ID); err != nil {
+		if err := d.Notices.Read(ctx, v.ID); err != nil {
 			return err
 		}
 	}
-	return d.ui.Render(w, r, status, messagesPage(d.frame(w, r, v, "Messages"), view))
-}
-
-// answerMessage stores the owner's answer to an inquiry, where support reads it.
-func (d *Dashboard) answerMessage(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	view := messagesView{Answer: r.FormValue("answer"), To: r.PathValue("id")}
-	if err := d.Notices.Answer(r.Context(), v.ID, view.To, view.Answer); err != nil {
-		var status int
-		if view.Problems, status, err = refused(err, "answer"); err != nil {
-			return err
-		}
-		return d.showMessages(w, r, v, status, view)
-	}
-	return d.seeOther(w, r, home+"/messages", "answered")
+	return d.ui.Render(w, r, http.StatusOK, messagesPage(d.frame(w, r, v, "Messages"), view, d.ui.Settings().Support))
 }
 
 // noticeTone returns the colour of a notice's badge.
@@ -61,12 +55,4 @@ func noticeTone(k notice.Kind) string {
 		return "good"
 	}
 	return "warn"
-}
-
-// answerTo returns the text typed for this notice when its form is shown again, or "".
-func answerTo(n notice.Notice, v messagesView) string {
-	if v.To == n.ID {
-		return v.Answer
-	}
-	return ""
 }

@@ -230,7 +230,11 @@ func (d *Dashboard) askDowngrade(w http.ResponseWriter, r *http.Request, v *visi
 	if err := d.Billing.RequestDowngrade(r.Context(), actor, v.ID, plan, r.FormValue("message")); err != nil {
 		return d.planRefused(w, r, v, err, "message")
 	}
-	return d.seeOther(w, r, home+"/plan", "support-asked")
+	m, err := d.downgradeMatter(r, v, plan, r.FormValue("message"))
+	if err != nil {
+		return d.planRefused(w, r, v, err)
+	}
+	return d.seeOther(w, r, home+"/messages/"+m.ID, "support-asked")
 }
 
 // sold lists the plans in the order of the page, the cheapest first.

@@ -38,9 +38,11 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 	defer release()
 	var choice routing.Choice
 	err = a.current(x, func() (err error) {
-		var standing admission.Standing
+		var standing *admission.Standing
 		choice, standing, err = a.line.Explain(x.models(), inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req})
-		standing.SetHeader(x.Header())
+		if standing != nil {
+			standing.SetHeader(x.Header())
+		}
 		return err
 	})
 	if err != nil {

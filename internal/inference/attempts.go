@@ -44,6 +44,7 @@ type attempts struct {
 	plan   routing.Plan
 	model  *catalog.Model // the model that was chosen; others may stand in for it
 	holds  account.Plan   // the caller's plan
+	staff  bool           // the caller is staff
 	routed bool           // the router chose the model, so another one may take what it refuses
 	prompt size           // of the request
 	call   provider.Call
@@ -71,7 +72,7 @@ type attempts struct {
 
 // attempts returns the attempts of one turn of a call, along the plan. They have not been started.
 func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model, call *Call) *attempts {
-	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, start: call.Start, until: call.Start.Add(l.patience)}
+	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, staff: call.Caller.Account.Staff, start: call.Start, until: call.Start.Add(l.patience)}
 	a.call = provider.Call{Request: call.Request, ID: call.ID}
 	a.trace, a.wait = call.Span, call.Wait
 	a.prompt = size{req: call.Request, counting: l.counting}
@@ -331,10 +332,10 @@ func (a *attempts) pause(now time.Time) error {
 	}
 }
 
-// fits reports whether a model may stand in for the one that was chosen: the caller's plan includes it, and
-// it can take the request.
+// fits reports whether a model may stand in for the one that was chosen: the caller may call it, it is not under
+// maintenance, and it can take the request.
 func (a *attempts) fits(m *catalog.Model) bool {
-	return a.holds.Includes(m.Plan) && a.prompt.check(m) == nil
+	return a.holds.Includes(m.Plan) && (!m.StaffOnly || a.staff) && a.line.closed(m.ID, a.start) == nil && a.prompt.check(m) == nil
 }
 
 // introduce sets the headers that name the target which answers, or which failed last, and returns the id

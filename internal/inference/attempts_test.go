@@ -81,6 +81,8 @@ func newFailover(t *testing.T, plan account.Plan, adapters map[string]*inTurn, p
 		model("stand", func(m *catalog.Model) {
 			m.Provider, m.Upstream, m.Plan, m.UnitMilli, m.MaxOutput = "z", "z1", account.Premium, 9000, 50
 		}),
+		model("open", func(m *catalog.Model) { m.Provider, m.Upstream, m.Fallbacks = "x", "x3", []string{"inside"} }),
+		model("inside", func(m *catalog.Model) { m.Provider, m.Upstream, m.StaffOnly = "z", "z2", true }),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -179,6 +181,7 @@ func TestFailover(t *testing.T) {
 		"the stand-in":                    {z: turns(answer("from z")), says: `"model":"stand"`, header: "stand z 3", used: "stand z complete", unit: 9000},
 		"the stand-in, whole":             {z: turns(answer("from z")), whole: true, says: `"model":"stand"`, header: "stand z 3", used: "stand z complete", unit: 9000},
 		"the stand-in is above the plan":  {plan: account.Basic, x: turns(dead, answer("from x")), z: turns(answer("from z")), says: "from x", header: "two x 3", used: "two x complete", unit: 2500, whatever: true},
+		"the stand-in is for staff":       {model: "open", x: turns(dead, answer("from x")), z: turns(answer("from z")), says: "from x", header: "open x 2", used: "open x complete", unit: 2500, whatever: true},
 		"the stand-in writes less":        {more: `,"max_tokens":60`, z: turns(&script{events: []provider.Event{text("from z"), stop}, drops: []string{"max_tokens"}}), says: "from z", header: "stand z 3 max_tokens", used: "stand z complete", unit: 9000},
 		"the stand-in refuses":            {whole: true, z: turns(&script{refuse: provider.Refused(400, nil, nil)}, answer("from z")), status: 503, says: "cannot be reached", whatever: true},
 		"nobody":                          {whole: true, status: 503, says: "cannot be reached", whatever: true},

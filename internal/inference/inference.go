@@ -60,6 +60,9 @@ type Options struct {
 	Tools *toolloop.Loop
 	// Router chooses models for service/auto; nil: one that shares nothing with other nodes.
 	Router *routing.Router
+	// Closed returns the fault that calls of a model get because of maintenance, or nil; nil: there is none. It is called
+	// for every request, so it must be quick.
+	Closed func(model string, now time.Time) error
 	// Patience is how long a request keeps trying after every target has failed once; for tests. Default
 	// 30 seconds.
 	Patience time.Duration
@@ -74,6 +77,7 @@ type Line struct {
 	states   *continuation.Keeper // nil: nothing is kept
 	tools    *toolloop.Loop       // nil: no MCP tools
 	router   *routing.Router
+	closed   func(model string, now time.Time) error
 	patience time.Duration
 	counting counting
 	counts   ration
@@ -92,7 +96,11 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 	if router == nil {
 		router = routing.NewRouter(nil)
 	}
-	return &Line{gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: router, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
+	closed := opts.Closed
+	if closed == nil {
+		closed = func(string, time.Time) error { return nil }
+	}
+	return &Line{closed: closed, gate: gate, pulse: p, states: opts.States, tools: opts.Tools, router: router, patience: cmp.Or(opts.Patience, patience), counting: counting{patience: opts.CountPatience}}
 }
 
 // Complete answers the call on w. A returned fault means that nothing has been written. An error that is
@@ -119,8 +127,9 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	route := admission.Child("route")
 	defer route.End()
 	chosen := routing.Choice{Model: named}
-	if named.Router {
-		if chosen, err = l.router.Choose(ctx, models.query(&call, named, prompt)); err != nil {
+	maintenance := l.closed(named.ID, call.Start)
+	if named.Router && maintenance == nil {
+		if chosen, err = l.router.Choose(ctx, l.query(&models, &call, named, prompt)); err != nil {
 			return failed(route, err)
 		}
 		w.Header()["X-Sluice-Route-Reason"] = []string{chosen.Reason}
@@ -134,6 +143,12 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	standing.SetHeader(w.Header())
 	if err != nil {
 		return failed(admission, err)
+	}
+	// A limit is told before maintenance (docs/api.md#status-codes), which costs nothing.
+	if maintenance != nil {
+		lease.Release()
+		l.gate.Standing(&demand).SetHeader(w.Header())
+		return failed(admission, maintenance)
 	}
 	admission.End()
 	if call.Request.Stream {
@@ -188,27 +203,31 @@ func (l *Line) prepare(ctx context.Context, w http.ResponseWriter, models *Model
 	return s.first, nil
 }
 
-// Explain returns which model would answer the call, and why, without calling it. That costs one request.
-func (l *Line) Explain(models Models, call Call) (routing.Choice, admission.Standing, error) {
+// Explain returns which model would answer the call, and why, without calling it. That costs one request. The
+// standing is nil if the request was refused before anybody looked at the limits.
+func (l *Line) Explain(models Models, call Call) (routing.Choice, *admission.Standing, error) {
 	prompt := size{req: call.Request, counting: l.counting}
 	named, err := models.lookup(&prompt)
 	if err != nil {
-		return routing.Choice{}, admission.Standing{}, err
+		return routing.Choice{}, nil, err
 	}
 	demand, refusal, err := l.permit(context.Background(), &models, &call, named, &prompt)
 	if err != nil {
-		return routing.Choice{}, *cmp.Or(refusal, &admission.Standing{}), err
+		return routing.Choice{}, refusal, err
 	}
 	admitted, standing, err := l.gate.AdmitRequest(&demand)
 	if err != nil {
-		return routing.Choice{}, standing, err
+		return routing.Choice{}, &standing, err
 	}
-	choice, err := l.router.Explain(context.Background(), models.query(&call, named, prompt))
+	var choice routing.Choice
+	if err = l.closed(named.ID, call.Start); err == nil {
+		choice, err = l.router.Explain(context.Background(), l.query(&models, &call, named, prompt))
+	}
 	if err != nil { // a request that is refused costs nothing
 		admitted.GiveBack()
 		standing = l.gate.Standing(&demand)
 	}
-	return choice, standing, err
+	return choice, &standing, err
 }
 
 // Repeat admits the repeat of an earlier call, which gets the reply of that call. It costs one request.
@@ -306,9 +325,11 @@ func demandOf(call *Call, named *catalog.Model, prompt *size) admission.Demand {
 
 // query returns what the router needs to know about a call. It takes the size by value: the closure would
 // otherwise move the caller's to the heap, also for calls that are not routed.
-func (m *Models) query(call *Call, named *catalog.Model, prompt size) *routing.Query {
+func (l *Line) query(m *Models, call *Call, named *catalog.Model, prompt size) *routing.Query {
 	a := call.Caller.Account
+	start := call.Start
 	return &routing.Query{
+		Closed:  func(m *catalog.Model) bool { return l.closed(m.ID, start) != nil },
 		Catalog: m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Model: named,
 		AccountID: a.ID, Plan: a.Plan, Staff: a.Staff, Request: call.Request,
 		PromptTokens: prompt.estimate(), Reads: func(most int) bool { return prompt.within(most) != exceeds },

@@ -1,6 +1,7 @@
 // Package notice tells accounts what they must know: warnings, inquiries, failed payments, suspensions.
 //
-// A notice is stored for the pages and mailed to the account's owner. An inquiry can be answered, once.
+// A notice is stored for the pages and mailed to the account's owner. An inquiry becomes a thread in which the owner
+// answers; see package matter.
 // Letters words the notices about suspensions, abuse and payments. Whether such a thing happens is decided elsewhere:
 // in packages account, abuse and billing.
 package notice
@@ -9,10 +10,8 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"strings"
 	"time"
 
-	"sluice/internal/fault"
 	"sluice/internal/mail"
 )
 
@@ -30,19 +29,19 @@ const (
 
 // Notice is one thing that an account was told.
 type Notice struct {
-	ID         string
-	AccountID  string
-	At         time.Time
-	Kind       Kind
-	Title      string
-	Body       string
-	ReadAt     time.Time // zero: not yet
+	ID        string
+	AccountID string
+	At        time.Time
+	Kind      Kind
+	Title     string
+	Body      string
+	ReadAt    time.Time // zero: not yet
+	// Answer is what the owner answered to an inquiry. Inquiries of earlier versions have it; it is in their thread, too.
 	Answer     string
 	AnsweredAt time.Time // zero: not yet
+	// Joined says that an inquiry is a thread, where its answers are.
+	Joined bool
 }
-
-// Answerable reports whether the owner may still answer.
-func (n *Notice) Answerable() bool { return n.Kind == Inquiry && n.AnsweredAt.IsZero() }
 
 // Store keeps notices.
 type Store interface {
@@ -54,9 +53,6 @@ type Store interface {
 	UnreadNotices(ctx context.Context, accountID string) (int, error)
 	// ReadNotices marks all notices of an account as seen.
 	ReadNotices(ctx context.Context, accountID string, at time.Time) error
-	// AnswerNotice stores the answer to an account's inquiry. It returns fault.NotFound unless the
-	// account has such an inquiry and has not answered it.
-	AnswerNotice(ctx context.Context, accountID, id, answer string, at time.Time) error
 }
 
 // Poster sends mail, sooner or later. *mail.Outbox implements it.
@@ -110,19 +106,6 @@ func (b *Board) Unread(ctx context.Context, accountID string) (int, error) {
 // Read marks all notices of an account as seen.
 func (b *Board) Read(ctx context.Context, accountID string) error {
 	return b.store.ReadNotices(ctx, accountID, b.clock())
-}
-
-// mostAnswer is how many bytes an answer may have.
-const mostAnswer = 8000
-
-// Answer stores the owner's answer to an inquiry. It returns fault.NotFound if the account has no
-// such inquiry or has answered it.
-func (b *Board) Answer(ctx context.Context, accountID, id, text string) error {
-	text = strings.TrimSpace(text)
-	if text == "" || len(text) > mostAnswer {
-		return fault.New(fault.Invalid, "Write an answer of 1 to %d characters.", mostAnswer).At("answer")
-	}
-	return b.store.AnswerNotice(ctx, accountID, id, text, b.clock())
 }
 
 // clock returns the time to the millisecond, which is what the store keeps.

@@ -22,7 +22,7 @@ func (r *Routes) Describe(m *catalog.Model, now time.Time) string {
 	targets := r.Of(m, now)
 	open := 0
 	for _, t := range targets {
-		if t.State == Open {
+		if !t.Callable() {
 			open++
 		}
 	}

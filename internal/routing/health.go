@@ -74,6 +74,9 @@ type Health struct {
 	alive     time.Time     // when the last reply began
 	errorRate float64       // a moving average, 0 to 1
 	latency   time.Duration // to the first content, a moving average
+
+	running, answers, failures int64         // calls under way; sums since the start
+	waited                     time.Duration // the sum of the times to the first content
 }
 
 // permit lets one call through. Hand it to end when the call ends.
@@ -96,12 +99,17 @@ func (h *Health) begin(now time.Time, n need) (permit, bool) {
 	defer h.mu.Unlock()
 	switch {
 	case !h.open:
+		h.running++
 		return permit{epoch: h.epoch}, true
 	case !h.probing && !now.Before(h.until): // half open: this call is the probe
 		h.probing = true
+		h.running++
 		return permit{epoch: h.epoch, probe: true}, true
+	case n == sought && h.lives(now):
+		h.running++
+		return permit{epoch: h.epoch}, true
 	}
-	return permit{epoch: h.epoch}, n == sought && h.lives(now)
+	return permit{epoch: h.epoch}, false
 }
 
 // lives reports whether an open breaker may be passed in need. The caller holds mu.
@@ -113,6 +121,8 @@ func (h *Health) answered(p *permit, now time.Time, took time.Duration) (closed 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.alive = now
+	h.answers++
+	h.waited += took
 	if h.latency == 0 { // the first call
 		h.latency = took
 	} else {
@@ -144,6 +154,10 @@ const (
 func (h *Health) end(p permit, how outcome, now time.Time, after time.Duration) (opened bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.running--
+	if how >= bad {
+		h.failures++
+	}
 	// A call that began before the breaker last changed says nothing about the target now.
 	if p.epoch != h.epoch {
 		return false
@@ -195,6 +209,7 @@ func (h *Health) look(now time.Time, to *Standing) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	to.ErrorRate, to.Latency = h.errorRate, h.latency
+	to.Running, to.Answered, to.Failed, to.Waited = h.running, h.answers, h.failures, h.waited
 	switch {
 	case !h.open:
 		to.State = Closed

@@ -19,6 +19,7 @@ const (
 	vanished   // its provider does not list it any more
 	noProvider // no target is configured
 	outOfOrder // the breakers of all targets are open
+	closed     // it is under maintenance
 	full       // its providers run as many calls as they may
 	// The caller's plan is in the way.
 	lowPlan
@@ -41,6 +42,7 @@ func (o obstacle) String() string {
 		vanished:   "is no longer listed by its provider",
 		noProvider: "has no provider",
 		outOfOrder: "is out of order",
+		closed:     "is under maintenance",
 		full:       "has no free place",
 		lowPlan:    "needs a higher plan",
 		noTools:    "cannot call tools",
@@ -62,7 +64,7 @@ func (m *missed) note(o obstacle) { m[o] = true }
 // request rules all models out, 403 if only a higher plan has models. The message names the model of the
 // request and none of those behind it: callers who route must not learn the operator's list.
 func (m *missed) fault(q *Query) error {
-	if m[outOfOrder] || m[full] || m[noProvider] {
+	if m[outOfOrder] || m[full] || m[closed] || m[noProvider] {
 		return fault.New(fault.Unavailable, "Every model behind %q that could serve this request is out of order or busy at the moment. Try again shortly.", q.Model.ID).After(time.Second)
 	}
 	// All reasons are listed, but each may keep only some of the models out: a request may have to change in

@@ -191,6 +191,9 @@ func (p *Plan) Again(now time.Time) (time.Duration, bool) {
 	later := soonest // until a breaker lets somebody through
 	look := func(rt *route) {
 		for _, t := range rt.targets {
+			if t.isDrained() {
+				continue // nobody knows until when
+			}
 			d, open, asked := t.health.wait(now)
 			if open {
 				later = min(later, d)

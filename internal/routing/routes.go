@@ -36,6 +36,9 @@ type route struct {
 type Options struct {
 	// Old is the value that the new one replaces; nil at the start of the process.
 	Old *Routes
+	// Drained reports whether the operator wants no new calls at a target; nil: at none. It is asked at each attempt,
+	// so it must be quick, and the same for all routes of a process: requests keep the routes they began with.
+	Drained func(provider, upstream, key string) bool
 	// Log gets a line when a breaker opens and when it closes again; default slog.Default().
 	Log *slog.Logger
 }
@@ -63,7 +66,7 @@ func New(c *catalog.Catalog, providers []Provider, opts *Options) *Routes {
 		rt := &route{model: m, header: []string{m.ID}}
 		for _, t := range m.Places() {
 			if p := byName[t.Provider]; p != nil {
-				rt.targets = append(rt.targets, r.connect(p, t, opts.Old, log)...)
+				rt.targets = append(rt.targets, r.connect(p, t, opts, log)...)
 			}
 		}
 		r.byModel[m] = rt
@@ -90,16 +93,16 @@ func (r *Routes) load(p *Provider) *load {
 }
 
 // connect returns the targets of a model at one provider: one for each key, which share the weight.
-func (r *Routes) connect(p *Provider, t catalog.Target, old *Routes, log *slog.Logger) []*Target {
+func (r *Routes) connect(p *Provider, t catalog.Target, opts *Options, log *slog.Logger) []*Target {
 	targets := make([]*Target, len(p.Keys))
 	for i, key := range p.Keys {
 		at := place{key.Adapter, t.Upstream}
 		targets[i] = &Target{
 			Provider: p.Name, Upstream: t.Upstream, LastFour: key.LastFour, Adapter: key.Adapter, FirstContent: p.FirstContent,
-			weight: float64(t.Weight) / float64(len(p.Keys)), load: r.loads[p.Name], log: log, header: []string{p.Name},
+			weight: float64(t.Weight) / float64(len(p.Keys)), load: r.loads[p.Name], log: log, header: []string{p.Name}, drained: opts.Drained,
 		}
 		if r.health[at] == nil { // the first model at this place
-			r.health[at] = old.known(at)
+			r.health[at] = opts.Old.known(at)
 			r.targets = append(r.targets, targets[i])
 		}
 		targets[i].health = r.health[at]

@@ -68,6 +68,8 @@ type Query struct {
 	Request   *chat.Request
 	// PromptTokens is an estimate of the prompt's tokens; 0: the router guesses by the bytes.
 	PromptTokens int
+	// Closed reports whether the model is under maintenance; nil: none is.
+	Closed func(*catalog.Model) bool
 	// Reads reports whether the prompt may fit a window of so many tokens; nil: the router guesses by the
 	// bytes. It must return the same answer when it is called again.
 	Reads func(most int) bool
@@ -296,6 +298,9 @@ func (q *Query) obstacle(m *catalog.Model, room int) obstacle {
 	if !q.reads(room) {
 		return tooLong
 	}
+	if q.Closed != nil && q.Closed(m) {
+		return closed
+	}
 	return none
 }
 
@@ -309,7 +314,7 @@ func (q *Query) reads(most int) bool {
 
 // condition returns how long the model's replies take to begin at its fastest target that can be called
 // now. If there is none, it returns the obstacle: full if a target has no free place, outOfOrder if all
-// breakers are open.
+// breakers are open or all targets drained.
 func (r *Routes) condition(m *catalog.Model, now time.Time) (latency time.Duration, o obstacle) {
 	rt := r.byModel[m]
 	if rt == nil || len(rt.targets) == 0 {
@@ -319,7 +324,7 @@ func (r *Routes) condition(m *catalog.Model, now time.Time) (latency time.Durati
 	found := false
 	for _, t := range rt.targets {
 		s := t.Standing(now)
-		if s.State == Open {
+		if !s.Callable() {
 			continue
 		}
 		if most := t.load.most.Load(); most > 0 && t.load.running.Load() >= most {

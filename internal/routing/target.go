@@ -45,6 +45,8 @@ type Target struct {
 	load   *load   // shared by all targets of the provider
 	log    *slog.Logger
 	header []string // the value of x-sluice-provider, made once
+	// drained reports whether the operator wants no new calls here; see Options.
+	drained func(provider, upstream, key string) bool
 }
 
 // load counts the calls of all targets of a provider. It outlives reloads.
@@ -66,11 +68,30 @@ type Standing struct {
 	State     State         `json:"state"`
 	ErrorRate float64       `json:"error_rate"`
 	Latency   time.Duration `json:"latency_ns"` // to the first content, a moving average
+	Drained   bool          `json:"drained,omitempty"`
+	// Running are the calls under way. The others are sums since the start of the process: calls that brought content,
+	// those that failed, and how long the former took to begin.
+	Running  int64         `json:"running"`
+	Answered int64         `json:"answered"`
+	Failed   int64         `json:"failed"`
+	Waited   time.Duration `json:"waited_ns"`
 }
 
-// begin takes a place at the target. It reports false if the provider is full, or if the breaker does not
-// let the call through.
+// Callable reports whether a new call may go to the target.
+func (s *Standing) Callable() bool { return s.State != Open && !s.Drained }
+
+// isDrained reports whether the operator wants no new calls here. It is asked before each attempt, so that a request
+// that has already begun does not come here either.
+func (t *Target) isDrained() bool {
+	return t.drained != nil && t.drained(t.Provider, t.Upstream, t.LastFour)
+}
+
+// begin takes a place at the target. It reports false if the target is drained, if the provider is full, or if the
+// breaker does not let the call through.
 func (t *Target) begin(now time.Time, n need) (permit, bool) {
+	if t.isDrained() {
+		return permit{}, false
+	}
 	// The place is taken before the check: two calls that check first could both get the last one.
 	if n, most := t.load.running.Add(1), t.load.most.Load(); most > 0 && n > most {
 		t.load.running.Add(-1)
@@ -85,7 +106,7 @@ func (t *Target) begin(now time.Time, n need) (permit, bool) {
 
 // Standing returns the health of the target.
 func (t *Target) Standing(now time.Time) Standing {
-	s := Standing{Provider: t.Provider, Upstream: t.Upstream, Key: t.LastFour}
+	s := Standing{Provider: t.Provider, Upstream: t.Upstream, Key: t.LastFour, Drained: t.isDrained()}
 	t.health.look(now, &s)
 	return s
 }

@@ -189,7 +189,10 @@ func (s *Store) ChangedSince(ctx context.Context, seq int64) (ids []string, newe
 		if err := rows.Scan(&id, &last); err != nil {
 			return err
 		}
-		ids, newest = append(ids, id), max(newest, last)
+		newest = max(newest, last)
+		if id != "" { // an entry about the service itself; see package steering
+			ids = append(ids, id)
+		}
 		return nil
 	}, `SELECT account_id, MAX(seq) FROM audit_log WHERE seq > $1 GROUP BY account_id`, seq)
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"database/sql"
 	"time"
 
-	"sluice/internal/fault"
 	"sluice/internal/notice"
 )
 
-// noticeColumns are in the order of AddNotice and Notices.
+// noticeColumns are in the order of AddNotice and Notices. How much of an inquiry is in its thread is written by
+// JoinInquiries alone.
 const noticeColumns = `id, account_id, at, kind, title, body, read_at, answer, answered_at`
 
 // AddNotice stores a new notice.
@@ -28,13 +28,15 @@ func (s *Store) Notices(ctx context.Context, accountID string, limit int) ([]not
 		var n notice.Notice
 		var kind string
 		var at, read, answered int64
-		if err := rows.Scan(&n.ID, &n.AccountID, &at, &kind, &n.Title, &n.Body, &read, &n.Answer, &answered); err != nil {
+		var joined int
+		if err := rows.Scan(&n.ID, &n.AccountID, &at, &kind, &n.Title, &n.Body, &read, &n.Answer, &answered, &joined); err != nil {
 			return err
 		}
 		n.Kind, n.At, n.ReadAt, n.AnsweredAt = notice.Kind(kind), fromMillis(at), fromMillis(read), fromMillis(answered)
+		n.Joined = joined > 0
 		list = append(list, n)
 		return nil
-	}, `SELECT `+noticeColumns+` FROM notices WHERE account_id = $1 ORDER BY at DESC, id LIMIT $2`, accountID, limit)
+	}, `SELECT `+noticeColumns+`, joined FROM notices WHERE account_id = $1 ORDER BY at DESC, id LIMIT $2`, accountID, limit)
 	return list, unavailable(err)
 }
 
@@ -50,22 +52,5 @@ func (s *Store) ReadNotices(ctx context.Context, accountID string, at time.Time)
 	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE notices SET read_at = $2 WHERE account_id = $1 AND read_at = 0`, accountID, millis(at))
 		return err
-	})
-}
-
-// AnswerNotice stores the answer to an inquiry. It returns a fault if there is no such inquiry for
-// this account, or if it has been answered already.
-func (s *Store) AnswerNotice(ctx context.Context, accountID, id, answer string, at time.Time) error {
-	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `UPDATE notices SET answer = $3, answered_at = $4
-			WHERE account_id = $1 AND id = $2 AND kind = 'inquiry' AND answered_at = 0`, accountID, id, answer, millis(at))
-		if err != nil {
-			return err
-		}
-		// No row means that the conditions did not hold.
-		if n, err := res.RowsAffected(); err != nil || n == 1 {
-			return err
-		}
-		return fault.New(fault.NotFound, "This message waits for no answer.")
 	})
 }

@@ -11,10 +11,10 @@ import (
 // copied are the tables that a Transfer copies, in its order. A migration that adds a table adds a line
 // here or to notCopied; a test compares both lists with the database.
 var copied = [...]string{
-	"accounts", "api_keys", "logins", "sessions", "one_time_links", "staff_tokens", "notices",
+	"accounts", "api_keys", "logins", "sessions", "one_time_links", "staff_tokens", "notices", "matters", "matter_messages",
 	"billing_accounts", "billing_payments", "billing_ledger", "billing_events", "testpay_objects",
 	"abuse_counts", "abuse_events", "audit_log",
-	"catalog_models", "catalog_revisions", "catalog_changes",
+	"catalog_models", "catalog_revisions", "catalog_changes", "steering_orders",
 	"idempotent_replies", "idempotent_sizes", "continuations", "continuation_sizes",
 	"video_jobs", "video_turns", "alert_endpoints", "alert_events", "alert_deliveries",
 	"usage_days", "usage_hours", "settlements",

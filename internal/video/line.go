@@ -70,6 +70,8 @@ type Settings struct {
 // Options are the optional settings of New. The zero value is the default.
 type Options struct {
 	Log *slog.Logger // default slog.Default()
+	// Closed returns the fault that new jobs of the model get because of maintenance, or nil; nil: there is none.
+	Closed func(model string, now time.Time) error
 	// Settled is called for every settlement after it is stored. It may be nil.
 	Settled func(*usage.Settlement)
 }
@@ -85,6 +87,7 @@ type Line struct {
 	node    string
 	secret  []byte // signs links; the same on all nodes
 	log     *slog.Logger
+	closed  func(model string, now time.Time) error
 	settled func(*usage.Settlement)
 
 	settings atomic.Pointer[Settings]
@@ -104,9 +107,12 @@ func New(ctx context.Context, gate *admission.Gate, store Store, files Files, no
 	if opts == nil {
 		opts = &Options{}
 	}
-	l := &Line{gate: gate, jobs: store, queue: store, expired: store, files: files, node: node, log: opts.Log, settled: opts.Settled, wake: make(chan struct{}, 1), running: map[string]context.CancelCauseFunc{}}
+	l := &Line{gate: gate, jobs: store, queue: store, expired: store, files: files, node: node, log: opts.Log, closed: opts.Closed, settled: opts.Settled, wake: make(chan struct{}, 1), running: map[string]context.CancelCauseFunc{}}
 	if l.log == nil {
 		l.log = slog.Default()
+	}
+	if l.closed == nil {
+		l.closed = func(string, time.Time) error { return nil }
 	}
 	if l.settled == nil {
 		l.settled = func(*usage.Settlement) {}
@@ -167,6 +173,10 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.
 	}
 	if err != nil {
 		return nil, standing, false, err
+	}
+	if err := l.closed(s.Model, now); err != nil {
+		admitted.GiveBack()
+		return nil, l.gate.Standing(demand), false, err
 	}
 	j = &Job{
 		ID: newID("job_"), AccountID: o.Caller.Account.ID, KeyID: o.Caller.KeyID, Plan: o.Caller.Account.Plan, Tier: s.Tier, Request: o.Request,

@@ -41,7 +41,7 @@ var flashes = map[string]Flash{
 	"key-deleted":      {"good", "The key was deleted. Requests that use it are refused."},
 	"totp-on":          {"good", "Two-step sign-in is on."},
 	"totp-off":         {"good", "Two-step sign-in is off."},
-	"answered":         {"good", "Thank you. Your answer was sent to support."},
+	"answered":         {"good", "Your message was sent to support."},
 	"account-closed":   {"good", "Your account was closed."},
 	"subscribed":       {"good", "Your plan is active."},
 	"upgraded":         {"good", "Your new plan is active."},
@@ -57,7 +57,7 @@ var flashes = map[string]Flash{
 	"video-mail-off":   {"good", "You will get no more e-mail about videos."},
 	"account-done":     {"good", "Done. The change is in the audit log below."},
 	"token-deleted":    {"good", "The token was deleted. Requests that use it are refused."},
-	"support-asked":    {"good", "Your request was sent to support. You will get a reply by e-mail."},
+	"support-asked":    {"good", "Your message was sent to support. You will get an answer here and by e-mail."},
 }
 
 // flashCookie holds the name of the next flash message.

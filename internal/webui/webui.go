@@ -27,6 +27,15 @@ type Settings struct {
 	// FormTargets are other origins that a form may redirect to, such as that of a payment
 	// page. The Content-Security-Policy blocks all others.
 	FormTargets []string
+	// Announcements are shown above every page, to everybody.
+	Announcements []Banner
+	Support       Support
+}
+
+// Support is how customers reach support besides the messages page. Each field may be empty.
+type Support struct {
+	Email string
+	URL   string
 }
 
 // UI renders pages. It is safe for concurrent use.
@@ -145,6 +154,8 @@ type Page struct {
 	// Person is who is signed in, or "".
 	Person string
 	Banner *Banner
+	// Announcements are those of the settings.
+	Announcements []Banner
 	// Styles and Scripts are assets that only this page needs.
 	Styles  []string
 	Scripts []string
@@ -161,7 +172,7 @@ type Link struct {
 
 // Banner is a message above every page until its cause is gone. Path and Link may be empty.
 type Banner struct {
-	// Tone is "warn" or "bad". It selects the colour.
+	// Tone is "info", "warn" or "bad". It selects the colour.
 	Tone string
 	Text string
 	Path string
@@ -171,7 +182,8 @@ type Banner struct {
 // Page returns the layout data of a request. It consumes the flash message, which is shown
 // once.
 func (u *UI) Page(w http.ResponseWriter, r *http.Request, title string) Page {
-	p := Page{Title: title, Brand: u.settings().Brand, Home: CustomerHome, Path: r.URL.Path, Flash: u.takeFlash(w, r)}
+	s := u.settings()
+	p := Page{Title: title, Brand: s.Brand, Home: CustomerHome, Path: r.URL.Path, Flash: u.takeFlash(w, r), Announcements: s.Announcements}
 	if c, err := r.Cookie("theme"); err == nil && (c.Value == "light" || c.Value == "dark") {
 		p.Theme = c.Value
 	}

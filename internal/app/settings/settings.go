@@ -32,15 +32,16 @@ type Settings struct {
 
 	Description *api.Description // what callers are told about the API; nil before Describe
 	Plans       account.Plans
-	Catalog     *catalog.Catalog // its models have no dates before Join
+	Catalog     *catalog.Catalog // its models have no dates before Join, and the configured tiers before Tier
 	Routes      *routing.Routes  // nil before Route
 
-	upstreams []upstream // all providers except the sandbox
+	configured *catalog.Catalog // the catalog without the decisions of staff
+	upstreams  []upstream       // all providers except the sandbox
 }
 
 // New makes settings from a configuration and from what was discovered; f is nil if nothing was yet.
 // It has no side effects, so it also serves to check a configuration. The settings cannot serve
-// requests before Connect, Join, Route and Describe have been called, in this order.
+// requests before Connect, Tier, Join, Route and Describe have been called, in this order.
 func New(cfg *config.Config, f *discovery.Found) (*Settings, error) {
 	if f == nil {
 		f = &discovery.Found{}
@@ -49,10 +50,27 @@ func New(cfg *config.Config, f *discovery.Found) (*Settings, error) {
 	// config.Load checks each part by itself. What can still be wrong shows when all models are put
 	// together, such as an id that occurs twice.
 	var err error
-	if s.Catalog, err = s.newCatalog(); err != nil {
+	if s.configured, err = s.newCatalog(); err != nil {
 		return nil, err
 	}
+	s.Catalog = s.configured
 	return s, nil
+}
+
+// Tier gives models the tiers that staff has decided on, in place of those of the configuration. Join and Route must
+// follow.
+func (s *Settings) Tier(tiers map[string]catalog.Tier) {
+	s.Catalog = s.configured.Tiered(tiers, time.Now())
+}
+
+// ConfiguredTier returns the tier of a model without the decisions of staff, and reports whether there is such a model
+// that may be moved.
+func (s *Settings) ConfiguredTier(id string) (account.Plan, bool) {
+	m, ok := s.configured.Lookup(id)
+	if !ok || m.Router {
+		return account.None, false
+	}
+	return m.Plan, true
 }
 
 // Join records the catalog in the store and gives each model the date on which it first appeared.

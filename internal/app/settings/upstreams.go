@@ -69,9 +69,10 @@ func (s *Settings) pool() *provider.PoolOptions {
 
 // Route makes the routes to every model of the catalog. They take over the health of targets that
 // old had, too. It must be called again whenever Catalog is replaced, because routes are looked up
-// by the models of one catalog.
-func (s *Settings) Route(old *Settings, log *slog.Logger) {
-	opts := &routing.Options{Log: log}
+// by the models of one catalog. drained reports which targets get no new calls; it is the same function for all
+// settings of a process.
+func (s *Settings) Route(old *Settings, drained func(provider, upstream, key string) bool, log *slog.Logger) {
+	opts := &routing.Options{Drained: drained, Log: log}
 	if old != nil {
 		opts.Old = old.Routes
 	}

@@ -102,6 +102,11 @@ func Run(t *testing.T, fresh Database) {
 		"AlertDeliveries": alertDeliveries,
 		"AlertSources":    alertSources,
 		"AlertConditions": alertConditions,
+		// Matters between customers and support: matters.go.
+		"Matters":       matters,
+		"MatterQueue":   matterQueue,
+		"GatherMatters": gatherMatters,
+		"JoinInquiries": joinInquiries,
 		// What nodes know of each other for a short time: shared.go.
 		"Claims":           claims,
 		"ClaimsInParallel": claimsInParallel,
@@ -111,6 +116,9 @@ func Run(t *testing.T, fresh Database) {
 		"Catalog":     catalogChanges,
 		"CatalogOnce": catalogOnce,
 		"DropChanges": dropChanges,
+		// Staff's decisions about the service: steering.go.
+		"Orders":           orders,
+		"OrdersInParallel": ordersInParallel,
 		// Servers on one database: cluster.go.
 		"ClusterNodes":   clusterNodes,
 		"ClusterOnce":    clusterOnce,

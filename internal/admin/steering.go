@@ -1,0 +1,178 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/catalog"
+	"sluice/internal/excerpt"
+	"sluice/internal/fault"
+	"sluice/internal/routing"
+	"sluice/internal/steering"
+)
+
+// Helm gives orders about the running service.
+type Helm interface {
+	Orders(kinds ...steering.Kind) []steering.Order
+	History(ctx context.Context, before int64, limit int) ([]account.Entry, error)
+	Give(ctx context.Context, o steering.Order) (steering.Order, error)
+	End(ctx context.Context, kind steering.Kind, id, actor, reason string) (steering.Order, error)
+	Enable(ctx context.Context, t steering.Target, actor, reason string) (steering.Order, error)
+	MoveBack(ctx context.Context, model, actor, reason string) (steering.Order, error)
+}
+
+// UpstreamTarget is the argument of upstream.drain and upstream.enable. Without Upstream it means all models of the
+// provider, and without Key, the last four of a key, all of its keys.
+type UpstreamTarget struct {
+	Actor    string    `json:"actor"`
+	Provider string    `json:"provider"`
+	Upstream string    `json:"upstream,omitempty"`
+	Key      string    `json:"key,omitempty"`
+	Until    time.Time `json:"until,omitzero"`
+	Reason   string    `json:"reason,omitempty"`
+}
+
+// ModelMove is the argument of models.move and models.move-back. The move takes effect at From; zero: at once.
+type ModelMove struct {
+	Actor  string    `json:"actor"`
+	Model  string    `json:"model"`
+	Plan   string    `json:"plan,omitempty"`
+	From   time.Time `json:"from,omitzero"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// NewMaintenance is the argument of maintenance.start. Without models it concerns all.
+type NewMaintenance struct {
+	Actor  string    `json:"actor"`
+	Models []string  `json:"models,omitempty"`
+	Text   string    `json:"text,omitempty"`
+	From   time.Time `json:"from,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// NewAnnouncement is the argument of announcement.post. Tone is "info", "warn" or "bad"; empty: "info".
+type NewAnnouncement struct {
+	Actor string    `json:"actor"`
+	Text  string    `json:"text"`
+	Tone  string    `json:"tone,omitempty"`
+	From  time.Time `json:"from,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+}
+
+// EndedOrder is the argument of maintenance.end and announcement.end.
+type EndedOrder struct {
+	Actor  string `json:"actor"`
+	ID     string `json:"id"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// upstreamList lists the targets of this server. There are none if no server is running.
+func (b *Backend) upstreamList(ctx context.Context, in Cursor) (List[routing.Standing], error) {
+	return part(b.Status(ctx).Targets, in, func(t routing.Standing) string { return t.Provider + "/" + t.Upstream + " " + t.Key }), nil
+}
+
+// upstreamDrains lists what is drained, also targets that this server does not have.
+func (b *Backend) upstreamDrains(_ context.Context, in Cursor) (List[steering.Order], error) {
+	return b.orders(steering.Drain, in), nil
+}
+
+// orders returns a page of the orders of a kind, oldest first.
+func (b *Backend) orders(kind steering.Kind, in Cursor) List[steering.Order] {
+	return part(b.Helm.Orders(kind), in, func(o steering.Order) string { return o.ID })
+}
+
+// upstreamDrain keeps new calls away from a target. It must be one that serves a model: a typing mistake would
+// otherwise look like success.
+func (b *Backend) upstreamDrain(ctx context.Context, in UpstreamTarget) (steering.Order, error) {
+	if !slices.ContainsFunc(b.Catalog().Models(), func(m *catalog.Model) bool {
+		return slices.ContainsFunc(m.Places(), func(t catalog.Target) bool {
+			return t.Provider == in.Provider && (in.Upstream == "" || t.Upstream == in.Upstream)
+		})
+	}) {
+		return steering.Order{}, fault.New(fault.NotFound, "no model is served by %q; \"sluice upstream list\" shows what there is", excerpt.Of(in.target().String(), 200))
+	}
+	return b.Helm.Give(ctx, steering.Order{Kind: steering.Drain, Target: in.target(), Until: in.Until, Actor: in.Actor, Reason: in.Reason})
+}
+
+func (in *UpstreamTarget) target() steering.Target {
+	return steering.Target{Provider: in.Provider, Upstream: in.Upstream, Key: in.Key}
+}
+
+func (b *Backend) upstreamEnable(ctx context.Context, in UpstreamTarget) (steering.Order, error) {
+	return b.Helm.Enable(ctx, in.target(), in.Actor, in.Reason)
+}
+
+func (b *Backend) modelsMoves(_ context.Context, in Cursor) (List[steering.Order], error) {
+	return b.orders(steering.Move, in), nil
+}
+
+func (b *Backend) modelsMove(ctx context.Context, in ModelMove) (steering.Order, error) {
+	m, ok := b.Catalog().Lookup(in.Model)
+	switch {
+	case !ok:
+		return steering.Order{}, fault.New(fault.NotFound, "there is no model %q", excerpt.Of(in.Model, 200)).At("model")
+	case m.Router:
+		return steering.Order{}, fault.New(fault.Invalid, "%q is the router, whose tier is always %s", m.ID, m.Plan).At("model")
+	}
+	return b.Helm.Give(ctx, steering.Order{Kind: steering.Move, Model: in.Model, Plan: in.Plan, From: in.From, Actor: in.Actor, Reason: in.Reason})
+}
+
+func (b *Backend) modelsMoveBack(ctx context.Context, in ModelMove) (steering.Order, error) {
+	return b.Helm.MoveBack(ctx, in.Model, in.Actor, in.Reason)
+}
+
+func (b *Backend) maintenanceList(_ context.Context, in Cursor) (List[steering.Order], error) {
+	return b.orders(steering.Maintenance, in), nil
+}
+
+// maintenanceStart refuses calls of models. The video model is not in the catalog but may be named, too.
+func (b *Backend) maintenanceStart(ctx context.Context, in NewMaintenance) (steering.Order, error) {
+	for _, id := range in.Models {
+		if _, ok := b.Catalog().Lookup(id); !ok && id != b.VideoModel() {
+			return steering.Order{}, fault.New(fault.NotFound, "there is no model %q", excerpt.Of(id, 200)).At("models")
+		}
+	}
+	return b.Helm.Give(ctx, steering.Order{
+		Kind: steering.Maintenance, Models: in.Models, Text: in.Text, From: in.From, Until: in.Until, Actor: in.Actor, Reason: in.Reason,
+	})
+}
+
+func (b *Backend) maintenanceEnd(ctx context.Context, in EndedOrder) (steering.Order, error) {
+	return b.Helm.End(ctx, steering.Maintenance, in.ID, in.Actor, in.Reason)
+}
+
+func (b *Backend) announcementList(_ context.Context, in Cursor) (List[steering.Order], error) {
+	return b.orders(steering.Announcement, in), nil
+}
+
+func (b *Backend) announcementPost(ctx context.Context, in NewAnnouncement) (steering.Order, error) {
+	return b.Helm.Give(ctx, steering.Order{Kind: steering.Announcement, Text: in.Text, Tone: in.Tone, From: in.From, Until: in.Until, Actor: in.Actor})
+}
+
+func (b *Backend) announcementEnd(ctx context.Context, in EndedOrder) (steering.Order, error) {
+	return b.Helm.End(ctx, steering.Announcement, in.ID, in.Actor, in.Reason)
+}
+
+// steeringHistory returns who has decided what about the running service, newest first.
+func (b *Backend) steeringHistory(ctx context.Context, in Cursor) (List[Entry], error) {
+	before, err := in.number()
+	if err != nil {
+		return List[Entry]{}, err
+	}
+	log, err := b.Helm.History(ctx, before, in.limit())
+	if err != nil {
+		return List[Entry]{}, err
+	}
+	return entries(log, in.limit()), nil
+}
+
+// entries converts a page of the audit log.
+func entries(log []account.Entry, limit int) List[Entry] {
+	return listOf(log, limit, func(e account.Entry) Entry {
+		return Entry{Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Detail: e.Detail, Reason: e.Reason}
+	}, func(e account.Entry) string { return strconv.FormatInt(e.Seq, 10) })
+}

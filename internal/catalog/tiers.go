@@ -1,0 +1,41 @@
+package catalog
+
+import (
+	"time"
+
+	"sluice/internal/account"
+)
+
+// Tier is the lowest plan that may call a model, from a time on.
+type Tier struct {
+	Plan account.Plan
+	From time.Time
+}
+
+// Tiered returns the catalog with the tiers that staff has given to models, by their ids. One that begins later is
+// announced in the model's verbose form, and therefore in the log of changes. A model without a tier gets one. The
+// router keeps its own.
+func (c *Catalog) Tiered(tiers map[string]Tier, now time.Time) *Catalog {
+	if len(tiers) == 0 {
+		return c
+	}
+	models := make([]Model, len(c.models))
+	for i, m := range c.models {
+		models[i] = *m
+		t, ok := tiers[m.ID]
+		if !ok || m.Router {
+			continue
+		}
+		models[i].Moved = true
+		if now.Before(t.From) {
+			models[i].Upcoming = &t
+		} else {
+			models[i].Plan, models[i].StaffOnly = t.Plan, false
+		}
+	}
+	tiered, err := New(models)
+	if err != nil {
+		panic("catalog: " + err.Error()) // c was valid, and so are the tiers
+	}
+	return tiered
+}

@@ -1,0 +1,328 @@
+package matter
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"sluice/internal/account"
+	"sluice/internal/fault"
+	"sluice/internal/mail"
+)
+
+// Poster sends mail, sooner or later. *mail.Outbox implements it.
+type Poster interface{ Post(m mail.Message) }
+
+// Settings are what a reload of the configuration may change.
+type Settings struct {
+	Origin string // of the pages, for links in mail
+	Staff  string // address that is mailed when a customer writes; empty: nobody is
+}
+
+// Options are the choices of NewOffice; the zero value is the default.
+type Options struct {
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+}
+
+// Office is where matters are opened, answered and closed. Its methods may be called from several goroutines and on
+// several nodes.
+type Office struct {
+	store    Store
+	poster   Poster
+	settings func() Settings
+	now      func() time.Time
+}
+
+// NewOffice returns an office. poster may be nil: then nobody is mailed. opts may be nil.
+func NewOffice(store Store, poster Poster, settings func() Settings, opts *Options) *Office {
+	o := &Office{store: store, poster: poster, settings: settings, now: time.Now}
+	if opts != nil && opts.Now != nil {
+		o.now = opts.Now
+	}
+	return o
+}
+
+// clock returns the time to the millisecond, which is what the store keeps.
+func (o *Office) clock() time.Time { return o.now().UTC().Truncate(time.Millisecond) }
+
+// customer is how messages and the audit log name the owner of an account.
+const customer = "owner"
+
+// Begin opens a matter for a customer.
+func (o *Office) Begin(ctx context.Context, a *account.Account, kind Kind, subject, text string) (*Matter, error) {
+	if !isForCustomers(kind) {
+		return nil, fault.New(fault.Invalid, "Choose what your message is about.").At("kind")
+	}
+	m, first, err := o.newMatter(a, kind, subject, text)
+	if err != nil {
+		return nil, err
+	}
+	m.Waits, m.MailedAt = Support, m.OpenedAt
+	first.From, first.Author = Customer, customer
+	err = o.store.OpenMatter(ctx, m, first, account.Entry{
+		At: m.OpenedAt, Actor: customer, Action: "matter.open", AccountID: a.ID, Detail: m.ID + ", " + string(kind),
+	}, mostKept, func(h Holding) error {
+		switch {
+		case h.Open >= mostOpen:
+			return fault.New(fault.RateLimited, "You have %d open conversations, which is the limit. Please answer in one of them.", h.Open)
+		case h.New >= mostNew:
+			return fault.New(fault.RateLimited, "You have opened %d conversations today, which is the limit. Please answer in one of them.", h.New)
+		}
+		return h.writes()
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.mailStaff(m, text)
+	return m, nil
+}
+
+// Write opens a matter for support: a message to the customer.
+func (o *Office) Write(ctx context.Context, actor string, a *account.Account, kind Kind, subject, text string) (*Matter, error) {
+	if !isForCustomers(kind) {
+		return nil, fault.New(fault.Invalid, "a message to a customer has the kind restore, downgrade, billing, inquiry or other").At("kind")
+	}
+	m, first, err := o.newMatter(a, kind, subject, text)
+	if err != nil {
+		return nil, err
+	}
+	m.Waits, m.Unread, m.Assignee = Customer, true, actor
+	first.From, first.Author = Support, actor
+	err = o.store.OpenMatter(ctx, m, first, account.Entry{
+		At: m.OpenedAt, Actor: actor, Action: "matter.open", AccountID: a.ID, Detail: m.ID + ", " + string(kind),
+	}, mostKept, func(Holding) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	o.mailCustomer(m, text)
+	return m, nil
+}
+
+// newMatter returns a matter of an account with its first message, without what depends on who opens it.
+func (o *Office) newMatter(a *account.Account, kind Kind, subject, text string) (*Matter, Message, error) {
+	subject, err := parseSubject(subject)
+	if err != nil {
+		return nil, Message{}, err
+	}
+	if text, err = parseText(text); err != nil {
+		return nil, Message{}, err
+	}
+	now := o.clock()
+	return &Matter{
+		ID: "mat_" + rand.Text(), AccountID: a.ID, Email: a.Email, Kind: kind, Subject: subject, State: Open,
+		OpenedAt: now, Since: now, ChangedAt: now, Messages: 1, Version: 1,
+	}, Message{Number: 1, At: now, Text: text}, nil
+}
+
+// writes checks that the customer may write one more message.
+func (h Holding) writes() error {
+	if h.Written >= mostWritten {
+		return fault.New(fault.RateLimited, "You have written %d messages within 24 hours, which is the limit. Please wait for an answer.", h.Written)
+	}
+	return nil
+}
+
+// Reply adds a customer's message to a thread of the account. It wakes and opens it again if need be.
+func (o *Office) Reply(ctx context.Context, accountID, id, text string) (*Matter, error) {
+	text, err := parseText(text)
+	if err != nil {
+		return nil, err
+	}
+	mailed := false
+	m, err := o.change(ctx, id, func(c *Change, now time.Time) error {
+		// To a customer, somebody else's thread does not exist, and neither does a matter without a message.
+		if c.AccountID != accountID || c.Messages == 0 {
+			return noMatter()
+		}
+		if err := c.writes(); err != nil {
+			return err
+		}
+		if c.Matter.State == Closed && c.Holding.Open >= mostOpen {
+			return fault.New(fault.RateLimited, "You have %d open conversations, which is the limit. Please answer in one of them.", c.Holding.Open)
+		}
+		if err := c.say(Message{At: now, From: Customer, Author: customer, Text: text}); err != nil {
+			return err
+		}
+		if c.Waits != Support || c.State == Closed {
+			c.Waits, c.Since = Support, now
+		}
+		c.State, c.SnoozedUntil, c.Unread = Open, time.Time{}, false
+		if mailed = now.Sub(c.MailedAt) >= mailPause; mailed {
+			c.MailedAt = now
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if mailed {
+		o.mailStaff(m, text)
+	}
+	return m, nil
+}
+
+// say adds a message to the thread.
+func (c *Change) say(m Message) error {
+	if c.Messages >= MostMessages {
+		return fault.New(fault.Conflict, "This conversation has %d messages, which is the limit. Please begin a new one.", c.Messages)
+	}
+	c.Messages++
+	m.Number = c.Messages
+	c.Say = m
+	return nil
+}
+
+// Threads returns an account's threads, the last opened first.
+func (o *Office) Threads(ctx context.Context, accountID string, limit int) ([]Matter, error) {
+	return o.store.MattersOf(ctx, accountID, true, Place{}, limit)
+}
+
+// Of returns a page of an account's matters for support, the last opened first, and the place of the next one, which is
+// zero after the last.
+func (o *Office) Of(ctx context.Context, accountID string, after Place, limit int) ([]Matter, Place, error) {
+	if limit < 1 || limit > MostListed {
+		limit = MostListed
+	}
+	list, err := o.store.MattersOf(ctx, accountID, false, after, limit+1)
+	if err != nil || len(list) <= limit {
+		return list, Place{}, err
+	}
+	last := &list[limit-1]
+	return list[:limit], Place{last.OpenedAt, last.ID}, nil
+}
+
+// Thread returns a thread of an account with its messages, and notes that the customer has seen it.
+func (o *Office) Thread(ctx context.Context, accountID, id string) (*Matter, []Message, error) {
+	m, list, err := o.Show(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if m.AccountID != accountID || m.Messages == 0 {
+		return nil, nil, noMatter()
+	}
+	if m.Unread {
+		err = o.store.ReadMatter(ctx, accountID, id)
+	}
+	return m, list, err
+}
+
+// Messages returns the messages of a matter, oldest first.
+func (o *Office) Messages(ctx context.Context, id string) ([]Message, error) {
+	return o.store.MatterMessages(ctx, id, MostMessages)
+}
+
+// Unread returns in how many threads of an account support has written something new.
+func (o *Office) Unread(ctx context.Context, accountID string) (int, error) {
+	return o.store.UnreadMatters(ctx, accountID)
+}
+
+// Show returns a matter with its messages.
+func (o *Office) Show(ctx context.Context, id string) (*Matter, []Message, error) {
+	m, err := o.store.Matter(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := o.Messages(ctx, id)
+	return m, list, err
+}
+
+// change applies a change to a matter at the present time.
+func (o *Office) change(ctx context.Context, id string, change func(*Change, time.Time) error) (*Matter, error) {
+	// A caller who hangs up must not leave a message stored and not mailed.
+	ctx = context.WithoutCancel(ctx)
+	now := o.clock()
+	return o.store.ChangeMatter(ctx, id, now.Add(-24*time.Hour), func(c *Change) error {
+		if err := change(c, now); err != nil {
+			return err
+		}
+		c.ChangedAt = now
+		c.Version++
+		return nil
+	})
+}
+
+// noMatter is the fault for a matter that the caller may not see or that does not exist.
+func noMatter() error { return fault.New(fault.NotFound, "There is no such conversation.") }
+
+// mailStaff tells staff that a customer has written.
+func (o *Office) mailStaff(m *Matter, text string) {
+	s := o.settings()
+	if o.poster == nil || s.Staff == "" {
+		return
+	}
+	o.poster.Post(mail.Message{
+		To: s.Staff, Subject: "[" + m.Kind.Title() + "] " + m.Subject,
+		Text: fmt.Sprintf("%s (%s) writes:\n\n%s\n\nAnswer with: sluice matter answer %s\n", m.Email, m.AccountID, text, m.ID),
+	})
+}
+
+// mailCustomer tells a customer that support has written.
+func (o *Office) mailCustomer(m *Matter, text string) {
+	if o.poster == nil || m.Email == "" {
+		return
+	}
+	o.poster.Post(mail.Message{
+		To: m.Email, Subject: m.Subject,
+		Text: fmt.Sprintf("%s\n\nAnswer at %s/dashboard/messages/%s\n", text, o.settings().Origin, m.ID),
+	})
+}
+
+func isForCustomers(k Kind) bool {
+	for _, x := range ForCustomers() {
+		if x == k {
+			return true
+		}
+	}
+	return false
+}
+
+// parseText checks the text of a message and returns it without surrounding space.
+func parseText(text string) (string, error) {
+	text = strings.TrimSpace(clean(text, true))
+	if text == "" || len(text) > MostText {
+		return "", fault.New(fault.Invalid, "Write a message of 1 to %d characters.", MostText).At("text")
+	}
+	return text, nil
+}
+
+// parseSubject checks a subject. It becomes the subject of a mail, so it is one line.
+func parseSubject(text string) (string, error) {
+	text = strings.TrimSpace(clean(text, false))
+	if text == "" || len(text) > MostSubject {
+		return "", fault.New(fault.Invalid, "Write a subject of 1 to %d characters.", MostSubject).At("subject")
+	}
+	return text, nil
+}
+
+// parseReason checks a reason for the audit log.
+func parseReason(text string) (string, error) {
+	text = strings.TrimSpace(clean(text, false))
+	if len(text) > mostReason {
+		return "", fault.New(fault.Invalid, "a reason has at most %d bytes", mostReason).At("reason")
+	}
+	return text, nil
+}
+
+// clean removes what a text cannot hold: bytes that are no UTF-8, control characters and, unless it may have lines,
+// line breaks.
+func clean(text string, lines bool) string {
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' && lines, r == '\t':
+			return r
+		case r == '\n':
+			return ' '
+		case unicode.IsControl(r):
+			return -1
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,329 @@
+package matter_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/fault"
+	"sluice/internal/mail"
+	"sluice/internal/matter"
+	"sluice/internal/sqlstore"
+)
+
+type box []mail.Message
+
+func (b *box) Post(m mail.Message) { *b = append(*b, m) }
+
+// scene is an office with an account, a clock that only the test moves, and the mail that was sent.
+type scene struct {
+	*matter.Office
+	t     *testing.T
+	store *sqlstore.Store
+	now   time.Time
+	box   box
+	ana   *account.Account
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	t.Parallel()
+	s, err := sqlstore.Open(t.Context(), "sqlite", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	a, _, err := account.New(s, nil).Create(t.Context(), "t", "ana@example.com", account.Basic, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &scene{t: t, store: s, now: time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC), ana: a}
+	c.Office = matter.NewOffice(s, &c.box, func() matter.Settings { return matter.Settings{Origin: "https://x.example", Staff: "help@example.com"} },
+		&matter.Options{Now: func() time.Time { return c.now }})
+	return c
+}
+
+func (c *scene) begin(subject string) *matter.Matter {
+	c.t.Helper()
+	m, err := c.Begin(c.t.Context(), c.ana, matter.Other, subject, "hello")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return m
+}
+
+func TestBegin(t *testing.T) {
+	c := newScene(t)
+	ctx := t.Context()
+	for _, tt := range []struct {
+		kind          matter.Kind
+		subject, text string
+		param         string
+	}{
+		{"", "s", "t", "kind"},
+		{matter.Deactivated, "s", "t", "kind"},
+		{matter.Other, " ", "t", "subject"},
+		{matter.Other, strings.Repeat("x", matter.MostSubject+1), "t", "subject"},
+		{matter.Other, "s", "\n ", "text"},
+		{matter.Other, "s", strings.Repeat("x", matter.MostText+1), "text"},
+	} {
+		if _, err := c.Begin(ctx, c.ana, tt.kind, tt.subject, tt.text); !fault.Is(err, fault.Invalid) || fault.From(err).Param != tt.param {
+			t.Errorf("Begin(%q, %.5q, %.5q) = %v, want invalid at %s", tt.kind, tt.subject, tt.text, err, tt.param)
+		}
+	}
+	m, err := c.Begin(ctx, c.ana, matter.Restore, " a\nb\x00 ", " x\r\ny\x00\xff ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, messages, err := c.Thread(ctx, c.ana.ID, m.ID)
+	if err != nil || got.Subject != "a b" || len(messages) != 1 || messages[0].Text != "x\ny\uFFFD" || got.Waits != matter.Support {
+		t.Errorf("Thread = %+v, %+v, %v", got, messages, err)
+	}
+	if len(c.box) != 1 || c.box[0].To != "help@example.com" || !strings.Contains(c.box[0].Text, "ana@example.com") {
+		t.Errorf("mailed %+v, want a mail to staff", c.box)
+	}
+	if _, _, err := c.Thread(ctx, "acct_other", m.ID); !fault.Is(err, fault.NotFound) {
+		t.Errorf("Thread of another account = %v, want not found", err)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	c := newScene(t)
+	ctx := t.Context()
+	// 20 are open at once.
+	var all []*matter.Matter
+	for i := range 20 {
+		all = append(all, c.begin(fmt.Sprint(i)))
+	}
+	if _, err := c.Begin(ctx, c.ana, matter.Other, "s", "t"); !fault.Is(err, fault.RateLimited) {
+		t.Errorf("the 21st open conversation = %v, want a refusal", err)
+	}
+	closeAll := func() {
+		t.Helper()
+		for _, m := range all {
+			if _, err := c.Close(ctx, matter.Act{Actor: "eve", ID: m.ID}, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = nil
+	}
+	first := all[0]
+	// A closed one does not open again beyond the bound.
+	if _, err := c.Close(ctx, matter.Act{Actor: "eve", ID: first.ID}, "done"); err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, c.begin("again"))
+	if _, err := c.Reply(ctx, c.ana.ID, first.ID, "more"); !fault.Is(err, fault.RateLimited) {
+		t.Errorf("a reply that opens the 21st = %v, want a refusal", err)
+	}
+	closeAll()
+	// 50 within 24 hours.
+	for n := 21; n < 50; n++ {
+		if len(all) == 19 {
+			closeAll()
+		}
+		all = append(all, c.begin(fmt.Sprint(n)))
+	}
+	closeAll()
+	if _, err := c.Begin(ctx, c.ana, matter.Other, "s", "t"); !fault.Is(err, fault.RateLimited) {
+		t.Errorf("the 51st conversation of a day = %v, want a refusal", err)
+	}
+	c.now = c.now.Add(25 * time.Hour)
+	m := c.begin("the next day")
+	// 200 messages within 24 hours, and 400 in a thread.
+	for n := 1; n < matter.MostMessages; n++ {
+		if n%200 == 0 {
+			if _, err := c.Reply(ctx, c.ana.ID, m.ID, "x"); !fault.Is(err, fault.RateLimited) {
+				t.Errorf("message %d = %v, want a refusal", n, err)
+			}
+			c.now = c.now.Add(25 * time.Hour)
+		}
+		if _, err := c.Reply(ctx, c.ana.ID, m.ID, "x"); err != nil {
+			t.Fatalf("message %d = %v", n, err)
+		}
+	}
+	c.now = c.now.Add(25 * time.Hour)
+	if _, err := c.Reply(ctx, c.ana.ID, m.ID, "x"); !fault.Is(err, fault.Conflict) {
+		t.Errorf("message 401 = %v, want a refusal", err)
+	}
+	if _, err := c.Answer(ctx, matter.Act{Actor: "eve", ID: m.ID}, "x"); !fault.Is(err, fault.Conflict) {
+		t.Errorf("message 401 of support = %v, want a refusal", err)
+	}
+}
+
+// TestMail checks that staff gets a mail about a thread every 15 minutes at most, and the customer one for each answer.
+func TestMail(t *testing.T) {
+	c := newScene(t)
+	ctx := t.Context()
+	m := c.begin("s")
+	for _, tt := range []struct {
+		after time.Duration
+		want  int
+	}{{time.Minute, 0}, {13 * time.Minute, 0}, {time.Minute, 1}, {time.Minute, 0}, {14 * time.Minute, 1}} {
+		c.now, c.box = c.now.Add(tt.after), nil
+		if _, err := c.Reply(ctx, c.ana.ID, m.ID, "more"); err != nil {
+			t.Fatal(err)
+		}
+		if len(c.box) != tt.want {
+			t.Errorf("%s later: %d mails to staff, want %d", tt.after, len(c.box), tt.want)
+		}
+	}
+	for range 2 {
+		c.box = nil
+		if _, err := c.Answer(ctx, matter.Act{Actor: "eve", ID: m.ID}, "an answer"); err != nil {
+			t.Fatal(err)
+		}
+		if len(c.box) != 1 || c.box[0].To != c.ana.Email || !strings.Contains(c.box[0].Text, "https://x.example/dashboard/messages/"+m.ID) {
+			t.Errorf("mailed %+v, want the answer", c.box)
+		}
+	}
+}
+
+// TestStates walks a matter through what staff and the customer can do with it.
+func TestStates(t *testing.T) {
+	c := newScene(t)
+	ctx := t.Context()
+	m := c.begin("s")
+	act := func() matter.Act { return matter.Act{Actor: "eve", ID: m.ID, Version: m.Version} }
+	check := func(what string, got *matter.Matter, err error, state matter.State, waits matter.Side, who string) {
+		t.Helper()
+		if err != nil || got.State != state || got.Waits != waits || got.Assignee != who {
+			t.Fatalf("%s = %+v, %v, want %s, for %s, of %q", what, got, err, state, waits, who)
+		}
+		if got.Version <= m.Version {
+			t.Errorf("%s made version %d of %d", what, got.Version, m.Version)
+		}
+		m = got
+		c.now = c.now.Add(time.Minute)
+	}
+	old := act()
+	got, err := c.Assign(ctx, act(), "max")
+	check("Assign", got, err, matter.Open, matter.Support, "max")
+	if _, err := c.Assign(ctx, old, "eve"); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "assigned to max") {
+		t.Errorf("Assign with an old version = %v, want what changed", err)
+	}
+	got, err = c.Assign(ctx, act(), "")
+	check("Assign to nobody", got, err, matter.Open, matter.Support, "")
+	got, err = c.Answer(ctx, act(), "an answer")
+	check("Answer", got, err, matter.Open, matter.Customer, "eve")
+	if n, err := c.Unread(ctx, c.ana.ID); err != nil || n != 1 {
+		t.Errorf("Unread = %d, %v", n, err)
+	}
+	got, err = c.Snooze(ctx, act(), c.now.Add(time.Hour))
+	check("Snooze", got, err, matter.Snoozed, matter.Customer, "eve")
+	for _, until := range []time.Time{c.now, c.now.AddDate(2, 0, 0)} {
+		if _, err := c.Snooze(ctx, act(), until); !fault.Is(err, fault.Invalid) {
+			t.Errorf("Snooze until %s = %v, want invalid", until, err)
+		}
+	}
+	since := m.Since
+	got, err = c.Reply(ctx, c.ana.ID, m.ID, "more")
+	check("Reply", got, err, matter.Open, matter.Support, "eve")
+	if !m.Since.After(since) || m.Unread {
+		t.Errorf("after the reply %+v, want it to wait from now on", m)
+	}
+	got, err = c.Close(ctx, act(), "solved")
+	check("Close", got, err, matter.Closed, matter.Support, "eve")
+	if _, err := c.Snooze(ctx, act(), c.now.Add(time.Hour)); !fault.Is(err, fault.Conflict) {
+		t.Errorf("Snooze of a closed matter = %v", err)
+	}
+	got, err = c.Reopen(ctx, act())
+	check("Reopen", got, err, matter.Open, matter.Support, "eve")
+	got, err = c.Decide(ctx, act(), matter.Decision{Action: "matter.warn", Text: "Please stop.", Close: true, Reason: "resells"})
+	check("Decide", got, err, matter.Closed, matter.Customer, "eve")
+	got, err = c.Take(ctx, act())
+	check("Take", got, err, matter.Closed, matter.Customer, "eve")
+	log, err := c.store.AuditLog(ctx, c.ana.ID, 0, 99)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var actions []string
+	for _, e := range log {
+		actions = append([]string{e.Action}, actions...)
+	}
+	want := "account.create matter.open matter.assign matter.assign matter.answer matter.snooze matter.close matter.reopen matter.warn"
+	if got := strings.Join(actions, " "); got != want {
+		t.Errorf("the audit log has %s, want %s", got, want)
+	}
+	if log[0].Reason != "resells" || !strings.HasPrefix(log[0].Detail, m.ID) || log[0].Actor != "eve" {
+		t.Errorf("the last entry is %+v", log[0])
+	}
+}
+
+func TestQueue(t *testing.T) {
+	c := newScene(t)
+	ctx := t.Context()
+	for i := range 5 {
+		c.begin(fmt.Sprint(i))
+		c.now = c.now.Add(time.Minute)
+	}
+	var got []string
+	after := matter.Place{}
+	for {
+		list, next, err := c.Queue(ctx, matter.Query{After: after, Limit: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list {
+			got = append(got, list[i].Subject)
+		}
+		// The cursor survives its text.
+		if after, err = matter.ParsePlace(next.String()); err != nil || after != next {
+			t.Fatalf("ParsePlace(%q) = %v, %v", next, after, err)
+		}
+		if next == (matter.Place{}) {
+			break
+		}
+	}
+	if text := strings.Join(got, " "); text != "0 1 2 3 4" {
+		t.Errorf("the queue is %s, want all, oldest first", text)
+	}
+	for _, q := range []matter.Query{{View: "all"}, {Kind: "x"}} {
+		if _, _, err := c.Queue(ctx, q); !fault.Is(err, fault.Invalid) {
+			t.Errorf("Queue(%+v) = %v, want invalid", q, err)
+		}
+	}
+	for _, text := range []string{"x", "1", "1.", ".x", "x.y"} {
+		if _, err := matter.ParsePlace(text); !fault.Is(err, fault.Invalid) {
+			t.Errorf("ParsePlace(%q) = %v, want invalid", text, err)
+		}
+	}
+	if counts, err := c.Counts(ctx); err != nil || counts[matter.Waiting] != 5 {
+		t.Errorf("Counts = %v, %v", counts, err)
+	}
+	if err := c.Gather(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// noting is a store that notes the bounds that it is given.
+type noting struct {
+	matter.Store
+	keep, limit int
+}
+
+func (n *noting) OpenMatter(_ context.Context, _ *matter.Matter, _ matter.Message, _ account.Entry, keep int, _ func(matter.Holding) error) error {
+	n.keep = keep
+	return nil
+}
+
+func (n *noting) MatterQueue(_ context.Context, q matter.Query) ([]matter.Matter, error) {
+	n.limit = q.Limit
+	return make([]matter.Matter, q.Limit), nil
+}
+
+// TestKept checks the bounds that the store applies; storetest checks that it does.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	s := &noting{}
+	o := matter.NewOffice(s, nil, func() matter.Settings { return matter.Settings{} }, nil)
+	if _, err := o.Begin(t.Context(), &account.Account{}, matter.Other, "s", "t"); err != nil || s.keep != 2000 {
+		t.Errorf("Begin = %v, keeps %d, want 2000", err, s.keep)
+	}
+	if list, _, err := o.Queue(t.Context(), matter.Query{Limit: 9999}); err != nil || len(list) != 200 {
+		t.Errorf("Queue = %d matters, %v, want 200", len(list), err)
+	}
+}
