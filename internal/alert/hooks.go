@@ -215,7 +215,9 @@ func (d *Desk) Deliveries(ctx context.Context, accountID string, state State, p 
 }
 
 // Find returns a delivery, whoever it is for. It returns fault.NotFound if there is none.
-func (d *Desk) Find(ctx context.Context, id string) (*Delivery, error) { return d.store.FindDelivery(ctx, id) }
+func (d *Desk) Find(ctx context.Context, id string) (*Delivery, error) {
+	return d.store.FindDelivery(ctx, id)
+}
 
 // Replay sends an ended delivery again and returns it. Unlike a customer, the operator may do so as often as it takes.
 func (d *Desk) Replay(ctx context.Context, id string) (*Delivery, error) {
