@@ -16,7 +16,7 @@ import (
 // accountHistoryCmd.
 func (p *program) accountCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "account", Short: "Create, show and change accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
-	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(),
+	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(), p.accountSearchCmd(), p.accountSignalsCmd(),
 		p.accountSetPlanCmd(), p.accountSetLimitsCmd(), p.accountSetStaffCmd(), p.accountSuspendCmd(), p.accountUnsuspendCmd(), p.accountTerminateCmd())
 	return cmd
 }

@@ -363,13 +363,24 @@ func cmdJSONSet(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], v)
 }
 
-// cmdSet: set NAME
-// The last standard output, without the end of its line, goes into a variable.
+// cmdSet: set NAME [PATTERN]
+// The last standard output, without the end of its line, goes into a variable; with a pattern, what its first group
+// matches.
 func cmdSet(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: set NAME")
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: set NAME [PATTERN]")
 	}
-	ts.Setenv(args[0], strings.TrimSuffix(ts.ReadFile("stdout"), "\n"))
+	text := strings.TrimSuffix(ts.ReadFile("stdout"), "\n")
+	if len(args) == 2 {
+		pattern, err := regexp.Compile("(?m)" + args[1])
+		ts.Check(err)
+		m := pattern.FindStringSubmatch(text)
+		if len(m) < 2 {
+			ts.Fatalf("%s matches nothing in %s", args[1], text)
+		}
+		text = m[1]
+	}
+	ts.Setenv(args[0], text)
 }
 
 // cmdJSON: json PATH VALUE

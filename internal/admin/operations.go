@@ -10,9 +10,12 @@ import (
 	"sluice/internal/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
+	"sluice/internal/finder"
 	"sluice/internal/health"
 	"sluice/internal/matter"
+	"sluice/internal/refusal"
 	"sluice/internal/routing"
+	"sluice/internal/signal"
 )
 
 // Backend holds what the operations work on. All fields are required unless they say
@@ -31,6 +34,10 @@ type Backend struct {
 	// VideoModel returns the id of the video model.
 	VideoModel func() string
 	Matters    *matter.Office
+	// Finder, Refusals and Signals are what requests have left behind.
+	Finder   *finder.Finder
+	Refusals refusal.View
+	Signals  signal.Store
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would
@@ -409,23 +416,30 @@ func (b *Backend) viewOf(a *account.Account, err error) (Account, error) {
 	return b.view(a), nil
 }
 
-// view converts an account. Suspension takes precedence over deactivated keys in Status.
+// accountStatus returns the status of an account. Suspension takes precedence over deactivated keys.
+func accountStatus(a *account.Account) string {
+	switch {
+	case a.Suspended != nil && a.Suspended.Final:
+		return "terminated"
+	case a.Suspended != nil:
+		return "suspended"
+	case a.Deactivated != nil:
+		return "deactivated"
+	}
+	return "active"
+}
+
+// view converts an account.
 func (b *Backend) view(a *account.Account) Account {
 	v := Account{
-		ID: a.ID, Email: a.Email, Plan: a.Plan.String(), Granted: a.Granted, Staff: a.Staff, Status: "active",
+		ID: a.ID, Email: a.Email, Plan: a.Plan.String(), Granted: a.Granted, Staff: a.Staff, Status: accountStatus(a),
 		Suspended: markView(a.Suspended), Deactivated: markView(a.Deactivated),
 		Limits: b.Plans()[a.Plan].Over(a.Overrides), Overrides: a.Overrides, CreatedAt: a.CreatedAt, Version: a.Version,
 		Keys: make([]Key, 0, len(a.Keys)),
 	}
 	keyStatus := "active"
 	if a.Deactivated != nil {
-		v.Status, keyStatus = "deactivated", "deactivated"
-	}
-	if a.Suspended != nil {
-		v.Status = "suspended"
-		if a.Suspended.Final {
-			v.Status = "terminated"
-		}
+		keyStatus = "deactivated"
 	}
 	for i := range a.Keys {
 		v.Keys = append(v.Keys, keyView(&a.Keys[i], keyStatus))

@@ -51,7 +51,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		Log: a.log, Metrics: a.metrics, Tracer: a.tracer, Ledger: a.ledger, Abuse: a.abuse, Replies: a.replies, Videos: a.videos,
 		Changes: store.CatalogChanges,
 		Pages:   a.pages(cfg), MCP: tools.Serve,
-		Health: a.health,
+		Health: a.health, Refusals: a.refusals,
 	})
 	return nil
 }

@@ -42,6 +42,7 @@ import (
 	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/pulse"
+	"sluice/internal/refusal"
 	"sluice/internal/routing"
 	"sluice/internal/signin"
 	"sluice/internal/staff"
@@ -95,6 +96,7 @@ type App struct {
 	helm     *steering.Helm      // what staff has decided about the running service
 	follower *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
 	books    *usage.Books        // what calls consumed
+	refusals *refusal.Keeper     // calls that were refused
 	pulse    *pulse.Pulse        // notices silence on streams
 	ledger   ledger              // what accounts are using now; it is made of one of the next two
 	memory   *admission.Memory   // nil if nodes share a ledger

@@ -9,6 +9,7 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/config"
 	"sluice/internal/installation"
+	"sluice/internal/refusal"
 	"sluice/internal/telemetry"
 	"sluice/internal/usage"
 	"sluice/internal/video"
@@ -25,6 +26,7 @@ func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 		Running:  a.ledger.Running,
 		KeepDays: func() int { return a.settings.Load().Config.Usage.KeepDays },
 	})
+	a.refusals = refusal.New(a.facts.store, a.log)
 	a.gate = admission.New(a.ledger, a.books, a.currentFacts(cfg))
 	return a.books.Open()
 }

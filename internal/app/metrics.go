@@ -56,6 +56,9 @@ func (a *App) addMetrics() {
 		"tokens":     func() int64 { return a.gate.Refused(admission.Tokens) },
 		"concurrent": func() int64 { return a.gate.Refused(admission.Slots) },
 	})
+	m.Counter("sluice_refused_calls_dropped_total", "Refused calls that were not counted for their account, because too many waited for the database.", func() float64 {
+		return float64(a.refusals.Dropped())
+	})
 	m.Gauge("sluice_config_hash", "A number that changes with the configuration in force: the same on nodes that have the same.", func() float64 {
 		return float64(a.settings.Load().Config.Hash())
 	})

@@ -17,8 +17,10 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/datadir"
+	"sluice/internal/finder"
 	"sluice/internal/installation"
 	"sluice/internal/matter"
+	"sluice/internal/refusal"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
 	"sluice/internal/staff"
@@ -90,6 +92,9 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Billing:    till,
 		Matters:    matter.NewOffice(f.store, nil, func() matter.Settings { return matter.Settings{} }, nil),
 		Plans:      plans,
+		Finder:     finder.New(f.store, books.View().Flush),
+		Refusals:   refusal.NewView(nil, f.store),
+		Signals:    f.store,
 		Status: func(context.Context) admin.Status {
 			return admin.Status{Version: buildinfo.Version, Database: string(f.store.Engine()), Models: len(s.Catalog.Models())}
 		},

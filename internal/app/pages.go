@@ -14,6 +14,7 @@ import (
 	"sluice/internal/mail"
 	"sluice/internal/matter"
 	"sluice/internal/notice"
+	"sluice/internal/refusal"
 	"sluice/internal/signin"
 	"sluice/internal/staff"
 	"sluice/internal/steering"
@@ -86,7 +87,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   func() account.Plans { return a.settings.Load().Plans },
 		Catalog: func() *catalog.Catalog { return a.settings.Load().Catalog },
-		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
+		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Refusals: refusal.NewView(a.refusals, a.facts.store), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
 		Health:       func(m *catalog.Model) string { return a.settings.Load().Health(m) },
 		MailIsLogged: cfg.SMTP.Server == "",

@@ -16,7 +16,9 @@ import (
 	"sluice/internal/buildinfo"
 	"sluice/internal/catalog"
 	"sluice/internal/discovery"
+	"sluice/internal/finder"
 	"sluice/internal/httpapi"
+	"sluice/internal/refusal"
 )
 
 // Run serves until ctx ends or a server fails. Then it stops gracefully, see stop. It closes the App.
@@ -81,6 +83,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.pulse.Run,
 		a.watch,
 		a.books.Run,
+		a.refusals.Run,
 		a.abuse.Run,
 		func(ctx context.Context) { index.RecordKeyUse(ctx, store, a.log) },
 		a.outbox.Run,
@@ -202,7 +205,19 @@ func (a *App) backend() *admin.Backend {
 		Reload:     func(context.Context) error { return a.Reload() },
 		Debug:      a.debug,
 		Metrics:    a.metrics.Handler(),
+		Finder:     a.finder(),
+		Refusals:   refusal.NewView(a.refusals, a.facts.store),
+		Signals:    a.facts.store,
 	}
+}
+
+// finder returns what finds accounts and requests, those of the last second included.
+func (a *App) finder() *finder.Finder {
+	refusals := refusal.NewView(a.refusals, a.facts.store)
+	return finder.New(a.facts.store, func(ctx context.Context) {
+		a.books.View().Flush(ctx)
+		refusals.Flush(ctx)
+	})
 }
 
 // status returns the state of the server. If the database does not answer, it says so in DBError and

@@ -19,11 +19,11 @@ var rows = [][]string{
 	// The types that requests and storage are made of, and the connections to the outside.
 	{"chat", "netguard", "account", "blob", "mail"},
 	// Facts: the catalog, usage, accounts and their keys, and earlier turns of a conversation.
-	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency"},
+	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency", "refusal"},
 	// Admission of requests, and the way an upstream is called; payment adapters know billing. provider/claude
 	// is not an adapter: several adapters share what it knows about one family of models. Staff's decisions about the
-	// running service know the catalog.
-	{"abuse", "admission", "staff", "provider", "provider/claude", "mcpclient", "billing/*", "steering"},
+	// running service know the catalog. Signals and the finder read what calls have left behind.
+	{"abuse", "admission", "staff", "provider", "provider/claude", "mcpclient", "billing/*", "steering", "signal", "finder"},
 	// Code that works with upstreams, every wire format, the notices that accounts get, and the servers that
 	// share a database. Ledgers on other servers know admission, and count units for abuse.
 	{"cluster", "notice", "matter", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},

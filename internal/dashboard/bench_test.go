@@ -92,7 +92,7 @@ func open(b *testing.B, store *sqlstore.Store) (http.Handler, *account.Account, 
 	ui := webui.New(func() webui.Settings { return webui.Settings{Origin: origin, Brand: "service"} }, slog.New(slog.DiscardHandler))
 	handler := dashboard.New(ui, dashboard.Sources{
 		Desk: desk, Accounts: accounts, Account: index.Account, LastUsed: index.LastUsed, Plans: account.BuiltinPlans, Catalog: func() *catalog.Catalog { return models },
-		Ledger: admission.NewMemory(nil), Abuse: abuse.New(store, abuse.Options{Plans: account.BuiltinPlans}), Usage: store,
+		Ledger: admission.NewMemory(nil), Abuse: abuse.New(store, abuse.Options{Plans: account.BuiltinPlans}), Usage: store, Refusals: store,
 		Notices: notice.NewBoard(store, nowhere{}, func() string { return origin }, nil), Billing: billing.New(store, nil), VideoModel: func() string { return "video-default" },
 	}, nil).Handler()
 

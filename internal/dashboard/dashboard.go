@@ -66,6 +66,7 @@ type Sources struct {
 	Ledger   admission.Ledger
 	Abuse    *abuse.Control
 	Usage    Usage
+	Refusals Refusals
 	Notices  *notice.Board
 	Matters  *matter.Office
 	Billing  *billing.Billing

@@ -55,6 +55,7 @@ func (d *Dashboard) Handler() http.Handler {
 	private("POST "+home+"/keys/{id}/delete", d.deleteKey)
 	private("GET "+home+"/usage", d.usagePage)
 	private("GET "+home+"/usage/recent", d.recent)
+	private("GET "+home+"/usage/refused", d.moreRefused)
 	private("GET "+home+"/usage.csv", d.exportUsage)
 	private("GET "+home+"/models", d.modelsPage)
 	private("GET "+home+"/playground", d.playgroundPage)

@@ -30,6 +30,8 @@ type usageView struct {
 	// Names holds the names of keys by id.
 	Names  map[string]string
 	Recent recentView
+	// Refused is not filtered: refused calls have no usage.
+	Refused refusedView
 	// Key and Model are the current filters. Empty means all.
 	Key     string
 	Model   string
@@ -77,6 +79,9 @@ func (d *Dashboard) usagePage(w http.ResponseWriter, r *http.Request, v *visitor
 	// The list starts a minute in the future, so that a call recorded by a server whose clock
 	// is ahead is not left out.
 	if view.Recent, err = d.recentCalls(r, v, usage.Point{At: d.now().Add(time.Minute)}); err != nil {
+		return err
+	}
+	if view.Refused, err = d.refused(r, v); err != nil {
 		return err
 	}
 	p := d.frame(w, r, v, "Usage")

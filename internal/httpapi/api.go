@@ -25,6 +25,7 @@ import (
 	"sluice/internal/health"
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
+	"sluice/internal/refusal"
 	"sluice/internal/routing"
 	"sluice/internal/telemetry"
 	"sluice/internal/video"
@@ -75,6 +76,8 @@ type Options struct {
 	MCP func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
 	// Health is asked by /readyz. The default is one without checks.
 	Health *health.Board
+	// Refusals remembers calls that were refused. If nil, nobody wants to know.
+	Refusals *refusal.Keeper
 	// Pages maps patterns to handlers that reply to everything themselves. They see the
 	// client's address as the request's RemoteAddr, also behind a trusted proxy.
 	Pages map[string]http.Handler
@@ -103,20 +106,21 @@ type Settings struct {
 
 // API is the http.Handler of the whole service. It is safe for concurrent use.
 type API struct {
-	auth    *auth.Authenticator
-	line    *inference.Line
-	log     *slog.Logger
-	metrics *telemetry.Metrics
-	tracer  *telemetry.Tracer // nil: off
-	ledger  admission.Ledger
-	abuse   *abuse.Control
-	replies *idempotency.Replies
-	videos  *video.Line
-	changes func(ctx context.Context, after int64, most int) ([]catalog.Change, bool, error)
-	mcp     func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
-	health  *health.Board
-	pages   map[string]http.Handler
-	bodies  bodies
+	auth     *auth.Authenticator
+	line     *inference.Line
+	log      *slog.Logger
+	metrics  *telemetry.Metrics
+	tracer   *telemetry.Tracer // nil: off
+	ledger   admission.Ledger
+	abuse    *abuse.Control
+	replies  *idempotency.Replies
+	videos   *video.Line
+	changes  func(ctx context.Context, after int64, most int) ([]catalog.Change, bool, error)
+	mcp      func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
+	health   *health.Board
+	pages    map[string]http.Handler
+	bodies   bodies
+	refusals *refusal.Keeper // nil: none are kept
 
 	settings atomic.Pointer[Settings]
 	draining atomic.Bool
@@ -132,7 +136,7 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 	if opts == nil {
 		opts = &Options{}
 	}
-	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages}
+	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages, refusals: opts.Refusals}
 	made.bodies.maxOne, made.bodies.maxAll = cmp.Or(opts.MaxBody, maxBody), cmp.Or(opts.MaxBodies, maxBodies)
 	made.bodies.maxAccount, made.bodies.maxStrangers, made.bodies.maxStranger = maxAccountBodies, maxStrangerBodies, maxAddressBodies
 	made.bodies.patience, made.bodies.total, made.bodies.seed = bodyPatience, bodyTotal, maphash.MakeSeed()

@@ -39,6 +39,7 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 	return goneOr(a.current(x, func() error {
 		return a.line.Complete(r.Context(), w, x.models(), inference.Call{
 			ID: x.event.CallID, Start: x.event.Start, Span: x.event.Span, Wait: &x.wait, Caller: x.caller, Limits: x.limits(), Request: req, Depth: x.depth,
+			Address: x.event.Remote, RequestID: x.event.Given(),
 		})
 	}))
 }

@@ -452,7 +452,8 @@ func (m *Malformed) message() string {
 // Refuse returns the complete reply to a request that net/http rejected, and records it in the
 // log and the metrics like any other request.
 func (a *API) Refuse(m Malformed) []byte {
-	e := telemetry.Event{RequestID: newRequestID(), Start: time.Now(), Remote: m.Remote, Status: m.Status, Fault: fault.Invalid.String()}
+	now := time.Now()
+	e := telemetry.Event{RequestID: newRequestID(now), Start: now, Remote: m.Remote, Status: m.Status, Fault: fault.Invalid.String()}
 	// The log has addresses without ports.
 	if host, _, err := net.SplitHostPort(m.Remote); err == nil {
 		e.Remote = host

@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
+	"sluice/internal/refusal"
 	"sluice/internal/relay"
 )
 
@@ -17,7 +19,11 @@ func (a *API) answerErrors(next handler) handler {
 	return func(x *exchange, r *http.Request) error {
 		if err := a.catch(next, x, r); err != nil {
 			a.showStanding(x, r, err)
+			begun := x.begun()
 			x.answer(err, r)
+			if a.refusals != nil && !begun && x.caller.Account != nil && refusal.Counts(x.event.Status) {
+				a.refusals.Note(x.refused(err, r))
+			}
 			a.bodies.finish(x, r)
 		}
 		return nil
@@ -113,6 +119,31 @@ func (x *exchange) answer(err error, r *http.Request) {
 	x.WriteHeader(f.Kind.Status())
 	if r.Method != http.MethodHead {
 		_, _ = x.Write(body) // an error means that the caller disconnected
+	}
+}
+
+// maxParam is how much of the name of a field is kept with a refused call, in bytes.
+const maxParam = 100
+
+// refused returns what is kept of a call that was refused. Nothing in it is the caller's own text: of the name of a
+// field only the plain beginning is kept, because names inside a schema are the caller's.
+func (x *exchange) refused(err error, r *http.Request) refusal.Call {
+	e := &x.event
+	f := fault.From(err)
+	param := excerpt.Head(f.Param, maxParam)
+	for i := range len(param) {
+		if c := param[i]; !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '.' || c == '[' || c == ']') {
+			param = param[:i]
+			break
+		}
+	}
+	path := e.Route
+	if path == "" {
+		path = "(no such path)"
+	}
+	return refusal.Call{
+		ID: e.CallID, RequestID: e.Given(), At: e.Start.UTC().Truncate(time.Millisecond), AccountID: x.caller.Account.ID, KeyID: x.caller.KeyID,
+		Status: e.Status, Kind: f.Kind.String(), Param: param, Path: r.Method + " " + path, Model: e.Model, Address: e.Remote,
 	}
 }
 

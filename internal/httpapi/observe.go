@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"net"
 	"net/http"
@@ -29,7 +30,7 @@ func (a *API) observe(next handler) handler {
 		if e.Start.IsZero() { // a request with a body has read the clock
 			e.Start = time.Now()
 		}
-		e.CallID = newRequestID()
+		e.CallID = newRequestID(e.Start)
 		e.RequestID = e.CallID
 		e.Method, e.Path = r.Method, r.URL.Path
 		var proxy bool
@@ -78,11 +79,14 @@ func (a *API) beginTrace(e *telemetry.Event, r *http.Request, trusted bool) {
 // reply.
 const statusNone = 499
 
-// newRequestID returns 128 random bits in hex. They must be unpredictable: ids of tool calls
-// are derived from them, and data for a later turn is sealed under those ids.
-func newRequestID() string {
+// newRequestID returns the second and 96 random bits in hex. The random ones must be unpredictable:
+// ids of tool calls are derived from them, and data for a later turn is sealed under those ids. The
+// second comes first so that the database, which finds requests by their id, adds new ones at the end
+// of its index: random ones would make it write a page for each.
+func newRequestID(now time.Time) string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[4:]) // never fails
+	binary.BigEndian.PutUint32(b[:], uint32(now.Unix()))
 	return hex.EncodeToString(b[:])
 }
 

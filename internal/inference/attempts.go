@@ -19,6 +19,7 @@ import (
 	"sluice/internal/relay"
 	"sluice/internal/routing"
 	"sluice/internal/telemetry"
+	"sluice/internal/usage"
 )
 
 const (
@@ -51,10 +52,13 @@ type attempts struct {
 	start  time.Time       // of the call, or of its turn
 	trace  *telemetry.Span // the span that those of attempts belong to; nil: not traced
 	wait   *telemetry.Wait // gets the time that upstreams take; nil: nobody wants to know
+	way    *usage.Way      // gets what became of each attempt; of the whole call
+	since  time.Time       // of the call: the times in way count from it
 	until  time.Time       // no round after the first begins after it
 
 	count   int             // attempts so far
 	at      routing.Attempt // the last attempt
+	began   time.Time       // when it began
 	stream  provider.Stream // of the last attempt; nil: it has none
 	running bool            // the last attempt has not ended
 	begun   bool            // stream is the reply
@@ -74,6 +78,7 @@ type attempts struct {
 func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model, call *Call) *attempts {
 	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, staff: call.Caller.Account.Staff, start: call.Start, until: call.Start.Add(l.patience)}
 	a.call = provider.Call{Request: call.Request, ID: call.ID}
+	a.since = call.Start
 	a.trace, a.wait = call.Span, call.Wait
 	a.prompt = size{req: call.Request, counting: l.counting}
 	if l.states != nil {
@@ -122,6 +127,7 @@ func (a *attempts) Start() error {
 			a.first, a.begun = ev, true
 			now := time.Now()
 			a.at.Answered(now)
+			a.tell(now, nil)
 			began.End()
 			// The wait is over unless a reply in one piece still has to be read.
 			if a.wait != nil && (a.call.Request.Stream || ev.Kind == provider.Whole) {
@@ -130,6 +136,7 @@ func (a *attempts) Start() error {
 			return nil
 		}
 		a.ended(err)
+		a.tell(time.Now(), err)
 		began.End()
 		_ = a.close() // of a reply that failed: its error is known already
 		switch {
@@ -153,8 +160,9 @@ func (a *attempts) Start() error {
 
 // begin begins the span and the wait of an attempt. It returns the span that lasts until the first token.
 func (a *attempts) begin() (first *telemetry.Span) {
+	a.began = time.Now()
 	if a.wait != nil {
-		a.wait.Begin(time.Now())
+		a.wait.Begin(a.began)
 	}
 	if a.trace == nil {
 		return nil
@@ -162,6 +170,21 @@ func (a *attempts) begin() (first *telemetry.Span) {
 	a.span = a.trace.Attempt(a.at.Model.ID, a.at.Upstream, a.at.Provider, a.count)
 	a.call.TraceParent, a.call.TraceState = a.span.Propagate()
 	return a.span.Child("first token")
+}
+
+// tell adds the last attempt to the way of the call. A nil error means that its upstream has something to say.
+func (a *attempts) tell(now time.Time, err error) {
+	t := usage.Attempt{
+		Model: a.at.Model.ID, Provider: a.at.Provider, Upstream: a.at.Upstream, Outcome: usage.Answered,
+		Start: a.began.Sub(a.since), End: now.Sub(a.since),
+	}
+	switch {
+	case err != nil && a.ctx.Err() != nil:
+		t.Outcome = "caller gone"
+	case err != nil:
+		t.Outcome, t.Status = provider.Word(err)
+	}
+	a.way.Tried(t)
 }
 
 // try calls the target of the last attempt and returns its first event of substance. Events before that,

@@ -3,6 +3,7 @@ package inference_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -246,12 +247,42 @@ func TestFailover(t *testing.T) {
 				if s.ModelAsked != tt.model || s.UnitMilli != tt.unit || s.RequestMilli != wantRequests {
 					t.Errorf("settled with %+v, want %d units and %d requests of %s", s, tt.unit, wantRequests, tt.model)
 				}
+				if got, want := wayOf(s.Way), ways[name]; want != "" && got != want {
+					t.Errorf("the way is %q, want %q", got, want)
+				}
 				if call := f.adapters["x"].scripts[0].calls(); len(call) > 0 && (call[0].ID == "" || call[0].Memory == nil) {
 					t.Errorf("the adapter was given %+v, want an id and a memory", call[0])
 				}
 			})
 		})
 	}
+}
+
+// ways are what the settlements of some of these calls tell of their attempts: model, provider, outcome, the
+// upstream's status, and the seconds from the start of the call to that of the attempt and to its end.
+var ways = map[string]string{
+	"the first answers":              "two x answered 0 0 0",
+	"the first is broken":            "two x refused 500 0 0, two y answered 0 0 0",
+	"the first ends without a word":  "two x cut off 0 0 0, two y answered 0 0 0",
+	"the first is garbled":           "two x unreadable 0 0 0, two y answered 0 0 0",
+	"the first sends a page":         "two x unreadable 0 0 0, two y answered 0 0 0",
+	"the first says that it failed":  "two x failed 0 0 0, two y answered 0 0 0",
+	"after the first content":        "two x answered 0 0 0",
+	"our own":                        "two x failed 0 0 0",
+	"the caller's fault":             "two x refused 400 0 0",
+	"bad keys":                       "two x refused 401 0 0, two y refused 402 0 0, stand z refused 404 0 0",
+	"when the upstream says":         "one x refused 429 0 0, one x answered 0 4 4",
+	"one that hangs":                 "two x late 0 0 21, two y answered 0 21 21",
+	"one that gives its role, hangs": "two x late 0 0 21, two y answered 0 21 21",
+}
+
+// wayOf writes a way as in ways.
+func wayOf(w *usage.Way) string {
+	var list []string
+	for _, a := range w.Attempts {
+		list = append(list, fmt.Sprintf("%s %s %s %d %d %d", a.Model, a.Provider, a.Outcome, a.Status, int(a.Start.Seconds()), int(a.End.Seconds())))
+	}
+	return strings.Join(list, ", ")
 }
 
 // TestFailoverBehindAComment: once the caller waits too long it gets headers and a comment, and failover goes

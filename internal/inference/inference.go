@@ -27,6 +27,7 @@ import (
 	"sluice/internal/routing"
 	"sluice/internal/telemetry"
 	"sluice/internal/toolloop"
+	"sluice/internal/usage"
 )
 
 // Models are the models that can be called, and how. A request keeps the value that it started with, so a
@@ -50,6 +51,9 @@ type Call struct {
 	Limits  account.Limits // the limits in force for the caller's account
 	Request *chat.Request
 	Depth   int // how many calls through our own MCP server it is nested in
+	// Address is the caller's, and RequestID the id that the caller is told if a proxy gave it. Both are kept
+	// with the settlement.
+	Address, RequestID string
 }
 
 // Options are the choices of New; the zero value is the default.
@@ -159,6 +163,8 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	first := l.attempts(ctx, models.Routes.Plan(chosen.Model, chosen.Others...), chosen.Model, &call)
 	first.prompt, first.routed = prompt, named.Router
 	s := &settling{lease: lease, call: call, named: named, multiplier: demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
+	s.way = usage.Way{RequestID: call.RequestID, Address: call.Address, Reason: chosen.Reason, Attempts: s.tried[:0]}
+	first.way = &s.way
 	defer s.failed() // after close: what the upstream has cost is then known
 	defer s.close()
 

@@ -32,6 +32,8 @@ type settling struct {
 	header     http.Header      // of the reply; set if there is a loop
 	contacted  bool             // an MCP server was contacted
 	gone       bool             // the caller hung up
+	way        usage.Way        // of all turns
+	tried      [1]usage.Attempt // room for the only attempt of the usual call, which saves an allocation
 	status     int              // what a call that failed is answered with; 500 unless a fault says more
 }
 
@@ -193,6 +195,6 @@ func (s *settling) record() usage.Settlement {
 		ID: s.call.ID, At: s.call.Start, AccountID: s.call.Caller.Account.ID, KeyID: s.call.Caller.KeyID,
 		Plan: s.call.Caller.Account.Plan.String(), Tier: used.Plan.String(),
 		ModelAsked: s.named.ID, ModelUsed: used.ID, Provider: by, Latency: time.Since(s.call.Start),
-		MCPCalls: calls, MCPFailed: failed,
+		MCPCalls: calls, MCPFailed: failed, Way: &s.way,
 	}
 }

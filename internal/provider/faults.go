@@ -27,7 +27,40 @@ var ErrWanted = errors.New("the caller asked for this failure")
 
 // Unreachable returns the fault of an upstream that could not be called: no connection, or no headers.
 func Unreachable(err error) *fault.Fault {
-	return fault.New(fault.Unavailable, "The model's provider cannot be reached at the moment. Try again shortly.").After(time.Second).Because(scrub(err))
+	return fault.New(fault.Unavailable, "The model's provider cannot be reached at the moment. Try again shortly.").After(time.Second).Because(&failure{"unreachable", scrub(err)})
+}
+
+// failure is the cause of a fault of an upstream, with a word for it. Operators find the word with the request.
+type failure struct {
+	word  string
+	cause error // may be nil
+}
+
+func (f *failure) Error() string {
+	if f.cause == nil {
+		return f.word
+	}
+	return f.cause.Error()
+}
+
+func (f *failure) Unwrap() error { return f.cause }
+
+// Word returns how an attempt failed in a word, and the upstream's status if it answered with an error. Nothing of a
+// request, a reply or an address is in it. err must not be nil.
+func Word(err error) (word string, status int) {
+	if r, ok := errors.AsType[*Refusal](err); ok {
+		return "refused", r.Status
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.word, 0
+	}
+	switch fault.From(err).Kind {
+	case fault.Invalid:
+		return "not possible", 0
+	case fault.Unavailable:
+		return "not available", 0
+	}
+	return "failed", 0
 }
 
 // sentError marks the cause of a fault that came after the whole request had been sent. cause may be nil.
@@ -58,12 +91,12 @@ func WasSent(err error) bool {
 
 // Cut returns the fault of a reply that broke off. err is the cause; it is scrubbed for the log.
 func Cut(err error) *fault.Fault {
-	return fault.New(fault.Unavailable, "The model's provider broke off before the reply was complete. Try again.").After(time.Second).Because(scrub(err))
+	return fault.New(fault.Unavailable, "The model's provider broke off before the reply was complete. Try again.").After(time.Second).Because(&failure{"cut off", scrub(err)})
 }
 
 // Garbled returns the fault of a reply that is not in the upstream's dialect. err goes to the log as it is.
 func Garbled(err error) *fault.Fault {
-	return fault.New(fault.Unavailable, "The model's provider sent a reply that cannot be read. Try again.").After(time.Second).Because(err)
+	return fault.New(fault.Unavailable, "The model's provider sent a reply that cannot be read. Try again.").After(time.Second).Because(&failure{"unreadable", err})
 }
 
 // ErrTooLong is the cause of TooLong. The same request would most likely be answered in the same way, so it is not
@@ -72,19 +105,19 @@ var ErrTooLong = errors.New("the reply is too long")
 
 // TooLong returns the fault of a reply that exceeds a bound.
 func TooLong() *fault.Fault {
-	return fault.New(fault.Unavailable, "The model's provider sent a reply that is too long. Try again.").After(time.Second).Because(ErrTooLong)
+	return fault.New(fault.Unavailable, "The model's provider sent a reply that is too long. Try again.").After(time.Second).Because(&failure{"too long", ErrTooLong})
 }
 
 // Stalled returns the fault of a reply that paused for longer than silence.
 func Stalled(silence time.Duration) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model's provider stopped answering in the middle of the reply. Try again.").After(time.Second).
-		Because(fmt.Errorf("nothing came for %s", silence))
+		Because(&failure{"stalled", fmt.Errorf("nothing came for %s", silence)})
 }
 
 // Late returns the fault of a reply without any content within patience.
 func Late(patience time.Duration) *fault.Fault {
 	return fault.New(fault.Unavailable, "The model's provider did not begin to answer in time. Try again.").After(time.Second).
-		Because(fmt.Errorf("no content came within %s", patience))
+		Because(&failure{"late", fmt.Errorf("no content came within %s", patience)})
 }
 
 // Failed returns the fault of a reply with status 200 that has an error in it; raw is the error object. Some
@@ -97,7 +130,7 @@ func Failed(raw []byte) *fault.Fault {
 		return Refused(w.Code, nil, raw)
 	}
 	return fault.New(fault.Unavailable, "The model's provider failed while it answered. Try again.").After(time.Second).
-		Because(fmt.Errorf("the upstream says: %s", errorMessage(raw)))
+		Because(&failure{"failed", fmt.Errorf("the upstream says: %s", errorMessage(raw))})
 }
 
 // Refused returns the fault of a reply with an error status. If the caller caused it, the caller gets the

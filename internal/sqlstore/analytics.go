@@ -74,22 +74,26 @@ const recentQuery = `SELECT ` + settlementColumns + ` FROM settlements
 func (s *Store) RecentSettlements(ctx context.Context, accountID string, before usage.Point, limit int) ([]usage.Settlement, error) {
 	var out []usage.Settlement
 	err := each(ctx, s.read, func(rows *sql.Rows) error {
-		var r usage.Settlement
-		var at, latency, first int64
-		var counted int
-		var cost *int64
-		var end string
-		err := rows.Scan(&r.ID, &at, &r.AccountID, &r.KeyID, &r.Plan, &r.Tier, &r.ModelAsked, &r.ModelUsed, &r.Provider,
-			&r.Tokens.Prompt, &r.Tokens.Cached, &r.Tokens.Completion, &r.Tokens.Reasoning, &counted, &r.RequestMilli, &r.UnitMilli,
-			&cost, &r.Status, &end, &latency, &first, &r.MCPCalls, &r.MCPFailed)
-		if err != nil {
-			return err
-		}
-		r.At, r.Counted, r.CostMicro, r.End = fromMillis(at), counted == 1, cost, usage.End(end)
-		// Durations are stored in whole milliseconds.
-		r.Latency, r.FirstToken = time.Duration(latency)*time.Millisecond, time.Duration(first)*time.Millisecond
+		r, err := scanSettlement(rows)
 		out = append(out, r)
-		return nil
+		return err
 	}, recentQuery, accountID, millis(before.At), before.ID, limit)
 	return out, unavailable(err)
+}
+
+// scanSettlement reads a row of settlementColumns, with the columns behind them into more.
+func scanSettlement(rows *sql.Rows, more ...any) (r usage.Settlement, err error) {
+	var at, latency, first int64
+	var counted int
+	var cost *int64
+	var end string
+	err = rows.Scan(append([]any{
+		&r.ID, &at, &r.AccountID, &r.KeyID, &r.Plan, &r.Tier, &r.ModelAsked, &r.ModelUsed, &r.Provider,
+		&r.Tokens.Prompt, &r.Tokens.Cached, &r.Tokens.Completion, &r.Tokens.Reasoning, &counted, &r.RequestMilli, &r.UnitMilli,
+		&cost, &r.Status, &end, &latency, &first, &r.MCPCalls, &r.MCPFailed,
+	}, more...)...)
+	r.At, r.Counted, r.CostMicro, r.End = fromMillis(at), counted == 1, cost, usage.End(end)
+	// Durations are stored in whole milliseconds.
+	r.Latency, r.FirstToken = time.Duration(latency)*time.Millisecond, time.Duration(first)*time.Millisecond
+	return r, err
 }

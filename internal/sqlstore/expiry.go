@@ -11,8 +11,8 @@ const (
 	expireSmallAtOnce = 1000
 )
 
-// DropExpired deletes what has expired: stored replies, states, changes of the catalog, and what nodes knew of
-// each other. It deletes a few rows at a time, so that nobody waits for it. Failed is called with what could
+// DropExpired deletes what has expired: stored replies, states, changes of the catalog, refused calls, and what
+// nodes knew of each other. It deletes a few rows at a time, so that nobody waits for it. Failed is called with what could
 // not be deleted.
 func (s *Store) DropExpired(ctx context.Context, failed func(what string, err error)) {
 	for _, kind := range []struct {
@@ -26,6 +26,8 @@ func (s *Store) DropExpired(ctx context.Context, failed func(what string, err er
 		{"claims of dead nodes", s.dropClaims, expireSmallAtOnce},
 		{"alerts", s.dropAlerts, expireSmallAtOnce},
 		{"models of conversations", s.dropConversations, expireSmallAtOnce},
+		{"refused calls", s.dropRefusals, expireSmallAtOnce},
+		{"counts of refused calls", s.dropRefusedMinutes, expireSmallAtOnce},
 	} {
 		for n := kind.most; n == kind.most && ctx.Err() == nil; {
 			var err error

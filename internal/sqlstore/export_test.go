@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -50,6 +51,27 @@ func PagePlans(ctx context.Context, s *Store) (map[string]string, error) {
 		}
 		queries[query] = args
 	}
+	return plansOf(ctx, s, queries)
+}
+
+// SearchPlans returns the query plans of the statements that find accounts, requests and refused calls.
+func SearchPlans(ctx context.Context, s *Store) (map[string]string, error) {
+	return plansOf(ctx, s, map[string][]any{
+		s.emailQuery():      {"user-004", "user-004\U0010ffff", "", 51},
+		idQuery:             {"acct_000042"},
+		keyQuery:            {"key_000042"},
+		lastFourQuery:       {"0042", "", 51},
+		requestQuery:        {fmt.Sprintf("%032x", 4711), 20},
+		settledQuery:        {fmt.Sprintf("%032x", 4711), 20},
+		refusedQuery:        {fmt.Sprintf("%032x", 4711), 20},
+		refusalsQuery:       {"acct_000042", int64(9e15), "", 20},
+		refusedMinutesQuery: {"acct_000042", int64(0), int64(60_000)},
+		callsQuery:          {"acct_000042", int64(0), 2000},
+	})
+}
+
+// plansOf returns the plans of queries, given with their arguments.
+func plansOf(ctx context.Context, s *Store, queries map[string][]any) (map[string]string, error) {
 	explain := "EXPLAIN QUERY PLAN "
 	if s.engine == Postgres {
 		explain = "EXPLAIN "
@@ -79,6 +101,31 @@ func PagePlans(ctx context.Context, s *Store) (map[string]string, error) {
 		}
 	}
 	return plans, nil
+}
+
+// FillAccounts adds n accounts, each with a key and two refused calls, with a few large statements.
+func FillAccounts(ctx context.Context, s *Store, n int) error {
+	for from := 0; from < n; from += 10_000 {
+		numbers := fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i < %d)`, from, min(from+10_000, n)-1)
+		text := func(prefix string, digits int) string { // a text that ends with the number
+			return fmt.Sprintf(`'%s' || SUBSTR(CAST(%d + i AS TEXT), 2)`, prefix, int64(math.Pow10(digits)))
+		}
+		hash := `CAST(i AS BLOB)`
+		if s.engine == Postgres {
+			hash = `CAST(CAST(i AS TEXT) AS BYTEA)`
+		}
+		for _, statement := range []string{
+			`INSERT INTO accounts (id, email, plan, plan_granted, staff, created_at, version) ` + numbers + ` SELECT ` + text("acct_", 6) + `, ` + text("user-", 6) + ` || '@example.com', 'basic', 0, 0, 1, 1 FROM n`,
+			`INSERT INTO api_keys (id, account_id, master, name, hash, last_four, created_at) ` + numbers + ` SELECT ` + text("key_", 6) + `, ` + text("acct_", 6) + `, 1, '', ` + hash + `, ` + strings.ReplaceAll(text("", 4), "+ i", "+ i % 5003") + `, 1 FROM n`,
+			`INSERT INTO refused_calls (` + refusalColumns + `) ` + numbers + ` SELECT ` + text("acct_", 6) + `, 1000 + k, ` + text("r", 6) + ` || '-' || CAST(k AS TEXT), '', 'key', 429, 'rate_limit_error', '', '', '', '' FROM n, (SELECT 1 AS k UNION ALL SELECT 2) AS two`,
+			`INSERT INTO refused_minutes (account_id, start, status, calls) ` + numbers + ` SELECT ` + text("acct_", 6) + `, 60000 * k, 429, 5 FROM n, (SELECT 1 AS k UNION ALL SELECT 2) AS two`,
+		} {
+			if _, err := s.write.ExecContext(ctx, statement); err != nil {
+				return fmt.Errorf("%s: %w", statement, err)
+			}
+		}
+	}
+	return nil
 }
 
 // Classify returns what the Store's methods make of a driver's error.

@@ -208,13 +208,13 @@ func (p *pool) wrote(err error) {
 
 // state is what all pools of a Store know about their database.
 type state struct {
-	answered atomic.Int64            // when a statement was last answered, in Unix nanoseconds
-	failing  atomic.Int64            // when the first statement since then was not; 0: none
-	refused  atomic.Pointer[refusal] // the last write that the database refused; nil after one that it took
+	answered atomic.Int64              // when a statement was last answered, in Unix nanoseconds
+	failing  atomic.Int64              // when the first statement since then was not; 0: none
+	refused  atomic.Pointer[rejection] // the last write that the database refused; nil after one that it took
 }
 
-// refusal is a refusal to store anything.
-type refusal struct {
+// rejection is a refusal to store anything.
+type rejection struct {
 	at  time.Time
 	err error
 }
@@ -227,7 +227,7 @@ func (h *state) note(err error, now time.Time) (lost bool) {
 		return false
 	case err == nil || !isUnanswered(err):
 		if err != nil && isRefusal(err) {
-			h.refused.Store(&refusal{now, err})
+			h.refused.Store(&rejection{now, err})
 		}
 		h.answered.Store(now.UnixNano())
 		h.failing.Store(0)

@@ -13,9 +13,12 @@ import (
 	"sluice/internal/usage"
 )
 
-// settlementColumns are in the order of appendValues and RecentSettlements.
+// settlementColumns are in the order of appendValues and scanSettlement.
 const settlementColumns = `id, at, account_id, key_id, plan, tier, model_asked, model, provider, prompt, cached, completion, reasoning,
 	counted, request_milli, unit_milli, cost_micro, status, ending, latency_ms, first_token_ms, mcp_calls, mcp_failed`
+
+// wayColumns follow settlementColumns where the way of a call is stored or read.
+const wayColumns = `, request_id, way`
 
 // sumColumns are in the order of sumTargets and addSums.
 const sumColumns = `requests, failed, prompt, cached, completion, reasoning, request_milli, unit_milli, cost_micro, unpriced, latency_ms, first_token_ms, first_tokens`
@@ -82,8 +85,8 @@ func addTo(sums map[usage.Slot]usage.Sums, r *usage.Settlement, start time.Time)
 	sums[slot] = s
 }
 
-// settlementFields is the number of columns in settlementColumns.
-const settlementFields = 23
+// settlementFields is the number of columns in settlementColumns and wayColumns.
+const settlementFields = 25
 
 // insertAtOnce is the number of rows that one statement inserts. The rest of a batch is inserted
 // row by row, so that only two statements have to be prepared.
@@ -161,16 +164,20 @@ func (s *Store) insertRows(ctx context.Context, tx *sql.Tx, args []any, batch []
 }
 
 // appendValues appends the columns of a settlement as int64 and string, the types that drivers
-// accept without conversion. A cost that is not known is NULL.
+// accept without conversion. A cost or a way that is not known is NULL.
 func appendValues(to []any, r *usage.Settlement) []any {
-	var cost any
+	var cost, way any
 	if r.CostMicro != nil {
 		cost = *r.CostMicro
+	}
+	given := ""
+	if r.Way != nil {
+		given, way = r.Way.RequestID, usage.AppendWay(make([]byte, 0, 128), r.Way)
 	}
 	return append(to,
 		r.ID, millis(r.At), r.AccountID, r.KeyID, r.Plan, r.Tier, r.ModelAsked, r.ModelUsed, r.Provider,
 		int64(r.Tokens.Prompt), int64(r.Tokens.Cached), int64(r.Tokens.Completion), int64(r.Tokens.Reasoning), int64(yesNo(r.Counted)), r.RequestMilli, r.UnitMilli,
-		cost, int64(r.Status), string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed))
+		cost, int64(r.Status), string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed), given, way)
 }
 
 // prepared returns the statement that inserts n settlements. It is prepared once and closed with
@@ -183,7 +190,7 @@ func (s *Store) prepared(ctx context.Context, n int) (*sql.Stmt, error) {
 	}
 	// Conflicts are ignored: an existing row means that the settlement was recorded before.
 	// Preparing happens outside of any transaction; see prepareInserts.
-	stmt, err := s.write.PrepareContext(ctx, `INSERT INTO settlements (`+settlementColumns+`) VALUES `+s.manyPlaceholders(n, settlementFields)+` ON CONFLICT (at, id) DO NOTHING`)
+	stmt, err := s.write.PrepareContext(ctx, `INSERT INTO settlements (`+settlementColumns+wayColumns+`) VALUES `+s.manyPlaceholders(n, settlementFields)+` ON CONFLICT (at, id) DO NOTHING`)
 	if err != nil {
 		return nil, err
 	}

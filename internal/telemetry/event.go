@@ -59,6 +59,14 @@ func (e *Event) Outcome() int {
 	return e.Status
 }
 
+// Given returns the id that a proxy gave the request, or "".
+func (e *Event) Given() string {
+	if e.RequestID == e.CallID {
+		return ""
+	}
+	return e.RequestID
+}
+
 // requestMessage is the log message of every event. The log handler recognises requests by it.
 const requestMessage = "request"
 

@@ -341,7 +341,8 @@ type View struct{ books *Books }
 // View returns a view of the books.
 func (b *Books) View() View { return View{b} }
 
-func (v View) flush(ctx context.Context) {
+// Flush moves what is in the journal to the database, if that can be done quickly.
+func (v View) Flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, flushPatience)
 	defer cancel()
 	_ = v.books.Flush(ctx) // the next page has what is missing from this one
@@ -349,13 +350,13 @@ func (v View) flush(ctx context.Context) {
 
 // UsageBy returns an account's sums by day, hour, model or key, as q.By says.
 func (v View) UsageBy(ctx context.Context, q Query) ([]Row, error) {
-	v.flush(ctx)
+	v.Flush(ctx)
 	return v.books.archive.UsageBy(ctx, q)
 }
 
 // RecentSettlements returns at most limit of an account's calls before a point, newest first.
 func (v View) RecentSettlements(ctx context.Context, accountID string, before Point, limit int) ([]Settlement, error) {
-	v.flush(ctx)
+	v.Flush(ctx)
 	return v.books.archive.RecentSettlements(ctx, accountID, before, limit)
 }
 

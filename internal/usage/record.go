@@ -13,13 +13,14 @@ import (
 // read once by the committer, so it is cheap: writing and reading take 0.6 µs, with JSON 13.
 //
 // The order of the fields is the format. A process may find records that an older version wrote, so
-// a new field goes to the end, behind a flag of its own, as the MCP calls do.
+// a new field goes to the end, behind a flag of its own, as the MCP calls and the way do.
 
 const (
 	recordVersion = 1
 	hasCost       = 1 << 0
 	wasCounted    = 1 << 1
 	hasMCPCalls   = 1 << 2 // two more numbers follow; most calls have none
+	hasWay        = 1 << 3 // the way of the call follows, up to the end
 )
 
 var errRecord = errors.New("a record of the journal cannot be read")
@@ -38,6 +39,9 @@ func appendRecord(b []byte, s *Settlement) []byte {
 	if s.MCPCalls > 0 {
 		flags |= hasMCPCalls
 	}
+	if s.Way != nil {
+		flags |= hasWay
+	}
 	b = append(b, recordVersion, flags)
 	for _, text := range [...]string{s.ID, s.AccountID, s.KeyID, s.Plan, s.ModelAsked, s.ModelUsed, s.Provider, s.Tier, string(s.End)} {
 		b = binary.AppendUvarint(b, uint64(len(text)))
@@ -53,7 +57,7 @@ func appendRecord(b []byte, s *Settlement) []byte {
 		b = binary.AppendVarint(b, int64(s.MCPCalls))
 		b = binary.AppendVarint(b, int64(s.MCPFailed))
 	}
-	return b
+	return AppendWay(b, s.Way)
 }
 
 // parseRecord decodes a settlement. It copies what it needs of raw. Texts that many records share,
@@ -106,6 +110,10 @@ func parseRecord(raw []byte, known texts) (Settlement, error) {
 			}
 			*to, raw = int(n), raw[used:]
 		}
+	}
+	if flags&hasWay != 0 {
+		// A way that cannot be read is left out: what the call consumed is what counts.
+		s.Way, _ = parseWay(raw, known)
 	}
 	return s, nil
 }

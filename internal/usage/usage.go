@@ -54,4 +54,8 @@ type Settlement struct {
 	End        End
 	Latency    time.Duration // from At to the end of the call
 	FirstToken time.Duration // from At to the first token; 0 if none came
+
+	// Way is how the call came to its end. It is nil for videos and for calls of earlier versions, and where
+	// settlements are listed: only the finder reads it.
+	Way *Way
 }

@@ -58,6 +58,9 @@ func Run(t *testing.T, fresh Database) {
 		"SettledOnce":     settledOnce,
 		"AuditUsage":      auditUsage,
 		"DropSettlements": dropSettlements,
+		// What support finds, and refused calls: finder.go.
+		"Search":   search,
+		"Refusals": refusals,
 		// Recorded replies: idempotency.go. States of conversations: continuation.go.
 		"Replies":           replies,
 		"ReplyOnce":         replyOnce,

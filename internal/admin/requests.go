@@ -1,0 +1,331 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/account"
+	"sluice/internal/fault"
+	"sluice/internal/finder"
+	"sluice/internal/refusal"
+	"sluice/internal/signal"
+	"sluice/internal/usage"
+)
+
+// SearchQuery is the argument of account.search. Term is an e-mail address or its beginning, the id of an account, a
+// key or a request, or the last four characters of a key.
+type SearchQuery struct {
+	Term string `json:"term"`
+	Cursor
+}
+
+// Match is an account that was found.
+type Match struct {
+	// By is what matched: "email", "id", "key", "last_four" or "request".
+	By        string    `json:"by"`
+	AccountID string    `json:"account"`
+	Email     string    `json:"email"`
+	Plan      string    `json:"plan"`
+	Status    string    `json:"status"` // as in Account
+	Staff     bool      `json:"staff"`
+	CreatedAt time.Time `json:"created_at"`
+	// Key is the key that matched, or nil.
+	Key *MatchedKey `json:"key,omitempty"`
+	// RequestID is the request that matched, or empty.
+	RequestID string `json:"request,omitempty"`
+	Refused   bool   `json:"refused,omitempty"` // the request was refused
+}
+
+// MatchedKey is a key that was found. Status is "active", "deactivated" or "revoked".
+type MatchedKey struct {
+	ID       string `json:"id"`
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+	LastFour string `json:"last_four"`
+	Status   string `json:"status"`
+}
+
+// accountSearch finds accounts, at most 50 at a time.
+func (b *Backend) accountSearch(ctx context.Context, in SearchQuery) (List[Match], error) {
+	found, next, err := b.Finder.Search(ctx, in.Term, in.After, in.Limit)
+	if err != nil {
+		return List[Match]{}, err
+	}
+	out := List[Match]{Data: []Match{}, Next: next}
+	for i := range found {
+		out.Data = append(out.Data, matchView(&found[i]))
+	}
+	return out, nil
+}
+
+// matchView converts a match.
+func matchView(m *finder.Match) Match {
+	a := m.Account
+	v := Match{
+		By: string(m.Kind), AccountID: a.ID, Email: a.Email, Plan: a.Plan.String(), Status: accountStatus(a), Staff: a.Staff, CreatedAt: a.CreatedAt,
+		RequestID: m.Request.ID, Refused: m.Request.Refused,
+	}
+	if k := m.Key; k.ID != "" {
+		v.Key = &MatchedKey{ID: k.ID, Kind: "sub", Name: k.Name, LastFour: k.LastFour, Status: "active"}
+		if k.Master {
+			v.Key.Kind = "master"
+		}
+		switch {
+		case k.Revoked:
+			v.Key.Status = "revoked"
+		case a.Deactivated != nil:
+			v.Key.Status = "deactivated"
+		}
+	}
+	return v
+}
+
+// accountSignals returns what in the calls of an account is a reason to look at it.
+func (b *Backend) accountSignals(ctx context.Context, in Target) (signal.Report, error) {
+	a, err := b.Accounts.Find(ctx, in.Ref)
+	if err != nil {
+		return signal.Report{}, err
+	}
+	return signal.Of(ctx, b.Signals, a.ID, b.Plans()[a.Plan].Over(a.Overrides), time.Now())
+}
+
+// RequestQuery is the argument of request.show. ID is what the caller was told: the request id or the id of the
+// completion.
+type RequestQuery struct {
+	ID string `json:"id"`
+}
+
+// Requests is the result of request.show. Usually it has one request, settled or refused. There may be several if a
+// proxy gave one id to several requests, or if an upstream refused a call after it was admitted.
+type Requests struct {
+	Settled []Request     `json:"settled"`
+	Refused []RefusedCall `json:"refused"`
+}
+
+// Request is the way of a request. It has nothing of its prompt and of its answer, which are not stored.
+type Request struct {
+	ID        string    `json:"id"`
+	RequestID string    `json:"request_id,omitempty"` // given by a proxy
+	At        time.Time `json:"at"`
+	AccountID string    `json:"account"`
+	Email     string    `json:"email"`
+	Plan      string    `json:"plan"` // at the time
+	KeyID     string    `json:"key"`
+	KeyName   string    `json:"key_name,omitempty"`  // empty: the key is deleted, or it was a page
+	KeyFour   string    `json:"last_four,omitempty"` // as KeyName
+	Address   string    `json:"address,omitempty"`
+
+	ModelAsked string `json:"model_asked"`
+	Reason     string `json:"reason,omitempty"` // why the router chose the model
+	Model      string `json:"model"`            // that answered, or failed last
+	Provider   string `json:"provider"`
+	Tier       string `json:"tier"`
+
+	Attempts []Attempt `json:"attempts"`
+	Left     int       `json:"attempts_left_out,omitempty"`
+	Steps    []Step    `json:"steps"`
+
+	PromptTokens     int         `json:"prompt_tokens"`
+	CachedTokens     int         `json:"cached_tokens"`
+	CompletionTokens int         `json:"completion_tokens"`
+	ReasoningTokens  int         `json:"reasoning_tokens"`
+	Counted          bool        `json:"counted_by_us"`
+	Requests         json.Number `json:"requests"`
+	Units            json.Number `json:"units"`
+	CostUSD          json.Number `json:"cost_usd,omitempty"` // missing if the model has no price
+	MCPCalls         int         `json:"mcp_calls,omitempty"`
+	MCPFailed        int         `json:"mcp_failed,omitempty"`
+
+	Status       int    `json:"status"` // 0: the caller left before there was one
+	Outcome      string `json:"outcome"`
+	FirstTokenMS int64  `json:"first_token_ms,omitempty"`
+	LatencyMS    int64  `json:"latency_ms"`
+}
+
+// Attempt is one call of an upstream. Times are from the start of the request.
+type Attempt struct {
+	Model    string  `json:"model"`
+	Provider string  `json:"provider"`
+	Upstream string  `json:"upstream"`
+	Outcome  string  `json:"outcome"`
+	Status   int     `json:"status,omitempty"`
+	StartMS  float64 `json:"start_ms"`
+	EndMS    float64 `json:"end_ms"` // first content, or failure
+}
+
+// Step is what happened at a time after the start of the request.
+type Step struct {
+	AtMS float64 `json:"at_ms"`
+	What string  `json:"what"`
+}
+
+// RefusedCall is a call that was refused.
+type RefusedCall struct {
+	ID        string    `json:"id"`
+	RequestID string    `json:"request_id,omitempty"` // given by a proxy
+	At        time.Time `json:"at"`
+	AccountID string    `json:"account"`
+	Email     string    `json:"email,omitempty"` // only of request.show
+	KeyID     string    `json:"key"`
+	Status    int       `json:"status"`
+	Type      string    `json:"type"`
+	Param     string    `json:"param,omitempty"`
+	Path      string    `json:"path"`
+	Model     string    `json:"model,omitempty"`
+	Address   string    `json:"address,omitempty"`
+}
+
+// requestShow returns what is known of a request.
+func (b *Backend) requestShow(ctx context.Context, in RequestQuery) (Requests, error) {
+	found, err := b.Finder.Request(ctx, in.ID)
+	if err != nil {
+		return Requests{}, err
+	}
+	out := Requests{Settled: []Request{}, Refused: []RefusedCall{}}
+	owners := map[string]*account.Account{}
+	owner := func(id string) *account.Account {
+		a := owners[id]
+		if a == nil {
+			if a, err = b.Accounts.Find(ctx, id); err != nil {
+				a = &account.Account{ID: id} // what is known of the request is worth showing all the same
+			}
+			owners[id] = a
+		}
+		return a
+	}
+	for i := range found.Settled {
+		s := &found.Settled[i]
+		out.Settled = append(out.Settled, requestView(s, owner(s.AccountID)))
+	}
+	for i := range found.Refused {
+		c := refusedView(&found.Refused[i])
+		c.Email = owner(c.AccountID).Email
+		out.Refused = append(out.Refused, c)
+	}
+	return out, nil
+}
+
+// requestView converts a settlement and its way.
+func requestView(s *usage.Settlement, owner *account.Account) Request {
+	v := Request{
+		ID: s.ID, At: s.At, AccountID: s.AccountID, Email: owner.Email, Plan: s.Plan, KeyID: s.KeyID,
+		ModelAsked: s.ModelAsked, Model: s.ModelUsed, Provider: s.Provider, Tier: s.Tier, Attempts: []Attempt{},
+		PromptTokens: s.Tokens.PromptTotal(), CachedTokens: s.Tokens.Cached, CompletionTokens: s.Tokens.CompletionTotal(), ReasoningTokens: s.Tokens.Reasoning, Counted: s.Counted,
+		Requests: decimal(s.RequestMilli, 3), Units: decimal(s.UnitMilli, 3), MCPCalls: s.MCPCalls, MCPFailed: s.MCPFailed,
+		Status: s.Status, Outcome: string(s.End), FirstTokenMS: s.FirstToken.Milliseconds(), LatencyMS: s.Latency.Milliseconds(),
+	}
+	if s.CostMicro != nil {
+		v.CostUSD = decimal(*s.CostMicro, 6)
+	}
+	for i := range owner.Keys {
+		if k := &owner.Keys[i]; k.ID == s.KeyID {
+			v.KeyName, v.KeyFour = k.Name, k.LastFour
+			if k.Master {
+				v.KeyName = "master key"
+			}
+		}
+	}
+	if s.Way != nil {
+		v.RequestID, v.Address, v.Reason, v.Left = s.Way.RequestID, s.Way.Address, s.Way.Reason, s.Way.Left
+		for _, a := range s.Way.Attempts {
+			v.Attempts = append(v.Attempts, Attempt{a.Model, a.Provider, a.Upstream, a.Outcome, a.Status, inMillis(a.Start), inMillis(a.End)})
+		}
+	}
+	v.Steps = v.steps()
+	return v
+}
+
+// inMillis returns a duration in milliseconds.
+func inMillis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// steps tells the way in the order of time.
+func (r *Request) steps() []Step {
+	list := []Step{{0, "received"}}
+	for i, a := range r.Attempts {
+		if i == 0 {
+			what := "admitted"
+			if r.Reason != "" {
+				what = fmt.Sprintf("admitted, routed to %s: %s", a.Model, r.Reason)
+			}
+			list = append(list, Step{a.StartMS, what})
+		}
+		name := fmt.Sprintf("attempt %d: %s at %s", i+1, a.Model, a.Provider)
+		end := a.Outcome
+		if a.Status != 0 {
+			end += " with " + strconv.Itoa(a.Status)
+		}
+		list = append(list, Step{a.StartMS, name + " called as " + a.Upstream}, Step{a.EndMS, name + ": " + end})
+	}
+	// The time of the end is in whole milliseconds.
+	return append(list, Step{max(float64(r.LatencyMS), list[len(list)-1].AtMS), "settled as " + r.Outcome})
+}
+
+// refusedView converts a refused call.
+func refusedView(c *refusal.Call) RefusedCall {
+	return RefusedCall{
+		ID: c.ID, RequestID: c.RequestID, At: c.At, AccountID: c.AccountID, KeyID: c.KeyID, Status: c.Status, Type: c.Kind, Param: c.Param, Path: c.Path, Model: c.Model, Address: c.Address,
+	}
+}
+
+// Refused is the result of request.refused: the last refused calls of an account, newest first, and on the first page
+// how many there were in each hour.
+type Refused struct {
+	List[RefusedCall]
+	Hours []RefusedCount `json:"hours,omitempty"`
+}
+
+// RefusedCount is how many calls were refused with a status in one hour.
+type RefusedCount struct {
+	Hour   time.Time `json:"hour"`
+	Status int       `json:"status"`
+	Calls  int64     `json:"calls"`
+}
+
+// maxRefused is how many refused calls a page has at most, and its default.
+const maxRefused = 200
+
+// requestRefused returns a page of the refused calls of an account.
+func (b *Backend) requestRefused(ctx context.Context, in AccountPage) (Refused, error) {
+	a, err := b.Accounts.Find(ctx, in.Ref)
+	if err != nil {
+		return Refused{}, err
+	}
+	if in.Limit < 1 || in.Limit > maxRefused {
+		in.Limit = maxRefused
+	}
+	out := Refused{List: List[RefusedCall]{Data: []RefusedCall{}}}
+	before := refusal.Point{At: time.Now().Add(time.Minute)} // a node's clock may be ahead
+	if in.After != "" {
+		ms, id, _ := strings.Cut(in.After, ":")
+		n, err := strconv.ParseInt(ms, 10, 64)
+		if err != nil {
+			return Refused{}, fault.New(fault.Invalid, "there is no such page").At("after")
+		}
+		before = refusal.Point{At: time.UnixMilli(n), ID: id}
+	} else {
+		hours, err := b.Refusals.RefusedMinutes(ctx, a.ID, time.Now().Add(-refusal.KeepMinutes), time.Hour)
+		if err != nil {
+			return Refused{}, err
+		}
+		for _, h := range hours {
+			out.Hours = append(out.Hours, RefusedCount{h.Start, h.Status, h.Calls})
+		}
+	}
+	calls, err := b.Refusals.Refusals(ctx, a.ID, before, in.Limit+1)
+	if err != nil {
+		return Refused{}, err
+	}
+	if len(calls) > in.Limit {
+		calls = calls[:in.Limit]
+		last := &calls[in.Limit-1]
+		out.Next = fmt.Sprintf("%d:%s", last.At.UnixMilli(), last.ID)
+	}
+	for i := range calls {
+		out.Data = append(out.Data, refusedView(&calls[i]))
+	}
+	return out, nil
+}

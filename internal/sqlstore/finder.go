@@ -1,0 +1,151 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"sluice/internal/finder"
+	"sluice/internal/refusal"
+	"sluice/internal/signal"
+	"sluice/internal/usage"
+)
+
+// emailQuery returns the query for addresses that begin with a text. The order is that of bytes on both engines, and an
+// index has it; see indexEmails.
+func (s *Store) emailQuery() string {
+	email := `email COLLATE BINARY`
+	if s.engine == Postgres {
+		email = `email COLLATE "C"`
+	}
+	return `SELECT ` + accountColumns + ` FROM accounts WHERE ` + email + ` >= $1 AND ` + email + ` < $2 AND ` + email + ` > $3 ORDER BY ` + email + ` LIMIT $4`
+}
+
+// The queries below name the columns of their inner table so that none is a column of accounts.
+const (
+	idQuery = `SELECT ` + accountColumns + `, '', '', '', 0, 0 FROM accounts WHERE id = $1`
+
+	keyQuery = `SELECT ` + accountColumns + `, key_id, key_name, last_four, key_master, key_revoked FROM accounts JOIN
+		(SELECT account_id AS owner, id AS key_id, name AS key_name, last_four, master AS key_master, CASE WHEN revoked_at IS NULL THEN 0 ELSE 1 END AS key_revoked
+			FROM api_keys WHERE id = $1) AS k ON id = owner`
+
+	lastFourQuery = `SELECT ` + accountColumns + `, key_id, key_name, last_four, key_master, key_revoked FROM accounts JOIN
+		(SELECT account_id AS owner, id AS key_id, name AS key_name, last_four, master AS key_master, CASE WHEN revoked_at IS NULL THEN 0 ELSE 1 END AS key_revoked
+			FROM api_keys WHERE last_four = $1 AND id > $2 ORDER BY id LIMIT $3) AS k ON accounts.id = owner ORDER BY key_id`
+
+	requestQuery = `SELECT ` + accountColumns + `, request, asked_at, refused FROM accounts JOIN
+		(SELECT account_id AS owner, id AS request, at AS asked_at, 0 AS refused FROM settlements WHERE id = $1
+		UNION ALL SELECT account_id, id, at, 0 FROM settlements WHERE request_id = $1 AND request_id <> ''
+		UNION ALL SELECT account_id, id, at, 1 FROM refused_calls WHERE id = $1
+		UNION ALL SELECT account_id, id, at, 1 FROM refused_calls WHERE request_id = $1 AND request_id <> ''
+		LIMIT $2) AS r ON accounts.id = owner ORDER BY asked_at DESC, request`
+
+	settledQuery = `SELECT ` + settlementColumns + wayColumns + ` FROM settlements WHERE id = $1
+		UNION ALL SELECT ` + settlementColumns + wayColumns + ` FROM settlements WHERE request_id = $1 AND request_id <> '' LIMIT $2`
+
+	refusedQuery = `SELECT ` + refusalColumns + ` FROM refused_calls WHERE id = $1
+		UNION ALL SELECT ` + refusalColumns + ` FROM refused_calls WHERE request_id = $1 AND request_id <> '' LIMIT $2`
+)
+
+// wider reads the columns of a row that follow those of an account into more.
+type wider struct {
+	rows *sql.Rows
+	more []any
+}
+
+func (w wider) Scan(to ...any) error { return w.rows.Scan(append(to, w.more...)...) }
+
+// AccountsByEmail returns the accounts whose address begins with a text, after an address.
+func (s *Store) AccountsByEmail(ctx context.Context, prefix, after string, limit int) (out []finder.Match, err error) {
+	// No character is greater than the last one of Unicode, so every address with the prefix is below it.
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
+		a, err := scanAccount(rows)
+		out = append(out, finder.Match{Kind: finder.ByEmail, Account: a})
+		return err
+	}, s.emailQuery(), prefix, prefix+"\U0010ffff", after, limit)
+	return out, unavailable(err)
+}
+
+// AccountsByID returns the account with an id, or with a key of that id, revoked or not.
+func (s *Store) AccountsByID(ctx context.Context, id string) ([]finder.Match, error) {
+	out, err := s.matchKeys(ctx, finder.ByID, idQuery, id)
+	if err == nil && len(out) == 0 {
+		return s.matchKeys(ctx, finder.ByKey, keyQuery, id)
+	}
+	return out, err
+}
+
+// AccountsByLastFour returns the accounts with a key that ends so, after the id of a key.
+func (s *Store) AccountsByLastFour(ctx context.Context, four, after string, limit int) ([]finder.Match, error) {
+	return s.matchKeys(ctx, finder.ByFour, lastFourQuery, four, after, limit)
+}
+
+// matchKeys runs a query for accounts and the key that matched.
+func (s *Store) matchKeys(ctx context.Context, kind finder.Kind, query string, args ...any) (out []finder.Match, err error) {
+	err = each(ctx, s.read, func(rows *sql.Rows) (err error) {
+		m := finder.Match{Kind: kind}
+		var master, revoked int
+		m.Account, err = scanAccount(wider{rows, []any{&m.Key.ID, &m.Key.Name, &m.Key.LastFour, &master, &revoked}})
+		m.Key.Master, m.Key.Revoked = master == 1, revoked == 1
+		out = append(out, m)
+		return err
+	}, query, args...)
+	return out, unavailable(err)
+}
+
+// AccountsByRequest returns the accounts of the calls, settled or refused, that have an id.
+func (s *Store) AccountsByRequest(ctx context.Context, id string, limit int) (out []finder.Match, err error) {
+	err = each(ctx, s.read, func(rows *sql.Rows) (err error) {
+		m := finder.Match{Kind: finder.ByRequest}
+		var at int64
+		var refused int
+		m.Account, err = scanAccount(wider{rows, []any{&m.Request.ID, &at, &refused}})
+		m.Request.At, m.Request.Refused = fromMillis(at), refused == 1
+		out = append(out, m)
+		return err
+	}, requestQuery, id, limit)
+	return out, unavailable(err)
+}
+
+// Requests returns the settlements with an id, which may be one that a proxy gave, and their ways.
+func (s *Store) Requests(ctx context.Context, id string, limit int) (out []usage.Settlement, err error) {
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
+		var given string
+		var way []byte
+		r, err := scanSettlement(rows, &given, &way)
+		if err != nil {
+			return err
+		}
+		r.Way, _ = usage.ParseWay(way) // one of a newer version is left out
+		out = append(out, r)
+		return nil
+	}, settledQuery, id, limit)
+	return out, unavailable(err)
+}
+
+// callsQuery reads no more of a call than signals need.
+const callsQuery = `SELECT at, key_id, way FROM settlements WHERE account_id = $1 AND at >= $2 ORDER BY at DESC LIMIT $3`
+
+// CallsSince returns at most limit of an account's calls since a time, newest first.
+func (s *Store) CallsSince(ctx context.Context, accountID string, since time.Time, limit int) (out []signal.Call, err error) {
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
+		var c signal.Call
+		var at int64
+		var raw []byte
+		if err := rows.Scan(&at, &c.KeyID, &raw); err != nil {
+			return err
+		}
+		c.At = fromMillis(at)
+		if way, _ := usage.ParseWay(raw); way != nil {
+			c.Address = way.Address
+		}
+		out = append(out, c)
+		return nil
+	}, callsQuery, accountID, millis(since), limit)
+	return out, unavailable(err)
+}
+
+// RefusalsOf returns the refused calls with an id, which may be one that a proxy gave.
+func (s *Store) RefusalsOf(ctx context.Context, id string, limit int) ([]refusal.Call, error) {
+	return s.refusals(ctx, refusedQuery, id, limit)
+}

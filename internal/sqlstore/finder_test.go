@@ -1,0 +1,132 @@
+package sqlstore_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/finder"
+	"sluice/internal/pgtest"
+	"sluice/internal/signal"
+	"sluice/internal/sqlstore"
+	"sluice/internal/usage"
+)
+
+// searched is how long a search may take over the accounts and settlements of a soak.
+const searched = 50 * time.Millisecond
+
+// What support searches is found by an index, and by one query for each kind of term. In a soak, over 100,000 accounts
+// and 5,000,000 settlements, each search takes at most 50 ms.
+func TestSearchUsesAnIndex(t *testing.T) {
+	t.Parallel()
+	accounts, settled, soak := 5000, 50_000, os.Getenv("SLUICE_SOAK") != ""
+	if soak {
+		accounts, settled = 100_000, soakSettlements
+	}
+	for name, open := range map[string]func(t *testing.T) *sqlstore.Store{
+		"SQLite":     func(t *testing.T) *sqlstore.Store { return open(t, "sqlite", t.TempDir()) },
+		"PostgreSQL": func(t *testing.T) *sqlstore.Store { return open(t, pgtest.URL(t), "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			if err := sqlstore.FillAccounts(t.Context(), s, accounts); err != nil {
+				t.Fatal(err)
+			}
+			fillWays(t, s, settled, accounts)
+			plans, err := sqlstore.SearchPlans(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for query, plan := range plans {
+				// Only the few rows that an index has found are scanned.
+				for line := range strings.SplitSeq(strings.TrimSpace(plan), "\n") {
+					line = strings.TrimLeft(line, " ->")
+					whole := strings.HasPrefix(line, "Seq Scan") || strings.HasPrefix(line, "SCAN ") && !strings.HasPrefix(line, "SCAN k") && !strings.HasPrefix(line, "SCAN r")
+					if whole && !strings.Contains(line, "CONSTANT ROW") {
+						t.Errorf("%s is answered by\n%s", query, plan)
+					}
+				}
+				if !strings.Contains(strings.ToLower(plan), "index") {
+					t.Errorf("%s is answered without an index:\n%s", query, plan)
+				}
+			}
+			search(t, s, settled, soak)
+		})
+	}
+}
+
+// fillWays adds settlements with a way, those of one account for each tenth one.
+func fillWays(t *testing.T, s *sqlstore.Store, rows, accounts int) {
+	t.Helper()
+	const size = 2000
+	now := time.Now()
+	batch := make([]usage.Settlement, 0, size)
+	for i := range rows {
+		r := usage.Settlement{
+			ID: fmt.Sprintf("%032x", i), At: now.Add(time.Duration(i-rows) * 31 * 24 * time.Hour / time.Duration(rows)).Truncate(time.Millisecond), AccountID: fmt.Sprintf("acct_%06d", i%accounts), KeyID: "key",
+			Plan: "scale", Tier: "free", ModelAsked: "m", ModelUsed: "m", Provider: "p", RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: usage.EndComplete, Latency: time.Second,
+			Way: &usage.Way{Address: fmt.Sprintf("192.0.2.%d", i%250), Attempts: []usage.Attempt{{Model: "m", Provider: "p", Upstream: "u", Outcome: usage.Answered, End: time.Second}}},
+		}
+		if i%10 == 0 {
+			r.AccountID = "acct_000042"
+		}
+		if i%100 == 0 {
+			r.Way.RequestID = fmt.Sprint("proxy-", i)
+		}
+		if batch = append(batch, r); len(batch) == size || i == rows-1 {
+			if err := s.RecordSettlements(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+			batch = batch[:0]
+		}
+	}
+}
+
+// search looks for one of each, and in a soak measures how long that takes.
+func search(t *testing.T, s *sqlstore.Store, settled int, soak bool) {
+	t.Helper()
+	f := finder.New(s, nil)
+	for _, tt := range []struct {
+		term  string
+		found int // at least
+	}{
+		{"user-004711@example.com", 1},
+		{"user-", finder.MaxMatches},
+		{"user-0042", finder.MaxMatches},
+		{"acct_004711", 1},
+		{"key_004711", 1},
+		{"0042", 1},
+		{fmt.Sprintf("%032x", settled/2), 1},
+		{fmt.Sprintf("chatcmpl-%032x", settled-1), 1},
+		{"proxy-4700", 1},
+		{"r000042-1", 1},
+		{"nobody@example.com", 0},
+		{fmt.Sprintf("%032x", settled), 0},
+	} {
+		began := time.Now()
+		found, _, err := f.Search(t.Context(), tt.term, "", 0)
+		took := time.Since(began)
+		if err != nil || len(found) < tt.found || tt.found == 0 && len(found) > 0 {
+			t.Errorf("Search(%q) = %d matches, %v, want at least %d", tt.term, len(found), err, tt.found)
+		}
+		if soak {
+			t.Logf("Search(%q) found %d in %s", tt.term, len(found), took)
+			if took > searched {
+				t.Errorf("Search(%q) took %s, want at most %s", tt.term, took, searched)
+			}
+		}
+	}
+	began := time.Now()
+	way, err := f.Request(t.Context(), fmt.Sprintf("%032x", settled/2))
+	if took := time.Since(began); err != nil || len(way.Settled) != 1 || way.Settled[0].Way == nil || soak && took > searched {
+		t.Errorf("Request = %+v, %v after %s, want one settlement with its way", way, err, took)
+	}
+	began = time.Now()
+	calls, err := s.CallsSince(t.Context(), "acct_000042", time.Now().Add(-24*time.Hour), signal.MaxCalls)
+	if took := time.Since(began); err != nil || len(calls) == 0 || soak && took > searched {
+		t.Errorf("CallsSince = %d calls, %v after %s", len(calls), err, took)
+	}
+}

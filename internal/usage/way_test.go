@@ -1,0 +1,92 @@
+package usage
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestWay(t *testing.T) {
+	t.Parallel()
+	try := Attempt{Model: "lab/large", Provider: "lab", Upstream: "large-2", Outcome: "refused", Status: 429, Start: 1200 * time.Microsecond, End: 80 * time.Millisecond}
+	long := Attempt{Model: strings.Repeat("é", 100), Provider: strings.Repeat("p", 200), Upstream: strings.Repeat("u", 200), Outcome: strings.Repeat("o", 50), Start: time.Hour, End: 2 * time.Hour}
+	cut := Attempt{Model: strings.Repeat("é", 40), Provider: strings.Repeat("p", 80), Upstream: strings.Repeat("u", 80), Outcome: strings.Repeat("o", 16), Start: time.Hour, End: 2 * time.Hour}
+	answered := try
+	answered.Outcome, answered.Status = Answered, 0
+	for _, tt := range []struct {
+		name     string
+		in, want *Way
+	}{
+		{"none", nil, nil},
+		{"empty", &Way{}, &Way{}},
+		{"usual", &Way{RequestID: "abc", Address: "192.0.2.1", Attempts: []Attempt{answered}}, &Way{RequestID: "abc", Address: "192.0.2.1", Attempts: []Attempt{answered}}},
+		{"several", &Way{Reason: "cheapest of 3", Attempts: []Attempt{try, try, answered}}, &Way{Reason: "cheapest of 3", Attempts: []Attempt{try, try, answered}}},
+		{
+			"too long", &Way{RequestID: strings.Repeat("r", 200), Address: strings.Repeat("a", 100), Reason: strings.Repeat("w", 400), Attempts: []Attempt{long, long, long, answered}, Left: 3},
+			&Way{RequestID: strings.Repeat("r", 128), Address: strings.Repeat("a", 64), Reason: strings.Repeat("w", 200), Attempts: []Attempt{cut, answered}, Left: 5},
+		},
+	} {
+		raw := AppendWay(nil, tt.in)
+		if len(raw) > MaxWay {
+			t.Errorf("%s: AppendWay gives %d bytes, more than %d", tt.name, len(raw), MaxWay)
+		}
+		got, err := ParseWay(raw)
+		if err != nil || !cmp.Equal(got, tt.want) {
+			t.Errorf("%s: ParseWay = %v, -want +got\n%s", tt.name, err, cmp.Diff(tt.want, got))
+		}
+		// A part of a way is an error, never a panic and never another way.
+		for n := 1; n < len(raw); n++ {
+			if got, err := ParseWay(raw[:n]); err == nil {
+				t.Errorf("%s: ParseWay of %d bytes of %d = %+v, want an error", tt.name, n, len(raw), got)
+			}
+		}
+	}
+}
+
+// A way never takes more than its bound, whatever is in it.
+func TestWayIsBounded(t *testing.T) {
+	t.Parallel()
+	for size := range 120 {
+		w := &Way{RequestID: strings.Repeat("r", size), Reason: strings.Repeat("w", 2*size)}
+		for range 40 {
+			w.Tried(Attempt{Model: strings.Repeat("m", size), Provider: strings.Repeat("p", size), Upstream: strings.Repeat("u", size), Outcome: "unreachable", Start: time.Hour, End: 9 * time.Hour})
+		}
+		w.Tried(Attempt{Outcome: Answered})
+		raw := AppendWay(nil, w)
+		got, err := ParseWay(raw)
+		if err != nil || len(raw) > MaxWay {
+			t.Fatalf("with names of %d bytes: %d bytes, %v, want at most %d", size, len(raw), err, MaxWay)
+		}
+		if n := len(got.Attempts); n+got.Left != 41 || got.Attempts[n-1].Outcome != Answered {
+			t.Errorf("with names of %d bytes: %d attempts and %d left out, the last one %q; want 41 in all, the last one %q", size, n, got.Left, got.Attempts[n-1].Outcome, Answered)
+		}
+	}
+}
+
+// Records of the version before, which had no way, are read as they were; and the version before reads ours, because
+// the way is behind all that it knows.
+func TestRecordsWithoutWay(t *testing.T) {
+	t.Parallel()
+	cost := int64(7)
+	s := Settlement{
+		ID: "1", At: time.UnixMilli(1_700_000_000_000).UTC(), AccountID: "acct_1", KeyID: "key_1", Plan: "basic", ModelAsked: "a", ModelUsed: "b", Provider: "p", Tier: "free",
+		CostMicro: &cost, MCPCalls: 2, MCPFailed: 1, Status: 200, End: EndComplete, Latency: time.Second, FirstToken: time.Millisecond,
+	}
+	before := appendRecord(nil, &s)
+	got, err := parseRecord(before, nil)
+	if err != nil || !cmp.Equal(got, s) {
+		t.Errorf("parseRecord of a record without a way = %v, -want +got\n%s", err, cmp.Diff(s, got))
+	}
+	s.Way = &Way{Address: "192.0.2.1", Attempts: []Attempt{{Model: "b", Provider: "p", Upstream: "b", Outcome: Answered}}}
+	with := appendRecord(nil, &s)
+	got, err = parseRecord(with, texts{})
+	if err != nil || !cmp.Equal(got, s) {
+		t.Errorf("parseRecord of a record with a way = %v, -want +got\n%s", err, cmp.Diff(s, got))
+	}
+	with[1] &^= hasWay
+	if string(with[:len(before)]) != string(before) {
+		t.Error("the way changes what is before it in the record")
+	}
+}
