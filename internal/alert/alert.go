@@ -164,6 +164,15 @@ func deliveryOf(e *Event, to *Endpoint, now time.Time) Delivery {
 	}
 }
 
+// ShortID returns the beginning of an id, for lists that people read: enough to find it in a log.
+func ShortID(id string) string {
+	const most = 16
+	if len(id) <= most {
+		return id
+	}
+	return id[:most] + "…"
+}
+
 // Page asks for a part of a list, newest first.
 type Page struct {
 	// Before is the id of the last entry of the page before; empty for the first page.
