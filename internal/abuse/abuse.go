@@ -450,6 +450,9 @@ func score(unitMilli int64, budget account.Limit) int {
 	return int(min(100, unitMilli/10/int64(budget))) // milli / (budget * 1000) * 100
 }
 
+// ScoreOf returns the score of units, in thousandths, under a budget.
+func ScoreOf(unitMilli int64, budget account.Limit) int { return score(unitMilli, budget) }
+
 // plus adds two amounts that are not negative. It returns the largest int64 if the sum exceeds it:
 // an overflow would make the score 0.
 func plus(a, b int64) int64 {

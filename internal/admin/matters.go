@@ -116,6 +116,18 @@ func (b *Backend) matterList(ctx context.Context, in MatterQuery) (List[Matter],
 	return out, nil
 }
 
+// MatterCounts is how many matters wait for support and for customers, and how many are snoozed.
+type MatterCounts struct {
+	Waiting  int `json:"waiting"`
+	Answered int `json:"answered"`
+	Snoozed  int `json:"snoozed"`
+}
+
+func (b *Backend) matterCounts(ctx context.Context, _ Empty) (MatterCounts, error) {
+	n, err := b.Matters.Counts(ctx)
+	return MatterCounts{n[matter.Waiting], n[matter.Answered], n[matter.Sleeping]}, err
+}
+
 func (b *Backend) matterShow(ctx context.Context, in MatterRef) (MatterThread, error) {
 	m, messages, err := b.Matters.Show(ctx, in.ID)
 	if err != nil {

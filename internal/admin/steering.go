@@ -72,8 +72,11 @@ type EndedOrder struct {
 
 // upstreamList lists the targets of this server. There are none if no server is running.
 func (b *Backend) upstreamList(ctx context.Context, in Cursor) (List[routing.Standing], error) {
-	return part(b.Status(ctx).Targets, in, func(t routing.Standing) string { return t.Provider + "/" + t.Upstream + " " + t.Key }), nil
+	return part(b.Status(ctx).Targets, in, func(t routing.Standing) string { return targetCursor(&t) }), nil
 }
+
+// targetCursor is the cursor of a list of targets.
+func targetCursor(t *routing.Standing) string { return t.Provider + "/" + t.Upstream + " " + t.Key }
 
 // upstreamDrains lists what is drained, also targets that this server does not have.
 func (b *Backend) upstreamDrains(_ context.Context, in Cursor) (List[steering.Order], error) {

@@ -41,6 +41,7 @@ import (
 	"sluice/internal/mail"
 	"sluice/internal/matter"
 	"sluice/internal/notice"
+	"sluice/internal/overview"
 	"sluice/internal/pulse"
 	"sluice/internal/refusal"
 	"sluice/internal/routing"
@@ -93,6 +94,8 @@ type App struct {
 
 	facts    *facts              // data folder, database, accounts
 	cluster  *cluster.Cluster    // the servers on the same database; of one with SQLite
+	board    *overview.Board     // what the service did in the last hours
+	reports  *overview.Desk      // tells people of it
 	helm     *steering.Helm      // what staff has decided about the running service
 	follower *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
 	books    *usage.Books        // what calls consumed
@@ -165,6 +168,7 @@ func New(ctx context.Context, cfg *config.Config, opts *Options) (*App, error) {
 		a.openDesk,       // from here on, owners are told what happens to their account
 		a.openBilling,    // after openDesk: it sends letters
 		a.signOwnerIn,    // after openDesk, which makes the link
+		a.openBoard,      // before openBooks and openVideos, which tell it of calls
 		a.openBooks,      // after openFacts: the journal is in the data folder
 		a.restoreWindows, // before the first request: what the last minute used still counts
 		a.resumeScores,   // after openBooks: what is still in the journal counts, too

@@ -17,7 +17,7 @@ import (
 
 // openBooks opens the journal, and makes the gate that settles calls there.
 func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
-	a.books = usage.NewBooks(a.facts.dir.Join(installation.JournalFolder), a.facts.store, &usage.BooksOptions{
+	a.books = usage.NewBooks(a.facts.dir.Join(installation.JournalFolder), watchedStore{a.facts.store, a.board}, &usage.BooksOptions{
 		SyncEach: cfg.Usage.SyncEach, Log: a.log,
 		Recorded: func(s usage.Settlement) {
 			a.abuse.Settled(&s) // set by resumeScores, before the first call

@@ -11,8 +11,8 @@ import (
 // matterPath matches the path of a conversation.
 var matterPath = regexp.MustCompile(`/dashboard/messages/mat_\w+`)
 
-// hello is a call that costs one unit.
-const hello = `{"model":"sandbox/tiny","messages":[{"role":"user","content":"hi"}]}`
+// tinyCall is a call that costs one unit.
+const tinyCall = `{"model":"sandbox/tiny","messages":[{"role":"user","content":"hi"}]}`
 
 // An account is driven to 100 by real calls and is in the queue. Its owner writes, staff answers and restores it, and
 // its key works again. Everything is in the audit log.
@@ -21,11 +21,11 @@ func TestMatters(t *testing.T) {
 	n := newSite(t, "plans: {none: {monthly_units: 10, requests_per_minute: unlimited}}\nsupport: {email: help@example.com, url: \"https://help.example.com\"}\n").start(t)
 	ana, bob := n.join("ana@example.com"), n.join("bob@example.com")
 	for i := range 10 {
-		if r := n.request("POST", chatPath, ana.key, hello); r.status != 200 {
+		if r := n.request("POST", chatPath, ana.key, tinyCall); r.status != 200 {
 			t.Fatalf("call %d = %d %s", i, r.status, r.body)
 		}
 	}
-	if r := n.request("POST", chatPath, ana.key, hello); r.status != 401 || !strings.Contains(r.body, "key_deactivated") {
+	if r := n.request("POST", chatPath, ana.key, tinyCall); r.status != 401 || !strings.Contains(r.body, "key_deactivated") {
 		t.Fatalf("a call at 100 = %d %s", r.status, r.body)
 	}
 	queue := func(view string) []admin.Matter {
@@ -72,7 +72,7 @@ func TestMatters(t *testing.T) {
 	if got.State != "closed" || len(got.Thread) != 4 {
 		t.Errorf("matter.decide = %+v", got)
 	}
-	if r := n.request("POST", chatPath, ana.key, hello); r.status != 200 {
+	if r := n.request("POST", chatPath, ana.key, tinyCall); r.status != 200 {
 		t.Errorf("a call after the restore = %d %s", r.status, r.body)
 	}
 	second := step
@@ -81,7 +81,7 @@ func TestMatters(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "has changed since you opened it: it is closed, assigned to staff:eve") {
 		t.Errorf("the second decision = %v", err)
 	}
-	if r := n.request("POST", chatPath, ana.key, hello); r.status != 200 {
+	if r := n.request("POST", chatPath, ana.key, tinyCall); r.status != 200 {
 		t.Errorf("a call after the second decision = %d %s", r.status, r.body)
 	}
 	for _, m := range queue("waiting") {
@@ -103,7 +103,7 @@ func TestMatters(t *testing.T) {
 	// A suspension holds for the next request, and the pages still work.
 	m := must[admin.MatterThread](n, "matter.open", admin.NewMatter{Actor: "staff:eve", Ref: bob.email, Kind: "other", Subject: "Hello", Text: "Please stop."})
 	must[admin.MatterThread](n, "matter.decide", admin.MatterStep{Actor: "staff:eve", ID: m.ID, Decision: "suspend", Reason: "resells", Text: "Your account is suspended."})
-	if r := n.request("POST", chatPath, bob.key, hello); r.status != 423 {
+	if r := n.request("POST", chatPath, bob.key, tinyCall); r.status != 423 {
 		t.Errorf("a call of a suspended account = %d %s", r.status, r.body)
 	}
 	bob.wants(bob.post("/dashboard/messages/"+m.ID+"/answer", "text", "Sorry."), "an answer of a suspended customer", 303, m.ID)
@@ -111,7 +111,7 @@ func TestMatters(t *testing.T) {
 		t.Errorf("the matter after the customer's answer = %+v", got)
 	}
 	must[admin.MatterThread](n, "matter.decide", admin.MatterStep{Actor: "staff:eve", ID: m.ID, Decision: "restore", Reason: "promised", Text: "Welcome back."})
-	if r := n.request("POST", chatPath, bob.key, hello); r.status != 200 {
+	if r := n.request("POST", chatPath, bob.key, tinyCall); r.status != 200 {
 		t.Errorf("a call after the restore = %d %s", r.status, r.body)
 	}
 	if body := bob.get("/dashboard/account.json").body; !strings.Contains(body, `"text": "Sorry."`) || strings.Contains(body, "What for?") {

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/finder"
 	"sluice/internal/installation"
 	"sluice/internal/matter"
+	"sluice/internal/notice"
 	"sluice/internal/refusal"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
@@ -83,6 +84,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 	b := &admin.Backend{
 		Accounts:   f.accounts,
 		Staff:      staff.New(f.store, f.accounts, desk, nil),
+		Messages:   notice.NewBoard(f.store, nil, cfg.Origin, nil),
 		Helm:       helm,
 		VideoModel: func() string { return cfg.Video.ModelID },
 		Alerts:     alert.NewDesk(f.store, func() alert.Settings { return alertSettings(cfg) }, nil),
@@ -90,6 +92,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Scores:     abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
 		Desk:       desk,
 		Billing:    till,
+		Evidence:   f.store,
 		Matters:    matter.NewOffice(f.store, nil, func() matter.Settings { return matter.Settings{} }, nil),
 		Plans:      plans,
 		Finder:     finder.New(f.store, books.View().Flush),

@@ -42,6 +42,7 @@ func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
 	a.videos, err = video.New(ctx, a.gate, a.facts.store, files, node, a.videoSettings(a.settings.Load()), &video.Options{
 		Log: a.log, Closed: a.helm.Closed, Settled: func(u *usage.Settlement) {
 			a.abuse.Settled(u)
+			a.board.Settled([]usage.Settlement{*u})
 			a.metrics.Called(called(u, telemetry.OperationVideo))
 		},
 	})

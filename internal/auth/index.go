@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,6 +141,16 @@ func (ix *Index) holder(id string) *holder {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	return ix.accounts[id]
+}
+
+// Each calls yield with the current state of every account, in no order. The states must not be changed.
+func (ix *Index) Each(yield func(*account.Account)) {
+	ix.mu.Lock()
+	all := slices.Collect(maps.Values(ix.accounts)) // requests must not wait for yield
+	ix.mu.Unlock()
+	for _, h := range all {
+		yield(h.account.Load())
+	}
 }
 
 // Accounts returns the number of accounts.

@@ -122,6 +122,9 @@ func Run(t *testing.T, fresh Database) {
 		// Staff's decisions about the service: steering.go.
 		"Orders":           orders,
 		"OrdersInParallel": ordersInParallel,
+		// What nodes did lately, and revenue: overview.go.
+		"Minutes": minutes,
+		"Revenue": revenue,
 		// Servers on one database: cluster.go.
 		"ClusterNodes":   clusterNodes,
 		"ClusterOnce":    clusterOnce,

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/admin"
+	"sluice/internal/overview"
+)
+
+// overviewCmd shows what the service does now.
+func (p *program) overviewCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "overview", Short: "Show what the service does now, and who loads it", Args: args(),
+		Long: `Show what all servers of the installation do: the last minutes, the accounts that
+make most calls, plans, sign-ups and revenue. With --json it prints the last three
+hours by minute and the last 30 days.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var r overview.Report
+			if err := p.call(c.Context(), "overview.show", admin.Empty{}, &r); err != nil {
+				return err
+			}
+			return p.print(r, func(w io.Writer) { printOverview(w, &r) })
+		},
+	}
+}
+
+// minutesShown is how many minutes are printed.
+const minutesShown = 10
+
+// printOverview prints a report as tables.
+func printOverview(w io.Writer, r *overview.Report) {
+	rows := [][]string{{"MINUTE", "CALLS", "FAILED", "REFUSED", "TOKENS", "P50", "P95", "STREAMS", "JOURNAL"}}
+	for _, m := range r.Points[max(0, len(r.Points)-minutesShown):] {
+		rows = append(rows, []string{
+			m.At.Local().Format("15:04"), fmt.Sprint(m.Calls), fmt.Sprint(m.Failed), fmt.Sprint(m.Refused), fmt.Sprint(m.Prompt + m.Answer),
+			millisText(m.Median), millisText(m.Slow), fmt.Sprint(m.Streams), fmt.Sprint(m.Journal),
+		})
+	}
+	table(w, rows)
+	fmt.Fprintln(w)
+	busy := [][]string{{"BUSY NOW", "PLAN", "CALLS IN 5 MIN", "FAILED", "TOKENS"}}
+	for _, b := range r.Busy {
+		name := b.Email
+		if name == "" {
+			name = b.AccountID
+		}
+		busy = append(busy, []string{name, b.Plan, fmt.Sprint(b.Calls), fmt.Sprint(b.Failed), fmt.Sprint(b.Tokens)})
+	}
+	table(w, busy)
+	fmt.Fprintln(w)
+	signUps, cents := 0, int64(0)
+	for _, d := range r.Days {
+		signUps += d.SignUps
+		cents += d.Cents
+	}
+	plans := ""
+	for i, pc := range r.Plans {
+		if i > 0 {
+			plans += ", "
+		}
+		plans += fmt.Sprintf("%d %s", pc.Accounts, pc.Plan)
+	}
+	table(w, [][]string{
+		{"servers", fmt.Sprint(r.Nodes)},
+		{"upstreams", fmt.Sprintf("%d, of which %d open and %d drained", r.Targets.All, r.Targets.Open, r.Targets.Drained)},
+		{"videos waiting", fmt.Sprintf("%d, the oldest for %s", r.Videos.Waiting, time.Duration(r.Videos.OldestSeconds)*time.Second)},
+		{"accounts", fmt.Sprintf("%d: %s", r.Accounts, plans)},
+		{"last 30 days", fmt.Sprintf("%d sign-ups, $%d.%02d paid", signUps, cents/100, cents%100)},
+	})
+	for _, problem := range r.Problems {
+		fmt.Fprintln(w, problem)
+	}
+}
+
+// millisText formats a time; empty if there is none.
+func millisText(ms int64) string {
+	if ms == 0 {
+		return ""
+	}
+	return (time.Duration(ms) * time.Millisecond).String()
+}

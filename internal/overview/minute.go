@@ -1,0 +1,198 @@
+// Package overview keeps what the service did in the last three hours, minute by minute, for the people who watch it.
+//
+// Each node counts its own calls, from settlements that have reached the database, and samples its gauges; nothing here
+// runs while a call is served. The minutes are kept in memory and, where several nodes share a database, stored there,
+// so that every node can show all of them. What customers consumed is in package usage, and what machines watch is in
+// the metrics; this is for eyes.
+package overview
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"sluice/internal/routing"
+	"sluice/internal/usage"
+)
+
+const (
+	// Kept is how many minutes are kept.
+	Kept = 180
+	// mostAccounts is how many accounts are told apart while a minute lasts, and keptAccounts how many of them are
+	// kept when it is over: those that did most.
+	mostAccounts = 10_000
+	keptAccounts = 50
+	// mostTargets is how many targets have figures of their own.
+	mostTargets = 500
+)
+
+// Minute is what one node saw in one minute.
+type Minute struct {
+	At time.Time `json:"at"` // its beginning
+	// Calls that ended, those of them that failed or were cut off, and requests that a limit refused.
+	Calls   int64 `json:"calls,omitempty"`
+	Failed  int64 `json:"failed,omitempty"`
+	Refused int64 `json:"refused,omitempty"`
+	// Tokens of the calls.
+	Prompt     int64 `json:"prompt,omitempty"`
+	Completion int64 `json:"completion,omitempty"`
+	// How long calls took to their end, and to their first token.
+	Took  Times `json:"took,omitempty"`
+	First Times `json:"first,omitempty"`
+	// The most that were seen in the minute: calls under way, open streams, and settlements waiting in the journal.
+	Running int64 `json:"running,omitempty"`
+	Streams int64 `json:"streams,omitempty"`
+	Journal int64 `json:"journal,omitempty"`
+	// Accounts are what accounts did, by their ids.
+	Accounts map[string]Load `json:"accounts,omitempty"`
+	// Targets are what targets did, by their names.
+	Targets map[string]Target `json:"targets,omitempty"`
+}
+
+// Load is what an account did in a minute.
+type Load struct {
+	Calls  int64 `json:"calls,omitempty"`
+	Failed int64 `json:"failed,omitempty"`
+	Tokens int64 `json:"tokens,omitempty"`
+}
+
+// Target is what a target did in a minute. WaitedMS is the sum of the times to the first content.
+type Target struct {
+	Answered int64 `json:"answered,omitempty"`
+	Failed   int64 `json:"failed,omitempty"`
+	WaitedMS int64 `json:"waited_ms,omitempty"`
+}
+
+// targetName names a target in Minute.Targets.
+func targetName(s *routing.Standing) string { return s.Provider + "/" + s.Upstream + " " + s.Key }
+
+// settled counts a call that ended in the minute.
+func (m *Minute) settled(s *usage.Settlement) {
+	failed, tokens := int64(0), int64(s.Tokens.Total())
+	if s.End == usage.EndFailed || s.End == usage.EndCut {
+		failed = 1
+	}
+	m.Calls++
+	m.Failed += failed
+	m.Prompt += int64(s.Tokens.Prompt + s.Tokens.Cached)
+	m.Completion += int64(s.Tokens.CompletionTotal())
+	m.Took.add(s.Latency)
+	if s.FirstToken > 0 {
+		m.First.add(s.FirstToken)
+	}
+	l, known := m.Accounts[s.AccountID]
+	if !known && len(m.Accounts) >= mostAccounts {
+		return
+	}
+	if m.Accounts == nil {
+		m.Accounts = map[string]Load{}
+	}
+	m.Accounts[s.AccountID] = Load{l.Calls + 1, l.Failed + failed, l.Tokens + tokens}
+}
+
+// end drops the accounts that did little, once the minute is over.
+func (m *Minute) end() {
+	if len(m.Accounts) <= keptAccounts {
+		return
+	}
+	ids := slices.SortedFunc(maps.Keys(m.Accounts), func(a, b string) int {
+		x, y := m.Accounts[a], m.Accounts[b]
+		return -x.compare(y)
+	})
+	for _, id := range ids[keptAccounts:] {
+		delete(m.Accounts, id)
+	}
+}
+
+// compare orders loads by their calls, then by their tokens.
+func (l Load) compare(other Load) int {
+	switch {
+	case l.Calls != other.Calls && l.Calls < other.Calls, l.Calls == other.Calls && l.Tokens < other.Tokens:
+		return -1
+	case l == other:
+		return 0
+	}
+	return 1
+}
+
+// clone returns a copy that shares nothing with m.
+func (m *Minute) clone() Minute {
+	c := *m
+	c.Took, c.First = slices.Clone(m.Took), slices.Clone(m.First)
+	c.Accounts, c.Targets = maps.Clone(m.Accounts), maps.Clone(m.Targets)
+	return c
+}
+
+// merge adds what another node saw in the same minute.
+func (m *Minute) merge(o *Minute) {
+	m.Calls += o.Calls
+	m.Failed += o.Failed
+	m.Refused += o.Refused
+	m.Prompt += o.Prompt
+	m.Completion += o.Completion
+	m.Took.merge(o.Took)
+	m.First.merge(o.First)
+	m.Running += o.Running
+	m.Streams += o.Streams
+	m.Journal += o.Journal
+	for id, l := range o.Accounts {
+		if m.Accounts == nil {
+			m.Accounts = map[string]Load{}
+		}
+		x := m.Accounts[id]
+		m.Accounts[id] = Load{x.Calls + l.Calls, x.Failed + l.Failed, x.Tokens + l.Tokens}
+	}
+	for name, t := range o.Targets {
+		if m.Targets == nil {
+			m.Targets = map[string]Target{}
+		}
+		x := m.Targets[name]
+		m.Targets[name] = Target{x.Answered + t.Answered, x.Failed + t.Failed, x.WaitedMS + t.WaitedMS}
+	}
+}
+
+// Times counts durations in classes: the first up to a millisecond, and each further one up to √2 of the one before.
+// The last ends at about three hours.
+type Times []int64
+
+const mostClasses = 48
+
+func (t *Times) add(d time.Duration) {
+	class := 0
+	if ms := float64(d) / float64(time.Millisecond); ms > 1 {
+		class = min(int(math.Ceil(2*math.Log2(ms))), mostClasses-1)
+	}
+	for len(*t) <= class {
+		*t = append(*t, 0)
+	}
+	(*t)[class]++
+}
+
+func (t *Times) merge(o Times) {
+	for i, n := range o {
+		if i == len(*t) {
+			*t = append(*t, 0)
+		}
+		(*t)[i] += n
+	}
+}
+
+// Quantile returns the time that a share of the durations did not exceed, to about a fifth; 0 if there are none.
+func (t Times) Quantile(share float64) time.Duration {
+	sum := int64(0)
+	for _, n := range t {
+		sum += n
+	}
+	left := int64(math.Ceil(share * float64(sum)))
+	if sum == 0 {
+		return 0
+	}
+	for class, n := range t {
+		if left -= n; left <= 0 {
+			// The middle of the class, on a logarithmic scale.
+			return time.Duration(math.Exp2((float64(class)-0.5)/2) * float64(time.Millisecond)).Round(time.Millisecond / 10)
+		}
+	}
+	return 0
+}
