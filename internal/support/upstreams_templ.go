@@ -156,7 +156,7 @@ func upstreamsPage(p webui.Page, v upstreamsView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = historyCard(v.History).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = entriesCard("history", "Audit log", "Nothing has been changed yet.", v.History, &accountView{}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
