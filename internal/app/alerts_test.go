@@ -141,7 +141,9 @@ func TestAlertsConsole(t *testing.T) {
 	eve.wants(eve.get("/support/alerts"), "the page", 200, m.URL)
 	eve.wants(eve.post("/support/alerts/test"), "the test", 303, "/support/alerts")
 	eventually(t, "the test", func() bool { return len(m.got("test")) == 1 })
-	eventually(t, "the page to show it", func() bool { return strings.Contains(eve.get("/support/alerts?state=delivered").body, m.got("test")[0]) })
+	eventually(t, "the page to show it", func() bool {
+		return strings.Contains(eve.get("/support/alerts?state=delivered").body, m.got("test")[0])
+	})
 	again := "/support/alerts/" + m.got("test")[0] + "/replay"
 	eve.wants(eve.post(again), "POST "+again, 303, "/support/alerts")
 	eventually(t, "the replay", func() bool { return len(m.got("test")) == 2 })
