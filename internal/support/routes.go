@@ -48,6 +48,9 @@ func (c *Console) routes() []route {
 		{"GET " + home + "/accounts/{id}/log", c.logPage},
 		{"POST " + home + "/accounts/{id}/actions/{action}", c.act},
 		{"GET " + home + "/requests", c.requestsPage},
+		{"GET " + home + "/alerts", c.alertsPage},
+		{"POST " + home + "/alerts/test", c.testAlerts},
+		{"POST " + home + "/alerts/{id}/replay", c.replayAlert},
 		{"GET " + home + "/tokens", c.tokensPage},
 		{"POST " + home + "/tokens", c.createToken},
 		{"POST " + home + "/tokens/{id}/delete", c.deleteToken},
@@ -63,6 +66,7 @@ func (c *Console) links() []webui.Link {
 		{Path: home + "/requests", Text: "Requests", Icon: "requests"},
 		{Path: home + "/upstreams", Text: "Upstreams and models", Icon: "models"},
 		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements"},
+		{Path: home + "/alerts", Text: "Alerts", Icon: "webhooks"},
 		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens"},
 		{Path: webui.CustomerHome, Text: "Dashboard", Icon: "overview"},
 	}
