@@ -159,7 +159,8 @@ func (b *Backend) scoreHistory(ctx context.Context, a *account.Account, now time
 		case s.score >= 0:
 			points = append(points, ScorePoint{s.at, s.score})
 		default:
-			// The units of an hour are known as a whole. They are drawn at its end, or now.
+			// The units of an hour are known as a whole. The score rises during the hour, up to its end or now.
+			points = append(points, ScorePoint{s.at, highest()})
 			units[s.tier] += s.units
 			if end := s.at.Add(time.Hour); end.Before(now) {
 				points = append(points, ScorePoint{end, highest()})
