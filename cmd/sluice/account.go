@@ -17,7 +17,8 @@ import (
 func (p *program) accountCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "account", Short: "Create, show and change accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(), p.accountSearchCmd(), p.accountSignalsCmd(),
-		p.accountSetPlanCmd(), p.accountSetLimitsCmd(), p.accountSetStaffCmd(), p.accountSuspendCmd(), p.accountUnsuspendCmd(), p.accountTerminateCmd())
+		p.accountSetPlanCmd(), p.accountSetLimitsCmd(), p.accountSetStaffCmd(), p.accountNoteCmd(), p.accountSessionsCmd(),
+		p.accountSignOutCmd(), p.accountResetFactorCmd(), p.accountSuspendCmd(), p.accountUnsuspendCmd(), p.accountTerminateCmd())
 	return cmd
 }
 
@@ -147,13 +148,16 @@ func printAbuse(w io.Writer, a *admin.Abuse) {
 // accountSetPlanCmd grants a plan outside of billing. Paid subscriptions are changed with
 // "sluice billing".
 func (p *program) accountSetPlanCmd() *cobra.Command {
-	return &cobra.Command{
+	var reason string
+	cmd := &cobra.Command{
 		Use: "set-plan ID PLAN", Short: "Grant a plan: none, free, basic, premium or scale", Args: args("ID", "PLAN"),
 		Long: "Grant a plan. A granted plan is free and has no billing period. Use \"none\" to remove the plan.",
 		RunE: func(c *cobra.Command, given []string) error {
-			return p.changeAccount(c, "account.set-plan", admin.Target{Ref: given[0], Plan: given[1]})
+			return p.changeAccount(c, "account.set-plan", admin.Target{Ref: given[0], Plan: given[1], Reason: reason})
 		},
 	}
+	mayReason(cmd, &reason)
+	return cmd
 }
 
 // accountSetLimitsCmd overrides single limits of the plan (docs/api.md#limits-by-plan). Limits
@@ -194,6 +198,7 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 	cmd.Flags().StringVar(&tpm, "tpm", "", "tokens per minute: a `number` or unlimited")
 	// With --clear and a limit, only that limit is overridden afterwards.
 	cmd.Flags().BoolVar(&in.Clear, "clear", false, "remove all overrides first")
+	mayReason(cmd, &in.Reason)
 	return cmd
 }
 
@@ -214,12 +219,15 @@ func (p *program) accountSuspendCmd() *cobra.Command {
 // accountUnsuspendCmd lifts a suspension. Keys that abuse control deactivated stay so; see
 // keyRestoreCmd.
 func (p *program) accountUnsuspendCmd() *cobra.Command {
-	return &cobra.Command{
+	var reason string
+	cmd := &cobra.Command{
 		Use: "unsuspend ID", Short: "Lift the suspension of an account; a terminated account stays closed", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
-			return p.changeAccount(c, "account.unsuspend", admin.Target{Actor: p.actor(), Ref: given[0]})
+			return p.changeAccount(c, "account.unsuspend", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason})
 		},
 	}
+	mayReason(cmd, &reason)
+	return cmd
 }
 
 // changeAccount runs an operation that returns the account, and prints it. It fills in the
@@ -243,6 +251,11 @@ func (p *program) changeAccount(c *cobra.Command, name string, in any) error {
 func addReason(cmd *cobra.Command, reason *string) {
 	cmd.Flags().StringVar(reason, "reason", "", "`reason` for the audit log")
 	_ = cmd.MarkFlagRequired("reason") // the flag exists
+}
+
+// mayReason adds the flag --reason where the operator on the server's machine may leave it out.
+func mayReason(cmd *cobra.Command, reason *string) {
+	cmd.Flags().StringVar(reason, "reason", "", "`reason` for the audit log; required with --server")
 }
 
 // parseLimit parses a limit of the command line: a whole number or "unlimited". 0 allows

@@ -16,7 +16,7 @@ import (
 // Amounts are given in cents and printed in dollars. Times are in UTC.
 func (p *program) billingCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "billing", Short: "Show subscriptions, refund payments and downgrade plans", Args: cobra.NoArgs, RunE: needsSubcommand}
-	cmd.AddCommand(p.billingShowCmd(), p.billingDowngradeCmd(), p.billingRefundCmd(), p.billingStopsCmd(), p.billingReleaseCmd(), p.billingAdvanceCmd())
+	cmd.AddCommand(p.billingShowCmd(), p.billingDowngradeCmd(), p.billingRefundCmd(), p.billingCreditCmd(), p.billingStopsCmd(), p.billingReleaseCmd(), p.billingAdvanceCmd())
 	return cmd
 }
 
@@ -33,13 +33,16 @@ func (p *program) billingShowCmd() *cobra.Command {
 // billingDowngradeCmd is how support fulfils a customer's request for a lower plan
 // (docs/api.md#plan-changes).
 func (p *program) billingDowngradeCmd() *cobra.Command {
-	return &cobra.Command{
+	var reason string
+	cmd := &cobra.Command{
 		Use: "downgrade ID PLAN", Short: "Downgrade to a lower paid plan at the end of the period", Args: args("ID", "PLAN"),
 		Long: "Downgrade an account to a lower paid plan at the end of the billing period, as a\ncustomer requested. The current plan, which is paid for, stays until then.",
 		RunE: func(c *cobra.Command, given []string) error {
-			return p.callBilling(c, "billing.downgrade", admin.Target{Actor: p.actor(), Ref: given[0], Plan: given[1]})
+			return p.callBilling(c, "billing.downgrade", admin.Target{Actor: p.actor(), Ref: given[0], Plan: given[1], Reason: reason})
 		},
 	}
+	mayReason(cmd, &reason)
+	return cmd
 }
 
 // billingRefundCmd refunds a payment. The amount is required, so that nobody refunds
@@ -56,7 +59,26 @@ func (p *program) billingRefundCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().Int64Var(&in.Cents, "cents", 0, "`amount` to refund, in cents")
+	mayReason(cmd, &in.Reason)
 	_ = cmd.MarkFlagRequired("cents") // the flag exists
+	return cmd
+}
+
+// billingCreditCmd changes what the next renewals are lowered by (docs/billing.md#credits).
+func (p *program) billingCreditCmd() *cobra.Command {
+	in := admin.Credit{}
+	cmd := &cobra.Command{
+		Use: "credit ID --cents N --reason R", Short: "Give an account a credit, which lowers its next renewals", Args: args("ID"),
+		Long:    "Give an account a credit. It lowers the next renewals until it is used up. A\nnegative amount takes back what is not used yet.",
+		Example: "  sluice billing credit ana@example.com --cents 500 --reason \"the outage of Monday\"",
+		RunE: func(c *cobra.Command, given []string) error {
+			in.Actor, in.Ref = p.actor(), given[0]
+			return p.callBilling(c, "billing.credit", in)
+		},
+	}
+	cmd.Flags().Int64Var(&in.Cents, "cents", 0, "`amount` of the credit, in cents")
+	_ = cmd.MarkFlagRequired("cents") // the flag exists
+	addReason(cmd, &in.Reason)
 	return cmd
 }
 
@@ -83,12 +105,15 @@ func (p *program) billingStopsCmd() *cobra.Command {
 
 // billingReleaseCmd ends a stop. Staff must have found out why the payments were refunded, or they will be again.
 func (p *program) billingReleaseCmd() *cobra.Command {
-	return &cobra.Command{
+	var reason string
+	cmd := &cobra.Command{
 		Use: "release ID", Short: "Let payments of a stopped account be made again", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
-			return p.callBilling(c, "billing.release", admin.Target{Actor: p.actor(), Ref: given[0]})
+			return p.callBilling(c, "billing.release", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason})
 		},
 	}
+	mayReason(cmd, &reason)
+	return cmd
 }
 
 // billingAdvanceCmd lets testers see renewals and failed payments without waiting for a month.

@@ -127,10 +127,13 @@ func (p *program) keyDeactivateCmd() *cobra.Command {
 // keyRestoreCmd reactivates the keys and resets the abuse score. Without the reset the next
 // request would deactivate them again.
 func (p *program) keyRestoreCmd() *cobra.Command {
-	return &cobra.Command{
+	var reason string
+	cmd := &cobra.Command{
 		Use: "restore ID", Short: "Reactivate the keys of an account", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
-			return p.changeAccount(c, "key.restore", admin.Target{Actor: p.actor(), Ref: given[0]})
+			return p.changeAccount(c, "key.restore", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason})
 		},
 	}
+	mayReason(cmd, &reason)
+	return cmd
 }

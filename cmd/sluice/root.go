@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,6 +37,21 @@ server somewhere else.`,
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	// An unknown or malformed flag is a mistake in the command line, like a wrong argument.
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misused(c, err) })
+	// A command that would act here although another server was named has misunderstood its caller.
+	cmd.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		top := c
+		for top.Parent() != nil && top.Parent() != cmd {
+			top = top.Parent()
+		}
+		// Its commands work elsewhere, unlike the list of "sluice models" itself.
+		if top.Name() == "models" && c != top {
+			return nil
+		}
+		if p.server != "" && slices.Contains(hereOnly(), top.Name()) {
+			return misused(c, fmt.Errorf("%s works only on the machine of the server, without --server", top.Name()))
+		}
+		return nil
+	}
 	// These flags apply to every command.
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&p.configPath, "config", "", "configuration `file` (default ./sluice.yaml if it exists)")
@@ -47,6 +63,11 @@ server somewhere else.`,
 	// cobra sorts the commands by name in the help.
 	cmd.AddCommand(p.serveCmd(), p.accountCmd(), p.keyCmd(), p.signInLinkCmd(), p.tokenCmd(), p.billingCmd(), p.matterCmd(), p.usageCmd(), p.requestCmd(), p.auditCmd(), p.backupCmd(), p.restoreCmd(), p.migrateCmd(), p.journalCmd(), p.resetSecretCmd(), p.overviewCmd(), p.modelsCmd(), p.upstreamCmd(), p.maintenanceCmd(), p.announceCmd(), p.videoCmd(), p.doctorCmd(), p.debugCmd(), p.configCmd(), p.upgradeCmd(), p.versionCmd(), p.manCmd())
 	return cmd
+}
+
+// hereOnly returns the commands that work on this machine alone.
+func hereOnly() []string {
+	return []string{"serve", "backup", "restore", "migrate", "journal", "reset-secret", "models", "video", "doctor", "debug", "config", "upgrade", "man"}
 }
 
 // override adds a flag that sets a field of the configuration. The value is checked by

@@ -13,7 +13,8 @@ import (
 // no password or no second factor. Whoever can run this command has access to the data folder
 // and is trusted with every account anyway.
 func (p *program) signInLinkCmd() *cobra.Command {
-	return &cobra.Command{
+	var reason string
+	cmd := &cobra.Command{
 		Use: "signin-link E-MAIL", Short: "Create a one-time sign-in link for the dashboard", Args: args("E-MAIL"),
 		Long: `Create a link that signs the owner of an account in to the dashboard. It works
 once, within a day.
@@ -24,10 +25,12 @@ without an account it is an invitation, valid for a week, unless signup is close
 		Example: "  sluice signin-link ana@example.com",
 		RunE: func(c *cobra.Command, given []string) error {
 			var out admin.SignInLink
-			if err := p.call(c.Context(), "signin-link", admin.Target{Actor: p.actor(), Ref: given[0]}, &out); err != nil {
+			if err := p.call(c.Context(), "signin-link", admin.Target{Actor: p.actor(), Ref: given[0], Reason: reason}, &out); err != nil {
 				return err
 			}
 			return p.print(out, func(w io.Writer) { fmt.Fprintln(w, out.URL) })
 		},
 	}
+	mayReason(cmd, &reason)
+	return cmd
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"sluice/internal/account"
@@ -27,10 +28,12 @@ type Billing struct {
 	// Stopped is not nil if nothing is charged until staff has looked at the account.
 	Stopped *BillingStop `json:"stopped,omitempty"`
 	// Now is the account's clock, which test mode can move.
-	Now      time.Time       `json:"now"`
-	Balance  int64           `json:"charged_cents"`
-	Ledger   []BillingEntry  `json:"ledger"`
-	Invoices []BillingRecord `json:"invoices"`
+	Now     time.Time `json:"now"`
+	Balance int64     `json:"charged_cents"`
+	// CreditCents is what the next renewals are lowered by.
+	CreditCents int64           `json:"credit_cents,omitempty"`
+	Ledger      []BillingEntry  `json:"ledger"`
+	Invoices    []BillingRecord `json:"invoices"`
 }
 
 // BillingStop says since when and why the billing of an account is stopped.
@@ -78,6 +81,9 @@ type RefundOrder struct {
 	Actor   string `json:"actor"`
 	Payment string `json:"payment"`
 	Cents   int64  `json:"cents"`
+	// Reason and Version are those of Target.
+	Reason  string `json:"reason,omitempty"`
+	Version int64  `json:"version,omitempty"`
 }
 
 // mostEntries limits the ledger and the invoices in one reply.
@@ -100,18 +106,34 @@ func (b *Backend) billingDowngrade(ctx context.Context, in Target) (Billing, err
 	if err != nil {
 		return Billing{}, err
 	}
-	if err := b.Billing.Downgrade(ctx, in.Actor, in.Ref, plan); err != nil {
+	a, err := b.order(ctx, in, "billing.downgrade", plan.String())
+	if err != nil {
 		return Billing{}, err
 	}
-	return b.billingShow(ctx, in)
+	if err := b.Billing.Downgrade(ctx, in.Actor, a.ID, plan); err != nil {
+		return Billing{}, err
+	}
+	out, err := b.billingShow(ctx, Target{Ref: a.ID})
+	if err == nil && out.PeriodEnd != nil {
+		b.tell(ctx, a.ID, fmt.Sprintf("Your plan changes to %s", plan), "Support has set the %s plan for you, from %s on. Until then you keep the %s plan.", plan, out.PeriodEnd.Format("2 January 2006"), out.Plan)
+	}
+	return out, err
 }
 
 // billingRefund refunds a payment. The payment names the account.
 func (b *Backend) billingRefund(ctx context.Context, in RefundOrder) (Billing, error) {
-	p, err := b.Billing.Refund(ctx, in.Actor, in.Payment, in.Cents)
+	p, err := b.Billing.FindPayment(ctx, in.Payment)
 	if err != nil {
 		return Billing{}, err
 	}
+	order := Target{Actor: in.Actor, Ref: p.AccountID, Reason: in.Reason, Version: in.Version}
+	if _, err := b.order(ctx, order, "billing.refund", p.ID+", "+billing.Dollars(in.Cents)); err != nil {
+		return Billing{}, err
+	}
+	if p, err = b.Billing.Refund(ctx, in.Actor, in.Payment, in.Cents); err != nil {
+		return Billing{}, err
+	}
+	b.tell(ctx, p.AccountID, "A payment was refunded", "Support has refunded %s of your payment of %s. The money returns to the payment method that you paid with, within a few days.", billing.Dollars(in.Cents), billing.Dollars(p.AmountCents))
 	return b.billingShow(ctx, Target{Ref: p.AccountID})
 }
 
@@ -127,6 +149,9 @@ func (b *Backend) billingStops(ctx context.Context, in Cursor) (List[BillingStop
 
 // billingRelease lets payments of an account be made again.
 func (b *Backend) billingRelease(ctx context.Context, in Target) (Billing, error) {
+	if _, err := b.order(ctx, in, "billing.release", ""); err != nil {
+		return Billing{}, err
+	}
 	if _, err := b.Billing.Release(ctx, in.Actor, in.Ref); err != nil {
 		return Billing{}, err
 	}
@@ -135,6 +160,12 @@ func (b *Backend) billingRelease(ctx context.Context, in Target) (Billing, error
 
 // accountTerminate ends the subscription and suspends the account permanently.
 func (b *Backend) accountTerminate(ctx context.Context, in Target) (Account, error) {
+	// Terminating has a reason of its own, so only what the socket does not ask for is noted beside it.
+	if callerOf(ctx) != nil || in.Version != 0 {
+		if _, err := b.order(ctx, in, "account.terminate_ordered", ""); err != nil {
+			return Account{}, err
+		}
+	}
 	return b.viewOf(b.Billing.Terminate(ctx, in.Actor, in.Ref, in.Reason))
 }
 
@@ -145,7 +176,7 @@ func (b *Backend) billingView(ctx context.Context, v billing.View, err error) (B
 	}
 	out := Billing{
 		ID: v.Account.ID, Email: v.Account.Email, Plan: v.Account.Plan.String(), Granted: v.Account.Granted, Status: v.Status(),
-		Method: v.Method.String(), Now: v.Now, Ledger: []BillingEntry{}, Invoices: []BillingRecord{},
+		Method: v.Method.String(), Now: v.Now, CreditCents: v.CreditCents, Ledger: []BillingEntry{}, Invoices: []BillingRecord{},
 	}
 	if v.Status() != billing.NotSubscribed {
 		out.PriceCents, out.PeriodStart, out.PeriodEnd, out.Due = v.PriceCents, &v.PeriodStart, &v.PeriodEnd, &v.Due

@@ -2,7 +2,9 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"sluice/internal/account"
@@ -35,11 +37,14 @@ type Backend struct {
 	// VideoModel returns the id of the video model.
 	VideoModel func() string
 	Matters    *matter.Office
-	Evidence   EvidenceStore
 	// Finder, Refusals and Signals are what requests have left behind.
 	Finder   *finder.Finder
 	Refusals refusal.View
 	Signals  signal.Store
+	Evidence EvidenceStore
+	Messages Messages
+	// Tell tells the owner of an account what staff has done. It is nil if no server is running.
+	Tell func(ctx context.Context, accountID, title, body string)
 	// Standing returns where models come from and how healthy they are.
 	Standing func() []ModelStanding
 	// Refresh looks for new models. It is nil if no server is running, because nothing would
@@ -253,7 +258,22 @@ func (b *Backend) accountSetPlan(ctx context.Context, in Target) (Account, error
 	if err != nil {
 		return Account{}, err
 	}
-	return b.viewOf(b.under(in).SetPlan(ctx, in.Actor, in.Ref, plan))
+	if err := needReason(ctx, in.Reason); err != nil {
+		return Account{}, err
+	}
+	before, err := b.Accounts.Find(ctx, in.Ref)
+	if err != nil {
+		return Account{}, err
+	}
+	a, err := b.viewOf(b.under(in).SetPlan(ctx, in.Actor, in.Ref, plan))
+	switch {
+	case err != nil || a.Version == before.Version: // nothing has changed
+	case plan == account.None:
+		b.tell(ctx, a.ID, "Your plan has ended", "Support has taken the %s plan from your account. Your keys and your history are kept, and free-tier models remain usable.", before.Plan)
+	default:
+		b.tell(ctx, a.ID, fmt.Sprintf("You have the %s plan", a.Plan), "Support has granted you the %s plan. It costs nothing until it is changed.", a.Plan)
+	}
+	return a, err
 }
 
 // accountSetLimits overrides limits. Clearing and setting are two changes in the audit log.
@@ -261,15 +281,31 @@ func (b *Backend) accountSetLimits(ctx context.Context, in NewLimits) (Account, 
 	if in.Set == (account.Overrides{}) && !in.Clear {
 		return Account{}, fault.New(fault.Invalid, "nothing to set: give at least one limit")
 	}
+	if err := needReason(ctx, in.Reason); err != nil {
+		return Account{}, err
+	}
 	order := account.Order{Reason: in.Reason, Version: in.Version}
 	if in.Clear {
 		a, err := b.viewOf(b.Accounts.Under(order).ClearLimits(ctx, in.Actor, in.Ref))
-		if err != nil || in.Set == (account.Overrides{}) {
+		if err != nil {
 			return a, err
+		}
+		if in.Set == (account.Overrides{}) {
+			return b.tellLimits(ctx, a), nil
 		}
 		order.Version = 0 // clearing has raised it
 	}
-	return b.viewOf(b.Accounts.Under(order).SetLimits(ctx, in.Actor, in.Ref, in.Set))
+	a, err := b.viewOf(b.Accounts.Under(order).SetLimits(ctx, in.Actor, in.Ref, in.Set))
+	if err != nil {
+		return a, err
+	}
+	return b.tellLimits(ctx, a), nil
+}
+
+// tellLimits tells the owner of an account which limits are in force, and returns the account.
+func (b *Backend) tellLimits(ctx context.Context, a Account) Account {
+	b.tell(ctx, a.ID, "Your limits have changed", "Support has changed the limits of your account. They are now: %s.", limitsText(a.Limits))
+	return a
 }
 
 func (b *Backend) accountSuspend(ctx context.Context, in Target) (Account, error) {
@@ -277,6 +313,9 @@ func (b *Backend) accountSuspend(ctx context.Context, in Target) (Account, error
 }
 
 func (b *Backend) accountUnsuspend(ctx context.Context, in Target) (Account, error) {
+	if err := needReason(ctx, in.Reason); err != nil {
+		return Account{}, err
+	}
 	return b.viewOf(b.under(in).Unsuspend(ctx, in.Actor, in.Ref))
 }
 
@@ -319,18 +358,20 @@ func (b *Backend) keyRegenerateMaster(ctx context.Context, in Target) (RawKey, e
 
 // keyDeactivate deactivates all keys of an account.
 func (b *Backend) keyDeactivate(ctx context.Context, in Target) (Account, error) {
-	return b.viewOf(b.under(in).Deactivate(ctx, in.Actor, in.Ref, in.Reason))
+	a, err := b.under(in).Deactivate(ctx, in.Actor, in.Ref, in.Reason)
+	if err == nil && a.Deactivated != nil && a.Deactivated.Reason == strings.TrimSpace(in.Reason) {
+		b.tell(ctx, a.ID, "Your keys are switched off", "Every key of your account is refused until support restores it. The reason: %s. Write to support if you think that this is a mistake.", a.Deactivated.Reason)
+	}
+	return b.viewOf(a, err)
 }
 
 // keyRestore reactivates an account's keys. It goes through Scores, because the abuse score
 // must start from zero: otherwise the next call would deactivate the keys again.
 func (b *Backend) keyRestore(ctx context.Context, in Target) (Account, error) {
+	if _, err := b.order(ctx, in, "keys.restore_ordered", ""); err != nil {
+		return Account{}, err
+	}
 	return b.viewOf(b.Scores.Restore(ctx, in.Actor, in.Ref))
-}
-
-// Desk creates links that sign people in to the pages.
-type Desk interface {
-	SignInLink(ctx context.Context, email string) (string, error)
 }
 
 // SignInLink is the result of signin-link. The link works once.
@@ -341,6 +382,9 @@ type SignInLink struct {
 func (b *Backend) signInLink(ctx context.Context, in Target) (SignInLink, error) {
 	if a, err := b.Accounts.Find(ctx, in.Ref); err == nil {
 		if err := mayEnter(ctx, a); err != nil {
+			return SignInLink{}, err
+		}
+		if _, err := b.order(ctx, in, "account.signin_link", ""); err != nil {
 			return SignInLink{}, err
 		}
 	}

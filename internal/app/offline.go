@@ -19,6 +19,7 @@ import (
 	"sluice/internal/finder"
 	"sluice/internal/installation"
 	"sluice/internal/matter"
+	"sluice/internal/notice"
 	"sluice/internal/refusal"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
@@ -82,6 +83,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 	b := &admin.Backend{
 		Accounts:   f.accounts,
 		Staff:      staff.New(f.store, f.accounts, desk, nil),
+		Messages:   notice.NewBoard(f.store, nil, cfg.Origin, nil),
 		Helm:       helm,
 		VideoModel: func() string { return cfg.Video.ModelID },
 		Books:      books,

@@ -195,6 +195,8 @@ func (a *App) backend() *admin.Backend {
 		Scores:     a.abuse,
 		Desk:       a.desk,
 		Staff:      a.roster,
+		Messages:   a.notices,
+		Tell:       a.letters.Support,
 		Helm:       a.helm,
 		Reports:    a.reports,
 		VideoModel: func() string { return a.settings.Load().Config.Video.ModelID },

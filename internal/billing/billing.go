@@ -147,6 +147,7 @@ type View struct {
 	Method       Method    // the saved payment method; zero: none
 	Payment      *Payment  // the pending one, which the customer can continue at its URL; nil: none
 	Stop         *Stop     // nil: payments are made
+	CreditCents  int64     // what the next renewals are lowered by
 	Now          time.Time // on the account's clock
 }
 
@@ -156,7 +157,7 @@ func (m *Billing) Show(ctx context.Context, ref string) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	v := View{Account: b.Account, Subscription: b.Subscription, Now: b.now, Stop: b.Stop}
+	v := View{Account: b.Account, Subscription: b.Subscription, Now: b.now, Stop: b.Stop, CreditCents: b.CreditCents}
 	if b.Processor == b.using {
 		v.Method = b.Method
 	}
@@ -210,7 +211,7 @@ func (m *Billing) payUpgrade(ctx context.Context, actor, ref string, o Offer, pr
 		if err := b.holds(o, m.plans(), m.least); err != nil {
 			return err
 		}
-		b.openPayment(ForUpgrade, o.Plan, m.plans()[o.Plan].PriceCents, o.AmountCents, o.At.UTC(), b.PeriodEnd, present)
+		b.openPayment(ForUpgrade, o.Plan, m.plans()[o.Plan].PriceCents, o.AmountCents, 0, o.At.UTC(), b.PeriodEnd, present)
 		return nil
 	})
 }
@@ -222,7 +223,7 @@ func (m *Billing) PayOverdue(ctx context.Context, actor, ref string) (*Payment, 
 			return fault.New(fault.Conflict, "no payment is overdue")
 		}
 		plans := m.plans()
-		b.renew(&plans, true)
+		b.renew(&plans, true, m.least)
 		return nil
 	})
 }

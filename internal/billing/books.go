@@ -61,6 +61,8 @@ type Books struct {
 	// Undelivered is the number of payments in a row that were charged and refunded; see brakeAt.
 	Undelivered int
 	Stop        *Stop // nil: payments are made
+	// CreditCents is what support has credited and no payment has used yet. It lowers the next renewals.
+	CreditCents int64
 
 	Entries []Entry       // new entries for the ledger
 	Audit   account.Entry // for the audit log; without an action if the account has not changed
@@ -169,9 +171,10 @@ func (b *Books) chooseFree() error {
 
 // openPayment adds a pending payment. The caller of the change passes it to the processor once it
 // is stored. An amount of 0 is paid at once.
-func (b *Books) openPayment(kind Kind, plan account.Plan, price, cents int64, start, end time.Time, present bool) {
+func (b *Books) openPayment(kind Kind, plan account.Plan, price, cents, credit int64, start, end time.Time, present bool) {
 	b.Payment = &Payment{
-		ID: newPaymentID(), AccountID: b.Account.ID, Kind: kind, Status: Pending, Processor: b.using, Present: present,
+		CreditCents: credit,
+		ID:          newPaymentID(), AccountID: b.Account.ID, Kind: kind, Status: Pending, Processor: b.using, Present: present,
 		Plan: plan, PriceCents: price, AmountCents: cents, PeriodStart: start, PeriodEnd: end, CreatedAt: b.now,
 	}
 	if cents == 0 {
@@ -189,20 +192,22 @@ func (b *Books) subscribe(plan account.Plan, price int64) error {
 	case b.Account.Plan >= plan:
 		return fault.New(fault.Conflict, "the account has the %s plan already; a lower plan is set by support on request", b.Account.Plan)
 	}
-	b.openPayment(ForStart, plan, price, price, b.now, boundary(b.now, 1), true)
+	b.openPayment(ForStart, plan, price, price, 0, b.now, boundary(b.now, 1), true)
 	return nil
 }
 
-// renew opens the payment for the period that now is in. Periods that passed while no server ran
-// are not charged.
-func (b *Books) renew(plans *account.Plans, present bool) {
+// renew opens the payment for the period that now is in, less the credit. Periods that passed while no server ran
+// are not charged. least is the smallest amount that the processor can charge.
+func (b *Books) renew(plans *account.Plans, present bool, least int64) {
 	plan := b.Plan
 	if b.NextPlan != account.None {
 		plan = b.NextPlan
 	}
 	start, end := periodAt(b.Began, b.now)
 	price := plans[plan].PriceCents
-	b.openPayment(ForRenewal, plan, price, price, start, end, present)
+	credit := b.useCredit(price, least)
+	b.CreditCents -= credit
+	b.openPayment(ForRenewal, plan, price, price-credit, credit, start, end, present)
 }
 
 // settle books what the processor says about Payment. It is idempotent and order does not matter:
@@ -270,8 +275,12 @@ func (b *Books) paid(o Outcome) {
 	}
 	if wasOpen && b.fulfil() {
 		b.Undelivered = 0
+		if p.CreditCents > 0 {
+			b.note(CreditUsed, p.Plan, "%s, %s are left", Dollars(p.CreditCents), Dollars(b.CreditCents))
+		}
 		return
 	}
+	b.returnCredit()
 	p.RefundToCents = p.AmountCents
 	if p.AmountCents > 0 {
 		b.undelivered()
@@ -326,6 +335,7 @@ func (b *Books) openPeriod(why What) {
 func (b *Books) failed(o Outcome) {
 	p := b.Payment
 	p.Status, p.URL, p.Reason, p.Confirm = Failed, "", o.Reason, o.Confirm
+	b.returnCredit()
 	if p.Kind != ForRenewal || p.Present || b.Plan == account.None {
 		b.note(PaymentFailed, p.Plan, "%s", p.Reason)
 		return
@@ -403,8 +413,8 @@ const (
 	refund             // Payment is to be refunded
 )
 
-// tick does what is due without the processor, and returns what is to be done with it.
-func (b *Books) tick(plans *account.Plans) step {
+// tick does what is due without the processor, and returns what is to be done with it. least is that of renew.
+func (b *Books) tick(plans *account.Plans, least int64) step {
 	due := b.Plan != account.None && !b.now.Before(b.Due)
 	switch p := b.Payment; {
 	case p.Open() && p.Present && !due && b.now.Before(p.CreatedAt.Add(pagePatience)):
@@ -424,7 +434,7 @@ func (b *Books) tick(plans *account.Plans) step {
 	case b.Stop != nil:
 		return rest
 	}
-	b.renew(plans, false)
+	b.renew(plans, false, least)
 	return charge
 }
 

@@ -35,6 +35,8 @@ const (
 	ClockMoved         What = "clock_moved"         // the account's test clock
 	BillingStopped     What = "billing_stopped"     // see Stop
 	BillingReleased    What = "billing_released"    // staff has ended a Stop
+	Credited           What = "credited"            // staff has changed the credit; see Billing.Credit
+	CreditUsed         What = "credit_used"         // it has lowered a renewal
 )
 
 // Entry is one line of the ledger: something that happened to an account's billing. Entries are

@@ -90,7 +90,7 @@ func (m *Billing) visit(ctx context.Context, accountID string) error {
 		var p *Payment
 		_, err := m.change(ctx, machine, accountID, "", func(b *Books) error {
 			plans := m.plans()
-			next = b.tick(&plans)
+			next = b.tick(&plans, m.least)
 			p = b.Payment
 			return nil
 		})

@@ -43,8 +43,9 @@ type Payment struct {
 	Present bool
 
 	Plan        account.Plan
-	PriceCents  int64 // of the plan, a month
-	AmountCents int64
+	PriceCents  int64     // of the plan, a month
+	AmountCents int64     // what is charged
+	CreditCents int64     // what a credit pays beside it
 	PeriodStart time.Time // what is paid for; an upgrade's begins in the middle of a period
 	PeriodEnd   time.Time
 

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
 	"sluice/internal/usage"
+	"sluice/internal/webui"
 )
 
 func TestEveryDay(t *testing.T) {
@@ -116,9 +117,9 @@ func TestWords(t *testing.T) {
 		{sentence("Really?"), "Really?"},
 		{sentence(""), ""},
 		{spaced("4242424242424242"), "4242 4242 4242 4242"},
-		{browser("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/120 Safari/537.36 Edg/120"), "Edge on Windows"},
-		{browser("Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) Safari/604.1"), "Safari on iPhone"},
-		{browser("x"), "Unknown browser"},
+		{webui.Browser("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/120 Safari/537.36 Edg/120"), "Edge on Windows"},
+		{webui.Browser("Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) Safari/604.1"), "Safari on iPhone"},
+		{webui.Browser("x"), "Unknown browser"},
 		{keyName(map[string]string{"a": "laptop"}, "b"), "deleted key"},
 		{multiplier(1000), "1 request"},
 		{multiplier(1500), "1.5 requests"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"sluice/internal/alert"
@@ -208,6 +209,9 @@ func (d *Dashboard) gatherAccount(ctx context.Context, v *visitor, out *export) 
 		return err
 	}
 	for _, c := range changes {
+		if strings.HasPrefix(c.Actor, "staff:") {
+			c.Actor = "support" // the names of people are their own
+		}
 		out.Changes = append(out.Changes, exportedChange{c.At, c.Actor, c.Action, c.Detail, c.Reason})
 	}
 	return nil

@@ -53,6 +53,8 @@ func noticeTone(k notice.Kind) string {
 		return "bad"
 	case notice.Restored:
 		return "good"
+	case notice.Support:
+		return "accent"
 	}
 	return "warn"
 }

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -88,35 +87,11 @@ func everyDay(rows []usage.Row, from time.Time) []usage.Row {
 	return out
 }
 
-// bar is one day in the bar chart. Coordinates are text because they go into SVG attributes.
-type bar struct {
-	x, y, width, height string
-	none                bool
-	title               string
-}
-
-// bars lays out requests by day in an SVG of 300 by 100 units.
-func bars(days []usage.Row) []bar {
-	// At least 1, so that a month without requests does not divide by zero.
-	most := int64(1)
+// bars returns the chart of requests by day.
+func bars(days []usage.Row) []webui.Bar {
+	out := make([]webui.Bar, len(days))
 	for i := range days {
-		most = max(most, days[i].Requests)
-	}
-	out := make([]bar, len(days))
-	step := 300.0 / float64(len(days))
-	for i := range days {
-		n := days[i].Requests
-		// A day without requests keeps a thin line, and a day with few is clearly taller than
-		// that.
-		height := 2.0
-		if n > 0 {
-			height = max(3, 100*float64(n)/float64(most))
-		}
-		out[i] = bar{
-			x: fmt.Sprintf("%.2f", float64(i)*step+step*0.15), y: fmt.Sprintf("%.2f", 100-height),
-			width: fmt.Sprintf("%.2f", step*0.7), height: fmt.Sprintf("%.2f", height), none: n == 0,
-			title: days[i].Start.Format("2 Jan") + ": " + requests(n),
-		}
+		out[i] = webui.Bar{Value: days[i].Requests, Title: days[i].Start.Format("2 Jan") + ": " + requests(days[i].Requests)}
 	}
 	return out
 }
@@ -188,7 +163,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/openai/openai-go/v3"

@@ -43,7 +43,7 @@ func (l *Letters) send(ctx context.Context, accountID string, kind Kind, title, 
 	}
 }
 
-// Changed tells an account's owner that it is suspended, or that it is open again. was and is are the
+// Changed tells an account's owner that it is suspended, or that it or its keys are restored. was and is are the
 // states before and after a change. If was is nil, nobody can tell what changed, and Changed does
 // nothing.
 func (l *Letters) Changed(was, is *account.Account) {
@@ -56,7 +56,14 @@ func (l *Letters) Changed(was, is *account.Account) {
 			"Requests are refused from now on. The reason: "+is.Suspended.Reason+". Your keys and your history are kept. Contact support if you think that this is a mistake.")
 	case was.Suspended != nil && is.Suspended == nil:
 		l.send(ctx, is.ID, Restored, "Your account is open again", "Support has unlocked your account. Your keys work as before.")
+	case was.Deactivated != nil && is.Deactivated == nil:
+		l.send(ctx, is.ID, Restored, "Your keys work again", "Support has restored your keys, and the count of the month starts again from zero.")
 	}
+}
+
+// Support tells an account's owner what staff has done.
+func (l *Letters) Support(ctx context.Context, accountID, title, body string) {
+	l.send(ctx, accountID, Support, title, body)
 }
 
 // Abuse tells an account's owner about an event of abuse control. Reviews are for support alone.
@@ -72,8 +79,6 @@ func (l *Letters) Abuse(ctx context.Context, e *abuse.Event) {
 	case abuse.Deactivated:
 		l.send(ctx, e.AccountID, Deactivated, "Your keys are switched off",
 			where+" Every key of your account is refused until support restores it. Contact support, and say what happened.")
-	case abuse.Restored:
-		l.send(ctx, e.AccountID, Restored, "Your keys work again", "Support has restored your keys, and the count of the month starts again from zero.")
 	}
 }
 

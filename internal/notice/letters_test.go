@@ -34,6 +34,8 @@ func TestLetters(t *testing.T) {
 	}, slog.New(slog.DiscardHandler))
 	suspended := *a
 	suspended.Suspended = &account.Mark{Reason: "spam"}
+	deactivated := *a
+	deactivated.Deactivated = &account.Mark{Reason: "score"}
 	event := func(kind abuse.Kind) func() {
 		return func() {
 			letters.Abuse(ctx, &abuse.Event{AccountID: a.ID, Kind: kind, Plan: account.Basic, Tier: account.Free, Score: 75})
@@ -57,7 +59,9 @@ func TestLetters(t *testing.T) {
 		{"warning", event(abuse.Warning), "Your abuse score is 75", "75% of this month's units of the basic plan are used by free-tier models."},
 		{"inquiry", event(abuse.Inquiry), "A question about your usage", "Please tell us"},
 		{"deactivated", event(abuse.Deactivated), "Your keys are switched off", "Contact support"},
-		{"restored", event(abuse.Restored), "Your keys work again", "from zero"},
+		{"restored", func() { letters.Changed(&deactivated, a) }, "Your keys work again", "from zero"},
+		{"forgiven", event(abuse.Restored), "", ""}, // the change of the account tells it
+		{"told by staff", func() { letters.Support(ctx, a.ID, "Your limits have changed", "They are higher.") }, "Your limits have changed", "They are higher."},
 		{"review", event(abuse.Review), "", ""},
 		{"renewal failed", paid(billing.RenewalFailed), "Your payment failed", "The card expired. It is tried again within a few days"},
 		{"lapsed", paid(billing.Lapsed), "Your basic plan has ended", "Subscribe again at https://x.example/dashboard/plan"},

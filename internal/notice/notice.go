@@ -25,6 +25,7 @@ const (
 	Suspended   Kind = "suspended"   // requests are refused
 	Deactivated Kind = "deactivated" // the keys are off
 	Restored    Kind = "restored"    // the account is open again, or its keys work again
+	Support     Kind = "support"     // support has changed something
 )
 
 // Notice is one thing that an account was told.

@@ -225,6 +225,9 @@ func (d *Desk) choose(ctx context.Context, purpose Purpose, token, password stri
 // tell mails an account's owner what has changed, if the rule of the step says so. email is the
 // address before the change: if a thief has changed the address, the owner must still get the mail.
 func (d *Desk) tell(step Step, email, subject, text string) {
+	if d.poster == nil { // a command without a server
+		return
+	}
 	if ruleOf(step).Gives&GivesNotice != 0 {
 		d.poster.Post(mail.Message{To: email, Subject: subject, Text: text + " If that was not you, contact support at once.\n"})
 	}

@@ -15,11 +15,11 @@ import (
 // booksColumns are in the order of saveBooks and scanBooks.
 const booksColumns = `account_id, plan, price_cents, next_plan, began, period_start, period_end, cancel_at_end, failed,
 	failing_since, due, processor, customer, method_brand, method_last_four, method_expires, ahead_ms, visit_at,
-	undelivered, stopped_at, stopped_why`
+	undelivered, stopped_at, stopped_why, credit_cents`
 
 // paymentColumns are in the order of savePayment and scanPayment.
 const paymentColumns = `id, account_id, kind, status, processor, present, plan, price_cents, amount_cents, period_start, period_end,
-	ref, url, reason, confirm, created_at, paid_at, invoice, refunded_cents, refund_to_cents, disputed_cents, dispute_steps, visit_at`
+	ref, url, reason, confirm, created_at, paid_at, invoice, refunded_cents, refund_to_cents, disputed_cents, dispute_steps, visit_at, credit_cents`
 
 // unfinished selects the payment of an account that is pending, or else one that has to be
 // refunded. A disputed payment is not refunded: the bank has already taken the money back.
@@ -99,18 +99,19 @@ func saveBooks(ctx context.Context, tx *sql.Tx, b *billing.Books) error {
 		stop = *b.Stop
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO billing_accounts (`+booksColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
 		ON CONFLICT (account_id) DO UPDATE SET plan = excluded.plan, price_cents = excluded.price_cents, next_plan = excluded.next_plan,
 		began = excluded.began, period_start = excluded.period_start, period_end = excluded.period_end, cancel_at_end = excluded.cancel_at_end,
 		failed = excluded.failed, failing_since = excluded.failing_since, due = excluded.due, processor = excluded.processor,
 		customer = excluded.customer, method_brand = excluded.method_brand, method_last_four = excluded.method_last_four,
 		method_expires = excluded.method_expires, ahead_ms = excluded.ahead_ms, visit_at = excluded.visit_at,
-		undelivered = excluded.undelivered, stopped_at = excluded.stopped_at, stopped_why = excluded.stopped_why`,
+		undelivered = excluded.undelivered, stopped_at = excluded.stopped_at, stopped_why = excluded.stopped_why,
+		credit_cents = excluded.credit_cents`,
 		b.Account.ID, b.Plan.String(), b.PriceCents, b.NextPlan.String(), millis(b.Began), millis(b.PeriodStart), millis(b.PeriodEnd),
 		yesNo(b.CancelAtEnd), b.Failed, millis(b.FailingSince), millis(b.Due), b.Processor, b.Customer,
 		// visit_at is when the billing loop has to look at the account again; BillingDue reads it.
 		b.Method.Brand, b.Method.LastFour, b.Method.Expires, b.Ahead.Milliseconds(), millis(b.VisitAt()),
-		b.Undelivered, millis(stop.At), stop.Why)
+		b.Undelivered, millis(stop.At), stop.Why, b.CreditCents)
 	if err != nil {
 		return err
 	}
@@ -151,14 +152,14 @@ func savePayment(ctx context.Context, tx *sql.Tx, p *billing.Payment, ahead time
 	// Account, kind, processor, plan, price, amount and creation time of a payment never change, so
 	// an update leaves them out.
 	_, err := tx.ExecContext(ctx, `INSERT INTO billing_payments (`+paymentColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
 		ON CONFLICT (id) DO UPDATE SET status = excluded.status, period_start = excluded.period_start, period_end = excluded.period_end,
 		ref = excluded.ref, url = excluded.url, reason = excluded.reason, confirm = excluded.confirm, paid_at = excluded.paid_at,
 		invoice = excluded.invoice, refunded_cents = excluded.refunded_cents, refund_to_cents = excluded.refund_to_cents,
-		disputed_cents = excluded.disputed_cents, dispute_steps = excluded.dispute_steps, visit_at = excluded.visit_at`,
+		disputed_cents = excluded.disputed_cents, dispute_steps = excluded.dispute_steps, visit_at = excluded.visit_at, credit_cents = excluded.credit_cents`,
 		p.ID, p.AccountID, string(p.Kind), string(p.Status), p.Processor, yesNo(p.Present), p.Plan.String(), p.PriceCents, p.AmountCents,
 		millis(p.PeriodStart), millis(p.PeriodEnd), p.Ref, p.URL, p.Reason, yesNo(p.Confirm), millis(p.CreatedAt), millis(p.PaidAt),
-		p.Invoice, p.RefundedCents, p.RefundToCents, p.DisputedCents, p.DisputeSteps, millis(p.VisitAt(ahead)))
+		p.Invoice, p.RefundedCents, p.RefundToCents, p.DisputedCents, p.DisputeSteps, millis(p.VisitAt(ahead)), p.CreditCents)
 	return err
 }
 
@@ -308,7 +309,7 @@ func scanBooks(row interface{ Scan(...any) error }, b *billing.Books) error {
 	var stoppedWhy string
 	err := row.Scan(&id, &plan, &b.PriceCents, &nextPlan, &began, &start, &end, &cancelAtEnd, &b.Failed,
 		&failingSince, &due, &b.Processor, &b.Customer, &b.Method.Brand, &b.Method.LastFour, &b.Method.Expires, &ahead, &visitAt,
-		&b.Undelivered, &stoppedAt, &stoppedWhy)
+		&b.Undelivered, &stoppedAt, &stoppedWhy, &b.CreditCents)
 	if err != nil {
 		return err
 	}
@@ -332,7 +333,7 @@ func scanPayment(row interface{ Scan(...any) error }) (*billing.Payment, error) 
 	var present, confirm int
 	var start, end, created, paid, visitAt int64
 	err := row.Scan(&p.ID, &p.AccountID, &kind, &status, &p.Processor, &present, &plan, &p.PriceCents, &p.AmountCents, &start, &end,
-		&p.Ref, &p.URL, &p.Reason, &confirm, &created, &paid, &p.Invoice, &p.RefundedCents, &p.RefundToCents, &p.DisputedCents, &p.DisputeSteps, &visitAt)
+		&p.Ref, &p.URL, &p.Reason, &confirm, &created, &paid, &p.Invoice, &p.RefundedCents, &p.RefundToCents, &p.DisputedCents, &p.DisputeSteps, &visitAt, &p.CreditCents)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,8 @@ func (c *Console) routes() []route {
 		{"POST " + home + "/queue/{id}/{step}", c.stepMatter},
 		{"GET " + home + "/accounts", c.accountsPage},
 		{"GET " + home + "/accounts/{id}", c.accountPage},
+		{"GET " + home + "/accounts/{id}/log", c.logPage},
+		{"POST " + home + "/accounts/{id}/actions/{action}", c.act},
 		{"GET " + home + "/tokens", c.tokensPage},
 		{"POST " + home + "/tokens", c.createToken},
 		{"POST " + home + "/tokens/{id}/delete", c.deleteToken},

@@ -1,6 +1,14 @@
 package support
 
-import "sluice/internal/admin"
+import (
+	"slices"
+
+	"github.com/a-h/templ"
+
+	"sluice/internal/admin"
+	"sluice/internal/billing"
+	"sluice/internal/webui"
+)
 
 // planName returns the plan of an account in words.
 func planName(a admin.Account) string {
@@ -11,4 +19,75 @@ func planName(a admin.Account) string {
 		return "no plan"
 	}
 	return a.Plan
+}
+
+// scoreTone returns the colour of an abuse score.
+func scoreTone(score int) string {
+	switch {
+	case score >= 90:
+		return "bad"
+	case score >= 50:
+		return "warn"
+	}
+	return "good"
+}
+
+// creditText says what is credited, or nothing.
+func creditText(cents int64) string {
+	if cents == 0 {
+		return ""
+	}
+	return "credit " + webui.Cents(cents)
+}
+
+// subscriptionText says where a subscription stands.
+func subscriptionText(b admin.Billing) string {
+	if b.Status == billing.NotSubscribed || b.PeriodEnd == nil {
+		return "no subscription"
+	}
+	text := b.Plan + ", " + webui.Cents(b.PriceCents) + " a month, until " + b.PeriodEnd.UTC().Format("2 Jan 2006")
+	switch {
+	case b.Status == billing.PastDue:
+		text += ", past due"
+	case b.CancelAtEnd:
+		text += ", then cancelled"
+	case b.NextPlan != "":
+		text += ", then " + b.NextPlan
+	}
+	return text
+}
+
+// groups returns the headings of the actions, in order.
+func groups(list []action) (names []string) {
+	for _, a := range list {
+		if !slices.Contains(names, a.group) {
+			names = append(names, a.group)
+		}
+	}
+	return names
+}
+
+// confirmation returns the attributes that make the page ask before it sends a form.
+func confirmation(a action) templ.Attributes {
+	if a.confirm == "" {
+		return nil
+	}
+	return templ.Attributes{"data-confirm": a.confirm, "data-detail": a.hint, "data-yes": a.button}
+}
+
+// foundBy says what a search has matched.
+func foundBy(by string) string {
+	switch by {
+	case "email":
+		return "e-mail"
+	case "id":
+		return "account id"
+	case "key":
+		return "key id"
+	case "last_four":
+		return "end of a key"
+	case "request":
+		return "request"
+	}
+	return by
 }

@@ -26,7 +26,7 @@ var sameBooks = cmp.Options{cmpopts.IgnoreUnexported(billing.Books{}), cmpopts.I
 func newPayment(id, accountID string) *billing.Payment {
 	return &billing.Payment{
 		ID: id, AccountID: accountID, Kind: billing.ForStart, Status: billing.Pending, Processor: "testpay", Present: true,
-		Plan: account.Basic, PriceCents: 1000, AmountCents: 900, PeriodStart: base, PeriodEnd: base.AddDate(0, 1, 0),
+		Plan: account.Basic, PriceCents: 1000, AmountCents: 900, CreditCents: 100, PeriodStart: base, PeriodEnd: base.AddDate(0, 1, 0),
 		Ref: "ref", URL: "url", Reason: "why", Confirm: true, CreatedAt: base,
 	}
 }
@@ -60,11 +60,11 @@ func books(t *testing.T, open func() *sqlstore.Store) {
 			Plan: account.Premium, PriceCents: 2500, NextPlan: account.Basic, Began: base, PeriodStart: base, PeriodEnd: base.AddDate(0, 1, 0),
 			CancelAtEnd: true, Failed: 2, FailingSince: base.AddDate(0, 1, 0), Due: base.AddDate(0, 1, 3),
 		},
-		Payment: newPayment("pay_1", a.ID), Undelivered: 2, Stop: &billing.Stop{At: base, Why: "w"},
+		Payment: newPayment("pay_1", a.ID), Undelivered: 2, Stop: &billing.Stop{At: base, Why: "w"}, CreditCents: 7,
 	}
 	set := func(b *billing.Books) {
 		b.Subscription, b.Processor, b.Customer, b.Method, b.Ahead = want.Subscription, want.Processor, want.Customer, want.Method, want.Ahead
-		b.Payment, b.Undelivered, b.Stop = want.Payment, want.Undelivered, want.Stop
+		b.Payment, b.Undelivered, b.Stop, b.CreditCents = want.Payment, want.Undelivered, want.Stop, want.CreditCents
 		b.Account.Plan, b.Account.Granted = account.Premium, false
 		b.Audit = entry(a.ID, "billing.started")
 		for i := range 2 {
