@@ -155,6 +155,7 @@ test("a downgrade is a matter of staff", async () => {
   await max.getByRole("link", { name: "Downgrade to Basic" }).click();
   await max.getByRole("link", { name: "bob@example.com" }).first().click();
   await downgrade(max);
+  await max.getByRole("row").filter({ hasText: "the customer asked" }).filter({ hasText: "staff:max@example.com" }).first().waitFor();
   await bob.goto(gateway + "/dashboard/plan");
   await bob.getByText("Changes to Basic on").waitFor();
   assert.deepEqual([...complaints, ...others], []);
