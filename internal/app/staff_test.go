@@ -241,6 +241,9 @@ func TestAdminAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Errorf("openapi.json is not valid: %v", err)
+	}
 	described := 0
 	for _, item := range doc.Paths.Map() {
 		described += len(item.Operations())

@@ -1,0 +1,52 @@
+package app_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"sluice/internal/admin"
+	"sluice/internal/fault"
+)
+
+// staffTries are the bounds of staff and the admin API.
+var staffTries = map[string]try{
+	"body of a request to the admin API": func(t *testing.T, s *stage, b bound) {
+		n := s.node(t)
+		boss, _ := n.staffMember(s.email())
+		token := n.staffToken(boss.email, admin.AccountsWrite)
+		customer := s.account(t)
+		note := func(size int64) int {
+			body := fmt.Sprintf(`{"note":"x"%s}`, strings.Repeat(" ", int(size)-len(`{"note":"x"}`)))
+			return n.bearer("POST", "/admin/v1/accounts/"+customer.ID+"/notes", token, body).status
+		}
+		if got := note(b.n); got != 200 {
+			t.Errorf("a body of %d bytes = %d, want 200", b.n, got)
+		}
+		if got := note(b.n + 1); got != b.status(t) {
+			t.Errorf("a body of %d bytes = %d, want %d", b.n+1, got, b.status(t))
+		}
+	},
+	"page of a list of the admin API": triedBy("admin", "TestLists", "1,000 are returned"),
+	"reason or note in the audit log": func(t *testing.T, s *stage, b bound) {
+		customer := s.account(t)
+		for size, want := range map[int64]bool{b.n: true, b.n + 1: false} {
+			text := strings.Repeat("r", int(size))
+			for name, in := range map[string]any{
+				"account.note":       admin.Note{Actor: "t", Ref: customer.ID, Note: text},
+				"account.set-plan":   admin.Target{Actor: "t", Ref: customer.ID, Plan: "scale", Reason: text},
+				"account.set-limits": admin.NewLimits{Actor: "t", Ref: customer.ID, Clear: true, Reason: text},
+			} {
+				err := s.node(t).call(name, in, &admin.Account{})
+				if want != (err == nil) || err != nil && fault.From(err).Kind.Status() != b.status(t) {
+					t.Errorf("%s with %d bytes = %v", name, size, err)
+				}
+			}
+		}
+	},
+	"staff tokens of a member":        triedBy("staff", "TestTokensPerMember", "409"),
+	"days that a staff token is good": triedBy("staff", "TestNewToken", "400"),
+	"name of a staff token":           triedBy("staff", "TestNewToken", "400"),
+	"age of a code in the console":    triedBy("staff", "TestStanding", "another code is needed"),
+	"credit of an account, in cents":  triedBy("billing", "TestCredit", "400"),
+}
