@@ -33,8 +33,8 @@ type action struct {
 
 // field is an input of an action's form.
 type field struct {
-	name, label, kind, hint string
-	options                 func(v *accountView) []option // of a select
+	name, label, kind string
+	options           func(v *accountView) []option // of a select
 }
 
 type option struct{ value, text string }
