@@ -207,12 +207,10 @@ func TestSteeringOverNodes(t *testing.T) {
 	post := must[steering.Order](one, "announcement.post", admin.NewAnnouncement{Actor: "t", Text: "Hello all"})
 	// The last one first: asking for it costs nothing.
 	eventually(t, "the orders on the other node", func() bool { return strings.Contains(two.get("/signin", "").body, "Hello all") })
-	if r := two.ask(key, "sandbox/small"); r.status != 503 {
-		t.Errorf("a drained model on the other node = %d %s, want 503", r.status, r.body)
-	}
-	if body := two.get("/v1/models/sandbox%2Ftiny", key).body; !strings.Contains(body, `"plan":"premium"`) {
-		t.Errorf("a moved model on the other node = %s, want it at premium", body)
-	}
+	eventually(t, "the drained model on the other node", func() bool { return two.ask(key, "sandbox/small").status == 503 })
+	eventually(t, "the moved model on the other node", func() bool {
+		return strings.Contains(two.get("/v1/models/sandbox%2Ftiny", key).body, `"plan":"premium"`)
+	})
 	must[steering.Order](two, "announcement.end", admin.EndedOrder{Actor: "t", ID: post.ID})
 	must[steering.Order](two, "upstream.enable", admin.UpstreamTarget{Actor: "t", Provider: "sandbox", Upstream: "small"})
 	eventually(t, "their end on the first node", func() bool {

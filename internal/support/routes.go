@@ -28,6 +28,9 @@ type route struct {
 func (c *Console) routes() []route {
 	return []route{
 		{"GET " + home, c.homePage},
+		{"GET " + home + "/queue", c.queuePage},
+		{"GET " + home + "/queue/{id}", c.matterPage},
+		{"POST " + home + "/queue/{id}/{step}", c.stepMatter},
 		{"GET " + home + "/accounts", c.accountsPage},
 		{"GET " + home + "/accounts/{id}", c.accountPage},
 		{"GET " + home + "/accounts/{id}/log", c.logPage},
@@ -41,6 +44,7 @@ func (c *Console) routes() []route {
 // links returns the navigation, in its order.
 func (c *Console) links() []webui.Link {
 	return []webui.Link{
+		{Path: home + "/queue", Text: "Queue", Icon: "messages"},
 		{Path: home + "/accounts", Text: "Accounts", Icon: "account"},
 		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens"},
 		{Path: webui.CustomerHome, Text: "Dashboard", Icon: "overview"},

@@ -21,8 +21,8 @@ func themeName(theme string) string {
 	return "System"
 }
 
-// current marks the link of the current page for screen readers and style sheets.
-func current(yes bool) templ.Attributes {
+// Current marks the link of the current page for screen readers and style sheets.
+func Current(yes bool) templ.Attributes {
 	if !yes {
 		return nil
 	}
