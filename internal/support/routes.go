@@ -31,6 +31,18 @@ func (c *Console) routes() []route {
 		{"GET " + home + "/queue", c.queuePage},
 		{"GET " + home + "/queue/{id}", c.matterPage},
 		{"POST " + home + "/queue/{id}/{step}", c.stepMatter},
+		{"GET " + home + "/overview", c.overviewPage},
+		{"GET " + home + "/overview/live", c.overviewLive},
+		{"GET " + home + "/upstreams", c.upstreamsPage},
+		{"POST " + home + "/upstreams/drain", c.drainUpstream},
+		{"POST " + home + "/upstreams/enable", c.enableUpstream},
+		{"POST " + home + "/models/move", c.moveModel},
+		{"POST " + home + "/models/move-back", c.moveModelBack},
+		{"GET " + home + "/announcements", c.announcementsPage},
+		{"POST " + home + "/announcements", c.postAnnouncement},
+		{"POST " + home + "/announcements/{id}/end", c.endAnnouncement},
+		{"POST " + home + "/maintenance", c.startMaintenance},
+		{"POST " + home + "/maintenance/{id}/end", c.endMaintenance},
 		{"GET " + home + "/accounts", c.accountsPage},
 		{"GET " + home + "/accounts/{id}", c.accountPage},
 		{"GET " + home + "/accounts/{id}/log", c.logPage},
@@ -44,8 +56,11 @@ func (c *Console) routes() []route {
 // links returns the navigation, in its order.
 func (c *Console) links() []webui.Link {
 	return []webui.Link{
+		{Path: home + "/overview", Text: "Overview", Icon: "usage"},
 		{Path: home + "/queue", Text: "Queue", Icon: "messages"},
 		{Path: home + "/accounts", Text: "Accounts", Icon: "account"},
+		{Path: home + "/upstreams", Text: "Upstreams and models", Icon: "models"},
+		{Path: home + "/announcements", Text: "Announcements", Icon: "announcements"},
 		{Path: home + "/tokens", Text: "Tokens", Icon: "tokens"},
 		{Path: webui.CustomerHome, Text: "Dashboard", Icon: "overview"},
 	}
