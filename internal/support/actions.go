@@ -62,8 +62,10 @@ func actions() []action {
 	return []action{
 		{
 			name: "plan", group: "Plan and money", title: "Grant a plan", button: "Grant",
-			hint:   "Without a charge, up or down, until it is changed. A subscription ends. The customer is told.",
-			fields: []field{{name: "plan", label: "Plan", kind: "select", options: func(v *accountView) []option { return append(planOptions(v.Account.Plan, account.Free, account.Scale), option{"none", "none: take the plan away"}) }}},
+			hint: "Without a charge, up or down, until it is changed. A subscription ends. The customer is told.",
+			fields: []field{{name: "plan", label: "Plan", kind: "select", options: func(v *accountView) []option {
+				return append(planOptions(v.Account.Plan, account.Free, account.Scale), option{"none", "none: take the plan away"})
+			}}},
 			order: func(f form) (string, any, error) {
 				in := f.target()
 				in.Plan = f.value("plan")
