@@ -25,9 +25,12 @@ func TestMatters(t *testing.T) {
 			t.Fatalf("call %d = %d %s", i, r.status, r.body)
 		}
 	}
-	if r := n.request("POST", chatPath, ana.key, tinyCall); r.status != 401 || !strings.Contains(r.body, "key_deactivated") {
+	if r := n.request("POST", chatPath, ana.key, tinyCall); r.status != 401 || !strings.Contains(r.body, "key_deactivated") || !strings.Contains(r.body, "Support: help@example.com or https://help.example.com") {
 		t.Fatalf("a call at 100 = %d %s", r.status, r.body)
 	}
+	eventually(t, "the mail to the customer", func() bool {
+		return strings.Contains(n.log.String(), `/dashboard/messages\nSupport: help@example.com or https://help.example.com`)
+	})
 	queue := func(view string) []admin.Matter {
 		t.Helper()
 		return must[admin.List[admin.Matter]](n, "matter.list", admin.MatterQuery{View: view}).Data

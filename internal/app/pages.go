@@ -37,7 +37,7 @@ func (a *App) openDesk(_ context.Context, cfg *config.Config) error {
 	a.desk = signin.New(a.facts.store, a.facts.accounts, a.outbox, func() signin.Settings { return signinSettings(a.settings.Load().Config, a.Origin(), a.local.Holds()) }, desk)
 	a.roster = staff.New(a.facts.store, a.facts.accounts, a.desk, nil)
 	// Settings and origin are passed as functions, here and below, because a reload changes them.
-	a.notices = notice.NewBoard(a.facts.store, a.outbox, a.Origin, nil)
+	a.notices = notice.NewBoard(a.facts.store, a.outbox, a.Origin, &notice.Options{Support: func() string { return a.settings.Load().Config.Support.String() }})
 	a.letters = notice.NewLetters(a.notices, a.facts.index.Account, a.log)
 	a.facts.onChange = a.letters.Changed
 	a.matters = matter.NewOffice(a.facts.store, a.outbox, a.supportSettings, nil)
@@ -59,7 +59,7 @@ func newSender(cfg *config.Config, a *App) (mail.Sender, error) {
 // this machine. A mode that is neither open nor closed means by invitation.
 func signinSettings(cfg *config.Config, origin string, local bool) signin.Settings {
 	mode := cfg.SignupMode(local)
-	return signin.Settings{Origin: origin, Open: mode == "open", Closed: mode == "closed"}
+	return signin.Settings{Origin: origin, Open: mode == "open", Closed: mode == "closed", Support: cfg.Support.String()}
 }
 
 // supportSettings returns the settings of conversations with support.

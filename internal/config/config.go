@@ -613,6 +613,14 @@ type Support struct {
 	URL string `yaml:"url"`
 }
 
+// String returns how customers reach support in words, or "" if nothing is configured.
+func (s Support) String() string {
+	if s.Email != "" && s.URL != "" {
+		return s.Email + " or " + s.URL
+	}
+	return s.Email + s.URL
+}
+
 // OIDC is an identity provider.
 type OIDC struct {
 	// The URL of the issuer, such as `https://accounts.example.com`. You trust it with e-mail

@@ -109,7 +109,7 @@ func (d *Dashboard) finishSignIn(w http.ResponseWriter, r *http.Request) error {
 		if rest != nil {
 			return rest
 		}
-		return d.ui.Render(w, r, fault.From(err).Kind.Status(), codePage(d.ui.Page(w, r, "Sign in"), token, next(r), text))
+		return d.ui.Render(w, r, fault.From(err).Kind.Status(), codePage(d.ui.Page(w, r, "Sign in"), token, next(r), text, d.ui.Settings().Support))
 	}
 	return d.enter(w, r, entry, next(r))
 }
@@ -118,7 +118,7 @@ func (d *Dashboard) finishSignIn(w http.ResponseWriter, r *http.Request) error {
 // for the code first.
 func (d *Dashboard) enter(w http.ResponseWriter, r *http.Request, entry signin.Entry, next string) error {
 	if entry.Code != "" {
-		return d.ui.Render(w, r, http.StatusOK, codePage(d.ui.Page(w, r, "Sign in"), entry.Code, next, ""))
+		return d.ui.Render(w, r, http.StatusOK, codePage(d.ui.Page(w, r, "Sign in"), entry.Code, next, "", d.ui.Settings().Support))
 	}
 	d.keep(w, entry)
 	return d.seeOther(w, r, next, "")

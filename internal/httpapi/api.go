@@ -99,6 +99,8 @@ type Settings struct {
 	// PublicURL is the origin under which callers know the service. If empty, only names of
 	// this machine are accepted where it matters; see checkSource.
 	PublicURL string
+	// Support is how callers reach support, for errors that tell them to. May be empty.
+	Support string
 	// Description is shown by /openapi.json and /docs. If nil, it describes a fresh
 	// installation.
 	Description *api.Description

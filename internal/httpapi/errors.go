@@ -20,6 +20,7 @@ func (a *API) answerErrors(next handler) handler {
 		if err := a.catch(next, x, r); err != nil {
 			a.showStanding(x, r, err)
 			begun := x.begun()
+			x.nameSupport(err)
 			x.answer(err, r)
 			if a.refusals != nil && !begun && x.caller.Account != nil && refusal.Counts(x.event.Status) {
 				a.refusals.Note(x.refused(err, r))
@@ -67,6 +68,13 @@ func (a *API) showStanding(x *exchange, r *http.Request, err error) {
 
 // metered lists the routes whose calls count against the rate limits.
 var metered = map[string]bool{chatPath: true, videoJobsPath: true}
+
+// nameSupport adds to an error that tells the caller to contact support how that is done.
+func (x *exchange) nameSupport(err error) {
+	if f := fault.From(err); x.settings != nil && x.settings.Support != "" && (f.Kind == fault.KeyDeactivated || f.Kind == fault.Suspended) {
+		f.Message += " Support: " + x.settings.Support
+	}
+}
 
 // errGone means that the caller disconnected while we were writing, so that no reply is
 // possible.

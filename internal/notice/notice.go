@@ -65,12 +65,16 @@ type Board struct {
 	poster Poster
 	origin func() string
 	now    func() time.Time
+	// support may be nil; see Options.
+	support func() string
 }
 
 // Options are the choices of NewBoard; the zero value is the default.
 type Options struct {
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
+	// Support returns how customers reach support besides the pages, or "". Default: nothing is said.
+	Support func() string
 }
 
 // NewBoard returns a board. origin returns the origin of the pages, for links in mail; it is a
@@ -79,6 +83,9 @@ func NewBoard(store Store, poster Poster, origin func() string, opts *Options) *
 	b := &Board{store: store, poster: poster, origin: origin, now: time.Now}
 	if opts != nil && opts.Now != nil {
 		b.now = opts.Now
+	}
+	if opts != nil {
+		b.support = opts.Support
 	}
 	return b
 }
@@ -90,7 +97,11 @@ func (b *Board) Tell(ctx context.Context, accountID, email string, kind Kind, ti
 	if err := b.store.AddNotice(ctx, &n); err != nil {
 		return fmt.Errorf("tell %s: %w", accountID, err)
 	}
-	b.poster.Post(mail.Message{To: email, Subject: title, Text: body + "\n\nYour messages: " + b.origin() + "/dashboard/messages\n"})
+	text := body + "\n\nYour messages: " + b.origin() + "/dashboard/messages\n"
+	if b.support != nil && b.support() != "" {
+		text += "Support: " + b.support() + "\n"
+	}
+	b.poster.Post(mail.Message{To: email, Subject: title, Text: text})
 	return nil
 }
 

@@ -229,6 +229,12 @@ func (d *Desk) tell(step Step, email, subject, text string) {
 		return
 	}
 	if ruleOf(step).Gives&GivesNotice != 0 {
-		d.poster.Post(mail.Message{To: email, Subject: subject, Text: text + " If that was not you, contact support at once.\n"})
+		text += " If that was not you, contact support at once"
+		if s := d.settings().Support; s != "" {
+			text += ": " + s
+		} else {
+			text += "."
+		}
+		d.poster.Post(mail.Message{To: email, Subject: subject, Text: text + "\n"})
 	}
 }

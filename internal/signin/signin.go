@@ -56,6 +56,8 @@ type Settings struct {
 	Origin string // where the pages are, for links: scheme and host, without a slash at the end
 	Open   bool   // anybody may sign up
 	Closed bool   // nobody may, not even with an invitation
+	// Support is how customers reach support besides the pages. May be empty.
+	Support string
 }
 
 // Options are the choices of New; the zero value is the default.

@@ -111,7 +111,7 @@ func (s *Settings) Standing() []admin.ModelStanding { return admin.Standings(s.C
 func (s *Settings) HTTP() httpapi.Settings {
 	return httpapi.Settings{
 		Description: s.Description, Catalog: s.Catalog, Routes: s.Routes, Scorer: routing.Estimate{Dial: s.Config.Router.Dial}, Plans: s.Plans,
-		CORSOrigins: s.Config.CORSOrigins, TrustedProxies: s.Config.TrustedProxies, PublicURL: s.Config.PublicURL,
+		CORSOrigins: s.Config.CORSOrigins, TrustedProxies: s.Config.TrustedProxies, PublicURL: s.Config.PublicURL, Support: s.Config.Support.String(),
 	}
 }
 
