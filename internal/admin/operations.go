@@ -328,7 +328,7 @@ func (b *Backend) keyList(ctx context.Context, in AccountPage) (List[Key], error
 }
 
 func (b *Backend) keyCreate(ctx context.Context, in Target) (NewKey, error) {
-	k, raw, err := b.Accounts.CreateKey(ctx, in.Actor, in.Ref, in.Name)
+	k, raw, err := b.under(in).CreateKey(ctx, in.Actor, in.Ref, in.Name)
 	if err != nil {
 		return NewKey{}, err
 	}
@@ -337,7 +337,7 @@ func (b *Backend) keyCreate(ctx context.Context, in Target) (NewKey, error) {
 
 // keyRename changes the display name of a sub-key. Ref is the id of the key.
 func (b *Backend) keyRename(ctx context.Context, in Target) (Key, error) {
-	k, err := b.Accounts.RenameKey(ctx, in.Actor, in.Ref, in.Name)
+	k, err := b.under(in).RenameKey(ctx, in.Actor, in.Ref, in.Name)
 	if err != nil {
 		return Key{}, err
 	}
@@ -346,7 +346,7 @@ func (b *Backend) keyRename(ctx context.Context, in Target) (Key, error) {
 
 // keyDelete deletes a sub-key. Ref is the id of the key.
 func (b *Backend) keyDelete(ctx context.Context, in Target) (Empty, error) {
-	return Empty{}, b.Accounts.DeleteKey(ctx, in.Actor, in.Ref)
+	return Empty{}, b.under(in).DeleteKey(ctx, in.Actor, in.Ref)
 }
 
 // keyRegenerateMaster replaces the master key of an account, or of the owner if Ref is empty.
@@ -354,7 +354,7 @@ func (b *Backend) keyRegenerateMaster(ctx context.Context, in Target) (RawKey, e
 	if in.Ref == "" {
 		in.Ref = account.OwnerEmail
 	}
-	raw, err := b.Accounts.RegenerateMaster(ctx, in.Actor, in.Ref)
+	raw, err := b.under(in).RegenerateMaster(ctx, in.Actor, in.Ref)
 	return RawKey{Key: raw}, err
 }
 

@@ -1,0 +1,56 @@
+package support
+
+import (
+	"testing"
+
+	"sluice/internal/account"
+	"sluice/internal/admin"
+	"sluice/internal/fault"
+)
+
+func TestParseDollars(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{"12": 1200, "12.50": 1250, " $0.05 ": 5, "-3": -300, "-3.25": -325, "0": 0, "1000000": 100_000_000} {
+		if got, err := parseDollars(text); err != nil || got != want {
+			t.Errorf("parseDollars(%q) = %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "x", "1.5", "1.234", "1.-5", "--1", "1,5", "1.+5", "99999999999999999999", "-"} {
+		if got, err := parseDollars(text); !fault.Is(err, fault.Invalid) || fault.From(err).Param != "cents" {
+			t.Errorf("parseDollars(%q) = %d, %v, want it refused", text, got, err)
+		}
+	}
+}
+
+func TestOrderLimits(t *testing.T) {
+	t.Parallel()
+	read := func(values map[string]string) (admin.NewLimits, error) {
+		_, in, err := orderLimits(form{id: "acct_1", reason: "r", version: 3, value: func(name string) string { return values[name] }})
+		limits, _ := in.(admin.NewLimits)
+		return limits, err
+	}
+	in, err := read(map[string]string{"rpm": " 1,000 ", "tpm": "unlimited"})
+	if err != nil || *in.Set.RequestsPerMinute != 1000 || in.Set.Concurrent != nil || *in.Set.TokensPerMinute != account.Unlimited || in.Reason != "r" || in.Version != 3 || in.Clear {
+		t.Errorf("orderLimits = %+v, %v", in, err)
+	}
+	for _, text := range []string{"-1", "many", "1.5", "99999999999999999999"} {
+		if _, err := read(map[string]string{"concurrent": text}); !fault.Is(err, fault.Invalid) || fault.From(err).Param != "concurrent" {
+			t.Errorf("orderLimits with %q = %v, want it refused", text, err)
+		}
+	}
+}
+
+// Every action has a name of its own, says what it does, and belongs to a group that is not interrupted by another.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	names, closed, last := map[string]bool{}, map[string]bool{}, ""
+	for _, a := range actions() {
+		if a.name == "" || names[a.name] || a.title == "" || a.hint == "" || a.button == "" || a.order == nil {
+			t.Errorf("the action %q is not complete, or its name is there twice", a.name)
+		}
+		if a.group != last && closed[a.group] {
+			t.Errorf("the group %q is in two places", a.group)
+		}
+		names[a.name], closed[last], last = true, true, a.group
+	}
+}
