@@ -121,6 +121,7 @@ func TestRefusedCallsAreShown(t *testing.T) {
 	}
 	ana.wants(ana.get("/dashboard/usage/refused?before=99999999999999"), "the next part", 200, ids[403])
 	ana.wants(ana.get("/dashboard/usage/refused?before=x"), "no part", 400, "no such part")
+	ana.wants(ana.get("/dashboard/account.json"), "the export", 200, ids[403])
 	boss.wants(boss.get("/support/requests?account=nobody@example.com"), "nobody's", 404, "nobody@example.com")
 
 	// The search of the console.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/alert"
+	"sluice/internal/refusal"
 	"sluice/internal/usage"
 )
 
@@ -27,6 +28,7 @@ type export struct {
 	Invoices []exportedInvoice `json:"invoices"`
 	Days     []exportedDay     `json:"usage_by_day"`
 	Calls    []exportedCall    `json:"calls"`
+	Refused  []exportedRefusal `json:"refused_calls"`
 }
 
 // exportedAccount is the account itself.
@@ -155,6 +157,19 @@ type exportedCall struct {
 	FirstTokenMS     int64     `json:"first_token_ms"`
 }
 
+// exportedRefusal is a call that was refused. Only the last ones are kept.
+type exportedRefusal struct {
+	ID      string    `json:"id"`
+	At      time.Time `json:"at"`
+	KeyID   string    `json:"key_id"`
+	Status  int       `json:"status"`
+	Type    string    `json:"type"`
+	Param   string    `json:"param,omitempty"`
+	Path    string    `json:"path"`
+	Model   string    `json:"model,omitempty"`
+	Address string    `json:"address"`
+}
+
 // mostExported limits the length of each list, because the document is built in memory. The
 // sums by day always include every call.
 const mostExported = 100_000
@@ -168,7 +183,7 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 		out.Keys = append(out.Keys, exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt})
 	}
 	// One list after the other: an export is rare, and need not be fast.
-	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherWebhooks, d.gatherMatters, d.gatherBilling, d.gatherUsage} {
+	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherWebhooks, d.gatherMatters, d.gatherBilling, d.gatherUsage, d.gatherRefused} {
 		if err := gather(r.Context(), v, out); err != nil {
 			return err
 		}
@@ -289,6 +304,19 @@ func (d *Dashboard) gatherUsage(ctx context.Context, v *visitor, out *export) er
 			c.ID, c.At, c.KeyID, c.ModelUsed, c.Tokens.PromptTotal(), c.Tokens.CompletionTotal(), c.CostMicro, c.Status, string(c.End),
 			c.Latency.Milliseconds(), c.FirstToken.Milliseconds(),
 		})
+	}
+	return nil
+}
+
+// gatherRefused adds the refused calls that are kept.
+func (d *Dashboard) gatherRefused(ctx context.Context, v *visitor, out *export) error {
+	calls, err := d.Refusals.Refusals(ctx, v.ID, refusal.Point{At: d.now().Add(time.Minute)}, refusal.Kept)
+	if err != nil {
+		return err
+	}
+	for i := range calls {
+		c := &calls[i]
+		out.Refused = append(out.Refused, exportedRefusal{c.Told(), c.At, c.KeyID, c.Status, c.Kind, c.Param, c.Path, c.Model, c.Address})
 	}
 	return nil
 }

@@ -46,6 +46,8 @@ func (m *memory) fail(err error) {
 }
 
 func (m *memory) total() (n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, calls := range m.minutes {
 		n += calls
 	}
