@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/alert"
 	"sluice/internal/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
@@ -30,6 +31,7 @@ type Backend struct {
 	Scores   Scores
 	Desk     Desk
 	Staff    Staff
+	Alerts   *alert.Desk
 	Billing  *billing.Billing
 	Helm     Helm
 	// Reports tells what the service does. It is nil if no server is running.

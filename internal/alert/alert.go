@@ -164,6 +164,15 @@ func deliveryOf(e *Event, to *Endpoint, now time.Time) Delivery {
 	}
 }
 
+// ShortID returns the beginning of an id, for lists that people read: enough to find it in a log.
+func ShortID(id string) string {
+	const most = 16
+	if len(id) <= most {
+		return id
+	}
+	return id[:most] + "…"
+}
+
 // Page asks for a part of a list, newest first.
 type Page struct {
 	// Before is the id of the last entry of the page before; empty for the first page.
@@ -205,6 +214,8 @@ type Store interface {
 	// Deliveries returns an account's deliveries, newest first; those of the operator if accountID is empty.
 	// A state or an endpoint that is not empty leaves out all others.
 	Deliveries(ctx context.Context, accountID, endpointID string, state State, p Page) ([]Delivery, error)
+	// FindDelivery returns a delivery, whoever it is for. It returns fault.NotFound if there is none.
+	FindDelivery(ctx context.Context, id string) (*Delivery, error)
 	// Replay makes a delivery that has ended wait again, unless the account has replayed most others since a time.
 	// It returns fault.NotFound if there is no such delivery, and fault.Conflict if it waits.
 	Replay(ctx context.Context, accountID, id string, now, since time.Time, most int) error

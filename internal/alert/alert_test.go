@@ -513,8 +513,11 @@ func TestReplayBound(t *testing.T) {
 	if err := s.hooks.Replay(t.Context(), s.account.ID, list[100].ID); !fault.Is(err, fault.RateLimited) {
 		t.Errorf("Replay number 101 = %v, want it refused for now", err)
 	}
-	if err := s.desk.Replay(t.Context(), s.account.ID, list[100].ID); err != nil {
-		t.Errorf("Replay by the operator = %v", err)
+	if d, err := s.desk.Replay(t.Context(), list[100].ID); err != nil || d.State != alert.Waiting {
+		t.Errorf("Replay by the operator = %+v, %v", d, err)
+	}
+	if _, err := s.desk.Replay(t.Context(), "msg_none"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("Replay of what is not there = %v, want not found", err)
 	}
 	s.clock.pass(61 * time.Minute)
 	s.courier.Carry(t.Context())

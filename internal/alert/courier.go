@@ -32,7 +32,7 @@ const (
 	perAccount   = 8
 	// patience bounds one attempt, and claim is how long no other attempt of a delivery begins.
 	patience = 15 * time.Second
-	claim    = 45 * time.Second
+	claim    = 30 * time.Second
 	// maxReply is how much of a reply is read, and maxProblem how much is kept of what was wrong.
 	maxReply   = 4 << 10
 	maxProblem = 300

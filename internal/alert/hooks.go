@@ -214,10 +214,22 @@ func (d *Desk) Deliveries(ctx context.Context, accountID string, state State, p 
 	return d.store.Deliveries(ctx, accountID, "", state, p)
 }
 
-// Replay sends an ended delivery again. Unlike a customer, the operator may do so as often as it takes.
-func (d *Desk) Replay(ctx context.Context, accountID, id string) error {
+// Find returns a delivery, whoever it is for. It returns fault.NotFound if there is none.
+func (d *Desk) Find(ctx context.Context, id string) (*Delivery, error) {
+	return d.store.FindDelivery(ctx, id)
+}
+
+// Replay sends an ended delivery again and returns it. Unlike a customer, the operator may do so as often as it takes.
+func (d *Desk) Replay(ctx context.Context, id string) (*Delivery, error) {
+	found, err := d.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	now := d.now().UTC().Truncate(time.Millisecond)
-	return d.store.Replay(ctx, accountID, id, now, now, replayPerHour)
+	if err := d.store.Replay(ctx, found.AccountID, id, now, now, replayPerHour); err != nil {
+		return nil, err
+	}
+	return d.Find(ctx, id)
 }
 
 // Test sends a test to all endpoints of the operator and returns the deliveries.

@@ -130,3 +130,36 @@ func TestDownUpstreams(t *testing.T) {
 		t.Errorf("its data are %s, %v, want %s", data, err, want)
 	}
 }
+
+// Staff sees what the operator was told, sends a test, and sends again what has arrived or was given up.
+func TestAlertsConsole(t *testing.T) {
+	t.Parallel()
+	m := newMailbox(t)
+	n := newSite(t, "signup: open\nalerts: {webhooks: [{name: pager, url: \""+m.URL+"\", secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, events: [account.review]}]}\n").start(t)
+	eve, _ := n.staffMember("eve@example.com")
+	ana := n.join("ana@example.com")
+	eve.wants(eve.get("/support/alerts"), "the page", 200, m.URL)
+	eve.wants(eve.post("/support/alerts/test"), "the test", 303, "/support/alerts")
+	eventually(t, "the test", func() bool { return len(m.got("test")) == 1 })
+	eventually(t, "the page to show it", func() bool {
+		return strings.Contains(eve.get("/support/alerts?state=delivered").body, m.got("test")[0])
+	})
+	again := "/support/alerts/" + m.got("test")[0] + "/replay"
+	eve.wants(eve.post(again), "POST "+again, 303, "/support/alerts")
+	eventually(t, "the replay", func() bool { return len(m.got("test")) == 2 })
+	eve.wants(eve.post("/support/alerts/msg_x/replay"), "the replay of nothing", 404, "no such delivery")
+	eve.wants(eve.get("/support/alerts?account=nobody"), "an unknown account", 404, "nobody")
+	eve.wants(eve.get("/support/alerts?state=lost"), "an unknown state", 400, "waiting, delivered or dead")
+	eve.wants(eve.get("/support/alerts?account="+ana.email), "an account", 200, "Nothing was sent")
+	if got := m.got("test"); got[0] != got[1] {
+		t.Errorf("the replay has the id %s, want %s", got[1], got[0])
+	}
+	// What was stored is delivered to those who want it, and listed.
+	n.exec(`INSERT INTO alert_events (id, at, account_id, type, title, body, made) VALUES ('evt_1', 1, '', 'account.review', 'Account x needs a review', '{"type":"account.review"}', 0),
+		('evt_2', 2, '', 'disk.filling', 'The disk fills', '{"type":"disk.filling"}', 0)`)
+	eventually(t, "the review", func() bool { return len(m.got("account.review")) == 1 })
+	eve.wants(eve.get("/support/alerts"), "the page with events", 200, "The disk fills")
+	if got := m.got("disk.filling"); len(got) != 0 {
+		t.Errorf("the webhook got %v, which it does not want", got)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/admin"
+	"sluice/internal/alert"
 	"sluice/internal/app/settings"
 	"sluice/internal/billing"
 	"sluice/internal/buildinfo"
@@ -86,6 +87,7 @@ func offline(cfg *config.Config, f *facts) (*admin.Client, func() error, error) 
 		Messages:   notice.NewBoard(f.store, nil, cfg.Origin, nil),
 		Helm:       helm,
 		VideoModel: func() string { return cfg.Video.ModelID },
+		Alerts:     alert.NewDesk(f.store, func() alert.Settings { return alertSettings(cfg) }, nil),
 		Books:      books,
 		Scores:     abuse.New(f.store, abuse.Options{Plans: plans, Accounts: f.accounts, Flush: books.Flush, Counter: counterOnce(cfg, f)}),
 		Desk:       desk,

@@ -195,6 +195,7 @@ func (a *App) backend() *admin.Backend {
 		Scores:     a.abuse,
 		Desk:       a.desk,
 		Staff:      a.roster,
+		Alerts:     a.alerts.desk,
 		Messages:   a.notices,
 		Tell:       a.letters.Support,
 		Helm:       a.helm,

@@ -193,7 +193,7 @@ func outcome(d *alert.Delivery, now time.Time) string {
 func ahead(d time.Duration) string {
 	switch {
 	case d < time.Minute:
-		return "within a minute"
+		return "in < 1 min"
 	case d < time.Hour:
 		return fmt.Sprintf("in %d min", int(d.Minutes()))
 	}

@@ -378,6 +378,20 @@ func (s *Store) Deliveries(ctx context.Context, accountID, endpointID string, st
 	return list, unavailable(err)
 }
 
+// FindDelivery returns a delivery, whoever it is for.
+func (s *Store) FindDelivery(ctx context.Context, id string) (*alert.Delivery, error) {
+	list, err := deliveriesOf(ctx, s.read, `id = $1`, id)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if len(list) == 0 {
+		return nil, noDelivery()
+	}
+	return &list[0], nil
+}
+
+func noDelivery() error { return fault.New(fault.NotFound, "There is no such delivery.") }
+
 // Replay makes a delivery that has ended wait again.
 func (s *Store) Replay(ctx context.Context, accountID, id string, now, since time.Time, most int) error {
 	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -389,7 +403,7 @@ func (s *Store) Replay(ctx context.Context, accountID, id string, now, since tim
 		case err != nil:
 			return err
 		case len(list) == 0:
-			return fault.New(fault.NotFound, "There is no such delivery.")
+			return noDelivery()
 		case list[0].State == alert.Waiting:
 			return fault.New(fault.Conflict, "This delivery is still being tried.")
 		}

@@ -50,6 +50,7 @@ var flashes = map[string]Flash{
 	"card-changed":     {"good", "Your payment method was updated."},
 	"webhook-deleted":  {"good", "The webhook was deleted."},
 	"webhook-tested":   {"good", "A test is on its way. The list below shows what became of it."},
+	"alerts-tested":    {"good", "A test is on its way to all endpoints. The list below shows what became of it."},
 	"webhook-resumed":  {"good", "The webhook gets new events again."},
 	"webhook-replayed": {"good", "The message is sent again, under the same id."},
 	"video-mail-on":    {"good", "You will get an e-mail when a video is done."},

@@ -10,7 +10,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const open = useBrowser();
 
 const outside = ["/signin", "/signup", "/reset"];
-const inside = ["", "/keys", "/usage", "/models", "/playground", "/videos", "/plan", "/plan/upgrade?plan=premium", "/plan/card", "/messages", "/messages/new", "/account"].map((path) => "/dashboard" + path);
+const inside = ["", "/keys", "/usage", "/models", "/playground", "/videos", "/plan", "/plan/upgrade?plan=premium", "/plan/card", "/messages", "/messages/new", "/webhooks", "/account"].map((path) => "/dashboard" + path);
 
 let state; // the cookies of somebody who is signed in
 test("somebody signs up and makes some calls", async () => {
@@ -37,6 +37,12 @@ test("somebody signs up and makes some calls", async () => {
     await page.getByRole("button", { name: "Create key" }).click();
     await page.locator("#new-key").waitFor();
   }
+  await page.goto(gateway + "/dashboard/webhooks");
+  await page.getByLabel("URL").fill("https://hooks.example.invalid/sluice");
+  await page.getByRole("button", { name: "Create webhook" }).click();
+  await page.locator("#new-secret").waitFor();
+  await page.getByRole("button", { name: "Send test" }).click();
+  await page.getByText("A test is on its way.").waitFor();
   state = await context.storageState();
 });
 
