@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sluice/internal/admin"
 )
 
 // browserEnv names the browser to use.
@@ -68,12 +70,14 @@ func TestBrowser(t *testing.T) {
 		ran++
 		t.Run(name, func(t *testing.T) { // one after the other: two browsers at once are too much for a small machine
 			post := startMail(t)
-			g := startGateway(t, fmt.Sprintf("smtp: {server: \"%s\", from: no-reply@example.com}\n", post.addr))
+			g := startGateway(t, browserPlans[name]+fmt.Sprintf("smtp: {server: \"%s\", from: no-reply@example.com}\n", post.addr))
+			operator := httptest.NewServer(g.operator(t))
+			defer operator.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, program, "--test", "--test-reporter=tap", filepath.Join("browser", filepath.Base(script)))
 			cmd.Dir = "node"
-			cmd.Env = append(os.Environ(), "GATEWAY="+strings.TrimSuffix(g.url, "/v1"), "MAIL="+post.url, "CHROMIUM="+browser)
+			cmd.Env = append(os.Environ(), "GATEWAY="+strings.TrimSuffix(g.url, "/v1"), "MAIL="+post.url, "OPERATOR="+operator.URL, "CHROMIUM="+browser)
 			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends the browser
 			cmd.WaitDelay = 10 * time.Second
 			out, err := cmd.CombinedOutput()
@@ -86,6 +90,21 @@ func TestBrowser(t *testing.T) {
 	if ran < 2 {
 		t.Fatalf("oracles/node/browser has %d tests, want those of the journey and of all pages", ran)
 	}
+}
+
+// browserPlans are plans that a script needs other than the usual ones.
+var browserPlans = map[string]string{
+	"support": "  none: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited, monthly_units: 20}\n",
+}
+
+// operator does what only the operator can: POST /staff?email=ADDRESS makes a member of staff.
+func (g *gateway) operator(t *testing.T) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := g.admin.Call(t.Context(), "account.set-staff", admin.StaffFlag{Actor: "test", Ref: r.FormValue("email"), Staff: true}, &admin.Account{})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
 }
 
 // mailbox is a mail server that keeps what it gets, and hands it out over HTTP: GET /?to=ADDRESS waits for

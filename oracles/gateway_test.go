@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -53,6 +54,9 @@ func startGatewayIn(t *testing.T, dir, more string) (g *gateway, stop func()) {
 	file := filepath.Join(dir, "sluice.yaml")
 	text := fmt.Sprintf("listen: 127.0.0.1:0\nmetrics_listen: \"\"\ndrain_timeout: 5s\nshutdown_delay: 0s\ndata: %s\nplans:\n", filepath.Join(dir, "data"))
 	for _, plan := range []string{"none", "free", "basic", "premium", "scale"} {
+		if strings.HasPrefix(more, "  "+plan+": ") { // more goes on with the plans
+			continue
+		}
 		text += fmt.Sprintf("  %s: {requests_per_minute: unlimited, concurrent: unlimited, tokens_per_minute: unlimited}\n", plan)
 	}
 	if err := os.WriteFile(file, []byte(text+more), 0o600); err != nil {

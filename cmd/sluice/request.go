@@ -73,7 +73,7 @@ func printRequest(w io.Writer, r *admin.Request) {
 		{"Provider", r.Provider},
 		{"Route", r.Reason},
 		{"Tokens", tokens},
-		{"Cost", fmt.Sprintf("%s, %s requests, %s units", cost, r.Requests, r.Units)},
+		{"Cost", fmt.Sprintf("%s; requests %s, units %s", cost, r.Requests, r.Units)},
 		{"Outcome", fmt.Sprintf("%s, status %d, %d ms", r.Outcome, r.Status, r.LatencyMS)},
 	}
 	if r.MCPCalls > 0 {

@@ -142,7 +142,11 @@ func (b *Backend) scoreHistory(ctx context.Context, a *account.Account, now time
 		}
 	}
 	slices.SortStableFunc(steps, func(x, y step) int { return x.at.Compare(y.at) })
+	// The picture begins a little before the first use of the month.
 	points := []ScorePoint{{month, 0}}
+	if len(steps) > 0 && steps[0].at.Add(-time.Hour).After(month) {
+		points[0].At = steps[0].at.Add(-time.Hour)
+	}
 	units := map[account.Plan]int64{}
 	highest := func() (n int) {
 		for _, u := range units {
@@ -159,7 +163,8 @@ func (b *Backend) scoreHistory(ctx context.Context, a *account.Account, now time
 		case s.score >= 0:
 			points = append(points, ScorePoint{s.at, s.score})
 		default:
-			// The units of an hour are known as a whole. They are drawn at its end, or now.
+			// The units of an hour are known as a whole. The score rises during the hour, up to its end or now.
+			points = append(points, ScorePoint{s.at, highest()})
 			units[s.tier] += s.units
 			if end := s.at.Add(time.Hour); end.Before(now) {
 				points = append(points, ScorePoint{end, highest()})

@@ -237,6 +237,10 @@ func TestAdminAPI(t *testing.T) {
 		t.Errorf("an unknown field = %d %s, want 400 and its name", r.status, r.body)
 	}
 
+	if strings.Contains(n.log.String(), token) {
+		t.Error("the log has a staff token")
+	}
+
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(n.bearer("GET", "/admin/v1/openapi.json", token, "").body))
 	if err != nil {
 		t.Fatal(err)

@@ -90,11 +90,18 @@ func (d *Dashboard) downgradeMatter(r *http.Request, v *visitor, plan account.Pl
 	return d.Matters.Begin(r.Context(), v.Account, matter.Downgrade, "Downgrade to "+planName(plan), text)
 }
 
+// asks reports whether support waits for the first answer to its question.
+func asks(m *matter.Matter) bool {
+	return m.Kind == matter.Inquiry && m.Waits == matter.Customer && m.Messages == 1
+}
+
 // matterState says to the customer where a conversation is.
 func matterState(m *matter.Matter) string {
 	switch {
 	case m.State == matter.Closed:
 		return "closed"
+	case asks(m):
+		return "please answer"
 	case m.Waits == matter.Customer:
 		return "answered"
 	}
@@ -106,7 +113,7 @@ func matterTone(m *matter.Matter) string {
 	switch {
 	case m.State == matter.Closed:
 		return ""
-	case m.Waits == matter.Customer:
+	case m.Waits == matter.Customer && !asks(m):
 		return "good"
 	}
 	return "warn"

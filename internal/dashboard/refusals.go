@@ -20,6 +20,9 @@ type Refusals interface {
 	RefusedMinutes(ctx context.Context, accountID string, from time.Time, span time.Duration) ([]refusal.Minute, error)
 }
 
+// refusedAtOnce is the number of refused calls in one part of the list.
+const refusedAtOnce = 10
+
 // refusedView is the part of the usage page about refused calls.
 type refusedView struct {
 	Counts []refusedCount // only statuses that occurred
@@ -92,9 +95,9 @@ func (d *Dashboard) moreRefused(w http.ResponseWriter, r *http.Request, v *visit
 
 // refusedCalls reads one part of the list. A full part may be the last one; the next is then empty.
 func (d *Dashboard) refusedCalls(r *http.Request, v *visitor, before refusal.Point) (refusedPart, error) {
-	calls, err := d.Refusals.Refusals(r.Context(), v.ID, before, recentCalls)
+	calls, err := d.Refusals.Refusals(r.Context(), v.ID, before, refusedAtOnce)
 	part := refusedPart{Calls: calls, Names: keyNames(v)}
-	if len(calls) == recentCalls {
+	if len(calls) == refusedAtOnce {
 		last := calls[len(calls)-1]
 		part.Next = fmt.Sprintf("%s/usage/refused?before=%d&id=%s", home, last.At.UnixMilli(), url.QueryEscape(last.ID))
 	}

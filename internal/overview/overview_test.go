@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,8 +73,9 @@ func TestBoard(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := &shared{}
-		gauges := Gauges{Streams: 2, Refused: 7, Targets: []routing.Standing{{Provider: "p", Upstream: "u", Answered: 5}}}
-		one := New(func() Gauges { return gauges }, &Options{Store: db, Node: "one"})
+		var gauges atomic.Pointer[Gauges]
+		gauges.Store(&Gauges{Streams: 2, Refused: 7, Targets: []routing.Standing{{Provider: "p", Upstream: "u", Answered: 5}}})
+		one := New(func() Gauges { return *gauges.Load() }, &Options{Store: db, Node: "one"})
 		two := New(func() Gauges { return Gauges{} }, &Options{Store: db, Node: "two"})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -82,8 +84,8 @@ func TestBoard(t *testing.T) {
 		time.Sleep(30 * time.Second) // to the middle of a minute
 		one.Settled([]usage.Settlement{call("a", time.Now(), 100*time.Millisecond, usage.EndComplete), call("b", time.Now().Add(-2*time.Minute), time.Second, usage.EndFailed)})
 		two.Settled([]usage.Settlement{call("a", time.Now(), 400*time.Millisecond, usage.EndCut)})
-		gauges.Refused, gauges.Streams = 9, 1
-		gauges.Targets = []routing.Standing{{Provider: "p", Upstream: "u", Answered: 8, Failed: 1, Waited: time.Second}}
+		targets := []routing.Standing{{Provider: "p", Upstream: "u", Answered: 8, Failed: 1, Waited: time.Second}}
+		gauges.Store(&Gauges{Streams: 1, Refused: 9, Targets: targets})
 		time.Sleep(2 * sampleEvery)
 		synctest.Wait()
 		for name, b := range map[string]*Board{"one": one, "two": two} {
@@ -106,7 +108,7 @@ func TestBoard(t *testing.T) {
 			}
 		}
 		// A node that does nothing writes nothing, and what is old goes.
-		gauges = Gauges{Refused: 9, Targets: gauges.Targets}
+		gauges.Store(&Gauges{Refused: 9, Targets: targets})
 		time.Sleep(2 * sampleEvery)
 		writes := db.writes
 		time.Sleep(Kept * time.Minute)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,9 +196,9 @@ func TestFollow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &memory{}
-		moved := 0
+		var moved atomic.Int64
 		one := New(store, nil)
-		two := New(store, &Options{Shared: true, Moved: func() { moved++ }})
+		two := New(store, &Options{Shared: true, Moved: func() { moved.Add(1) }})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go two.Run(ctx)
@@ -215,13 +216,13 @@ func TestFollow(t *testing.T) {
 		}
 		time.Sleep(lookEvery + time.Millisecond)
 		synctest.Wait()
-		if moved != 1 {
-			t.Errorf("Moved was called %d times after a move was announced, want 1", moved)
+		if moved.Load() != 1 {
+			t.Errorf("Moved was called %d times after a move was announced, want 1", moved.Load())
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if moved != 2 {
-			t.Errorf("Moved was called %d times when the move has taken effect, want 2", moved)
+		if moved.Load() != 2 {
+			t.Errorf("Moved was called %d times when the move has taken effect, want 2", moved.Load())
 		}
 		// While the database is away, the orders that are known hold.
 		store.fail(errors.New("away"))
@@ -236,8 +237,8 @@ func TestFollow(t *testing.T) {
 		}
 		time.Sleep(2 * lookEvery)
 		synctest.Wait()
-		if two.Drained("a", "m", "") || moved != 2 {
-			t.Errorf("after the database is back, a is drained or Moved was called again (%d)", moved)
+		if two.Drained("a", "m", "") || moved.Load() != 2 {
+			t.Errorf("after the database is back, a is drained or Moved was called again (%d)", moved.Load())
 		}
 	})
 }

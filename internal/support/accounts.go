@@ -24,7 +24,7 @@ type accountsView struct {
 	First   bool                      // it is the first page
 }
 
-// accountsPage shows the search and the list. A search that finds one account leads to it.
+// accountsPage shows the search and the list. A search that finds one account or request leads to it.
 func (c *Console) accountsPage(w http.ResponseWriter, r *http.Request, m *member) error {
 	view := accountsView{Query: strings.TrimSpace(r.FormValue("q"))}
 	at := admin.Cursor{After: r.FormValue("after"), Limit: accountsAtOnce}
@@ -49,7 +49,9 @@ func (c *Console) accountsPage(w http.ResponseWriter, r *http.Request, m *member
 		}
 	case len(found) == 0 && view.First:
 		status, view.Problem = http.StatusNotFound, "Nothing was found."
-	case len(found) == 1 && view.First && found[0].By != "request":
+	case len(found) == 1 && view.First && found[0].By == "request":
+		return c.seeOther(w, r, requestPath(found[0].RequestID), "")
+	case len(found) == 1 && view.First:
 		return c.seeOther(w, r, accountPath(found[0].AccountID), "")
 	}
 	return c.ui.Render(w, r, status, accountsPage(c.frame(w, r, m, "Accounts"), view))

@@ -33,8 +33,8 @@ type action struct {
 
 // field is an input of an action's form.
 type field struct {
-	name, label, kind, hint string
-	options                 func(v *accountView) []option // of a select
+	name, label, kind string
+	options           func(v *accountView) []option // of a select
 }
 
 type option struct{ value, text string }
@@ -62,8 +62,10 @@ func actions() []action {
 	return []action{
 		{
 			name: "plan", group: "Plan and money", title: "Grant a plan", button: "Grant",
-			hint:   "Without a charge, up or down, until it is changed. A subscription ends. The customer is told.",
-			fields: []field{{name: "plan", label: "Plan", kind: "select", options: func(v *accountView) []option { return planOptions(v.Account.Plan, account.None, account.Scale) }}},
+			hint: "Without a charge, up or down, until it is changed. A subscription ends. The customer is told.",
+			fields: []field{{name: "plan", label: "Plan", kind: "select", options: func(v *accountView) []option {
+				return append(planOptions(v.Account.Plan, account.Free, account.Scale), option{"none", "none: take the plan away"})
+			}}},
 			order: func(f form) (string, any, error) {
 				in := f.target()
 				in.Plan = f.value("plan")
@@ -227,7 +229,7 @@ func parseDollars(text string) (int64, error) {
 	return total, nil
 }
 
-// planOptions returns plans from one to another, without the one that the account has. None is called none.
+// planOptions returns plans from one to another, without the one that the account has.
 func planOptions(has string, from, to account.Plan) (list []option) {
 	for p := from; p <= to; p++ {
 		if p.String() != has {

@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -38,12 +36,13 @@ const (
 	maxCollectorReply = 64 << 10 // bytes that are read of what the collector answers
 )
 
-// exporter sends spans to a collector, in batches: OTLP over HTTP in the binary format. It is the SDK's
-// processor and its exporter in one, because the SDK's own does not tell how many spans it dropped, and
-// the official HTTP exporter would make the program by two thirds larger
-// (docs/decisions/0018-traces-without-grpc.md).
+// exporter sends spans to a collector, in batches: OTLP over HTTP in the binary format. The official exporter
+// would make the program by two thirds larger (docs/decisions/0018-traces-without-grpc.md).
 type exporter struct {
-	url     string
+	url string
+	// resource and scope describe this process, as they go out with every batch.
+	resource, scope []byte
+
 	headers http.Header
 	client  *http.Client
 	failed  func(err error, spans int)
@@ -57,7 +56,7 @@ type exporter struct {
 
 // queued is a span that waits, and about how many bytes it holds.
 type queued struct {
-	span  sdk.ReadOnlySpan
+	span  *Span
 	bytes int64
 }
 
@@ -73,6 +72,8 @@ func newExporter(opts *TraceOptions) *exporter {
 			Timeout:       sendPatience,
 		},
 	}
+	e.resource = appendAttributes(nil, 1, []attribute{textOf("service.name", "sluice"), textOf("service.version", opts.Version), textOf("service.instance.id", opts.Instance)})
+	e.scope = text(text(nil, 1, "sluice"), 2, opts.Version)
 	if e.failed == nil {
 		e.failed = func(error, int) {}
 	}
@@ -84,11 +85,8 @@ func newExporter(opts *TraceOptions) *exporter {
 	return e
 }
 
-// OnStart implements sdk.SpanProcessor.
-func (e *exporter) OnStart(context.Context, sdk.ReadWriteSpan) {}
-
-// OnEnd implements sdk.SpanProcessor. It queues the span, or drops it if there is no room.
-func (e *exporter) OnEnd(s sdk.ReadOnlySpan) {
+// take queues a span that has ended, or drops it if there is no room.
+func (e *exporter) take(s *Span) {
 	q := queued{s, sizeOf(s)}
 	if e.bytes.Add(q.bytes) > mostSpanBytes {
 		e.bytes.Add(-q.bytes)
@@ -103,17 +101,11 @@ func (e *exporter) OnEnd(s sdk.ReadOnlySpan) {
 	}
 }
 
-// ForceFlush and Shutdown implement sdk.SpanProcessor. Run does what they would.
-func (e *exporter) ForceFlush(context.Context) error { return nil }
-func (e *exporter) Shutdown(context.Context) error   { return nil }
-
-// sizeOf returns about how many bytes a span holds: a fixed part, and its longest attributes.
-func sizeOf(s sdk.ReadOnlySpan) int64 {
+// sizeOf returns about how many bytes a span holds: a fixed part, and its texts.
+func sizeOf(s *Span) int64 {
 	n := int64(1 << 10)
-	for _, a := range s.Attributes() {
-		if a.Value.Type() == attribute.STRING {
-			n += int64(len(a.Value.AsString()))
-		}
+	for i := range s.attributes {
+		n += int64(len(s.attributes[i].text))
 	}
 	return n
 }
@@ -142,8 +134,8 @@ func (e *exporter) run(ctx context.Context) {
 }
 
 // gather returns the first span and those that come within gatherFor. It does not wait once ctx has ended.
-func (e *exporter) gather(ctx context.Context, first queued) []sdk.ReadOnlySpan {
-	batch := []sdk.ReadOnlySpan{first.span}
+func (e *exporter) gather(ctx context.Context, first queued) []*Span {
+	batch := []*Span{first.span}
 	e.bytes.Add(-first.bytes)
 	timer := time.NewTimer(gatherFor)
 	defer timer.Stop()
@@ -170,8 +162,8 @@ func (e *exporter) gather(ctx context.Context, first queued) []sdk.ReadOnlySpan 
 
 // send sends a batch, and again if that may help, until ctx ends: then there is no time for pauses. A batch
 // that cannot be sent is dropped.
-func (e *exporter) send(ctx, sending context.Context, batch []sdk.ReadOnlySpan) {
-	body := appendMessage(nil, batch)
+func (e *exporter) send(ctx, sending context.Context, batch []*Span) {
+	body := e.appendMessage(nil, batch)
 	var err error
 	pause := firstPause
 	for try := 1; err == nil; try++ {

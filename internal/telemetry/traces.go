@@ -2,17 +2,12 @@ package telemetry
 
 import (
 	"context"
+	"encoding/hex"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdk "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // Attributes of spans. The names are those of OpenTelemetry's conventions, of which the GenAI part is
@@ -27,7 +22,7 @@ const (
 	attrToolName     = "gen_ai.tool.name"
 	attrToolType     = "gen_ai.tool.type"
 	attrMCPMethod    = "mcp.method.name"
-	attrRequestModel = "gen_ai.request.model"
+	attrRequestModel = AttrModel
 
 	AttrRequestID     = "sluice.request.id"
 	AttrAccount       = "sluice.account.id"
@@ -82,8 +77,6 @@ type Sampling struct {
 
 // Tracer makes traces. A nil *Tracer makes none. It is safe for concurrent use.
 type Tracer struct {
-	tracer   trace.Tracer
-	provider *sdk.TracerProvider
 	exporter *exporter
 
 	threshold atomic.Uint64 // a random number below it means that a request is traced
@@ -94,15 +87,6 @@ type Tracer struct {
 // NewTracer returns a tracer. Nothing is sent before Run is called.
 func NewTracer(opts TraceOptions) *Tracer {
 	t := &Tracer{exporter: newExporter(&opts)}
-	// The SDK's own sampler is not used: a request that is not traced must cost nothing, so Begin decides
-	// before it makes a span.
-	t.provider = sdk.NewTracerProvider(
-		sdk.WithSampler(sdk.AlwaysSample()), sdk.WithSpanProcessor(t.exporter),
-		sdk.WithResource(resource.NewSchemaless(
-			attribute.String("service.name", "sluice"), attribute.String("service.version", opts.Version), attribute.String("service.instance.id", opts.Instance),
-		)),
-	)
-	t.tracer = t.provider.Tracer("sluice", trace.WithInstrumentationVersion(opts.Version))
 	t.Set(opts.Sampling)
 	return t
 }
@@ -137,52 +121,72 @@ func (t *Tracer) Begin(method string, parent, state []string, trusted bool, star
 		if rand.Uint64() >= t.threshold.Load() {
 			return nil
 		}
-		return t.door(context.Background(), method, start)
+		return t.door(place{}, method, start)
 	}
-	carrier := propagation.MapCarrier{"traceparent": parent[0]}
-	if len(state) == 1 && len(state[0]) <= maxTraceState {
-		carrier["tracestate"] = state[0]
+	above, ok := parseParent(parent[0])
+	if ok && len(state) == 1 {
+		above.state = checkState(state[0])
 	}
-	ctx := propagation.TraceContext{}.Extract(context.Background(), carrier)
-	above := trace.SpanContextFromContext(ctx)
-	sampled := above.IsValid() && above.IsSampled()
-	if !above.IsValid() || !trusted && !t.follow.Load() {
+	sampled := above.sampled
+	if !ok || !trusted && !t.follow.Load() {
 		sampled = rand.Uint64() < t.threshold.Load()
 	}
 	switch {
 	case sampled:
-		return t.door(ctx, method, start)
-	case above.IsValid():
-		return &Span{tracer: t, ctx: ctx} // passed on as it came
+		return t.door(above, method, start)
+	case ok:
+		return &Span{tracer: t, place: above} // passed on as it came
 	}
 	return nil
 }
 
-// maxTraceState is the number of bytes of a tracestate that is passed on, as the standard recommends.
-const maxTraceState = 512
-
-// door begins the span of a whole request.
-func (t *Tracer) door(ctx context.Context, method string, start time.Time) *Span {
-	s := &Span{tracer: t}
+// door begins the span of a whole request. above is the caller's span, which may be none.
+func (t *Tracer) door(above place, method string, start time.Time) *Span {
 	method = knownMethod(method)
-	s.ctx, s.span = t.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(start),
-		trace.WithAttributes(attribute.String(attrMethod, method)))
+	s := t.begin(above, method, kindServer, start)
+	s.set(textOf(attrMethod, method))
 	return s
 }
 
+// begin begins a span below another one, or a new trace if there is none above.
+func (t *Tracer) begin(above place, name string, kind uint64, start time.Time) *Span {
+	s := &Span{tracer: t, place: above, parent: above.span, recorded: true, name: name, kind: kind, start: start}
+	if above.trace == (traceID{}) {
+		s.trace = newTraceID()
+	}
+	s.span, s.sampled = newSpanID(), true
+	return s
+}
+
+// Kinds of spans, as OTLP numbers them.
+const (
+	kindInternal uint64 = 1
+	kindServer   uint64 = 2
+	kindClient   uint64 = 3
+)
+
 // Span is one step of a request. A nil *Span is a step of a request that is not traced; all methods accept
-// it and do nothing, without an allocation. A Span without span is that of a caller whose trace is not
-// recorded here: it is only passed on.
+// it and do nothing, without an allocation. A Span that is not recorded is that of a caller whose trace is
+// not recorded here: it is only passed on. A Span is safe for concurrent use.
 //
 // Nothing of prompts, answers or tools may go into a span unless Content reports true.
 type Span struct {
 	tracer *Tracer
-	ctx    context.Context //nolint:containedctx // the SDK finds the parent of a span there
-	span   trace.Span      // nil: not recorded
+	place
+	parent   spanID // zero: it begins the trace
+	recorded bool
+	kind     uint64
+	start    time.Time
+
+	mu         sync.Mutex // guards what follows until the span has ended; then nothing changes it any more
+	name       string
+	attributes []attribute
+	failed     bool
+	end        time.Time // zero: it has not ended
 }
 
 // on reports whether the span is recorded.
-func (s *Span) on() bool { return s != nil && s.span != nil }
+func (s *Span) on() bool { return s != nil && s.recorded }
 
 // Content reports whether the operator wants prompts and answers in spans.
 func (s *Span) Content() bool { return s.on() && s.tracer.content.Load() }
@@ -192,7 +196,7 @@ func (s *Span) TraceID() string {
 	if s == nil {
 		return ""
 	}
-	return trace.SpanContextFromContext(s.ctx).TraceID().String()
+	return hex.EncodeToString(s.trace[:])
 }
 
 // Child begins a step inside this one.
@@ -200,7 +204,7 @@ func (s *Span) Child(name string) *Span {
 	if !s.on() {
 		return nil
 	}
-	return s.child(name, trace.SpanKindInternal)
+	return s.child(name, kindInternal)
 }
 
 // Attempt begins a call of a model at a provider. Unlike Child, it returns the trace of a caller that is
@@ -209,9 +213,8 @@ func (s *Span) Attempt(model, upstream, provider string, n int) *Span {
 	if !s.on() {
 		return s
 	}
-	a := s.child(OperationChat+" "+model, trace.SpanKindClient)
-	a.span.SetAttributes(attribute.String(attrOperation, OperationChat), attribute.String(attrProvider, provider),
-		attribute.String(attrRequestModel, upstream), attribute.Int(AttrAttempt, n))
+	a := s.child(OperationChat+" "+model, kindClient)
+	a.set(textOf(attrOperation, OperationChat), textOf(attrProvider, provider), textOf(attrRequestModel, upstream), numberOf(AttrAttempt, n))
 	return a
 }
 
@@ -220,64 +223,120 @@ func (s *Span) Tool(name, id string) *Span {
 	if !s.on() {
 		return nil
 	}
-	t := s.child("execute_tool "+name, trace.SpanKindClient)
-	t.span.SetAttributes(attribute.String(attrOperation, "execute_tool"), attribute.String(attrToolName, name), attribute.String(attrToolType, "extension"),
-		attribute.String(attrMCPMethod, "tools/call"), attribute.String(AttrToolCallID, id))
+	t := s.child("execute_tool "+name, kindClient)
+	t.set(textOf(attrOperation, "execute_tool"), textOf(attrToolName, name), textOf(attrToolType, "extension"), textOf(attrMCPMethod, "tools/call"), textOf(AttrToolCallID, id))
 	return t
 }
 
-func (s *Span) child(name string, kind trace.SpanKind) *Span {
-	c := &Span{tracer: s.tracer}
-	c.ctx, c.span = s.tracer.tracer.Start(s.ctx, name, trace.WithSpanKind(kind))
-	return c
+func (s *Span) child(name string, kind uint64) *Span {
+	return s.tracer.begin(s.place, name, kind, time.Now())
+}
+
+// attribute is something that a span says about its step.
+type attribute struct {
+	key  string
+	kind attributeKind
+	text string
+	bits uint64 // a number, or 1 for true
+}
+
+type attributeKind uint8
+
+const (
+	isText attributeKind = iota
+	isNumber
+	isFloat
+	isFlag
+	isList // of one text
+)
+
+func textOf(key, value string) attribute { return attribute{key: key, text: value} }
+func numberOf(key string, n int) attribute {
+	return attribute{key: key, kind: isNumber, bits: uint64(n)} //nolint:gosec // as the format has it
+}
+
+// set sets attributes of a span that has not ended. A later value replaces an earlier one.
+func (s *Span) set(list ...attribute) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.end.IsZero() {
+		return
+	}
+next:
+	for _, a := range list {
+		for i := range s.attributes {
+			if s.attributes[i].key == a.key {
+				s.attributes[i] = a
+				continue next
+			}
+		}
+		s.attributes = append(s.attributes, a)
+	}
 }
 
 // Text, Int and Float set an attribute.
 func (s *Span) Text(key, value string) {
 	if s.on() {
-		s.span.SetAttributes(attribute.String(key, value))
+		s.set(textOf(key, value))
 	}
 }
 
 func (s *Span) Int(key string, value int) {
 	if s.on() {
-		s.span.SetAttributes(attribute.Int(key, value))
+		s.set(numberOf(key, value))
 	}
 }
 
 func (s *Span) Float(key string, value float64) {
 	if s.on() {
-		s.span.SetAttributes(attribute.Float64(key, value))
+		s.set(attribute{key: key, kind: isFloat, bits: math.Float64bits(value)})
 	}
 }
 
 // Flag sets an attribute that is true or false.
 func (s *Span) Flag(key string, value bool) {
 	if s.on() {
-		s.span.SetAttributes(attribute.Bool(key, value))
+		a := attribute{key: key, kind: isFlag}
+		if value {
+			a.bits = 1
+		}
+		s.set(a)
 	}
 }
 
 // List sets an attribute that is a list with one value.
 func (s *Span) List(key, value string) {
 	if s.on() {
-		s.span.SetAttributes(attribute.StringSlice(key, []string{value}))
+		s.set(attribute{key: key, kind: isList, text: value})
 	}
 }
 
 // Fail marks the step as failed. The kind is one of a closed set: what an upstream said may hold a part of
 // a prompt.
 func (s *Span) Fail(kind string) {
-	if s.on() {
-		s.span.SetStatus(codes.Error, "")
-		s.span.SetAttributes(attribute.String(attrErrorType, kind))
+	if !s.on() {
+		return
 	}
+	s.set(textOf(attrErrorType, kind))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = s.failed || s.end.IsZero()
 }
 
 // End ends the step. It may be called more than once; only the first call counts.
 func (s *Span) End() {
-	if s.on() {
-		s.span.End()
+	if !s.on() {
+		return
+	}
+	s.mu.Lock()
+	first := s.end.IsZero()
+	if first {
+		// By the monotonic clock, so that no span ends before it began.
+		s.end = s.start.Add(time.Since(s.start))
+	}
+	s.mu.Unlock()
+	if first {
+		s.tracer.exporter.take(s)
 	}
 }
 
@@ -286,22 +345,23 @@ func (s *Span) Answered(e *Event) {
 	if !s.on() {
 		return
 	}
-	route := e.Route
-	if route != "" {
-		s.span.SetName(knownMethod(e.Method) + " " + route)
-		s.span.SetAttributes(attribute.String(attrRoute, route))
+	if e.Route != "" {
+		s.mu.Lock()
+		s.name = knownMethod(e.Method) + " " + e.Route
+		s.mu.Unlock()
+		s.set(textOf(attrRoute, e.Route))
 	}
-	s.span.SetAttributes(attribute.Int(attrStatus, e.Status), attribute.String(AttrRequestID, e.RequestID))
+	s.set(numberOf(attrStatus, e.Status), textOf(AttrRequestID, e.RequestID))
 	if e.AccountID != "" {
-		s.span.SetAttributes(attribute.String(AttrAccount, e.AccountID))
+		s.set(textOf(AttrAccount, e.AccountID))
 	}
 	switch {
 	case e.Outcome() >= 500:
 		s.Fail(e.Fault)
 	case e.Fault != "": // the caller's mistake, which is not an error of a server
-		s.span.SetAttributes(attribute.String(attrErrorType, e.Fault))
+		s.set(textOf(attrErrorType, e.Fault))
 	}
-	s.span.End()
+	s.End()
 }
 
 // Propagate returns the traceparent and the tracestate for a call that belongs to this step; both are
@@ -310,7 +370,5 @@ func (s *Span) Propagate() (parent, state string) {
 	if s == nil {
 		return "", ""
 	}
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(s.ctx, carrier)
-	return carrier["traceparent"], carrier["tracestate"]
+	return s.place.String(), s.state
 }

@@ -10,7 +10,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const open = useBrowser();
 
 const outside = ["/signin", "/signup", "/reset"];
-const inside = ["", "/keys", "/usage", "/models", "/playground", "/videos", "/plan", "/plan/upgrade?plan=premium", "/plan/card", "/messages", "/webhooks", "/account"].map((path) => "/dashboard" + path);
+const inside = ["", "/keys", "/usage", "/models", "/playground", "/videos", "/plan", "/plan/upgrade?plan=premium", "/plan/card", "/messages", "/messages/new", "/webhooks", "/account"].map((path) => "/dashboard" + path);
 
 let state; // the cookies of somebody who is signed in
 test("somebody signs up and makes some calls", async () => {

@@ -1,0 +1,110 @@
+package telemetry
+
+import (
+	"encoding/hex"
+	"math/rand/v2"
+	"strings"
+)
+
+// traceID and spanID are the ids of the W3C's Trace Context. Zero is not valid.
+type (
+	traceID [16]byte
+	spanID  [8]byte
+)
+
+func newTraceID() (id traceID) {
+	for id == (traceID{}) {
+		a, b := rand.Uint64(), rand.Uint64()
+		for i := range 8 {
+			id[i], id[8+i] = byte(a>>(8*i)), byte(b>>(8*i))
+		}
+	}
+	return id
+}
+
+func newSpanID() (id spanID) {
+	for id == (spanID{}) {
+		a := rand.Uint64()
+		for i := range id {
+			id[i] = byte(a >> (8 * i))
+		}
+	}
+	return id
+}
+
+// place is where a span is: what goes from one service to the next in the headers traceparent and tracestate.
+type place struct {
+	trace   traceID
+	span    spanID
+	sampled bool
+	state   string
+}
+
+// String returns the traceparent.
+func (p *place) String() string {
+	flags := "-00"
+	if p.sampled {
+		flags = "-01"
+	}
+	return "00-" + hex.EncodeToString(p.trace[:]) + "-" + hex.EncodeToString(p.span[:]) + flags
+}
+
+// parentBytes is the length of a traceparent of version 00. Those of later versions may go on behind a dash.
+const parentBytes = 55
+
+// parseParent reads a traceparent, and reports whether it is valid. Of the flags only the one that says whether
+// the caller records the trace is read.
+func parseParent(text string) (p place, ok bool) {
+	if len(text) < parentBytes || len(text) > maxTraceState || text[2] != '-' || text[35] != '-' || text[52] != '-' {
+		return place{}, false
+	}
+	var version, flags [1]byte
+	if !unhex(version[:], text[:2]) || !unhex(p.trace[:], text[3:35]) || !unhex(p.span[:], text[36:52]) || !unhex(flags[:], text[53:55]) ||
+		version[0] == 0xff || p.trace == (traceID{}) || p.span == (spanID{}) {
+		return place{}, false
+	}
+	if len(text) > parentBytes && (version[0] == 0 || text[parentBytes] != '-') {
+		return place{}, false
+	}
+	p.sampled = flags[0]&1 == 1
+	return p, true
+}
+
+// unhex decodes hexadecimal digits, which must be in lower case.
+func unhex(to []byte, text string) bool {
+	_, err := hex.Decode(to, []byte(text))
+	return err == nil && !strings.ContainsAny(text, "ABCDEF")
+}
+
+const (
+	// maxTraceState is the number of bytes of a tracestate that is passed on, as the standard recommends.
+	maxTraceState = 512
+	// maxStates is the number of its entries that the standard allows.
+	maxStates = 32
+)
+
+// checkState returns a tracestate if it may be passed on, and else "". It is a list of entries, key=value, in
+// printable ASCII.
+func checkState(text string) string {
+	if len(text) > maxTraceState {
+		return ""
+	}
+	keys := map[string]bool{}
+	for entry := range strings.SplitSeq(text, ",") {
+		entry = strings.Trim(entry, " \t")
+		if entry == "" {
+			continue // the standard allows it
+		}
+		key, value, found := strings.Cut(entry, "=")
+		if !found || key == "" || value == "" || keys[key] || len(keys) == maxStates ||
+			strings.ContainsFunc(key, notInKey) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' || r == '=' }) {
+			return ""
+		}
+		keys[key] = true
+	}
+	return text
+}
+
+func notInKey(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("_-*/@", r)
+}

@@ -1,0 +1,172 @@
+// Support from both sides: an account that its calls have switched off, its owner, and the staff who look after it.
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import test from "node:test";
+import { gateway, mail, password, signUp, subscribe, useBrowser } from "./visitor.mjs";
+
+const open = useBrowser();
+
+async function chat(key, model = "sandbox/small") {
+  const response = await fetch(gateway + "/v1/chat/completions", {
+    method: "POST",
+    headers: { Authorization: "Bearer " + key, "Content-Type": "application/json" },
+    body: JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] }),
+  });
+  await response.text();
+  return response.status;
+}
+
+// code is the code that an authenticator app shows for a secret.
+function code(secret) {
+  const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+  const bits = [...secret.replace(/[\s=]/g, "")].map((c) => alphabet.indexOf(c).toString(2).padStart(5, "0")).join("");
+  const key = Buffer.from(bits.match(/.{8}/g).map((b) => parseInt(b, 2)));
+  const counter = Buffer.alloc(8);
+  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000)));
+  const hash = createHmac("sha1", key).update(counter).digest();
+  const at = hash[19] & 15;
+  return String((hash.readUInt32BE(at) & 0x7fffffff) % 1_000_000).padStart(6, "0");
+}
+
+// join signs up a member of staff with two-step sign-in.
+async function join(page, email) {
+  await signUp(page, email);
+  await page.goto(gateway + "/dashboard/account");
+  const part = page.getByRole("region", { name: "Two-step sign-in" });
+  await part.getByLabel("Current password").fill(password);
+  await part.getByRole("button", { name: "Set up" }).click();
+  await part.getByLabel("Code").fill(code(await page.locator("#totp-secret").textContent()));
+  await part.getByRole("button", { name: "Turn on" }).click();
+  await page.getByText("Two-step sign-in is on.").first().waitFor();
+  const made = await fetch(process.env.OPERATOR + "/staff?email=" + encodeURIComponent(email), { method: "POST" });
+  assert.equal(made.status, 200, await made.text());
+}
+
+// shoot takes pictures of the page in both themes and sizes, if somebody wants them.
+async function shoot(page, name) {
+  if (!process.env.SHOTS) return;
+  for (const colorScheme of ["light", "dark"]) {
+    for (const [size, viewport] of [["desk", { width: 1280, height: 860 }], ["phone", { width: 390, height: 844 }]]) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize(viewport);
+      await page.screenshot({ path: `${process.env.SHOTS}/${name}-${colorScheme}-${size}.png`, fullPage: true });
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name + " is wider than its window");
+    }
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize({ width: 1280, height: 860 });
+}
+
+test("an account is switched off, its owner writes, staff restores and suspends it", async () => {
+  const { page: ana, complaints } = await open();
+  const { page: eve, complaints: others } = await open();
+  const key = await signUp(ana, "ana@example.com");
+  await join(eve, "eve@example.com");
+
+  let status, calls = 0;
+  for (status = 200; status === 200 && calls < 100; calls++) status = await chat(key);
+  assert.equal(status, 401, `after ${calls} calls the key is off`);
+
+  // The customer finds the way to support, although the keys are off.
+  await ana.goto(gateway + "/dashboard");
+  await ana.getByRole("alert").getByRole("link", { name: "Contact support" }).click();
+  assert.equal(await ana.getByLabel("What is it about?").inputValue(), "restore");
+  await shoot(ana, "contact");
+  await ana.getByLabel("Subject").fill("Please restore my keys");
+  await ana.getByLabel("Message").fill("It was a test.\nIt will not happen again.");
+  await ana.getByRole("button", { name: "Send" }).click();
+  await ana.getByText("Your message was sent to support.").waitFor();
+
+  // Staff finds both in the queue: what the customer wrote, and that the keys are off.
+  await eve.goto(gateway + "/support/queue");
+  await eve.getByRole("link", { name: "Please restore my keys" }).waitFor();
+  const off = eve.getByRole("row").filter({ hasText: "Keys off" }).filter({ hasText: "ana@example.com" });
+  await shoot(eve, "queue");
+  await off.getByRole("link", { name: "Your keys are switched off" }).click();
+  for (const name of [/Abuse score over this month/, /Requests by hour over/, /Pauses between calls/]) await eve.getByRole("img", { name }).waitFor();
+  await eve.getByText("sandbox/small").first().waitFor();
+  await shoot(eve, "matter");
+
+  // They talk.
+  await eve.goto(gateway + "/support/queue");
+  await eve.getByRole("link", { name: "Please restore my keys" }).click();
+  await eve.getByLabel("Message", { exact: true }).fill("What was it for?");
+  await eve.getByRole("button", { name: "Send" }).click();
+  await eve.getByText("Done.").waitFor();
+  for (;;) if ((await mail("ana@example.com")).includes("What was it for?")) break;
+  await ana.goto(gateway + "/dashboard/messages");
+  await shoot(ana, "messages");
+  await ana.getByRole("row").filter({ hasText: "Please restore my keys" }).filter({ hasText: "new" }).getByRole("link").click();
+  await ana.getByText("What was it for?").waitFor();
+  await ana.getByLabel("Message").fill("For a bot.");
+  await ana.getByRole("button", { name: "Send" }).click();
+  await ana.getByText("Your message was sent to support.").waitFor();
+  await shoot(ana, "thread");
+
+  // Staff restores the account, and the key works again.
+  await eve.reload();
+  await eve.getByText("For a bot.").waitFor();
+  await eve.getByText("Restore", { exact: true }).first().click();
+  const restore = eve.locator("form").filter({ has: eve.locator('input[value="restore"]') });
+  await restore.getByLabel("Reason, for the audit log").fill("a test that went wrong");
+  await restore.getByRole("button", { name: "Restore" }).click();
+  await eve.getByText("Done.").waitFor();
+  assert.equal(await chat(key), 200, "the key after staff restored it");
+
+  // A suspension holds for the next request.
+  await eve.getByText("Suspend", { exact: true }).first().click();
+  const suspend = eve.locator("form").filter({ has: eve.locator('input[value="suspend"]') });
+  await suspend.getByLabel("Reason, for the audit log").fill("resells access");
+  await suspend.getByRole("button", { name: "Suspend" }).click();
+  await eve.getByText("Done.").waitFor();
+  assert.equal(await chat(key), 423, "the key after the suspension");
+  await ana.goto(gateway + "/dashboard/messages");
+  await ana.getByRole("alert").getByText("Your account is suspended: resells access").waitFor();
+
+  // Everything is in the audit log.
+  await eve.getByRole("link", { name: "ana@example.com" }).first().click();
+  for (const action of ["keys.deactivate", "matter.open", "matter.answer", "matter.restore", "keys.restore", "matter.suspend", "account.suspend"]) {
+    await eve.getByText(action, { exact: true }).first().waitFor();
+  }
+  // The console is not there for a customer.
+  assert.equal((await ana.goto(gateway + "/support/queue")).status(), 404);
+  assert.deepEqual([...complaints, ...others], []);
+});
+
+test("a downgrade is a matter of staff", async () => {
+  const { page: bob, complaints } = await open();
+  const { page: max, complaints: others } = await open();
+  await signUp(bob, "bob@example.com");
+  await join(max, "max@example.com");
+  await subscribe(bob, "Premium");
+  await bob.getByText("Your plan is active.").waitFor();
+
+  // The customer can only ask.
+  const basic = bob.locator("section", { has: bob.getByRole("heading", { name: "Basic", exact: true }) }).first();
+  assert.equal(await basic.getByRole("button").count(), 0, "the lower plan has no button");
+  const refused = await bob.request.post(gateway + "/dashboard/plan/subscribe", { form: { plan: "basic" }, headers: { Origin: gateway }, maxRedirects: 0 });
+  assert.ok(refused.status() >= 400, "a downgrade by a forged form is " + refused.status());
+  await bob.getByText("Ask support to downgrade your plan").click();
+  await bob.getByLabel("Plan", { exact: true }).selectOption("basic");
+  await bob.getByRole("button", { name: "Send request" }).click();
+  await bob.getByRole("heading", { name: "Downgrade to Basic" }).waitFor();
+
+  await max.goto(gateway + "/support/queue?kind=downgrade");
+  await max.getByRole("link", { name: "Downgrade to Basic" }).click();
+  await max.getByRole("link", { name: "bob@example.com" }).first().click();
+  await downgrade(max);
+  await max.getByRole("row").filter({ hasText: "the customer asked" }).filter({ hasText: "staff:max@example.com" }).first().waitFor();
+  await bob.goto(gateway + "/dashboard/plan");
+  await bob.getByText("Changes to Basic on").waitFor();
+  assert.deepEqual([...complaints, ...others], []);
+});
+
+// downgrade sets the lower plan on the account's page.
+async function downgrade(page) {
+  await page.getByText("Downgrade the subscription").first().click();
+  const form = page.locator("form").filter({ has: page.getByRole("button", { name: "Downgrade" }) });
+  await form.getByRole("combobox").first().selectOption("basic");
+  await form.getByLabel(/Reason/).fill("the customer asked");
+  await form.getByRole("button", { name: "Downgrade" }).click();
+  await page.getByText("Done.").waitFor();
+}
