@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -535,8 +536,10 @@ func TestWaitingBound(t *testing.T) {
 	for i := range events {
 		events[i] = alert.NewEvent(s.account.ID, alert.VideoSucceeded, fmt.Sprint(i), base.Add(time.Duration(i)*time.Millisecond), "done", nil)
 	}
-	if err := s.store.AddEvents(t.Context(), events...); err != nil {
-		t.Fatal(err)
+	for part := range slices.Chunk(events, 100) { // a transaction has a deadline
+		if err := s.store.AddEvents(t.Context(), part...); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for n := 100; n == 100; {
 		var err error
