@@ -201,6 +201,12 @@ func (r *Route) argument(req *http.Request) (map[string]json.RawMessage, error) 
 				return nil, fault.New(fault.Invalid, "The body must be a JSON object.")
 			}
 		}
+		// Exact names only: the decoder would take other spellings of a field, also of one that is in the path.
+		for name := range fields {
+			if _, ok := r.field(name); !ok && name != "actor" {
+				return nil, fault.New(fault.Invalid, "there is no field %q", excerpt.Of(name, 60)).At(excerpt.Of(name, 60))
+			}
+		}
 	}
 	for _, name := range r.pathFields() {
 		fields[name] = quoted(req.PathValue(name))

@@ -232,9 +232,11 @@ func TestAdminAPI(t *testing.T) {
 			t.Errorf("POST %s %s = %d %s, want a refusal", path, body, r.status, r.body)
 		}
 	}
-	r = n.bearer("POST", "/admin/v1/accounts/customer@example.com/plan", token, `{"plan":"scale","reasons":"x"}`)
-	if r.status != 400 || !strings.Contains(r.body, "reasons") {
-		t.Errorf("an unknown field = %d %s, want 400 and its name", r.status, r.body)
+	for _, name := range []string{"reasons", "Plan", "Ref", "REF"} {
+		r = n.bearer("POST", "/admin/v1/accounts/customer@example.com/plan", token, `{"plan":"scale","reason":"r","`+name+`":"x"}`)
+		if r.status != 400 || !strings.Contains(r.body, name) {
+			t.Errorf("a field %s = %d %s, want 400 and its name", name, r.status, r.body)
+		}
 	}
 
 	if strings.Contains(n.log.String(), token) {
