@@ -1,12 +1,9 @@
 // Every page in light and dark, on a desk and on a phone: without a serious fault of accessibility, no wider
 // than its window, and usable by keyboard. In a soak, or with SHOTS=folder for pictures, each in both sizes.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import test from "node:test";
-import { gateway, link, mail, signUp, subscribe, useBrowser } from "./visitor.mjs";
+import { examine, gateway, link, mail, signUp, subscribe, themes, useBrowser } from "./visitor.mjs";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const open = useBrowser();
 
 const outside = ["/signin", "/signup", "/reset"];
@@ -46,26 +43,14 @@ test("somebody signs up and makes some calls", async () => {
   state = await context.storageState();
 });
 
-const desk = ["desk", { width: 1280, height: 860 }], phone = ["phone", { width: 390, height: 844 }];
-const all = process.env.SHOTS || process.env.SLUICE_SOAK;
-for (const [colorScheme, sizes] of [["light", all ? [desk, phone] : [desk]], ["dark", all ? [desk, phone] : [phone]]]) {
+for (const [colorScheme, sizes] of themes) {
   for (const [size, viewport] of sizes) {
     test(`all pages, ${colorScheme}, ${size}`, async () => {
       for (const [paths, storageState] of [[outside, undefined], [inside, state]]) {
         const { page, context, complaints } = await open({ colorScheme, viewport, storageState, reducedMotion: "reduce" });
         for (const path of paths) {
-          const response = await page.goto(gateway + path);
-          assert.equal(response.status(), 200, path);
-          await page.evaluate(axe);
-          const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-          const serious = violations.filter((v) => v.impact === "serious" || v.impact === "critical")
-            .map((v) => v.id + ": " + v.nodes.map((n) => n.html).join(" "));
-          assert.deepEqual(serious, [], path);
-          assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), path + " is wider than its window");
-          if (process.env.SHOTS) {
-            const name = path.replace(/^\/(dashboard\/?)?/, "").replace(/\?token=.*/, "").replace(/\W+/g, "-") || "overview";
-            await page.screenshot({ path: `${process.env.SHOTS}/${name}-${size}-${colorScheme}.png`, fullPage: true });
-          }
+          const name = path.replace(/^\/(dashboard\/?)?/, "").replace(/\?token=.*/, "").replace(/\W+/g, "-") || "overview";
+          await examine(page, path, `${name}-${size}-${colorScheme}`);
         }
         assert.deepEqual(complaints, []);
         await context.close();

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import test from "node:test";
-import { gateway, mail, password, signUp, subscribe, useBrowser } from "./visitor.mjs";
+import { examine, gateway, mail, password, signUp, subscribe, themes, useBrowser } from "./visitor.mjs";
 
 const open = useBrowser();
 
@@ -170,3 +170,47 @@ async function downgrade(page) {
   await form.getByRole("button", { name: "Downgrade" }).click();
   await page.getByText("Done.").waitFor();
 }
+
+test("every page of the console, as pages are examined", async () => {
+  const { page, context } = await open();
+  await join(page, "kim@example.com");
+  const { page: joe } = await open();
+  const key = await signUp(joe, "joe@example.com");
+  const response = await fetch(gateway + "/v1/chat/completions", {
+    method: "POST",
+    headers: { Authorization: "Bearer " + key, "Content-Type": "application/json" },
+    body: JSON.stringify({ model: "sandbox/small", messages: [{ role: "user", content: "Hello" }] }),
+  });
+  await response.text();
+  const request = response.headers.get("x-request-id");
+
+  // Something of everything: an announcement, a drained target, a matter, a token.
+  await page.goto(gateway + "/support/announcements");
+  await page.getByLabel("Text", { exact: true }).fill("New models next week.");
+  await page.getByRole("button", { name: "Announce", exact: true }).click();
+  await page.getByText("New models next week.").first().waitFor();
+  await joe.goto(gateway + "/dashboard/messages/new");
+  await joe.getByLabel("Subject").fill("A question");
+  await joe.getByLabel("Message").fill("How do I begin?");
+  await joe.getByRole("button", { name: "Send" }).click();
+  await page.goto(gateway + "/support/queue");
+  const matter = await page.getByRole("link", { name: "A question" }).first().getAttribute("href");
+  await page.goto(gateway + "/support/accounts?q=joe@example.com");
+  const account = new URL(page.url()).pathname;
+  assert.match(account, /^\/support\/accounts\/acct_/);
+
+  const paths = {
+    overview: "/support/overview", queue: "/support/queue", matter, accounts: "/support/accounts", account, log: account + "/log",
+    requests: "/support/requests", request: "/support/requests?id=" + request, upstreams: "/support/upstreams",
+    announcements: "/support/announcements", alerts: "/support/alerts", tokens: "/support/tokens",
+  };
+  const storageState = await context.storageState();
+  for (const [colorScheme, sizes] of themes) {
+    for (const [size, viewport] of sizes) {
+      const { page, context, complaints } = await open({ colorScheme, viewport, storageState, reducedMotion: "reduce" });
+      for (const [name, path] of Object.entries(paths)) await examine(page, path, `support-${name}-${size}-${colorScheme}`);
+      assert.deepEqual(complaints, []);
+      await context.close();
+    }
+  }
+});

@@ -1,7 +1,11 @@
 // What the tests in a browser share: a browser, and a person who signs up with it.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { after, before } from "node:test";
 import { chromium } from "playwright-core";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export const gateway = process.env.GATEWAY;
 export const password = "correct horse battery";
@@ -64,4 +68,26 @@ export async function subscribe(page, plan, card = "4242424242424242") {
   await page.getByRole("button", { name: "Subscribe " + plan }).click();
   await page.locator(`input[value="${card}"]`).check();
   await page.getByRole("button", { name: /^Pay / }).click();
+}
+
+// The sizes of windows in which pages are examined.
+export const desk = ["desk", { width: 1280, height: 860 }], phone = ["phone", { width: 390, height: 844 }];
+
+// themes are the themes with the sizes that each page is examined in. In a soak, or with SHOTS=folder for pictures,
+// each in both sizes.
+const all = process.env.SHOTS || process.env.SLUICE_SOAK;
+export const themes = [["light", all ? [desk, phone] : [desk]], ["dark", all ? [desk, phone] : [phone]]];
+
+// examine opens a page and checks that it has no serious fault of accessibility and is no wider than its window. With
+// SHOTS it takes a picture.
+export async function examine(page, path, name) {
+  const response = await page.goto(gateway + path);
+  assert.equal(response.status(), 200, path);
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const serious = violations.filter((v) => v.impact === "serious" || v.impact === "critical")
+    .map((v) => v.id + ": " + v.nodes.map((n) => n.html).join(" "));
+  assert.deepEqual(serious, [], path);
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), path + " is wider than its window");
+  if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${name}.png`, fullPage: true });
 }
