@@ -108,8 +108,8 @@ func plansOf(ctx context.Context, s *Store, queries map[string][]any) (map[strin
 
 // FillAccounts adds n accounts, each with a key and two refused calls, with a few large statements.
 func FillAccounts(ctx context.Context, s *Store, n int) error {
-	for from := 0; from < n; from += 10_000 {
-		numbers := fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i < %d)`, from, min(from+10_000, n)-1)
+	for from := 0; from < n; from += 1000 {
+		numbers := fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i < %d)`, from, min(from+1000, n)-1)
 		text := func(prefix string, digits int) string { // a text that ends with the number
 			return fmt.Sprintf(`'%s' || SUBSTR(CAST(%d + i AS TEXT), 2)`, prefix, int64(math.Pow10(digits)))
 		}
