@@ -181,7 +181,7 @@ func keysPage(p webui.Page, v keysView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(v.Keys) > 1 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<div class=\"scroll\"><table><thead><tr><th>Name</th><th>Key</th><th>Last used</th><th class=\"num\">Last 30 days</th><th><span class=\"sr\">Actions</span></th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Keys\"><table><thead><tr><th>Name</th><th>Key</th><th>Last used</th><th class=\"num\">Last 30 days</th><th><span class=\"sr\">Actions</span></th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
