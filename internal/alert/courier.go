@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -357,13 +358,23 @@ func retryAfter(h http.Header) time.Duration {
 	return d
 }
 
-// reasonOf says in a few words why a call failed. A receiver's owner reads it, so it names no address of ours.
+// reasonOf says in a few words why a call failed. A receiver's owner reads it, so it names no address of ours: neither
+// that of the connection nor that of our name server.
 func reasonOf(err error) string {
 	switch {
 	case errors.Is(err, netguard.ErrRefused):
 		return "its address is not public"
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("no answer within %s", patience)
+	}
+	if e, ok := errors.AsType[*net.DNSError](err); ok {
+		if e.IsNotFound {
+			return "its host name is not known"
+		}
+		return "its host name could not be looked up"
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		return e.Op + ": " + e.Err.Error()
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err

@@ -31,3 +31,6 @@ func Verify(s Secret, h http.Header, body string) error {
 	}
 	return nil
 }
+
+// ReasonOf is what a receiver's owner reads about a failed call.
+func ReasonOf(err error) string { return reasonOf(err) }

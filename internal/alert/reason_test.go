@@ -1,0 +1,27 @@
+package alert_test
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"syscall"
+	"testing"
+
+	"sluice/internal/alert"
+)
+
+// What the owner of a receiver reads names no address of ours.
+func TestReasonOf(t *testing.T) {
+	t.Parallel()
+	here, there := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 5), Port: 40000}, &net.TCPAddr{IP: net.IPv4(203, 0, 113, 9), Port: 443}
+	for want, err := range map[string]error{
+		"read: connection reset by peer":       &net.OpError{Op: "read", Net: "tcp", Source: here, Addr: there, Err: syscall.ECONNRESET},
+		"its host name is not known":           &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "x.example", Server: "10.0.0.53:53", IsNotFound: true}},
+		"its host name could not be looked up": &net.DNSError{Err: "server misbehaving", Name: "x.example", Server: "10.0.0.53:53"},
+		"something else":                       errors.New("something else"),
+	} {
+		if got := alert.ReasonOf(&url.Error{Op: "Post", URL: "https://x.example/secret", Err: err}); got != want {
+			t.Errorf("the reason for %v is %q, want %q", err, got, want)
+		}
+	}
+}
