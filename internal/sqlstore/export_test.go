@@ -131,6 +131,29 @@ func FillAccounts(ctx context.Context, s *Store, n int) error {
 	return nil
 }
 
+// FillSettlements adds n copies of a settlement, the last of them now, with ids that count from 0: of one account each
+// tenth, of all others in turn the rest. Each hundredth has the id of a proxy. Only the settlements themselves are
+// stored, without their sums.
+func FillSettlements(ctx context.Context, s *Store, like string, n, accounts int, now time.Time) error {
+	const step = 10_000
+	id := `printf('%%032x', i)`
+	if s.engine == Postgres {
+		id = `LPAD(TO_HEX(i), 32, '0')`
+	}
+	columns := strings.TrimPrefix(settlementColumns, "id, at, account_id, ")
+	for from := 0; from < n; from += step {
+		statement := fmt.Sprintf(`INSERT INTO settlements (id, at, account_id, `+columns+`, request_id, way)
+			WITH RECURSIVE n (i) AS (SELECT CAST(%d AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+			SELECT `+id+`, %d + (i - %d) * 2678400000 / %d, CASE WHEN i %% 10 = 0 THEN 'acct_000042' ELSE 'acct_' || SUBSTR(CAST(1000000 + i %% %d AS TEXT), 2) END,
+			`+columns+`, CASE WHEN i %% 100 = 0 THEN 'proxy-' || CAST(i AS TEXT) ELSE '' END, way FROM n, settlements WHERE id = '%s'`,
+			from, min(from+step, n)-1, now.UnixMilli(), n, n, accounts, like)
+		if _, err := s.write.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
 // Classify returns what the Store's methods make of a driver's error.
 func Classify(err error) error { return unavailable(err) }
 

@@ -61,27 +61,18 @@ func TestSearchUsesAnIndex(t *testing.T) {
 // fillWays adds settlements with a way, those of one account for each tenth one.
 func fillWays(t *testing.T, s *sqlstore.Store, rows, accounts int) {
 	t.Helper()
-	const size = 2000
+	const like = "the one that is copied"
 	now := time.Now()
-	batch := make([]usage.Settlement, 0, size)
-	for i := range rows {
-		r := usage.Settlement{
-			ID: fmt.Sprintf("%032x", i), At: now.Add(time.Duration(i-rows) * 31 * 24 * time.Hour / time.Duration(rows)).Truncate(time.Millisecond), AccountID: fmt.Sprintf("acct_%06d", i%accounts), KeyID: "key",
-			Plan: "scale", Tier: "free", ModelAsked: "m", ModelUsed: "m", Provider: "p", RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: usage.EndComplete, Latency: time.Second,
-			Way: &usage.Way{Address: fmt.Sprintf("192.0.2.%d", i%250), Attempts: []usage.Attempt{{Model: "m", Provider: "p", Upstream: "u", Outcome: usage.Answered, End: time.Second}}},
-		}
-		if i%10 == 0 {
-			r.AccountID = "acct_000042"
-		}
-		if i%100 == 0 {
-			r.Way.RequestID = fmt.Sprint("proxy-", i)
-		}
-		if batch = append(batch, r); len(batch) == size || i == rows-1 {
-			if err := s.RecordSettlements(t.Context(), batch); err != nil {
-				t.Fatal(err)
-			}
-			batch = batch[:0]
-		}
+	err := s.RecordSettlements(t.Context(), []usage.Settlement{{
+		ID: like, At: now.Add(-32 * 24 * time.Hour).Truncate(time.Millisecond), AccountID: "acct_000001", KeyID: "key",
+		Plan: "scale", Tier: "free", ModelAsked: "m", ModelUsed: "m", Provider: "p", RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: usage.EndComplete, Latency: time.Second,
+		Way: &usage.Way{Address: "192.0.2.1", Attempts: []usage.Attempt{{Model: "m", Provider: "p", Upstream: "u", Outcome: usage.Answered, End: time.Second}}},
+	}})
+	if err == nil {
+		err = sqlstore.FillSettlements(t.Context(), s, like, rows, accounts, now)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
