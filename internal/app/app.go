@@ -141,6 +141,7 @@ type App struct {
 	settings atomic.Pointer[settings.Settings] // never nil after readSettings
 	cert     atomic.Pointer[tls.Certificate]   // nil if TLS is off
 	reloadMu sync.Mutex                        // held while settings are replaced, from reading the old to storing the new
+	lookMu   sync.Mutex                        // held while models are looked for; taken before reloadMu
 	refused  atomic.Pointer[string]            // why the configuration on disk is not in force; nil if it is
 }
 

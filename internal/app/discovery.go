@@ -9,8 +9,11 @@ import (
 )
 
 // lookAround looks for models and applies what has changed. If all is set, it asks the providers as
-// well; see settings.Settings.Look. Looking takes seconds, so it does not hold reloadMu.
+// well; see settings.Settings.Look. Looking takes seconds, so it does not hold reloadMu. One look
+// runs at a time: the older answer of a slow look would otherwise replace a newer one.
 func (a *App) lookAround(ctx context.Context, all bool) error {
+	a.lookMu.Lock()
+	defer a.lookMu.Unlock()
 	s := a.settings.Load()
 	_, own, _ := net.SplitHostPort(a.Addr())
 	next, failed, err := s.Look(ctx, a.servers, own, all)

@@ -5,7 +5,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -121,5 +123,41 @@ models:
 	}
 	if all = n.standings(); all["lab/newer"].ID == "" {
 		t.Error("a reload forgets what was discovered")
+	}
+}
+
+// Looks follow one another. If two ran at once, the one that began first could end last and bring
+// back a list that is out of date.
+func TestOneLookAtATime(t *testing.T) {
+	t.Parallel()
+	var running, most atomic.Int32
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		now := running.Add(1)
+		defer running.Add(-1)
+		for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+		}
+		for range 1000 { // gives another look the time to come in
+			runtime.Gosched()
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"one","object":"model"}]}`)
+	}))
+	t.Cleanup(upstream.Close)
+	s := newSite(t, "")
+	s.write(t, `discover: false
+providers: [{name: lab, kind: openai, base_url: "`+upstream.URL+`/v1", discover: basic}]
+`)
+	n := s.start(t)
+	var looks sync.WaitGroup
+	for range 16 {
+		looks.Go(func() {
+			if err := n.call("models.refresh", admin.Empty{}, &admin.List[admin.ModelStanding]{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	looks.Wait()
+	if most.Load() != 1 {
+		t.Errorf("%d looks at the same time, want 1", most.Load())
 	}
 }
