@@ -175,7 +175,14 @@ func cursor(after string) (only Kind, place string) {
 }
 
 // RequestID returns the id of a request from the id of its completion, or the text itself.
-func RequestID(text string) string { return strings.TrimPrefix(text, "chatcmpl-") }
+func RequestID(text string) string {
+	for _, prefix := range []string{"chatcmpl-", "resp_", "msg_"} {
+		if id, ok := strings.CutPrefix(text, prefix); ok {
+			return id
+		}
+	}
+	return text
+}
 
 // isOwnID reports whether a text looks like an id that this service gives requests: 32 hexadecimal digits.
 func isOwnID(text string) bool {

@@ -50,7 +50,9 @@ type Call struct {
 	Caller  auth.Caller
 	Limits  account.Limits // the limits in force for the caller's account
 	Request *chat.Request
-	Depth   int // how many calls through our own MCP server it is nested in
+	// Door is where the call came in, as the settlement names it; empty: chat completions.
+	Door  string
+	Depth int // how many calls through our own MCP server it is nested in
 	// Address is the caller's, and RequestID the id that the caller is told if a proxy gave it. Both are kept
 	// with the settlement.
 	Address, RequestID string
