@@ -21,6 +21,7 @@ func (l *lines) say(b []byte, format string, args ...any) []byte {
 }
 
 func (l *lines) Start(b []byte, h Head) []byte { return l.say(b, "start %s %s", h.RequestID, h.Model) }
+
 func (l *lines) End(b []byte, o *Outcome) []byte {
 	return l.say(b, "end %d %d", o.Usage.Prompt, o.Usage.Completion)
 }
@@ -53,7 +54,9 @@ func TestDialect(t *testing.T) {
 	t.Parallel()
 	events := []provider.Event{
 		{Kind: provider.Other, Native: []byte("hello")},
-		text(""), chunk("Hi"), {Kind: provider.Reasoning, Text: "Hm."}, {Kind: provider.Declined, Text: "No."},
+		text(""), chunk("Hi"),
+		{Kind: provider.Reasoning, Text: "Hm."},
+		{Kind: provider.Declined, Text: "No."},
 		piece(1, "gap", "skipped", "{}"), piece(0, "a", "f", ""), piece(0, "again", "again", ""), piece(1, "", "g", `{"x":`), piece(1, "", "", "1}"),
 		{Kind: provider.Usage, Usage: chat.Usage{Prompt: 3, Completion: 4}},
 		finished, text("late"), finished,
