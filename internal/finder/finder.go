@@ -174,14 +174,15 @@ func cursor(after string) (only Kind, place string) {
 	return Kind(kind), place
 }
 
-// RequestID returns the id of a request from the id of its completion, or the text itself.
+// RequestID returns the id of a request from the id of its completion, response or message, or the text itself.
 func RequestID(text string) string {
-	for _, prefix := range []string{"chatcmpl-", "resp_", "msg_"} {
-		if id, ok := strings.CutPrefix(text, prefix); ok {
+	// An e-mail address may begin with one of these, too.
+	for _, prefix := range []string{"resp_", "msg_"} {
+		if id, ok := strings.CutPrefix(text, prefix); ok && isOwnID(id) {
 			return id
 		}
 	}
-	return text
+	return strings.TrimPrefix(text, "chatcmpl-")
 }
 
 // isOwnID reports whether a text looks like an id that this service gives requests: 32 hexadecimal digits.

@@ -87,7 +87,7 @@ func newCalls(r *metrics.Registry) *calls {
 			"Admitted calls that have ended, by the model that answered, its provider and the outcome. A stream that broke off is cut, not complete.",
 			"model", "provider", "outcome"),
 		doors: r.Counters("sluice_door_calls_total", "Admitted calls that have ended, by the door that they came in by.", "door"),
-		cost: r.Counters("sluice_cost_usd_total", "What calls have cost by the prices of the catalog, in dollars.", "model", "provider"),
+		cost:  r.Counters("sluice_cost_usd_total", "What calls have cost by the prices of the catalog, in dollars.", "model", "provider"),
 		duration: r.Histograms("gen_ai_client_operation_duration_seconds",
 			"Time from the arrival of a call to its end. The error type is empty for complete calls, or else the outcome.", durationBuckets,
 			operation, provider, model, "error_type"),
