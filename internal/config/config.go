@@ -141,6 +141,12 @@ type Config struct {
 	// The models offered to callers.
 	Models []Model `yaml:"models"`
 
+	// Names that callers may use in place of the id of a model, such as `{"claude-sonnet-*":
+	// lab/large}`: clients that know one vendor ask for its names. A name is exact or ends with
+	// `*`. The exact name wins, then the longest pattern; the id of a model always means that
+	// model. Accounts can have aliases of their own, which win over these.
+	Aliases Names `yaml:"aliases"`
+
 	// Changes to the limits and prices of the plans `none` (an account without a plan),
 	// `free`, `basic`, `premium` and `scale`. Anything not set here keeps its built-in value.
 	Plans map[string]Plan `yaml:"plans"`
