@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -305,7 +306,7 @@ var names = [...]struct{ chat, here string }{
 // Rename makes a fault that was made behind the door name the fields of this request. It changes faults only and
 // returns every other error as it is.
 func (r *Request) Rename(err error) error {
-	if f, ok := err.(*fault.Fault); ok && f.Param != "" { //nolint:errorlint // a fault that is wrapped is not for the caller
+	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Param != "" {
 		was := f.Param
 		f.Param = r.rename(was)
 		if rest, ok := strings.CutPrefix(f.Message, was); ok {

@@ -72,7 +72,7 @@ func Parse(body []byte) (*Request, error) {
 	if p.fault != nil {
 		return nil, p.fault
 	}
-	p.req.echo = p.req.appendEcho(nil)
+	p.req.echo = oneLine(p.req.appendEcho(nil))
 	return p.req, nil
 }
 
