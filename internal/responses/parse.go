@@ -42,17 +42,17 @@ type Request struct {
 
 // settings are the fields that become members of the chat completion as they are; absent ones are zero.
 type settings struct {
-	instructions                      value
-	maxOutput, temperature, topP      value
-	parallel                          value
-	effort                            string
-	format                            []byte // the JSON of response_format
-	verbosity, tier                   string
-	user, cacheKey, safety            value
-	metadata, reasoning, text, prompt value
-	truncation                        string
-	topLogprobs, maxToolCalls         value
-	choice                            value
+	instructions                 value
+	maxOutput, temperature, topP value
+	parallel                     value
+	effort                       string
+	format                       []byte // the JSON of response_format
+	verbosity, tier              string
+	user, cacheKey, safety       value
+	metadata, reasoning, text    value
+	truncation                   string
+	topLogprobs, maxToolCalls    value
+	choice                       value
 }
 
 // Parse reads a request. The error is a fault that names the field. The Request keeps body, which must not be changed.
