@@ -168,7 +168,7 @@ func (as *Accounts) SetAliases(ctx context.Context, actor, ref string, names map
 		return nil, fault.New(fault.Invalid, "%v", err).At("aliases")
 	}
 	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
-		if maps.Equal(a.Aliases.Names(), table.Names()) {
+		if a.Aliases.Equal(table) {
 			return nil
 		}
 		a.Aliases = table

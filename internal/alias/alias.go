@@ -100,6 +100,9 @@ func (t *Table) Names() map[string]string {
 	return maps.Clone(t.names)
 }
 
+// Equal reports whether two tables say the same.
+func (t *Table) Equal(other *Table) bool { return maps.Equal(t.Names(), other.Names()) }
+
 // Of returns the names and patterns that stand for an id, in order.
 func (t *Table) Of(id string) (names []string) {
 	if t == nil {
