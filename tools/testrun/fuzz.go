@@ -52,7 +52,8 @@ func (s *session) fuzzOne(t target) {
 	for attempt := 1; s.ctx.Err() == nil; attempt++ {
 		var out bytes.Buffer
 		// The output is shown as it comes and kept, to find out why a run failed.
-		text, err := s.showTo(io.MultiWriter(s.out, &out), "go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", fmt.Sprint(t.time()), t.pkg)
+		// Without a bound most of the time is spent on making interesting inputs shorter.
+		text, err := s.showTo(io.MultiWriter(s.out, &out), "go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", fmt.Sprint(t.time()), "-fuzzminimizetime", "100x", t.pkg)
 		if err == nil {
 			return
 		}
