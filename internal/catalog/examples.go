@@ -11,7 +11,7 @@ import (
 func (c *Catalog) Examples() (first, second *Model) {
 	var fit []*Model
 	for _, m := range c.models {
-		if !m.Router && !m.StaffOnly && !m.Vanished && !strings.ContainsFunc(m.ID, needsQuoting) {
+		if !m.Router && !m.Embeds && !m.StaffOnly && !m.Vanished && !strings.ContainsFunc(m.ID, needsQuoting) {
 			fit = append(fit, m)
 		}
 	}

@@ -33,6 +33,7 @@ const maxEcho = 100
 const (
 	chatPath      = "/v1/chat/completions"
 	responsesPath = "/v1/responses"
+	embedPath     = "/v1/embeddings"
 	videoJobsPath = "/v1/video/generations/jobs"
 )
 
@@ -48,6 +49,7 @@ func (a *API) routes() []route {
 	return []route{
 		{"POST", chatPath, a.createChatCompletion},
 		{"POST", responsesPath, a.createResponse},
+		{"POST", embedPath, a.createEmbeddings},
 		{"POST", "/v1/route", a.explainRoute},
 		{"GET", "/v1/account", a.showAccount},
 		{"GET", "/v1/models", a.listModels},

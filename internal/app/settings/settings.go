@@ -218,6 +218,7 @@ func newModel(c *config.Model) (catalog.Model, error) {
 		ID: c.ID, OwnedBy: c.OwnedBy, Description: c.Description,
 		Plan: plan, RequestMilli: int64(c.RequestMultiplier), UnitMilli: int64(c.RequestMultiplier),
 		ContextLength: c.ContextLength, MaxOutput: c.MaxOutput,
+		Embeds:      c.Kind == "embedding",
 		ToolCalling: c.ToolCalling, Thinks: c.Reasoning, Images: true, NoJSON: !c.JSONMode, Origin: catalog.Configured,
 		Provider: c.Targets[0].Provider, Upstream: c.Targets[0].Upstream, Fallbacks: c.Fallbacks,
 	}
