@@ -190,7 +190,9 @@ type columnKind struct{ element, array uint32 }
 const arrayHead = 20
 
 // begin empties the array.
-func (c *column) begin() { c.kind, c.nulls, c.raw = columnKind{}, false, append(c.raw[:0], make([]byte, arrayHead)...) }
+func (c *column) begin() {
+	c.kind, c.nulls, c.raw = columnKind{}, false, append(c.raw[:0], make([]byte, arrayHead)...)
+}
 
 // add appends an element.
 func (c *column) add(v any) {

@@ -33,14 +33,13 @@ func appendValues(to []any, r *usage.Settlement) []any {
 	if r.CostMicro != nil {
 		cost = *r.CostMicro
 	}
-	given := ""
 	if r.Way != nil {
-		given, way = r.Way.RequestID, usage.AppendWay(make([]byte, 0, 128), r.Way)
+		way = usage.AppendWay(make([]byte, 0, 128), r.Way)
 	}
 	return append(to,
 		r.ID, millis(r.At), r.AccountID, r.KeyID, r.Plan, r.Tier, r.ModelAsked, r.ModelUsed, r.Provider,
 		int64(r.Tokens.Prompt), int64(r.Tokens.Cached), int64(r.Tokens.Completion), int64(r.Tokens.Reasoning), int64(yesNo(r.Counted)), r.RequestMilli, r.UnitMilli,
-		cost, int64(r.Status), string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed), given, way)
+		cost, int64(r.Status), string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed), givenID(r), way)
 }
 
 // UsageByDay returns an account's sums by day, key and model, starting at the given day.
