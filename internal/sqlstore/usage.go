@@ -15,7 +15,7 @@ import (
 
 // settlementColumns are in the order of appendValues and scanSettlement.
 const settlementColumns = `id, at, account_id, key_id, plan, tier, model_asked, model, provider, prompt, cached, completion, reasoning,
-	counted, request_milli, unit_milli, cost_micro, status, ending, latency_ms, first_token_ms, mcp_calls, mcp_failed`
+	counted, request_milli, unit_milli, cost_micro, status, ending, latency_ms, first_token_ms, mcp_calls, mcp_failed, door`
 
 // wayColumns follow settlementColumns where the way of a call is stored or read.
 const wayColumns = `, request_id, way`
@@ -24,7 +24,7 @@ const wayColumns = `, request_id, way`
 const sumColumns = `requests, failed, prompt, cached, completion, reasoning, request_milli, unit_milli, cost_micro, unpriced, latency_ms, first_token_ms, first_tokens`
 
 // settlementFields is the number of columns in settlementColumns and wayColumns.
-const settlementFields = 25
+const settlementFields = 26
 
 // appendValues appends the columns of a settlement as int64 and string, the types that drivers
 // accept without conversion. A cost or a way that is not known is NULL.
@@ -39,7 +39,7 @@ func appendValues(to []any, r *usage.Settlement) []any {
 	return append(to,
 		r.ID, millis(r.At), r.AccountID, r.KeyID, r.Plan, r.Tier, r.ModelAsked, r.ModelUsed, r.Provider,
 		int64(r.Tokens.Prompt), int64(r.Tokens.Cached), int64(r.Tokens.Completion), int64(r.Tokens.Reasoning), int64(yesNo(r.Counted)), r.RequestMilli, r.UnitMilli,
-		cost, int64(r.Status), string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed), givenID(r), way)
+		cost, int64(r.Status), string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed), r.Door, givenID(r), way)
 }
 
 // UsageByDay returns an account's sums by day, key and model, starting at the given day.
