@@ -28,7 +28,8 @@ var rows = [][]string{
 	// share a database. Ledgers on other servers know admission, and count units for abuse.
 	{"cluster", "notice", "matter", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
 	// The two services: chat completions and video jobs; and what is seen of them.
-	{"inference", "video", "video/*", "overview"},
+	// The dialects of the other doors know how a reply is relayed.
+	{"inference", "video", "video/*", "overview", "messages", "responses", "embeddings"},
 	// Alerts, which know all that they are about.
 	{"alert"},
 	// The entrances (HTTP, MCP, admin), and the store, which knows all facts and the video jobs.

@@ -1,0 +1,16 @@
+package chat
+
+// Original is a request as its caller sent it, in the dialect of a door other than chat completions. An upstream of the
+// same dialect gets it, so that what a chat completion cannot say is not lost.
+type Original struct {
+	Dialect string // such as messages
+	Body    []byte // JSON that Check has accepted; must not be changed
+	// Needs is the first thing in it that no chat completion can say and the answer depends on. Only an upstream of the
+	// same dialect can take such a request. Its path is in the words of the dialect.
+	Needs Foreign
+	// Altered says that an upstream of the dialect would refuse the body as it is: parts of it come from an upstream of
+	// another dialect. Then the request is translated there, too.
+	Altered bool
+	// Features are names of the dialect's features that the caller has switched on in a header.
+	Features []string
+}
