@@ -2,12 +2,14 @@ package messages
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"strings"
 
 	"sluice/internal/chat"
 	"sluice/internal/jsonscan"
+	"sluice/internal/provider"
 )
 
 // system reads system: a text, or blocks of text. It becomes one message, which every upstream accepts.
@@ -401,7 +403,18 @@ func (p *parser) document(j int, v value) {
 	})
 	source := v.member("source")
 	p.at("source", func() {
-		switch p.source(source, "base64", "text", "content") {
+		switch p.source(source, "base64", "text", "content", "url") {
+		case "url":
+			url := source.member("url")
+			p.at("url.url", func() {
+				if p.need(url, '"', noText) {
+					if why := provider.Unfetchable(url.text()); why != "" {
+						p.bad("This document cannot be fetched: %s", why)
+					}
+				}
+			})
+			p.only("documents by their address")
+			p.remote = cmp.Or(p.remote, string(p.path))
 		case "base64":
 			kind := source.member("media_type")
 			p.at("base64.media_type", func() {

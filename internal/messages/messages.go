@@ -26,7 +26,7 @@ package messages
 import "sluice/internal/chat"
 
 // Dialect is the name of the dialect in chat.Original.
-const Dialect = "messages"
+const Dialect = chat.DialectMessages
 
 // Request is a request in Anthropic's dialect, read and checked.
 type Request struct {

@@ -24,6 +24,7 @@ func (r *Request) Explain(err error) error {
 		return err
 	}
 	f.Message = strings.TrimPrefix(f.Message, f.Param+" ")
+	f.Message = strings.ReplaceAll(f.Message, "parts of type file", "documents")
 	f.Param = r.locate(f.Param)
 	if f.Param != "" && !strings.HasPrefix(f.Message, f.Param+": ") {
 		f.Message = f.Param + ": " + f.Message
