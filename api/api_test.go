@@ -106,6 +106,7 @@ func TestOperations(t *testing.T) {
 		"countMessageTokens POST /v1/messages/count_tokens",
 		"createChatCompletion POST /v1/chat/completions",
 		"createMessage POST /v1/messages",
+		"createResponse POST /v1/responses",
 		"createVideoJob POST /v1/video/generations/jobs",
 		"describe GET /openapi.json",
 		"downloadVideo GET /v1/video/generations/{id}/content/video",

@@ -68,7 +68,9 @@ func TestMessagesKey(t *testing.T) {
 func TestMessagesErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, nil)
-	get := func(method, target string, header ...string) reply { return w.send(t, method, target, w.good, header...) }
+	get := func(method, target string, header ...string) reply {
+		return w.send(t, method, target, w.good, header...)
+	}
 	checkMessagesError(t, "404", get("POST", "/v1/messages/nothing"), 404, "not_found_error", "There is nothing at /v1/messages/nothing. The API begins at /v1; its reference is at /docs.")
 	checkMessagesError(t, "405", get("GET", messagesPath), 405, "invalid_request_error", "GET is not possible on /v1/messages; use POST.")
 	checkMessagesError(t, "413", get("POST", messagesPath, "Content-Length: 999999999"), 413, "request_too_large", "The request body is larger than 32 MiB, the maximum size.")

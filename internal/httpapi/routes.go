@@ -32,6 +32,7 @@ const maxEcho = 100
 
 const (
 	chatPath      = "/v1/chat/completions"
+	responsesPath = "/v1/responses"
 	videoJobsPath = "/v1/video/generations/jobs"
 )
 
@@ -48,6 +49,7 @@ func (a *API) routes() []route {
 		{"POST", chatPath, a.createChatCompletion},
 		{"POST", messagesPath, a.createMessage},
 		{"POST", countTokensPath, a.countTokens},
+		{"POST", responsesPath, a.createResponse},
 		{"POST", "/v1/route", a.explainRoute},
 		{"GET", "/v1/account", a.showAccount},
 		{"GET", "/v1/models", a.listModels},

@@ -50,8 +50,8 @@ type Call struct {
 	Caller  auth.Caller
 	Limits  account.Limits // the limits in force for the caller's account
 	Request *chat.Request
-	// Door is the name of the door that the call came through, and Dialect writes its reply; empty and nil: chat
-	// completions.
+	// Door is the name of the door that the call came through, as the settlement has it, and Dialect writes its reply;
+	// empty and nil: chat completions.
 	Door    string
 	Dialect relay.Dialect
 	Depth   int // how many calls through our own MCP server it is nested in
