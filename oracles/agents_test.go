@@ -133,7 +133,7 @@ func TestAgents(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := os.Stat(program); err != nil {
-				t.Skipf("needs %s: %v", a.name, err)
+				t.Skipf("needs agents: %v", err)
 			}
 			a.work(t, program)
 		})
