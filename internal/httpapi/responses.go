@@ -10,6 +10,7 @@ import (
 	"sluice/internal/jsonscan"
 	"sluice/internal/relay"
 	"sluice/internal/responses"
+	"sluice/internal/usage"
 )
 
 // createResponse serves POST /v1/responses: a completion in the Responses dialect. It becomes an equal chat completion,
@@ -37,7 +38,7 @@ func (a *API) createResponse(x *exchange, r *http.Request) error {
 		return req.Rename(err)
 	}
 	writer := responses.NewWriter(req, relay.Head{RequestID: x.event.CallID, Created: x.event.Start.Unix()}, a.shelving(x, r, req))
-	return req.Rename(a.complete(x, r, completion{Request: same, body: body, door: "responses", dialect: writer}))
+	return req.Rename(a.complete(x, r, completion{Request: same, body: body, door: usage.DoorResponses, dialect: writer}))
 }
 
 // past returns what a request refers to. It asks the store only if the request refers to something.
