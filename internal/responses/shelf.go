@@ -70,6 +70,7 @@ type Shelf struct {
 	store Store
 	key   seal.Key
 	now   func() time.Time
+	room  int64 // maxPast; tests have less
 }
 
 // ShelfOptions are the choices of NewShelf; the zero value is the default.
@@ -80,7 +81,7 @@ type ShelfOptions struct {
 
 // NewShelf returns a shelf on the store. Opts may be nil.
 func NewShelf(store Store, opts *ShelfOptions) *Shelf {
-	s := &Shelf{store: store, now: time.Now}
+	s := &Shelf{store: store, now: time.Now, room: maxPast}
 	if opts != nil {
 		s.key = opts.Key
 		if opts.Now != nil {
@@ -151,7 +152,7 @@ func (s *Shelf) Past(ctx context.Context, accountID string, r *Request) (*Past, 
 	ctx, cancel := context.WithTimeout(ctx, findPatience)
 	defer cancel()
 	past := &Past{Referenced: map[string][]byte{}}
-	room := int64(maxPast)
+	room := s.room
 	if r.Previous != "" {
 		if err := s.conversation(ctx, accountID, r.Previous, past, &room); err != nil {
 			return nil, err
@@ -185,7 +186,7 @@ func (s *Shelf) conversation(ctx context.Context, accountID, id string, past *Pa
 	}
 	switch {
 	case *room < 0 || len(links) == maxTurns && len(last.Previous) > 0:
-		return fault.New(fault.Invalid, "The conversation of the previous response %s is too long: at most %d responses and %d MiB. Begin a new one.", quote(id), maxTurns, maxPast>>20).At("previous_response_id")
+		return fault.New(fault.Invalid, "The conversation of the previous response %s is too long: at most %d responses and %d MiB. Begin a new one.", quote(id), maxTurns, s.room>>20).At("previous_response_id")
 	case len(last.Previous) > 0:
 		return fault.New(fault.Invalid, "An earlier response of the conversation of %s not found: it was deleted or has expired. Send the conversation in input.", quote(id)).At("previous_response_id")
 	}
@@ -257,7 +258,7 @@ func (s *Shelf) references(ctx context.Context, accountID string, ids []string, 
 		for _, item := range kept.member("response").member("output").elements() {
 			if id := item.member("id").text(); missing[id] {
 				if *room -= int64(len(item)); *room < 0 {
-					return fault.New(fault.Invalid, "The items that input refers to are larger than %d MiB together.", maxPast>>20).At("input")
+					return fault.New(fault.Invalid, "The items that input refers to are larger than %d MiB together.", s.room>>20).At("input")
 				}
 				past.Referenced[id] = bytes.Clone(item)
 			}

@@ -172,7 +172,8 @@ func wantFault(t *testing.T, err error, kind fault.Kind, param, message string) 
 func TestConversationIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newShelved()
-	long := strings.Repeat("x", maxPast/3)
+	s.room = 1 << 20
+	long := strings.Repeat("x", int(s.room)/3)
 	previous := ""
 	for i := range 4 {
 		body := fmt.Sprintf(`{"model":"m",%s"input":%q}`, previous, long)
