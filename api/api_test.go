@@ -100,12 +100,17 @@ func TestOperations(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"callMcp POST /mcp",
+		"cancelResponse POST /v1/responses/{id}/cancel",
 		"cancelVideoJob DELETE /v1/video/generations/jobs/{id}",
 		"checkHealth GET /healthz",
 		"checkReadiness GET /readyz",
+		"countMessageTokens POST /v1/messages/count_tokens",
 		"createChatCompletion POST /v1/chat/completions",
+		"createEmbeddings POST /v1/embeddings",
+		"createMessage POST /v1/messages",
 		"createResponse POST /v1/responses",
 		"createVideoJob POST /v1/video/generations/jobs",
+		"deleteResponse DELETE /v1/responses/{id}",
 		"describe GET /openapi.json",
 		"downloadVideo GET /v1/video/generations/{id}/content/video",
 		"endMcpSession DELETE /mcp",
@@ -113,10 +118,12 @@ func TestOperations(t *testing.T) {
 		"followVideoLink GET /files/{file}",
 		"getAccount GET /v1/account",
 		"getModel GET /v1/models/{id}",
+		"getResponse GET /v1/responses/{id}",
 		"getVideoJob GET /v1/video/generations/jobs/{id}",
 		"listCatalogChanges GET /v1/catalog/changes",
 		"listModels GET /v1/models",
 		"listModelsVerbose GET /v1/models/verbose",
+		"listResponseInputItems GET /v1/responses/{id}/input_items",
 		"listVideoJobs GET /v1/video/generations/jobs",
 		"readReference GET /docs",
 	}
@@ -142,8 +149,15 @@ func TestResponses(t *testing.T) {
 				continue
 			}
 			body := response.Value.Content.Get("application/json")
-			if body == nil || body.Schema.Ref != "#/components/schemas/Error" {
-				t.Errorf("%s: body = %v, want Error", at, body)
+			want := "Error"
+			if strings.HasPrefix(path, "/v1/messages") {
+				want = "MessagesError"
+			}
+			if body == nil || body.Schema.Ref != "#/components/schemas/"+want {
+				t.Errorf("%s: body = %v, want %s", at, body, want)
+				continue
+			}
+			if want != "Error" { // its statuses share one example
 				continue
 			}
 			if body.Example != nil && !strings.Contains(encode(t, body.Example), `"code":`+status) {
@@ -419,7 +433,7 @@ func TestDescribe(t *testing.T) {
 	if !bytes.Equal(defaults.OpenAPI().Body, api.OpenAPI()) || !bytes.Equal(defaults.Reference().Body, api.Reference()) {
 		t.Error("Describe(Defaults()) is not what the files hold")
 	}
-	d := api.Describe(api.Names{Origin: "https://api.example.com", Brand: "acme", VideoModel: `clips "1" <x>`, Model: "lab/quick", Other: "lab/dear", Owner: "Lab & Sons"})
+	d := api.Describe(api.Names{Origin: "https://api.example.com", Brand: "acme", VideoModel: `clips "1" <x>`, Model: "lab/quick", Other: "lab/dear", Embedder: "lab/vectors", Owner: "Lab & Sons"})
 	if _, err := openapi3.NewLoader().LoadFromData(d.OpenAPI().Body); err != nil {
 		t.Errorf("the description is not valid: %v", err)
 	}
@@ -436,7 +450,7 @@ func TestDescribe(t *testing.T) {
 				t.Errorf("%s says %q: …%s…", name, foreign, text[max(0, at-60):at+60])
 			}
 		}
-		for _, want := range []string{"https://api.example.com", "acme-", "acme/auto", "acme%2Fauto", `"acme"`, `clips \"1\" <x>`, "lab/quick", "lab/dear", `"Lab & Sons"`, "acme API"} {
+		for _, want := range []string{"https://api.example.com", "acme-", "acme/auto", "acme%2Fauto", `"acme"`, `clips \"1\" <x>`, "lab/quick", "lab/dear", "lab/vectors", `"Lab & Sons"`, "acme API"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s does not say %s", name, want)
 			}

@@ -22,6 +22,21 @@ func (c *Catalog) Examples() (first, second *Model) {
 	return fit[0], fit[len(fit)-1]
 }
 
+// Embedder returns an embedding model for examples: the one that needs the lowest plan, or a name that says what is meant
+// if there is none.
+func (c *Catalog) Embedder() string {
+	var best *Model
+	for _, m := range c.models {
+		if m.Embeds && !m.StaffOnly && !m.Vanished && !strings.ContainsFunc(m.ID, needsQuoting) && (best == nil || m.Plan < best.Plan) {
+			best = m
+		}
+	}
+	if best == nil {
+		return "an-embedding-model"
+	}
+	return best.ID
+}
+
 // needsQuoting reports whether a character means something to a shell, JSON or HTML.
 func needsQuoting(c rune) bool {
 	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-._:/@", c))

@@ -126,6 +126,7 @@ func (s *Settings) Describe(origin string, old *Settings) {
 	if m, ok := s.Catalog.Lookup(api.Defaults().Model); !ok || !m.Sandbox {
 		first, second := s.Catalog.Examples()
 		names.Model, names.Other, names.Owner = first.ID, second.ID, first.OwnedBy
+		names.Embedder = s.Catalog.Embedder()
 	}
 	if old != nil && old.Description.Names == names {
 		s.Description = old.Description

@@ -70,6 +70,9 @@ func Run(t *testing.T, fresh Database) {
 		"RepliesInParallel": repliesInParallel,
 		"ReplyOfCanceled":   replyOfCanceled,
 		"States":            states,
+		// Stored responses: responses.go.
+		"KeptResponses":       keptResponses,
+		"ResponsesInParallel": responsesInParallel,
 		// Abuse control: abuse.go.
 		"AbuseCounts":     abuseCounts,
 		"AbuseEvents":     abuseEvents,
