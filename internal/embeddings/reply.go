@@ -1,6 +1,7 @@
 package embeddings
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -47,7 +48,7 @@ func ReadVector(raw json.RawMessage) (Vector, error) {
 		for i := range v.Values {
 			v.Values[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 		}
-	} else if json.Unmarshal(raw, &v.Values) != nil {
+	} else if bytes.IndexByte(raw, 'n') >= 0 || json.Unmarshal(raw, &v.Values) != nil { // null would be read as 0
 		return v, errVector
 	}
 	return v, v.Check()

@@ -235,7 +235,7 @@ func (r *Request) Sure(most int) bool {
 }
 
 // Check returns a fault if an input has more than most tokens, or all of them have more than MaxTotal. count counts the
-// tokens of a text. It returns the number of tokens.
+// tokens of a text; if it is nil, only what is wrong without counting is found. It returns the number of tokens.
 func (r *Request) Check(most int, count func(string) int) (int, error) {
 	total := 0
 	for i := range r.Inputs {
@@ -245,7 +245,7 @@ func (r *Request) Check(most int, count func(string) int) (int, error) {
 		case in.Tokens != nil:
 		case len(in.Text) > most*maxTokenBytes:
 			n, about = len(in.Text)/maxTokenBytes, "more than "
-		default:
+		case count != nil:
 			n = count(in.Text)
 		}
 		if n > most {

@@ -2,8 +2,9 @@ package inference
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net/http"
+	"strconv"
 
 	"sluice/internal/admission"
 	"sluice/internal/catalog"
@@ -74,9 +75,12 @@ func (l *Line) Embed(ctx context.Context, w http.ResponseWriter, models Models, 
 	o.Usage.Prompt = first.vectors.Tokens
 	s.settle(o)
 	body := first.vectors.Append(nil, first.at.Model.ID, req.Base64, o.Usage.Prompt)
-	w.Header()["Content-Type"] = []string{"application/json"}
+	w.Header()["Content-Type"], w.Header()["Content-Length"] = []string{"application/json"}, []string{strconv.Itoa(len(body))}
+	if c, ok := w.(relay.Completer); ok {
+		c.Completing()
+	}
 	if _, err := w.Write(body); err != nil {
-		return fmt.Errorf("%w: %w", relay.ErrGone, err)
+		return errors.Join(relay.ErrGone, err)
 	}
 	return nil
 }
@@ -90,7 +94,16 @@ func (m *Models) lookupEmbedding(req *embeddings.Request, call *Call) (*catalog.
 	case !named.Embeds:
 		return nil, fault.New(fault.Invalid, "The model %q makes no embeddings. Use a model whose kind in GET /v1/models/verbose is embedding.", named.ID).At("model")
 	}
-	return named, nil
+	_, err := req.Check(longestInput(named), nil)
+	return named, err
+}
+
+// longestInput returns how many tokens an input of the model may have.
+func longestInput(m *catalog.Model) int {
+	if m.ContextLength > 0 {
+		return m.ContextLength
+	}
+	return embeddings.MaxInput
 }
 
 // permitEmbedding checks the caller's plan, and the length of the inputs, which are counted only if their bytes do not tell
@@ -99,10 +112,7 @@ func (l *Line) permitEmbedding(ctx context.Context, call *Call, demand *admissio
 	if standing, err := l.gate.Access(demand); err != nil {
 		return &standing, err
 	}
-	most := embeddings.MaxInput
-	if named.ContextLength > 0 {
-		most = named.ContextLength
-	}
+	most := longestInput(named)
 	if req.Sure(most) {
 		return nil, nil
 	}
