@@ -410,6 +410,9 @@ func readReply(r *bufio.Reader) (string, error) {
 	}
 	body, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
+	// net/http closes after a refusal. Whether the caller then sees an end or a reset depends on how
+	// much had been read by then.
+	broken := err != nil && !(resp.Close && errors.Is(err, syscall.ECONNRESET))
 	if bytes.Contains(body, []byte(bodyErr)) {
 		resp.Close = false // the connection ends in any case; only the lane says so
 	}
@@ -419,7 +422,7 @@ func readReply(r *bufio.Reader) (string, error) {
 	if date := resp.Header["Date"]; len(date) == 1 {
 		resp.Header.Set("Date", "now")
 	}
-	return fmt.Sprintf("%d %q close=%t header=%v body=%s trailer=%v broken=%t", resp.StatusCode, resp.Status, resp.Close, resp.Header, body, resp.Trailer, err != nil), err
+	return fmt.Sprintf("%d %q close=%t header=%v body=%s trailer=%v broken=%t", resp.StatusCode, resp.Status, resp.Close, resp.Header, body, resp.Trailer, broken), err
 }
 
 // compare runs the same script on both and fails if they can be told apart, by the caller or by the
