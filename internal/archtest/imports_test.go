@@ -29,7 +29,7 @@ var rows = [][]string{
 	{"cluster", "notice", "matter", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
 	// The two services: chat completions and video jobs; what is seen of them; and the dialects of other doors to the
 	// first, which write replies through relay.
-	{"inference", "video", "video/*", "overview", "responses"},
+	{"inference", "video", "video/*", "overview", "messages", "responses"},
 	// Alerts, which know all that they are about.
 	{"alert"},
 	// The entrances (HTTP, MCP, admin), and the store, which knows all facts and the video jobs.

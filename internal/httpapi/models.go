@@ -12,6 +12,9 @@ import (
 
 // listModels serves GET /v1/models.
 func (a *API) listModels(x *exchange, r *http.Request) error {
+	if r.Header[versionOfMessages] != nil {
+		return x.pageOfModels(r)
+	}
 	query := r.URL.Query()
 	format := query.Get("format")
 	if query.Has("format") && format != "verbose" {
@@ -31,6 +34,9 @@ func (a *API) showModel(x *exchange, r *http.Request) error {
 	m, ok := x.settings.Catalog.Lookup(id)
 	if !ok {
 		return fault.New(fault.NotFound, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(id, maxEcho))
+	}
+	if r.Header[versionOfMessages] != nil {
+		return x.encode(modelDataOf(m))
 	}
 	return x.json(m.JSON())
 }

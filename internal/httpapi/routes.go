@@ -47,6 +47,8 @@ type route struct {
 func (a *API) routes() []route {
 	return []route{
 		{"POST", chatPath, a.createChatCompletion},
+		{"POST", messagesPath, a.createMessage},
+		{"POST", countTokensPath, a.countTokens},
 		{"POST", responsesPath, a.createResponse},
 		{"POST", "/v1/route", a.explainRoute},
 		{"GET", "/v1/account", a.showAccount},

@@ -240,6 +240,32 @@ func (l *Line) Explain(models Models, call Call) (routing.Choice, *admission.Sta
 	return choice, &standing, err
 }
 
+// CountPrompt returns how many tokens the prompt of a call has, by our own tokenizer. That costs one request. A prompt
+// may be longer than the model reads. The standing is nil if the request was refused before anybody looked at the limits.
+func (l *Line) CountPrompt(ctx context.Context, models Models, call Call) (int, *admission.Standing, error) {
+	prompt := size{req: call.Request, counting: l.counting}
+	named, err := models.find(call.Request)
+	if err != nil {
+		return 0, nil, err
+	}
+	demand := demandOf(&call, named, &prompt)
+	if standing, err := l.gate.Access(&demand); err != nil {
+		return 0, &standing, err
+	}
+	_, standing, err := l.gate.AdmitRequest(&demand)
+	if err != nil {
+		return 0, &standing, err
+	}
+	// As for a prompt near a limit: beyond the account's ration of counting, a sample decides.
+	if l.counts.take(call.Caller.Account.ID, min(call.Request.PromptBytes(), maxCounted), call.Start) && prompt.count(ctx, 0) != nil {
+		return 0, &standing, relay.Ended(ctx)
+	}
+	if prompt.exact > 0 {
+		return prompt.exact, &standing, nil
+	}
+	return max(1, prompt.sample()), &standing, nil
+}
+
 // Repeat admits the repeat of an earlier call, which gets the reply of that call. It costs one request.
 func (l *Line) Repeat(caller auth.Caller, limits account.Limits) (admission.Standing, error) {
 	_, standing, err := l.gate.AdmitRequest(&admission.Demand{Caller: caller, Limits: limits})
@@ -248,11 +274,20 @@ func (l *Line) Repeat(caller auth.Caller, limits account.Limits) (admission.Stan
 
 // lookup returns the model that the request names, if the model can take the request.
 func (m *Models) lookup(prompt *size) (*catalog.Model, error) {
-	named, ok := m.Catalog.Lookup(prompt.req.Model)
-	if !ok {
-		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(prompt.req.Model, 100)).At("model")
+	named, err := m.find(prompt.req)
+	if err != nil {
+		return nil, err
 	}
 	return named, prompt.check(named)
+}
+
+// find returns the model that the request names.
+func (m *Models) find(req *chat.Request) (*catalog.Model, error) {
+	named, ok := m.Catalog.Lookup(req.Model)
+	if !ok {
+		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(req.Model, 100)).At("model")
+	}
+	return named, nil
 }
 
 // permit checks the caller's plan, and counts a prompt that is near a limit, which may refuse the request
