@@ -4,13 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/alert"
+	"sluice/internal/order"
 	"sluice/internal/usage"
 )
 
@@ -38,7 +38,7 @@ func addUnits(ctx context.Context, tx *sql.Tx, units map[monthly]int64) error {
 	for k := range units {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(a, b monthly) int { return strings.Compare(a.String(), b.String()) }) // the same order on all nodes, so they cannot deadlock
+	order.By(keys, func(a, b monthly) int { return strings.Compare(a.String(), b.String()) }) // the same order on all nodes, so they cannot deadlock
 	for _, k := range keys {
 		// Add to the count, or start it. What was forgiven stays.
 		_, err := tx.ExecContext(ctx, `INSERT INTO abuse_counts (account_id, month, plan, tier, unit_milli, forgiven_milli) VALUES ($1, $2, $3, $4, $5, 0)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/order"
 	"sluice/internal/usage"
 )
 
@@ -208,7 +209,7 @@ func addSums(ctx context.Context, tx *sql.Tx, table string, sums map[usage.Slot]
 	for slot := range sums {
 		slots = append(slots, slot)
 	}
-	slices.SortFunc(slots, func(a, b usage.Slot) int {
+	order.By(slots, func(a, b usage.Slot) int {
 		return strings.Compare(fmt.Sprint(a.AccountID, a.Start.Unix(), a.KeyID, a.Model), fmt.Sprint(b.AccountID, b.Start.Unix(), b.KeyID, b.Model))
 	})
 	names := strings.Split(sumColumns, ", ")
@@ -369,7 +370,7 @@ func compare(what string, rows, sums map[usage.Slot]recounted) (out []usage.Diff
 			out = append(out, usage.Difference{AccountID: slot.AccountID, Day: slot.Start, What: what, Rows: rows[slot].Sums, Sums: sums[slot].Sums})
 		}
 	}
-	slices.SortFunc(out, func(a, b usage.Difference) int {
+	order.By(out, func(a, b usage.Difference) int {
 		return strings.Compare(a.AccountID+a.Day.String(), b.AccountID+b.Day.String())
 	})
 	return out
