@@ -104,6 +104,7 @@ func TestOperations(t *testing.T) {
 		"checkHealth GET /healthz",
 		"checkReadiness GET /readyz",
 		"createChatCompletion POST /v1/chat/completions",
+		"createResponse POST /v1/responses",
 		"createVideoJob POST /v1/video/generations/jobs",
 		"describe GET /openapi.json",
 		"downloadVideo GET /v1/video/generations/{id}/content/video",

@@ -69,6 +69,7 @@ func printRequest(w io.Writer, r *admin.Request) {
 		{"Key", key},
 		{"Plan", r.Plan},
 		{"Address", r.Address},
+		{"Door", r.Door},
 		{"Model", model},
 		{"Provider", r.Provider},
 		{"Route", r.Reason},

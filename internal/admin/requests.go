@@ -118,6 +118,8 @@ type Request struct {
 	KeyName   string    `json:"key_name,omitempty"`  // empty: the key is deleted, or it was a page
 	KeyFour   string    `json:"last_four,omitempty"` // as KeyName
 	Address   string    `json:"address,omitempty"`
+	// Door is where the request came in: "chat", "responses", "messages", "embeddings" or "videos".
+	Door string `json:"door"`
 
 	ModelAsked string `json:"model_asked"`
 	Reason     string `json:"reason,omitempty"` // why the router chose the model
@@ -212,7 +214,7 @@ func (b *Backend) requestShow(ctx context.Context, in RequestQuery) (Requests, e
 // requestView converts a settlement and its way.
 func requestView(s *usage.Settlement, owner *account.Account) Request {
 	v := Request{
-		ID: s.ID, At: s.At, AccountID: s.AccountID, Email: owner.Email, Plan: s.Plan, KeyID: s.KeyID,
+		ID: s.ID, At: s.At, AccountID: s.AccountID, Email: owner.Email, Plan: s.Plan, KeyID: s.KeyID, Door: s.Entrance(),
 		ModelAsked: s.ModelAsked, Model: s.ModelUsed, Provider: s.Provider, Tier: s.Tier, Attempts: []Attempt{},
 		PromptTokens: s.Tokens.PromptTotal(), CachedTokens: s.Tokens.Cached, CompletionTokens: s.Tokens.CompletionTotal(), ReasoningTokens: s.Tokens.Reasoning, Counted: s.Counted,
 		Requests: decimal(s.RequestMilli, 3), Units: decimal(s.UnitMilli, 3), MCPCalls: s.MCPCalls, MCPFailed: s.MCPFailed,

@@ -10,7 +10,6 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/installation"
 	"sluice/internal/refusal"
-	"sluice/internal/telemetry"
 	"sluice/internal/usage"
 	"sluice/internal/video"
 )
@@ -21,7 +20,7 @@ func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 		SyncEach: cfg.Usage.SyncEach, Log: a.log,
 		Recorded: func(s usage.Settlement) {
 			a.abuse.Settled(&s) // set by resumeScores, before the first call
-			a.metrics.Called(called(&s, telemetry.OperationChat))
+			a.metrics.Called(called(&s))
 		},
 		Running:  a.ledger.Running,
 		KeepDays: func() int { return a.settings.Load().Config.Usage.KeepDays },

@@ -37,9 +37,16 @@ func sampling(t *config.Traces) telemetry.Sampling {
 }
 
 // called returns what the metrics count of a settlement.
-func called(s *usage.Settlement, operation string) telemetry.Call {
+func called(s *usage.Settlement) telemetry.Call {
+	operation := telemetry.OperationChat
+	switch s.Door {
+	case usage.DoorEmbeddings:
+		operation = telemetry.OperationEmbeddings
+	case usage.DoorVideos:
+		operation = telemetry.OperationVideo
+	}
 	c := telemetry.Call{
-		Model: s.ModelUsed, Provider: s.Provider, Operation: operation, Outcome: string(s.End), Took: s.Latency, FirstToken: s.FirstToken,
+		Model: s.ModelUsed, Provider: s.Provider, Operation: operation, Door: s.Entrance(), Outcome: string(s.End), Took: s.Latency, FirstToken: s.FirstToken,
 		Input: s.Tokens.Prompt, Output: s.Tokens.CompletionTotal(),
 	}
 	if s.CostMicro != nil {

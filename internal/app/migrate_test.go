@@ -111,7 +111,7 @@ func (c *crowd) settle(t *testing.T, data string, calls, unsettled int) {
 	now := time.Now()
 	for n := 0; n < calls-unsettled; {
 		var batch []usage.Settlement
-		for ; n < calls-unsettled && len(batch) < 2500; n++ {
+		for ; n < calls-unsettled && len(batch) < 500; n++ {
 			batch = append(batch, c.call(n, calls, now))
 		}
 		if err := store.RecordSettlements(t.Context(), batch); err != nil {

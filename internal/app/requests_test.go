@@ -54,7 +54,7 @@ models:
 	}
 	completion := between(r.body, `"id":"`, `"`)
 	for _, id := range []string{completion, strings.TrimPrefix(completion, "chatcmpl-"), "proxy-17"} {
-		found := must[admin.Requests](n, "request.show", admin.RequestQuery{ID: id})
+		found := n.found(id)
 		if len(found.Settled) != 1 || len(found.Refused) != 0 {
 			t.Fatalf("request.show %s = %+v, want one settled request", id, found)
 		}
@@ -102,13 +102,16 @@ func TestRefusedCallsAreShown(t *testing.T) {
 		}
 		ids[tt.status] = r.header.Get("X-Request-Id")
 	}
+	for _, id := range ids {
+		n.found(id)
+	}
 	page := ana.wants(ana.get("/dashboard/usage"), "the usage page", 200, "Refused requests")
 	list := boss.wants(boss.get("/support/requests?account="+ana.email), "the list", 200, "Refused requests of")
 	for status, id := range ids {
 		if !strings.Contains(page.body, id) || !strings.Contains(list.body, id) {
 			t.Errorf("the call that was refused with %d is missing from a page", status)
 		}
-		if got := must[admin.Requests](n, "request.show", admin.RequestQuery{ID: id}); len(got.Refused) != 1 || got.Refused[0].Status != status || got.Refused[0].Email != ana.email {
+		if got := n.found(id); len(got.Refused) != 1 || got.Refused[0].Status != status || got.Refused[0].Email != ana.email {
 			t.Errorf("request.show = %+v, want one refused with %d", got, status)
 		}
 		boss.wants(boss.get("/support/requests?id="+id), "a refused request", 200, fmt.Sprint(status, " refused"))
@@ -132,4 +135,14 @@ func TestRefusedCallsAreShown(t *testing.T) {
 	}
 	boss.wants(boss.get("/support/accounts?q="+ana.key[len(ana.key)-4:]), "a search for the last four", 303, "/support/accounts/acct_")
 	boss.wants(boss.get("/support/accounts?q=nobody"), "a search that finds nothing", 404, "Nothing was found")
+}
+
+// found waits until a request is found. The database may take a while to learn of it, and nobody waits long for
+// a busy one.
+func (n *node) found(id string) (requests admin.Requests) {
+	n.t.Helper()
+	eventually(n.t, "that request "+id+" is found", func() bool {
+		return n.call("request.show", admin.RequestQuery{ID: id}, &requests) == nil
+	})
+	return requests
 }

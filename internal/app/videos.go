@@ -10,7 +10,6 @@ import (
 	"sluice/internal/blob"
 	"sluice/internal/config"
 	"sluice/internal/health"
-	"sluice/internal/telemetry"
 	"sluice/internal/usage"
 	"sluice/internal/video"
 )
@@ -43,7 +42,7 @@ func (a *App) openVideos(ctx context.Context, cfg *config.Config) error {
 		Log: a.log, Closed: a.helm.Closed, Settled: func(u *usage.Settlement) {
 			a.abuse.Settled(u)
 			a.board.Settled([]usage.Settlement{*u})
-			a.metrics.Called(called(u, telemetry.OperationVideo))
+			a.metrics.Called(called(u))
 		},
 	})
 	return err

@@ -29,8 +29,9 @@ var rows = [][]string{
 	// Code that works with upstreams, every wire format, the notices that accounts get, and the servers that
 	// share a database. Ledgers on other servers know admission, and count units for abuse.
 	{"cluster", "notice", "matter", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
-	// The two services: chat completions and video jobs; and what is seen of them.
-	{"inference", "video", "video/*", "overview"},
+	// The two services: chat completions and video jobs; what is seen of them; and the dialects of other doors to the
+	// first, which write replies through relay.
+	{"inference", "video", "video/*", "overview", "responses"},
 	// Alerts, which know all that they are about.
 	{"alert"},
 	// The entrances (HTTP, MCP, admin), and the store, which knows all facts and the video jobs.

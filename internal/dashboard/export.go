@@ -147,6 +147,7 @@ type exportedCall struct {
 	ID               string    `json:"id"`
 	At               time.Time `json:"at"`
 	KeyID            string    `json:"key_id"`
+	Door             string    `json:"door"`
 	Model            string    `json:"model"`
 	PromptTokens     int       `json:"prompt_tokens"`
 	CompletionTokens int       `json:"completion_tokens"`
@@ -301,7 +302,7 @@ func (d *Dashboard) gatherUsage(ctx context.Context, v *visitor, out *export) er
 	for i := range calls {
 		c := &calls[i]
 		out.Calls = append(out.Calls, exportedCall{
-			c.ID, c.At, c.KeyID, c.ModelUsed, c.Tokens.PromptTotal(), c.Tokens.CompletionTotal(), c.CostMicro, c.Status, string(c.End),
+			c.ID, c.At, c.KeyID, c.Entrance(), c.ModelUsed, c.Tokens.PromptTotal(), c.Tokens.CompletionTotal(), c.CostMicro, c.Status, string(c.End),
 			c.Latency.Milliseconds(), c.FirstToken.Milliseconds(),
 		})
 	}

@@ -174,8 +174,16 @@ func cursor(after string) (only Kind, place string) {
 	return Kind(kind), place
 }
 
-// RequestID returns the id of a request from the id of its completion, or the text itself.
-func RequestID(text string) string { return strings.TrimPrefix(text, "chatcmpl-") }
+// RequestID returns the id of a request from the id of its completion, response or message, or the text itself.
+func RequestID(text string) string {
+	// An e-mail address may begin with one of these, too.
+	for _, prefix := range []string{"resp_", "msg_"} {
+		if id, ok := strings.CutPrefix(text, prefix); ok && isOwnID(id) {
+			return id
+		}
+	}
+	return strings.TrimPrefix(text, "chatcmpl-")
+}
 
 // isOwnID reports whether a text looks like an id that this service gives requests: 32 hexadecimal digits.
 func isOwnID(text string) bool {

@@ -70,6 +70,9 @@ func TestSearch(t *testing.T) {
 		"key_x":             "id key_x",
 		id:                  "request " + id,
 		"chatcmpl-" + id:    "request " + id,
+		"resp_team@e":       "email resp_team@e after , request resp_team@e",
+		"resp_" + id:        "request " + id,
+		"msg_" + id:         "request " + id,
 		"chatcmpl-proxy-7":  "request proxy-7",
 	} {
 		s := &asked{n: 1}

@@ -17,6 +17,19 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
+	return a.complete(x, r, completion{Request: req, body: body})
+}
+
+// completion is a request for a completion, read and checked by its door.
+type completion struct {
+	*chat.Request
+	body    []byte        // as the caller sent it
+	door    string        // "": chat completions
+	dialect relay.Dialect // nil: that of chat completions
+}
+
+// complete answers a request for a completion.
+func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 	defer func() {
 		if x.begun() {
 			a.metrics.Overhead(x.overhead)
@@ -24,12 +37,12 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 	}()
 	// Only the names of known models are logged: anything else is arbitrary text of the
 	// caller.
-	if _, known := x.settings.Catalog.Lookup(req.Model); known {
-		x.event.Model = req.Model
+	if _, known := x.settings.Catalog.Lookup(c.Model); known {
+		x.event.Model = c.Model
 	}
 	var w http.ResponseWriter = x
 	if key := r.Header[idempotency.Header]; key != nil && a.replies != nil {
-		k, err := a.keep(x, r, key, body)
+		k, err := a.keep(x, r, key, c.body)
 		if k == nil {
 			return err
 		}
@@ -38,8 +51,8 @@ func (a *API) createChatCompletion(x *exchange, r *http.Request) error {
 	}
 	return goneOr(a.current(x, func() error {
 		return a.line.Complete(r.Context(), w, x.models(), inference.Call{
-			ID: x.event.CallID, Start: x.event.Start, Span: x.event.Span, Wait: &x.wait, Caller: x.caller, Limits: x.limits(), Request: req, Depth: x.depth,
-			Address: x.event.Remote, RequestID: x.event.Given(),
+			ID: x.event.CallID, Start: x.event.Start, Span: x.event.Span, Wait: &x.wait, Caller: x.caller, Limits: x.limits(), Request: c.Request, Depth: x.depth,
+			Address: x.event.Remote, RequestID: x.event.Given(), Door: c.door, Dialect: c.dialect,
 		})
 	}))
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"strconv"
@@ -11,11 +10,8 @@ import (
 	"sluice/internal/relay"
 )
 
-var (
-	// The Content-Type of streams, and the last event of a complete one.
-	eventStream = []string{"text/event-stream"}
-	streamDone  = []byte("data: [DONE]\n\n")
-)
+// eventStream is the Content-Type of streams.
+var eventStream = []string{"text/event-stream"}
 
 // keep handles a request with an Idempotency-Key. If an earlier request with the key has a
 // stored reply, keep sends it, which costs one request, and returns a nil keeper. Otherwise
@@ -74,16 +70,17 @@ type keeper struct {
 	*exchange
 	ctx  context.Context
 	turn *idempotency.Turn
+	last bool // the next write completes the reply
 }
 
-// Write records and sends a piece of the reply. The last piece is the one that ends a stream,
-// or that completes the announced Content-Length.
+// Completing implements relay.Completer.
+func (k *keeper) Completing() { k.last = true }
+
+// Write records and sends a piece of the reply.
 func (k *keeper) Write(p []byte) (int, error) {
 	if k.event.Status == 0 || k.event.Status == http.StatusOK {
-		h := k.Header()
-		stream := h.Get("Content-Type") == eventStream[0]
-		k.turn.Record(p, stream)
-		if stream && bytes.HasSuffix(p, streamDone) || !stream && h.Get("Content-Length") == strconv.Itoa(k.turn.Recorded()) {
+		k.turn.Record(p, k.Header().Get("Content-Type") == eventStream[0])
+		if k.last {
 			k.turn.Keep(k.ctx)
 		}
 	}

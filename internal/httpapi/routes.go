@@ -32,6 +32,7 @@ const maxEcho = 100
 
 const (
 	chatPath      = "/v1/chat/completions"
+	responsesPath = "/v1/responses"
 	videoJobsPath = "/v1/video/generations/jobs"
 )
 
@@ -46,6 +47,7 @@ type route struct {
 func (a *API) routes() []route {
 	return []route{
 		{"POST", chatPath, a.createChatCompletion},
+		{"POST", responsesPath, a.createResponse},
 		{"POST", "/v1/route", a.explainRoute},
 		{"GET", "/v1/account", a.showAccount},
 		{"GET", "/v1/models", a.listModels},

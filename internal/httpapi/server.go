@@ -35,8 +35,9 @@ type Server struct {
 	std   *http.Server
 	lane  *lane.Server // nil if it is off
 	aside *aside
-	// serving waits for net/http to accept no more from aside.
-	serving sync.WaitGroup
+
+	mu    sync.Mutex    // guards ended
+	ended chan struct{} // closed when net/http accepts no more from aside; nil: it never began
 }
 
 // NewServer returns a server for a Listener. It limits everything that a connection can make
@@ -84,8 +85,25 @@ func (s *Server) Serve(l *Listener) error {
 	if s.lane == nil {
 		return s.std.Serve(l)
 	}
-	s.serving.Go(func() { _ = s.std.Serve(s.aside) }) // until Shutdown or Close
+	ended := make(chan struct{})
+	s.mu.Lock()
+	s.ended = ended
+	s.mu.Unlock()
+	go func() {
+		defer close(ended)
+		_ = s.std.Serve(s.aside) // until Shutdown or Close, also if one of them came first
+	}()
 	return s.lane.Serve(l)
+}
+
+// await waits until net/http accepts no more from aside. A server may be shut down before Serve was called.
+func (s *Server) await() {
+	s.mu.Lock()
+	ended := s.ended
+	s.mu.Unlock()
+	if ended != nil {
+		<-ended
+	}
 }
 
 // Shutdown lets running requests finish, and closes idle connections. The listener must have been
@@ -96,7 +114,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	// One after the other: until its end the lane may hand connections over.
 	err := errors.Join(s.lane.Shutdown(ctx), s.std.Shutdown(ctx))
-	s.serving.Wait()
+	s.await()
 	return err
 }
 
@@ -106,7 +124,7 @@ func (s *Server) Close() error {
 		return s.std.Close()
 	}
 	err := errors.Join(s.lane.Close(), s.std.Close())
-	s.serving.Wait()
+	s.await()
 	return err
 }
 

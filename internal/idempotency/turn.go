@@ -45,9 +45,6 @@ func (t *Turn) Record(piece []byte, stream bool) {
 	}
 }
 
-// Recorded returns the number of bytes of a single body that have been recorded.
-func (t *Turn) Recorded() int { return len(t.recording.kept) }
-
 // Keep stores what was recorded as the reply of the key, and gives it to the requests that wait. The reply
 // must be complete. When Keep returns, a repeat finds the reply, even after a crash. If the database does
 // not answer, only the requests that wait in this process get it, and the log says so. A reply that is too large is not kept.

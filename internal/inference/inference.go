@@ -50,6 +50,10 @@ type Call struct {
 	Caller  auth.Caller
 	Limits  account.Limits // the limits in force for the caller's account
 	Request *chat.Request
+	// Door is the name of the door that the call came through, as the settlement has it, and Dialect writes its reply;
+	// empty and nil: chat completions.
+	Door    string
+	Dialect relay.Dialect
 	Depth   int // how many calls through our own MCP server it is nested in
 	// Address is the caller's, and RequestID the id that the caller is told if a proxy gave it. Both are kept
 	// with the settlement.
@@ -174,7 +178,7 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 		return s.refused(ctx, err)
 	}
 	out := relay.New(w, relay.Head{RequestID: call.ID, Created: call.Start.Unix()}, relay.Options{
-		Stream: call.Request.Stream, N: call.Request.N, IncludeUsage: call.Request.IncludeUsage, Pulse: l.pulse,
+		Stream: call.Request.Stream, N: call.Request.N, IncludeUsage: call.Request.IncludeUsage, Pulse: l.pulse, Dialect: call.Dialect,
 	})
 	defer out.Close()
 	err = reply.Start()

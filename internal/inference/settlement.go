@@ -193,7 +193,7 @@ func (s *settling) record() usage.Settlement {
 	calls, failed := s.remote()
 	return usage.Settlement{
 		ID: s.call.ID, At: s.call.Start, AccountID: s.call.Caller.Account.ID, KeyID: s.call.Caller.KeyID,
-		Plan: s.call.Caller.Account.Plan.String(), Tier: used.Plan.String(),
+		Plan: s.call.Caller.Account.Plan.String(), Tier: used.Plan.String(), Door: s.call.Door,
 		ModelAsked: s.named.ID, ModelUsed: used.ID, Provider: by, Latency: time.Since(s.call.Start),
 		MCPCalls: calls, MCPFailed: failed, Way: &s.way,
 	}

@@ -116,6 +116,7 @@ const (
 	Chunk                     // Event.Raw is the JSON of one chat.completion.chunk of OpenAI's dialect
 	Whole                     // Event.Raw is the JSON of one chat.completion of OpenAI's dialect; the only event of its stream
 	Declined                  // Event.Text is a piece of the model's refusal to answer
+	Other                     // Event.Native is set and nothing else: only callers of the upstream's own dialect get it
 )
 
 // Event is one step of a reply. Events of OpenAI's dialect come as Chunk or Whole, undecoded: the relay passes
@@ -129,6 +130,8 @@ type Event struct {
 	Usage  chat.Usage
 	Raw    []byte
 	Rest   *Rest // with Finish; nil if there is none
+	// Native is the upstream's own event, if the caller speaks the upstream's dialect and it is not OpenAI's.
+	Native []byte
 }
 
 // Rest holds the parts of a whole choice that are passed on unread: JSON values, empty if absent.

@@ -28,10 +28,11 @@ type collector struct {
 	texts   []texts
 	first   [1]texts // backing array of texts for the usual single choice
 	size    int      // bytes of texts that were put together
+	scrap   []byte   // what a dialect would have streamed
 }
 
-func newCollector(w http.ResponseWriter, h Head, opts Options) *collector {
-	c := &collector{reply: newReply(h, opts.N), w: w}
+func newCollector(w http.ResponseWriter, h Head, opts *Options) *collector {
+	c := &collector{reply: newReply(h, opts), w: w}
 	c.texts = c.first[:]
 	if c.n > 1 {
 		c.texts = make([]texts, c.n)
@@ -51,6 +52,9 @@ func (c *collector) Relay(ctx context.Context, in provider.Stream) *Outcome {
 		}
 		if c.size > provider.MaxText {
 			err = provider.TooLong()
+		}
+		if long := c.tooLong(); long != nil {
+			err = long
 		}
 		if err != nil {
 			return c.end(ctx, err)
@@ -92,6 +96,7 @@ func (c *collector) Finish() error {
 	header := c.w.Header()
 	header["Content-Type"] = jsonType
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	completing(c.w)
 	if _, err := c.w.Write(body); err != nil {
 		return errors.Join(ErrGone, err)
 	}
@@ -111,7 +116,7 @@ type texts struct {
 func (c *collector) take(ev *provider.Event) error {
 	switch ev.Kind {
 	case provider.Whole:
-		if c.splice(ev.Raw) {
+		if c.spoken == nil && c.splice(ev.Raw) {
 			return nil
 		}
 	case provider.Chunk: // the upstream streams although the request does not want it to
@@ -163,6 +168,10 @@ func (c *collector) event(ev *provider.Event) {
 	if ch == nil || ch.finished {
 		return
 	}
+	if c.spoken != nil {
+		c.scrap = c.speak(c.scrap[:0], ev, ch)
+		return
+	}
 	t := &c.texts[ev.Choice]
 	switch ev.Kind {
 	case provider.Text:
@@ -201,8 +210,11 @@ func (c *collector) text(to []byte, s string, all *produced) []byte {
 	return to[:from+len(inside)]
 }
 
-// appendBody appends the whole chat.completion.
+// appendBody appends the whole reply.
 func (c *collector) appendBody(b []byte) []byte {
+	if c.spoken != nil {
+		return c.spoken.dialect.Body(b, &c.outcome)
+	}
 	b = appendHead(b, c.head, "chat.completion")
 	if c.spliced != nil { // the usual case: the upstream's own bytes
 		b = c.appendSpliced(b)

@@ -226,7 +226,7 @@ func TestGeneratedStreams(t *testing.T) {
 // checkSplices sends chunks down one stream and holds those that are spliced to the oracle.
 func checkSplices(t *testing.T, raws []string) (spliced int) {
 	t.Helper()
-	s := &streamer{reply: newReply(testHead, 2), w: &discard{http.Header{}}}
+	s := &streamer{reply: newReply(testHead, &Options{N: 2}), w: &discard{http.Header{}}}
 	s.prefix = appendHead([]byte("data: "), testHead, "chat.completion.chunk")
 	var o oracle
 	for _, raw := range raws {
@@ -269,7 +269,7 @@ func TestGeneratedReplies(t *testing.T) {
 		if problem := brokenWhole(v); problem != "" {
 			t.Errorf("Collect(%q) sends %s: %s", raw, c.body.String(), problem)
 		}
-		col := &collector{reply: newReply(testHead, 1)}
+		col := &collector{reply: newReply(testHead, &Options{N: 1})}
 		if col.splice([]byte(raw)) {
 			spliced++
 			upstreams, err := decodeObject([]byte(raw))

@@ -4,6 +4,7 @@
 // out as a prepared head and the upstream's own bytes. Any other event is decoded into
 // provider events and encoded again. The choice is made for each event (pattern.go, shape.go). Both ways
 // keep the rules of docs/api.md#streams, whatever the upstream does. A reply that broke off never looks complete.
+// For a door that is not chat completions all events are decoded, and its Dialect writes them (dialect.go).
 //
 // This package does not call upstreams and does not account for anything: package inference opens the
 // reply, and settles the call between Relay and Finish.
@@ -62,6 +63,7 @@ type Options struct {
 	N            int          // the number of choices; 0 counts as 1
 	IncludeUsage bool         // a stream ends with a usage chunk
 	Pulse        *pulse.Pulse // notices silence; nil: a stream gets no keep-alive comments
+	Dialect      Dialect      // of the door; nil: chat completions. It has one choice
 }
 
 // Sender hands one reply to its caller, as a stream or in one piece. One goroutine calls its methods, in
@@ -95,9 +97,9 @@ type Sender interface {
 // but the state in reply.
 func New(w http.ResponseWriter, h Head, opts Options) Sender {
 	if opts.Stream {
-		return newStreamer(w, h, opts)
+		return newStreamer(w, h, &opts)
 	}
-	return newCollector(w, h, opts)
+	return newCollector(w, h, &opts)
 }
 
 // Outcome is what became of a reply.
@@ -173,6 +175,7 @@ type reply struct {
 	outcome Outcome
 	choices []choice // n of them
 	decoder provider.Decoder
+	spoken  *spoken // nil: the reply is a chat completion
 }
 
 // choice is one of the n replies.
@@ -191,9 +194,13 @@ type call struct {
 	custom    bool   // it calls a custom tool, whose input is plain text
 }
 
-func newReply(h Head, n int) reply {
-	n = max(n, 1)
-	return reply{head: h, n: n, choices: make([]choice, n)}
+func newReply(h Head, opts *Options) reply {
+	n := max(opts.N, 1)
+	r := reply{head: h, n: n, choices: make([]choice, n)}
+	if opts.Dialect != nil {
+		r.spoken = &spoken{dialect: opts.Dialect}
+	}
+	return r
 }
 
 // choice returns the state of a choice; nil for an index beyond n, which some upstreams send.

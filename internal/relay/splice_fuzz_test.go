@@ -137,7 +137,7 @@ func FuzzSplice(f *testing.F) {
 		f.Add([]byte(raw), []byte(raw), []byte(strings.ReplaceAll(raw, `"a"`, `"b"`)))
 	}
 	f.Fuzz(func(t *testing.T, first, second, third []byte) {
-		s := &streamer{reply: newReply(testHead, 2), w: &discard{http.Header{}}}
+		s := &streamer{reply: newReply(testHead, &Options{N: 2}), w: &discard{http.Header{}}}
 		s.prefix = appendHead([]byte("data: "), testHead, "chat.completion.chunk")
 		var o oracle
 		for _, raw := range [][]byte{first, second, third} {
@@ -196,7 +196,7 @@ func FuzzCollect(f *testing.F) {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		c := &collector{reply: newReply(testHead, 1)}
+		c := &collector{reply: newReply(testHead, &Options{N: 1})}
 		spliced := c.splice(raw)
 		r, err := send(t.Context(), &played{events: []provider.Event{{Kind: provider.Whole, Raw: raw}}}, false, Options{N: 1})
 		if err != nil {

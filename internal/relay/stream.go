@@ -71,9 +71,9 @@ type streamer struct {
 	}
 }
 
-func newStreamer(w http.ResponseWriter, h Head, opts Options) *streamer {
+func newStreamer(w http.ResponseWriter, h Head, opts *Options) *streamer {
 	pooled := buffers.Get().(*[]byte)
-	s := &streamer{reply: newReply(h, opts.N), includeUsage: opts.IncludeUsage, w: w, out: *pooled, pooled: pooled}
+	s := &streamer{reply: newReply(h, opts), includeUsage: opts.IncludeUsage, w: w, out: *pooled, pooled: pooled}
 	s.flusher, _ = w.(http.Flusher)
 	if opts.Pulse != nil {
 		s.beat = opts.Pulse.Watch(keepAlive, s.comment)
@@ -95,6 +95,9 @@ func (s *streamer) Relay(ctx context.Context, in provider.Stream) *Outcome {
 		ev, err := in.Next()
 		if err == nil {
 			err = s.take(ev)
+		}
+		if long := s.tooLong(); long != nil {
+			err = long
 		}
 		if err != nil {
 			return s.end(ctx, err)
@@ -122,7 +125,7 @@ func (s *streamer) Close() {
 func (s *streamer) take(ev *provider.Event) error {
 	switch ev.Kind {
 	case provider.Chunk:
-		if s.splice(ev.Raw) {
+		if s.spoken == nil && s.splice(ev.Raw) || s.spoken != nil && s.retell(ev.Raw) {
 			return nil
 		}
 	case provider.Whole: // the upstream does not stream although the request wants it to
@@ -202,6 +205,13 @@ func (s *streamer) event(ev *provider.Event) {
 	}
 	c := s.choice(ev.Choice)
 	if c == nil || c.finished {
+		return
+	}
+	if s.spoken != nil {
+		s.out = s.speak(s.out, ev, c)
+		return
+	}
+	if ev.Kind == provider.Other {
 		return
 	}
 	s.beginWith(ev, c)
@@ -327,7 +337,11 @@ func (s *streamer) comment() {
 	// The pulse serves all streams, so it must not wait long for a caller who does not read.
 	control := http.NewResponseController(s.w)
 	_ = control.SetWriteDeadline(time.Now().Add(commentPatience))
-	if _, err := s.w.Write([]byte(": keep-alive\n")); err == nil && s.flusher != nil {
+	alive := []byte(": keep-alive\n")
+	if s.spoken != nil {
+		alive = s.spoken.dialect.KeepAlive(alive[:0])
+	}
+	if _, err := s.w.Write(alive); err == nil && s.flusher != nil {
 		s.flusher.Flush()
 	}
 	_ = control.SetWriteDeadline(time.Time{})
@@ -393,6 +407,8 @@ func (s *streamer) silence() {
 func (s *streamer) Finish() error {
 	err := s.outcome.Err
 	switch {
+	case s.outcome.Complete && s.spoken != nil:
+		s.out = s.spoken.dialect.End(s.out, &s.outcome)
 	case s.outcome.Complete:
 		if s.includeUsage {
 			s.out = append(s.out, s.prefix...)
@@ -403,11 +419,17 @@ func (s *streamer) Finish() error {
 		s.out = append(s.out, "data: [DONE]\n\n"...)
 	case !s.outcome.Begun, errors.Is(err, ErrGone):
 		return err
+	case s.spoken != nil:
+		s.out = s.spoken.dialect.Fault(s.out, fault.From(err))
+		err = errors.Join(ErrTold, err)
 	default:
 		s.out = append(s.out, "data: "...)
 		s.out = fault.From(err).Object().AppendEvent(s.out)
 		s.out = append(s.out, "\n\n"...)
 		err = errors.Join(ErrTold, err)
+	}
+	if s.outcome.Complete {
+		completing(s.w)
 	}
 	if lost := s.flush(); lost != nil {
 		return errors.Join(ErrGone, lost)

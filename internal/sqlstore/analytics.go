@@ -90,7 +90,7 @@ func scanSettlement(rows *sql.Rows, more ...any) (r usage.Settlement, err error)
 	err = rows.Scan(append([]any{
 		&r.ID, &at, &r.AccountID, &r.KeyID, &r.Plan, &r.Tier, &r.ModelAsked, &r.ModelUsed, &r.Provider,
 		&r.Tokens.Prompt, &r.Tokens.Cached, &r.Tokens.Completion, &r.Tokens.Reasoning, &counted, &r.RequestMilli, &r.UnitMilli,
-		&cost, &r.Status, &end, &latency, &first, &r.MCPCalls, &r.MCPFailed,
+		&cost, &r.Status, &end, &latency, &first, &r.MCPCalls, &r.MCPFailed, &r.Door,
 	}, more...)...)
 	r.At, r.Counted, r.CostMicro, r.End = fromMillis(at), counted == 1, cost, usage.End(end)
 	// Durations are stored in whole milliseconds.

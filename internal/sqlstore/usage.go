@@ -16,7 +16,7 @@ import (
 
 // settlementColumns are in the order of appendValues and scanSettlement.
 const settlementColumns = `id, at, account_id, key_id, plan, tier, model_asked, model, provider, prompt, cached, completion, reasoning,
-	counted, request_milli, unit_milli, cost_micro, status, ending, latency_ms, first_token_ms, mcp_calls, mcp_failed`
+	counted, request_milli, unit_milli, cost_micro, status, ending, latency_ms, first_token_ms, mcp_calls, mcp_failed, door`
 
 // wayColumns follow settlementColumns where the way of a call is stored or read.
 const wayColumns = `, request_id, way`
@@ -87,7 +87,7 @@ func addTo(sums map[usage.Slot]usage.Sums, r *usage.Settlement, start time.Time)
 }
 
 // settlementFields is the number of columns in settlementColumns and wayColumns.
-const settlementFields = 25
+const settlementFields = 26
 
 // insertAtOnce is the number of rows that one statement inserts. The rest of a batch is inserted
 // row by row, so that only two statements have to be prepared.
@@ -178,7 +178,7 @@ func appendValues(to []any, r *usage.Settlement) []any {
 	return append(to,
 		r.ID, millis(r.At), r.AccountID, r.KeyID, r.Plan, r.Tier, r.ModelAsked, r.ModelUsed, r.Provider,
 		int64(r.Tokens.Prompt), int64(r.Tokens.Cached), int64(r.Tokens.Completion), int64(r.Tokens.Reasoning), int64(yesNo(r.Counted)), r.RequestMilli, r.UnitMilli,
-		cost, int64(r.Status), string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed), given, way)
+		cost, int64(r.Status), string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed), r.Door, given, way)
 }
 
 // prepared returns the statement that inserts n settlements. It is prepared once and closed with

@@ -14,10 +14,14 @@ import (
 // further pairs are counted together as "other".
 const mostModels = 1000
 
+// mostDoors is the number of doors that have a series of their own, well above what there is.
+const mostDoors = 16
+
 // Operations of models, as the GenAI conventions name them.
 const (
-	OperationChat  = "chat"
-	OperationVideo = "generate_content"
+	OperationChat       = "chat"
+	OperationEmbeddings = "embeddings"
+	OperationVideo      = "generate_content"
 )
 
 // Outcomes are the labels of how a call can end. Every model has a counter for each from its first call
@@ -30,7 +34,9 @@ const complete = "complete"
 type Call struct {
 	// Model and Provider must come from the catalog: they become labels.
 	Model, Provider string
-	Operation       string // OperationChat or OperationVideo
+	Operation       string // OperationChat, OperationEmbeddings or OperationVideo
+	// Door is where the call came in; a closed set, since it becomes a label.
+	Door string
 	// Outcome must come from a closed set, too. "complete" is the only one that is not an error.
 	Outcome string
 	Took    time.Duration
@@ -51,12 +57,14 @@ var (
 // costs several times more, and happens once for each model and provider.
 type calls struct {
 	total      metrics.Counters
+	doors      metrics.Counters
 	cost       metrics.Counters
 	duration   metrics.Histograms
 	firstToken metrics.Histograms
 	tokens     metrics.Histograms
 
 	series cache[modelKey, *modelSeries]
+	byDoor cache[string, *metrics.Count]
 }
 
 // modelKey identifies the series of a model at a provider.
@@ -78,7 +86,8 @@ func newCalls(r *metrics.Registry) *calls {
 		total: r.Counters("sluice_calls_total",
 			"Admitted calls that have ended, by the model that answered, its provider and the outcome. A stream that broke off is cut, not complete.",
 			"model", "provider", "outcome"),
-		cost: r.Counters("sluice_cost_usd_total", "What calls have cost by the prices of the catalog, in dollars.", "model", "provider"),
+		doors: r.Counters("sluice_door_calls_total", "Admitted calls that have ended, by the door that they came in by.", "door"),
+		cost:  r.Counters("sluice_cost_usd_total", "What calls have cost by the prices of the catalog, in dollars.", "model", "provider"),
 		duration: r.Histograms("gen_ai_client_operation_duration_seconds",
 			"Time from the arrival of a call to its end. The error type is empty for complete calls, or else the outcome.", durationBuckets,
 			operation, provider, model, "error_type"),
@@ -88,6 +97,7 @@ func newCalls(r *metrics.Registry) *calls {
 			operation, provider, model, "gen_ai_token_type"),
 	}
 	c.series.most, c.series.rest = mostModels, modelKey{"other", "other", "other"}
+	c.byDoor.most, c.byDoor.rest = mostDoors, "other"
 	return c
 }
 
@@ -99,6 +109,11 @@ func (m *Metrics) Called(c Call) {
 }
 
 func (m *calls) called(c *Call) {
+	door, ok := m.byDoor.find(c.Door)
+	if !ok {
+		door = m.byDoor.add(c.Door, func(name string) *metrics.Count { return m.doors.With(name) })
+	}
+	door.Inc()
 	s := m.of(modelKey{c.Model, c.Provider, c.Operation})
 	if n, ok := s.total[c.Outcome]; ok {
 		n.Inc()

@@ -33,6 +33,9 @@ func settlement(n int) usage.Settlement {
 	if n%5 == 0 {
 		s.MCPCalls, s.MCPFailed = n, n/2
 	}
+	if n%7 == 0 {
+		s.Door = usage.DoorMessages
+	}
 	return s
 }
 

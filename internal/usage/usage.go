@@ -25,6 +25,15 @@ const (
 	EndFailed   End = "failed"   // nothing was produced
 )
 
+// The doors that calls come in by; see docs/api.md. They become labels of metrics, so the set is closed.
+const (
+	DoorChat       = "chat" // settlements leave it empty
+	DoorResponses  = "responses"
+	DoorMessages   = "messages"
+	DoorEmbeddings = "embeddings"
+	DoorVideos     = "videos"
+)
+
 // Settlement is the record of one call. It never changes once it is recorded.
 //
 // Amounts are integers: Milli is thousandths, Micro is millionths. A new field needs a place in
@@ -35,6 +44,8 @@ type Settlement struct {
 	AccountID string
 	KeyID     string
 	Plan      string // the account's plan when the call was made
+	// Door is where the call came in. Empty: chat completions, or a call of an earlier version.
+	Door string
 
 	ModelAsked string
 	ModelUsed  string
@@ -58,4 +69,12 @@ type Settlement struct {
 	// Way is how the call came to its end. It is nil for videos and for calls of earlier versions, and where
 	// settlements are listed: only the finder reads it.
 	Way *Way
+}
+
+// Entrance returns the door of the call for people to read.
+func (s *Settlement) Entrance() string {
+	if s.Door == "" {
+		return DoorChat
+	}
+	return s.Door
 }

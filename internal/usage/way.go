@@ -108,15 +108,18 @@ func appendText(b []byte, s string, most int) []byte {
 
 // ParseWay decodes a way. It returns nil and no error for an empty one, which calls of earlier versions have. A way
 // of a later version is an error.
-func ParseWay(raw []byte) (*Way, error) { return parseWay(raw, nil) }
+func ParseWay(raw []byte) (*Way, error) {
+	w, _, err := parseWay(raw, nil)
+	return w, err
+}
 
-// parseWay is ParseWay with texts that many ways share; see parseRecord.
-func parseWay(raw []byte, known texts) (*Way, error) {
+// parseWay is ParseWay with texts that many ways share; see parseRecord. It also returns what is behind the way.
+func parseWay(raw []byte, known texts) (*Way, []byte, error) {
 	if len(raw) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if raw[0] != wayVersion {
-		return nil, errRecord
+		return nil, nil, errRecord
 	}
 	w := &Way{}
 	r := wayReader{raw: raw[1:]}
@@ -131,10 +134,10 @@ func parseWay(raw []byte, known texts) (*Way, error) {
 	}
 	n, used := binary.Uvarint(r.raw)
 	if r.bad || used <= 0 {
-		return nil, errRecord
+		return nil, nil, errRecord
 	}
 	w.Left += int(n)
-	return w, nil
+	return w, r.raw[used:], nil
 }
 
 // wayReader reads the parts of an encoded way. Once a part is missing, bad stays set and the rest is empty.

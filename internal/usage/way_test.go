@@ -85,6 +85,26 @@ func TestRecordsWithoutWay(t *testing.T) {
 	if err != nil || !cmp.Equal(got, s) {
 		t.Errorf("parseRecord of a record with a way = %v, -want +got\n%s", err, cmp.Diff(s, got))
 	}
+	// The door is behind the way, with or without one. Records without a door are as long as before.
+	for _, way := range []*Way{nil, s.Way} {
+		s.Way, s.Door = way, ""
+		bare := appendRecord(nil, &s)
+		s.Door = DoorResponses
+		raw := appendRecord(nil, &s)
+		if got, err := parseRecord(raw, texts{}); err != nil || !cmp.Equal(got, s) {
+			t.Errorf("parseRecord of a record with a door = %v, -want +got\n%s", err, cmp.Diff(s, got))
+		}
+		raw[1] &^= hasDoor
+		if string(raw[:len(bare)]) != string(bare) {
+			t.Error("the door changes what is before it in the record")
+		}
+		raw[1] |= hasDoor
+		for n := len(bare); n < len(raw); n++ {
+			if got, err := parseRecord(raw[:n], nil); err == nil {
+				t.Errorf("parseRecord of %d bytes of %d = %+v, want an error", n, len(raw), got)
+			}
+		}
+	}
 	with[1] &^= hasWay
 	if string(with[:len(before)]) != string(before) {
 		t.Error("the way changes what is before it in the record")

@@ -109,7 +109,7 @@ func (j *Job) finish(s Status, now time.Time, keep time.Duration) {
 // good. Its units are counted unless it failed or never ran (docs/accounting.md#what-costs-what).
 func (j *Job) settlement() *usage.Settlement {
 	s := &usage.Settlement{
-		ID: j.ID, At: j.CreatedAt, AccountID: j.AccountID, KeyID: j.KeyID, Plan: j.Plan.String(), Tier: j.Tier.String(),
+		ID: j.ID, At: j.CreatedAt, AccountID: j.AccountID, KeyID: j.KeyID, Plan: j.Plan.String(), Tier: j.Tier.String(), Door: usage.DoorVideos,
 		ModelAsked: j.Model, ModelUsed: j.Model, Provider: j.Renderer, Status: 200, Latency: j.FinishedAt.Sub(j.CreatedAt),
 		RequestMilli: j.CostMilli, UnitMilli: j.CostMilli,
 	}

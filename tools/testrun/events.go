@@ -245,9 +245,9 @@ func message(text string) string {
 	return ""
 }
 
-// uninstalled lists the needs that this command never provides. Tests may always skip for
-// them.
-var uninstalled = []string{"Ollama", "llama.cpp", "a newer Node"}
+// uninstalled lists the needs that this command never provides, or only in a soak. Tests may always skip
+// for them.
+var uninstalled = []string{"Ollama", "llama.cpp", "a newer Node", "agents"}
 
 // unmetNeed reports whether a test skipped for lack of something that this command provides. By
 // convention such a message starts with "needs".

@@ -212,6 +212,9 @@ func (s *session) provide() (done func()) {
 	}
 	if found["Node.js"] {
 		s.nodePackages()
+		if s.report.soaking {
+			s.agentPackages()
+		}
 	}
 	// A server that the caller names is used as it is.
 	if found["PostgreSQL"] && s.value(pgtest.Env) == "" {

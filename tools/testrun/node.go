@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,6 +27,18 @@ func (s *session) nodePackages() {
 	s.env = append(s.env, "SLUICE_TEST_NODE="+node)
 }
 
+// agentPackages installs the coding agents that oracles/agents/package-lock.json names, and tells the tests
+// where they are. They come from six makers and take more than a gigabyte. So only a soak installs them, and
+// goes on without them.
+func (s *session) agentPackages() {
+	dir := filepath.Join(s.root, "oracles", "agents")
+	if err := s.installNodePackages(dir); err != nil {
+		s.report.skip("agents, for the tests with coding agents", err.Error())
+		return
+	}
+	s.env = append(s.env, "SLUICE_TEST_AGENTS="+dir)
+}
+
 // installNodePackages runs npm ci in dir unless node_modules is what the lock file wants already. npm ci
 // deletes and installs everything again, which most runs can save.
 func (s *session) installNodePackages(dir string) error {
@@ -35,9 +46,9 @@ func (s *session) installNodePackages(dir string) error {
 		return nil
 	}
 	if !s.mayInstall() {
-		return errors.New("the packages of oracles/node are not installed, because " + installVar + "=no")
+		return fmt.Errorf("the packages of oracles/%s are not installed, because %s=no", filepath.Base(dir), installVar)
 	}
-	fmt.Fprintf(s.out, "  running npm ci in oracles/node, which installs packages in that folder alone (not with %s=no)\n", installVar)
+	fmt.Fprintf(s.out, "  running npm ci in oracles/%s, which installs packages in that folder alone (not with %s=no)\n", filepath.Base(dir), installVar)
 	quiet := s.tell("npm ci")
 	out, err := s.command(dir, "npm", "ci", "--no-audit", "--no-fund").CombinedOutput()
 	quiet()

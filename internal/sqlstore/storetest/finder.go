@@ -89,7 +89,7 @@ func search(t *testing.T, open func() *sqlstore.Store) {
 		{Model: "m", Provider: "p", Upstream: "u", Outcome: "refused", Status: 503, Start: time.Millisecond, End: 3 * time.Millisecond},
 		{Model: "m2", Provider: "p2", Upstream: "u2", Outcome: usage.Answered, Start: 3 * time.Millisecond, End: 9 * time.Millisecond},
 	}}
-	settled := usage.Settlement{ID: "own-1", At: base, AccountID: all[0].ID, KeyID: "key_1", Plan: "basic", Tier: "free", ModelAsked: "m", ModelUsed: "m2", Provider: "p2", Status: 200, End: usage.EndComplete, Latency: time.Second, Way: way}
+	settled := usage.Settlement{ID: "own-1", At: base, AccountID: all[0].ID, KeyID: "key_1", Plan: "basic", Tier: "free", Door: usage.DoorResponses, ModelAsked: "m", ModelUsed: "m2", Provider: "p2", Status: 200, End: usage.EndComplete, Latency: time.Second, Way: way}
 	plain := settled
 	plain.ID, plain.Way = "own-2", nil
 	must(t, s.RecordSettlements(ctx, []usage.Settlement{settled, plain}))

@@ -22,6 +22,9 @@ func newSettlement(n int, at time.Time, key, model string) usage.Settlement {
 		RequestMilli: 1500, UnitMilli: 2000, Status: 200, End: usage.EndComplete, Latency: 100 * time.Millisecond, FirstToken: 10 * time.Millisecond,
 		MCPCalls: n, MCPFailed: n / 2,
 	}
+	if n%3 == 0 {
+		s.Door = usage.DoorEmbeddings
+	}
 	if n%2 == 0 {
 		cost := int64(42)
 		s.CostMicro = &cost

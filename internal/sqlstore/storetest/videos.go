@@ -124,7 +124,7 @@ func videoChanges(t *testing.T, open func() *sqlstore.Store) {
 		j.Generation, j.Size, j.SHA256 = "gen_1", 1<<33, "abc"
 	}
 	settlement := usage.Settlement{
-		ID: want.ID, At: want.CreatedAt, AccountID: "a", KeyID: "key_1", Plan: "basic", Tier: "free", ModelAsked: "video-default", ModelUsed: "video-default",
+		ID: want.ID, At: want.CreatedAt, AccountID: "a", KeyID: "key_1", Plan: "basic", Tier: "free", Door: usage.DoorVideos, ModelAsked: "video-default", ModelUsed: "video-default",
 		Provider: "sora", RequestMilli: 1500, UnitMilli: 1500, Status: 200, End: usage.EndComplete, Latency: time.Minute,
 	}
 	for range 2 { // the same settlement counts once

@@ -1,0 +1,137 @@
+package relay
+
+import (
+	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
+	"sluice/internal/provider"
+)
+
+// Dialect writes one reply in the language of a door other than chat completions. A value serves one
+// reply. All methods but KeepAlive are called by the goroutine that relays.
+type Dialect interface {
+	// Start is called once, before the first event. It appends what a stream begins with.
+	Start(b []byte, h Head) []byte
+	// Event takes an event of the reply and appends what a stream says of it. Whatever the upstream sends,
+	// a dialect sees only Text, Declined and Reasoning that are not empty, ToolCall, Finish and Other, of one choice,
+	// and they keep the rules of streamer: the first piece of a call has an id and a name and no other
+	// has, indexes have no gap, a function's arguments are not empty, and nothing follows the one Finish.
+	// The event is valid until Event returns.
+	Event(b []byte, ev *provider.Event) []byte
+	// End appends the last events of a complete stream. The outcome has its usage.
+	End(b []byte, o *Outcome) []byte
+	// Body appends a complete reply that is not streamed. Start and Event have been called for it as for
+	// a stream, and what they appended was thrown away.
+	Body(b []byte, o *Outcome) []byte
+	// Fault appends the event that tells of a fault after the stream has begun. It is the last event.
+	Fault(b []byte, f *fault.Fault) []byte
+	// KeepAlive appends what is sent while the model is silent. It may be called before Start, by another
+	// goroutine, at the same time as any other method: it must use nothing that they change.
+	KeepAlive(b []byte) []byte
+}
+
+// Completer is implemented by a ResponseWriter that wants to know when a reply is about to be complete. Finish calls
+// Completing before the write that has the last bytes of a complete reply.
+type Completer interface{ Completing() }
+
+// completing tells w, if it wants to know.
+func completing(w any) {
+	if c, ok := w.(Completer); ok {
+		c.Completing()
+	}
+}
+
+// spoken is the state of a reply in another dialect.
+type spoken struct {
+	dialect Dialect
+	started bool
+	size    int // bytes of text that the dialect got
+	event   provider.Event
+	quoted  []byte // scratch
+}
+
+// speak hands an event to the dialect, once it keeps the rules that Dialect promises.
+func (r *reply) speak(b []byte, ev *provider.Event, c *choice) []byte {
+	s := r.spoken
+	if !s.started {
+		s.started = true
+		b = s.dialect.Start(b, r.head)
+	}
+	switch ev.Kind {
+	case provider.Text, provider.Declined:
+		if ev.Text == "" {
+			return b
+		}
+		r.heard(ev.Text, &r.outcome.text)
+	case provider.Reasoning:
+		if ev.Text == "" {
+			return b
+		}
+		r.heard(ev.Text, &r.outcome.reasoning)
+	case provider.ToolCall:
+		p, ok := r.piece(ev.Choice, c, ev.Tool)
+		if !ok {
+			return b
+		}
+		r.heard(p.Arguments, &r.outcome.text)
+		s.event = *ev
+		s.event.Tool = p
+		ev = &s.event
+	case provider.Finish:
+		for i := range c.calls {
+			if !c.calls[i].some && !c.calls[i].custom {
+				s.event = provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: i, Arguments: "{}"}}
+				b = s.dialect.Event(b, &s.event)
+			}
+		}
+		r.finish(c, ev.Finish)
+		s.event = *ev
+		s.event.Finish = c.finish
+		ev = &s.event
+	case provider.Other:
+	default:
+		return b
+	}
+	return s.dialect.Event(b, ev)
+}
+
+// retell turns a chunk of the usual shape into events, several times faster than the decoder. It reports false
+// if the chunk needs the decoder; then nothing has been added to the output.
+func (s *streamer) retell(raw []byte) bool {
+	sh, ok := scanReply(raw, "delta")
+	if !ok || sh.others {
+		return false
+	}
+	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
+		s.usage(u)
+	}
+	tell := func(kind provider.Kind, at span) {
+		if !at.empty() {
+			s.event(&provider.Event{Kind: kind, Choice: sh.index, Text: jsonscan.Unquote(raw[at.from-1 : at.to+1])})
+		}
+	}
+	tell(provider.Reasoning, sh.reasoning)
+	tell(provider.Text, sh.content)
+	tell(provider.Declined, sh.refusal)
+	if sh.finish != "" {
+		s.event(&provider.Event{Kind: provider.Finish, Choice: sh.index, Finish: sh.finish})
+	}
+	return true
+}
+
+// heard records text that the dialect gets.
+func (r *reply) heard(text string, all *produced) {
+	r.content()
+	s := r.spoken
+	s.size += len(text)
+	s.quoted = jsonscan.AppendQuoted(s.quoted[:0], text)
+	all.add(s.quoted[1 : len(s.quoted)-1])
+}
+
+// tooLong returns a fault if the dialect got more text than a reply may have. Dialects keep it all, for
+// the end of the stream repeats it.
+func (r *reply) tooLong() error {
+	if r.spoken != nil && r.spoken.size > provider.MaxText {
+		return provider.TooLong()
+	}
+	return nil
+}

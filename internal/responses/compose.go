@@ -1,0 +1,350 @@
+package responses
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
+)
+
+// Past is what a request refers to.
+type Past struct {
+	// Items are those of the conversation that the request continues: inputs and outputs, in their order.
+	Items [][]byte
+	// Referenced are the items that References returned, by their ids.
+	Referenced map[string][]byte
+}
+
+// References returns the ids of the items that the input refers to, each once.
+func (r *Request) References() (ids []string) {
+	seen := map[string]bool{}
+	for i := range r.items {
+		if it := &r.items[i]; it.kind == itemReference && !seen[it.id] {
+			seen[it.id] = true
+			ids = append(ids, it.id)
+		}
+	}
+	return ids
+}
+
+// Compose returns the body of the chat completion that the request stands for. The error is a fault that names the
+// field. Past may be nil if the request refers to nothing.
+func (r *Request) Compose(past *Past) ([]byte, error) {
+	p := &parser{req: r}
+	c := conversation{p: p, open: map[string]place{}}
+	if past == nil {
+		past = &Past{}
+	}
+	for _, raw := range past.Items {
+		c.recall(raw, "previous_response_id", -1)
+	}
+	for i := range r.items {
+		it := &r.items[i]
+		if it.kind != itemReference {
+			c.add(it)
+			continue
+		}
+		raw := past.Referenced[it.id]
+		if raw == nil {
+			p.path = append(p.path[:0], "input"...)
+			p.inElement(it.index)
+			p.bad(".id", "names no item of a stored response; got %s", value(jsonscan.AppendQuoted(nil, it.id)).describe())
+			break
+		}
+		c.recall(raw, "input", it.index)
+	}
+	messages := c.messages()
+	if p.fault != nil {
+		return nil, p.fault
+	}
+	return r.appendChat(messages), nil
+}
+
+// appendChat returns the body with its messages.
+func (r *Request) appendChat(messages []byte) []byte {
+	s := &r.settings
+	b := make([]byte, 0, len(messages)+1024)
+	b = jsonscan.AppendQuoted(append(b, `{"model":`...), r.Model)
+	b = append(append(b, `,"messages":`...), messages...)
+	set := func(name string, v []byte) {
+		if v != nil {
+			b = append(append(append(append(b, `,"`...), name...), `":`...), v...)
+		}
+	}
+	word := func(name, v string) {
+		if v != "" {
+			set(name, jsonscan.AppendQuoted(nil, v))
+		}
+	}
+	if r.Stream {
+		set("stream", []byte("true"))
+	}
+	set("max_completion_tokens", s.maxOutput)
+	set("temperature", s.temperature)
+	set("top_p", s.topP)
+	if len(r.tools.list) > 0 {
+		b = append(b, `,"tools":[`...)
+		for i := range r.tools.list {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, r.tools.list[i].chat...)
+		}
+		b = append(b, ']')
+		set("tool_choice", r.tools.choice)
+		set("parallel_tool_calls", s.parallel)
+	}
+	set("response_format", s.format)
+	word("reasoning_effort", s.effort)
+	// The defaults are left out: not every upstream knows the fields.
+	if s.verbosity != "medium" {
+		word("verbosity", s.verbosity)
+	}
+	if s.tier != "auto" && s.tier != "default" {
+		word("service_tier", s.tier)
+	}
+	set("user", s.user)
+	set("prompt_cache_key", s.cacheKey)
+	set("safety_identifier", s.safety)
+	return append(b, '}')
+}
+
+// conversation puts items together to messages. The calls of one turn of the model are one message of a chat
+// completion, and their results must follow it directly.
+type conversation struct {
+	p     *parser
+	turns []turn
+	open  map[string]place // the calls that have no result yet, by their ids
+	items int
+}
+
+// turn is one message, and for an assistant's the results of its calls.
+type turn struct {
+	role    string
+	index   int // of the item that began it; -1: it is of an earlier response
+	content []byte
+	texts   []value // of an assistant
+	calls   []*item
+	results []*item // one for each call; nil: it is not there yet
+	any     bool    // some result is there
+}
+
+// place is where a call stands.
+type place struct{ turn, call int }
+
+// recall adds an item of an earlier response. Field is what the request refers to it by.
+func (c *conversation) recall(raw []byte, field string, index int) {
+	if c.p.failed() {
+		return
+	}
+	c.p.path = append(c.p.path[:0], field...)
+	if index >= 0 {
+		c.p.inElement(index)
+	}
+	v, _ := at(raw, 0)
+	if it, ok := c.p.item(v); ok {
+		it.index = index
+		c.add(&it)
+	}
+}
+
+// add adds one item.
+func (c *conversation) add(it *item) {
+	if c.p.failed() {
+		return
+	}
+	if c.items++; c.items > maxItems {
+		c.refuse(it, "", "is one too many: a conversation may have at most %d items", maxItems)
+		return
+	}
+	var last *turn
+	if n := len(c.turns); n > 0 {
+		last = &c.turns[n-1]
+	}
+	switch it.kind {
+	case itemMessage:
+		// What the model said beside calls is part of the message with the calls.
+		if it.role == "assistant" && last != nil && len(last.calls) > 0 && !last.any {
+			last.texts = append(last.texts, it.texts...)
+			return
+		}
+		c.turns = append(c.turns, turn{role: it.role, index: it.index, content: it.content, texts: it.texts})
+	case itemCall:
+		if _, twice := c.open[it.id]; twice {
+			c.refuse(it, ".call_id", "is the id of another call, which has no output yet")
+			return
+		}
+		if last == nil || last.role != "assistant" || last.any {
+			c.turns = append(c.turns, turn{role: "assistant", index: it.index})
+			last = &c.turns[len(c.turns)-1]
+		}
+		c.open[it.id] = place{len(c.turns) - 1, len(last.calls)}
+		last.calls, last.results = append(last.calls, it), append(last.results, nil)
+	case itemOutput:
+		at, ok := c.open[it.id]
+		if !ok {
+			c.refuse(it, ".call_id", "must be the id of a call before it that has no output yet; got %s", value(jsonscan.AppendQuoted(nil, it.id)).describe())
+			return
+		}
+		delete(c.open, it.id)
+		c.turns[at.turn].results[at.call], c.turns[at.turn].any = it, true
+	}
+}
+
+// refuse refuses an item.
+func (c *conversation) refuse(it *item, sub, format string, args ...any) {
+	if it.index < 0 {
+		c.p.path = append(c.p.path[:0], "previous_response_id"...)
+		sub = ""
+	} else {
+		c.p.path = append(c.p.path[:0], "input"...)
+		c.p.inElement(it.index)
+	}
+	c.p.bad(sub, format, args...)
+}
+
+// messages returns the JSON array of messages, and notes in the request where each comes from.
+func (c *conversation) messages() []byte {
+	r := c.p.req
+	r.origin = r.origin[:0]
+	b := []byte{'['}
+	begin := func(index int, role string) {
+		if len(r.origin) > 0 {
+			b = append(b, ',')
+		}
+		r.origin = append(r.origin, index)
+		b = append(append(append(b, `{"role":"`...), role...), '"')
+	}
+	if r.settings.instructions != nil {
+		begin(-1, "system")
+		b = append(append(append(b, `,"content":`...), r.settings.instructions...), '}')
+	}
+	for i := range c.turns {
+		t := &c.turns[i]
+		begin(t.index, t.role)
+		b = append(b, `,"content":`...)
+		if t.role == "assistant" {
+			b = appendTexts(b, t.texts, len(t.calls) > 0)
+		} else {
+			b = append(b, t.content...)
+		}
+		for k, call := range t.calls {
+			if k == 0 {
+				b = append(b, `,"tool_calls":[`...)
+			} else {
+				b = append(b, ',')
+			}
+			b = jsonscan.AppendQuoted(append(b, `{"id":`...), call.id)
+			b = append(append(b, `,"type":"function","function":{"name":`...), call.name...)
+			b = append(append(append(b, `,"arguments":`...), call.arguments...), "}}"...)
+		}
+		if len(t.calls) > 0 {
+			b = append(b, ']')
+		}
+		b = append(b, '}')
+		var images []byte
+		for k, result := range t.results {
+			if result == nil {
+				c.p.path = append(c.p.path[:0], "input"...)
+				c.p.bad("", "has no output for the call %s; every call must be answered", value(jsonscan.AppendQuoted(nil, t.calls[k].id)).describe())
+				return nil
+			}
+			begin(result.index, "tool")
+			b = jsonscan.AppendQuoted(append(b, `,"tool_call_id":`...), result.id)
+			b = append(append(append(b, `,"content":`...), result.content...), '}')
+			if result.images != nil {
+				if images != nil {
+					images = append(images, ',')
+				}
+				images = append(images, `{"type":"text","text":"Attachments of the output of the call of `...)
+				name := jsonscan.AppendQuoted(nil, t.calls[k].name.text())
+				images = append(append(images, name[1:len(name)-1]...), `:"},`...)
+				images = append(images, result.images...)
+			}
+		}
+		if images != nil {
+			begin(t.index, "user")
+			b = append(append(append(b, `,"content":[`...), images...), "]}"...)
+		}
+	}
+	return append(b, ']')
+}
+
+// appendTexts appends the content of an assistant's message.
+func appendTexts(b []byte, texts []value, calls bool) []byte {
+	switch {
+	case len(texts) == 0 && calls:
+		return append(b, "null"...)
+	case len(texts) == 0:
+		return append(b, `""`...)
+	case len(texts) == 1:
+		return append(b, texts[0]...)
+	}
+	b = append(b, '[')
+	for i, text := range texts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, `{"type":"text","text":`...), text...), '}')
+	}
+	return append(b, ']')
+}
+
+// names are the fields of chat completions that have other names here.
+var names = [...]struct{ chat, here string }{
+	{"max_completion_tokens", "max_output_tokens"},
+	{"max_tokens", "max_output_tokens"},
+	{"response_format.json_schema", "text.format"},
+	{"response_format", "text.format"},
+	{"reasoning_effort", "reasoning.effort"},
+	{"verbosity", "text.verbosity"},
+	{"tool_choice.function", "tool_choice"},
+}
+
+// Rename makes a fault that was made behind the door name the fields of this request. It changes faults only and
+// returns every other error as it is.
+func (r *Request) Rename(err error) error {
+	if f, ok := errors.AsType[*fault.Fault](err); ok && f.Param != "" {
+		was := f.Param
+		f.Param = r.rename(was)
+		if rest, ok := strings.CutPrefix(f.Message, was); ok {
+			f.Message = f.Param + rest
+		}
+	}
+	return err
+}
+
+// rename translates a path.
+func (r *Request) rename(path string) string {
+	if rest, ok := strings.CutPrefix(path, "messages"); ok {
+		i, rest, ok := indexed(rest)
+		if !ok || i >= len(r.origin) || r.origin[i] < 0 {
+			return "input"
+		}
+		rest = strings.TrimSuffix(rest, ".url") // of image_url, which is a string here
+		return "input[" + strconv.Itoa(r.origin[i]) + "]" + rest
+	}
+	if rest, ok := strings.CutPrefix(path, "tools"); ok {
+		i, rest, ok := indexed(rest)
+		if !ok || i >= len(r.tools.list) {
+			return "tools"
+		}
+		rest = strings.TrimPrefix(strings.TrimPrefix(rest, ".function"), ".custom")
+		return "tools[" + strconv.Itoa(r.tools.list[i].index) + "]" + rest
+	}
+	for _, n := range names {
+		if rest, ok := strings.CutPrefix(path, n.chat); ok {
+			return n.here + rest
+		}
+	}
+	return path
+}
+
+// indexed splits a path that begins with an index.
+func indexed(path string) (i int, rest string, ok bool) {
+	digits, rest, ok := strings.Cut(strings.TrimPrefix(path, "["), "]")
+	i, err := strconv.Atoi(digits)
+	return i, rest, ok && err == nil
+}

@@ -1,0 +1,450 @@
+package responses
+
+import (
+	"bytes"
+	"math"
+	"net/url"
+	"strings"
+
+	"sluice/internal/chat"
+	"sluice/internal/jsonscan"
+)
+
+// tools are the tools of a request.
+type tools struct {
+	list   []tool
+	custom map[string]bool // the names of custom tools, which the model sees as functions
+	absent bool            // built-in tools were left out
+	echo   []byte          // the JSON of tools as replies repeat it
+	choice []byte          // the JSON of tool_choice; nil: not given
+}
+
+// tool is one tool that the model is told of.
+type tool struct {
+	index  int    // in the field tools
+	name   string // of an MCP server its label
+	server bool
+	chat   []byte // its JSON in a chat completion
+}
+
+// builtIn are the tools of OpenAI's own service. There are none here, so the model is not told of them: agents offer
+// them on every call and go on without. Only a tool_choice that forces one is refused.
+var builtIn = map[string]bool{
+	"web_search": true, "web_search_preview": true, "web_search_2025_08_26": true, "web_search_preview_2025_03_11": true,
+	"file_search": true, "code_interpreter": true, "image_generation": true, "computer": true, "computer_use_preview": true, "computer_use": true,
+	"local_shell": true, "shell": true, "apply_patch": true, "namespace": true, "tool_search": true,
+}
+
+// tools reads the field tools.
+func (p *parser) tools(v value) {
+	if !p.array(v, "an array of tools") {
+		return
+	}
+	t := &p.req.tools
+	t.echo = []byte{'['}
+	servers := 0
+	for i, entry := range v.elements() {
+		mark := p.inElement(i)
+		if i == chat.MaxTools {
+			p.bad("", "is one too many: a request may have at most %d tools", chat.MaxTools)
+			return
+		}
+		if !p.object(entry, "an object with a type") {
+			return
+		}
+		const types = `"function", "custom" or "mcp"`
+		kind := p.required(entry, "type", types)
+		if kind == nil {
+			return
+		}
+		if i > 0 {
+			t.echo = append(t.echo, ',')
+		}
+		switch name := kind.text(); {
+		case name == "function":
+			p.function(i, entry)
+		case name == "custom":
+			p.custom(i, entry)
+		case name == "mcp":
+			if servers++; servers > chat.MaxMCPServers {
+				p.bad("", "is one too many: a request may have at most %d MCP servers", chat.MaxMCPServers)
+				return
+			}
+			p.server(i, entry)
+		case builtIn[name]:
+			t.absent = true
+			t.echo = append(t.echo, entry...)
+		default:
+			p.bad(".type", "must be %s, or the type of a built-in tool; got %s", types, kind.describe())
+		}
+		if p.failed() {
+			return
+		}
+		p.out(mark)
+	}
+	t.echo = append(t.echo, ']')
+}
+
+// toolName reads the name of a function or custom tool, which no other may have.
+func (p *parser) toolName(entry value) (name string, quoted value) {
+	quoted = p.required(entry, "name", "the name of the tool")
+	if quoted == nil {
+		return "", nil
+	}
+	mark := p.in("name")
+	defer p.out(mark)
+	if !p.isText(quoted, 1, 64) {
+		return "", nil
+	}
+	name = quoted.text()
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.' {
+			p.bad("", "may hold only letters, digits, underscores, hyphens and dots; got %s", quoted.describe())
+			return "", nil
+		}
+	}
+	if p.req.tools.find(name, false) >= 0 {
+		p.bad("", "must differ from the names of the other tools; two are %s", quoted.describe())
+		return "", nil
+	}
+	return name, quoted
+}
+
+// function reads a function tool, which is flat here and has an object of its own in chat completions.
+func (p *parser) function(i int, entry value) {
+	name, quoted := p.toolName(entry)
+	if name == "" {
+		return
+	}
+	b := append([]byte(`{"type":"function","function":{"name":`), quoted...)
+	for key, m := range entry.members() {
+		if m.null() {
+			continue
+		}
+		mark := p.in(key)
+		switch key {
+		case "description":
+			p.isText(m, 0, math.MaxInt)
+		case "parameters":
+			p.object(m, "an object, a JSON schema")
+		case "strict":
+			p.boolean(m)
+		default:
+			p.out(mark)
+			continue
+		}
+		p.out(mark)
+		b = append(append(append(append(b, `,"`...), key...), `":`...), m...)
+	}
+	t := &p.req.tools
+	t.list = append(t.list, tool{index: i, name: name, chat: append(b, "}}"...)})
+	t.echo = append(t.echo, entry...)
+}
+
+// custom reads a custom tool, which takes any text. Few providers have such tools, so the model sees a function with
+// one text, and the writer turns its calls back. A grammar that the text must follow is told to the model in words.
+func (p *parser) custom(i int, entry value) {
+	name, quoted := p.toolName(entry)
+	if name == "" {
+		return
+	}
+	about := ""
+	if m := entry.member("description"); m != nil {
+		mark := p.in("description")
+		p.isText(m, 0, math.MaxInt)
+		p.out(mark)
+		about = m.text()
+	}
+	if format := entry.member("format"); format != nil {
+		mark := p.in("format")
+		if p.object(format, "an object with a type") {
+			about += p.grammar(format)
+		}
+		p.out(mark)
+	}
+	b := append([]byte(`{"type":"function","function":{"name":`), quoted...)
+	b = append(b, `,"description":`...)
+	b = jsonscan.AppendQuoted(b, about)
+	b = append(b, `,"parameters":{"type":"object","properties":{"input":{"type":"string","description":"The input of the tool, as plain text"}},"required":["input"],"additionalProperties":false}}}`...)
+	t := &p.req.tools
+	if t.custom == nil {
+		t.custom = map[string]bool{}
+	}
+	t.custom[name] = true
+	t.list = append(t.list, tool{index: i, name: name, chat: b})
+	t.echo = append(t.echo, entry...)
+}
+
+// grammar returns what the model is told about the format of a custom tool's input.
+func (p *parser) grammar(format value) string {
+	const types = `"text" or "grammar"`
+	kind := p.required(format, "type", types)
+	if kind == nil {
+		return ""
+	}
+	mark := p.in("type")
+	name := p.oneOf(kind, types, "text", "grammar")
+	p.out(mark)
+	if name != "grammar" {
+		return ""
+	}
+	syntax := p.required(format, "syntax", `"lark" or "regex"`)
+	definition := p.string(format, "definition", "the grammar")
+	if syntax == nil || definition == nil {
+		return ""
+	}
+	mark = p.in("syntax")
+	called := p.oneOf(syntax, `"lark" or "regex"`, "lark", "regex")
+	p.out(mark)
+	return "\n\nThe input must match this " + called + " definition exactly:\n" + definition.text()
+}
+
+// server reads an MCP server. Its members are those of chat completions. Unlike there, calls need an approval unless
+// the request says otherwise, as in the original.
+func (p *parser) server(i int, entry value) {
+	label := p.id(entry, "server_label", "the name of the server")
+	if label == "" {
+		return
+	}
+	if entry.member("server_url") == nil && entry.member("connector_id") != nil {
+		p.bad(".connector_id", "is not supported: give the address of an MCP server in server_url")
+		return
+	}
+	address := p.string(entry, "server_url", "the address of the MCP server")
+	if address == nil {
+		return
+	}
+	t := &p.req.tools
+	if t.find(label, true) >= 0 {
+		p.bad(".server_label", "must differ from the labels of the other servers; two are %s", entry.member("server_label").describe())
+		return
+	}
+	// Replies do not repeat what may be secret.
+	b := []byte(`{"type":"mcp"`)
+	echo := []byte(`{"type":"mcp"`)
+	for key, m := range entry.members() {
+		switch key {
+		case "server_url", "server_label", "allowed_tools", "require_approval", "headers", "authorization":
+			if m.null() {
+				continue
+			}
+			b = append(append(append(append(b, `,"`...), key...), `":`...), m...)
+			switch key {
+			case "server_url":
+				echo = append(echo, `,"server_url":`...)
+				echo = jsonscan.AppendQuoted(echo, origin(address.text()))
+			case "server_label", "allowed_tools", "require_approval":
+				echo = append(append(append(append(echo, `,"`...), key...), `":`...), m...)
+			}
+		}
+	}
+	if entry.member("require_approval") == nil {
+		b = append(b, `,"require_approval":"always"`...)
+		echo = append(echo, `,"require_approval":"always"`...)
+	}
+	t.list = append(t.list, tool{index: i, name: label, server: true, chat: append(b, '}')})
+	t.echo = append(t.echo, append(echo, '}')...)
+}
+
+// origin returns the beginning of an address, without what may be secret.
+func origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return "<redacted>"
+	}
+	if u.Path == "" || u.Path == "/" {
+		return u.Scheme + "://" + u.Host + u.Path
+	}
+	return u.Scheme + "://" + u.Host + "/<redacted>"
+}
+
+// choice reads tool_choice, when all tools are known.
+func (p *parser) choice(v value) {
+	mark := p.in("tool_choice")
+	defer p.out(mark)
+	t := &p.req.tools
+	const want = `"auto", "none", "required" or an object that names a tool`
+	switch v.kind() {
+	case 0:
+	case '"':
+		switch p.oneOf(v, want, "auto", "none", "required") {
+		case "none":
+			t.choice = []byte(`"none"`)
+		case "required":
+			t.choice = []byte(`"required"`)
+			p.forcible()
+		}
+	case '{':
+		p.named(v)
+	default:
+		p.bad("", "must be %s; got %s", want, v.typeName())
+	}
+	if len(t.list) == 0 {
+		t.choice = nil // chat completions refuse a choice among no tools
+	}
+}
+
+// forcible refuses a choice that no tool can satisfy.
+func (p *parser) forcible() {
+	t := &p.req.tools
+	switch {
+	case len(t.list) > 0 || p.failed():
+	case t.absent:
+		p.bad("", "requires a tool, and the built-in tools of the request are not available here; offer a function, a custom tool or an MCP server")
+	default:
+		p.bad("", `is "required", but the request has no tools; add tools or choose "auto"`)
+	}
+}
+
+// named reads a tool_choice that is an object.
+func (p *parser) named(v value) {
+	const types = `"function", "custom", "mcp" or "allowed_tools"`
+	kind := p.required(v, "type", types)
+	if kind == nil {
+		return
+	}
+	t := &p.req.tools
+	switch name := kind.text(); {
+	case name == "function", name == "custom":
+		called := p.id(v, "name", "the name of a tool among tools")
+		if called == "" {
+			return
+		}
+		if t.find(called, false) < 0 {
+			p.bad(".name", "must be the name of a tool among tools; got %s", v.member("name").describe())
+			return
+		}
+		t.choice = choose(called)
+	case name == "mcp":
+		label := p.id(v, "server_label", "the label of a server among tools")
+		if label == "" {
+			return
+		}
+		if t.find(label, true) < 0 {
+			p.bad(".server_label", "must be the label of an MCP server among tools; got %s", v.member("server_label").describe())
+			return
+		}
+		t.choice = []byte(`"required"`)
+		if v.member("name") == nil {
+			t.keep(func(one *tool) bool { return one.server && one.name == label })
+			return
+		}
+		if called := p.id(v, "name", "the name of a tool"); called != "" {
+			t.choice = choose(called)
+		}
+	case name == "allowed_tools":
+		p.allowed(v)
+	case builtIn[name]:
+		p.bad("", "forces %s, a built-in tool that is not available here", kind.describe())
+	default:
+		p.bad(".type", "must be %s; got %s", types, kind.describe())
+	}
+}
+
+// allowed reads a tool_choice that allows some of the tools. The model sees only those.
+func (p *parser) allowed(v value) {
+	t := &p.req.tools
+	mode, list := p.required(v, "mode", `"auto" or "required"`), p.required(v, "tools", "an array of tools")
+	if mode == nil || list == nil {
+		return
+	}
+	mark := p.in("mode")
+	how := p.oneOf(mode, `"auto" or "required"`, "auto", "required")
+	p.out(mark)
+	mark = p.in("tools")
+	if !p.array(list, "an array of tools") {
+		return
+	}
+	allowed := map[string]bool{}
+	for i, tool := range list.elements() {
+		mark := p.inElement(i)
+		if !p.object(tool, "an object with a type") {
+			return
+		}
+		kind := p.required(tool, "type", "the type of a tool")
+		if kind == nil {
+			return
+		}
+		name, server := "name", kind.is("mcp")
+		if server {
+			name = "server_label"
+		}
+		if !builtIn[kind.text()] {
+			called := p.id(tool, name, "which of the tools it is")
+			if called == "" {
+				return
+			}
+			if t.find(called, server) < 0 {
+				p.bad("."+name, "must be that of a tool among tools; got %s", tool.member(name).describe())
+				return
+			}
+			allowed[called] = true
+		}
+		p.out(mark)
+	}
+	p.out(mark)
+	t.keep(func(one *tool) bool { return allowed[one.name] })
+	if how == "required" {
+		t.choice = []byte(`"required"`)
+		p.forcible()
+	}
+}
+
+// find returns the index of a tool, or of an MCP server, or -1.
+func (t *tools) find(name string, server bool) int {
+	for i := range t.list {
+		if t.list[i].name == name && t.list[i].server == server {
+			return i
+		}
+	}
+	return -1
+}
+
+// keep leaves out the tools that the function does not choose.
+func (t *tools) keep(chosen func(*tool) bool) {
+	var kept []tool
+	for i := range t.list {
+		if chosen(&t.list[i]) {
+			kept = append(kept, t.list[i])
+		}
+	}
+	t.list = kept
+}
+
+// choose returns a tool_choice that names a function.
+func choose(name string) []byte {
+	return append(jsonscan.AppendQuoted([]byte(`{"type":"function","function":{"name":`), name), "}}"...)
+}
+
+// oneLine returns JSON without line ends. In valid JSON they are only space between tokens, and an event of a stream
+// must not have any.
+func oneLine(b []byte) []byte {
+	if bytes.IndexByte(b, '\n') < 0 && bytes.IndexByte(b, '\r') < 0 {
+		return b
+	}
+	return []byte(strings.NewReplacer("\n", " ", "\r", " ").Replace(string(b)))
+}
+
+// servers reports whether the tools include an MCP server.
+func (t *tools) servers() bool {
+	for i := range t.list {
+		if t.list[i].server {
+			return true
+		}
+	}
+	return false
+}
+
+// remote returns the label of the server and the name there of an MCP tool that the model called.
+func (t *tools) remote(called string) (label, name string) {
+	_, name, ok := strings.Cut(called, "__")
+	if !ok {
+		name = called
+	}
+	for i := range t.list {
+		if t.list[i].server {
+			return t.list[i].name, name
+		}
+	}
+	return "", name
+}

@@ -1,0 +1,550 @@
+package responses
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"sluice/internal/chat"
+	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
+	"sluice/internal/provider"
+	"sluice/internal/relay"
+)
+
+// Options are the choices of NewWriter; the zero value is the default.
+type Options struct {
+	// Keep stores the Response object of a complete reply, before its last bytes go out, and reports whether it
+	// could. If not, the reply says that it is not stored. Nil: nothing is stored.
+	Keep func(response []byte) bool
+	// Seal encrypts the content of a reasoning item. Nil: items have none.
+	Seal func(text []byte) string
+}
+
+// Writer writes the reply to a Request. It implements relay.Dialect.
+//
+// The events of a stream come in this order, each with a sequence number:
+//
+//	response.created, response.in_progress
+//	for each item of the output: response.output_item.added, what it is made of, response.output_item.done
+//	response.completed, response.incomplete or response.failed
+//
+// An item ends before the next one begins. Only calls whose arguments are not whole yet may stay open, since
+// some upstreams write several at the same time.
+type Writer struct {
+	req     *Request
+	opts    Options
+	head    relay.Head
+	started bool
+	seq     int
+	items   []*output
+	calls   []*output // by their index among the calls of the reply
+	open    *output   // the message or the reasoning that is being written
+	finish  chat.Finish
+}
+
+// output is one item of the reply. Texts are the insides of JSON strings.
+type output struct {
+	kind         outputKind
+	index        int
+	id           string
+	callID, name string
+	label        string // of an MCP server
+	text         []byte // arguments, input, or the summary of reasoning
+	parts        []part // of a message
+	done         bool
+	cut          bool   // it ended before it was whole
+	plain        bool   // the text of a custom tool's call is its input, not the arguments of a function
+	sealed       string // the encrypted content of reasoning
+}
+
+// part is one content part of a message.
+type part struct {
+	refusal bool
+	text    []byte
+}
+
+type outputKind uint8
+
+const (
+	outMessage outputKind = iota
+	outReasoning
+	outFunction
+	outCustom
+	outApproval // a call of an MCP tool that the caller has to approve
+)
+
+// NewWriter returns the writer of a reply. Opts may be nil.
+func NewWriter(req *Request, head relay.Head, opts *Options) *Writer {
+	w := &Writer{req: req, head: head}
+	if opts != nil {
+		w.opts = *opts
+	}
+	if w.head.Model == "" {
+		w.head.Model = req.Model
+	}
+	return w
+}
+
+// ResponseID returns the id of the response to a request.
+func ResponseID(requestID string) string { return "resp_" + requestID }
+
+// Start implements relay.Dialect.
+func (w *Writer) Start(b []byte, h relay.Head) []byte {
+	w.head = h
+	w.started = true
+	if !w.req.Stream {
+		return b
+	}
+	b = w.begin(b, "response.created")
+	b = end(append(w.appendResponse(append(b, `,"response":`...), "in_progress", nil, nil), '}'))
+	b = w.begin(b, "response.in_progress")
+	return end(append(w.appendResponse(append(b, `,"response":`...), "in_progress", nil, nil), '}'))
+}
+
+// KeepAlive implements relay.Dialect. A comment needs no sequence number and every client skips it.
+func (w *Writer) KeepAlive(b []byte) []byte { return append(b, ": keep-alive\n"...) }
+
+// Event implements relay.Dialect.
+func (w *Writer) Event(b []byte, ev *provider.Event) []byte {
+	switch ev.Kind {
+	case provider.Text:
+		b = w.say(b, false, ev.Text)
+	case provider.Declined:
+		b = w.say(b, true, ev.Text)
+	case provider.Reasoning:
+		b = w.think(b, ev.Text)
+	case provider.ToolCall:
+		b = w.call(b, &ev.Tool)
+	case provider.Finish:
+		w.finish = ev.Finish
+		for _, it := range w.items {
+			if !it.done {
+				it.cut = w.reason() != ""
+				b = w.close(b, it)
+			}
+		}
+		w.open = nil
+	}
+	return b
+}
+
+// reason returns why the response is incomplete; empty: it is not.
+func (w *Writer) reason() string {
+	switch w.finish {
+	case chat.FinishLength:
+		return "max_output_tokens"
+	case chat.FinishContentFilter:
+		return "content_filter"
+	}
+	return ""
+}
+
+// End implements relay.Dialect.
+func (w *Writer) End(b []byte, o *relay.Outcome) []byte {
+	response := w.whole(o)
+	if w.reason() != "" {
+		b = w.begin(b, "response.incomplete")
+	} else {
+		b = w.begin(b, "response.completed")
+	}
+	b = append(append(b, `,"response":`...), response...)
+	return end(append(b, '}'))
+}
+
+// Body implements relay.Dialect.
+func (w *Writer) Body(b []byte, o *relay.Outcome) []byte { return append(b, w.whole(o)...) }
+
+// whole returns the Response object of a complete reply, and stores it.
+func (w *Writer) whole(o *relay.Outcome) []byte {
+	status := "completed"
+	if w.reason() != "" {
+		status = "incomplete"
+	}
+	keep := w.req.Store && w.opts.Keep != nil
+	response := w.appendResponse(nil, status, nil, &o.Usage)
+	if keep && w.opts.Keep(response) {
+		return response
+	}
+	if w.req.Store { // it could not be stored, and says so
+		w.req.Store = false
+		response = w.appendResponse(response[:0], status, nil, &o.Usage)
+	}
+	return response
+}
+
+// Fault implements relay.Dialect. Items that were not whole are in the failed response as they are.
+func (w *Writer) Fault(b []byte, f *fault.Fault) []byte {
+	if !w.started { // a keep-alive comment went out, and then the call failed; clients expect this event first
+		w.started = true
+		b = w.begin(b, "response.created")
+		b = end(append(w.appendResponse(append(b, `,"response":`...), "in_progress", nil, nil), '}'))
+	}
+	b = w.begin(b, "response.failed")
+	b = w.appendResponse(append(b, `,"response":`...), "failed", f, nil)
+	return end(append(b, '}'))
+}
+
+// begin appends the beginning of an event, up to its sequence number.
+func (w *Writer) begin(b []byte, name string) []byte {
+	b = append(append(b, "event: "...), name...)
+	b = append(append(b, "\ndata: {\"type\":\""...), name...)
+	b = append(b, `","sequence_number":`...)
+	b = strconv.AppendInt(b, int64(w.seq), 10)
+	w.seq++
+	return b
+}
+
+// end appends the end of an event.
+func end(b []byte) []byte { return append(b, "\n\n"...) }
+
+// of appends the beginning of an event about an item.
+func (w *Writer) of(b []byte, name string, it *output) []byte {
+	b = w.begin(b, name)
+	b = append(append(append(b, `,"item_id":"`...), it.id...), `","output_index":`...)
+	return strconv.AppendInt(b, int64(it.index), 10)
+}
+
+// add adds an item to the output.
+func (w *Writer) add(b []byte, it *output) []byte {
+	it.index = len(w.items)
+	if it.id == "" {
+		it.id = prefixes[it.kind] + w.head.RequestID + "_" + strconv.Itoa(it.index)
+	}
+	w.items = append(w.items, it)
+	if !w.req.Stream {
+		return b
+	}
+	b = w.begin(b, "response.output_item.added")
+	b = strconv.AppendInt(append(b, `,"output_index":`...), int64(it.index), 10)
+	b = it.append(append(b, `,"item":`...), "in_progress")
+	return end(append(b, '}'))
+}
+
+// prefixes are what the ids of items begin with.
+var prefixes = [...]string{outMessage: "msg_", outReasoning: "rs_", outFunction: "fc_", outCustom: "ctc_", outApproval: approval}
+
+// turnTo ends the message or the reasoning that is being written, unless it is of the kind.
+func (w *Writer) turnTo(b []byte, kind outputKind) []byte {
+	if w.open != nil && w.open.kind != kind {
+		b = w.close(b, w.open)
+		w.open = nil
+	}
+	return b
+}
+
+// say adds a piece of a text or of a refusal.
+func (w *Writer) say(b []byte, refusal bool, text string) []byte {
+	b = w.turnTo(b, outMessage)
+	if w.open == nil {
+		b = w.settleCalls(b)
+		w.open = &output{kind: outMessage}
+		b = w.add(b, w.open)
+	}
+	it := w.open
+	if n := len(it.parts); n == 0 || it.parts[n-1].refusal != refusal {
+		if n > 0 {
+			b = w.closePart(b, it)
+		}
+		it.parts = append(it.parts, part{refusal: refusal})
+		if w.req.Stream {
+			b = w.ofPart(b, "response.content_part.added", it)
+			b = it.parts[n].append(append(b, `,"part":`...))
+			b = end(append(b, '}'))
+		}
+	}
+	p := &it.parts[len(it.parts)-1]
+	from := len(p.text)
+	p.text = appendInside(p.text, text)
+	if !w.req.Stream {
+		return b
+	}
+	if refusal {
+		b = w.ofPart(b, "response.refusal.delta", it)
+		return end(append(append(append(b, `,"delta":"`...), p.text[from:]...), `"}`...))
+	}
+	b = w.ofPart(b, "response.output_text.delta", it)
+	return end(append(append(append(b, `,"delta":"`...), p.text[from:]...), `","logprobs":[]}`...))
+}
+
+// ofPart appends the beginning of an event about the last part of a message.
+func (w *Writer) ofPart(b []byte, name string, it *output) []byte {
+	b = append(w.of(b, name, it), `,"content_index":`...)
+	return strconv.AppendInt(b, int64(len(it.parts)-1), 10)
+}
+
+// closePart ends the last part of a message.
+func (w *Writer) closePart(b []byte, it *output) []byte {
+	if !w.req.Stream || len(it.parts) == 0 {
+		return b
+	}
+	p := &it.parts[len(it.parts)-1]
+	if p.refusal {
+		b = w.ofPart(b, "response.refusal.done", it)
+		b = append(append(append(b, `,"refusal":"`...), p.text...), `"}`...)
+	} else {
+		b = w.ofPart(b, "response.output_text.done", it)
+		b = append(append(append(b, `,"text":"`...), p.text...), `","logprobs":[]}`...)
+	}
+	b = w.ofPart(end(b), "response.content_part.done", it)
+	return end(append(p.append(append(b, `,"part":`...)), '}'))
+}
+
+// think adds a piece of reasoning.
+func (w *Writer) think(b []byte, text string) []byte {
+	b = w.turnTo(b, outReasoning)
+	if w.open == nil {
+		b = w.settleCalls(b)
+		w.open = &output{kind: outReasoning}
+		b = w.add(b, w.open)
+		if w.req.Stream {
+			b = append(w.of(b, "response.reasoning_summary_part.added", w.open), `,"summary_index":0,"part":{"type":"summary_text","text":""}}`...)
+			b = end(b)
+		}
+	}
+	it := w.open
+	from := len(it.text)
+	it.text = appendInside(it.text, text)
+	if !w.req.Stream {
+		return b
+	}
+	b = append(w.of(b, "response.reasoning_summary_text.delta", it), `,"summary_index":0,"delta":"`...)
+	return end(append(append(b, it.text[from:]...), `"}`...))
+}
+
+// call adds a piece of a tool call.
+func (w *Writer) call(b []byte, p *provider.ToolPiece) []byte {
+	if p.Index == len(w.calls) {
+		if w.open != nil {
+			b = w.close(b, w.open)
+			w.open = nil
+		}
+		b = w.settleCalls(b)
+		it := &output{kind: outFunction, callID: p.ID, name: p.Name}
+		switch {
+		case p.Custom || w.req.tools.custom[p.Name]:
+			it.kind, it.plain = outCustom, p.Custom
+		case w.req.tools.find(p.Name, false) < 0 && w.req.tools.servers():
+			it.kind, it.id = outApproval, approval+p.ID
+			it.label, it.name = w.req.tools.remote(p.Name)
+		}
+		w.calls = append(w.calls, it)
+		b = w.add(b, it)
+	}
+	if p.Index >= len(w.calls) || p.Arguments == "" {
+		return b
+	}
+	it := w.calls[p.Index]
+	if it.done { // more than the whole arguments
+		return b
+	}
+	from := len(it.text)
+	it.text = appendInside(it.text, p.Arguments)
+	if w.req.Stream && it.kind == outFunction {
+		b = append(w.of(b, "response.function_call_arguments.delta", it), `,"delta":"`...)
+		b = end(append(append(b, it.text[from:]...), `"}`...))
+	}
+	return b
+}
+
+// settleCalls ends the calls whose arguments are whole, before another item begins.
+func (w *Writer) settleCalls(b []byte) []byte {
+	for _, it := range w.calls {
+		if !it.done && json.Valid([]byte(inside(it.text))) {
+			b = w.close(b, it)
+		}
+	}
+	return b
+}
+
+// close ends an item.
+func (w *Writer) close(b []byte, it *output) []byte {
+	it.done = true
+	switch it.kind {
+	case outMessage:
+		b = w.closePart(b, it)
+	case outReasoning:
+		if w.req.Encrypted && w.opts.Seal != nil {
+			it.sealed = w.opts.Seal([]byte(inside(it.text)))
+		}
+		if w.req.Stream {
+			b = append(w.of(b, "response.reasoning_summary_text.done", it), `,"summary_index":0,"text":"`...)
+			b = end(append(append(b, it.text...), `"}`...))
+			b = append(w.of(b, "response.reasoning_summary_part.done", it), `,"summary_index":0,"part":{"type":"summary_text","text":"`...)
+			b = end(append(append(b, it.text...), `"}}`...))
+		}
+	case outFunction:
+		if w.req.Stream {
+			b = jsonscan.AppendQuoted(append(w.of(b, "response.function_call_arguments.done", it), `,"name":`...), it.name)
+			b = end(append(append(append(b, `,"arguments":"`...), it.text...), `"}`...))
+		}
+	case outCustom:
+		it.text = it.input()
+		if w.req.Stream {
+			if len(it.text) > 0 {
+				b = append(w.of(b, "response.custom_tool_call_input.delta", it), `,"delta":"`...)
+				b = end(append(append(b, it.text...), `"}`...))
+			}
+			b = append(w.of(b, "response.custom_tool_call_input.done", it), `,"input":"`...)
+			b = end(append(append(b, it.text...), `"}`...))
+		}
+	}
+	if !w.req.Stream {
+		return b
+	}
+	b = w.begin(b, "response.output_item.done")
+	b = strconv.AppendInt(append(b, `,"output_index":`...), int64(it.index), 10)
+	b = it.append(append(b, `,"item":`...), it.status())
+	return end(append(b, '}'))
+}
+
+// status returns the status of an item that has ended, or would be said to have ended now.
+func (it *output) status() string {
+	switch {
+	case !it.done:
+		return "in_progress"
+	case it.cut:
+		return "incomplete"
+	}
+	return "completed"
+}
+
+// input returns the input of a custom tool. The model has called a function with one text, and what it wrote is read
+// as it is if it is anything else.
+func (it *output) input() []byte {
+	if it.plain {
+		return it.text
+	}
+	raw := []byte(inside(it.text))
+	if !json.Valid(raw) {
+		return it.text
+	}
+	v, _ := at(raw, 0)
+	in := v.member("input")
+	if in.kind() != '"' {
+		return it.text
+	}
+	return in[1 : len(in)-1]
+}
+
+// append appends the JSON of an item.
+func (it *output) append(b []byte, status string) []byte {
+	b = append(append(b, `{"id":"`...), it.id...)
+	switch it.kind {
+	case outMessage:
+		b = append(append(append(b, `","type":"message","status":"`...), status...), `","role":"assistant","content":[`...)
+		for i := range it.parts {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = it.parts[i].append(b)
+		}
+		b = append(b, ']')
+	case outReasoning:
+		b = append(b, `","type":"reasoning","summary":[`...)
+		if len(it.text) > 0 {
+			b = append(append(append(b, `{"type":"summary_text","text":"`...), it.text...), `"}`...)
+		}
+		b = append(b, ']')
+		if it.sealed != "" {
+			b = append(append(append(b, `,"encrypted_content":"`...), it.sealed...), '"')
+		}
+	case outApproval:
+		b = jsonscan.AppendQuoted(append(b, `","type":"mcp_approval_request","server_label":`...), it.label)
+		b = jsonscan.AppendQuoted(append(b, `,"name":`...), it.name)
+		b = append(append(append(b, `,"arguments":"`...), it.text...), '"')
+	default:
+		kind, key := `","type":"function_call","status":"`, `,"arguments":"`
+		if it.kind == outCustom {
+			kind, key = `","type":"custom_tool_call","status":"`, `,"input":"`
+		}
+		b = append(append(append(b, kind...), status...), `","call_id":`...)
+		b = jsonscan.AppendQuoted(b, it.callID)
+		b = jsonscan.AppendQuoted(append(b, `,"name":`...), it.name)
+		b = append(append(append(b, key...), it.text...), '"')
+	}
+	return append(b, '}')
+}
+
+// append appends the JSON of a part.
+func (p *part) append(b []byte) []byte {
+	if p.refusal {
+		return append(append(append(b, `{"type":"refusal","refusal":"`...), p.text...), `"}`...)
+	}
+	return append(append(append(b, `{"type":"output_text","text":"`...), p.text...), `","annotations":[],"logprobs":[]}`...)
+}
+
+// appendResponse appends the Response object. F is why it failed, and u its usage; either may be nil.
+func (w *Writer) appendResponse(b []byte, status string, f *fault.Fault, u *chat.Usage) []byte {
+	b = append(append(append(b, `{"id":"`...), ResponseID(w.head.RequestID)...), `","object":"response","created_at":`...)
+	b = strconv.AppendInt(b, w.head.Created, 10)
+	b = append(append(append(b, `,"status":"`...), status...), `","model":`...)
+	b = jsonscan.AppendQuoted(b, w.head.Model)
+	b = append(b, `,"error":`...)
+	if f != nil {
+		b = append(append(append(b, `{"code":"`...), code(f)...), `","message":`...)
+		b = append(jsonscan.AppendQuoted(b, f.Message), '}')
+	} else {
+		b = append(b, "null"...)
+	}
+	b = append(b, `,"incomplete_details":`...)
+	if reason := w.reason(); reason != "" && status == "incomplete" {
+		b = append(append(append(b, `{"reason":"`...), reason...), `"}`...)
+	} else {
+		b = append(b, "null"...)
+	}
+	b = append(b, `,"output":[`...)
+	for i, it := range w.items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		s := it.status()
+		if f != nil && !it.done {
+			s = "incomplete"
+		}
+		b = it.append(b, s)
+	}
+	b = append(b, `],"usage":`...)
+	if u != nil {
+		b = appendUsage(b, u)
+	} else {
+		b = append(b, "null"...)
+	}
+	b = strconv.AppendBool(append(b, `,"store":`...), w.req.Store)
+	return append(append(b, w.req.echo...), '}')
+}
+
+// code returns the code of an error inside a response.
+func code(f *fault.Fault) string {
+	switch f.Kind {
+	case fault.RateLimited:
+		return "rate_limit_exceeded"
+	case fault.Invalid:
+		return "invalid_prompt"
+	}
+	return "server_error"
+}
+
+// appendUsage appends a usage object.
+func appendUsage(b []byte, u *chat.Usage) []byte {
+	b = strconv.AppendInt(append(b, `{"input_tokens":`...), int64(u.PromptTotal()), 10)
+	b = strconv.AppendInt(append(b, `,"input_tokens_details":{"cached_tokens":`...), int64(u.Cached), 10)
+	b = strconv.AppendInt(append(b, `},"output_tokens":`...), int64(u.CompletionTotal()), 10)
+	b = strconv.AppendInt(append(b, `,"output_tokens_details":{"reasoning_tokens":`...), int64(u.Reasoning), 10)
+	b = strconv.AppendInt(append(b, `},"total_tokens":`...), int64(u.Total()), 10)
+	return append(b, '}')
+}
+
+// appendInside appends a text as the inside of a JSON string.
+func appendInside(b []byte, text string) []byte {
+	from := len(b)
+	b = jsonscan.AppendQuoted(b, text)
+	// Move the inside over the opening quote, and leave out the closing one.
+	copy(b[from:], b[from+1:])
+	return b[:len(b)-2]
+}
+
+// inside returns the text of the inside of a JSON string.
+func inside(raw []byte) string {
+	quoted := append(append(append(make([]byte, 0, len(raw)+2), '"'), raw...), '"')
+	return jsonscan.Unquote(quoted)
+}
