@@ -17,6 +17,7 @@ import (
 )
 
 //go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
+//go:generate go run sluice/internal/webui/markup/tighten
 
 //go:embed assets/*.js assets/*.css assets/*.LICENSE assets/*.svg
 var files embed.FS
