@@ -113,7 +113,7 @@ wire_api = "responses"
 		{
 			name: "pi", pkg: "@mariozechner/pi-coding-agent", steps: []string{"calls write to write the file", "calls bash to show the file", "reports, after 2 results"},
 			program: "pi", door: "/v1/chat/completions",
-			args: func(*gateway) []string {
+			args: func(g *gateway) []string {
 				return []string{"--offline", "--model", "sluice/" + g.model, "-p", taskText}
 			},
 			env: func(g *gateway) []string { return []string{"SLUICE_KEY=" + g.owner} },
