@@ -286,7 +286,7 @@ type load struct {
 
 // run lets the callers make calls until stop is closed or the server is gone.
 func (l *load) run(url string, callers int, stop <-chan struct{}) {
-	transport := &http.Transport{MaxIdleConnsPerHost: callers}
+	transport := &http.Transport{MaxIdleConnsPerHost: callers, IdleConnTimeout: 30 * time.Second}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: patience}
 	l.mu.Lock()

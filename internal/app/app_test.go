@@ -175,7 +175,8 @@ func (s *site) launch(t *testing.T, cfg *config.Config) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 300}
+	// The server closes connections that were idle for two minutes. A call that is sent at that moment fails.
+	transport := &http.Transport{MaxIdleConnsPerHost: 300, IdleConnTimeout: time.Minute}
 	n.client = &http.Client{Transport: transport, Timeout: patience}
 	var ctx context.Context
 	ctx, n.cancel = context.WithCancel(context.Background())

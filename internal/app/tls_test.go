@@ -56,7 +56,7 @@ func (n *node) trust(cert string) {
 	}
 	n.scheme = "https://"
 	n.client.CloseIdleConnections()
-	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool}}
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool}, IdleConnTimeout: time.Minute}
 	n.t.Cleanup(transport.CloseIdleConnections)
 	n.client = &http.Client{Transport: transport, Timeout: patience}
 }

@@ -31,7 +31,7 @@ func TestParts(t *testing.T) {
 	t.Parallel()
 	rounds := 30
 	if os.Getenv("SLUICE_SOAK") != "" {
-		rounds = 2000
+		rounds = 500
 	}
 	first := seed(t)
 	for i := range rounds {

@@ -93,7 +93,7 @@ func newCluster(t *testing.T) *cluster {
 		t.Skipf("needs nginx: %v", err)
 	}
 	c := &cluster{t: t, dir: t.TempDir(), pg: pgtest.Own(t), redis: redistest.Own(t, "save 3600 1")}
-	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	transport := &http.Transport{MaxIdleConnsPerHost: 100, IdleConnTimeout: 30 * time.Second}
 	c.client = &http.Client{Transport: transport}
 	t.Cleanup(transport.CloseIdleConnections)
 	program, files := build(t), newStore(t)

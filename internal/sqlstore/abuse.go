@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -20,9 +21,14 @@ type monthly struct {
 	month               int64 // start of the month, in Unix milliseconds
 }
 
-// String returns a text that is only used to order keys.
-func (m monthly) String() string {
-	return fmt.Sprint(m.account, "|", m.month, "|", m.plan, "|", m.tier)
+// compareMonths orders keys as the table's primary key does.
+func compareMonths(a, b monthly) int {
+	for _, c := range [...]int{strings.Compare(a.account, b.account), cmp.Compare(a.month, b.month), strings.Compare(a.plan, b.plan)} {
+		if c != 0 {
+			return c
+		}
+	}
+	return strings.Compare(a.tier, b.tier)
 }
 
 // monthOf returns the key of a settlement. Months are those of UTC.
@@ -31,24 +37,25 @@ func monthOf(r *usage.Settlement) monthly {
 	return monthly{r.AccountID, r.Plan, r.Tier, millis(time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC))}
 }
 
+// intoCounts adds to a count, or starts it. What was forgiven stays.
+var intoCounts = insertion{
+	into: `abuse_counts (account_id, month, plan, tier, unit_milli, forgiven_milli)`, columns: 6,
+	conflict: `ON CONFLICT (account_id, month, plan, tier) DO UPDATE SET unit_milli = abuse_counts.unit_milli + excluded.unit_milli`,
+}
+
 // addUnits adds units, in thousandths, to the counts of the abuse score.
-func addUnits(ctx context.Context, tx *sql.Tx, units map[monthly]int64) error {
+func addUnits(ctx context.Context, to bulk, units map[monthly]int64) error {
 	// Maps have no order, so sort the keys before locking their rows.
 	keys := make([]monthly, 0, len(units))
 	for k := range units {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(a, b monthly) int { return strings.Compare(a.String(), b.String()) }) // the same order on all nodes, so they cannot deadlock
-	for _, k := range keys {
-		// Add to the count, or start it. What was forgiven stays.
-		_, err := tx.ExecContext(ctx, `INSERT INTO abuse_counts (account_id, month, plan, tier, unit_milli, forgiven_milli) VALUES ($1, $2, $3, $4, $5, 0)
-			ON CONFLICT (account_id, month, plan, tier) DO UPDATE SET unit_milli = abuse_counts.unit_milli + excluded.unit_milli`,
-			k.account, k.month, k.plan, k.tier, units[k])
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	slices.SortFunc(keys, compareMonths) // the same order on all nodes, so they cannot deadlock
+	_, err := to.insert(ctx, &intoCounts, len(keys), func(values []any, i int) []any {
+		k := &keys[i]
+		return append(values, k.account, k.month, k.plan, k.tier, units[*k], int64(0))
+	})
+	return err
 }
 
 // AbuseCounts returns the counts of the month that starts at the given time.

@@ -64,8 +64,8 @@ func SearchPlans(ctx context.Context, s *Store) (map[string]string, error) {
 		idQuery:             {"acct_000042"},
 		keyQuery:            {"key_000042"},
 		lastFourQuery:       {"0042", "", 51},
-		requestQuery:        {fmt.Sprintf("%032x", 4711), 20},
-		settledQuery:        {fmt.Sprintf("%032x", 4711), 20},
+		requestQuery:        askFor(fmt.Sprintf("%032x", 4711), 20),
+		settledQuery:        askFor(fmt.Sprintf("%032x", 4711), 20),
 		refusedQuery:        {fmt.Sprintf("%032x", 4711), 20},
 		refusalsQuery:       {"acct_000042", int64(9e15), "", 20},
 		refusedMinutesQuery: {"acct_000042", int64(0), int64(60_000)},
@@ -131,27 +131,34 @@ func FillAccounts(ctx context.Context, s *Store, n int) error {
 	return nil
 }
 
-// FillSettlements adds n copies of a settlement, the last of them now, with ids that count from 0: of one account each
+// FillSettlements adds n copies of a settlement, the last of them now, with the ids of RequestID: of one account each
 // tenth, of all others in turn the rest. Each hundredth has the id of a proxy. Only the settlements themselves are
 // stored, without their sums.
 func FillSettlements(ctx context.Context, s *Store, like string, n, accounts int, now time.Time) error {
 	const step = 10_000
-	id := `printf('%%032x', i)`
+	id := `printf('%%08x%%024x', asked / 1000, i)`
 	if s.engine == Postgres {
-		id = `LPAD(TO_HEX(i), 32, '0')`
+		id = `LPAD(TO_HEX(asked / 1000), 8, '0') || LPAD(TO_HEX(i), 24, '0')`
 	}
 	columns := strings.TrimPrefix(settlementColumns, "id, at, account_id, ")
 	for from := 0; from < n; from += step {
 		statement := fmt.Sprintf(`INSERT INTO settlements (id, at, account_id, `+columns+`, request_id, way)
-			WITH RECURSIVE n (i) AS (SELECT CAST(%d AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-			SELECT `+id+`, %d + (i - %d) * 2678400000 / %d, CASE WHEN i %% 10 = 0 THEN 'acct_000042' ELSE 'acct_' || SUBSTR(CAST(1000000 + i %% %d AS TEXT), 2) END,
-			`+columns+`, CASE WHEN i %% 100 = 0 THEN 'proxy-' || CAST(i AS TEXT) ELSE '' END, way FROM n, settlements WHERE id = '%s'`,
+			WITH RECURSIVE n (i) AS (SELECT CAST(%d AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < %d),
+			m (i, asked) AS (SELECT i, %d + (i - %d) * 2678400000 / %d FROM n)
+			SELECT `+id+`, asked, CASE WHEN i %% 10 = 0 THEN 'acct_000042' ELSE 'acct_' || SUBSTR(CAST(1000000 + i %% %d AS TEXT), 2) END,
+			`+columns+`, CASE WHEN i %% 100 = 0 THEN 'proxy-' || CAST(i AS TEXT) ELSE '' END, way FROM m, settlements WHERE request_id = '%s' AND request_id <> ''`,
 			from, min(from+step, n)-1, now.UnixMilli(), n, n, accounts, like)
 		if _, err := s.write.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
 	return nil
+}
+
+// RequestID returns the id of settlement i of n that FillSettlements has added.
+func RequestID(i, n int, now time.Time) string {
+	at := now.UnixMilli() + int64(i-n)*2678400000/int64(n)
+	return fmt.Sprintf("%08x%024x", at/1000, i)
 }
 
 // Classify returns what the Store's methods make of a driver's error.

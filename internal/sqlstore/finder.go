@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"strconv"
 	"time"
 
 	"sluice/internal/finder"
@@ -34,18 +35,50 @@ const (
 			FROM api_keys WHERE last_four = $1 AND id > $2 ORDER BY id LIMIT $3) AS k ON accounts.id = owner ORDER BY key_id`
 
 	requestQuery = `SELECT ` + accountColumns + `, request, asked_at, refused FROM accounts JOIN
-		(SELECT account_id AS owner, id AS request, at AS asked_at, 0 AS refused FROM settlements WHERE id = $1
+		(SELECT account_id AS owner, id AS request, at AS asked_at, 0 AS refused FROM settlements WHERE at >= $3 AND at < $4 AND id = $1
 		UNION ALL SELECT account_id, id, at, 0 FROM settlements WHERE request_id = $1 AND request_id <> ''
 		UNION ALL SELECT account_id, id, at, 1 FROM refused_calls WHERE id = $1
 		UNION ALL SELECT account_id, id, at, 1 FROM refused_calls WHERE request_id = $1 AND request_id <> ''
 		LIMIT $2) AS r ON accounts.id = owner ORDER BY asked_at DESC, request`
 
-	settledQuery = `SELECT ` + settlementColumns + wayColumns + ` FROM settlements WHERE id = $1
+	settledQuery = `SELECT ` + settlementColumns + wayColumns + ` FROM settlements WHERE at >= $3 AND at < $4 AND id = $1
 		UNION ALL SELECT ` + settlementColumns + wayColumns + ` FROM settlements WHERE request_id = $1 AND request_id <> '' LIMIT $2`
 
 	refusedQuery = `SELECT ` + refusalColumns + ` FROM refused_calls WHERE id = $1
 		UNION ALL SELECT ` + refusalColumns + ` FROM refused_calls WHERE request_id = $1 AND request_id <> '' LIMIT $2`
 )
+
+// askFor returns the arguments of requestQuery and settledQuery. Settlements are found by the second that their id
+// begins with. If it does not begin so, they are found by request_id; see givenID.
+func askFor(id string, limit int) []any {
+	from, ok := secondOf(id)
+	if !ok {
+		return []any{id, limit, int64(0), int64(0)}
+	}
+	return []any{id, limit, millis(from), millis(from.Add(time.Second))}
+}
+
+// secondOf returns the second that the id of a request begins with; see newRequestID in httpapi. Ids of other things
+// may look as if they did.
+func secondOf(id string) (time.Time, bool) {
+	if len(id) != 32 {
+		return time.Time{}, false
+	}
+	n, err := strconv.ParseUint(id[:8], 16, 32)
+	return time.Unix(int64(n), 0), err == nil
+}
+
+// givenID returns what is stored as request_id: the id that a proxy gave, or the settlement's own if it does not tell
+// its time.
+func givenID(r *usage.Settlement) string {
+	if r.Way != nil && r.Way.RequestID != "" {
+		return r.Way.RequestID
+	}
+	if second, ok := secondOf(r.ID); ok && second.Unix() == r.At.Unix() {
+		return ""
+	}
+	return r.ID
+}
 
 // wider reads the columns of a row that follow those of an account into more.
 type wider struct {
@@ -103,7 +136,7 @@ func (s *Store) AccountsByRequest(ctx context.Context, id string, limit int) (ou
 		m.Request.At, m.Request.Refused = fromMillis(at), refused == 1
 		out = append(out, m)
 		return err
-	}, requestQuery, id, limit)
+	}, requestQuery, askFor(id, limit)...)
 	return out, unavailable(err)
 }
 
@@ -119,7 +152,7 @@ func (s *Store) Requests(ctx context.Context, id string, limit int) (out []usage
 		r.Way, _ = usage.ParseWay(way) // one of a newer version is left out
 		out = append(out, r)
 		return nil
-	}, settledQuery, id, limit)
+	}, settledQuery, askFor(id, limit)...)
 	return out, unavailable(err)
 }
 

@@ -1,7 +1,6 @@
 package sqlstore_test
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -35,7 +34,8 @@ func TestSearchUsesAnIndex(t *testing.T) {
 			if err := sqlstore.FillAccounts(t.Context(), s, accounts); err != nil {
 				t.Fatal(err)
 			}
-			fillWays(t, s, settled, accounts)
+			now := time.Now()
+			fillWays(t, s, settled, accounts, now)
 			plans, err := sqlstore.SearchPlans(t.Context(), s)
 			if err != nil {
 				t.Fatal(err)
@@ -53,16 +53,15 @@ func TestSearchUsesAnIndex(t *testing.T) {
 					t.Errorf("%s is answered without an index:\n%s", query, plan)
 				}
 			}
-			search(t, s, settled, soak)
+			search(t, s, settled, now, soak)
 		})
 	}
 }
 
 // fillWays adds settlements with a way, those of one account for each tenth one.
-func fillWays(t *testing.T, s *sqlstore.Store, rows, accounts int) {
+func fillWays(t *testing.T, s *sqlstore.Store, rows, accounts int, now time.Time) {
 	t.Helper()
 	const like = "the one that is copied"
-	now := time.Now()
 	err := s.RecordSettlements(t.Context(), []usage.Settlement{{
 		ID: like, At: now.Add(-32 * 24 * time.Hour).Truncate(time.Millisecond), AccountID: "acct_000001", KeyID: "key",
 		Plan: "scale", Tier: "free", ModelAsked: "m", ModelUsed: "m", Provider: "p", RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: usage.EndComplete, Latency: time.Second,
@@ -77,7 +76,7 @@ func fillWays(t *testing.T, s *sqlstore.Store, rows, accounts int) {
 }
 
 // search looks for one of each, and in a soak measures how long that takes.
-func search(t *testing.T, s *sqlstore.Store, settled int, soak bool) {
+func search(t *testing.T, s *sqlstore.Store, settled int, now time.Time, soak bool) {
 	t.Helper()
 	f := finder.New(s, nil)
 	for _, tt := range []struct {
@@ -90,12 +89,12 @@ func search(t *testing.T, s *sqlstore.Store, settled int, soak bool) {
 		{"acct_004711", 1},
 		{"key_004711", 1},
 		{"0042", 1},
-		{fmt.Sprintf("%032x", settled/2), 1},
-		{fmt.Sprintf("chatcmpl-%032x", settled-1), 1},
+		{sqlstore.RequestID(settled/2, settled, now), 1},
+		{"chatcmpl-" + sqlstore.RequestID(settled-1, settled, now), 1},
 		{"proxy-4700", 1},
 		{"r000042-1", 1},
 		{"nobody@example.com", 0},
-		{fmt.Sprintf("%032x", settled), 0},
+		{sqlstore.RequestID(settled, settled, now), 0},
 	} {
 		var found []finder.Match
 		var err error
@@ -112,7 +111,7 @@ func search(t *testing.T, s *sqlstore.Store, settled int, soak bool) {
 	}
 	var way finder.Found
 	var err error
-	took := quickest(soak, func() { way, err = f.Request(t.Context(), fmt.Sprintf("%032x", settled/2)) })
+	took := quickest(soak, func() { way, err = f.Request(t.Context(), sqlstore.RequestID(settled/2, settled, now)) })
 	if err != nil || len(way.Settled) != 1 || way.Settled[0].Way == nil || soak && took > searched {
 		t.Errorf("Request = %+v, %v after %s, want one settlement with its way", way, err, took)
 	}

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -138,15 +139,6 @@ func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (*sq
 	return p.db.QueryContext(ctx, query, args...)
 }
 
-// PrepareContext prepares a statement for transactions of this pool.
-func (p *pool) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
-	ctx, cancel := within(ctx, p.patience.call)
-	defer cancel()
-	stmt, err := p.db.PrepareContext(ctx, query)
-	p.note(err)
-	return stmt, err
-}
-
 // tx runs work in one transaction. It commits if work returns nil and rolls back otherwise. The patience is that
 // of the whole transaction, which work gets as its context.
 func (p *pool) tx(ctx context.Context, patience time.Duration, opts *sql.TxOptions, work func(ctx context.Context, tx *sql.Tx) error) (err error) {
@@ -166,6 +158,43 @@ func (p *pool) tx(ctx context.Context, patience time.Duration, opts *sql.TxOptio
 		return err
 	}
 	return tx.Commit()
+}
+
+// driverTx is tx for work that uses the driver itself. It runs while the connection is locked, so nothing else can end
+// the transaction before work does.
+func (p *pool) driverTx(ctx context.Context, patience time.Duration, work func(ctx context.Context, conn driver.Conn) error) (err error) {
+	ctx, cancel := within(ctx, patience)
+	defer cancel()
+	defer func() {
+		p.note(err)
+		p.wrote(err)
+	}()
+	conn, err := p.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Raw(func(c any) error {
+		conn, ok := c.(interface {
+			driver.Conn
+			driver.ConnBeginTx
+		})
+		if !ok {
+			return fmt.Errorf("a %T has no transactions", c)
+		}
+		tx, err := conn.BeginTx(ctx, driver.TxOptions{})
+		if err != nil {
+			return err
+		}
+		if err := work(ctx, conn); err != nil {
+			// A connection that cannot even roll back is closed.
+			if failed := tx.Rollback(); failed != nil {
+				err = fmt.Errorf("%w (%w: %w)", err, driver.ErrBadConn, failed)
+			}
+			return err
+		}
+		return tx.Commit()
+	})
 }
 
 // conn reserves one connection. What is done with it needs the deadline of long, or one of its own.

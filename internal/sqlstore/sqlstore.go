@@ -21,7 +21,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -49,10 +48,6 @@ type Store struct {
 	state    state
 	known    int64           // the version of the tables that this program needs
 	config   *pgx.ConnConfig // of PostgreSQL; nil for SQLite
-
-	// mu guards inserts, the prepared statements that insert a given number of settlements.
-	mu      sync.Mutex
-	inserts map[int]*sql.Stmt
 }
 
 // Engine is the kind of database behind a Store.

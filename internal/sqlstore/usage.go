@@ -23,145 +23,8 @@ const wayColumns = `, request_id, way`
 // sumColumns are in the order of sumTargets and addSums.
 const sumColumns = `requests, failed, prompt, cached, completion, reasoning, request_milli, unit_milli, cost_micro, unpriced, latency_ms, first_token_ms, first_tokens`
 
-// RecordSettlements stores the settlements that are not stored yet and adds them to the sums.
-// Recording the same settlement again is safe, so the journal can be replayed after a crash.
-func (s *Store) RecordSettlements(ctx context.Context, batch []usage.Settlement) error {
-	if err := s.prepareInserts(ctx); err != nil {
-		return err
-	}
-	return unavailable(s.write.tx(ctx, s.patience.settle, nil, func(ctx context.Context, tx *sql.Tx) error { return s.addSettlements(ctx, tx, batch) }))
-}
-
-// prepareInserts prepares the statements that addSettlements needs. On SQLite there is only one
-// writing connection, so a statement cannot be prepared while a transaction holds it.
-func (s *Store) prepareInserts(ctx context.Context) error {
-	for _, n := range []int{1, insertAtOnce} {
-		if _, err := s.prepared(ctx, n); err != nil {
-			return unavailable(err)
-		}
-	}
-	return nil
-}
-
-// addSettlements stores those that are new and adds them to the sums by hour and by day and to the
-// abuse counts. Rows and sums change in one transaction, so they can never disagree.
-func (s *Store) addSettlements(ctx context.Context, tx *sql.Tx, batch []usage.Settlement) error {
-	// Add up in memory first, so that each slot is written once.
-	hours, days := map[usage.Slot]usage.Sums{}, map[usage.Slot]usage.Sums{}
-	units := map[monthly]int64{}
-	// fresh maps only the ids of one part, so a large batch needs no large map.
-	for part := range slices.Chunk(batch, 100) {
-		fresh, err := s.insertSettlements(ctx, tx, part)
-		if err != nil {
-			return err
-		}
-		for i := range part {
-			r := &part[i]
-			if !fresh[r.ID] {
-				continue
-			}
-			delete(fresh, r.ID) // add it only once if the batch contains it twice
-			addTo(hours, r, usage.HourOf(r.At))
-			addTo(days, r, usage.DayOf(r.At))
-			if r.UnitMilli > 0 {
-				units[monthOf(r)] += r.UnitMilli
-			}
-		}
-	}
-	if err := addSums(ctx, tx, "usage_hours", hours); err != nil {
-		return err
-	}
-	if err := addSums(ctx, tx, "usage_days", days); err != nil {
-		return err
-	}
-	return addUnits(ctx, tx, units)
-}
-
-// addTo adds a settlement to the sums of its slot.
-func addTo(sums map[usage.Slot]usage.Sums, r *usage.Settlement, start time.Time) {
-	slot := usage.Slot{AccountID: r.AccountID, KeyID: r.KeyID, Model: r.ModelUsed, Start: start}
-	s := sums[slot]
-	s.Add(r)
-	sums[slot] = s
-}
-
 // settlementFields is the number of columns in settlementColumns and wayColumns.
 const settlementFields = 26
-
-// insertAtOnce is the number of rows that one statement inserts. The rest of a batch is inserted
-// row by row, so that only two statements have to be prepared.
-const insertAtOnce = 50
-
-// insertSettlements inserts a batch and returns the ids that were new.
-func (s *Store) insertSettlements(ctx context.Context, tx *sql.Tx, batch []usage.Settlement) (map[string]bool, error) {
-	// The transaction itself ends with the context. If each statement on SQLite watched it, too, that would
-	// cost a goroutine per statement. On PostgreSQL each must: a transaction does not end before its statement.
-	if s.engine == SQLite {
-		ctx = context.WithoutCancel(ctx)
-	}
-	fresh := make(map[string]bool, len(batch))
-	args := make([]any, 0, insertAtOnce*settlementFields)
-	for len(batch) > 0 {
-		// Full groups by the large statement, and the rest by the small one.
-		n := insertAtOnce
-		if len(batch) < n {
-			n = 1
-		}
-		if err := s.insertRows(ctx, tx, args, batch[:n], fresh); err != nil {
-			return nil, err
-		}
-		batch = batch[n:]
-	}
-	return fresh, nil
-}
-
-// insertRows inserts all rows with one statement and adds the ids of new ones to fresh. Usually all
-// rows are new, and then the number of affected rows says so, which is cheaper than returning the
-// ids. If some are not new, it rolls back and inserts row by row to find out which ones are.
-//
-// It passes args[:0] on as scratch space; only its capacity is reused.
-func (s *Store) insertRows(ctx context.Context, tx *sql.Tx, args []any, batch []usage.Settlement, fresh map[string]bool) error {
-	stmt, err := s.prepared(ctx, len(batch))
-	if err != nil {
-		return err
-	}
-	for i := range batch {
-		args = appendValues(args, &batch[i])
-	}
-	// The savepoint makes it possible to undo this statement alone if some rows were not new.
-	if len(batch) > 1 {
-		if _, err := tx.ExecContext(ctx, `SAVEPOINT many`); err != nil {
-			return err
-		}
-	}
-	res, err := tx.StmtContext(ctx, stmt).ExecContext(ctx, args...)
-	if err != nil {
-		return err
-	}
-	n, err := res.RowsAffected()
-	switch {
-	case err != nil:
-		return err
-	case n == int64(len(batch)):
-		for i := range batch {
-			fresh[batch[i].ID] = true
-		}
-		return nil
-	// The row was stored before.
-	case len(batch) == 1:
-		return nil
-	}
-	// Some rows were stored before, but it is not known which. Find out one by one.
-	if _, err := tx.ExecContext(ctx, `ROLLBACK TO SAVEPOINT many`); err != nil {
-		return err
-	}
-	for i := range batch {
-		if err := s.insertRows(ctx, tx, args[:0], batch[i:i+1], fresh); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // appendValues appends the columns of a settlement as int64 and string, the types that drivers
 // accept without conversion. A cost or a way that is not known is NULL.
@@ -170,67 +33,13 @@ func appendValues(to []any, r *usage.Settlement) []any {
 	if r.CostMicro != nil {
 		cost = *r.CostMicro
 	}
-	given := ""
 	if r.Way != nil {
-		given, way = r.Way.RequestID, usage.AppendWay(make([]byte, 0, 128), r.Way)
+		way = usage.AppendWay(make([]byte, 0, 128), r.Way)
 	}
 	return append(to,
 		r.ID, millis(r.At), r.AccountID, r.KeyID, r.Plan, r.Tier, r.ModelAsked, r.ModelUsed, r.Provider,
 		int64(r.Tokens.Prompt), int64(r.Tokens.Cached), int64(r.Tokens.Completion), int64(r.Tokens.Reasoning), int64(yesNo(r.Counted)), r.RequestMilli, r.UnitMilli,
-		cost, int64(r.Status), string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed), r.Door, given, way)
-}
-
-// prepared returns the statement that inserts n settlements. It is prepared once and closed with
-// the database.
-func (s *Store) prepared(ctx context.Context, n int) (*sql.Stmt, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if stmt := s.inserts[n]; stmt != nil {
-		return stmt, nil
-	}
-	// Conflicts are ignored: an existing row means that the settlement was recorded before.
-	// Preparing happens outside of any transaction; see prepareInserts.
-	stmt, err := s.write.PrepareContext(ctx, `INSERT INTO settlements (`+settlementColumns+wayColumns+`) VALUES `+s.manyPlaceholders(n, settlementFields)+` ON CONFLICT (at, id) DO NOTHING`)
-	if err != nil {
-		return nil, err
-	}
-	if s.inserts == nil {
-		s.inserts = map[int]*sql.Stmt{}
-	}
-	s.inserts[n] = stmt
-	return stmt, nil
-}
-
-// addSums adds to the sums of each slot. All nodes lock the slots in the same order, so that they
-// cannot deadlock.
-func addSums(ctx context.Context, tx *sql.Tx, table string, sums map[usage.Slot]usage.Sums) error {
-	slots := make([]usage.Slot, 0, len(sums))
-	for slot := range sums {
-		slots = append(slots, slot)
-	}
-	slices.SortFunc(slots, func(a, b usage.Slot) int {
-		return strings.Compare(fmt.Sprint(a.AccountID, a.Start.Unix(), a.KeyID, a.Model), fmt.Sprint(b.AccountID, b.Start.Unix(), b.KeyID, b.Model))
-	})
-	names := strings.Split(sumColumns, ", ")
-	// Each column becomes "c = table.c + excluded.c": the upsert adds instead of replacing.
-	for i, n := range names {
-		names[i] = n + " = " + table + "." + n + " + excluded." + n
-	}
-	stmt, err := tx.PrepareContext(ctx, `INSERT INTO `+table+` (account_id, start, key_id, model, `+sumColumns+`) VALUES `+placeholders(1, 17)+`
-		ON CONFLICT (account_id, start, key_id, model) DO UPDATE SET `+strings.Join(names, ", "))
-	if err != nil {
-		return err
-	}
-	defer stmt.Close()
-	for _, slot := range slots {
-		v := sums[slot]
-		_, err := stmt.ExecContext(ctx, slot.AccountID, millis(slot.Start), slot.KeyID, slot.Model,
-			v.Requests, v.Failed, v.Prompt, v.Cached, v.Completion, v.Reasoning, v.RequestMilli, v.UnitMilli, v.CostMicro, v.Unpriced, v.LatencyMS, v.FirstMS, v.First)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		cost, int64(r.Status), string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed), r.Door, givenID(r), way)
 }
 
 // UsageByDay returns an account's sums by day, key and model, starting at the given day.
@@ -464,15 +273,4 @@ func placeholders(rows, columns int) string {
 		b.WriteByte(')')
 	}
 	return b.String()
-}
-
-// manyPlaceholders is placeholders for many rows. SQLite treats $1 as a name and looks it up in a
-// list of all names: 100 rows of 21 columns cost 335 µs each, and 16 µs each with plain question
-// marks.
-func (s *Store) manyPlaceholders(rows, columns int) string {
-	if s.Engine() != SQLite {
-		return placeholders(rows, columns)
-	}
-	row := "(?" + strings.Repeat(", ?", columns-1) + ")"
-	return row + strings.Repeat(", "+row, rows-1)
 }

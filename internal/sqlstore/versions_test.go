@@ -20,7 +20,9 @@ import (
 const additiveFrom = 18
 
 // allowed are the migrations that do more than add, each with the reason why the version before works all the same.
-var allowed = map[string]string{}
+var allowed = map[string]string{
+	"00039_request_ids.sql": "no version before has a query that needs the index",
+}
 
 var (
 	comment  = regexp.MustCompile(`--[^\n]*`)
@@ -216,5 +218,35 @@ func TestNewest(t *testing.T) {
 	in, err := sqlstore.Inspect(t.Context(), "sqlite", t.TempDir())
 	if err != nil || in.Known != sqlstore.Newest() {
 		t.Errorf("Newest() = %d, want %d (%v)", sqlstore.Newest(), in.Known, err)
+	}
+}
+
+// Ids of calls of earlier versions do not tell their time. They are found all the same.
+func TestOldRequestsAreFound(t *testing.T) {
+	t.Parallel()
+	for name, database := range map[string]func(t *testing.T) string{
+		"SQLite":     func(*testing.T) string { return "sqlite" },
+		"PostgreSQL": func(t *testing.T) string { return pgtest.URL(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, url := t.TempDir(), database(t)
+			old, err := sqlstore.OpenAt(t.Context(), url, dir, 32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const id = "f00dfeedf00dfeedf00dfeedf00dfeed"
+			err = sqlstore.Execute(old, `INSERT INTO settlements (id, at, account_id, key_id, plan, tier, model_asked, model, provider, prompt, cached, completion, reasoning,
+				counted, request_milli, unit_milli, status, ending, latency_ms, first_token_ms)
+				VALUES ('`+id+`', 1767225600000, 'acct_1', 'k', 'basic', 'free', 'm', 'm', 'p', 1, 0, 2, 0, 0, 1000, 1000, 200, 'complete', 5, 0)`)
+			old.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, err := open(t, url, dir).Requests(t.Context(), id, 10)
+			if err != nil || len(found) != 1 || found[0].ID != id || found[0].Way != nil {
+				t.Errorf("Requests = %+v, %v, want the call of the earlier version", found, err)
+			}
+		})
 	}
 }

@@ -164,9 +164,6 @@ func (s *Store) WaitingVideos(ctx context.Context, now time.Time) (waiting int, 
 // if any, in the same transaction. An error of change rolls back and is returned as it is. A
 // missing job is video.ErrGone.
 func (s *Store) ChangeVideo(ctx context.Context, id string, change func(*video.Job) (*usage.Settlement, error)) (*video.Job, error) {
-	if err := s.prepareInserts(ctx); err != nil {
-		return nil, err
-	}
 	var j *video.Job
 	// Errors of change must not pass through unavailable, which might replace them.
 	var refused error
@@ -198,7 +195,7 @@ func (s *Store) ChangeVideo(ctx context.Context, id string, change func(*video.J
 			return nil
 		}
 		// In the same transaction: a finished job is settled, and a settled job is finished.
-		return s.addSettlements(ctx, tx, []usage.Settlement{*settlement})
+		return addSettlement(ctx, tx, settlement)
 	})
 	switch {
 	case refused != nil:

@@ -89,20 +89,21 @@ func search(t *testing.T, open func() *sqlstore.Store) {
 		{Model: "m", Provider: "p", Upstream: "u", Outcome: "refused", Status: 503, Start: time.Millisecond, End: 3 * time.Millisecond},
 		{Model: "m2", Provider: "p2", Upstream: "u2", Outcome: usage.Answered, Start: 3 * time.Millisecond, End: 9 * time.Millisecond},
 	}}
-	settled := usage.Settlement{ID: "own-1", At: base, AccountID: all[0].ID, KeyID: "key_1", Plan: "basic", Tier: "free", Door: usage.DoorResponses, ModelAsked: "m", ModelUsed: "m2", Provider: "p2", Status: 200, End: usage.EndComplete, Latency: time.Second, Way: way}
+	own := fmt.Sprintf("%08x%024x", base.Unix(), 1)
+	settled := usage.Settlement{ID: own, At: base, AccountID: all[0].ID, KeyID: "key_1", Plan: "basic", Tier: "free", Door: usage.DoorResponses, ModelAsked: "m", ModelUsed: "m2", Provider: "p2", Status: 200, End: usage.EndComplete, Latency: time.Second, Way: way}
 	plain := settled
-	plain.ID, plain.Way = "own-2", nil
+	plain.ID, plain.Way = "own-2", nil // as of a video: its id does not tell the second
 	must(t, s.RecordSettlements(ctx, []usage.Settlement{settled, plain}))
 	refused := refusal.Call{ID: "own-3", RequestID: "proxy-1", At: base.Add(time.Second), AccountID: all[1].ID, KeyID: "key_2", Status: 429, Kind: "rate_limit_error", Path: "/v1/chat/completions", Model: "m", Address: "2001:db8::1"}
 	must(t, s.RecordRefusals(ctx, []refusal.Call{refused}, nil))
 	for id, want := range map[string][]string{
-		"own-1": {all[0].Email}, "own-2": {all[0].Email}, "own-3": {all[1].Email}, "proxy-1": {all[1].Email, all[0].Email}, "own-4": nil, "": nil,
+		own: {all[0].Email}, "own-2": {all[0].Email}, "own-3": {all[1].Email}, "proxy-1": {all[1].Email, all[0].Email}, "own-4": nil, "": nil,
 	} {
 		if got := emails(s.AccountsByRequest(ctx, id, 10)); !slices.Equal(got, want) {
 			t.Errorf("AccountsByRequest(%q) = %q, want %q", id, got, want)
 		}
 	}
-	for id, want := range map[string][]usage.Settlement{"own-1": {settled}, "proxy-1": {settled}, "own-2": {plain}, "own-3": nil, "": nil} {
+	for id, want := range map[string][]usage.Settlement{own: {settled}, "proxy-1": {settled}, "own-2": {plain}, "own-3": nil, "": nil} {
 		got, err := s.Requests(ctx, id, 10)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("Requests(%q): %v, -want +got\n%s", id, err, diff)
@@ -117,7 +118,7 @@ func search(t *testing.T, open func() *sqlstore.Store) {
 	if calls, err := s.CallsSince(ctx, all[0].ID, base.Add(time.Millisecond), 10); err != nil || calls != nil {
 		t.Errorf("CallsSince a later time = %v, %v, want none", calls, err)
 	}
-	for id, want := range map[string][]refusal.Call{"own-3": {refused}, "proxy-1": {refused}, "own-1": nil, "": nil} {
+	for id, want := range map[string][]refusal.Call{"own-3": {refused}, "proxy-1": {refused}, own: nil, "": nil} {
 		got, err := s.RefusalsOf(ctx, id, 10)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("RefusalsOf(%q): %v, -want +got\n%s", id, err, diff)

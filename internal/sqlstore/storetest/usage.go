@@ -103,13 +103,13 @@ func settledOnce(t *testing.T, open func() *sqlstore.Store) {
 	for n := range 250 {
 		batch = append(batch, newSettlement(n, base.Add(time.Duration(n)*time.Minute), fmt.Sprint("key_", n%3), fmt.Sprint("m", n%2)))
 	}
-	record(t, s, batch...)
-	// Repeated alone, twice in one batch, and by several writers whose batches overlap.
+	record(t, s, batch[:150]...)
+	// Repeated alone, twice in one batch, and by several writers whose batches overlap, old and new.
 	record(t, s, batch[100:150]...)
 	record(t, s, append(batch[:10:10], batch[:10]...)...)
 	var wg sync.WaitGroup
 	for i := range 6 {
-		wg.Go(func() { record(t, s, batch[i*20:i*20+100]...) })
+		wg.Go(func() { record(t, s, batch[i*30:i*30+100]...) })
 	}
 	wg.Wait()
 	var total usage.Sums
