@@ -153,26 +153,31 @@ func TestWriter(t *testing.T) {
 		{"a refusal", []provider.Event{{Kind: provider.Declined, Text: "No."}, finish(chat.FinishStop)}, `[{"type":"text","text":"No."}]`, "refusal"},
 		{"filtered", []provider.Event{text("x"), finish(chat.FinishContentFilter)}, `[{"type":"text","text":"x"}]`, "refusal"},
 		{
-			"thinking between texts", []provider.Event{thinking("a"), thinking("b"), text("c"), thinking("d"), text("e"), finish(chat.FinishStop)},
+			"thinking between texts",
+			[]provider.Event{thinking("a"), thinking("b"), text("c"), thinking("d"), text("e"), finish(chat.FinishStop)},
 			`[{"type":"thinking","thinking":"ab","signature":"c2x1aWNl0123"},{"type":"text","text":"c"},{"type":"thinking","thinking":"d","signature":"c2x1aWNl0123"},{"type":"text","text":"e"}]`, "end_turn",
 		},
 		{
-			"calls", []provider.Event{text("x"), piece(0, "a", "f", ""), piece(0, "", "", `{"x":`), piece(0, "", "", `1}`), piece(1, "b", "g", `{}`), finish(chat.FinishToolCalls)},
+			"calls",
+			[]provider.Event{text("x"), piece(0, "a", "f", ""), piece(0, "", "", `{"x":`), piece(0, "", "", `1}`), piece(1, "b", "g", `{}`), finish(chat.FinishToolCalls)},
 			`[{"type":"text","text":"x"},{"type":"tool_use","id":"a","name":"f","input":{"x":1}},{"type":"tool_use","id":"b","name":"g","input":{}}]`, "tool_use",
 		},
 		{
-			"calls at the same time", []provider.Event{
+			"calls at the same time",
+			[]provider.Event{
 				piece(0, "a", "f", ""), piece(1, "b", "g", ""), piece(2, "c", "h", ""), piece(2, "", "", `{"c":3}`), piece(1, "", "", `{"b":`), piece(0, "", "", `{"a":"}"`),
 				piece(1, "", "", `2}`), piece(0, "", "", `}`), piece(3, "d", "i", `{"d":4}`), finish(chat.FinishToolCalls),
 			},
 			`[{"type":"tool_use","id":"a","name":"f","input":{"a":"}"}},{"type":"tool_use","id":"b","name":"g","input":{"b":2}},{"type":"tool_use","id":"c","name":"h","input":{"c":3}},{"type":"tool_use","id":"d","name":"i","input":{"d":4}}]`, "tool_use",
 		},
 		{
-			"arguments that are no object", []provider.Event{piece(0, "a", "f", `[1`), piece(1, "b", "f", `{"x":1`), finish(chat.FinishLength)},
+			"arguments that are no object",
+			[]provider.Event{piece(0, "a", "f", `[1`), piece(1, "b", "f", `{"x":1`), finish(chat.FinishLength)},
 			`[{"type":"tool_use","id":"a","name":"f","input":{"arguments":"[1"}},{"type":"tool_use","id":"b","name":"f","input":{"arguments":"{\"x\":1"}}]`, "max_tokens",
 		},
 		{
-			"a long name", []provider.Event{piece(0, "a", "a_tool_whose_name_is_longer_than_those_of_a_chat_comp_42cb2ede48", `{}`), finish(chat.FinishToolCalls)},
+			"a long name",
+			[]provider.Event{piece(0, "a", "a_tool_whose_name_is_longer_than_those_of_a_chat_comp_42cb2ede48", `{}`), finish(chat.FinishToolCalls)},
 			`[{"type":"tool_use","id":"a","name":"a_tool_whose_name_is_longer_than_those_of_a_chat_completion_can_be","input":{}}]`, "tool_use",
 		},
 	} {
