@@ -100,6 +100,7 @@ func accumulate(stream []byte) (map[string]any, error) {
 				return nil, fmt.Errorf("a block is open at the end")
 			}
 			message["stop_reason"] = w["delta"].(map[string]any)["stop_reason"]
+			message["stop_sequence"] = w["delta"].(map[string]any)["stop_sequence"]
 			message["usage"] = w["usage"]
 		case "message_stop":
 			ended = true
@@ -150,6 +151,7 @@ func TestWriter(t *testing.T) {
 	}{
 		{"nothing", []provider.Event{finish(chat.FinishStop)}, `[]`, "end_turn"},
 		{"text", []provider.Event{text("Hel"), text("lo \"\\\n\u2028"), finish(chat.FinishLength)}, `[{"type":"text","text":"Hello \"\\\n\u2028"}]`, "max_tokens"},
+		{"a stop sequence", []provider.Event{text("x"), {Kind: provider.Finish, Finish: chat.FinishStop, Rest: &provider.Rest{Stop: "END"}}}, `[{"type":"text","text":"x"}]`, "stop_sequence"},
 		{"a refusal", []provider.Event{{Kind: provider.Declined, Text: "No."}, finish(chat.FinishStop)}, `[{"type":"text","text":"No."}]`, "refusal"},
 		{"filtered", []provider.Event{text("x"), finish(chat.FinishContentFilter)}, `[{"type":"text","text":"x"}]`, "refusal"},
 		{

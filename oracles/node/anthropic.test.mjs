@@ -120,6 +120,8 @@ describe('messages', options, () => {
     }));
     assert.deepEqual(Object.keys(JSON.parse(text(json))), ['gate']);
     const stopped = await client.messages.create(ask(models.small, 'Repeat exactly: one two three', { stop_sequences: ['two'], system: [{ type: 'text', text: 'Be brief.' }] }));
+    assert.equal(stopped.stop_reason, 'stop_sequence');
+    assert.equal(stopped.stop_sequence, 'two');
     assert.equal(text(stopped).trim(), 'one');
     const short = await client.messages.create(ask(models.small, 'Repeat exactly: one two three four', { max_tokens: 1 }));
     assert.equal(short.stop_reason, 'max_tokens');
