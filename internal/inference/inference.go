@@ -255,6 +255,18 @@ func (m *Models) lookup(prompt *size) (*catalog.Model, error) {
 	return named, prompt.check(named)
 }
 
+// Reads reports whether the prompt of a request fits the window of the model that it names, by a sample of it, with a
+// sixteenth of the window to spare. A request for an unknown model fits: it is refused for that.
+func (m *Models) Reads(req *chat.Request) bool {
+	named, ok := m.Catalog.Lookup(req.Model)
+	if !ok {
+		return true
+	}
+	prompt := size{req: req, settled: true}
+	window := routing.Window(named)
+	return prompt.within(window-window/16) != exceeds
+}
+
 // permit checks the caller's plan, and counts a prompt that is near a limit, which may refuse the request
 // or double its cost. It returns what to ask of admission. The standing is nil unless the plan or a limit
 // refuses the call; then it is for the headers of the error.
