@@ -104,7 +104,9 @@ func TestOperations(t *testing.T) {
 		"cancelVideoJob DELETE /v1/video/generations/jobs/{id}",
 		"checkHealth GET /healthz",
 		"checkReadiness GET /readyz",
+		"countMessageTokens POST /v1/messages/count_tokens",
 		"createChatCompletion POST /v1/chat/completions",
+		"createMessage POST /v1/messages",
 		"createResponse POST /v1/responses",
 		"createVideoJob POST /v1/video/generations/jobs",
 		"deleteResponse DELETE /v1/responses/{id}",
@@ -146,8 +148,15 @@ func TestResponses(t *testing.T) {
 				continue
 			}
 			body := response.Value.Content.Get("application/json")
-			if body == nil || body.Schema.Ref != "#/components/schemas/Error" {
-				t.Errorf("%s: body = %v, want Error", at, body)
+			want := "Error"
+			if strings.HasPrefix(path, "/v1/messages") {
+				want = "MessagesError"
+			}
+			if body == nil || body.Schema.Ref != "#/components/schemas/"+want {
+				t.Errorf("%s: body = %v, want %s", at, body, want)
+				continue
+			}
+			if want != "Error" { // its statuses share one example
 				continue
 			}
 			if body.Example != nil && !strings.Contains(encode(t, body.Example), `"code":`+status) {

@@ -32,7 +32,7 @@ func (a *API) createResponse(x *exchange, r *http.Request) error {
 	same, err := equal(req, past)
 	// With truncation the oldest turns are left out until the model can read the rest.
 	models := x.models()
-	for err == nil && req.Truncate && !models.Reads(same) && req.Shorten() {
+	for err == nil && req.Truncate && !models.Reads(same, x.aliases()) && req.Shorten() {
 		same, err = equal(req, past)
 	}
 	if err != nil {

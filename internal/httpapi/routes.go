@@ -47,6 +47,8 @@ type route struct {
 func (a *API) routes() []route {
 	return []route{
 		{"POST", chatPath, a.createChatCompletion},
+		{"POST", messagesPath, a.createMessage},
+		{"POST", countTokensPath, a.countTokens},
 		{"POST", responsesPath, a.createResponse},
 		{"GET", "/v1/responses/{id}", a.showResponse},
 		{"DELETE", "/v1/responses/{id}", a.deleteResponse},
