@@ -81,7 +81,7 @@ func NewClient(opts *ClientOptions) *Client {
 		c.refused = Refused
 	}
 	if c.transport == nil {
-		c.transport = newConnections(dialPatience)
+		c.transport = newConnections(dialPatience, nil)
 	}
 	return c
 }
