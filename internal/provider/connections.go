@@ -3,6 +3,7 @@ package provider
 import (
 	"net"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -64,19 +65,24 @@ func newConnections(connect time.Duration) *connections {
 
 // RoundTrip implements http.RoundTripper.
 func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
-	if c.plain == nil {
-		return c.full.RoundTrip(req)
-	}
-	w := c.way.Load()
-	if w == nil || w.host != req.URL.Host || w.scheme != req.URL.Scheme {
-		proxy, err := http.ProxyFromEnvironment(req)
-		w = &way{scheme: req.URL.Scheme, host: req.URL.Host, plain: req.URL.Scheme == "http" && proxy == nil && err == nil}
-		c.way.Store(w)
-	}
-	if w.plain {
+	if c.isPlain(req.URL) {
 		return c.plain.RoundTrip(req)
 	}
 	return c.full.RoundTrip(req)
+}
+
+// isPlain reports whether calls of a URL need neither TLS nor a proxy.
+func (c *connections) isPlain(u *url.URL) bool {
+	if c.plain == nil {
+		return false
+	}
+	w := c.way.Load()
+	if w == nil || w.host != u.Host || w.scheme != u.Scheme {
+		proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
+		w = &way{scheme: u.Scheme, host: u.Host, plain: u.Scheme == "http" && proxy == nil && err == nil}
+		c.way.Store(w)
+	}
+	return w.plain
 }
 
 // close closes idle connections.
