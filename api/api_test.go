@@ -100,12 +100,16 @@ func TestOperations(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"callMcp POST /mcp",
+		"cancelResponse POST /v1/responses/{id}/cancel",
 		"cancelVideoJob DELETE /v1/video/generations/jobs/{id}",
 		"checkHealth GET /healthz",
 		"checkReadiness GET /readyz",
+		"countMessageTokens POST /v1/messages/count_tokens",
 		"createChatCompletion POST /v1/chat/completions",
+		"createMessage POST /v1/messages",
 		"createResponse POST /v1/responses",
 		"createVideoJob POST /v1/video/generations/jobs",
+		"deleteResponse DELETE /v1/responses/{id}",
 		"describe GET /openapi.json",
 		"downloadVideo GET /v1/video/generations/{id}/content/video",
 		"endMcpSession DELETE /mcp",
@@ -113,10 +117,12 @@ func TestOperations(t *testing.T) {
 		"followVideoLink GET /files/{file}",
 		"getAccount GET /v1/account",
 		"getModel GET /v1/models/{id}",
+		"getResponse GET /v1/responses/{id}",
 		"getVideoJob GET /v1/video/generations/jobs/{id}",
 		"listCatalogChanges GET /v1/catalog/changes",
 		"listModels GET /v1/models",
 		"listModelsVerbose GET /v1/models/verbose",
+		"listResponseInputItems GET /v1/responses/{id}/input_items",
 		"listVideoJobs GET /v1/video/generations/jobs",
 		"readReference GET /docs",
 	}
@@ -142,8 +148,15 @@ func TestResponses(t *testing.T) {
 				continue
 			}
 			body := response.Value.Content.Get("application/json")
-			if body == nil || body.Schema.Ref != "#/components/schemas/Error" {
-				t.Errorf("%s: body = %v, want Error", at, body)
+			want := "Error"
+			if strings.HasPrefix(path, "/v1/messages") {
+				want = "MessagesError"
+			}
+			if body == nil || body.Schema.Ref != "#/components/schemas/"+want {
+				t.Errorf("%s: body = %v, want %s", at, body, want)
+				continue
+			}
+			if want != "Error" { // its statuses share one example
 				continue
 			}
 			if body.Example != nil && !strings.Contains(encode(t, body.Example), `"code":`+status) {

@@ -33,19 +33,22 @@ const (
 // agent is a program that works on a task by itself, headless.
 type agent struct {
 	name    string
-	program string // in node_modules/.bin
-	door    string // what it speaks
-	args    func(g *gateway, home string) []string
+	pkg     string                    // in agents/package.json
+	program string                    // in node_modules/.bin
+	door    string                    // what it speaks
+	args    func(g *gateway) []string // the task is the last
 	env     func(g *gateway) []string
 	files   func(g *gateway) map[string]string // in its home
+	steps   []string                           // what the model saw it do
 }
 
 // agents are the agents that are tried.
 func agents() []agent {
 	return []agent{
 		{
-			name: "Codex CLI", program: "codex", door: "/v1/responses",
-			args: func(*gateway, string) []string {
+			name: "Codex CLI", pkg: "@openai/codex", steps: []string{"calls exec_command to write the file", "calls exec_command to show the file", "reports, after 2 results"},
+			program: "codex", door: "/v1/responses",
+			args: func(*gateway) []string {
 				return []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", taskText}
 			},
 			env: func(g *gateway) []string { return []string{"SLUICE_KEY=" + g.owner} },
@@ -59,24 +62,26 @@ name = "Sluice"
 base_url = %q
 env_key = "SLUICE_KEY"
 wire_api = "responses"
-`, faked, g.url)}
+`, g.model, g.url)}
 			},
 		},
 		{
-			name: "Claude Code", program: "claude", door: "/v1/messages",
-			args: func(*gateway, string) []string {
+			name: "Claude Code", pkg: "@anthropic-ai/claude-code", steps: []string{"calls Write to write the file", "calls Bash to show the file", "reports, after 2 results"},
+			program: "claude", door: "/v1/messages",
+			args: func(*gateway) []string {
 				return []string{"--print", "--allowedTools", "Bash,Write,Read", "--", taskText}
 			},
 			env: func(g *gateway) []string {
 				return []string{
-					"ANTHROPIC_BASE_URL=" + strings.TrimSuffix(g.url, "/v1"), "ANTHROPIC_AUTH_TOKEN=" + g.owner, "ANTHROPIC_MODEL=" + faked, "ANTHROPIC_SMALL_FAST_MODEL=" + faked,
+					"ANTHROPIC_BASE_URL=" + strings.TrimSuffix(g.url, "/v1"), "ANTHROPIC_AUTH_TOKEN=" + g.owner, "ANTHROPIC_MODEL=" + g.model, "ANTHROPIC_SMALL_FAST_MODEL=" + g.model,
 					"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1",
 				}
 			},
 		},
 		{
-			name: "opencode", program: "opencode", door: "/v1/chat/completions",
-			args: func(*gateway, string) []string { return []string{"run", "--auto", "-m", "sluice/" + faked, taskText} },
+			name: "opencode", pkg: "opencode-ai", steps: []string{"calls write to write the file", "calls bash to show the file", "reports, after 2 results"},
+			program: "opencode", door: "/v1/chat/completions",
+			args: func(g *gateway) []string { return []string{"run", "--auto", "-m", "sluice/" + g.model, taskText} },
 			env: func(*gateway) []string {
 				return []string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1"}
 			},
@@ -91,27 +96,29 @@ wire_api = "responses"
     }
   }
 }
-`, g.url, g.owner, faked)}
+`, g.url, g.owner, g.model)}
 			},
 		},
 		{
-			name: "Qwen Code", program: "qwen", door: "/v1/chat/completions",
-			args: func(*gateway, string) []string { return []string{"--yolo", taskText} },
+			name: "Qwen Code", pkg: "@qwen-code/qwen-code", steps: []string{"calls write_file to write the file", "calls run_shell_command to show the file", "reports, after 2 results"},
+			program: "qwen", door: "/v1/chat/completions",
+			args: func(*gateway) []string { return []string{"--yolo", taskText} },
 			env: func(g *gateway) []string {
-				return []string{"OPENAI_API_KEY=" + g.owner, "OPENAI_BASE_URL=" + g.url, "OPENAI_MODEL=" + faked}
+				return []string{"OPENAI_API_KEY=" + g.owner, "OPENAI_BASE_URL=" + g.url, "OPENAI_MODEL=" + g.model}
 			},
 			files: func(*gateway) map[string]string {
 				return map[string]string{".qwen/settings.json": `{"security": {"auth": {"selectedType": "openai"}}, "privacy": {"usageStatisticsEnabled": false}, "general": {"enableAutoUpdate": false}}`}
 			},
 		},
 		{
-			name: "pi", program: "pi", door: "/v1/chat/completions",
-			args: func(*gateway, string) []string {
-				return []string{"--offline", "--model", "sluice/" + faked, "-p", taskText}
+			name: "pi", pkg: "@mariozechner/pi-coding-agent", steps: []string{"calls write to write the file", "calls bash to show the file", "reports, after 2 results"},
+			program: "pi", door: "/v1/chat/completions",
+			args: func(g *gateway) []string {
+				return []string{"--offline", "--model", "sluice/" + g.model, "-p", taskText}
 			},
 			env: func(g *gateway) []string { return []string{"SLUICE_KEY=" + g.owner} },
 			files: func(g *gateway) map[string]string {
-				return map[string]string{".pi/agent/models.json": fmt.Sprintf(`{"providers": {"sluice": {"baseUrl": %q, "api": "openai-completions", "apiKey": "SLUICE_KEY", "models": [{"id": %q}]}}}`, g.url, faked)}
+				return map[string]string{".pi/agent/models.json": fmt.Sprintf(`{"providers": {"sluice": {"baseUrl": %q, "api": "openai-completions", "apiKey": "SLUICE_KEY", "models": [{"id": %q}]}}}`, g.url, g.model)}
 			},
 		},
 	}
@@ -150,6 +157,7 @@ func (a *agent) work(t *testing.T, program string) {
 	g := startGateway(t, fmt.Sprintf(`providers: [{name: fake, kind: openai, base_url: "%s/v1", api_key: "%s"}]
 models: [{id: %s, provider: fake, upstream: %s, plan: basic, context_length: 200000, max_output: 32000, tool_calling: true}]
 `, server.URL, upstreamKey, faked, upstreamModel))
+	g.model = faked
 	if a.files != nil {
 		for name, text := range a.files(g) {
 			file := filepath.Join(home, name)
@@ -163,7 +171,7 @@ models: [{id: %s, provider: fake, upstream: %s, plan: basic, context_length: 200
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, a.args(g, home)...)
+	cmd := exec.CommandContext(ctx, program, a.args(g)...)
 	cmd.Dir = place
 	// Nothing but the gateway can be reached: what an agent wants of the rest of the world, it does without.
 	cmd.Env = append([]string{
@@ -187,7 +195,11 @@ models: [{id: %s, provider: fake, upstream: %s, plan: basic, context_length: 200
 	if !strings.Contains(string(out), doneText) {
 		t.Errorf("the agent does not report %q\nsteps:\n%s\noutput:\n%s", doneText, said, out)
 	}
-	t.Logf("steps:\n%s", said)
+	// Requests beside the task, for a title or to see whether the model is there, are the agent's own affair.
+	steps := slices.DeleteFunc(slices.Clone(w.steps), func(step string) bool { return step == aside })
+	if !slices.Equal(steps, a.steps) {
+		t.Errorf("the steps are\n%s\nwant\n%s", said, strings.Join(a.steps, "\n"))
+	}
 }
 
 // worker is an upstream that does the task with the tools that a request offers.
@@ -196,6 +208,9 @@ type worker struct {
 	mu    sync.Mutex
 	steps []string // what happened, a line each
 }
+
+// aside is the step of a request that is not about the task.
+const aside = "a request without the task or without tools"
 
 // note adds a line to what happened.
 func (w *worker) note(format string, args ...any) {
@@ -282,7 +297,7 @@ func (w *worker) complete(rw http.ResponseWriter, r *http.Request) {
 	a := &answer{w: rw, stream: req.Stream, usage: req.StreamOptions.IncludeUsage}
 	writer, shell := find(req.Tools, writers), find(req.Tools, shells)
 	if !asked || shell == nil { // a title, a summary, or a check whether the model is there
-		w.note("a request without the task or without tools")
+		w.note(aside)
 		a.say("A file about water")
 		return
 	}

@@ -36,6 +36,7 @@ const (
 type gateway struct {
 	url   string // where the API begins, /v1 included
 	owner string // a key of an account that may do everything
+	model string // that agents are told to use
 	admin *admin.Client
 }
 

@@ -103,6 +103,13 @@ var chatTries = map[string]try{
 	"stop sequences": member(func(n int64) string {
 		return `"stop":[` + list(n, func(i int64) string { return fmt.Sprintf(`"s%d"`, i) }) + `]`
 	}),
+	"blocks with `cache_control` of a Messages request": message(func(n int64) string {
+		return `"system":[` + list(n, func(int64) string { return `{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}` }) + `]`
+	}),
+	"tool name of a Messages request": message(func(n int64) string {
+		return `"tools":[{"name":"` + strings.Repeat("n", int(n)) + `","input_schema":{"type":"object"}}]`
+	}),
+	"`anthropic-beta` that is passed on": triedBy("httpapi", "TestMessagesFeatures", "left out"),
 	"model id": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey
 		ask := func(n int64) reply {
@@ -204,4 +211,15 @@ var chatTries = map[string]try{
 			}
 		}
 	},
+}
+
+// message tries a bound of a request to the Messages API, of which make returns a member.
+func message(make func(n int64) string) try {
+	return func(t *testing.T, s *stage, b bound) {
+		key := s.account(t).MasterKey
+		ask := func(n int64) reply {
+			return s.node(t).request("POST", "/v1/messages", key, `{"model":"sandbox/small","max_tokens":9,"messages":[{"role":"user","content":"say 2"}],`+make(n)+`}`)
+		}
+		b.check(t, ask(b.n), 200, ask(b.n+1))
+	}
 }

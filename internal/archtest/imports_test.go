@@ -13,7 +13,7 @@ import (
 // two may import each other. A package may be listed before it exists.
 var rows = [][]string{
 	// Text: bytes, characters and counts. These packages know nothing else of the project.
-	{"jsonscan", "excerpt", "metrics"},
+	{"jsonscan", "excerpt", "metrics", "alias"},
 	// The vocabulary that every package may use. It knows only text.
 	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lane", "lazyregexp", "health"},
 	// The types that requests and storage are made of, and the connections to the outside.
@@ -29,7 +29,7 @@ var rows = [][]string{
 	{"cluster", "notice", "matter", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},
 	// The two services: chat completions and video jobs; what is seen of them; and the dialects of other doors to the
 	// first, which write replies through relay.
-	{"inference", "video", "video/*", "overview", "responses"},
+	{"inference", "video", "video/*", "overview", "messages", "responses"},
 	// Alerts, which know all that they are about.
 	{"alert"},
 	// The entrances (HTTP, MCP, admin), and the store, which knows all facts and the video jobs.

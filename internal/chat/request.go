@@ -41,6 +41,10 @@ type Request struct {
 	User      string // the caller's own id of the end user; empty if not given
 	WebSearch bool   // web_search_options is given
 
+	// Original is what the caller sent, if the request came through the door of another dialect; nil otherwise. The
+	// door sets it.
+	Original *Original
+
 	// What Parse has learned about the body. All offsets are into raw.
 	raw        []byte   // the caller's body; nil if Parse did not make the Request
 	members    []member // the top-level members of raw, in order
@@ -90,8 +94,13 @@ type Foreign struct {
 	What string // in words
 }
 
-// Foreign returns the first such value in the request; the zero value if there is none.
-func (r *Request) Foreign() Foreign { return r.foreign }
+// Foreign returns the first such value in the request; the zero value if there is none. What Original needs counts, too.
+func (r *Request) Foreign() Foreign {
+	if r.Original != nil && r.Original.Needs.Path != "" {
+		return r.Original.Needs
+	}
+	return r.foreign
+}
 
 // span is a part of the body: raw[from:to].
 type span struct{ from, to int }

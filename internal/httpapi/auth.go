@@ -61,5 +61,9 @@ func (a *API) identify(x *exchange, r *http.Request) (auth.Caller, error) {
 	if x.caller.Account != nil {
 		return x.caller, auth.Admit(x.caller.Account)
 	}
-	return a.auth.Authenticate(r.Context(), r.Header["Authorization"])
+	given, err := keys(r)
+	if err != nil {
+		return auth.Caller{}, err
+	}
+	return a.auth.Authenticate(r.Context(), given)
 }

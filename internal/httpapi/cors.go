@@ -10,7 +10,7 @@ import (
 
 // exposed lists the reply headers that a browser script may read. CORS has no wildcard for
 // prefixes.
-var exposed = []string{"x-request-id, retry-after, retry-after-ms, x-should-retry, " +
+var exposed = []string{"x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, " +
 	"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, " +
 	"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, " +
 	"idempotent-replayed, x-sluice-version, x-sluice-model, x-sluice-provider, x-sluice-attempts, " +

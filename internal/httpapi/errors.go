@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/excerpt"
 	"sluice/internal/fault"
+	"sluice/internal/messages"
 	"sluice/internal/refusal"
 	"sluice/internal/relay"
 )
@@ -67,7 +68,7 @@ func (a *API) showStanding(x *exchange, r *http.Request, err error) {
 }
 
 // metered lists the routes whose calls count against the rate limits.
-var metered = map[string]bool{chatPath: true, responsesPath: true, videoJobsPath: true}
+var metered = map[string]bool{chatPath: true, responsesPath: true, messagesPath: true, countTokensPath: true, videoJobsPath: true}
 
 // nameSupport adds to an error that tells the caller to contact support how that is done.
 func (x *exchange) nameSupport(err error) {
@@ -123,6 +124,9 @@ func (x *exchange) answer(err error, r *http.Request) {
 		_ = http.NewResponseController(x.ResponseWriter).EnableFullDuplex()
 	}
 	body := f.Object().Body()
+	if isMessages(r) {
+		body = messages.ErrorBody(f, x.event.RequestID)
+	}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.WriteHeader(f.Kind.Status())
 	if r.Method != http.MethodHead {

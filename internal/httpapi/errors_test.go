@@ -134,7 +134,7 @@ func TestSuspendedEverywhere(t *testing.T) {
 	w := newWorld(t, nil, nil)
 	paths := []string{"/v1", "/v1/nothing", "/v1/models/", "/v1/../v1/models", "/v1/video/generations/jobs"}
 	for _, rt := range w.api.routes() {
-		if strings.HasPrefix(rt.pattern, "/v1") {
+		if strings.HasPrefix(rt.pattern, "/v1") && !strings.HasPrefix(rt.pattern, messagesPath) {
 			paths = append(paths, strings.NewReplacer("{id...}", "service/auto").Replace(rt.pattern))
 		}
 	}
@@ -144,6 +144,11 @@ func TestSuspendedEverywhere(t *testing.T) {
 	for _, path := range paths {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"} {
 			checkError(t, method+" "+path, w.send(t, method, path, w.suspended), 423, object(423, "account_suspended", saysSuspended))
+		}
+	}
+	for _, path := range []string{messagesPath, countTokensPath, messagesPath + "/nothing"} {
+		for _, method := range []string{"GET", "POST", "PUT"} {
+			checkMessagesError(t, method+" "+path, w.send(t, method, path, w.suspended), 423, "permission_error", saysSuspended)
 		}
 	}
 	if got := w.send(t, "GET", "/healthz", w.suspended); got.status != 200 {

@@ -47,6 +47,9 @@ func (a *API) observe(next handler) handler {
 		}
 		h := x.Header()
 		h["X-Request-Id"] = []string{e.RequestID}
+		if isMessages(r) { // where clients of Anthropic's API look for it
+			h["Request-Id"] = h["X-Request-Id"]
+		}
 		h["X-Sluice-Version"] = versionHeader
 		h["X-Content-Type-Options"] = nosniff
 		if a.draining.Load() {

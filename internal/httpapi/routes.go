@@ -47,7 +47,13 @@ type route struct {
 func (a *API) routes() []route {
 	return []route{
 		{"POST", chatPath, a.createChatCompletion},
+		{"POST", messagesPath, a.createMessage},
+		{"POST", countTokensPath, a.countTokens},
 		{"POST", responsesPath, a.createResponse},
+		{"GET", "/v1/responses/{id}", a.showResponse},
+		{"DELETE", "/v1/responses/{id}", a.deleteResponse},
+		{"GET", "/v1/responses/{id}/input_items", a.listInputItems},
+		{"POST", "/v1/responses/{id}/cancel", a.cancelResponse},
 		{"POST", "/v1/route", a.explainRoute},
 		{"GET", "/v1/account", a.showAccount},
 		{"GET", "/v1/models", a.listModels},

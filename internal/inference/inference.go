@@ -116,7 +116,7 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Models, call Call) error {
 	// Look the model up, and check the request against it and against the plan.
 	prompt := size{req: call.Request, counting: l.counting}
-	named, err := models.lookup(&prompt)
+	named, err := models.lookup(&prompt, &call)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (l *Line) prepare(ctx context.Context, w http.ResponseWriter, models *Model
 // standing is nil if the request was refused before anybody looked at the limits.
 func (l *Line) Explain(models Models, call Call) (routing.Choice, *admission.Standing, error) {
 	prompt := size{req: call.Request, counting: l.counting}
-	named, err := models.lookup(&prompt)
+	named, err := models.lookup(&prompt, &call)
 	if err != nil {
 		return routing.Choice{}, nil, err
 	}
@@ -240,19 +240,54 @@ func (l *Line) Explain(models Models, call Call) (routing.Choice, *admission.Sta
 	return choice, &standing, err
 }
 
+// CountPrompt returns how many tokens the prompt of a call has, by our own tokenizer. That costs one request. A prompt
+// may be longer than the model reads. The standing is nil if the request was refused before anybody looked at the limits.
+func (l *Line) CountPrompt(ctx context.Context, models Models, call Call) (int, *admission.Standing, error) {
+	prompt := size{req: call.Request, counting: l.counting}
+	named, err := models.find(call.Request, &call)
+	if err != nil {
+		return 0, nil, err
+	}
+	demand := demandOf(&call, named, &prompt)
+	if standing, err := l.gate.Access(&demand); err != nil {
+		return 0, &standing, err
+	}
+	_, standing, err := l.gate.AdmitRequest(&demand)
+	if err != nil {
+		return 0, &standing, err
+	}
+	// As for a prompt near a limit: beyond the account's ration of counting, a sample decides.
+	if l.counts.take(call.Caller.Account.ID, min(call.Request.PromptBytes(), maxCounted), call.Start) && prompt.count(ctx, 0) != nil {
+		return 0, &standing, relay.Ended(ctx)
+	}
+	if prompt.exact > 0 {
+		return prompt.exact, &standing, nil
+	}
+	return max(1, prompt.sample()), &standing, nil
+}
+
 // Repeat admits the repeat of an earlier call, which gets the reply of that call. It costs one request.
 func (l *Line) Repeat(caller auth.Caller, limits account.Limits) (admission.Standing, error) {
 	_, standing, err := l.gate.AdmitRequest(&admission.Demand{Caller: caller, Limits: limits})
 	return standing, err
 }
 
-// lookup returns the model that the request names, if the model can take the request.
-func (m *Models) lookup(prompt *size) (*catalog.Model, error) {
-	named, ok := m.Catalog.Lookup(prompt.req.Model)
-	if !ok {
-		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(prompt.req.Model, 100)).At("model")
+// lookup returns the model that the request names, by its id or by an alias, if the model can take the request.
+func (m *Models) lookup(prompt *size, call *Call) (*catalog.Model, error) {
+	named, err := m.find(prompt.req, call)
+	if err != nil {
+		return nil, err
 	}
 	return named, prompt.check(named)
+}
+
+// find returns the model that the request names.
+func (m *Models) find(req *chat.Request, call *Call) (*catalog.Model, error) {
+	named, ok := m.Catalog.Resolve(req.Model, call.Caller.Account.Aliases)
+	if !ok {
+		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(req.Model, 100)).At("model")
+	}
+	return named, nil
 }
 
 // permit checks the caller's plan, and counts a prompt that is near a limit, which may refuse the request

@@ -65,10 +65,11 @@ type conn struct {
 	served bool   // a request was served before
 	lines  []line // of the last head, by position
 	target target
-	url    url.URL
+	// What handlers are given. Except for a poisoned server they are the same for all requests.
+	url    *url.URL
 	header http.Header
-	body   body
-	reply  reply
+	body   *body
+	reply  *reply
 }
 
 // buffers holds read buffers that no connection uses.
@@ -84,15 +85,14 @@ func newConn(s *Server, nc net.Conn, base context.Context) *conn {
 	if err != nil {
 		return nil
 	}
-	c := &conn{server: s, nc: nc, raw: raw, base: base, remote: nc.RemoteAddr().String(), header: make(http.Header, 8)}
+	c := &conn{server: s, nc: nc, raw: raw, base: base, remote: nc.RemoteAddr().String(), url: &url.URL{}, header: make(http.Header, 8)}
 	if s.watch.add(c) != nil {
 		s.watch.remove(c)
 		return nil
 	}
 	c.readable = c.tryRead
-	c.body.conn = c
-	c.reply.conn = c
-	c.reply.header = make(http.Header, 16)
+	c.body = &body{conn: c}
+	c.reply = &reply{conn: c, header: make(http.Header, 16)}
 	c.since.Store(s.ticks.Load())
 	return c
 }
@@ -304,12 +304,12 @@ func (c *conn) answer() bool {
 // allocation: derived requests share its fields, and they may outlive the handler.
 func (c *conn) request(ctx context.Context) *http.Request {
 	r := (&http.Request{}).WithContext(ctx)
-	r.Method, r.URL, r.Header, r.Host = c.target.method, &c.url, c.header, c.target.host
+	r.Method, r.URL, r.Header, r.Host = c.target.method, c.url, c.header, c.target.host
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
 	r.RequestURI, r.RemoteAddr, r.Close = c.target.uri, c.remote, c.target.close
 	r.ContentLength, r.Body = c.target.length, http.NoBody
 	if r.ContentLength > 0 {
-		r.Body = &c.body
+		r.Body = c.body
 	}
 	return r
 }
@@ -325,7 +325,7 @@ func (c *conn) run(r *http.Request) (ok bool) {
 			c.server.logf("lane: panic serving %s: %v\n%s", c.remote, p, debug.Stack())
 		}
 	}()
-	c.server.Handler.ServeHTTP(&c.reply, r)
+	c.server.Handler.ServeHTTP(c.reply, r)
 	return true
 }
 

@@ -119,7 +119,7 @@ func (c *conn) parse(head []byte) error {
 		return errAside
 	}
 	t.length = max(t.length, 0)
-	c.url = url.URL{Path: t.path, RawQuery: t.query}
+	*c.url = url.URL{Path: t.path, RawQuery: t.query}
 	c.body.reset(t.length)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -35,6 +36,12 @@ func start(t testing.TB, h http.Handler, change func(*Server)) *front {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startOn(t, inner, h, change)
+}
+
+// startOn is start on a listener.
+func startOn(t testing.TB, inner net.Listener, h http.Handler, change func(*Server)) *front {
+	t.Helper()
 	quiet := log.New(io.Discard, "", 0)
 	std := &http.Server{Handler: h, ErrorLog: quiet, ReadHeaderTimeout: patience}
 	aside := &handOvers{addr: inner.Addr(), conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -163,6 +170,7 @@ func TestReplies(t *testing.T) {
 		body    string
 		chunked bool
 		closes  bool
+		ends    bool // the connection ends without a word
 	}{
 		"nothing":   {handler: func(http.ResponseWriter, *http.Request) {}, status: 200, header: map[string]string{"Content-Length": "0", "Content-Type": ""}},
 		"short":     {handler: func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hi") }, status: 200, header: map[string]string{"Content-Length": "2", "Content-Type": "text/plain; charset=utf-8"}, body: "hi"},
@@ -203,10 +211,24 @@ func TestReplies(t *testing.T) {
 		}, request: "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n", status: 200, header: map[string]string{"Content-Length": ""}},
 		"close asked for":  {handler: func(http.ResponseWriter, *http.Request) {}, request: "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", status: 200, closes: true},
 		"close by handler": {handler: func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }, status: 200, closes: true},
-		"shorter than said": {handler: func(w http.ResponseWriter, _ *http.Request) {
+		"longer than said": {handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "0")
 			io.WriteString(w, "x")
-		}, status: 200, header: map[string]string{"Content-Length": "0"}},
+		}, status: 200, header: map[string]string{"Content-Length": "0"}, ends: true},
+		"longer than said, then shorter": {handler: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1")
+			io.WriteString(w, "x")
+			io.WriteString(w, "y")
+		}, status: 200, header: map[string]string{"Content-Length": "1"}, body: "x", ends: true},
+		"a body where none may be": {handler: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "5")
+			w.WriteHeader(204)
+		}, status: 204, header: map[string]string{"Content-Length": ""}},
+		"a type of nothing": {handler: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "5")
+			w.Header().Set("Content-Type", "x/y")
+			w.WriteHeader(304)
+		}, status: 304, header: map[string]string{"Content-Length": "", "Content-Type": ""}},
 		"invalid length": {handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "x")
 			io.WriteString(w, "x")
@@ -240,7 +262,7 @@ func TestReplies(t *testing.T) {
 						t.Errorf("%s = %q, want %q", key, got, want)
 					}
 				}
-				if tt.closes {
+				if tt.closes || tt.ends {
 					ended(t, r)
 					break
 				}
@@ -330,12 +352,13 @@ func TestInterimReplies(t *testing.T) {
 	t.Parallel()
 	nc := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</x>")
+		w.Header().Set("Content-Length", "5")
 		w.WriteHeader(http.StatusEarlyHints)
 		_, _ = io.WriteString(w, "final")
 	}), nil).dial(t)
 	send(t, nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	r := bufio.NewReader(nc)
-	if resp, _ := receive(t, r, "GET"); resp.StatusCode != 103 || resp.Header.Get("Link") != "</x>" {
+	if resp, _ := receive(t, r, "GET"); resp.StatusCode != 103 || resp.Header.Get("Link") != "</x>" || resp.Header.Get("Content-Length") != "" {
 		t.Fatalf("the first reply = %d %v, want 103", resp.StatusCode, resp.Header)
 	}
 	if resp, body := receive(t, r, "GET"); resp.StatusCode != 200 || body != "final" {
@@ -651,16 +674,24 @@ func TestClose(t *testing.T) {
 	ended(t, nc)
 }
 
-// What is reused is useless to a handler that keeps it.
+// What is reused is useless to a handler that keeps it, and the next request on the connection does
+// not notice.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	type given struct {
 		r              *http.Request
+		url            *url.URL
 		header, answer http.Header
+		body           io.Reader
+		w              http.ResponseWriter
 	}
 	kept, idle := make(chan given, 1), make(chan struct{}, 1)
 	nc := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kept <- given{r, r.Header, w.Header()}
+		if r.URL.Path == "/next" {
+			_, _ = io.Copy(w, r.Body)
+			return
+		}
+		kept <- given{r, r.URL, r.Header, w.Header(), r.Body, w}
 	}), func(s *Server) {
 		s.ConnState = func(_ net.Conn, state http.ConnState) {
 			if state == http.StateIdle {
@@ -668,11 +699,29 @@ func TestPoison(t *testing.T) {
 			}
 		}
 	}).dial(t)
-	send(t, nc, "GET /x HTTP/1.1\r\nHost: x\r\nA: b\r\n\r\n")
+	r := bufio.NewReader(nc)
+	send(t, nc, "POST /x HTTP/1.1\r\nHost: x\r\nA: b\r\nContent-Length: 5\r\n\r\nhello")
 	got := <-kept
 	<-idle
-	if got.r.Method != "POISONED" || got.r.URL.Path != "/poisoned" || got.header.Get("A") != "" || got.header.Get("Poisoned") == "" || got.answer.Get("Poisoned") == "" {
-		t.Errorf("what the handler kept = %s %s %v %v, want it poisoned", got.r.Method, got.r.URL, got.header, got.answer)
+	receive(t, r, "POST")
+	if got.r.Method != "POISONED" || got.url.Path != "/poisoned" || got.header.Get("A") != "" || got.header.Get("Poisoned") == "" || got.answer.Get("Poisoned") == "" {
+		t.Errorf("what the handler kept = %s %s %v %v, want it poisoned", got.r.Method, got.url, got.header, got.answer)
+	}
+	// The next request has arrived, up to its body.
+	send(t, nc, "POST /next HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n")
+	got.w.Header().Set("Late", "x")
+	if n, err := io.WriteString(got.w, "late"); n > 0 || !errors.Is(err, errPoisoned) {
+		t.Errorf("a late Write = %d, %v, want an error", n, err)
+	}
+	if err := http.NewResponseController(got.w).Flush(); !errors.Is(err, errPoisoned) {
+		t.Errorf("a late Flush = %v, want an error", err)
+	}
+	if n, err := got.body.Read(make([]byte, 5)); n > 0 || !errors.Is(err, http.ErrBodyReadAfterClose) {
+		t.Errorf("a late Read = %d, %v, want an error", n, err)
+	}
+	send(t, nc, "hello")
+	if resp, body := receive(t, r, "POST"); body != "hello" || resp.Header.Get("Late") != "" {
+		t.Errorf("the next reply = %q %v, want nothing of the late ones", body, resp.Header)
 	}
 	b := []byte("secret")
 	if poisonBytes(b); string(b) != strings.Repeat("\xdb", 6) {

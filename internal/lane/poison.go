@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 )
@@ -12,17 +13,26 @@ func poisonBytes(b []byte) {
 	}
 }
 
-// poison makes everything that the handler was given unusable.
+// errPoisoned is what a handler gets that uses its reply after it has returned.
+var errPoisoned = errors.New("lane: used after its handler has returned")
+
+// poison makes everything that the handler was given unusable, and gives the connection new ones. So
+// a late use is found by the race detector if it really races, fails otherwise, and never
+// reaches the next request or its reply.
 func (c *conn) poison(r *http.Request) {
-	// A handler that kept the request now finds one that belongs to nobody. Its context stays: it
-	// is not reused.
+	// Its context stays: it is not reused.
 	*r = *(&http.Request{Method: "POISONED", URL: &url.URL{Path: "/poisoned"}}).WithContext(r.Context())
 	for _, h := range []http.Header{c.header, c.reply.header} {
 		clear(h)
 		h["Poisoned"] = []string{"poisoned"}
 	}
-	// The maps are given up, so that a late write to them is found by the race detector only if it
-	// really races, and never reaches the next reply.
-	c.header, c.reply.header = make(http.Header, 8), make(http.Header, 16)
-	c.url = url.URL{Path: "/poisoned"}
+	*c.url = url.URL{Path: "/poisoned"}
+	c.url, c.header = &url.URL{}, make(http.Header, 8)
+
+	// What the connection still has to know of this request goes on in the copies.
+	b, w := *c.body, *c.reply
+	*c.body = body{closed: true}
+	*c.reply = reply{conn: c, header: c.reply.header, status: http.StatusOK, begun: true, err: errPoisoned}
+	w.header, w.keys, w.trailers = make(http.Header, 16), nil, nil
+	c.body, c.reply = &b, &w
 }

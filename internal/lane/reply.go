@@ -22,6 +22,9 @@ const (
 	// again.
 	outSize = 4 << 10
 	outMost = 32 << 10
+	// overrun is what is left of the Content-Length after an attempt to write more. As in net/http,
+	// nothing more can be written, and the connection ends with the reply.
+	overrun = -2
 )
 
 // reply is the reply under way. It is the http.ResponseWriter of the handler, and implements what
@@ -33,7 +36,7 @@ type reply struct {
 
 	isHead bool // the request's method is HEAD
 	status int
-	left   int64 // bytes missing of the Content-Length that the handler has set, or -1
+	left   int64 // bytes missing of the Content-Length that the handler has set, -1 if it has set none, or overrun
 	begun  bool  // the head was written
 	// After begun: the body is sent in chunks, or not at all, or as it is.
 	chunked, bare bool
@@ -71,7 +74,7 @@ func (w *reply) WriteHeader(status int) {
 		w.conn.server.logf("lane: superfluous call of WriteHeader(%d)", status)
 		return
 	}
-	if status < 200 {
+	if status < 200 && status != http.StatusSwitchingProtocols {
 		w.interim(status)
 		return
 	}
@@ -89,7 +92,12 @@ func (w *reply) WriteHeader(status int) {
 // interim sends a reply that comes before the final one, such as 103 Early Hints.
 func (w *reply) interim(status int) {
 	out := w.buffer()
+	all := w.header
+	w.header = maps.Clone(all)
+	delete(w.header, "Content-Length") // of the final reply
+	delete(w.header, "Transfer-Encoding")
 	*out = append(w.appendHeader(appendStatus(*out, status)), "\r\n"...)
+	w.header = all
 	w.send()
 	w.release()
 }
@@ -108,6 +116,9 @@ func (w *reply) Write(p []byte) (n int, err error) {
 	case !hasBody(w.status):
 		return 0, http.ErrBodyNotAllowed
 	case w.left >= 0 && int64(len(p)) > w.left:
+		w.left = overrun
+		return 0, http.ErrContentLength
+	case w.left == overrun:
 		return 0, http.ErrContentLength
 	}
 	if w.left >= 0 {
@@ -175,7 +186,7 @@ func (w *reply) end() bool {
 		*out = append(w.appendTrailers(append(*out, "0\r\n"...)), "\r\n"...)
 	}
 	w.send()
-	return w.err == nil && (w.left <= 0 || w.bare)
+	return w.err == nil && (w.left == 0 || w.left == -1 || w.bare)
 }
 
 // release returns the buffer to the pool.
@@ -213,9 +224,13 @@ func (w *reply) start(last bool) {
 		return
 	}
 	w.begun = true
+	if w.conn.server.closing.Load() || hasClose(w.header["Connection"]) {
+		w.closes = true
+	}
 	// As in net/http, the handler cannot read the request any more, so that a caller who reads
-	// nothing before it has sent everything does not wait for ever.
-	if b := &w.conn.body; b.left > 0 && !w.duplex && !b.discard() {
+	// nothing before it has sent everything does not wait for ever. A caller whose connection
+	// ends need not send it at all.
+	if b := w.conn.body; b.left > 0 && !w.closes && !w.duplex && !b.discard() {
 		w.closes = true
 	}
 	body := w.buffer()
@@ -223,7 +238,7 @@ func (w *reply) start(last bool) {
 	head := w.buffer()
 	w.bare = w.isHead || !hasBody(w.status)
 	w.announce()
-	w.chunked = (!last || len(w.trailers) > 0) && w.left < 0 && !w.bare
+	w.chunked = (!last || len(w.trailers) > 0) && w.left == -1 && !w.bare
 	*head = w.appendHead((*head)[:0], *body, last)
 	if len(*body) > 0 && !w.bare {
 		if w.chunked {
@@ -238,14 +253,17 @@ func (w *reply) start(last bool) {
 func (w *reply) appendHead(b, body []byte, last bool) []byte {
 	h := w.header
 	delete(h, "Transfer-Encoding") // the framing is ours
-	if w.conn.server.closing.Load() || hasClose(h["Connection"]) {
-		w.closes = true
+	if !hasBody(w.status) {
+		delete(h, "Content-Length")
+	}
+	if w.status == http.StatusNotModified {
+		delete(h, "Content-Type")
 	}
 	b = w.appendHeader(appendStatus(b, w.status))
 	if _, set := h["Date"]; !set {
 		b = append(append(append(b, "Date: "...), w.conn.server.now()...), "\r\n"...)
 	}
-	if w.left < 0 && last && !w.chunked && hasBody(w.status) && (!w.isHead || len(body) > 0) {
+	if w.left == -1 && last && !w.chunked && hasBody(w.status) && (!w.isHead || len(body) > 0) {
 		b = append(b, "Content-Length: "...)
 		b = append(strconv.AppendInt(b, int64(len(body)), 10), "\r\n"...)
 	}

@@ -79,6 +79,15 @@ func (c *Call) Limit() int {
 	return cmp.Or(c.Request.MaxTokens, c.MaxOutput)
 }
 
+// Translated refuses a request that cannot be translated: only an upstream of the dialect in which the caller sent it
+// understands it.
+func (c *Call) Translated() error {
+	if o := c.Request.Original; o != nil && o.Needs.Path != "" {
+		return fault.New(fault.Invalid, "This model does not know %s.", o.Needs.What).At(o.Needs.Path)
+	}
+	return nil
+}
+
 // Plain refuses a request that has files, sound, custom tools and the like, for upstreams that know none of
 // them. Without them the answer would be a different one, so they are not dropped.
 func (c *Call) Plain() error {

@@ -31,6 +31,9 @@ func RemoteImage(req *chat.Request) string {
 // written. A model that runs inside the operator's network gets no addresses at all: a public name may
 // resolve to a private address there, and we are not the ones who resolve it.
 func CheckImages(req *chat.Request, m *catalog.Model) (err error) {
+	if o := req.Original; o != nil && o.Remote != "" && m.NoImageURLs {
+		return fault.New(fault.Invalid, "The model %q takes documents only as data, not by their address.", m.ID).At(o.Remote)
+	}
 	eachRemoteImage(req, func(at, address string) bool {
 		switch why := unfit(address); {
 		case why != "":
@@ -63,6 +66,9 @@ func eachRemoteImage(req *chat.Request, visit func(path, address string) bool) {
 
 // isDataURL reports whether a URL is a data: URL, in any case.
 func isDataURL(s string) bool { return len(s) >= 5 && strings.EqualFold(s[:5], "data:") }
+
+// Unfetchable returns why an upstream must not be asked to fetch from an address, or the empty string.
+func Unfetchable(address string) string { return unfit(address) }
 
 // unfit returns what is wrong with an image's address, or the empty string. It refuses everything unusual:
 // programs differ in how they read odd addresses, and what we take for public another may not.

@@ -21,6 +21,15 @@ func (p *Pending) PushText(kind Kind, choice int, s string) {
 	}
 }
 
+// Attach sets what the upstream itself said of the next event; see Event.Native. It reports false if there is none.
+func (p *Pending) Attach(native []byte) bool {
+	if p.next == len(p.events) {
+		return false
+	}
+	p.events[p.next].Native = native
+	return true
+}
+
 // End notes that the reply is complete: what has been pushed is the last of it.
 func (p *Pending) End() { p.ended = true }
 

@@ -130,7 +130,8 @@ type Event struct {
 	Usage  chat.Usage
 	Raw    []byte
 	Rest   *Rest // with Finish; nil if there is none
-	// Native is the upstream's own event, if the caller speaks the upstream's dialect and it is not OpenAI's.
+	// Native is the upstream's own event, if the caller speaks the upstream's dialect and it is not OpenAI's. In the
+	// dialect of Messages it may be several, one on each line: those that came before have no event of their own.
 	Native []byte
 }
 

@@ -14,7 +14,7 @@ func Substance(ev *provider.Event) (bool, error) {
 	switch ev.Kind {
 	case provider.Text, provider.Reasoning, provider.Declined:
 		return ev.Text != "", nil
-	case provider.ToolCall, provider.Finish:
+	case provider.ToolCall, provider.Finish, provider.Other:
 		return true, nil
 	case provider.Usage:
 		return false, nil

@@ -8,9 +8,13 @@ import (
 	"time"
 )
 
-// fuzzTime is how long a soak fuzzes each target. All of them together take about six minutes. In other runs the
-// corpora are ordinary tests.
-const fuzzTime = 10 * time.Second
+// fuzzTime is how long a soak fuzzes each target, and laneTime those that compare package lane with
+// net/http: a difference there can hide a request from whatever stands in front of us. All of
+// them together take about 36 minutes. In other runs the corpora are ordinary tests.
+const (
+	fuzzTime = 10 * time.Second
+	laneTime = 15 * time.Minute
+)
 
 // fuzzAttempts is how many times a target is fuzzed if the fuzzer itself fails; see endedLate.
 const fuzzAttempts = 3
@@ -20,6 +24,14 @@ var fuzzFunc = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
 // target is one fuzz target: its package, as go test names it, and its function.
 type target struct{ pkg, name string }
+
+// time returns how long the target is fuzzed.
+func (t target) time() time.Duration {
+	if t.pkg == "./internal/lane" {
+		return laneTime
+	}
+	return fuzzTime
+}
 
 // fuzz looks for inputs that break what the corpora do not, one target after the other. Go fuzzes only one target
 // per command, and each uses all cores.
@@ -34,13 +46,14 @@ func (s *session) fuzz() {
 	}
 }
 
-// fuzzOne fuzzes a target for fuzzTime. An input that fails is a failure at once; Go writes it to the target's
+// fuzzOne fuzzes a target for its time. An input that fails is a failure at once; Go writes it to the target's
 // testdata, where the next run of the tests finds it.
 func (s *session) fuzzOne(t target) {
 	for attempt := 1; s.ctx.Err() == nil; attempt++ {
 		var out bytes.Buffer
 		// The output is shown as it comes and kept, to find out why a run failed.
-		text, err := s.showTo(io.MultiWriter(s.out, &out), "go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", fmt.Sprint(fuzzTime), t.pkg)
+		// Without a bound most of the time is spent on making interesting inputs shorter.
+		text, err := s.showTo(io.MultiWriter(s.out, &out), "go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", fmt.Sprint(t.time()), "-fuzzminimizetime", "100x", t.pkg)
 		if err == nil {
 			return
 		}

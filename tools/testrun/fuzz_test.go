@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestFuzzTargets(t *testing.T) {
@@ -30,6 +31,25 @@ func TestFuzzTargets(t *testing.T) {
 	want := []target{{"./a", "FuzzOne"}, {"./a", "FuzzTwo"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("fuzzTargets = %v, %v, want %v", got, err, want)
+	}
+}
+
+// The comparisons of the lane run for half an hour together. They are found by their names, so this
+// fails if one is renamed or moved.
+func TestFuzzTimes(t *testing.T) {
+	t.Parallel()
+	targets, err := fuzzTargets("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lane time.Duration
+	for _, target := range targets {
+		if target.time() != fuzzTime {
+			lane += target.time()
+		}
+	}
+	if lane != 30*time.Minute {
+		t.Errorf("the comparisons of the lane are fuzzed for %v, want 30m", lane)
 	}
 }
 

@@ -55,8 +55,8 @@ func modes() []mode {
 		},
 		{
 			name: "soak", run: (*session).soak, args: []string{"-timeout", "60m", "-count", "1"}, race: true, durable: true,
-			takes: "25 minutes to an hour on two cores", needy: true,
-			plan: []string{"lint: go vet, gofumpt, staticcheck", "the same with SLUICE_SOAK=1", "the simulation of a thousand nodes", "each fuzz target for 10 seconds"},
+			takes: "an hour to an hour and a half on two cores", needy: true,
+			plan: []string{"lint: go vet, gofumpt, staticcheck", "the same with SLUICE_SOAK=1", "the simulation of a thousand nodes", "each fuzz target for 10 seconds, those of the lane for half an hour"},
 		},
 		{
 			name: "cover", run: (*session).cover, args: []string{"-timeout", "8m"},

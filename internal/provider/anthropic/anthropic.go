@@ -91,6 +91,9 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 
 // Open implements provider.Adapter.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
+	if s, err := a.openOriginal(ctx, call); s != nil || err != nil {
+		return s, err
+	}
 	w := writer{call: call, req: call.Request}
 	body, err := w.write(ctx)
 	if err != nil {

@@ -16,6 +16,8 @@ type stream struct {
 	reply provider.Reply
 	usage wireUsage // the figures so far
 	whole bool      // the reply comes in one piece
+	known bool      // the block that started last is of a type that is read
+	words *words    // what the upstream itself says, for a caller of its dialect; nil: nobody wants it
 }
 
 // Next implements provider.Stream.
@@ -24,7 +26,11 @@ func (s *stream) Next() (*provider.Event, error) { return s.Pull(s.read) }
 // read reads the next event, or the one piece.
 func (s *stream) read() error {
 	if s.whole {
-		return s.Whole(&s.reply, s.message)
+		return s.Whole(&s.reply, func(raw []byte) error {
+			err := s.message(raw)
+			s.quote("message", raw)
+			return err
+		})
 	}
 	ev, err := s.reply.Event()
 	switch {
@@ -108,6 +114,13 @@ func (s *stream) decode(raw []byte) error {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return provider.Garbled(err)
 	}
+	err := s.event(&w)
+	s.quote(w.Type, raw)
+	return err
+}
+
+// event reads an event that was decoded.
+func (s *stream) event(w *wireEvent) error {
 	switch w.Type {
 	case "message_start":
 		if w.Message != nil && w.Message.Usage != nil {
@@ -160,6 +173,7 @@ func (s *stream) message(raw []byte) error {
 // start starts a block with what has come of it. A block of another type, such as one for a tool of the
 // vendor's own, is ignored, and its deltas with it.
 func (s *stream) start(at int, w *wireBlock) {
+	s.known = true
 	switch w.Type {
 	case "text":
 		s.StartBlock(at)
@@ -170,6 +184,8 @@ func (s *stream) start(at int, w *wireBlock) {
 		s.Think(at, claude.Signed{Redacted: w.Data})
 	case "tool_use":
 		s.StartCall(at, w.ID, w.Name, w.Input)
+	default:
+		s.known = false
 	}
 }
 

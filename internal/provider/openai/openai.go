@@ -108,6 +108,9 @@ func (a *Adapter) completions(call *provider.Call) *url.URL {
 // Open implements provider.Adapter.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	call.Dropped = nil
+	if err := call.Translated(); err != nil {
+		return nil, err
+	}
 	patch, err := a.patch(ctx, call)
 	if err != nil {
 		return nil, err

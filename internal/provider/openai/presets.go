@@ -68,14 +68,17 @@ var least = map[chat.Effort]chat.Effort{chat.EffortMinimal: chat.EffortLow}
 // (learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning).
 var sampling = []string{"temperature", "top_p", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "logit_bias"}
 
+// unlisted lists a field that Anthropic's dialect has and OpenAI's has not. OpenAI refuses what its reference does not list.
+var unlisted = []string{"top_k"}
+
 // presets are the vendors that are known, each with the pages of its documentation that say how it differs.
 var presets = []Preset{
 	// platform.openai.com/docs/api-reference/chat: max_tokens is deprecated, and refused by models
 	// that reason; these also know the role developer.
-	{Kind: "openai", BaseURL: "https://api.openai.com/v1", limit: maxCompletionTokens, developer: true, refusedThinking: sampling},
+	{Kind: "openai", BaseURL: "https://api.openai.com/v1", limit: maxCompletionTokens, developer: true, refused: unlisted, refusedThinking: sampling},
 	// learn.microsoft.com/azure/ai-foundry/openai/reference: deployments in the path and an
 	// api-version, or the newer /openai/v1; the key in a header of its own.
-	{Kind: "azure", keyHeader: "Api-Key", deployments: true, refusedThinking: sampling},
+	{Kind: "azure", keyHeader: "Api-Key", deployments: true, refused: unlisted, refusedThinking: sampling},
 	// openrouter.ai/docs/use-cases/reasoning-tokens: thoughts come as reasoning, and, for the next
 	// turn, as reasoning_details.
 	{Kind: "openrouter", BaseURL: "https://openrouter.ai/api/v1", returns: "reasoning_details"},
@@ -83,14 +86,14 @@ var presets = []Preset{
 	// Figures also come inside of x_groq.
 	{
 		Kind: "groq", plain: true, BaseURL: "https://api.groq.com/openai/v1", limit: maxCompletionTokens, efforts: least, single: true, nameless: true,
-		refused: []string{"logprobs", "top_logprobs", "logit_bias"},
+		refused: []string{"logprobs", "top_logprobs", "logit_bias", "top_k"},
 	},
 	// docs.mistral.ai/api: a field that is not listed there is a 422; the seed has another name; the
 	// temperature ends at 1.5; ids of calls have nine characters; thoughts come as parts of the content.
 	{
 		Kind: "mistral", plain: true, BaseURL: "https://api.mistral.ai/v1", limit: maxTokens, seed: "random_seed", hottest: 1.5, shortIDs: true, figured: true,
 		efforts: map[chat.Effort]chat.Effort{chat.EffortMinimal: chat.EffortNone, chat.EffortLow: chat.EffortNone, chat.EffortMedium: chat.EffortHigh},
-		refused: []string{"logprobs", "top_logprobs", "logit_bias", "user", "store", "service_tier", "modalities", "audio", "verbosity", "prompt_cache_key", "safety_identifier", "web_search_options"},
+		refused: []string{"logprobs", "top_logprobs", "logit_bias", "top_k", "user", "store", "service_tier", "modalities", "audio", "verbosity", "prompt_cache_key", "safety_identifier", "web_search_options"},
 	},
 	// api-docs.deepseek.com/guides/thinking_mode: thinking is on unless switched off by a field; the
 	// thoughts that led to calls must come back as reasoning_content.

@@ -1,0 +1,22 @@
+package chat
+
+// DialectMessages is the name of the dialect of Anthropic's Messages API; see Original.
+const DialectMessages = "messages"
+
+// Original is a request as its caller sent it, in the dialect of a door other than chat completions. An upstream of the
+// same dialect gets it, so that what a chat completion cannot say is not lost.
+type Original struct {
+	Dialect string // such as messages
+	Body    []byte // JSON that Check has accepted; must not be changed
+	// Needs is the first thing in it that no chat completion can say and the answer depends on. Only an upstream of the
+	// same dialect can take such a request. Its path is in the words of the dialect.
+	Needs Foreign
+	// Remote is the path of the first document that the upstream would have to fetch from an address; empty if there
+	// is none. Images with an address are in the Request.
+	Remote string
+	// Altered says that an upstream of the dialect would refuse the body as it is: parts of it come from an upstream of
+	// another dialect. Then the request is translated there, too.
+	Altered bool
+	// Features are names of the dialect's features that the caller has switched on in a header.
+	Features []string
+}

@@ -1,0 +1,216 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/admission"
+	"sluice/internal/catalog"
+	"sluice/internal/excerpt"
+	"sluice/internal/fault"
+	"sluice/internal/inference"
+	"sluice/internal/messages"
+)
+
+const (
+	messagesPath    = "/v1/messages"
+	countTokensPath = "/v1/messages/count_tokens"
+)
+
+// The headers of Anthropic's API. Its clients send the version with every request.
+const (
+	versionOfMessages  = "Anthropic-Version"
+	featuresOfMessages = "Anthropic-Beta"
+	messagesKey        = "X-Api-Key"
+)
+
+// isMessages reports whether a path belongs to the door that speaks Anthropic's dialect, in which errors on it are
+// answered (docs/api.md#messages-api).
+func isMessages(r *http.Request) bool {
+	rest, ok := strings.CutPrefix(r.URL.Path, messagesPath)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// createMessage serves POST /v1/messages.
+func (a *API) createMessage(x *exchange, r *http.Request) error {
+	req, body, release, err := a.readMessage(x, r, messages.Parse)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if o := req.Chat.Original; o != nil {
+		o.Features = features(r.Header[featuresOfMessages])
+	}
+	err = a.complete(x, r, completion{Request: req.Chat, body: body, door: messages.Dialect, dialect: messages.NewWriter(req, x.event.RequestID)})
+	return req.Explain(err)
+}
+
+// maxFeatures is how many bytes of the header with the features of the dialect are passed on. Longer ones are left out.
+const maxFeatures = 1024
+
+// features returns the values of the header that switches on features of the dialect, for an upstream that knows them.
+func features(values []string) []string {
+	n := 0
+	for _, v := range values {
+		n += len(v)
+	}
+	if n > maxFeatures {
+		return nil
+	}
+	return values
+}
+
+// readMessage reads a request in Anthropic's dialect; see readChat.
+func (a *API) readMessage(x *exchange, r *http.Request, parse func([]byte) (*messages.Request, error)) (req *messages.Request, body []byte, release func(), err error) {
+	body, release, err = a.bodies.read(x, r)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer func() {
+		if req == nil { // refused, or parse panicked
+			release()
+		}
+	}()
+	req, err = parse(body)
+	return req, body, release, err
+}
+
+// countTokens serves POST /v1/messages/count_tokens. It calls no model, and counts as one request.
+func (a *API) countTokens(x *exchange, r *http.Request) error {
+	req, _, release, err := a.readMessage(x, r, messages.ParseCount)
+	if err != nil {
+		return err
+	}
+	defer release()
+	var tokens int
+	err = a.current(x, func() (err error) {
+		var standing *admission.Standing
+		tokens, standing, err = a.line.CountPrompt(r.Context(), x.models(), inference.Call{ID: x.event.CallID, Start: x.event.Start, Caller: x.caller, Limits: x.limits(), Request: req.Chat})
+		if standing != nil {
+			standing.SetHeader(x.Header())
+		}
+		return err
+	})
+	if err != nil {
+		return req.Explain(goneOr(err))
+	}
+	return x.json([]byte(`{"input_tokens":` + strconv.Itoa(tokens) + `}`))
+}
+
+// keys returns the values of the header with the caller's key, in the form of Authorization. Clients of Anthropic's API
+// send it in a header of their own (docs/api.md#messages-api).
+func keys(r *http.Request) ([]string, error) {
+	bearer := r.Header["Authorization"]
+	own := r.Header[messagesKey]
+	if len(own) == 0 || len(own) == 1 && own[0] == "" || !isMessages(r) && !(isModels(r) && r.Header[versionOfMessages] != nil) {
+		return bearer, nil
+	}
+	if len(own) > 1 || len(bearer) > 0 && (len(bearer) > 1 || strings.TrimSpace(afterScheme(bearer[0])) != own[0]) {
+		return nil, fault.New(fault.Unauthenticated, "The headers x-api-key and Authorization give more than one key. Send one of them.")
+	}
+	return []string{"Bearer " + own[0]}, nil
+}
+
+// afterScheme returns what follows the scheme of an Authorization header.
+func afterScheme(header string) string {
+	_, rest, _ := strings.Cut(header, " ")
+	return rest
+}
+
+// isModels reports whether the path is that of the list of models, or of one of them.
+func isModels(r *http.Request) bool {
+	rest, ok := strings.CutPrefix(r.URL.Path, "/v1/models")
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// modelData is a model as Anthropic's API shows it.
+type modelData struct {
+	Type      string `json:"type"` // model
+	ID        string `json:"id"`
+	Name      string `json:"display_name"`
+	CreatedAt string `json:"created_at"`
+	MaxInput  int    `json:"max_input_tokens,omitempty"`
+	MaxTokens int    `json:"max_tokens,omitempty"`
+}
+
+// modelPage is a page of the list of models.
+type modelPage struct {
+	Data    []modelData `json:"data"`
+	More    bool        `json:"has_more"`
+	FirstID *string     `json:"first_id"`
+	LastID  *string     `json:"last_id"`
+}
+
+func modelDataOf(m *catalog.Model) modelData {
+	return modelData{
+		Type: "model", ID: m.ID, Name: m.ID, CreatedAt: time.Unix(m.Created, 0).UTC().Format(time.RFC3339), MaxInput: m.ContextLength, MaxTokens: m.MaxOutput,
+	}
+}
+
+const (
+	// The number of models on a page if the caller does not say, and at most; those of Anthropic's API.
+	defaultModels = 20
+	mostModels    = 1000
+)
+
+// pageOfModels serves GET /v1/models for clients of Anthropic's API.
+func (x *exchange) pageOfModels(r *http.Request) error {
+	query := r.URL.Query()
+	limit := defaultModels
+	if query.Has("limit") {
+		n, err := strconv.Atoi(query.Get("limit"))
+		if err != nil || n < 1 || n > mostModels {
+			return fault.New(fault.Invalid, "limit must be a whole number from 1 to %d; got %q.", mostModels, excerpt.Of(query.Get("limit"), maxEcho)).At("limit")
+		}
+		limit = n
+	}
+	all := x.settings.Catalog.Models()
+	from, to := 0, len(all)
+	for _, name := range []string{"after_id", "before_id"} {
+		id := query.Get(name)
+		if id == "" {
+			continue
+		}
+		at := -1
+		for i, m := range all {
+			if m.ID == id {
+				at = i
+			}
+		}
+		switch {
+		case at < 0:
+			return fault.New(fault.Invalid, "%s must be the id of a model; got %q.", name, excerpt.Of(id, maxEcho)).At(name)
+		case name == "after_id":
+			from = at + 1
+		default:
+			to = at
+		}
+	}
+	page := modelPage{Data: []modelData{}}
+	some := all[min(from, to):to]
+	if page.More = len(some) > limit; page.More {
+		some = some[:limit]
+		if query.Get("before_id") != "" && query.Get("after_id") == "" { // the page that ends there
+			some = all[to-limit : to]
+		}
+	}
+	for _, m := range some {
+		page.Data = append(page.Data, modelDataOf(m))
+	}
+	if n := len(page.Data); n > 0 {
+		page.FirstID, page.LastID = &page.Data[0].ID, &page.Data[n-1].ID
+	}
+	return x.encode(page)
+}
+
+// encode sends a value as JSON.
+func (x *exchange) encode(v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return x.json(body)
+}

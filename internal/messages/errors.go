@@ -1,0 +1,64 @@
+package messages
+
+import (
+	"encoding/json"
+
+	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
+)
+
+// ErrorType returns the dialect's name for a kind of fault (docs/api.md#messages-api).
+func ErrorType(k fault.Kind) string {
+	switch k {
+	case fault.Internal:
+		return "api_error"
+	case fault.Unauthenticated, fault.KeyDeactivated:
+		return "authentication_error"
+	case fault.PaymentRequired:
+		return "billing_error"
+	case fault.PlanTooLow, fault.Forbidden, fault.Suspended:
+		return "permission_error"
+	case fault.NotFound:
+		return "not_found_error"
+	case fault.TooLarge:
+		return "request_too_large"
+	case fault.RateLimited:
+		return "rate_limit_error"
+	case fault.Unavailable:
+		return "overloaded_error"
+	}
+	return "invalid_request_error"
+}
+
+// errorObject is the error object of the dialect.
+type errorObject struct {
+	Type      string      `json:"type"` // error
+	Error     errorDetail `json:"error"`
+	RequestID string      `json:"request_id"`
+}
+
+type errorDetail struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// ErrorBody returns the body of an error reply. As always with encoding/json, <, > and & are escaped: a browser must not
+// take the reply for a page.
+func ErrorBody(f *fault.Fault, requestID string) []byte {
+	body, err := json.Marshal(errorObject{"error", errorDetail{ErrorType(f.Kind), f.Message}, requestID})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return body
+}
+
+// appendError appends the error object as the last event of a stream that failed after it began.
+func appendError(b []byte, f *fault.Fault, requestID string) []byte {
+	b = append(b, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\""...)
+	b = append(b, ErrorType(f.Kind)...)
+	b = append(b, `","message":`...)
+	b = jsonscan.AppendQuoted(b, f.Message)
+	b = append(b, `},"request_id":`...)
+	b = jsonscan.AppendQuoted(b, requestID)
+	return append(b, "}\n\n"...)
+}

@@ -1,0 +1,491 @@
+package messages
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"sluice/internal/chat"
+	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
+)
+
+const (
+	maxModel = 256 // bytes of a model id, as on the chat door
+	maxStops = 64  // stop sequences, as on the chat door
+	maxCache = 4   // blocks with cache_control, as in the original
+	// maxUser is the longest user id that all upstreams accept. A longer one becomes its hash, which still tells
+	// users apart.
+	maxUser = 64
+	// leastThought is the smallest budget of thinking.
+	leastThought = 1024
+)
+
+// Parse reads a request for a message and checks it. The error is a fault whose message begins with the path of the
+// field in the words of the dialect. The Request refers to body, which must not be changed while it is in use.
+func Parse(body []byte) (*Request, error) { return parse(body, false) }
+
+// ParseCount reads a request to count the tokens of a prompt. It has the same fields, and needs no max_tokens.
+func ParseCount(body []byte) (*Request, error) { return parse(body, true) }
+
+func parse(body []byte, counting bool) (*Request, error) {
+	if err := chat.Check(body, "model, max_tokens and messages"); err != nil {
+		return nil, dotted(err)
+	}
+	p := parser{body: body, counting: counting, req: &Request{}}
+	// The result is about as long as the body; arguments grow by their escapes.
+	p.out = make([]byte, 0, len(body)+len(body)/8+256)
+	p.request(bytes.TrimSpace(body))
+	if p.fault != nil {
+		return nil, p.fault
+	}
+	req, err := chat.Parse(p.out)
+	if err != nil {
+		return nil, p.req.Explain(err)
+	}
+	if !req.HasMCP() { // the tool loop asks in its own words
+		req.Original = &chat.Original{Dialect: Dialect, Body: body, Needs: p.needs, Remote: p.remote, Altered: p.altered}
+	} else if p.needs.Path != "" {
+		return nil, refuse(p.needs.Path, "%s cannot be used together with MCP servers", p.needs.What)
+	}
+	p.req.Chat = req
+	return p.req, nil
+}
+
+// parser reads one request. Its methods read one value each; the first problem is kept, and what they return after it
+// does not matter.
+type parser struct {
+	body     []byte
+	counting bool
+	req      *Request
+	out      []byte // the chat completion request so far
+	path     []byte // of the value that is being read
+	fault    *fault.Fault
+
+	needs   chat.Foreign // the first thing that only an upstream of the dialect understands
+	remote  string       // where the first document with an address stands
+	altered bool         // an upstream of the dialect would refuse the body as it is
+	caches  int          // blocks with cache_control so far
+
+	written  int      // messages in out
+	current  int      // from this message on, thinking belongs to the exchange that is going on
+	calls    []string // ids of the tool_use blocks of the last message, if it is the assistant's
+	answered []bool   // which of them have a result
+	caller   int      // the index of that message
+
+	// The content of the message that is being read.
+	parts  []byte  // parts of the user's message, separated by commas
+	blocks []int32 // the block that each part comes from
+	single value   // the text, if the one part is a text
+}
+
+// fields are the members of a request that are read. The others are for an upstream of the same dialect.
+type fields struct {
+	model, maxTokens, messages, system, stream, temperature, topP, topK, stops, tools, choice, thinking, metadata, config, format, servers value
+}
+
+// request reads the whole request. The order of the fields in the body does not matter.
+func (p *parser) request(body value) {
+	var f fields
+	body.members(func(key []byte, v value) {
+		switch string(key) {
+		case "model":
+			f.model = v
+		case "max_tokens":
+			f.maxTokens = v
+		case "messages":
+			f.messages = v
+		case "system":
+			f.system = v
+		case "stream":
+			f.stream = v
+		case "temperature":
+			f.temperature = v
+		case "top_p":
+			f.topP = v
+		case "top_k":
+			f.topK = v
+		case "stop_sequences":
+			f.stops = v
+		case "tools":
+			f.tools = v
+		case "tool_choice":
+			f.choice = v
+		case "thinking":
+			f.thinking = v
+		case "metadata":
+			f.metadata = v
+		case "output_config":
+			f.config = v
+		case "output_format":
+			f.format = v
+		case "mcp_servers":
+			f.servers = v
+		}
+	})
+	p.out = append(p.out, `{"model":`...)
+	p.model(f.model)
+	p.maxTokens(f.maxTokens)
+	p.out = append(p.out, `,"messages":[`...)
+	p.at("system", func() { p.system(f.system) })
+	p.at("messages", func() { p.messages(f.messages) })
+	p.out = append(p.out, ']')
+	p.at("stream", func() { p.stream(f.stream) })
+	p.number(f.temperature, "temperature", 1)
+	p.number(f.topP, "top_p", 1)
+	p.topK(f.topK)
+	p.at("stop_sequences", func() { p.stops(f.stops) })
+	tools := p.tools(f.tools, f.servers)
+	p.at("tool_choice", func() { p.choice(f.choice, tools) })
+	p.at("thinking", func() { p.thinking(f.thinking, f.maxTokens, effortOf(f.config), tools > 0) })
+	p.at("metadata", func() { p.metadata(f.metadata) })
+	p.config(f.config, f.format)
+	p.out = append(p.out, '}')
+}
+
+// at calls read for the value of a member or an element.
+func (p *parser) at(step string, read func()) {
+	if p.fault != nil {
+		return
+	}
+	n := len(p.path)
+	if n > 0 {
+		p.path = append(p.path, '.')
+	}
+	p.path = append(p.path, step...)
+	read()
+	p.path = p.path[:n]
+}
+
+// each calls read for the elements of an array until there is a problem.
+func (p *parser) each(v value, read func(i int, v value)) {
+	v.elements(func(i int, v value) {
+		if p.fault == nil {
+			n := len(p.path)
+			p.path = strconv.AppendInt(append(p.path, '.'), int64(i), 10)
+			read(i, v)
+			p.path = p.path[:n]
+		}
+	})
+}
+
+// bad refuses the current value.
+func (p *parser) bad(format string, args ...any) {
+	if p.fault == nil {
+		p.fault = refuse(string(p.path), format, args...)
+	}
+}
+
+// badAt refuses a part of the current value.
+func (p *parser) badAt(step, format string, args ...any) {
+	p.at(step, func() { p.bad(format, args...) })
+}
+
+// refuse returns the fault of a value. The message begins with its path.
+func refuse(path, format string, args ...any) *fault.Fault {
+	return fault.New(fault.Invalid, "%s: %s", path, fmt.Sprintf(format, args...)).At(path)
+}
+
+// What is wrong with a value, in the words of the dialect.
+const (
+	required  = "Field required"
+	noText    = "Input should be a valid string"
+	noList    = "Input should be a valid list"
+	noObject  = "Input should be an object"
+	noBool    = "Input should be a valid boolean"
+	noInteger = "Input should be a valid integer"
+	noNumber  = "Input should be a valid number"
+)
+
+// need reports whether the current value is there and of the type that begins with c; otherwise it refuses it.
+func (p *parser) need(v value, c byte, otherwise string) bool {
+	switch {
+	case v == nil:
+		p.bad(required)
+	case v[0] != c:
+		p.bad("%s", otherwise)
+	default:
+		return true
+	}
+	return false
+}
+
+// object returns the object v; an absent one and, after a problem, anything else is nil.
+func (p *parser) object(v value) value {
+	if v.absent() {
+		return nil
+	}
+	if !v.is('{') {
+		p.bad(noObject)
+		return nil
+	}
+	return v
+}
+
+// list returns the list v; an absent one and, after a problem, anything else is nil.
+func (p *parser) list(v value) value {
+	if v.absent() {
+		return nil
+	}
+	if !v.is('[') {
+		p.bad(noList)
+		return nil
+	}
+	return v
+}
+
+// model reads model. Whether there is such a model is not known here.
+func (p *parser) model(v value) {
+	p.at("model", func() {
+		if !p.need(v, '"', noText) {
+			return
+		}
+		switch n := len(v.text()); {
+		case n == 0:
+			p.bad("String should have at least 1 character")
+		case n > maxModel:
+			p.bad("String should have at most %d characters", maxModel)
+		}
+		p.out = append(p.out, v...)
+	})
+}
+
+// maxTokens reads max_tokens, which is required unless tokens are counted. More than the model writes is no problem.
+func (p *parser) maxTokens(v value) {
+	p.at("max_tokens", func() {
+		if p.counting {
+			return
+		}
+		if v == nil {
+			p.bad(required)
+			return
+		}
+		if _, ok := p.integer(v, 1); ok {
+			p.out = append(append(p.out, `,"max_tokens":`...), v...)
+		}
+	})
+}
+
+// integer reads an integer that is not less than least. Only its value counts: 10, 10.0 and 1e1 are the same.
+func (p *parser) integer(v value, least int) (int, bool) {
+	switch f := v.number(); {
+	case !v.isNumber() || f != math.Trunc(f):
+		p.bad(noInteger)
+	case f < float64(least):
+		p.bad("Input should be greater than or equal to %d", least)
+	case f > math.MaxInt32:
+		p.bad("Input should be less than or equal to %d", math.MaxInt32)
+	default:
+		return int(f), true
+	}
+	return 0, false
+}
+
+// number reads a number from 0 to most and passes it on under the same name.
+func (p *parser) number(v value, name string, most float64) {
+	p.at(name, func() {
+		switch {
+		case v.absent():
+		case !v.isNumber():
+			p.bad(noNumber)
+		case v.number() < 0:
+			p.bad("Input should be greater than or equal to 0")
+		case v.number() > most:
+			p.bad("Input should be less than or equal to %v", most)
+		default:
+			p.out = append(append(append(append(p.out, `,"`...), name...), `":`...), v...)
+		}
+	})
+}
+
+// topK reads top_k, which many upstreams know though chat completions do not list it. 0 is its default.
+func (p *parser) topK(v value) {
+	p.at("top_k", func() {
+		if v.absent() {
+			return
+		}
+		if k, ok := p.integer(v, 0); ok && k > 0 {
+			p.out = strconv.AppendInt(append(p.out, `,"top_k":`...), int64(k), 10)
+		}
+	})
+}
+
+func (p *parser) stream(v value) {
+	switch {
+	case v.absent() || p.counting:
+	case !v.isBool():
+		p.bad(noBool)
+	default:
+		p.out = append(append(p.out, `,"stream":`...), v...)
+	}
+}
+
+// stops reads stop_sequences.
+func (p *parser) stops(v value) {
+	n := 0
+	if v = p.list(v); v == nil {
+		return
+	}
+	p.each(v, func(i int, v value) {
+		switch {
+		case !v.is('"'):
+			p.bad(noText)
+		case strings.TrimSpace(v.text()) == "":
+			p.bad("each stop sequence must contain non-whitespace")
+		case i == maxStops:
+			p.bad("List should have at most %d items", maxStops)
+		default:
+			if n++; n == 1 {
+				p.out = append(p.out, `,"stop":[`...)
+			} else {
+				p.out = append(p.out, ',')
+			}
+			p.out = append(p.out, v...)
+		}
+	})
+	if n > 0 {
+		p.out = append(p.out, ']')
+	}
+}
+
+// thinking reads thinking. A budget becomes an effort, which adapters turn into what their vendor has.
+func (p *parser) thinking(v, maxTokens value, effort string, tools bool) {
+	if v = p.object(v); v == nil {
+		return
+	}
+	switch kind := p.tag(v.member("type"), "adaptive", "disabled", "enabled"); kind {
+	case "adaptive":
+		if effort == "" {
+			effort = "medium"
+		}
+		p.effort(effort)
+	case "enabled":
+		budget := 0
+		p.at("enabled.budget_tokens", func() {
+			b := v.member("budget_tokens")
+			if b == nil {
+				p.bad(required)
+				return
+			}
+			budget, _ = p.integer(b, leastThought)
+		})
+		// With tools, thinking may go on between calls, and the budget may exceed one reply.
+		if p.fault == nil && !p.counting && !tools && float64(budget) >= maxTokens.number() {
+			p.fault = fault.New(fault.Invalid, "max_tokens: `max_tokens` must be greater than `thinking.budget_tokens`").At("max_tokens")
+			return
+		}
+		switch {
+		case effort != "":
+		case budget <= 4096:
+			effort = "low"
+		case budget <= 16384:
+			effort = "medium"
+		default:
+			effort = "high"
+		}
+		p.effort(effort)
+	}
+}
+
+func (p *parser) effort(e string) {
+	p.out = append(append(append(p.out, `,"reasoning_effort":"`...), e...), '"')
+}
+
+// effortOf returns output_config.effort as one of our efforts; empty if there is none. config checks the value itself.
+func effortOf(config value) string {
+	if !config.is('{') {
+		return ""
+	}
+	e := config.member("effort")
+	if !e.is('"') {
+		return ""
+	}
+	switch s := e.text(); s {
+	case "low", "medium", "high":
+		return s
+	case "xhigh", "max":
+		return "high"
+	}
+	return ""
+}
+
+// tag reads the member type of a union, which must be one of the words.
+func (p *parser) tag(v value, words ...string) string {
+	switch {
+	case v == nil:
+		p.badAt("type", required)
+		return ""
+	case !v.is('"'):
+		p.badAt("type", noText)
+		return ""
+	}
+	kind := v.text()
+	for _, w := range words {
+		if w == kind {
+			return w
+		}
+	}
+	p.bad("Input tag %s found using 'type' does not match any of the expected tags: '%s'", show(kind), strings.Join(words, "', '"))
+	return ""
+}
+
+// metadata passes the user id on.
+func (p *parser) metadata(v value) {
+	if v = p.object(v); v == nil {
+		return
+	}
+	p.at("user_id", func() {
+		id := v.member("user_id")
+		if id.absent() {
+			return
+		}
+		if !id.is('"') {
+			p.bad(noText)
+			return
+		}
+		user := id.text()
+		if len(user) > maxUser {
+			sum := sha256.Sum256([]byte(user))
+			user = hex.EncodeToString(sum[:])
+		}
+		p.out = jsonscan.AppendQuoted(append(p.out, `,"user":`...), user)
+	})
+}
+
+// config reads output_config, and output_format, its older form: the schema of the reply.
+func (p *parser) config(config, format value) {
+	p.at("output_config", func() {
+		if config = p.object(config); config == nil {
+			return
+		}
+		if e := config.member("effort"); !e.absent() && effortOf(config) == "" {
+			p.badAt("effort", "Input should be 'low', 'medium', 'high', 'xhigh' or 'max'")
+		}
+		if f := config.member("format"); !f.absent() {
+			format = nil
+			p.at("format", func() { p.format(f) })
+		}
+	})
+	p.at("output_format", func() { p.format(format) })
+}
+
+// format reads the format of a reply: a JSON schema.
+func (p *parser) format(v value) {
+	if v = p.object(v); v == nil {
+		return
+	}
+	if p.tag(v.member("type"), "json_schema") == "" {
+		return
+	}
+	schema := v.member("schema")
+	p.at("schema", func() {
+		if p.need(schema, '{', noObject) {
+			p.out = append(p.out, `,"response_format":{"type":"json_schema","json_schema":{"name":"reply","strict":true,"schema":`...)
+			p.out = append(append(p.out, schema...), `}}`...)
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package messages
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"sluice/internal/fault"
+)
+
+// origin is where a message of the chat completion comes from.
+type origin struct {
+	message int     // the index of the caller's message; -1 for system
+	blocks  []int32 // the block of each part; nil if the content is a string or the parts are one text
+}
+
+func itoa(i int) string { return strconv.Itoa(i) }
+
+// Explain translates a fault of the chat completion: its path becomes that of the caller's field, and its message begins
+// with that path. Other errors, and faults that are about no field, are returned as they are.
+func (r *Request) Explain(err error) error {
+	f, ok := errors.AsType[*fault.Fault](err)
+	if !ok || f.Param == "" {
+		return err
+	}
+	f.Message = strings.TrimPrefix(f.Message, f.Param+" ")
+	f.Message = strings.ReplaceAll(f.Message, "parts of type file", "documents")
+	f.Param = r.locate(f.Param)
+	if f.Param != "" && !strings.HasPrefix(f.Message, f.Param+": ") {
+		f.Message = f.Param + ": " + f.Message
+	}
+	return err
+}
+
+// locate returns the path of the caller's field that became the field of the chat completion at path.
+func (r *Request) locate(path string) string {
+	for _, list := range []string{"messages.", "tools.", "mcp_servers."} {
+		if strings.HasPrefix(path, list) { // what Original needs has its path in the caller's words
+			return path
+		}
+	}
+	field, rest, _ := strings.Cut(path, "[")
+	if dot := strings.IndexByte(field, '.'); dot >= 0 {
+		field = field[:dot]
+	}
+	switch field {
+	case "messages":
+		return r.locateMessage(rest)
+	case "tools":
+		if i, _, ok := index(rest); ok && i < len(r.tools) {
+			return r.tools[i].field + "." + itoa(r.tools[i].index)
+		}
+	case "stop":
+		return "stop_sequences"
+	case "max_completion_tokens":
+		return "max_tokens"
+	case "response_format":
+		return "output_config.format"
+	case "reasoning_effort":
+		return "thinking"
+	case "parallel_tool_calls":
+		return "tool_choice"
+	case "user":
+		return "metadata.user_id"
+	}
+	return field
+}
+
+// locateMessage is locate for a path behind "messages[".
+func (r *Request) locateMessage(path string) string {
+	i, rest, ok := index(path)
+	if !ok || i >= len(r.origins) {
+		return "messages"
+	}
+	o := r.origins[i]
+	if o.message < 0 {
+		return "system"
+	}
+	at := "messages." + itoa(o.message)
+	content, isContent := strings.CutPrefix(rest, ".content")
+	if !isContent {
+		return at
+	}
+	at += ".content"
+	part, isPart := strings.CutPrefix(content, "[")
+	j, _, ok := index(part)
+	switch {
+	case len(o.blocks) == 1:
+		j = 0
+	case !isPart || !ok || j >= len(o.blocks):
+		return at
+	}
+	if len(o.blocks) == 0 {
+		return at
+	}
+	return at + "." + itoa(int(o.blocks[j]))
+}
+
+// index reads the number in front of a closing bracket, and returns what follows the bracket.
+func index(s string) (i int, rest string, ok bool) {
+	digits, rest, ok := strings.Cut(s, "]")
+	i, err := strconv.Atoi(digits)
+	return i, rest, ok && err == nil && i >= 0
+}
+
+// dotted translates a fault of chat.Check, whose path is in the words of chat completions: messages[0].content becomes
+// messages.0.content.
+func dotted(err error) error {
+	f, ok := errors.AsType[*fault.Fault](err)
+	if !ok || f.Param == "" {
+		return err
+	}
+	rest := strings.TrimPrefix(f.Message, f.Param+" ")
+	f.Param = strings.NewReplacer("[", ".", "]", "", `"`, "").Replace(f.Param)
+	f.Message = f.Param + ": " + rest
+	return err
+}

@@ -1,0 +1,130 @@
+package oracles
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var writePage = flag.Bool("write-clients", false, "write docs/clients.md anew")
+
+// library is a client library that is tried here.
+type library struct {
+	name, pkg string // pkg is its name in node/package.json or in go.mod
+	door      string
+	configure string   // how it is pointed at the gateway
+	file      string   // where its tests are
+	works     []string // what they try
+}
+
+// The addresses and names in the examples of the page.
+const (
+	pageURL   = "http://127.0.0.1:8080/v1"
+	pageModel = "sandbox/small"
+)
+
+func libraries() []library {
+	const openaiJS = `new OpenAI({ baseURL: "` + pageURL + `", apiKey: process.env.SLUICE_KEY })`
+	return []library{
+		{"OpenAI for JavaScript", "openai", "/v1/chat/completions", openaiJS, "node/openai.test.mjs", []string{"whole and streamed replies", "tools", "parse", "errors", "models"}},
+		{"OpenAI for Go", "github.com/openai/openai-go/v3", "/v1/chat/completions", `openai.NewClient(option.WithBaseURL("` + pageURL + `"), option.WithAPIKey(key))`, "chat_test.go", []string{"whole and streamed replies", "tools", "errors", "retries"}},
+		{"AI SDK, openai-compatible", "@ai-sdk/openai-compatible", "/v1/chat/completions", `createOpenAICompatible({ name: "sluice", baseURL: "` + pageURL + `", apiKey: process.env.SLUICE_KEY })`, "node/ai.test.mjs", []string{"generateText", "streamText", "generateObject", "tools"}},
+		{"MCP for TypeScript", "@modelcontextprotocol/sdk", "/mcp", `new StreamableHTTPClientTransport(new URL("http://127.0.0.1:8080/mcp"), { requestInit: { headers: { Authorization: "Bearer " + process.env.SLUICE_KEY } } })`, "node/mcp.test.mjs", []string{"tools of the gateway's own server", "conformance"}},
+	}
+}
+
+// version returns the version of a package that the tests use.
+func version(t *testing.T, pkg string) string {
+	t.Helper()
+	for _, file := range []string{"node/package.json", "agents/package.json"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list struct{ Dependencies map[string]string }
+		if err := json.Unmarshal(text, &list); err != nil {
+			t.Fatal(err)
+		}
+		if v := list.Dependencies[pkg]; v != "" {
+			return v
+		}
+	}
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^\s*(?:require )?` + regexp.QuoteMeta(pkg) + ` v(\S+)`).FindSubmatch(mod)
+	if m == nil {
+		t.Fatalf("no test uses the package %s", pkg)
+	}
+	return string(m[1])
+}
+
+// page returns docs/clients.md.
+func page(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("# Clients\n\n<!-- Written by go test -run TestClientsPage -write-clients in oracles. -->\n\n")
+	b.WriteString("Programs that were tried against Sluice, with the version, and how to point them at it. The address is that of a server on your own machine, `SLUICE_KEY` your key, and the model any that `GET /v1/models` lists.\n")
+	b.WriteString("`sluice doctor --clients` tries all doors of a running server.\n\n")
+	b.WriteString("## Libraries\n\nEvery one is run by `make test`, in the file that is named.\n\n| library | version | door | works | tested in |\n|---|---|---|---|---|\n")
+	for _, c := range libraries() {
+		if _, err := os.Stat(c.file); err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(&b, "| %s (`%s`) | %s | `%s` | %s | `oracles/%s` |\n", c.name, c.pkg, version(t, c.pkg), c.door, strings.Join(c.works, ", "), c.file)
+	}
+	b.WriteString("\n")
+	for _, c := range libraries() {
+		lang := "js"
+		if strings.HasSuffix(c.file, ".go") {
+			lang = "go"
+		}
+		fmt.Fprintf(&b, "%s:\n\n```%s\n%s\n```\n\n", c.name, lang, c.configure)
+	}
+	b.WriteString("## Agents\n\nEach does a small task without a person, in `oracles/agents_test.go`: it writes a file with a tool, shows it with a shell command and reports what it says. The model is a script, so that the run is the same each time. `make soak` runs them.\n")
+	g := &gateway{url: pageURL, owner: "$SLUICE_KEY", model: pageModel}
+	for _, a := range agents() {
+		fmt.Fprintf(&b, "\n### %s\n\n%s, over `%s`.\n\n```sh\n", a.name, "Version "+version(t, a.pkg), a.door)
+		for _, line := range a.env(g) {
+			name, value, _ := strings.Cut(line, "=")
+			if value != "$"+name {
+				fmt.Fprintf(&b, "export %s=%s\n", name, value)
+			}
+		}
+		if a.files != nil {
+			files := a.files(g)
+			for _, name := range slices.Sorted(maps.Keys(files)) {
+				fmt.Fprintf(&b, "cat > ~/%s <<EOF\n%s\nEOF\n", name, strings.TrimSpace(files[name]))
+			}
+		}
+		args := a.args(g)
+		fmt.Fprintf(&b, "%s %s \"Write the file …\"\n```\n\nWhat happened:\n\n", a.program, strings.Join(args[:len(args)-1], " "))
+		for _, step := range a.steps {
+			fmt.Fprintf(&b, "- %s\n", step)
+		}
+	}
+	return b.String()
+}
+
+// TestClientsPage holds the page of clients against what is tried.
+func TestClientsPage(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join("..", "docs", "clients.md")
+	want := page(t)
+	if *writePage {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
+		t.Errorf("docs/clients.md is not what the tests try (%v); run go test -run TestClientsPage -write-clients in oracles", err)
+	}
+}
