@@ -497,7 +497,7 @@ func (c *conn) response(req *http.Request) (*http.Response, *body, error) {
 		}
 		b := &body{conn: c, ctx: req.Context(), chunked: f.chunked, left: f.length}
 		resp := &http.Response{
-			Status: string(head[9 : bytes.IndexByte(head, '\r')]), StatusCode: f.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Status: string(head[9:bytes.IndexByte(head, '\r')]), StatusCode: f.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 			Header: f.header(head), ContentLength: f.length, Close: f.closes, Request: req, Body: b,
 		}
 		if f.old {

@@ -230,10 +230,10 @@ type Reply struct {
 	ctx    context.Context         //nolint:containedctx // one call's, for the reason it was canceled with
 	cancel context.CancelCauseFunc // of ctx; nil if that is own
 	own    callContext             // of a call without TLS
-	beat   *pulse.Beat // nil without a pulse
-	reader *sse.Reader // nil until Event is called
-	pooled *[]byte     // from buffers, to be returned by Close; nil until a buffer is needed
-	large  int64       // bytes of it that count in client.large
+	beat   *pulse.Beat             // nil without a pulse
+	reader *sse.Reader             // nil until Event is called
+	pooled *[]byte                 // from buffers, to be returned by Close; nil until a buffer is needed
+	large  int64                   // bytes of it that count in client.large
 
 	payload payload     // what is sent
 	sent    atomic.Bool // all of it was
