@@ -133,7 +133,7 @@ type Config struct {
 	// The services that serve the models.
 	Providers []Provider `yaml:"providers"`
 
-	// The HTTP client for providers whose URL begins with `http://`: `lean`, our own HTTP/1.1
+	// The HTTP client for providers: `lean`, our own HTTP/1.1
 	// client, which costs less, or `standard`, the client of Go's standard library. If you
 	// suspect a bug in `lean`, switch to `standard` to rule it out; a reload is enough.
 	UpstreamClient string `yaml:"upstream_client" default:"lean"`

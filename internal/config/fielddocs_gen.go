@@ -28,7 +28,7 @@ var fieldDocs = map[string]string{
 	"Config.Log":               "What is logged, and in which format.",
 	"Config.Traces":            "Traces of requests, for an OpenTelemetry collector. A reload changes all but `endpoint` and `headers`.",
 	"Config.Providers":         "The services that serve the models.",
-	"Config.UpstreamClient":    "The HTTP client for providers whose URL begins with `http://`: `lean`, our own HTTP/1.1 client, which costs less, or `standard`, the client of Go's standard library. If you suspect a bug in `lean`, switch to `standard` to rule it out; a reload is enough.",
+	"Config.UpstreamClient":    "The HTTP client for providers: `lean`, our own HTTP/1.1 client, which costs less, or `standard`, the client of Go's standard library. If you suspect a bug in `lean`, switch to `standard` to rule it out; a reload is enough.",
 	"Config.Models":            "The models offered to callers.",
 	"Config.Aliases":           "Names that callers may use in place of the id of a model, such as `{\"claude-sonnet-*\": lab/large}`: clients that know one vendor ask for its names. A name is exact or ends with `*`. The exact name wins, then the longest pattern; the id of a model always means that model. Accounts can have aliases of their own, which win over these.",
 	"Config.Plans":             "Changes to the limits and prices of the plans `none` (an account without a plan), `free`, `basic`, `premium` and `scale`. Anything not set here keeps its built-in value.",

@@ -117,10 +117,10 @@ func (s *seen) note(err error) {
 }
 
 // perform does what the path says: letters with a number, such as r5,w10,f. What no handler may do
-// is left out: changing the header after it was sent, and reading after so much was written
-// that the reply may have begun.
+// is left out: changing the header after it was sent. So is reading, or failing, after so
+// much was written that the reply may have begun: the two send at different sizes.
 func (s *seen) perform(w http.ResponseWriter, r *http.Request, steps string) {
-	written, sent, flushed, announced := 0, false, false, false
+	written, sent, flushed, announced := 0, false, false, false // written since the last flush
 	for step := range strings.SplitSeq(steps, ",") {
 		if step == "" || len(step) > 5 {
 			continue
@@ -131,22 +131,24 @@ func (s *seen) perform(w http.ResponseWriter, r *http.Request, steps string) {
 		}
 		switch step[0] {
 		case 'r': // read
-			if written < 1000 || flushed {
+			if flushed || written < 1000 {
 				s.read(r.Body, int64(n))
 			}
 		case 'x': // close the body
 			s.note(r.Body.Close())
 		case 'w': // write
-			if n = min(max(n, 0), 20_000); written == 0 || flushed || written+n < 1000 {
+			if n = min(max(n, 0), 20_000); n > 0 || !sent {
 				written, sent = written+n, true
 				_, err := w.Write(bytes.Repeat([]byte("w"), n))
 				s.note(err)
 			}
 		case 'f': // flush
-			flushed, sent = true, true
+			written, flushed, sent = 0, true, true
 			w.(http.Flusher).Flush()
 		case 'p': // panic
-			panic(http.ErrAbortHandler)
+			if written < 1000 {
+				panic(http.ErrAbortHandler)
+			}
 		case 's': // status
 			if n >= 200 && n <= 999 {
 				sent = true
@@ -408,6 +410,9 @@ func readReply(r *bufio.Reader) (string, error) {
 	}
 	body, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
+	// net/http closes after a refusal. Whether the caller then sees an end or a reset depends on how
+	// much had been read by then.
+	broken := err != nil && !(resp.Close && errors.Is(err, syscall.ECONNRESET))
 	if bytes.Contains(body, []byte(bodyErr)) {
 		resp.Close = false // the connection ends in any case; only the lane says so
 	}
@@ -417,7 +422,7 @@ func readReply(r *bufio.Reader) (string, error) {
 	if date := resp.Header["Date"]; len(date) == 1 {
 		resp.Header.Set("Date", "now")
 	}
-	return fmt.Sprintf("%d %q close=%t header=%v body=%s trailer=%v broken=%t", resp.StatusCode, resp.Status, resp.Close, resp.Header, body, resp.Trailer, err != nil), err
+	return fmt.Sprintf("%d %q close=%t header=%v body=%s trailer=%v broken=%t", resp.StatusCode, resp.Status, resp.Close, resp.Header, body, resp.Trailer, broken), err
 }
 
 // compare runs the same script on both and fails if they can be told apart, by the caller or by the

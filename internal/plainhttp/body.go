@@ -46,11 +46,15 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	n, err := b.read(p)
-	switch {
-	case err == nil:
-	case errors.Is(err, io.EOF):
-		b.end()
-	case b.ctx.Err() != nil:
+	if err == nil {
+		return n, nil
+	}
+	// A server that notices that it was left may end its reply as if it were complete, before we have closed
+	// the connection.
+	if errors.Is(err, io.EOF) && b.end() {
+		return n, err
+	}
+	if b.ctx.Err() != nil {
 		err = context.Cause(b.ctx)
 	}
 	return n, err
@@ -235,17 +239,22 @@ func hexDigit(c byte) int {
 var semicolon = []byte(";")
 
 // end releases the connection after the last byte of the reply. The connection is closed
-// instead if it was canceled meanwhile, must not be reused, or has more to read than the
-// reply.
-func (b *body) end() {
+// instead if it must not be reused, or has more to read than the reply. It reports false, and closes
+// it as well, if the call was canceled before.
+func (b *body) end() bool {
 	if !b.state.CompareAndSwap(open, ended) {
-		return
+		return true
 	}
-	if !b.stop() || b.conn.once || b.conn.reader.Buffered() > 0 {
+	if !b.stop() {
 		b.conn.Close()
-		return
+		return false
+	}
+	if b.conn.once || b.conn.reader.Buffered() > 0 {
+		b.conn.Close()
+		return true
 	}
 	b.conn.from.put(b.conn)
+	return true
 }
 
 // Close implements io.Closer. It closes the connection if the reply was not read to its end:

@@ -1,10 +1,15 @@
-// Package plainhttp calls HTTP/1.1 servers without TLS, on the caller's own goroutine.
+// Package plainhttp calls HTTP/1.1 servers on the caller's own goroutine.
 //
 // net/http keeps two goroutines for every connection and passes each request and reply between
 // them. Upstreams on the same network (vLLM, Ollama, a proxy) are called without TLS, and
 // there this took a quarter of the cost of a whole request. Here one goroutine writes the
-// request and reads the reply, from one buffer and with few allocations. It accepts less than net/http
-// does: whatever two readers could understand differently is refused. Whatever needs TLS, HTTP/2 or a proxy belongs to http.Transport.
+// request and reads the reply, from one buffer and with few allocations. It accepts less than
+// net/http does: whatever two readers could understand differently is refused. Whatever needs HTTP/2
+// or a proxy belongs to http.Transport.
+//
+// It works the same over TLS, if Options.Dial opens such connections, with one exception: a
+// write that times out breaks a TLS connection, so a long request cannot look for an early
+// reply while it is blocked. Callers send long requests another way; see MaxSecure.
 //
 // A request is sent once. It is sent a second time, on a new connection, only if a pooled
 // connection turns out to be dead and the upstream cannot have run the request: not a byte of
@@ -28,11 +33,14 @@ import (
 )
 
 const (
+	// MaxSecure is the longest body that should be sent over TLS here: the buffers of both systems
+	// take as much, so that the write does not wait for the server.
+	MaxSecure = 32 << 10
+
 	// maxIdle is the maximum number of idle connections to one host.
 	maxIdle = 4096
-	// idleFor is how long a connection stays in the pool. It is shorter than the 5 seconds
-	// after which uvicorn and Node.js close theirs, so that we rarely use one that is being
-	// closed.
+	// idleFor is the default of Options.Idle. It is shorter than the 5 seconds after which
+	// uvicorn and Node.js close theirs, so that we rarely use one that is being closed.
 	idleFor = 4 * time.Second
 	// readBuffer is the size of each connection's buffer. It holds the head of a usual reply.
 	readBuffer = 4 << 10
@@ -58,13 +66,20 @@ type Options struct {
 	// reply. If it is negative, the context limits everything: for callers that watch their
 	// requests themselves, it saves two changes of a timer.
 	Patience time.Duration
+	// Secure makes a Transport for https URLs. Dial must return connections whose TLS handshake is
+	// done, and which negotiated no protocol or HTTP/1.1.
+	Secure bool
+	// Idle is how long a connection may stay in the pool. The default is 4 seconds.
+	Idle time.Duration
 }
 
-// Transport is an http.RoundTripper for http URLs, with a pool of connections. It is safe for
-// concurrent use.
+// Transport is an http.RoundTripper for http URLs, or for https URLs, with a pool of connections.
+// It is safe for concurrent use.
 type Transport struct {
-	dial     func(ctx context.Context, network, address string) (net.Conn, error)
-	patience time.Duration
+	scheme, port string // of all URLs; the port is that of URLs without one
+	idleFor      time.Duration
+	dial         func(ctx context.Context, network, address string) (net.Conn, error)
+	patience     time.Duration
 
 	// mu guards the pool. It is held only to push and pop, never during I/O other than
 	// closing.
@@ -77,9 +92,13 @@ type Transport struct {
 
 // New returns a Transport with an empty pool. opts may be nil.
 func New(opts *Options) *Transport {
-	t := &Transport{idle: map[string][]*conn{}, patience: patience}
+	t := &Transport{scheme: "http", port: "80", idle: map[string][]*conn{}, patience: patience, idleFor: idleFor}
 	if opts != nil {
 		t.dial = opts.Dial
+		t.idleFor = cmp.Or(opts.Idle, idleFor)
+		if opts.Secure {
+			t.scheme, t.port = "https", "443"
+		}
 		t.patience = cmp.Or(opts.Patience, patience)
 	}
 	if t.dial == nil {
@@ -92,7 +111,7 @@ func New(opts *Options) *Transport {
 // connection; the error is then the cause of the cancellation. Like every RoundTripper, it
 // always closes the request's body.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme != "http" {
+	if req.URL.Scheme != t.scheme {
 		closeBody(req)
 		return nil, fmt.Errorf("plainhttp: cannot call a %s URL", req.URL.Scheme)
 	}
@@ -139,7 +158,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 func (t *Transport) open(req *http.Request) (*conn, error) {
 	address := req.URL.Host
 	if req.URL.Port() == "" {
-		address = net.JoinHostPort(req.URL.Hostname(), "80")
+		address = net.JoinHostPort(req.URL.Hostname(), t.port)
 	}
 	ctx := req.Context()
 	nc, err := t.dial(ctx, "tcp", address)
@@ -158,7 +177,7 @@ func (t *Transport) open(req *http.Request) (*conn, error) {
 func (t *Transport) take(host string, now time.Time) *conn {
 	for {
 		c := t.pop(host)
-		if c == nil || now.Sub(c.idleSince) < idleFor && c.alive() {
+		if c == nil || now.Sub(c.idleSince) < t.idleFor && c.alive() {
 			return c
 		}
 		c.Close()
@@ -191,11 +210,11 @@ func (t *Transport) put(c *conn) {
 	}
 	t.idle[c.host] = append(pool, c)
 	if t.trimmer == nil {
-		t.trimmer = time.AfterFunc(idleFor, t.trim)
+		t.trimmer = time.AfterFunc(t.idleFor, t.trim)
 	}
 }
 
-// trim closes connections that have been idle for idleFor. It schedules itself again while any
+// trim closes connections that have been idle for too long. It schedules itself again while any
 // are left. Pools are ordered by idleSince, so only their front needs to be checked.
 func (t *Transport) trim() {
 	t.mu.Lock()
@@ -203,7 +222,7 @@ func (t *Transport) trim() {
 	left := 0
 	for host, pool := range t.idle {
 		n := 0
-		for n < len(pool) && time.Since(pool[n].idleSince) >= idleFor {
+		for n < len(pool) && time.Since(pool[n].idleSince) >= t.idleFor {
 			pool[n].Close()
 			n++
 		}
@@ -215,7 +234,7 @@ func (t *Transport) trim() {
 	}
 	t.trimmer = nil
 	if left > 0 {
-		t.trimmer = time.AfterFunc(idleFor, t.trim)
+		t.trimmer = time.AfterFunc(t.idleFor, t.trim)
 	}
 }
 
@@ -257,6 +276,8 @@ type conn struct {
 	host   string
 	reader *bufio.Reader
 	probe  prober
+	// secure reports that there is TLS below, which may have read bytes that nobody has asked for.
+	secure bool
 	// limit is the deadline for the request and the head of its reply.
 	limit time.Time
 	// interim counts the interim replies to this request.
@@ -273,8 +294,11 @@ type conn struct {
 
 // newConn wraps a connection that was just dialed.
 func newConn(t *Transport, host string, nc net.Conn) *conn {
-	c := &conn{Conn: nc, from: t, host: host}
+	c := &conn{Conn: nc, from: t, host: host, secure: t.scheme == "https"}
 	c.reader = bufio.NewReaderSize(nc, readBuffer)
+	if over, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		nc = over.NetConn() // whose descriptor can be asked
+	}
 	c.probe.of(nc)
 	c.hangUp = func() { c.Close() }
 	return c
@@ -287,10 +311,24 @@ func (c *conn) alive() bool { return c.reader.Buffered() == 0 && c.quiet() }
 // quiet reports whether the connection is open and has nothing to read. If the operating
 // system cannot tell without blocking, it waits a millisecond.
 func (c *conn) quiet() bool {
-	if quiet, known := c.probe.quiet(); known {
+	quiet, known := c.probe.quiet()
+	switch {
+	case !c.secure && known:
 		return quiet
+	case quiet:
+		// TLS gives what it has, and does not ask the system after its deadline.
+		return c.silent(longAgo)
 	}
-	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+	// With TLS this may be a session ticket, which is no reason to give up the connection.
+	return c.silent(time.Now().Add(time.Millisecond))
+}
+
+// longAgo is a deadline that has passed.
+var longAgo = time.Unix(1, 0)
+
+// silent reports whether nothing can be read before the deadline.
+func (c *conn) silent(deadline time.Time) bool {
+	_ = c.SetReadDeadline(deadline)
 	_, err := c.reader.Peek(1)
 	_ = c.SetReadDeadline(c.limit)
 	return errors.Is(err, os.ErrDeadlineExceeded)
@@ -359,8 +397,8 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 		_ = c.SetWriteDeadline(c.limit)
 		c.writeLimited = false
 	}
-	if b.stop = stop; b.left == 0 && !b.chunked {
-		b.end()
+	if b.stop = stop; b.left == 0 && !b.chunked && !b.end() {
+		return nil, context.Cause(ctx)
 	}
 	return resp, nil
 }
@@ -445,6 +483,7 @@ func (c *conn) write(p []byte, long bool) (n int, err error) {
 	if !long && len(p) <= writeUnlimited {
 		return c.Write(p)
 	}
+	long = long && !c.secure // a time-out would break the connection
 	c.writeLimited = true
 	if !long {
 		_ = c.SetWriteDeadline(c.limit)

@@ -81,7 +81,7 @@ func NewClient(opts *ClientOptions) *Client {
 		c.refused = Refused
 	}
 	if c.transport == nil {
-		c.transport = newConnections(dialPatience)
+		c.transport = newConnections(dialPatience, nil)
 	}
 	return c
 }
@@ -167,7 +167,7 @@ func (c *Client) FetchJSON(ctx context.Context, u *url.URL, header http.Header, 
 // read for minutes. From then on no pause may be longer than the client's silence.
 func (c *Client) do(ctx context.Context, to *Reply, req *http.Request) error {
 	to.client = c
-	if pool, ok := c.transport.(*connections); ok && pool.isPlain(req.URL) {
+	if pool, ok := c.transport.(*connections); ok && pool.choose(req.URL) != nil {
 		to.own.Context = ctx
 		to.ctx = &to.own
 	} else {
@@ -229,7 +229,7 @@ type Reply struct {
 	client *Client
 	ctx    context.Context         //nolint:containedctx // one call's, for the reason it was canceled with
 	cancel context.CancelCauseFunc // of ctx; nil if that is own
-	own    callContext             // of a call without TLS
+	own    callContext             // of a call that package plainhttp makes
 	beat   *pulse.Beat             // nil without a pulse
 	reader *sse.Reader             // nil until Event is called
 	pooled *[]byte                 // from buffers, to be returned by Close; nil until a buffer is needed
@@ -387,13 +387,13 @@ func (r *Reply) Close(complete bool) error {
 		r.client.drain(r)
 		return nil
 	}
-	if atEnd && complete {
-		// The connection may be in use again: only the context has to go.
+	if r.cancel == nil {
+		// Once the body is closed, nobody waits for the context any more.
 		err := r.body.Close()
 		r.end(nil)
 		return err
 	}
-	r.end(nil)
+	r.cancel(nil)
 	return r.body.Close()
 }
 

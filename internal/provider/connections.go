@@ -1,9 +1,15 @@
 package provider
 
 import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,82 +19,155 @@ import (
 const (
 	dialPatience  = 10 * time.Second // to connect, TLS included
 	firstPatience = 5 * time.Minute  // until the headers come; a model may read a long prompt for minutes before
+	idlePatience  = 90 * time.Second // a connection with TLS in the pool; one without has less, see plainhttp
+	sessions      = 32               // TLS sessions that are kept for one upstream; a name may stand for many servers
 )
 
-// connections is the pool of connections to one upstream. Calls that need neither TLS nor a proxy use package
-// plainhttp, which costs less than net/http; all others use http.Transport.
+// connections is the pool of connections to one upstream. Calls that need no proxy use package plainhttp, which
+// costs less than net/http; all others use http.Transport, and so do long requests over TLS.
 type connections struct {
-	plain *plainhttp.Transport // nil if full makes every call
-	full  *http.Transport
-	way   atomic.Pointer[way] // of the last call, which is usually that of all; nil before the first
+	plain  *plainhttp.Transport // nil if full makes every call
+	secure *plainhttp.Transport // the same over TLS
+	full   *http.Transport
+	way    atomic.Pointer[way] // of the last call, which is usually that of all; nil before the first
 }
 
 // way records which transport serves a host, so that the proxy settings are not read for each call.
 type way struct {
 	scheme, host string
-	plain        bool
+	by           *plainhttp.Transport // nil if it is full
 }
 
 // PoolOptions are the choices of Connections; the zero value is the default.
 type PoolOptions struct {
-	// Standard makes http.Transport serve every call, also those without TLS.
+	// Standard makes http.Transport serve every call.
 	Standard bool
+	// TLS has the settings of connections with TLS, such as whom to trust. Default: those of the system.
+	TLS *tls.Config
 }
 
 // Connections returns a pool that several adapters of one upstream may share as their Transport. connect bounds
 // the time that a connection takes to be made. opts may be nil.
 func Connections(connect time.Duration, opts *PoolOptions) http.RoundTripper {
-	c := newConnections(connect)
-	if opts != nil && opts.Standard {
+	if opts == nil {
+		opts = &PoolOptions{}
+	}
+	c := newConnections(connect, opts.TLS)
+	if opts.Standard {
 		c.plain = nil
 	}
 	return c
 }
 
-func newConnections(connect time.Duration) *connections {
+// newConnections returns an empty pool. settings may be nil.
+func newConnections(connect time.Duration, settings *tls.Config) *connections {
 	dial := (&net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}).DialContext
+	if settings = settings.Clone(); settings == nil {
+		settings = &tls.Config{}
+	}
+	// Sessions are resumed, so that a new connection costs no signatures.
+	settings.ClientSessionCache = tls.NewLRUClientSessionCache(sessions)
+	h1 := settings.Clone()
+	h1.NextProtos = []string{"http/1.1"}
 	return &connections{
 		plain: plainhttp.New(&plainhttp.Options{Dial: dial, Patience: -1}), // Client.do watches
+		secure: plainhttp.New(&plainhttp.Options{
+			Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				nc, err := dial(ctx, network, address)
+				if err != nil {
+					return nil, err
+				}
+				return handshake(ctx, nc, address, h1, connect)
+			},
+			Patience: -1, Secure: true, Idle: idlePatience,
+		}),
 		full: &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           dial,
+			TLSClientConfig:       settings,
 			TLSHandshakeTimeout:   connect,
 			ForceAttemptHTTP2:     true,
 			MaxIdleConns:          4096,
 			MaxIdleConnsPerHost:   4096, // the default of 2 would make most of many calls dial anew
-			IdleConnTimeout:       90 * time.Second,
+			IdleConnTimeout:       idlePatience,
 			ResponseHeaderTimeout: firstPatience,
 			DisableCompression:    true, // a compressor holds events back until it has enough of them
 		},
 	}
 }
 
-// RoundTrip implements http.RoundTripper.
-func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
-	if c.isPlain(req.URL) {
-		return c.plain.RoundTrip(req)
+// errNoHTTP1 means that a server speaks HTTP/2 alone.
+var errNoHTTP1 = errors.New("the server does not speak HTTP/1.1")
+
+// handshake starts TLS on a connection.
+func handshake(ctx context.Context, nc net.Conn, address string, settings *tls.Config, within time.Duration) (net.Conn, error) {
+	settings = settings.Clone()
+	settings.ServerName, _, _ = net.SplitHostPort(address)
+	secure := tls.Client(nc, settings)
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	err := secure.HandshakeContext(limited)
+	if err == nil {
+		return secure, nil
 	}
-	return c.full.RoundTrip(req)
+	_ = nc.Close() // it is of no use
+	// The alert has no exported type.
+	if strings.Contains(err.Error(), "tls: no application protocol") {
+		return nil, fmt.Errorf("%w: %w", errNoHTTP1, err)
+	}
+	if limited.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("TLS handshake: %w", os.ErrDeadlineExceeded)
+	}
+	return nil, err
 }
 
-// isPlain reports whether calls of a URL need neither TLS nor a proxy.
-func (c *connections) isPlain(u *url.URL) bool {
+// RoundTrip implements http.RoundTripper.
+func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
+	by := c.choose(req.URL)
+	if by == nil || by == c.secure && req.ContentLength > plainhttp.MaxSecure {
+		return c.full.RoundTrip(req)
+	}
+	resp, err := by.RoundTrip(req)
+	if by == c.plain || !errors.Is(err, errNoHTTP1) || req.GetBody == nil && req.Body != nil {
+		return resp, err
+	}
+	// Nothing was sent, and no call will try again.
+	c.way.Store(&way{scheme: req.URL.Scheme, host: req.URL.Host})
+	again := *req
+	if req.GetBody != nil {
+		if again.Body, err = req.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+	return c.full.RoundTrip(&again)
+}
+
+// choose returns the transport that serves a URL, or nil if it is full.
+func (c *connections) choose(u *url.URL) *plainhttp.Transport {
 	if c.plain == nil {
-		return false
+		return nil
 	}
 	w := c.way.Load()
 	if w == nil || w.host != u.Host || w.scheme != u.Scheme {
-		proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
-		w = &way{scheme: u.Scheme, host: u.Host, plain: u.Scheme == "http" && proxy == nil && err == nil}
+		w = &way{scheme: u.Scheme, host: u.Host}
+		if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); proxy == nil && err == nil {
+			switch u.Scheme {
+			case "http":
+				w.by = c.plain
+			case "https":
+				w.by = c.secure
+			}
+		}
 		c.way.Store(w)
 	}
-	return w.plain
+	return w.by
 }
 
 // close closes idle connections.
 func (c *connections) close() {
 	if c.plain != nil {
 		c.plain.CloseIdleConnections()
+		c.secure.CloseIdleConnections()
 	}
 	c.full.CloseIdleConnections()
 }

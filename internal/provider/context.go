@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// callContext is the context of one call without TLS: that of the caller, and the pulse may cancel it. A context of
+// callContext is the context of one call that package plainhttp makes: that of the caller, and the pulse may cancel it. A context of
 // package context does the same for a dozen allocations more. Here package plainhttp registers the one function that
 // ends the call, and nothing else is needed unless a connection has to be made.
 type callContext struct {
@@ -89,7 +89,7 @@ func (c *callContext) end(cause error) {
 		cancel(cause)
 	}
 	if hook != nil {
-		hook()
+		go hook() // closing a connection with TLS may take a while, and the pulse must not wait
 	}
 }
 

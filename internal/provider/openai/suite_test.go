@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -24,12 +25,17 @@ func TestSuite(t *testing.T) { suite(t, "openai", nil) }
 // TestSuiteStandard is the same with net/http in the place of our own client.
 func TestSuiteStandard(t *testing.T) { suite(t, "", &provider.PoolOptions{Standard: true}) }
 
+// TestSuiteSecure is the same over TLS.
+func TestSuiteSecure(t *testing.T) {
+	suite(t, "", &provider.PoolOptions{TLS: &tls.Config{InsecureSkipVerify: true}}) //nolint:gosec // the suite's certificate
+}
+
 func suite(t *testing.T, name string, pool *provider.PoolOptions) {
 	t.Helper()
 	providertest.Run(t, providertest.Harness{
 		Name: name, Update: *update,
 		Start: providertest.HTTP(
-			providertest.Dialect{Stream: writeStream, Whole: writeWhole, Refuse: writeError, Read: readRequest, Garbage: "data: {\"choices\":[{\"index\":0,\"del\n\n"},
+			providertest.Dialect{TLS: pool != nil && pool.TLS != nil, Stream: writeStream, Whole: writeWhole, Refuse: writeError, Read: readRequest, Garbage: "data: {\"choices\":[{\"index\":0,\"del\n\n"},
 			func(t *testing.T, baseURL string, p *pulse.Pulse) (provider.Adapter, func()) {
 				t.Helper()
 				a, err := openai.New(baseURL+"/v1", &openai.Options{APIKey: providertest.Key, Pulse: p, Silence: time.Second, Transport: provider.Connections(10*time.Second, pool)})

@@ -3,6 +3,7 @@ package providertest
 import (
 	"context"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,6 +28,8 @@ type Dialect struct {
 	Refuse func(message string) string
 	// Read reads a request. It panics if no upstream would understand it.
 	Read func(r *http.Request, body []byte) Asked
+	// TLS makes the upstream speak it, with a certificate that nobody knows.
+	TLS bool
 }
 
 // Open returns an adapter for the upstream at baseURL, and a function that ends it. The adapter uses Key as its
@@ -38,7 +41,12 @@ func HTTP(d Dialect, open Open) func(*testing.T, *Script) *Play {
 	return func(t *testing.T, s *Script) *Play {
 		t.Helper()
 		u := &upstream{dialect: d, script: s, asked: make(chan Asked, 1), gone: make(chan struct{})}
-		server := httptest.NewServer(u)
+		server := httptest.NewUnstartedServer(u)
+		if server.Config.ErrorLog = log.New(io.Discard, "", 0); d.TLS { // connections that are cut are no news
+			server.StartTLS()
+		} else {
+			server.Start()
+		}
 		p := pulse.New()
 		ctx, cancel := context.WithCancel(context.Background())
 		var beating sync.WaitGroup
