@@ -80,6 +80,13 @@ func play(t testing.TB, script string) *played {
 			ev.Kind, ev.Tool = provider.ToolCall, provider.ToolPiece{Index: number(0), ID: words[1], Name: words[2], Arguments: words[3]}
 		case "input":
 			ev.Kind, ev.Tool = provider.ToolCall, provider.ToolPiece{Index: number(0), ID: words[1], Name: words[2], Arguments: words[3], Custom: true}
+		case "approve": // a call that needs an approval
+			ev.Kind, ev.Tool = provider.ToolCall, provider.ToolPiece{Index: number(0), ID: words[1], Name: words[2] + "__" + words[3], Arguments: words[4]}
+			ev.Step = &provider.Step{Server: words[2], Tool: words[3]}
+		case "listed":
+			ev.Kind, ev.Step = provider.Other, &provider.Step{Server: words[0], Tools: []byte(words[1])}
+		case "ran", "failed":
+			ev.Kind, ev.Step = provider.Other, &provider.Step{Server: words[0], Tool: words[1], Arguments: words[2], Output: words[3], Approval: words[4], Failed: kind == "failed"}
 		case "more":
 			ev.Kind, ev.Tool = provider.ToolCall, provider.ToolPiece{Index: number(0), Arguments: words[1]}
 		case "finish":
@@ -276,5 +283,38 @@ func checkStream(t testing.TB, name, body string) {
 	}
 	if finals != 1 {
 		t.Fatalf("%s: %d last events", name, finals)
+	}
+}
+
+// Shorten leaves out the oldest turns, keeps instructions and the last turn, and never parts a call from its output.
+func TestShorten(t *testing.T) {
+	t.Parallel()
+	req, err := Parse([]byte(`{"model":"m","instructions":"i","input":[{"role":"user","content":"1"},{"role":"system","content":"s"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},
+		{"type":"function_call_output","call_id":"c","output":"2"},{"role":"assistant","content":"3"},{"role":"user","content":"4"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for {
+		b, err := req.Compose(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := chat.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, m := range parsed.Messages {
+			said = append(said, m.Content.Text())
+		}
+		got = append(got, strings.Join(said, ","))
+		if !req.Shorten() {
+			break
+		}
+	}
+	want := []string{"i,1,s,,2,3,4", "i,s,,2,3,4", "i,s,3,4", "i,s,4"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("conversations (-want +got):\n%s", diff)
 	}
 }
