@@ -361,8 +361,6 @@ func (p *parser) thinking(v, maxTokens value, effort string, tools bool) {
 	kind := p.word(v.member("type"))
 	switch kind {
 	case "", "disabled", "between_tools":
-	default:
-		p.only("thinking of type " + show(kind))
 	case "adaptive":
 		if effort == "" {
 			effort = "medium"
@@ -393,6 +391,8 @@ func (p *parser) thinking(v, maxTokens value, effort string, tools bool) {
 			effort = "high"
 		}
 		p.effort(effort)
+	default:
+		p.only("thinking of type " + show(kind))
 	}
 }
 
