@@ -60,6 +60,8 @@ type Names struct {
 	// Model is used in the examples. Other is another model, if there is one. Both consist of
 	// letters, digits and characters that need no quoting anywhere.
 	Model, Other string
+	// Embedder is an embedding model, of the same letters.
+	Embedder string
 	// Owner is the owner of Model.
 	Owner string
 }
@@ -68,7 +70,7 @@ type Names struct {
 func Defaults() Names {
 	return Names{
 		Origin: "http://127.0.0.1:8080", Brand: "service", VideoModel: "video-default",
-		Model: "sandbox/small", Other: "sandbox/reasoner", Owner: "sandbox",
+		Model: "sandbox/small", Other: "sandbox/reasoner", Embedder: "sandbox/embed", Owner: "sandbox",
 	}
 }
 
@@ -81,7 +83,7 @@ func (n Names) texts() []string {
 	}
 	return []string{
 		title, n.Origin, n.Brand + "/auto", n.Brand + "%2Fauto", n.Brand + "-", `"` + n.Brand + `"`,
-		n.Model, n.Other, `"` + n.Owner + `"`, n.VideoModel,
+		n.Model, n.Other, n.Embedder, `"` + n.Owner + `"`, n.VideoModel,
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 // one vendor or one wire format. A folder below a listed package belongs to it and shares its row; the
 // two may import each other. A package may be listed before it exists.
 var rows = [][]string{
+	// What Go's library has, in fewer bytes.
+	{"order"},
 	// Text: bytes, characters and counts. These packages know nothing else of the project.
 	{"jsonscan", "excerpt", "metrics", "alias"},
 	// The vocabulary that every package may use. It knows only text.
@@ -19,7 +21,7 @@ var rows = [][]string{
 	// The types that requests and storage are made of, and the connections to the outside.
 	{"chat", "netguard", "account", "blob", "mail"},
 	// Facts: the catalog, usage, accounts and their keys, and earlier turns of a conversation.
-	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency", "refusal"},
+	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency", "refusal", "embeddings"},
 	// Admission of requests, and the way an upstream is called; payment adapters know billing. provider/claude
 	// is not an adapter: several adapters share what it knows about one family of models. Staff's decisions about the
 	// running service know the catalog. Signals and the finder read what calls have left behind.

@@ -21,8 +21,16 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestSuite is not parallel: the suite looks for goroutines that are left behind.
-func TestSuite(t *testing.T) {
-	providertest.Run(t, providertest.Harness{
+func TestSuite(t *testing.T) { providertest.Run(t, harness()) }
+
+// TestDoors plays what every door must be able to say.
+func TestDoors(t *testing.T) {
+	t.Parallel()
+	providertest.Doors(t, harness())
+}
+
+func harness() providertest.Harness {
+	return providertest.Harness{
 		Name: "anthropic", Update: *update,
 		Start: providertest.HTTP(
 			providertest.Dialect{Stream: writeStream, Whole: writeWhole, Refuse: writeError, Read: readRequest, Garbage: "event: content_block_delta\ndata: {\"type\":\"content_block_de\n\n"},
@@ -34,7 +42,7 @@ func TestSuite(t *testing.T) {
 				}
 				return a, a.Close
 			}),
-	})
+	}
 }
 
 type object = map[string]any
@@ -148,15 +156,27 @@ func writeError(message string) string {
 	return providertest.Encode(object{"type": "error", "error": object{"type": "some_error", "message": message}, "request_id": "req_1"})
 }
 
+// words is a text, or blocks with texts.
+type words []struct{ Text string }
+
+func (w *words) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		*w = words{{text}}
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]struct{ Text string })(w))
+}
+
 // readRequest understands a request with a decoder that is not ours.
 func readRequest(r *http.Request, body []byte) providertest.Asked {
 	var w struct {
 		Model     string
 		MaxTokens int `json:"max_tokens"`
-		System    []struct{ Text string }
+		System    words
 		Messages  []struct {
 			Role    string
-			Content []struct{ Text string }
+			Content words
 		}
 		Stream   bool
 		Tools    []struct{ Name string }

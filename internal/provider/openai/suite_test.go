@@ -30,9 +30,19 @@ func TestSuiteSecure(t *testing.T) {
 	suite(t, "", &provider.PoolOptions{TLS: &tls.Config{InsecureSkipVerify: true}}) //nolint:gosec // the suite's certificate
 }
 
+// TestDoors plays what every door must be able to say.
+func TestDoors(t *testing.T) {
+	t.Parallel()
+	providertest.Doors(t, harness("", nil))
+}
+
 func suite(t *testing.T, name string, pool *provider.PoolOptions) {
 	t.Helper()
-	providertest.Run(t, providertest.Harness{
+	providertest.Run(t, harness(name, pool))
+}
+
+func harness(name string, pool *provider.PoolOptions) providertest.Harness {
+	return providertest.Harness{
 		Name: name, Update: *update,
 		Start: providertest.HTTP(
 			providertest.Dialect{TLS: pool != nil && pool.TLS != nil, Stream: writeStream, Whole: writeWhole, Refuse: writeError, Read: readRequest, Garbage: "data: {\"choices\":[{\"index\":0,\"del\n\n"},
@@ -44,7 +54,7 @@ func suite(t *testing.T, name string, pool *provider.PoolOptions) {
 				}
 				return a, a.Close
 			}),
-	})
+	}
 }
 
 type object = map[string]any
@@ -124,7 +134,7 @@ func writeError(message string) string {
 func readRequest(r *http.Request, body []byte) providertest.Asked {
 	var w struct {
 		Model    string
-		Messages []struct{ Content string }
+		Messages []struct{ Content any } // a text, or parts
 		Stream   bool
 		Options  struct {
 			Usage bool `json:"include_usage"`
@@ -133,6 +143,7 @@ func readRequest(r *http.Request, body []byte) providertest.Asked {
 		Choice    json.RawMessage       `json:"tool_choice"`
 		Format    struct{ Type string } `json:"response_format"`
 		MaxTokens int                   `json:"max_tokens"`
+		MaxOutput int                   `json:"max_completion_tokens"` // the newer name
 		Effort    string                `json:"reasoning_effort"`
 		Stop      []string
 	}
@@ -141,11 +152,12 @@ func readRequest(r *http.Request, body []byte) providertest.Asked {
 	}
 	a := providertest.Asked{
 		Model: w.Model, Stream: w.Stream, Usage: w.Options.Usage, JSON: w.Format.Type == "json_object",
-		MaxTokens: w.MaxTokens, Effort: w.Effort, Stop: w.Stop,
+		MaxTokens: max(w.MaxTokens, w.MaxOutput), Effort: w.Effort, Stop: w.Stop,
 		Key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "),
 	}
 	for _, m := range w.Messages {
-		a.Texts = append(a.Texts, m.Content)
+		text, _ := m.Content.(string)
+		a.Texts = append(a.Texts, text)
 	}
 	for _, tool := range w.Tools {
 		a.Tools = append(a.Tools, tool.Function.Name)
