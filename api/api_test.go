@@ -80,7 +80,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		t.Fatalf("Page() = %v, want nil", err)
 	}
 	if !bytes.Equal(doc.JSON(), api.OpenAPI()) {
-		t.Error("openapi.json is not what openapi.yaml gives: run go generate ./api")
+		t.Error("openapi.json.gz is not what openapi.yaml gives: run go generate ./api")
 	}
 	if !bytes.Equal(page, api.Reference()) {
 		t.Error("reference.html is not what openapi.yaml gives: run go generate ./api")
