@@ -55,8 +55,10 @@ func Clients(ctx context.Context, o ClientsOptions) []ClientCheck {
 	}{
 		{"chat", "whole reply", "/chat/completions", chat + `}`, nil, 200, []string{"object=chat.completion", "choices.0.message.content", "choices.0.finish_reason", "usage.total_tokens"}},
 		{"chat", "stream", "/chat/completions", chat + `,"stream":true,"stream_options":{"include_usage":true}}`, nil, 200, []string{`"chat.completion.chunk"`, `"finish_reason":"`, `"usage":{`, "data: [DONE]"}},
-		{"chat", "tools", "/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"tools":[{"type":"function","function":{"name":"get_weather","parameters":%s}}],"tool_choice":"required"}`, c.Model, weather, tool), nil, 200,
-			[]string{"choices.0.message.tool_calls.0.function.name=get_weather", "choices.0.finish_reason"}},
+		{
+			"chat", "tools", "/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"tools":[{"type":"function","function":{"name":"get_weather","parameters":%s}}],"tool_choice":"required"}`, c.Model, weather, tool), nil, 200,
+			[]string{"choices.0.message.tool_calls.0.function.name=get_weather", "choices.0.finish_reason"},
+		},
 		{"chat", "error", "/chat/completions", chat + `,"temperature":9}`, nil, 400, []string{"error.type=invalid_request_error", "error.param=temperature"}},
 		{"responses", "whole reply", "/responses", fmt.Sprintf(`{"model":%q,"input":"Say hello.","store":false}`, c.Model), nil, 200, []string{"object=response", "status=completed", "output.0.type", "usage.total_tokens"}},
 		{"responses", "stream", "/responses", fmt.Sprintf(`{"model":%q,"input":"Say hello.","store":false,"stream":true}`, c.Model), nil, 200, []string{"event: response.created", "event: response.output_text.delta", "event: response.completed"}},
