@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,10 +20,63 @@ import (
 // finding like any other, so that doctor reports it instead of failing. It works with and
 // without a running server. The exit code is 1 if there is a problem; warnings do not count.
 func (p *program) doctorCmd() *cobra.Command {
-	return &cobra.Command{
+	var clients bool
+	o := doctor.ClientsOptions{}
+	cmd := &cobra.Command{
 		Use: "doctor", Short: "Check the configuration, database and providers, and report problems", Args: args(),
-		RunE: func(c *cobra.Command, _ []string) error { return p.examine(c.Context(), app.Examine) },
+		Long: "Check the configuration, database and providers, and report problems.\n\nWith --clients, do on the running server what clients of each dialect do: chat\n" +
+			"completions, responses, messages, embeddings and lists of models, whole and streamed,\nwith tools and with mistakes. This calls models as any client does, with an API key.",
+		Example: "  sluice doctor\n  sluice doctor --clients --key service-…",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if clients {
+				return p.tryClients(c, o)
+			}
+			return p.examine(c.Context(), app.Examine)
+		},
 	}
+	flags := cmd.Flags()
+	flags.BoolVar(&clients, "clients", false, "try what clients do on the running server")
+	flags.StringVar(&o.Key, "key", "", "with --clients: API `key` (default $SLUICE_KEY)")
+	flags.StringVar(&o.URL, "url", "", "with --clients: origin of the service, such as https://api.example.com (default: as configured)")
+	flags.StringVar(&o.Model, "model", "", "with --clients: chat `model` to call (default: a sandbox model)")
+	flags.StringVar(&o.Embedder, "embedder", "", "with --clients: embedding `model` to call (default: a sandbox model)")
+	return cmd
+}
+
+// tryClients prints what a client of each dialect gets from the running server, and fails if anything is not as it should be.
+func (p *program) tryClients(c *cobra.Command, o doctor.ClientsOptions) error {
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	o.URL = strings.TrimSuffix(cmp.Or(o.URL, cfg.Origin()), "/") + "/v1"
+	if o.Key = cmp.Or(o.Key, p.variable("SLUICE_KEY")); o.Key == "" {
+		return misused(c, errors.New("no API key; use --key or set SLUICE_KEY"))
+	}
+	done := doctor.Clients(c.Context(), o)
+	failed := 0
+	for i := range done {
+		if !done[i].OK {
+			failed++
+		}
+	}
+	err = p.print(done, func(w io.Writer) {
+		rows := [][]string{{"DOOR", "CHECK", "RESULT", "MS", "DETAIL"}}
+		for i := range done {
+			r := &done[i]
+			result := "ok"
+			if !r.OK {
+				result = "FAILED"
+			}
+			rows = append(rows, []string{r.Door, r.What, result, strconv.FormatInt(r.TookMS, 10), r.Detail})
+		}
+		table(w, rows)
+		fmt.Fprintf(w, "\n%d of %d checks passed.\n", len(done)-failed, len(done))
+	})
+	if err == nil && failed > 0 {
+		return errSilent
+	}
+	return err
 }
 
 // examine prints what look finds about the configured site, and fails if there is a problem.

@@ -46,8 +46,10 @@ func (a *Adapter) Embed(ctx context.Context, call *provider.Call, req *embedding
 		Because(fmt.Errorf("%q is no embedding model of Titan or Cohere", call.Upstream))
 }
 
-// invoke sends a request and decodes the reply.
-func (a *Adapter) invoke(ctx context.Context, u *url.URL, call *provider.Call, in, out any) (http.Header, error) {
+// invoke sends a request and decodes the reply. It takes a copy of the URL, since the signer writes to it and calls of one
+// request run at the same time.
+func (a *Adapter) invoke(ctx context.Context, to url.URL, call *provider.Call, in, out any) (http.Header, error) {
+	u := &to
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
@@ -80,7 +82,7 @@ func (a *Adapter) cohere(ctx context.Context, u *url.URL, call *provider.Call, r
 				Float [][]float32 `json:"float"`
 			} `json:"embeddings"`
 		}
-		header, err := a.invoke(ctx, u, call, in, &out)
+		header, err := a.invoke(ctx, *u, call, in, &out)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +127,7 @@ func (a *Adapter) titan(ctx context.Context, u *url.URL, call *provider.Call, re
 					Embedding []float32 `json:"embedding"`
 					Tokens    int       `json:"inputTextTokenCount"`
 				}
-				if _, err := a.invoke(ctx, u, call, in, &out); err != nil {
+				if _, err := a.invoke(ctx, *u, call, in, &out); err != nil {
 					mu.Lock()
 					if first == nil { // those that follow were canceled by it
 						first = err
