@@ -180,15 +180,14 @@ func (s size) configuration(baseURL string) string {
 		fmt.Fprintf(&b, "  - {name: bench%d, kind: openai, base_url: %q}\n", i, baseURL)
 	}
 	b.WriteString("models:\n")
-	for i := range s.models {
-		fmt.Fprintf(&b, "  - {id: bench/%d, plan: free, context_length: 128000, max_output: 16000, targets: [", i)
-		for j := range s.targets {
-			if j > 0 {
-				b.WriteString(", ")
-			}
-			fmt.Fprintf(&b, "{provider: bench%d, upstream: %s}", j, upstreamModel)
-		}
-		b.WriteString("]}\n")
+	b.WriteString("  - {id: bench/0, plan: free, context_length: 128000, max_output: 16000, targets: [{provider: bench0}")
+	for i := 1; i < s.targets; i++ {
+		fmt.Fprintf(&b, ", {provider: bench%d}", i)
+	}
+	b.WriteString("]}\n")
+	// In few words: a configuration may have 1 MiB.
+	for i := 1; i < s.models; i++ {
+		fmt.Fprintf(&b, "  - {id: bench/%d, provider: bench0, plan: free, context_length: 128000, max_output: 16000}\n", i)
 	}
 	return b.String()
 }
