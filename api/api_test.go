@@ -100,6 +100,7 @@ func TestOperations(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"callMcp POST /mcp",
+		"cancelResponse POST /v1/responses/{id}/cancel",
 		"cancelVideoJob DELETE /v1/video/generations/jobs/{id}",
 		"checkHealth GET /healthz",
 		"checkReadiness GET /readyz",
@@ -108,6 +109,7 @@ func TestOperations(t *testing.T) {
 		"createMessage POST /v1/messages",
 		"createResponse POST /v1/responses",
 		"createVideoJob POST /v1/video/generations/jobs",
+		"deleteResponse DELETE /v1/responses/{id}",
 		"describe GET /openapi.json",
 		"downloadVideo GET /v1/video/generations/{id}/content/video",
 		"endMcpSession DELETE /mcp",
@@ -115,10 +117,12 @@ func TestOperations(t *testing.T) {
 		"followVideoLink GET /files/{file}",
 		"getAccount GET /v1/account",
 		"getModel GET /v1/models/{id}",
+		"getResponse GET /v1/responses/{id}",
 		"getVideoJob GET /v1/video/generations/jobs/{id}",
 		"listCatalogChanges GET /v1/catalog/changes",
 		"listModels GET /v1/models",
 		"listModelsVerbose GET /v1/models/verbose",
+		"listResponseInputItems GET /v1/responses/{id}/input_items",
 		"listVideoJobs GET /v1/video/generations/jobs",
 		"readReference GET /docs",
 	}

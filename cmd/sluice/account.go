@@ -3,7 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +20,7 @@ import (
 func (p *program) accountCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "account", Short: "Create, show and change accounts", Args: cobra.NoArgs, RunE: needsSubcommand}
 	cmd.AddCommand(p.accountCreateCmd(), p.accountListCmd(), p.accountShowCmd(), p.accountHistoryCmd(), p.accountAbuseCmd(), p.accountSearchCmd(), p.accountSignalsCmd(),
-		p.accountSetPlanCmd(), p.accountSetLimitsCmd(), p.accountSetStaffCmd(), p.accountNoteCmd(), p.accountSessionsCmd(),
+		p.accountSetPlanCmd(), p.accountSetLimitsCmd(), p.accountAliasesCmd(), p.accountSetStaffCmd(), p.accountNoteCmd(), p.accountSessionsCmd(),
 		p.accountSignOutCmd(), p.accountResetFactorCmd(), p.accountSuspendCmd(), p.accountUnsuspendCmd(), p.accountTerminateCmd())
 	return cmd
 }
@@ -198,6 +201,47 @@ func (p *program) accountSetLimitsCmd() *cobra.Command {
 	cmd.Flags().StringVar(&tpm, "tpm", "", "tokens per minute: a `number` or unlimited")
 	// With --clear and a limit, only that limit is overridden afterwards.
 	cmd.Flags().BoolVar(&in.Clear, "clear", false, "remove all overrides first")
+	mayReason(cmd, &in.Reason)
+	return cmd
+}
+
+// accountAliasesCmd shows or changes the account's own aliases (docs/api.md#aliases).
+func (p *program) accountAliasesCmd() *cobra.Command {
+	in := admin.NewAliases{Set: map[string]string{}}
+	cmd := &cobra.Command{
+		Use: "aliases ID [NAME=MODEL…]", Short: "Show or change the names that an account may use for models", Args: func(c *cobra.Command, given []string) error { return args("ID")(c, given[:min(1, len(given))]) },
+		Long: "Show the account's own aliases, or change them. NAME is exact or ends with an\nasterisk; MODEL is the id of a model, and nothing removes the alias. They win over\n" +
+			"the aliases of the configuration.",
+		Example: "  sluice account aliases ana@example.com 'claude-sonnet-*=lab/large' gpt-4o=\n  sluice account aliases ana@example.com --clear",
+		RunE: func(c *cobra.Command, given []string) error {
+			in.Actor, in.Ref = p.actor(), given[0]
+			for _, pair := range given[1:] {
+				name, id, ok := strings.Cut(pair, "=")
+				if !ok {
+					return misused(c, fmt.Errorf("%q is not an alias; write NAME=MODEL", pair))
+				}
+				in.Set[name] = id
+			}
+			var out admin.Account
+			var err error
+			if len(in.Set) == 0 && !in.Clear {
+				err = p.call(c.Context(), "account.show", admin.Target{Ref: in.Ref}, &out)
+			} else {
+				err = p.call(c.Context(), "account.set-aliases", in, &out)
+			}
+			if err != nil {
+				return err
+			}
+			return p.print(out.Aliases, func(w io.Writer) {
+				rows := [][]string{{"ALIAS", "MODEL"}}
+				for _, name := range slices.Sorted(maps.Keys(out.Aliases)) {
+					rows = append(rows, []string{name, out.Aliases[name]})
+				}
+				table(w, rows)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&in.Clear, "clear", false, "remove all aliases of the account first")
 	mayReason(cmd, &in.Reason)
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"sluice/internal/alias"
 	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
@@ -26,8 +27,9 @@ type Account struct {
 	Staff   bool // may call models that have no tier yet
 
 	Overrides   Overrides
-	Suspended   *Mark // not nil: requests are answered 423
-	Deactivated *Mark // not nil: every key is refused until support restores them, new keys too
+	Aliases     *alias.Table // names of models of the account's own; nil: none
+	Suspended   *Mark        // not nil: requests are answered 423
+	Deactivated *Mark        // not nil: every key is refused until support restores them, new keys too
 
 	CreatedAt time.Time
 	Version   int64 // rises by one with every change, so that a late state never replaces a newer one

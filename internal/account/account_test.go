@@ -99,6 +99,24 @@ func TestTransitions(t *testing.T) {
 			func(a *account.Account) bool { return a.Overrides == account.Overrides{} }, "account.clear_limits",
 		},
 		{
+			"aliases", func() error {
+				_, err := as.SetAliases(ctx, "t", id, map[string]string{"gpt-*": "lab/large"})
+				return err
+			},
+			func(a *account.Account) bool { got, _ := a.Aliases.Find("gpt-5"); return got == "lab/large" }, "account.set_aliases",
+		},
+		{
+			"the same aliases", func() error {
+				_, err := as.SetAliases(ctx, "t", id, map[string]string{"gpt-*": "lab/large"})
+				return err
+			},
+			func(a *account.Account) bool { return a.Aliases != nil }, "",
+		},
+		{
+			"no aliases", func() error { _, err := as.SetAliases(ctx, "t", id, nil); return err },
+			func(a *account.Account) bool { return a.Aliases == nil }, "account.set_aliases",
+		},
+		{
 			"suspend", func() error { _, err := as.Suspend(ctx, "t", id, "terms"); return err },
 			func(a *account.Account) bool { return a.Suspended != nil && a.Suspended.Reason == "terms" }, "account.suspend",
 		},

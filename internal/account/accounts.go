@@ -3,10 +3,12 @@ package account
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"sluice/internal/alias"
 	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
@@ -154,6 +156,40 @@ func (as *Accounts) ClearLimits(ctx context.Context, actor, ref string) (*Accoun
 		e.Action = "account.clear_limits"
 		return nil
 	})
+}
+
+// SetAliases replaces the account's own aliases. No names remove all.
+func (as *Accounts) SetAliases(ctx context.Context, actor, ref string, names map[string]string) (*Account, error) {
+	table, err := alias.New(names)
+	if err == nil && len(names) > MaxAliases {
+		err = fmt.Errorf("an account has at most %d aliases of its own; got %d", MaxAliases, len(names))
+	}
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "%v", err).At("aliases")
+	}
+	return as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
+		if a.Aliases.Equal(table) {
+			return nil
+		}
+		a.Aliases = table
+		e.Action, e.Detail = "account.set_aliases", excerpt.Of(aliasText(names), maxAliasText)
+		return nil
+	})
+}
+
+// MaxAliases is how many aliases of its own an account may have.
+const MaxAliases = 100
+
+// maxAliasText bounds what the audit log keeps of a change of aliases, in bytes.
+const maxAliasText = 1000
+
+// aliasText returns aliases for the audit log.
+func aliasText(names map[string]string) string {
+	list := make([]string, 0, len(names))
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		list = append(list, name+"="+names[name])
+	}
+	return strings.Join(list, ", ")
 }
 
 // Suspend locks the account: its requests are answered 423 until Unsuspend. To end the subscription

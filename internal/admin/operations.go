@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"sluice/internal/alert"
 	"sluice/internal/billing"
 	"sluice/internal/catalog"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/finder"
 	"sluice/internal/health"
@@ -107,6 +111,18 @@ type NewLimits struct {
 	Version int64  `json:"version,omitempty"`
 }
 
+// NewAliases is the argument of account.set-aliases. Set adds aliases to the account's own or replaces them; an empty
+// model removes one. Clear removes all before Set is applied.
+type NewAliases struct {
+	Actor string            `json:"actor"`
+	Ref   string            `json:"ref"`
+	Clear bool              `json:"clear"`
+	Set   map[string]string `json:"set"`
+	// Reason and Version are those of Target.
+	Reason  string `json:"reason,omitempty"`
+	Version int64  `json:"version,omitempty"`
+}
+
 // Account is an account as operators see it.
 type Account struct {
 	ID      string `json:"id"`
@@ -121,6 +137,8 @@ type Account struct {
 	// Limits are the current limits: those of the plan with Overrides applied.
 	Limits    account.Limits    `json:"limits"`
 	Overrides account.Overrides `json:"overrides"`
+	// Aliases are the account's own names of models. They win over those of the configuration.
+	Aliases   map[string]string `json:"aliases"`
 	CreatedAt time.Time         `json:"created_at"`
 	// Version rises with every change of the account. A change can name it; see Target.
 	Version int64 `json:"version"`
@@ -304,6 +322,41 @@ func (b *Backend) accountSetLimits(ctx context.Context, in NewLimits) (Account, 
 	return b.tellLimits(ctx, a), nil
 }
 
+// accountSetAliases changes the names that the account may use in place of the ids of models.
+func (b *Backend) accountSetAliases(ctx context.Context, in NewAliases) (Account, error) {
+	if len(in.Set) == 0 && !in.Clear {
+		return Account{}, fault.New(fault.Invalid, "nothing to set: give at least one alias")
+	}
+	if err := needReason(ctx, in.Reason); err != nil {
+		return Account{}, err
+	}
+	before, err := b.Accounts.Find(ctx, in.Ref)
+	if err != nil {
+		return Account{}, err
+	}
+	names := before.Aliases.Names()
+	if in.Clear {
+		clear(names)
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Set)) {
+		id := in.Set[name]
+		if id == "" {
+			delete(names, name)
+			continue
+		}
+		if _, ok := b.Catalog().Lookup(id); !ok {
+			return Account{}, fault.New(fault.Invalid, "there is no model %q; an alias stands for the id of a model", excerpt.Of(id, 100)).At("set")
+		}
+		if _, ok := b.Catalog().Lookup(name); ok {
+			return Account{}, fault.New(fault.Invalid, "%q is the id of a model, which no alias can replace", excerpt.Of(name, 100)).At("set")
+		}
+		names[name] = id
+	}
+	// Whoever changed the aliases in the meantime is not overruled: the names were read at this version.
+	order := account.Order{Reason: in.Reason, Version: cmp.Or(in.Version, before.Version)}
+	return b.viewOf(b.Accounts.Under(order).SetAliases(ctx, in.Actor, in.Ref, names))
+}
+
 // tellLimits tells the owner of an account which limits are in force, and returns the account.
 func (b *Backend) tellLimits(ctx context.Context, a Account) Account {
 	b.tell(ctx, a.ID, "Your limits have changed", "Support has changed the limits of your account. They are now: %s.", limitsText(a.Limits))
@@ -482,7 +535,7 @@ func (b *Backend) view(a *account.Account) Account {
 	v := Account{
 		ID: a.ID, Email: a.Email, Plan: a.Plan.String(), Granted: a.Granted, Staff: a.Staff, Status: accountStatus(a),
 		Suspended: markView(a.Suspended), Deactivated: markView(a.Deactivated),
-		Limits: b.Plans()[a.Plan].Over(a.Overrides), Overrides: a.Overrides, CreatedAt: a.CreatedAt, Version: a.Version,
+		Limits: b.Plans()[a.Plan].Over(a.Overrides), Overrides: a.Overrides, Aliases: a.Aliases.Names(), CreatedAt: a.CreatedAt, Version: a.Version,
 		Keys: make([]Key, 0, len(a.Keys)),
 	}
 	keyStatus := "active"

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/mcpclient"
 	"sluice/internal/mcpserver"
 	"sluice/internal/netguard"
+	"sluice/internal/responses"
 	"sluice/internal/routing"
 	"sluice/internal/toolloop"
 )
@@ -49,8 +50,9 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	a.cluster.Subscribe(topicMCP, tools.Told, nil)
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), a.line, a.settings.Load().HTTP(), &httpapi.Options{
 		Log: a.log, Metrics: a.metrics, Tracer: a.tracer, Ledger: a.ledger, Abuse: a.abuse, Replies: a.replies, Videos: a.videos,
-		Changes: store.CatalogChanges,
-		Pages:   a.pages(cfg), MCP: tools.Serve,
+		Responses: responses.NewShelf(store, &responses.ShelfOptions{Key: store.Key()}),
+		Changes:   store.CatalogChanges,
+		Pages:     a.pages(cfg), MCP: tools.Serve,
 		Health: a.health, Refusals: a.refusals,
 	})
 	return nil

@@ -235,6 +235,11 @@ func (n *node) do(method, target, key, body string) (reply, error) {
 	if key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
+	return n.try(req)
+}
+
+// try sends a request and reads its whole reply.
+func (n *node) try(req *http.Request) (reply, error) {
 	resp, err := n.client.Do(req)
 	if err != nil {
 		return reply{}, err
@@ -242,6 +247,16 @@ func (n *node) do(method, target, key, body string) (reply, error) {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	return reply{resp.StatusCode, resp.Header, string(text), resp.TLS, resp.Proto}, err
+}
+
+// answered is try for a request that has to be answered.
+func (n *node) answered(req *http.Request) reply {
+	n.t.Helper()
+	r, err := n.try(req)
+	if err != nil {
+		n.t.Fatalf("%s %s = %v", req.Method, req.URL.Path, err)
+	}
+	return r
 }
 
 // request makes a request that has to be answered.

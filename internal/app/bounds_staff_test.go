@@ -44,6 +44,22 @@ var staffTries = map[string]try{
 			}
 		}
 	},
+	"aliases of an account": func(t *testing.T, s *stage, b bound) {
+		customer := s.account(t)
+		set := func(n int64) error {
+			names := map[string]string{}
+			for i := range n {
+				names[fmt.Sprint("n", i)] = "sandbox/small"
+			}
+			return s.node(t).call("account.set-aliases", admin.NewAliases{Actor: "t", Ref: customer.ID, Clear: true, Set: names, Reason: "r"}, &admin.Account{})
+		}
+		if err := set(b.n); err != nil {
+			t.Errorf("%d aliases = %v", b.n, err)
+		}
+		if err := set(b.n + 1); err == nil || fault.From(err).Kind.Status() != b.status(t) {
+			t.Errorf("%d aliases = %v, want %d", b.n+1, err, b.status(t))
+		}
+	},
 	"staff tokens of a member":        triedBy("staff", "TestTokensPerMember", "409"),
 	"days that a staff token is good": triedBy("staff", "TestNewToken", "400"),
 	"name of a staff token":           triedBy("staff", "TestNewToken", "400"),

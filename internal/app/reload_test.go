@@ -25,6 +25,7 @@ providers:
 models:
 - {id: one, provider: lab, plan: free, context_length: 1000, max_output: 100, fallbacks: [two], pricing: {input: 1}}
 - {id: two, provider: lab, plan: free, context_length: 1000, max_output: 100}
+aliases: {other: two}
 plans: {free: {concurrent: 1}}
 public_url: https://a.example
 billing: {processor: none}
@@ -136,7 +137,7 @@ func eachLeaf(v reflect.Value, path string, restart bool, visit func(path string
 			eachLeaf(inner, at, restart, visit)
 		case inner.Kind() == reflect.Slice && inner.Type().Elem().Kind() == reflect.Struct && inner.Type().Elem() != reflect.TypeFor[netip.Prefix]():
 			eachLeaf(inner.Index(0), at+"[]", restart, visit)
-		case inner.Kind() == reflect.Map:
+		case inner.Kind() == reflect.Map && inner.Type().Elem().Kind() == reflect.Struct:
 			plan := reflect.New(inner.Type().Elem()).Elem()
 			plan.Set(inner.MapIndex(reflect.ValueOf("free")))
 			eachLeaf(plan, at+".<plan>", restart, visit)
@@ -173,6 +174,8 @@ func change(t *testing.T, path string, v reflect.Value) {
 		} else {
 			v.SetInt(v.Int() + 20_000) // a price counts in cents, and less would not show
 		}
+	case reflect.Map:
+		v.SetMapIndex(reflect.ValueOf("another"), reflect.ValueOf("one"))
 	case reflect.Slice:
 		if v.Type() == reflect.TypeFor[[]netip.Prefix]() {
 			v.Set(reflect.ValueOf([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}))

@@ -13,7 +13,7 @@ import (
 // two may import each other. A package may be listed before it exists.
 var rows = [][]string{
 	// Text: bytes, characters and counts. These packages know nothing else of the project.
-	{"jsonscan", "excerpt", "metrics"},
+	{"jsonscan", "excerpt", "metrics", "alias"},
 	// The vocabulary that every package may use. It knows only text.
 	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lane", "lazyregexp", "health"},
 	// The types that requests and storage are made of, and the connections to the outside.

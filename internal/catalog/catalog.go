@@ -11,6 +11,7 @@ import (
 	"math/bits"
 
 	"sluice/internal/account"
+	"sluice/internal/alias"
 	"sluice/internal/chat"
 )
 
@@ -52,6 +53,8 @@ type Model struct {
 	// then those of the first; see Places.
 	Targets   []Target
 	Fallbacks []string // ids of the models that answer when this one is unavailable
+	// Aliases are names and patterns, as in package alias, that callers may use in place of the id.
+	Aliases   []string
 	Router    bool
 	Sandbox   bool
 	StaffOnly bool // the model has no tier yet, so only staff may call it
@@ -148,9 +151,10 @@ func (m *Model) JSON() []byte { return m.encoded }
 
 // Catalog is an immutable set of models. It is safe for concurrent use.
 type Catalog struct {
-	models []*Model
-	// list and verbose are the two encoded replies to GET /v1/models.
+	models  []*Model
 	byID    map[string]*Model
+	aliases *alias.Table // nil: there are none
+	// list and verbose are the two encoded replies to GET /v1/models.
 	list    []byte
 	verbose []byte
 }
@@ -174,6 +178,19 @@ func New(models []Model) (*Catalog, error) {
 		c.models = append(c.models, &m)
 		c.byID[m.ID] = &m
 	}
+	aliases := map[string]string{}
+	for _, m := range c.models {
+		for _, name := range m.Aliases {
+			if other := aliases[name]; other != "" {
+				return nil, fmt.Errorf("the alias %q stands for two models, %q and %q", name, other, m.ID)
+			}
+			aliases[name] = m.ID
+		}
+	}
+	var err error
+	if c.aliases, err = alias.New(aliases); err != nil {
+		return nil, err
+	}
 	c.list = encodeList(c.models, false)
 	c.verbose = encodeList(c.models, true)
 	return c, nil
@@ -183,6 +200,23 @@ func New(models []Model) (*Catalog, error) {
 func (c *Catalog) Lookup(id string) (*Model, bool) {
 	m, ok := c.byID[id]
 	return m, ok
+}
+
+// Resolve returns the model that a caller means by a name: the one with that id, or else the one that an alias of the
+// account stands for, or else one of the catalog. An alias never hides a model, and one whose model does not exist does
+// not count. own may be nil.
+func (c *Catalog) Resolve(name string, own *alias.Table) (*Model, bool) {
+	if m, ok := c.byID[name]; ok {
+		return m, true
+	}
+	for _, table := range [...]*alias.Table{own, c.aliases} {
+		if id, ok := table.Find(name); ok {
+			if m, ok := c.byID[id]; ok {
+				return m, true
+			}
+		}
+	}
+	return nil, false
 }
 
 // Models returns all models in listing order. The caller must not modify the slice.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account"
+	"sluice/internal/alias"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
 )
@@ -173,5 +174,41 @@ func TestCostOfExtremes(t *testing.T) {
 		if got := p.Cost(tt.usage); got == nil || *got != tt.want {
 			t.Errorf("Cost(%+v) at %d per million = %v, want %d", tt.usage, tt.price, *got, tt.want)
 		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	a, b := bare(), bare()
+	a.ID, a.Aliases = "a", []string{"claude-*", "gone"}
+	b.Aliases = []string{"claude-sonnet-*", "a"} // an alias with the name of a model is not used
+	c, err := catalog.New([]catalog.Model{a, b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := alias.New(map[string]string{"claude-haiku": "b", "b": "a", "gpt-*": "nobody", "claude-x*": "nobody"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"a": "a", "b": "b", "gone": "a", "claude-opus": "a", "claude-sonnet-4": "b", "claude-haiku": "b", "gpt-5": "", "other": "", "": "", "claude-xy": "a",
+	} {
+		m, ok := c.Resolve(name, own)
+		if got := ""; ok != (want != "") || ok && m.ID != want {
+			if ok {
+				got = m.ID
+			}
+			t.Errorf("Resolve(%q) = %q, want %q", name, got, want)
+		}
+	}
+	if m, ok := c.Resolve("claude-haiku", nil); !ok || m.ID != "a" {
+		t.Errorf("Resolve(claude-haiku) without aliases of the account = %v, %v, want a", m, ok)
+	}
+	if got := string(c.Models()[0].JSON()); !strings.Contains(got, `"aliases":["claude-*","gone"]`) {
+		t.Errorf("the verbose form %s lacks the aliases", got)
+	}
+	b.Aliases = []string{"gone"}
+	if _, err := catalog.New([]catalog.Model{a, b}); err == nil || err.Error() != `the alias "gone" stands for two models, "a" and "b"` {
+		t.Errorf("New with one alias for two models = %v", err)
 	}
 }

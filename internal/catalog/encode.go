@@ -26,6 +26,7 @@ type wireModel struct {
 	Pricing     *wirePricing    `json:"pricing,omitempty"`
 	Modalities  *wireModalities `json:"modalities,omitempty"`
 	Provider    string          `json:"provider,omitempty"`
+	Aliases     []string        `json:"aliases,omitempty"`
 	// Upcoming announces another plan.
 	Upcoming *wireTier `json:"upcoming,omitempty"`
 }
@@ -75,7 +76,7 @@ func encodeModel(m *Model, verbose bool) []byte {
 	w.Permission.MaxOutput = m.MaxOutput
 	w.Permission.ToolCalling = m.ToolCalling
 	if verbose {
-		w.Description, w.Provider = m.Description, m.Provider
+		w.Description, w.Provider, w.Aliases = m.Description, m.Provider, m.Aliases
 		w.Modalities = &wireModalities{Input: []string{"text"}, Output: []string{"text"}}
 		if m.Images {
 			w.Modalities.Input = append(w.Modalities.Input, "image")

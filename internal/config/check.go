@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"sluice/internal/alias"
 )
 
 // What the text of some settings is drawn from. A new kind of provider is one word more here.
@@ -289,6 +291,36 @@ func (r *record) checkModels(c *Config, providers map[string]string) {
 		r.warnUncallable(c, m, path)
 	}
 	r.checkFallbacks(c, ids)
+	r.checkAliases(c, ids)
+}
+
+// checkAliases checks the aliases. A model that nobody configured may still be discovered, so an unknown one is only a
+// warning if any can be.
+func (r *record) checkAliases(c *Config, ids map[string]string) {
+	if len(c.Aliases) > alias.Most {
+		r.fail("aliases", "there are %d aliases; the most is %d", len(c.Aliases), alias.Most)
+		return
+	}
+	discovers := c.Discover || slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Discover != "" })
+	for _, name := range slices.Sorted(maps.Keys(c.Aliases)) {
+		id, path := c.Aliases[name], join("aliases", name)
+		_, known := ids[id]
+		known = known || id == c.RouterID() || strings.HasPrefix(id, sandboxName+"/")
+		_, taken := ids[name]
+		switch err := alias.Check(name); {
+		case err != nil:
+			r.fail(path, "%v", err)
+		case taken || name == c.RouterID():
+			r.fail(path, "%s is the id of a model, which no alias can replace; rename one of them", quote(name))
+		case known:
+		case c.Aliases[id] != "":
+			r.fail(path, "%s is an alias itself; write the id of the model", r.shown(path, id))
+		case discovers && id != "":
+			r.warn(path, "no configured model has the id %s, so the alias works only if a provider lists that model%s", r.shown(path, id), didYouMean(id, slices.Collect(maps.Keys(ids))))
+		default:
+			r.fail(path, "no model has the id %s%s", r.shown(path, id), didYouMean(id, slices.Collect(maps.Keys(ids))))
+		}
+	}
 }
 
 // checkTargets checks where a model is served, and turns the short form (provider, upstream)

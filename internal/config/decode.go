@@ -139,7 +139,7 @@ func (d *decoder) value(v reflect.Value, node ast.Node, path string) {
 		v = v.Elem()
 	}
 	switch {
-	case isSection(v.Type()):
+	case isSection(v.Type()), v.Type() == reflect.TypeFor[Names]():
 		d.mapping(v, node, path)
 	case v.Kind() == reflect.Slice:
 		d.list(v, node, path)
@@ -151,10 +151,10 @@ func (d *decoder) value(v reflect.Value, node ast.Node, path string) {
 // isSection reports whether values of the type are mappings in the file. A network is a struct
 // as well, but is written as text.
 func isSection(t reflect.Type) bool {
-	return t.Kind() == reflect.Map || t.Kind() == reflect.Struct && t != reflect.TypeFor[netip.Prefix]()
+	return t.Kind() == reflect.Map && t != reflect.TypeFor[Names]() || t.Kind() == reflect.Struct && t != reflect.TypeFor[netip.Prefix]()
 }
 
-// mapping reads a struct or the map of plans. It reports unknown, repeated and missing keys.
+// mapping reads a struct, the map of plans, or a map of names. It reports unknown, repeated and missing keys.
 func (d *decoder) mapping(v reflect.Value, node ast.Node, path string) {
 	var entries []*ast.MappingValueNode
 	switch node := node.(type) {
@@ -181,7 +181,10 @@ func (d *decoder) mapping(v reflect.Value, node ast.Node, path string) {
 			continue
 		}
 		read := d.field
-		if v.Kind() == reflect.Map {
+		switch {
+		case v.Type() == reflect.TypeFor[Names]():
+			read = d.name
+		case v.Kind() == reflect.Map:
 			read = d.plan
 		}
 		if read(v, key, entry, inside) {
@@ -224,7 +227,18 @@ func (d *decoder) field(v reflect.Value, key string, entry *ast.MappingValueNode
 	return false
 }
 
-// plan reads one entry of Config.Plans, the only map. It reports false if there is no such
+// name reads one entry of a map of names, which may have any key.
+func (d *decoder) name(v reflect.Value, name string, entry *ast.MappingValueNode, path string) bool {
+	value := reflect.New(v.Type().Elem()).Elem()
+	d.value(value, entry.Value, path)
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	v.SetMapIndex(reflect.ValueOf(name), value)
+	return true
+}
+
+// plan reads one entry of Config.Plans. It reports false if there is no such
 // plan.
 func (d *decoder) plan(v reflect.Value, name string, entry *ast.MappingValueNode, path string) bool {
 	if !slices.Contains(planNames, name) {

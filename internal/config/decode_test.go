@@ -214,6 +214,14 @@ sluice.yaml:1:143: alerts.disk_free_mib: must be 0 (never) or more; got -1`},
 	{"fallbacks", provider + model + "  fallbacks: [m, service/auto, n, sandbox/small]\n", "sluice.yaml:11:15: models[0].fallbacks[0]: \"m\" cannot be its own fallback\n" +
 		"sluice.yaml:11:18: models[0].fallbacks[1]: \"service/auto\" is the router, which cannot be a fallback; use the ids of models\n" +
 		"sluice.yaml:11:32: models[0].fallbacks[2]: no model has the id \"n\""},
+	{
+		"aliases", provider + model + "aliases: {a*b: m, m: m, x: n, y: x, z: '', 'g-*': m, s: sandbox/small, r: service/auto}\ndiscover: false\n",
+		"sluice.yaml:11:16: aliases.a*b: only the last character of an alias may be an asterisk; got \"a*b\"\n" +
+			"sluice.yaml:11:22: aliases.m: \"m\" is the id of a model, which no alias can replace; rename one of them\n" +
+			"sluice.yaml:11:28: aliases.x: no model has the id \"n\"\n" +
+			"sluice.yaml:11:34: aliases.y: \"x\" is an alias itself; write the id of the model\n" +
+			"sluice.yaml:11:40: aliases.z: no model has the id \"\"",
+	},
 	{"timeouts", provider + "  timeouts: {connect: 0s, first_content: 1ms, silence: 0s}\n  max_concurrent: -1\n  api_keys: ['', 'a b']\n", "sluice.yaml:5:23: providers[0].timeouts.connect: must be above 0\n" +
 		"sluice.yaml:5:42: providers[0].timeouts.first_content: must be 0, or from 1s to 5m\n" +
 		"sluice.yaml:5:56: providers[0].timeouts.silence: must be at least 1s\n" +

@@ -156,7 +156,7 @@ func eachSetting(v reflect.Value, path string, visit func(path string, v reflect
 			}
 		}
 		return set
-	case v.Kind() == reflect.Map: // Config.Plans
+	case v.Kind() == reflect.Map && isSection(v.Type()): // Config.Plans
 		for _, name := range planNames {
 			plan := reflect.New(v.Type().Elem()).Elem()
 			key := reflect.ValueOf(name)

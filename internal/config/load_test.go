@@ -137,6 +137,7 @@ models:
       model.
     owned_by: Example
     pricing: {input: 0.25, output: 2, cached: "0.025", reasoning: 0}
+aliases: {"claude-*": large, gpt-4.1: "sandbox/small"}
 plans:
   none: {requests_per_minute: 0}
   basic:
@@ -197,6 +198,7 @@ alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.
 				Pricing: &Pricing{new(Money(250_000)), new(Money(2_000_000)), new(Money(25_000)), new(Money(0))},
 			},
 		},
+		Aliases: Names{"claude-*": "large", "gpt-4.1": "sandbox/small"},
 		Plans: map[string]Plan{
 			"none":  {RequestsPerMinute: new(Limit(0))},
 			"basic": {new(Unlimited), new(Limit(7)), new(Limit(1_000_000)), new(Money(12_500_000)), new(Limit(9)), new(Limit(3))},
@@ -256,7 +258,7 @@ func TestVariables(t *testing.T) {
 	})
 	want := []string{
 		"SLUICE_LISTEN", "SLUICE_DATA", "SLUICE_BRAND", "SLUICE_DATABASE", "SLUICE_REDIS", "SLUICE_CLUSTER", "SLUICE_STORAGE", "SLUICE_SECRET", "SLUICE_PUBLIC_URL", "SLUICE_METRICS_LISTEN", "SLUICE_TRUSTED_PROXIES", "SLUICE_MAX_CONNECTIONS", "SLUICE_HTTP1_LANE",
-		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_DRAIN_TIMEOUT", "SLUICE_SHUTDOWN_DELAY", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL", "SLUICE_LOG_FILE", "SLUICE_LOG_MAX_MIB", "SLUICE_LOG_MAX_AGE", "SLUICE_LOG_KEEP", "SLUICE_TRACES_ENDPOINT", "SLUICE_TRACES_HEADERS", "SLUICE_TRACES_SAMPLE", "SLUICE_TRACES_FOLLOW", "SLUICE_TRACES_CAPTURE", "SLUICE_UPSTREAM_CLIENT",
+		"SLUICE_TLS_CERT", "SLUICE_TLS_KEY", "SLUICE_CORS_ORIGINS", "SLUICE_SANDBOX", "SLUICE_DISCOVER", "SLUICE_ROUTER_DIAL", "SLUICE_DRAIN_TIMEOUT", "SLUICE_SHUTDOWN_DELAY", "SLUICE_SHUTDOWN_GRACE", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL", "SLUICE_LOG_FILE", "SLUICE_LOG_MAX_MIB", "SLUICE_LOG_MAX_AGE", "SLUICE_LOG_KEEP", "SLUICE_TRACES_ENDPOINT", "SLUICE_TRACES_HEADERS", "SLUICE_TRACES_SAMPLE", "SLUICE_TRACES_FOLLOW", "SLUICE_TRACES_CAPTURE", "SLUICE_UPSTREAM_CLIENT", "SLUICE_ALIASES",
 	}
 	for _, plan := range []string{"NONE", "FREE", "BASIC", "PREMIUM", "SCALE"} {
 		for _, field := range []string{"REQUESTS_PER_MINUTE", "CONCURRENT", "TOKENS_PER_MINUTE", "PRICE_USD", "MONTHLY_UNITS", "UNFINISHED_VIDEOS"} {

@@ -2,9 +2,11 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,6 +49,11 @@ func (c *Config) redactValue(b *strings.Builder, key string, v reflect.Value, pa
 	head := indent + key + ":"
 	switch {
 	case v.Kind() == reflect.Pointer: // nil: not set
+	case v.Type() == reflect.TypeFor[Names]():
+		b.WriteString(head + "\n")
+		for _, name := range slices.Sorted(maps.Keys(v.Interface().(Names))) {
+			b.WriteString(indent + "  " + strconv.Quote(name) + ": " + c.redactScalar(v.MapIndex(reflect.ValueOf(name)), join(path, name)) + "\n")
+		}
 	case v.Kind() == reflect.Map:
 		b.WriteString(head + "\n")
 		for _, name := range planNames {

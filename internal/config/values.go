@@ -21,6 +21,9 @@ type Milli int64
 // Money is an amount in millionths of a dollar: 0.15 is 150000.
 type Money int64
 
+// Names maps names to names. In a variable or flag it is a list of name=name.
+type Names map[string]string
+
 // Secret is text that never prints itself, in fmt, JSON or logs. Reveal is the only way to
 // read it.
 type Secret string
@@ -52,6 +55,21 @@ func (l Limit) String() string {
 		return "unlimited"
 	}
 	return strconv.FormatInt(int64(l), 10)
+}
+
+func (n *Names) UnmarshalText(text []byte) error {
+	*n = Names{}
+	for item := range strings.SplitSeq(string(text), ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(item, "=")
+		if !ok {
+			return errValue
+		}
+		(*n)[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return nil
 }
 
 func (m *Milli) UnmarshalText(text []byte) error {
@@ -202,6 +220,8 @@ func wordsFor(t reflect.Type) string {
 		return "a decimal number from 0 to 1000000 with at most 3 places"
 	case Money:
 		return "an amount in dollars such as 0.25"
+	case Names:
+		return "a mapping of names"
 	case []string:
 		return "a list of text"
 	case []netip.Prefix:

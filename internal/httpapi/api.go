@@ -26,6 +26,7 @@ import (
 	"sluice/internal/idempotency"
 	"sluice/internal/inference"
 	"sluice/internal/refusal"
+	"sluice/internal/responses"
 	"sluice/internal/routing"
 	"sluice/internal/telemetry"
 	"sluice/internal/video"
@@ -65,6 +66,8 @@ type Options struct {
 	// Replies stores replies to requests with an Idempotency-Key. If nil, the header is
 	// ignored.
 	Replies *idempotency.Replies
+	// Responses keeps responses. If nil, none are kept.
+	Responses *responses.Shelf
 	// Changes reads up to most catalog changes after the one with number after. known reports
 	// whether that number exists; 0 always does.
 	Changes func(ctx context.Context, after int64, most int) (changes []catalog.Change, known bool, err error)
@@ -116,6 +119,7 @@ type API struct {
 	ledger   admission.Ledger
 	abuse    *abuse.Control
 	replies  *idempotency.Replies
+	shelf    *responses.Shelf // nil: responses are not kept
 	videos   *video.Line
 	changes  func(ctx context.Context, after int64, most int) ([]catalog.Change, bool, error)
 	mcp      func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
@@ -138,7 +142,7 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 	if opts == nil {
 		opts = &Options{}
 	}
-	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages, refusals: opts.Refusals}
+	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, shelf: opts.Responses, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages, refusals: opts.Refusals}
 	made.bodies.maxOne, made.bodies.maxAll = cmp.Or(opts.MaxBody, maxBody), cmp.Or(opts.MaxBodies, maxBodies)
 	made.bodies.maxAccount, made.bodies.maxStrangers, made.bodies.maxStranger = maxAccountBodies, maxStrangerBodies, maxAddressBodies
 	made.bodies.patience, made.bodies.total, made.bodies.seed = bodyPatience, bodyTotal, maphash.MakeSeed()

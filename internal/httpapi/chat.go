@@ -35,10 +35,10 @@ func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 			a.metrics.Overhead(x.overhead)
 		}
 	}()
-	// Only the names of known models are logged: anything else is arbitrary text of the
+	// Only the ids of known models are logged: anything else is arbitrary text of the
 	// caller.
-	if _, known := x.settings.Catalog.Lookup(c.Model); known {
-		x.event.Model = c.Model
+	if m, known := x.settings.Catalog.Resolve(c.Model, x.aliases()); known {
+		x.event.Model = m.ID
 	}
 	var w http.ResponseWriter = x
 	if key := r.Header[idempotency.Header]; key != nil && a.replies != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/alias"
 	"sluice/internal/auth"
 	"sluice/internal/telemetry"
 )
@@ -110,6 +111,14 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 func (x *exchange) limits() account.Limits {
 	a := x.caller.Account
 	return x.settings.Plans[a.Plan].Over(a.Overrides)
+}
+
+// aliases returns the aliases of the caller's account, or nil.
+func (x *exchange) aliases() *alias.Table {
+	if x.caller.Account == nil {
+		return nil
+	}
+	return x.caller.Account.Aliases
 }
 
 // begun reports whether the reply has started, so that its status can no longer change.

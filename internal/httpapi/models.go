@@ -28,10 +28,11 @@ func (a *API) listModelsVerbose(x *exchange, _ *http.Request) error {
 	return x.json(x.settings.Catalog.JSON(true))
 }
 
-// showModel serves GET /v1/models/{id}. The slash in an id may be escaped or not.
+// showModel serves GET /v1/models/{id}. The slash in an id may be escaped or not. The id may be an alias; the reply is the
+// model that it stands for.
 func (a *API) showModel(x *exchange, r *http.Request) error {
 	id := r.PathValue("id")
-	m, ok := x.settings.Catalog.Lookup(id)
+	m, ok := x.settings.Catalog.Resolve(id, x.aliases())
 	if !ok {
 		return fault.New(fault.NotFound, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(id, maxEcho))
 	}

@@ -2,13 +2,19 @@ package httpapi
 
 import (
 	"net/http"
+	"strconv"
 
 	"sluice/internal/chat"
+	"sluice/internal/excerpt"
+	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
 	"sluice/internal/relay"
 	"sluice/internal/responses"
+	"sluice/internal/usage"
 )
 
-// createResponse serves POST /v1/responses: a completion in the Responses dialect.
+// createResponse serves POST /v1/responses: a completion in the Responses dialect. It becomes an equal chat completion,
+// and everything behind this door is that of chat completions.
 func (a *API) createResponse(x *exchange, r *http.Request) error {
 	body, release, err := a.bodies.read(x, r)
 	if err != nil {
@@ -19,7 +25,11 @@ func (a *API) createResponse(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	composed, err := req.Compose(nil)
+	past, err := a.past(x, r, req)
+	if err != nil {
+		return err
+	}
+	composed, err := req.Compose(past)
 	if err != nil {
 		return err
 	}
@@ -27,6 +37,108 @@ func (a *API) createResponse(x *exchange, r *http.Request) error {
 	if err != nil {
 		return req.Rename(err)
 	}
-	writer := responses.NewWriter(req, relay.Head{RequestID: x.event.CallID, Created: x.event.Start.Unix()}, nil)
-	return req.Rename(a.complete(x, r, completion{Request: same, body: body, door: "responses", dialect: writer}))
+	writer := responses.NewWriter(req, relay.Head{RequestID: x.event.CallID, Created: x.event.Start.Unix()}, a.shelving(x, r, req))
+	return req.Rename(a.complete(x, r, completion{Request: same, body: body, door: usage.DoorResponses, dialect: writer}))
+}
+
+// past returns what a request refers to. It asks the store only if the request refers to something.
+func (a *API) past(x *exchange, r *http.Request, req *responses.Request) (*responses.Past, error) {
+	if req.Previous == "" && len(req.References()) == 0 {
+		return nil, nil
+	}
+	if a.shelf == nil {
+		return nil, fault.New(fault.Invalid, "Responses are not stored here; send the conversation in input.").At("previous_response_id")
+	}
+	past, err := a.shelf.Past(r.Context(), x.caller.Account.ID, req)
+	if err != nil && r.Context().Err() != nil {
+		return nil, goneOr(relay.Ended(r.Context()))
+	}
+	return past, err
+}
+
+// shelving returns how a reply is stored.
+func (a *API) shelving(x *exchange, r *http.Request, req *responses.Request) *responses.Options {
+	if a.shelf == nil {
+		return nil
+	}
+	accountID := x.caller.Account.ID
+	return &responses.Options{
+		Seal: func(text []byte) string { return a.shelf.Seal(accountID, text) },
+		Keep: func(response []byte) bool {
+			err := a.shelf.Keep(r.Context(), accountID, req, responses.ResponseID(x.event.CallID), response)
+			if err != nil {
+				a.log.WarnContext(r.Context(), "a response could not be stored; its caller is told", "request_id", x.event.CallID, "error", err)
+			}
+			return err == nil
+		},
+	}
+}
+
+// showResponse serves GET /v1/responses/{id}.
+func (a *API) showResponse(x *exchange, r *http.Request) error {
+	response, err := a.stored(x, r)
+	if err != nil {
+		return err
+	}
+	if r.URL.Query().Get("stream") == "true" {
+		return fault.New(fault.Invalid, "stream is not possible: only responses that were made in the background can be streamed later.").At("stream")
+	}
+	return x.json(response)
+}
+
+// stored returns the response that the path names.
+func (a *API) stored(x *exchange, r *http.Request) ([]byte, error) {
+	if a.shelf == nil {
+		return nil, nothingAt(r)
+	}
+	return a.shelf.Find(r.Context(), x.caller.Account.ID, r.PathValue("id"))
+}
+
+// deleteResponse serves DELETE /v1/responses/{id}.
+func (a *API) deleteResponse(x *exchange, r *http.Request) error {
+	if a.shelf == nil {
+		return nothingAt(r)
+	}
+	id := r.PathValue("id")
+	if err := a.shelf.Delete(r.Context(), x.caller.Account.ID, id); err != nil {
+		return err
+	}
+	return x.json(append(jsonscan.AppendQuoted([]byte(`{"id":`), id), `,"object":"response","deleted":true}`...))
+}
+
+// cancelResponse serves POST /v1/responses/{id}/cancel. There is nothing to cancel: a response is made while its
+// caller waits, who cancels it by hanging up.
+func (a *API) cancelResponse(x *exchange, r *http.Request) error {
+	if _, err := a.stored(x, r); err != nil {
+		return err
+	}
+	return fault.New(fault.Invalid, "Only responses that were made in the background can be canceled, and there are none here. To cancel a call, close its connection.")
+}
+
+// listInputItems serves GET /v1/responses/{id}/input_items.
+func (a *API) listInputItems(x *exchange, r *http.Request) error {
+	if a.shelf == nil {
+		return nothingAt(r)
+	}
+	query := r.URL.Query()
+	page := responses.Page{Limit: defaultPage, After: query.Get("after")}
+	if given := query.Get("limit"); given != "" {
+		n, err := strconv.Atoi(given)
+		if err != nil || n < 1 || n > maxPage {
+			return fault.New(fault.Invalid, "limit must be an integer from 1 to %d; got %q.", maxPage, excerpt.Of(given, maxEcho)).At("limit")
+		}
+		page.Limit = n
+	}
+	switch order := query.Get("order"); order {
+	case "", "desc":
+	case "asc":
+		page.Ascending = true
+	default:
+		return fault.New(fault.Invalid, `order must be "asc" or "desc"; got %q.`, excerpt.Of(order, maxEcho)).At("order")
+	}
+	list, err := a.shelf.Input(r.Context(), x.caller.Account.ID, r.PathValue("id"), page)
+	if err != nil {
+		return err
+	}
+	return x.json(list)
 }

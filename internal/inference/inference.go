@@ -116,7 +116,7 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Models, call Call) error {
 	// Look the model up, and check the request against it and against the plan.
 	prompt := size{req: call.Request, counting: l.counting}
-	named, err := models.lookup(&prompt)
+	named, err := models.lookup(&prompt, &call)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (l *Line) prepare(ctx context.Context, w http.ResponseWriter, models *Model
 // standing is nil if the request was refused before anybody looked at the limits.
 func (l *Line) Explain(models Models, call Call) (routing.Choice, *admission.Standing, error) {
 	prompt := size{req: call.Request, counting: l.counting}
-	named, err := models.lookup(&prompt)
+	named, err := models.lookup(&prompt, &call)
 	if err != nil {
 		return routing.Choice{}, nil, err
 	}
@@ -244,7 +244,7 @@ func (l *Line) Explain(models Models, call Call) (routing.Choice, *admission.Sta
 // may be longer than the model reads. The standing is nil if the request was refused before anybody looked at the limits.
 func (l *Line) CountPrompt(ctx context.Context, models Models, call Call) (int, *admission.Standing, error) {
 	prompt := size{req: call.Request, counting: l.counting}
-	named, err := models.find(call.Request)
+	named, err := models.find(call.Request, &call)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -272,9 +272,9 @@ func (l *Line) Repeat(caller auth.Caller, limits account.Limits) (admission.Stan
 	return standing, err
 }
 
-// lookup returns the model that the request names, if the model can take the request.
-func (m *Models) lookup(prompt *size) (*catalog.Model, error) {
-	named, err := m.find(prompt.req)
+// lookup returns the model that the request names, by its id or by an alias, if the model can take the request.
+func (m *Models) lookup(prompt *size, call *Call) (*catalog.Model, error) {
+	named, err := m.find(prompt.req, call)
 	if err != nil {
 		return nil, err
 	}
@@ -282,8 +282,8 @@ func (m *Models) lookup(prompt *size) (*catalog.Model, error) {
 }
 
 // find returns the model that the request names.
-func (m *Models) find(req *chat.Request) (*catalog.Model, error) {
-	named, ok := m.Catalog.Lookup(req.Model)
+func (m *Models) find(req *chat.Request, call *Call) (*catalog.Model, error) {
+	named, ok := m.Catalog.Resolve(req.Model, call.Caller.Account.Aliases)
 	if !ok {
 		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(req.Model, 100)).At("model")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"sluice/internal/admission"
@@ -191,10 +192,15 @@ func (s *settling) spent(o *relay.Outcome, free bool) spent {
 func (s *settling) record() usage.Settlement {
 	used, by := s.first.used()
 	calls, failed := s.remote()
+	// An alias is kept as it was asked for. It may be a part of the body, which does not outlive the call.
+	asked := s.named.ID
+	if s.call.Request.Model != asked {
+		asked = strings.Clone(s.call.Request.Model)
+	}
 	return usage.Settlement{
 		ID: s.call.ID, At: s.call.Start, AccountID: s.call.Caller.Account.ID, KeyID: s.call.Caller.KeyID,
 		Plan: s.call.Caller.Account.Plan.String(), Tier: used.Plan.String(), Door: s.call.Door,
-		ModelAsked: s.named.ID, ModelUsed: used.ID, Provider: by, Latency: time.Since(s.call.Start),
+		ModelAsked: asked, ModelUsed: used.ID, Provider: by, Latency: time.Since(s.call.Start),
 		MCPCalls: calls, MCPFailed: failed, Way: &s.way,
 	}
 }

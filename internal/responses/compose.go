@@ -37,6 +37,7 @@ func (r *Request) Compose(past *Past) ([]byte, error) {
 	if past == nil {
 		past = &Past{}
 	}
+	r.referenced = past.Referenced
 	for _, raw := range past.Items {
 		c.recall(raw, "previous_response_id", -1)
 	}

@@ -37,7 +37,9 @@ type Request struct {
 	tools     tools
 	settings  settings
 	echo      []byte // the members of a Response object that repeat the request
-	origin    []int  // for each message of the chat completion: the index of its item in input; see Compose
+	// referenced are the items that the input refers to, once Compose knows them.
+	referenced map[string][]byte
+	origin     []int // for each message of the chat completion: the index of its item in input; see Compose
 }
 
 // settings are the fields that become members of the chat completion as they are; absent ones are zero.

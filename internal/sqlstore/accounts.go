@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/alias"
 	"sluice/internal/fault"
 )
 
 // accountColumns are in the order of accountValues, scanAccount and updateAccount.
 const accountColumns = `id, email, plan, plan_granted, staff, rpm_override, concurrent_override, tpm_override,
-	suspended_at, suspend_reason, terminated, deactivated_at, deactivate_reason, created_at, version`
+	suspended_at, suspend_reason, terminated, deactivated_at, deactivate_reason, created_at, version, aliases`
 
 // keyColumns are in the order of insertKey and eachKey.
 const keyColumns = `id, account_id, master, name, hash, last_four, created_at, last_used_at`
@@ -24,7 +25,7 @@ const keyColumns = `id, account_id, master, name, hash, last_four, created_at, l
 func (s *Store) CreateAccount(ctx context.Context, a *account.Account, e account.Entry) error {
 	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (`+accountColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`, accountValues(a)...)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`, accountValues(a)...)
 		if isUnique(err) {
 			return emailTaken(a.Email)
 		}
@@ -240,7 +241,7 @@ func accountValues(a *account.Account) []any {
 	return []any{
 		a.ID, a.Email, a.Plan.String(), yesNo(a.Granted), yesNo(a.Staff),
 		limitValue(o.RequestsPerMinute), limitValue(o.Concurrent), limitValue(o.TokensPerMinute),
-		suspendedAt, suspendReason, yesNo(a.Suspended != nil && a.Suspended.Final), deactivatedAt, deactivateReason, millis(a.CreatedAt), a.Version,
+		suspendedAt, suspendReason, yesNo(a.Suspended != nil && a.Suspended.Final), deactivatedAt, deactivateReason, millis(a.CreatedAt), a.Version, a.Aliases.Text(),
 	}
 }
 
@@ -248,7 +249,7 @@ func accountValues(a *account.Account) []any {
 func updateAccount(ctx context.Context, tx *sql.Tx, a *account.Account) error {
 	_, err := tx.ExecContext(ctx, `UPDATE accounts SET email = $2, plan = $3, plan_granted = $4, staff = $5,
 		rpm_override = $6, concurrent_override = $7, tpm_override = $8, suspended_at = $9, suspend_reason = $10,
-		terminated = $11, deactivated_at = $12, deactivate_reason = $13, created_at = $14, version = $15 WHERE id = $1`, accountValues(a)...)
+		terminated = $11, deactivated_at = $12, deactivate_reason = $13, created_at = $14, version = $15, aliases = $16 WHERE id = $1`, accountValues(a)...)
 	if isUnique(err) {
 		return emailTaken(a.Email)
 	}
@@ -343,18 +344,20 @@ func eachKey(ctx context.Context, q querier, yield func(owner string, k account.
 // if there is none.
 func scanAccount(row interface{ Scan(...any) error }) (*account.Account, error) {
 	var a account.Account
-	var plan, suspendReason, deactivateReason string
+	var plan, suspendReason, deactivateReason, aliases string
 	var granted, staff, terminated int
 	var rpm, concurrent, tpm, suspendedAt, deactivatedAt sql.NullInt64
 	var created int64
 	err := row.Scan(&a.ID, &a.Email, &plan, &granted, &staff, &rpm, &concurrent, &tpm,
-		&suspendedAt, &suspendReason, &terminated, &deactivatedAt, &deactivateReason, &created, &a.Version)
+		&suspendedAt, &suspendReason, &terminated, &deactivatedAt, &deactivateReason, &created, &a.Version, &aliases)
 	if err != nil {
 		return nil, err
 	}
 	if a.Plan, err = account.ParsePlan(plan); err != nil {
 		return nil, err
 	}
+	// Aliases that a later version may allow are left out.
+	a.Aliases, _ = alias.Parse(aliases)
 	// The rest is stored as 0 and 1, as Unix milliseconds, or as NULL for what is not set.
 	a.Granted, a.Staff, a.CreatedAt = granted == 1, staff == 1, fromMillis(created)
 	a.Overrides = account.Overrides{RequestsPerMinute: limitOf(rpm), Concurrent: limitOf(concurrent), TokensPerMinute: limitOf(tpm)}

@@ -11,7 +11,7 @@ const (
 	expireSmallAtOnce = 1000
 )
 
-// DropExpired deletes what has expired: stored replies, states, changes of the catalog, refused calls, and what
+// DropExpired deletes what has expired: stored replies, states, responses, changes of the catalog, refused calls, and what
 // nodes knew of each other. It deletes a few rows at a time, so that nobody waits for it. Failed is called with what could
 // not be deleted.
 func (s *Store) DropExpired(ctx context.Context, failed func(what string, err error)) {
@@ -22,6 +22,7 @@ func (s *Store) DropExpired(ctx context.Context, failed func(what string, err er
 	}{
 		{"replies", s.DropReplies, expireAtOnce},
 		{"states of tool calls", s.DropStates, expireAtOnce},
+		{"responses", s.DropResponses, expireAtOnce},
 		{"changes of the catalog", s.DropChanges, expireAtOnce},
 		{"claims of dead nodes", s.dropClaims, expireSmallAtOnce},
 		{"alerts", s.dropAlerts, expireSmallAtOnce},

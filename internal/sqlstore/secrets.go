@@ -136,7 +136,7 @@ func (s *Store) Secret(ctx context.Context, name string, fresh []byte) ([]byte, 
 }
 
 // ForgetSealed deletes everything that is sealed, for the case that the operator's secret is lost.
-// Accounts with a second factor lose it, signed links stop working, and webhooks are stopped. It returns the number of
+// Accounts with a second factor lose it, signed links stop working, webhooks are stopped, and stored responses are gone. It returns the number of
 // these accounts.
 func (s *Store) ForgetSealed(ctx context.Context) (accounts int, err error) {
 	err = s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -145,6 +145,11 @@ func (s *Store) ForgetSealed(ctx context.Context) (accounts int, err error) {
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE alert_endpoints SET secret = '', stopped_at = created_at, stopped_why = 'its secret was lost; delete it and create another' WHERE kind = 'webhook'`); err != nil {
 			return err
+		}
+		for _, table := range []string{"responses", "response_sizes"} {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table); err != nil {
+				return err
+			}
 		}
 		res, err := tx.ExecContext(ctx, `UPDATE logins SET totp_secret = '', totp_on = 0 WHERE totp_secret LIKE 'sealed:%'`)
 		if err != nil {

@@ -15,7 +15,7 @@ var copied = [...]string{
 	"billing_accounts", "billing_payments", "billing_ledger", "billing_events", "testpay_objects",
 	"abuse_counts", "abuse_events", "audit_log",
 	"catalog_models", "catalog_revisions", "catalog_changes", "steering_orders",
-	"idempotent_replies", "idempotent_sizes", "continuations", "continuation_sizes",
+	"idempotent_replies", "idempotent_sizes", "continuations", "continuation_sizes", "responses", "response_sizes",
 	"video_jobs", "video_turns", "alert_endpoints", "alert_events", "alert_deliveries",
 	"refused_calls", "refused_minutes",
 	"usage_days", "usage_hours", "settlements",

@@ -16,6 +16,7 @@ import (
 	"sluice/api"
 	"sluice/internal/account"
 	"sluice/internal/admin"
+	"sluice/internal/alias"
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/discovery"
@@ -195,7 +196,12 @@ func (s *Settings) newCatalog() (*catalog.Catalog, error) {
 	}
 	// One target inside the operator's network is enough: any target may get the request.
 	inside := insideProviders(s.upstreams)
+	aliases, err := alias.New(s.Config.Aliases)
+	if err != nil {
+		return nil, err
+	}
 	for i := range models {
+		models[i].Aliases = aliases.Of(models[i].ID)
 		models[i].NoImageURLs = slices.ContainsFunc(models[i].Places(), func(t catalog.Target) bool { return inside[t.Provider] })
 	}
 	return catalog.New(models)

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/account"
+	"sluice/internal/alias"
 	"sluice/internal/fault"
 	"sluice/internal/sqlstore"
 )
@@ -69,6 +70,9 @@ func Run(t *testing.T, fresh Database) {
 		"RepliesInParallel": repliesInParallel,
 		"ReplyOfCanceled":   replyOfCanceled,
 		"States":            states,
+		// Stored responses: responses.go.
+		"KeptResponses":       keptResponses,
+		"ResponsesInParallel": responsesInParallel,
 		// Abuse control: abuse.go.
 		"AbuseCounts":     abuseCounts,
 		"AbuseEvents":     abuseEvents,
@@ -262,6 +266,7 @@ func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 	set := func(a *account.Account) {
 		a.Email, a.Plan, a.Granted, a.Staff = "new@example.com", account.Scale, false, true
 		a.Overrides = account.Overrides{RequestsPerMinute: &unlimited, TokensPerMinute: &seven}
+		a.Aliases, _ = alias.New(map[string]string{"gpt-*": "lab/large", "o": "lab/small"})
 		a.Suspended = &account.Mark{At: base.Add(time.Hour), Reason: "terms", Final: true}
 		a.Deactivated = &account.Mark{At: base.Add(2 * time.Hour), Reason: "score"}
 	}
@@ -277,7 +282,7 @@ func changeEverything(t *testing.T, open func() *sqlstore.Store) {
 	}
 	// Nil must be stored as such: an override of zero would refuse every request.
 	clearAll := func(a *account.Account) {
-		a.Overrides, a.Suspended, a.Deactivated = account.Overrides{}, nil, nil
+		a.Overrides, a.Aliases, a.Suspended, a.Deactivated = account.Overrides{}, nil, nil, nil
 	}
 	change(t, s, a.ID, clearAll)
 	clearAll(a)

@@ -1,0 +1,288 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"sluice/internal/admin"
+	"sluice/internal/usage"
+)
+
+const responsesPath = "/v1/responses"
+
+// responseReply is the part of a Response object that the tests look at.
+type responseReply struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+	Store  bool   `json:"store"`
+	Model  string `json:"model"`
+	Output []struct {
+		ID, Type, Name, Arguments string
+		CallID                    string `json:"call_id"`
+		Content                   []struct{ Type, Text string }
+	} `json:"output"`
+	Usage struct {
+		Input  int `json:"input_tokens"`
+		Output int `json:"output_tokens"`
+		Total  int `json:"total_tokens"`
+	} `json:"usage"`
+}
+
+// respond creates a response that has to be complete.
+func (n *node) respond(key, body string) responseReply {
+	n.t.Helper()
+	r := n.request("POST", responsesPath, key, body)
+	if r.status != http.StatusOK {
+		n.t.Fatalf("POST %s = %d %s", body, r.status, r.body)
+	}
+	return decodeResponse(n.t, r.body)
+}
+
+func decodeResponse(t *testing.T, body string) (out responseReply) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &out); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return out
+}
+
+// finalEvent returns the data of the last event of a stream.
+func finalEvent(body string) string {
+	return body[strings.LastIndex(body, "data: ")+len("data: "):]
+}
+
+// A response is answered, stored, found, continued and deleted, and no other account sees it.
+func TestResponses(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	d := newDescription(t)
+	key := n.OwnerKey()
+	other := must[admin.CreatedAccount](n, "account.create", admin.NewAccount{Actor: "t", Email: "a@example.com", Plan: "free"}).MasterKey
+	raw := n.request("POST", responsesPath, key, `{"model":"sandbox/small","input":"Say hello."}`)
+	d.check(t, "POST", responsesPath, raw)
+	first := decodeResponse(t, raw.body)
+	if first.Status != "completed" || !first.Store || first.ID != "resp_"+raw.header.Get("X-Request-Id") || len(first.Output) != 1 || first.Usage.Total == 0 {
+		t.Errorf("response = %s", raw.body)
+	}
+	path := responsesPath + "/" + first.ID
+	if r := n.get(path, key); r.body != raw.body {
+		t.Errorf("GET = %d %s, want %s", r.status, r.body, raw.body)
+	} else {
+		d.check(t, "GET", "/v1/responses/{id}", r)
+	}
+	r := n.get(path+"/input_items?limit=1", key)
+	d.check(t, "GET", "/v1/responses/{id}/input_items", r)
+	if !strings.Contains(r.body, `"text":"Say hello."`) {
+		t.Errorf("input items = %s", r.body)
+	}
+	follow := fmt.Sprintf(`{"model":"sandbox/small","previous_response_id":%q,"input":"Say goodbye."}`, first.ID)
+	second := n.respond(key, follow)
+	if alone := n.respond(key, `{"model":"sandbox/small","store":false,"input":"Say goodbye."}`); second.Usage.Input <= alone.Usage.Input || alone.Store {
+		t.Errorf("usage of the second turn = %+v, want more input than %+v, which is not stored", second.Usage, alone.Usage)
+	}
+	// Nobody else finds it.
+	for _, tt := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"GET", path, "", 404},
+		{"GET", path + "/input_items", "", 404},
+		{"DELETE", path, "", 404},
+		{"POST", path + "/cancel", "", 404},
+		{"POST", responsesPath, follow, 400},
+	} {
+		r := n.request(tt.method, tt.path, other, tt.body)
+		if r.status != tt.status {
+			t.Errorf("%s %s by another account = %d %s, want %d", tt.method, tt.path, r.status, r.body, tt.status)
+		}
+		d.check(t, tt.method, strings.Replace(tt.path, first.ID, "{id}", 1), r)
+	}
+	for query, param := range map[string]string{"limit=0": "limit", "limit=x": "limit", "order=up": "order", "after=x": "after"} {
+		if r := n.get(path+"/input_items?"+query, key); r.status != 400 || !strings.Contains(r.body, `"param":"`+param+`"`) {
+			t.Errorf("GET with %s = %d %s, want 400", query, r.status, r.body)
+		}
+	}
+	if r := n.get(path+"?stream=true", key); r.status != 400 {
+		t.Errorf("GET as a stream = %d %s, want 400", r.status, r.body)
+	}
+	if r := n.request("POST", path+"/cancel", key, ""); r.status != 400 {
+		t.Errorf("cancel = %d %s, want 400", r.status, r.body)
+	}
+	r = n.request("DELETE", path, key, "")
+	d.check(t, "DELETE", "/v1/responses/{id}", r)
+	if r.body != `{"id":"`+first.ID+`","object":"response","deleted":true}` {
+		t.Errorf("DELETE = %s", r.body)
+	}
+	for _, tt := range []struct{ method, path, body, want string }{
+		{"GET", path, "", "not found"},
+		{"DELETE", path, "", "not found"},
+		{"POST", responsesPath, follow, `Previous response with id \"` + first.ID + `\" not found`},
+		{"POST", responsesPath, fmt.Sprintf(`{"model":"sandbox/small","previous_response_id":%q,"input":"x"}`, second.ID), "An earlier response"},
+	} {
+		if r := n.request(tt.method, tt.path, key, tt.body); !strings.Contains(r.body, tt.want) || r.status < 400 {
+			t.Errorf("%s %s after the deletion = %d %s, want %s", tt.method, tt.path, r.status, r.body, tt.want)
+		}
+	}
+}
+
+// A stored response is found after a restart, and once it has expired it is deleted.
+func TestResponsesAfterRestart(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	n := s.start(t)
+	key := n.OwnerKey()
+	first := n.respond(key, `{"model":"sandbox/small","input":"Say hello."}`)
+	n.stop()
+	n = s.start(t)
+	n.respond(key, fmt.Sprintf(`{"model":"sandbox/small","previous_response_id":%q,"input":"Say goodbye."}`, first.ID))
+	n.stop()
+	db := openSQLite(t, s)
+	if _, err := db.Exec(`UPDATE responses SET expires_at = 1`); err != nil {
+		t.Fatal(err)
+	}
+	n = s.start(t)
+	if r := n.get(responsesPath+"/"+first.ID, key); r.status != http.StatusNotFound {
+		t.Errorf("GET of an expired response = %d, want 404", r.status)
+	}
+	eventually(t, "the deletion of what has expired", func() bool {
+		var rows, sizes int
+		err := db.QueryRow(`SELECT (SELECT COUNT(*) FROM responses), (SELECT COUNT(*) FROM response_sizes)`).Scan(&rows, &sizes)
+		return err == nil && rows == 0 && sizes == 0
+	})
+}
+
+// Every call is settled once, under its door; one that breaks off never looks complete and is not stored.
+func TestResponsesSettled(t *testing.T) {
+	t.Parallel()
+	u := newScripted(t)
+	n := newSite(t, lab(u.url, "lab/m")).start(t)
+	key := n.OwnerKey()
+	settlements := func(want int) []usage.Settlement {
+		t.Helper()
+		var all []usage.Settlement
+		eventually(t, fmt.Sprintf("settlement %d", want), func() bool {
+			all, _ = n.Settlements()
+			return len(all) >= want
+		})
+		if len(all) != want {
+			t.Fatalf("%d settlements, want %d", len(all), want)
+		}
+		return all
+	}
+	last := func(want int) usage.Settlement { all := settlements(want); return all[len(all)-1] }
+
+	u.answer <- says("Hi")
+	n.respond(key, `{"model":"lab/m","input":"x"}`)
+	if s := last(1); s.Door != usage.DoorResponses || s.End != usage.EndComplete || s.Tokens.Total() != 7 {
+		t.Errorf("settlement = %+v", s)
+	}
+	// A refusal of the upstream names the fields of this dialect, and costs what it costs in chat completions.
+	u.answer <- refuses
+	if r := n.request("POST", responsesPath, key, `{"model":"lab/m","input":"x"}`); r.status != http.StatusBadRequest {
+		t.Errorf("a refused call = %d %s", r.status, r.body)
+	}
+	settlements(2)
+	// A stream that breaks off.
+	cut := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"content":"Hal"},"finish_reason":null}]}`+"\n\n")
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	u.answer <- cut
+	r := n.request("POST", responsesPath, key, `{"model":"lab/m","stream":true,"input":"x"}`)
+	if !strings.Contains(r.body, "event: response.failed\n") || strings.Contains(r.body, "response.completed") || strings.Contains(r.body, "[DONE]") {
+		t.Errorf("a stream that breaks off = %s", r.body)
+	}
+	var failed struct{ Response responseReply }
+	if err := json.Unmarshal([]byte(finalEvent(r.body)), &failed); err != nil || failed.Response.Status != "failed" {
+		t.Errorf("last event = %s, %v", finalEvent(r.body), err)
+	}
+	if s := last(3); s.End != usage.EndCut || s.Door != usage.DoorResponses {
+		t.Errorf("settlement = %+v", s)
+	}
+	if r := n.get(responsesPath+"/"+failed.Response.ID, key); r.status != http.StatusNotFound {
+		t.Errorf("GET of a response that broke off = %d, want 404", r.status)
+	}
+	// A caller that hangs up.
+	ctx, hangUp := context.WithCancel(t.Context())
+	u.answer <- func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"content":"Hal"},"finish_reason":null}]}`+"\n\n")
+		http.NewResponseController(w).Flush()
+		hangUp()
+		<-ctx.Done()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.scheme+n.Addr()+responsesPath, strings.NewReader(`{"model":"lab/m","stream":true,"input":"x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	if resp, err := n.client.Do(req); err == nil {
+		resp.Body.Close()
+	}
+	settlements(4)
+}
+
+// A reply is repeated with its Idempotency-Key: the same response, one call.
+func TestIdempotentResponses(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	key := n.OwnerKey()
+	ask := func(body string) reply {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.scheme+n.Addr()+responsesPath, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		req.Header.Set("Idempotency-Key", body)
+		return n.answered(req)
+	}
+	for _, body := range []string{`{"model":"sandbox/small","input":"Say hello."}`, `{"model":"sandbox/small","stream":true,"input":"Say hello."}`} {
+		first := ask(body)
+		again := ask(body)
+		if first.status != 200 || again.body != first.body || again.header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("repeat = %d %s, want %s", again.status, again.body, first.body)
+		}
+	}
+	if got := settled(n.App); got != 2 {
+		t.Errorf("%d settlements, want 2", got)
+	}
+}
+
+// Tools over two turns, by the ids that the first turn gave.
+func TestResponsesTools(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	key := n.OwnerKey()
+	const tools = `"tools":[{"type":"function","name":"water_level","description":"d","parameters":{"type":"object","properties":{"gate":{"type":"integer"}},"required":["gate"]}},{"type":"web_search"}]`
+	first := n.respond(key, `{"model":"sandbox/small","input":"Use water_level for gate 4.",`+tools+`}`)
+	if len(first.Output) == 0 || first.Output[0].Type != "function_call" || first.Output[0].Name != "water_level" {
+		t.Fatalf("first turn = %+v, want a call", first)
+	}
+	var outputs []string
+	var references []string
+	for _, call := range first.Output {
+		outputs = append(outputs, fmt.Sprintf(`{"type":"function_call_output","call_id":%q,"output":"212"}`, call.CallID))
+		references = append(references, fmt.Sprintf(`{"type":"item_reference","id":%q}`, call.ID))
+	}
+	results := strings.Join(outputs, ",")
+	for name, body := range map[string]string{
+		"by id":        fmt.Sprintf(`{"model":"sandbox/small","previous_response_id":%q,"input":[%s],%s}`, first.ID, results, tools),
+		"by reference": fmt.Sprintf(`{"model":"sandbox/small","input":[{"role":"user","content":"Use water_level for gate 4."},%s,%s],%s}`, strings.Join(references, ","), results, tools),
+	} {
+		if second := n.respond(key, body); len(second.Output) != 1 || second.Output[0].Type != "message" {
+			t.Errorf("second turn %s = %+v, want a message", name, second)
+		}
+	}
+	// A call without its output cannot be continued.
+	r := n.request("POST", responsesPath, key, fmt.Sprintf(`{"model":"sandbox/small","previous_response_id":%q,"input":"And?",%s}`, first.ID, tools))
+	if r.status != http.StatusBadRequest || !strings.Contains(r.body, "has no output for the call") {
+		t.Errorf("a call without its output = %d %s", r.status, r.body)
+	}
+}

@@ -1,0 +1,106 @@
+package config
+
+import "time"
+
+// Model is one entry of the catalog.
+type Model struct {
+	// The model id that callers use. It must not contain spaces and must not be the id of the
+	// router.
+	ID string `yaml:"id" required:"true"`
+
+	// The name of the provider that serves it. Required if `targets` is empty.
+	Provider string `yaml:"provider"`
+
+	// The provider's own name for the model. The default is `id`.
+	Upstream string `yaml:"upstream"`
+
+	// The providers that serve the model, if there are several. Replaces `provider` and
+	// `upstream`.
+	Targets []Target `yaml:"targets"`
+
+	// The ids of models to use, in this order, while no target of this model is available.
+	// Models that the caller's plan does not include, or that cannot handle the request, are
+	// skipped.
+	Fallbacks []string `yaml:"fallbacks"`
+
+	// The lowest plan that may call the model: `free`, `basic` or `premium`.
+	Plan string `yaml:"plan" required:"true"`
+
+	// How many requests of the per-minute limit one call counts as.
+	RequestMultiplier Milli `yaml:"request_multiplier" default:"1"`
+
+	// How many units of the monthly budget one call uses. The default is `request_multiplier`.
+	UnitCost *Milli `yaml:"unit_cost"`
+
+	// The context window, in tokens.
+	ContextLength int `yaml:"context_length" required:"true"`
+
+	// The maximum length of a reply, in tokens. At most `context_length`.
+	MaxOutput int `yaml:"max_output" required:"true"`
+
+	// Whether the model supports tool calling.
+	ToolCalling bool `yaml:"tool_calling" default:"false"`
+
+	// Whether the model supports JSON output. The router sends requests for JSON only to
+	// models that do.
+	JSONMode bool `yaml:"json_mode" default:"true"`
+
+	// The quality of the model for the router, from 1 to 100. 0 means unknown: the router uses
+	// what is known about the model, or the average of its tier.
+	Quality int `yaml:"quality" default:"0"`
+
+	// Whether the model supports reasoning. For other models, `reasoning_effort` is removed
+	// from the request.
+	Reasoning bool `yaml:"reasoning" default:"false"`
+
+	// One sentence about the model for the catalog.
+	Description string `yaml:"description"`
+
+	// The owner of the model for the catalog.
+	OwnedBy string `yaml:"owned_by"`
+
+	// The date that the catalog shows as `created`, such as `2026-03-01`. The default is the
+	// day on which this service first listed the model.
+	Created string `yaml:"created"`
+
+	// The prices of its tokens for the catalog, in dollars per million tokens with at most 6
+	// decimals.
+	Pricing *Pricing `yaml:"pricing"`
+}
+
+// CreatedAt returns the configured date of creation, or the zero time if there is none.
+func (m *Model) CreatedAt() (time.Time, error) {
+	if m.Created == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.DateOnly, m.Created)
+}
+
+// Target is one provider that serves a model.
+type Target struct {
+	// The name of the provider.
+	Provider string `yaml:"provider" required:"true"`
+
+	// The provider's own name for the model. The default is the model's `id`.
+	Upstream string `yaml:"upstream"`
+
+	// The share of calls that go to this target, relative to the weights of the other targets.
+	// A target with weight 0 is used only while no other is available.
+	Weight int `yaml:"weight" default:"1"`
+}
+
+// Pricing is in dollars per million tokens. A nil price is unknown, which is not the same as
+// free.
+type Pricing struct {
+	// Dollars per million input tokens.
+	Input *Money `yaml:"input"`
+
+	// Dollars per million output tokens.
+	Output *Money `yaml:"output"`
+
+	// Dollars per million input tokens that the provider had cached.
+	Cached *Money `yaml:"cached"`
+
+	// Dollars per million reasoning tokens.
+	Reasoning *Money `yaml:"reasoning"`
+}

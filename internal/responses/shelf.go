@@ -1,0 +1,400 @@
+package responses
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/excerpt"
+	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
+	"sluice/internal/seal"
+)
+
+const (
+	// keepFor is how long a response is kept.
+	keepFor = 30 * 24 * time.Hour
+	// MaxKept is the largest response in bytes that is kept, with its input.
+	MaxKept = 32 << 20
+	// maxPast is the number of bytes that a request may refer to: those of its whole conversation.
+	maxPast = 32 << 20
+	// maxTurns is the number of responses of one conversation.
+	maxTurns = 4096
+
+	// How long a request waits for the store.
+	findPatience = 5 * time.Second
+	keepPatience = 5 * time.Second
+)
+
+// MaxAccount returns the bound of one account's responses.
+func MaxAccount() Bound { return Bound{Entries: 100_000, Bytes: 256 << 20} }
+
+// Bound is the largest number of responses, and of their bytes.
+type Bound struct{ Entries, Bytes int64 }
+
+// Record is one encrypted response, as it is stored.
+type Record struct {
+	ID        []byte // a hash of the account and the response's id; the id itself is not stored
+	AccountID string
+	Previous  []byte // the ID of the response before it; empty: it begins a conversation
+	Sealed    []byte
+	ExpiresAt time.Time
+}
+
+// Link is the place of a response in its conversation.
+type Link struct {
+	ID, Previous []byte
+	Size         int64
+}
+
+// Store keeps encrypted responses.
+type Store interface {
+	// KeepResponse stores a response. It deletes the account's oldest ones if they would exceed the bound.
+	KeepResponse(ctx context.Context, r *Record, most Bound) error
+	// FindResponses returns the encrypted responses with the ids, in their order. One that is not there, or has
+	// expired, is nil.
+	FindResponses(ctx context.Context, ids [][]byte, now time.Time) ([][]byte, error)
+	// FollowResponses returns a response and those before it, the newest first. It ends after most of them, and
+	// before one that is not there or has expired.
+	FollowResponses(ctx context.Context, id []byte, now time.Time, most int) ([]Link, error)
+	// DropResponse deletes a response of an account, and reports whether it was there.
+	DropResponse(ctx context.Context, accountID string, id []byte) (bool, error)
+}
+
+// Shelf keeps the responses of all accounts. It is safe for concurrent use.
+type Shelf struct {
+	store Store
+	key   seal.Key
+	now   func() time.Time
+	room  int64 // maxPast; tests have less
+}
+
+// ShelfOptions are the choices of NewShelf; the zero value is the default.
+type ShelfOptions struct {
+	Key seal.Key         // the service's own; zero: responses are encrypted under their ids alone
+	Now func() time.Time // default time.Now
+}
+
+// NewShelf returns a shelf on the store. Opts may be nil.
+func NewShelf(store Store, opts *ShelfOptions) *Shelf {
+	s := &Shelf{store: store, now: time.Now, room: maxPast}
+	if opts != nil {
+		s.key = opts.Key
+		if opts.Now != nil {
+			s.now = opts.Now
+		}
+	}
+	return s
+}
+
+// box returns the box of a response. Only the same account and the same id open it.
+func (s *Shelf) box(accountID, id string) seal.Box { return s.key.Box("responses", accountID, id) }
+
+// Seal encrypts the content of a reasoning item of an account. It is for the caller to keep, and means nothing to
+// anybody else.
+func (s *Shelf) Seal(accountID string, text []byte) string {
+	return base64.StdEncoding.EncodeToString(s.key.Box("reasoning", accountID, "").Seal(text))
+}
+
+// Keep stores a response and its input. It is durable when Keep returns. The context may be canceled: a caller that
+// hangs up now may have read the id already.
+func (s *Shelf) Keep(ctx context.Context, accountID string, r *Request, id string, response []byte) error {
+	// What is kept is {"input":[…],"response":{…}}.
+	b := append(make([]byte, 0, len(response)+len(r.inputJSON)+64), `{"input":`...)
+	b = r.appendInput(b)
+	b = append(append(append(b, `,"response":`...), response...), '}')
+	if len(b) > MaxKept {
+		return fmt.Errorf("keeping a response: it has %d bytes and may have %d", len(b), MaxKept)
+	}
+	box := s.box(accountID, id)
+	own := box.ID()
+	rec := &Record{ID: own[:], AccountID: accountID, Previous: []byte{}, Sealed: box.Seal(b), ExpiresAt: s.now().Add(keepFor)}
+	if r.Previous != "" {
+		previous := s.box(accountID, r.Previous).ID()
+		rec.Previous = previous[:]
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)
+	defer cancel()
+	if err := s.store.KeepResponse(ctx, rec, MaxAccount()); err != nil {
+		return fmt.Errorf("keeping a response: %w", err)
+	}
+	return nil
+}
+
+// appendInput appends the items of the input as an array. References have been replaced by what they mean.
+func (r *Request) appendInput(b []byte) []byte {
+	switch r.inputJSON.kind() {
+	case 0:
+		return append(b, "[]"...)
+	case '"':
+		b = append(append(b, `[{"type":"message","role":"user","content":[{"type":"input_text","text":`...), r.inputJSON...)
+		return append(b, `}]}]`...)
+	}
+	b = append(b, '[')
+	for i, v := range r.inputJSON.elements() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if i < len(r.items) && r.items[i].kind == itemReference && r.referenced[r.items[i].id] != nil {
+			v = r.referenced[r.items[i].id]
+		}
+		b = append(b, oneLine(v)...)
+	}
+	return append(b, ']')
+}
+
+// Past returns what a request of an account refers to. The error is a fault.
+func (s *Shelf) Past(ctx context.Context, accountID string, r *Request) (*Past, error) {
+	ctx, cancel := context.WithTimeout(ctx, findPatience)
+	defer cancel()
+	past := &Past{Referenced: map[string][]byte{}}
+	room := s.room
+	if r.Previous != "" {
+		if err := s.conversation(ctx, accountID, r.Previous, past, &room); err != nil {
+			return nil, err
+		}
+	}
+	if ids := r.References(); len(ids) > 0 {
+		if err := s.references(ctx, accountID, ids, past, &room); err != nil {
+			return nil, err
+		}
+	}
+	return past, nil
+}
+
+// conversation adds the items of a response and of those before it.
+func (s *Shelf) conversation(ctx context.Context, accountID, id string, past *Past, room *int64) error {
+	box := s.box(accountID, id)
+	own := box.ID()
+	links, err := s.store.FollowResponses(ctx, own[:], s.now(), maxTurns)
+	if err != nil {
+		return unavailable(err)
+	}
+	lost := func() error {
+		return fault.New(fault.Invalid, "Previous response with id %s not found. It was not stored, was deleted, has expired, or is not of your account.", quote(id)).At("previous_response_id")
+	}
+	if len(links) == 0 {
+		return lost()
+	}
+	last := links[len(links)-1]
+	for _, l := range links {
+		*room -= l.Size
+	}
+	switch {
+	case *room < 0 || len(links) == maxTurns && len(last.Previous) > 0:
+		return fault.New(fault.Invalid, "The conversation of the previous response %s is too long: at most %d responses and %d MiB. Begin a new one.", quote(id), maxTurns, s.room>>20).At("previous_response_id")
+	case len(last.Previous) > 0:
+		return fault.New(fault.Invalid, "An earlier response of the conversation of %s not found: it was deleted or has expired. Send the conversation in input.", quote(id)).At("previous_response_id")
+	}
+	ids := make([][]byte, len(links))
+	for i, l := range links {
+		ids[i] = l.ID
+	}
+	sealed, err := s.store.FindResponses(ctx, ids, s.now())
+	if err != nil {
+		return unavailable(err)
+	}
+	// The id of each response is in the one that follows it, so they are opened from the newest on.
+	items := make([][][]byte, len(sealed))
+	for i, raw := range sealed {
+		if raw == nil || id == "" {
+			return lost() // deleted meanwhile
+		}
+		kept, err := s.open(accountID, id, raw)
+		if err != nil {
+			return err
+		}
+		for _, item := range kept.member("input").elements() {
+			items[i] = append(items[i], item)
+		}
+		response := kept.member("response")
+		for _, item := range response.member("output").elements() {
+			items[i] = append(items[i], item)
+		}
+		id = response.member("previous_response_id").text()
+	}
+	for i := len(items) - 1; i >= 0; i-- {
+		past.Items = append(past.Items, items[i]...)
+	}
+	return nil
+}
+
+// references adds the items with the ids. An id holds that of its response, so nothing has to be searched. Those that
+// are not found are left out.
+func (s *Shelf) references(ctx context.Context, accountID string, ids []string, past *Past, room *int64) error {
+	var (
+		names   []string // of the responses
+		keys    [][]byte
+		seen    = map[string]bool{}
+		missing = map[string]bool{}
+	)
+	for _, id := range ids {
+		missing[id] = true
+		_, rest, _ := strings.Cut(id, "_")
+		request, _, ok := strings.Cut(rest, "_")
+		if name := ResponseID(request); ok && !seen[name] {
+			seen[name] = true
+			own := s.box(accountID, name).ID()
+			names, keys = append(names, name), append(keys, own[:])
+		}
+	}
+	// One after the other, since they may be large and only single items are wanted.
+	for i, key := range keys {
+		found, err := s.store.FindResponses(ctx, [][]byte{key}, s.now())
+		if err != nil {
+			return unavailable(err)
+		}
+		if found[0] == nil {
+			continue
+		}
+		kept, err := s.open(accountID, names[i], found[0])
+		if err != nil {
+			return err
+		}
+		for _, item := range kept.member("response").member("output").elements() {
+			if id := item.member("id").text(); missing[id] {
+				if *room -= int64(len(item)); *room < 0 {
+					return fault.New(fault.Invalid, "The items that input refers to are larger than %d MiB together.", s.room>>20).At("input")
+				}
+				past.Referenced[id] = bytes.Clone(item)
+			}
+		}
+	}
+	return nil
+}
+
+// open decrypts a response.
+func (s *Shelf) open(accountID, id string, sealed []byte) (value, error) {
+	plain, err := s.box(accountID, id).Open(sealed)
+	if err != nil {
+		return nil, unavailable(fmt.Errorf("opening a response: %w", err))
+	}
+	kept, _ := at(plain, 0)
+	return kept, nil
+}
+
+// unavailable is the fault of a store that does not answer.
+func unavailable(err error) error {
+	return fault.New(fault.Unavailable, "Stored responses cannot be read now. Try again shortly.").After(time.Second).Because(err)
+}
+
+// Find returns the Response object with an id. The error is a fault.
+func (s *Shelf) Find(ctx context.Context, accountID, id string) ([]byte, error) {
+	kept, err := s.find(ctx, accountID, id)
+	if err != nil {
+		return nil, err
+	}
+	return kept.member("response"), nil
+}
+
+// find returns a response with its input.
+func (s *Shelf) find(ctx context.Context, accountID, id string) (value, error) {
+	ctx, cancel := context.WithTimeout(ctx, findPatience)
+	defer cancel()
+	own := s.box(accountID, id).ID()
+	found, err := s.store.FindResponses(ctx, [][]byte{own[:]}, s.now())
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if found[0] == nil {
+		return nil, notFound(id)
+	}
+	return s.open(accountID, id, found[0])
+}
+
+// notFound is the fault for a response that is not there.
+func notFound(id string) error {
+	return fault.New(fault.NotFound, "Response with id %s not found. It was not stored, was deleted, has expired, or is not of your account.", quote(id))
+}
+
+// quote returns an id for a message.
+func quote(id string) string { return strconv.Quote(excerpt.Of(id, 100)) }
+
+// Delete deletes a response. The error is a fault.
+func (s *Shelf) Delete(ctx context.Context, accountID, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, findPatience)
+	defer cancel()
+	own := s.box(accountID, id).ID()
+	ok, err := s.store.DropResponse(ctx, accountID, own[:])
+	if err != nil {
+		return unavailable(err)
+	}
+	if !ok {
+		return notFound(id)
+	}
+	return nil
+}
+
+// Page says which items of a list are wanted.
+type Page struct {
+	Limit     int    // at least 1
+	After     string // the id of the item before the first; empty: from the beginning
+	Ascending bool   // the oldest first
+}
+
+// Input returns the list of a response's input items as a JSON object. The error is a fault.
+func (s *Shelf) Input(ctx context.Context, accountID, id string, page Page) ([]byte, error) {
+	kept, err := s.find(ctx, accountID, id)
+	if err != nil {
+		return nil, err
+	}
+	var items []value
+	var ids []string
+	for i, item := range kept.member("input").elements() {
+		own := item.member("id").text()
+		if own == "" { // callers may leave ids out, and lists must have them
+			own = "item_" + strings.TrimPrefix(id, "resp_") + "_" + strconv.Itoa(i)
+			b := jsonscan.AppendQuoted([]byte(`{"id":`), own)
+			if item.member("type") == nil {
+				b = append(b, `,"type":"message"`...)
+			}
+			for key, m := range item.members() {
+				if key != "id" {
+					b = append(append(jsonscan.AppendQuoted(append(b, ','), key), ':'), m...)
+				}
+			}
+			item = append(b, '}')
+		}
+		items, ids = append(items, item), append(ids, own)
+	}
+	order := make([]int, len(items))
+	for i := range order {
+		order[i] = i
+		if !page.Ascending {
+			order[i] = len(items) - 1 - i
+		}
+	}
+	if page.After != "" {
+		at := -1
+		for i, k := range order {
+			if ids[k] == page.After {
+				at = i
+			}
+		}
+		if at < 0 {
+			return nil, fault.New(fault.Invalid, "after must be the id of an input item of the response; got %s.", quote(page.After)).At("after")
+		}
+		order = order[at+1:]
+	}
+	more := len(order) > page.Limit
+	order = order[:min(len(order), page.Limit)]
+	b := []byte(`{"object":"list","data":[`)
+	for i, k := range order {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, items[k]...)
+	}
+	b = append(b, `],"first_id":`...)
+	if len(order) == 0 {
+		return append(b, `null,"last_id":null,"has_more":false}`...), nil
+	}
+	b = jsonscan.AppendQuoted(b, ids[order[0]])
+	b = jsonscan.AppendQuoted(append(b, `,"last_id":`...), ids[order[len(order)-1]])
+	b = strconv.AppendBool(append(b, `,"has_more":`...), more)
+	return append(b, '}'), nil
+}

@@ -1,0 +1,256 @@
+package responses
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/fault"
+	"sluice/internal/seal"
+)
+
+// memory is a store in memory.
+type memory struct {
+	records map[string]*Record
+	err     error
+}
+
+func (m *memory) KeepResponse(_ context.Context, r *Record, _ Bound) error {
+	if m.err == nil {
+		m.records[string(r.ID)] = r
+	}
+	return m.err
+}
+
+func (m *memory) find(id []byte, now time.Time) *Record {
+	if r := m.records[string(id)]; r != nil && r.ExpiresAt.After(now) {
+		return r
+	}
+	return nil
+}
+
+func (m *memory) FindResponses(_ context.Context, ids [][]byte, now time.Time) ([][]byte, error) {
+	out := make([][]byte, len(ids))
+	for i, id := range ids {
+		if r := m.find(id, now); r != nil {
+			out[i] = r.Sealed
+		}
+	}
+	return out, m.err
+}
+
+func (m *memory) FollowResponses(_ context.Context, id []byte, now time.Time, most int) (links []Link, err error) {
+	for r := m.find(id, now); r != nil && len(links) < most; r = m.find(r.Previous, now) {
+		links = append(links, Link{ID: r.ID, Previous: r.Previous, Size: int64(len(r.Sealed))})
+	}
+	return links, m.err
+}
+
+func (m *memory) DropResponse(_ context.Context, accountID string, id []byte) (bool, error) {
+	r := m.records[string(id)]
+	if r == nil || r.AccountID != accountID {
+		return false, m.err
+	}
+	delete(m.records, string(id))
+	return true, m.err
+}
+
+// shelved is a shelf whose clock the test moves.
+type shelved struct {
+	*Shelf
+	*memory
+	now time.Time
+}
+
+func newShelved() *shelved {
+	s := &shelved{memory: &memory{records: map[string]*Record{}}, now: time.Unix(1_700_000_000, 0)}
+	s.Shelf = NewShelf(s.memory, &ShelfOptions{Key: seal.NewKey(), Now: func() time.Time { return s.now }})
+	return s
+}
+
+// turn runs a request of an account: it looks for what the request refers to, and keeps a response that says text.
+func (s *shelved) turn(t *testing.T, account, id, body, text string) (string, error) {
+	t.Helper()
+	r, err := Parse([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	past, err := s.Past(t.Context(), account, r)
+	if err != nil {
+		return "", err
+	}
+	composed, err := r.Compose(past)
+	if err != nil {
+		return "", err
+	}
+	response := fmt.Sprintf(`{"id":"resp_%s","output":[{"id":"msg_%s_0","type":"message","role":"assistant","content":[{"type":"output_text","text":%q}]}]%s}`, id, id, text, r.echo)
+	return string(composed), s.Keep(t.Context(), account, r, ResponseID(id), []byte(response))
+}
+
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	s := newShelved()
+	for _, tt := range []struct{ id, body, text string }{
+		{"1", `{"model":"m","instructions":"one","input":"Hi"}`, "Hello"},
+		{"2", `{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"More"}]}`, "Fine"},
+	} {
+		if _, err := s.turn(t, "a", tt.id, tt.body, tt.text); err != nil {
+			t.Fatalf("turn %s = %v", tt.id, err)
+		}
+	}
+	const follow = `{"model":"m","previous_response_id":"resp_2","input":"End"}`
+	got, err := s.turn(t, "a", "3", follow, "Bye")
+	want := `{"model":"m","messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"},{"role":"user","content":"More"},{"role":"assistant","content":"Fine"},{"role":"user","content":"End"}]}`
+	if err != nil || got != want {
+		t.Errorf("third turn = %s, %v, want %s", got, err, want)
+	}
+	// What a reference means is kept, not the reference.
+	if _, err := s.turn(t, "a", "4", `{"model":"m","input":[{"role":"user","content":"Hi"},{"type":"item_reference","id":"msg_1_0"},{"role":"user","content":"And?"}]}`, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), "a", "resp_1"); err != nil {
+		t.Fatal(err)
+	}
+	got, err = s.turn(t, "a", "5", `{"model":"m","previous_response_id":"resp_4","input":"End"}`, "x")
+	if err != nil || !strings.Contains(got, `{"role":"assistant","content":"Hello"}`) {
+		t.Errorf("turn after a reference = %s, %v, want what was said", got, err)
+	}
+	// Nothing of what was said is readable in the store.
+	for _, r := range s.records {
+		if bytes.Contains(r.Sealed, []byte("Hi")) || bytes.Contains(r.ID, []byte("resp")) {
+			t.Error("a response is stored in the clear")
+		}
+	}
+	// The first response of the conversation is gone.
+	_, err = s.turn(t, "a", "6", follow, "x")
+	wantFault(t, err, fault.Invalid, "previous_response_id", `An earlier response of the conversation of "resp_2" not found`)
+	for name, id := range map[string]string{"another account": "b", "unknown": "a"} {
+		body := follow
+		if id == "a" {
+			body = strings.Replace(follow, "resp_2", "resp_99", 1)
+		}
+		_, err = s.turn(t, id, "7", body, "x")
+		if err == nil {
+			t.Fatalf("%s: no error", name)
+		}
+		wantFault(t, err, fault.Invalid, "previous_response_id", "Previous response with id ")
+	}
+	_, err = s.turn(t, "b", "8", `{"model":"m","input":[{"type":"item_reference","id":"msg_4_0"}]}`, "x")
+	wantFault(t, err, fault.Invalid, "input[0].id", "input[0].id names no item of a stored response")
+	_, err = s.Find(t.Context(), "b", "resp_4")
+	wantFault(t, err, fault.NotFound, "", `Response with id "resp_4" not found`)
+	if err := s.Delete(t.Context(), "b", "resp_4"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("Delete by another account = %v", err)
+	}
+	if found, err := s.Find(t.Context(), "a", "resp_4"); err != nil || !bytes.Contains(found, []byte(`"id":"resp_4"`)) {
+		t.Errorf("Find = %s, %v", found, err)
+	}
+	// After 30 days it is gone.
+	s.now = s.now.Add(keepFor)
+	_, err = s.Find(t.Context(), "a", "resp_4")
+	wantFault(t, err, fault.NotFound, "", `Response with id "resp_4" not found`)
+	s.err = errors.New("no database")
+	_, err = s.turn(t, "a", "9", follow, "x")
+	wantFault(t, err, fault.Unavailable, "", "Stored responses cannot be read now")
+}
+
+func wantFault(t *testing.T, err error, kind fault.Kind, param, message string) {
+	t.Helper()
+	if err == nil {
+		t.Error("no error")
+		return
+	}
+	if f := fault.From(err); f.Kind != kind || f.Param != param || !strings.HasPrefix(f.Message, message) {
+		t.Errorf("fault = %v at %q: %s; want %v at %q: %s", f.Kind, f.Param, f.Message, kind, param, message)
+	}
+}
+
+func TestConversationIsBounded(t *testing.T) {
+	t.Parallel()
+	s := newShelved()
+	s.room = 1 << 20
+	long := strings.Repeat("x", int(s.room)/3)
+	previous := ""
+	for i := range 4 {
+		body := fmt.Sprintf(`{"model":"m",%s"input":%q}`, previous, long)
+		_, err := s.turn(t, "a", fmt.Sprint(i), body, "x")
+		if i == 3 {
+			wantFault(t, err, fault.Invalid, "previous_response_id", "The conversation of the previous response")
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		previous = fmt.Sprintf(`"previous_response_id":"resp_%d",`, i)
+	}
+	r, err := Parse([]byte(`{"model":"m","input":"Hi"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Keep(t.Context(), "a", r, "resp_x", make([]byte, MaxKept)); err == nil {
+		t.Error("Keep of a large response = nil, want an error")
+	}
+}
+
+func TestInputItems(t *testing.T) {
+	t.Parallel()
+	s := newShelved()
+	const body = `{"model":"m","input":[{"role":"user","content":"a"},{"type":"message","id":"own","role":"assistant","content":"b"},
+		{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"d"}]}`
+	if _, err := s.turn(t, "a", "1", body, "x"); err != nil {
+		t.Fatal(err)
+	}
+	const first, third, fourth = `{"id":"item_1_0","type":"message","role":"user","content":"a"}`,
+		`{"id":"item_1_2","type":"function_call","call_id":"c","name":"f","arguments":"{}"}`, `{"id":"item_1_3","type":"function_call_output","call_id":"c","output":"d"}`
+	const second = `{"type":"message","id":"own","role":"assistant","content":"b"}`
+	list := func(first, last string, more bool, data ...string) string {
+		return fmt.Sprintf(`{"object":"list","data":[%s],"first_id":%q,"last_id":%q,"has_more":%t}`, strings.Join(data, ","), first, last, more)
+	}
+	for _, tt := range []struct {
+		page Page
+		want string
+	}{
+		{Page{Limit: 10, Ascending: true}, list("item_1_0", "item_1_3", false, first, second, third, fourth)},
+		{Page{Limit: 2}, list("item_1_3", "item_1_2", true, fourth, third)},
+		{Page{Limit: 2, After: "item_1_2"}, list("own", "item_1_0", false, second, first)},
+		{Page{Limit: 1, After: "item_1_0", Ascending: true}, list("own", "own", true, second)},
+		{Page{Limit: 1, After: "item_1_0"}, `{"object":"list","data":[],"first_id":null,"last_id":null,"has_more":false}`},
+	} {
+		if got, err := s.Input(t.Context(), "a", "resp_1", tt.page); err != nil || string(got) != tt.want {
+			t.Errorf("Input(%+v) = %s, %v, want %s", tt.page, got, err, tt.want)
+		}
+	}
+	_, err := s.Input(t.Context(), "a", "resp_1", Page{Limit: 1, After: "nope"})
+	wantFault(t, err, fault.Invalid, "after", "after must be the id of an input item")
+	_, err = s.Input(t.Context(), "a", "resp_2", Page{Limit: 1})
+	wantFault(t, err, fault.NotFound, "", "Response with id")
+}
+
+// A reply that could not be stored says so, and goes out.
+func TestNotStored(t *testing.T) {
+	t.Parallel()
+	const script = "text \"Hi\"\nfinish stop\nusage 1 0 1 0\n"
+	for _, stream := range []string{"", `"stream":true,`} {
+		got, err := answer(t, `{`+stream+`"model":"m","input":"x"}`, play(t, script), &Options{Keep: func([]byte) bool { return false }})
+		at := strings.LastIndex(got, `"status":"completed","model"`)
+		if err != nil || at < 0 || !strings.Contains(got[at:], `"store":false`) {
+			t.Errorf("reply = %s, %v, want one that is not stored", got, err)
+		}
+	}
+	// It is stored before its end, and as it is sent.
+	var kept []byte
+	got, err := answer(t, `{"model":"m","input":"x"}`, play(t, script), &Options{Keep: func(b []byte) bool { kept = b; return true }})
+	if err != nil || got != string(kept) {
+		t.Errorf("reply = %s, %v; kept is %s", got, err, kept)
+	}
+	// One that breaks off is not stored, nor one whose caller does not want it.
+	never := &Options{Keep: func([]byte) bool { t.Error("stored"); return true }}
+	if _, err := answer(t, `{"stream":true,"model":"m","input":"x"}`, play(t, "text \"Hi\"\n"), never); err == nil {
+		t.Error("a reply that breaks off = nil, want an error")
+	}
+	if _, err := answer(t, `{"model":"m","store":false,"input":"x"}`, play(t, script), never); err != nil {
+		t.Error(err)
+	}
+}
