@@ -94,6 +94,15 @@ func (p plan) growOne(ctx context.Context, g growth, bin, baseURL, scratch strin
 		}
 		t.name, t.lag = fmt.Sprint(g.of(s), " ", g.name), p.lag
 	}
+	// A gateway tidies up soon after its start, and that takes longer the more it knows.
+	if err := wait(ctx, 2*p.lag); err != nil {
+		return err
+	}
+	for _, t := range targets {
+		if _, err := t.rest(ctx); err != nil {
+			return err
+		}
+	}
 	r := newResults(targets)
 	for round := range p.rounds {
 		for i := range targets {
@@ -118,11 +127,12 @@ func startGrown(ctx context.Context, s size, bin, baseURL, folder string, out io
 	if err := errors.Join(os.MkdirAll(data, 0o700), os.WriteFile(file, []byte(s.configuration(baseURL)), 0o600)); err != nil {
 		return nil, err
 	}
-	addr, err := process.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
+	// Each start has an address of its own: between the two, another program may take the first one.
 	start := func() (*target, error) {
+		addr, err := process.FreeAddress()
+		if err != nil {
+			return nil, err
+		}
 		log, err := os.Create(filepath.Join(folder, "sluice.log"))
 		if err != nil {
 			return nil, err

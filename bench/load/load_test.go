@@ -73,7 +73,8 @@ func TestRun(t *testing.T) {
 	if err := (plan{bin: self, rounds: 1, streams: 20, open: 2 * time.Second, slice: 20 * time.Millisecond}).run(t.Context(), &out); err != nil {
 		t.Fatalf("run = %v\n%s", err, &out)
 	}
-	number, ratio := ` +-?\d+\.\d`, ` +-?(\d+\.\d\d|-)`
+	// On a busy machine no request may begin and end within so short a slice; then there is no figure.
+	number, ratio := ` +-?(\d+\.\d|-)`, ` +-?(\d+\.\d\d|-)`
 	for _, want := range []string{
 		`(?m)^ +direct +floor +sluice +sluice/floor$`,
 		`(?m)^CPU µs per request, c=1 ` + strings.Repeat(number, 3) + ratio + `$`,
