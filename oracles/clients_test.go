@@ -36,6 +36,9 @@ func libraries() []library {
 		{"OpenAI for JavaScript", "openai", "/v1/chat/completions", openaiJS, "node/openai.test.mjs", []string{"whole and streamed replies", "tools", "parse", "errors", "models"}},
 		{"OpenAI for Go", "github.com/openai/openai-go/v3", "/v1/chat/completions", `openai.NewClient(option.WithBaseURL("` + pageURL + `"), option.WithAPIKey(key))`, "chat_test.go", []string{"whole and streamed replies", "tools", "errors", "retries"}},
 		{"AI SDK, openai-compatible", "@ai-sdk/openai-compatible", "/v1/chat/completions", `createOpenAICompatible({ name: "sluice", baseURL: "` + pageURL + `", apiKey: process.env.SLUICE_KEY })`, "node/ai.test.mjs", []string{"generateText", "streamText", "generateObject", "tools"}},
+		{"Anthropic for JavaScript", "@anthropic-ai/sdk", "/v1/messages", `new Anthropic({ baseURL: "http://127.0.0.1:8080", apiKey: process.env.SLUICE_KEY })`, "node/anthropic.test.mjs", []string{"whole and streamed replies", "tools", "thinking", "images", "JSON", "token counts", "models", "errors"}},
+		{"Anthropic for Go", "github.com/anthropics/anthropic-sdk-go", "/v1/messages", `anthropic.NewClient(option.WithBaseURL("http://127.0.0.1:8080"), option.WithAPIKey(key))`, "messages_test.go", []string{"whole and streamed replies", "tools", "thinking", "token counts", "models", "errors"}},
+		{"AI SDK, Anthropic", "@ai-sdk/anthropic", "/v1/messages", `createAnthropic({ baseURL: "` + pageURL + `", apiKey: process.env.SLUICE_KEY })`, "node/anthropic.test.mjs", []string{"generateText", "streamText", "generateObject", "tools", "reasoning"}},
 		{"MCP for TypeScript", "@modelcontextprotocol/sdk", "/mcp", `new StreamableHTTPClientTransport(new URL("http://127.0.0.1:8080/mcp"), { requestInit: { headers: { Authorization: "Bearer " + process.env.SLUICE_KEY } } })`, "node/mcp.test.mjs", []string{"tools of the gateway's own server", "conformance"}},
 	}
 }

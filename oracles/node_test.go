@@ -24,7 +24,7 @@ func node() (path string, err error) {
 			return "", errors.New("there is no node in PATH and " + nodeEnv + " does not name one")
 		}
 	}
-	for _, name := range []string{"openai", "ai", "@ai-sdk/openai-compatible", "@modelcontextprotocol/server-everything", "@modelcontextprotocol/sdk"} {
+	for _, name := range []string{"openai", "ai", "@ai-sdk/openai", "@ai-sdk/openai-compatible", "@ai-sdk/anthropic", "@anthropic-ai/sdk", "@langchain/openai", "@openai/agents", "@modelcontextprotocol/server-everything", "@modelcontextprotocol/sdk"} {
 		if _, err := os.Stat(filepath.Join("node", "node_modules", filepath.FromSlash(name), "package.json")); err != nil {
 			return "", fmt.Errorf("the package %s is not installed; run npm ci in oracles/node", name)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/fault"
+	"sluice/internal/order"
 	"sluice/internal/usage"
 )
 
@@ -116,7 +117,7 @@ func divide(rows []usage.Row, by string) Usage {
 		out.Rows = append(out.Rows, slot)
 	}
 	// Maps have no order; the output must be stable.
-	slices.SortFunc(out.Rows, func(x, y UsageRow) int {
+	order.By(out.Rows, func(x, y UsageRow) int {
 		return cmp.Or(strings.Compare(x.Day, y.Day), strings.Compare(x.Model, y.Model), strings.Compare(x.Key, y.Key))
 	})
 	return out

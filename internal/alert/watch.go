@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"sluice/internal/order"
 )
 
 // Sight is something that is wrong now, such as an upstream that is down.
@@ -163,7 +164,7 @@ func (w *Watch) conditions(now time.Time) (list []Condition) {
 			delete(w.seen, key)
 		}
 	}
-	slices.SortFunc(list, func(a, b Condition) int { return strings.Compare(a.Key, b.Key) })
+	order.By(list, func(a, b Condition) int { return strings.Compare(a.Key, b.Key) })
 	return list
 }
 

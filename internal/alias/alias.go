@@ -12,6 +12,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"sluice/internal/order"
 )
 
 const (
@@ -50,7 +52,7 @@ func New(names map[string]string) (*Table, error) {
 			t.patterns = append(t.patterns, pattern{prefix, target})
 		}
 	}
-	slices.SortFunc(t.patterns, func(a, b pattern) int { return len(b.prefix) - len(a.prefix) })
+	order.By(t.patterns, func(a, b pattern) int { return len(b.prefix) - len(a.prefix) })
 	return t, nil
 }
 

@@ -104,9 +104,7 @@ func (a *App) InForce() string {
 		fmt.Fprintln(&b, "engine", e.Name, e.Credential)
 		describe(&b, reflect.ValueOf(e.Renderer), 6)
 	}
-	for _, field := range []string{"threshold", "follow", "content"} {
-		fmt.Fprintf(&b, "traces %+v\n", reflect.ValueOf(a.tracer).Elem().FieldByName(field))
-	}
+	fmt.Fprintf(&b, "traces %+v\n", a.tracer.Sampling())
 	c := s.Config
 	fmt.Fprintln(&b, "stop", c.DrainTimeout, c.ShutdownDelay, "books", c.Usage.KeepDays, "local", c.Discover)
 	fmt.Fprintln(&b, "pages", a.Origin(), signinSettings(c, a.Origin(), true), a.supportSettings(), a.webSettings().Support)

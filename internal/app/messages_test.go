@@ -214,3 +214,108 @@ func checkMessageEvents(t *testing.T, name, body, contentType string) {
 		t.Errorf("%s: the last event is not complete", name)
 	}
 }
+
+// ask posts to the Messages API, with more headers.
+func (n *node) askMessages(path, key, body string, header ...string) reply {
+	n.t.Helper()
+	req, err := http.NewRequestWithContext(n.t.Context(), http.MethodPost, n.scheme+n.Addr()+path, strings.NewReader(body))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	req.Header.Set("X-Api-Key", key)
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := n.client.Do(req)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(text), resp.TLS, resp.Proto}
+}
+
+// mcp_servers are called by the service, and the caller gets the final answer, streamed or not.
+func TestMessagesRemoteTools(t *testing.T) {
+	t.Parallel()
+	address, _ := toolServer(t)
+	n := newSite(t, "mcp: {allow_hosts: [127.0.0.1]}\n").start(t)
+	defer n.stop() // before the server, which holds a session of ours
+	for _, stream := range []bool{false, true} {
+		r := n.askMessages("/v1/messages", n.OwnerKey(), fmt.Sprintf(`{"model":"sandbox/small","max_tokens":500,"stream":%t,"messages":[{"role":"user","content":"Call the echo tool with message \"hello\""}],"mcp_servers":[{"type":"url","name":"Fake","url":%q}]}`, stream, address))
+		checkMessageEvents(t, "MCP", r.body, r.header.Get("Content-Type"))
+		if r.status != 200 || strings.Contains(r.body, "tool_use") || !strings.Contains(strings.ReplaceAll(r.body, "\"}}\n", ""), "Echo") {
+			t.Errorf("stream %t: POST = %d %s, want the echo and no call", stream, r.status, r.body)
+		}
+		if got := r.header.Get("X-Sluice-Mcp-Calls"); !stream && got != "1" {
+			t.Errorf("x-sluice-mcp-calls = %q, want 1", got)
+		}
+	}
+	r := n.askMessages("/v1/messages", n.OwnerKey(), `{"model":"sandbox/small","max_tokens":500,"messages":[{"role":"user","content":"x"}],"mcp_servers":[{"type":"url","name":"Far","url":"http://10.0.0.1/mcp"}]}`)
+	if r.status != 400 || !strings.Contains(r.body, `"message":"mcp_servers.0: `) {
+		t.Errorf("a server at a private address: %d %s, want 400 that names it", r.status, r.body)
+	}
+}
+
+// A repeat with the same Idempotency-Key gets the same reply, streamed or not, and no second call is made. A stream that
+// failed is not kept.
+func TestMessagesIdempotency(t *testing.T) {
+	t.Parallel()
+	up := &double{}
+	server := httptest.NewServer(up)
+	t.Cleanup(server.Close)
+	n := newSite(t, twoDialects(server.URL)).start(t)
+	key := n.OwnerKey()
+	const event = "event: %[1]s\ndata: {\"type\":%[1]q%[2]s}\n\n"
+	stream := "200\n" + fmt.Sprintf(event, "message_start", `,"message":{"id":"x","type":"message","role":"assistant","model":"y","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":3,"output_tokens":1}}`) +
+		fmt.Sprintf(event, "content_block_start", `,"index":0,"content_block":{"type":"text","text":""}`) + fmt.Sprintf(event, "content_block_delta", `,"index":0,"delta":{"type":"text_delta","text":"Hi"}`)
+	tail := fmt.Sprintf(event, "content_block_stop", `,"index":0`) + fmt.Sprintf(event, "message_delta", `,"delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":2}`) + fmt.Sprintf(event, "message_stop", "")
+	for _, tt := range []struct {
+		name, says, body string
+		replayed         bool
+	}{
+		{"translated", "200\n" + `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}`, `{"model":"lab/m","max_tokens":9,"messages":[{"role":"user","content":"x"}]}`, true},
+		{"stream", stream + tail, `{"model":"lab/claude","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"x"}]}`, true},
+		{"cut", stream + "CUT\n", `{"model":"lab/claude","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"x"}]}`, false},
+	} {
+		up.say(tt.says)
+		before := settled(n.App)
+		first := n.askMessages("/v1/messages", key, tt.body, "Idempotency-Key", tt.name)
+		second := n.askMessages("/v1/messages", key, tt.body, "Idempotency-Key", tt.name)
+		calls, settlements := len(up.heard()), settled(n.App)-before
+		if replayed := second.header.Get("Idempotent-Replayed") == "true"; replayed != tt.replayed || replayed != (first.body == second.body) || first.status != 200 || calls != int(settlements) || replayed != (calls == 1) {
+			t.Errorf("%s: replayed %t, %d calls, %d settlements\n%s\n%s", tt.name, replayed, calls, settlements, first.body, second.body)
+		}
+	}
+}
+
+// Counting takes one request of the allowance, and nothing else.
+func TestMessagesCount(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	key := n.OwnerKey()
+	before := settled(n.App)
+	left := func(r reply) (requests, tokens string) {
+		return r.header.Get("X-Ratelimit-Remaining-Requests"), r.header.Get("X-Ratelimit-Remaining-Tokens")
+	}
+	const body = `{"model":"sandbox/heavy","messages":[{"role":"user","content":"one two three four five"}]}`
+	r := n.askMessages("/v1/messages/count_tokens", key, body)
+	requests, tokens := left(r)
+	again := n.askMessages("/v1/messages/count_tokens", key, body)
+	requestsAfter, tokensAfter := left(again)
+	var a, b int
+	fmt.Sscan(requests, &a)
+	fmt.Sscan(requestsAfter, &b)
+	if r.status != 200 || r.body != `{"input_tokens":12}` || a-b != 1 || tokens != tokensAfter || settled(n.App) != before {
+		t.Errorf("count = %d %s, requests %s then %s, tokens %s then %s, %d settlements", r.status, r.body, requests, requestsAfter, tokens, tokensAfter, settled(n.App)-before)
+	}
+	if r := n.askMessages("/v1/messages/count_tokens", key, `{"model":"nobody","messages":[{"role":"user","content":"x"}]}`); r.status != 400 || !strings.Contains(r.body, `"message":"model: There is no model`) {
+		t.Errorf("count for an unknown model = %d %s, want 400", r.status, r.body)
+	}
+	if r := n.askMessages("/v1/messages/count_tokens", key, `{"model":"sandbox/small","messages":[{"role":"user","content":"`+strings.Repeat("word ", 200_000)+`"}]}`); r.status != 200 {
+		t.Errorf("count beyond the window = %d %s, want 200", r.status, r.body)
+	}
+}

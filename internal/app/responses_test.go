@@ -286,3 +286,23 @@ func TestResponsesTools(t *testing.T) {
 		t.Errorf("a call without its output = %d %s", r.status, r.body)
 	}
 }
+
+// With truncation the oldest turns of a conversation are left out if it is too long for the model.
+func TestResponsesTruncation(t *testing.T) {
+	t.Parallel()
+	u := newScripted(t)
+	n := newSite(t, lab(u.url, "lab/m")).start(t) // it reads 1,000 tokens
+	var items []string
+	for range 100 {
+		items = append(items, `{"role":"user","content":"How many locks does the canal have, and how deep is each of them?"}`, `{"role":"assistant","content":"It has seven locks."}`)
+	}
+	body := `{"model":"lab/m","truncation":"%s","input":[{"role":"developer","content":"Be brief."},` + strings.Join(items, ",") + `,{"role":"user","content":"And now?"}]}`
+	r := n.request("POST", responsesPath, n.OwnerKey(), fmt.Sprintf(body, "disabled"))
+	if r.status != http.StatusBadRequest || !strings.Contains(r.body, `"param":"input"`) {
+		t.Errorf("a long conversation = %d %s, want 400", r.status, r.body)
+	}
+	u.answer <- says("Hi")
+	if r := n.request("POST", responsesPath, n.OwnerKey(), fmt.Sprintf(body, "auto")); r.status != http.StatusOK || !strings.Contains(r.body, `"truncation":"auto"`) {
+		t.Errorf("a long conversation with truncation = %d %s, want 200", r.status, r.body)
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sluice/internal/order"
 )
 
 const (
@@ -185,7 +187,7 @@ func (s *State) forget(now time.Time) {
 			gone = append(gone, id)
 		}
 	}
-	slices.SortFunc(gone, func(a, b string) int { return s.Models[a].Seen.Compare(s.Models[b].Seen) })
+	order.By(gone, func(a, b string) int { return s.Models[a].Seen.Compare(s.Models[b].Seen) })
 	for _, id := range gone[:min(len(gone), max(0, len(s.Models)-mostKept))] {
 		delete(s.Models, id)
 	}

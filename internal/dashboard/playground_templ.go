@@ -5,108 +5,32 @@ package dashboard
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
 import "github.com/a-h/templ"
-import templruntime "github.com/a-h/templ/runtime"
+import "sluice/internal/webui/markup"
 
 import "sluice/internal/webui"
 
 // playgroundPage is the playground. playground.js reads every element with data-setting, and
 // finds the others by id.
+//
+//go:noinline
 func playgroundPage(p webui.Page, v playgroundView) templ.Component {
-	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
-		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
-			return templ_7745c5c3_CtxErr
-		}
-		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
-		if !templ_7745c5c3_IsBuffer {
-			defer func() {
-				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err == nil {
-					templ_7745c5c3_Err = templ_7745c5c3_BufErr
-				}
-			}()
-		}
-		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var1 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var1 == nil {
-			templ_7745c5c3_Var1 = templ.NopComponent
-		}
-		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Var2 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
-			templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
-			templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
-			if !templ_7745c5c3_IsBuffer {
-				defer func() {
-					templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
-					if templ_7745c5c3_Err == nil {
-						templ_7745c5c3_Err = templ_7745c5c3_BufErr
-					}
-				}()
-			}
-			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"head\"><div><h1>Playground</h1><p>Chat with a model through the API. The same models, limits and usage apply as for your programs.</p></div><button type=\"button\" id=\"clear\">New conversation</button></div><div class=\"play\" id=\"playground\" data-origin=\"")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			var templ_7745c5c3_Var3 string
-			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(v.Origin)
-			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 16, Col: 58}
-			}
-			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\"><section class=\"card flush\" aria-label=\"Conversation\"><div class=\"talk\" id=\"talk\" tabindex=\"0\" role=\"log\" aria-label=\"Messages\"><p class=\"empty\" id=\"talk-empty\">Send a message to start. Press Enter to send, Shift+Enter for a new line.</p></div><form class=\"ask\" id=\"ask\"><label class=\"sr\" for=\"prompt\">Message</label> <textarea id=\"prompt\" rows=\"1\" placeholder=\"Message\" required></textarea> <button class=\"primary\" id=\"send\">Send</button> <button type=\"button\" id=\"stop\" hidden>Stop</button></form></section><aside class=\"stack\" aria-label=\"Settings\"><div class=\"card\"><div class=\"field\"><label for=\"model\">Model</label> <select id=\"model\" data-setting>")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var1 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var2 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Playground</h1><p>Chat with a model through the API. The same models, limits and usage apply as for your programs.</p></div><button type=\"button\" id=\"clear\">New conversation</button></div><div class=\"play\" id=\"playground\" data-origin=\"")
+			markup.Text(templ_7745c5c3_Buffer, v.Origin)
+			markup.Raw(templ_7745c5c3_Buffer, "\"><section class=\"card flush\" aria-label=\"Conversation\"><div class=\"talk\" id=\"talk\" tabindex=\"0\" role=\"log\" aria-label=\"Messages\"><p class=\"empty\" id=\"talk-empty\">Send a message to start. Press Enter to send, Shift+Enter for a new line.</p></div><form class=\"ask\" id=\"ask\"><label class=\"sr\" for=\"prompt\">Message</label> <textarea id=\"prompt\" rows=\"1\" placeholder=\"Message\" required></textarea> <button class=\"primary\" id=\"send\">Send</button> <button type=\"button\" id=\"stop\" hidden>Stop</button></form></section><aside class=\"stack\" aria-label=\"Settings\"><div class=\"card\"><div class=\"field\"><label for=\"model\">Model</label> <select id=\"model\" data-setting>")
 			for _, m := range v.Models {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<option value=\"")
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				var templ_7745c5c3_Var4 string
-				templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(m.ID)
-				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 34, Col: 28}
-				}
-				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "\"")
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
+				markup.Raw(templ_7745c5c3_Buffer, "<option value=\"")
+				markup.Text(templ_7745c5c3_Buffer, m.ID)
+				markup.Raw(templ_7745c5c3_Buffer, "\"")
 				if m.ID == v.Model {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " selected")
-					if templ_7745c5c3_Err != nil {
-						return templ_7745c5c3_Err
-					}
+					markup.Raw(templ_7745c5c3_Buffer, " selected")
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, ">")
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				var templ_7745c5c3_Var5 string
-				templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(m.ID)
-				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 34, Col: 67}
-				}
-				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "</option>")
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
+				markup.Raw(templ_7745c5c3_Buffer, ">")
+				markup.Text(templ_7745c5c3_Buffer, m.ID)
+				markup.Raw(templ_7745c5c3_Buffer, "</option>")
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "</select></div><div class=\"field\"><label for=\"system\">System prompt</label> <textarea id=\"system\" data-setting rows=\"3\" placeholder=\"You are a helpful assistant.\"></textarea></div><details><summary>Parameters</summary><div class=\"stack\"><div class=\"grid figures\">")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
+			markup.Raw(templ_7745c5c3_Buffer, "</select></div><div class=\"field\"><label for=\"system\">System prompt</label> <textarea id=\"system\" data-setting rows=\"3\" placeholder=\"You are a helpful assistant.\"></textarea></div><details><summary>Parameters</summary><div class=\"stack\"><div class=\"grid figures\">")
 			templ_7745c5c3_Err = number("temperature", "Temperature", "0", "2", "0.1", "1").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -127,43 +51,17 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</div><div class=\"field\"><label for=\"reasoning_effort\">Reasoning effort</label> <select id=\"reasoning_effort\" data-setting><option value=\"\">Model default</option> ")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
+			markup.Raw(templ_7745c5c3_Buffer, "</div><div class=\"field\"><label for=\"reasoning_effort\">Reasoning effort</label> <select id=\"reasoning_effort\" data-setting><option value=\"\">Model default</option> ")
 			for _, e := range []string{"none", "minimal", "low", "medium", "high"} {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<option>")
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				var templ_7745c5c3_Var6 string
-				templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(e)
-				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 57, Col: 21}
-				}
-				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "</option>")
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
+				markup.Raw(templ_7745c5c3_Buffer, "<option>")
+				markup.Text(templ_7745c5c3_Buffer, e)
+				markup.Raw(templ_7745c5c3_Buffer, "</option>")
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</select></div><div class=\"field\"><label for=\"response_format\">Response format</label> <select id=\"response_format\" data-setting><option value=\"\">Text</option> <option value=\"json_object\">JSON object</option></select></div><label class=\"check\"><input type=\"checkbox\" id=\"stream\" data-setting checked> Stream response</label></div></details> <details><summary>Tools</summary><div class=\"stack\">")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
+			markup.Raw(templ_7745c5c3_Buffer, "</select></div><div class=\"field\"><label for=\"response_format\">Response format</label> <select id=\"response_format\" data-setting><option value=\"\">Text</option> <option value=\"json_object\">JSON object</option></select></div><label class=\"check\"><input type=\"checkbox\" id=\"stream\" data-setting checked> Stream response</label></div></details> <details><summary>Tools</summary><div class=\"stack\">")
 			if !v.Tools {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<p class=\"small muted\">Tools need the Basic plan or higher.</p>")
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
+				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">Tools need the Basic plan or higher.</p>")
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<div class=\"field\"><label for=\"functions\">Functions</label> <textarea id=\"functions\" class=\"code\" data-setting rows=\"7\" spellcheck=\"false\" aria-describedby=\"functions-hint\"></textarea> <span class=\"hint\" id=\"functions-hint\">A JSON array of functions, each with name, description and parameters.</span> <span class=\"wrong\" id=\"functions-wrong\" role=\"alert\" hidden></span></div><div class=\"row\"><button type=\"button\" class=\"small\" id=\"sample\">Insert example</button></div><div class=\"field\"><label for=\"mcp-url\">MCP server URL</label> <input id=\"mcp-url\" data-setting type=\"url\" placeholder=\"https://tools.example.com/mcp\" autocomplete=\"off\"></div><div class=\"field\"><label for=\"mcp-auth\">Authorization header</label> <input id=\"mcp-auth\" data-setting type=\"password\" placeholder=\"Bearer …\" autocomplete=\"off\"></div></div></details></div><div class=\"card\"><div class=\"top\"><h2>curl command</h2><button type=\"button\" class=\"small\" data-copy=\"curl\">Copy</button></div><pre tabindex=\"0\" class=\"small\"><code id=\"curl\"></code></pre></div></aside></div>")
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"functions\">Functions</label> <textarea id=\"functions\" class=\"code\" data-setting rows=\"7\" spellcheck=\"false\" aria-describedby=\"functions-hint\"></textarea> <span class=\"hint\" id=\"functions-hint\">A JSON array of functions, each with name, description and parameters.</span> <span class=\"wrong\" id=\"functions-wrong\" role=\"alert\" hidden></span></div><div class=\"row\"><button type=\"button\" class=\"small\" id=\"sample\">Insert example</button></div><div class=\"field\"><label for=\"mcp-url\">MCP server URL</label> <input id=\"mcp-url\" data-setting type=\"url\" placeholder=\"https://tools.example.com/mcp\" autocomplete=\"off\"></div><div class=\"field\"><label for=\"mcp-auth\">Authorization header</label> <input id=\"mcp-auth\" data-setting type=\"password\" placeholder=\"Bearer …\" autocomplete=\"off\"></div></div></details></div><div class=\"card\"><div class=\"top\"><h2>curl command</h2><button type=\"button\" class=\"small\" data-copy=\"curl\">Copy</button></div><pre tabindex=\"0\" class=\"small\"><code id=\"curl\"></code></pre></div></aside></div>")
 			return nil
 		})
 		templ_7745c5c3_Err = webui.Frame(p).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
@@ -176,124 +74,25 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 
 // number is an input for a numeric parameter. The id is the name of the parameter in the
 // request.
+//
+//go:noinline
 func number(id, label, least, most, step, blank string) templ.Component {
-	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
-		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
-			return templ_7745c5c3_CtxErr
-		}
-		templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
-		if !templ_7745c5c3_IsBuffer {
-			defer func() {
-				templ_7745c5c3_BufErr := templruntime.ReleaseBuffer(templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err == nil {
-					templ_7745c5c3_Err = templ_7745c5c3_BufErr
-				}
-			}()
-		}
-		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var7 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var7 == nil {
-			templ_7745c5c3_Var7 = templ.NopComponent
-		}
-		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<div class=\"field\"><label for=\"")
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		var templ_7745c5c3_Var8 string
-		templ_7745c5c3_Var8, templ_7745c5c3_Err = templ.JoinStringErrs(id)
-		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 111, Col: 17}
-		}
-		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var8))
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "\">")
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		var templ_7745c5c3_Var9 string
-		templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(label)
-		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 111, Col: 27}
-		}
-		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "</label> <input id=\"")
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		var templ_7745c5c3_Var10 string
-		templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinStringErrs(id)
-		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 112, Col: 16}
-		}
-		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var10))
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "\" data-setting data-number type=\"number\" min=\"")
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		var templ_7745c5c3_Var11 string
-		templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(least)
-		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 112, Col: 69}
-		}
-		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var11))
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "\" max=\"")
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		var templ_7745c5c3_Var12 string
-		templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(most)
-		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 112, Col: 82}
-		}
-		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var12))
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "\" step=\"")
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		var templ_7745c5c3_Var13 string
-		templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinStringErrs(step)
-		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 112, Col: 96}
-		}
-		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var13))
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "\" placeholder=\"")
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		var templ_7745c5c3_Var14 string
-		templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(blank)
-		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `playground.templ`, Line: 112, Col: 118}
-		}
-		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var14))
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "\"></div>")
-		if templ_7745c5c3_Err != nil {
-			return templ_7745c5c3_Err
-		}
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var7 templ.Component) (templ_7745c5c3_Err error) {
+		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"")
+		markup.Text(templ_7745c5c3_Buffer, id)
+		markup.Raw(templ_7745c5c3_Buffer, "\">")
+		markup.Text(templ_7745c5c3_Buffer, label)
+		markup.Raw(templ_7745c5c3_Buffer, "</label> <input id=\"")
+		markup.Text(templ_7745c5c3_Buffer, id)
+		markup.Raw(templ_7745c5c3_Buffer, "\" data-setting data-number type=\"number\" min=\"")
+		markup.Text(templ_7745c5c3_Buffer, least)
+		markup.Raw(templ_7745c5c3_Buffer, "\" max=\"")
+		markup.Text(templ_7745c5c3_Buffer, most)
+		markup.Raw(templ_7745c5c3_Buffer, "\" step=\"")
+		markup.Text(templ_7745c5c3_Buffer, step)
+		markup.Raw(templ_7745c5c3_Buffer, "\" placeholder=\"")
+		markup.Text(templ_7745c5c3_Buffer, blank)
+		markup.Raw(templ_7745c5c3_Buffer, "\"></div>")
 		return nil
 	})
 }
-
-var _ = templruntime.GeneratedTemplate

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/fault"
+	"sluice/internal/order"
 	"sluice/internal/usage"
 )
 
@@ -70,7 +71,7 @@ func (d *Dashboard) usagePage(w http.ResponseWriter, r *http.Request, v *visitor
 	}
 	view.Days = everyDay(view.Days, from)
 	for _, rows := range [][]usage.Row{view.Models, view.Keys} {
-		slices.SortStableFunc(rows, func(a, b usage.Row) int { return int(b.Requests - a.Requests) })
+		order.StablyBy(rows, func(a, b usage.Row) int { return int(b.Requests - a.Requests) })
 	}
 	// The filters offer all keys, but only models that have usage: the catalog may have
 	// hundreds.

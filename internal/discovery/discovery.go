@@ -16,6 +16,7 @@ import (
 
 	"sluice/internal/catalog"
 	"sluice/internal/catalog/known"
+	"sluice/internal/order"
 	"sluice/internal/provider"
 )
 
@@ -65,7 +66,7 @@ func Ask(ctx context.Context, listers map[string]Lister) (listed map[string][]pr
 				failed[name] = err
 				return
 			}
-			slices.SortFunc(models, func(a, b provider.Listed) int { return strings.Compare(a.ID, b.ID) })
+			order.By(models, func(a, b provider.Listed) int { return strings.Compare(a.ID, b.ID) })
 			listed[name] = models[:min(len(models), maxListed)]
 		})
 	}

@@ -29,16 +29,27 @@ func (a *API) createResponse(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	composed, err := req.Compose(past)
+	same, err := equal(req, past)
+	// With truncation the oldest turns are left out until the model can read the rest.
+	models := x.models()
+	for err == nil && req.Truncate && !models.Reads(same, x.aliases()) && req.Shorten() {
+		same, err = equal(req, past)
+	}
 	if err != nil {
 		return err
 	}
-	same, err := chat.Parse(composed)
-	if err != nil {
-		return req.Rename(err)
-	}
 	writer := responses.NewWriter(req, relay.Head{RequestID: x.event.CallID, Created: x.event.Start.Unix()}, a.shelving(x, r, req))
 	return req.Rename(a.complete(x, r, completion{Request: same, body: body, door: usage.DoorResponses, dialect: writer}))
+}
+
+// equal returns the chat completion that the request stands for.
+func equal(req *responses.Request, past *responses.Past) (*chat.Request, error) {
+	composed, err := req.Compose(past)
+	if err != nil {
+		return nil, err
+	}
+	same, err := chat.Parse(composed)
+	return same, req.Rename(err)
 }
 
 // past returns what a request refers to. It asks the store only if the request refers to something.

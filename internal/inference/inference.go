@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/admission"
+	"sluice/internal/alias"
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
@@ -288,6 +289,19 @@ func (m *Models) find(req *chat.Request, call *Call) (*catalog.Model, error) {
 		return nil, fault.New(fault.Invalid, "There is no model %q. GET /v1/models lists those there are.", excerpt.Of(req.Model, 100)).At("model")
 	}
 	return named, nil
+}
+
+// Reads reports whether the prompt of a request fits the window of the model that it names, by a sample of it, with a
+// sixteenth of the window to spare. Aliases are those of the caller's account. A request for an unknown model fits: it is
+// refused for that.
+func (m *Models) Reads(req *chat.Request, aliases *alias.Table) bool {
+	named, ok := m.Catalog.Resolve(req.Model, aliases)
+	if !ok {
+		return true
+	}
+	prompt := size{req: req, settled: true}
+	window := routing.Window(named)
+	return prompt.within(window-window/16) != exceeds
 }
 
 // permit checks the caller's plan, and counts a prompt that is near a limit, which may refuse the request

@@ -563,9 +563,9 @@ func (p *parser) resultBlocks(j int, content value) (text []byte, images int) {
 
 // answer records that a call has its result.
 func (p *parser) answer(id string) bool {
-	at := slices.Index(p.calls, id)
+	at, found := p.byID[id]
 	switch {
-	case at < 0:
+	case !found:
 		p.bad("unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", show(id))
 	case p.answered[at]:
 		p.bad("each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", show(id))
@@ -587,7 +587,9 @@ func (p *parser) allAnswered() bool {
 			return false
 		}
 	}
-	p.calls, p.answered = p.calls[:0], p.answered[:0]
+	if len(p.calls) > 0 {
+		p.calls, p.answered, p.byID = p.calls[:0], p.answered[:0], nil // clearing a map that was large costs more
+	}
 	return true
 }
 
@@ -665,12 +667,16 @@ func (p *parser) call(calls []byte, v value) []byte {
 		return calls
 	}
 	key := id.text()
-	if slices.Contains(p.calls, key) {
+	if _, twice := p.byID[key]; twice {
 		p.badAt("id", "`tool_use` ids must be unique")
 		return calls
 	}
 	// An upstream of another dialect may have made the id, and one of this dialect would refuse it.
 	p.altered = p.altered || !isPlain(key)
+	if p.byID == nil {
+		p.byID = map[string]int{}
+	}
+	p.byID[key] = len(p.calls)
 	p.calls, p.answered = append(p.calls, key), append(p.answered, false)
 	if len(calls) > 0 {
 		calls = append(calls, ',')

@@ -71,11 +71,12 @@ type parser struct {
 	altered bool         // an upstream of the dialect would refuse the body as it is
 	caches  int          // blocks with cache_control so far
 
-	written  int      // messages in out
-	current  int      // from this message on, thinking belongs to the exchange that is going on
-	calls    []string // ids of the tool_use blocks of the last message, if it is the assistant's
-	answered []bool   // which of them have a result
-	caller   int      // the index of that message
+	written  int            // messages in out
+	current  int            // from this message on, thinking belongs to the exchange that is going on
+	calls    []string       // ids of the tool_use blocks of the last message, if it is the assistant's
+	byID     map[string]int // their positions
+	answered []bool         // which of them have a result
+	caller   int            // the index of that message
 
 	// The content of the message that is being read.
 	parts  []byte  // parts of the user's message, separated by commas

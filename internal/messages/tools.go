@@ -169,8 +169,11 @@ func (t *toolList) toolset(v value) {
 	if t.fault != nil {
 		return
 	}
-	if t.sets[name.text()] != nil {
+	switch {
+	case t.sets[name.text()] != nil:
 		t.badAt("mcp_server_name", "an MCP server may have one mcp_toolset")
+	case len(t.sets) == chat.MaxMCPServers:
+		t.bad("is one too many: a request may have at most %d MCP servers", chat.MaxMCPServers)
 	}
 	t.sets[name.text()] = v
 }

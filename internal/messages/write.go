@@ -32,6 +32,7 @@ type Writer struct {
 
 	declined bool // the model refuses to answer
 	finish   chat.Finish
+	stopped  string // the stop sequence that ended the reply, if that is known
 
 	content []byte // of a message that is not streamed: the blocks, separated by commas
 }
@@ -88,6 +89,9 @@ func (w *Writer) Event(b []byte, ev *provider.Event) []byte {
 	case provider.Finish:
 		b = w.leave(b)
 		w.finish = ev.Finish
+		if ev.Rest != nil && ev.Finish == chat.FinishStop {
+			w.stopped = ev.Rest.Stop
+		}
 	}
 	return b
 }
@@ -294,8 +298,8 @@ func (w *Writer) End(b []byte, o *relay.Outcome) []byte {
 		b = append(b, w.native.last...)
 	} else {
 		b = w.leave(w.begin(b))
-		b = append(append(b, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\""...), w.stopReason()...)
-		b = append(b, `","stop_sequence":null},"usage":`...)
+		b = append(b, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
+		b = append(w.appendStop(b), `},"usage":`...)
 		b = append(appendUsage(b, o.Usage), "}\n\n"...)
 	}
 	return append(b, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
@@ -309,9 +313,17 @@ func (w *Writer) Body(b []byte, o *relay.Outcome) []byte {
 	w.leave(nil)
 	b = append(w.appendHead(b), `"content":[`...)
 	b = append(b, w.content...)
-	b = append(append(b, `],"stop_reason":"`...), w.stopReason()...)
-	b = append(b, `","stop_sequence":null,"usage":`...)
+	b = append(w.appendStop(append(b, `],`...)), `,"usage":`...)
 	return append(appendUsage(b, o.Usage), '}')
+}
+
+// appendStop appends why the reply ended.
+func (w *Writer) appendStop(b []byte) []byte {
+	b = append(append(append(b, `"stop_reason":"`...), w.stopReason()...), `","stop_sequence":`...)
+	if w.stopped == "" {
+		return append(b, `null`...)
+	}
+	return jsonscan.AppendQuoted(b, w.stopped)
 }
 
 // stopReason translates the finish reason.
@@ -323,6 +335,8 @@ func (w *Writer) stopReason() string {
 		return "max_tokens"
 	case w.finish == chat.FinishToolCalls:
 		return "tool_use"
+	case w.stopped != "":
+		return "stop_sequence"
 	}
 	return "end_turn"
 }

@@ -3,10 +3,10 @@ package overview
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
+	"sluice/internal/order"
 	"sluice/internal/routing"
 	"sluice/internal/usage"
 )
@@ -285,7 +285,7 @@ func Loaders(minutes []Minute, most int) []Loader {
 	for id, l := range sum.Accounts {
 		list = append(list, Loader{id, l})
 	}
-	slices.SortFunc(list, func(a, b Loader) int {
+	order.By(list, func(a, b Loader) int {
 		if c := b.compare(a.Load); c != 0 {
 			return c
 		}

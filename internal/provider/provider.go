@@ -135,8 +135,12 @@ type Event struct {
 	Native []byte
 }
 
-// Rest holds the parts of a whole choice that are passed on unread: JSON values, empty if absent.
-type Rest struct{ Logprobs, Annotations, Audio json.RawMessage }
+// Rest holds the parts of a whole choice that are passed on unread: JSON values, empty if absent. Stop is the stop
+// sequence that ended the reply, if the upstream tells; only some dialects can say it.
+type Rest struct {
+	Logprobs, Annotations, Audio json.RawMessage
+	Stop                         string
+}
 
 // ToolPiece is a piece of a tool call. ID and Name come with the first piece of an Index only.
 type ToolPiece struct {

@@ -51,11 +51,12 @@ func (r *Request) Compose(past *Past) ([]byte, error) {
 		if raw == nil {
 			p.path = append(p.path[:0], "input"...)
 			p.inElement(it.index)
-			p.bad(".id", "names no item of a stored response; got %s", value(jsonscan.AppendQuoted(nil, it.id)).describe())
+			p.bad(".id", "names no item of a stored response; got %s", quote(it.id))
 			break
 		}
 		c.recall(raw, "input", it.index)
 	}
+	c.shorten()
 	messages := c.messages()
 	if p.fault != nil {
 		return nil, p.fault
@@ -186,12 +187,44 @@ func (c *conversation) add(it *item) {
 	case itemOutput:
 		at, ok := c.open[it.id]
 		if !ok {
-			c.refuse(it, ".call_id", "must be the id of a call before it that has no output yet; got %s", value(jsonscan.AppendQuoted(nil, it.id)).describe())
+			if it.mcp {
+				c.refuse(it, ".approval_request_id", "must be the id of an approval request before it that has no answer yet; got %s", quote(approval+it.id))
+				return
+			}
+			c.refuse(it, ".call_id", "must be the id of a call before it that has no output yet; got %s", quote(it.id))
 			return
 		}
 		delete(c.open, it.id)
 		c.turns[at.turn].results[at.call], c.turns[at.turn].any = it, true
 	}
+}
+
+// shorten leaves out the oldest turns that Shorten has decided about. Instructions among the items stay, and so does the
+// last turn.
+func (c *conversation) shorten() {
+	r := c.p.req
+	r.turns = 0
+	kept := c.turns[:0]
+	for i := range c.turns {
+		t := &c.turns[i]
+		if t.role != "system" && t.role != "developer" {
+			if r.turns++; r.turns <= r.skipped && i < len(c.turns)-1 {
+				continue
+			}
+		}
+		kept = append(kept, *t)
+	}
+	c.turns = kept
+}
+
+// Shorten makes the next Compose leave out a quarter more of the oldest turns. It reports false if only one is left.
+func (r *Request) Shorten() bool {
+	left := r.turns - r.skipped
+	if left <= 1 {
+		return false
+	}
+	r.skipped += max(1, left/4)
+	return true
 }
 
 // refuse refuses an item.
@@ -249,7 +282,7 @@ func (c *conversation) messages() []byte {
 		for k, result := range t.results {
 			if result == nil {
 				c.p.path = append(c.p.path[:0], "input"...)
-				c.p.bad("", "has no output for the call %s; every call must be answered", value(jsonscan.AppendQuoted(nil, t.calls[k].id)).describe())
+				c.p.bad("", "has no output for the call %s; every call must be answered", quote(t.calls[k].id))
 				return nil
 			}
 			begin(result.index, "tool")

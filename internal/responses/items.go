@@ -35,7 +35,7 @@ type item struct {
 	// Of a call and of its result. An id is that of the call; name and arguments are JSON strings.
 	id              string
 	name, arguments value
-	mcp             bool   // the call is one of an MCP tool, which may need an approval
+	mcp             bool   // it is an approval, or the request for one
 	images          []byte // parts that a tool message cannot hold, without brackets
 }
 
@@ -112,7 +112,7 @@ func (p *parser) item(v value) (it item, ok bool) {
 		it.name = p.name(v)
 		it.arguments = p.string(v, "arguments", "the arguments of the call, as JSON text")
 	case "mcp_approval_response":
-		it.kind, it.id = itemOutput, p.approvalID(v, "approval_request_id")
+		it.kind, it.mcp, it.id = itemOutput, true, p.approvalID(v, "approval_request_id")
 		approve := p.required(v, "approve", "true or false")
 		if approve == nil {
 			break

@@ -37,6 +37,8 @@ type Request struct {
 	tools     tools
 	settings  settings
 	echo      []byte // the members of a Response object that repeat the request
+	// skipped is how many of the oldest turns Compose leaves out, and turns how many there were.
+	skipped, turns int
 	// referenced are the items that the input refers to, once Compose knows them.
 	referenced map[string][]byte
 	origin     []int // for each message of the chat completion: the index of its item in input; see Compose

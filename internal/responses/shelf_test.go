@@ -121,7 +121,7 @@ func TestConversation(t *testing.T) {
 	}
 	// Nothing of what was said is readable in the store.
 	for _, r := range s.records {
-		if bytes.Contains(r.Sealed, []byte("Hi")) || bytes.Contains(r.ID, []byte("resp")) {
+		if bytes.Contains(r.Sealed, []byte("output_text")) || bytes.Contains(r.ID, []byte("resp")) {
 			t.Error("a response is stored in the clear")
 		}
 	}

@@ -278,3 +278,36 @@ func checkStream(t testing.TB, name, body string) {
 		t.Fatalf("%s: %d last events", name, finals)
 	}
 }
+
+// Shorten leaves out the oldest turns, keeps instructions and the last turn, and never parts a call from its output.
+func TestShorten(t *testing.T) {
+	t.Parallel()
+	req, err := Parse([]byte(`{"model":"m","instructions":"i","input":[{"role":"user","content":"1"},{"role":"system","content":"s"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},
+		{"type":"function_call_output","call_id":"c","output":"2"},{"role":"assistant","content":"3"},{"role":"user","content":"4"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for {
+		b, err := req.Compose(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := chat.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, m := range parsed.Messages {
+			said = append(said, m.Content.Text())
+		}
+		got = append(got, strings.Join(said, ","))
+		if !req.Shorten() {
+			break
+		}
+	}
+	want := []string{"i,1,s,,2,3,4", "i,s,,2,3,4", "i,s,3,4", "i,s,4"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("conversations (-want +got):\n%s", diff)
+	}
+}

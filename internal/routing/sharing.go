@@ -6,12 +6,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"sluice/internal/chat"
+	"sluice/internal/order"
 	"sluice/internal/seal"
 )
 
@@ -192,7 +192,7 @@ func (s *sharing) take() []Conversation {
 		list = append(list, Conversation{id, model})
 		delete(s.unwritten, id)
 	}
-	slices.SortFunc(list, func(a, b Conversation) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	order.By(list, func(a, b Conversation) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	return list
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/order"
 	"sluice/internal/usage"
 )
 
@@ -132,7 +133,7 @@ func networks(calls []Call) []Network {
 	for prefix, n := range count {
 		list = append(list, Network{prefix, n, len(keys[prefix])})
 	}
-	slices.SortFunc(list, func(a, b Network) int { return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Prefix, b.Prefix)) })
+	order.By(list, func(a, b Network) int { return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Prefix, b.Prefix)) })
 	return list[:min(len(list), maxNetworks)]
 }
 
@@ -144,7 +145,7 @@ func intervals(calls []Call) map[string][]time.Duration {
 	}
 	all := map[string][]time.Duration{}
 	for key, list := range times {
-		slices.SortFunc(list, time.Time.Compare)
+		order.By(list, time.Time.Compare)
 		for i := 1; i < len(list); i++ {
 			all[key] = append(all[key], list[i].Sub(list[i-1]))
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sluice/internal/cluster"
+	"sluice/internal/order"
 )
 
 const (
@@ -73,7 +74,7 @@ func (s *Store) clusterState(ctx context.Context, q querier) (st cluster.State, 
 		err = errors.New("the table cluster_lists is empty")
 	}
 	// PostgreSQL may order text by language.
-	slices.SortFunc(st.Nodes, func(a, b cluster.Node) int { return strings.Compare(a.ID, b.ID) })
+	order.By(st.Nodes, func(a, b cluster.Node) int { return strings.Compare(a.ID, b.ID) })
 	return st, err
 }
 

@@ -4,11 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
 	"sluice/internal/continuation"
+	"sluice/internal/order"
 )
 
 // KeepState stores a sealed state and replaces the one with the same id. If all states of the
@@ -125,7 +125,7 @@ func dropStates(ctx context.Context, tx *sql.Tx, query string, args ...any) (dro
 		return 0, err
 	}
 	// Lock the accounts in the same order on all nodes, so that they cannot deadlock.
-	slices.SortStableFunc(found, func(a, b stateID) int { return strings.Compare(a.accountID, b.accountID) })
+	order.StablyBy(found, func(a, b stateID) int { return strings.Compare(a.accountID, b.accountID) })
 	for len(found) > 0 {
 		have, err := lockStates(ctx, tx, found[0].accountID)
 		if err != nil {

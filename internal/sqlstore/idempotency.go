@@ -4,11 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
 	"sluice/internal/idempotency"
+	"sluice/internal/order"
 )
 
 // FindReply returns the sealed reply with the given id, or nil if there is none or it has expired.
@@ -73,7 +73,7 @@ func (s *Store) DropReplies(ctx context.Context, now time.Time, most int) (int, 
 			return err
 		}
 		// Lock the accounts in the same order on all nodes, so that they cannot deadlock.
-		slices.SortFunc(old, func(a, b expiredReply) int { return strings.Compare(a.accountID, b.accountID) })
+		order.By(old, func(a, b expiredReply) int { return strings.Compare(a.accountID, b.accountID) })
 		for len(old) > 0 {
 			account := old[0].accountID
 			total, err := lockReplies(ctx, tx, account)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/order"
 	"sluice/internal/responses"
 )
 
@@ -132,7 +133,7 @@ func (s *Store) DropResponses(ctx context.Context, now time.Time, most int) (dro
 			return err
 		}
 		// Lock the accounts in the same order on all nodes, so that they cannot deadlock.
-		slices.SortStableFunc(old, func(a, b expired) int { return strings.Compare(a.accountID, b.accountID) })
+		order.StablyBy(old, func(a, b expired) int { return strings.Compare(a.accountID, b.accountID) })
 		for len(old) > 0 {
 			have, err := lockResponses(ctx, tx, old[0].accountID)
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/order"
 	"sluice/internal/usage"
 )
 
@@ -178,7 +179,7 @@ func compare(what string, rows, sums map[usage.Slot]recounted) (out []usage.Diff
 			out = append(out, usage.Difference{AccountID: slot.AccountID, Day: slot.Start, What: what, Rows: rows[slot].Sums, Sums: sums[slot].Sums})
 		}
 	}
-	slices.SortFunc(out, func(a, b usage.Difference) int {
+	order.By(out, func(a, b usage.Difference) int {
 		return strings.Compare(a.AccountID+a.Day.String(), b.AccountID+b.Day.String())
 	})
 	return out

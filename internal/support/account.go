@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/admin"
 	"sluice/internal/fault"
+	"sluice/internal/order"
 	"sluice/internal/signal"
 	"sluice/internal/webui"
 )
@@ -105,7 +106,7 @@ func (c *Console) readAccount(ctx context.Context, m *member, ref string, v *acc
 			return err
 		}
 	}
-	slices.SortFunc(models.Rows, func(a, b admin.UsageRow) int { return int(b.Requests - a.Requests) })
+	order.By(models.Rows, func(a, b admin.UsageRow) int { return int(b.Requests - a.Requests) })
 	v.Models = models.Rows[:min(len(models.Rows), listShown)]
 	v.ByKey = map[string]int64{}
 	for _, row := range byKey.Rows {

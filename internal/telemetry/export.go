@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -36,34 +37,26 @@ const (
 	maxCollectorReply = 64 << 10 // bytes that are read of what the collector answers
 )
 
-// exporter sends spans to a collector, in batches: OTLP over HTTP in the binary format. The official exporter
-// would make the program by two thirds larger (docs/decisions/0018-traces-without-grpc.md).
+// exporter is a sdk.SpanExporter that sends batches to a collector: OTLP over HTTP in the binary format. The
+// official one would make the program by two thirds larger (docs/decisions/0018-traces-without-grpc.md).
 type exporter struct {
-	url string
-	// resource and scope describe this process, as they go out with every batch.
-	resource, scope []byte
-
+	url     string
 	headers http.Header
 	client  *http.Client
 	failed  func(err error, spans int)
 
-	queue chan queued
-	bytes atomic.Int64 // of the spans in queue
+	taken func([]sdk.ReadOnlySpan) // is told of each batch before it is sent
+
+	until   context.Context //nolint:containedctx // of Run: when it has ended, there is no time for pauses
+	sending context.Context //nolint:containedctx // ends a little later, and with it what is being sent
 
 	sent    atomic.Int64 // spans that the collector has taken
 	dropped atomic.Int64 // spans that found no room, could not be sent, or were rejected
 }
 
-// queued is a span that waits, and about how many bytes it holds.
-type queued struct {
-	span  *Span
-	bytes int64
-}
-
 func newExporter(opts *TraceOptions) *exporter {
 	e := &exporter{
 		url: strings.TrimSuffix(strings.TrimSuffix(opts.Endpoint, "/"), "/v1/traces") + "/v1/traces", headers: http.Header{}, failed: opts.Failed,
-		queue: make(chan queued, mostSpans),
 		client: &http.Client{
 			// A transport of its own, so that its connections can be closed with it.
 			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: sendPatience, MaxResponseHeaderBytes: maxCollectorReply},
@@ -72,8 +65,6 @@ func newExporter(opts *TraceOptions) *exporter {
 			Timeout:       sendPatience,
 		},
 	}
-	e.resource = appendAttributes(nil, 1, []attribute{textOf("service.name", "sluice"), textOf("service.version", opts.Version), textOf("service.instance.id", opts.Instance)})
-	e.scope = text(text(nil, 1, "sluice"), 2, opts.Version)
 	if e.failed == nil {
 		e.failed = func(error, int) {}
 	}
@@ -85,98 +76,40 @@ func newExporter(opts *TraceOptions) *exporter {
 	return e
 }
 
-// take queues a span that has ended, or drops it if there is no room.
-func (e *exporter) take(s *Span) {
-	q := queued{s, sizeOf(s)}
-	if e.bytes.Add(q.bytes) > mostSpanBytes {
-		e.bytes.Add(-q.bytes)
-		e.dropped.Add(1)
-		return
-	}
-	select {
-	case e.queue <- q:
-	default:
-		e.bytes.Add(-q.bytes)
-		e.dropped.Add(1)
-	}
-}
-
-// sizeOf returns about how many bytes a span holds: a fixed part, and its texts.
-func sizeOf(s *Span) int64 {
-	n := int64(1 << 10)
-	for i := range s.attributes {
-		n += int64(len(s.attributes[i].text))
-	}
-	return n
-}
-
-// run sends batches until ctx ends. What is left then has lastPatience, and so has a batch that is being
-// sent.
-func (e *exporter) run(ctx context.Context) {
-	defer e.client.CloseIdleConnections()
-	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+// ExportSpans implements sdk.SpanExporter. It returns no error, which the SDK would write to standard error: what
+// cannot be sent is counted and reported here.
+func (e *exporter) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan) error {
+	e.taken(batch)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		defer cancel()
-		sleep(sending, lastPatience) // or until run has returned
-	})()
-	for {
-		select {
-		case first := <-e.queue:
-			e.send(ctx, sending, e.gather(ctx, first))
-		case <-ctx.Done():
-			for len(e.queue) > 0 && sending.Err() == nil {
-				e.send(ctx, sending, e.gather(ctx, <-e.queue))
-			}
-			return
-		}
-	}
+	defer context.AfterFunc(e.sending, cancel)()
+	e.send(ctx, batch)
+	return nil
 }
 
-// gather returns the first span and those that come within gatherFor. It does not wait once ctx has ended.
-func (e *exporter) gather(ctx context.Context, first queued) []*Span {
-	batch := []*Span{first.span}
-	e.bytes.Add(-first.bytes)
-	timer := time.NewTimer(gatherFor)
-	defer timer.Stop()
-	for len(batch) < batchSpans {
-		select {
-		case q := <-e.queue:
-			e.bytes.Add(-q.bytes)
-			batch = append(batch, q.span)
-			continue
-		default:
-		}
-		select {
-		case q := <-e.queue:
-			e.bytes.Add(-q.bytes)
-			batch = append(batch, q.span)
-		case <-timer.C:
-			return batch
-		case <-ctx.Done():
-			return batch
-		}
-	}
-	return batch
+// Shutdown implements sdk.SpanExporter.
+func (e *exporter) Shutdown(context.Context) error {
+	e.client.CloseIdleConnections()
+	return nil
 }
 
-// send sends a batch, and again if that may help, until ctx ends: then there is no time for pauses. A batch
-// that cannot be sent is dropped.
-func (e *exporter) send(ctx, sending context.Context, batch []*Span) {
-	body := e.appendMessage(nil, batch)
+// send sends a batch, and again if that may help and there is time for a pause. A batch that cannot be sent is
+// dropped.
+func (e *exporter) send(ctx context.Context, batch []sdk.ReadOnlySpan) {
+	body := appendMessage(nil, batch)
 	var err error
 	pause := firstPause
 	for try := 1; err == nil; try++ {
 		var again time.Duration
 		var rejected int64
-		if again, rejected, err = e.post(sending, body); err == nil {
+		if again, rejected, err = e.post(ctx, body); err == nil {
 			e.sent.Add(int64(len(batch)) - rejected)
 			if e.dropped.Add(rejected); rejected > 0 {
 				e.failed(errors.New("the collector rejected spans"), int(rejected))
 			}
 			return
 		}
-		if again < 0 || try == sendTries || !sleep(ctx, min(max(again, pause), longestPause)) {
+		if again < 0 || try == sendTries || !sleep(e.until, min(max(again, pause), longestPause)) {
 			break
 		}
 		pause, err = 2*pause, nil

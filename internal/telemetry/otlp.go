@@ -1,8 +1,13 @@
 package telemetry
 
 import (
+	"math"
 	"strings"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -46,12 +51,15 @@ func fixed(b []byte, field protowire.Number, v uint64) []byte {
 }
 
 // appendMessage appends spans as the message that goes out, a TracesData, which has the same fields as the
-// request of the trace service.
-func (e *exporter) appendMessage(b []byte, batch []*Span) []byte {
+// request of the trace service. All spans have the resource and the scope of the one tracer there is.
+func appendMessage(b []byte, batch []sdk.ReadOnlySpan) []byte {
 	return nested(b, 1, func(b []byte) []byte { // ResourceSpans
-		b = binary(b, 1, e.resource)
+		b = nested(b, 1, func(b []byte) []byte { // Resource
+			return appendAttributes(b, 1, batch[0].Resource().Attributes())
+		})
 		return nested(b, 2, func(b []byte) []byte { // ScopeSpans
-			b = binary(b, 1, e.scope)
+			scope := batch[0].InstrumentationScope()
+			b = nested(b, 1, func(b []byte) []byte { return text(text(b, 1, scope.Name), 2, scope.Version) })
 			for _, s := range batch {
 				b = nested(b, 2, func(b []byte) []byte { return appendSpan(b, s) })
 			}
@@ -60,34 +68,41 @@ func (e *exporter) appendMessage(b []byte, batch []*Span) []byte {
 	})
 }
 
-// appendSpan appends the fields of a Span that has ended.
-func appendSpan(b []byte, s *Span) []byte {
-	b = binary(b, 1, s.trace[:])
-	b = binary(b, 2, s.span[:])
-	b = text(b, 3, s.state)
-	if s.parent != (spanID{}) {
-		b = binary(b, 4, s.parent[:])
+// appendSpan appends the fields of a Span.
+func appendSpan(b []byte, s sdk.ReadOnlySpan) []byte {
+	self, parent := s.SpanContext(), s.Parent()
+	traceID, spanID := self.TraceID(), self.SpanID()
+	b = binary(b, 1, traceID[:])
+	b = binary(b, 2, spanID[:])
+	b = text(b, 3, self.TraceState().String())
+	if id := parent.SpanID(); id.IsValid() {
+		b = binary(b, 4, id[:])
 	}
-	b = text(b, 5, s.name)
-	b = varint(b, 6, s.kind)
-	b = fixed(b, 7, uint64(s.start.UnixNano())) //nolint:gosec // after 1970
-	b = fixed(b, 8, uint64(s.end.UnixNano()))   //nolint:gosec // after 1970
-	b = appendAttributes(b, 9, s.attributes)
-	if s.failed {
+	b = text(b, 5, s.Name())
+	b = varint(b, 6, kinds[s.SpanKind()])
+	b = fixed(b, 7, uint64(s.StartTime().UnixNano())) //nolint:gosec // after 1970
+	b = fixed(b, 8, uint64(s.EndTime().UnixNano()))   //nolint:gosec // after 1970
+	b = appendAttributes(b, 9, s.Attributes())
+	if n := s.DroppedAttributes(); n > 0 {
+		b = varint(b, 10, uint64(n))
+	}
+	if s.Status().Code == codes.Error {
 		const code, failed = 3, 2
 		b = nested(b, 15, func(b []byte) []byte { return varint(b, code, failed) })
 	}
-	const sampled = 1 // whatever is recorded is sampled
 	b = protowire.AppendTag(b, 16, protowire.Fixed32Type)
-	return protowire.AppendFixed32(b, sampled)
+	return protowire.AppendFixed32(b, uint32(self.TraceFlags()))
 }
 
+// kinds are the numbers of SpanKind.
+var kinds = map[trace.SpanKind]uint64{trace.SpanKindInternal: 1, trace.SpanKindServer: 2, trace.SpanKindClient: 3}
+
 // appendAttributes appends each attribute as a field that is a KeyValue.
-func appendAttributes(b []byte, field protowire.Number, list []attribute) []byte {
-	for i := range list {
+func appendAttributes(b []byte, field protowire.Number, list []attribute.KeyValue) []byte {
+	for _, a := range list {
 		b = nested(b, field, func(b []byte) []byte {
-			b = text(b, 1, list[i].key)
-			return nested(b, 2, func(b []byte) []byte { return appendValue(b, &list[i]) })
+			b = text(b, 1, string(a.Key))
+			return nested(b, 2, func(b []byte) []byte { return appendValue(b, a.Value) })
 		})
 	}
 	return b
@@ -95,20 +110,23 @@ func appendAttributes(b []byte, field protowire.Number, list []attribute) []byte
 
 // appendValue appends the one field that an AnyValue has. Unlike elsewhere, it is there even if it is 0 or
 // empty: it says which type the value has.
-func appendValue(b []byte, a *attribute) []byte {
-	switch a.kind {
-	case isFlag:
-		return varint(b, 2, a.bits)
-	case isNumber:
-		return varint(b, 3, a.bits)
-	case isFloat:
-		return fixed(b, 4, a.bits)
-	case isList:
+func appendValue(b []byte, v attribute.Value) []byte {
+	switch v.Type() {
+	case attribute.BOOL:
+		return varint(b, 2, protowire.EncodeBool(v.AsBool()))
+	case attribute.INT64:
+		return varint(b, 3, uint64(v.AsInt64())) //nolint:gosec // as the format has it
+	case attribute.FLOAT64:
+		return fixed(b, 4, math.Float64bits(v.AsFloat64()))
+	case attribute.STRINGSLICE:
 		return nested(b, 5, func(b []byte) []byte {
-			return nested(b, 1, func(b []byte) []byte { return appendString(b, a.text) })
+			for _, s := range v.AsStringSlice() {
+				b = nested(b, 1, func(b []byte) []byte { return appendString(b, s) })
+			}
+			return b
 		})
 	}
-	return appendString(b, a.text)
+	return appendString(b, v.AsString())
 }
 
 // appendString appends the field of an AnyValue that is a string.

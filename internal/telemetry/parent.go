@@ -1,43 +1,37 @@
 package telemetry
 
 import (
+	"context"
 	"encoding/hex"
-	"math/rand/v2"
 	"strings"
+
+	"go.opentelemetry.io/otel/trace"
 )
-
-// traceID and spanID are the ids of the W3C's Trace Context. Zero is not valid.
-type (
-	traceID [16]byte
-	spanID  [8]byte
-)
-
-func newTraceID() (id traceID) {
-	for id == (traceID{}) {
-		a, b := rand.Uint64(), rand.Uint64()
-		for i := range 8 {
-			id[i], id[8+i] = byte(a>>(8*i)), byte(b>>(8*i))
-		}
-	}
-	return id
-}
-
-func newSpanID() (id spanID) {
-	for id == (spanID{}) {
-		a := rand.Uint64()
-		for i := range id {
-			id[i] = byte(a >> (8 * i))
-		}
-	}
-	return id
-}
 
 // place is where a span is: what goes from one service to the next in the headers traceparent and tracestate.
+//
+// The headers are read here and not by OpenTelemetry's propagator, which makes a context and a span of them: most
+// requests that bring a traceparent are not recorded and need neither.
 type place struct {
-	trace   traceID
-	span    spanID
+	trace   trace.TraceID
+	span    trace.SpanID
 	sampled bool
 	state   string
+}
+
+// placeOf returns where a span of the SDK is.
+func placeOf(s trace.SpanContext) place {
+	return place{s.TraceID(), s.SpanID(), s.IsSampled(), s.TraceState().String()}
+}
+
+// context returns the place as the SDK takes it, in a context.
+func (p *place) context() context.Context {
+	to := trace.SpanContextConfig{TraceID: p.trace, SpanID: p.span, Remote: true}
+	if p.sampled {
+		to.TraceFlags = trace.FlagsSampled
+	}
+	to.TraceState, _ = trace.ParseTraceState(p.state) // checkState has accepted it
+	return trace.ContextWithRemoteSpanContext(context.Background(), trace.NewSpanContext(to))
 }
 
 // String returns the traceparent.
@@ -60,7 +54,7 @@ func parseParent(text string) (p place, ok bool) {
 	}
 	var version, flags [1]byte
 	if !unhex(version[:], text[:2]) || !unhex(p.trace[:], text[3:35]) || !unhex(p.span[:], text[36:52]) || !unhex(flags[:], text[53:55]) ||
-		version[0] == 0xff || p.trace == (traceID{}) || p.span == (spanID{}) {
+		version[0] == 0xff || !p.trace.IsValid() || !p.span.IsValid() {
 		return place{}, false
 	}
 	if len(text) > parentBytes && (version[0] == 0 || text[parentBytes] != '-') {

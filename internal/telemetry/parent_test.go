@@ -53,14 +53,3 @@ func TestCheckState(t *testing.T) {
 		}
 	}
 }
-
-func TestNewIDs(t *testing.T) {
-	t.Parallel()
-	traces, spans := map[traceID]bool{}, map[spanID]bool{}
-	for range 1000 {
-		traces[newTraceID()], spans[newSpanID()] = true, true
-	}
-	if len(traces) != 1000 || len(spans) != 1000 || traces[traceID{}] || spans[spanID{}] {
-		t.Errorf("%d traces and %d spans of 1000 have ids of their own", len(traces), len(spans))
-	}
-}

@@ -2,12 +2,15 @@ package telemetry
 
 import (
 	"context"
-	"encoding/hex"
-	"math"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Attributes of spans. The names are those of OpenTelemetry's conventions, of which the GenAI part is
@@ -75,128 +78,152 @@ type Sampling struct {
 	Content bool
 }
 
-// Tracer makes traces. A nil *Tracer makes none. It is safe for concurrent use.
+// Tracer makes traces with OpenTelemetry's SDK. A nil *Tracer makes none. It is safe for concurrent use.
 type Tracer struct {
+	tracer   trace.Tracer
 	exporter *exporter
+	waiting  *waiting
+	sampling atomic.Pointer[sampling]
+}
 
-	threshold atomic.Uint64 // a random number below it means that a request is traced
-	follow    atomic.Bool
-	content   atomic.Bool
+// sampling is a Sampling, and the sampler that it makes.
+type sampling struct {
+	Sampling
+	sampler sdk.Sampler
 }
 
 // NewTracer returns a tracer. Nothing is sent before Run is called.
 func NewTracer(opts TraceOptions) *Tracer {
 	t := &Tracer{exporter: newExporter(&opts)}
+	t.waiting = &waiting{exporter: t.exporter}
+	t.exporter.taken = t.waiting.leave
+	t.tracer = sdk.NewTracerProvider(
+		// Begin has asked the sampler before it makes the span of a request; the steps follow that one.
+		sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())),
+		sdk.WithSpanProcessor(t.waiting),
+		sdk.WithResource(resource.NewSchemaless(
+			attribute.String("service.name", "sluice"), attribute.String("service.version", opts.Version), attribute.String("service.instance.id", opts.Instance),
+		)),
+	).Tracer("sluice", trace.WithInstrumentationVersion(opts.Version))
 	t.Set(opts.Sampling)
 	return t
 }
 
 // Set changes the sampling for requests that begin from now on.
 func (t *Tracer) Set(s Sampling) {
-	threshold := uint64(math.MaxUint64)
-	if s.Share < 1 {
-		threshold = uint64(max(0, s.Share) * math.MaxUint64)
-	}
-	t.threshold.Store(threshold)
-	t.follow.Store(s.Follow)
-	t.content.Store(s.Content)
+	t.sampling.Store(&sampling{s, sdk.ParentBased(sdk.TraceIDRatioBased(s.Share))})
 }
 
+// Sampling returns what Set was last called with.
+func (t *Tracer) Sampling() Sampling { return t.sampling.Load().Sampling }
+
 // Run sends spans until ctx ends, and then what is left, for a moment.
-func (t *Tracer) Run(ctx context.Context) { t.exporter.run(ctx) }
+func (t *Tracer) Run(ctx context.Context) {
+	// A batch that is being sent when ctx ends, and what is left then, have lastPatience together.
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		defer cancel()
+		sleep(sending, lastPatience) // or until Run has returned
+	})()
+	t.exporter.until, t.exporter.sending = ctx, sending
+	batches := sdk.NewBatchSpanProcessor(t.exporter, sdk.WithMaxQueueSize(mostSpans), sdk.WithMaxExportBatchSize(batchSpans),
+		sdk.WithBatchTimeout(gatherFor), sdk.WithExportTimeout(0)) // the exporter has deadlines of its own
+	t.waiting.open(batches)
+	<-ctx.Done()
+	t.waiting.close()
+	_ = batches.Shutdown(context.WithoutCancel(ctx)) // the exporter returns no error: it has reported it
+}
 
 // Counts returns what became of the spans since the start, and how many are waiting.
 func (t *Tracer) Counts() (sent, dropped, waiting int64) {
-	return t.exporter.sent.Load(), t.exporter.dropped.Load(), int64(len(t.exporter.queue))
+	return t.exporter.sent.Load(), t.exporter.dropped.Load(), t.waiting.spans.Load()
 }
 
 // Begin begins the trace of a request. Parent and state are the caller's traceparent and tracestate;
 // trusted says that a trusted proxy sent them. It returns nil for a request that is not traced and brings
-// no trace of its own: that costs a random number.
+// no trace of its own.
+//
+// The SDK asks its sampler when it has already made the ids of a span and a context. Here the sampler is asked
+// first, so a request that is not traced costs a random number and no allocation.
 func (t *Tracer) Begin(method string, parent, state []string, trusted bool, start time.Time) *Span {
 	if t == nil {
 		return nil
 	}
-	if len(parent) != 1 { // none; or two, which is not valid
-		if rand.Uint64() >= t.threshold.Load() {
-			return nil
+	var above place
+	known := false
+	if len(parent) == 1 { // two are not valid
+		if above, known = parseParent(parent[0]); known && len(state) == 1 {
+			above.state = checkState(state[0])
 		}
-		return t.door(place{}, method, start)
 	}
-	above, ok := parseParent(parent[0])
-	if ok && len(state) == 1 {
-		above.state = checkState(state[0])
-	}
-	sampled := above.sampled
-	if !ok || !trusted && !t.follow.Load() {
-		sampled = rand.Uint64() < t.threshold.Load()
+	now := t.sampling.Load()
+	// A caller whose word does not count could choose an id that the sampler takes, so it sees a random one.
+	question := sdk.SamplingParameters{ParentContext: context.Background(), TraceID: randomID(), Name: method, Kind: trace.SpanKindServer}
+	if known && (trusted || now.Follow) {
+		question.ParentContext, question.TraceID = above.context(), above.trace
 	}
 	switch {
-	case sampled:
-		return t.door(above, method, start)
-	case ok:
+	case now.sampler.ShouldSample(question).Decision == sdk.RecordAndSample:
+		return t.door(above, known, method, start)
+	case known:
 		return &Span{tracer: t, place: above} // passed on as it came
 	}
 	return nil
 }
 
-// door begins the span of a whole request. above is the caller's span, which may be none.
-func (t *Tracer) door(above place, method string, start time.Time) *Span {
-	method = knownMethod(method)
-	s := t.begin(above, method, kindServer, start)
-	s.set(textOf(attrMethod, method))
-	return s
-}
-
-// begin begins a span below another one, or a new trace if there is none above.
-func (t *Tracer) begin(above place, name string, kind uint64, start time.Time) *Span {
-	s := &Span{tracer: t, place: above, parent: above.span, recorded: true, name: name, kind: kind, start: start}
-	if above.trace == (traceID{}) {
-		s.trace = newTraceID()
+// randomID returns an id to ask the sampler with.
+func randomID() (id trace.TraceID) {
+	n := rand.Uint64()
+	for i := range 8 {
+		id[8+i] = byte(n >> (8 * i)) // the half that the sampler looks at
 	}
-	s.span, s.sampled = newSpanID(), true
-	return s
+	return id
 }
 
-// Kinds of spans, as OTLP numbers them.
-const (
-	kindInternal uint64 = 1
-	kindServer   uint64 = 2
-	kindClient   uint64 = 3
-)
+// door begins the span of a whole request, below that of the caller if it is known.
+func (t *Tracer) door(above place, known bool, method string, start time.Time) *Span {
+	ctx := context.Background()
+	if known {
+		above.sampled = true // it has been decided
+		ctx = above.context()
+	}
+	method = knownMethod(method)
+	return t.begin(ctx, method, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(start), trace.WithAttributes(attribute.String(attrMethod, method)))
+}
+
+// begin begins a span below that in the context.
+func (t *Tracer) begin(ctx context.Context, name string, opts ...trace.SpanStartOption) *Span {
+	s := &Span{tracer: t}
+	s.ctx, s.span = t.tracer.Start(ctx, name, opts...)
+	s.place = placeOf(s.span.SpanContext())
+	return s
+}
 
 // Span is one step of a request. A nil *Span is a step of a request that is not traced; all methods accept
-// it and do nothing, without an allocation. A Span that is not recorded is that of a caller whose trace is
+// it and do nothing, without an allocation. A Span without a span of the SDK is that of a caller whose trace is
 // not recorded here: it is only passed on. A Span is safe for concurrent use.
 //
 // Nothing of prompts, answers or tools may go into a span unless Content reports true.
 type Span struct {
 	tracer *Tracer
 	place
-	parent   spanID // zero: it begins the trace
-	recorded bool
-	kind     uint64
-	start    time.Time
-
-	mu         sync.Mutex // guards what follows until the span has ended; then nothing changes it any more
-	name       string
-	attributes []attribute
-	failed     bool
-	end        time.Time // zero: it has not ended
+	ctx  context.Context //nolint:containedctx // the SDK finds the parent of a span there
+	span trace.Span      // nil: not recorded
 }
 
 // on reports whether the span is recorded.
-func (s *Span) on() bool { return s != nil && s.recorded }
+func (s *Span) on() bool { return s != nil && s.span != nil }
 
 // Content reports whether the operator wants prompts and answers in spans.
-func (s *Span) Content() bool { return s.on() && s.tracer.content.Load() }
+func (s *Span) Content() bool { return s.on() && s.tracer.Sampling().Content }
 
 // TraceID returns the id of the trace, or "".
 func (s *Span) TraceID() string {
 	if s == nil {
 		return ""
 	}
-	return hex.EncodeToString(s.trace[:])
+	return s.trace.String()
 }
 
 // Child begins a step inside this one.
@@ -204,7 +231,7 @@ func (s *Span) Child(name string) *Span {
 	if !s.on() {
 		return nil
 	}
-	return s.child(name, kindInternal)
+	return s.child(name, trace.SpanKindInternal)
 }
 
 // Attempt begins a call of a model at a provider. Unlike Child, it returns the trace of a caller that is
@@ -213,8 +240,9 @@ func (s *Span) Attempt(model, upstream, provider string, n int) *Span {
 	if !s.on() {
 		return s
 	}
-	a := s.child(OperationChat+" "+model, kindClient)
-	a.set(textOf(attrOperation, OperationChat), textOf(attrProvider, provider), textOf(attrRequestModel, upstream), numberOf(AttrAttempt, n))
+	a := s.child(OperationChat+" "+model, trace.SpanKindClient)
+	a.span.SetAttributes(attribute.String(attrOperation, OperationChat), attribute.String(attrProvider, provider),
+		attribute.String(attrRequestModel, upstream), attribute.Int(AttrAttempt, n))
 	return a
 }
 
@@ -223,120 +251,62 @@ func (s *Span) Tool(name, id string) *Span {
 	if !s.on() {
 		return nil
 	}
-	t := s.child("execute_tool "+name, kindClient)
-	t.set(textOf(attrOperation, "execute_tool"), textOf(attrToolName, name), textOf(attrToolType, "extension"), textOf(attrMCPMethod, "tools/call"), textOf(AttrToolCallID, id))
+	t := s.child("execute_tool "+name, trace.SpanKindClient)
+	t.span.SetAttributes(attribute.String(attrOperation, "execute_tool"), attribute.String(attrToolName, name), attribute.String(attrToolType, "extension"),
+		attribute.String(attrMCPMethod, "tools/call"), attribute.String(AttrToolCallID, id))
 	return t
 }
 
-func (s *Span) child(name string, kind uint64) *Span {
-	return s.tracer.begin(s.place, name, kind, time.Now())
-}
-
-// attribute is something that a span says about its step.
-type attribute struct {
-	key  string
-	kind attributeKind
-	text string
-	bits uint64 // a number, or 1 for true
-}
-
-type attributeKind uint8
-
-const (
-	isText attributeKind = iota
-	isNumber
-	isFloat
-	isFlag
-	isList // of one text
-)
-
-func textOf(key, value string) attribute { return attribute{key: key, text: value} }
-func numberOf(key string, n int) attribute {
-	return attribute{key: key, kind: isNumber, bits: uint64(n)} //nolint:gosec // as the format has it
-}
-
-// set sets attributes of a span that has not ended. A later value replaces an earlier one.
-func (s *Span) set(list ...attribute) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.end.IsZero() {
-		return
-	}
-next:
-	for _, a := range list {
-		for i := range s.attributes {
-			if s.attributes[i].key == a.key {
-				s.attributes[i] = a
-				continue next
-			}
-		}
-		s.attributes = append(s.attributes, a)
-	}
+func (s *Span) child(name string, kind trace.SpanKind) *Span {
+	return s.tracer.begin(s.ctx, name, trace.WithSpanKind(kind))
 }
 
 // Text, Int and Float set an attribute.
 func (s *Span) Text(key, value string) {
 	if s.on() {
-		s.set(textOf(key, value))
+		s.span.SetAttributes(attribute.String(key, value))
 	}
 }
 
 func (s *Span) Int(key string, value int) {
 	if s.on() {
-		s.set(numberOf(key, value))
+		s.span.SetAttributes(attribute.Int(key, value))
 	}
 }
 
 func (s *Span) Float(key string, value float64) {
 	if s.on() {
-		s.set(attribute{key: key, kind: isFloat, bits: math.Float64bits(value)})
+		s.span.SetAttributes(attribute.Float64(key, value))
 	}
 }
 
 // Flag sets an attribute that is true or false.
 func (s *Span) Flag(key string, value bool) {
 	if s.on() {
-		a := attribute{key: key, kind: isFlag}
-		if value {
-			a.bits = 1
-		}
-		s.set(a)
+		s.span.SetAttributes(attribute.Bool(key, value))
 	}
 }
 
 // List sets an attribute that is a list with one value.
 func (s *Span) List(key, value string) {
 	if s.on() {
-		s.set(attribute{key: key, kind: isList, text: value})
+		s.span.SetAttributes(attribute.StringSlice(key, []string{value}))
 	}
 }
 
 // Fail marks the step as failed. The kind is one of a closed set: what an upstream said may hold a part of
 // a prompt.
 func (s *Span) Fail(kind string) {
-	if !s.on() {
-		return
+	if s.on() {
+		s.span.SetStatus(codes.Error, "")
+		s.span.SetAttributes(attribute.String(attrErrorType, kind))
 	}
-	s.set(textOf(attrErrorType, kind))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failed = s.failed || s.end.IsZero()
 }
 
 // End ends the step. It may be called more than once; only the first call counts.
 func (s *Span) End() {
-	if !s.on() {
-		return
-	}
-	s.mu.Lock()
-	first := s.end.IsZero()
-	if first {
-		// By the monotonic clock, so that no span ends before it began.
-		s.end = s.start.Add(time.Since(s.start))
-	}
-	s.mu.Unlock()
-	if first {
-		s.tracer.exporter.take(s)
+	if s.on() {
+		s.span.End()
 	}
 }
 
@@ -345,23 +315,22 @@ func (s *Span) Answered(e *Event) {
 	if !s.on() {
 		return
 	}
-	if e.Route != "" {
-		s.mu.Lock()
-		s.name = knownMethod(e.Method) + " " + e.Route
-		s.mu.Unlock()
-		s.set(textOf(attrRoute, e.Route))
+	route := e.Route
+	if route != "" {
+		s.span.SetName(knownMethod(e.Method) + " " + route)
+		s.span.SetAttributes(attribute.String(attrRoute, route))
 	}
-	s.set(numberOf(attrStatus, e.Status), textOf(AttrRequestID, e.RequestID))
+	s.span.SetAttributes(attribute.Int(attrStatus, e.Status), attribute.String(AttrRequestID, e.RequestID))
 	if e.AccountID != "" {
-		s.set(textOf(AttrAccount, e.AccountID))
+		s.span.SetAttributes(attribute.String(AttrAccount, e.AccountID))
 	}
 	switch {
 	case e.Outcome() >= 500:
 		s.Fail(e.Fault)
 	case e.Fault != "": // the caller's mistake, which is not an error of a server
-		s.set(textOf(attrErrorType, e.Fault))
+		s.span.SetAttributes(attribute.String(attrErrorType, e.Fault))
 	}
-	s.End()
+	s.span.End()
 }
 
 // Propagate returns the traceparent and the tracestate for a call that belongs to this step; both are

@@ -254,6 +254,36 @@ func TestShare(t *testing.T) {
 	}
 }
 
+// The share is kept to, whichever trace id a caller has: the SDK's sampler takes every id that ends in zeros.
+func TestStrangersChooseNothing(t *testing.T) {
+	t.Parallel()
+	tracer := telemetry.NewTracer(telemetry.TraceOptions{Endpoint: "http://127.0.0.1:1", Sampling: telemetry.Sampling{Share: 0.25}})
+	n := 0
+	for range 20_000 {
+		if tracer.Begin("GET", []string{"00-4bf92f3577b34da60000000000000000-00f067aa0ba902b7-01"}, nil, false, time.Time{}).Child("x") != nil {
+			n++
+		}
+	}
+	if n < 4400 || n > 5600 { // ten standard deviations to each side
+		t.Errorf("%d of 20000 requests with one trace id were traced, want about a quarter", n)
+	}
+}
+
+// Spans that end after Run are counted, and nothing waits for ever.
+func TestSpansAfterRun(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	var late *telemetry.Span
+	tracer := trace(telemetry.TraceOptions{Endpoint: c.URL, Sampling: telemetry.Sampling{Share: 1}}, func(tr *telemetry.Tracer) {
+		late = tr.Begin("GET", nil, nil, false, time.Now())
+		late.Child("in time").End()
+	})
+	late.End()
+	if sent, dropped, waiting := tracer.Counts(); sent != 1 || dropped != 1 || waiting != 0 {
+		t.Errorf("Counts() = %d, %d, %d, want one span sent and one dropped", sent, dropped, waiting)
+	}
+}
+
 // A collector that is away or full makes no request wait: spans beyond the bound are dropped and counted.
 func TestSpansAreBounded(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"io"
 	"mime"
 	"net/http"
 	"path"
@@ -17,8 +18,9 @@ import (
 )
 
 //go:generate go run github.com/a-h/templ/cmd/templ@v0.3.977 generate -include-version=false
+//go:generate go run sluice/internal/webui/markup/tighten
 
-//go:embed assets/*.js assets/*.css assets/*.LICENSE assets/*.svg
+//go:embed assets/*.js assets/*.js.gz assets/*.css assets/*.LICENSE assets/*.svg
 var files embed.FS
 
 // asset is a file as it is served: its content type, a hash of its content, and both
@@ -31,8 +33,9 @@ type asset struct {
 	address string
 }
 
-// assets reads and compresses every file once, on first use. The address of a file contains a
-// hash of its content, so browsers may cache it forever.
+// assets reads every file once, on first use, and compresses those that are not: the scripts of others are stored
+// compressed, because nobody edits them. The address of a file contains a hash of its content, so browsers
+// may cache it forever.
 var assets = sync.OnceValue(func() map[string]*asset {
 	all := map[string]*asset{}
 	list, err := files.ReadDir("assets")
@@ -45,21 +48,45 @@ var assets = sync.OnceValue(func() map[string]*asset {
 		if err != nil {
 			panic(err)
 		}
+		name, packed := strings.CutSuffix(name, ".gz")
+		zipped := plain
+		if packed {
+			plain = unzip(zipped)
+		} else {
+			zipped = zip(plain)
+		}
 		sum := sha256.Sum256(plain)
-		a := &asset{kind: mime.TypeByExtension(path.Ext(name)), tag: hex.EncodeToString(sum[:6]), plain: plain}
+		a := &asset{kind: mime.TypeByExtension(path.Ext(name)), tag: hex.EncodeToString(sum[:6]), plain: plain, zipped: zipped}
 		if a.kind == "" {
 			a.kind = "text/plain; charset=utf-8"
 		}
 		a.address = "/assets/" + name + "?v=" + a.tag
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, _ = z.Write(plain) // a bytes.Buffer never fails
-		_ = z.Close()
-		a.zipped = b.Bytes()
 		all[name] = a
 	}
 	return all
 })
+
+// zip compresses a file.
+func zip(plain []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(plain) // a bytes.Buffer never fails
+	_ = z.Close()
+	return b.Bytes()
+}
+
+// unzip decompresses a file that is embedded in the program.
+func unzip(zipped []byte) []byte {
+	z, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err != nil {
+		panic(err) // a test reads it
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		panic(err)
+	}
+	return plain
+}
 
 // Asset returns the address of a file in the assets directory. It panics if there is none.
 func Asset(name string) string {

@@ -21,8 +21,16 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestSuite is not parallel: the suite looks for goroutines that are left behind.
-func TestSuite(t *testing.T) {
-	providertest.Run(t, providertest.Harness{
+func TestSuite(t *testing.T) { providertest.Run(t, harness()) }
+
+// TestDoors plays what every door must be able to say.
+func TestDoors(t *testing.T) {
+	t.Parallel()
+	providertest.Doors(t, harness())
+}
+
+func harness() providertest.Harness {
+	return providertest.Harness{
 		Name: "anthropic", Update: *update,
 		Start: providertest.HTTP(
 			providertest.Dialect{Stream: writeStream, Whole: writeWhole, Refuse: writeError, Read: readRequest, Garbage: "event: content_block_delta\ndata: {\"type\":\"content_block_de\n\n"},
@@ -34,7 +42,7 @@ func TestSuite(t *testing.T) {
 				}
 				return a, a.Close
 			}),
-	})
+	}
 }
 
 type object = map[string]any

@@ -23,8 +23,16 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestSuite is not parallel: the suite looks for goroutines that are left behind.
-func TestSuite(t *testing.T) {
-	providertest.Run(t, providertest.Harness{
+func TestSuite(t *testing.T) { providertest.Run(t, harness()) }
+
+// TestDoors plays what every door must be able to say.
+func TestDoors(t *testing.T) {
+	t.Parallel()
+	providertest.Doors(t, harness())
+}
+
+func harness() providertest.Harness {
+	return providertest.Harness{
 		Name: "bedrock", Update: *update,
 		Lumps: true,
 		Unsupported: map[string]string{
@@ -40,7 +48,7 @@ func TestSuite(t *testing.T) {
 				}
 				return a, a.Close
 			}),
-	})
+	}
 }
 
 type object = map[string]any

@@ -30,9 +30,19 @@ func TestSuiteSecure(t *testing.T) {
 	suite(t, "", &provider.PoolOptions{TLS: &tls.Config{InsecureSkipVerify: true}}) //nolint:gosec // the suite's certificate
 }
 
+// TestDoors plays what every door must be able to say.
+func TestDoors(t *testing.T) {
+	t.Parallel()
+	providertest.Doors(t, harness("", nil))
+}
+
 func suite(t *testing.T, name string, pool *provider.PoolOptions) {
 	t.Helper()
-	providertest.Run(t, providertest.Harness{
+	providertest.Run(t, harness(name, pool))
+}
+
+func harness(name string, pool *provider.PoolOptions) providertest.Harness {
+	return providertest.Harness{
 		Name: name, Update: *update,
 		Start: providertest.HTTP(
 			providertest.Dialect{TLS: pool != nil && pool.TLS != nil, Stream: writeStream, Whole: writeWhole, Refuse: writeError, Read: readRequest, Garbage: "data: {\"choices\":[{\"index\":0,\"del\n\n"},
@@ -44,7 +54,7 @@ func suite(t *testing.T, name string, pool *provider.PoolOptions) {
 				}
 				return a, a.Close
 			}),
-	})
+	}
 }
 
 type object = map[string]any

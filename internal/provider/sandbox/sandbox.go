@@ -76,14 +76,18 @@ func (*Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream,
 		usage.Completion += s.add(provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: i}}, tokens.Split(c.Arguments))
 		finish = chat.FinishToolCalls
 	}
+	var rest *provider.Rest
 	for _, stop := range call.Request.Stop {
-		r.text, _, _ = strings.Cut(r.text, stop)
+		var stopped bool
+		if r.text, _, stopped = strings.Cut(r.text, stop); stopped {
+			rest = &provider.Rest{Stop: stop}
+		}
 	}
 	usage.Completion += s.add(provider.Event{Kind: provider.Text}, tokens.Split(r.text))
 	if s.left < 0 { // a piece did not fit
 		finish = chat.FinishLength
 	}
-	s.events = append(s.events, provider.Event{Kind: provider.Finish, Finish: finish}, provider.Event{Kind: provider.Usage, Usage: usage})
+	s.events = append(s.events, provider.Event{Kind: provider.Finish, Finish: finish, Rest: rest}, provider.Event{Kind: provider.Usage, Usage: usage})
 	return s, nil
 }
 

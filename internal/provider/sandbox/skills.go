@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/internal/lazyregexp"
+	"sluice/internal/order"
 )
 
 // skill is something that the sandbox can do. In its sentences, {value} and {about} stand for what apply returned.
@@ -161,7 +162,7 @@ func sorting(t task) (value, about string) {
 	for _, item := range items {
 		keys[item], _ = rational(item)
 	}
-	slices.SortStableFunc(items, func(a, b string) int {
+	order.StablyBy(items, func(a, b string) int {
 		if keys[a] != nil && keys[b] != nil {
 			return keys[a].Cmp(keys[b])
 		}

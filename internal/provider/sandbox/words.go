@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sluice/internal/lazyregexp"
+	"sluice/internal/order"
 )
 
 // stopWords say nothing about a subject. They neither choose a tool nor recall a sentence.
@@ -99,7 +100,7 @@ func things(text string) []thing {
 			all = append(all, thing{is, found, end - len(found), end})
 		}
 	}
-	slices.SortFunc(all, func(a, b thing) int { return cmp.Compare(a.at, b.at) })
+	order.By(all, func(a, b thing) int { return cmp.Compare(a.at, b.at) })
 	// A second pass finds spots, since a spot depends on the word before it.
 	for i, t := range all {
 		if i > 0 && t.kind == plainWord && !idle(t.value) && strings.Contains(" in at for of near ", " "+all[i-1].value+" ") {

@@ -1,0 +1,149 @@
+package responses
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"sluice/internal/chat"
+	"sluice/internal/fault"
+	"sluice/internal/provider"
+)
+
+// seeds returns the parts of a name in the transcripts.
+func seeds(t testing.TB, part string) (all []string) {
+	t.Helper()
+	for _, file := range []string{"testdata/replies.txtar", "testdata/inputs.txtar"} {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range archive.Files {
+			if strings.HasSuffix(f.Name, "/"+part) {
+				all = append(all, string(f.Data))
+			}
+		}
+	}
+	return all
+}
+
+// FuzzParse holds every request against the rules: it is refused with a fault that a caller can read, or it becomes a chat
+// completion that is valid, and its echo is JSON on one line.
+func FuzzParse(f *testing.F) {
+	for _, s := range seeds(f, "request") {
+		f.Add(s)
+	}
+	archive, err := txtar.ParseFile("testdata/bad.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range archive.Files {
+		input, _, _ := strings.Cut(string(file.Data), "\nparam:")
+		f.Add(badBody(f, input))
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		req, err := Parse([]byte(body))
+		if err == nil && !json.Valid([]byte(body)) {
+			t.Fatalf("Parse(%q) accepts what is no JSON", body)
+		}
+		var composed []byte
+		if err == nil {
+			composed, err = req.Compose(nil)
+		}
+		if err == nil {
+			_, err = chat.Parse(composed)
+			err = req.Rename(err)
+			if !json.Valid(composed) {
+				t.Fatalf("Compose(%q) = %s, which is no JSON", body, composed)
+			}
+		}
+		if err != nil {
+			fa := fault.From(err)
+			if fa.Kind != fault.Invalid || fa.Message == "" || len(fa.Message) > 2000 {
+				t.Fatalf("fault of %q = %v %q", body, fa.Kind, fa.Message)
+			}
+			for _, name := range []string{"messages[", "response_format.", ".function."} {
+				if strings.Contains(fa.Param, name) && !strings.Contains(body, strings.Trim(name, ".[")) {
+					t.Fatalf("param of %q = %q, which is a name of chat completions", body, fa.Param)
+				}
+			}
+			return
+		}
+		if echo := append(append([]byte("{"), req.echo[1:]...), '}'); !json.Valid(echo) || strings.ContainsAny(string(echo), "\n\r") {
+			t.Fatalf("echo of %q = %s", body, echo)
+		}
+		if input := req.appendInput(nil); !json.Valid(input) {
+			t.Fatalf("input of %q = %s", body, input)
+		}
+	})
+}
+
+// FuzzWriter plays any events and holds the stream against the rules of streams, and the whole reply against the stream.
+func FuzzWriter(f *testing.F) {
+	f.Add("ttrtc0ac1bm0cm1df", "x")
+	f.Add("c0ac1bm0m1tdtrf", "\u00e9\n\"\\")
+	f.Add("rrdttc0", "{\"input\":\"a\"}")
+	f.Add("f", "")
+	f.Fuzz(func(t *testing.T, script, text string) {
+		if len(script) > 200 {
+			return
+		}
+		var events []provider.Event
+		for i := 0; i < len(script); i++ {
+			ev := provider.Event{Text: text}
+			switch script[i] {
+			case 't':
+				ev.Kind = provider.Text
+			case 'r':
+				ev.Kind = provider.Reasoning
+			case 'd':
+				ev.Kind = provider.Declined
+			case 'c', 'm', 'x':
+				n := 0
+				if i+1 < len(script) {
+					i++
+					n = int(script[i]) % 5
+				}
+				ev.Kind, ev.Tool = provider.ToolCall, provider.ToolPiece{Index: n, ID: "call_" + script[:i], Name: []string{"f", "patch", "docs__search"}[n%3], Arguments: text}
+				if script[i-1] == 'm' {
+					ev.Tool.ID, ev.Tool.Name = "", ""
+				}
+			case 'f':
+				ev.Kind, ev.Finish = provider.Finish, chat.FinishStop
+			case 'l':
+				ev.Kind, ev.Finish = provider.Finish, chat.FinishLength
+			default:
+				continue
+			}
+			events = append(events, ev)
+		}
+		const body = `"model":"m","input":"x","include":["reasoning.encrypted_content"],"tools":[{"type":"function","name":"f"},{"type":"custom","name":"patch"},{"type":"mcp","server_label":"docs","server_url":"https://a.example/"}]}`
+		up := func() *played {
+			return &played{events: append([]provider.Event(nil), events...), err: fault.New(fault.Unavailable, "gone")}
+		}
+		stream, err := answer(t, `{"stream":true,`+body, up(), sealing())
+		whole, wholeErr := answer(t, `{`+body, up(), sealing())
+		if (err == nil) != (wholeErr == nil) {
+			t.Fatalf("stream ends with %v, the whole reply with %v", err, wholeErr)
+		}
+		if stream != "" {
+			checkStream(t, script, stream)
+		}
+		if err != nil {
+			if strings.Contains(stream, "event: response.completed") || strings.Contains(stream, "event: response.incomplete") {
+				t.Fatalf("a stream that failed looks complete: %s", stream)
+			}
+			return
+		}
+		// The last event has what the whole reply is.
+		last := stream[strings.LastIndex(stream, `"response":`)+len(`"response":`):]
+		if got := strings.TrimSuffix(last, "}\n\n"); got != whole {
+			t.Fatalf("last event = %s\nwhole reply = %s", got, whole)
+		}
+		if !json.Valid([]byte(whole)) {
+			t.Fatalf("reply = %s, which is no JSON", whole)
+		}
+	})
+}
