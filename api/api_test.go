@@ -80,7 +80,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		t.Fatalf("Page() = %v, want nil", err)
 	}
 	if !bytes.Equal(doc.JSON(), api.OpenAPI()) {
-		t.Error("openapi.json is not what openapi.yaml gives: run go generate ./api")
+		t.Error("openapi.json.gz is not what openapi.yaml gives: run go generate ./api")
 	}
 	if !bytes.Equal(page, api.Reference()) {
 		t.Error("reference.html is not what openapi.yaml gives: run go generate ./api")
@@ -106,6 +106,7 @@ func TestOperations(t *testing.T) {
 		"checkReadiness GET /readyz",
 		"countMessageTokens POST /v1/messages/count_tokens",
 		"createChatCompletion POST /v1/chat/completions",
+		"createEmbeddings POST /v1/embeddings",
 		"createMessage POST /v1/messages",
 		"createResponse POST /v1/responses",
 		"createVideoJob POST /v1/video/generations/jobs",
@@ -432,7 +433,7 @@ func TestDescribe(t *testing.T) {
 	if !bytes.Equal(defaults.OpenAPI().Body, api.OpenAPI()) || !bytes.Equal(defaults.Reference().Body, api.Reference()) {
 		t.Error("Describe(Defaults()) is not what the files hold")
 	}
-	d := api.Describe(api.Names{Origin: "https://api.example.com", Brand: "acme", VideoModel: `clips "1" <x>`, Model: "lab/quick", Other: "lab/dear", Owner: "Lab & Sons"})
+	d := api.Describe(api.Names{Origin: "https://api.example.com", Brand: "acme", VideoModel: `clips "1" <x>`, Model: "lab/quick", Other: "lab/dear", Embedder: "lab/vectors", Owner: "Lab & Sons"})
 	if _, err := openapi3.NewLoader().LoadFromData(d.OpenAPI().Body); err != nil {
 		t.Errorf("the description is not valid: %v", err)
 	}
@@ -449,7 +450,7 @@ func TestDescribe(t *testing.T) {
 				t.Errorf("%s says %q: …%s…", name, foreign, text[max(0, at-60):at+60])
 			}
 		}
-		for _, want := range []string{"https://api.example.com", "acme-", "acme/auto", "acme%2Fauto", `"acme"`, `clips \"1\" <x>`, "lab/quick", "lab/dear", `"Lab & Sons"`, "acme API"} {
+		for _, want := range []string{"https://api.example.com", "acme-", "acme/auto", "acme%2Fauto", `"acme"`, `clips \"1\" <x>`, "lab/quick", "lab/dear", "lab/vectors", `"Lab & Sons"`, "acme API"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s does not say %s", name, want)
 			}

@@ -1,4 +1,4 @@
-// Command gen generates openapi.json and reference.html.gz from openapi.yaml. "go generate" runs
+// Command gen generates openapi.json.gz and reference.html.gz from openapi.yaml. "go generate" runs
 // it in the directory of the three files.
 package main
 
@@ -33,19 +33,24 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile("openapi.json", doc.JSON(), 0o644); err != nil {
+	if err := pack("openapi.json.gz", doc.JSON()); err != nil {
 		return err
 	}
+	return pack("reference.html.gz", page)
+}
+
+// pack writes a file, compressed.
+func pack(name string, text []byte) error {
 	var packed bytes.Buffer
 	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
 		return err
 	}
-	if _, err := w.Write(page); err != nil {
+	if _, err := w.Write(text); err != nil {
 		return err
 	}
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return os.WriteFile("reference.html.gz", packed.Bytes(), 0o644)
+	return os.WriteFile(name, packed.Bytes(), 0o644)
 }

@@ -232,6 +232,9 @@ func (p *program) accountAliasesCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if out.Aliases == nil {
+				out.Aliases = map[string]string{} // {} rather than null
+			}
 			return p.print(out.Aliases, func(w io.Writer) {
 				rows := [][]string{{"ALIAS", "MODEL"}}
 				for _, name := range slices.Sorted(maps.Keys(out.Aliases)) {

@@ -138,7 +138,7 @@ type Account struct {
 	Limits    account.Limits    `json:"limits"`
 	Overrides account.Overrides `json:"overrides"`
 	// Aliases are the account's own names of models. They win over those of the configuration.
-	Aliases   map[string]string `json:"aliases"`
+	Aliases   map[string]string `json:"aliases,omitempty"`
 	CreatedAt time.Time         `json:"created_at"`
 	// Version rises with every change of the account. A change can name it; see Target.
 	Version int64 `json:"version"`

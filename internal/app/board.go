@@ -7,7 +7,6 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/config"
 	"sluice/internal/overview"
-	"sluice/internal/sqlstore"
 	"sluice/internal/usage"
 )
 
@@ -56,13 +55,13 @@ func (a *App) aliveNodes() int {
 // watchedStore tells the board of settlements when they are in the database: while a call is served, the board costs
 // nothing.
 type watchedStore struct {
-	*sqlstore.Store
+	usage.Archive
 	board *overview.Board
 }
 
-// RecordSettlements implements usage.Store.
+// RecordSettlements implements usage.Archive.
 func (w watchedStore) RecordSettlements(ctx context.Context, list []usage.Settlement) error {
-	err := w.Store.RecordSettlements(ctx, list)
+	err := w.Archive.RecordSettlements(ctx, list)
 	if err == nil {
 		w.board.Settled(list)
 	}

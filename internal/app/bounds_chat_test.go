@@ -88,6 +88,9 @@ var chatTries = map[string]try{
 	"fields of the open objects of a chat request": member(func(n int64) string { // three are those of the request
 		return `"unknown":{` + list(n-3, func(i int64) string { return fmt.Sprintf(`"f%d":0`, i) }) + `}`
 	}),
+	"inputs of an embeddings request": triedBy("embeddings", "TestBad", "400"),
+	"tokens of an embeddings request": triedBy("embeddings", "TestBad", "400"),
+	"dimensions of an embedding":      triedBy("embeddings", "TestBad", "400"),
 	"tools of a chat request": member(func(n int64) string {
 		return `"tools":[` + list(n, func(i int64) string { return fmt.Sprintf(`{"type":"function","function":{"name":"f%d"}}`, i) }) + `]`
 	}),

@@ -173,6 +173,16 @@ var otherTries = map[string]try{
 		const head, tail = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: ", "\r\n\r\n"
 		return head + strings.Repeat("a", int(n)-len(head+tail)) + tail + "ok"
 	}),
+	"framing of the chunks of a plain upstream's reply, beyond what chunks of their size need": upstreamHead(func(n int64) string {
+		text := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+		// Each chunk is one byte, for which 18 bytes are usual, and the end of the one before belongs to it.
+		for ends := int64(2); n > 0; ends = 4 {
+			more := min(n, 3000)
+			text += "1;" + strings.Repeat("x", int(more+18-ends-2)) + "\r\nx\r\n"
+			n -= more
+		}
+		return text + "0\r\n\r\n"
+	}),
 	"header lines of a plain upstream's reply": upstreamHead(func(n int64) string {
 		return "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + strings.Repeat("A: b\r\n", int(n-1)) + "\r\nok"
 	}),

@@ -102,14 +102,14 @@ func TestExamine(t *testing.T) {
 			{"address", ok, "127.0.0.1:0 is free", ""},
 			{"address", ok, "/v1", ""},
 			{"providers", ok, "none configured; the sandbox models answer", ""},
-			{"models", ok, "0 configured, 5 built-in sandbox, and the router service/auto", ""},
+			{"models", ok, "0 configured, 6 built-in sandbox, and the router service/auto", ""},
 		}},
 		"fine": {provider(upstream(t, 200, &presented)), started, 0, []expect{
 			{"configuration", warning, "api_key: the key is written in the file", ""},
 			{"data folder", ok, "data", ""},
 			{"database", ok, "SQLite answers and is up to date (version ", ""},
 			{"provider lab", ok, "answers", ""},
-			{"models", ok, "1 configured, 5 built-in sandbox", ""},
+			{"models", ok, "1 configured, 6 built-in sandbox", ""},
 		}},
 		"busy port": {"listen: " + busy.Addr().String() + "\n", nil, 1, []expect{
 			{"address", problem, busy.Addr().String() + " cannot be used: address already in use", "choose another address in listen"},
@@ -269,7 +269,7 @@ func TestExamineARunningServer(t *testing.T) {
 	cfg := s.config(t)
 	cfg.Listen = n.Addr() // taken, by the server itself
 	findings := app.Examine(t.Context(), cfg)
-	want := expect{"server", doctor.StateOK, fmt.Sprintf("as process %d on %s, with 1 accounts and 6 models", os.Getpid(), n.Addr()), ""}
+	want := expect{"server", doctor.StateOK, fmt.Sprintf("as process %d on %s, with 1 accounts and 7 models", os.Getpid(), n.Addr()), ""}
 	if !want.in(findings) {
 		t.Errorf("Examine did not find %+v, but\n%+v", want, findings)
 	}

@@ -306,3 +306,43 @@ func TestResponsesTruncation(t *testing.T) {
 		t.Errorf("a long conversation with truncation = %d %s, want 200", r.status, r.body)
 	}
 }
+
+// What MCP servers list, and what ran on them, is in the output; calls that need an approval wait for it.
+func TestResponsesMCP(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, strings.Replace(lab(obedient(t), "lab/m"), "max_output: 100", "max_output: 100, tool_calling: true", 1)+"mcp: {allow_hosts: [127.0.0.1]}\n").start(t)
+	key := n.OwnerKey()
+	tools := func(more string) string {
+		return fmt.Sprintf(`"tools":[{"type":"mcp","server_label":"t","server_url":%q%s}]`, scriptedTools(t, workTool, worked), more)
+	}
+	types := func(r responseReply) string {
+		var all []string
+		for _, item := range r.Output {
+			all = append(all, item.Type)
+		}
+		return strings.Join(all, " ")
+	}
+	r := n.request("POST", responsesPath, key, `{"model":"lab/m","input":"please call.",`+tools(`,"require_approval":"never","headers":{"X-Secret":"hidden"}`)+`}`)
+	if got := types(decodeResponse(t, r.body)); got != "mcp_list_tools mcp_call message" || !strings.Contains(r.body, `"output":"done","error":null`) || strings.Contains(r.body, "hidden") {
+		t.Errorf("a call of a tool = %d %s", r.status, r.body)
+	}
+	asking := tools("")
+	first := n.respond(key, `{"model":"lab/m","input":"please call.",`+asking+`}`)
+	if got := types(first); got != "mcp_list_tools mcp_approval_request" || first.Output[1].Name != "work" {
+		t.Fatalf("a call that needs an approval = %+v", first)
+	}
+	decide := func(approve bool) responseReply {
+		return n.respond(key, fmt.Sprintf(`{"model":"lab/m","previous_response_id":%q,"input":[{"type":"mcp_approval_response","approval_request_id":%q,"approve":%t}],%s}`, first.ID, first.Output[1].ID, approve, asking))
+	}
+	if got := types(decide(false)); got != "mcp_list_tools message" {
+		t.Errorf("a call that is not approved = %s", got)
+	}
+	approved := decide(true)
+	if got := types(approved); got != "mcp_list_tools mcp_call message" {
+		t.Errorf("a call that is approved = %s", got)
+	}
+	next := n.respond(key, fmt.Sprintf(`{"model":"lab/m","previous_response_id":%q,"input":"please say 2.",%s}`, approved.ID, asking))
+	if got := types(next); got != "mcp_list_tools message" {
+		t.Errorf("the next turn = %s", got)
+	}
+}

@@ -25,12 +25,12 @@ func (m *Model) standBehind(models []Model) {
 	real := false
 	for i := range models {
 		c := &models[i]
-		real = real || !c.Router && !c.Sandbox && !c.StaffOnly
+		real = real || !c.Router && !c.Sandbox && !c.StaffOnly && !c.Embeds
 	}
 	first := true
 	for i := range models {
 		c := &models[i]
-		if c.Router || c.Vanished || real && c.Sandbox {
+		if c.Router || c.Vanished || c.Embeds || real && c.Sandbox {
 			continue
 		}
 		// Clear the defaults only once there is a model to take their place.
@@ -67,6 +67,10 @@ func Sandbox() []Model {
 		{
 			ID: "sandbox/reasoner", Plan: account.Premium, ContextLength: 200_000, MaxOutput: 65_536, ToolCalling: true, Thinks: true, Upstream: "reasoner",
 			Description: "Sandbox: shows its steps as reasoning before it answers. Not a language model.",
+		},
+		{
+			ID: "sandbox/embed", Plan: account.Free, ContextLength: 131_072, Embeds: true, Upstream: "embed",
+			Description: "Sandbox: embeddings whose cosine follows the words that texts share, up to 512 dimensions. Knows nothing about meaning.",
 		},
 	}
 	for i := range models {

@@ -31,7 +31,9 @@ type Model struct {
 	RequestMilli int64
 	UnitMilli    int64
 
-	// ContextLength and MaxOutput are in tokens.
+	// Embeds means that the model makes embeddings and nothing else: it takes no part in chat completions.
+	Embeds bool
+	// ContextLength and MaxOutput are in tokens. Of a model that embeds, ContextLength is the longest input, and MaxOutput 0.
 	ContextLength int
 	MaxOutput     int
 	ToolCalling   bool

@@ -26,6 +26,7 @@ type wireModel struct {
 	Pricing     *wirePricing    `json:"pricing,omitempty"`
 	Modalities  *wireModalities `json:"modalities,omitempty"`
 	Provider    string          `json:"provider,omitempty"`
+	Kind        string          `json:"kind,omitempty"` // "embedding"; chat models have none
 	Aliases     []string        `json:"aliases,omitempty"`
 	// Upcoming announces another plan.
 	Upcoming *wireTier `json:"upcoming,omitempty"`
@@ -78,7 +79,9 @@ func encodeModel(m *Model, verbose bool) []byte {
 	if verbose {
 		w.Description, w.Provider, w.Aliases = m.Description, m.Provider, m.Aliases
 		w.Modalities = &wireModalities{Input: []string{"text"}, Output: []string{"text"}}
-		if m.Images {
+		if m.Embeds {
+			w.Kind, w.Modalities.Output = "embedding", []string{"embedding"}
+		} else if m.Images {
 			w.Modalities.Input = append(w.Modalities.Input, "image")
 		}
 		if t := m.Upcoming; t != nil {

@@ -11,7 +11,7 @@ import (
 func (c *Catalog) Examples() (first, second *Model) {
 	var fit []*Model
 	for _, m := range c.models {
-		if !m.Router && !m.StaffOnly && !m.Vanished && !strings.ContainsFunc(m.ID, needsQuoting) {
+		if !m.Router && !m.Embeds && !m.StaffOnly && !m.Vanished && !strings.ContainsFunc(m.ID, needsQuoting) {
 			fit = append(fit, m)
 		}
 	}
@@ -20,6 +20,21 @@ func (c *Catalog) Examples() (first, second *Model) {
 	}
 	slices.SortStableFunc(fit, func(a, b *Model) int { return cmp.Compare(a.Plan, b.Plan) })
 	return fit[0], fit[len(fit)-1]
+}
+
+// Embedder returns an embedding model for examples: the one that needs the lowest plan, or a name that says what is meant
+// if there is none.
+func (c *Catalog) Embedder() string {
+	var best *Model
+	for _, m := range c.models {
+		if m.Embeds && !m.StaffOnly && !m.Vanished && !strings.ContainsFunc(m.ID, needsQuoting) && (best == nil || m.Plan < best.Plan) {
+			best = m
+		}
+	}
+	if best == nil {
+		return "an-embedding-model"
+	}
+	return best.ID
 }
 
 // needsQuoting reports whether a character means something to a shell, JSON or HTML.

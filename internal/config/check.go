@@ -277,7 +277,9 @@ func (r *record) checkModels(c *Config, providers map[string]string) {
 		if m.ContextLength <= 0 {
 			r.fail(path+".context_length", "must be above 0")
 		}
-		if m.MaxOutput <= 0 {
+		if r.checkOneOf(path+".kind", m.Kind, "kind of model", modelKinds); m.Kind == embeddingKind {
+			r.checkEmbedding(c, m, path)
+		} else if m.MaxOutput <= 0 {
 			r.fail(path+".max_output", "must be above 0")
 		} else if m.MaxOutput > m.ContextLength && !r.failed[path+".context_length"] {
 			r.fail(path+".max_output", "%d is more than the context_length of %d", m.MaxOutput, m.ContextLength)
@@ -319,6 +321,28 @@ func (r *record) checkAliases(c *Config, ids map[string]string) {
 			r.warn(path, "no configured model has the id %s, so the alias works only if a provider lists that model%s", r.shown(path, id), didYouMean(id, slices.Collect(maps.Keys(ids))))
 		default:
 			r.fail(path, "no model has the id %s%s", r.shown(path, id), didYouMean(id, slices.Collect(maps.Keys(ids))))
+		}
+	}
+}
+
+// embeddingKind is the kind of models that make embeddings.
+const embeddingKind = "embedding"
+
+var modelKinds = []string{"chat", embeddingKind}
+
+// checkEmbedding checks what an embedding model cannot have.
+func (r *record) checkEmbedding(c *Config, m *Model, path string) {
+	if m.MaxOutput != 0 {
+		r.fail(path+".max_output", "an embedding model writes no text; leave it out")
+	}
+	if len(m.Fallbacks) > 0 {
+		r.fail(path+".fallbacks", "an embedding model has no fallbacks: vectors of different models cannot be compared; use targets for several providers of the same model")
+	}
+	for i := range m.Targets {
+		for k := range c.Providers {
+			if p := &c.Providers[k]; p.Name == m.Targets[i].Provider && p.Kind == "anthropic" {
+				r.fail(path+".kind", "the provider %s has no embeddings", quote(p.Name))
+			}
 		}
 	}
 }
@@ -365,6 +389,10 @@ const maxWeight = 1000
 // checkFallbacks checks that the fallbacks of all models exist. Built-in models are recognised
 // by their prefix.
 func (r *record) checkFallbacks(c *Config, ids map[string]string) {
+	embeds := map[string]bool{}
+	for i := range c.Models {
+		embeds[c.Models[i].ID] = c.Models[i].Kind == embeddingKind
+	}
 	for i := range c.Models {
 		m := &c.Models[i]
 		for k, id := range m.Fallbacks {
@@ -373,6 +401,8 @@ func (r *record) checkFallbacks(c *Config, ids map[string]string) {
 			switch {
 			case id == m.ID:
 				r.fail(path, "%s cannot be its own fallback", r.shown(path, id))
+			case embeds[id]:
+				r.fail(path, "%s is an embedding model, which cannot be a fallback", r.shown(path, id))
 			case id == c.RouterID():
 				r.fail(path, "%s is the router, which cannot be a fallback; use the ids of models", r.shown(path, id))
 			case !known && !strings.HasPrefix(id, sandboxName+"/"):

@@ -194,7 +194,11 @@ func (d *decoder) mapping(v reflect.Value, node ast.Node, path string) {
 	if v.Kind() == reflect.Struct {
 		for field := range v.Fields() {
 			key := field.Tag.Get("yaml")
-			if _, present := lines[key]; !present && field.Tag.Get("required") != "" {
+			required := field.Tag.Get("required")
+			if required == "chat" && v.FieldByName("Kind").String() == embeddingKind {
+				continue // only chat models need it
+			}
+			if _, present := lines[key]; !present && required != "" {
 				d.failAt(d.places[path], join(path, key), "is required, but missing")
 			}
 		}

@@ -191,9 +191,9 @@ alerts: {email: [ops@example.com], webhooks: [{name: pager, url: "http://10.0.0.
 			{Name: "two", Kind: "openai", BaseURL: "http://localhost:11434/v1", Timeouts: Timeouts{Connect: 10 * time.Second, Silence: 2 * time.Minute}},
 		},
 		Models: []Model{
-			{ID: "acme/small", Provider: "one", Targets: []Target{{"one", "acme/small", 1}}, Plan: "free", RequestMultiplier: 1000, ContextLength: 131072, MaxOutput: 8192, JSONMode: true},
+			{ID: "acme/small", Provider: "one", Targets: []Target{{"one", "acme/small", 1}}, Kind: "chat", Plan: "free", RequestMultiplier: 1000, ContextLength: 131072, MaxOutput: 8192, JSONMode: true},
 			{
-				ID: "large", Targets: []Target{{"two", "big:70b", 1}, {"one", "large", 0}}, Fallbacks: []string{"acme/small", "sandbox/large"}, Plan: "premium", RequestMultiplier: 2500, UnitCost: new(Milli(4000)),
+				ID: "large", Targets: []Target{{"two", "big:70b", 1}, {"one", "large", 0}}, Fallbacks: []string{"acme/small", "sandbox/large"}, Kind: "chat", Plan: "premium", RequestMultiplier: 2500, UnitCost: new(Milli(4000)),
 				ContextLength: 200000, MaxOutput: 200000, ToolCalling: true, Quality: 77, Reasoning: true, Description: "A large model.", OwnedBy: "Example",
 				Pricing: &Pricing{new(Money(250_000)), new(Money(2_000_000)), new(Money(25_000)), new(Money(0))},
 			},

@@ -23,6 +23,10 @@ type Model struct {
 	// skipped.
 	Fallbacks []string `yaml:"fallbacks"`
 
+	// What the model is for: `chat`, or `embedding` for a model that turns texts into vectors and
+	// is called with `POST /v1/embeddings`.
+	Kind string `yaml:"kind" default:"chat"`
+
 	// The lowest plan that may call the model: `free`, `basic` or `premium`.
 	Plan string `yaml:"plan" required:"true"`
 
@@ -32,11 +36,12 @@ type Model struct {
 	// How many units of the monthly budget one call uses. The default is `request_multiplier`.
 	UnitCost *Milli `yaml:"unit_cost"`
 
-	// The context window, in tokens.
+	// The context window, in tokens. Of an embedding model the longest input.
 	ContextLength int `yaml:"context_length" required:"true"`
 
-	// The maximum length of a reply, in tokens. At most `context_length`.
-	MaxOutput int `yaml:"max_output" required:"true"`
+	// The maximum length of a reply, in tokens. At most `context_length`. An embedding model has
+	// none.
+	MaxOutput int `yaml:"max_output" required:"chat"`
 
 	// Whether the model supports tool calling.
 	ToolCalling bool `yaml:"tool_calling" default:"false"`

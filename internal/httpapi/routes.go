@@ -33,6 +33,7 @@ const maxEcho = 100
 const (
 	chatPath      = "/v1/chat/completions"
 	responsesPath = "/v1/responses"
+	embedPath     = "/v1/embeddings"
 	videoJobsPath = "/v1/video/generations/jobs"
 )
 
@@ -54,6 +55,7 @@ func (a *API) routes() []route {
 		{"DELETE", "/v1/responses/{id}", a.deleteResponse},
 		{"GET", "/v1/responses/{id}/input_items", a.listInputItems},
 		{"POST", "/v1/responses/{id}/cancel", a.cancelResponse},
+		{"POST", embedPath, a.createEmbeddings},
 		{"POST", "/v1/route", a.explainRoute},
 		{"GET", "/v1/account", a.showAccount},
 		{"GET", "/v1/models", a.listModels},

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
+	"sluice/internal/embeddings"
 	"sluice/internal/fault"
 	"sluice/internal/provider"
 	"sluice/internal/pulse"
@@ -49,12 +50,15 @@ type attempts struct {
 	routed bool           // the router chose the model, so another one may take what it refuses
 	prompt size           // of the request
 	call   provider.Call
-	start  time.Time       // of the call, or of its turn
-	trace  *telemetry.Span // the span that those of attempts belong to; nil: not traced
-	wait   *telemetry.Wait // gets the time that upstreams take; nil: nobody wants to know
-	way    *usage.Way      // gets what became of each attempt; of the whole call
-	since  time.Time       // of the call: the times in way count from it
-	until  time.Time       // no round after the first begins after it
+	// embed is the request of a call for embeddings, and vectors its result; nil: it is a completion.
+	embed   *embeddings.Request
+	vectors *embeddings.Vectors
+	start   time.Time       // of the call, or of its turn
+	trace   *telemetry.Span // the span that those of attempts belong to; nil: not traced
+	wait    *telemetry.Wait // gets the time that upstreams take; nil: nobody wants to know
+	way     *usage.Way      // gets what became of each attempt; of the whole call
+	since   time.Time       // of the call: the times in way count from it
+	until   time.Time       // no round after the first begins after it
 
 	count   int             // attempts so far
 	at      routing.Attempt // the last attempt
@@ -167,7 +171,11 @@ func (a *attempts) begin() (first *telemetry.Span) {
 	if a.trace == nil {
 		return nil
 	}
-	a.span = a.trace.Attempt(a.at.Model.ID, a.at.Upstream, a.at.Provider, a.count)
+	if a.embed != nil {
+		a.span = a.trace.Embedding(a.at.Model.ID, a.at.Upstream, a.at.Provider, a.count)
+	} else {
+		a.span = a.trace.Attempt(a.at.Model.ID, a.at.Upstream, a.at.Provider, a.count)
+	}
 	a.call.TraceParent, a.call.TraceState = a.span.Propagate()
 	return a.span.Child("first token")
 }
@@ -194,6 +202,9 @@ func (a *attempts) try() (*provider.Event, error) {
 	// The call is reused for every attempt, so what belongs to the target is set each time.
 	a.call.Upstream, a.call.MaxOutput, a.call.Thinks, a.call.Dropped = a.at.Upstream, a.at.Model.MaxOutput, a.at.Model.Thinks, nil
 	var err error
+	if a.embed != nil {
+		return a.tryEmbed(ctx)
+	}
 	if a.stream, err = a.at.Adapter.Open(ctx, &a.call); err != nil {
 		// Adapters may return a typed nil with an error. An upstream that got the prompt may charge for it, so the
 		// settlement must know.
@@ -358,6 +369,9 @@ func (a *attempts) pause(now time.Time) error {
 // fits reports whether a model may stand in for the one that was chosen: the caller may call it, it is not under
 // maintenance, and it can take the request.
 func (a *attempts) fits(m *catalog.Model) bool {
+	if a.embed != nil {
+		return false // vectors of different models cannot be compared
+	}
 	return a.holds.Includes(m.Plan) && (!m.StaffOnly || a.staff) && a.line.closed(m.ID, a.start) == nil && a.prompt.check(m) == nil
 }
 

@@ -338,6 +338,9 @@ func (m *Models) nearLimit(named *catalog.Model, prompt *size) (most int) {
 	look(routing.Window(named))
 	if named.Router {
 		for _, other := range m.Catalog.Models() {
+			if other.Embeds {
+				continue
+			}
 			look(other.ContextLength)
 			look(routing.Window(other))
 		}

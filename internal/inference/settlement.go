@@ -162,8 +162,11 @@ type spent struct {
 // upstream gave no figures. If free is set, a call without content costs nothing, so its prompt, which may
 // be long, is not counted.
 func (s *settling) spent(o *relay.Outcome, free bool) spent {
-	if s.loop != nil {
+	switch {
+	case s.loop != nil:
 		return s.conversed(o, free)
+	case s.first.embed != nil:
+		return s.embedded(o, free)
 	}
 	sp := spent{content: o.Complete || !o.FirstContent.IsZero(), counted: !o.HasUsage}
 	if !sp.content && (free || !s.first.had) {

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/provider"
 	"sluice/internal/relay"
 	"sluice/internal/toolloop"
+	"sluice/internal/usage"
 )
 
 // converse returns a reply whose tools are on MCP servers. It takes several turns of the model. The first
@@ -22,7 +23,7 @@ func (l *Line) converse(ctx context.Context, w http.ResponseWriter, models *Mode
 	}
 	loop, err := l.tools.Open(ctx, toolloop.Task{
 		ID: s.call.ID, Request: s.call.Request, Memory: s.first.call.Memory, Images: s.first.model.Images, Depth: s.call.Depth, CountPrompt: promptTokens,
-		Span: s.call.Span, Wait: s.call.Wait,
+		Span: s.call.Span, Wait: s.call.Wait, Show: s.call.Door == usage.DoorResponses,
 		Contacting: func() { s.contacted = true },
 		Turn: func(ctx context.Context, turn int, req *chat.Request) (provider.Stream, error) {
 			a := s.first

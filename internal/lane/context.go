@@ -13,11 +13,17 @@ type requestContext struct {
 	mu              sync.Mutex
 	done            chan struct{} // made when somebody asks for it
 	err             error
-	hooks           map[*hook]struct{}
+	hooks           *hook // the last one; each knows its neighbors
 }
 
-// hook is a function to be called when the context is canceled.
-type hook struct{ call func() }
+// hook is a function to be called when the context is canceled. Usually there is one, for the upstream's
+// connection, and a list costs less than a map.
+type hook struct {
+	of           *requestContext
+	call         func()
+	before, next *hook
+	there        bool // in the list
+}
 
 // Done implements context.Context.
 func (r *requestContext) Done() <-chan struct{} {
@@ -42,27 +48,37 @@ func (r *requestContext) Err() error {
 // AfterFunc is how package context derives contexts from one of another package without a
 // goroutine. f runs in its own goroutine.
 func (r *requestContext) AfterFunc(f func()) func() bool {
-	h := &hook{call: f}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err != nil {
 		go f()
 		return func() bool { return false }
 	}
-	if r.hooks == nil {
-		r.hooks = map[*hook]struct{}{}
+	h := &hook{of: r, call: f, before: r.hooks, there: true}
+	if h.before != nil {
+		h.before.next = h
 	}
-	r.hooks[h] = struct{}{}
-	return func() bool { return r.forget(h) }
+	r.hooks = h
+	return h.forget
 }
 
 // forget removes a hook. It reports false if the hook was called or removed before.
-func (r *requestContext) forget(h *hook) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, there := r.hooks[h]
-	delete(r.hooks, h)
-	return there
+func (h *hook) forget() bool {
+	h.of.mu.Lock()
+	defer h.of.mu.Unlock()
+	if !h.there {
+		return false
+	}
+	h.there = false
+	if h.before != nil {
+		h.before.next = h.next
+	}
+	if h.next != nil {
+		h.next.before = h.before
+	} else {
+		h.of.hooks = h.before
+	}
+	return true
 }
 
 // cancel ends the context. It may be called more than once.
@@ -76,10 +92,10 @@ func (r *requestContext) cancel() {
 	if r.done != nil {
 		close(r.done)
 	}
-	hooks := r.hooks
-	r.hooks = nil
-	r.mu.Unlock()
-	for h := range hooks {
+	for h := r.hooks; h != nil; h = h.before {
+		h.there = false
 		go h.call()
 	}
+	r.hooks = nil
+	r.mu.Unlock()
 }

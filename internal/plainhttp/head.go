@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"net/textproto"
 	"strconv"
 	"strings"
 )
@@ -84,71 +85,128 @@ func isOurs(name string) bool {
 var (
 	// Reasons to reject the head of a reply. The texts contain nothing of the reply, since
 	// they may reach the caller.
-	errNotHTTP    = errors.New("the reply is not HTTP/1.1")
-	errField      = errors.New("the reply has a header line that is not well formed")
-	errHeadLong   = errors.New("the head of the reply is too long")
-	errFields     = errors.New("the reply has too many header lines")
-	errLength     = errors.New("the reply does not say clearly where it ends")
-	errSwitching  = errors.New("the server switched protocols without being asked")
-	errInterim    = errors.New("the server sent too many interim replies")
-	fieldLength   = []byte("Content-Length")
-	fieldEncoding = []byte("Transfer-Encoding")
+	errNotHTTP   = errors.New("the reply is not HTTP/1.1")
+	errField     = errors.New("the reply has a header line that is not well formed")
+	errHeadLong  = errors.New("the head of the reply is too long")
+	errFields    = errors.New("the reply has too many header lines")
+	errLength    = errors.New("the reply does not say clearly where it ends")
+	errSwitching = errors.New("the server switched protocols without being asked")
+	errInterim   = errors.New("the server sent too many interim replies")
 )
+
+// framing is what the head of a reply says about the reply itself.
+type framing struct {
+	status  int
+	length  int64 // of the body; -1 if it is not said
+	chunked bool
+	old     bool // HTTP/1.0
+	closes  bool // the server closes the connection behind the reply
+	fields  int  // number of header lines
+}
 
 // checkHead rejects heads that http.ReadResponse would accept although two readers could
 // disagree about them: folded lines, lines that end with a bare line feed, a length together
-// with an encoding, two lengths, any version but HTTP/1.0 and 1.1. Such differences allow
-// response smuggling. It returns the status. The head includes its empty line.
-func checkHead(head []byte) (status int, err error) {
+// with an encoding, two lengths, an encoding other than chunked, any version but HTTP/1.0 and 1.1.
+// Such differences allow response smuggling. The head includes its empty line.
+func checkHead(head []byte) (f framing, err error) {
 	line, rest := cutLine(head)
 	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' || line[8] != ' ' ||
 		!isNumber(line[9:12]) || len(line) > 12 && line[12] != ' ' || hasControl(line) {
-		return 0, errNotHTTP
+		return f, errNotHTTP
 	}
-	status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
-	// HTTP/1.0 has no chunked encoding.
-	old := line[7] == '0'
-	var length, encoded bool
-	for fields := 0; ; fields++ {
+	// HTTP/1.0 has no chunked encoding, and ends a connection behind each reply.
+	f.old = line[7] == '0'
+	f.status, f.length, f.closes = int(line[9]-'0')*100+int(line[10]-'0')*10+int(line[11]-'0'), -1, f.old
+	for {
 		if line, rest = cutLine(rest); line == nil {
-			return 0, errField
+			return f, errField
 		}
 		if len(line) == 0 {
 			break
 		}
-		if fields == maxFields {
-			return 0, errFields
+		if f.fields == maxFields {
+			return f, errFields
 		}
+		f.fields++
 		name, value, ok := bytes.Cut(line, colon)
 		if !ok || !isToken(name) || hasControl(value) {
-			return 0, errField
+			return f, errField
 		}
-		switch {
-		case len(name) == len(fieldLength) && bytes.EqualFold(name, fieldLength):
-			if length || !isNumber(bytes.Trim(value, " \t")) {
-				return 0, errLength
-			}
-			length = true
-		case len(name) == len(fieldEncoding) && bytes.EqualFold(name, fieldEncoding):
-			if encoded {
-				return 0, errLength
-			}
-			encoded = true
+		if err := f.note(name, bytes.Trim(value, " \t")); err != nil {
+			return f, err
 		}
 	}
 	switch {
-	case status < 100:
-		return 0, errNotHTTP
-	case status == http.StatusSwitchingProtocols:
-		return 0, errSwitching
-	case length && encoded, encoded && old, status < 200 && (length || encoded):
-		return 0, errLength
+	case f.status < 100:
+		return f, errNotHTTP
+	case f.status == http.StatusSwitchingProtocols:
+		return f, errSwitching
+	case f.length >= 0 && f.chunked, f.chunked && f.old, f.status < 200 && (f.length >= 0 || f.chunked):
+		return f, errLength
 	}
-	return status, nil
+	return f, nil
 }
 
-// colon is allocated once.
-var colon = []byte(":")
+// note keeps what a header line says about the reply. The lengths of the names avoid most comparisons.
+func (f *framing) note(name, value []byte) error {
+	switch {
+	case len(name) == len(fieldLength) && bytes.EqualFold(name, fieldLength):
+		// More digits than an int64 has are no length, either.
+		if f.length >= 0 || !isNumber(value) || len(value) > 18 {
+			return errLength
+		}
+		f.length = 0
+		for _, c := range value {
+			f.length = 10*f.length + int64(c-'0')
+		}
+	case len(name) == len(fieldEncoding) && bytes.EqualFold(name, fieldEncoding):
+		if f.chunked || !bytes.EqualFold(value, chunked) {
+			return errLength
+		}
+		f.chunked = true
+	case len(name) == len(fieldConnection) && bytes.EqualFold(name, fieldConnection):
+		for option := range bytes.SplitSeq(value, comma) {
+			f.closes = f.closes || bytes.EqualFold(bytes.Trim(option, " \t"), closing)
+		}
+	}
+	return nil
+}
+
+// hasBody reports whether a reply to a request with this method has a body.
+func (f *framing) hasBody(method string) bool {
+	return method != http.MethodHead && f.status >= 200 && f.status != http.StatusNoContent && f.status != http.StatusNotModified
+}
+
+// header returns the header of a head that was checked. All of it is one string and one slice, so that a header costs
+// few allocations however many lines it has.
+func (f *framing) header(head []byte) http.Header {
+	_, rest := cutLine(head)
+	text := string(rest)
+	h, values := make(http.Header, f.fields), make([]string, f.fields)
+	for i := range f.fields {
+		line, after, _ := strings.Cut(text, "\r\n")
+		text = after
+		name, value, _ := strings.Cut(line, ":")
+		name, values[i] = textproto.CanonicalMIMEHeaderKey(name), strings.Trim(value, " \t")
+		if more, ok := h[name]; ok {
+			h[name] = append(more, values[i])
+			continue
+		}
+		h[name] = values[i : i+1 : i+1]
+	}
+	return h
+}
+
+// What is compared with, allocated once.
+var (
+	colon           = []byte(":")
+	comma           = []byte(",")
+	closing         = []byte("close")
+	chunked         = []byte("chunked")
+	fieldLength     = []byte("Content-Length")
+	fieldEncoding   = []byte("Transfer-Encoding")
+	fieldConnection = []byte("Connection")
+)
 
 // headEnd returns the length of the head at the start of b, including its empty line, or 0 if
 // b does not hold all of it. The first looked bytes are known not to contain the end. An empty

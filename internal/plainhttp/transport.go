@@ -3,8 +3,9 @@
 // net/http keeps two goroutines for every connection and passes each request and reply between
 // them. Upstreams on the same network (vLLM, Ollama, a proxy) are called without TLS, and
 // there this took a quarter of the cost of a whole request. Here one goroutine writes the
-// request and reads the reply. Replies are still parsed by net/http, after a stricter check of
-// their head. Whatever needs HTTP/2 or a proxy belongs to http.Transport.
+// request and reads the reply, from one buffer and with few allocations. It accepts less than
+// net/http does: whatever two readers could understand differently is refused. Whatever needs HTTP/2
+// or a proxy belongs to http.Transport.
 //
 // It works the same over TLS, if Options.Dial opens such connections, with one exception: a
 // write that times out breaks a TLS connection, so a long request cannot look for an early
@@ -17,6 +18,7 @@ package plainhttp
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -27,7 +29,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -287,6 +288,8 @@ type conn struct {
 	// once reports that the connection must not return to the pool.
 	once      bool
 	idleSince time.Time
+	// hangUp closes the connection. It is created once, so that a request does not allocate it.
+	hangUp func()
 }
 
 // newConn wraps a connection that was just dialed.
@@ -297,6 +300,7 @@ func newConn(t *Transport, host string, nc net.Conn) *conn {
 		nc = over.NetConn() // whose descriptor can be asked
 	}
 	c.probe.of(nc)
+	c.hangUp = func() { c.Close() }
 	return c
 }
 
@@ -346,7 +350,7 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 		_ = c.SetReadDeadline(c.limit) // an error shows again at the next read
 	}
 	// The only way to interrupt a blocked read or write is to close the connection.
-	stop := context.AfterFunc(ctx, func() { c.Close() })
+	stop := c.watch(ctx)
 	// fail closes the connection and returns err, or the cause of the cancellation if that was
 	// the reason.
 	fail := func(err error) (*http.Response, error) {
@@ -376,7 +380,7 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 		}
 		return fail(err)
 	}
-	resp, err := c.response(req)
+	resp, b, err := c.response(req)
 	if err != nil {
 		return fail(err)
 	}
@@ -393,12 +397,19 @@ func (c *conn) exchange(req *http.Request, out *[]byte, now time.Time) (*http.Re
 		_ = c.SetWriteDeadline(c.limit)
 		c.writeLimited = false
 	}
-	b := &body{src: resp.Body, conn: c, stop: stop, ctx: ctx}
-	if resp.Body == http.NoBody {
-		b.end()
+	if b.stop = stop; b.left == 0 && !b.chunked && !b.end() {
+		return nil, context.Cause(ctx)
 	}
-	resp.Body = b
 	return resp, nil
+}
+
+// watch closes the connection when ctx is canceled, until the returned function is called. That reports false if ctx
+// was canceled first. A context that has a way of its own to do so is spared the detour of context.AfterFunc.
+func (c *conn) watch(ctx context.Context) (stop func() bool) {
+	if own, ok := ctx.(interface{ AfterFunc(f func()) func() bool }); ok {
+		return own.AfterFunc(c.hangUp)
+	}
+	return context.AfterFunc(ctx, c.hangUp)
 }
 
 // isSafe reports whether a request with this method may run twice.
@@ -502,11 +513,11 @@ func (c *conn) write(p []byte, long bool) (n int, err error) {
 // has. It drops interim replies.
 func (c *conn) answered() error {
 	for c.reader.Buffered() > 0 || !c.quiet() {
-		final, err := c.next()
+		f, _, err := c.next()
 		if err != nil {
 			return err
 		}
-		if final {
+		if f.status >= 200 {
 			return errAnswered
 		}
 	}
@@ -514,34 +525,57 @@ func (c *conn) answered() error {
 }
 
 // response reads the head of the final reply and skips interim ones.
-func (c *conn) response(req *http.Request) (*http.Response, error) {
+func (c *conn) response(req *http.Request) (*http.Response, *body, error) {
 	for {
-		final, err := c.next()
+		f, head, err := c.next()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if final {
-			return http.ReadResponse(c.reader, req)
+		if f.status < 200 {
+			continue
 		}
+		b := &body{conn: c, ctx: req.Context(), chunked: f.chunked, left: f.length}
+		resp := &http.Response{
+			Status: string(head[9:bytes.IndexByte(head, '\r')]), StatusCode: f.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: f.header(head), ContentLength: f.length, Close: f.closes, Request: req, Body: b,
+		}
+		if f.old {
+			resp.Proto, resp.ProtoMinor = "HTTP/1.0", 0
+		}
+		switch {
+		case !f.hasBody(req.Method):
+			b.left, b.chunked = 0, false
+			if req.Method != http.MethodHead {
+				resp.ContentLength = 0
+			}
+		case f.chunked:
+			b.left, resp.TransferEncoding = 0, chunkedEncoding
+		// Without a length the end of the connection is the end of the reply.
+		case f.length < 0:
+			resp.Close = true
+		}
+		_, err = c.reader.Discard(len(head))
+		return resp, b, err
 	}
 }
 
-// next waits until a whole head is buffered and reports whether it belongs to the final reply.
-// The head of an interim reply is dropped.
-func (c *conn) next() (final bool, err error) {
-	head, err := c.peekHead()
-	if err != nil {
-		return false, err
+// chunkedEncoding is the TransferEncoding of replies; nobody changes it.
+var chunkedEncoding = []string{"chunked"}
+
+// next waits until a whole head is buffered, checks it and returns it. The head of an interim reply is dropped, so
+// only that of the final reply is valid, until the next read.
+func (c *conn) next() (f framing, head []byte, err error) {
+	if head, err = c.peekHead(); err != nil {
+		return f, nil, err
 	}
-	status, err := checkHead(head)
-	if err != nil || status >= 200 {
-		return err == nil, err
+	if f, err = checkHead(head); err != nil || f.status >= 200 {
+		return f, head, err
 	}
 	if c.interim++; c.interim > maxInterim {
-		return false, errInterim
+		return f, nil, errInterim
 	}
 	_, err = c.reader.Discard(len(head))
-	return false, err
+	return f, nil, err
 }
 
 // peekHead returns the next head, including the empty line that ends it, without consuming it.
@@ -573,67 +607,4 @@ func noEOF(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// body is the body of a reply. When it has been read to the end, its connection returns to the
-// pool.
-type body struct {
-	src  io.ReadCloser
-	conn *conn
-	// stop ends the watch over ctx. It reports false if ctx was canceled first.
-	stop func() bool
-	ctx  context.Context //nolint:containedctx // one call's
-	// state is open, ended or closed. Whoever moves it away from open decides what happens to
-	// the connection: end and Close may run at the same time.
-	state atomic.Int32
-}
-
-// States of a body.
-const (
-	open   = iota
-	ended  // read to its end
-	closed // before its end
-)
-
-// Read implements io.Reader. After a cancellation it returns the cause.
-func (b *body) Read(p []byte) (int, error) {
-	switch b.state.Load() {
-	case ended:
-		return 0, io.EOF
-	case closed:
-		return 0, http.ErrBodyReadAfterClose
-	}
-	n, err := b.src.Read(p)
-	switch {
-	case err == nil:
-	case errors.Is(err, io.EOF):
-		b.end()
-	case b.ctx.Err() != nil:
-		err = context.Cause(b.ctx)
-	}
-	return n, err
-}
-
-// end releases the connection after the last byte of the reply. The connection is closed
-// instead if it was canceled meanwhile, must not be reused, or has more to read than the
-// reply.
-func (b *body) end() {
-	if !b.state.CompareAndSwap(open, ended) {
-		return
-	}
-	if !b.stop() || b.conn.once || b.conn.reader.Buffered() > 0 {
-		b.conn.Close()
-		return
-	}
-	b.conn.from.put(b.conn)
-}
-
-// Close implements io.Closer. It closes the connection if the reply was not read to its end:
-// reading the rest could take arbitrarily long.
-func (b *body) Close() error {
-	if !b.state.CompareAndSwap(open, closed) {
-		return nil
-	}
-	b.stop()
-	return b.conn.Close()
 }

@@ -61,6 +61,13 @@ func FuzzReply(f *testing.F) {
 		"HTTP/1.1 099 Low\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 5000) + "\r\nContent-Length: 2\r\n\r\nok",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nA: b\n\n\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\nConnection: a, close\r\n\r\n1;a=\"b\" \r\no\r\n0001\r\nk\r\n0\r\nA: b\r\nC:d\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\nok\r\n0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+2\r\nok\r\n0x0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nokk\r\n0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nok",
+		"HTTP/1.1 200 OK\r\nContent-Length: 9999999999999999999\r\n\r\nok",
 	} {
 		f.Add([]byte(s), http.MethodGet)
 	}

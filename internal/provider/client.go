@@ -107,14 +107,17 @@ func (c *Client) Close() {
 // which calls share. A status other than 200 is a fault; then there is no reply to close. WasSent tells
 // whether the fault came after the whole body had been sent.
 func (c *Client) Post(ctx context.Context, to *Reply, u *url.URL, header http.Header, body []byte) error {
-	var sent atomic.Bool
+	to.payload = payload{rest: body, sent: &to.sent}
 	err := c.do(ctx, to, &http.Request{
 		Method: http.MethodPost, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, ContentLength: int64(len(body)),
-		Body:    &payload{rest: body, sent: &sent},
-		GetBody: func() (io.ReadCloser, error) { return &payload{rest: body, sent: &sent}, nil },
+		Body:    &to.payload,
+		GetBody: func() (io.ReadCloser, error) { return &payload{rest: body, sent: &to.sent}, nil },
 	})
-	if f, ok := errors.AsType[*fault.Fault](err); ok && sent.Load() {
+	if err == nil {
+		return nil
+	}
+	if f, ok := errors.AsType[*fault.Fault](err); ok && to.sent.Load() {
 		return Sent(f)
 	}
 	return err
@@ -163,37 +166,46 @@ func (c *Client) FetchJSON(ctx context.Context, u *url.URL, header http.Header, 
 // do sends the request. Until the headers have come, only firstPatience bounds the wait: a long prompt may be
 // read for minutes. From then on no pause may be longer than the client's silence.
 func (c *Client) do(ctx context.Context, to *Reply, req *http.Request) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	var beat *pulse.Beat
-	late := func() { cancel(Stalled(c.silence)) }
+	to.client = c
+	if pool, ok := c.transport.(*connections); ok && pool.choose(req.URL) != nil {
+		to.own.Context = ctx
+		to.ctx = &to.own
+	} else {
+		to.ctx, to.cancel = context.WithCancelCause(ctx)
+	}
+	late := func() { to.end(Stalled(c.silence)) }
 	if c.pulse != nil {
-		beat = c.pulse.Watch(firstPatience, late)
+		to.beat = c.pulse.Watch(firstPatience, late)
 	} else {
 		defer time.AfterFunc(firstPatience, late).Stop()
 	}
-	resp, err := c.transport.RoundTrip(req.WithContext(ctx))
+	resp, err := c.transport.RoundTrip(req.WithContext(to.ctx))
 	if err == nil && resp.StatusCode == http.StatusOK {
-		if beat != nil {
-			beat.After(c.silence)
+		if to.beat != nil {
+			to.beat.After(c.silence)
 		}
-		*to = Reply{Header: resp.Header, length: resp.ContentLength, body: resp.Body, client: c, ctx: ctx, cancel: cancel, beat: beat}
+		to.Header, to.length, to.body = resp.Header, resp.ContentLength, resp.Body
 		return nil
 	}
-	if beat != nil {
-		beat.Stop()
+	if to.beat != nil {
+		to.beat.Stop()
 	}
-	defer cancel(nil)
+	defer to.end(nil)
 	if err != nil {
+		// A transport may know only that the call was canceled.
+		if cause := to.why(); cause != nil {
+			err = cause
+		}
 		return Unreachable(err)
 	}
-	return c.refusal(resp, cancel)
+	return c.refusal(resp, to)
 }
 
 // refusal returns the fault of a reply with an error status. If its body is cut or slow, what has come of it is
 // used.
-func (c *Client) refusal(resp *http.Response, cancel context.CancelCauseFunc) error {
+func (c *Client) refusal(resp *http.Response, to *Reply) error {
 	defer resp.Body.Close()
-	late := time.AfterFunc(errorPatience, func() { cancel(nil) })
+	late := time.AfterFunc(errorPatience, func() { to.end(nil) })
 	defer late.Stop()
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	return c.refused(resp.StatusCode, resp.Header, c.conceal(raw))
@@ -215,12 +227,33 @@ type Reply struct {
 	length int64 // of the body in bytes; -1 if it is not known
 	body   io.ReadCloser
 	client *Client
-	ctx    context.Context //nolint:containedctx // one call's, for the reason it was canceled with
-	cancel context.CancelCauseFunc
-	beat   *pulse.Beat // nil without a pulse
-	reader *sse.Reader // nil until Event is called
-	pooled *[]byte     // from buffers, to be returned by Close; nil until a buffer is needed
-	large  int64       // bytes of it that count in client.large
+	ctx    context.Context         //nolint:containedctx // one call's, for the reason it was canceled with
+	cancel context.CancelCauseFunc // of ctx; nil if that is own
+	own    callContext             // of a call that package plainhttp makes
+	beat   *pulse.Beat             // nil without a pulse
+	reader *sse.Reader             // nil until Event is called
+	pooled *[]byte                 // from buffers, to be returned by Close; nil until a buffer is needed
+	large  int64                   // bytes of it that count in client.large
+
+	payload payload     // what is sent
+	sent    atomic.Bool // all of it was
+}
+
+// end cancels the call. Its first cause is that of all errors.
+func (r *Reply) end(cause error) {
+	if r.cancel != nil {
+		r.cancel(cause)
+		return
+	}
+	r.own.end(cause)
+}
+
+// why returns why the call was canceled, or nil if it was not.
+func (r *Reply) why() error {
+	if r.cancel != nil {
+		return context.Cause(r.ctx)
+	}
+	return r.own.why()
 }
 
 // IsStream reports whether the reply is a stream of server-sent events.
@@ -245,7 +278,7 @@ func (r *Reply) Conceal(raw []byte) []byte { return r.client.conceal(raw) }
 // Fault returns the fault for an error of Read: the reply stalled if the pulse has canceled it, and else it was
 // cut.
 func (r *Reply) Fault(err error) error {
-	cause := context.Cause(r.ctx)
+	cause := r.why()
 	if f, ok := errors.AsType[*fault.Fault](cause); ok {
 		return f // stalled
 	}
@@ -351,8 +384,14 @@ func (r *Reply) Close(complete bool) error {
 		buffers.Put(r.pooled)
 	}
 	if complete && !atEnd {
-		r.client.drain(r.body, r.cancel)
+		r.client.drain(r)
 		return nil
+	}
+	if r.cancel == nil {
+		// Once the body is closed, nobody waits for the context any more.
+		err := r.body.Close()
+		r.end(nil)
+		return err
 	}
 	r.cancel(nil)
 	return r.body.Close()
@@ -361,13 +400,13 @@ func (r *Reply) Close(complete bool) error {
 // drain reads the end of a stream whose last event has come, so that its connection can be used again. The end
 // usually arrives together with that event. If it does not, the caller must not wait for it, so a goroutine
 // does, for a second at most.
-func (c *Client) drain(body io.ReadCloser, cancel context.CancelCauseFunc) {
+func (c *Client) drain(r *Reply) {
 	c.drains.Go(func() {
-		defer cancel(nil)
-		defer body.Close()
-		late := time.AfterFunc(time.Second, func() { cancel(nil) })
+		defer r.end(nil)
+		defer r.body.Close()
+		late := time.AfterFunc(time.Second, func() { r.end(nil) })
 		defer late.Stop()
-		_, _ = io.CopyN(io.Discard, body, 1<<10) // a longer rest is not worth reading
+		_, _ = io.CopyN(io.Discard, r.body, 1<<10) // a longer rest is not worth reading
 	})
 }
 

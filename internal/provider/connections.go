@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -122,7 +123,7 @@ func handshake(ctx context.Context, nc net.Conn, address string, settings *tls.C
 
 // RoundTrip implements http.RoundTripper.
 func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
-	by := c.choose(req)
+	by := c.choose(req.URL)
 	if by == nil || by == c.secure && req.ContentLength > plainhttp.MaxSecure {
 		return c.full.RoundTrip(req)
 	}
@@ -141,16 +142,16 @@ func (c *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.full.RoundTrip(&again)
 }
 
-// choose returns the transport that serves the request, or nil if it is full.
-func (c *connections) choose(req *http.Request) *plainhttp.Transport {
+// choose returns the transport that serves a URL, or nil if it is full.
+func (c *connections) choose(u *url.URL) *plainhttp.Transport {
 	if c.plain == nil {
 		return nil
 	}
 	w := c.way.Load()
-	if w == nil || w.host != req.URL.Host || w.scheme != req.URL.Scheme {
-		w = &way{scheme: req.URL.Scheme, host: req.URL.Host}
-		if proxy, err := http.ProxyFromEnvironment(req); proxy == nil && err == nil {
-			switch req.URL.Scheme {
+	if w == nil || w.host != u.Host || w.scheme != u.Scheme {
+		w = &way{scheme: u.Scheme, host: u.Host}
+		if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); proxy == nil && err == nil {
+			switch u.Scheme {
 			case "http":
 				w.by = c.plain
 			case "https":

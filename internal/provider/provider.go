@@ -116,7 +116,7 @@ const (
 	Chunk                     // Event.Raw is the JSON of one chat.completion.chunk of OpenAI's dialect
 	Whole                     // Event.Raw is the JSON of one chat.completion of OpenAI's dialect; the only event of its stream
 	Declined                  // Event.Text is a piece of the model's refusal to answer
-	Other                     // Event.Native is set and nothing else: only callers of the upstream's own dialect get it
+	Other                     // Event.Native or Event.Step is set and nothing else: only some dialects of callers have it
 )
 
 // Event is one step of a reply. Events of OpenAI's dialect come as Chunk or Whole, undecoded: the relay passes
@@ -133,6 +133,20 @@ type Event struct {
 	// Native is the upstream's own event, if the caller speaks the upstream's dialect and it is not OpenAI's. In the
 	// dialect of Messages it may be several, one on each line: those that came before have no event of their own.
 	Native []byte
+	// Step is what the service itself did with an MCP server, with Other; or which tool a call is of that the caller
+	// must approve, with the first ToolCall of it. Otherwise it is nil.
+	Step *Step
+}
+
+// Step is a step of a conversation with MCP servers.
+type Step struct {
+	Server string // its label
+	// Tools is the JSON array of the tools that the server listed; nil: the step is a call.
+	Tools []byte
+	// Of a call: the server's name of the tool, its arguments, and the result or why there is none.
+	Tool, Arguments, Output string
+	Failed                  bool
+	Approval                string // the id of the call that the caller has approved; empty: it needed none
 }
 
 // Rest holds the parts of a whole choice that are passed on unread: JSON values, empty if absent. Stop is the stop

@@ -33,18 +33,19 @@ func (r *Request) References() (ids []string) {
 // field. Past may be nil if the request refers to nothing.
 func (r *Request) Compose(past *Past) ([]byte, error) {
 	p := &parser{req: r}
-	c := conversation{p: p, open: map[string]place{}}
+	c := conversation{p: p, open: map[string]place{}, asked: map[string]place{}}
 	if past == nil {
 		past = &Past{}
 	}
 	r.referenced = past.Referenced
+	all := make([]*item, 0, len(past.Items)+len(r.items))
 	for _, raw := range past.Items {
-		c.recall(raw, "previous_response_id", -1)
+		all = append(all, c.recall(raw, "previous_response_id", -1))
 	}
 	for i := range r.items {
 		it := &r.items[i]
 		if it.kind != itemReference {
-			c.add(it)
+			all = append(all, it)
 			continue
 		}
 		raw := past.Referenced[it.id]
@@ -54,7 +55,13 @@ func (r *Request) Compose(past *Past) ([]byte, error) {
 			p.bad(".id", "names no item of a stored response; got %s", quote(it.id))
 			break
 		}
-		c.recall(raw, "input", it.index)
+		all = append(all, c.recall(raw, "input", it.index))
+	}
+	if !p.failed() {
+		mixed(all)
+	}
+	for _, it := range all {
+		c.add(it)
 	}
 	c.shorten()
 	messages := c.messages()
@@ -119,6 +126,7 @@ type conversation struct {
 	p     *parser
 	turns []turn
 	open  map[string]place // the calls that have no result yet, by their ids
+	asked map[string]place // the calls that the caller has approved or not
 	items int
 }
 
@@ -136,20 +144,42 @@ type turn struct {
 // place is where a call stands.
 type place struct{ turn, call int }
 
-// recall adds an item of an earlier response. Field is what the request refers to it by.
-func (c *conversation) recall(raw []byte, field string, index int) {
+// mixed leaves out the calls of MCP tools that ran in the same turn as a call for the caller. The tool loop has kept them
+// under the id of that call, and puts them back itself.
+func mixed(all []*item) {
+	for from := 0; from < len(all); {
+		to, asks := from, false
+		for to < len(all) && all[to].made() {
+			asks = asks || all[to].kind == itemCall
+			to++
+		}
+		for _, it := range all[from:to] {
+			if asks && it.kind == itemRemote && it.approved == "" {
+				it.kind = itemOther
+			}
+		}
+		from = to + 1
+	}
+}
+
+// made reports whether the model, or the service for it, made the item.
+func (it *item) made() bool {
+	return it.kind != itemOutput && (it.kind != itemMessage || it.role == "assistant")
+}
+
+// recall reads an item of an earlier response. Field is what the request refers to it by.
+func (c *conversation) recall(raw []byte, field string, index int) *item {
 	if c.p.failed() {
-		return
+		return nil
 	}
 	c.p.path = append(c.p.path[:0], field...)
 	if index >= 0 {
 		c.p.inElement(index)
 	}
 	v, _ := at(raw, 0)
-	if it, ok := c.p.item(v); ok {
-		it.index = index
-		c.add(&it)
-	}
+	it, _ := c.p.item(v)
+	it.index = index
+	return &it
 }
 
 // add adds one item.
@@ -184,6 +214,18 @@ func (c *conversation) add(it *item) {
 		}
 		c.open[it.id] = place{len(c.turns) - 1, len(last.calls)}
 		last.calls, last.results = append(last.calls, it), append(last.results, nil)
+	case itemRemote:
+		// The model has no use for calls of tools that it is not offered any more, and some providers refuse them.
+		if at, ok := c.asked[it.approved]; ok && it.approved != "" { // the result takes the place of the approval
+			result := *it
+			result.id = it.approved
+			c.turns[at.turn].results[at.call] = &result
+			delete(c.asked, it.approved)
+			return
+		}
+		if c.p.req.tools.servers() {
+			c.turns = append(c.turns, turn{role: "assistant", index: it.index, calls: []*item{it}, results: []*item{it}, any: true})
+		}
 	case itemOutput:
 		at, ok := c.open[it.id]
 		if !ok {
@@ -195,6 +237,9 @@ func (c *conversation) add(it *item) {
 			return
 		}
 		delete(c.open, it.id)
+		if it.mcp {
+			c.asked[it.id] = at
+		}
 		c.turns[at.turn].results[at.call], c.turns[at.turn].any = it, true
 	}
 }

@@ -86,6 +86,7 @@ func FuzzWriter(f *testing.F) {
 	f.Add("c0ac1bm0m1tdtrf", "\u00e9\n\"\\")
 	f.Add("rrdttc0", "{\"input\":\"a\"}")
 	f.Add("f", "")
+	f.Add("prstsc0stf", "{}")
 	f.Fuzz(func(t *testing.T, script, text string) {
 		if len(script) > 200 {
 			return
@@ -107,9 +108,16 @@ func FuzzWriter(f *testing.F) {
 					n = int(script[i]) % 5
 				}
 				ev.Kind, ev.Tool = provider.ToolCall, provider.ToolPiece{Index: n, ID: "call_" + script[:i], Name: []string{"f", "patch", "docs__search"}[n%3], Arguments: text}
+				if script[i-1] == 'x' {
+					ev.Step = &provider.Step{Server: text, Tool: text}
+				}
 				if script[i-1] == 'm' {
 					ev.Tool.ID, ev.Tool.Name = "", ""
 				}
+			case 's':
+				ev.Kind, ev.Step = provider.Other, &provider.Step{Server: text, Tool: "search", Arguments: text, Output: text, Failed: i%2 == 0}
+			case 'p':
+				ev.Kind, ev.Step = provider.Other, &provider.Step{Server: text, Tools: []byte("[]")}
 			case 'f':
 				ev.Kind, ev.Finish = provider.Finish, chat.FinishStop
 			case 'l':

@@ -20,6 +20,7 @@ const (
 	itemOutput             // the result of a call
 	itemReference          // an item of an earlier response, which is looked up
 	itemReasoning          // nothing: see docs/api.md#responses
+	itemRemote             // a call of an MCP tool with its result: a call and its output, if the request has servers
 	itemOther              // nothing: a record of what a built-in tool or an MCP server has done
 )
 
@@ -35,6 +36,7 @@ type item struct {
 	// Of a call and of its result. An id is that of the call; name and arguments are JSON strings.
 	id              string
 	name, arguments value
+	approved        string // of a call that has run: the id of the call that the caller approved
 	mcp             bool   // it is an approval, or the request for one
 	images          []byte // parts that a tool message cannot hold, without brackets
 }
@@ -123,7 +125,18 @@ func (p *parser) item(v value) (it item, ok bool) {
 			it.content = []byte(`"{\"approve\":true}"`)
 		}
 		p.out(mark)
-	case "mcp_list_tools", "mcp_call", "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call":
+	case "mcp_call":
+		it.kind = itemRemote
+		it.id, it.name = p.id(v, "id", "the id of the call"), p.name(v)
+		it.arguments = p.string(v, "arguments", "the arguments of the call, as JSON text")
+		it.approved = strings.TrimPrefix(v.member("approval_request_id").text(), approval)
+		it.content = []byte(`"(no content)"`)
+		if out := v.member("output"); out.kind() == '"' {
+			it.content = out
+		} else if failed := v.member("error"); failed.kind() == '"' {
+			it.content = failed
+		}
+	case "mcp_list_tools", "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call":
 		it.kind = itemOther
 	default:
 		p.bad(".type", "must be %s; got %s", itemTypes, v.member("type").describe())

@@ -434,17 +434,3 @@ func (t *tools) servers() bool {
 	}
 	return false
 }
-
-// remote returns the label of the server and the name there of an MCP tool that the model called.
-func (t *tools) remote(called string) (label, name string) {
-	_, name, ok := strings.Cut(called, "__")
-	if !ok {
-		name = called
-	}
-	for i := range t.list {
-		if t.list[i].server {
-			return t.list[i].name, name
-		}
-	}
-	return "", name
-}

@@ -80,6 +80,13 @@ func play(t testing.TB, script string) *played {
 			ev.Kind, ev.Tool = provider.ToolCall, provider.ToolPiece{Index: number(0), ID: words[1], Name: words[2], Arguments: words[3]}
 		case "input":
 			ev.Kind, ev.Tool = provider.ToolCall, provider.ToolPiece{Index: number(0), ID: words[1], Name: words[2], Arguments: words[3], Custom: true}
+		case "approve": // a call that needs an approval
+			ev.Kind, ev.Tool = provider.ToolCall, provider.ToolPiece{Index: number(0), ID: words[1], Name: words[2] + "__" + words[3], Arguments: words[4]}
+			ev.Step = &provider.Step{Server: words[2], Tool: words[3]}
+		case "listed":
+			ev.Kind, ev.Step = provider.Other, &provider.Step{Server: words[0], Tools: []byte(words[1])}
+		case "ran", "failed":
+			ev.Kind, ev.Step = provider.Other, &provider.Step{Server: words[0], Tool: words[1], Arguments: words[2], Output: words[3], Approval: words[4], Failed: kind == "failed"}
 		case "more":
 			ev.Kind, ev.Tool = provider.ToolCall, provider.ToolPiece{Index: number(0), Arguments: words[1]}
 		case "finish":

@@ -48,9 +48,10 @@ type output struct {
 	index        int
 	id           string
 	callID, name string
-	label        string // of an MCP server
-	text         []byte // arguments, input, or the summary of reasoning
-	parts        []part // of a message
+	label        string         // of an MCP server
+	step         *provider.Step // of a call of an MCP tool, or a list of tools
+	text         []byte         // arguments, input, or the summary of reasoning
+	parts        []part         // of a message
 	done         bool
 	cut          bool   // it ended before it was whole
 	plain        bool   // the text of a custom tool's call is its input, not the arguments of a function
@@ -71,6 +72,8 @@ const (
 	outFunction
 	outCustom
 	outApproval // a call of an MCP tool that the caller has to approve
+	outListed   // the tools of an MCP server
+	outRemote   // a call of an MCP tool that has run
 )
 
 // NewWriter returns the writer of a reply. Opts may be nil.
@@ -114,7 +117,11 @@ func (w *Writer) Event(b []byte, ev *provider.Event) []byte {
 	case provider.Reasoning:
 		b = w.think(b, ev.Text)
 	case provider.ToolCall:
-		b = w.call(b, &ev.Tool)
+		b = w.call(b, &ev.Tool, ev.Step)
+	case provider.Other:
+		if ev.Step != nil {
+			b = w.show(b, ev.Step)
+		}
 	case provider.Finish:
 		w.finish = ev.Finish
 		for _, it := range w.items {
@@ -221,7 +228,7 @@ func (w *Writer) add(b []byte, it *output) []byte {
 }
 
 // prefixes are what the ids of items begin with.
-var prefixes = [...]string{outMessage: "msg_", outReasoning: "rs_", outFunction: "fc_", outCustom: "ctc_", outApproval: approval}
+var prefixes = [...]string{outMessage: "msg_", outReasoning: "rs_", outFunction: "fc_", outCustom: "ctc_", outApproval: approval, outListed: "mcpl_", outRemote: "mcp_"}
 
 // turnTo ends the message or the reasoning that is being written, unless it is of the kind.
 func (w *Writer) turnTo(b []byte, kind outputKind) []byte {
@@ -312,7 +319,7 @@ func (w *Writer) think(b []byte, text string) []byte {
 }
 
 // call adds a piece of a tool call.
-func (w *Writer) call(b []byte, p *provider.ToolPiece) []byte {
+func (w *Writer) call(b []byte, p *provider.ToolPiece, step *provider.Step) []byte {
 	if p.Index == len(w.calls) {
 		if w.open != nil {
 			b = w.close(b, w.open)
@@ -323,9 +330,9 @@ func (w *Writer) call(b []byte, p *provider.ToolPiece) []byte {
 		switch {
 		case p.Custom || w.req.tools.custom[p.Name]:
 			it.kind, it.plain = outCustom, p.Custom
-		case w.req.tools.find(p.Name, false) < 0 && w.req.tools.servers():
+		case step != nil:
 			it.kind, it.id = outApproval, approval+p.ID
-			it.label, it.name = w.req.tools.remote(p.Name)
+			it.label, it.name = step.Server, step.Tool
 		}
 		w.calls = append(w.calls, it)
 		b = w.add(b, it)
@@ -344,6 +351,40 @@ func (w *Writer) call(b []byte, p *provider.ToolPiece) []byte {
 		b = end(append(append(b, it.text[from:]...), `"}`...))
 	}
 	return b
+}
+
+// show adds an item that tells what was done with an MCP server.
+func (w *Writer) show(b []byte, step *provider.Step) []byte {
+	if w.open != nil {
+		b = w.close(b, w.open)
+		w.open = nil
+	}
+	b = w.settleCalls(b)
+	own := *step // the event is gone when Event returns
+	it := &output{kind: outRemote, label: step.Server, name: step.Tool, step: &own}
+	if step.Tools != nil {
+		it.kind = outListed
+	}
+	b = w.add(b, it)
+	it.text = appendInside(nil, step.Arguments)
+	if w.req.Stream {
+		if it.kind == outListed {
+			b = end(append(w.of(b, "response.mcp_list_tools.in_progress", it), '}'))
+			b = end(append(w.of(b, "response.mcp_list_tools.completed", it), '}'))
+		} else {
+			b = end(append(w.of(b, "response.mcp_call.in_progress", it), '}'))
+			b = append(w.of(b, "response.mcp_call_arguments.delta", it), `,"delta":"`...)
+			b = end(append(append(b, it.text...), `"}`...))
+			b = append(w.of(b, "response.mcp_call_arguments.done", it), `,"arguments":"`...)
+			b = end(append(append(b, it.text...), `"}`...))
+			name := "response.mcp_call.completed"
+			if step.Failed {
+				name = "response.mcp_call.failed"
+			}
+			b = end(append(w.of(b, name, it), '}'))
+		}
+	}
+	return w.close(b, it)
 }
 
 // settleCalls ends the calls whose arguments are whole, before another item begins.
@@ -452,6 +493,37 @@ func (it *output) append(b []byte, status string) []byte {
 		b = jsonscan.AppendQuoted(append(b, `","type":"mcp_approval_request","server_label":`...), it.label)
 		b = jsonscan.AppendQuoted(append(b, `,"name":`...), it.name)
 		b = append(append(append(b, `,"arguments":"`...), it.text...), '"')
+	case outListed:
+		b = jsonscan.AppendQuoted(append(b, `","type":"mcp_list_tools","server_label":`...), it.label)
+		b = append(b, `,"tools":`...)
+		if it.done {
+			b = append(b, oneLine(it.step.Tools)...)
+		} else {
+			b = append(b, "[]"...)
+		}
+	case outRemote:
+		b = append(b, `","type":"mcp_call","status":"`...)
+		if it.done && it.step.Failed {
+			status = "failed"
+		}
+		b = jsonscan.AppendQuoted(append(append(b, status...), `","server_label":`...), it.label)
+		b = jsonscan.AppendQuoted(append(b, `,"name":`...), it.name)
+		b = append(append(append(b, `,"arguments":"`...), it.text...), '"')
+		b = append(b, `,"approval_request_id":`...)
+		if it.step.Approval != "" {
+			b = jsonscan.AppendQuoted(b, approval+it.step.Approval)
+		} else {
+			b = append(b, "null"...)
+		}
+		result, none := `,"output":`, `,"error":null`
+		if it.step.Failed {
+			result, none = `,"error":`, `,"output":null`
+		}
+		if it.done {
+			b = append(jsonscan.AppendQuoted(append(b, result...), it.step.Output), none...)
+		} else {
+			b = append(b, `,"output":null,"error":null`...)
+		}
 	default:
 		kind, key := `","type":"function_call","status":"`, `,"arguments":"`
 		if it.kind == outCustom {

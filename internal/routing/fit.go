@@ -23,6 +23,7 @@ func misfitsOf(req *chat.Request, m *catalog.Model) (set misfits) {
 			set |= 1 << o
 		}
 	}
+	note(noChat, m.Embeds)
 	note(noTools, len(req.Tools) > 0 && !m.ToolCalling)
 	note(noImages, req.Images() > 0 && !m.Images)
 	note(dataImages, m.NoImageURLs && provider.RemoteImage(req) != "")
@@ -53,6 +54,8 @@ func (s misfits) first() obstacle {
 // not the router's order.
 func Refusal(req *chat.Request, m *catalog.Model) error {
 	switch set := misfitsOf(req, m); {
+	case set.has(noChat):
+		return fault.New(fault.Invalid, "The model %q makes embeddings. Use it with POST /v1/embeddings, or name a chat model here.", m.ID).At("model")
 	case set.has(noTools):
 		return fault.New(fault.Invalid, "The model %q cannot call tools. Leave tools out, or use a model whose permission.tool_calling is true.", m.ID).At("tools")
 	case set.has(oneReply):

@@ -24,6 +24,7 @@ const (
 	// The caller's plan is in the way.
 	lowPlan
 	// The request is in the way: misfitsOf finds all of these except tooLong.
+	noChat
 	noTools
 	noImages
 	dataImages
@@ -45,6 +46,7 @@ func (o obstacle) String() string {
 		closed:     "is under maintenance",
 		full:       "has no free place",
 		lowPlan:    "needs a higher plan",
+		noChat:     "makes embeddings",
 		noTools:    "cannot call tools",
 		noImages:   "does not take images",
 		dataImages: "takes images as data: URLs alone",

@@ -230,14 +230,14 @@ func (q *Query) candidates(now time.Time, choice *Choice, explain bool) (candida
 	all := q.Catalog.Models()
 	real, roomy := false, false // the caller may call a real model; some context is surely large enough
 	for _, m := range all {
-		real = real || !m.Router && !m.Sandbox && q.mayCall(m)
+		real = real || !m.Router && !m.Embeds && !m.Sandbox && q.mayCall(m)
 	}
 	for _, m := range all {
-		roomy = roomy || !m.Router && !(real && m.Sandbox) && q.obstacle(m, m.ContextLength) == none
+		roomy = roomy || !m.Router && !m.Embeds && !(real && m.Sandbox) && q.obstacle(m, m.ContextLength) == none
 	}
 	candidates = make([]Candidate, 0, len(all))
 	for _, m := range all {
-		if m.Router || real && m.Sandbox {
+		if m.Router || m.Embeds || real && m.Sandbox {
 			continue
 		}
 		room := m.ContextLength

@@ -1,11 +1,9 @@
 package signin
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
-	"image/png"
 	"strings"
 	"time"
 
@@ -63,14 +61,10 @@ func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, e
 	if err != nil {
 		return nil, fmt.Errorf("draw a QR code: %w", err)
 	}
-	var b bytes.Buffer
-	if err := png.Encode(&b, picture); err != nil {
-		return nil, fmt.Errorf("draw a QR code: %w", err)
-	}
 	if err := d.factorStore.SetTOTP(ctx, a.ID, key.Secret(), false); err != nil {
 		return nil, err
 	}
-	return &Enrolment{Secret: key.Secret(), QR: "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())}, nil
+	return &Enrolment{Secret: key.Secret(), QR: "data:image/png;base64," + base64.StdEncoding.EncodeToString(encodePNG(picture))}, nil
 }
 
 // Activate turns the second factor on. Its first code proves that the app has the secret. Other

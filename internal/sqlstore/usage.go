@@ -30,17 +30,51 @@ const settlementFields = 26
 // appendValues appends the columns of a settlement as int64 and string, the types that drivers
 // accept without conversion. A cost or a way that is not known is NULL.
 func appendValues(to []any, r *usage.Settlement) []any {
-	var cost, way any
+	b := boxes(to)
+	b = b.texts(r.ID).numbers(millis(r.At)).texts(r.AccountID, r.KeyID, r.Plan, r.Tier, r.ModelAsked, r.ModelUsed, r.Provider)
+	b = b.numbers(int64(r.Tokens.Prompt), int64(r.Tokens.Cached), int64(r.Tokens.Completion), int64(r.Tokens.Reasoning),
+		int64(yesNo(r.Counted)), r.RequestMilli, r.UnitMilli)
 	if r.CostMicro != nil {
-		cost = *r.CostMicro
+		b = b.numbers(*r.CostMicro)
+	} else {
+		b = append(b, nil)
 	}
+	b = b.numbers(int64(r.Status)).texts(string(r.End)).numbers(r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed))
+	b = b.texts(r.Door, givenID(r))
 	if r.Way != nil {
-		way = usage.AppendWay(make([]byte, 0, 128), r.Way)
+		return append(b, usage.AppendWay(make([]byte, 0, 128), r.Way))
 	}
-	return append(to,
-		r.ID, millis(r.At), r.AccountID, r.KeyID, r.Plan, r.Tier, r.ModelAsked, r.ModelUsed, r.Provider,
-		int64(r.Tokens.Prompt), int64(r.Tokens.Cached), int64(r.Tokens.Completion), int64(r.Tokens.Reasoning), int64(yesNo(r.Counted)), r.RequestMilli, r.UnitMilli,
-		cost, int64(r.Status), string(r.End), r.Latency.Milliseconds(), r.FirstToken.Milliseconds(), int64(r.MCPCalls), int64(r.MCPFailed), r.Door, givenID(r), way)
+	return append(b, nil)
+}
+
+// boxes is a row of values. Behind its end, up to its capacity, may stand what was there before it was cut to [:0]: the row
+// before. Rows have much in common, and a value that is the same stays where it is, so that it is not allocated again.
+type boxes []any
+
+func (b boxes) texts(texts ...string) boxes {
+	for _, s := range texts {
+		if n := len(b); n < cap(b) {
+			if was, ok := b[:n+1][n].(string); ok && was == s {
+				b = b[:n+1]
+				continue
+			}
+		}
+		b = append(b, s)
+	}
+	return b
+}
+
+func (b boxes) numbers(numbers ...int64) boxes {
+	for _, v := range numbers {
+		if n := len(b); n < cap(b) {
+			if was, ok := b[:n+1][n].(int64); ok && was == v {
+				b = b[:n+1]
+				continue
+			}
+		}
+		b = append(b, v)
+	}
+	return b
 }
 
 // UsageByDay returns an account's sums by day, key and model, starting at the given day.

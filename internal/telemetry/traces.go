@@ -237,11 +237,20 @@ func (s *Span) Child(name string) *Span {
 // Attempt begins a call of a model at a provider. Unlike Child, it returns the trace of a caller that is
 // only passed on.
 func (s *Span) Attempt(model, upstream, provider string, n int) *Span {
+	return s.attempt(OperationChat, model, upstream, provider, n)
+}
+
+// Embedding is Attempt for a call for embeddings.
+func (s *Span) Embedding(model, upstream, provider string, n int) *Span {
+	return s.attempt(OperationEmbeddings, model, upstream, provider, n)
+}
+
+func (s *Span) attempt(operation, model, upstream, provider string, n int) *Span {
 	if !s.on() {
 		return s
 	}
-	a := s.child(OperationChat+" "+model, trace.SpanKindClient)
-	a.span.SetAttributes(attribute.String(attrOperation, OperationChat), attribute.String(attrProvider, provider),
+	a := s.child(operation+" "+model, trace.SpanKindClient)
+	a.span.SetAttributes(attribute.String(attrOperation, operation), attribute.String(attrProvider, provider),
 		attribute.String(attrRequestModel, upstream), attribute.Int(AttrAttempt, n))
 	return a
 }

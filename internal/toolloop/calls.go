@@ -49,6 +49,7 @@ func (s *Stream) runAll(calls []*call) {
 			slot <- struct{}{}
 			defer func() { <-slot }()
 			called, failed := s.runOne(c)
+			c.failed = failed
 			mu.Lock()
 			defer mu.Unlock()
 			if called {

@@ -217,6 +217,9 @@ func (s *Stream) runApproved() {
 	// The results go to the places that allow reserved, in the order of the conversation.
 	for _, a := range s.approved {
 		s.messages[a.at] = toolMessage(a.call.id, a.call.text)
+		if s.task.Show && a.call.remote != nil {
+			s.early = append(s.early, s.show(a.call))
+		}
 		if len(a.call.images) > 0 {
 			s.messages = append(s.messages, imageMessage(a.call))
 		}

@@ -51,6 +51,7 @@ type Stream struct {
 	held    int   // bytes of the results of all calls
 	written int   // bytes that the model has written in all turns
 
+	early  []provider.Event // what was done before the first turn, to be shown once the model answers
 	events []provider.Event // for the reader; reused when all have been read
 	next   int              // index of the next one
 
@@ -90,6 +91,7 @@ type call struct {
 	ours      string  // the id that the caller gets; empty: the call is hidden from the caller
 	index     int     // among the calls that the caller gets
 
+	failed bool   // it gave no result, or an error
 	text   string // the result
 	images []mcpclient.Image
 }
@@ -252,6 +254,7 @@ func (s *Stream) begin() error {
 	}
 	s.turns++
 	s.turn = turn{request: req}
+	s.events, s.early = append(s.events, s.early...), nil
 	s.mu.Lock()
 	s.stream = stream
 	closed := s.closed
@@ -319,11 +322,11 @@ func (s *Stream) take(ev *provider.Event) error {
 		t.usage, t.hasUsage = ev.Usage, true
 	case ev.Choice != 0 || t.finish != "": // a second choice, or after the end: dropped
 	case ev.Kind == provider.Text:
-		s.hand(provider.Text, &t.text, s.wrote, ev.Text)
+		s.hand(provider.Text, &t.text, s.wrote && !s.task.Show, ev.Text)
 	case ev.Kind == provider.Declined:
 		s.hand(provider.Declined, &t.text, false, ev.Text)
 	case ev.Kind == provider.Reasoning:
-		s.hand(provider.Reasoning, &t.reasoning, s.thought, ev.Text)
+		s.hand(provider.Reasoning, &t.reasoning, s.thought && !s.task.Show, ev.Text)
 	case ev.Kind == provider.ToolCall:
 		s.piece(ev.Tool)
 	case ev.Kind == provider.Finish:
@@ -383,11 +386,14 @@ func (s *Stream) piece(p provider.ToolPiece) {
 	if c.ours == "" {
 		return
 	}
-	out := provider.ToolPiece{Index: c.index, Arguments: p.Arguments}
+	ev := provider.Event{Kind: provider.ToolCall, Tool: provider.ToolPiece{Index: c.index, Arguments: p.Arguments}}
 	if p.Name != "" { // only the first piece has a name
-		out.ID, out.Name = c.ours, c.name
+		ev.Tool.ID, ev.Tool.Name = c.ours, c.name
+		if c.remote != nil && s.task.Show {
+			ev.Step = &provider.Step{Server: c.remote.label, Tool: c.remote.name}
+		}
 	}
-	s.events = append(s.events, provider.Event{Kind: provider.ToolCall, Tool: out})
+	s.events = append(s.events, ev)
 }
 
 // has reports whether a call of the turn has the id. Some upstreams use one id twice.
@@ -414,6 +420,11 @@ func (s *Stream) end() error {
 		s.run()
 		if s.ctx.Err() != nil {
 			return context.Cause(s.ctx)
+		}
+		for _, c := range t.calls {
+			if s.task.Show && c.ours == "" && c.remote != nil {
+				s.events = append(s.events, s.show(c))
+			}
 		}
 		images := s.remember()
 		if !t.asksCaller() { // every call has its result: the next step begins a turn

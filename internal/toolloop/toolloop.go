@@ -12,8 +12,10 @@ package toolloop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 	"sluice/internal/continuation"
 	"sluice/internal/excerpt"
 	"sluice/internal/fault"
+	"sluice/internal/jsonscan"
 	"sluice/internal/mcpclient"
 	"sluice/internal/provider"
 	"sluice/internal/telemetry"
@@ -71,6 +74,8 @@ type Task struct {
 	// Depth is the number of calls through our own MCP server that this one is nested in. It ends loops in
 	// which the service calls itself.
 	Depth int
+	// Show says that the stream also yields what the loop does, as events of the kind Other.
+	Show bool
 	// Span is what the spans of tool calls belong to; nil: they are not traced.
 	Span *telemetry.Span
 	// Wait gets the time that servers take; nil: nobody wants to know.
@@ -110,8 +115,44 @@ func (s *Stream) prepare() error {
 	if s.offer, err = newOffer(s.task.Request, found, s.loop.opts.MaxTools); err != nil {
 		return err
 	}
+	if s.task.Show {
+		for i := range found {
+			s.early = append(s.early, listed(&found[i]))
+		}
+	}
 	s.restore()
 	return nil
+}
+
+// listed returns the event that tells what tools a server has.
+func listed(d *discovery) provider.Event {
+	b := []byte{'['}
+	for i := range d.tools {
+		t := &d.tools[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonscan.AppendQuoted(append(b, `{"name":`...), t.Name)
+		b = jsonscan.AppendQuoted(append(b, `,"description":`...), t.Description)
+		b = append(b, `,"input_schema":`...)
+		if json.Valid(t.Schema) { // it comes from the server
+			b = append(b, t.Schema...)
+		} else {
+			b = append(b, `{"type":"object"}`...)
+		}
+		b = strconv.AppendBool(append(b, `,"annotations":{"read_only":`...), t.ReadOnly)
+		b = append(b, "}}"...)
+	}
+	return provider.Event{Kind: provider.Other, Step: &provider.Step{Server: d.label, Tools: append(b, ']')}}
+}
+
+// show passes on that a call has run.
+func (s *Stream) show(c *call) provider.Event {
+	step := &provider.Step{Server: c.remote.label, Tool: c.remote.name, Arguments: c.arguments.String(), Output: c.text, Failed: c.failed}
+	if c.ours != "" {
+		step.Approval = c.ours
+	}
+	return provider.Event{Kind: provider.Other, Step: step}
 }
 
 // discovery is the result of one MCP entry of the request's tools.

@@ -390,7 +390,8 @@ func (j *Journal) Run(ctx context.Context, report func(error)) {
 		case <-tick.C:
 		case <-j.wake:
 		}
-		if err := errors.Join(j.sync(), j.prepare(), j.retry(), j.sweep()); err != nil {
+		// The spare comes first: calls are refused without one, and a sync may take seconds on a busy disk.
+		if err := errors.Join(j.prepare(), j.sync(), j.retry(), j.sweep()); err != nil {
 			report(err)
 		}
 	}

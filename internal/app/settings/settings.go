@@ -126,6 +126,7 @@ func (s *Settings) Describe(origin string, old *Settings) {
 	if m, ok := s.Catalog.Lookup(api.Defaults().Model); !ok || !m.Sandbox {
 		first, second := s.Catalog.Examples()
 		names.Model, names.Other, names.Owner = first.ID, second.ID, first.OwnedBy
+		names.Embedder = s.Catalog.Embedder()
 	}
 	if old != nil && old.Description.Names == names {
 		s.Description = old.Description
@@ -218,6 +219,7 @@ func newModel(c *config.Model) (catalog.Model, error) {
 		ID: c.ID, OwnedBy: c.OwnedBy, Description: c.Description,
 		Plan: plan, RequestMilli: int64(c.RequestMultiplier), UnitMilli: int64(c.RequestMultiplier),
 		ContextLength: c.ContextLength, MaxOutput: c.MaxOutput,
+		Embeds:      c.Kind == "embedding",
 		ToolCalling: c.ToolCalling, Thinks: c.Reasoning, Images: true, NoJSON: !c.JSONMode, Origin: catalog.Configured,
 		Provider: c.Targets[0].Provider, Upstream: c.Targets[0].Upstream, Fallbacks: c.Fallbacks,
 	}

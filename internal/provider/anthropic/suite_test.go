@@ -156,15 +156,27 @@ func writeError(message string) string {
 	return providertest.Encode(object{"type": "error", "error": object{"type": "some_error", "message": message}, "request_id": "req_1"})
 }
 
+// words is a text, or blocks with texts.
+type words []struct{ Text string }
+
+func (w *words) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		*w = words{{text}}
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]struct{ Text string })(w))
+}
+
 // readRequest understands a request with a decoder that is not ours.
 func readRequest(r *http.Request, body []byte) providertest.Asked {
 	var w struct {
 		Model     string
 		MaxTokens int `json:"max_tokens"`
-		System    []struct{ Text string }
+		System    words
 		Messages  []struct {
 			Role    string
-			Content []struct{ Text string }
+			Content words
 		}
 		Stream   bool
 		Tools    []struct{ Name string }

@@ -39,10 +39,11 @@ type Options struct {
 // Adapter calls one upstream. It implements provider.Adapter.
 type Adapter struct {
 	*provider.Client
-	preset Preset
-	url    *url.URL    // of completions; the folder of deployments if each has its own
-	models *url.URL    // of the list of models
-	header http.Header // shared by all requests; never written to after New
+	preset  Preset
+	url     *url.URL    // of completions; the folder of deployments if each has its own
+	vectors *url.URL    // of embeddings; nil if each deployment has its own
+	models  *url.URL    // of the list of models
+	header  http.Header // shared by all requests; never written to after New
 }
 
 // New returns an adapter for the upstream whose API begins at baseURL, such as https://host/v1. If baseURL is
@@ -87,7 +88,7 @@ func (a *Adapter) address(base *url.URL, version string) {
 		a.url = below(base, "/deployments/")
 		return
 	}
-	a.url = below(base, "/chat/completions")
+	a.url, a.vectors = below(base, "/chat/completions"), below(base, "/embeddings")
 }
 
 // below returns base with more path, and with base's query. base is not changed.

@@ -134,7 +134,7 @@ func writeError(message string) string {
 func readRequest(r *http.Request, body []byte) providertest.Asked {
 	var w struct {
 		Model    string
-		Messages []struct{ Content string }
+		Messages []struct{ Content any } // a text, or parts
 		Stream   bool
 		Options  struct {
 			Usage bool `json:"include_usage"`
@@ -143,6 +143,7 @@ func readRequest(r *http.Request, body []byte) providertest.Asked {
 		Choice    json.RawMessage       `json:"tool_choice"`
 		Format    struct{ Type string } `json:"response_format"`
 		MaxTokens int                   `json:"max_tokens"`
+		MaxOutput int                   `json:"max_completion_tokens"` // the newer name
 		Effort    string                `json:"reasoning_effort"`
 		Stop      []string
 	}
@@ -151,11 +152,12 @@ func readRequest(r *http.Request, body []byte) providertest.Asked {
 	}
 	a := providertest.Asked{
 		Model: w.Model, Stream: w.Stream, Usage: w.Options.Usage, JSON: w.Format.Type == "json_object",
-		MaxTokens: w.MaxTokens, Effort: w.Effort, Stop: w.Stop,
+		MaxTokens: max(w.MaxTokens, w.MaxOutput), Effort: w.Effort, Stop: w.Stop,
 		Key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "),
 	}
 	for _, m := range w.Messages {
-		a.Texts = append(a.Texts, m.Content)
+		text, _ := m.Content.(string)
+		a.Texts = append(a.Texts, text)
 	}
 	for _, tool := range w.Tools {
 		a.Tools = append(a.Tools, tool.Function.Name)

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"golang.org/x/image/font"
-	"golang.org/x/image/font/gofont/gomedium"
 	"golang.org/x/image/font/opentype"
 	"golang.org/x/image/math/fixed"
 )
@@ -26,7 +25,7 @@ type caption struct {
 // newCaption renders the prompt. If the font lacks most of its letters, it shows the title of the
 // scene instead.
 func newCaption(prompt, title string, w, h int) (*caption, error) {
-	parsed, err := opentype.Parse(gomedium.TTF)
+	parsed, err := typeface()
 	if err != nil {
 		return nil, err
 	}
