@@ -1,7 +1,9 @@
 package app_test
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -268,7 +270,7 @@ func TestMessagesIdempotency(t *testing.T) {
 	server := httptest.NewServer(up)
 	t.Cleanup(server.Close)
 	n := newSite(t, twoDialects(server.URL)).start(t)
-	key := n.OwnerKey()
+	owner := n.OwnerKey()
 	const event = "event: %[1]s\ndata: {\"type\":%[1]q%[2]s}\n\n"
 	stream := "200\n" + fmt.Sprintf(event, "message_start", `,"message":{"id":"x","type":"message","role":"assistant","model":"y","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":3,"output_tokens":1}}`) +
 		fmt.Sprintf(event, "content_block_start", `,"index":0,"content_block":{"type":"text","text":""}`) + fmt.Sprintf(event, "content_block_delta", `,"index":0,"delta":{"type":"text_delta","text":"Hi"}`)
@@ -281,13 +283,25 @@ func TestMessagesIdempotency(t *testing.T) {
 		{"stream", stream + tail, `{"model":"lab/claude","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"x"}]}`, true},
 		{"cut", stream + "CUT\n", `{"model":"lab/claude","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"x"}]}`, false},
 	} {
-		up.say(tt.says)
-		before := settled(n.App)
-		first := n.askMessages("/v1/messages", key, tt.body, "Idempotency-Key", tt.name)
-		second := n.askMessages("/v1/messages", key, tt.body, "Idempotency-Key", tt.name)
-		calls, settlements := len(up.heard()), settled(n.App)-before
-		if replayed := second.header.Get("Idempotent-Replayed") == "true"; replayed != tt.replayed || replayed != (first.body == second.body) || first.status != 200 || calls != int(settlements) || replayed != (calls == 1) {
-			t.Errorf("%s: replayed %t, %d calls, %d settlements\n%s\n%s", tt.name, replayed, calls, settlements, first.body, second.body)
+		// A reply is not kept while the database is slow, as on a busy machine; then another try is made.
+		var got string
+		for try := range 10 {
+			up.say(tt.says)
+			before := settled(n.App)
+			key := fmt.Sprint(tt.name, try)
+			first := n.askMessages("/v1/messages", owner, tt.body, "Idempotency-Key", key)
+			second := n.askMessages("/v1/messages", owner, tt.body, "Idempotency-Key", key)
+			replayed := second.header.Get("Idempotent-Replayed") == "true"
+			calls, settlements := len(up.heard()), settled(n.App)-before
+			if replayed != (first.body == second.body) || first.status != 200 || calls != int(settlements) || replayed != (calls == 1) {
+				t.Errorf("%s: replayed %t, %d calls, %d settlements\n%s\n%s", tt.name, replayed, calls, settlements, first.body, second.body)
+			}
+			if got = fmt.Sprint(replayed); replayed || !tt.replayed {
+				break
+			}
+		}
+		if want := fmt.Sprint(tt.replayed); got != want {
+			t.Errorf("%s: replayed %s, want %s", tt.name, got, want)
 		}
 	}
 }
@@ -317,5 +331,48 @@ func TestMessagesCount(t *testing.T) {
 	}
 	if r := n.askMessages("/v1/messages/count_tokens", key, `{"model":"sandbox/small","messages":[{"role":"user","content":"`+strings.Repeat("word ", 200_000)+`"}]}`); r.status != 200 {
 		t.Errorf("count beyond the window = %d %s, want 200", r.status, r.body)
+	}
+}
+
+// A caller that hangs up ends the call of an upstream of either dialect, and is charged once.
+func TestMessagesHangUp(t *testing.T) {
+	t.Parallel()
+	ended := make(chan string, 2)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		piece := `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"},"finish_reason":null}]}` + "\n\n"
+		if strings.HasSuffix(r.URL.Path, "/messages") {
+			piece = `data: {"type":"message_start","message":{"id":"x","model":"y","content":[],"usage":{"input_tokens":3,"output_tokens":1}}}` + "\n\n" +
+				`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}` + "\n\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}` + "\n\n"
+		}
+		_, _ = io.WriteString(w, piece)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		ended <- r.URL.Path
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	n := newSite(t, twoDialects(server.URL)).start(t)
+	for model, path := range map[string]string{"lab/m": "/v1/chat/completions", "lab/claude": "/v1/messages"} {
+		before := settled(n.App)
+		ctx, hangUp := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.scheme+n.Addr()+"/v1/messages", strings.NewReader(`{"model":"`+model+`","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"x"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Api-Key", n.OwnerKey())
+		resp, err := n.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := bufio.NewScanner(resp.Body)
+		for seen.Scan() && !strings.Contains(seen.Text(), `"text":"Hi"`) {
+		}
+		hangUp()
+		resp.Body.Close()
+		if got := <-ended; got != path {
+			t.Errorf("%s: the call of %s has ended, want %s", model, got, path)
+		}
+		eventually(t, "the call is settled", func() bool { return settled(n.App) == before+1 })
 	}
 }

@@ -358,7 +358,9 @@ func (p *parser) thinking(v, maxTokens value, effort string, tools bool) {
 	if v = p.object(v); v == nil {
 		return
 	}
-	switch kind := p.tag(v.member("type"), "adaptive", "disabled", "enabled"); kind {
+	kind := p.word(v.member("type"))
+	switch kind {
+	case "", "disabled", "between_tools":
 	case "adaptive":
 		if effort == "" {
 			effort = "medium"
@@ -389,6 +391,8 @@ func (p *parser) thinking(v, maxTokens value, effort string, tools bool) {
 			effort = "high"
 		}
 		p.effort(effort)
+	default:
+		p.only("thinking of type " + show(kind))
 	}
 }
 
@@ -414,17 +418,25 @@ func effortOf(config value) string {
 	return ""
 }
 
-// tag reads the member type of a union, which must be one of the words.
-func (p *parser) tag(v value, words ...string) string {
-	switch {
-	case v == nil:
-		p.badAt("type", required)
-		return ""
-	case !v.is('"'):
-		p.badAt("type", noText)
+// word reads the member type of an object. It is empty after a problem.
+func (p *parser) word(v value) string {
+	p.at("type", func() {
+		if p.need(v, '"', noText) && len(v) == 2 {
+			p.bad("String should have at least 1 character")
+		}
+	})
+	if p.fault != nil {
 		return ""
 	}
-	kind := v.text()
+	return v.text()
+}
+
+// tag reads the member type of a union, which must be one of the words.
+func (p *parser) tag(v value, words ...string) string {
+	kind := p.word(v)
+	if p.fault != nil {
+		return ""
+	}
 	for _, w := range words {
 		if w == kind {
 			return w
@@ -463,9 +475,15 @@ func (p *parser) config(config, format value) {
 		if config = p.object(config); config == nil {
 			return
 		}
-		if e := config.member("effort"); !e.absent() && effortOf(config) == "" {
-			p.badAt("effort", "Input should be 'low', 'medium', 'high', 'xhigh' or 'max'")
-		}
+		p.at("effort", func() {
+			switch e := config.member("effort"); {
+			case e.absent() || effortOf(config) != "":
+			case !e.is('"'):
+				p.bad(noText)
+			default:
+				p.only("the effort " + show(e.text()))
+			}
+		})
 		if f := config.member("format"); !f.absent() {
 			format = nil
 			p.at("format", func() { p.format(f) })
@@ -479,7 +497,10 @@ func (p *parser) format(v value) {
 	if v = p.object(v); v == nil {
 		return
 	}
-	if p.tag(v.member("type"), "json_schema") == "" {
+	switch kind := p.word(v.member("type")); kind {
+	case "json_schema":
+	default:
+		p.only("formats of type " + show(kind))
 		return
 	}
 	schema := v.member("schema")

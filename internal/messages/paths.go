@@ -34,6 +34,9 @@ func (r *Request) Explain(err error) error {
 
 // locate returns the path of the caller's field that became the field of the chat completion at path.
 func (r *Request) locate(path string) string {
+	if r.Chat != nil && r.Chat.Original != nil && path == r.Chat.Original.Needs.Path {
+		return path
+	}
 	for _, list := range []string{"messages.", "tools.", "mcp_servers."} {
 		if strings.HasPrefix(path, list) { // what Original needs has its path in the caller's words
 			return path
