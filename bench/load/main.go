@@ -35,6 +35,12 @@ type plan struct {
 	slice time.Duration
 	// lag is how long the gateway may defer work for a call.
 	lag time.Duration
+	// only is the name of the one workload to run. If empty, all are, and memory is measured.
+	only string
+	// quick makes everything small.
+	quick bool
+	// grows adds what a request costs gateways that know more and more.
+	grows bool
 }
 
 // main measures, or plays a role for another instance of itself.
@@ -49,14 +55,16 @@ func main() {
 	}
 	p := plan{
 		streams: 1000, open: 3 * time.Second, slice: 400 * time.Millisecond,
-		lag: 1200 * time.Millisecond, // the gateway writes settlements to the database every second
+		grows: true,
+		lag:   1200 * time.Millisecond, // the gateway writes settlements to the database every second
 	}
 	flag.StringVar(&p.bin, "bin", "", "measure this binary instead of building one")
 	flag.IntVar(&p.rounds, "rounds", 3, "turns of each target under each load")
-	quick := flag.Bool("quick", false, "one short round: a check that everything runs")
+	flag.StringVar(&p.only, "only", "", "run this workload alone, for example \"5 MB\" or \"TLS\", or \"growth\"")
+	flag.BoolVar(&p.quick, "quick", false, "one short round: a check that everything runs")
 	flag.Parse()
 	p.rounds = max(p.rounds, 1)
-	if *quick {
+	if p.quick {
 		p.rounds, p.streams, p.open, p.slice = 1, 100, time.Second, 100*time.Millisecond
 	}
 	process.Main("load", p.run)
@@ -84,6 +92,9 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if p.only == "growth" {
+		return p.grow(ctx, self, bin, scratch, out)
+	}
 	began := time.Now()
 	targets, stop, err := startAll(ctx, self, bin, scratch)
 	defer stop()
@@ -91,11 +102,15 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	// The gateway, which is the last one, is the only target that defers work.
-	targets[len(targets)-1].lag = p.lag
+	gateway := targets[len(targets)-1]
+	gateway.lag, gateway.secure.lag = p.lag, p.lag
 	r := newResults(targets)
 	// Memory is measured first, while the processes are fresh: a heap that has grown would
 	// hide what streams need.
 	for _, t := range targets[1:] {
+		if p.only != "" {
+			break
+		}
 		h, err := hold(ctx, t, p.streams, p.open)
 		if err != nil {
 			return err
@@ -105,8 +120,16 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	// The order of the targets rotates with the rounds.
 	for round := range p.rounds {
 		for _, w := range workloads {
+			if p.only != "" && p.only != w.name {
+				continue
+			}
 			for i := range targets {
 				t := targets[(i+round)%len(targets)] // each target is first in some round
+				if w.secure {
+					if t = t.secure; t == nil {
+						continue // our callers do not speak TLS
+					}
+				}
 				s, err := w.run(ctx, t, p.slice)
 				if err != nil {
 					return err
@@ -121,7 +144,12 @@ func (p plan) run(ctx context.Context, out io.Writer) error {
 	if err := r.firstError(); err != nil {
 		return fmt.Errorf("some replies were wrong: %w", err)
 	}
-	return nil
+	if p.only != "" || !p.grows {
+		return nil
+	}
+	stop() // the rest has the machine for itself
+	fmt.Fprintln(out)
+	return p.grow(ctx, self, bin, scratch, out)
 }
 
 // wait sleeps for d. It returns an error if the run is interrupted.

@@ -46,6 +46,10 @@ func (r *results) print(out io.Writer) {
 		{"CPU µs per request, c=256", func(t string) float64 { return r.perRequest(many, t) }},
 		{"CPU µs per chunk, paced", func(t string) float64 { return r.perChunk(paced, t) }},
 		{"CPU µs per chunk, flood", func(t string) float64 { return r.perChunk(flood, t) }},
+		{"CPU µs per request, TLS", func(t string) float64 { return r.perRequest(secure, t) }},
+		{"CPU µs per MB, 200 KB prompt", func(t string) float64 { return r.perMegabyte(long, t) }},
+		{"CPU µs per MB, 5 MB prompt", func(t string) float64 { return r.perMegabyte(longest, t) }},
+		{"CPU µs per MB, 5 MB image", func(t string) float64 { return r.perMegabyte(pictures, t) }},
 		{"added µs, median, c=1", func(t string) float64 { return r.added(one, t, 0.5, (*sample).ends) }},
 		{"added µs, p99, c=1", func(t string) float64 { return r.added(one, t, 0.99, (*sample).ends) }},
 		{"added µs to the first chunk", func(t string) float64 { return r.added(paced, t, 0.5, (*sample).firsts) }},
@@ -91,6 +95,11 @@ func (r *results) perRequest(w workload, t string) float64 {
 // perChunk returns the CPU time of all rounds divided by their chunks.
 func (r *results) perChunk(w workload, t string) float64 {
 	return r.pooled(w, t, func(s *sample) int { return s.chunks })
+}
+
+// perMegabyte returns the CPU time of all rounds divided by the size of their requests.
+func (r *results) perMegabyte(w workload, t string) float64 {
+	return r.pooled(w, t, func(s *sample) int { return s.requests * s.bytes }) * 1e6
 }
 
 // pooled returns the CPU time per counted unit over all rounds, in microseconds.

@@ -2,8 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -19,12 +27,17 @@ import (
 // target is a running program under load, in a process of its own, so that its CPU time and
 // memory can be told apart from those of the others.
 type target struct {
-	name  string // direct, floor or sluice: a column of the results
-	addr  string // host and port
-	key   string // the API key; empty if it needs none
+	name string // direct, floor or sluice: a column of the results
+	addr string // host and port
+	key  string // the API key; empty if it needs none
+	// keys are those of the callers, in turn, if each has its own.
+	keys  []string
 	model string // the name of the model that it serves
 	// lag is how long the target may defer work; see plan.
 	lag time.Duration
+	// secure is the same program in front of an upstream with TLS, or nil if there is none. It may
+	// share its process.
+	secure *target
 	*process.Process
 }
 
@@ -34,24 +47,30 @@ const (
 	floorKey      = "bench"
 )
 
-// startAll starts the upstream, the floor and the gateway, in this order. The caller must call
-// stop, even after an error. It returns once all three give correct replies.
+// startAll starts the upstream, the floor and the gateway, in this order, and upstream and floor
+// once more with TLS between them. The caller must call stop, even after an error. It returns
+// once all of them give correct replies.
 func startAll(ctx context.Context, self, bin, scratch string) (targets []*target, stop func(), err error) {
+	var running []*process.Process
 	stop = func() {
-		for _, t := range targets {
-			t.Stop()
+		for _, p := range running {
+			p.Stop()
 		}
 	}
-	start := func(t *target, opts *process.Options, program string, args ...string) error {
+	launch := func(t *target, opts *process.Options, program string, args ...string) error {
 		if t.Process, err = process.Start(ctx, opts, program, args...); err != nil {
 			return err
 		}
-		targets = append(targets, t)
+		running = append(running, t.Process)
 		return nil
+	}
+	start := func(t *target, opts *process.Options, program string, args ...string) error {
+		targets = append(targets, t)
+		return launch(t, opts, program, args...)
 	}
 	// One address for each program. They are chosen first, because the programs refer to each
 	// other.
-	addrs := make([]string, 3)
+	addrs := make([]string, 5)
 	for i := range addrs {
 		if addrs[i], err = process.FreeAddress(); err != nil {
 			return nil, stop, err
@@ -67,8 +86,22 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 		return targets, stop, err
 	}
 
+	certificate, key := filepath.Join(scratch, "cert.pem"), filepath.Join(scratch, "key.pem")
+	if err := makeCertificate(certificate, key); err != nil {
+		return targets, stop, err
+	}
+	trust := []string{"SSL_CERT_FILE=" + certificate} // instead of the system's
+	if err := launch(&target{}, nil, self, "upstream", addrs[3], certificate, key); err != nil {
+		return targets, stop, err
+	}
+	secureURL := "https://" + addrs[3] + "/v1"
+	bare.secure = &target{name: "floor", addr: addrs[4], key: floorKey, model: upstreamModel}
+	if err := launch(bare.secure, &process.Options{Env: trust}, self, "floor", addrs[4], secureURL, floorKey); err != nil {
+		return targets, stop, err
+	}
+
 	data, file := filepath.Join(scratch, "data"), filepath.Join(scratch, "sluice.yaml")
-	if err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(file, []byte(configuration(baseURL)), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(file, []byte(configuration(baseURL, secureURL)), 0o600)); err != nil {
 		return targets, stop, err
 	}
 	// The log goes to a file: writing to this process would cost CPU time on both sides.
@@ -78,7 +111,7 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 	}
 	defer log.Close() // the gateway has its own descriptor
 	gateway := &target{name: "sluice", addr: addrs[2], model: "bench/gpt"}
-	if err := start(gateway, &process.Options{Dir: data, Output: log}, bin, "serve", "--config", file, "--data", data, "--listen", addrs[2], "--metrics-listen", ""); err != nil {
+	if err := start(gateway, &process.Options{Dir: data, Output: log, Env: trust}, bin, "serve", "--config", file, "--data", data, "--listen", addrs[2], "--metrics-listen", ""); err != nil {
 		return targets, stop, err
 	}
 	if err := gateway.listens(ctx); err != nil {
@@ -93,7 +126,8 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 	if _, err := process.Run(ctx, bin, data, "account", "set-limits", account.OwnerEmail, "--rpm", "unlimited", "--concurrent", "unlimited", "--tpm", "unlimited"); err != nil {
 		return targets, stop, err
 	}
-	for _, t := range targets {
+	gateway.secure = &target{name: "sluice", addr: gateway.addr, key: gateway.key, model: "bench/secure", Process: gateway.Process}
+	for _, t := range []*target{direct, bare, bare.secure, gateway, gateway.secure} {
 		if err := t.probe(ctx); err != nil {
 			return targets, stop, err
 		}
@@ -101,14 +135,40 @@ func startAll(ctx context.Context, self, bin, scratch string) (targets []*target
 	return targets, stop, nil
 }
 
-// configuration returns the gateway's configuration: the defaults and one model at the
-// upstream, which every plan may call.
-func configuration(baseURL string) string {
+// configuration returns the gateway's configuration: the defaults and one model at each
+// upstream, which every plan may call, with any prompt.
+func configuration(baseURL, secureURL string) string {
 	return fmt.Sprintf(`providers:
   - {name: bench, kind: openai, base_url: %q}
+  - {name: secure, kind: openai, base_url: %q}
 models:
-  - {id: bench/gpt, provider: bench, upstream: %s, plan: free, context_length: 128000, max_output: 16000}
-`, baseURL, upstreamModel)
+  - {id: bench/gpt, provider: bench, upstream: %[3]s, plan: free, context_length: 100000000, max_output: 16000}
+  - {id: bench/secure, provider: secure, upstream: %[3]s, plan: free, context_length: 100000000, max_output: 16000}
+`, baseURL, secureURL, upstreamModel)
+}
+
+// makeCertificate writes a new certificate for this machine, and its key.
+func makeCertificate(certificate, key string) error {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		return err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), 0o600),
+		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
 }
 
 // listens waits until the target accepts connections, for process.Patience since its start at most.
@@ -177,7 +237,16 @@ func (t *target) probe(ctx context.Context) error {
 // roles are what this program does when it starts itself as a child process, by its first
 // argument. One program is easier to build and to run than three.
 var roles = map[string]func(l net.Listener, args []string) error{
-	"upstream": func(l net.Listener, _ []string) error { return upstream.Serve(l) },
+	"upstream": func(l net.Listener, args []string) error {
+		if len(args) == 2 { // a certificate and its key
+			pair, err := tls.LoadX509KeyPair(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}})
+		}
+		return upstream.Serve(l)
+	},
 	"floor": func(l net.Listener, args []string) error {
 		if len(args) != 2 {
 			return errors.New("the floor needs the upstream's URL and a key")

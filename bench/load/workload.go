@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,11 @@ type workload struct {
 	// streamed. pause is the time between them.
 	chunks int
 	pause  time.Duration
+	// secure means that the upstream is called over TLS.
+	secure bool
+	// prompt is the size of the prompt in bytes; 0 means a short one. image makes it a picture.
+	prompt int
+	image  bool
 }
 
 // frames is the number of chunks without text in a stream: role, finish reason, usage.
@@ -35,8 +41,14 @@ var (
 	many  = workload{name: "c=256", callers: 256}
 	paced = workload{name: "paced", callers: 16, chunks: 50, pause: 10 * time.Millisecond}
 	flood = workload{name: "flood", callers: 32, chunks: 100}
+	// The cost of TLS to the upstream, which most real ones speak.
+	secure = workload{name: "TLS", callers: 32, secure: true}
+	// Long prompts: a conversation with a few files in it, a book, and a photo.
+	long     = workload{name: "200 KB", callers: 8, prompt: 200_000}
+	longest  = workload{name: "5 MB", callers: 2, prompt: 5_000_000}
+	pictures = workload{name: "image", callers: 2, prompt: 5_000_000, image: true}
 
-	workloads = []workload{one, some, many, paced, flood}
+	workloads = []workload{one, some, many, paced, flood, secure, long, longest, pictures}
 )
 
 // length returns how long one stream takes; 0 without a pause.
@@ -50,11 +62,31 @@ func (w workload) request(t *target) []byte {
 	if w.chunks > 0 {
 		stream = `,"stream":true,"stream_options":{"include_usage":true}`
 	}
-	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":"You are a helpful assistant. Answer briefly, keep to the facts, and say so where you do not know."},`+
-		`{"role":"user","content":"Explain in a few sentences how a gateway hands a streamed reply on, and what it must not hold back. %s"}],"temperature":0.7,"max_tokens":256%s}`,
-		t.model, upstream.Directive(w.chunks, w.pause), stream)
+	body := w.body(t, stream)
 	return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: */*\r\nUser-Agent: bench\r\nContent-Length: %d\r\n\r\n%s",
 		t.addr, t.key, len(body), body)
+}
+
+// body returns the request's body.
+func (w workload) body(t *target, stream string) string {
+	switch {
+	case w.image:
+		// Any text of the right alphabet: nobody decodes it.
+		return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":[{"type":"text","text":"What is in this picture? %s"},{"type":"image_url","image_url":{"url":"data:image/png;base64,%s"}}]}],"max_tokens":256%s}`,
+			t.model, upstream.Directive(w.chunks, w.pause), strings.Repeat("iVBORw0KGgoAAAANSUhEUgAA+/09AzbYcQAB", w.prompt/36), stream)
+	case w.prompt > 0:
+		// Turns of a few kilobytes, with what JSON must escape.
+		var b strings.Builder
+		fmt.Fprintf(&b, `{"model":%q,"messages":[{"role":"system","content":"You are a helpful assistant. %s"}`, t.model, upstream.Directive(w.chunks, w.pause))
+		for i := 0; b.Len() < w.prompt; i++ {
+			fmt.Fprintf(&b, `,{"role":%q,"content":"%s"}`, [2]string{"user", "assistant"}[i%2], strings.Repeat(`The gateway said: \"hand it on\", and it did.\n\tThen it waited for the next piece — päckchenweise. `, 40))
+		}
+		fmt.Fprintf(&b, `,{"role":"user","content":"Go on."}],"max_tokens":256%s}`, stream)
+		return b.String()
+	}
+	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":"You are a helpful assistant. Answer briefly, keep to the facts, and say so where you do not know."},`+
+		`{"role":"user","content":"Explain in a few sentences how a gateway hands a streamed reply on, and what it must not hold back. %s"}],"temperature":0.7,"max_tokens":256%s}`,
+		t.model, upstream.Directive(w.chunks, w.pause), stream)
 }
 
 // call sends one request and calls chunk for every chunk. An incomplete stream is an error.
@@ -80,6 +112,8 @@ func (w workload) call(c *conn, request []byte, chunk func()) error {
 type sample struct {
 	// requests and chunks count the whole turn.
 	requests, chunks int
+	// bytes is the size of one request.
+	bytes int
 	// cpu is the CPU time of the whole turn, including work that the target deferred.
 	cpu time.Duration
 	// rate is requests per second in the measured slice.
@@ -125,6 +159,12 @@ func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sa
 		callers.Go(func() {
 			// Streams in step would send all their chunks at the same moment.
 			if wait(ctx, w.length()*time.Duration(i)/time.Duration(w.callers)) == nil {
+				request := request
+				if len(t.keys) > 0 {
+					own := *t
+					own.key = t.keys[i%len(t.keys)]
+					request = w.request(&own)
+				}
 				w.repeat(t, request, &parts[i], &measuring, &over)
 			}
 		})
@@ -143,7 +183,7 @@ func (w workload) load(ctx context.Context, t *target, slice time.Duration) (*sa
 	took := time.Since(began)
 	over.Store(true)
 	callers.Wait()
-	all := &sample{}
+	all := &sample{bytes: len(request)}
 	for i := range parts {
 		all.join(&parts[i])
 	}

@@ -44,6 +44,8 @@ type Options struct {
 	// Output receives what the program prints. By default it is kept in memory; see
 	// Process.Output.
 	Output io.Writer
+	// Env is added to the program's environment.
+	Env []string
 }
 
 // Process is a running program.
@@ -63,7 +65,7 @@ func Start(ctx context.Context, opts *Options, program string, args ...string) (
 	}
 	p := &Process{exited: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, program, args...)
-	p.cmd.Dir, p.cmd.Env = opts.Dir, environment(opts.Dir)
+	p.cmd.Dir, p.cmd.Env = opts.Dir, append(environment(opts.Dir), opts.Env...)
 	p.cmd.Stdout = &p.memory
 	if opts.Output != nil {
 		p.cmd.Stdout = opts.Output

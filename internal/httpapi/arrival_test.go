@@ -141,7 +141,7 @@ func TestBodiesGrowAsTheyArrive(t *testing.T) {
 	for _, tt := range []struct {
 		sent int
 		held int64
-	}{{1, firstBuffer}, {firstBuffer, 2 * firstBuffer}, {firstBuffer, 4 * firstBuffer}, {2*firstBuffer - 1, 8 * firstBuffer}} {
+	}{{1, firstBuffer}, {firstBuffer, 4 * firstBuffer}, {3*firstBuffer - 2, 4 * firstBuffer}, {2, 16 * firstBuffer}} {
 		if _, err := io.WriteString(conn, strings.Repeat("x", tt.sent)); err != nil {
 			t.Fatal(err)
 		}

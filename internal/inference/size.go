@@ -25,6 +25,8 @@ const (
 	smallPrompt = 16 << 10
 	// A sample is samplePieces pieces of sampleBytes bytes, evenly spread: about 5 ms of work, with an error
 	// of a few percent. A fine sample replaces a count that would cost too much.
+	// A rough one is for prompts that are nowhere near a limit, and for reservations: 0.2 ms.
+	roughPieces  = 8
 	samplePieces = 32
 	finePieces   = 512
 	sampleBytes  = 512
@@ -51,6 +53,7 @@ type size struct {
 
 	floor   int  // a lower bound
 	floored bool // the floor is that of the whole prompt, so it gets no higher
+	rough   int  // by a rough sample; 0: none was taken
 	about   int  // by a sample; 0: none was taken
 	exact   int  // by a count; 0: there was none
 	settled bool // no count will follow: the sample decides
@@ -87,6 +90,10 @@ func (s *size) within(most int) verdict {
 	case s.req.PromptBytes() <= smallPrompt:
 		return unsure
 	}
+	// A rough sample only lets through, and only what is far below the limit.
+	if s.about == 0 && s.roughly()*2 <= most {
+		return fits
+	}
 	// A sample errs by a few percent, so it decides only with a margin. The margin for refusing is larger:
 	// the upstream can still refuse what we let through, but nobody can undo our refusal.
 	switch about := s.sample(); {
@@ -112,6 +119,15 @@ func decide(fit bool) verdict {
 		return fits
 	}
 	return exceeds
+}
+
+// roughly returns the number of tokens by a rough sample. The first call takes it.
+func (s *size) roughly() int {
+	if s.rough == 0 {
+		rough, _ := sampleOf(s.req, roughPieces, tokens.Counter{Count: s.tokenize})
+		s.rough = max(s.floor, rough)
+	}
+	return s.rough
 }
 
 // sample returns the number of tokens by a sample. The first call takes it.
@@ -153,23 +169,21 @@ func (s *size) count(ctx context.Context, most int) error {
 }
 
 // estimate returns about how many tokens there are, at almost no cost. It takes what is known, else four
-// bytes for a token. For a long prompt it also computes the floor: a table has a token every two bytes, and
+// bytes for a token. For a long prompt it also takes a rough sample: a table has a token every two bytes, and
 // a reservation that is much too low would let an account exceed its limit.
 func (s *size) estimate() int {
-	const (
-		long     = 64 << 10 // from here on a floor pays, 0.2 ms
-		veryLong = 1 << 20  // from here on a sample costs less
-	)
+	const long = 64 << 10 // from here on a rough sample costs less than reading the prompt
 	bytes := s.req.PromptBytes()
+	least := max(s.floor, bytes/4+perMessage*len(s.req.Messages)+perImage*s.req.Attachments())
 	switch {
 	case s.exact > 0:
 		return s.exact
-	case s.about > 0, bytes > veryLong:
-		return s.sample()
-	case !s.floored && bytes > long:
-		s.floor, s.floored = floorOf(s.req, 2*bytes)
+	case s.about > 0:
+		return s.about
+	case bytes > long:
+		return max(least, s.roughly())
 	}
-	return max(s.floor, s.req.PromptBytes()/4+perMessage*len(s.req.Messages)+perImage*s.req.Attachments())
+	return least
 }
 
 // isLong reports whether the prompt is so long that the request counts twice. A prompt that may be just

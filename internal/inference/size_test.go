@@ -34,7 +34,7 @@ func (s *spy) count(text string) int {
 }
 
 // sampled is the most that a sample gives the tokenizer.
-const sampled = (samplePieces + 1) * (sampleBytes + 16)
+const sampled = (samplePieces + roughPieces + 2) * (sampleBytes + 16)
 
 // huge are prompts of many kinds, far longer than any window, as the insides of JSON strings.
 func huge(bytes int) map[string]string {
@@ -97,6 +97,26 @@ func TestSampleIsClose(t *testing.T) {
 		}
 		if about < s.exact*4/5 || about > s.exact*5/4 || s.floor > s.exact {
 			t.Errorf("%s: sampled %d, floor %d, counted %d, want them close", name, about, s.floor, s.exact)
+		}
+	}
+}
+
+// TestEstimate holds the estimates of long prompts, for which little may be counted, against the count.
+func TestEstimate(t *testing.T) {
+	t.Parallel()
+	for name, content := range huge(200 << 10) {
+		var tokenizer spy
+		s := size{req: parse(t, `"`+content+`"`, ""), counting: counting{tokenizer.count, ample}}
+		about := s.estimate()
+		if most := (roughPieces + 1) * (sampleBytes + 16); tokenizer.bytes > most {
+			t.Errorf("%s: estimated with %d bytes counted, want at most %d", name, tokenizer.bytes, most)
+		}
+		if err := s.count(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		// Four bytes for a token are the least that is reserved, whatever the text is.
+		if about < s.exact*3/4 || about > max(s.exact*4/3, s.req.PromptBytes()/4+100) {
+			t.Errorf("%s: estimated %d, counted %d, want them close", name, about, s.exact)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func modes() []mode {
 		},
 		{
 			name: "bench", run: (*session).bench, durable: true,
-			takes: "10 minutes on two cores", needy: true,
+			takes: "20 minutes on two cores", needy: true,
 			plan: []string{"the programs in bench/", "the benchmarks beside the code"},
 		},
 		{
