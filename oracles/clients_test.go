@@ -39,6 +39,15 @@ func libraries() []library {
 		{"Anthropic for JavaScript", "@anthropic-ai/sdk", "/v1/messages", `new Anthropic({ baseURL: "http://127.0.0.1:8080", apiKey: process.env.SLUICE_KEY })`, "node/anthropic.test.mjs", []string{"whole and streamed replies", "tools", "thinking", "images", "JSON", "token counts", "models", "errors"}},
 		{"Anthropic for Go", "github.com/anthropics/anthropic-sdk-go", "/v1/messages", `anthropic.NewClient(option.WithBaseURL("http://127.0.0.1:8080"), option.WithAPIKey(key))`, "messages_test.go", []string{"whole and streamed replies", "tools", "thinking", "token counts", "models", "errors"}},
 		{"AI SDK, Anthropic", "@ai-sdk/anthropic", "/v1/messages", `createAnthropic({ baseURL: "` + pageURL + `", apiKey: process.env.SLUICE_KEY })`, "node/anthropic.test.mjs", []string{"generateText", "streamText", "generateObject", "tools", "reasoning"}},
+		{"OpenAI for JavaScript, Responses", "openai", "/v1/responses", openaiJS, "node/responses.test.mjs", []string{"create", "stream", "parse", "tools", "conversations by previous_response_id"}},
+		{"OpenAI for Go, Responses", "github.com/openai/openai-go/v3", "/v1/responses", `openai.NewClient(option.WithBaseURL("` + pageURL + `"), option.WithAPIKey(key))`, "responses_test.go", []string{"create", "stream", "tools"}},
+		{"AI SDK, openai", "@ai-sdk/openai", "/v1/responses", `createOpenAI({ baseURL: "` + pageURL + `", apiKey: process.env.SLUICE_KEY })`, "node/responses.test.mjs", []string{"generateText", "streamText", "tools", "objects"}},
+		{"OpenAI Agents for JavaScript", "@openai/agents", "/v1/responses", `setDefaultOpenAIClient(` + openaiJS + `)`, "node/responses.test.mjs", []string{"a run with tools"}},
+		{"LangChain for JavaScript", "@langchain/openai", "/v1/responses", `new ChatOpenAI({ model: "` + pageModel + `", useResponsesApi: true, apiKey: process.env.SLUICE_KEY, configuration: { baseURL: "` + pageURL + `" } })`, "node/responses.test.mjs", []string{"invoke", "stream", "tools"}},
+		{"Anthropic for JavaScript", "@anthropic-ai/sdk", "/v1/messages", `new Anthropic({ baseURL: "http://127.0.0.1:8080", apiKey: process.env.SLUICE_KEY })`, "node/anthropic.test.mjs", []string{"create", "stream", "tools", "thinking", "countTokens"}},
+		{"Anthropic for Go", "github.com/anthropics/anthropic-sdk-go", "/v1/messages", `anthropic.NewClient(option.WithBaseURL("http://127.0.0.1:8080"), option.WithAPIKey(key))`, "messages_test.go", []string{"text", "tools", "thinking", "count", "models"}},
+		{"AI SDK, anthropic", "@ai-sdk/anthropic", "/v1/messages", `createAnthropic({ baseURL: "` + pageURL + `", apiKey: process.env.SLUICE_KEY })`, "node/anthropic.test.mjs", []string{"generateText", "streamText", "tools"}},
+		{"OpenAI for JavaScript, embeddings", "openai", "/v1/embeddings", openaiJS, "node/embeddings.test.mjs", []string{"floats", "base64"}},
 		{"MCP for TypeScript", "@modelcontextprotocol/sdk", "/mcp", `new StreamableHTTPClientTransport(new URL("http://127.0.0.1:8080/mcp"), { requestInit: { headers: { Authorization: "Bearer " + process.env.SLUICE_KEY } } })`, "node/mcp.test.mjs", []string{"tools of the gateway's own server", "conformance"}},
 	}
 }

@@ -90,6 +90,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Refusals: refusal.NewView(a.refusals, a.facts.store), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
 		Health:       func(m *catalog.Model) string { return a.settings.Load().Health(m) },
+		Forget:       a.facts.store.ForgetResponses,
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   func() string { return a.settings.Load().Config.Video.ModelID },
 	}, nil).Handler()

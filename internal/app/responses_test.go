@@ -346,3 +346,33 @@ func TestResponsesMCP(t *testing.T) {
 		t.Errorf("the next turn = %s", got)
 	}
 }
+
+// Closing an account deletes its stored responses.
+func TestClosingForgetsResponses(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	n := s.start(t)
+	ana := n.join("ana@example.com")
+	owner := n.respond(n.OwnerKey(), `{"model":"sandbox/small","input":"Say hello."}`)
+	db := openSQLite(t, s)
+	if _, err := db.Exec(`INSERT INTO responses (id, account_id, previous, size, expires_at, sealed) SELECT x'01', id, x'', 1, 99999999999999, x'00' FROM accounts WHERE email = $1`, ana.email); err != nil {
+		t.Fatal(err)
+	}
+	count := func() (n int) {
+		t.Helper()
+		if err := db.QueryRow(`SELECT COUNT(*) FROM responses`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if count() != 2 {
+		t.Fatalf("%d responses are stored, want 2", count())
+	}
+	ana.wants(ana.post("/dashboard/account/close", "email", ana.email, "current", pagePassword), "closing the account", 303, "/signin")
+	if count() != 1 {
+		t.Errorf("%d responses are stored, want only the owner's", count())
+	}
+	if r := n.get(responsesPath+"/"+owner.ID, n.OwnerKey()); r.status != http.StatusOK {
+		t.Errorf("GET of the owner's response = %d", r.status)
+	}
+}

@@ -132,7 +132,7 @@ func (d *Dashboard) closeOtherSessions(w http.ResponseWriter, r *http.Request, v
 	return d.seeOther(w, r, home+"/account", "sessions-closed")
 }
 
-// closeAccount closes the account permanently: subscription first, then keys, then sign-in. If
+// closeAccount closes the account permanently: subscription first, then keys, then stored responses, then sign-in. If
 // a step fails, the owner can still sign in and try again. Recorded usage is kept.
 func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	ctx := r.Context()
@@ -144,6 +144,11 @@ func (d *Dashboard) closeAccount(w http.ResponseWriter, r *http.Request, v *visi
 	}
 	if _, err := d.Accounts.Close(ctx, actor, v.ID); err != nil {
 		return err
+	}
+	if d.Forget != nil {
+		if err := d.Forget(ctx, v.ID); err != nil {
+			return err
+		}
 	}
 	if err := d.Desk.Erase(ctx, v.ID); err != nil {
 		return err

@@ -54,6 +54,8 @@ type API interface {
 // unless they say otherwise.
 type Sources struct {
 	Desk *signin.Desk
+	// Forget deletes what is stored of an account's conversations; nil: nothing is.
+	Forget func(ctx context.Context, accountID string) error
 	// Provider is the identity provider, or nil if there is none.
 	Provider *signin.Provider
 	Accounts *account.Accounts

@@ -112,6 +112,20 @@ func (s *Store) DropResponse(ctx context.Context, accountID string, id []byte) (
 	return dropped, err
 }
 
+// ForgetResponses deletes all responses of an account.
+func (s *Store) ForgetResponses(ctx context.Context, accountID string) error {
+	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := lockResponses(ctx, tx, accountID); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM responses WHERE account_id = $1`, accountID); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `DELETE FROM response_sizes WHERE account_id = $1`, accountID)
+		return err
+	})
+}
+
 // DropResponses deletes up to most expired responses and returns how many it deleted.
 func (s *Store) DropResponses(ctx context.Context, now time.Time, most int) (dropped int, err error) {
 	err = s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {

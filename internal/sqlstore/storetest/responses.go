@@ -93,6 +93,14 @@ func keptResponses(t *testing.T, open func() *sqlstore.Store) {
 	keep("a", 8, 0, 100, responses.Bound{Entries: 100, Bytes: 50})
 	has(base, "48")
 
+	// All of an account go when it is closed, and nothing of another.
+	keep("c", 1, 0, 10, many)
+	keep("c", 2, 1, 10, many)
+	if err := s.ForgetResponses(t.Context(), "c"); err != nil {
+		t.Errorf("ForgetResponses = %v", err)
+	}
+	has(base, "48")
+
 	// What has expired is deleted, a few at a time.
 	keep("a", 9, 0, 1, many)
 	for _, tt := range []struct {
