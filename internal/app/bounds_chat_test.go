@@ -88,6 +88,20 @@ var chatTries = map[string]try{
 	"fields of the open objects of a chat request": member(func(n int64) string { // three are those of the request
 		return `"unknown":{` + list(n-3, func(i int64) string { return fmt.Sprintf(`"f%d":0`, i) }) + `}`
 	}),
+	"stored response with its input":         triedBy("responses", "TestConversationIsBounded", "not stored"),
+	"stored responses of an account":         triedBy("sqlstore", "TestSQLite", "the oldest go"), // by its part about responses
+	"stored responses of an account, number": triedBy("sqlstore", "TestSQLite", "the oldest go"),
+	"conversation of a stored response":      triedBy("responses", "TestConversationIsBounded", "400"),
+	"responses of a conversation":            triedBy("responses", "TestTurnsAreBounded", "400"),
+	"items of a conversation":                triedBy("responses", "TestItemsAreBounded", "400"),
+	"metadata of a response": func(t *testing.T, s *stage, b bound) {
+		key := s.account(t).MasterKey
+		ask := func(n int64) reply {
+			pairs := list(n, func(i int64) string { return fmt.Sprintf(`"k%d":"v"`, i) })
+			return s.node(t).request("POST", "/v1/responses", key, fmt.Sprintf(`{"model":"sandbox/small","input":"Hello","metadata":{%s}}`, pairs))
+		}
+		b.check(t, ask(b.n), 200, ask(b.n+1))
+	},
 	"inputs of an embeddings request": triedBy("embeddings", "TestBad", "400"),
 	"tokens of an embeddings request": triedBy("embeddings", "TestBad", "400"),
 	"dimensions of an embedding":      triedBy("embeddings", "TestBad", "400"),

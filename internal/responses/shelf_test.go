@@ -254,3 +254,29 @@ func TestNotStored(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTurnsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newShelved()
+	// What is kept of a turn names the one before, and nothing else of it matters here.
+	var before []byte
+	for i := range maxTurns + 1 {
+		own := s.box("a", ResponseID(fmt.Sprint(i))).ID()
+		s.records[string(own[:])] = &Record{ID: own[:], AccountID: "a", Previous: before, ExpiresAt: s.now.Add(time.Hour)}
+		before = own[:]
+	}
+	_, err := s.turn(t, "a", "next", fmt.Sprintf(`{"model":"m","previous_response_id":"resp_%d","input":"x"}`, maxTurns), "x")
+	wantFault(t, err, fault.Invalid, "previous_response_id", "The conversation of the previous response")
+}
+
+func TestItemsAreBounded(t *testing.T) {
+	t.Parallel()
+	body := func(n int) []byte {
+		return []byte(`{"model":"m","input":[` + strings.Repeat(`{"role":"user","content":"a"},`, n-1) + `{"role":"user","content":"a"}]}`)
+	}
+	if _, err := Parse(body(maxItems)); err != nil {
+		t.Errorf("Parse of %d items = %v", maxItems, err)
+	}
+	_, err := Parse(body(maxItems + 1))
+	wantFault(t, err, fault.Invalid, "input", "input holds too much")
+}
