@@ -376,3 +376,20 @@ func TestClosingForgetsResponses(t *testing.T) {
 		t.Errorf("GET of the owner's response = %d", r.status)
 	}
 }
+
+// A caller at its limit is refused before the store is asked for its conversation.
+func TestResponsesAtTheLimit(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "plans:\n  free: {requests_per_minute: 1}\n").start(t)
+	key := must[admin.CreatedAccount](n, "account.create", admin.NewAccount{Actor: "t", Email: "ana@example.com", Plan: "free"}).MasterKey
+	follow := func(id string) reply {
+		return n.request("POST", responsesPath, key, fmt.Sprintf(`{"model":"sandbox/small","previous_response_id":%q,"input":"x"}`, id))
+	}
+	if r := follow("resp_unknown"); r.status != 400 {
+		t.Errorf("an unknown response with a request left = %d %s, want 400", r.status, r.body)
+	}
+	n.respond(key, `{"model":"sandbox/small","input":"Say hello."}`)
+	if r := follow("resp_unknown"); r.status != 429 || r.header.Get("X-Ratelimit-Remaining-Requests") != "0" || r.header.Get("Retry-After") == "" {
+		t.Errorf("an unknown response at the limit = %d %s with %v, want 429", r.status, r.body, r.header)
+	}
+}

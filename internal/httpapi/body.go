@@ -261,6 +261,12 @@ func (b *bodies) read(x *exchange, r *http.Request) ([]byte, func(), error) {
 	return b.readUpTo(b.maxOne, 1, x, r)
 }
 
+// readTranslated is read for a door whose requests are translated: the body and its translation are held at the same
+// time.
+func (b *bodies) readTranslated(x *exchange, r *http.Request) ([]byte, func(), error) {
+	return b.readUpTo(b.maxOne, 2, x, r)
+}
+
 // readUpTo is like read for an operation that accepts at most most bytes. Each byte is charged copies times, for
 // operations that hold a body more than once while they decode it.
 func (b *bodies) readUpTo(most, copies int64, x *exchange, r *http.Request) ([]byte, func(), error) {

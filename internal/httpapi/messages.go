@@ -65,7 +65,7 @@ func features(values []string) []string {
 
 // readMessage reads a request in Anthropic's dialect; see readChat.
 func (a *API) readMessage(x *exchange, r *http.Request, parse func([]byte) (*messages.Request, error)) (req *messages.Request, body []byte, release func(), err error) {
-	body, release, err = a.bodies.read(x, r)
+	body, release, err = a.bodies.readTranslated(x, r)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -16,7 +16,7 @@ import (
 // createResponse serves POST /v1/responses: a completion in the Responses dialect. It becomes an equal chat completion,
 // and everything behind this door is that of chat completions.
 func (a *API) createResponse(x *exchange, r *http.Request) error {
-	body, release, err := a.bodies.read(x, r)
+	body, release, err := a.bodies.readTranslated(x, r)
 	if err != nil {
 		return err
 	}
@@ -59,6 +59,17 @@ func (a *API) past(x *exchange, r *http.Request, req *responses.Request) (*respo
 	}
 	if a.shelf == nil {
 		return nil, fault.New(fault.Invalid, "Responses are not stored here; send the conversation in input.").At("previous_response_id")
+	}
+	// A caller at its limit must not make the store read its conversations.
+	err := a.current(x, func() error {
+		standing, err := a.line.Knock(x.caller, x.limits())
+		if err != nil {
+			standing.SetHeader(x.Header())
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	past, err := a.shelf.Past(r.Context(), x.caller.Account.ID, req)
 	if err != nil && r.Context().Err() != nil {

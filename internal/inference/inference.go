@@ -267,6 +267,21 @@ func (l *Line) CountPrompt(ctx context.Context, models Models, call Call) (int, 
 	return max(1, prompt.sample()), &standing, nil
 }
 
+// Knock returns the refusal that a call of the account would get now, if it has no request left. It costs nothing. It
+// is for work that comes before a call is admitted.
+func (l *Line) Knock(caller auth.Caller, limits account.Limits) (admission.Standing, error) {
+	demand := &admission.Demand{Caller: caller, Limits: limits}
+	// Usually there is a request left. Taking it, if only for a moment, could refuse another call.
+	if standing := l.gate.Standing(demand); standing.Requests.Limit == account.Unlimited || standing.Requests.Remaining > 0 {
+		return standing, nil
+	}
+	admitted, standing, err := l.gate.AdmitRequest(demand)
+	if err == nil {
+		admitted.GiveBack()
+	}
+	return standing, err
+}
+
 // Repeat admits the repeat of an earlier call, which gets the reply of that call. It costs one request.
 func (l *Line) Repeat(caller auth.Caller, limits account.Limits) (admission.Standing, error) {
 	_, standing, err := l.gate.AdmitRequest(&admission.Demand{Caller: caller, Limits: limits})
