@@ -25,6 +25,9 @@ var (
 	several = lazyregexp.New(`((?:` + oneItem + `, )*` + oneItem + `,? (?:and|&) ` + oneItem + `)|\b(?:in|for|of|at) (\p{Ll}+(?:, \p{Ll}+)*,? and \p{Ll}+)(?: please)?[?.!]*$`)
 )
 
+// callWords are stems of words that tell somebody to call a tool.
+var callWords = map[string]bool{stem("use"): true, stem("using"): true, stem("call"): true, stem("run"): true, stem("tool"): true, stem("function"): true, stem("invoke"): true}
+
 // tool is a function and the words by which a text may ask for it.
 type tool struct {
 	*chat.Function
@@ -100,9 +103,15 @@ func (p *prompt) fresh(calls []chat.ToolCall) (left []chat.ToolCall) {
 func choose(text string, all []tool, least float64) (calls []chat.ToolCall) {
 	// parts are runs of clauses, each with at most one that asks for a tool; claimed says that the last part has
 	// one. Ends of clauses inside quotation marks do not count.
-	parts, start, claimed := []string{""}, 0, false
+	parts, start, claimed, owner := []string{""}, 0, false, tool{}
 	for _, at := range append(clauseEnd.FindAllStringIndex(mask(text, quotedPattern), -1), []int{len(text), len(text)}) {
-		_, asks := best(text[start:at[0]], all, enough)
+		t, asks := best(text[start:at[0]], all, enough)
+		if asks && claimed && t.Function == owner.Function && t.onlyNamed(text[start:at[0]]) {
+			asks = false // "the weather in Rome, use get_weather" asks once
+		}
+		if asks {
+			owner = t
+		}
 		if asks && claimed {
 			parts = append(parts, "")
 		}
@@ -115,6 +124,16 @@ func choose(text string, all []tool, least float64) (calls []chat.ToolCall) {
 		}
 	}
 	return calls
+}
+
+// onlyNamed reports whether a clause says which tool to call and nothing that the call is about.
+func (t tool) onlyNamed(clause string) bool {
+	for s := range stems(clause) {
+		if !t.topic[s] && !callWords[s] {
+			return false
+		}
+	}
+	return true
 }
 
 // best returns the tool that shares most weight with a text, if that is at least least. A tool's name spelled out, as
