@@ -122,7 +122,7 @@ func TestCatalogChangesOfTwoNodes(t *testing.T) {
 	if a, b := one.get("/v1/models", owner).body, two.get("/v1/models", owner).body; a != b {
 		t.Errorf("the nodes list\n%s\n%s", a, b)
 	}
-	const want = "added service/auto, added sandbox/small, added sandbox/tiny, added sandbox/large, added sandbox/heavy, added sandbox/reasoner"
+	const want = "added service/auto, added sandbox/small, added sandbox/tiny, added sandbox/large, added sandbox/heavy, added sandbox/reasoner, added sandbox/embed"
 	for _, n := range []*node{one, two} {
 		if got := n.changes(owner, "").told(); got != want {
 			t.Errorf("changes = %s, want %s", got, want)
