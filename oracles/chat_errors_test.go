@@ -124,8 +124,8 @@ func TestNotFound(t *testing.T) {
 	g := startGateway(t, "")
 	c := newClient(t, g, g.owner)
 	_, model := c.Models.Get(soon(t), "no/such-model")
-	_, path := c.Embeddings.New(soon(t), openai.EmbeddingNewParams{Model: small, Input: openai.EmbeddingNewParamsInputUnion{OfString: openai.String("Hi")}})
-	for what, err := range map[string]error{"Models.Get": model, "Embeddings.New": path} {
+	_, path := c.Moderations.New(soon(t), openai.ModerationNewParams{Input: openai.ModerationNewParamsInputUnion{OfString: openai.String("Hi")}})
+	for what, err := range map[string]error{"Models.Get": model, "Moderations.New": path} {
 		if e, ok := errors.AsType[*openai.Error](err); !ok || e.StatusCode != 404 || e.Type != "not_found_error" {
 			t.Errorf("%s = %v, want status 404 and not_found_error", what, err)
 		}
