@@ -55,7 +55,11 @@ func TestConsoleActions(t *testing.T) {
 		}},
 		{"note", []string{"note", why}, "account.note", "", func(admin.Account) bool { return true }},
 		{"sign-out", nil, "account.sign_out", "You were signed out everywhere", func(admin.Account) bool { return ana.get("/dashboard").status == 303 }},
-		{"second-factor", nil, "account.reset_second_factor", "", func(admin.Account) bool { return strings.Contains(n.log.String(), "Two-step sign-in is off") }},
+		{"second-factor", nil, "account.reset_second_factor", "", func(admin.Account) bool {
+			// Mail is sent behind the reply.
+			eventually(t, "that the customer is told", func() bool { return strings.Contains(n.log.String(), "Two-step sign-in is off") })
+			return true
+		}},
 		{"terminate", nil, "account.terminate", "Your account is suspended", func(a admin.Account) bool { return a.Status == "terminated" }},
 	} {
 		told := must[admin.List[admin.Message]](n, "account.messages", admin.AccountPage{Ref: id}).Data
