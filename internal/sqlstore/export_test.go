@@ -120,7 +120,7 @@ func FillAccounts(ctx context.Context, s *Store, n int) error {
 		for _, statement := range []string{
 			`INSERT INTO accounts (id, email, plan, plan_granted, staff, created_at, version) ` + numbers + ` SELECT ` + text("acct_", 6) + `, ` + text("user-", 6) + ` || '@example.com', 'basic', 0, 0, 1, 1 FROM n`,
 			`INSERT INTO api_keys (id, account_id, master, name, hash, last_four, created_at) ` + numbers + ` SELECT ` + text("key_", 6) + `, ` + text("acct_", 6) + `, 1, '', ` + hash + `, ` + strings.ReplaceAll(text("", 4), "+ i", "+ i % 5003") + `, 1 FROM n`,
-			`INSERT INTO refused_calls (` + refusalColumns + `) ` + numbers + ` SELECT ` + text("acct_", 6) + `, 1000 + k, ` + text("r", 6) + ` || '-' || CAST(k AS TEXT), '', 'key', 429, 'rate_limit_error', '', '', '', '' FROM n, (SELECT 1 AS k UNION ALL SELECT 2) AS two`,
+			`INSERT INTO refused_calls (` + refusalColumns + `) ` + numbers + ` SELECT ` + text("acct_", 6) + `, 1000 + k, ` + text("r", 6) + ` || '-' || CAST(k AS TEXT), '', 'key', 429, 'rate_limit_error', '', '', '', '', '' FROM n, (SELECT 1 AS k UNION ALL SELECT 2) AS two`,
 			`INSERT INTO refused_minutes (account_id, start, status, calls) ` + numbers + ` SELECT ` + text("acct_", 6) + `, 60000 * k, 429, 5 FROM n, (SELECT 1 AS k UNION ALL SELECT 2) AS two`,
 		} {
 			if _, err := s.write.ExecContext(ctx, statement); err != nil {
