@@ -2,8 +2,8 @@
 // they consumed, over the last hour or the last 30 days, and what became of a single one. Refused calls are part of it.
 //
 // A Log reads. Long ranges are added up from cells, which the store keeps by hour and by day; short ones from the
-// calls themselves, of which it never reads more than a bounded number. Pages and the API show the same; see
-// docs/api.md#usage-and-requests. What is recorded, and when, is decided in packages usage and refusal.
+// calls themselves, of which it never reads more than a bounded number. What is recorded, and when, is decided in
+// packages usage and refusal.
 package activity
 
 import (
@@ -20,8 +20,9 @@ const (
 	maxRead = 3000
 	// maxExact is up to how many calls percentiles are those of the calls, and not of the classes they were counted in.
 	maxExact = 1000
-	// maxLook is how many calls are looked at for one page of a list.
-	maxLook = 4000
+	// firstLook is how many calls are looked at first for one page of a list, and maxLook how many then.
+	firstLook = 500
+	maxLook   = 3000
 	// maxNames is how many keys of an account are known by name, the newest.
 	maxNames = 200
 )

@@ -86,21 +86,50 @@ func (l *Log) Requests(ctx context.Context, q Query, from string, limit int) (Pa
 		l.flush(ctx)
 	}
 	limit = max(1, min(limit, MaxEntries))
-	var settled usage.CallPage
-	var err error
-	if q.Outcome != Refused {
-		settled, err = l.store.Calls(ctx, usage.CallQuery{
-			AccountID: q.AccountID, Before: usage.Point{At: at.at, ID: at.id}, From: q.Range.From(q.Now), Narrow: q.narrow(), Limit: limit, Look: maxLook,
-		})
-		if err != nil {
-			return Page{}, err
-		}
+	settled, err := l.settled(ctx, q, at, limit)
+	if err != nil {
+		return Page{}, err
 	}
 	refused, next, err := l.refused(ctx, q, at, limit)
 	if err != nil {
 		return Page{}, err
 	}
 	return merge(settled, refused, next, limit), nil
+}
+
+// settled returns at most limit settled calls from the cursor on. If the last ones are none of those that are wanted, it
+// goes on where the counts say that there are some.
+func (l *Log) settled(ctx context.Context, q Query, at cursor, limit int) (usage.CallPage, error) {
+	if q.Outcome == Refused {
+		return usage.CallPage{}, nil
+	}
+	ask := usage.CallQuery{AccountID: q.AccountID, Before: usage.Point{At: at.at, ID: at.id}, From: q.Range.From(q.Now), Narrow: q.narrow(), Limit: limit, Look: firstLook}
+	page, err := l.store.Calls(ctx, ask)
+	if err != nil || len(page.Calls) > 0 || page.Next == nil {
+		return page, err
+	}
+	// Hours are kept for a week. What is older is found step by step.
+	from := ask.From
+	if kept := q.Now.Add(-usage.KeepHours + time.Hour); kept.After(from) {
+		from = kept
+	}
+	ask.Before, ask.Look = *page.Next, maxLook
+	if from.Before(page.Next.At) {
+		cells, err := l.store.Cells(ctx, usage.CellQuery{AccountID: q.AccountID, From: usage.HourOf(from), Step: time.Hour, Narrow: ask.Narrow})
+		if err != nil {
+			return usage.CallPage{}, err
+		}
+		newest := from
+		for i := range cells {
+			if s := cells[i].Start; s.After(newest) && !s.After(page.Next.At) {
+				newest = s
+			}
+		}
+		if end := newest.Add(time.Hour); end.Before(ask.Before.At) {
+			ask.Before = usage.Point{At: end}
+		}
+	}
+	return l.store.Calls(ctx, ask)
 }
 
 // refused returns at most limit refused calls from the cursor on, and where they continue; nil if there are no more.

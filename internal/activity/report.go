@@ -3,6 +3,7 @@ package activity
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -39,6 +40,8 @@ type Report struct {
 	Series []Series
 	// Models and Keys are the totals of each, the most used first.
 	Models, Keys []Row
+	// Asked are the models that were asked for, in the order of their names.
+	Asked []string
 	// Refused counts refused calls, which are in no tally. RefusedSince is set if those before are not counted.
 	Refused      int64
 	RefusedSince time.Time
@@ -181,6 +184,7 @@ func (r *Report) place(at time.Time) int {
 // addUp fills in steps, series and rows.
 func (r *Report) addUp(cells []usage.Cell, calls []usage.Settlement) {
 	series, models, keys := map[string]*Series{}, map[string]*Row{}, map[string]*Row{}
+	asked := map[string]bool{}
 	for i := range cells {
 		c := &cells[i]
 		at := r.place(c.Start)
@@ -196,7 +200,9 @@ func (r *Report) addUp(cells []usage.Cell, calls []usage.Settlement) {
 		s.Steps[at].Merge(&c.Tally)
 		rowOf(models, c.Model).add(c)
 		rowOf(keys, c.KeyID).add(c)
+		asked[c.Asked] = true
 	}
+	r.Asked = slices.Sorted(maps.Keys(asked))
 	var all durations
 	each := make([]durations, len(r.Steps))
 	for i := range calls {

@@ -25,6 +25,9 @@ func (e *Entry) Failure() (kind, text string) {
 	case usage.EndHangUp:
 		return "", "The client disconnected before the reply was complete."
 	case usage.EndCut:
+		if s.Way == nil {
+			return fault.Unavailable.String(), "The reply had begun and broke off."
+		}
 		return fault.Unavailable.String(), "The reply had begun and broke off. " + attemptText(s)
 	case usage.EndFailed:
 		status := s.Status
@@ -52,7 +55,7 @@ func refusedText(status int) string {
 // attemptText says how the last attempt of a call failed.
 func attemptText(s *usage.Settlement) string {
 	if s.Way == nil || len(s.Way.Attempts) == 0 {
-		return "The model could not be reached."
+		return "The model failed, or could not be reached."
 	}
 	a := &s.Way.Attempts[len(s.Way.Attempts)-1]
 	switch a.Outcome {

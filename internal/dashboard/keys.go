@@ -125,3 +125,11 @@ func owns(v *visitor, keyID string) error {
 	}
 	return fault.New(fault.NotFound, "There is no such key.")
 }
+
+// nameOf returns a key's display name. The master key has none of its own.
+func nameOf(k *account.Key) string {
+	if k.Master {
+		return "Master key"
+	}
+	return k.Name
+}

@@ -47,6 +47,11 @@ func PagePlans(ctx context.Context, s *Store) (map[string]string, error) {
 	if s.engine == SQLite { // PostgreSQL reads a table that is almost empty as a whole
 		queries[revenueQuery] = []any{int64(1)}
 	}
+	cells, args := cellsQuery(&usage.CellQuery{AccountID: "acct_busy", From: time.Now().AddDate(0, 0, -7), Step: time.Hour, Narrow: usage.Narrow{Model: "m", Ends: []usage.End{usage.EndCut}}})
+	queries[cells] = args
+	calls, args := callsPageQuery(&usage.CallQuery{AccountID: "acct_busy", Before: usage.Point{At: time.Now()}, From: time.Now().AddDate(0, 0, -7), Narrow: usage.Narrow{KeyID: "key_1"}, Limit: 20, Look: 100})
+	queries[calls] = args
+	queries[lookedQuery] = []any{"acct_busy", int64(9e15), "", int64(0), 100}
 	for by := range byColumns {
 		query, args, err := usageBy(usage.Query{AccountID: "acct_busy", From: time.Now().AddDate(0, 0, -29), By: by})
 		if err != nil {
@@ -70,6 +75,7 @@ func SearchPlans(ctx context.Context, s *Store) (map[string]string, error) {
 		refusalsQuery:       {"acct_000042", int64(9e15), "", 20},
 		refusedMinutesQuery: {"acct_000042", int64(0), int64(60_000)},
 		callsQuery:          {"acct_000042", int64(0), 2000},
+		keyNamesQuery:       {"acct_000042", 200},
 	})
 }
 
