@@ -28,7 +28,7 @@ type wireModel struct {
 	Type         json.RawMessage `json:"type"`         // Together
 	Kind         json.RawMessage `json:"kind"`         // Fireworks
 	Architecture json.RawMessage `json:"architecture"` // OpenRouter
-	Meta struct {
+	Meta         struct {
 		TrainedOn int `json:"n_ctx_train"`
 	} `json:"meta"` // llama.cpp
 }
