@@ -47,8 +47,8 @@ func badBody(t testing.TB, input string) string {
 	return ""
 }
 
-// TestBadRequests holds what senders of bad requests read against testdata/bad.txtar.
-func TestBadRequests(t *testing.T) {
+// TestBad holds what senders of bad requests read against testdata/bad.txtar.
+func TestBad(t *testing.T) {
 	t.Parallel()
 	archive, err := txtar.ParseFile("testdata/bad.txtar")
 	if err != nil {
