@@ -1,6 +1,7 @@
 package jsonscan_test
 
 import (
+	"strings"
 	"testing"
 
 	"sluice/internal/jsonscan"
@@ -146,16 +147,16 @@ func TestLongStrings(t *testing.T) {
 	const size = 9000
 	text := strings.Repeat("abcdefghijklmnopqrstuvwxyz0123456789+/", size/38+1)[:size]
 	for at := 0; at < size; at += 1 + at%7 {
-		for special, want := range map[string]Problem{`"`: OK, "\\x": EscapeUnknown, "\x01": Control, "\xff": NotUTF8, "\\n": OK, "é": OK} {
+		for special, want := range map[string]jsonscan.Problem{`"`: jsonscan.OK, "\\x": jsonscan.EscapeUnknown, "\x01": jsonscan.Control, "\xff": jsonscan.NotUTF8, "\\n": jsonscan.OK, "é": jsonscan.OK} {
 			doc := []byte(`"` + text[:at] + special + text[at:] + `"`)
-			end, n, p := String(doc, 0)
+			end, n, p := jsonscan.String(doc, 0)
 			wantEnd, wantSize := len(doc), size+1
 			switch {
 			case special == `"`:
 				wantEnd, wantSize = at+2, at
 			case special == "é":
 				wantSize = size + 2
-			case want != OK:
+			case want != jsonscan.OK:
 				wantEnd, wantSize = at+1, 0
 			}
 			if end != wantEnd || n != wantSize || p != want {
