@@ -44,7 +44,7 @@ func Models(v List) templ.Component {
 		markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.Path))
 		markup.Raw(templ_7745c5c3_Buffer, "\" class=\"filters card\" role=\"search\" hx-get=\"")
 		markup.Text(templ_7745c5c3_Buffer, v.Path)
-		markup.Raw(templ_7745c5c3_Buffer, "\" hx-trigger=\"input delay:200ms from:#f-q, change, submit\" hx-target=\"#models\" hx-select=\"#models\" hx-swap=\"outerHTML\" hx-replace-url=\"true\"><div class=\"field grow\"><label for=\"f-q\">Search</label> <input id=\"f-q\" name=\"q\" type=\"search\" value=\"")
+		markup.Raw(templ_7745c5c3_Buffer, "\" hx-trigger=\"input delay:200ms from:#f-q, change from:body, submit\" hx-target=\"#models\" hx-select=\"#models\" hx-swap=\"outerHTML\" hx-replace-url=\"true\"><div class=\"field grow\"><label for=\"f-q\">Search</label> <input id=\"f-q\" name=\"q\" type=\"search\" value=\"")
 		markup.Text(templ_7745c5c3_Buffer, v.Search)
 		markup.Raw(templ_7745c5c3_Buffer, "\" placeholder=\"Name or description\" autocomplete=\"off\"></div><div class=\"field\"><label for=\"f-kind\">Kind</label> <select id=\"f-kind\" name=\"kind\"><option value=\"\">Any</option> ")
 		for _, k := range []Kind{Chat, Embedding, Video} {

@@ -4,7 +4,7 @@ import test from "node:test";
 import { examine, gateway, link, mail, password, signUp, themes, useBrowser } from "./visitor.mjs";
 
 const open = useBrowser();
-const pages = ["/", "/models", "/models?compare=sandbox/small&compare=sandbox/large", "/models/sandbox/small", "/models/sandbox/embed", "/models/video-default", "/pricing", "/status", "/docs"];
+const pages = ["/", "/models", "/models?compare=sandbox/small&compare=sandbox/large", "/models/sandbox/small", "/models/sandbox/embed", "/models/video-default", "/pricing", "/status"];
 
 // run does what a curl command says, and returns the reply.
 async function run(command, key) {
