@@ -2,8 +2,8 @@
 // they consumed, over the last hour or the last 30 days, and what became of a single one. Refused calls are part of it.
 //
 // A Log reads. Long ranges are added up from cells, which the store keeps by hour and by day; short ones from the
-// calls themselves, of which it never reads more than a bounded number. What is recorded, and when, is decided in
-// packages usage and refusal.
+// calls themselves, of which it never reads more than a bounded number. Pages and the API show the same; see
+// docs/api.md#usage-and-requests. What is recorded, and when, is decided in packages usage and refusal.
 package activity
 
 import (

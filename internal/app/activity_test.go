@@ -105,3 +105,93 @@ func TestActivity(t *testing.T) {
 	ana.wants(ana.get("/dashboard/usage.csv"), "the old export", 301, "/dashboard/activity/days.csv")
 	ana.wants(ana.get("/dashboard/activity/requests"), "a part without a script", 303, "/dashboard/activity")
 }
+
+// What the API says of an account's calls is what the page shows, and what it cannot do is a 400 that says why.
+func TestUsageAPI(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	ana, bob := n.join("ana@example.com"), n.join("bob@example.com")
+	const hello = `,"messages":[{"role":"user","content":"hush"}]}`
+	var ids []string
+	for i, body := range []string{`{"model":"sandbox/small"` + hello, `{"model":"none/at-all"` + hello, `{"model":"sandbox/tiny"` + hello, `{"model":"sandbox/large"` + hello} {
+		r := n.request("POST", "/v1/chat/completions", ana.key, body)
+		if want := []int{200, 400, 200, 402}[i]; r.status != want {
+			t.Fatalf("call %d = %d %s, want %d", i, r.status, r.body, want)
+		}
+		ids = append(ids, r.header.Get("X-Request-Id"))
+	}
+	var got []string
+	for next, pages := "", 0; ; pages++ {
+		var list struct {
+			Data []exported
+			Next *string
+		}
+		r := n.get("/v1/requests?range=1h&limit=1&cursor="+next, ana.key)
+		if next == "" {
+			r = n.get("/v1/requests?range=1h&limit=1", ana.key)
+		}
+		if err := json.Unmarshal([]byte(r.body), &list); err != nil || r.status != 200 || pages > 10 {
+			t.Fatalf("page %d = %d %s, %v", pages, r.status, r.body, err)
+		}
+		for _, x := range list.Data {
+			got = append(got, fmt.Sprint(x.ID, " ", x.Outcome))
+		}
+		if list.Next == nil {
+			break
+		}
+		next = *list.Next
+	}
+	want := fmt.Sprint([]string{ids[3] + " refused", ids[2] + " complete", ids[1] + " refused", ids[0] + " complete"})
+	if fmt.Sprint(got) != want {
+		t.Errorf("GET /v1/requests lists\n%v, want\n%v", got, want)
+	}
+	for _, by := range []string{"model", "key", "status", "end"} {
+		for _, span := range []string{"1h", "6h", "24h", "7d", "30d"} {
+			var usage struct {
+				Data []struct {
+					Requests, Refused int64
+					Groups            []struct {
+						Requests int64
+						Refused  bool
+					}
+				}
+			}
+			r := n.get("/v1/usage?range="+span+"&group_by="+by, ana.key)
+			if err := json.Unmarshal([]byte(r.body), &usage); err != nil || r.status != 200 {
+				t.Fatalf("usage of %s by %s = %d %s, %v", span, by, r.status, r.body, err)
+			}
+			requests, refused, grouped := int64(0), int64(0), int64(0)
+			for _, d := range usage.Data {
+				requests, refused = requests+d.Requests, refused+d.Refused
+				for _, g := range d.Groups {
+					if !g.Refused {
+						grouped += g.Requests
+					}
+				}
+			}
+			if requests != 2 || refused != 2 || grouped != 2 {
+				t.Errorf("usage of %s by %s: %d requests, %d of groups, %d refused; want 2 of each", span, by, requests, grouped, refused)
+			}
+		}
+	}
+	if r := n.get("/v1/requests", bob.key); strings.Contains(r.body, ids[0]) || !strings.Contains(r.body, `"data":[]`) {
+		t.Errorf("bob's requests = %s, want none", r.body)
+	}
+	for target, message := range map[string]string{
+		"/v1/usage?range=2h":                           `range must be 1h, 6h, 24h, 7d or 30d; got \"2h\".`,
+		"/v1/usage?range=":                             `range must be 1h, 6h, 24h, 7d or 30d; got \"\".`,
+		"/v1/usage?group_by=day":                       `group_by must be model, key, status or end; got \"day\".`,
+		"/v1/usage?outcome=good":                       `outcome must be completed, errors, disconnected or refused; got \"good\".`,
+		"/v1/usage?model=":                             `model must have 1 to 256 bytes; got 0.`,
+		"/v1/requests?range=1d":                        `range must be 1h, 6h, 24h, 7d or 30d; got \"1d\".`,
+		"/v1/requests?limit=0":                         `limit must be a whole number from 1 to 200; got \"0\".`,
+		"/v1/requests?limit=201":                       `limit must be a whole number from 1 to 200; got \"201\".`,
+		"/v1/requests?limit=x":                         `limit must be a whole number from 1 to 200; got \"x\".`,
+		"/v1/requests?cursor=x":                        `cursor must be the value of next in the reply before.`,
+		"/v1/requests?key=" + strings.Repeat("k", 257): `key must have 1 to 256 bytes; got 257.`,
+	} {
+		if r := n.get(target, ana.key); r.status != 400 || !strings.Contains(r.body, `"message":"`+message+`"`) {
+			t.Errorf("GET %s = %d %s, want 400 %s", target, r.status, r.body, message)
+		}
+	}
+}

@@ -15,65 +15,29 @@ import (
 // mostListed is how many requests an export has at most. It is written as it is read.
 const mostListed = 50_000
 
-// exportedRequest is one request of an export. Its names are part of the format: programs read them. What a refused
-// request has not is left out, or empty in CSV.
-type exportedRequest struct {
-	ID               string   `json:"id"`
-	At               string   `json:"at"`
-	Status           int      `json:"status"`
-	Outcome          string   `json:"outcome"`
-	ErrorType        string   `json:"error_type,omitempty"`
-	ErrorParam       string   `json:"error_param,omitempty"`
-	ModelAsked       string   `json:"model_asked"`
-	Model            string   `json:"model"`
-	KeyID            string   `json:"key_id"`
-	KeyName          string   `json:"key_name"`
-	API              string   `json:"api"`
-	PromptTokens     int      `json:"prompt_tokens"`
-	CachedTokens     int      `json:"cached_tokens"`
-	CompletionTokens int      `json:"completion_tokens"`
-	ReasoningTokens  int      `json:"reasoning_tokens"`
-	Units            float64  `json:"units"`
-	ListPriceUSD     *float64 `json:"list_price_usd"`
-	FirstTokenMS     int64    `json:"first_token_ms"`
-	LatencyMS        int64    `json:"latency_ms"`
-}
-
-// exportOf converts an entry.
-func exportOf(e *activity.Entry, names activity.Names) exportedRequest {
-	out := exportedRequest{ID: e.ID(), At: e.At().UTC().Format("2006-01-02T15:04:05.000Z")}
-	if c := e.Refused; c != nil {
-		out.Status, out.Outcome, out.ErrorType, out.ErrorParam = c.Status, string(activity.Refused), c.Kind, c.Param
-		out.ModelAsked, out.KeyID, out.KeyName, out.API = c.Model, c.KeyID, names.Of(c.KeyID), c.Path
-		return out
-	}
-	s := e.Call
-	out.Status, out.Outcome, out.ModelAsked, out.Model = s.Status, string(s.End), s.ModelAsked, s.ModelUsed
-	out.ErrorType, _ = e.Failure()
-	out.KeyID, out.KeyName, out.API = s.KeyID, names.Of(s.KeyID), s.Entrance()
-	out.PromptTokens, out.CachedTokens, out.CompletionTokens, out.ReasoningTokens = s.Tokens.PromptTotal(), s.Tokens.Cached, s.Tokens.CompletionTotal(), s.Tokens.Reasoning
-	out.Units, out.FirstTokenMS, out.LatencyMS = float64(s.UnitMilli)/1000, s.FirstToken.Milliseconds(), s.Latency.Milliseconds()
-	if s.CostMicro != nil {
-		dollars := float64(*s.CostMicro) / 1e6
-		out.ListPriceUSD = &dollars
-	}
-	return out
-}
-
-// record returns the request as a line of CSV, in the order of requestColumns.
-func (x *exportedRequest) record() []string {
+// recordOf returns a request as a line of CSV, in the order of requestColumns.
+func recordOf(x *activity.Record) []string {
 	n := func(v int) string { return strconv.Itoa(v) }
-	price := ""
+	ms := func(v *int64) string {
+		if v == nil {
+			return ""
+		}
+		return strconv.FormatInt(*v, 10)
+	}
+	price, kind, param := "", "", ""
 	if x.ListPriceUSD != nil {
 		price = strconv.FormatFloat(*x.ListPriceUSD, 'f', 6, 64)
 	}
+	if x.Error != nil {
+		kind, param = x.Error.Type, x.Error.Param
+	}
 	return []string{
-		x.ID, x.At, n(x.Status), x.Outcome, x.ErrorType, x.ErrorParam, inert(x.ModelAsked), inert(x.Model), x.KeyID, inert(x.KeyName), x.API,
-		n(x.PromptTokens), n(x.CachedTokens), n(x.CompletionTokens), n(x.ReasoningTokens), strconv.FormatFloat(x.Units, 'f', -1, 64), price,
-		strconv.FormatInt(x.FirstTokenMS, 10), strconv.FormatInt(x.LatencyMS, 10),
+		x.ID, x.At, n(x.Status), x.Outcome, kind, param, inert(x.ModelAsked), inert(x.Model), x.KeyID, inert(x.KeyName), x.API,
+		n(x.PromptTokens), n(x.CachedTokens), n(x.CompletionTokens), n(x.ReasoningTokens), strconv.FormatFloat(x.Units, 'f', -1, 64), price, ms(x.FirstTokenMS), ms(x.LatencyMS),
 	}
 }
 
+// requestColumns are part of the format: programs read them.
 var requestColumns = []string{
 	"id", "at", "status", "outcome", "error_type", "error_param", "model_asked", "model", "key_id", "key_name", "api", "prompt_tokens", "cached_tokens", "completion_tokens",
 	"reasoning_tokens", "units", "list_price_usd", "first_token_ms", "latency_ms",
@@ -81,7 +45,7 @@ var requestColumns = []string{
 
 // eachListed calls do with every request of the choice, newest first, up to mostListed. The first part is read before
 // begin is called, so that a failure becomes an error page. A later one cuts the file off.
-func (d *Dashboard) eachListed(r *http.Request, v *visitor, begin func(), do func(x exportedRequest)) error {
+func (d *Dashboard) eachListed(r *http.Request, v *visitor, begin func(), do func(x activity.Record)) error {
 	names, err := d.Activity.Names(r.Context(), v.ID)
 	if err != nil {
 		return err
@@ -99,7 +63,7 @@ func (d *Dashboard) eachListed(r *http.Request, v *visitor, begin func(), do fun
 			begin()
 		}
 		for i := range page.Entries {
-			do(exportOf(&page.Entries[i], names))
+			do(page.Entries[i].Record(names))
 			n++
 		}
 		if next = page.Next; next == "" || n >= mostListed || r.Context().Err() != nil {
@@ -116,7 +80,7 @@ func (d *Dashboard) exportCSV(w http.ResponseWriter, r *http.Request, v *visitor
 		w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 		w.Header().Set("Content-Disposition", `attachment; filename="requests.csv"`)
 		_ = out.Write(requestColumns)
-	}, func(x exportedRequest) { _ = out.Write(x.record()) })
+	}, func(x activity.Record) { _ = out.Write(recordOf(&x)) })
 	out.Flush()
 	return err
 }
@@ -127,7 +91,7 @@ func (d *Dashboard) exportJSON(w http.ResponseWriter, r *http.Request, v *visito
 	err := d.eachListed(r, v, func() {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Disposition", `attachment; filename="requests.json"`)
-	}, func(x exportedRequest) {
+	}, func(x activity.Record) {
 		line, _ := json.Marshal(x) // plain fields always encode
 		_, _ = fmt.Fprintf(w, "%s%s", before, line)
 		before = ",\n"
