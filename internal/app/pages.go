@@ -70,7 +70,7 @@ func (a *App) supportSettings() matter.Settings {
 // webSettings returns the settings of all pages.
 func (a *App) webSettings() webui.Settings {
 	cfg := a.settings.Load().Config
-	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support), Announcements: banners(a.helm.Shown())}
+	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support), Announcements: banners(a.helm.Shown()), Key: a.facts.store.Key()}
 	// Forms on the pages lead to Stripe, by redirects that the browser refuses to follow
 	// unless the policy of the page names their targets.
 	if a.stripe != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/a-h/templ"
 
 	"sluice/internal/fault"
+	"sluice/internal/seal"
 )
 
 // Settings holds what a reload of the configuration may change.
@@ -30,6 +31,8 @@ type Settings struct {
 	// Announcements are shown above every page, to everybody.
 	Announcements []Banner
 	Support       Support
+	// Key seals what cookies carry. It is the same on all nodes.
+	Key seal.Key
 }
 
 // Support is how customers reach support besides the messages page. Each field may be empty.
