@@ -52,7 +52,7 @@ func (d *Dashboard) Handler() http.Handler {
 	private("GET "+home+"/keys", d.keysPage)
 	private("POST "+home+"/keys", d.createKey)
 	private("POST "+home+"/keys/master", d.regenerateMaster)
-	private("POST "+home+"/keys/{id}/name", d.renameKey)
+	private("POST "+home+"/keys/{id}", d.changeKey)
 	private("POST "+home+"/keys/{id}/delete", d.deleteKey)
 	private("GET "+home+"/activity", d.activityPage)
 	private("GET "+home+"/activity.csv", d.exportCSV)
