@@ -32,39 +32,40 @@ type cellKey struct {
 	usage.Kind
 }
 
+// cell is a row of the table of activity.
+type cell struct {
+	cellKey
+	usage.Tally
+}
+
+// cellOf returns the cell with a key, which it adds if there is none.
+func cellOf(cells map[cellKey]*cell, key cellKey) *cell {
+	c := cells[key]
+	if c == nil {
+		c = &cell{cellKey: key}
+		cells[key] = c
+	}
+	return c
+}
+
 // addActivity adds settlements to the activity of their accounts. All nodes lock the rows in the same order.
 func addActivity(ctx context.Context, to bulk, batch []usage.Settlement) error {
-	cells := map[cellKey]*usage.Tally{}
+	hours, days := map[cellKey]*cell{}, map[cellKey]*cell{}
 	for i := range batch {
-		r := &batch[i]
-		if r.AccountID == "" {
-			continue
+		if r := &batch[i]; r.AccountID != "" {
+			cellOf(hours, cellKey{r.AccountID, hourSpan, millis(usage.HourOf(r.At)), usage.KindOf(r)}).Add(r)
 		}
-		key := cellKey{r.AccountID, hourSpan, millis(usage.HourOf(r.At)), usage.KindOf(r)}
-		t := cells[key]
-		if t == nil {
-			t = &usage.Tally{}
-			cells[key] = t
-		}
-		t.Add(r)
 	}
-	for key, t := range cells {
-		if key.span != hourSpan {
-			continue // added by this loop
-		}
+	list := make([]*cell, 0, 2*len(hours))
+	for key, c := range hours {
+		list = append(list, c)
 		key.span, key.start = daySpan, millis(usage.DayOf(fromMillis(key.start)))
-		day := cells[key]
-		if day == nil {
-			day = &usage.Tally{}
-			cells[key] = day
-		}
-		day.Merge(t)
+		cellOf(days, key).Merge(&c.Tally)
 	}
-	keys := make([]cellKey, 0, len(cells))
-	for key := range cells {
-		keys = append(keys, key)
+	for _, c := range days {
+		list = append(list, c)
 	}
-	slices.SortFunc(keys, func(a, b cellKey) int {
+	slices.SortFunc(list, func(a, b *cell) int {
 		return cmp.Or(strings.Compare(a.accountID, b.accountID), cmp.Compare(a.span, b.span), cmp.Compare(a.start, b.start), strings.Compare(a.KeyID, b.KeyID),
 			strings.Compare(a.Asked, b.Asked), strings.Compare(a.Model, b.Model), cmp.Compare(a.Status, b.Status), strings.Compare(string(a.End), string(b.End)))
 	})
@@ -76,9 +77,9 @@ func addActivity(ctx context.Context, to bulk, batch []usage.Settlement) error {
 		into: `activity (` + kindColumns + `, ` + tallyColumns + `)`, columns: activityFields,
 		conflict: `ON CONFLICT (` + kindColumns + `) DO UPDATE SET ` + strings.Join(names, ", "),
 	}
-	_, err := to.insert(ctx, upsert, len(keys), func(values []any, i int) []any {
-		k, t := &keys[i], cells[keys[i]]
-		b := boxes(values).texts(k.accountID).numbers(k.span, k.start).texts(k.KeyID, k.Asked, k.Model).numbers(int64(k.Status)).texts(string(k.End))
+	_, err := to.insert(ctx, upsert, len(list), func(values []any, i int) []any {
+		t := list[i]
+		b := boxes(values).texts(t.accountID).numbers(t.span, t.start).texts(t.KeyID, t.Asked, t.Model).numbers(int64(t.Status)).texts(string(t.End))
 		b = b.numbers(t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, t.UnitMilli, t.CostMicro, t.Unpriced)
 		took, first := t.Took.Packed(), t.First.Packed()
 		return b.numbers(took[:]...).numbers(first[:]...)
