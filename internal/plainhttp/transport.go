@@ -163,7 +163,7 @@ func (t *Transport) open(req *http.Request) (*conn, error) {
 		address = net.JoinHostPort(req.URL.Hostname(), t.port)
 	}
 	ctx := req.Context()
-	nc, err := t.dial(ctx, "tcp", address)
+	nc, err := t.dialAside(ctx, address)
 	if err != nil {
 		closeBody(req)
 		if ctx.Err() != nil {
@@ -172,6 +172,18 @@ func (t *Transport) open(req *http.Request) (*conn, error) {
 		return nil, err
 	}
 	return newConn(t, req.URL.Host, nc), nil
+}
+
+// dialAside dials on a goroutine of its own. Dialing, and shaking hands above all, needs a stack twice as large as the rest of
+// a call, and that of the caller would stay large for as long as its connection lasts.
+func (t *Transport) dialAside(ctx context.Context, address string) (nc net.Conn, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		nc, err = t.dial(ctx, "tcp", address)
+	}()
+	<-done
+	return nc, err
 }
 
 // take returns a live connection from the pool, the most recently used first, or nil if there
