@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sluice/examples/resume"
@@ -18,21 +19,21 @@ func TestTransport(t *testing.T) {
 	events := []string{"id: 1\ndata: {\"a\":1}\n\n", "id: 2\ndata: {\"b\":2}\n\n", ": keep-alive\nid: 3\ndata: [DONE]\n\n"}
 	whole := strings.Join(events, "")
 	for cut := 1; cut < len(whole); cut++ {
-		posts, gets := 0, 0
+		var posts, gets atomic.Int64
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			rest := whole
 			if r.Method == http.MethodPost {
-				posts++
+				first := posts.Add(1) == 1
 				if r.Header.Get("X-Sluice-Resume") != "1" || r.Header.Get("Idempotency-Key") == "" {
 					t.Errorf("POST with %v, want both headers", r.Header)
 				}
-				if posts == 1 && cut%3 == 0 {
+				if first && cut%3 == 0 {
 					panic(http.ErrAbortHandler) // lost before the reply
 				}
 				w.Header().Set("X-Sluice-Resume", "/v1/chat/completions/x/events")
 			} else {
-				if gets++; gets == 1 && cut%20 == 0 {
+				if gets.Add(1) == 1 && cut%20 == 0 {
 					w.WriteHeader(http.StatusServiceUnavailable) // for a moment
 					return
 				}
@@ -42,7 +43,7 @@ func TestTransport(t *testing.T) {
 			if r.Header.Get("Authorization") != "Bearer key" {
 				t.Errorf("%s without the key", r.Method)
 			}
-			if _, err := io.WriteString(w, rest[:min(len(rest), cut)]); err != nil || cut < len(rest) && gets < 3 {
+			if _, err := io.WriteString(w, rest[:min(len(rest), cut)]); err != nil || cut < len(rest) && gets.Load() < 3 {
 				_ = http.NewResponseController(w).Flush()
 				panic(http.ErrAbortHandler)
 			}

@@ -250,6 +250,9 @@ func TestForeign(t *testing.T) {
 		}
 	}
 	r := good(t, "files and sound")
+	if got, want := r.ForeignBesideFiles(), (Foreign{"messages[1].content[0]", "parts of type refusal"}); got != want {
+		t.Errorf("ForeignBesideFiles = %+v, want %+v", got, want)
+	}
 	if r.Images() != 0 || r.Attachments() != 2 || r.Messages[0].Content.Text() != "a" {
 		t.Errorf("Images, Attachments, Text = %d, %d, %q, want 0, 2, a", r.Images(), r.Attachments(), r.Messages[0].Content.Text())
 	}

@@ -48,12 +48,13 @@ type Content struct {
 	parts []Part // nil unless the caller sent an array
 }
 
-// Part is one element of an array content: a text, an image, or something that Request.Foreign
-// reports, which has neither text nor image. Exactly one of raw and ImageURL is set for the first two.
+// Part is one element of an array content: a text, an image, a file or a sound, or a refusal, which has
+// none of these; see Request.Foreign. At most one of raw, ImageURL and File is set.
 type Part struct {
 	raw      []byte // the JSON string of a text part
 	ImageURL string // a data: URL, or an http or https address; not fetched
 	Detail   string // "", "auto", "low" or "high"
+	File     *File
 }
 
 // IsImage reports whether the part is an image.

@@ -38,7 +38,7 @@ func (p *parser) messages() {
 // the role are checked at the end. Members that the contract does not know are skipped; they stay in
 // Raw and reach upstreams of the same dialect.
 func (p *parser) message() {
-	from := p.pos
+	from, files := p.pos, p.req.size.files
 	if !p.entry() || !p.object("an object with role and content") {
 		return
 	}
@@ -80,6 +80,9 @@ func (p *parser) message() {
 	// From the opening brace to behind the closing one.
 	m.raw = p.body[from:p.pos]
 	p.checkMessage(&m)
+	if p.req.size.files > files {
+		p.attached(&m)
+	}
 	p.checkTurn(&m, calls)
 	p.req.Messages = append(p.req.Messages, m)
 }
@@ -172,7 +175,7 @@ func (p *parser) part() (Part, bool) {
 		image       imageURL
 		text, pixel bool      // whether text and image_url are there
 		refusal     quotation // the zero value if there is none
-		file, audio byte      // the first byte of those values: only their type is checked
+		file, audio *File     // nil if they are no objects
 	)
 	for p.member() {
 		switch string(p.key) {
@@ -193,11 +196,9 @@ func (p *parser) part() (Part, bool) {
 			}
 			p.skip()
 		case "file":
-			file = p.peek()
-			p.skip()
+			file = p.file(false)
 		case "input_audio":
-			audio = p.peek()
-			p.skip()
+			audio = p.file(true)
 		default:
 			p.skip()
 		}
@@ -217,18 +218,19 @@ func (p *parser) part() (Part, bool) {
 	case kind == "refusal" && refusal.to == 0:
 		p.bad(".refusal", `is required in a part of type "refusal": a string`)
 		return Part{}, false
-	// The content of files and sounds is left to the upstream; only the type is checked.
-	case kind == "file" && file != '{', kind == "input_audio" && audio != '{':
+	case kind == "file" && file == nil, kind == "input_audio" && audio == nil:
 		p.bad("."+kind, "is required in a part of type %q: an object", kind)
 		return Part{}, false
 	case kind == "refusal": // the model reads it, so it counts as text
 		p.req.size.bytes += refusal.size
 		p.foreign("parts of type " + kind)
 		return Part{}, true
-	case kind != "image_url":
+	case kind == "file":
 		p.req.size.files++
-		p.foreign("parts of type " + kind)
-		return Part{}, true
+		return Part{File: file}, true
+	case kind == "input_audio":
+		p.req.size.files++
+		return Part{File: audio}, true
 	case !pixel:
 		p.bad(".image_url", `is required in a part of type "image_url"`)
 		return Part{}, false
@@ -241,8 +243,28 @@ func (p *parser) part() (Part, bool) {
 // problem yet, because the model may be served by such a provider; routing and the adapters decide.
 // The first such value is enough for a message.
 func (p *parser) foreign(what string) {
-	if p.req.foreign.Path == "" && !p.failed() {
-		p.req.foreign = Foreign{p.path(), what}
+	if p.req.unreadable.Path == "" && !p.failed() {
+		p.req.unreadable = Foreign{p.path(), what}
+		if p.req.foreign.Path == "" {
+			p.req.foreign = p.req.unreadable
+		}
+	}
+}
+
+// attached records the files and sounds of a message. Those of a user are content that several dialects know; in any other
+// message they are foreign to all but one.
+func (p *parser) attached(m *Message) {
+	for i, part := range m.Content.parts {
+		if part.File == nil || p.failed() {
+			continue
+		}
+		f := Foreign{fmt.Sprintf("%s.content[%d]", p.path(), i), "parts of type " + part.File.kind()}
+		if p.req.foreign.Path == "" {
+			p.req.foreign = f
+		}
+		if m.Role != RoleUser && p.req.unreadable.Path == "" {
+			p.req.unreadable = f
+		}
 	}
 }
 

@@ -196,6 +196,9 @@ func checkPatch(t testing.TB, r *Request, p Patch) {
 		t.Fatalf("AppendUpstream(%q) = %q, want dst in front", r.Raw(), got)
 	}
 	got = got[len("before"):]
+	if pieces := r.upstream(p, 0); !bytes.Equal(bytes.Join(pieces[:], nil), got) {
+		t.Fatalf("Upstream(%q, %+v) = %q, want the same as AppendUpstream: %q", r.Raw(), p, pieces, got)
+	}
 	if err := legal(got); err != nil {
 		t.Fatalf("AppendUpstream(%q, %+v) = %q: %v", r.Raw(), p, got, err)
 	}

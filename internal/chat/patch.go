@@ -45,8 +45,39 @@ const (
 // The model is a required member and is never left out. So the result is never an empty object, and a
 // member that is added in front always has another one behind its comma.
 func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
+	dst, _ = r.appendUpstream(dst, p, member{})
+	return dst
+}
+
+// longMessages is the length from which Upstream does not copy the messages.
+const longMessages = 16 << 10
+
+// Upstream returns what AppendUpstream appends, in three pieces. Long messages are a piece of the caller's body, so that
+// nobody copies them.
+func (r *Request) Upstream(p Patch) [3][]byte { return r.upstream(p, longMessages) }
+
+// upstream is Upstream, for which messages are long from that length on.
+func (r *Request) upstream(p Patch, long int32) [3][]byte {
+	for _, m := range r.members {
+		if m.field == fieldMessages && m.to-m.value >= long && r.keeps(m, p) {
+			rest, cut := r.appendUpstream(nil, p, m)
+			return [3][]byte{rest[:cut], r.raw[m.value:m.to], rest[cut:]}
+		}
+	}
+	return [3][]byte{r.AppendUpstream(nil, p)}
+}
+
+// keeps reports whether p leaves the messages as they are.
+func (r *Request) keeps(messages member, p Patch) bool {
+	key := r.raw[messages.from:messages.keyTo]
+	return !(p.SystemRole && len(r.developers) > 0) && p.setting(key) == nil && !p.drops(key)
+}
+
+// appendUpstream appends the caller's body with p applied to it, without the value of the member left, which may be the
+// zero member. It returns where that value belongs.
+func (r *Request) appendUpstream(dst []byte, p Patch, left member) (_ []byte, cut int) {
 	// An upper bound in nearly every case, so that dst grows once: escapes may double the model's name.
-	room := len(r.raw) + 2*len(p.Model) + len(usageOptions)
+	room := len(r.raw) - int(left.to-left.value) + 2*len(p.Model) + len(usageOptions)
 	for _, s := range p.Set {
 		room += len(s.Name) + len(s.Value) + len(`"":,`)
 	}
@@ -69,6 +100,8 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 		kept = true
 		dst = append(dst, r.raw[m.from:m.value]...)
 		switch {
+		case m == left:
+			cut = len(dst)
 		case m.field == fieldModel && p.Model != "":
 			dst = jsonscan.AppendQuoted(dst, p.Model)
 		case set != nil:
@@ -83,7 +116,7 @@ func (r *Request) AppendUpstream(dst []byte, p Patch) []byte {
 			dst = append(dst, r.raw[m.value:m.to]...)
 		}
 	}
-	return append(dst, r.raw[r.members[len(r.members)-1].to:]...)
+	return append(dst, r.raw[r.members[len(r.members)-1].to:]...), cut
 }
 
 // hides reports whether the member is left out for every upstream: stream_options without stream, and

@@ -50,17 +50,18 @@ type Request struct {
 	raw        []byte   // the caller's body; nil if Parse did not make the Request
 	members    []member // the top-level members of raw, in order
 	emptyStops bool     // the body's stop has empty strings; Stop has none
-	foreign    Foreign
-	usage      span   // the value of stream_options.include_usage; empty if not given
-	developers []span // roles written as "developer"
+	foreign    Foreign  // the first of any kind
+	unreadable Foreign  // the first that is no file or sound of a user
+	usage      span     // the value of stream_options.include_usage; empty if not given
+	developers []span   // roles written as "developer"
+	size       size
+	numbers    [4]float64 // what the four *float64 above point to: no allocation for each
+	seedValue  int64      // what Seed points to
+	parallel   bool       // what ParallelToolCalls points to
 
 	resume      span // the member stream_options.resumable, with the comma in front; empty if not given
 	resumeFirst bool // it is the first of stream_options, so that the comma is behind it
 	options     int  // how many other members stream_options has
-	size        size
-	numbers     [4]float64 // what the four *float64 above point to: no allocation for each
-	seedValue   int64      // what Seed points to
-	parallel    bool       // what ParallelToolCalls points to
 }
 
 // Raw returns the body as the caller sent it, or nil if Parse did not make the Request. It must not be
@@ -105,6 +106,14 @@ func (r *Request) Foreign() Foreign {
 		return r.Original.Needs
 	}
 	return r.foreign
+}
+
+// ForeignBesideFiles is Foreign for a provider that reads files and sounds of users.
+func (r *Request) ForeignBesideFiles() Foreign {
+	if r.Original != nil && r.Original.Needs.Path != "" {
+		return r.Original.Needs
+	}
+	return r.unreadable
 }
 
 // span is a part of the body: raw[from:to].

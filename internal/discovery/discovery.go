@@ -16,6 +16,7 @@ import (
 
 	"sluice/internal/catalog"
 	"sluice/internal/catalog/known"
+	"sluice/internal/embeddings"
 	"sluice/internal/order"
 	"sluice/internal/provider"
 )
@@ -123,6 +124,13 @@ func (d *Describer) Listed(kind, name string, l provider.Listed) catalog.Model {
 	}
 	if m.ContextLength == 0 {
 		m.ContextLength = unknownContext
+	}
+	if l.Embeds {
+		m.Embeds, m.MaxOutput, m.ToolCalling, m.Images = true, 0, false, false
+		if l.ContextLength == 0 {
+			m.ContextLength = embeddings.MaxInput
+		}
+		return at(m, name)
 	}
 	if m.MaxOutput == 0 {
 		m.MaxOutput = unknownOutput

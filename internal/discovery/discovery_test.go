@@ -61,9 +61,11 @@ func TestDescriber(t *testing.T) {
 		{provider.Listed{ID: "llama3.2:3b"}, "local/llama3.2:3b", 32_768, 8_192},
 		{provider.Listed{ID: "my model", ContextLength: 4096}, "local/my-model", 4096, 4096},
 		{provider.Listed{ID: "x", ContextLength: 100_000, MaxOutput: 20_000}, "local/x", 100_000, 20_000},
+		{provider.Listed{ID: "vec", Embeds: true}, "local/vec", 8192, 0},
+		{provider.Listed{ID: "vec-2", Embeds: true, ContextLength: 512}, "local/vec-2", 512, 0},
 	} {
 		m := d.Listed("ollama", "local", tt.listed)
-		if m.ID != tt.id || m.Upstream != tt.listed.ID || m.ContextLength != tt.context || m.MaxOutput != tt.output || m.Created != 0 || m.Provider != "local" {
+		if m.ID != tt.id || m.Upstream != tt.listed.ID || m.ContextLength != tt.context || m.MaxOutput != tt.output || m.Created != 0 || m.Provider != "local" || m.Embeds != tt.listed.Embeds || m.Embeds && m.ToolCalling {
 			t.Errorf("Listed(%+v) = %+v", tt.listed, m)
 		}
 	}

@@ -294,9 +294,9 @@ func (b *bodies) readUpTo(most, copies int64, x *exchange, r *http.Request) ([]b
 	return buf, s.release, nil
 }
 
-// collect reads the body into a buffer that grows fourfold as it fills: a caller holds at most four
-// times what it has sent, and a long body is copied a third of a time. Each step is reserved
-// before it is allocated.
+// collect reads the body into a buffer that grows fourfold as it fills, and at the end up to eightfold: a caller
+// holds at most eight times what it has sent, and a body whose length is known is copied a third of a time at most.
+// Each step is reserved before it is allocated.
 func collect(s *share, most int64, r *http.Request) ([]byte, error) {
 	// The start for a body of unknown length.
 	size := int64(4 << 10)
@@ -317,8 +317,9 @@ func collect(s *share, most int64, r *http.Request) ([]byte, error) {
 				return buf, checkEnd(r.Body, most)
 			}
 			next := min(4*size, most)
-			if r.ContentLength >= 0 {
-				next = min(next, r.ContentLength)
+			// The last step is a long one: another one for what is left would copy all of it again.
+			if r.ContentLength >= 0 && r.ContentLength <= 8*size {
+				next = min(r.ContentLength, most)
 			}
 			if err := s.take(next - size); err != nil {
 				return nil, err

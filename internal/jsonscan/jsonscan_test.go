@@ -1,6 +1,7 @@
 package jsonscan_test
 
 import (
+	"strings"
 	"testing"
 
 	"sluice/internal/jsonscan"
@@ -136,6 +137,31 @@ func TestEqual(t *testing.T) {
 	} {
 		if got := jsonscan.Equal([]byte(tt.raw), tt.text); got != tt.want {
 			t.Errorf("Equal(%s, %q) = %t, want %t", tt.raw, tt.text, got, tt.want)
+		}
+	}
+}
+
+// A special byte is found wherever it stands in a long string: String reads those in larger steps.
+func TestLongStrings(t *testing.T) {
+	t.Parallel()
+	const size = 9000
+	text := strings.Repeat("abcdefghijklmnopqrstuvwxyz0123456789+/", size/38+1)[:size]
+	for at := 0; at < size; at += 1 + at%7 {
+		for special, want := range map[string]jsonscan.Problem{`"`: jsonscan.OK, "\\x": jsonscan.EscapeUnknown, "\x01": jsonscan.Control, "\xff": jsonscan.NotUTF8, "\\n": jsonscan.OK, "é": jsonscan.OK} {
+			doc := []byte(`"` + text[:at] + special + text[at:] + `"`)
+			end, n, p := jsonscan.String(doc, 0)
+			wantEnd, wantSize := len(doc), size+1
+			switch {
+			case special == `"`:
+				wantEnd, wantSize = at+2, at
+			case special == "é":
+				wantSize = size + 2
+			case want != jsonscan.OK:
+				wantEnd, wantSize = at+1, 0
+			}
+			if end != wantEnd || n != wantSize || p != want {
+				t.Fatalf("%q behind %d bytes: %d, %d, %v, want %d, %d, %v", special, at, end, n, p, wantEnd, wantSize, want)
+			}
 		}
 	}
 }

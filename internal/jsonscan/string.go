@@ -1,6 +1,7 @@
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"unicode/utf16"
@@ -45,6 +46,7 @@ func String(b []byte, i int) (end, size int, p Problem) {
 	var high uint64 // the bitwise or of all bytes read, to see whether any is beyond ASCII
 	for {
 		// Eight bytes a step: 2.5 times as fast on long texts as one byte a step.
+		begin := i
 		for i+8 <= len(b) {
 			w := binary.LittleEndian.Uint64(b[i:])
 			high |= w
@@ -53,6 +55,12 @@ func String(b []byte, i int) (end, size int, p Problem) {
 				break
 			}
 			i += 8
+			if i-begin == longRun {
+				n, or := plain(b[i:])
+				i += n
+				high |= or
+				begin = i
+			}
 		}
 		if i >= len(b) {
 			return from, 0, Unclosed
@@ -81,6 +89,32 @@ func String(b []byte, i int) (end, size int, p Problem) {
 			i++
 		}
 	}
+}
+
+// longRun is the number of bytes after which String takes what follows for one of those texts that have nothing to look
+// at for long, such as pictures in base64.
+const longRun = 256
+
+// plain returns the length of a run of bytes at the beginning of b without quotes, backslashes and control characters,
+// and the bitwise or of its bytes. It may stop early. It costs half of what stops does, because the library finds single
+// bytes faster than any word of ours, but more for short runs.
+func plain(b []byte) (n int, or uint64) {
+	b = b[:min(len(b), 8<<10)] // so that a far quote behind many backslashes is not looked for again and again
+	if at := bytes.IndexByte(b, '"'); at >= 0 {
+		b = b[:at]
+	}
+	if at := bytes.IndexByte(b, '\\'); at >= 0 {
+		b = b[:at]
+	}
+	for ; n+32 <= len(b); n += 32 {
+		four := b[n : n+32 : n+32]
+		w0, w1, w2, w3 := binary.LittleEndian.Uint64(four), binary.LittleEndian.Uint64(four[8:]), binary.LittleEndian.Uint64(four[16:]), binary.LittleEndian.Uint64(four[24:])
+		if ((w0-' '*everyByte)&^w0|(w1-' '*everyByte)&^w1|(w2-' '*everyByte)&^w2|(w3-' '*everyByte)&^w3)&(0x80*everyByte) != 0 {
+			break
+		}
+		or |= w0 | w1 | w2 | w3
+	}
+	return n, or
 }
 
 // everyByte times a byte value is that byte in all eight positions of a word.

@@ -14,6 +14,7 @@ const discardMost = 256 << 10
 // body is the body of a request, whose length is known.
 type body struct {
 	conn *conn
+	some bool // there is a body
 	left int64
 	// closed reports that the rest was discarded, because the reply has begun.
 	closed bool
@@ -25,7 +26,7 @@ type body struct {
 
 // reset prepares the body of the next request.
 func (b *body) reset(length int64) {
-	b.left, b.closed, b.until = length, false, time.Time{}
+	b.some, b.left, b.closed, b.until = length > 0, length, false, time.Time{}
 }
 
 // Read implements io.Reader.
@@ -89,7 +90,7 @@ func (b *body) setDeadline(t time.Time) error {
 	return b.conn.nc.SetReadDeadline(t)
 }
 
-// discard reads what the handler has left. It reports false if that is too much, or if the caller
+// discard reads what the handler has left, and ends its reading. It reports false if that is too much, or if the caller
 // does not send it: the connection must then be closed after the reply.
 func (b *body) discard() bool {
 	if b.left > discardMost {

@@ -461,6 +461,9 @@ var shapes = map[string]bool{
 	"GET /do/s304 HTTP/1.1\r\nHost: x\r\n\r\n":                                                                              true,
 	"GET /do/p HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n":                                                true,
 	"GET /do/c HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n":                                                true,
+	"POST /do/r,f,r,x,r HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhelloGET / HTTP/1.1\r\nHost: x\r\n\r\n":             true,
+	"POST /do/r3,f,r HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhelloGET / HTTP/1.1\r\nHost: x\r\n\r\n":                true,
+	"POST /do/f,r HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n":                        true,
 	"GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: y\r\n\r\n":                                                  true,
 	"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhelloPOST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi": true,
 	"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhe":                                                             true, // cut off in the body

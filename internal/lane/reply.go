@@ -230,7 +230,7 @@ func (w *reply) start(last bool) {
 	// As in net/http, the handler cannot read the request any more, so that a caller who reads
 	// nothing before it has sent everything does not wait for ever. A caller whose connection
 	// ends need not send it at all.
-	if b := w.conn.body; b.left > 0 && !w.closes && !w.duplex && !b.discard() {
+	if b := w.conn.body; b.some && !w.closes && !w.duplex && !b.discard() {
 		w.closes = true
 	}
 	body := w.buffer()

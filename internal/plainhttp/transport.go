@@ -46,6 +46,8 @@ const (
 	readBuffer = 4 << 10
 	// writeAtOnce is the largest request that is sent in one write.
 	writeAtOnce = 64 << 10
+	// borrowAtOnce is how much of a longer one is written at once.
+	borrowAtOnce = 256 << 10
 	// maxInterim is the maximum number of interim replies (1xx) before the final one.
 	maxInterim = 5
 	// writeUnlimited is the size up to which a write has no deadline: the system's buffers take that much,
@@ -439,8 +441,23 @@ func (c *conn) send(req *http.Request, out *[]byte) (int64, error) {
 	}
 	defer req.Body.Close()
 	head, left := len(*out), req.ContentLength
+	own, _ := req.Body.(borrower)
 	var sent int64
 	for {
+		// The first piece goes out with the head.
+		if own != nil && sent > 0 {
+			piece := own.Borrow(int(min(left, borrowAtOnce)))
+			if len(piece) == 0 {
+				return sent, fmt.Errorf("%w: %w", errBody, io.ErrUnexpectedEOF)
+			}
+			left -= int64(len(piece))
+			n, err := c.write(piece, true)
+			sent += int64(n)
+			if err != nil || left == 0 {
+				return sent, err
+			}
+			continue
+		}
 		piece := int(min(left, int64(max(writeAtOnce-head, readBuffer))))
 		left -= int64(piece)
 		*out = slices.Grow((*out)[:head], piece+1)
@@ -458,6 +475,10 @@ func (c *conn) send(req *http.Request, out *[]byte) (int64, error) {
 		}
 	}
 }
+
+// borrower is a body that lends its bytes instead of copying them. What Borrow returns is not longer than n, and empty
+// only at the end. A body must have the announced length.
+type borrower interface{ Borrow(n int) []byte }
 
 // readPiece fills p except for its last byte. In the last piece that byte detects a body that
 // is longer than announced.

@@ -318,6 +318,10 @@ func TestRefusedRequests(t *testing.T) {
 			r.ContentLength = 9
 			r.GetBody = nil
 		},
+		"a body that lends too little": func(r *http.Request) {
+			r.ContentLength = 200_000
+			r.Body, r.GetBody = newLender(strings.Repeat("x", 150_000)), nil
+		},
 	} {
 		req := post(t.Context(), t, url, "hello")
 		change(req)

@@ -107,10 +107,15 @@ func (c *Client) Close() {
 // which calls share. A status other than 200 is a fault; then there is no reply to close. WasSent tells
 // whether the fault came after the whole body had been sent.
 func (c *Client) Post(ctx context.Context, to *Reply, u *url.URL, header http.Header, body []byte) error {
+	return c.PostPieces(ctx, to, u, header, [3][]byte{body})
+}
+
+// PostPieces is Post with a body in pieces, of which any may be empty.
+func (c *Client) PostPieces(ctx context.Context, to *Reply, u *url.URL, header http.Header, body [3][]byte) error {
 	to.payload = payload{rest: body, sent: &to.sent}
 	err := c.do(ctx, to, &http.Request{
 		Method: http.MethodPost, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: header, ContentLength: int64(len(body)),
+		Header: header, ContentLength: int64(len(body[0]) + len(body[1]) + len(body[2])),
 		Body:    &to.payload,
 		GetBody: func() (io.ReadCloser, error) { return &payload{rest: body, sent: &to.sent}, nil },
 	})
@@ -126,18 +131,36 @@ func (c *Client) Post(ctx context.Context, to *Reply, u *url.URL, header http.He
 // payload is the body of a request. It sets sent when the transport has read all of it, possibly on another
 // goroutine.
 type payload struct {
-	rest []byte
+	rest [3][]byte
 	sent *atomic.Bool
 }
 
-func (p *payload) Read(to []byte) (int, error) {
-	n := copy(to, p.rest)
-	if p.rest = p.rest[n:]; len(p.rest) > 0 {
-		return n, nil
+func (p *payload) Read(to []byte) (n int, err error) {
+	for n < len(to) {
+		n += copy(to[n:], p.Borrow(len(to)-n))
+		if p.left() == 0 {
+			return n, io.EOF
+		}
 	}
-	p.sent.Store(true)
-	return n, io.EOF
+	return n, nil
 }
+
+// Borrow returns the next bytes, at most n, which the caller must not change. Unlike Read it copies nothing.
+func (p *payload) Borrow(n int) (piece []byte) {
+	for i := range p.rest {
+		if part := p.rest[i]; len(part) > 0 {
+			n = min(n, len(part))
+			piece, p.rest[i] = part[:n], part[n:]
+			break
+		}
+	}
+	if p.left() == 0 {
+		p.sent.Store(true)
+	}
+	return piece
+}
+
+func (p *payload) left() int { return len(p.rest[0]) + len(p.rest[1]) + len(p.rest[2]) }
 
 func (p *payload) Close() error { return nil }
 

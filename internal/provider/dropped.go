@@ -82,17 +82,23 @@ func (c *Call) Limit() int {
 // Translated refuses a request that cannot be translated: only an upstream of the dialect in which the caller sent it
 // understands it.
 func (c *Call) Translated() error {
-	if o := c.Request.Original; o != nil && o.Needs.Path != "" {
-		return fault.New(fault.Invalid, "This model does not know %s.", o.Needs.What).At(o.Needs.Path)
+	if o := c.Request.Original; o != nil {
+		return unknown(o.Needs)
 	}
 	return nil
 }
 
 // Plain refuses a request that has files, sound, custom tools and the like, for upstreams that know none of
 // them. Without them the answer would be a different one, so they are not dropped.
-func (c *Call) Plain() error {
-	if f := c.Request.Foreign(); f.Path != "" {
-		return fault.New(fault.Invalid, "This model does not know %s.", f.What).At(f.Path)
+func (c *Call) Plain() error { return unknown(c.Request.Foreign()) }
+
+// PlainBesideFiles is Plain for upstreams that read files of users. What they do with each is up to the adapter.
+func (c *Call) PlainBesideFiles() error { return unknown(c.Request.ForeignBesideFiles()) }
+
+// unknown returns the fault of a request that has something an upstream does not know; nil if there is nothing.
+func unknown(f chat.Foreign) error {
+	if f.Path == "" {
+		return nil
 	}
-	return nil
+	return fault.New(fault.Invalid, "This model does not know %s.", f.What).At(f.Path)
 }

@@ -64,6 +64,16 @@ func eachRemoteImage(req *chat.Request, visit func(path, address string) bool) {
 	}
 }
 
+// NoContent returns the fault of a file or sound whose content the upstream cannot be given. The file is part j of
+// message i.
+func NoContent(f *chat.File, i, j int) error {
+	at := fmt.Sprintf("messages[%d].content[%d]", i, j)
+	if f.Audio {
+		return fault.New(fault.Invalid, "This model takes sound only with its data, in base64, and its format.").At(at + ".input_audio")
+	}
+	return fault.New(fault.Invalid, "This model takes files only with their content: send it as a data: URL, such as data:application/pdf;base64,….").At(at + ".file.file_data")
+}
+
 // isDataURL reports whether a URL is a data: URL, in any case.
 func isDataURL(s string) bool { return len(s) >= 5 && strings.EqualFold(s[:5], "data:") }
 

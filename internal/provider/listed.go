@@ -6,4 +6,5 @@ type Listed struct {
 	Name          string // the name to show to people
 	ContextLength int    // tokens
 	MaxOutput     int    // tokens
+	Embeds        bool   // it makes embeddings and takes no part in chat completions
 }

@@ -40,6 +40,7 @@ type entry struct {
 	Tools    bool   `json:"tools"`
 	Thinks   bool   `json:"thinks"`
 	Images   bool   `json:"images"`
+	Embeds   bool   `json:"embeds"` // it makes embeddings; it has no output and no quality
 	Price    *struct {
 		Input  float64 `json:"input"` // dollars per million tokens
 		Output float64 `json:"output"`
@@ -75,7 +76,7 @@ func (e *entry) model() (Model, error) {
 	}
 	m := Model{Kind: e.Kind, Source: e.Source, Model: catalog.Model{
 		Description: e.Name, OwnedBy: e.Kind, Plan: plan, RequestMilli: 1000, UnitMilli: 1000,
-		ContextLength: e.Context, MaxOutput: e.Output, ToolCalling: e.Tools, Thinks: e.Thinks, Images: e.Images, Upstream: e.Upstream,
+		ContextLength: e.Context, MaxOutput: e.Output, ToolCalling: e.Tools, Thinks: e.Thinks, Images: e.Images, Embeds: e.Embeds, Upstream: e.Upstream,
 	}}
 	for name, q := range e.Quality {
 		t, ok := catalog.ParseTask(name)

@@ -26,14 +26,14 @@ func TestModels(t *testing.T) {
 		if u, err := url.Parse(m.Source); err != nil || u.Scheme != "https" || u.Host == "" {
 			t.Errorf("%s has the source %q, want an address", name, m.Source)
 		}
-		if m.Plan < account.Free || m.Plan > account.Premium || m.MaxOutput <= 0 || m.MaxOutput > m.ContextLength || m.Description == "" {
+		if m.Plan < account.Free || m.Plan > account.Premium || (m.MaxOutput > 0) == m.Embeds || m.MaxOutput > m.ContextLength || m.Description == "" {
 			t.Errorf("%s: plan %v, reads %d, writes %d, %q", name, m.Plan, m.ContextLength, m.MaxOutput, m.Description)
 		}
-		if p := m.Pricing; p != nil && (*p.Input <= 0 || *p.Output < *p.Input || p.Cached != nil && *p.Cached >= *p.Input) {
+		if p := m.Pricing; p != nil && (*p.Input <= 0 || (*p.Output < *p.Input) != m.Embeds || p.Cached != nil && *p.Cached >= *p.Input) {
 			t.Errorf("%s: prices %d, %d", name, *p.Input, *p.Output)
 		}
 		for task, q := range m.Quality {
-			if q == 0 || q > 100 {
+			if (q == 0) != m.Embeds || q > 100 {
 				t.Errorf("%s: quality %d at %v", name, q, catalog.Task(task))
 			}
 		}

@@ -1,9 +1,14 @@
 package anthropic
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"strings"
+	"unicode/utf8"
 
 	"sluice/internal/chat"
+	"sluice/internal/excerpt"
 	"sluice/internal/provider"
 	"sluice/internal/provider/claude"
 )
@@ -23,12 +28,19 @@ type imageBlock struct {
 	Source imageSource `json:"source"`
 }
 
-// imageSource has MediaType and Data for the type base64, and URL for the type url.
+// imageSource has MediaType and Data for the types base64 and text, and URL for the type url.
 type imageSource struct {
-	Type      string `json:"type"` // base64 or url
+	Type      string `json:"type"` // base64, text or url
 	MediaType string `json:"media_type,omitempty"`
 	Data      string `json:"data,omitempty"`
 	URL       string `json:"url,omitempty"`
+}
+
+// documentBlock is a document of the user. Title is its name.
+type documentBlock struct {
+	Type   string      `json:"type"` // document
+	Source imageSource `json:"source"`
+	Title  string      `json:"title,omitempty"`
 }
 
 // toolUseBlock is a call that the assistant made.
@@ -56,6 +68,22 @@ func (w *writer) Image(mediaType, data, address string) (any, bool) {
 		source = imageSource{Type: "url", URL: address}
 	}
 	return imageBlock{"image", source}, true
+}
+
+// maxTitle bounds the title of a document, in characters, as the vendor does.
+const maxTitle = 500
+
+// Document implements claude.Wire. The vendor takes PDFs, and texts as text.
+func (w *writer) Document(mediaType, name, data string) (any, bool) {
+	source := imageSource{Type: "base64", MediaType: mediaType, Data: data}
+	if mediaType != "application/pdf" {
+		raw, err := base64.StdEncoding.DecodeString(data)
+		if chat.FileFormat(mediaType) == "" && !strings.HasPrefix(mediaType, "text/") || err != nil || len(raw) == 0 || !utf8.Valid(raw) || bytes.IndexByte(raw, 0) >= 0 {
+			return nil, false
+		}
+		source = imageSource{Type: "text", MediaType: "text/plain", Data: string(raw)}
+	}
+	return documentBlock{"document", source, excerpt.Of(name, maxTitle)}, true
 }
 
 // Call implements claude.Wire.

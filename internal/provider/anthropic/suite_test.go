@@ -31,7 +31,7 @@ func TestDoors(t *testing.T) {
 
 func harness() providertest.Harness {
 	return providertest.Harness{
-		Name: "anthropic", Update: *update,
+		Name: "anthropic", Update: *update, Deaf: true,
 		Start: providertest.HTTP(
 			providertest.Dialect{Stream: writeStream, Whole: writeWhole, Refuse: writeError, Read: readRequest, Garbage: "event: content_block_delta\ndata: {\"type\":\"content_block_de\n\n"},
 			func(t *testing.T, baseURL string, p *pulse.Pulse) (provider.Adapter, func()) {
@@ -156,16 +156,37 @@ func writeError(message string) string {
 	return providertest.Encode(object{"type": "error", "error": object{"type": "some_error", "message": message}, "request_id": "req_1"})
 }
 
-// words is a text, or blocks with texts.
-type words []struct{ Text string }
+// block is a part of a message, as far as it is compared.
+type block struct {
+	Text   string
+	Source struct {
+		Type, Data string
+		MediaType  string `json:"media_type"`
+	}
+	Content words
+}
+
+// words is a text, or blocks.
+type words []block
 
 func (w *words) UnmarshalJSON(raw []byte) error {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		*w = words{{text}}
+		*w = words{{Text: text}}
 		return nil
 	}
-	return json.Unmarshal(raw, (*[]struct{ Text string })(w))
+	return json.Unmarshal(raw, (*[]block)(w))
+}
+
+// files returns the images and documents, also those in results of tools.
+func (w words) files() (files []string) {
+	for _, b := range w {
+		if b.Source.Type == "base64" {
+			files = append(files, b.Source.MediaType+" "+b.Source.Data)
+		}
+		files = append(files, b.Content.files()...)
+	}
+	return files
 }
 
 // readRequest understands a request with a decoder that is not ours.
@@ -202,6 +223,7 @@ func readRequest(r *http.Request, body []byte) providertest.Asked {
 	}
 	for _, m := range w.Messages {
 		a.Texts = append(a.Texts, m.Content[0].Text)
+		a.Files = append(a.Files, m.Content.files()...)
 	}
 	for _, tool := range w.Tools {
 		a.Tools = append(a.Tools, tool.Name)

@@ -2,6 +2,7 @@ package bedrock
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"sluice/internal/chat"
@@ -13,6 +14,7 @@ import (
 type block struct {
 	Text       string          `json:"text,omitempty"`
 	Image      *image          `json:"image,omitempty"`
+	Document   *document       `json:"document,omitempty"`
 	ToolUse    *toolUse        `json:"toolUse,omitempty"`
 	ToolResult *toolResult     `json:"toolResult,omitempty"`
 	Reasoning  json.RawMessage `json:"reasoningContent,omitempty"` // a wireReasoning, as it was kept
@@ -26,6 +28,13 @@ type image struct {
 
 type imageSource struct {
 	Bytes string `json:"bytes"` // base64
+}
+
+// document is a file that is sent along. Names must differ within a request.
+type document struct {
+	Format string      `json:"format"` // such as pdf
+	Name   string      `json:"name"`
+	Source imageSource `json:"source"`
 }
 
 // toolUse is a call that the assistant made.
@@ -50,6 +59,55 @@ func (w *writer) Image(mediaType, data, address string) (block, bool) {
 		return block{}, false
 	}
 	return block{Image: &image{strings.TrimPrefix(mediaType, "image/"), imageSource{data}}}, true
+}
+
+// maxDocumentName bounds the name of a document, in characters; the vendor takes 200.
+const maxDocumentName = 180
+
+// Document implements claude.Wire.
+func (w *writer) Document(mediaType, name, data string) (block, bool) {
+	format := chat.FileFormat(mediaType)
+	if format == "" {
+		return block{}, false
+	}
+	w.documents++
+	return block{Document: &document{format, documentName(name, w.documents), imageSource{data}}}, true
+}
+
+// documentName returns a name that Converse takes for document n: letters, digits, hyphens, parentheses and single spaces.
+// The number makes it differ from the others.
+func documentName(name string, n int) string {
+	if dot := strings.LastIndexByte(name, '.'); dot > 0 {
+		name = name[:dot]
+	}
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case r >= '0' && r <= '9', r >= 'A' && r <= 'Z', r >= 'a' && r <= 'z', r == '-', r == '(', r == ')':
+			return r
+		}
+		return ' '
+	}, name)
+	name = strings.Join(strings.Fields(name), " ")
+	if name = strings.TrimSpace(name[:min(len(name), maxDocumentName)]); name == "" {
+		name = "document"
+	}
+	if n > 1 {
+		name += " " + strconv.Itoa(n)
+	}
+	return name
+}
+
+// explain adds a text to turns that have a document and no text, which Converse refuses.
+func explain(messages []claude.Message[block]) {
+	for i := range messages {
+		documents, texts := false, false
+		for _, b := range messages[i].Content {
+			documents, texts = documents || b.Document != nil, texts || b.Text != ""
+		}
+		if documents && !texts {
+			messages[i].Content = append(messages[i].Content, block{Text: "(See the document.)"})
+		}
+	}
 }
 
 // Call implements claude.Wire. Converse refuses calls in a request that lists no tools; there they become

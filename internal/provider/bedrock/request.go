@@ -116,6 +116,7 @@ type writer struct {
 	forced       bool              // a tool must be called
 	plain        bool              // no tools are listed, and earlier calls become text
 	called       map[string]string // if plain: the names of called functions, by the ids of the calls
+	documents    int               // in the conversation so far
 	names        claude.ToolNames
 	conversation claude.Conversation[block]
 	out          request
@@ -162,6 +163,9 @@ func (w *writer) messages(ctx context.Context) error {
 	}
 	err := w.conversation.Write(ctx, w.call, instruction)
 	w.out.System, w.out.Messages = w.conversation.System, w.conversation.Messages
+	if w.documents > 0 {
+		explain(w.out.Messages)
+	}
 	return err
 }
 

@@ -34,7 +34,7 @@ func TestDoors(t *testing.T) {
 func harness() providertest.Harness {
 	return providertest.Harness{
 		Name: "bedrock", Update: *update,
-		Lumps: true,
+		Lumps: true, Deaf: true,
 		Unsupported: map[string]string{
 			"no tool": "emulated, the tools are left out, since Converse has no such choice",
 		},
@@ -161,7 +161,13 @@ func readRequest(r *http.Request, body []byte) providertest.Asked {
 	var w struct {
 		System   []struct{ Text string }
 		Messages []struct {
-			Content []struct{ Text string }
+			Content []struct {
+				Text            string
+				Image, Document struct {
+					Format, Name string
+					Source       struct{ Bytes string }
+				}
+			}
 		}
 		InferenceConfig struct {
 			MaxTokens     int
@@ -196,6 +202,14 @@ func readRequest(r *http.Request, body []byte) providertest.Asked {
 	}
 	for _, m := range w.Messages {
 		a.Texts = append(a.Texts, m.Content[0].Text)
+		for _, c := range m.Content {
+			if c.Image.Format != "" {
+				a.Files = append(a.Files, "image/"+c.Image.Format+" "+c.Image.Source.Bytes)
+			}
+			if c.Document.Name != "" {
+				a.Files = append(a.Files, "application/"+c.Document.Format+" "+c.Document.Source.Bytes)
+			}
+		}
 	}
 	for _, tool := range w.ToolConfig.Tools {
 		a.Tools = append(a.Tools, tool.ToolSpec.Name)

@@ -34,7 +34,7 @@ func Check(call *provider.Call, more ...string) error {
 	if n := call.Request.N; n > 1 {
 		return fault.New(fault.Invalid, "This model gives one reply at a time: n must be 1, got %d", n).At("n")
 	}
-	if err := call.Plain(); err != nil {
+	if err := call.PlainBesideFiles(); err != nil {
 		return err
 	}
 	call.Drop("frequency_penalty", "presence_penalty", "seed")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sluice/internal/chat"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 	"sluice/internal/provider"
 )
@@ -29,6 +30,9 @@ type Wire[B any] interface {
 	// Image returns an image: base64 data of a media type that Claude reads, or an address where data is
 	// empty. It reports false if the API takes no addresses.
 	Image(mediaType, data, address string) (B, bool)
+	// Document returns a document, given in base64. It reports false if the API does not take its media type, or if it is
+	// not what the type says.
+	Document(mediaType, name, data string) (B, bool)
 	// Call returns an earlier call of a tool.
 	Call(c *chat.ToolCall) B
 	// Result returns the result of a tool; m has the role tool.
@@ -149,10 +153,18 @@ func (c *Conversation[B]) assistant(ctx context.Context, call *provider.Call, m 
 	c.add(roleAssistant, blocks...)
 }
 
-// user writes the texts and images of a user message. index is that of the message.
+// user writes the texts, images and files of a user message. index is that of the message.
 func (c *Conversation[B]) user(call *provider.Call, m *chat.Message, index int) ([]B, error) {
 	var blocks []B
 	for i, p := range m.Content.Parts() {
+		if p.File != nil {
+			file, err := c.file(p.File, index, i)
+			if err != nil {
+				return nil, err
+			}
+			blocks = append(blocks, file)
+			continue
+		}
 		if !p.IsImage() {
 			blocks = c.appendText(blocks, p.Text())
 			continue
@@ -167,6 +179,27 @@ func (c *Conversation[B]) user(call *provider.Call, m *chat.Message, index int) 
 		blocks = append(blocks, image)
 	}
 	return blocks, nil
+}
+
+// file writes a file, which is part j of message i. Claude does not listen to sound.
+func (c *Conversation[B]) file(f *chat.File, i, j int) (block B, err error) {
+	if f.Audio {
+		return block, fault.New(fault.Invalid, "This model does not know parts of type input_audio.").At(fmt.Sprintf("messages[%d].content[%d]", i, j))
+	}
+	mediaType, data, ok := f.Data()
+	if !ok {
+		return block, provider.NoContent(f, i, j)
+	}
+	switch mediaType {
+	case "image/jpeg", "image/png", "image/gif", "image/webp":
+		block, _ = c.Wire.Image(mediaType, data, "")
+		return block, nil
+	}
+	if block, ok = c.Wire.Document(mediaType, f.Name, data); !ok {
+		err = fault.New(fault.Invalid, "This model cannot read a file of the type %q; send a PDF, plain text or an image.", excerpt.Of(mediaType, 80)).
+			At(fmt.Sprintf("messages[%d].content[%d].file.file_data", i, j))
+	}
+	return block, err
 }
 
 // image writes an image. If it cannot, why is what the caller reads.

@@ -21,6 +21,10 @@ func (l lines) Image(mediaType, data, address string) (string, bool) {
 	return "image:" + mediaType + data + address, address == "" || l.addresses
 }
 
+func (lines) Document(mediaType, name, data string) (string, bool) {
+	return "document:" + mediaType + name + data, mediaType == "application/pdf"
+}
+
 func (lines) Call(c *chat.ToolCall) string { return "call:" + c.ID }
 
 func (lines) Result(m *chat.Message) string { return "result:" + m.ToolCallID }

@@ -13,8 +13,8 @@ import (
 // that never ends.
 const maxPages = 20
 
-// Models returns the models that answer generateContent; the list also has those for embeddings and the like. Any
-// page that fails makes it fail: half a list would remove models from the catalog.
+// Models returns the models that answer generateContent or make embeddings; the list also has others. Any page
+// that fails makes it fail: half a list would remove models from the catalog.
 func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 	var all []provider.Listed
 	token := ""
@@ -59,11 +59,15 @@ func (a *Adapter) models(ctx context.Context, token string) ([]provider.Listed, 
 	}
 	var page []provider.Listed
 	for _, m := range w.Models {
-		if slices.Contains(m.Methods, "generateContent") {
-			page = append(page, provider.Listed{
-				ID: strings.TrimPrefix(m.Name, "models/"), Name: m.DisplayName, ContextLength: m.Input, MaxOutput: m.Output,
-			})
+		chats := slices.Contains(m.Methods, "generateContent")
+		if !chats && !slices.Contains(m.Methods, "embedContent") {
+			continue
 		}
+		l := provider.Listed{ID: strings.TrimPrefix(m.Name, "models/"), Name: m.DisplayName, ContextLength: m.Input, Embeds: !chats}
+		if chats {
+			l.MaxOutput = m.Output // of an embedding model it is 1, which means nothing
+		}
+		page = append(page, l)
 	}
 	return page, w.Next, nil
 }

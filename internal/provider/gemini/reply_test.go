@@ -199,7 +199,7 @@ func TestModels(t *testing.T) {
 	pages := map[string]string{
 		"pageSize=1000": `{"models":[
 			{"name":"models/gemini-2.5-flash","displayName":"Gemini 2.5 Flash","inputTokenLimit":1048576,"outputTokenLimit":65536,"supportedGenerationMethods":["generateContent","countTokens"]},
-			{"name":"models/embedding-001","displayName":"Embedding","supportedGenerationMethods":["embedContent"]}],"nextPageToken":"a&b"}`,
+			{"name":"models/embedding-001","displayName":"Embedding","inputTokenLimit":2048,"outputTokenLimit":1,"supportedGenerationMethods":["embedContent"]},{"name":"models/veo","supportedGenerationMethods":["predictLongRunning"]}],"nextPageToken":"a&b"}`,
 		"pageSize=1000&pageToken=a%26b": `{"models":[{"name":"models/gemma-3","supportedGenerationMethods":["generateContent"]}]}`,
 	}
 	a := adapter(t, func(r *http.Request) (*http.Response, error) {
@@ -210,7 +210,7 @@ func TestModels(t *testing.T) {
 		return providertest.Answer(jsonBody, strings.NewReader(page)), nil
 	})
 	got, err := a.Models(t.Context())
-	want := []provider.Listed{{ID: "gemini-2.5-flash", Name: "Gemini 2.5 Flash", ContextLength: 1048576, MaxOutput: 65536}, {ID: "gemma-3"}}
+	want := []provider.Listed{{ID: "gemini-2.5-flash", Name: "Gemini 2.5 Flash", ContextLength: 1048576, MaxOutput: 65536}, {ID: "embedding-001", Name: "Embedding", ContextLength: 2048, Embeds: true}, {ID: "gemma-3"}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Models() = %v: -want +got\n%s", err, diff)
 	}

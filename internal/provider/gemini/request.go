@@ -51,7 +51,7 @@ type part struct {
 	ThoughtSignature string            `json:"thoughtSignature,omitempty"`
 }
 
-// inlineData is an image that is sent along, in the body of the request.
+// inlineData is an image, a file or a sound that is sent along, in the body of the request.
 type inlineData struct {
 	MIMEType string `json:"mimeType"`
 	Data     string `json:"data"` // base64
@@ -88,7 +88,7 @@ type translation struct {
 // translate returns the body of a call, and notes in the call which fields are dropped. It returns a fault if the
 // request asks for something that Gemini cannot do.
 func translate(ctx context.Context, call *provider.Call) (*request, error) {
-	if err := call.Plain(); err != nil {
+	if err := call.PlainBesideFiles(); err != nil {
 		return nil, err
 	}
 	t := &translation{ctx: ctx, call: call, names: map[string]string{}}
@@ -159,10 +159,18 @@ func (t *translation) add(role string, parts []part) {
 	t.out.Contents = append(t.out.Contents, content{Role: role, Parts: parts})
 }
 
-// userParts returns the texts and images of a user message. i is the index of the message.
+// userParts returns the texts, images and files of a user message. i is the index of the message.
 func (t *translation) userParts(i int, m *chat.Message) ([]part, error) {
 	var parts []part
 	for j, p := range m.Content.Parts() {
+		if p.File != nil {
+			mediaType, data, ok := p.File.Data()
+			if !ok {
+				return nil, provider.NoContent(p.File, i, j)
+			}
+			parts = append(parts, part{InlineData: &inlineData{MIMEType: mediaType, Data: data}})
+			continue
+		}
 		if !p.IsImage() {
 			if text := p.Text(); text != "" {
 				parts = append(parts, part{Text: text})

@@ -135,7 +135,12 @@ func writeError(message string) string {
 
 // readRequest reads a request with a decoder that shares no code with the adapter.
 func readRequest(r *http.Request, body []byte) providertest.Asked {
-	type turn struct{ Parts []struct{ Text string } }
+	type turn struct {
+		Parts []struct {
+			Text       string
+			InlineData struct{ MIMEType, Data string }
+		}
+	}
 	var w struct {
 		SystemInstruction turn
 		Contents          []turn
@@ -168,6 +173,9 @@ func readRequest(r *http.Request, body []byte) providertest.Asked {
 	for _, c := range append([]turn{w.SystemInstruction}, w.Contents...) {
 		for _, p := range c.Parts {
 			a.Texts = append(a.Texts, p.Text)
+			if d := p.InlineData; d.Data != "" {
+				a.Files = append(a.Files, d.MIMEType+" "+d.Data)
+			}
 		}
 	}
 	for _, box := range w.Tools {

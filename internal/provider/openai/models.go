@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"sluice/internal/provider"
 )
@@ -23,9 +24,22 @@ type wireModel struct {
 	TopProvider   struct {
 		MaxCompletion int `json:"max_completion_tokens"`
 	} `json:"top_provider"` // OpenRouter
-	Meta struct {
+	// What a model is for. OpenAI's dialect does not say it, so that others may use these names for anything.
+	Type         json.RawMessage `json:"type"`         // Together
+	Kind         json.RawMessage `json:"kind"`         // Fireworks
+	Architecture json.RawMessage `json:"architecture"` // OpenRouter
+	Meta         struct {
 		TrainedOn int `json:"n_ctx_train"`
 	} `json:"meta"` // llama.cpp
+}
+
+// embeds reports whether the list says that the model makes embeddings.
+func (m *wireModel) embeds() bool {
+	var a struct {
+		Output []string `json:"output_modalities"`
+	}
+	_ = json.Unmarshal(m.Architecture, &a) // what is no such object says nothing
+	return string(m.Type) == `"embedding"` || string(m.Kind) == `"EMBEDDING_MODEL"` || slices.Equal(a.Output, []string{"embeddings"})
 }
 
 // modelList is a list of models: the member data of an object, or the list itself, as Together answers.
@@ -55,6 +69,7 @@ func (a *Adapter) Models(ctx context.Context) ([]provider.Listed, error) {
 			ID: m.ID, Name: cmp.Or(m.Name, m.DisplayName),
 			ContextLength: cmp.Or(m.ContextLength, m.ContextWindow, m.MaxContext, m.MaxModelLen, m.Meta.TrainedOn),
 			MaxOutput:     cmp.Or(m.TopProvider.MaxCompletion, m.MaxCompletion),
+			Embeds:        m.embeds(),
 		})
 	}
 	return all, nil

@@ -117,7 +117,7 @@ func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Strea
 		return nil, err
 	}
 	s := &stream{}
-	if err := a.Post(ctx, &s.reply, a.completions(call), call.Header(a.header), call.Request.AppendUpstream(nil, patch)); err != nil {
+	if err := a.PostPieces(ctx, &s.reply, a.completions(call), call.Header(a.header), call.Request.Upstream(patch)); err != nil {
 		return nil, err
 	}
 	s.whole = !s.reply.IsStream()

@@ -71,8 +71,10 @@ func TestModels(t *testing.T) {
 		want  []provider.Listed
 	}{
 		"openai":     {`{"object":"list","data":[{"id":"gpt-x","object":"model","created":1686935002,"owned_by":"openai"}]}`, []provider.Listed{{ID: "gpt-x"}}},
-		"openrouter": {`{"data":[{"id":"a/b","name":"A: B","created":1.7e9,"context_length":1000,"top_provider":{"context_length":900,"max_completion_tokens":90},"pricing":{"prompt":"0"}},{"id":"c","top_provider":{"max_completion_tokens":null}}]}`, []provider.Listed{{ID: "a/b", Name: "A: B", ContextLength: 1000, MaxOutput: 90}, {ID: "c"}}},
-		"together":   {`[{"id":"x","object":"model","created":0,"display_name":"X","context_length":8192}]`, []provider.Listed{{ID: "x", Name: "X", ContextLength: 8192}}},
+		"openrouter": {`{"data":[{"id":"a/b","name":"A: B","created":1.7e9,"context_length":1000,"top_provider":{"context_length":900,"max_completion_tokens":90},"pricing":{"prompt":"0"}},{"id":"c","top_provider":{"max_completion_tokens":null}},{"id":"e","architecture":{"output_modalities":["embeddings"]}}]}`, []provider.Listed{{ID: "a/b", Name: "A: B", ContextLength: 1000, MaxOutput: 90}, {ID: "c"}, {ID: "e", Embeds: true}}},
+		"together":   {`[{"id":"x","object":"model","created":0,"display_name":"X","type":"chat","context_length":8192},{"id":"e","type":"embedding","context_length":512}]`, []provider.Listed{{ID: "x", Name: "X", ContextLength: 8192}, {ID: "e", ContextLength: 512, Embeds: true}}},
+		"fireworks":  {`{"data":[{"id":"f","kind":"HF_BASE_MODEL"},{"id":"e","kind":"EMBEDDING_MODEL"}]}`, []provider.Listed{{ID: "f"}, {ID: "e", Embeds: true}}},
+		"other":      {`{"data":[{"id":"o","type":{"name":"embedding"},"kind":7,"architecture":"llama"}]}`, []provider.Listed{{ID: "o"}}},
 		"groq":       {`{"data":[{"id":"g","context_window":131072,"max_completion_tokens":32768}]}`, []provider.Listed{{ID: "g", ContextLength: 131072, MaxOutput: 32768}}},
 		"mistral":    {`{"data":[{"id":"m","max_context_length":32768,"capabilities":{}}]}`, []provider.Listed{{ID: "m", ContextLength: 32768}}},
 		"vllm":       {`{"data":[{"id":"v","max_model_len":4096}]}`, []provider.Listed{{ID: "v", ContextLength: 4096}}},

@@ -130,11 +130,34 @@ func writeError(message string) string {
 	return providertest.Encode(object{"error": object{"message": message, "type": "some_error", "param": nil, "code": nil}})
 }
 
+// files returns the images, files and sounds among parts.
+func files(parts []byte) (all []string) {
+	var list []struct {
+		Image struct{ URL string } `json:"image_url"`
+		File  struct {
+			Data string `json:"file_data"`
+		}
+		Audio struct{ Data, Format string } `json:"input_audio"`
+	}
+	if err := json.Unmarshal(parts, &list); err != nil {
+		panic(err)
+	}
+	for _, p := range list {
+		if p.Audio.Data != "" {
+			all = append(all, "audio/"+p.Audio.Format+" "+p.Audio.Data)
+		}
+		if url := p.Image.URL + p.File.Data; url != "" {
+			all = append(all, strings.Replace(strings.TrimPrefix(url, "data:"), ";base64,", " ", 1))
+		}
+	}
+	return all
+}
+
 // readRequest understands a request with a decoder that is not ours.
 func readRequest(r *http.Request, body []byte) providertest.Asked {
 	var w struct {
 		Model    string
-		Messages []struct{ Content any } // a text, or parts
+		Messages []struct{ Content json.RawMessage } // a text, or parts
 		Stream   bool
 		Options  struct {
 			Usage bool `json:"include_usage"`
@@ -156,7 +179,10 @@ func readRequest(r *http.Request, body []byte) providertest.Asked {
 		Key: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "),
 	}
 	for _, m := range w.Messages {
-		text, _ := m.Content.(string)
+		var text string
+		if json.Unmarshal(m.Content, &text) != nil {
+			a.Files = append(a.Files, files(m.Content)...)
+		}
 		a.Texts = append(a.Texts, text)
 	}
 	for _, tool := range w.Tools {

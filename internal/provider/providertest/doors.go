@@ -76,12 +76,16 @@ type doorCase struct {
 	events  []provider.Event
 	asked   Asked // of the upstream, beside its model and key; MaxTokens is 1000 unless it is set
 	anyText bool  // the texts that reach the upstream are not compared
+	sound   bool  // it has a sound, which a deaf upstream refuses
 	// anyEffort says that the effort is not compared: for some it is a word, for others a share of the tokens.
 	anyEffort bool
 }
 
 // picture is a PNG of one pixel.
 const picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+
+// pdf is the beginning of a document.
+const pdf = "JVBERi0xLjQKJeLjz9M="
 
 const (
 	chatHello      = `"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello?"}]`
@@ -134,13 +138,40 @@ var doorCases = []doorCase{
 		events: []provider.Event{text("It is sunny."), finish(chat.FinishStop), figures(30, 0, 5, 0)},
 	},
 	{ // an image
-		name: "text", anyText: true,
+		name: "text", anyText: true, asked: Asked{Files: []string{"image/png " + picture}},
 		members: map[string]string{
 			"chat":      `"messages":[{"role":"user","content":[{"type":"text","text":"What is it?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,` + picture + `"}}]}]`,
 			"responses": `"input":[{"role":"user","content":[{"type":"input_text","text":"What is it?"},{"type":"input_image","image_url":"data:image/png;base64,` + picture + `"}]}]`,
 			"messages":  `"messages":[{"role":"user","content":[{"type":"text","text":"What is it?"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + picture + `"}}]}]`,
 		},
 		events: []provider.Event{text("A dot."), finish(chat.FinishStop), figures(30, 0, 5, 0)},
+	},
+	{ // a document
+		name: "text", anyText: true, asked: Asked{Files: []string{"application/pdf " + pdf}},
+		members: map[string]string{
+			"chat":      `"messages":[{"role":"user","content":[{"type":"text","text":"What is it?"},{"type":"file","file":{"filename":"a b.pdf","file_data":"data:application/pdf;base64,` + pdf + `"}}]}]`,
+			"responses": `"input":[{"role":"user","content":[{"type":"input_text","text":"What is it?"},{"type":"input_file","filename":"a b.pdf","file_data":"data:application/pdf;base64,` + pdf + `"}]}]`,
+			"messages":  `"messages":[{"role":"user","content":[{"type":"text","text":"What is it?"},{"type":"document","title":"a b.pdf","source":{"type":"base64","media_type":"application/pdf","data":"` + pdf + `"}}]}]`,
+		},
+		events: []provider.Event{text("A page."), finish(chat.FinishStop), figures(30, 0, 5, 0)},
+	},
+	{ // the result of a tool that is a document
+		name: "text", anyText: true, asked: Asked{Tools: toolNames, Files: []string{"application/pdf " + pdf}},
+		members: map[string]string{
+			"responses": `"input":[{"role":"user","content":"Read it."},{"type":"function_call","call_id":"call_1","name":"get_weather","arguments":"{}"},
+				{"type":"function_call_output","call_id":"call_1","output":[{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,` + pdf + `"}]}]` + responsesTools,
+			"messages": `"messages":[{"role":"user","content":"Read it."},{"role":"assistant","content":[{"type":"tool_use","id":"call_1","name":"get_weather","input":{}}]},
+				{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":[{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"` + pdf + `"}}]}]}]` + messagesTools,
+		},
+		events: []provider.Event{text("A page."), finish(chat.FinishStop), figures(30, 0, 5, 0)},
+	},
+	{ // a sound; Messages has none
+		name: "text", anyText: true, sound: true, asked: Asked{Files: []string{"audio/wav UklGRg=="}},
+		members: map[string]string{
+			"chat":      `"messages":[{"role":"user","content":[{"type":"text","text":"What is it?"},{"type":"input_audio","input_audio":{"data":"UklGRg==","format":"wav"}}]}]`,
+			"responses": `"input":[{"role":"user","content":[{"type":"input_text","text":"What is it?"},{"type":"input_audio","input_audio":{"data":"UklGRg==","format":"wav"}}]}]`,
+		},
+		events: []provider.Event{text("A beep."), finish(chat.FinishStop), figures(30, 0, 5, 0)},
 	},
 	{ // Messages has no such mode
 		name: "JSON mode", asked: Asked{JSON: true}, events: []provider.Event{text(`{"answer":`), text(`42}`), finish(chat.FinishStop), figures(9, 0, 6, 0)},
@@ -164,6 +195,10 @@ func Doors(t *testing.T, h Harness) {
 			for i := range doorCases {
 				c := &doorCases[i]
 				if c.members[d.name] == "" || h.Unsupported[c.name] != "" {
+					continue
+				}
+				if c.sound && h.Deaf {
+					h.unheard(t, &d, c)
 					continue
 				}
 				for _, stream := range []bool{true, false} {
@@ -254,6 +289,24 @@ func (h *Harness) throughDoor(t *testing.T, d *door, c *doorCase, stream bool) {
 	}
 	if diff := cmp.Diff(wanted, asked, cmpopts.IgnoreFields(Asked{}, ignored...)); diff != "" {
 		t.Errorf("%s: stream %t: the upstream was asked: -want +got\n%s", c.name, stream, diff)
+	}
+}
+
+// unheard sends a sound to an upstream that takes none. It is refused, and the upstream is not asked.
+func (h *Harness) unheard(t *testing.T, d *door, c *doorCase) {
+	t.Helper()
+	req, _, err := d.parse([]byte(`{"model":"asked",` + c.members[d.name] + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := h.Start(t, &Script{Events: c.events})
+	defer p.Close()
+	in, err := p.Adapter.Open(t.Context(), &provider.Call{Request: req, Upstream: p.Upstream, ID: "r"})
+	if err == nil {
+		in.Close()
+	}
+	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.Invalid || f.Message != "This model does not know parts of type input_audio." || f.Param != "messages[0].content[1]" {
+		t.Errorf("a sound: Open = %v, want it refused", err)
 	}
 }
 

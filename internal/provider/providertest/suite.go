@@ -43,6 +43,8 @@ type Harness struct {
 	Computes bool
 	// Lumps is for dialects that count reasoning as part of the completion.
 	Lumps bool
+	// Deaf is for upstreams that take no sound.
+	Deaf bool
 	// Unsupported has the cases that the harness cannot express, by name, and the reason of each.
 	Unsupported map[string]string
 }
@@ -98,6 +100,7 @@ type Asked struct {
 	Stream    bool
 	Usage     bool     // figures are asked for
 	Texts     []string // of the system messages, then of the others
+	Files     []string // images, documents and sounds: media type, a space, and the data
 	Tools     []string // names
 	Choice    string   // empty, "none", "required", or the name of a tool
 	JSON      bool
