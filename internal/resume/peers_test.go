@@ -118,9 +118,11 @@ func TestPeers(t *testing.T) {
 			}
 		}
 		net.loses = nil // a question to everybody is not repeated
-		if all, err := rest(t, attach(t, streams[1], "")); !strings.HasPrefix(all, "id: node0-1\n") || !errors.Is(err, io.EOF) {
+		again := attach(t, streams[1], "")
+		if all, err := rest(t, again); !strings.HasPrefix(all, "id: node0-1\n") || !errors.Is(err, io.EOF) {
 			t.Errorf("from the beginning = %.40q, %v", all, err)
 		}
+		again.Close()
 		for _, m := range net.seen {
 			if strings.Contains(m, "secret") {
 				t.Fatalf("a message is not sealed: %.80q", m)
@@ -133,8 +135,8 @@ func TestPeers(t *testing.T) {
 		}
 		time.Sleep(patience + time.Minute)
 		for i, s := range streams {
-			if len(s.byID)+s.total+len(s.peers.sessions) != 0 || i != 1 && len(s.peers.waiting) != 0 {
-				t.Errorf("node %d: something is left: %+v %+v", i, s, s.peers)
+			if s.left() != 0 {
+				t.Errorf("node %d: something is left", i)
 			}
 		}
 		stop()

@@ -22,6 +22,19 @@ func call(t *testing.T, s *Streams, keep bool) (*Stream, context.Context, *httpt
 	return st, ctx, w
 }
 
+// left counts what is still held.
+func (s *Streams) left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.byID) + len(s.ended) + len(s.held) + s.total + s.detached
+	if p := s.peers; p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		n += len(p.sessions) + len(p.waiting)
+	}
+	return n
+}
+
 func write(t *testing.T, st *Stream, p string) {
 	t.Helper()
 	if n, err := st.Write([]byte(p)); n != len(p) || err != nil {
@@ -97,8 +110,8 @@ func TestStream(t *testing.T) {
 		if _, err := s.Attach(t.Context(), "s", "a", nil); fault.From(err).Kind != fault.NotFound {
 			t.Errorf("Attach two minutes after the end = %v, want 404", err)
 		}
-		if len(s.byID)+len(s.ended)+len(s.held)+s.total+s.detached != 0 {
-			t.Errorf("something is left: %+v", s)
+		if s.left() != 0 {
+			t.Error("something is left")
 		}
 	})
 }
@@ -124,8 +137,8 @@ func TestNobodyComesBack(t *testing.T) {
 			t.Fatalf("the cause = %v, want ErrLeft", context.Cause(ctx))
 		}
 		st.Close(false)
-		if len(s.byID)+s.total+s.detached != 0 {
-			t.Errorf("something is left: %+v", s)
+		if s.left() != 0 {
+			t.Error("something is left")
 		}
 	})
 }
@@ -265,8 +278,8 @@ func TestBounds(t *testing.T) {
 	for _, st := range []*Stream{two, other} {
 		st.Close(false)
 	}
-	if s.total+len(s.held)+len(s.byID) != 0 {
-		t.Errorf("something is left: %+v", s)
+	if s.left() != 0 {
+		t.Error("something is left")
 	}
 }
 
@@ -290,7 +303,10 @@ func TestSlowReader(t *testing.T) {
 			st.Close(true)
 		}()
 		synctest.Wait()
-		if st.over {
+		s.mu.Lock()
+		over := st.over
+		s.mu.Unlock()
+		if over {
 			t.Fatal("the writer did not wait for the reader")
 		}
 		if got, err := rest(t, src); got != want.String() || !errors.Is(err, io.EOF) {
