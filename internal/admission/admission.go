@@ -233,7 +233,9 @@ func (l *Lease) Settle(s usage.Settlement) {
 	// The record comes before the slot is freed: if no call is running, all calls are recorded. Shutdown
 	// relies on that. The defer frees the slot even if Record panics.
 	defer l.gate.ledger.Free(l.accountID, l.place, Cost{RequestMilli: s.RequestMilli, Tokens: int64(s.Tokens.Total())})
-	l.gate.accounts.Record(s)
+	if !l.forgets() {
+		l.gate.accounts.Record(s)
+	}
 }
 
 // access applies the rules of docs/api.md#plan-and-model-access. An account without a plan gets 402, because
