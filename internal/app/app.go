@@ -99,6 +99,7 @@ type App struct {
 	cluster  *cluster.Cluster    // the servers on the same database; of one with SQLite
 	board    *overview.Board     // what the service did in the last hours
 	reports  *overview.Desk      // tells people of it
+	record   *overview.Record    // how healthy models were in the last months
 	helm     *steering.Helm      // what staff has decided about the running service
 	follower *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
 	books    *usage.Books        // what calls consumed
@@ -108,6 +109,7 @@ type App struct {
 	memory   *admission.Memory   // nil if nodes share a ledger
 	redis    *redisledger.Ledger // nil if this node counts alone
 	gate     *admission.Gate     // admits calls: takes from the ledger, settles in the books
+	quota    *admission.Quota    // the units of keys with a monthly limit
 	abuse    *abuse.Control
 	health   *health.Board // whether new work should be sent here
 	line     *inference.Line

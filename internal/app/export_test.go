@@ -57,7 +57,7 @@ func (a *App) Settlements() ([]usage.Settlement, int64) {
 func RestoreWindows(j *usage.Journal, l *admission.Memory) error {
 	now := time.Now()
 	held, err := j.Since(now.Add(-time.Minute))
-	restore(l, usage.LastMinute(held, now), now)
+	restore(l, usage.LastMinute(held, now), now, func(string, string) bool { return false })
 	return err
 }
 
@@ -111,6 +111,8 @@ func (a *App) InForce() string {
 	c := s.Config
 	fmt.Fprintln(&b, "stop", c.DrainTimeout, c.ShutdownDelay, "books", c.Usage.KeepDays, "local", c.Discover)
 	fmt.Fprintln(&b, "pages", a.Origin(), signinSettings(c, a.Origin(), true), a.supportSettings(), a.webSettings().Support)
+	site := a.webSettings().Site
+	fmt.Fprintln(&b, "site", site.Name, site.Headline, site.Intro, site.Footer, site.Logo(), site.Skin())
 	fmt.Fprintln(&b, "alerts", c.Alerts.JournalLag, c.Alerts.DiskFreeMiB, alertSettings(c).AllowHosts)
 	for _, e := range alertSettings(c).Operator {
 		fmt.Fprintln(&b, "alerts to", e.ID, e.To, e.Types, e.Secret.Reveal())

@@ -3,7 +3,9 @@ package dashboard
 import (
 	"net/http"
 
+	"sluice/internal/account"
 	"sluice/internal/fault"
+	"sluice/internal/front"
 	"sluice/internal/signin"
 )
 
@@ -119,5 +121,10 @@ func (d *Dashboard) welcome(w http.ResponseWriter, r *http.Request, f linkForm, 
 		return err
 	}
 	d.keep(w, made.Entry)
-	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), made.Account.Email, made.MasterKey))
+	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), made.Account.Email, made.MasterKey, d.firstCall()))
+}
+
+// firstCall returns the example for a new account, which has no plan.
+func (d *Dashboard) firstCall() []front.Snippet {
+	return front.Snippets(d.ui.Settings().Origin, exampleModel(d.Catalog(), &visitor{Account: &account.Account{}}))
 }

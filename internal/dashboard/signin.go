@@ -235,5 +235,5 @@ func (d *Dashboard) endProvider(w http.ResponseWriter, r *http.Request) error {
 		return d.enter(w, r, entry, home)
 	}
 	d.keep(w, entry)
-	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), email, masterKey))
+	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), email, masterKey, d.firstCall()))
 }
