@@ -397,7 +397,7 @@ func demandOf(call *Call, named *catalog.Model, prompt *size) admission.Demand {
 	}
 	return admission.Demand{
 		Caller: call.Caller, Limits: call.Limits, Tools: len(req.Tools) > 0 || req.WebSearch,
-		Model:        admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly, RequestMilli: named.RequestMilli},
+		Model:        admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly, RequestMilli: named.RequestMilli, UnitMilli: named.UnitMilli},
 		PromptTokens: prompt.estimate(), MaxTokens: most, Choices: req.N, Long: prompt.isLong(),
 	}
 }
