@@ -60,7 +60,11 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"password-new\">New password</label> <input id=\"password-new\" name=\"password\" type=\"password\" required minlength=\"10\" maxlength=\"200\" autocomplete=\"new-password\" aria-describedby=\"password-hint\"> ")
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"password-new\">New password</label> <input id=\"password-new\" name=\"password\" type=\"password\" required minlength=\"10\" maxlength=\"200\" autocomplete=\"new-password\" aria-describedby=\"password-hint\"")
+			if v.problem("password", "password") != "" {
+				markup.Raw(templ_7745c5c3_Buffer, " autofocus")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "> ")
 			if v.problem("password", "password") != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\" id=\"password-hint\">")
 				markup.Text(templ_7745c5c3_Buffer, v.problem("password", "password"))
@@ -95,7 +99,7 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				markup.Raw(templ_7745c5c3_Buffer, "</div><form method=\"post\" action=\"/dashboard/account/totp\" class=\"stack\">")
-				templ_7745c5c3_Err = webui.Field("Code", "code", "text", "", "The six-digit code that the app shows.", "", templ.Attributes{"required": true, "autocomplete": "one-time-code", "inputmode": "numeric", "maxlength": "7"}).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = webui.Field("Code", "code", "text", "", "The six-digit code that the app shows.", v.problem("totp", "code"), templ.Attributes{"required": true, "autocomplete": "one-time-code", "inputmode": "numeric", "maxlength": "7"}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -120,7 +124,11 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<form method=\"post\" action=\"/dashboard/account/close\" class=\"stack\" data-confirm=\"Close your account permanently?\" data-detail=\"Your keys stop working, your plan ends, and you can no longer sign in.\" data-yes=\"Close account\"><div class=\"field\"><label for=\"close-email\">Enter your e-mail address to confirm</label> <input id=\"close-email\" name=\"email\" type=\"email\" required autocomplete=\"off\"> ")
+			markup.Raw(templ_7745c5c3_Buffer, "<form method=\"post\" action=\"/dashboard/account/close\" class=\"stack\" data-confirm=\"Close your account permanently?\" data-detail=\"Your keys stop working, your plan ends, and you can no longer sign in.\" data-yes=\"Close account\"><div class=\"field\"><label for=\"close-email\">Enter your e-mail address to confirm</label> <input id=\"close-email\" name=\"email\" type=\"email\" required autocomplete=\"off\"")
+			if v.problem("close", "email") != "" {
+				markup.Raw(templ_7745c5c3_Buffer, " autofocus")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "> ")
 			if v.problem("close", "email") != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
 				markup.Text(templ_7745c5c3_Buffer, v.problem("close", "email"))
@@ -156,7 +164,11 @@ func currentField(v accountView, form string) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, "current-"+form)
 			markup.Raw(templ_7745c5c3_Buffer, "\">Current password</label> <input id=\"")
 			markup.Text(templ_7745c5c3_Buffer, "current-"+form)
-			markup.Raw(templ_7745c5c3_Buffer, "\" name=\"current\" type=\"password\" required maxlength=\"200\" autocomplete=\"current-password\"> ")
+			markup.Raw(templ_7745c5c3_Buffer, "\" name=\"current\" type=\"password\" required maxlength=\"200\" autocomplete=\"current-password\"")
+			if v.problem(form, "current") != "" {
+				markup.Raw(templ_7745c5c3_Buffer, " autofocus")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "> ")
 			if v.problem(form, "current") != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
 				markup.Text(templ_7745c5c3_Buffer, v.problem(form, "current"))
@@ -169,7 +181,11 @@ func currentField(v accountView, form string) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, "proof-"+form)
 			markup.Raw(templ_7745c5c3_Buffer, "\">Authenticator code</label> <input id=\"")
 			markup.Text(templ_7745c5c3_Buffer, "proof-"+form)
-			markup.Raw(templ_7745c5c3_Buffer, "\" name=\"proof\" type=\"text\" required maxlength=\"7\" inputmode=\"numeric\" autocomplete=\"one-time-code\"> ")
+			markup.Raw(templ_7745c5c3_Buffer, "\" name=\"proof\" type=\"text\" required maxlength=\"7\" inputmode=\"numeric\" autocomplete=\"one-time-code\"")
+			if v.problem(form, "code") != "" {
+				markup.Raw(templ_7745c5c3_Buffer, " autofocus")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "> ")
 			if v.problem(form, "code") != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
 				markup.Text(templ_7745c5c3_Buffer, v.problem(form, "code"))

@@ -2,6 +2,7 @@ package signin
 
 import (
 	"context"
+	"encoding/base32"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -53,16 +54,36 @@ func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, e
 	if login.TOTPOn {
 		return nil, fault.New(fault.Conflict, "Two-step sign-in is already on. Turn it off first.")
 	}
-	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: a.Email, Period: uint(totpPeriod / time.Second)})
+	e, err := enrolment(issuer, a.Email, nil)
+	if err != nil {
+		return nil, err
+	}
+	return e, d.factorStore.SetTOTP(ctx, a.ID, e.Secret, false)
+}
+
+// Enrolling returns an enrolment again whose secret is given, so that a wrong code does not end it. It returns nil if
+// another one has begun, or the second factor is on.
+func (d *Desk) Enrolling(ctx context.Context, a *account.Account, issuer, secret string) (*Enrolment, error) {
+	login, err := d.loginStore.FindLogin(ctx, a.ID)
+	if err != nil || secret == "" || login.TOTPOn || login.TOTPSecret != secret {
+		return nil, err
+	}
+	raw, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)
+	if err != nil {
+		return nil, fmt.Errorf("read a secret: %w", err)
+	}
+	return enrolment(issuer, a.Email, raw)
+}
+
+// enrolment returns what the owner puts into an app. A nil secret means a new one.
+func enrolment(issuer, email string, secret []byte) (*Enrolment, error) {
+	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: email, Period: uint(totpPeriod / time.Second), Secret: secret})
 	if err != nil {
 		return nil, fmt.Errorf("make a secret: %w", err)
 	}
 	picture, err := key.Image(qrPixels, qrPixels)
 	if err != nil {
 		return nil, fmt.Errorf("draw a QR code: %w", err)
-	}
-	if err := d.factorStore.SetTOTP(ctx, a.ID, key.Secret(), false); err != nil {
-		return nil, err
 	}
 	return &Enrolment{Secret: key.Secret(), QR: "data:image/png;base64," + base64.StdEncoding.EncodeToString(encodePNG(picture))}, nil
 }

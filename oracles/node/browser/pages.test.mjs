@@ -7,7 +7,7 @@ import { examine, gateway, link, mail, signUp, subscribe, themes, useBrowser } f
 const open = useBrowser();
 
 const outside = ["/signin", "/signup", "/reset"];
-const inside = ["", "/keys", "/usage", "/models", "/playground", "/videos", "/plan", "/plan/upgrade?plan=premium", "/plan/card", "/messages", "/messages/new", "/webhooks", "/account"].map((path) => "/dashboard" + path);
+const inside = ["", "/keys", "/keys?new", "/keys?regenerate", "/usage", "/models", "/playground", "/videos", "/plan", "/plan/upgrade?plan=premium", "/plan/card", "/messages", "/messages/new", "/webhooks", "/account"].map((path) => "/dashboard" + path);
 
 let state; // the cookies of somebody who is signed in
 test("somebody signs up and makes some calls", async () => {
@@ -29,7 +29,7 @@ test("somebody signs up and makes some calls", async () => {
     await response.text();
   }
   for (const name of ["laptop", "nightly job"]) {
-    await page.goto(gateway + "/dashboard/keys");
+    await page.goto(gateway + "/dashboard/keys?new");
     await page.getByLabel("Name", { exact: true }).fill(name);
     await page.getByRole("button", { name: "Create key" }).click();
     await page.locator("#new-key").waitFor();
