@@ -96,6 +96,7 @@ type App struct {
 	cluster  *cluster.Cluster    // the servers on the same database; of one with SQLite
 	board    *overview.Board     // what the service did in the last hours
 	reports  *overview.Desk      // tells people of it
+	record   *overview.Record    // how healthy models were in the last months
 	helm     *steering.Helm      // what staff has decided about the running service
 	follower *auth.Follower      // keeps the accounts true on a database that others change; nil on SQLite
 	books    *usage.Books        // what calls consumed

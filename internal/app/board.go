@@ -21,6 +21,7 @@ func (a *App) openBoard(context.Context, *config.Config) error {
 		opts.Store, opts.Node = a.facts.store, node
 	}
 	a.board = overview.New(a.gauges, opts)
+	a.record = overview.NewRecord(a.board, a.facts.store, a.log)
 	a.reports = overview.NewDesk(a.board, overview.Sources{
 		Accounts: a.facts.index.Each, Account: a.facts.index.Account, Revenue: a.facts.store.Revenue,
 		Videos: func(now time.Time) (int, time.Duration, error) { return a.videos.Queue(now) },
@@ -34,7 +35,7 @@ func (a *App) gauges() overview.Gauges {
 	return overview.Gauges{
 		Running: a.ledger.Running(), Streams: a.line.Streams(), Journal: a.books.Backlog().Records,
 		Refused: a.gate.Refused(admission.Requests) + a.gate.Refused(admission.Tokens) + a.gate.Refused(admission.Slots) + a.gate.Refused(admission.Units),
-		Targets: a.settings.Load().Routes.Standings(time.Now()),
+		Targets: a.settings.Load().Routes.Standings(time.Now()), Models: a.modelHealth(),
 	}
 }
 

@@ -27,7 +27,11 @@ var staffTries = map[string]try{
 			t.Errorf("a body of %d bytes = %d, want %d", b.n+1, got, b.status(t))
 		}
 	},
-	"page of a list of the admin API": triedBy("admin", "TestLists", "1,000 are returned"),
+	"logo of the pages":                  triedBy("config", "TestSite", "the configuration is refused"),
+	"days of health that are kept":       triedBy("overview", "TestRecord", "the oldest go"),
+	"models with figures of health":      triedBy("overview", "TestMostModels", "no figures"),
+	"models that are compared on a page": triedBy("front", "TestPages", "left out"),
+	"page of a list of the admin API":    triedBy("admin", "TestLists", "1,000 are returned"),
 	"reason or note in the audit log": func(t *testing.T, s *stage, b bound) {
 		customer := s.account(t)
 		for size, want := range map[int64]bool{b.n: true, b.n + 1: false} {

@@ -10,6 +10,7 @@ import (
 	"sluice/internal/cluster"
 	"sluice/internal/config"
 	"sluice/internal/matter"
+	"sluice/internal/overview"
 	"sluice/internal/usage"
 )
 
@@ -52,6 +53,7 @@ func (a *App) onceJobs() []func(context.Context) {
 		a.cluster.Every("billing: what is due", billing.VisitEvery, a.billing.Visit),
 		a.cluster.Every("billing: lost events", billing.CatchUpEvery, a.billing.CatchUpLost),
 		a.cluster.Every("usage: old settlements", usage.DropEvery, a.books.DropOld),
+		a.cluster.Every("health: days", overview.AddEvery, a.record.Add),
 		a.cluster.Every("alerts", alert.CarryEvery, a.alerts.courier.Carry),
 		a.cluster.Every("expired rows", expireEvery, a.dropExpired),
 		a.cluster.Every("support: new matters", matter.GatherEvery, a.gatherMatters),

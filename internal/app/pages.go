@@ -11,6 +11,8 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/config"
 	"sluice/internal/dashboard"
+	"sluice/internal/front"
+	"sluice/internal/httpapi"
 	"sluice/internal/mail"
 	"sluice/internal/matter"
 	"sluice/internal/notice"
@@ -69,8 +71,12 @@ func (a *App) supportSettings() matter.Settings {
 
 // webSettings returns the settings of all pages.
 func (a *App) webSettings() webui.Settings {
-	cfg := a.settings.Load().Config
-	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support), Announcements: banners(a.helm.Shown()), Key: a.facts.store.Key()}
+	now := a.settings.Load()
+	cfg := now.Config
+	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support), Announcements: banners(a.helm.Shown()), Site: now.Site, Key: a.facts.store.Key()}
+	if s.Site.Name == "" && cfg.Brand == "service" {
+		s.Site.Name = "Sluice" // the brand that nobody has chosen is no name for people
+	}
 	// Forms on the pages lead to Stripe, by redirects that the browser refuses to follow
 	// unless the policy of the page names their targets.
 	if a.stripe != nil {
@@ -83,23 +89,33 @@ func (a *App) webSettings() webui.Settings {
 // processor's webhook, by their patterns.
 func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 	ui := webui.New(a.webSettings, a.log)
-	handler := dashboard.New(ui, dashboard.Sources{
+	shelf := a.shelf()
+	customers := dashboard.New(ui, dashboard.Sources{
 		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   func() account.Plans { return a.settings.Load().Plans },
 		Catalog: func() *catalog.Catalog { return a.settings.Load().Catalog },
 		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Refusals: refusal.NewView(a.refusals, a.facts.store), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
-		Health:       func(m *catalog.Model) string { return a.settings.Load().Health(m) },
+		Shelf:        shelf,
 		Forget:       a.facts.store.ForgetResponses,
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   func() string { return a.settings.Load().Config.Video.ModelID },
-	}, nil).Handler()
+	}, nil)
 	// One handler for all: the dashboard has a router of its own, and the API only needs to know which
 	// paths lead there.
-	byPattern := map[string]http.Handler{}
+	byPattern, handler := map[string]http.Handler{}, customers.Handler()
 	for _, pattern := range dashboard.Patterns() {
 		byPattern[pattern] = handler
 	}
+	everybody := front.New(ui, front.Sources{
+		SignedIn: customers.SignedIn, Joinable: func() bool { return a.desk.CurrentSettings().Open },
+		Plans: func() account.Plans { return a.settings.Load().Plans }, Shelf: shelf,
+		Sample: func() string { return a.settings.Load().Description.Names.Model },
+	}).Handler()
+	for _, pattern := range front.Patterns() {
+		byPattern[pattern] = everybody
+	}
+	byPattern[httpapi.NoSuchPage] = ui.NotFound()
 	service := admin.NewService(a.backend(), a.log)
 	console := support.New(ui, support.Sources{
 		Desk: a.desk, Roster: a.roster, Account: a.facts.index.Account, Admin: service,

@@ -134,7 +134,7 @@ func (n *node) join(email string) *person {
 var (
 	privatePages = []string{
 		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/usage", "/dashboard/usage.csv", "/dashboard/usage/recent?before=99999999999999", "/dashboard/usage/refused?before=99999999999999",
-		"/dashboard/models", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account.json",
+		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account.json",
 	}
 	privateForms = []string{
 		"/dashboard/keys", "/dashboard/keys/master", "/dashboard/keys/key_x", "/dashboard/keys/key_x/delete",
@@ -157,7 +157,7 @@ func TestPagesKeepStrangersOut(t *testing.T) {
 		p.wants(p.post(path, "name", "x", "plan", "basic"), "POST "+path, 303, "/signin")
 	}
 	p.wants(p.get("/dashboard/v1/models"), "GET /dashboard/v1/models", 401, "authentication_error")
-	p.wants(p.get("/"), "GET /", 303, "/dashboard")
+	p.wants(p.get("/"), "GET /", 200, "Get started")
 	p.wants(p.get("/dashboard/none"), "GET /dashboard/none", 404, "no such page")
 	p.wants(p.get("/signin?next=//evil.example"), "GET /signin", 200, `name="next" value="/dashboard"`)
 	p.wants(p.get("/link/signin?token=guess"), "GET /link/signin", 404, "not complete")
@@ -169,6 +169,7 @@ func TestPagesKeepStrangersOut(t *testing.T) {
 		ana.wants(ana.get(path), "GET "+path, 200, "")
 	}
 	ana.wants(ana.get("/dashboard/v1/models"), "GET /dashboard/v1/models", 200, "sandbox/small")
+	ana.wants(ana.get("/"), "GET / signed in", 303, "/dashboard")
 	ana.wants(ana.post("/signout"), "POST /signout", 303, "/signin")
 	ana.wants(ana.get("/dashboard"), "GET /dashboard signed out", 303, "/signin")
 	ana.wants(ana.post("/signin", "email", ana.email, "password", "wrong password", "next", "/dashboard/keys"), "a wrong password", 401, "address or the password is wrong")
@@ -250,7 +251,7 @@ func TestPagesEscape(t *testing.T) {
 	for _, attack := range attacks {
 		q := url.QueryEscape(attack)
 		for _, path := range []string{
-			"/dashboard/models?q=" + q, "/dashboard/usage?model=" + q + "&key=" + q, "/dashboard/playground?model=" + q, "/signin?next=" + q + "&email=" + q,
+			"/dashboard/models?q=" + q, "/dashboard/models?compare=" + q, "/dashboard/models/" + url.PathEscape(attack), "/models?q=" + q + "&kind=" + q + "&sort=" + q, "/models/" + url.PathEscape(attack), "/" + url.PathEscape(attack), "/dashboard/usage?model=" + q + "&key=" + q, "/dashboard/playground?model=" + q, "/signin?next=" + q + "&email=" + q,
 			"/dashboard/plan?payment=" + q, "/dashboard/plan/upgrade?plan=" + q, "/dashboard/plan/pay?payment=" + q, "/link/signup?token=" + q, "/dashboard/" + url.PathEscape(attack),
 		} {
 			bodies = append(bodies, n.person().get(path).body, ana.get(path).body)

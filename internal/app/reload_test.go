@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -39,7 +41,7 @@ var changes = map[string]string{
 	"log.level": "debug", "upstream_client": "standard", "signup": "closed", "public_url": "https://b.example", "providers[].kind": "mistral",
 	"providers[].name": "third", "providers[].discover": "basic", "models[].plan": "basic", "models[].kind": "embedding", "models[].targets[].provider": "other",
 	"models[].created": "2026-03-01", "video.plan": "basic", "video.provider": "studio", "video.providers[].kind": "veo", "providers[].base_url": "http://127.0.0.1:2/v1",
-	"video.providers[].base_url": "http://127.0.0.1:2/v1", "traces.follow": "all", "traces.capture": "content",
+	"video.providers[].base_url": "http://127.0.0.1:2/v1", "traces.follow": "all", "traces.capture": "content", "site.accent": "#0b6e4f", "site.accent_dark": "#7be0b8",
 }
 
 // elsewhere are settings that config.Load turns into others, and whose change is that of the others.
@@ -55,6 +57,10 @@ func TestEverySetting(t *testing.T) {
 	cert, key := writeCertificate(t, s.dir, 1, time.Now().Add(time.Hour))
 	newCert, newKey := writeCertificate(t, t.TempDir(), 2, time.Now().Add(time.Hour))
 	s.write(t, everything+"traces: {endpoint: \"http://127.0.0.1:9\"}\ntls: {cert: "+cert+", key: "+key+"}\n")
+	logo := filepath.Join(s.dir, "logo.svg")
+	if err := os.WriteFile(logo, []byte("<svg/>"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var next atomic.Pointer[config.Config]
 	log := &lines{}
 	level := &slog.LevelVar{}
@@ -100,6 +106,9 @@ func TestEverySetting(t *testing.T) {
 				change(t, path, v)
 			}
 		})
+		if path == "site.logo" {
+			c.Site.Logo = logo
+		}
 		if path == "tls.cert" { // together with its key
 			c.TLS = config.TLS{Cert: newCert, Key: newKey}
 		}

@@ -15,7 +15,7 @@ var rows = [][]string{
 	// What Go's library has, in fewer bytes.
 	{"order"},
 	// Text: bytes, characters and counts. These packages know nothing else of the project.
-	{"jsonscan", "excerpt", "metrics", "alias"},
+	{"jsonscan", "excerpt", "metrics", "alias", "colour"},
 	// The vocabulary that every package may use. It knows only text.
 	{"fault", "config", "telemetry", "buildinfo", "tokens", "datadir", "sse", "pulse", "seal", "plainhttp", "lane", "lazyregexp", "health"},
 	// The types that requests and storage are made of, and the connections to the outside.
@@ -36,6 +36,8 @@ var rows = [][]string{
 	{"alert"},
 	// The entrances (HTTP, MCP, admin), and the store, which knows all facts and the video jobs.
 	{"httpapi", "mcpserver", "webui", "admin", "sqlstore"},
+	// The pages for everybody; the customer's pages use parts of them.
+	{"front"},
 	// The pages, which share webui; the doctor, which queries a running server; and what copies whole
 	// installations from one store to another.
 	{"dashboard", "support", "doctor", "installation"},

@@ -170,6 +170,9 @@ type Config struct {
 	// How customers reach support, besides the messages page of the dashboard.
 	Support Support `yaml:"support"`
 
+	// How the pages look to your customers: name, logo, colours and the texts of the first page.
+	Site Site `yaml:"site"`
+
 	// An identity provider (OpenID Connect) for signing in.
 	OIDC OIDC `yaml:"oidc" restart:"true"`
 
@@ -522,6 +525,33 @@ func (s Support) String() string {
 		return s.Email + " or " + s.URL
 	}
 	return s.Email + s.URL
+}
+
+// Site is how the pages look.
+type Site struct {
+	// The name of your service as people read it, such as `Example AI`. If not set: the brand.
+	Name string `yaml:"name"`
+
+	// The heading of the first page, in a few words. It has a default.
+	Headline string `yaml:"headline"`
+
+	// The sentence below the heading. It has a default.
+	Intro string `yaml:"intro"`
+
+	// A line at the foot of the public pages, such as the name and the address of your company.
+	Footer string `yaml:"footer"`
+
+	// The file of your logo: SVG, PNG or WebP of at most 64 KiB. It is shown 24 pixels high
+	// beside the name, and is the icon of the pages. A reload reads it again.
+	Logo string `yaml:"logo"`
+
+	// The colour of links and buttons on light pages, as `#rrggbb`. It must be dark enough to
+	// be read.
+	Accent string `yaml:"accent"`
+
+	// The colour of links and buttons on dark pages, as `#rrggbb`. It must be light enough to
+	// be read.
+	AccentDark string `yaml:"accent_dark"`
 }
 
 // OIDC is an identity provider.

@@ -17,9 +17,9 @@ func uncomment(text string) string { return setting.ReplaceAllString(text, "$1")
 // loadExample loads a variant of the example, with the variable and the files it names.
 func loadExample(t *testing.T, text string) *Config {
 	t.Helper()
-	for _, name := range []string{"cert.pem", "key.pem"} {
+	for _, name := range []string{"cert.pem", "key.pem", "logo.svg"} {
 		file := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("<svg/>"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		text = strings.ReplaceAll(text, "./"+name, file)
@@ -128,7 +128,7 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	docs := Docs()
 	paths := settingPaths(reflect.TypeFor[Config](), "")
-	if len(paths) != len(fieldDocs)-21 { // alerts, their webhooks, tls, router, log, traces, providers, timeouts, models, targets, pricing, plans, usage, mcp, smtp, support, oidc, video, its providers, blob and billing are sections
+	if len(paths) != len(fieldDocs)-22 { // alerts, their webhooks, tls, router, log, traces, providers, timeouts, models, targets, pricing, plans, usage, mcp, smtp, support, site, oidc, video, its providers, blob and billing are sections
 		t.Fatalf("there are %d settings, want all of them", len(paths))
 	}
 	for _, path := range paths {

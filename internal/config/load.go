@@ -71,7 +71,7 @@ func Load(src Source) (*Config, error) {
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	for _, file := range []string{c.TLS.Cert, c.TLS.Key} {
+	for _, file := range []string{c.TLS.Cert, c.TLS.Key, c.Site.Logo} {
 		if file != "" {
 			c.from.addFile(file)
 		}

@@ -22,6 +22,7 @@ func (r *record) checkPages(c *Config) {
 	if c.Support.URL != "" {
 		r.checkBase("support.url", c.Support.URL)
 	}
+	r.checkSite(&c.Site)
 	if c.OIDC.Issuer != "" {
 		r.checkBase("oidc.issuer", c.OIDC.Issuer)
 		if c.OIDC.ClientID == "" {

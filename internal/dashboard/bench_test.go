@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -19,8 +20,10 @@ import (
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
 	"sluice/internal/dashboard"
+	"sluice/internal/front"
 	"sluice/internal/mail"
 	"sluice/internal/notice"
+	"sluice/internal/overview"
 	"sluice/internal/pgtest"
 	"sluice/internal/signin"
 	"sluice/internal/sqlstore"
@@ -94,6 +97,7 @@ func open(b *testing.B, store *sqlstore.Store) (http.Handler, *account.Account, 
 		Desk: desk, Accounts: accounts, Account: index.Account, LastUsed: index.LastUsed, Plans: account.BuiltinPlans, Catalog: func() *catalog.Catalog { return models },
 		Ledger: admission.NewMemory(nil), Abuse: abuse.New(store, abuse.Options{Plans: account.BuiltinPlans}), Usage: store, Refusals: store,
 		Notices: notice.NewBoard(store, nowhere{}, func() string { return origin }, nil), Billing: billing.New(store, nil), VideoModel: func() string { return "video-default" },
+		Shelf: &front.Shelf{Catalog: func() *catalog.Catalog { return models }, Health: func(*catalog.Model) string { return "healthy" }, Record: noRecord{}, Video: func() catalog.Model { return catalog.Model{ID: "video-default", Plan: account.Free} }},
 	}, nil).Handler()
 
 	link, err := desk.SignInLink(b.Context(), visitor.Email)
@@ -113,6 +117,12 @@ func open(b *testing.B, store *sqlstore.Store) (http.Handler, *account.Account, 
 	}
 	return handler, visitor, w.Result().Cookies()[0]
 }
+
+// noRecord knows nothing of models.
+type noRecord struct{}
+
+func (noRecord) History(context.Context) map[overview.Subject][]overview.Span { return nil }
+func (noRecord) Lately(context.Context, string, int) []overview.Span          { return nil }
 
 // fill stores calls of the last 31 days, by 6 keys and 8 models; a tenth of them is of 500 other accounts.
 func fill(b *testing.B, store *sqlstore.Store, visitor *account.Account, rows int) {

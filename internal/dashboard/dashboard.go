@@ -23,6 +23,7 @@ import (
 	"sluice/internal/billing"
 	"sluice/internal/catalog"
 	"sluice/internal/fault"
+	"sluice/internal/front"
 	"sluice/internal/httpapi"
 	"sluice/internal/matter"
 	"sluice/internal/notice"
@@ -77,9 +78,8 @@ type Sources struct {
 	// API returns the API's handler. It is a function because the API is built after the
 	// pages.
 	API func() API
-	// Health describes a model's health in a few words. It returns "" if the health is
-	// unknown. May be nil.
-	Health func(m *catalog.Model) string
+	// Shelf knows what pages show of models.
+	Shelf *front.Shelf
 	// MailIsLogged reports whether mails are written to the server log because no mail server
 	// is configured. Pages then tell the reader where to find the link.
 	MailIsLogged bool
@@ -149,6 +149,12 @@ func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visitor, e
 		return &visitor{a, s}, nil
 	}
 	return nil, nil
+}
+
+// SignedIn reports whether the visitor has a session.
+func (d *Dashboard) SignedIn(w http.ResponseWriter, r *http.Request) (bool, error) {
+	v, err := d.visitor(w, r)
+	return v != nil, err
 }
 
 // private wraps a page so that only signed-in visitors reach it. Others are sent to the

@@ -38,26 +38,9 @@ func TestEveryDay(t *testing.T) {
 	}
 }
 
-func TestModelFilters(t *testing.T) {
+func TestIncludedModels(t *testing.T) {
 	t.Parallel()
 	m := &catalog.Model{ID: "vendor/Swift-2", Description: "Quick answers", OwnedBy: "Vendor Inc", Plan: account.Basic, ToolCalling: false, ContextLength: 128_000}
-	for _, tt := range []struct {
-		v    modelsView
-		want bool
-	}{
-		{modelsView{}, true},
-		{modelsView{Search: "swift quick"}, true},
-		{modelsView{Search: "swift slow"}, false},
-		{modelsView{Plan: "basic"}, true},
-		{modelsView{Plan: "free"}, false},
-		{modelsView{Tools: true}, false},
-		{modelsView{Context: 128_000}, true},
-		{modelsView{Context: 200_000}, false},
-	} {
-		if got := tt.v.wants(m); got != tt.want {
-			t.Errorf("%+v wants the model: %t, want %t", tt.v, got, tt.want)
-		}
-	}
 	for _, tt := range []struct {
 		plan             account.Plan
 		staffOnly, staff bool
@@ -121,8 +104,6 @@ func TestWords(t *testing.T) {
 		{webui.Browser("Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) Safari/604.1"), "Safari on iPhone"},
 		{webui.Browser("x"), "Unknown browser"},
 		{keyName(map[string]string{"a": "laptop"}, "b"), "deleted key"},
-		{multiplier(1000), "1 request"},
-		{multiplier(1500), "1.5 requests"},
 		{planName(account.None), "No plan"},
 		{planName(account.Scale), "Scale"},
 	} {

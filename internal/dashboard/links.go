@@ -3,7 +3,9 @@ package dashboard
 import (
 	"net/http"
 
+	"sluice/internal/account"
 	"sluice/internal/fault"
+	"sluice/internal/front"
 	"sluice/internal/signin"
 )
 
@@ -118,4 +120,9 @@ func (d *Dashboard) welcome(w http.ResponseWriter, r *http.Request, f linkForm, 
 		return err
 	}
 	return d.greet(w, r, made.Entry, made.MasterKey)
+}
+
+// firstCall returns the example for a new account, which has no plan.
+func (d *Dashboard) firstCall() []front.Snippet {
+	return front.Snippets(d.ui.Settings().Origin, exampleModel(d.Catalog(), &visitor{Account: &account.Account{}}))
 }

@@ -8,50 +8,18 @@ import "github.com/a-h/templ"
 import "sluice/internal/webui/markup"
 
 import (
-	"fmt"
-	"net/url"
+	"sluice/internal/front"
 	"sluice/internal/webui"
 )
 
-// modelsPage is the models page. The form works without scripts; with htmx it replaces only
-// the list.
+// modelsPage is the models page.
 //
 //go:noinline
-func modelsPage(p webui.Page, v modelsView) templ.Component {
+func modelsPage(p webui.Page, v front.List) templ.Component {
 	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var1 templ.Component) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_Var2 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Models</h1><p>The values you can use for <code>model</code> in a request.</p></div></div><form method=\"get\" action=\"/dashboard/models\" class=\"filters card\" role=\"search\" hx-get=\"/dashboard/models\" hx-trigger=\"input delay:200ms from:#f-q, change\" hx-target=\"#models\" hx-swap=\"outerHTML\" hx-push-url=\"true\"><div class=\"field\"><label for=\"f-q\">Search</label> <input id=\"f-q\" name=\"q\" type=\"search\" value=\"")
-			markup.Text(templ_7745c5c3_Buffer, v.Search)
-			markup.Raw(templ_7745c5c3_Buffer, "\" placeholder=\"Name or description\" autocomplete=\"off\"></div><div class=\"field\"><label for=\"f-plan\">Plan</label> <select id=\"f-plan\" name=\"plan\"><option value=\"\">Any</option> ")
-			for _, t := range tiers {
-				markup.Raw(templ_7745c5c3_Buffer, "<option value=\"")
-				markup.Text(templ_7745c5c3_Buffer, t.String())
-				markup.Raw(templ_7745c5c3_Buffer, "\"")
-				if t.String() == v.Plan {
-					markup.Raw(templ_7745c5c3_Buffer, " selected")
-				}
-				markup.Raw(templ_7745c5c3_Buffer, ">")
-				markup.Text(templ_7745c5c3_Buffer, planName(t))
-				markup.Raw(templ_7745c5c3_Buffer, "</option>")
-			}
-			markup.Raw(templ_7745c5c3_Buffer, "</select></div><div class=\"field\"><label for=\"f-context\">Context</label> <select id=\"f-context\" name=\"context\"><option value=\"\">Any</option> ")
-			for _, n := range contexts {
-				markup.Raw(templ_7745c5c3_Buffer, "<option value=\"")
-				markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(n))
-				markup.Raw(templ_7745c5c3_Buffer, "\"")
-				if n == v.Context {
-					markup.Raw(templ_7745c5c3_Buffer, " selected")
-				}
-				markup.Raw(templ_7745c5c3_Buffer, ">")
-				markup.Text(templ_7745c5c3_Buffer, webui.Short(int64(n)))
-				markup.Raw(templ_7745c5c3_Buffer, " or more</option>")
-			}
-			markup.Raw(templ_7745c5c3_Buffer, "</select></div><label class=\"check\"><input type=\"checkbox\" name=\"tools\" value=\"yes\"")
-			if v.Tools {
-				markup.Raw(templ_7745c5c3_Buffer, " checked")
-			}
-			markup.Raw(templ_7745c5c3_Buffer, "> Tool calling</label><noscript><button>Apply</button></noscript></form>")
-			templ_7745c5c3_Err = modelList(v).Render(ctx, templ_7745c5c3_Buffer)
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Models</h1><p>The values you can use for <code>model</code> in a request. Prices are per million tokens.</p></div></div>")
+			templ_7745c5c3_Err = front.Models(v).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -65,88 +33,22 @@ func modelsPage(p webui.Page, v modelsView) templ.Component {
 	})
 }
 
-// modelList is the part of the page that htmx replaces.
+// modelPage is the page of one model.
 //
 //go:noinline
-func modelList(v modelsView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var8 templ.Component) (templ_7745c5c3_Err error) {
-		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card flush\" id=\"models\" aria-label=\"Models\"><div class=\"top\"><span class=\"small muted\" role=\"status\">")
-		markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(len(v.Models)))
-		markup.Raw(templ_7745c5c3_Buffer, " of ")
-		markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(v.All))
-		markup.Raw(templ_7745c5c3_Buffer, " models</span></div>")
-		if len(v.Models) == 0 {
-			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"empty\">No models match. Try a broader search.</p>")
-		}
-		for _, m := range v.Models {
-			markup.Raw(templ_7745c5c3_Buffer, "<article class=\"model\"><div class=\"about\"><div class=\"row\"><span class=\"id\">")
-			markup.Text(templ_7745c5c3_Buffer, m.ID)
-			markup.Raw(templ_7745c5c3_Buffer, "</span> ")
-			var templ_7745c5c3_Var12 = []any{"badge", templ.KV("accent", m.Included)}
-			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var12...)
+func modelPage(p webui.Page, s front.Sheet) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var3 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var4 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+			templ_7745c5c3_Err = front.About(s).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"")
-			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var12).String())
-			markup.Raw(templ_7745c5c3_Buffer, "\">")
-			markup.Text(templ_7745c5c3_Buffer, planName(m.Plan))
-			markup.Raw(templ_7745c5c3_Buffer, "</span> ")
-			if m.Health != "" {
-				var templ_7745c5c3_Var15 = []any{"badge", healthTone(m.Health)}
-				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var15...)
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"")
-				markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var15).String())
-				markup.Raw(templ_7745c5c3_Buffer, "\">")
-				markup.Text(templ_7745c5c3_Buffer, m.Health)
-				markup.Raw(templ_7745c5c3_Buffer, "</span>")
-			}
-			markup.Raw(templ_7745c5c3_Buffer, "</div>")
-			if m.Description != "" {
-				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small\">")
-				markup.Text(templ_7745c5c3_Buffer, m.Description)
-				markup.Raw(templ_7745c5c3_Buffer, "</p>")
-			}
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"facts\"><span>")
-			markup.Text(templ_7745c5c3_Buffer, webui.Short(int64(m.ContextLength)))
-			markup.Raw(templ_7745c5c3_Buffer, " context</span> <span>")
-			markup.Text(templ_7745c5c3_Buffer, webui.Short(int64(m.MaxOutput)))
-			markup.Raw(templ_7745c5c3_Buffer, " output</span> <span>counts as ")
-			markup.Text(templ_7745c5c3_Buffer, multiplier(m.RequestMilli))
-			markup.Raw(templ_7745c5c3_Buffer, "</span> ")
-			if m.ToolCalling {
-				markup.Raw(templ_7745c5c3_Buffer, "<span>tools</span> ")
-			}
-			if m.Thinks {
-				markup.Raw(templ_7745c5c3_Buffer, "<span>reasoning</span> ")
-			}
-			if price(m.Pricing) != "" {
-				markup.Raw(templ_7745c5c3_Buffer, "<span>")
-				markup.Text(templ_7745c5c3_Buffer, price(m.Pricing))
-				markup.Raw(templ_7745c5c3_Buffer, "</span>")
-			}
-			markup.Raw(templ_7745c5c3_Buffer, "</div></div>")
-			if m.Included {
-				markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button small\" href=\"")
-				markup.URL(templ_7745c5c3_Buffer, templ.SafeURL("/dashboard/playground?model="+url.QueryEscape(m.ID)))
-				markup.Raw(templ_7745c5c3_Buffer, "\" aria-label=\"")
-				markup.Text(templ_7745c5c3_Buffer, "Try "+m.ID)
-				markup.Raw(templ_7745c5c3_Buffer, "\">Try</a>")
-			} else if m.StaffOnly {
-				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"small muted\">Staff only</span>")
-			} else {
-				markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button small plain\" href=\"/dashboard/plan\" aria-label=\"")
-				markup.Text(templ_7745c5c3_Buffer, "Requires "+planName(m.Plan)+": "+m.ID)
-				markup.Raw(templ_7745c5c3_Buffer, "\">Requires ")
-				markup.Text(templ_7745c5c3_Buffer, planName(m.Plan))
-				markup.Raw(templ_7745c5c3_Buffer, "</a>")
-			}
-			markup.Raw(templ_7745c5c3_Buffer, "</article>")
+			return nil
+		})
+		templ_7745c5c3_Err = webui.Frame(p).Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
 		}
-		markup.Raw(templ_7745c5c3_Buffer, "</section>")
 		return nil
 	})
 }

@@ -18,7 +18,7 @@ const home = webui.CustomerHome
 // them to Handler.
 func Patterns() []string {
 	return []string{
-		"/{$}", "/signin", "/signin/{step...}", "/signup", "/signout", "/reset", "/link/{purpose}",
+		"/signin", "/signin/{step...}", "/signup", "/signout", "/reset", "/link/{purpose}",
 		home, home + "/{page...}", "/assets/{name}",
 	}
 }
@@ -37,7 +37,6 @@ func (d *Dashboard) Handler() http.Handler {
 	}
 
 	// Sign-in, sign-up and the links in mails.
-	open("GET /{$}", func(w http.ResponseWriter, r *http.Request) error { return d.seeOther(w, r, home, "") })
 	open("GET /signup", d.showSignUp)
 	open("POST /signup", d.signUp)
 	open("GET /signin", d.showSignIn)
@@ -67,6 +66,7 @@ func (d *Dashboard) Handler() http.Handler {
 	private("GET "+home+"/usage/refused", d.moreRefused)
 	private("GET "+home+"/usage.csv", d.exportUsage)
 	private("GET "+home+"/models", d.modelsPage)
+	private("GET "+home+"/models/{id...}", d.modelPage)
 	private("GET "+home+"/playground", d.playgroundPage)
 	private("GET "+home+"/videos", d.videosPage)
 	// The body is left to the API, which reads it and counts it against the account.

@@ -309,5 +309,5 @@ func (d *Dashboard) welcomePage(w http.ResponseWriter, r *http.Request, v *visit
 	if key == nil {
 		return d.seeOther(w, r, home, "")
 	}
-	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), v.Email, key.Secret))
+	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), v.Email, key.Secret, d.firstCall()))
 }

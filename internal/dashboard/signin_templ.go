@@ -7,7 +7,10 @@ package dashboard
 import "github.com/a-h/templ"
 import "sluice/internal/webui/markup"
 
-import "sluice/internal/webui"
+import (
+	"sluice/internal/front"
+	"sluice/internal/webui"
+)
 
 // signInPage is the sign-in form.
 //
@@ -220,7 +223,7 @@ func linkPage(p webui.Page, f linkForm) templ.Component {
 // welcomePage shows the master key of a new account, once.
 //
 //go:noinline
-func welcomePage(p webui.Page, email, masterKey string) templ.Component {
+func welcomePage(p webui.Page, email, masterKey string, first []front.Snippet) templ.Component {
 	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var25 templ.Component) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_Var26 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Welcome</h1><p>Your account <strong>")
@@ -230,7 +233,12 @@ func welcomePage(p webui.Page, email, masterKey string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">Anyone who has this key can use your account. You can replace it at any time on the Keys page.</p><a class=\"button primary\" href=\"/dashboard\">Go to the dashboard</a></div>")
+			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">Anyone who has this key can use your account. You can replace it at any time on the Keys page.</p><h2>Your first call</h2><p class=\"small muted\">Set <code>SLUICE_API_KEY</code> to the key and run this. It needs no plan.</p>")
+			templ_7745c5c3_Err = front.Tabs("first", first).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button primary\" href=\"/dashboard\">Go to the dashboard</a></div>")
 			return nil
 		})
 		templ_7745c5c3_Err = webui.Alone(p, true).Render(templ.WithChildren(ctx, templ_7745c5c3_Var26), templ_7745c5c3_Buffer)

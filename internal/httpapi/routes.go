@@ -90,10 +90,19 @@ func (a *API) assemble() handler {
 		}
 		byPattern[rt.pattern][rt.method] = rt.handle
 	}
+	var lost http.Handler
 	for pattern, page := range a.pages {
+		if pattern == NoSuchPage {
+			lost = a.showPage(page)
+			continue
+		}
 		mux.Handle(pattern, a.showPage(page))
 	}
 	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if lost != nil && isBrowsing(r) {
+			lost.ServeHTTP(w, r)
+			return
+		}
 		w.(*exchange).err = nothingAt(r)
 	}))
 	serve := func(x *exchange, r *http.Request) error {
@@ -108,6 +117,14 @@ func (a *API) assemble() handler {
 		serve = s(serve)
 	}
 	return serve
+}
+
+// NoSuchPage is the pattern of the page that a browser gets in place of the error object.
+const NoSuchPage = "404"
+
+// isBrowsing reports whether somebody opens a path in a browser, and is not a program that calls the API.
+func isBrowsing(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !isAPI(r) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 // showPage passes a request to a page, which replies to everything itself, errors included.

@@ -37,7 +37,12 @@ type Gauges struct {
 	Running, Streams, Journal int64
 	Refused                   int64 // since the start of the process
 	Targets                   []routing.Standing
+	// Models are the models that customers may call, with their health in a word, as routing describes it.
+	Models []ModelHealth
 }
+
+// ModelHealth is the health of a model.
+type ModelHealth struct{ ID, Health string }
 
 // Options are the choices of New; the zero value is the default.
 type Options struct {
@@ -58,6 +63,7 @@ type Board struct {
 	dirty   map[int64]bool    // those that are not stored
 	last    Gauges            // of the sample before; zero at the start of the process, when all sums are
 	ended   int64             // minutes before it have lost their small accounts
+	looked  int64             // the minute in which the health of models was last looked at
 
 	others  sync.Mutex // guards what follows
 	read    time.Time  // when minutes of other nodes were last read
@@ -100,13 +106,18 @@ func (b *Board) Settled(list []usage.Settlement) {
 
 // minute returns the minute of a time, to be changed. The caller holds mu.
 func (b *Board) minute(at time.Time) *Minute {
+	m := b.slot(at)
+	b.dirty[m.At.Unix()] = true
+	return m
+}
+
+// slot returns the minute of a time. The caller holds mu.
+func (b *Board) slot(at time.Time) *Minute {
 	at = at.UTC().Truncate(time.Minute)
-	key := at.Unix()
-	b.dirty[key] = true
-	m := b.minutes[key]
+	m := b.minutes[at.Unix()]
 	if m == nil {
 		m = &Minute{At: at}
-		b.minutes[key] = m
+		b.minutes[at.Unix()] = m
 	}
 	return m
 }
@@ -156,6 +167,13 @@ func (b *Board) look() {
 		m.Running, m.Streams, m.Journal = max(m.Running, g.Running), max(m.Streams, g.Streams), max(m.Journal, g.Journal)
 	}
 	this := now.Truncate(time.Minute).Unix()
+	if b.looked != this && len(g.Models)+len(g.Targets) > 0 {
+		b.looked = this
+		// Good news is not worth a row in the database every minute: the node that adds up days has looked itself.
+		if bad := b.slot(now).lookedAt(&g); bad {
+			b.minute(now)
+		}
+	}
 	for key, m := range b.minutes {
 		switch {
 		case key <= now.Add(-Kept*time.Minute).Unix():

@@ -48,6 +48,9 @@ type Minute struct {
 	Accounts map[string]Load `json:"accounts,omitempty"`
 	// Targets are what targets did, by their names.
 	Targets map[string]Target `json:"targets,omitempty"`
+	// Models are what models did, by their ids, and Upstreams how often providers could be called.
+	Models    map[string]Span `json:"models,omitempty"`
+	Upstreams map[string]Span `json:"upstreams,omitempty"`
 }
 
 // Load is what an account did in a minute.
@@ -80,6 +83,10 @@ func (m *Minute) settled(s *usage.Settlement) {
 	m.Took.add(s.Latency)
 	if s.FirstToken > 0 {
 		m.First.add(s.FirstToken)
+	}
+	if span, known := m.Models[s.ModelUsed]; known || len(m.Models) < mostModels {
+		span.settled(s)
+		put(&m.Models, s.ModelUsed, span)
 	}
 	l, known := m.Accounts[s.AccountID]
 	if !known && len(m.Accounts) >= mostAccounts {
@@ -121,6 +128,7 @@ func (m *Minute) clone() Minute {
 	c := *m
 	c.Took, c.First = slices.Clone(m.Took), slices.Clone(m.First)
 	c.Accounts, c.Targets = maps.Clone(m.Accounts), maps.Clone(m.Targets)
+	c.Models, c.Upstreams = cloneSpans(m.Models), cloneSpans(m.Upstreams)
 	return c
 }
 
@@ -150,6 +158,25 @@ func (m *Minute) merge(o *Minute) {
 		x := m.Targets[name]
 		m.Targets[name] = Target{x.Answered + t.Answered, x.Failed + t.Failed, x.WaitedMS + t.WaitedMS}
 	}
+	mergeSpans(&m.Models, o.Models)
+	mergeSpans(&m.Upstreams, o.Upstreams)
+}
+
+// mergeSpans adds spans to those of the same name.
+func mergeSpans(to *map[string]Span, from map[string]Span) {
+	for name, span := range from {
+		sum := (*to)[name]
+		sum.Merge(&span)
+		put(to, name, sum)
+	}
+}
+
+// put sets an entry of a map that may not exist yet.
+func put(m *map[string]Span, name string, s Span) {
+	if *m == nil {
+		*m = map[string]Span{}
+	}
+	(*m)[name] = s
 }
 
 // Times counts durations in classes: the first up to a millisecond, and each further one up to √2 of the one before.

@@ -20,13 +20,18 @@ func head(p Page) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, " · ")
 		markup.Text(templ_7745c5c3_Buffer, p.Brand)
 		markup.Raw(templ_7745c5c3_Buffer, "</title><link rel=\"icon\" href=\"")
-		markup.URL(templ_7745c5c3_Buffer, Asset("icon.svg"))
-		markup.Raw(templ_7745c5c3_Buffer, "\" type=\"image/svg+xml\"><link rel=\"stylesheet\" href=\"")
+		markup.URL(templ_7745c5c3_Buffer, p.Icon)
+		markup.Raw(templ_7745c5c3_Buffer, "\"><link rel=\"stylesheet\" href=\"")
 		markup.URL(templ_7745c5c3_Buffer, Asset("app.css"))
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
 		for _, name := range p.Styles {
 			markup.Raw(templ_7745c5c3_Buffer, "<link rel=\"stylesheet\" href=\"")
 			markup.URL(templ_7745c5c3_Buffer, Asset(name))
+			markup.Raw(templ_7745c5c3_Buffer, "\">")
+		}
+		if p.Skin != "" {
+			markup.Raw(templ_7745c5c3_Buffer, "<link rel=\"stylesheet\" href=\"")
+			markup.URL(templ_7745c5c3_Buffer, p.Skin)
 			markup.Raw(templ_7745c5c3_Buffer, "\">")
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "<script src=\"")
@@ -48,7 +53,7 @@ func head(p Page) templ.Component {
 //
 //go:noinline
 func Frame(p Page) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var10 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var11 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<!doctype html><html lang=\"en\"")
 		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, theme(p.Theme))
 		if templ_7745c5c3_Err != nil {
@@ -60,7 +65,7 @@ func Frame(p Page) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "<body><a class=\"skip\" href=\"#main\">Skip to main content</a><div class=\"frame\"><div class=\"side\"><div class=\"bar\">")
-		templ_7745c5c3_Err = mark(p.Brand, p.Part, p.Home).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = mark(p, p.Part, p.Home).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -107,13 +112,13 @@ func Frame(p Page) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if p.Banner != nil {
-			var templ_7745c5c3_Var16 = []any{"note", p.Banner.Tone}
-			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var16...)
+			var templ_7745c5c3_Var17 = []any{"note", p.Banner.Tone}
+			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var17...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"")
-			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var16).String())
+			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var17).String())
 			markup.Raw(templ_7745c5c3_Buffer, "\" role=\"alert\"><span>")
 			markup.Text(templ_7745c5c3_Buffer, p.Banner.Text)
 			markup.Raw(templ_7745c5c3_Buffer, "</span> ")
@@ -130,7 +135,7 @@ func Frame(p Page) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templ_7745c5c3_Var10.Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = templ_7745c5c3_Var11.Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -148,7 +153,7 @@ func Frame(p Page) templ.Component {
 //
 //go:noinline
 func Alone(p Page, wide bool) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var21 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var22 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<!doctype html><html lang=\"en\"")
 		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, theme(p.Theme))
 		if templ_7745c5c3_Err != nil {
@@ -160,15 +165,15 @@ func Alone(p Page, wide bool) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "<body><div class=\"alone\">")
-		var templ_7745c5c3_Var22 = []any{"inner", templ.KV("wide", wide)}
-		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var22...)
+		var templ_7745c5c3_Var23 = []any{"inner", templ.KV("wide", wide)}
+		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var23...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "<main class=\"")
-		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var22).String())
+		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var23).String())
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
-		templ_7745c5c3_Err = mark(p.Brand, "", "/").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = mark(p, "", "/").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -180,7 +185,7 @@ func Alone(p Page, wide bool) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templ_7745c5c3_Var21.Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = templ_7745c5c3_Var22.Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -194,15 +199,23 @@ func Alone(p Page, wide bool) templ.Component {
 	})
 }
 
-// mark is the name of the service. part, if not empty, says which pages of it these are.
+// mark is the logo and the name of the service. part, if not empty, says which pages of it these are.
 //
 //go:noinline
-func mark(brand, part, path string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var24 templ.Component) (templ_7745c5c3_Err error) {
+func mark(p Page, part, path string) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var25 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<a class=\"brand\" href=\"")
 		markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(path))
-		markup.Raw(templ_7745c5c3_Buffer, "\"><svg viewBox=\"0 0 24 24\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2.2\" stroke-linecap=\"round\" aria-hidden=\"true\"><path d=\"M4 5v14M20 5v14\"></path><path d=\"M4 9c3 0 3 2.5 8 2.5S17 9 20 9M4 14.500c3 0 3 2.500 8 2.500s5-2.500 8-2.500\"></path></svg> <span>")
-		markup.Text(templ_7745c5c3_Buffer, brand)
+		markup.Raw(templ_7745c5c3_Buffer, "\">")
+		if p.Logo != "" {
+			markup.Raw(templ_7745c5c3_Buffer, "<img class=\"logo\" src=\"")
+			markup.Text(templ_7745c5c3_Buffer, p.Logo)
+			markup.Raw(templ_7745c5c3_Buffer, "\" alt=\"\" height=\"24\"> ")
+		} else {
+			markup.Raw(templ_7745c5c3_Buffer, "<svg viewBox=\"0 0 24 24\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2.2\" stroke-linecap=\"round\" aria-hidden=\"true\"><path d=\"M4 5v14M20 5v14\"></path><path d=\"M4 9c3 0 3 2.5 8 2.5S17 9 20 9M4 14.500c3 0 3 2.500 8 2.500s5-2.500 8-2.500\"></path></svg> ")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "<span>")
+		markup.Text(templ_7745c5c3_Buffer, p.Brand)
 		markup.Raw(templ_7745c5c3_Buffer, " ")
 		if part != "" {
 			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"part\">")
@@ -214,9 +227,93 @@ func mark(brand, part, path string) templ.Component {
 	})
 }
 
+// Open is a page for everybody, with the links of the public pages at the top and at the foot.
+//
+//go:noinline
+func Open(p Page, o Opening) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var30 templ.Component) (templ_7745c5c3_Err error) {
+		markup.Raw(templ_7745c5c3_Buffer, "<!doctype html><html lang=\"en\"")
+		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, theme(p.Theme))
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, ">")
+		templ_7745c5c3_Err = head(p).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "<body class=\"open\"><a class=\"skip\" href=\"#main\">Skip to main content</a><header class=\"top-bar\"><div class=\"inside\">")
+		templ_7745c5c3_Err = mark(p, "", "/").Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "<nav aria-label=\"Pages\">")
+		for _, l := range publicLinks {
+			markup.Raw(templ_7745c5c3_Buffer, "<a href=\"")
+			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(l.Path))
+			markup.Raw(templ_7745c5c3_Buffer, "\"")
+			templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, Current(l.Path == p.Path))
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			markup.Raw(templ_7745c5c3_Buffer, ">")
+			markup.Text(templ_7745c5c3_Buffer, l.Text)
+			markup.Raw(templ_7745c5c3_Buffer, "</a>")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</nav><div class=\"row nowrap enter\">")
+		if o.SignedIn {
+			markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button primary small\" href=\"")
+			markup.URL(templ_7745c5c3_Buffer, CustomerHome)
+			markup.Raw(templ_7745c5c3_Buffer, "\">Dashboard</a>")
+		} else {
+			markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button plain small\" href=\"/signin\">Sign in</a> ")
+			if o.Joinable {
+				markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button primary small\" href=\"/signup\">Get started</a>")
+			}
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</div></div></header><main id=\"main\" tabindex=\"-1\">")
+		templ_7745c5c3_Err = announcements(p.Announcements).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = templ_7745c5c3_Var30.Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</main><footer class=\"foot-bar\"><div class=\"inside\"><span>")
+		markup.Text(templ_7745c5c3_Buffer, o.Footer)
+		markup.Raw(templ_7745c5c3_Buffer, "</span><nav aria-label=\"More\">")
+		for _, l := range publicLinks {
+			markup.Raw(templ_7745c5c3_Buffer, "<a href=\"")
+			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(l.Path))
+			markup.Raw(templ_7745c5c3_Buffer, "\">")
+			markup.Text(templ_7745c5c3_Buffer, l.Text)
+			markup.Raw(templ_7745c5c3_Buffer, "</a> ")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "<a href=\"/openapi.json\">OpenAPI</a> ")
+		if o.Support.Email != "" {
+			markup.Raw(templ_7745c5c3_Buffer, "<a href=\"")
+			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL("mailto:"+o.Support.Email))
+			markup.Raw(templ_7745c5c3_Buffer, "\">Contact</a> ")
+		}
+		if o.Support.URL != "" {
+			markup.Raw(templ_7745c5c3_Buffer, "<a href=\"")
+			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(o.Support.URL))
+			markup.Raw(templ_7745c5c3_Buffer, "\">Help</a>")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</nav>")
+		templ_7745c5c3_Err = themeButton(p.Theme).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</div></footer></body></html>")
+		return nil
+	})
+}
+
 //go:noinline
 func themeButton(now string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var28 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var39 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<button type=\"button\" class=\"plain small\" data-theme-next>")
 		templ_7745c5c3_Err = Icon("theme").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
@@ -233,15 +330,15 @@ func themeButton(now string) templ.Component {
 //
 //go:noinline
 func announcements(list []Banner) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var30 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var41 templ.Component) (templ_7745c5c3_Err error) {
 		for _, b := range list {
-			var templ_7745c5c3_Var31 = []any{"note", b.Tone}
-			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var31...)
+			var templ_7745c5c3_Var42 = []any{"note", b.Tone}
+			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var42...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"")
-			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var31).String())
+			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var42).String())
 			markup.Raw(templ_7745c5c3_Buffer, "\" role=\"status\"><span>")
 			markup.Text(templ_7745c5c3_Buffer, b.Text)
 			markup.Raw(templ_7745c5c3_Buffer, "</span></div>")
@@ -252,15 +349,15 @@ func announcements(list []Banner) templ.Component {
 
 //go:noinline
 func flash(f *Flash) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var34 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var45 templ.Component) (templ_7745c5c3_Err error) {
 		if f != nil {
-			var templ_7745c5c3_Var35 = []any{"note", f.Tone}
-			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var35...)
+			var templ_7745c5c3_Var46 = []any{"note", f.Tone}
+			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var46...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"")
-			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var35).String())
+			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var46).String())
 			markup.Raw(templ_7745c5c3_Buffer, "\" role=\"status\">")
 			markup.Text(templ_7745c5c3_Buffer, f.Text)
 			markup.Raw(templ_7745c5c3_Buffer, "</div>")
@@ -274,7 +371,7 @@ func flash(f *Flash) templ.Component {
 //
 //go:noinline
 func question() templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var38 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var49 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<dialog id=\"confirm\" aria-labelledby=\"confirm-title\"><div class=\"stack\"><h2 id=\"confirm-title\">Are you sure?</h2><p class=\"muted\"></p><div class=\"row end\"><button type=\"button\" data-close>Cancel</button> <button type=\"button\" class=\"danger solid\" data-yes>Continue</button></div></div></dialog>")
 		return nil
 	})
@@ -285,7 +382,7 @@ func question() templ.Component {
 //
 //go:noinline
 func Dialog(title, path string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var39 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var50 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<dialog open data-modal=\"")
 		markup.Text(templ_7745c5c3_Buffer, path)
 		markup.Raw(templ_7745c5c3_Buffer, "\" aria-labelledby=\"dialog-title\"><div class=\"stack\"><div class=\"between\"><h2 id=\"dialog-title\">")
@@ -293,7 +390,7 @@ func Dialog(title, path string) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "</h2><a class=\"button plain small\" href=\"")
 		markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(path))
 		markup.Raw(templ_7745c5c3_Buffer, "\" aria-label=\"Close\">✕</a></div>")
-		templ_7745c5c3_Err = templ_7745c5c3_Var39.Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = templ_7745c5c3_Var50.Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -304,8 +401,8 @@ func Dialog(title, path string) templ.Component {
 
 //go:noinline
 func errorPage(p Page, message, requestID string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var43 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var44 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var54 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var55 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>")
 			markup.Text(templ_7745c5c3_Buffer, p.Title)
 			markup.Raw(templ_7745c5c3_Buffer, "</h1><p>")
@@ -316,10 +413,10 @@ func errorPage(p Page, message, requestID string) templ.Component {
 				markup.Text(templ_7745c5c3_Buffer, requestID)
 				markup.Raw(templ_7745c5c3_Buffer, "</code></p>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button\" href=\"/dashboard\">Go to the dashboard</a></div>")
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><a class=\"button primary\" href=\"/\">Home</a> <a class=\"button\" href=\"/docs\">Documentation</a> <a class=\"button\" href=\"/dashboard\">Dashboard</a></div></div>")
 			return nil
 		})
-		templ_7745c5c3_Err = Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var44), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var55), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -332,7 +429,7 @@ func errorPage(p Page, message, requestID string) templ.Component {
 //
 //go:noinline
 func Field(label, name, kind, value, hint, wrong string, attrs templ.Attributes) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var48 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var59 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"")
 		markup.Text(templ_7745c5c3_Buffer, "f-"+name)
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
@@ -377,7 +474,7 @@ func Field(label, name, kind, value, hint, wrong string, attrs templ.Attributes)
 //
 //go:noinline
 func Problem(text string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var59 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var70 templ.Component) (templ_7745c5c3_Err error) {
 		if text != "" {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note bad\" role=\"alert\" tabindex=\"-1\" autofocus>")
 			markup.Text(templ_7745c5c3_Buffer, text)
@@ -391,7 +488,7 @@ func Problem(text string) templ.Component {
 //
 //go:noinline
 func Secret(id, value string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var61 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var72 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"secret\"><code id=\"")
 		markup.Text(templ_7745c5c3_Buffer, id)
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
@@ -407,7 +504,7 @@ func Secret(id, value string) templ.Component {
 //
 //go:noinline
 func Code(id, text string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var65 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var76 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"code-box\"><pre tabindex=\"0\"><code id=\"")
 		markup.Text(templ_7745c5c3_Buffer, id)
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
@@ -423,7 +520,7 @@ func Code(id, text string) templ.Component {
 //
 //go:noinline
 func Moment(at time.Time) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var69 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var80 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<time datetime=\"")
 		markup.Text(templ_7745c5c3_Buffer, at.UTC().Format(time.RFC3339))
 		markup.Raw(templ_7745c5c3_Buffer, "\" data-local=\"minute\">")
@@ -437,7 +534,7 @@ func Moment(at time.Time) templ.Component {
 //
 //go:noinline
 func Day(at time.Time) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var72 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var83 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<time datetime=\"")
 		markup.Text(templ_7745c5c3_Buffer, at.UTC().Format(time.RFC3339))
 		markup.Raw(templ_7745c5c3_Buffer, "\" data-local=\"day\">")
@@ -451,13 +548,13 @@ func Day(at time.Time) templ.Component {
 //
 //go:noinline
 func Bars(label string, bars []Bar) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var75 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var86 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<svg class=\"bars\" viewBox=\"0 0 300 100\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"")
 		markup.Text(templ_7745c5c3_Buffer, label)
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
 		for _, b := range placed(bars) {
-			var templ_7745c5c3_Var77 = []any{templ.KV("none", b.none)}
-			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var77...)
+			var templ_7745c5c3_Var88 = []any{templ.KV("none", b.none)}
+			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var88...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -470,7 +567,7 @@ func Bars(label string, bars []Bar) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "\" height=\"")
 			markup.Text(templ_7745c5c3_Buffer, b.height)
 			markup.Raw(templ_7745c5c3_Buffer, "\" class=\"")
-			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var77).String())
+			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var88).String())
 			markup.Raw(templ_7745c5c3_Buffer, "\"><title>")
 			markup.Text(templ_7745c5c3_Buffer, b.title)
 			markup.Raw(templ_7745c5c3_Buffer, "</title></rect>")

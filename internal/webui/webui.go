@@ -31,6 +31,7 @@ type Settings struct {
 	// Announcements are shown above every page, to everybody.
 	Announcements []Banner
 	Support       Support
+	Site          Site
 	// Key seals what cookies carry. It is the same on all nodes.
 	Key seal.Key
 }
@@ -133,14 +134,35 @@ func (u *UI) Render(w http.ResponseWriter, r *http.Request, status int, page tem
 	if err := page.Render(r.Context(), &b); err != nil {
 		return err
 	}
+	send(w, r, status, b.Bytes())
+	return nil
+}
+
+// RenderPublic is like Render, and compresses the page. It is for pages that hold nothing of an
+// account: the size of a compressed page can reveal a secret that stands beside text from outside.
+func (u *UI) RenderPublic(w http.ResponseWriter, r *http.Request, status int, page templ.Component) error {
+	var b bytes.Buffer
+	if err := page.Render(r.Context(), &b); err != nil {
+		return err
+	}
+	body := b.Bytes()
+	w.Header().Set("Vary", "Accept-Encoding, Cookie")
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		body = zip(body)
+	}
+	send(w, r, status, body)
+	return nil
+}
+
+func send(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(b.Len()))
+	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(b.Bytes()) // an error means that the browser disconnected
+		_, _ = w.Write(body) // an error means that the browser disconnected
 	}
-	return nil
 }
 
 // Page holds what the layout shows around the content of a page.
@@ -161,6 +183,8 @@ type Page struct {
 	Banner *Banner
 	// Announcements are those of the settings.
 	Announcements []Banner
+	// Logo, Icon and Skin are addresses of the site's own look. Logo and Skin are "" for ours.
+	Logo, Icon, Skin string
 	// Styles and Scripts are assets that only this page needs.
 	Styles  []string
 	Scripts []string
@@ -188,7 +212,13 @@ type Banner struct {
 // once.
 func (u *UI) Page(w http.ResponseWriter, r *http.Request, title string) Page {
 	s := u.settings()
-	p := Page{Title: title, Brand: s.Brand, Home: CustomerHome, Path: r.URL.Path, Flash: u.takeFlash(w, r), Announcements: s.Announcements}
+	p := Page{
+		Title: title, Brand: s.Brand, Home: CustomerHome, Path: r.URL.Path, Flash: u.takeFlash(w, r), Announcements: s.Announcements,
+		Logo: s.Site.Logo(), Icon: s.Site.Icon(), Skin: s.Site.Skin(),
+	}
+	if s.Site.Name != "" {
+		p.Brand = s.Site.Name
+	}
 	if c, err := r.Cookie("theme"); err == nil && (c.Value == "light" || c.Value == "dark") {
 		p.Theme = c.Value
 	}

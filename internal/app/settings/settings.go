@@ -9,6 +9,7 @@ package settings
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"sluice/internal/discovery"
 	"sluice/internal/httpapi"
 	"sluice/internal/routing"
+	"sluice/internal/webui"
 )
 
 // Settings is what one configuration means. It does not change once requests are served with it, so
@@ -35,6 +37,8 @@ type Settings struct {
 	Plans       account.Plans
 	Catalog     *catalog.Catalog // its models have no dates before Join, and the configured tiers before Tier
 	Routes      *routing.Routes  // nil before Route
+
+	Site webui.Site // how the pages look
 
 	configured *catalog.Catalog // the catalog without the decisions of staff
 	upstreams  []upstream       // all providers except the sandbox
@@ -55,7 +59,19 @@ func New(cfg *config.Config, f *discovery.Found) (*Settings, error) {
 		return nil, err
 	}
 	s.Catalog = s.configured
-	return s, nil
+	s.Site, err = newSite(cfg)
+	return s, err
+}
+
+// newSite returns how the pages look. Reading the logo is its only effect.
+func newSite(cfg *config.Config) (webui.Site, error) {
+	c := &cfg.Site
+	logo, kind, err := c.ReadLogo()
+	if err != nil {
+		return webui.Site{}, fmt.Errorf("site.logo: %w", err)
+	}
+	texts := webui.Site{Name: c.Name, Headline: c.Headline, Intro: c.Intro, Footer: c.Footer}
+	return webui.NewSite(texts, logo, kind, c.Accent, c.AccentDark)
 }
 
 // Tier gives models the tiers that staff has decided on, in place of those of the configuration. Join and Route must

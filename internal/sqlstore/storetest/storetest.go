@@ -130,7 +130,7 @@ func Run(t *testing.T, fresh Database) {
 		"Orders":           orders,
 		"OrdersInParallel": ordersInParallel,
 		// What nodes did lately, and revenue: overview.go.
-		"Minutes": minutes,
+		"Minutes": minutes, "HealthDays": healthDays,
 		"Revenue": revenue,
 		// Servers on one database: cluster.go.
 		"ClusterNodes":   clusterNodes,

@@ -1,0 +1,74 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"unicode/utf8"
+
+	"sluice/internal/colour"
+)
+
+const (
+	// maxLogo is the maximum size of a logo in bytes.
+	maxLogo = 64 << 10
+	// maxSiteText is the maximum length of each text of the site in characters.
+	maxSiteText = 400
+)
+
+func (r *record) checkSite(s *Site) {
+	for path, text := range map[string]string{"site.name": s.Name, "site.headline": s.Headline, "site.intro": s.Intro, "site.footer": s.Footer} {
+		if n := utf8.RuneCountInString(text); n > maxSiteText {
+			r.fail(path, "has %d characters; at most %d are shown", n, maxSiteText)
+		}
+	}
+	if s.Logo != "" {
+		if _, _, err := s.ReadLogo(); err != nil {
+			r.fail("site.logo", "cannot use %s: %v", r.shown("site.logo", s.Logo), err)
+		}
+	}
+	for _, a := range []struct {
+		path, text string
+		dark       bool
+	}{{"site.accent", s.Accent, false}, {"site.accent_dark", s.AccentDark, true}} {
+		if a.text == "" {
+			continue
+		}
+		c, err := colour.Parse(a.text)
+		if err != nil {
+			r.fail(a.path, "%v", err)
+		} else if problem := colour.NewAccent(c, a.dark).Problem(); problem != "" {
+			r.fail(a.path, "%s", problem)
+		}
+	}
+}
+
+// ReadLogo reads the file of the logo. It returns its content and its media type, or nil if there
+// is none.
+func (s *Site) ReadLogo() (content []byte, kind string, err error) {
+	if s.Logo == "" {
+		return nil, "", nil
+	}
+	f, err := os.Open(s.Logo)
+	if err != nil {
+		return nil, "", errors.New(reason(err))
+	}
+	defer f.Close()
+	if content, err = io.ReadAll(io.LimitReader(f, maxLogo+1)); err != nil {
+		return nil, "", errors.New(reason(err))
+	}
+	if len(content) > maxLogo {
+		return nil, "", fmt.Errorf("it is larger than %d KiB", maxLogo>>10)
+	}
+	switch {
+	case bytes.HasPrefix(content, []byte("\x89PNG\r\n\x1a\n")):
+		return content, "image/png", nil
+	case len(content) > 12 && string(content[:4]) == "RIFF" && string(content[8:12]) == "WEBP":
+		return content, "image/webp", nil
+	case bytes.Contains(content[:min(len(content), 1024)], []byte("<svg")):
+		return content, "image/svg+xml", nil
+	}
+	return nil, "", errors.New("it is neither SVG nor PNG nor WebP")
+}
