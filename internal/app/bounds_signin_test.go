@@ -99,7 +99,7 @@ var signinTries = map[string]try{
 			return p.post(path, "token", token, "password", "a"+strings.Repeat("b", int(n)-1))
 		}
 		beyond := ask(b.n + 1)
-		b.check(t, ask(b.n), 200, beyond)
+		b.check(t, ask(b.n), 303, beyond)
 	},
 	"passwords hashed at once": func(t *testing.T, s *stage, b bound) {
 		b.checkAfter(t, "signin/limits.go", "hashPatience")

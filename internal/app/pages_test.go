@@ -134,14 +134,14 @@ func (n *node) join(email string) *person {
 var (
 	privatePages = []string{
 		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/usage", "/dashboard/usage.csv", "/dashboard/usage/recent?before=99999999999999", "/dashboard/usage/refused?before=99999999999999",
-		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account.json",
+		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account/log", "/dashboard/account.json", "/dashboard/account.json?part=4",
 	}
 	privateForms = []string{
 		"/dashboard/keys", "/dashboard/keys/master", "/dashboard/keys/key_x", "/dashboard/keys/key_x/delete",
 		"/dashboard/plan/subscribe", "/dashboard/plan/upgrade", "/dashboard/plan/cancel", "/dashboard/plan/resume", "/dashboard/plan/overdue", "/dashboard/plan/method",
 		"/dashboard/plan/downgrade", "/dashboard/plan/pay", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/mat_x/answer", "/dashboard/webhooks", "/dashboard/webhooks/mail", "/dashboard/webhooks/whk_x/test",
 		"/dashboard/webhooks/whk_x/resume", "/dashboard/webhooks/whk_x/delete", "/dashboard/webhooks/deliveries/msg_x/replay", "/dashboard/account/email",
-		"/dashboard/account/password", "/dashboard/account/totp/enrol", "/dashboard/account/totp", "/dashboard/account/totp/remove",
+		"/dashboard/account/password", "/dashboard/account/totp/enrol", "/dashboard/account/totp", "/dashboard/account/totp/remove", "/dashboard/account/totp/recovery",
 		"/dashboard/account/sessions/ses_x/close", "/dashboard/account/sessions/close", "/dashboard/account/close",
 	}
 )
@@ -402,9 +402,22 @@ func TestPagesInTwoSteps(t *testing.T) {
 		t.Error("another session sees the secret")
 	}
 	ana.wants(ana.post("/dashboard/account/totp", "code", codeAt(t, secret, time.Now())), "the first code", 303, "/account")
-	if strings.Contains(ana.get("/dashboard/account").body, secret) {
+	page := ana.get("/dashboard/account").body
+	if strings.Contains(page, secret) {
 		t.Error("the secret is shown again")
 	}
+	codes := regexp.MustCompile(`\b([a-z2-7]{4}-){3}[a-z2-7]{4}\b`).FindAllString(page, -1)
+	if len(codes) != 10 {
+		t.Fatalf("the page shows %d recovery codes, want 10", len(codes))
+	}
+	ana.wants(ana.get("/dashboard/account"), "the page again", 200, codes[0])
+	if strings.Contains(ana.get("/dashboard/account").body, codes[0]) {
+		t.Error("recovery codes are shown a third time")
+	}
+	ana.wants(ana.post("/dashboard/account/totp/recovery", "current", pagePassword, "proof", "000000"), "new codes without a code", 401, "code is wrong")
+	ana.leads(ana.post("/dashboard/account/totp/recovery", "current", pagePassword, "proof", codes[0]), "new codes", "You have new recovery codes")
+	ana.get("/dashboard/account")
+	ana.wants(ana.get("/dashboard/account/log"), "the log", 200, "The account was created")
 	ana.post("/signout")
 	ana.leads(ana.post("/signin", "email", ana.email, "password", pagePassword, "next", "/dashboard/keys?new"), "the password", `name="next" value="/dashboard/keys?new"`)
 	ana.wants(ana.get("/dashboard"), "the dashboard after the first step", 303, "/signin")

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"sluice/internal/account"
@@ -21,6 +22,9 @@ type accountView struct {
 	Demand signin.Demand
 	// Enrolment is a second factor that is being set up, or nil.
 	Enrolment *signin.Enrolment
+	// Recovery are recovery codes that were just made, or nil; RecoveryLeft is how many are still good.
+	Recovery     []string
+	RecoveryLeft int
 	Sessions  []signin.Session
 	// Here is the id of this browser's session.
 	Here string
@@ -52,6 +56,14 @@ func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visit
 	}
 	if view.Sessions, err = d.Desk.Sessions(r.Context(), v.ID); err != nil {
 		return err
+	}
+	if shown := d.ui.TakeShown(w, r, v.session.ID, accountPath); shown != nil {
+		view.Recovery = strings.Fields(shown.Secret)
+	}
+	if login.TOTPOn {
+		if view.RecoveryLeft, err = d.Desk.RecoveryCodesLeft(r.Context(), v.ID); err != nil {
+			return err
+		}
 	}
 	if kept := d.ui.TakeShown(w, r, v.session.ID, enrolPath); kept != nil {
 		if view.Enrolment, err = d.Desk.Enrolling(r.Context(), v.Account, d.ui.Settings().Brand, kept.Secret); err != nil {
@@ -115,11 +127,26 @@ func (d *Dashboard) enrolTOTP(w http.ResponseWriter, r *http.Request, v *visitor
 
 // activateTOTP turns on two-step sign-in after the first valid code.
 func (d *Dashboard) activateTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	if err := d.Desk.Activate(r.Context(), d.owner(r, v), r.FormValue("code")); err != nil {
+	codes, err := d.Desk.Activate(r.Context(), d.owner(r, v), r.FormValue("code"))
+	if err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "code")
 	}
-	d.ui.DropShown(w)
-	return d.seeOther(w, r, accountPath, "totp-on")
+	return d.showRecovery(w, r, v, "totp-on", codes)
+}
+
+// showRecovery leads to the page that shows recovery codes.
+func (d *Dashboard) showRecovery(w http.ResponseWriter, r *http.Request, v *visitor, flash string, codes []string) error {
+	d.ui.Show(w, v.session.ID, accountPath, webui.Shown{Title: "recovery", Secret: strings.Join(codes, " ")})
+	return d.seeOther(w, r, accountPath+"#totp-title", flash)
+}
+
+// makeRecovery makes new recovery codes. Those before stop working.
+func (d *Dashboard) makeRecovery(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	codes, err := d.Desk.RecoveryCodes(r.Context(), d.owner(r, v))
+	if err != nil {
+		return d.accountRefused(w, r, v, accountView{Form: "recovery"}, err, "current", "code")
+	}
+	return d.showRecovery(w, r, v, "recovery-made", codes)
 }
 
 // removeTOTP turns off two-step sign-in.
@@ -138,8 +165,15 @@ func (d *Dashboard) closeSession(w http.ResponseWriter, r *http.Request, v *visi
 	return d.seeOther(w, r, accountPath, "session-closed")
 }
 
-// closeOtherSessions ends all sessions but this one.
+// closeOtherSessions ends all sessions but this one, or with everywhere this one, too.
 func (d *Dashboard) closeOtherSessions(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	if r.FormValue("everywhere") != "" {
+		if err := d.Desk.SignOutEverywhere(r.Context(), v.ID, ""); err != nil {
+			return err
+		}
+		d.ui.DropCookie(w, sessionCookie)
+		return d.seeOther(w, r, "/signin", "signed-out-all")
+	}
 	if err := d.Desk.SignOutEverywhere(r.Context(), v.ID, v.session.ID); err != nil {
 		return err
 	}

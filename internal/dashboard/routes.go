@@ -103,6 +103,8 @@ func (d *Dashboard) Handler() http.Handler {
 	private("POST "+home+"/account/totp/enrol", d.enrolTOTP)
 	private("POST "+home+"/account/totp", d.activateTOTP)
 	private("POST "+home+"/account/totp/remove", d.removeTOTP)
+	private("POST "+home+"/account/totp/recovery", d.makeRecovery)
+	private("GET "+home+"/account/log", d.logPage)
 	private("POST "+home+"/account/sessions/close", d.closeOtherSessions)
 	private("POST "+home+"/account/sessions/{id}/close", d.closeSession)
 	private("POST "+home+"/account/close", d.closeAccount)

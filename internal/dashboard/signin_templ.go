@@ -63,11 +63,11 @@ func codePage(p webui.Page, next, problem string, s webui.Support) templ.Compone
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Two-step sign-in</h1><p class=\"muted\">Enter the six-digit code from your authenticator app.</p><form method=\"post\" action=\"/signin/code\" class=\"stack\"><input type=\"hidden\" name=\"next\" value=\"")
 			markup.Text(templ_7745c5c3_Buffer, next)
 			markup.Raw(templ_7745c5c3_Buffer, "\">")
-			templ_7745c5c3_Err = webui.Field("Code", "code", "text", "", "", problem, templ.Attributes{"required": true, "autocomplete": "one-time-code", "inputmode": "numeric", "maxlength": "7", "autofocus": true}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = webui.Field("Code", "code", "text", "", "Or one of your recovery codes, if you do not have your phone.", problem, templ.Attributes{"required": true, "autocomplete": "one-time-code", "maxlength": "32", "autofocus": true}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<button class=\"primary wide-button\">Sign in</button></form></div><div class=\"under\"><p>Lost your device? Contact support for a sign-in link.</p>")
+			markup.Raw(templ_7745c5c3_Buffer, "<button class=\"primary wide-button\">Sign in</button></form></div><div class=\"under\"><p>Lost your phone and your recovery codes? Contact support for a sign-in link.</p>")
 			templ_7745c5c3_Err = contact(s).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

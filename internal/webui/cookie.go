@@ -43,6 +43,8 @@ var flashes = map[string]Flash{
 	"key-deleted":      {"good", "The key was deleted. Requests that use it are refused."},
 	"key-gone":         {"bad", "That key does not exist any more. This is the current list."},
 	"totp-on":          {"good", "Two-step sign-in is on."},
+	"recovery-made":    {"good", "You have new recovery codes. Those before no longer work."},
+	"signed-out-all":   {"good", "You have been signed out everywhere."},
 	"totp-off":         {"good", "Two-step sign-in is off."},
 	"answered":         {"good", "Your message was sent to support."},
 	"account-closed":   {"good", "Your account was closed."},
