@@ -25,7 +25,7 @@ type accountView struct {
 	// Recovery are recovery codes that were just made, or nil; RecoveryLeft is how many are still good.
 	Recovery     []string
 	RecoveryLeft int
-	Sessions  []signin.Session
+	Sessions     []signin.Session
 	// Here is the id of this browser's session.
 	Here string
 	// Email is the new address as it was typed.
