@@ -23,13 +23,13 @@ import (
 func activityPage(p webui.Page, v *activityView) templ.Component {
 	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var1 templ.Component) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_Var2 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Activity</h1><p>Every request of your account, with what it used and how long it took.</p></div><details class=\"pop export\"><summary class=\"button\">Export</summary><div class=\"popped\"><a href=\"")
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Activity</h1><p>Every request of your account, with what it used and how long it took.</p></div><div class=\"row\"><a class=\"button\" href=\"/dashboard/usage/routing\">Routing</a> <details class=\"pop export\"><summary class=\"button\">Export</summary><div class=\"popped\"><a href=\"")
 			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.at("/activity.csv")))
 			markup.Raw(templ_7745c5c3_Buffer, "\" download>Requests as CSV</a> <a href=\"")
 			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.at("/activity.json")))
 			markup.Raw(templ_7745c5c3_Buffer, "\" download>Requests as JSON</a> <a href=\"")
 			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.at("/activity/days.csv")))
-			markup.Raw(templ_7745c5c3_Buffer, "\" download>Daily totals as CSV</a></div></details></div><form method=\"get\" action=\"/dashboard/activity\" class=\"card choose\" data-auto aria-label=\"Filters\"><div class=\"ranges\" role=\"group\" aria-label=\"Time range\">")
+			markup.Raw(templ_7745c5c3_Buffer, "\" download>Daily totals as CSV</a></div></details></div></div><form method=\"get\" action=\"/dashboard/activity\" class=\"card choose\" data-auto aria-label=\"Filters\"><div class=\"ranges\" role=\"group\" aria-label=\"Time range\">")
 			for _, r := range activity.Ranges() {
 				markup.Raw(templ_7745c5c3_Buffer, "<a href=\"")
 				markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.at("/activity", "range", r.Name)))
