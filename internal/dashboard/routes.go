@@ -86,6 +86,8 @@ func (d *Dashboard) Handler() http.Handler {
 	private("POST "+home+"/plan/overdue", d.payOverdue)
 	private("POST "+home+"/plan/method", d.changeMethod)
 	private("POST "+home+"/plan/downgrade", d.askDowngrade)
+	private("POST "+home+"/plan/details", d.saveDetails)
+	private("GET "+home+"/plan/invoices/{file}", d.invoiceFile)
 	private("GET "+CheckoutPath, d.checkout)
 	private("POST "+CheckoutPath, d.payTest)
 	private("GET "+CardPath, d.testCard)
