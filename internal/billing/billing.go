@@ -29,6 +29,7 @@ import (
 type Store interface {
 	BookStore
 	HistoryStore
+	DetailsStore
 	DueStore
 	EventStore
 	StopStore
@@ -86,6 +87,7 @@ type Options struct {
 type Billing struct {
 	books     BookStore
 	history   HistoryStore
+	details   DetailsStore
 	due       DueStore
 	events    EventStore
 	stops     StopStore
@@ -107,7 +109,7 @@ func New(store Store, opts *Options) *Billing {
 		opts = &Options{}
 	}
 	m := &Billing{
-		books: store, history: store, due: store, events: store, stops: store,
+		books: store, history: store, details: store, due: store, events: store, stops: store,
 		processor: opts.Processor, withdrawn: opts.Withdrawn, least: opts.LeastCents, plans: opts.Plans,
 		onChange: opts.OnChange, onEntry: opts.OnEntry, now: opts.Now, log: opts.Log,
 	}

@@ -21,6 +21,15 @@ type Offer struct {
 	PeriodEnd   time.Time // what AmountCents pays for ends here
 	// First says that this is a new subscription, with a period of its own, and not an upgrade.
 	First bool
+
+	// For people: of an upgrade, what the amount is made of. RestCents pays the new plan for the rest of the period,
+	// UnusedCents is what was paid of the current one for that time, and their difference is the amount, unless it is
+	// waived. They are not part of what is confirmed.
+	From                   account.Plan
+	FromCents              int64 // a month
+	PeriodStart            time.Time
+	RestCents, UnusedCents int64
+	Waived                 bool
 }
 
 // Quote returns what the plan would cost the account now: the whole price if there is no
@@ -59,8 +68,12 @@ func (b *Books) quote(plan account.Plan, plans account.Plans, at time.Time, leas
 	if more := o.PriceCents - b.PriceCents; more > 0 {
 		o.AmountCents = prorated(more, at, b.PeriodStart, b.PeriodEnd)
 	}
+	// Rounded once, so that the lines add up to what is charged.
+	o.From, o.FromCents, o.PeriodStart = b.Plan, b.PriceCents, b.PeriodStart
+	o.UnusedCents = prorated(b.PriceCents, at, b.PeriodStart, b.PeriodEnd)
+	o.RestCents = o.UnusedCents + o.AmountCents
 	if o.AmountCents < least {
-		o.AmountCents = 0
+		o.Waived, o.AmountCents = o.AmountCents > 0, 0
 	}
 	return o, nil
 }

@@ -23,7 +23,7 @@ import (
 func activityPage(p webui.Page, v *activityView) templ.Component {
 	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var1 templ.Component) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_Var2 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Activity</h1><p>Every request of your account, with what it used and how long it took.</p></div><div class=\"row\"><a class=\"button\" href=\"/dashboard/usage/routing\">Routing</a> <details class=\"pop export\"><summary class=\"button\">Export</summary><div class=\"popped\"><a href=\"")
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Activity</h1><p>Every request of your account, with what it used and how long it took.</p></div><div class=\"row\"><a class=\"button\" href=\"/dashboard/activity/routing\">Routing</a> <details class=\"pop export\"><summary class=\"button\">Export</summary><div class=\"popped\"><a href=\"")
 			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.at("/activity.csv")))
 			markup.Raw(templ_7745c5c3_Buffer, "\" download>Requests as CSV</a> <a href=\"")
 			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(v.at("/activity.json")))

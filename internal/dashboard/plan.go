@@ -23,8 +23,11 @@ type planView struct {
 	// Sells reports whether paid plans are for sale.
 	Sells bool
 	// Test reports whether the processor is the test one, which moves no real money.
-	Test     bool
-	Message  string
+	Test    bool
+	Message string
+	// Details are what the customer wants on invoices; Typed: as they were typed.
+	Details  billing.Details
+	Typed    bool
 	Problems problems
 }
 
@@ -46,6 +49,11 @@ func (d *Dashboard) showPlan(w http.ResponseWriter, r *http.Request, v *visitor,
 	}
 	if view.Invoices, err = d.Billing.Invoices(r.Context(), v.ID, invoicesShown); err != nil {
 		return err
+	}
+	if !view.Typed {
+		if view.Details, err = d.Billing.Details(r.Context(), v.ID); err != nil {
+			return err
+		}
 	}
 	view.Plans, view.Sells, view.Test = d.Plans(), d.Billing.Sells(), d.Billing.Test()
 	return d.ui.Render(w, r, status, planPage(d.frame(w, r, v, "Plan and billing"), view))
@@ -285,6 +293,13 @@ func paymentText(p *billing.Payment) string {
 		return planName(p.Plan) + ", renewal"
 	}
 	return planName(p.Plan)
+}
+
+// restText says which part of the period the rest is, such as "19 of 30 days".
+func restText(o billing.Offer) string {
+	day := 24 * time.Hour
+	rest, whole := (o.PeriodEnd.Sub(o.At)+day-1)/day, (o.PeriodEnd.Sub(o.PeriodStart)+day/2)/day
+	return strconv.Itoa(int(rest)) + " of " + strconv.Itoa(int(whole)) + " days"
 }
 
 // upgradePath returns the address of the confirmation page for a plan.

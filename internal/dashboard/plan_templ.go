@@ -112,11 +112,11 @@ func planPage(p webui.Page, v planView) templ.Component {
 				}
 				markup.Raw(templ_7745c5c3_Buffer, "</div></section>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, " <section class=\"card flush\" aria-labelledby=\"invoices-title\"><div class=\"top\"><h2 id=\"invoices-title\">Invoices</h2></div>")
+			markup.Raw(templ_7745c5c3_Buffer, " <p class=\"muted small\">A plan has a flat price. The cost that <a href=\"/dashboard/usage\">your usage</a> shows is what your calls would cost at the list prices of the models. It helps you compare, and you do not pay it.</p><section class=\"card flush\" aria-labelledby=\"invoices-title\"><div class=\"top\"><h2 id=\"invoices-title\">Invoices</h2></div>")
 			if len(v.Invoices) == 0 {
 				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"empty\">No invoices yet.</p>")
 			} else {
-				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Invoices\"><table><thead><tr><th>Number</th><th>Paid</th><th>For</th><th>Period</th><th class=\"num\">Amount</th></tr></thead> <tbody>")
+				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Invoices\"><table><thead><tr><th>Number</th><th>Paid</th><th>For</th><th>Period</th><th class=\"num\">Amount</th><th><span class=\"sr\">File</span></th></tr></thead> <tbody>")
 				for i := range v.Invoices {
 					templ_7745c5c3_Err = invoiceRow(&v.Invoices[i]).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
@@ -125,7 +125,33 @@ func planPage(p webui.Page, v planView) templ.Component {
 				}
 				markup.Raw(templ_7745c5c3_Buffer, "</tbody></table></div>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</section>")
+			markup.Raw(templ_7745c5c3_Buffer, "</section><section class=\"card\" aria-labelledby=\"details-title\"><h2 id=\"details-title\">On your invoices</h2><form method=\"post\" action=\"/dashboard/plan/details\" class=\"stack\">")
+			templ_7745c5c3_Err = webui.Field("Name or company", "name", "text", v.Details.Name, "", v.Problems["name"], templ.Attributes{"maxlength": "120", "autocomplete": "organization"}).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"f-address\">Address</label> <textarea id=\"f-address\" name=\"address\" rows=\"4\" maxlength=\"400\" autocomplete=\"street-address\"")
+			if v.Problems["address"] != "" {
+				markup.Raw(templ_7745c5c3_Buffer, " autofocus")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, ">")
+			markup.Text(templ_7745c5c3_Buffer, v.Details.Address)
+			markup.Raw(templ_7745c5c3_Buffer, "</textarea> ")
+			if v.Problems["address"] != "" {
+				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
+				markup.Text(templ_7745c5c3_Buffer, v.Problems["address"])
+				markup.Raw(templ_7745c5c3_Buffer, "</span>")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "</div>")
+			templ_7745c5c3_Err = webui.Field("Tax ID", "tax_id", "text", v.Details.TaxID, "Such as a VAT number.", v.Problems["tax_id"], templ.Attributes{"maxlength": "120", "autocomplete": "off"}).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = webui.Field("Billing e-mail", "email", "email", v.Details.Email, "Gets a message for each payment, beside you.", v.Problems["email"], templ.Attributes{"maxlength": "254", "autocomplete": "email"}).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button>Save</button></div></form></section>")
 			if v.Account.Plan > account.Free && !v.Account.Granted {
 				templ_7745c5c3_Err = leaving(v).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
@@ -147,17 +173,17 @@ func planPage(p webui.Page, v planView) templ.Component {
 //
 //go:noinline
 func subscribeForm(plan account.Plan, text string, primary bool) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var18 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var20 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<form method=\"post\" action=\"/dashboard/plan/subscribe\"><input type=\"hidden\" name=\"plan\" value=\"")
 		markup.Text(templ_7745c5c3_Buffer, plan.String())
 		markup.Raw(templ_7745c5c3_Buffer, "\"> ")
-		var templ_7745c5c3_Var20 = []any{"wide-button", templ.KV("primary", primary)}
-		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var20...)
+		var templ_7745c5c3_Var22 = []any{"wide-button", templ.KV("primary", primary)}
+		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var22...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "<button class=\"")
-		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var20).String())
+		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var22).String())
 		markup.Raw(templ_7745c5c3_Buffer, "\" aria-label=\"")
 		markup.Text(templ_7745c5c3_Buffer, text+" "+planName(plan))
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
@@ -171,7 +197,7 @@ func subscribeForm(plan account.Plan, text string, primary bool) templ.Component
 //
 //go:noinline
 func standing(v planView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var24 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var26 templ.Component) (templ_7745c5c3_Err error) {
 		switch v.Status() {
 		case billing.PastDue:
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note bad\" role=\"alert\"><span>Your ")
@@ -244,9 +270,9 @@ func standing(v planView) templ.Component {
 //
 //go:noinline
 func invoiceRow(p *billing.Payment) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var37 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var39 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<tr><td>")
-		markup.Text(templ_7745c5c3_Buffer, fmt.Sprintf("%06d", p.Invoice))
+		markup.Text(templ_7745c5c3_Buffer, invoiceNumber(p.Invoice))
 		markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"nowrap\">")
 		templ_7745c5c3_Err = webui.Day(p.PaidAt).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
@@ -266,7 +292,11 @@ func invoiceRow(p *billing.Payment) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, webui.Cents(p.RefundedCents))
 			markup.Raw(templ_7745c5c3_Buffer, " refunded)</span>")
 		}
-		markup.Raw(templ_7745c5c3_Buffer, "</td></tr>")
+		markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"num\"><a class=\"button small plain\" href=\"")
+		markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(invoicePath(p.Invoice)))
+		markup.Raw(templ_7745c5c3_Buffer, "\" download aria-label=\"")
+		markup.Text(templ_7745c5c3_Buffer, "Invoice "+invoiceNumber(p.Invoice)+" as PDF")
+		markup.Raw(templ_7745c5c3_Buffer, "\">PDF</a></td></tr>")
 		return nil
 	})
 }
@@ -275,7 +305,7 @@ func invoiceRow(p *billing.Payment) templ.Component {
 //
 //go:noinline
 func leaving(v planView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var44 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var48 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card\" aria-labelledby=\"leave-title\"><h2 id=\"leave-title\">Downgrade or cancel</h2>")
 		if v.Status() != billing.NotSubscribed && !v.CancelAtEnd {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"between\"><p class=\"muted small\">If you cancel, your plan stays active until the end of the billing period.</p><form method=\"post\" action=\"/dashboard/plan/cancel\" data-confirm=\"")
@@ -309,8 +339,8 @@ func leaving(v planView) templ.Component {
 //
 //go:noinline
 func upgradePage(p webui.Page, v upgradeView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var50 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var51 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var54 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var55 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Upgrade to ")
 			markup.Text(templ_7745c5c3_Buffer, planName(v.Plan))
 			markup.Raw(templ_7745c5c3_Buffer, "</h1></div></div><section class=\"card\">")
@@ -322,9 +352,34 @@ func upgradePage(p webui.Page, v upgradeView) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, planName(v.Now))
 			markup.Raw(templ_7745c5c3_Buffer, "</dd><dt>To</dt><dd>")
 			markup.Text(templ_7745c5c3_Buffer, planName(v.Plan))
-			markup.Raw(templ_7745c5c3_Buffer, ", effective immediately</dd><dt>Due now</dt><dd><strong id=\"amount\">")
+			markup.Raw(templ_7745c5c3_Buffer, ", effective immediately</dd></dl><table class=\"narrow\"><caption class=\"sr\">What you pay now</caption> <tbody>")
+			if !v.First {
+				markup.Raw(templ_7745c5c3_Buffer, "<tr><td>")
+				markup.Text(templ_7745c5c3_Buffer, planName(v.Plan))
+				markup.Raw(templ_7745c5c3_Buffer, " until ")
+				markup.Text(templ_7745c5c3_Buffer, v.PeriodEnd.UTC().Format("2 Jan 2006"))
+				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"small muted\">")
+				markup.Text(templ_7745c5c3_Buffer, webui.Cents(v.PriceCents))
+				markup.Raw(templ_7745c5c3_Buffer, " per month, ")
+				markup.Text(templ_7745c5c3_Buffer, restText(v.Offer))
+				markup.Raw(templ_7745c5c3_Buffer, "</div></td><td class=\"num\">")
+				markup.Text(templ_7745c5c3_Buffer, dollars(v.RestCents))
+				markup.Raw(templ_7745c5c3_Buffer, "</td></tr><tr><td>")
+				markup.Text(templ_7745c5c3_Buffer, planName(v.From))
+				markup.Raw(templ_7745c5c3_Buffer, ", already paid for that time<div class=\"small muted\">")
+				markup.Text(templ_7745c5c3_Buffer, webui.Cents(v.FromCents))
+				markup.Raw(templ_7745c5c3_Buffer, " per month</div></td><td class=\"num\">−")
+				markup.Text(templ_7745c5c3_Buffer, dollars(v.UnusedCents))
+				markup.Raw(templ_7745c5c3_Buffer, "</td></tr>")
+				if v.Waived {
+					markup.Raw(templ_7745c5c3_Buffer, "<tr><td>Waived, because it is less than can be charged</td><td class=\"num\">−")
+					markup.Text(templ_7745c5c3_Buffer, dollars(v.RestCents-v.UnusedCents))
+					markup.Raw(templ_7745c5c3_Buffer, "</td></tr>")
+				}
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "<tr><td><strong>Due now</strong></td><td class=\"num\"><strong id=\"amount\">")
 			markup.Text(templ_7745c5c3_Buffer, webui.Cents(v.AmountCents))
-			markup.Raw(templ_7745c5c3_Buffer, "</strong>, the price difference for the rest of this billing period</dd><dt>From ")
+			markup.Raw(templ_7745c5c3_Buffer, "</strong></td></tr></tbody></table><dl class=\"facts\"><dt>From ")
 			markup.Text(templ_7745c5c3_Buffer, v.PeriodEnd.UTC().Format("2 Jan 2006"))
 			markup.Raw(templ_7745c5c3_Buffer, "</dt><dd>")
 			markup.Text(templ_7745c5c3_Buffer, webui.Cents(v.PriceCents))
@@ -353,7 +408,7 @@ func upgradePage(p webui.Page, v upgradeView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "<input type=\"hidden\" name=\"how\" value=\"card\"> <button>Use a different card</button></form><a class=\"button plain\" href=\"/dashboard/plan\">Cancel</a></div></section>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Frame(p).Render(templ.WithChildren(ctx, templ_7745c5c3_Var51), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Frame(p).Render(templ.WithChildren(ctx, templ_7745c5c3_Var55), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -366,7 +421,7 @@ func upgradePage(p webui.Page, v upgradeView) templ.Component {
 //
 //go:noinline
 func offerFields(o billing.Offer) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var60 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var73 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<input type=\"hidden\" name=\"plan\" value=\"")
 		markup.Text(templ_7745c5c3_Buffer, o.Plan.String())
 		markup.Raw(templ_7745c5c3_Buffer, "\"> <input type=\"hidden\" name=\"cents\" value=\"")
@@ -382,8 +437,8 @@ func offerFields(o billing.Offer) templ.Component {
 //
 //go:noinline
 func checkoutPage(p webui.Page, v checkoutView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var64 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var65 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var77 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var78 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note warn\">Test mode: this form replaces the payment page, and no real money is charged. Never enter a real card number here.</div><div class=\"card\">")
 			if v.Payment != nil {
 				markup.Raw(templ_7745c5c3_Buffer, "<h1>Pay ")
@@ -443,7 +498,7 @@ func checkoutPage(p webui.Page, v checkoutView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "</div><p class=\"under\"><a href=\"/dashboard/plan\">Back to your plan</a></p>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, true).Render(templ.WithChildren(ctx, templ_7745c5c3_Var65), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, true).Render(templ.WithChildren(ctx, templ_7745c5c3_Var78), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

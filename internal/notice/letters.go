@@ -9,6 +9,7 @@ import (
 	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/billing"
+	"sluice/internal/mail"
 )
 
 const (
@@ -80,6 +81,17 @@ func (l *Letters) Abuse(ctx context.Context, e *abuse.Event) {
 		l.send(ctx, e.AccountID, Deactivated, "Your keys are switched off",
 			where+" Every key of your account is refused until support restores it. Contact support, and say what happened.")
 	}
+}
+
+// Receipt tells the address that keeps the books of an account about a payment or a refund.
+func (l *Letters) Receipt(to string, acct *account.Account, e billing.Entry) {
+	what, cents := "was paid", e.AmountCents
+	if cents < 0 {
+		what, cents = "was refunded", -cents
+	}
+	l.board.poster.Post(mail.Message{To: to, Subject: fmt.Sprintf("Payment for the account %s", acct.Email), Text: fmt.Sprintf(
+		"$%d.%02d %s for the %s plan of the account %s. Its owner finds the invoice at %s\n\nYou get this because the owner has named this address for billing.\n",
+		cents/100, cents%100, what, e.Plan, acct.Email, l.board.origin()+planPage)})
 }
 
 // Payment tells a customer that a renewal failed and will be retried, or that their plan has ended: after the last

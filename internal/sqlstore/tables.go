@@ -12,7 +12,7 @@ import (
 // here or to notCopied; a test compares both lists with the database.
 var copied = [...]string{
 	"accounts", "api_keys", "logins", "recovery_codes", "sessions", "one_time_links", "staff_tokens", "notices", "matters", "matter_messages",
-	"billing_accounts", "billing_payments", "billing_ledger", "billing_events", "testpay_objects",
+	"billing_accounts", "billing_details", "billing_payments", "billing_ledger", "billing_events", "testpay_objects",
 	"abuse_counts", "abuse_events", "audit_log",
 	"catalog_models", "catalog_revisions", "catalog_changes", "steering_orders",
 	"idempotent_replies", "idempotent_sizes", "continuations", "continuation_sizes", "responses", "response_sizes",

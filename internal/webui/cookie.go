@@ -52,6 +52,7 @@ var flashes = map[string]Flash{
 	"upgraded":         {"good", "Your new plan is active."},
 	"cancelled":        {"good", "Your plan was cancelled. It stays active until the end of the billing period."},
 	"resumed":          {"good", "Your plan was resumed. It will renew as before."},
+	"details-saved":    {"good", "Your invoices have these details from now on, earlier ones too."},
 	"card-changed":     {"good", "Your payment method was updated."},
 	"webhook-deleted":  {"good", "The webhook was deleted."},
 	"webhook-tested":   {"good", "A test is on its way. The list below shows what became of it."},

@@ -1,0 +1,54 @@
+package app_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Whoever pays gets an invoice as a file, with what they want on it. Another account's is not found. The address for billing
+// is told of the payment.
+func TestInvoices(t *testing.T) {
+	t.Parallel()
+	n := newSite(t, "").start(t)
+	ana, bob := n.join("ana@example.com"), n.join("bob@example.com")
+	ana.wants(ana.post("/dashboard/plan/details", "name", "Ana", "email", "nobody"), "a wrong address", 400, "not an e-mail address")
+	ana.leads(ana.post("/dashboard/plan/details", "name", "Ana & Söhne (GmbH)", "address", "Road 1\n12345 Town", "tax_id", "DE123456789", "email", "books@example.com"), "details", "DE123456789")
+	buy := func(path string, fields ...string) {
+		t.Helper()
+		r := ana.post(path, fields...)
+		if r.status != 303 {
+			t.Fatalf("POST %s = %d %s, want a redirect", path, r.status, r.body)
+		}
+		page := ana.get(r.header.Get("Location"))
+		if payment := regexp.MustCompile(`name="payment" value="([^"]+)"`).FindStringSubmatch(page.body); payment != nil {
+			ana.wants(ana.post("/dashboard/plan/pay", "payment", payment[1], "card", "4242424242424242"), "the payment", 303, "/dashboard/plan")
+		}
+	}
+	buy("/dashboard/plan/subscribe", "plan", "basic")
+	page := ana.wants(ana.get("/dashboard/plan"), "GET /dashboard/plan", 200, "Your plan")
+	file := regexp.MustCompile(`/dashboard/plan/invoices/\d+\.pdf`).FindString(page.body)
+	if file == "" {
+		t.Fatalf("the page has no invoice: %s", page.body)
+	}
+	r := ana.wants(ana.get(file), "GET "+file, 200, "%PDF-1.4")
+	for _, text := range []string{`Ana & S` + "\xf6" + `hne \(GmbH\)`, "12345 Town", "Tax ID: DE123456789", "ana@example.com", "Basic plan", "$10.00 USD", "Test mode"} {
+		if !strings.Contains(r.body, text) {
+			t.Errorf("the invoice has no %q", text)
+		}
+	}
+	if r.header.Get("Content-Type") != "application/pdf" || !strings.Contains(r.header.Get("Content-Disposition"), "invoice-") {
+		t.Errorf("the invoice's headers = %v", r.header)
+	}
+	bob.wants(bob.get(file), "another's invoice", 404, "no invoice")
+	bob.wants(bob.get("/dashboard/plan/invoices/x.pdf"), "no number", 404, "no such invoice")
+	eventually(t, "a mail to the address for billing", func() bool {
+		return strings.Contains(n.log.String(), `"to":"books@example.com","subject":"Payment for the account ana@example.com"`)
+	})
+	// Line by line: what the new plan costs for the rest, less what was paid of the old one.
+	upgrade := ana.wants(ana.get("/dashboard/plan/upgrade?plan=premium"), "the upgrade", 200, "already paid for that time").body
+	amounts := regexp.MustCompile(`\$(\d+)\.(\d\d)</td>`).FindAllStringSubmatch(upgrade, -1)
+	if len(amounts) != 2 || !strings.Contains(upgrade, "per month") {
+		t.Errorf("the upgrade shows %q", amounts)
+	}
+}

@@ -1,0 +1,98 @@
+package billing
+
+import (
+	"context"
+	"strings"
+
+	"sluice/internal/account"
+	"sluice/internal/fault"
+)
+
+// Details is what a customer wants on invoices. Every field may be empty.
+type Details struct {
+	Name    string // of a person or a company
+	Address string // lines
+	TaxID   string
+	Email   string // where copies of invoices go, beside the account's own address
+}
+
+// How long the fields may be, in bytes, and how many lines an address may have: an invoice has room for so much.
+const (
+	maxDetail       = 120
+	maxAddress      = 400
+	maxAddressLines = 6
+)
+
+// DetailsStore keeps what customers want on invoices.
+type DetailsStore interface {
+	// BillingDetails returns the details of an account; zero: there are none.
+	BillingDetails(ctx context.Context, accountID string) (Details, error)
+	// SetBillingDetails replaces them.
+	SetBillingDetails(ctx context.Context, accountID string, d Details) error
+}
+
+// Details returns what the customer wants on invoices.
+func (m *Billing) Details(ctx context.Context, ref string) (Details, error) {
+	a, err := m.books.FindAccount(ctx, ref)
+	if err != nil {
+		return Details{}, err
+	}
+	return m.details.BillingDetails(ctx, a.ID)
+}
+
+// SetDetails replaces what the customer wants on invoices.
+func (m *Billing) SetDetails(ctx context.Context, ref string, d Details) error {
+	a, err := m.books.FindAccount(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if d, err = d.check(); err != nil {
+		return err
+	}
+	return m.details.SetBillingDetails(ctx, a.ID, d)
+}
+
+// check returns the details in the form in which they are stored, or a fault that names a field.
+func (d Details) check() (Details, error) {
+	d.Name, d.TaxID, d.Email = strings.TrimSpace(d.Name), strings.TrimSpace(d.TaxID), strings.TrimSpace(d.Email)
+	for field, text := range map[string]string{"name": d.Name, "tax_id": d.TaxID} {
+		if len(text) > maxDetail || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return d, fault.New(fault.Invalid, "use at most %d bytes, on one line", maxDetail).At(field)
+		}
+	}
+	var lines []string
+	for line := range strings.Lines(d.Address) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	d.Address = strings.Join(lines, "\n")
+	if len(d.Address) > maxAddress || len(lines) > maxAddressLines {
+		return d, fault.New(fault.Invalid, "an address has at most %d lines and %d bytes", maxAddressLines, maxAddress).At("address")
+	}
+	if d.Email != "" {
+		email, err := account.ParseEmail(d.Email)
+		if err != nil {
+			return d, err
+		}
+		d.Email = email
+	}
+	return d, nil
+}
+
+// Invoice returns the paid payment with an invoice number of the account, or fault.NotFound.
+func (m *Billing) Invoice(ctx context.Context, ref string, number int64) (*Payment, error) {
+	list, err := m.Invoices(ctx, ref, maxInvoices)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if list[i].Invoice == number {
+			return &list[i], nil
+		}
+	}
+	return nil, fault.New(fault.NotFound, "There is no invoice with this number.")
+}
+
+// maxInvoices is more than an account ever has: one a month for many lifetimes.
+const maxInvoices = 10_000

@@ -1,0 +1,24 @@
+package billing
+
+import (
+	"strings"
+	"testing"
+
+	"sluice/internal/fault"
+)
+
+func TestDetails(t *testing.T) {
+	t.Parallel()
+	got, err := Details{Name: " Ana & Co. ", Address: "Road 1\r\n\r\n  12345 Town \n", TaxID: " DE123 ", Email: "Books@Example.com"}.check()
+	if want := (Details{"Ana & Co.", "Road 1\n12345 Town", "DE123", "books@example.com"}); err != nil || got != want {
+		t.Errorf("check = %+v, %v, want %+v", got, err, want)
+	}
+	for field, d := range map[string]Details{
+		"name": {Name: strings.Repeat("x", maxDetail+1)}, "tax_id": {TaxID: "a\nb"}, "email": {Email: "nobody"},
+		"address": {Address: strings.Repeat("line\n", maxAddressLines+1)},
+	} {
+		if _, err := d.check(); !fault.Is(err, fault.Invalid) || fault.From(err).Param != field {
+			t.Errorf("check(%+v) = %v at %q, want invalid at %q", d, err, fault.From(err).Param, field)
+		}
+	}
+}
