@@ -115,6 +115,15 @@ func TestGrowth(t *testing.T) {
 			t.Errorf("grow printed no line for %s:\n%s", want, &out)
 		}
 	}
+	out.Reset()
+	if err := (plan{rounds: 1, slice: 20 * time.Millisecond}).doors(t.Context(), self, bin, t.TempDir(), &out); err != nil {
+		t.Fatalf("doors = %v\n%s", err, &out)
+	}
+	for _, want := range []string{"chat completions, c=1", "messages, c=32", "responses, store: false, c=1", "responses, stored, c=32"} {
+		if !strings.Contains(out.String(), "\n"+want) {
+			t.Errorf("doors printed no line for %s:\n%s", want, &out)
+		}
+	}
 }
 
 // If the gateway does not start, the error contains its output.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -132,6 +133,15 @@ func (r *results) added(w workload, t string, of float64, times func(*sample) []
 	return median(differences)
 }
 
+// typical returns the median time of a request, in microseconds: the median of all rounds.
+func (r *results) typical(w workload, t string) float64 {
+	var medians []float64
+	for _, s := range r.samples[w.name][t] {
+		medians = append(medians, micros(share(s.latency, 0.5)))
+	}
+	return median(medians)
+}
+
 // memory returns kilobytes per open stream. The upstream itself is not measured.
 func (r *results) memory(t string) float64 {
 	h, ok := r.held[t]
@@ -171,10 +181,10 @@ func (r *results) firstError() error {
 		if err := r.held[t.name].err; err != nil {
 			return fmt.Errorf("%s, open streams: %w", t.name, err)
 		}
-		for _, w := range workloads {
-			for _, s := range r.samples[w.name][t.name] {
+		for _, name := range slices.Sorted(maps.Keys(r.samples)) {
+			for _, s := range r.samples[name][t.name] {
 				if s.err != nil {
-					return fmt.Errorf("%s, %s: %w", t.name, w.name, s.err)
+					return fmt.Errorf("%s, %s: %w", t.name, name, s.err)
 				}
 			}
 		}

@@ -28,6 +28,8 @@ type workload struct {
 	// prompt is the size of the prompt in bytes; 0 means a short one. image makes it a picture.
 	prompt int
 	image  bool
+	// door is the dialect of the request; nil means chat completions.
+	door *door
 }
 
 // frames is the number of chunks without text in a stream: role, finish reason, usage.
@@ -62,9 +64,14 @@ func (w workload) request(t *target) []byte {
 	if w.chunks > 0 {
 		stream = `,"stream":true,"stream_options":{"include_usage":true}`
 	}
-	body := w.body(t, stream)
-	return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: */*\r\nUser-Agent: bench\r\nContent-Length: %d\r\n\r\n%s",
-		t.addr, t.key, len(body), body)
+	path, body := "/v1/chat/completions", ""
+	if w.door != nil {
+		path, body = w.door.path, w.door.body(t.model, upstream.Directive(w.chunks, w.pause))
+	} else {
+		body = w.body(t, stream)
+	}
+	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: */*\r\nUser-Agent: bench\r\nContent-Length: %d\r\n\r\n%s",
+		path, t.addr, t.key, len(body), body)
 }
 
 // body returns the request's body.

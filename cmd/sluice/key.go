@@ -15,7 +15,7 @@ import (
 // which would end up in the history of a shell.
 func (p *program) keyCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "key", Short: "Create, list and revoke API keys", Args: cobra.NoArgs, RunE: needsSubcommand}
-	cmd.AddCommand(p.keyListCmd(), p.keyCreateCmd(), p.keyRenameCmd(), p.keyDeleteCmd(),
+	cmd.AddCommand(p.keyListCmd(), p.keyCreateCmd(), p.keyRenameCmd(), p.keyLimitsCmd(), p.keyDeleteCmd(),
 		p.keyRegenerateMasterCmd(), p.keyDeactivateCmd(), p.keyRestoreCmd())
 	return cmd
 }
@@ -39,11 +39,19 @@ func (p *program) keyListCmd() *cobra.Command {
 // (docs/api.md#other-constants).
 func (p *program) keyCreateCmd() *cobra.Command {
 	var name string
+	var flags limitFlags
 	cmd := &cobra.Command{
 		Use: "create ID --name N", Short: "Create a sub-key and print it", Args: args("ID"),
 		RunE: func(c *cobra.Command, given []string) error {
+			in := admin.KeyOrder{Target: admin.Target{Actor: p.actor(), Ref: given[0], Name: name}}
+			if flags.given() {
+				in.Limits = &admin.KeyLimits{}
+				if err := flags.apply(in.Limits); err != nil {
+					return misused(c, err)
+				}
+			}
 			var out admin.NewKey
-			if err := p.call(c.Context(), "key.create", admin.Target{Actor: p.actor(), Ref: given[0], Name: name}, &out); err != nil {
+			if err := p.call(c.Context(), "key.create", in, &out); err != nil {
 				return err
 			}
 			return p.print(out, func(w io.Writer) {
@@ -53,6 +61,7 @@ func (p *program) keyCreateCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&name, "name", "", "display `name` of the key")
 	_ = cmd.MarkFlagRequired("name") // the flag exists
+	flags.add(cmd)
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -135,10 +136,10 @@ func printAccount(w io.Writer, a *admin.Account) {
 
 // printKeys prints keys without the secret part, which is not stored.
 func printKeys(w io.Writer, keys []admin.Key) {
-	rows := [][]string{{"KEY", "KIND", "NAME", "ENDS IN", "STATUS", "CREATED", "LAST USED"}}
+	rows := [][]string{{"KEY", "KIND", "NAME", "ENDS IN", "STATUS", "CREATED", "LAST USED", "LIMITS"}}
 	for i := range keys {
 		k := &keys[i]
-		rows = append(rows, []string{k.ID, k.Kind, k.Name, k.LastFour, k.Status, timeText(&k.CreatedAt), timeText(k.LastUsedAt)})
+		rows = append(rows, []string{k.ID, k.Kind, k.Name, k.LastFour, k.Status, timeText(&k.CreatedAt), timeText(k.LastUsedAt), cmp.Or(k.Limits.String(), "none")})
 	}
 	table(w, rows)
 }

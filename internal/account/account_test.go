@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func TestTransitions(t *testing.T) {
 	ctx, id := t.Context(), a.ID
 	five := account.Limit(5)
 
-	_, subRaw, err := as.CreateKey(ctx, "tester", id, "laptop")
+	_, subRaw, err := as.CreateKey(ctx, "tester", id, "laptop", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,8 +188,8 @@ func TestRefusals(t *testing.T) {
 	as, seen := newAccounts(t)
 	a, _ := create(t, as, account.Free)
 	ctx := t.Context()
-	for range account.MaxSubKeys {
-		if _, _, err := as.CreateKey(ctx, "t", a.ID, "k"); err != nil {
+	for i := range account.MaxSubKeys {
+		if _, _, err := as.CreateKey(ctx, "t", a.ID, fmt.Sprint("k", i), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -198,8 +199,8 @@ func TestRefusals(t *testing.T) {
 		do   func() error
 		want fault.Kind
 	}{
-		{"an eleventh sub-key", func() error { _, _, err := as.CreateKey(ctx, "t", a.ID, "k"); return err }, fault.Conflict},
-		{"a key without a name", func() error { _, _, err := as.CreateKey(ctx, "t", a.ID, " "); return err }, fault.Invalid},
+		{"an eleventh sub-key", func() error { _, _, err := as.CreateKey(ctx, "t", a.ID, "k", nil); return err }, fault.Conflict},
+		{"a key without a name", func() error { _, _, err := as.CreateKey(ctx, "t", a.ID, " ", nil); return err }, fault.Invalid},
 		{"a name with a newline", func() error { _, err := as.RenameKey(ctx, "t", master, "a\nb"); return err }, fault.Invalid},
 		{"renaming the master key", func() error { _, err := as.RenameKey(ctx, "t", master, "x"); return err }, fault.Invalid},
 		{"deleting the master key", func() error { return as.DeleteKey(ctx, "t", master) }, fault.Invalid},

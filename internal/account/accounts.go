@@ -84,6 +84,7 @@ func (as *Accounts) Create(ctx context.Context, actor, email string, plan Plan, 
 	}
 	now := as.clock()
 	master, raw := newKey(as.brand, true, "", now)
+	master.CreatedBy = actor
 	a := &Account{
 		ID: "acct_" + randomText(20), Email: email, Plan: plan, Granted: plan != None, Staff: staff,
 		CreatedAt: now, Version: 1, Keys: []Key{master},
@@ -252,25 +253,59 @@ func (as *Accounts) Restore(ctx context.Context, actor, ref string) (*Account, e
 	})
 }
 
-// CreateKey adds a sub-key and returns it with its raw text, which is shown here and never again.
-func (as *Accounts) CreateKey(ctx context.Context, actor, ref, name string) (*Key, string, error) {
+// CreateKey adds a sub-key and returns it with its raw text, which is shown here and never again. No other
+// sub-key of the account may have the name. Limits may be nil.
+func (as *Accounts) CreateKey(ctx context.Context, actor, ref, name string, limits *KeyLimits) (*Key, string, error) {
 	name, err := parseName(name)
 	if err != nil {
 		return nil, "", err
 	}
 	key, raw := newKey(as.brand, false, name, as.clock())
+	key.CreatedBy = actor
+	if key.Limits, err = limits.check(); err != nil {
+		return nil, "", err
+	}
+	if err := key.Limits.checkExpiry(nil, key.CreatedAt); err != nil {
+		return nil, "", err
+	}
 	_, err = as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
 		if a.SubKeys() >= MaxSubKeys {
 			return fault.New(fault.Conflict, "the account already has %d sub-keys, the most it may have; delete one first", MaxSubKeys)
 		}
+		if err := a.free(name, ""); err != nil {
+			return err
+		}
 		a.Keys = append(a.Keys, key)
-		e.Action, e.Detail = "key.create", key.ID
+		e.Action, e.Detail = "key.create", keyDetail(&key)
 		return nil
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	return &key, raw, nil
+}
+
+// keyDetail names a key in the audit log, with its limits.
+func keyDetail(k *Key) string {
+	text := k.ID + " (" + k.Name + ")"
+	if k.Limits != nil {
+		text += ": " + excerpt.Of(k.Limits.String(), maxLimitText)
+	}
+	return text
+}
+
+// maxLimitText bounds what the audit log keeps of the limits of a key, in bytes.
+const maxLimitText = 1000
+
+// free returns a fault if a sub-key other than the one with the id has the name. Names differ by more than the case
+// of their letters, so that people can tell keys apart. Keys that had the same name before this was a rule keep it.
+func (a *Account) free(name, id string) error {
+	for i := range a.Keys {
+		if k := &a.Keys[i]; !k.Master && k.ID != id && strings.EqualFold(k.Name, name) {
+			return fault.New(fault.Conflict, "the account already has a key called %q; choose another name", k.Name).At("name")
+		}
+	}
+	return nil
 }
 
 // RenameKey changes the display name of a sub-key.
@@ -280,12 +315,16 @@ func (as *Accounts) RenameKey(ctx context.Context, actor, keyID, name string) (*
 		return nil, err
 	}
 	var renamed Key
-	_, err = as.changeSubKey(ctx, actor, keyID, func(a *Account, i int, e *Entry) {
-		if a.Keys[i].Name != name {
-			e.Action, e.Detail = "key.rename", keyID
+	_, err = as.changeSubKey(ctx, actor, keyID, func(a *Account, i int, e *Entry) error {
+		if was := a.Keys[i].Name; was != name {
+			if err := a.free(name, keyID); err != nil {
+				return err
+			}
+			e.Action, e.Detail = "key.rename", keyID+" ("+was+" to "+name+")"
 			a.Keys[i].Name = name
 		}
 		renamed = a.Keys[i]
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -293,11 +332,38 @@ func (as *Accounts) RenameKey(ctx context.Context, actor, keyID, name string) (*
 	return &renamed, nil
 }
 
+// LimitKey replaces the limits of a sub-key. Nil removes them.
+func (as *Accounts) LimitKey(ctx context.Context, actor, keyID string, limits *KeyLimits) (*Key, error) {
+	now := as.clock()
+	limits, err := limits.check()
+	if err != nil {
+		return nil, err
+	}
+	var limited Key
+	_, err = as.changeSubKey(ctx, actor, keyID, func(a *Account, i int, e *Entry) error {
+		k := &a.Keys[i]
+		if err := limits.checkExpiry(k.Limits, now); err != nil {
+			return err
+		}
+		if k.Limits.Text() != limits.Text() {
+			k.Limits = limits
+			e.Action, e.Detail = "key.set_limits", keyDetail(k)
+		}
+		limited = *k
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &limited, nil
+}
+
 // DeleteKey revokes a sub-key for good. When it returns, the key is refused.
 func (as *Accounts) DeleteKey(ctx context.Context, actor, keyID string) error {
-	_, err := as.changeSubKey(ctx, actor, keyID, func(a *Account, i int, e *Entry) {
-		e.Action, e.Detail = "key.delete", keyID
+	_, err := as.changeSubKey(ctx, actor, keyID, func(a *Account, i int, e *Entry) error {
+		e.Action, e.Detail = "key.delete", keyID+" ("+a.Keys[i].Name+")"
 		a.Keys = slices.Delete(a.Keys, i, i+1)
+		return nil
 	})
 	return err
 }
@@ -306,6 +372,7 @@ func (as *Accounts) DeleteKey(ctx context.Context, actor, keyID string) error {
 // again. When it returns, the old key is refused.
 func (as *Accounts) RegenerateMaster(ctx context.Context, actor, ref string) (string, error) {
 	master, raw := newKey(as.brand, true, "", as.clock())
+	master.CreatedBy = actor
 	_, err := as.change(ctx, actor, ref, func(a *Account, e *Entry) error {
 		a.Keys = slices.DeleteFunc(a.Keys, func(k Key) bool { return k.Master })
 		a.Keys = slices.Insert(a.Keys, 0, master)
@@ -348,17 +415,16 @@ func (as *Accounts) change(ctx context.Context, actor, ref string, apply func(*A
 
 // changeSubKey is change for one sub-key. i is the index of the key in a.Keys. The master key is
 // refused.
-func (as *Accounts) changeSubKey(ctx context.Context, actor, keyID string, apply func(a *Account, i int, e *Entry)) (*Account, error) {
+func (as *Accounts) changeSubKey(ctx context.Context, actor, keyID string, apply func(a *Account, i int, e *Entry) error) (*Account, error) {
 	return as.change(ctx, actor, keyID, func(a *Account, e *Entry) error {
 		i, k := a.key(keyID)
 		if k == nil {
 			return fault.New(fault.NotFound, "there is no key %q", excerpt.Of(keyID, maxEcho))
 		}
 		if k.Master {
-			return fault.New(fault.Invalid, "the master key cannot be renamed or deleted; regenerate it instead")
+			return fault.New(fault.Invalid, "the master key cannot be renamed, limited or deleted; regenerate it instead")
 		}
-		apply(a, i, e)
-		return nil
+		return apply(a, i, e)
 	})
 }
 

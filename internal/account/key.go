@@ -11,6 +11,9 @@ import (
 // MaxSubKeys is how many sub-keys an account may have beside its master key (docs/api.md#accounts-and-keys).
 const MaxSubKeys = 10
 
+// KeyPrefix is how the id of every key begins, and no other id.
+const KeyPrefix = "key_"
+
 // Key is what is stored of an API key. The key itself is not.
 type Key struct {
 	ID         string // not secret: pages and commands name the key by it
@@ -19,7 +22,9 @@ type Key struct {
 	Hash       Hash
 	LastFour   string // characters, so that people recognize their key
 	CreatedAt  time.Time
+	CreatedBy  string    // as in the audit log; empty: not known
 	LastUsedAt time.Time // zero: never
+	Limits     *KeyLimits
 }
 
 // Hash is the SHA-256 of a raw key. Keys have about 238 random bits, so nobody can find one by
@@ -65,7 +70,7 @@ func newKey(brand string, master bool, name string, now time.Time) (Key, string)
 	b.Write(sum[:])
 	raw := b.String()
 	return Key{
-		ID: "key_" + randomText(20), Master: master, Name: name,
+		ID: KeyPrefix + randomText(20), Master: master, Name: name,
 		Hash: HashKey(raw), LastFour: raw[len(raw)-4:], CreatedAt: now,
 	}, raw
 }

@@ -32,7 +32,7 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	as, seen := newAccounts(t)
 	a, master := create(t, as, account.Premium)
-	_, sub, err := as.CreateKey(t.Context(), "t", a.ID, "laptop")
+	_, sub, err := as.CreateKey(t.Context(), "t", a.ID, "laptop", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

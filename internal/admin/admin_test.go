@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -224,6 +226,15 @@ func TestOperations(t *testing.T) {
 		if first.Name != "laptop" || !account.Wellformed("service", first.Key) {
 			t.Errorf("key.create = %+v, want a key called laptop", first)
 		}
+		fiveAMinute := account.Limit(5)
+		limits := &admin.KeyLimits{RequestsPerMinute: &fiveAMinute, Models: []string{"m"}, Addresses: []string{"10.0.0.0/8", "192.0.2.1"}}
+		order := admin.KeyOrder{Target: admin.Target{Actor: "tester", Ref: first.ID}, Limits: limits}
+		if k := must[admin.Key](t, c, "key.set-limits", order); !reflect.DeepEqual(k.Limits, limits) || k.CreatedBy == "" {
+			t.Errorf("key.set-limits = %+v, want %+v", k.Limits, limits)
+		}
+		if k := must[admin.Key](t, c, "key.set-limits", admin.KeyOrder{Target: order.Target}); k.Limits != nil {
+			t.Errorf("key.set-limits without any = %+v, want none", k.Limits)
+		}
 		if k := must[admin.Key](t, c, "key.rename", admin.Target{Actor: "tester", Ref: first.ID, Name: "desk"}); k.ID != first.ID || k.Name != "desk" || k.Kind != "sub" {
 			t.Errorf("key.rename = %+v, want it called desk", k)
 		}
@@ -260,7 +271,7 @@ func TestOperations(t *testing.T) {
 			}
 		}
 		want := []string{
-			"key.regenerate_master", "key.delete", "keys.restore", "account.unsuspend", "account.suspend", "keys.deactivate", "key.rename", "key.create",
+			"key.regenerate_master", "key.delete", "keys.restore", "account.unsuspend", "account.suspend", "keys.deactivate", "key.rename", "key.set_limits", "key.set_limits", "key.create",
 			"account.clear_limits", "account.set_limits", "account.clear_limits", "account.set_limits", "account.set_plan", "account.create",
 		}
 		if diff := cmp.Diff(want, actions); diff != "" {
@@ -317,8 +328,8 @@ func TestRefusals(t *testing.T) {
 	everyWay(t, func(t *testing.T, c *admin.Client, b *admin.Backend) {
 		b.Reload = func(context.Context) error { return errors.New("sluice.yaml:3:5: listen: no") }
 		full := must[admin.CreatedAccount](t, c, "account.create", admin.NewAccount{Actor: "t", Email: "full@example.com"})
-		for range account.MaxSubKeys {
-			must[admin.NewKey](t, c, "key.create", admin.Target{Actor: "t", Ref: full.ID, Name: "k"})
+		for i := range account.MaxSubKeys {
+			must[admin.NewKey](t, c, "key.create", admin.Target{Actor: "t", Ref: full.ID, Name: fmt.Sprint("k", i)})
 		}
 		master := must[admin.List[admin.Key]](t, c, "key.list", admin.AccountPage{Ref: full.ID}).Data[0].ID
 		for name, tt := range map[string]struct {

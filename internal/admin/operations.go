@@ -159,9 +159,13 @@ type Key struct {
 	Name     string `json:"name"`
 	LastFour string `json:"last_four"`
 	// Status is "active" or "deactivated".
-	Status     string     `json:"status"`
-	CreatedAt  time.Time  `json:"created_at"`
+	Status    string    `json:"status"`
+	CreatedAt time.Time `json:"created_at"`
+	// CreatedBy is who made the key, as the audit log names them; absent: not known.
+	CreatedBy  string     `json:"created_by,omitempty"`
 	LastUsedAt *time.Time `json:"last_used_at"`
+	// Limits narrow what a sub-key may do; absent: nothing does.
+	Limits *KeyLimits `json:"limits,omitempty"`
 }
 
 // NewKey is the result of key.create. It is the only time that the key is shown.
@@ -380,8 +384,12 @@ func (b *Backend) keyList(ctx context.Context, in AccountPage) (List[Key], error
 	return part(a.Keys, in.Cursor, func(k Key) string { return k.ID }), err
 }
 
-func (b *Backend) keyCreate(ctx context.Context, in Target) (NewKey, error) {
-	k, raw, err := b.under(in).CreateKey(ctx, in.Actor, in.Ref, in.Name)
+func (b *Backend) keyCreate(ctx context.Context, in KeyOrder) (NewKey, error) {
+	limits, err := in.Limits.parse()
+	if err != nil {
+		return NewKey{}, err
+	}
+	k, raw, err := b.under(in.Target).CreateKey(ctx, in.Actor, in.Ref, in.Name, limits)
 	if err != nil {
 		return NewKey{}, err
 	}
@@ -550,7 +558,7 @@ func (b *Backend) view(a *account.Account) Account {
 
 // keyView converts a key. All keys of an account have the same status.
 func keyView(k *account.Key, status string) Key {
-	v := Key{ID: k.ID, Kind: "sub", Name: k.Name, LastFour: k.LastFour, Status: status, CreatedAt: k.CreatedAt}
+	v := Key{ID: k.ID, Kind: "sub", Name: k.Name, LastFour: k.LastFour, Status: status, CreatedAt: k.CreatedAt, CreatedBy: k.CreatedBy, Limits: keyLimitsView(k.Limits)}
 	if k.Master {
 		v.Kind, v.Name = "master", "master"
 	}

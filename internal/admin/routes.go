@@ -38,7 +38,7 @@ func Scopes() []ScopeText {
 	return []ScopeText{
 		{AccountsRead, "read accounts, their limits, usage, scores and history"},
 		{AccountsWrite, "create and change accounts: plans, limits, suspensions, notes"},
-		{KeysWrite, "make, rename, delete, deactivate and restore keys of customers"},
+		{KeysWrite, "make, rename, limit, delete, deactivate and restore keys of customers"},
 		{SignInWrite, "make sign-in links for customers, reset their second factor, sign them out"},
 		{BillingRead, "read subscriptions, payments and ledgers"},
 		{BillingWrite, "downgrade, credit, refund and release payments"},
@@ -105,6 +105,7 @@ func (b *Backend) routes() []Route {
 		row("key.list", "GET", "/accounts/{ref}/keys", AccountsRead, "List the keys of an account", b.keyList),
 		row("key.create", "POST", "/accounts/{ref}/keys", KeysWrite, "Create a sub-key; the reply has the key, which is shown only once", b.keyCreate),
 		row("key.rename", "POST", "/keys/{ref}/name", KeysWrite, "Rename a sub-key", b.keyRename),
+		row("key.set-limits", "POST", "/keys/{ref}/limits", KeysWrite, "Replace the limits of a sub-key, which narrow those of its account", b.keySetLimits),
 		row("key.delete", "DELETE", "/keys/{ref}", KeysWrite, "Delete a sub-key; it is refused at once", b.keyDelete),
 		row("key.regenerate-master", "POST", "/accounts/{ref}/keys/master", KeysWrite, "Replace the master key; the reply has the new one, which is shown only once", b.keyRegenerateMaster),
 		row("key.deactivate", "POST", "/accounts/{ref}/keys/deactivate", KeysWrite, "Deactivate all keys of an account", b.keyDeactivate),

@@ -51,9 +51,10 @@ type Facts interface {
 type Gate struct {
 	ledger   Ledger
 	accounts Accounts
-	facts    Facts // nil: nobody else changes accounts
+	facts    Facts  // nil: nobody else changes accounts
+	quota    *Quota // nil: monthly limits of keys are not counted
 
-	refused [Slots + 1]atomic.Int64 // calls that a limit refused, by its resource
+	refused [Units + 1]atomic.Int64 // calls that a limit refused, by its resource
 }
 
 // Refused returns how many requests a limit on the resource has refused since the start.
@@ -64,6 +65,9 @@ func (g *Gate) Refused(r Resource) int64 { return g.refused[r].Load() }
 func New(ledger Ledger, accounts Accounts, facts Facts) *Gate {
 	return &Gate{ledger: ledger, accounts: accounts, facts: facts}
 }
+
+// CountUnits makes the gate hold keys to their monthly limits. Call it before the first request.
+func (g *Gate) CountUnits(q *Quota) { g.quota = q }
 
 // confirm returns an error if the decision on a demand was made by what no longer holds. The ledger that
 // nodes share says so in the standing that comes with the decision, so this costs no round trip of its own.
@@ -81,6 +85,7 @@ type Model struct {
 	Tier         account.Plan // the lowest plan that may call it
 	StaffOnly    bool         // it has no tier yet: only staff accounts may call it
 	RequestMilli int64        // thousandths of a request that one call costs
+	UnitMilli    int64        // thousandths of a unit that one call of it costs
 }
 
 // Demand is what one call asks of admission: who calls which model, and how much it may consume.
@@ -124,6 +129,7 @@ type Lease struct {
 	gate      *Gate
 	accountID string
 	place     Place
+	key       *keyPlace   // nil: the key has no limits of its own that count
 	settled   atomic.Bool // set by the first Settle or Release
 }
 
@@ -135,10 +141,13 @@ func (g *Gate) Access(d *Demand) (Standing, error) {
 	if d.Model.StaffOnly && !d.Caller.Account.Staff {
 		err = fault.New(fault.Forbidden, "The model %q has no tier yet, so only staff may call it. Ask the operator to give it one.", d.Model.ID).At("model")
 	}
+	if err == nil && !d.Caller.Limits.Allows(d.Model.ID) {
+		err = d.notAllowed()
+	}
 	if err == nil {
 		return Standing{}, nil
 	}
-	standing := g.ledger.Peek(d.Caller.Account.ID, d.Limits)
+	standing := g.Standing(d)
 	return standing, cmp.Or(g.confirm(d, standing), err)
 }
 
@@ -148,19 +157,35 @@ func (g *Gate) Access(d *Demand) (Standing, error) {
 func (g *Gate) Admit(d *Demand) (*Lease, Standing, error) {
 	id := d.Caller.Account.ID
 	if err := g.accounts.Ready(); err != nil {
-		return nil, g.ledger.Peek(id, d.Limits), fault.New(fault.Unavailable, "Calls cannot be accounted for at the moment, so none is let in. Try again shortly.").After(5 * time.Second).Because(err)
+		return nil, g.Standing(d), fault.New(fault.Unavailable, "Calls cannot be accounted for at the moment, so none is let in. Try again shortly.").After(5 * time.Second).Because(err)
 	}
-	place, standing, err := g.take(d, d.Limits, d.cost())
+	cost := d.cost()
+	place, standing, err := g.take(d, d.Limits, cost)
 	if err != nil {
 		return nil, standing, err
 	}
-	return &Lease{gate: g, accountID: id, place: place}, standing, nil
+	return &Lease{gate: g, accountID: id, place: place.Place, key: place.key}, standing, nil
 }
 
-// take takes the cost from the ledger. It returns a 429 fault if a limit is in the way. If what the demand was
-// made by no longer holds, it takes nothing and returns that error, whatever the ledger has decided.
-func (g *Gate) take(d *Demand, limits account.Limits, c Cost) (Place, Standing, error) {
+// taken is what a call has taken, from its account and from its key.
+type taken struct {
+	Place
+	key *keyPlace
+}
+
+// take takes the cost from the ledger, first what the limits of the key count, then what those of the account do. It
+// returns a 429 fault if a limit is in the way. If what the demand was made by no longer holds, it takes nothing
+// and returns that error, whatever the ledger has decided.
+func (g *Gate) take(d *Demand, limits account.Limits, c Cost) (taken, Standing, error) {
 	id := d.Caller.Account.ID
+	var key *keyPlace
+	if d.Caller.Limits.Counted() {
+		var err error
+		if key, err = g.takeKey(d, c); err != nil {
+			standing := g.Standing(d)
+			return taken{}, standing, cmp.Or(g.confirm(d, standing), err)
+		}
+	}
 	place, standing, obstacle := g.ledger.Take(id, limits, c)
 	err := g.confirm(d, standing)
 	switch {
@@ -170,24 +195,34 @@ func (g *Gate) take(d *Demand, limits account.Limits, c Cost) (Place, Standing, 
 		g.refused[obstacle.Resource].Add(1)
 		err = obstacle.fault(c)
 	}
-	return place, standing, err
+	if key != nil {
+		standing = standing.tighter(key.standing)
+		if err != nil {
+			g.freeKey(key, Cost{}, 0)
+		}
+	}
+	return taken{place, key}, standing, err
 }
 
 // AdmitJob admits work that runs after the reply was sent, or returns a 429 fault. A job takes requests of
-// the minute, but no tokens and no slot: it has limits of its own where it runs.
+// the minute, but no tokens and no slot: it has limits of its own where it runs. Its units count for the key at
+// once; JobSettled returns them if the job costs none in the end.
 func (g *Gate) AdmitJob(d *Demand) (*Job, Standing, error) {
 	j := &Job{gate: g, accountID: d.Caller.Account.ID, requestMilli: d.Model.RequestMilli}
 	limits := d.Limits
 	limits.TokensPerMinute, limits.Concurrent = account.Unlimited, account.Unlimited
 	cost := Cost{RequestMilli: j.requestMilli}
-	place, taken, err := g.take(d, limits, cost)
+	place, counted, err := g.take(d, limits, cost)
 	if err != nil {
 		return nil, g.Standing(d), err
 	}
-	j.place = place
-	g.ledger.Free(j.accountID, place, cost) // frees the slot at once and keeps the requests
+	j.place, j.key = place.Place, place.key
+	g.ledger.Free(j.accountID, j.place, cost) // frees the slot at once and keeps the requests
+	if j.key != nil {
+		g.ledger.Free(j.key.id, j.key.place, cost)
+	}
 	standing := g.Standing(d)
-	standing.Requests = taken.Requests // as it was with this job, without those admitted since
+	standing.Requests = counted.Requests // as it was with this job, without those admitted since
 	return j, standing, nil
 }
 
@@ -203,23 +238,41 @@ type Job struct {
 	gate         *Gate
 	accountID    string
 	place        Place
-	requestMilli int64 // what is still taken
+	key          *keyPlace // nil: as in Lease
+	requestMilli int64     // what is still taken
 }
 
 // GiveBack returns everything that was taken, for a job that was not created after all.
 func (j *Job) GiveBack() {
-	j.gate.ledger.GiveBack(j.accountID, j.place, j.requestMilli)
+	j.giveBack(j.requestMilli)
 	j.requestMilli = 0
 }
 
 // Repeated keeps the cost of a repeat, one request, and returns the rest.
 func (j *Job) Repeated() {
-	j.gate.ledger.GiveBack(j.accountID, j.place, j.requestMilli-oneRequest)
+	j.giveBack(j.requestMilli - oneRequest)
 	j.requestMilli = min(j.requestMilli, oneRequest)
 }
 
-// Standing returns how the account stands with its limits now.
-func (g *Gate) Standing(d *Demand) Standing { return g.ledger.Peek(d.Caller.Account.ID, d.Limits) }
+// giveBack returns some of the requests, and all units.
+func (j *Job) giveBack(requestMilli int64) {
+	j.gate.ledger.GiveBack(j.accountID, j.place, requestMilli)
+	if j.key != nil {
+		j.gate.ledger.GiveBack(j.key.id, j.key.place, requestMilli)
+		j.gate.quota.settle(j.key.units, 0)
+		j.key.units = Reserved{}
+	}
+}
+
+// Standing returns how the caller stands with its limits now: those of the account, or those of the key where
+// they leave less.
+func (g *Gate) Standing(d *Demand) Standing {
+	standing := g.ledger.Peek(d.Caller.Account.ID, d.Limits)
+	if l := d.Caller.Limits; l.Counted() {
+		return standing.tighter(g.ledger.Peek(d.Caller.KeyID, l.PerMinute()))
+	}
+	return standing
+}
 
 // Settled reports whether Settle or Release was called.
 func (l *Lease) Settled() bool { return l.settled.Load() }
@@ -232,7 +285,11 @@ func (l *Lease) Settle(s usage.Settlement) {
 	}
 	// The record comes before the slot is freed: if no call is running, all calls are recorded. Shutdown
 	// relies on that. The defer frees the slot even if Record panics.
-	defer l.gate.ledger.Free(l.accountID, l.place, Cost{RequestMilli: s.RequestMilli, Tokens: int64(s.Tokens.Total())})
+	used := Cost{RequestMilli: s.RequestMilli, Tokens: int64(s.Tokens.Total())}
+	defer l.gate.ledger.Free(l.accountID, l.place, used)
+	if l.key != nil {
+		defer l.gate.freeKey(l.key, used, s.UnitMilli)
+	}
 	l.gate.accounts.Record(s)
 }
 

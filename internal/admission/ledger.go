@@ -2,6 +2,7 @@ package admission
 
 import (
 	"hash/maphash"
+	"strings"
 	"sync"
 	"time"
 
@@ -9,7 +10,8 @@ import (
 )
 
 // Ledger stores what accounts are using: the requests and tokens of the last minute, and the calls that
-// are running. Implementations are safe for concurrent use.
+// are running. A key with limits of its own is counted like an account, under its own id. Implementations are
+// safe for concurrent use.
 type Ledger interface {
 	// Take takes the cost and a slot, or returns the first limit in the way. It takes all or nothing. The
 	// obstacle is nil on success.
@@ -67,6 +69,7 @@ const (
 	Requests Resource = iota + 1
 	Tokens
 	Slots
+	Units // of a key's month; no ledger counts them, see Quota
 )
 
 // Obstacle is the limit that keeps a call from starting.
@@ -225,14 +228,17 @@ func (m *Memory) Since(accountID string, after int64, yield func(at int64, c Cos
 	u.tokens.since(now, after, func(e entry) { yield(e.at, Cost{Tokens: e.cost}) })
 }
 
-// Running returns the number of calls that hold a slot, over all accounts.
+// Running returns the number of calls that hold a slot, over all accounts. What is counted for a key is counted
+// for its account, too.
 func (m *Memory) Running() int64 {
 	var n int64
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.mu.Lock()
-		for _, u := range s.accounts {
-			n += u.running
+		for id, u := range s.accounts {
+			if !strings.HasPrefix(id, account.KeyPrefix) {
+				n += u.running
+			}
 		}
 		s.mu.Unlock()
 	}

@@ -5,5 +5,8 @@ package admission
 func (l *Lease) Release() {
 	if !l.settled.Swap(true) {
 		l.gate.ledger.Free(l.accountID, l.place, Cost{})
+		if l.key != nil {
+			l.gate.freeKey(l.key, Cost{}, 0)
+		}
 	}
 }

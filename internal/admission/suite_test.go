@@ -22,3 +22,10 @@ func TestSuiteDivided(t *testing.T) {
 		return ledgertest.Subject{Nodes: []ledgertest.Ledger{admission.NewDivided(admission.NewMemory(c.Now), func() []admission.View { return views })}}
 	})
 }
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	ledgertest.RunKeys(t, func(_ *testing.T, c *ledgertest.Clock) ledgertest.Subject {
+		return ledgertest.Subject{Nodes: []ledgertest.Ledger{admission.NewMemory(c.Now)}}
+	})
+}

@@ -106,6 +106,7 @@ type App struct {
 	memory   *admission.Memory   // nil if nodes share a ledger
 	redis    *redisledger.Ledger // nil if this node counts alone
 	gate     *admission.Gate     // admits calls: takes from the ledger, settles in the books
+	quota    *admission.Quota    // the units of keys with a monthly limit
 	abuse    *abuse.Control
 	health   *health.Board // whether new work should be sent here
 	line     *inference.Line
@@ -216,6 +217,7 @@ func (a *App) readSettings(_ context.Context, cfg *config.Config) error {
 		return err
 	}
 	a.setLevel(s)
+	a.checkWeights(s)
 	a.settings.Store(s)
 	return s.Connect(nil, a.pulse)
 }

@@ -34,7 +34,7 @@ func (a *App) openBoard(context.Context, *config.Config) error {
 func (a *App) gauges() overview.Gauges {
 	return overview.Gauges{
 		Running: a.ledger.Running(), Streams: a.line.Streams(), Journal: a.books.Backlog().Records,
-		Refused: a.gate.Refused(admission.Requests) + a.gate.Refused(admission.Tokens) + a.gate.Refused(admission.Slots),
+		Refused: a.gate.Refused(admission.Requests) + a.gate.Refused(admission.Tokens) + a.gate.Refused(admission.Slots) + a.gate.Refused(admission.Units),
 		Targets: a.settings.Load().Routes.Standings(time.Now()), Models: a.modelHealth(),
 	}
 }

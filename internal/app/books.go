@@ -7,6 +7,7 @@ import (
 	"sluice/internal/abuse"
 	"sluice/internal/account"
 	"sluice/internal/admission"
+	"sluice/internal/cluster"
 	"sluice/internal/config"
 	"sluice/internal/installation"
 	"sluice/internal/refusal"
@@ -27,7 +28,29 @@ func (a *App) openBooks(_ context.Context, cfg *config.Config) error {
 	})
 	a.refusals = refusal.New(a.facts.store, a.log)
 	a.gate = admission.New(a.ledger, a.books, a.currentFacts(cfg))
+	a.quota = a.newQuota()
+	a.gate.CountUnits(a.quota)
 	return a.books.Open()
+}
+
+// newQuota returns what counts the units of keys with a monthly limit. What is in the journal counts as well.
+func (a *App) newQuota() *admission.Quota {
+	opts := &admission.QuotaOptions{Log: a.log}
+	switch {
+	case a.redis != nil:
+		opts.Shared, opts.Nodes = a.redis, func() int { return a.redis.State().Nodes }
+	case a.cluster.Mode() == cluster.Approximate:
+		opts.Nodes = func() int {
+			_, nodes := a.cluster.Share()
+			return nodes
+		}
+	}
+	return admission.NewQuota(func(ctx context.Context, accountID, keyID string, month time.Time) (int64, error) {
+		if err := a.books.Flush(ctx); err != nil {
+			return 0, err
+		}
+		return a.facts.store.KeyUnits(ctx, accountID, keyID, month)
+	}, opts)
 }
 
 // restoreWindows puts what was used in the last minute before this start back into the ledger, so
@@ -46,14 +69,29 @@ func (a *App) restoreWindows(ctx context.Context, _ *config.Config) error {
 	if err != nil {
 		return err
 	}
-	restore(a.memory, recent, now)
+	restore(a.memory, recent, now, a.isCounted)
 	return nil
 }
 
-// restore counts settlements in the ledger. They must be in the order of their time.
-func restore(ledger *admission.Memory, recent []usage.Settlement, now time.Time) {
+// isCounted reports whether the ledger counts for a key beside its account.
+func (a *App) isCounted(accountID, keyID string) bool {
+	acct := a.facts.index.Account(accountID)
+	if acct == nil {
+		return false
+	}
+	k := acct.Key(keyID)
+	return k != nil && k.Limits.Counted()
+}
+
+// restore counts settlements in the ledger, for their accounts and for the keys that are counted. They must be in the
+// order of their time.
+func restore(ledger *admission.Memory, recent []usage.Settlement, now time.Time, counted func(accountID, keyID string) bool) {
 	for _, s := range recent {
-		ledger.Restore(s.AccountID, now.Sub(s.At), admission.Cost{RequestMilli: s.RequestMilli, Tokens: int64(s.Tokens.Total())})
+		cost := admission.Cost{RequestMilli: s.RequestMilli, Tokens: int64(s.Tokens.Total())}
+		ledger.Restore(s.AccountID, now.Sub(s.At), cost)
+		if counted(s.AccountID, s.KeyID) {
+			ledger.Restore(s.KeyID, now.Sub(s.At), cost)
+		}
 	}
 }
 

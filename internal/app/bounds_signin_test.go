@@ -150,7 +150,18 @@ var signinTries = map[string]try{
 		for i := range b.n {
 			within = p.post("/dashboard/keys", "name", fmt.Sprint("key ", i))
 		}
-		b.check(t, within, 200, p.post("/dashboard/keys", "name", "one more"))
+		b.check(t, within, 303, p.post("/dashboard/keys", "name", "one more"))
+	},
+	"models, or addresses, of a key": func(t *testing.T, s *stage, b bound) {
+		p := s.enter(t, s.account(t).Email)
+		send := func(name string, n int64) reply {
+			list := make([]string, n)
+			for i := range list {
+				list[i] = fmt.Sprintf("10.0.0.%d", i)
+			}
+			return p.post("/dashboard/keys", "name", name, "addresses", strings.Join(list, " "))
+		}
+		b.check(t, send("within", b.n), 303, send("beyond", b.n+1))
 	},
 	"mail waiting": func(t *testing.T, _ *stage, b bound) {
 		all := letters(b.n+1, 100)

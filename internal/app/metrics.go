@@ -58,10 +58,11 @@ func called(s *usage.Settlement) telemetry.Call {
 // addMetrics adds the metrics that are not plain gauges.
 func (a *App) addMetrics() {
 	m := a.metrics
-	m.Counters("sluice_rate_limited_total", "Requests that a limit of their account refused with 429, by the limit.", "limit", map[string]func() int64{
+	m.Counters("sluice_rate_limited_total", "Requests that a limit of their account or key refused with 429, by the limit.", "limit", map[string]func() int64{
 		"requests":   func() int64 { return a.gate.Refused(admission.Requests) },
 		"tokens":     func() int64 { return a.gate.Refused(admission.Tokens) },
 		"concurrent": func() int64 { return a.gate.Refused(admission.Slots) },
+		"units":      func() int64 { return a.gate.Refused(admission.Units) },
 	})
 	m.Counter("sluice_refused_calls_dropped_total", "Refused calls that were not counted for their account, because too many waited for the database.", func() float64 {
 		return float64(a.refusals.Dropped())

@@ -73,7 +73,7 @@ func (a *App) supportSettings() matter.Settings {
 func (a *App) webSettings() webui.Settings {
 	now := a.settings.Load()
 	cfg := now.Config
-	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support), Announcements: banners(a.helm.Shown()), Site: now.Site}
+	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support), Announcements: banners(a.helm.Shown()), Site: now.Site, Key: a.facts.store.Key()}
 	if s.Site.Name == "" && cfg.Brand == "service" {
 		s.Site.Name = "Sluice" // the brand that nobody has chosen is no name for people
 	}

@@ -84,7 +84,7 @@ func (p *person) wants(r reply, what string, status int, text string) reply {
 var (
 	loggedLink = regexp.MustCompile(`"to":"([^"]+)","subject":"[^"]*","text":"[^"]*?http://[^/]+(/link/[a-z]+)\?token=(\w+)`)
 	shownKey   = regexp.MustCompile(`\b[a-z]+-[0-9A-Za-z]{46}\b`)
-	keyID      = regexp.MustCompile(`/keys/(key_\w+)/delete`)
+	keyID      = regexp.MustCompile(`/keys\?delete=(key_\w+)`)
 )
 
 // linkTo waits for the newest link that was mailed to an address: in the log, since there is no mail server.
@@ -128,7 +128,7 @@ var (
 		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account.json",
 	}
 	privateForms = []string{
-		"/dashboard/keys", "/dashboard/keys/master", "/dashboard/keys/key_x/name", "/dashboard/keys/key_x/delete",
+		"/dashboard/keys", "/dashboard/keys/master", "/dashboard/keys/key_x", "/dashboard/keys/key_x/delete",
 		"/dashboard/plan/subscribe", "/dashboard/plan/upgrade", "/dashboard/plan/cancel", "/dashboard/plan/resume", "/dashboard/plan/overdue", "/dashboard/plan/method",
 		"/dashboard/plan/downgrade", "/dashboard/plan/pay", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/mat_x/answer", "/dashboard/webhooks", "/dashboard/webhooks/mail", "/dashboard/webhooks/whk_x/test",
 		"/dashboard/webhooks/whk_x/resume", "/dashboard/webhooks/whk_x/delete", "/dashboard/webhooks/deliveries/msg_x/replay", "/dashboard/account/email",
@@ -223,7 +223,9 @@ func TestPagesEscape(t *testing.T) {
 	ana := n.join("ana@example.com")
 	attacks := []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'-alert(1)-'`, `javascript:alert(1)`, `{{7*7}}`, `</title><script>alert(1)</script>`}
 	for i, attack := range attacks {
-		ana.wants(ana.post("/dashboard/keys", "name", attack), "POST /dashboard/keys", 200, "is ready")
+		if !strings.Contains(ana.shown("/dashboard/keys", "name", attack), "is ready") {
+			t.Errorf("a key called %q was not made", attack)
+		}
 		if i == 0 {
 			ana.post("/dashboard/keys", "name", strings.Repeat(attack, 40)) // refused, and shown again
 		}
@@ -267,11 +269,16 @@ func TestPagesKeepToTheirOwner(t *testing.T) {
 	t.Parallel()
 	n := newSite(t, "").start(t)
 	ana, bob := n.join("ana@example.com"), n.join("bob@example.com")
-	r := ana.post("/dashboard/keys", "name", "laptop")
-	key := shownKey.FindString(r.body)
-	id := keyID.FindStringSubmatch(r.body)[1]
-	bob.wants(bob.post("/dashboard/keys/"+id+"/name", "name", "mine"), "renaming another's key", 404, "no such key")
-	bob.wants(bob.post("/dashboard/keys/"+id+"/delete"), "deleting another's key", 404, "no such key")
+	body := ana.shown("/dashboard/keys", "name", "laptop")
+	key := shownKey.FindString(body)
+	id := keyID.FindStringSubmatch(body)[1]
+	for _, path := range []string{"/dashboard/keys/" + id, "/dashboard/keys/" + id + "/delete"} {
+		bob.wants(bob.post(path, "name", "mine"), "changing another's key", 303, "/dashboard/keys")
+		bob.wants(bob.get("/dashboard/keys"), "what is said then", 200, "does not exist any more")
+	}
+	bob.wants(bob.get("/dashboard/keys?edit="+id), "a form about another's key", 303, "/dashboard/keys")
+	ana.wants(ana.get("/dashboard/keys?edit="+id), "a form about one's own key", 200, `value="laptop"`)
+	ana.wants(ana.get("/dashboard/keys?delete="+id), "a question about one's own key", 200, "Delete laptop?")
 	if r := n.get("/v1/models", key); r.status != 200 {
 		t.Errorf("the key afterwards = %d, want 200", r.status)
 	}
@@ -292,16 +299,37 @@ func TestPagesKeepToTheirOwner(t *testing.T) {
 	}
 }
 
-// A key is shown in the reply that makes it and nowhere else; a password nowhere at all.
+// shown sends a form that makes a secret, and returns the page that it leads to.
+func (p *person) shown(path string, fields ...string) string {
+	r := p.post(path, fields...)
+	if r.status != 303 {
+		p.n.t.Errorf("POST %s = %d, want a redirect", path, r.status)
+		return ""
+	}
+	return p.get(r.header.Get("Location")).body
+}
+
+// A key is shown on the page after its form, once more if that is loaded again, and nowhere else; a password nowhere at all.
 func TestPagesShowSecretsOnce(t *testing.T) {
 	t.Parallel()
 	n := newSite(t, "").start(t)
 	ana := n.join("ana@example.com")
-	sub := shownKey.FindString(ana.post("/dashboard/keys", "name", "laptop").body)
-	master := shownKey.FindString(ana.post("/dashboard/keys/master").body)
+	sub := shownKey.FindString(ana.shown("/dashboard/keys", "name", "laptop"))
+	if again := shownKey.FindString(ana.get("/dashboard/keys").body); again != sub {
+		t.Errorf("loading the page again shows %q, want the key", again)
+	}
+	if third := shownKey.FindString(ana.get("/dashboard/keys").body); third != "" {
+		t.Errorf("loading the page a third time shows %q, want nothing", third)
+	}
+	ana.post("/dashboard/keys/master")
+	if elsewhere := shownKey.FindString(ana.get("/dashboard/account").body); elsewhere != "" {
+		t.Errorf("another page shows %q, want nothing", elsewhere)
+	}
+	master := shownKey.FindString(ana.get("/dashboard/keys").body)
 	if sub == "" || master == "" || master == ana.key {
 		t.Fatalf("new keys = %q, %q", sub, master)
 	}
+	ana.get("/dashboard/keys")
 	ana.post("/dashboard/account/password", "current", "wrong "+pagePassword, "password", pagePassword)
 	for _, path := range privatePages {
 		body := ana.get(path).body

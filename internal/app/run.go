@@ -85,6 +85,7 @@ func (a *App) jobs() []func(context.Context) {
 		a.books.Run,
 		a.refusals.Run,
 		a.abuse.Run,
+		a.quota.Run,
 		func(ctx context.Context) { index.RecordKeyUse(ctx, store, a.log) },
 		a.outbox.Run,
 		a.replies.Run,

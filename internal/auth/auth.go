@@ -1,4 +1,5 @@
-// Package auth finds out who sent a request, from its Authorization header alone.
+// Package auth finds out who sent a request, from its Authorization header, and for keys that are limited to
+// some addresses from its address.
 //
 // An Authenticator looks keys up in an Index in memory. Every change of an account reaches the Index
 // before the change is confirmed to whoever made it; a Follower does the same for the changes of other
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/account"
+	"sluice/internal/excerpt"
 	"sluice/internal/fault"
 )
 
@@ -22,8 +24,11 @@ import (
 type Caller struct {
 	Account *account.Account
 	KeyID   string
+	// Limits narrow what the key may do; nil: nothing does. They must not be changed.
+	Limits *account.KeyLimits
 
 	holder *holder // of the key; nil if the caller was identified in another way, such as by a session
+	remote string  // the address that the request came from
 }
 
 // Authenticator checks the Authorization header of requests. It may be used by several goroutines.
@@ -40,22 +45,23 @@ func New(index *Index, brand string, follower *Follower) *Authenticator {
 }
 
 // Authenticate returns the caller whose key is in the Authorization header. header holds all values
-// of it. The faults are those of docs/api.md#authentication, in this order: 401 for a key that is
-// missing, malformed or unknown, 401 key_deactivated, 423.
+// of it, and remote is the address of the client. The faults are those of docs/api.md#authentication, in this
+// order: 401 for a key that is missing, malformed, unknown, expired or used from another address, 401
+// key_deactivated, 423.
 //
 // The caller that it returns may have been revoked on another node a moment ago. Confirm finds that out, or
 // admission, which asks the ledger anyway. A key that it refuses may have been made on another node a moment
 // ago, and that it finds out itself.
-func (a *Authenticator) Authenticate(ctx context.Context, header []string) (Caller, error) {
+func (a *Authenticator) Authenticate(ctx context.Context, header []string, remote string) (Caller, error) {
 	raw, err := a.rawKey(header)
 	if err != nil {
 		return Caller{}, err
 	}
 	hash := account.HashKey(raw)
-	c, err := a.lookUp(hash)
+	c, err := a.lookUp(hash, remote)
 	if err != nil && a.follower != nil {
 		a.follower.refresh(ctx, c)
-		c, err = a.lookUp(hash)
+		c, err = a.lookUp(hash, remote)
 	}
 	if err != nil {
 		return Caller{}, err
@@ -64,13 +70,30 @@ func (a *Authenticator) Authenticate(ctx context.Context, header []string) (Call
 }
 
 // lookUp returns the caller with a key that hashes to hash. With an error it returns what is known of it.
-func (a *Authenticator) lookUp(hash account.Hash) (Caller, error) {
-	h, keyID := a.index.find(hash, time.Now())
-	if h == nil {
+func (a *Authenticator) lookUp(hash account.Hash, remote string) (Caller, error) {
+	now := time.Now()
+	e := a.index.find(hash, now)
+	if e == nil {
 		return Caller{}, unknownKey()
 	}
-	c := Caller{Account: h.account.Load(), KeyID: keyID, holder: h}
+	c := Caller{Account: e.owner.account.Load(), KeyID: e.keyID, Limits: e.limits.Load(), holder: e.owner, remote: remote}
+	if err := c.confined(now); err != nil {
+		return c, err
+	}
 	return c, Admit(c.Account)
+}
+
+// confined returns a fault if the key has expired, or may not be used from where the request came from
+// (docs/api.md#limits-of-a-key).
+func (c *Caller) confined(now time.Time) error {
+	switch {
+	case c.Limits == nil:
+	case c.Limits.Expired(now):
+		return fault.New(fault.Unauthenticated, "This API key expired on %s. Use another key, or give this one a later date in the dashboard.", c.Limits.ExpiresAt.Format("2 January 2006 at 15:04 UTC"))
+	case !c.Limits.Reaches(c.remote):
+		return fault.New(fault.Unauthenticated, "This API key may not be used from the address %s. Use it from one of its own addresses, or change them in the dashboard.", excerpt.Of(c.remote, 100))
+	}
+	return nil
 }
 
 // Confirm returns the caller with the state of its account that holds on all nodes now. It is for requests
@@ -91,8 +114,18 @@ func (a *Authenticator) Confirm(c Caller) (Caller, error) {
 // be gone.
 func (a *Authenticator) Again(c Caller) (Caller, error) {
 	acct := a.index.Account(c.Account.ID)
-	if acct == nil || c.holder != nil && !holds(acct, c.KeyID) {
+	if acct == nil {
 		return Caller{}, unknownKey()
+	}
+	if c.holder != nil {
+		k := acct.Key(c.KeyID)
+		if k == nil {
+			return Caller{}, unknownKey()
+		}
+		c.Limits = k.Limits
+		if err := c.confined(time.Now()); err != nil {
+			return Caller{}, err
+		}
 	}
 	c.Account = acct
 	return c, Admit(acct)

@@ -52,11 +52,11 @@ func TestAuthenticate(t *testing.T) {
 	deactivated, deactivatedKey := w.create(t)
 	both, bothKey := w.create(t)
 	renewed, oldKey := w.create(t)
-	sub, subKey, err := w.accounts.CreateKey(ctx, "t", good.ID, "sub")
+	sub, subKey, err := w.accounts.CreateKey(ctx, "t", good.ID, "sub", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, goneKey, err := w.accounts.CreateKey(ctx, "t", good.ID, "gone")
+	gone, goneKey, err := w.accounts.CreateKey(ctx, "t", good.ID, "gone", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestAuthenticate(t *testing.T) {
 	for name, header := range map[string][]string{
 		"master": {"Bearer " + key}, "sub-key": {"Bearer " + subKey}, "lower-case scheme": {"bearer " + key}, "spaces": {"Bearer   " + key + " "},
 	} {
-		c, err := w.auth.Authenticate(t.Context(), header)
+		c, err := w.auth.Authenticate(t.Context(), header, "192.0.2.1")
 		if err != nil || c.Account.ID != good.ID {
 			t.Errorf("%s: Authenticate = %+v, %v, want %s", name, c, err, good.ID)
 		}
@@ -108,7 +108,7 @@ func TestAuthenticate(t *testing.T) {
 		"suspended, deactivated": {[]string{"Bearer " + bothKey}, fault.KeyDeactivated, "support"},
 		"huge":                   {[]string{"Bearer service-" + strings.Repeat("x", 1<<16)}, fault.Unauthenticated, "mistyped"},
 	} {
-		_, err := w.auth.Authenticate(t.Context(), tt.header)
+		_, err := w.auth.Authenticate(t.Context(), tt.header, "192.0.2.1")
 		if !fault.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: Authenticate = %v, want %s saying %q", name, err, tt.kind, tt.says)
 		}
@@ -124,7 +124,7 @@ func TestAuthenticateWithoutDatabase(t *testing.T) {
 	w := newWorld(t)
 	_, key := w.create(t)
 	w.store.Close()
-	if _, err := w.auth.Authenticate(t.Context(), []string{"Bearer " + key}); err != nil {
+	if _, err := w.auth.Authenticate(t.Context(), []string{"Bearer " + key}, "192.0.2.1"); err != nil {
 		t.Errorf("Authenticate with the database closed = %v, want the caller", err)
 	}
 }
@@ -138,7 +138,7 @@ func TestPutIgnoresOldStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.index.Put(old)
-	if _, err := w.auth.Authenticate(t.Context(), []string{"Bearer " + key}); !fault.Is(err, fault.Unauthenticated) {
+	if _, err := w.auth.Authenticate(t.Context(), []string{"Bearer " + key}, "192.0.2.1"); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("Authenticate with the old key = %v, want it refused", err)
 	}
 }
@@ -161,7 +161,7 @@ func TestRegenerateUnderLoad(t *testing.T) {
 				default:
 				}
 				mu.RLock()
-				if _, err := w.auth.Authenticate(t.Context(), []string{"Bearer " + current}); err != nil {
+				if _, err := w.auth.Authenticate(t.Context(), []string{"Bearer " + current}, "192.0.2.1"); err != nil {
 					t.Errorf("Authenticate with the current key = %v", err)
 				}
 				mu.RUnlock()
@@ -176,7 +176,7 @@ func TestRegenerateUnderLoad(t *testing.T) {
 			t.Error(err)
 		}
 		current = raw
-		if _, err := w.auth.Authenticate(t.Context(), []string{"Bearer " + old}); err == nil {
+		if _, err := w.auth.Authenticate(t.Context(), []string{"Bearer " + old}, "192.0.2.1"); err == nil {
 			t.Error("a replaced key still works")
 		}
 		mu.Unlock()
@@ -195,7 +195,7 @@ func TestUsedKeys(t *testing.T) {
 	}
 	before := time.Now().Add(-time.Second)
 	for range 3 {
-		if _, err := w.auth.Authenticate(t.Context(), []string{"Bearer " + key}); err != nil {
+		if _, err := w.auth.Authenticate(t.Context(), []string{"Bearer " + key}, "192.0.2.1"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -215,7 +215,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if _, err := w.auth.Authenticate(b.Context(), header); err != nil {
+			if _, err := w.auth.Authenticate(b.Context(), header, "192.0.2.1"); err != nil {
 				b.Error(err)
 			}
 		}
@@ -259,7 +259,7 @@ func TestLock(t *testing.T) {
 	w := newWorld(t)
 	a, key := w.create(t)
 	refused := func() bool {
-		_, err := w.auth.Authenticate(t.Context(), []string{"Bearer " + key})
+		_, err := w.auth.Authenticate(t.Context(), []string{"Bearer " + key}, "192.0.2.1")
 		return fault.Is(err, fault.KeyDeactivated)
 	}
 	w.index.Lock(a.ID, account.Mark{Reason: "score"})

@@ -136,7 +136,7 @@ func (f *follower) run(t *testing.T) {
 
 func (f *follower) try(t *testing.T, key string) (auth.Caller, error) {
 	t.Helper()
-	return f.auth.Authenticate(t.Context(), []string{"Bearer " + key})
+	return f.auth.Authenticate(t.Context(), []string{"Bearer " + key}, "192.0.2.1")
 }
 
 // A node whose ledger says another epoch reads the account before it goes on, and only once.

@@ -47,8 +47,9 @@ type holder struct {
 type entry struct {
 	owner    *holder
 	keyID    string
-	lastUsed atomic.Int64 // Unix seconds; 0: never
-	saved    int64        // the last use that is stored or that UsedKeys has returned; only UsedKeys uses it
+	limits   atomic.Pointer[account.KeyLimits] // nil: the key has none
+	lastUsed atomic.Int64                      // Unix seconds; 0: never
+	saved    int64                             // the last use that is stored or that UsedKeys has returned; only UsedKeys uses it
 }
 
 // NewIndex returns an empty index.
@@ -190,33 +191,35 @@ func (ix *Index) LastUsed(k *account.Key) time.Time {
 	return time.Time{}
 }
 
-// find returns the owner and the id of the key with a hash, and notes that it was used. It returns
-// nil if there is no such key. It does not allocate.
-func (ix *Index) find(h account.Hash, now time.Time) (*holder, string) {
+// find returns the key with a hash, and notes that it was used. It returns nil if there is no such key. It
+// does not allocate.
+func (ix *Index) find(h account.Hash, now time.Time) *entry {
 	sh := &ix.shards[h[0]%shards]
 	sh.mu.RLock()
 	e := sh.keys[h]
 	sh.mu.RUnlock()
 	if e == nil {
-		return nil, ""
+		return nil
 	}
 	// Two requests may both store the time. That is harmless.
 	if at := now.Unix(); at-e.lastUsed.Load() >= int64(usedEvery/time.Second) {
 		e.lastUsed.Store(at)
 	}
-	return e.owner, e.keyID
+	return e
 }
 
-// add puts a key into its shard unless it is there. An entry that is there stays, because it knows
-// the last use better than the store.
+// add puts a key into its shard. An entry that is there stays and gets the key's limits, because it knows the
+// last use better than the store.
 func (ix *Index) add(h *holder, k *account.Key) {
 	sh := &ix.shards[k.Hash[0]%shards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.keys[k.Hash] != nil {
+	if e := sh.keys[k.Hash]; e != nil {
+		e.limits.Store(k.Limits)
 		return
 	}
 	e := &entry{owner: h, keyID: k.ID}
+	e.limits.Store(k.Limits)
 	if !k.LastUsedAt.IsZero() {
 		e.saved = k.LastUsedAt.Unix()
 		e.lastUsed.Store(e.saved)

@@ -39,3 +39,39 @@ func unpriced(n int64) string {
 	}
 	return "excludes " + requests(n) + " to models without a price"
 }
+
+// first moves the reader to a field that was refused: browsers scroll to it and put the cursor there. attrs are the
+// other attributes of the field; nil: none.
+func first(p problems, field string, attrs templ.Attributes) templ.Attributes {
+	if p[field] == "" {
+		return attrs
+	}
+	if attrs == nil {
+		attrs = templ.Attributes{}
+	}
+	attrs["autofocus"] = true
+	return attrs
+}
+
+// opened opens a details element.
+func opened(yes bool) templ.Attributes {
+	if !yes {
+		return nil
+	}
+	return templ.Attributes{"open": true}
+}
+
+// numeric makes phones show a keyboard of digits.
+func numeric() templ.Attributes {
+	return templ.Attributes{"inputmode": "numeric", "autocomplete": "off", "placeholder": "no limit"}
+}
+
+// limited reports whether the form has limits, or something wrong about them.
+func (f *keyForm) limited() bool {
+	for field := range f.Problems {
+		if field != "name" && field != "" {
+			return true
+		}
+	}
+	return f.Requests+f.Tokens+f.Units+f.Addresses+f.Expires != "" || len(f.Models) > 0
+}

@@ -9,41 +9,40 @@ import "sluice/internal/webui/markup"
 
 import (
 	"fmt"
+	"slices"
 	"sluice/internal/account"
 	"sluice/internal/webui"
 )
 
-// keysPage is the keys page. A new key is shown above the list, only in the reply that created
-// it.
+// keysPage is the keys page. A new key is shown above the list, on the page that follows its form.
 //
 //go:noinline
 func keysPage(p webui.Page, v keysView) templ.Component {
 	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var1 templ.Component) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_Var2 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Keys</h1><p>All keys have the same access. Use a separate key for each program, so that you can revoke one without affecting the others.</p></div></div>")
-			if v.New != "" {
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Keys</h1><p>Use a separate key for each program. You can limit a key, and revoke it without affecting the others.</p></div>")
+			if v.Left > 0 {
+				markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button primary\" href=\"/dashboard/keys?new\">New key</a>")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "</div>")
+			if v.New != nil {
 				markup.Raw(templ_7745c5c3_Buffer, "<section class=\"note good\" aria-label=\"New key\"><div class=\"stack\"><p><strong>")
-				markup.Text(templ_7745c5c3_Buffer, v.NewName)
+				markup.Text(templ_7745c5c3_Buffer, v.New.Title)
 				markup.Raw(templ_7745c5c3_Buffer, "</strong> is ready. Copy it now. You will not be able to see it again.</p>")
-				templ_7745c5c3_Err = webui.Secret("new-key", v.New).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = webui.Secret("new-key", v.New.Secret).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				markup.Raw(templ_7745c5c3_Buffer, "</div></section>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, " ")
-			templ_7745c5c3_Err = webui.Problem(v.Problems[""]).Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
 			for _, k := range v.Keys {
 				if k.Master {
 					markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card\" aria-labelledby=\"master-title\"><div class=\"top\"><div class=\"row\"><h2 id=\"master-title\">Master key</h2>")
-					templ_7745c5c3_Err = keyState(v.Off).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = keyState(v, &k).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					markup.Raw(templ_7745c5c3_Buffer, "</div><form method=\"post\" action=\"/dashboard/keys/master\" data-confirm=\"Regenerate the master key?\" data-detail=\"The current key stops working immediately. Update every program that uses it.\" data-yes=\"Regenerate\"><button class=\"danger\">Regenerate</button></form></div><dl class=\"facts\"><dt>Key</dt><dd><code>…")
+					markup.Raw(templ_7745c5c3_Buffer, "</div><a class=\"button danger\" href=\"/dashboard/keys?regenerate\">Regenerate</a></div><dl class=\"facts\"><dt>Key</dt><dd><code>…")
 					markup.Text(templ_7745c5c3_Buffer, k.LastFour)
 					markup.Raw(templ_7745c5c3_Buffer, "</code></dd><dt>Created</dt><dd>")
 					templ_7745c5c3_Err = webui.Day(k.CreatedAt).Render(ctx, templ_7745c5c3_Buffer)
@@ -63,59 +62,108 @@ func keysPage(p webui.Page, v keysView) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(account.MaxSubKeys))
 			markup.Raw(templ_7745c5c3_Buffer, "</span></div>")
 			if len(v.Keys) > 1 {
-				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Keys\"><table><thead><tr><th>Name</th><th>Key</th><th>Last used</th><th class=\"num\">Last 30 days</th><th><span class=\"sr\">Actions</span></th></tr></thead> <tbody>")
+				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Keys\"><table class=\"cards\"><thead><tr><th>Name</th><th>Key</th><th>Created</th><th>Last used</th><th class=\"num\">Last 30 days</th><th><span class=\"sr\">Actions</span></th></tr></thead> <tbody>")
 				for _, k := range v.Keys {
 					if !k.Master {
-						markup.Raw(templ_7745c5c3_Buffer, "<tr><td><strong>")
+						markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"text address\"><strong>")
 						markup.Text(templ_7745c5c3_Buffer, k.Name)
 						markup.Raw(templ_7745c5c3_Buffer, "</strong>")
-						templ_7745c5c3_Err = keyState(v.Off).Render(ctx, templ_7745c5c3_Buffer)
+						templ_7745c5c3_Err = keyState(v, &k).Render(ctx, templ_7745c5c3_Buffer)
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
-						markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"nowrap\"><code>…")
+						if k.Limits != nil {
+							markup.Raw(templ_7745c5c3_Buffer, "<div class=\"small muted\">")
+							markup.Text(templ_7745c5c3_Buffer, sentence(k.Limits.String()))
+							markup.Raw(templ_7745c5c3_Buffer, "</div>")
+						}
+						markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"nowrap\" data-label=\"Key\"><code>…")
 						markup.Text(templ_7745c5c3_Buffer, k.LastFour)
-						markup.Raw(templ_7745c5c3_Buffer, "</code></td><td class=\"nowrap\">")
+						markup.Raw(templ_7745c5c3_Buffer, "</code></td><td class=\"nowrap\" data-label=\"Created\">")
+						templ_7745c5c3_Err = webui.Day(k.CreatedAt).Render(ctx, templ_7745c5c3_Buffer)
+						if templ_7745c5c3_Err != nil {
+							return templ_7745c5c3_Err
+						}
+						markup.Raw(templ_7745c5c3_Buffer, "<div class=\"small muted\">by ")
+						markup.Text(templ_7745c5c3_Buffer, madeBy(k.CreatedBy))
+						markup.Raw(templ_7745c5c3_Buffer, "</div></td><td class=\"nowrap\" data-label=\"Last used\">")
 						markup.Text(templ_7745c5c3_Buffer, webui.Ago(v.Used[k.ID], v.Now))
-						markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"num\">")
+						markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"num\" data-label=\"Last 30 days\">")
 						markup.Text(templ_7745c5c3_Buffer, requests(v.Requests[k.ID]))
-						markup.Raw(templ_7745c5c3_Buffer, "</td><td><div class=\"row end\"><details class=\"menu-row\"><summary class=\"button small plain\">Rename</summary><form method=\"post\" action=\"")
-						markup.URL(templ_7745c5c3_Buffer, templ.SafeURL("/dashboard/keys/"+k.ID+"/name"))
-						markup.Raw(templ_7745c5c3_Buffer, "\" class=\"row\"><label class=\"sr\" for=\"")
-						markup.Text(templ_7745c5c3_Buffer, "name-"+k.ID)
-						markup.Raw(templ_7745c5c3_Buffer, "\">New name for ")
-						markup.Text(templ_7745c5c3_Buffer, k.Name)
-						markup.Raw(templ_7745c5c3_Buffer, "</label> <input id=\"")
-						markup.Text(templ_7745c5c3_Buffer, "name-"+k.ID)
-						markup.Raw(templ_7745c5c3_Buffer, "\" name=\"name\" value=\"")
-						markup.Text(templ_7745c5c3_Buffer, k.Name)
-						markup.Raw(templ_7745c5c3_Buffer, "\" required maxlength=\"100\"> <button class=\"small\">Save</button></form></details><form method=\"post\" action=\"")
-						markup.URL(templ_7745c5c3_Buffer, templ.SafeURL("/dashboard/keys/"+k.ID+"/delete"))
-						markup.Raw(templ_7745c5c3_Buffer, "\" data-confirm=\"")
-						markup.Text(templ_7745c5c3_Buffer, "Delete "+k.Name+"?")
-						markup.Raw(templ_7745c5c3_Buffer, "\" data-detail=\"The key stops working immediately. This cannot be undone.\" data-yes=\"Delete\"><button class=\"small plain danger\" aria-label=\"")
+						markup.Raw(templ_7745c5c3_Buffer, "</td><td><div class=\"row end\"><a class=\"button small plain\" href=\"")
+						markup.URL(templ_7745c5c3_Buffer, templ.SafeURL("/dashboard/keys?edit="+k.ID))
+						markup.Raw(templ_7745c5c3_Buffer, "\" aria-label=\"")
+						markup.Text(templ_7745c5c3_Buffer, "Edit "+k.Name)
+						markup.Raw(templ_7745c5c3_Buffer, "\">Edit</a> <a class=\"button small plain danger\" href=\"")
+						markup.URL(templ_7745c5c3_Buffer, templ.SafeURL("/dashboard/keys?delete="+k.ID))
+						markup.Raw(templ_7745c5c3_Buffer, "\" aria-label=\"")
 						markup.Text(templ_7745c5c3_Buffer, "Delete "+k.Name)
-						markup.Raw(templ_7745c5c3_Buffer, "\">Delete</button></form></div></td></tr>")
+						markup.Raw(templ_7745c5c3_Buffer, "\">Delete</a></div></td></tr>")
 					}
 				}
 				markup.Raw(templ_7745c5c3_Buffer, "</tbody></table></div>")
 			} else {
 				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"empty\">No sub-keys yet.</p>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</section><section class=\"card\" aria-labelledby=\"new-title\"><h2 id=\"new-title\">New sub-key</h2>")
-			if v.Left > 0 {
-				markup.Raw(templ_7745c5c3_Buffer, "<form method=\"post\" action=\"/dashboard/keys\" class=\"stack\">")
-				templ_7745c5c3_Err = webui.Field("Name", "name", "text", v.Name, "What the key is for, such as laptop or nightly job.", v.Problems["name"], templ.Attributes{"required": true, "maxlength": "100", "autocomplete": "off"}).Render(ctx, templ_7745c5c3_Buffer)
-				if templ_7745c5c3_Err != nil {
-					return templ_7745c5c3_Err
-				}
-				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button class=\"primary\">Create key</button></div></form>")
-			} else {
+			markup.Raw(templ_7745c5c3_Buffer, "</section>")
+			if v.Left <= 0 {
 				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"muted\">You have ")
 				markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(account.MaxSubKeys))
 				markup.Raw(templ_7745c5c3_Buffer, " sub-keys, the maximum for an account. Delete one to create another.</p>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</section>")
+			markup.Raw(templ_7745c5c3_Buffer, " ")
+			switch v.Dialog {
+			case "new":
+				templ_7745c5c3_Var20 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+					templ_7745c5c3_Err = keyFormFields(v, "/dashboard/keys", "Create key").Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					return nil
+				})
+				templ_7745c5c3_Err = webui.Dialog("New key", keysPath).Render(templ.WithChildren(ctx, templ_7745c5c3_Var20), templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			case "edit":
+				templ_7745c5c3_Var21 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+					templ_7745c5c3_Err = keyFormFields(v, "/dashboard/keys/"+v.Key.ID, "Save").Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
+					return nil
+				})
+				templ_7745c5c3_Err = webui.Dialog("Edit "+v.Key.Name, keysPath).Render(templ.WithChildren(ctx, templ_7745c5c3_Var21), templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			case "delete":
+				templ_7745c5c3_Var22 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+					markup.Raw(templ_7745c5c3_Buffer, "<p>The key <strong>")
+					markup.Text(templ_7745c5c3_Buffer, v.Key.Name)
+					markup.Raw(templ_7745c5c3_Buffer, "</strong> (…")
+					markup.Text(templ_7745c5c3_Buffer, v.Key.LastFour)
+					markup.Raw(templ_7745c5c3_Buffer, ") stops working immediately. It was last used ")
+					markup.Text(templ_7745c5c3_Buffer, webui.Ago(v.Used[v.Key.ID], v.Now))
+					markup.Raw(templ_7745c5c3_Buffer, ". This cannot be undone.</p><form method=\"post\" action=\"")
+					markup.URL(templ_7745c5c3_Buffer, templ.SafeURL("/dashboard/keys/"+v.Key.ID+"/delete"))
+					markup.Raw(templ_7745c5c3_Buffer, "\"><div class=\"row end\"><a class=\"button\" href=\"/dashboard/keys\">Cancel</a> <button class=\"danger solid\">Delete</button></div></form>")
+					return nil
+				})
+				templ_7745c5c3_Err = webui.Dialog("Delete "+v.Key.Name+"?", keysPath).Render(templ.WithChildren(ctx, templ_7745c5c3_Var22), templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			case "regenerate":
+				templ_7745c5c3_Var27 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+					markup.Raw(templ_7745c5c3_Buffer, "<p>The current master key stops working immediately. Update every program that uses it.</p><form method=\"post\" action=\"/dashboard/keys/master\"><div class=\"row end\"><a class=\"button\" href=\"/dashboard/keys\">Cancel</a> <button class=\"danger solid\">Regenerate</button></div></form>")
+					return nil
+				})
+				templ_7745c5c3_Err = webui.Dialog("Regenerate the master key?", keysPath).Render(templ.WithChildren(ctx, templ_7745c5c3_Var27), templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			}
 			return nil
 		})
 		templ_7745c5c3_Err = webui.Frame(p).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
@@ -126,13 +174,85 @@ func keysPage(p webui.Page, v keysView) templ.Component {
 	})
 }
 
-// keyState marks keys that are deactivated. Active keys, the usual case, have no mark.
+// keyFormFields is the form of a new key and of one that is changed.
 //
 //go:noinline
-func keyState(off bool) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var22 templ.Component) (templ_7745c5c3_Err error) {
-		if off {
+func keyFormFields(v keysView, action, button string) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var28 templ.Component) (templ_7745c5c3_Err error) {
+		markup.Raw(templ_7745c5c3_Buffer, "<form method=\"post\" action=\"")
+		markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(action))
+		markup.Raw(templ_7745c5c3_Buffer, "\">")
+		templ_7745c5c3_Err = webui.Problem(v.Form.Problems[""]).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = webui.Field("Name", "name", "text", v.Form.Name, "What the key is for, such as laptop or nightly job.", v.Form.Problems["name"], first(v.Form.Problems, "name", templ.Attributes{"required": true, "maxlength": "100", "autocomplete": "off"})).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "<details")
+		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, opened(v.Form.limited()))
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "><summary>Limits</summary><div class=\"stack\"><p class=\"small muted\">They narrow what your plan allows, for this key only. Leave a field empty for no limit.</p><div class=\"trio\">")
+		templ_7745c5c3_Err = webui.Field("Requests a minute", "requests_per_minute", "text", v.Form.Requests, "", v.Form.Problems["requests_per_minute"], first(v.Form.Problems, "requests_per_minute", numeric())).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = webui.Field("Tokens a minute", "tokens_per_minute", "text", v.Form.Tokens, "", v.Form.Problems["tokens_per_minute"], first(v.Form.Problems, "tokens_per_minute", numeric())).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = webui.Field("Units a month", "units_per_month", "text", v.Form.Units, "", v.Form.Problems["units_per_month"], first(v.Form.Problems, "units_per_month", numeric())).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</div>")
+		templ_7745c5c3_Err = webui.Field("Addresses", "addresses", "text", v.Form.Addresses, "Addresses or networks that the key works from, such as 203.0.113.7, 10.0.0.0/8.", v.Form.Problems["addresses"], first(v.Form.Problems, "addresses", templ.Attributes{"autocomplete": "off", "spellcheck": "false"})).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = webui.Field("Expires", "expires_at", "datetime-local", v.Form.Expires, "In UTC. The key stops working then.", v.Form.Problems["expires_at"], first(v.Form.Problems, "expires_at", nil)).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "<fieldset class=\"field\"><legend>Models</legend><div class=\"list-box\" tabindex=\"0\" role=\"group\" aria-label=\"Models that the key may call\">")
+		for _, id := range v.Models {
+			markup.Raw(templ_7745c5c3_Buffer, "<label class=\"tick\"><input type=\"checkbox\" name=\"models\" value=\"")
+			markup.Text(templ_7745c5c3_Buffer, id)
+			markup.Raw(templ_7745c5c3_Buffer, "\"")
+			if slices.Contains(v.Form.Models, id) {
+				markup.Raw(templ_7745c5c3_Buffer, " checked")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "> ")
+			markup.Text(templ_7745c5c3_Buffer, id)
+			markup.Raw(templ_7745c5c3_Buffer, "</label>")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</div>")
+		if v.Form.Problems["models"] != "" {
+			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
+			markup.Text(templ_7745c5c3_Buffer, v.Form.Problems["models"])
+			markup.Raw(templ_7745c5c3_Buffer, "</span>")
+		} else {
+			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"hint\">None selected: all models of your plan. service/auto may choose any model.</span>")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</fieldset></div></details><div class=\"row end\"><a class=\"button\" href=\"/dashboard/keys\">Cancel</a> <button class=\"primary\">")
+		markup.Text(templ_7745c5c3_Buffer, button)
+		markup.Raw(templ_7745c5c3_Buffer, "</button></div></form>")
+		return nil
+	})
+}
+
+// keyState marks keys that are deactivated or have expired. Active keys, the usual case, have no mark.
+//
+//go:noinline
+func keyState(v keysView, k *account.Key) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var34 templ.Component) (templ_7745c5c3_Err error) {
+		if v.Off {
 			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"badge bad\">off</span>")
+		} else if k.Limits.Expired(v.Now) {
+			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"badge warn\">expired</span>")
 		}
 		return nil
 	})

@@ -51,7 +51,7 @@ func (d *Dashboard) Handler() http.Handler {
 	private("GET "+home+"/keys", d.keysPage)
 	private("POST "+home+"/keys", d.createKey)
 	private("POST "+home+"/keys/master", d.regenerateMaster)
-	private("POST "+home+"/keys/{id}/name", d.renameKey)
+	private("POST "+home+"/keys/{id}", d.changeKey)
 	private("POST "+home+"/keys/{id}/delete", d.deleteKey)
 	private("GET "+home+"/usage", d.usagePage)
 	private("GET "+home+"/usage/recent", d.recent)

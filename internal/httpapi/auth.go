@@ -65,5 +65,5 @@ func (a *API) identify(x *exchange, r *http.Request) (auth.Caller, error) {
 	if err != nil {
 		return auth.Caller{}, err
 	}
-	return a.auth.Authenticate(r.Context(), given)
+	return a.auth.Authenticate(r.Context(), given, x.event.Remote)
 }

@@ -34,7 +34,7 @@ func (l *Line) Embed(ctx context.Context, w http.ResponseWriter, models Models, 
 	defer step.End()
 	demand := admission.Demand{
 		Caller: call.Caller, Limits: call.Limits,
-		Model:        admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly, RequestMilli: named.RequestMilli},
+		Model:        admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly, RequestMilli: named.RequestMilli, UnitMilli: named.UnitMilli},
 		PromptTokens: req.About(), Choices: 1,
 	}
 	if refusal, err := l.permitEmbedding(ctx, &call, &demand, named, req); err != nil {

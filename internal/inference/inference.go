@@ -38,6 +38,8 @@ type Models struct {
 	Routes  *routing.Routes // of the same catalog
 	// Scorer rates models for the router; nil: the router's own estimate.
 	Scorer routing.Scorer
+	// Weights are what the router has learned; nil: nothing.
+	Weights *routing.Weights
 }
 
 // Call is one request for a completion.
@@ -395,7 +397,7 @@ func demandOf(call *Call, named *catalog.Model, prompt *size) admission.Demand {
 	}
 	return admission.Demand{
 		Caller: call.Caller, Limits: call.Limits, Tools: len(req.Tools) > 0 || req.WebSearch,
-		Model:        admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly, RequestMilli: named.RequestMilli},
+		Model:        admission.Model{ID: named.ID, Tier: named.Plan, StaffOnly: named.StaffOnly, RequestMilli: named.RequestMilli, UnitMilli: named.UnitMilli},
 		PromptTokens: prompt.estimate(), MaxTokens: most, Choices: req.N, Long: prompt.isLong(),
 	}
 }
@@ -407,7 +409,7 @@ func (l *Line) query(m *Models, call *Call, named *catalog.Model, prompt size) *
 	start := call.Start
 	return &routing.Query{
 		Closed:  func(m *catalog.Model) bool { return l.closed(m.ID, start) != nil },
-		Catalog: m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Model: named,
+		Catalog: m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Weights: m.Weights, Model: named,
 		AccountID: a.ID, Plan: a.Plan, Staff: a.Staff, Request: call.Request,
 		PromptTokens: prompt.estimate(), Reads: func(most int) bool { return prompt.within(most) != exceeds },
 	}

@@ -25,8 +25,10 @@ func (p *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 			r.Header[name] = values
 		}
 	}
-	// The handler expects the fields that net/http sets for a request from a connection.
-	r.RequestURI, r.RemoteAddr = r.URL.RequestURI(), "127.0.0.1:0"
+	// The handler expects the fields that net/http sets for a request from a connection. The request has no
+	// address, so that no header of the caller's makes it one of a trusted proxy: a key that is limited to
+	// addresses would work from anywhere.
+	r.RequestURI, r.RemoteAddr = r.URL.RequestURI(), "in-process"
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}

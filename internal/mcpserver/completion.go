@@ -101,8 +101,11 @@ func (v *visit) ask(ctx context.Context, w http.ResponseWriter, method, target s
 	if err != nil {
 		panic(err) // cannot happen: method and target are constants
 	}
-	// Direct assignment keeps a missing key missing. RemoteAddr stays the caller's.
+	// Direct assignment keeps a missing key missing. The address stays the caller's.
 	r.Header["Authorization"] = v.request.Header["Authorization"]
+	if via := v.request.Header["X-Forwarded-For"]; via != nil {
+		r.Header["X-Forwarded-For"] = via
+	}
 	r.RequestURI, r.RemoteAddr = target, v.request.RemoteAddr
 	defer func() {
 		// The API panics with ErrAbortHandler to cut the connection when a reply breaks off. Here

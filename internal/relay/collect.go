@@ -116,7 +116,7 @@ type texts struct {
 func (c *collector) take(ev *provider.Event) error {
 	switch ev.Kind {
 	case provider.Whole:
-		if c.spoken == nil && c.splice(ev.Raw) {
+		if c.spoken == nil && c.splice(ev.Raw) || c.spoken != nil && c.retell(ev.Raw) {
 			return nil
 		}
 	case provider.Chunk: // the upstream streams although the request does not want it to

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"sluice/internal/chat"
 	"sluice/internal/fault"
 	"sluice/internal/jsonscan"
 	"sluice/internal/provider"
@@ -104,18 +105,36 @@ func (s *streamer) retell(raw []byte) bool {
 	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
 		s.usage(u)
 	}
-	tell := func(kind provider.Kind, at span) {
-		if !at.empty() {
-			s.event(&provider.Event{Kind: kind, Choice: sh.index, Text: jsonscan.Unquote(raw[at.from-1 : at.to+1])})
+	sh.tell(raw, s.event)
+	return true
+}
+
+// retell is the same for a whole reply.
+func (c *collector) retell(raw []byte) bool {
+	sh, ok := scanReply(raw, "message")
+	if !ok || sh.others || !sh.one || sh.finish == "" || sh.finish == chat.FinishToolCalls {
+		return false
+	}
+	if u, ok := scanUsage(raw[sh.usage.from:sh.usage.to]); ok {
+		c.usage(u)
+	}
+	sh.tell(raw, c.event)
+	return true
+}
+
+// tell turns what was scanned into events.
+func (s *shape) tell(raw []byte, event func(*provider.Event)) {
+	for _, text := range [...]struct {
+		kind provider.Kind
+		at   span
+	}{{provider.Reasoning, s.reasoning}, {provider.Text, s.content}, {provider.Declined, s.refusal}} {
+		if !text.at.empty() {
+			event(&provider.Event{Kind: text.kind, Choice: s.index, Text: jsonscan.Unquote(raw[text.at.from-1 : text.at.to+1])})
 		}
 	}
-	tell(provider.Reasoning, sh.reasoning)
-	tell(provider.Text, sh.content)
-	tell(provider.Declined, sh.refusal)
-	if sh.finish != "" {
-		s.event(&provider.Event{Kind: provider.Finish, Choice: sh.index, Finish: sh.finish})
+	if s.finish != "" {
+		event(&provider.Event{Kind: provider.Finish, Choice: s.index, Finish: s.finish})
 	}
-	return true
 }
 
 // heard records text that the dialect gets.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice/internal/excerpt"
@@ -53,8 +54,9 @@ type Link struct {
 
 // Store keeps encrypted responses.
 type Store interface {
-	// KeepResponse stores a response. It deletes the account's oldest ones if they would exceed the bound.
-	KeepResponse(ctx context.Context, r *Record, most Bound) error
+	// KeepResponses stores responses, all or none. It deletes the oldest ones of an account if they would exceed the
+	// bound.
+	KeepResponses(ctx context.Context, all []*Record, most Bound) error
 	// FindResponses returns the encrypted responses with the ids, in their order. One that is not there, or has
 	// expired, is nil.
 	FindResponses(ctx context.Context, ids [][]byte, now time.Time) ([][]byte, error)
@@ -71,6 +73,11 @@ type Shelf struct {
 	key   seal.Key
 	now   func() time.Time
 	room  int64 // maxPast; tests have less
+
+	mu      sync.Mutex
+	writing bool      // somebody writes a batch, or is about to
+	busy    bool      // there were several callers at the last batch
+	waiting []*keeper // those whose responses are in no batch yet, in the order of their coming
 }
 
 // ShelfOptions are the choices of NewShelf; the zero value is the default.
@@ -117,9 +124,7 @@ func (s *Shelf) Keep(ctx context.Context, accountID string, r *Request, id strin
 		previous := s.box(accountID, r.Previous).ID()
 		rec.Previous = previous[:]
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)
-	defer cancel()
-	if err := s.store.KeepResponse(ctx, rec, MaxAccount()); err != nil {
+	if err := s.keep(ctx, rec); err != nil {
 		return fmt.Errorf("keeping a response: %w", err)
 	}
 	return nil

@@ -19,9 +19,11 @@ type memory struct {
 	err     error
 }
 
-func (m *memory) KeepResponse(_ context.Context, r *Record, _ Bound) error {
-	if m.err == nil {
-		m.records[string(r.ID)] = r
+func (m *memory) KeepResponses(_ context.Context, all []*Record, _ Bound) error {
+	for _, r := range all {
+		if m.err == nil {
+			m.records[string(r.ID)] = r
+		}
 	}
 	return m.err
 }

@@ -18,7 +18,7 @@ const accountColumns = `id, email, plan, plan_granted, staff, rpm_override, conc
 	suspended_at, suspend_reason, terminated, deactivated_at, deactivate_reason, created_at, version, aliases`
 
 // keyColumns are in the order of insertKey and eachKey.
-const keyColumns = `id, account_id, master, name, hash, last_four, created_at, last_used_at`
+const keyColumns = `id, account_id, master, name, hash, last_four, created_at, last_used_at, limits, created_by`
 
 // CreateAccount stores a new account, its keys and the audit entry. It returns a conflict if the
 // address is taken.
@@ -262,7 +262,7 @@ func emailTaken(email string) error {
 }
 
 // saveKeys stores how a change modified the account's keys: it revokes those that are gone, inserts
-// new ones and renames those whose name changed. Nothing else about a key ever changes here.
+// new ones and updates those whose name or limits changed. Nothing else about a key ever changes here.
 func saveKeys(ctx context.Context, tx *sql.Tx, accountID string, before, after []account.Key, now time.Time) error {
 	// has returns the index of the key with the id, or -1.
 	has := func(keys []account.Key, id string) int {
@@ -283,8 +283,8 @@ func saveKeys(ctx context.Context, tx *sql.Tx, accountID string, before, after [
 			if err := insertKey(ctx, tx, accountID, k); err != nil {
 				return err
 			}
-		} else if before[was].Name != k.Name {
-			if _, err := tx.ExecContext(ctx, `UPDATE api_keys SET name = $1 WHERE id = $2`, k.Name, k.ID); err != nil {
+		} else if before[was].Name != k.Name || before[was].Limits.Text() != k.Limits.Text() {
+			if _, err := tx.ExecContext(ctx, `UPDATE api_keys SET name = $1, limits = $3 WHERE id = $2`, k.Name, k.ID, k.Limits.Text()); err != nil {
 				return err
 			}
 		}
@@ -294,8 +294,8 @@ func saveKeys(ctx context.Context, tx *sql.Tx, accountID string, before, after [
 
 // insertKey stores a new key. Only the hash of its secret is stored.
 func insertKey(ctx context.Context, tx *sql.Tx, accountID string, k *account.Key) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO api_keys (`+keyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		k.ID, accountID, yesNo(k.Master), k.Name, k.Hash[:], k.LastFour, millis(k.CreatedAt), millis(k.LastUsedAt))
+	_, err := tx.ExecContext(ctx, `INSERT INTO api_keys (`+keyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		k.ID, accountID, yesNo(k.Master), k.Name, k.Hash[:], k.LastFour, millis(k.CreatedAt), millis(k.LastUsedAt), k.Limits.Text(), k.CreatedBy)
 	return err
 }
 
@@ -329,7 +329,12 @@ func eachKey(ctx context.Context, q querier, yield func(owner string, k account.
 		var hash []byte
 		var master int
 		var created, used int64
-		if err := rows.Scan(&k.ID, &owner, &master, &k.Name, &hash, &k.LastFour, &created, &used); err != nil {
+		var limits string
+		if err := rows.Scan(&k.ID, &owner, &master, &k.Name, &hash, &k.LastFour, &created, &used, &limits, &k.CreatedBy); err != nil {
+			return err
+		}
+		var err error
+		if k.Limits, err = account.KeyLimitsOf(limits); err != nil {
 			return err
 		}
 		copy(k.Hash[:], hash)

@@ -13,12 +13,65 @@ import (
 	"sluice/internal/responses"
 )
 
-// KeepResponse stores a sealed response and replaces the one with the same id. If all responses of the account would
-// then exceed the bound, its oldest ones are deleted.
-func (s *Store) KeepResponse(ctx context.Context, r *responses.Record, most responses.Bound) error {
+// errThere means that a response with the same id is stored already.
+var errThere = errors.New("a response with this id is stored already")
+
+// KeepResponses stores sealed responses in one transaction, and replaces those with the same ids. If all responses of an
+// account would then exceed the bound, its oldest ones are deleted.
+func (s *Store) KeepResponses(ctx context.Context, all []*responses.Record, most responses.Bound) error {
+	// Accounts are locked in the same order on all nodes, so that they cannot deadlock.
+	all = slices.Clone(all)
+	order.StablyBy(all, func(a, b *responses.Record) int { return strings.Compare(a.AccountID, b.AccountID) })
+	if s.engine == SQLite {
+		if err := s.keepQuickly(ctx, all, most); !errors.Is(err, errThere) && !errors.Is(err, errFull) {
+			return err
+		}
+	}
+	err := s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		for some := all; len(some) > 0; {
+			have, n := &responsesUse{accountID: some[0].AccountID}, 0
+			for n < len(some) && some[n].AccountID == have.accountID {
+				have.add(some[n])
+				n++
+			}
+			if err := have.count(ctx, tx, most); err != nil {
+				return err
+			}
+			some = some[n:]
+		}
+		return insertResponses(ctx, tx, all)
+	})
+	if !errors.Is(err, errThere) {
+		return err
+	}
+	// The id of a response is that of its request, so this happens only if one is stored twice.
+	for _, r := range all {
+		if err := s.replaceResponse(ctx, r, most); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insertResponses inserts responses. It returns errThere if one of them is there.
+func insertResponses(ctx context.Context, tx *sql.Tx, all []*responses.Record) error {
+	args := make([]any, 0, 6*len(all))
+	for _, r := range all {
+		args = append(args, r.ID, r.AccountID, r.Previous, len(r.Sealed), millis(r.ExpiresAt), r.Sealed)
+	}
+	res, err := tx.ExecContext(ctx, `INSERT INTO responses (id, account_id, previous, size, expires_at, sealed) VALUES `+placeholders(len(all), 6)+` ON CONFLICT (id) DO NOTHING`, args...)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == int64(len(all)) {
+		return err
+	}
+	return errThere
+}
+
+// replaceResponse stores one response and replaces the one with its id.
+func (s *Store) replaceResponse(ctx context.Context, r *responses.Record, most responses.Bound) error {
 	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		// The sums are read under the lock, so no other transaction can change them before they are
-		// written back.
 		have, err := lockResponses(ctx, tx, r.AccountID)
 		if err != nil {
 			return err
@@ -26,24 +79,14 @@ func (s *Store) KeepResponse(ctx context.Context, r *responses.Record, most resp
 		if err := have.remove(tx.QueryRowContext(ctx, `DELETE FROM responses WHERE id = $1 RETURNING size`, r.ID)); err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO responses (id, account_id, previous, size, expires_at, sealed) VALUES ($1, $2, $3, $4, $5, $6)`,
-			r.ID, r.AccountID, r.Previous, len(r.Sealed), millis(r.ExpiresAt), r.Sealed); err != nil {
+		have.add(r)
+		if err := have.trim(ctx, tx, most); err != nil {
 			return err
 		}
-		have.Entries++
-		have.Bytes += int64(len(r.Sealed))
-		// Delete the oldest until the bound holds, but never the new one.
-		for have.Entries > most.Entries || have.Bytes > most.Bytes {
-			err := have.remove(tx.QueryRowContext(ctx, `DELETE FROM responses WHERE id = (SELECT id FROM responses
-				WHERE account_id = $1 AND id <> $2 ORDER BY expires_at LIMIT 1) RETURNING size`, r.AccountID, r.ID))
-			if errors.Is(err, sql.ErrNoRows) {
-				break // only the new one is left, and it exceeds the bound on its own
-			}
-			if err != nil {
-				return err
-			}
+		if err := have.store(ctx, tx); err != nil {
+			return err
 		}
-		return have.store(ctx, tx)
+		return insertResponses(ctx, tx, []*responses.Record{r})
 	})
 }
 
@@ -185,6 +228,44 @@ func lockResponses(ctx context.Context, tx *sql.Tx, accountID string) (*response
 	err := tx.QueryRowContext(ctx, `INSERT INTO response_sizes (account_id, entries, bytes) VALUES ($1, 0, 0)
 		ON CONFLICT (account_id) DO UPDATE SET bytes = response_sizes.bytes RETURNING entries, bytes`, accountID).Scan(&u.Entries, &u.Bytes)
 	return u, err
+}
+
+// add counts a response.
+func (u *responsesUse) add(r *responses.Record) {
+	u.Entries++
+	u.Bytes += int64(len(r.Sealed))
+}
+
+// count adds what u has to the sums of the account, and makes room for it. Like lockResponses, it makes this transaction
+// the only one that can change the account's responses.
+func (u *responsesUse) count(ctx context.Context, tx *sql.Tx, most responses.Bound) error {
+	err := tx.QueryRowContext(ctx, `INSERT INTO response_sizes (account_id, entries, bytes) VALUES ($1, $2, $3)
+		ON CONFLICT (account_id) DO UPDATE SET entries = response_sizes.entries + excluded.entries, bytes = response_sizes.bytes + excluded.bytes
+		RETURNING entries, bytes`, u.accountID, u.Entries, u.Bytes).Scan(&u.Entries, &u.Bytes)
+	if err != nil {
+		return err
+	}
+	was := u.Bound
+	if err := u.trim(ctx, tx, most); err != nil || u.Bound == was {
+		return err
+	}
+	return u.store(ctx, tx)
+}
+
+// trim deletes the oldest responses until the bound holds. Those that are about to be stored are counted, but not there
+// yet, so they stay.
+func (u *responsesUse) trim(ctx context.Context, tx *sql.Tx, most responses.Bound) error {
+	for u.Entries > most.Entries || u.Bytes > most.Bytes {
+		err := u.remove(tx.QueryRowContext(ctx, `DELETE FROM responses WHERE id = (SELECT id FROM responses
+			WHERE account_id = $1 ORDER BY expires_at LIMIT 1) RETURNING size`, u.accountID))
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil // only new ones are left, and they exceed the bound on their own
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // remove subtracts a row of the account that was deleted.

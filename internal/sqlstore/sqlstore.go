@@ -48,6 +48,7 @@ type Store struct {
 	state    state
 	known    int64           // the version of the tables that this program needs
 	config   *pgx.ConnConfig // of PostgreSQL; nil for SQLite
+	keeping  keeping         // of SQLite
 }
 
 // Engine is the kind of database behind a Store.

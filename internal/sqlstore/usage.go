@@ -94,6 +94,17 @@ func (s *Store) UsageByDay(ctx context.Context, accountID string, from time.Time
 	return out, unavailable(err)
 }
 
+// KeyUnits returns the thousandths of units that a key has used since a day: what calls cost, and what unfinished video
+// jobs will.
+func (s *Store) KeyUnits(ctx context.Context, accountID, keyID string, from time.Time) (int64, error) {
+	var units int64
+	err := s.read.QueryRowContext(ctx, `SELECT
+			(SELECT COALESCE(SUM(unit_milli), 0) FROM usage_days WHERE account_id = $1 AND start >= $2 AND key_id = $3) +
+			(SELECT COALESCE(SUM(cost_milli), 0) FROM video_jobs WHERE account_id = $1 AND created_at >= $2 AND key_id = $3 AND status IN ('queued', 'running'))`,
+		accountID, millis(from), keyID).Scan(&units)
+	return units, unavailable(err)
+}
+
 // sumTargets returns pointers to the sums, in the order of sumColumns, for Scan.
 func sumTargets(v *usage.Sums) []any {
 	return []any{

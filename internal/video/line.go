@@ -152,7 +152,7 @@ type Order struct {
 // error occurs before the allowance is checked, the standing is not meaningful.
 func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.Standing, repeated bool, err error) {
 	s := l.settings.Load()
-	demand := &admission.Demand{Caller: o.Caller, Limits: o.Limits, Model: admission.Model{ID: s.Model, Tier: s.Tier, RequestMilli: o.Request.costMilli()}}
+	demand := &admission.Demand{Caller: o.Caller, Limits: o.Limits, Model: admission.Model{ID: s.Model, Tier: s.Tier, RequestMilli: o.Request.costMilli(), UnitMilli: o.Request.costMilli()}}
 	if o.Repeat != nil {
 		first, err := l.jobs.FindRepeat(ctx, o.Caller.Account.ID, o.Repeat)
 		if err != nil {
@@ -167,7 +167,7 @@ func (l *Line) Create(ctx context.Context, o Order) (j *Job, standing admission.
 	}
 	now := time.Now().Truncate(time.Millisecond).UTC() // as the store keeps it
 	admitted, standing, err := l.gate.AdmitJob(demand)
-	if f, never := errors.AsType[*fault.Fault](err); never && f.Final {
+	if f, never := errors.AsType[*fault.Fault](err); never && f.Final && !o.Caller.Limits.Counted() {
 		f.Message = fmt.Sprintf("A video of this size counts as %g requests and the whole allowance is %d a minute, so it can never pass. Choose a smaller size, or a higher plan.",
 			float64(demand.Model.RequestMilli)/1000, int64(o.Limits.RequestsPerMinute))
 	}
@@ -361,6 +361,7 @@ func (l *Line) change(ctx context.Context, id string, rule func(*Job, *Settings)
 		return nil, err
 	}
 	if settled != nil {
+		l.gate.JobSettled(settled, settled.RequestMilli)
 		l.settled(settled)
 	}
 	return j, nil

@@ -377,10 +377,32 @@ func question() templ.Component {
 	})
 }
 
+// Dialog is a dialog that the server has opened, because the address of the page asks for it. It works without scripts;
+// app.js makes it modal. Closing it leads to path.
+//
+//go:noinline
+func Dialog(title, path string) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var50 templ.Component) (templ_7745c5c3_Err error) {
+		markup.Raw(templ_7745c5c3_Buffer, "<dialog open data-modal=\"")
+		markup.Text(templ_7745c5c3_Buffer, path)
+		markup.Raw(templ_7745c5c3_Buffer, "\" aria-labelledby=\"dialog-title\"><div class=\"stack\"><div class=\"between\"><h2 id=\"dialog-title\">")
+		markup.Text(templ_7745c5c3_Buffer, title)
+		markup.Raw(templ_7745c5c3_Buffer, "</h2><a class=\"button plain small\" href=\"")
+		markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(path))
+		markup.Raw(templ_7745c5c3_Buffer, "\" aria-label=\"Close\">✕</a></div>")
+		templ_7745c5c3_Err = templ_7745c5c3_Var50.Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</div></dialog>")
+		return nil
+	})
+}
+
 //go:noinline
 func errorPage(p Page, message, requestID string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var50 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var51 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var54 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var55 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>")
 			markup.Text(templ_7745c5c3_Buffer, p.Title)
 			markup.Raw(templ_7745c5c3_Buffer, "</h1><p>")
@@ -394,7 +416,7 @@ func errorPage(p Page, message, requestID string) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><a class=\"button primary\" href=\"/\">Home</a> <a class=\"button\" href=\"/docs\">Documentation</a> <a class=\"button\" href=\"/dashboard\">Dashboard</a></div></div>")
 			return nil
 		})
-		templ_7745c5c3_Err = Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var51), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var55), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -407,7 +429,7 @@ func errorPage(p Page, message, requestID string) templ.Component {
 //
 //go:noinline
 func Field(label, name, kind, value, hint, wrong string, attrs templ.Attributes) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var55 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var59 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"")
 		markup.Text(templ_7745c5c3_Buffer, "f-"+name)
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
@@ -452,7 +474,7 @@ func Field(label, name, kind, value, hint, wrong string, attrs templ.Attributes)
 //
 //go:noinline
 func Problem(text string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var66 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var70 templ.Component) (templ_7745c5c3_Err error) {
 		if text != "" {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note bad\" role=\"alert\">")
 			markup.Text(templ_7745c5c3_Buffer, text)
@@ -462,12 +484,11 @@ func Problem(text string) templ.Component {
 	})
 }
 
-// Secret shows a raw key with a copy button. The key is in the page itself and stored nowhere, so it cannot be shown
-// again.
+// Secret shows a raw key with a copy button.
 //
 //go:noinline
 func Secret(id, value string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var68 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var72 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"secret\"><code id=\"")
 		markup.Text(templ_7745c5c3_Buffer, id)
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
@@ -483,7 +504,7 @@ func Secret(id, value string) templ.Component {
 //
 //go:noinline
 func Code(id, text string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var72 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var76 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"code-box\"><pre tabindex=\"0\"><code id=\"")
 		markup.Text(templ_7745c5c3_Buffer, id)
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
@@ -499,7 +520,7 @@ func Code(id, text string) templ.Component {
 //
 //go:noinline
 func Moment(at time.Time) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var76 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var80 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<time datetime=\"")
 		markup.Text(templ_7745c5c3_Buffer, at.UTC().Format(time.RFC3339))
 		markup.Raw(templ_7745c5c3_Buffer, "\" data-local=\"minute\">")
@@ -513,7 +534,7 @@ func Moment(at time.Time) templ.Component {
 //
 //go:noinline
 func Day(at time.Time) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var79 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var83 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<time datetime=\"")
 		markup.Text(templ_7745c5c3_Buffer, at.UTC().Format(time.RFC3339))
 		markup.Raw(templ_7745c5c3_Buffer, "\" data-local=\"day\">")
@@ -527,13 +548,13 @@ func Day(at time.Time) templ.Component {
 //
 //go:noinline
 func Bars(label string, bars []Bar) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var82 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var86 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<svg class=\"bars\" viewBox=\"0 0 300 100\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"")
 		markup.Text(templ_7745c5c3_Buffer, label)
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
 		for _, b := range placed(bars) {
-			var templ_7745c5c3_Var84 = []any{templ.KV("none", b.none)}
-			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var84...)
+			var templ_7745c5c3_Var88 = []any{templ.KV("none", b.none)}
+			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var88...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -546,7 +567,7 @@ func Bars(label string, bars []Bar) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "\" height=\"")
 			markup.Text(templ_7745c5c3_Buffer, b.height)
 			markup.Raw(templ_7745c5c3_Buffer, "\" class=\"")
-			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var84).String())
+			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var88).String())
 			markup.Raw(templ_7745c5c3_Buffer, "\"><title>")
 			markup.Text(templ_7745c5c3_Buffer, b.title)
 			markup.Raw(templ_7745c5c3_Buffer, "</title></rect>")

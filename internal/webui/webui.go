@@ -17,6 +17,7 @@ import (
 	"github.com/a-h/templ"
 
 	"sluice/internal/fault"
+	"sluice/internal/seal"
 )
 
 // Settings holds what a reload of the configuration may change.
@@ -31,6 +32,8 @@ type Settings struct {
 	Announcements []Banner
 	Support       Support
 	Site          Site
+	// Key seals what cookies carry. It is the same on all nodes.
+	Key seal.Key
 }
 
 // Support is how customers reach support besides the messages page. Each field may be empty.

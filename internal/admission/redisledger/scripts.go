@@ -34,6 +34,8 @@ var (
 	beatLua string
 	//go:embed scripts/leave.lua
 	leaveLua string
+	//go:embed scripts/quota.lua
+	quotaLua string
 
 	takeScript   = newScript(accountLua + takeLua)
 	peekScript   = newScript(accountLua + peekLua)
@@ -44,11 +46,12 @@ var (
 	countScript  = newScript(unitsLua + countLua)
 	beatScript   = newScript(beatLua)
 	leaveScript  = newScript(leaveLua)
+	quotaScript  = newScript(quotaLua)
 )
 
 // scripts are all of them.
 func scripts() []*script {
-	return []*script{takeScript, peekScript, freeScript, postScript, renewScript, revokeScript, countScript, beatScript, leaveScript}
+	return []*script{takeScript, peekScript, freeScript, postScript, renewScript, revokeScript, countScript, beatScript, leaveScript, quotaScript}
 }
 
 // script is a program that Redis runs as one step. Redis knows it by the hash of its text.

@@ -98,3 +98,9 @@ func TestSuiteOnCluster(t *testing.T) {
 	url := redistest.OwnCluster(t)[0].URL()
 	ledgertest.Run(t, func(t *testing.T, c *ledgertest.Clock) ledgertest.Subject { return subject(t, url, c) })
 }
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	url := redistest.URL(t)
+	ledgertest.RunKeys(t, func(t *testing.T, c *ledgertest.Clock) ledgertest.Subject { return subject(t, url, c) })
+}

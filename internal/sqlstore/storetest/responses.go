@@ -23,8 +23,8 @@ func keptResponses(t *testing.T, open func() *sqlstore.Store) {
 		if previous > 0 {
 			r.Previous = name(previous)
 		}
-		if err := s.KeepResponse(t.Context(), r, most); err != nil {
-			t.Fatalf("KeepResponse = %v", err)
+		if err := s.KeepResponses(t.Context(), []*responses.Record{r}, most); err != nil {
+			t.Fatalf("KeepResponses = %v", err)
 		}
 	}
 	has := func(now time.Time, want string) {
@@ -69,6 +69,32 @@ func keptResponses(t *testing.T, open func() *sqlstore.Store) {
 	follow(3, base, 2, "3:31 2:20 ")
 	follow(3, base.Add(time.Minute), 10, "3:31 2:20 ")
 	follow(9, base, 10, "")
+
+	// Several at once, of several accounts, one of them for the second time.
+	var some []*responses.Record
+	for i, account := range []string{"z", "y", "z", "y", "z"} {
+		some = append(some, &responses.Record{ID: fmt.Append(nil, "many ", i), AccountID: account, Previous: []byte{}, Sealed: make([]byte, i+1), ExpiresAt: base.Add(time.Hour)})
+	}
+	for _, batch := range [][]*responses.Record{some[:4], some[3:], {some[0], some[0]}} {
+		if err := s.KeepResponses(t.Context(), batch, many); err != nil {
+			t.Errorf("KeepResponses of %d = %v", len(batch), err)
+		}
+	}
+	// Two of them fit beside the 9 bytes that account z has: sums that were too high would let the first one go.
+	for i := range 2 {
+		r := &responses.Record{ID: fmt.Append(nil, "more ", i), AccountID: "z", Previous: []byte{}, Sealed: make([]byte, 5), ExpiresAt: base.Add(2 * time.Hour)}
+		if err := s.KeepResponses(t.Context(), []*responses.Record{r}, responses.Bound{Entries: 5, Bytes: 19}); err != nil {
+			t.Errorf("KeepResponses = %v", err)
+		}
+	}
+	if links, err := other.FollowResponses(t.Context(), some[0].ID, base, 1); len(links) != 1 || err != nil {
+		t.Errorf("FollowResponses = %v, %v, want the first response of a batch", links, err)
+	}
+	for _, account := range []string{"y", "z"} {
+		if err := s.ForgetResponses(t.Context(), account); err != nil {
+			t.Errorf("ForgetResponses = %v", err)
+		}
+	}
 
 	// Only its account deletes a response.
 	for _, tt := range []struct {
@@ -125,8 +151,8 @@ func responsesInParallel(t *testing.T, open func() *sqlstore.Store) {
 			for i := range 10 {
 				id := fmt.Appendf(nil, "%d %d", n, i)
 				r := &responses.Record{ID: id, AccountID: "a", Previous: []byte{}, Sealed: make([]byte, 10), ExpiresAt: base.Add(time.Minute)}
-				if err := s.KeepResponse(t.Context(), r, responses.Bound{Entries: 40, Bytes: 1 << 20}); err != nil {
-					t.Errorf("KeepResponse = %v", err)
+				if err := s.KeepResponses(t.Context(), []*responses.Record{r}, responses.Bound{Entries: 40, Bytes: 1 << 20}); err != nil {
+					t.Errorf("KeepResponses = %v", err)
 				}
 				if i%3 == 0 {
 					if _, err := s.DropResponse(t.Context(), "a", id); err != nil {
@@ -151,8 +177,8 @@ func responsesInParallel(t *testing.T, open func() *sqlstore.Store) {
 	// Sums that were too high would delete the first of these.
 	for i := range 2 {
 		r := &responses.Record{ID: fmt.Append(nil, i), AccountID: "a", Previous: []byte{}, Sealed: make([]byte, 10), ExpiresAt: base.Add(2 * time.Hour)}
-		if err := stores[1].KeepResponse(t.Context(), r, responses.Bound{Entries: 2, Bytes: 20}); err != nil {
-			t.Fatalf("KeepResponse = %v", err)
+		if err := stores[1].KeepResponses(t.Context(), []*responses.Record{r}, responses.Bound{Entries: 2, Bytes: 20}); err != nil {
+			t.Fatalf("KeepResponses = %v", err)
 		}
 	}
 	found, err := stores[0].FindResponses(t.Context(), [][]byte{[]byte("0"), []byte("1")}, base)

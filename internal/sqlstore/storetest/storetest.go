@@ -13,6 +13,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,6 +45,7 @@ func Run(t *testing.T, fresh Database) {
 		"ChangeRefused":     changeRefused,
 		"ChangeNothing":     changeNothing,
 		"KeysFollowChange":  keysFollowChange,
+		"KeyLimits":         keyLimits,
 		"OneMaster":         oneMaster,
 		"SubKeysInParallel": subKeysInParallel,
 		"ChangesInParallel": changesInParallel,
@@ -370,6 +373,45 @@ func oneMaster(t *testing.T, open func() *sqlstore.Store) {
 	}
 }
 
+// keyLimits checks that the limits of a key, and who made it, come back as they were stored.
+func keyLimits(t *testing.T, open func() *sqlstore.Store) {
+	s := open()
+	a := create(t, s, 1)
+	as := account.New(s, nil)
+	five, many := account.Limit(5), account.MostLimit
+	limits := &account.KeyLimits{
+		RequestsPerMinute: &five, TokensPerMinute: &many, Models: []string{"a/b", "c"},
+		Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}, ExpiresAt: time.Now().Add(time.Hour).UTC().Truncate(time.Second),
+	}
+	k, _, err := as.CreateKey(t.Context(), "tester", a.ID, "limited", limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string, want *account.KeyLimits) {
+		t.Helper()
+		if got := find(t, s, a.ID).Key(k.ID); got == nil || !reflect.DeepEqual(got.Limits, want) || got.CreatedBy != "tester" {
+			t.Errorf("%s the key is %+v, want limits %+v", when, got, want)
+		}
+	}
+	check("after it was made", limits)
+	if _, err := as.RenameKey(t.Context(), "tester", k.ID, "renamed"); err != nil {
+		t.Fatal(err)
+	}
+	check("after it was renamed", limits)
+	if _, err := as.LimitKey(t.Context(), "tester", k.ID, &account.KeyLimits{UnitsPerMonth: &five}); err != nil {
+		t.Fatal(err)
+	}
+	check("with another limit", &account.KeyLimits{UnitsPerMonth: &five})
+	before := find(t, s, a.ID).Version
+	if _, err := as.LimitKey(t.Context(), "tester", k.ID, &account.KeyLimits{UnitsPerMonth: &five}); err != nil || find(t, s, a.ID).Version != before {
+		t.Errorf("the same limits again = %v at version %d, want no change of version %d", err, find(t, s, a.ID).Version, before)
+	}
+	if _, err := as.LimitKey(t.Context(), "tester", k.ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	check("without limits", nil)
+}
+
 // subKeysInParallel checks that the limit on sub-keys holds for concurrent requests
 // (docs/api.md#other-constants). Counting before the transaction would let some slip through.
 func subKeysInParallel(t *testing.T, open func() *sqlstore.Store) {
@@ -381,7 +423,7 @@ func subKeysInParallel(t *testing.T, open func() *sqlstore.Store) {
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			_, _, err := as.CreateKey(t.Context(), "tester", a.ID, fmt.Sprint("key ", i))
+			_, _, err := as.CreateKey(t.Context(), "tester", a.ID, fmt.Sprint("key ", i), nil)
 			switch {
 			case err == nil:
 				made.Add(1)

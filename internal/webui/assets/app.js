@@ -92,6 +92,13 @@
     dialog.showModal();
   }, true);
 
+  // A dialog that the server has opened becomes modal. Its page without it is what remains when it is closed.
+  for (const dialog of document.querySelectorAll("dialog[data-modal]")) {
+    dialog.close();
+    dialog.showModal();
+    dialog.addEventListener("close", () => history.replaceState(null, "", dialog.dataset.modal));
+  }
+
   // localTimes rewrites times, which the server renders in UTC, in the reader's time zone and format. The UTC text
   // stays as the tooltip.
   function localTimes(scope) {

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// door is a dialect in which the gateway is asked for the same.
+type door struct {
+	name, path string
+	// members are those of the body behind the model, with a %s where the upstream is told what to reply.
+	members string
+}
+
+func (d *door) body(model, directive string) string {
+	return fmt.Sprintf(`{"model":%q,`+d.members+`}`, model, directive)
+}
+
+// The words of all doors, which are those of the workloads without one.
+const (
+	doorSystem = "You are a helpful assistant. Answer briefly, keep to the facts, and say so where you do not know."
+	doorUser   = "Explain in a few sentences how a gateway hands a streamed reply on, and what it must not hold back. %s"
+)
+
+// doorsOf returns the doors. The first one is what the others are compared with.
+func doorsOf() []*door {
+	const responses = `"instructions":"` + doorSystem + `","input":"` + doorUser + `","temperature":0.7,"max_output_tokens":256`
+	return []*door{
+		{"chat completions", "/v1/chat/completions", `"messages":[{"role":"system","content":"` + doorSystem + `"},{"role":"user","content":"` + doorUser + `"}],"temperature":0.7,"max_tokens":256`},
+		{"messages", "/v1/messages", `"system":"` + doorSystem + `","messages":[{"role":"user","content":"` + doorUser + `"}],"temperature":0.7,"max_tokens":256`},
+		{"responses, store: false", "/v1/responses", responses + `,"store":false`},
+		{"responses, stored", "/v1/responses", responses},
+	}
+}
+
+// doors measures what a request costs through each door of one gateway.
+func (p plan) doors(ctx context.Context, self, bin, scratch string, out io.Writer) error {
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
+		return err
+	}
+	targets, stop, err := startAll(ctx, self, bin, scratch)
+	defer stop()
+	if err != nil {
+		return err
+	}
+	gateway := targets[len(targets)-1]
+	gateway.lag = p.lag
+	r := newResults(targets)
+	var loads []workload
+	for _, callers := range []workload{one, some} {
+		for _, d := range doorsOf() {
+			w := callers
+			w.name, w.door = d.name+", "+callers.name, d
+			loads = append(loads, w)
+		}
+	}
+	for range p.rounds {
+		for _, w := range loads {
+			s, err := w.run(ctx, gateway, p.slice)
+			if err != nil {
+				return err
+			}
+			r.add(w, gateway, s)
+		}
+	}
+	fmt.Fprintf(out, "%-34s%12s%12s%16s\n", "CPU µs per request, by door", "sluice", "to chat", "median µs")
+	for i, w := range loads {
+		base := loads[i/len(doorsOf())*len(doorsOf())]
+		cost := r.perRequest(w, gateway.name)
+		fmt.Fprint(out, w.name, strings.Repeat(" ", 34-len(w.name)), cell(12, 1, cost), cell(12, 2, cost/r.perRequest(base, gateway.name)), cell(16, 0, r.typical(w, gateway.name)), "\n")
+	}
+	return r.firstError()
+}
