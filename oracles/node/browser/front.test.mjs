@@ -4,7 +4,7 @@ import test from "node:test";
 import { examine, gateway, link, mail, password, signUp, themes, useBrowser } from "./visitor.mjs";
 
 const open = useBrowser();
-const pages = ["/", "/models", "/models?compare=sandbox/small&compare=sandbox/large", "/models/sandbox/small", "/models/sandbox/embed", "/models/video-default", "/pricing", "/status"];
+const pages = ["/", "/models", "/models?compare=sandbox/small&compare=sandbox/large", "/models/sandbox/small", "/models/sandbox/embed", "/models/video-default", "/pricing", "/status", "/docs"];
 
 // run does what a curl command says, and returns the reply.
 async function run(command, key) {
@@ -110,6 +110,21 @@ test("a model is searched without scripts", async () => {
   await page.getByLabel("Search").fill("tiny");
   await page.getByRole("button", { name: "Apply" }).click();
   await page.getByText("1 of").waitFor();
+});
+
+test("the reference is searched and copied from", async () => {
+  const { page, complaints } = await open({ permissions: ["clipboard-read", "clipboard-write"] });
+  await page.goto(gateway + "/docs");
+  await page.keyboard.press("/");
+  await page.keyboard.type("embedding dimensions");
+  await page.getByText(/^[1-9]\d? sections?$/).waitFor();
+  assert.ok(await page.getByRole("link", { name: /Create embeddings/ }).isVisible());
+  assert.ok(!(await page.getByRole("link", { name: /Cancel a response/ }).isVisible()));
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/docs#*");
+  await page.locator(".samples .copy").first().click();
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), new RegExp(gateway));
+  assert.deepEqual(complaints, []);
 });
 
 test("what is not there is a page", async () => {

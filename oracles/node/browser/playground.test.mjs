@@ -1,7 +1,7 @@
 // The playground: what it shows of a reply, what it keeps, and what it does when something fails.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { gateway, signUp, subscribe, useBrowser } from "./visitor.mjs";
+import { examine, gateway, signUp, subscribe, themes, useBrowser } from "./visitor.mjs";
 
 const open = useBrowser();
 
@@ -199,6 +199,7 @@ test("presets, chats and two windows", async () => {
   await other.locator("#chats").selectOption({ label: "First chat" });
   assert.equal(await other.locator(".turn").count(), 4);
   await other.getByRole("button", { name: "Delete this chat" }).click();
+  await other.waitForFunction(() => ![...document.querySelectorAll("#chats option")].some((o) => o.textContent === "First chat"));
   await page.waitForFunction(() => ![...document.querySelectorAll("#chats option")].some((o) => o.textContent === "First chat"));
 });
 
@@ -232,3 +233,21 @@ test("a session that has ended loses nothing", async () => {
   await page.getByRole("button", { name: "Send this message again" }).click();
   await facts(page).waitFor();
 });
+
+for (const [colorScheme, sizes] of themes) {
+  for (const [size, viewport] of sizes) {
+    test(`with a conversation and models, ${colorScheme}, ${size}`, async () => {
+      const { page, complaints } = await open({ colorScheme, viewport, storageState: state, reducedMotion: "reduce" });
+      await page.goto(gateway + "/dashboard/playground");
+      await page.locator("#model").selectOption("sandbox/reasoner");
+      await send(page, "What is 2 + 3?");
+      await facts(page).waitFor();
+      for (const [name, path] of [["playground", "/dashboard/playground"], ["models", "/dashboard/models?compare=sandbox/small&compare=sandbox/large"], ["model", "/dashboard/models/sandbox/small"]]) {
+        await examine(page, path, `play-${name}-${size}-${colorScheme}`);
+        const bytes = await page.evaluate(() => performance.getEntries().reduce((sum, e) => sum + (e.encodedBodySize || 0), 0));
+        assert.ok(bytes < 120 << 10, `${path} takes ${bytes} bytes`);
+      }
+      assert.deepEqual(complaints, []);
+    });
+  }
+}

@@ -605,7 +605,7 @@
   by("file").addEventListener("change", () => { attach(by("file").files); by("file").value = ""; });
   by("clear").addEventListener("click", () => { save(); const settled = settings(), compare = by("compare").checked; show({ ...fresh(), settings: settled, compare }); change((all) => { all.current = chat.id; }); prompt.focus(); });
   by("chats").addEventListener("change", () => { const next = stored().chats.find((c) => c.id === by("chats").value); if (next) { save(); show(next); change((all) => { all.current = chat.id; }); } });
-  by("delete-chat").addEventListener("click", () => { const id = chat.id; show(fresh()); change((all) => { all.chats = all.chats.filter((c) => c.id !== id); all.current = chat.id; }); });
+  by("delete-chat").addEventListener("click", () => { const id = chat.id; clearTimeout(waiting); waiting = 0; show(fresh()); change((all) => { all.chats = all.chats.filter((c) => c.id !== id); all.current = chat.id; }); });
   by("delete-all").addEventListener("click", () => { show(fresh()); change((all) => { all.chats = []; all.current = chat.id; }); });
   by("presets").addEventListener("change", () => {
     const preset = stored().presets.find((p) => p.name === by("presets").value);
