@@ -115,6 +115,9 @@ func (s *server) tryStart() error {
 	}
 	cmd.Env = append(os.Environ(), serveEnv+"="+s.file())
 	cmd.Stderr = s.log
+	if _, err := cmd.StdinPipe(); err != nil { // closed when this process ends
+		return err
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -201,6 +204,9 @@ func (c *seen) read(resp *http.Response) {
 		return
 	}
 	for event := range strings.SplitSeq(c.body, "\n\n") {
+		for strings.HasPrefix(event, ":") { // a comment in front of it
+			_, event, _ = strings.Cut(event, "\n")
+		}
 		switch data := strings.TrimPrefix(event, "data: "); {
 		case data == "[DONE]":
 			c.end = complete

@@ -216,7 +216,7 @@ func TestUpstreams(t *testing.T) {
 			if f.script != nil {
 				url = fmt.Sprintf("http://%s/%d/%d", addr, i, n)
 			}
-			fmt.Fprintf(&providers, "  - {name: p%d-%d, kind: openai, base_url: %q, timeouts: {first_content: %ds, silence: %ds}}\n", i, n, url+"/v1", scaled(1, 20), scaled(1, 20))
+			fmt.Fprintf(&providers, "  - {name: p%d-%d, kind: openai, base_url: %q, timeouts: {first_content: %ds, silence: %ds}}\n", i, n, url+"/v1", scaled(1, 10), scaled(1, 10))
 			fmt.Fprintf(&models, "  - {id: m%d-%d, provider: p%d-%d, plan: free, context_length: 1000, max_output: 100}\n", i, n, i, n)
 		}
 	}
