@@ -221,6 +221,7 @@ func (a *App) readSettings(_ context.Context, cfg *config.Config) error {
 		return err
 	}
 	a.setLevel(s)
+	a.checkWeights(s)
 	a.settings.Store(s)
 	return s.Connect(nil, a.pulse)
 }

@@ -23,6 +23,7 @@ func (a *App) watchHealth(_ context.Context, cfg *config.Config) error {
 		remark("billing", a.billing.Note),
 		remark("configuration", a.configNote),
 		remark("log", a.opts.Output.DroppedNote),
+		remark("router", func() string { return a.settings.Load().Weights.Note() }),
 	}
 	if a.redis != nil {
 		checks = append(checks, health.Check{Name: "redis", Look: a.lookAtRedis, Cheap: true})

@@ -124,7 +124,7 @@ func (n *node) join(email string) *person {
 // privatePages need somebody who is signed in; privateForms, too, and change something.
 var (
 	privatePages = []string{
-		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/usage", "/dashboard/usage.csv", "/dashboard/usage/recent?before=99999999999999", "/dashboard/usage/refused?before=99999999999999",
+		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/usage", "/dashboard/usage.csv", "/dashboard/usage/recent?before=99999999999999", "/dashboard/usage/refused?before=99999999999999", "/dashboard/usage/routing",
 		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account.json",
 	}
 	privateForms = []string{

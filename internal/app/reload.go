@@ -62,6 +62,7 @@ func (a *App) reload() error {
 		a.log.Warn("some changes take effect at the next start only", "fields", restart)
 	}
 	a.warn(cfg)
+	a.checkWeights(s)
 	a.setLevel(s)
 	if a.tracer != nil {
 		a.tracer.Set(sampling(&cfg.Traces))
@@ -75,6 +76,13 @@ func (a *App) reload() error {
 func (a *App) warn(cfg *config.Config) {
 	for _, w := range cfg.Warnings() {
 		a.log.Warn("configuration", "warning", w)
+	}
+}
+
+// checkWeights logs if the configured weights of the router cannot be used.
+func (a *App) checkWeights(s *settings.Settings) {
+	if err := s.Weights.Err(); err != nil {
+		a.log.Warn("the router's weights cannot be used; it goes by its estimates", "file", s.Config.Router.Weights, "error", err)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 var pooled = []string{
 	"internal/sqlstore/pool.go",     // bounds every use
 	"internal/sqlstore/sqlstore.go", // opens and closes
-	"internal/sqlstore/versions.go", // hands it to goose, under a context that is watched
 	"internal/sqlstore/backup.go",   // copies files of SQLite
 	"internal/sqlstore/snapshot.go", // opens one of them to look at it
 	"internal/telemetry/metrics.go", // reads the figures of pools

@@ -46,6 +46,27 @@ func (r *Request) Passages() iter.Seq[Passage] {
 	}
 }
 
+// Passage returns the text with the given number, from 0 on, and reports whether there is one. A plain text is
+// number 0. The texts of parts are counted without the other parts.
+func (c Content) Passage(number int) (Passage, bool) {
+	if c.parts == nil {
+		if number > 0 || len(c.raw) < 2 {
+			return Passage{}, false
+		}
+		return Passage{c.raw[1 : len(c.raw)-1], true}, true
+	}
+	for _, p := range c.parts {
+		if len(p.raw) < 2 {
+			continue
+		}
+		if number == 0 {
+			return Passage{p.raw[1 : len(p.raw)-1], true}, true
+		}
+		number--
+	}
+	return Passage{}, false
+}
+
 // Len returns how many bytes of the body the text takes. Escapes make that more than the bytes of the
 // text itself.
 func (t Passage) Len() int { return len(t.raw) }

@@ -261,6 +261,10 @@ type Router struct {
 	// The balance between price and quality when several models can serve a request, from 0
 	// (cheapest) to 100 (best).
 	Dial int `yaml:"dial" default:"50"`
+
+	// A file of weights that `tools/routertrain` has made. Empty: the weights that the program
+	// was built with. If the file cannot be used, the router goes by its estimates.
+	Weights string `yaml:"weights"`
 }
 
 // Usage controls how usage is recorded.

@@ -44,6 +44,8 @@ type Usage interface {
 	// UsageByDay returns an account's sums by day, key and model, starting with the day of
 	// from.
 	UsageByDay(ctx context.Context, accountID string, from time.Time) ([]usage.Row, error)
+	// RoutedCalls returns what an account's calls to the router became, by the model that answered.
+	RoutedCalls(ctx context.Context, accountID, asked string, from time.Time) ([]usage.Routed, error)
 }
 
 // API serves API requests of a caller who was authenticated by a session instead of a key.

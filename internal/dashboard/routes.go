@@ -57,6 +57,7 @@ func (d *Dashboard) Handler() http.Handler {
 	private("GET "+home+"/usage/recent", d.recent)
 	private("GET "+home+"/usage/refused", d.moreRefused)
 	private("GET "+home+"/usage.csv", d.exportUsage)
+	private("GET "+home+"/usage/routing", d.routingPage)
 	private("GET "+home+"/models", d.modelsPage)
 	private("GET "+home+"/models/{id...}", d.modelPage)
 	private("GET "+home+"/playground", d.playgroundPage)

@@ -98,7 +98,9 @@ type Settings struct {
 	Catalog *catalog.Catalog
 	Routes  *routing.Routes
 	// Scorer rates models for the router. If nil, the router uses its own estimate.
-	Scorer         routing.Scorer
+	Scorer routing.Scorer
+	// Weights are what the router has learned. If nil, it goes by estimates alone.
+	Weights        *routing.Weights
 	Plans          account.Plans
 	CORSOrigins    []string
 	TrustedProxies []netip.Prefix

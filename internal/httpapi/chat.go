@@ -60,7 +60,7 @@ func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 		}
 	}
 	err := goneOr(a.current(x, func() error {
-		return a.line.Complete(ctx, w, x.models(), inference.Call{
+		return a.line.Complete(ctx, w, x.models(), &inference.Call{
 			ID: x.event.CallID, Start: x.event.Start, Span: x.event.Span, Wait: &x.wait, Caller: x.caller, Limits: x.limits(), Request: c.Request, Depth: x.depth,
 			Address: x.event.Remote, RequestID: x.event.Given(), Door: c.door, Dialect: c.dialect,
 		})

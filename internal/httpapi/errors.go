@@ -19,17 +19,22 @@ import (
 func (a *API) answerErrors(next handler) handler {
 	return func(x *exchange, r *http.Request) error {
 		if err := a.catch(next, x, r); err != nil {
-			a.showStanding(x, r, err)
-			begun := x.begun()
-			x.nameSupport(err)
-			x.answer(err, r)
-			if a.refusals != nil && !begun && x.caller.Account != nil && refusal.Counts(x.event.Status) {
-				a.refusals.Note(x.refused(err, r))
-			}
-			a.bodies.finish(x, r)
+			a.answerError(x, r, err)
 		}
 		return nil
 	}
+}
+
+// answerError replies to a request that has failed.
+func (a *API) answerError(x *exchange, r *http.Request, err error) {
+	a.showStanding(x, r, err)
+	begun := x.begun()
+	x.nameSupport(err)
+	x.answer(err, r)
+	if a.refusals != nil && !begun && x.caller.Account != nil && refusal.Counts(x.event.Status) {
+		a.refusals.Note(x.refused(err, r))
+	}
+	a.bodies.finish(x, r)
 }
 
 // catch turns a panic into an error and logs its stack. http.ErrAbortHandler passes: it is

@@ -12,13 +12,17 @@ import (
 
 // routeReply says which model would serve a request, and why.
 type routeReply struct {
-	Object     string           `json:"object"`
-	Asked      string           `json:"asked"`
-	Model      string           `json:"model"`
-	Reason     string           `json:"reason"`
-	Task       string           `json:"task,omitempty"` // only if the router chose
-	Sticky     bool             `json:"sticky"`
-	Candidates []candidateReply `json:"candidates"`
+	Object string `json:"object"`
+	Asked  string `json:"asked"`
+	Model  string `json:"model"`
+	Reason string `json:"reason"`
+	Task   string `json:"task,omitempty"` // only if the router chose
+	Sticky bool   `json:"sticky"`
+	// Difficulty is the chance that a weak model fails where a strong one does not, and whether anything is known
+	// about such a prompt.
+	Difficulty      float64          `json:"difficulty"`
+	DifficultyKnown bool             `json:"difficulty_known"`
+	Candidates      []candidateReply `json:"candidates"`
 }
 
 // candidateReply is a model that the router considered.
@@ -26,6 +30,10 @@ type candidateReply struct {
 	Model    string   `json:"model"`
 	Score    *float64 `json:"score"`              // null if it cannot be chosen
 	Obstacle string   `json:"obstacle,omitempty"` // why it cannot be chosen
+	// What the router expects of the model: how well it answers, from 0 to 1, and what that costs.
+	Quality float64 `json:"expected_quality"`
+	CostUSD float64 `json:"cost_usd"`
+	Passed  string  `json:"passed_over,omitempty"` // why another model was chosen
 }
 
 // explainRoute serves POST /v1/route. It takes a chat request and returns the routing decision
@@ -48,7 +56,7 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := routeReply{Object: "route", Asked: req.Model, Model: choice.Model.ID, Reason: choice.Reason, Sticky: choice.Sticky, Candidates: []candidateReply{}}
+	out := routeReply{Object: "route", Asked: req.Model, Model: choice.Model.ID, Reason: choice.Reason, Sticky: choice.Sticky, Difficulty: rounded(choice.Difficulty.Chance, 6), DifficultyKnown: choice.Difficulty.Known, Candidates: []candidateReply{}}
 	if len(choice.Ranking) > 0 {
 		out.Task = choice.Task.String()
 	}
@@ -64,15 +72,21 @@ func (a *API) explainRoute(x *exchange, r *http.Request) error {
 
 // candidateOf converts a ranked model. The score is rounded to two decimals.
 func candidateOf(r *routing.Ranked) candidateReply {
-	c := candidateReply{Model: r.Model.ID, Obstacle: r.Obstacle}
+	c := candidateReply{Model: r.Model.ID, Obstacle: r.Obstacle, Quality: rounded(r.Quality/100, 4), CostUSD: rounded(r.CostMicro/1e6, 6), Passed: r.Passed}
 	if r.Obstacle == "" {
-		score := math.Round(r.Score*100) / 100
+		score := rounded(r.Score, 2)
 		c.Score = &score
 	}
 	return c
 }
 
+// rounded rounds a number to so many decimals.
+func rounded(v float64, decimals int) float64 {
+	unit := math.Pow10(decimals)
+	return math.Round(v*unit) / unit
+}
+
 // models returns the models that can be called, from the settings of this request.
 func (x *exchange) models() inference.Models {
-	return inference.Models{Catalog: x.settings.Catalog, Routes: x.settings.Routes, Scorer: x.settings.Scorer}
+	return inference.Models{Catalog: x.settings.Catalog, Routes: x.settings.Routes, Scorer: x.settings.Scorer, Weights: x.settings.Weights}
 }

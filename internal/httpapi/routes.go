@@ -170,21 +170,25 @@ func (m methods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	h := m[method]
-	if h == nil {
-		allow := make([]string, 0, 3)
-		for name := range m {
-			allow = append(allow, name)
-			if name == http.MethodGet {
-				allow = append(allow, http.MethodHead)
-			}
-		}
-		slices.Sort(allow)
-		x.Header().Set("Allow", strings.Join(allow, ", "))
-		x.err = fault.New(fault.MethodNotAllowed, "%s is not possible on %s; use %s.", excerpt.Of(r.Method, maxEcho), excerpt.Of(r.URL.Path, maxEcho), strings.Join(allow, " or "))
+	if h := m[method]; h != nil {
+		x.err = h(x, r)
 		return
 	}
-	x.err = h(x, r)
+	x.err = m.refuse(x, r)
+}
+
+// refuse says which methods there are.
+func (m methods) refuse(x *exchange, r *http.Request) error {
+	allow := make([]string, 0, 3)
+	for name := range m {
+		allow = append(allow, name)
+		if name == http.MethodGet {
+			allow = append(allow, http.MethodHead)
+		}
+	}
+	slices.Sort(allow)
+	x.Header().Set("Allow", strings.Join(allow, ", "))
+	return fault.New(fault.MethodNotAllowed, "%s is not possible on %s; use %s.", excerpt.Of(r.Method, maxEcho), excerpt.Of(r.URL.Path, maxEcho), strings.Join(allow, " or "))
 }
 
 // isAPI reports whether the path needs a key: the versioned API and the MCP server.

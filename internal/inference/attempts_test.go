@@ -109,7 +109,7 @@ func (f *failover) ask(ctx context.Context, t *testing.T, model string, stream b
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	err = f.line.Complete(ctx, w, f.models, inference.Call{
+	err = f.line.Complete(ctx, w, f.models, &inference.Call{
 		ID: strings.Repeat("a", 32), Start: time.Now(), Caller: auth.Caller{Account: &f.caller}, Limits: account.BuiltinPlans()[account.Scale].Limits, Request: req,
 	})
 	return w, err

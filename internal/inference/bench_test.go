@@ -91,7 +91,7 @@ func BenchmarkComplete(b *testing.B) {
 			w := &noWriter{http.Header{}}
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := line.Complete(ctx, w, models, inference.Call{ID: "0123456789abcdef0123456789abcdef", Start: time.Now(), Caller: caller, Limits: limits, Request: req}); err != nil {
+				if err := line.Complete(ctx, w, models, &inference.Call{ID: "0123456789abcdef0123456789abcdef", Start: time.Now(), Caller: caller, Limits: limits, Request: req}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -58,7 +58,7 @@ func (l *Line) Embed(ctx context.Context, w http.ResponseWriter, models Models, 
 	step.End()
 	first := l.attempts(ctx, models.Routes.Plan(named), named, &call)
 	first.embed = req
-	s := &settling{lease: lease, call: call, named: named, multiplier: demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
+	s := &settling{lease: lease, call: &call, named: named, multiplier: demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
 	s.way = usage.Way{RequestID: call.RequestID, Address: call.Address, Attempts: s.tried[:0]}
 	first.way = &s.way
 	defer s.failed()

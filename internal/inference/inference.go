@@ -38,6 +38,8 @@ type Models struct {
 	Routes  *routing.Routes // of the same catalog
 	// Scorer rates models for the router; nil: the router's own estimate.
 	Scorer routing.Scorer
+	// Weights are what the router has learned; nil: nothing.
+	Weights *routing.Weights
 }
 
 // Call is one request for a completion.
@@ -114,64 +116,21 @@ func New(gate *admission.Gate, p *pulse.Pulse, opts *Options) *Line {
 
 // Complete answers the call on w. A returned fault means that nothing has been written. An error that is
 // relay.ErrTold or relay.ErrGone means that there is nothing left to say.
-func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Models, call Call) error {
-	// Look the model up, and check the request against it and against the plan.
-	prompt := size{req: call.Request, counting: l.counting}
-	named, err := models.lookup(&prompt, &call)
+//
+// What is needed to admit the call is in a function of its own, so that its variables do not take up the stack of a
+// stream that lasts for minutes.
+func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Models, call *Call) error {
+	s, err := l.admit(ctx, w, &models, call)
 	if err != nil {
 		return err
 	}
-	describe(call.Span, &call, named)
-	admission := call.Span.Child("admission")
-	defer admission.End()
-	demand, refusal, err := l.permit(ctx, &models, &call, named, &prompt)
-	if refusal != nil {
-		refusal.SetHeader(w.Header())
-	}
-	if err != nil {
-		return failed(admission, err)
-	}
-
-	// Choose the model that answers.
-	route := admission.Child("route")
-	defer route.End()
-	chosen := routing.Choice{Model: named}
-	maintenance := l.closed(named.ID, call.Start)
-	if named.Router && maintenance == nil {
-		if chosen, err = l.router.Choose(ctx, l.query(&models, &call, named, prompt)); err != nil {
-			return failed(route, err)
-		}
-		w.Header()["X-Sluice-Route-Reason"] = []string{chosen.Reason}
-		route.Text(telemetry.AttrReason, chosen.Reason)
-	}
-	route.Text(telemetry.AttrAnswered, chosen.Model.ID)
-	route.End()
-
-	// Admit the call. From here on it is settled exactly once, whatever happens.
-	lease, standing, err := l.gate.Admit(&demand)
-	standing.SetHeader(w.Header())
-	if err != nil {
-		return failed(admission, err)
-	}
-	// A limit is told before maintenance (docs/api.md#status-codes), which costs nothing.
-	if maintenance != nil {
-		lease.Release()
-		l.gate.Standing(&demand).SetHeader(w.Header())
-		return failed(admission, maintenance)
-	}
-	admission.End()
+	// From here on the call is settled exactly once, whatever happens.
+	defer s.failed() // after close: what the upstream has cost is then known
+	defer s.close()
 	if call.Request.Stream {
 		l.streams.Add(1)
 		defer l.streams.Add(-1)
 	}
-	l.router.Share(&chosen)
-	first := l.attempts(ctx, models.Routes.Plan(chosen.Model, chosen.Others...), chosen.Model, &call)
-	first.prompt, first.routed = prompt, named.Router
-	s := &settling{lease: lease, call: call, named: named, multiplier: demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
-	s.way = usage.Way{RequestID: call.RequestID, Address: call.Address, Reason: chosen.Reason, Attempts: s.tried[:0]}
-	first.way = &s.way
-	defer s.failed() // after close: what the upstream has cost is then known
-	defer s.close()
 
 	// Open the first attempt that has something to say. A caller who waits for it gets keep-alive comments.
 	reply, err := l.prepare(ctx, w, &models, s)
@@ -183,7 +142,7 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	})
 	defer out.Close()
 	err = reply.Start()
-	out.Introduce(first.introduce)
+	out.Introduce(s.first.introduce)
 
 	// Relay it, settle the call, and only then send the last byte: a caller who has got the whole reply
 	// finds it in the usage and in the limits.
@@ -195,6 +154,60 @@ func (l *Line) Complete(ctx context.Context, w http.ResponseWriter, models Model
 	}
 	s.settle(outcome)
 	return out.Finish()
+}
+
+// admit checks the call, chooses the model that answers, and admits it. It returns what must be settled.
+func (l *Line) admit(ctx context.Context, w http.ResponseWriter, models *Models, call *Call) (*settling, error) {
+	// Look the model up, and check the request against it and against the plan.
+	prompt := size{req: call.Request, counting: l.counting}
+	named, err := models.lookup(&prompt, call)
+	if err != nil {
+		return nil, err
+	}
+	describe(call.Span, call, named)
+	admission := call.Span.Child("admission")
+	defer admission.End()
+	demand, refusal, err := l.permit(ctx, models, call, named, &prompt)
+	if refusal != nil {
+		refusal.SetHeader(w.Header())
+	}
+	if err != nil {
+		return nil, failed(admission, err)
+	}
+
+	// Choose the model that answers.
+	route := admission.Child("route")
+	defer route.End()
+	chosen := routing.Choice{Model: named}
+	maintenance := l.closed(named.ID, call.Start)
+	if named.Router && maintenance == nil {
+		if chosen, err = l.router.Choose(ctx, l.query(models, call, named, prompt)); err != nil {
+			return nil, failed(route, err)
+		}
+		w.Header()["X-Sluice-Route-Reason"] = []string{chosen.Reason}
+		route.Text(telemetry.AttrReason, chosen.Reason)
+	}
+	route.Text(telemetry.AttrAnswered, chosen.Model.ID)
+	route.End()
+
+	lease, standing, err := l.gate.Admit(&demand)
+	standing.SetHeader(w.Header())
+	if err != nil {
+		return nil, failed(admission, err)
+	}
+	// A limit is told before maintenance (docs/api.md#status-codes), which costs nothing.
+	if maintenance != nil {
+		lease.Release()
+		l.gate.Standing(&demand).SetHeader(w.Header())
+		return nil, failed(admission, maintenance)
+	}
+	l.router.Share(&chosen)
+	first := l.attempts(ctx, models.Routes.Plan(chosen.Model, chosen.Others...), chosen.Model, call)
+	first.prompt, first.routed = prompt, named.Router
+	s := &settling{lease: lease, call: call, named: named, multiplier: demand.Multiplier(), first: first, last: first, status: http.StatusInternalServerError}
+	s.way = usage.Way{RequestID: call.RequestID, Address: call.Address, Reason: chosen.Reason, Attempts: s.tried[:0]}
+	first.way = &s.way
+	return s, nil
 }
 
 // reply is what a call relays: the attempts of one turn, or a conversation with tools over several turns.
@@ -407,7 +420,7 @@ func (l *Line) query(m *Models, call *Call, named *catalog.Model, prompt size) *
 	start := call.Start
 	return &routing.Query{
 		Closed:  func(m *catalog.Model) bool { return l.closed(m.ID, start) != nil },
-		Catalog: m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Model: named,
+		Catalog: m.Catalog, Routes: m.Routes, Scorer: m.Scorer, Weights: m.Weights, Model: named,
 		AccountID: a.ID, Plan: a.Plan, Staff: a.Staff, Request: call.Request,
 		PromptTokens: prompt.estimate(), Reads: func(most int) bool { return prompt.within(most) != exceeds },
 	}

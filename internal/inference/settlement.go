@@ -24,7 +24,7 @@ import (
 //   - failed, deferred, settles every other call, also after a panic.
 type settling struct {
 	lease      *admission.Lease
-	call       Call
+	call       *Call
 	named      *catalog.Model   // the model that the request names: it decides the requests
 	multiplier int64            // of requests and units; 2 for a long prompt
 	first      *attempts        // of the first turn: the model that answers it decides the units

@@ -230,7 +230,7 @@ func TestCountingComesLast(t *testing.T) {
 		for kind, r := range map[string]*chat.Request{"words": req, "letters": parse(t, `"`+strings.Repeat("水位上升闸门", over/5)+`"`, "")} {
 			tokenizer.bytes = 0
 			call.Request = r
-			err := l.Complete(t.Context(), httptest.NewRecorder(), Models{Catalog: c}, call)
+			err := l.Complete(t.Context(), httptest.NewRecorder(), Models{Catalog: c}, &call)
 			status := fault.From(err).Kind.Status()
 			if kind == "words" {
 				if status != http.StatusBadRequest || tokenizer.bytes > sampled {
@@ -266,7 +266,7 @@ func TestCountingEndsWithTheCaller(t *testing.T) {
 		return tokens.Count(text)
 	}
 	call := Call{ID: "id", Start: time.Now(), Caller: auth.Caller{Account: &account.Account{ID: "acc"}}, Limits: account.BuiltinPlans()[account.Basic].Limits, Request: parse(t, `"`+strings.Repeat("水位上升闸门", 10_000)+`"`, "")}
-	if err := l.Complete(ctx, httptest.NewRecorder(), Models{Catalog: c}, call); !errors.Is(err, relay.ErrGone) || ledger.Running() != 0 {
+	if err := l.Complete(ctx, httptest.NewRecorder(), Models{Catalog: c}, &call); !errors.Is(err, relay.ErrGone) || ledger.Running() != 0 {
 		t.Errorf("Complete = %v with %d running, want ErrGone", err, ledger.Running())
 	}
 }
@@ -291,7 +291,7 @@ func TestCountingIsRationed(t *testing.T) {
 	send := func(id string, at time.Time) {
 		t.Helper()
 		call := Call{ID: "id", Start: at, Caller: auth.Caller{Account: &account.Account{ID: id}}, Limits: account.BuiltinPlans()[account.Basic].Limits, Request: req}
-		if err := l.Complete(t.Context(), httptest.NewRecorder(), Models{Catalog: c}, call); !fault.Is(err, fault.Invalid) {
+		if err := l.Complete(t.Context(), httptest.NewRecorder(), Models{Catalog: c}, &call); !fault.Is(err, fault.Invalid) {
 			t.Fatalf("Complete = %v, want a 400", err)
 		}
 	}

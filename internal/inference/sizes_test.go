@@ -86,7 +86,7 @@ func TestRouterSizes(t *testing.T) {
 			w := httptest.NewRecorder()
 			caller := auth.Caller{Account: &account.Account{ID: "acc", Plan: account.Scale}}
 			call := inference.Call{ID: strings.Repeat("a", 32), Start: time.Now(), Caller: caller, Limits: account.BuiltinPlans()[account.Scale].Limits, Request: req}
-			err = line.Complete(context.Background(), w, models, call)
+			err = line.Complete(context.Background(), w, models, &call)
 			if tt.model == "" {
 				f := fault.From(err)
 				if f.Kind != fault.Invalid || f.Param != "messages" || !strings.Contains(f.Message, "service/auto") || strings.Contains(f.Message, "sandbox/") {
@@ -140,7 +140,7 @@ func TestRouterPassesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := httptest.NewRecorder()
-			err = line.Complete(t.Context(), w, inference.Models{Catalog: c, Routes: routes}, inference.Call{
+			err = line.Complete(t.Context(), w, inference.Models{Catalog: c, Routes: routes}, &inference.Call{
 				ID: strings.Repeat("a", 32), Start: time.Now(), Caller: auth.Caller{Account: &account.Account{ID: "acc", Plan: account.Scale}},
 				Limits: account.BuiltinPlans()[account.Scale].Limits, Request: req,
 			})

@@ -128,7 +128,7 @@ func (b *body) nextChunk(wait bool) (bool, error) {
 			return false, err
 		}
 		if used > 0 {
-			_, _ = r.Discard(used) // it is buffered
+			r.Discard(used)
 			if size == 0 {
 				return false, io.EOF
 			}

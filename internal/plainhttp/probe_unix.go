@@ -46,3 +46,6 @@ func (p *prober) quiet() (quiet, known bool) {
 	p.ok = false
 	return p.raw.Read(p.look) == nil && p.ok, true
 }
+
+// descriptor returns the connection's descriptor, or nil if it has none.
+func (p *prober) descriptor() syscall.RawConn { return p.raw }

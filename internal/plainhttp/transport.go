@@ -17,7 +17,6 @@
 package plainhttp
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -163,7 +162,7 @@ func (t *Transport) open(req *http.Request) (*conn, error) {
 		address = net.JoinHostPort(req.URL.Hostname(), t.port)
 	}
 	ctx := req.Context()
-	nc, err := t.dial(ctx, "tcp", address)
+	nc, err := t.dialAside(ctx, address)
 	if err != nil {
 		closeBody(req)
 		if ctx.Err() != nil {
@@ -172,6 +171,18 @@ func (t *Transport) open(req *http.Request) (*conn, error) {
 		return nil, err
 	}
 	return newConn(t, req.URL.Host, nc), nil
+}
+
+// dialAside dials on a goroutine of its own. Dialing, and shaking hands above all, needs a stack twice as large as the rest of
+// a call, and that of the caller would stay large for as long as its connection lasts.
+func (t *Transport) dialAside(ctx context.Context, address string) (nc net.Conn, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		nc, err = t.dial(ctx, "tcp", address)
+	}()
+	<-done
+	return nc, err
 }
 
 // take returns a live connection from the pool, the most recently used first, or nil if there
@@ -203,6 +214,7 @@ func (t *Transport) pop(host string) *conn {
 // put returns a connection to the pool. Its reply must have been read to the end.
 func (t *Transport) put(c *conn) {
 	c.idleSince = time.Now()
+	c.reader.give()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	pool := t.idle[c.host]
@@ -276,7 +288,7 @@ type conn struct {
 	net.Conn
 	from   *Transport
 	host   string
-	reader *bufio.Reader
+	reader *reader
 	probe  prober
 	// secure reports that there is TLS below, which may have read bytes that nobody has asked for.
 	secure bool
@@ -297,13 +309,22 @@ type conn struct {
 // newConn wraps a connection that was just dialed.
 func newConn(t *Transport, host string, nc net.Conn) *conn {
 	c := &conn{Conn: nc, from: t, host: host, secure: t.scheme == "https"}
-	c.reader = bufio.NewReaderSize(nc, readBuffer)
+	below := nc
 	if over, ok := nc.(interface{ NetConn() net.Conn }); ok {
-		nc = over.NetConn() // whose descriptor can be asked
+		below = over.NetConn() // whose descriptor can be asked
 	}
-	c.probe.of(nc)
+	c.probe.of(below)
+	// A type that wraps a connection may do more when it is read.
+	if c.reader = newReader(nc); isTCP(nc) {
+		c.reader.raw = c.probe.descriptor()
+	}
 	c.hangUp = func() { c.Close() }
 	return c
+}
+
+func isTCP(nc net.Conn) bool {
+	_, ok := nc.(*net.TCPConn)
+	return ok
 }
 
 // alive reports whether an idle connection can be used: the peer has neither closed it nor
@@ -575,8 +596,8 @@ func (c *conn) response(req *http.Request) (*http.Response, *body, error) {
 		case f.length < 0:
 			resp.Close = true
 		}
-		_, err = c.reader.Discard(len(head))
-		return resp, b, err
+		c.reader.Discard(len(head))
+		return resp, b, nil
 	}
 }
 
@@ -595,8 +616,8 @@ func (c *conn) next() (f framing, head []byte, err error) {
 	if c.interim++; c.interim > maxInterim {
 		return f, nil, errInterim
 	}
-	_, err = c.reader.Discard(len(head))
-	return f, nil, err
+	c.reader.Discard(len(head))
+	return f, nil, nil
 }
 
 // peekHead returns the next head, including the empty line that ends it, without consuming it.
@@ -614,8 +635,8 @@ func (c *conn) peekHead() ([]byte, error) {
 		switch {
 		case looked >= maxHead:
 			return nil, errHeadLong
-		case looked == c.reader.Size():
-			c.reader = bufio.NewReaderSize(c.reader, maxHead)
+		case looked == c.reader.size():
+			c.reader.grow(maxHead)
 			c.once = true // the buffer is too large to keep in the pool
 			looked = 0
 		}

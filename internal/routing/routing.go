@@ -9,7 +9,6 @@ package routing
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"sluice/internal/account"
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
+	"sluice/internal/routing/learned"
 	"sluice/internal/seal"
 )
 
@@ -63,8 +63,9 @@ type Query struct {
 	Model     *catalog.Model   // the model that the request names
 	AccountID string
 	Plan      account.Plan
-	Staff     bool   // the account may call models that have no tier yet
-	Scorer    Scorer // nil: an Estimate at the middle of its dial
+	Staff     bool     // the account may call models that have no tier yet
+	Scorer    Scorer   // nil: an Estimate at the middle of its dial
+	Weights   *Weights // nil: the router has learned nothing
 	Request   *chat.Request
 	// PromptTokens is an estimate of the prompt's tokens; 0: the router guesses by the bytes.
 	PromptTokens int
@@ -80,7 +81,10 @@ type Choice struct {
 	Model  *catalog.Model
 	Reason string // short, for a header; empty if the caller named the model
 	Task   catalog.Task
-	Sticky bool // the model has answered this conversation before
+	// Difficulty is the chance that a weak model fails where a strong one does not. Explain also fills it in for a
+	// model that was named.
+	Difficulty learned.Difficulty
+	Sticky     bool // the model has answered this conversation before
 	// Others are the next best models, best first. They stand in while the model cannot answer.
 	Others []*catalog.Model
 	// Ranking lists every model that the router looked at, in the order of the catalog. Only Explain
@@ -95,6 +99,10 @@ type Ranked struct {
 	Model    *catalog.Model
 	Score    float64 // 0 if there is an obstacle
 	Obstacle string  // why it cannot be chosen; empty: it can
+	// How well the model is expected to answer, from 0 to 100, and what that costs, in micro-dollars.
+	Quality, CostMicro float64
+	// Passed says why another model was chosen; empty: it was chosen, or there is an obstacle.
+	Passed string
 }
 
 // Choose returns the model that answers, and remembers it for the conversation. Once the call is admitted, Share
@@ -121,7 +129,8 @@ func (r *Router) Share(c *Choice) {
 // Explain returns what Choose would return, with the ranking. It remembers nothing.
 func (r *Router) Explain(ctx context.Context, q *Query) (Choice, error) {
 	if !q.Model.Router {
-		return Choice{Model: q.Model, Reason: "asked for by name"}, nil
+		f := q.features()
+		return Choice{Model: q.Model, Reason: "asked for by name", Difficulty: f.Difficulty}, nil
 	}
 	return r.choose(ctx, q, true)
 }
@@ -129,12 +138,8 @@ func (r *Router) Explain(ctx context.Context, q *Query) (Choice, error) {
 // choose returns the choice. The error is a fault for the caller.
 func (r *Router) choose(ctx context.Context, q *Query, explain bool) (Choice, error) {
 	now := r.now()
-	features := FeaturesOf(q.Request)
-	// The caller's estimate is better than ours if it has one: it may have counted the prompt.
-	if q.PromptTokens > 0 {
-		features.PromptTokens = q.PromptTokens
-	}
-	choice := Choice{Task: features.Task}
+	features := q.features()
+	choice := Choice{Task: features.Task, Difficulty: features.Difficulty}
 	candidates, missed := q.candidates(now, &choice, explain)
 	if len(candidates) == 0 {
 		return choice, missed.fault(q)
@@ -168,15 +173,30 @@ func (r *Router) choose(ctx context.Context, q *Query, explain bool) (Choice, er
 	}
 	choice.Model = candidates[best].Model
 	choice.Others = nextBest(candidates, scores, best)
-	if choice.Sticky {
-		choice.Reason = fmt.Sprintf("%s; goes on with the model of this conversation", features.Task)
-	} else {
-		choice.Reason = fmt.Sprintf("%s; best of %d", features.Task, len(candidates))
-	}
+	choice.Reason = reason(&features, candidates, best, choice.Sticky)
 	if explain {
-		choice.rank(candidates, scores)
+		choice.rank(candidates, scores, &features)
 	}
 	return choice, nil
+}
+
+// features returns what the router looks at.
+func (q *Query) features() Features {
+	f := FeaturesOf(q.Request)
+	// The caller's estimate is better than ours if it has one: it may have counted the prompt.
+	if q.PromptTokens > 0 {
+		f.PromptTokens = q.PromptTokens
+	}
+	if m := q.Weights.model(); m != nil {
+		d := difficultyOf(q.Request, m)
+		if f.Task == catalog.Chat { // the list of words has found nothing, and the longer one may have
+			f.Task = taskOfKind[d.Kind]
+		}
+		f.Difficulty = raised(d, q.Request, &f)
+	} else {
+		f.Difficulty.Chance = learned.Typical
+	}
+	return f
 }
 
 // conversation returns the id of the request's conversation.
@@ -207,12 +227,24 @@ func nextBest(candidates []Candidate, scores []float64, best int) []*catalog.Mod
 	return others
 }
 
-// rank copies the scores into the ranking.
-func (c *Choice) rank(candidates []Candidate, scores []float64) {
+// rank copies the scores into the ranking, with what they were made of.
+func (c *Choice) rank(candidates []Candidate, scores []float64, f *Features) {
+	var chosen *Candidate
+	for k := range candidates {
+		if candidates[k].Model == c.Model {
+			chosen = &candidates[k]
+		}
+	}
 	for i := range c.Ranking {
+		r := &c.Ranking[i]
+		r.Quality, r.CostMicro = expected(r.Model, f), costOf(r.Model, *f)
 		for k := range candidates {
-			if c.Ranking[i].Model == candidates[k].Model {
-				c.Ranking[i].Score = scores[k]
+			if r.Model != candidates[k].Model {
+				continue
+			}
+			r.Score = scores[k]
+			if r.Model != c.Model {
+				r.Passed = passed(f, &candidates[k], chosen, c.Sticky)
 			}
 		}
 	}

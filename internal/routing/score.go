@@ -6,6 +6,7 @@ import (
 
 	"sluice/internal/account"
 	"sluice/internal/catalog"
+	"sluice/internal/routing/learned"
 )
 
 // Candidate is a model that can answer a request, with what earlier calls tell about it.
@@ -21,7 +22,7 @@ type Scorer interface {
 	Score(f Features, candidates []Candidate, scores []float64)
 }
 
-// Estimate scores by the quality of the model for the kind of task, minus what the call costs and how long
+// Estimate scores by the quality that is expected of the model, minus what the call costs and how long
 // it takes to begin. Dial sets what counts more, from 0 (the cheapest model) to 100 (the best).
 //
 //	score = 2·d·quality − 2·(1−d)·price − waiting    with d = Dial/100
@@ -48,15 +49,25 @@ func (e Estimate) Score(f Features, candidates []Candidate, scores []float64) {
 	best := float64(min(max(e.Dial, 0), 100)) / 100
 	for i := range candidates {
 		c := &candidates[i]
-		quality := float64(c.Model.QualityAt(f.Task))
-		if f.Thinks && !c.Model.Thinks {
-			quality -= thinkingMissed
-		}
+		quality := expected(c.Model, &f)
 		// By doublings: the step from 1 to 2 cents counts as much as that from 10 to 20.
 		price := pricePerDoubling * math.Log2(costOf(c.Model, f)/cheapest)
 		waiting := min(c.Latency.Seconds()*pointsPerSecond, mostWaiting)
 		scores[i] = 2*best*quality - 2*(1-best)*price - waiting
 	}
+}
+
+// expected returns how well the model is expected to answer, from 0 to 100: its quality for the kind of task, and
+// how far the difficulty of the prompt moves it.
+func expected(m *catalog.Model, f *Features) float64 {
+	quality := float64(m.QualityAt(f.Task))
+	if f.Thinks && !m.Thinks {
+		quality -= thinkingMissed
+	}
+	if f.Difficulty.Known {
+		quality = learned.Quality(quality, f.Difficulty.Chance)
+	}
+	return quality
 }
 
 // thinkingMissed is the number of points that a model without reasoning loses if the request wants it.

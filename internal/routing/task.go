@@ -5,6 +5,7 @@ import (
 
 	"sluice/internal/catalog"
 	"sluice/internal/chat"
+	"sluice/internal/routing/learned"
 )
 
 // Features is what a scorer may know about a request.
@@ -13,6 +14,8 @@ type Features struct {
 	PromptTokens int  // an estimate
 	OutputTokens int  // an estimate
 	Thinks       bool // the request wants reasoning
+	// Difficulty says how far weak models fall behind. If it is not known, the estimates stand.
+	Difficulty learned.Difficulty
 }
 
 const (
@@ -63,12 +66,18 @@ func taskOf(req *chat.Request) catalog.Task {
 
 // lastUser returns the beginning of the last user message; nil: there is none.
 func lastUser(req *chat.Request) []byte {
+	content, _ := lastUserContent(req)
+	return content.Sample(looksAt)
+}
+
+// lastUserContent returns the content of the last user message, and reports whether there is one.
+func lastUserContent(req *chat.Request) (chat.Content, bool) {
 	for i := len(req.Messages) - 1; i >= 0; i-- {
 		if m := &req.Messages[i]; m.Role == chat.RoleUser {
-			return m.Content.Sample(looksAt)
+			return m.Content, true
 		}
 	}
-	return nil
+	return chat.Content{}, false
 }
 
 // vocabulary lists the words that point to a kind of task, and how strongly. Each word has at least two

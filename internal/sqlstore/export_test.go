@@ -24,10 +24,7 @@ func OpenAt(ctx context.Context, database, dir string, version int64) (*Store, e
 	if err := s.connect(database, dir); err != nil {
 		return nil, err
 	}
-	p, err := s.provider()
-	if err == nil {
-		_, err = p.UpTo(ctx, version)
-	}
+	err := s.long(ctx, func(ctx context.Context) error { return s.apply(ctx, version) })
 	if err != nil {
 		s.Close()
 		return nil, err
@@ -269,4 +266,12 @@ func fill(ctx context.Context, tx *sql.Tx, name string, from, until, version int
 // Hasten makes the Store give up earlier than usual. It must not be in use.
 func Hasten(s *Store, call time.Duration) {
 	s.patience = patience{call: call, settle: call, silence: call}
+}
+
+// Versions returns the numbers of all migrations.
+func Versions() (numbers []int64) {
+	for _, m := range migrations() {
+		numbers = append(numbers, m.version)
+	}
+	return numbers
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
-	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
+	"sluice/internal/order"
 )
 
 // The migrations run on both engines, all but one (see indexEmails) as the same text. They are numbered and forward only; an applied one never
@@ -18,14 +19,12 @@ import (
 // new tables, too; see CONTRIBUTING.md.
 //
 //go:embed migrations/*.sql
-var migrations embed.FS
+var migrationFiles embed.FS
 
 // Newest returns the number of the newest migration that this program has.
 func Newest() int64 {
-	files, _ := migrations.ReadDir("migrations") // it is embedded
-	number, _, _ := strings.Cut(files[len(files)-1].Name(), "_")
-	n, _ := strconv.ParseInt(number, 10, 64) // TestNewest compares it with what goose reads
-	return n
+	all := migrations()
+	return all[len(all)-1].version
 }
 
 // Inspection describes a database without changing it.
@@ -51,16 +50,12 @@ func Inspect(ctx context.Context, database, dir string) (Inspection, error) {
 }
 
 func (s *Store) inspect(ctx context.Context) (Inspection, error) {
-	p, err := s.provider()
-	if err != nil {
-		return Inspection{}, err
-	}
 	// Connecting is lazy, so ask the database for a sign of life.
-	in := Inspection{Engine: s.engine, Known: newest(p)}
+	in := Inspection{Engine: s.engine, Known: Newest()}
 	if err := s.read.ping(ctx); err != nil {
 		return in, clean(err)
 	}
-	err = s.read.QueryRowContext(ctx, "SELECT MAX(version_id) FROM goose_db_version").Scan(&in.Version)
+	err := s.read.QueryRowContext(ctx, "SELECT MAX(version_id) FROM goose_db_version").Scan(&in.Version)
 	if err != nil {
 		in.Version = 0 // there is no such table: nothing has been set up
 	}
@@ -71,29 +66,30 @@ func (s *Store) inspect(ctx context.Context) (Inspection, error) {
 	return in, nil
 }
 
-// provider loads the migrations. On PostgreSQL they run under an advisory lock, so that nodes that
-// start at the same time do not migrate twice; the others wait for up to two minutes.
-func (s *Store) provider() (*goose.Provider, error) {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, err
+// migration is one step from one version of the tables to the next.
+type migration struct {
+	version int64
+	run     func(ctx context.Context, s *Store, tx *sql.Tx) error
+}
+
+// migrations returns all migrations in their order.
+func migrations() []migration {
+	files, _ := migrationFiles.ReadDir("migrations") // they are embedded
+	all := make([]migration, 0, len(files)+1)
+	for _, f := range files {
+		number, _, _ := strings.Cut(f.Name(), "_")
+		version, _ := strconv.ParseInt(number, 10, 64) // TestMigrationsAreNumbered reads them all
+		all = append(all, migration{version, func(ctx context.Context, _ *Store, tx *sql.Tx) error {
+			text, err := migrationFiles.ReadFile("migrations/" + f.Name())
+			if err == nil {
+				_, err = tx.ExecContext(ctx, string(text))
+			}
+			return err
+		}})
 	}
-	dialect, opts := goose.DialectSQLite3, []goose.ProviderOption{}
-	if s.engine == Postgres {
-		dialect = goose.DialectPostgres
-		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 120)) // try every second, 120 times
-		if err != nil {
-			return nil, err
-		}
-		opts = append(opts, goose.WithSessionLocker(boundedLocker{locker}))
-	}
-	opts = append(opts, goose.WithGoMigrations(goose.NewGoMigration(emailIndex, &goose.GoFunc{RunTx: s.indexEmails}, nil)))
-	// Migrations need the writing pool; on SQLite the others cannot write.
-	p, err := goose.NewProvider(dialect, s.write.db, files, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("read migrations: %w", err)
-	}
-	return p, nil
+	all = append(all, migration{emailIndex, indexEmails})
+	order.By(all, func(a, b migration) int { return int(a.version - b.version) })
+	return all
 }
 
 // emailIndex is the number of the migration that is not the same on both engines.
@@ -101,28 +97,12 @@ const emailIndex = 25
 
 // indexEmails adds an index that finds addresses by how they begin. On SQLite the unique index does that: it compares
 // bytes. On PostgreSQL it compares as the database's language does, which may ignore dots and the at sign.
-func (s *Store) indexEmails(ctx context.Context, tx *sql.Tx) error {
+func indexEmails(ctx context.Context, s *Store, tx *sql.Tx) error {
 	if s.engine == SQLite {
 		return nil
 	}
 	_, err := tx.ExecContext(ctx, `CREATE INDEX accounts_by_email_bytes ON accounts (email COLLATE "C")`)
 	return err
-}
-
-// boundedLocker is a lock whose release has a deadline. goose releases it without one, on a connection that may
-// have gone silent.
-type boundedLocker struct{ lock.SessionLocker }
-
-func (l boundedLocker) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, usual.call)
-	defer cancel()
-	return l.SessionLocker.SessionUnlock(ctx, conn)
-}
-
-// newest returns the number of the last migration that this program has.
-func newest(p *goose.Provider) int64 {
-	sources := p.ListSources()
-	return sources[len(sources)-1].Version
 }
 
 // migrate applies the missing migrations. A database with migrations that this program does not have is
@@ -133,56 +113,161 @@ func (s *Store) migrate(ctx context.Context) error {
 
 // bringUpToDate is migrate with a context that ends when the database does not answer any more.
 func (s *Store) bringUpToDate(ctx context.Context) error {
-	p, err := s.provider()
-	if err != nil {
-		return err
-	}
-	// GetDBVersion is also the first statement that reaches the database. It creates the table of
-	// versions.
-	known := newest(p)
-	s.known = known
-	have, err := p.GetDBVersion(ctx)
+	s.known = Newest()
+	have, err := s.applied(ctx)
 	if err != nil {
 		return fmt.Errorf("open the %s database: %w", s.engine, clean(err))
-	}
-	if have > known {
-		return fmt.Errorf("the database is at version %d and this program knows versions up to %d: use a newer sluice, such as the one that set it up", have, known)
-	}
-	if strange, err := s.unknown(ctx, p); err != nil {
-		return fmt.Errorf("open the %s database: %w", s.engine, clean(err))
-	} else if len(strange) > 0 {
-		return fmt.Errorf("the database has migrations that this program does not know (%s): use the sluice that set it up, or a newer one", join(strange))
 	}
 	// Most starts find nothing to do, and need not wait for the lock.
-	if pending, err := p.HasPending(ctx); err != nil {
-		return fmt.Errorf("open the %s database: %w", s.engine, clean(err))
-	} else if !pending {
-		return nil
+	if pending, err := have.missing(s.known); err != nil || len(pending) == 0 {
+		return err
 	}
-	// Each migration is one transaction, so a failed start leaves no half-applied one behind.
-	if _, err := p.Up(ctx); err != nil {
+	if err := s.apply(ctx, s.known); err != nil {
 		return fmt.Errorf("migrate the %s database: %w", s.engine, clean(err))
 	}
 	return nil
 }
 
-// unknown returns the applied migrations that this program does not have.
-func (s *Store) unknown(ctx context.Context, p *goose.Provider) (strange []int64, err error) {
-	known := map[int64]bool{0: true} // goose writes a row 0 when it creates its table
-	for _, source := range p.ListSources() {
-		known[source.Version] = true
+// versions are the numbers of the migrations that a database has.
+type versions []int64
+
+// applied returns the migrations that the database has. It is also the first statement that reaches the database.
+func (s *Store) applied(ctx context.Context) (have versions, err error) {
+	if err := s.createVersions(ctx); err != nil {
+		return nil, err
 	}
-	err = each(ctx, s.read, func(rows *sql.Rows) error {
+	err = each(ctx, s.write, func(rows *sql.Rows) error {
 		var v int64
-		if err := rows.Scan(&v); err != nil {
+		err := rows.Scan(&v)
+		have = append(have, v)
+		return err
+	}, `SELECT DISTINCT version_id FROM goose_db_version WHERE version_id > 0 ORDER BY version_id`)
+	return have, err
+}
+
+// createVersions creates the table of versions if there is none. Its name and its row 0 are those of goose, which early
+// versions used.
+func (s *Store) createVersions(ctx context.Context) error {
+	id, truth, now := "INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER", "(datetime('now'))"
+	if s.engine == Postgres {
+		id, truth, now = "integer PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY", "boolean", "now()"
+		// CREATE TABLE IF NOT EXISTS may fail on PostgreSQL if two nodes run it at the same time.
+		var there bool
+		if err := s.write.QueryRowContext(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&there); err != nil || there {
 			return err
 		}
-		if !known[v] {
-			strange = append(strange, v)
+	}
+	return s.write.tx(ctx, s.patience.call, nil, func(ctx context.Context, tx *sql.Tx) error {
+		if s.engine == Postgres {
+			if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(`+strconv.Itoa(versionsLock)+`)`); err != nil {
+				return err
+			}
 		}
-		return nil
-	}, `SELECT DISTINCT version_id FROM goose_db_version ORDER BY version_id`)
-	return strange, err
+		_, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS goose_db_version (id `+id+`, version_id BIGINT NOT NULL, is_applied `+truth+` NOT NULL, tstamp TIMESTAMP NOT NULL DEFAULT `+now+`);
+			INSERT INTO goose_db_version (version_id, is_applied) SELECT 0, TRUE WHERE NOT EXISTS (SELECT 1 FROM goose_db_version)`)
+		return err
+	})
+}
+
+// The advisory locks of PostgreSQL. That of the migrations is goose's, so that a node of an early version waits, too.
+const (
+	migrationsLock = 4097083626
+	versionsLock   = 4097083627
+)
+
+// missing returns the migrations up to a version that a database does not have yet. A database with migrations that this
+// program does not know, or without one that it needs, is refused: nobody knows what its tables look like.
+func (have versions) missing(upTo int64) (pending []migration, err error) {
+	known, last := map[int64]bool{}, int64(0)
+	if len(have) > 0 {
+		last = have[len(have)-1]
+	}
+	if newest := Newest(); last > newest {
+		return nil, fmt.Errorf("the database is at version %d and this program knows versions up to %d: use a newer sluice, such as the one that set it up", last, newest)
+	}
+	for _, m := range migrations() {
+		known[m.version] = true
+		if m.version > upTo || slices.Contains(have, m.version) {
+			continue
+		}
+		if m.version < last {
+			return nil, fmt.Errorf("the database is at version %d but lacks version %d: restore a backup of it", last, m.version)
+		}
+		pending = append(pending, m)
+	}
+	if strange := slices.DeleteFunc(slices.Clone(have), func(v int64) bool { return known[v] }); len(strange) > 0 {
+		return nil, fmt.Errorf("the database has migrations that this program does not know (%s): use the sluice that set it up, or a newer one", join(strange))
+	}
+	return pending, nil
+}
+
+// apply applies the missing migrations up to a version. Each is one transaction, so a failed start leaves no half-applied
+// one behind. On PostgreSQL nodes that start at the same time do it one after the other; the later ones find nothing left.
+func (s *Store) apply(ctx context.Context, upTo int64) error {
+	unlock, err := s.lockMigrations(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	have, err := s.applied(ctx)
+	if err != nil {
+		return err
+	}
+	pending, err := have.missing(upTo)
+	if err != nil {
+		return err
+	}
+	for _, m := range pending {
+		err := s.write.tx(ctx, s.patience.call, nil, func(ctx context.Context, tx *sql.Tx) error {
+			if err := m.run(ctx, s, tx); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, `INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, $2)`, m.version, true)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("version %d: %w", m.version, err)
+		}
+	}
+	return nil
+}
+
+// lockMigrations waits until no other node migrates, for up to two minutes. SQLite's folder is locked already.
+func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
+	if s.engine != Postgres {
+		return func() {}, nil
+	}
+	conn, err := s.write.conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for range 120 {
+		var locked bool
+		if err = conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock($1)`, int64(migrationsLock)).Scan(&locked); err != nil {
+			break
+		}
+		if locked {
+			return func() {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usual.call)
+				defer cancel()
+				_, _ = conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, int64(migrationsLock)) // else the end of the session does it
+				conn.Close()
+			}, nil
+		}
+		select {
+		case <-tick.C:
+			err = errors.New("another node has been migrating for two minutes")
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	conn.Close()
+	return nil, err
 }
 
 // refuseOlder returns an error if this program would have to migrate a PostgreSQL that is in use. The

@@ -250,3 +250,39 @@ func TestOldRequestsAreFound(t *testing.T) {
 		})
 	}
 }
+
+// Every migration has a number of its own in front of its name, and they come in that order.
+func TestMigrationsAreNumbered(t *testing.T) {
+	t.Parallel()
+	var before int64
+	for _, v := range sqlstore.Versions() {
+		if v <= before {
+			t.Errorf("version %d comes behind %d", v, before)
+		}
+		before = v
+	}
+	if before != sqlstore.Newest() {
+		t.Errorf("Newest() = %d, want %d", sqlstore.Newest(), before)
+	}
+}
+
+// A database that lacks a migration before its last one is refused, and not changed.
+func TestLackingMigration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := sqlstore.OpenAt(t.Context(), "sqlite", dir, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sqlstore.Execute(s, `DELETE FROM goose_db_version WHERE version_id = 12`); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if s, err = sqlstore.Open(t.Context(), "sqlite", dir); err == nil {
+		s.Close()
+		t.Fatal("it was opened")
+	}
+	if want := "at version 20 but lacks version 12"; !strings.Contains(err.Error(), want) {
+		t.Errorf("Open = %v, want %q in it", err, want)
+	}
+}

@@ -37,6 +37,7 @@ type Settings struct {
 	Plans       account.Plans
 	Catalog     *catalog.Catalog // its models have no dates before Join, and the configured tiers before Tier
 	Routes      *routing.Routes  // nil before Route
+	Weights     *routing.Weights // what the router has learned; never nil
 
 	Site webui.Site // how the pages look
 
@@ -51,7 +52,7 @@ func New(cfg *config.Config, f *discovery.Found) (*Settings, error) {
 	if f == nil {
 		f = &discovery.Found{}
 	}
-	s := &Settings{Config: cfg, Found: f, Plans: newPlans(cfg), upstreams: upstreams(cfg, f)}
+	s := &Settings{Config: cfg, Found: f, Plans: newPlans(cfg), upstreams: upstreams(cfg, f), Weights: routing.NewWeights(cfg.Router.Weights)}
 	// config.Load checks each part by itself. What can still be wrong shows when all models are put
 	// together, such as an id that occurs twice.
 	var err error
@@ -127,7 +128,7 @@ func (s *Settings) Standing() []admin.ModelStanding { return admin.Standings(s.C
 // HTTP returns the part of the settings that the API needs.
 func (s *Settings) HTTP() httpapi.Settings {
 	return httpapi.Settings{
-		Description: s.Description, Catalog: s.Catalog, Routes: s.Routes, Scorer: routing.Estimate{Dial: s.Config.Router.Dial}, Plans: s.Plans,
+		Description: s.Description, Catalog: s.Catalog, Routes: s.Routes, Scorer: routing.Estimate{Dial: s.Config.Router.Dial}, Weights: s.Weights, Plans: s.Plans,
 		CORSOrigins: s.Config.CORSOrigins, TrustedProxies: s.Config.TrustedProxies, PublicURL: s.Config.PublicURL, Support: s.Config.Support.String(),
 	}
 }

@@ -46,6 +46,10 @@ func upstreams(cfg *config.Config, f *discovery.Found) []upstream {
 // as in the old settings keeps its adapters, and with them its open connections and its health. old
 // is nil at the start of the process. p watches upstreams for silence.
 func (s *Settings) Connect(old *Settings, p *pulse.Pulse) error {
+	// The file of the weights is read again when the configuration is, and not when models are discovered.
+	if old != nil && old.Config == s.Config {
+		s.Weights = old.Weights
+	}
 	for i := range s.upstreams {
 		u := &s.upstreams[i]
 		// The client is a setting of all providers, so it is not part of u.config.
