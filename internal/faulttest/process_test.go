@@ -119,7 +119,7 @@ func TestStopped(t *testing.T) {
 	s.begin(t)
 	ends := make(chan string, 10)
 	for range cap(ends) {
-		go func() { ends <- s.chat("m", "slow").end }()
+		go func() { ends <- s.chat("m", "gated").end }()
 	}
 	eventually(t, "the streams", func() bool { return s.gauge("sluice_streams_open") == 10 }, func() string { return "" })
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
@@ -131,6 +131,7 @@ func TestStopped(t *testing.T) {
 		}
 	}
 	_ = s.cmd.Process.Signal(syscall.SIGCONT)
+	close(u.gate)
 	resumed := time.Now()
 	for range cap(ends) {
 		if end := <-ends; end != complete {

@@ -254,6 +254,18 @@ func (s *server) settled(id string) *admin.Request {
 	return &found.Settled[0]
 }
 
+// inBooks returns what the books say about a call whose caller saw its end. It may be on its way from the journal to the
+// database.
+func (s *server) inBooks(id string) (r *admin.Request) {
+	s.t.Helper()
+	for range 20 {
+		if r = s.settled(id); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
 // requests returns how many calls are in the books.
 func (s *server) requests() int64 {
 	s.t.Helper()
@@ -273,7 +285,7 @@ func (s *server) balance() tally {
 			anonymous++
 			continue
 		}
-		r := s.settled(c.id)
+		r := s.inBooks(c.id)
 		switch {
 		case r == nil && (c.end == complete || c.end == told):
 			n.lost++

@@ -254,7 +254,7 @@ func (f *upstreamFault) check(t *testing.T, s *server, c *seen) {
 	if c.end != f.end || f.status != 0 && c.status != f.status || f.end == complete && c.text != f.text {
 		t.Errorf("the caller saw %s %d %.100q, want %s %d %.100q\n%.300s", c.end, c.status, c.text, f.end, f.status, f.text, c.body)
 	}
-	if r := s.settled(c.id); r == nil || r.Outcome != f.outcome || r.PromptTokens < 0 || r.CompletionTokens < 0 || r.CompletionTokens > 1_000_000 {
+	if r := s.inBooks(c.id); r == nil || r.Outcome != f.outcome || r.PromptTokens < 0 || r.CompletionTokens < 0 || r.CompletionTokens > 1_000_000 {
 		t.Errorf("the books say %+v, want it %s", r, f.outcome)
 	}
 }
