@@ -29,6 +29,8 @@ type export struct {
 	Days     []exportedDay     `json:"usage_by_day"`
 	Calls    []exportedCall    `json:"calls"`
 	Refused  []exportedRefusal `json:"refused_calls"`
+	// Stored has input and response of each.
+	Stored []json.RawMessage `json:"stored_responses"`
 }
 
 // exportedAccount is the account itself.
@@ -175,6 +177,9 @@ type exportedRefusal struct {
 // sums by day always include every call.
 const mostExported = 100_000
 
+// mostStored limits the stored responses, in bytes; the newest are exported.
+const mostStored = 64 << 20
+
 // exportAccount writes the account's data as a file to download. Everything is read before the
 // first byte is written, so that a failure becomes an error page and not half a file.
 func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
@@ -184,7 +189,7 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 		out.Keys = append(out.Keys, exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt})
 	}
 	// One list after the other: an export is rare, and need not be fast.
-	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherWebhooks, d.gatherMatters, d.gatherBilling, d.gatherUsage, d.gatherRefused} {
+	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherWebhooks, d.gatherMatters, d.gatherBilling, d.gatherUsage, d.gatherRefused, d.gatherStored} {
 		if err := gather(r.Context(), v, out); err != nil {
 			return err
 		}
@@ -320,4 +325,19 @@ func (d *Dashboard) gatherRefused(ctx context.Context, v *visitor, out *export) 
 		out.Refused = append(out.Refused, exportedRefusal{c.Told(), c.At, c.KeyID, c.Status, c.Kind, c.Param, c.Path, c.Model, c.Address})
 	}
 	return nil
+}
+
+// gatherStored adds the stored responses of the calls that are exported. It must be called after gatherUsage.
+func (d *Dashboard) gatherStored(ctx context.Context, v *visitor, out *export) (err error) {
+	var ids []string
+	for i := range out.Calls {
+		if out.Calls[i].Door == usage.DoorResponses {
+			ids = append(ids, out.Calls[i].ID)
+		}
+	}
+	if d.Stored == nil || len(ids) == 0 {
+		return nil
+	}
+	out.Stored, err = d.Stored(ctx, v.ID, ids, mostStored)
+	return err
 }
