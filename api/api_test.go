@@ -126,6 +126,7 @@ func TestOperations(t *testing.T) {
 		"listResponseInputItems GET /v1/responses/{id}/input_items",
 		"listVideoJobs GET /v1/video/generations/jobs",
 		"readReference GET /docs",
+		"resumeChatCompletion GET /v1/chat/completions/{id}/events",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("operations = %q, want %q", got, want)

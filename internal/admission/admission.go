@@ -290,7 +290,9 @@ func (l *Lease) Settle(s usage.Settlement) {
 	if l.key != nil {
 		defer l.gate.freeKey(l.key, used, s.UnitMilli)
 	}
-	l.gate.accounts.Record(s)
+	if !l.forgets() {
+		l.gate.accounts.Record(s)
+	}
 }
 
 // access applies the rules of docs/api.md#plan-and-model-access. An account without a plan gets 402, because

@@ -16,6 +16,7 @@ import (
 	"sluice/internal/mcpserver"
 	"sluice/internal/netguard"
 	"sluice/internal/responses"
+	"sluice/internal/resume"
 	"sluice/internal/routing"
 	"sluice/internal/toolloop"
 )
@@ -37,6 +38,14 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		replies.Claims, replies.Node = store, a.nodeName()
 		routers.Shared = store
 	}
+	streams := &resume.Options{}
+	if a.opts.Resume != nil {
+		*streams = *a.opts.Resume
+	}
+	if streams.Key = store.Key(); !a.facts.alone() {
+		streams.Bus = nodeBus{a.cluster}
+	}
+	a.streams = resume.New(streams)
 	a.replies, a.router = idempotency.New(store, a.log, replies), routing.NewRouter(routers)
 	// The depth of nesting is counted, so that tools which call the service again come to an end.
 	nested := func(depth int) http.Handler { return a.api.Nested(depth) }
@@ -49,7 +58,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 	tools := a.newMCPServer(nested)
 	a.cluster.Subscribe(topicMCP, tools.Told, nil)
 	a.api = httpapi.New(auth.New(a.facts.index, cfg.Brand, a.follower), a.line, a.settings.Load().HTTP(), &httpapi.Options{
-		Log: a.log, Metrics: a.metrics, Tracer: a.tracer, Ledger: a.ledger, Abuse: a.abuse, Replies: a.replies, Videos: a.videos,
+		Log: a.log, Metrics: a.metrics, Tracer: a.tracer, Ledger: a.ledger, Abuse: a.abuse, Replies: a.replies, Streams: a.streams, Videos: a.videos,
 		Responses: responses.NewShelf(store, &responses.ShelfOptions{Key: store.Key()}),
 		Changes:   store.CatalogChanges,
 		Pages:     a.pages(cfg), MCP: tools.Serve,

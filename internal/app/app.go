@@ -44,6 +44,7 @@ import (
 	"sluice/internal/overview"
 	"sluice/internal/pulse"
 	"sluice/internal/refusal"
+	"sluice/internal/resume"
 	"sluice/internal/routing"
 	"sluice/internal/signin"
 	"sluice/internal/staff"
@@ -73,6 +74,8 @@ type Options struct {
 	Servers []discovery.Server
 	// Idempotency says how long replies are kept and waited for; for tests. New copies it.
 	Idempotency *idempotency.Options
+	// Resume bounds the streams that can be resumed; for tests. New copies it.
+	Resume *resume.Options
 	// Patience is how long a call tries to find an upstream that answers; for tests. Default 30
 	// seconds.
 	Patience time.Duration
@@ -113,6 +116,7 @@ type App struct {
 	api      *httpapi.API
 	local    *httpapi.Local // whether only this machine has sent requests
 	replies  *idempotency.Replies
+	streams  *resume.Streams
 	router   *routing.Router
 	tools    *remoteTools
 	videos   *video.Line

@@ -29,6 +29,7 @@ import (
 	"sluice/internal/discovery"
 	"sluice/internal/fault"
 	"sluice/internal/idempotency"
+	"sluice/internal/resume"
 	"sluice/internal/sqlstore"
 	"sluice/internal/video"
 )
@@ -43,6 +44,7 @@ type site struct {
 	dir     string
 	file    string
 	replies *idempotency.Options
+	streams *resume.Options
 	// patience with upstreams; 0: the default.
 	patience time.Duration
 	servers  []discovery.Server // that are looked for; none unless a test says so
@@ -171,7 +173,7 @@ func (s *site) launch(t *testing.T, cfg *config.Config) (*node, error) {
 		renderer = builtInRenderer
 	}
 	var err error
-	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, &slog.HandlerOptions{Level: s.level})), Load: s.load, Idempotency: s.replies, Patience: s.patience, Renderer: renderer, Servers: append([]discovery.Server{}, s.servers...)})
+	n.App, err = app.New(t.Context(), cfg, &app.Options{Log: slog.New(slog.NewJSONHandler(n.log, &slog.HandlerOptions{Level: s.level})), Load: s.load, Idempotency: s.replies, Resume: s.streams, Patience: s.patience, Renderer: renderer, Servers: append([]discovery.Server{}, s.servers...)})
 	if err != nil {
 		return nil, err
 	}

@@ -88,12 +88,17 @@ var chatTries = map[string]try{
 	"fields of the open objects of a chat request": member(func(n int64) string { // three are those of the request
 		return `"unknown":{` + list(n-3, func(i int64) string { return fmt.Sprintf(`"f%d":0`, i) }) + `}`
 	}),
-	"stored response with its input":         triedBy("responses", "TestConversationIsBounded", "not stored"),
-	"stored responses of an account":         triedBy("sqlstore", "TestSQLite", "the oldest go"), // by its part about responses
-	"stored responses of an account, number": triedBy("sqlstore", "TestSQLite", "the oldest go"),
-	"conversation of a stored response":      triedBy("responses", "TestConversationIsBounded", "400"),
-	"responses of a conversation":            triedBy("responses", "TestTurnsAreBounded", "400"),
-	"items of a conversation":                triedBy("responses", "TestItemsAreBounded", "400"),
+	"events kept of a resumable stream":             triedBy("resume", "TestBounds", "the oldest go"),
+	"events kept of an account's resumable streams": triedBy("resume", "TestBounds", "the oldest go"),
+	"events kept of all resumable streams":          triedBy("resume", "TestBounds", "the oldest go"),
+	"time that a call goes on without its caller":   triedBy("resume", "TestNobodyComesBack", "ended, charged for what was produced"),
+	"streams of other nodes being resumed at once":  triedBy("resume", "TestPeersAtOnce", "503"),
+	"stored response with its input":                triedBy("responses", "TestConversationIsBounded", "not stored"),
+	"stored responses of an account":                triedBy("sqlstore", "TestSQLite", "the oldest go"), // by its part about responses
+	"stored responses of an account, number":        triedBy("sqlstore", "TestSQLite", "the oldest go"),
+	"conversation of a stored response":             triedBy("responses", "TestConversationIsBounded", "400"),
+	"responses of a conversation":                   triedBy("responses", "TestTurnsAreBounded", "400"),
+	"items of a conversation":                       triedBy("responses", "TestItemsAreBounded", "400"),
 	"metadata of a response": func(t *testing.T, s *stage, b bound) {
 		key := s.account(t).MasterKey
 		ask := func(n int64) reply {

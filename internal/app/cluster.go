@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"slices"
 
 	"sluice/internal/admin"
 	"sluice/internal/alert"
@@ -14,8 +15,29 @@ import (
 	"sluice/internal/usage"
 )
 
-// topicMCP is what nodes tell each other about calls of MCP tools.
-const topicMCP = "mcp"
+// The topics of what nodes tell each other: about calls of MCP tools, and streams that are resumed on another node.
+const (
+	topicMCP    = "mcp"
+	topicResume = "resume"
+)
+
+// nodeBus implements resume.Bus.
+type nodeBus struct{ *cluster.Cluster }
+
+func (b nodeBus) Tell(ctx context.Context, message string) error {
+	return b.Publish(ctx, topicResume, message)
+}
+
+func (b nodeBus) Hear(got func(message string)) { b.Subscribe(topicResume, got, nil) }
+
+func (b nodeBus) Tag() string { return tagOf(b.Life()) }
+
+func (b nodeBus) Lives(tag string) bool {
+	return slices.ContainsFunc(b.Nodes().List, func(n cluster.Node) bool { return n.Alive && tagOf(n.Life) == tag })
+}
+
+// tagOf returns the name of a node in the ids of events: the beginning of its life, which is random.
+func tagOf(life string) string { return life[:8] }
 
 // joinCluster makes this server one of those on its database. With SQLite it is the only one.
 func (a *App) joinCluster(ctx context.Context, cfg *config.Config) error {

@@ -147,8 +147,13 @@ func TestRepliesFitTheDescription(t *testing.T) {
 	must[any](n, "key.deactivate", admin.Target{Actor: "t", Ref: deactivatedID, Reason: "r"})
 
 	stored := "/v1/responses/" + between(n.request("POST", "/v1/responses", owner, `{"model":"sandbox/small","input":"Say hello."}`).body, `"id":"`, `"`)
+	left := n.request("POST", chatPath, owner, `{"model":"sandbox/small","messages":[{"role":"user","content":"Say hello."}],"stream":true,"stream_options":{"resumable":true}}`)
+	resumed := left.header.Get("X-Sluice-Resume")
+	d.check(t, "POST", chatPath, left)
+	d.check(t, "GET", chatPath+"/{id}/events", n.fetch("GET", n.scheme+n.Addr()+resumed, owner, map[string]string{"Last-Event-ID": "1000"}))
 	const (
 		chat    = "/v1/chat/completions"
+		rest    = "/v1/chat/completions/{id}/events"
 		ask     = "/v1/responses"
 		asked   = "/v1/responses/{id}"
 		write   = "/v1/messages"
@@ -185,6 +190,8 @@ func TestRepliesFitTheDescription(t *testing.T) {
 		{"POST", chat, "", owner, small + `,"stream":true}`, 200},
 		{"POST", chat, "", owner, small + `,"stream":true,"stream_options":{"include_usage":true}}`, 200},
 		{"POST", chat, "", owner, auto, 200},
+		{"GET", rest, resumed, owner, "", 200},
+		{"GET", rest, resumed, free, "", 404},
 		{"POST", chat, "", owner, `{"model":`, 400},
 		{"POST", chat, "", owner, small + `,"temperature":3}`, 400},
 		{"POST", chat, "", owner, `{"model":"none","messages":[{"role":"user","content":"x"}]}`, 400},

@@ -80,6 +80,9 @@ func (a *App) SettledFor(ctx context.Context, accountID string) ([]usage.Settlem
 	return a.facts.store.RecentSettlements(ctx, accountID, usage.Point{At: time.Now().Add(time.Hour)}, 100)
 }
 
+// Resumed is how many streams were resumed.
+func (a *App) Resumed() int64 { return a.streams.Resumed() }
+
 // Running is how many calls run now.
 func (a *App) Running() int64 { return a.ledger.Running() }
 

@@ -67,6 +67,9 @@ func (a *App) addMetrics() {
 	m.Counter("sluice_refused_calls_dropped_total", "Refused calls that were not counted for their account, because too many waited for the database.", func() float64 {
 		return float64(a.refusals.Dropped())
 	})
+	m.Counter("sluice_streams_resumed_total", "Streams that a later connection has continued.", func() float64 { return float64(a.streams.Resumed()) })
+	m.Gauge("sluice_streams_waiting", "Streams that go on although their caller has left, because it may come back.", func() float64 { return float64(a.streams.Waiting()) })
+	m.Gauge("sluice_streams_kept_bytes", "Bytes of events that are kept for callers who come back.", func() float64 { return float64(a.streams.Held()) })
 	m.Gauge("sluice_config_hash", "A number that changes with the configuration in force: the same on nodes that have the same.", func() float64 {
 		return float64(a.settings.Load().Config.Hash())
 	})

@@ -89,6 +89,7 @@ func (a *App) jobs() []func(context.Context) {
 		func(ctx context.Context) { index.RecordKeyUse(ctx, store, a.log) },
 		a.outbox.Run,
 		a.replies.Run,
+		a.streams.Run,
 		a.router.Run,
 		giveBack,
 		a.keepCatalogs,

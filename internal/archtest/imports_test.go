@@ -21,7 +21,7 @@ var rows = [][]string{
 	// The types that requests and storage are made of, and the connections to the outside.
 	{"chat", "netguard", "account", "blob", "mail"},
 	// Facts: the catalog, usage, accounts and their keys, and earlier turns of a conversation.
-	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency", "refusal", "embeddings"},
+	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency", "resume", "refusal", "embeddings"},
 	// Admission of requests, and the way an upstream is called; payment adapters know billing. provider/claude
 	// is not an adapter: several adapters share what it knows about one family of models. Staff's decisions about the
 	// running service know the catalog. Signals and the finder read what calls have left behind.

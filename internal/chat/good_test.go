@@ -52,6 +52,7 @@ var goodBodies = []struct{ name, body string }{
 
 	// Requests of official client libraries, as they send them.
 	{"openai-python chat", `{"messages":[{"role":"system","content":"You are terse."},{"role":"user","content":"Say this is a test"}],"model":"service/auto","max_completion_tokens":64,"n":1,"stream":false,"temperature":0.2}`},
+	{"resumable stream", `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"stream_options":{"resumable":true}}`},
 	{"openai-node stream", `{"model":"service/auto","messages":[{"role":"user","content":"Say this is a test"}],"stream":true,"stream_options":{"include_usage":true}}`},
 	{"openai-node runTools", `{"model":"service/auto","messages":[{"role":"user","content":"How is the weather?"},{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"call_x","type":"function","function":{"name":"getWeather","arguments":"{\"location\":\"Paris\"}","parsed_arguments":null}}]},{"role":"tool","tool_call_id":"call_x","content":"{\"temperature\":\"20C\"}"}],"tools":[{"type":"function","function":{"name":"getWeather","parameters":{"type":"object","properties":{"location":{"type":"string"}},"additionalProperties":false,"required":["location"]},"strict":true}}],"tool_choice":"auto","parallel_tool_calls":true,"stream":false}`},
 	{"openai-python parse", `{"messages":[{"role":"user","content":"Solve 8x + 31 = 2"}],"model":"service/auto","response_format":{"type":"json_schema","json_schema":{"schema":{"properties":{"answer":{"title":"Answer","type":"string"}},"required":["answer"],"title":"Math","type":"object","additionalProperties":false},"name":"Math","strict":true}},"stream":false}`},
@@ -112,6 +113,7 @@ func TestParseFields(t *testing.T) {
 		{"allowed tools", Request{Model: "m", N: 1, Tools: []Tool{{Function: &Function{Name: "f"}}}, ToolChoice: ToolChoice{Mode: ChoiceAllowed}}},
 		{"other fields of odd types", Request{Model: "m", N: 1}},
 		{"stream_options without stream", Request{Model: "m", N: 1}},
+		{"resumable stream", Request{Model: "m", N: 1, Stream: true, Resumable: true}},
 		{"no tools", Request{Model: "m", N: 1}},
 		{"choice none without tools", Request{Model: "m", N: 1, ToolChoice: ToolChoice{Mode: ChoiceNone}}},
 		{"bounds", Request{

@@ -202,7 +202,7 @@ func (p *parser) whole() {
 		r.MaxTokens = int(min(p.maxTokens, p.maxCompletion))
 	}
 	// Without stream the option is ignored (docs/api.md#chat-completion-request).
-	r.IncludeUsage = r.IncludeUsage && r.Stream
+	r.IncludeUsage, r.Resumable = r.IncludeUsage && r.Stream, r.Resumable && r.Stream
 	p.choosable()
 }
 
@@ -250,23 +250,37 @@ func (p *parser) streamOptions() {
 	if !p.enter(true) {
 		return
 	}
-	for p.member() {
-		if string(p.key) != "include_usage" {
-			p.skip()
-			continue
-		}
-		p.req.usage.from = p.pos // where a Patch writes true
-		switch p.peek() {
-		case 't', 'f':
-			p.req.IncludeUsage = p.boolean()
-		case 'n':
-			p.null()
+	for from := p.pos; p.member(); from = p.pos {
+		switch string(p.key) {
+		case "include_usage":
+			p.req.usage.from = p.pos // where a Patch writes true
+			p.req.IncludeUsage = p.option("include_usage")
+			p.req.usage.to = p.pos
+			p.req.options++
+		case "resumable":
+			p.req.Resumable = p.option("resumable")
+			// With the comma in front, if there is one: a Patch leaves it out.
+			p.req.resume, p.req.resumeFirst = span{from, p.pos}, p.req.options == 0
 		default:
 			p.skip()
-			p.oddPath, p.oddOptions = "stream_options.include_usage", "a boolean; got "+p.describe(p.req.usage.from)
+			p.req.options++
 		}
-		p.req.usage.to = p.pos
 	}
+}
+
+// option reads a boolean of stream_options; null is false.
+func (p *parser) option(name string) bool {
+	from := p.pos
+	switch p.peek() {
+	case 't', 'f':
+		return p.boolean()
+	case 'n':
+		p.null()
+	default:
+		p.skip()
+		p.oddPath, p.oddOptions = "stream_options."+name, "a boolean; got "+p.describe(from)
+	}
+	return false
 }
 
 // stop reads stop: a string, an array of strings, or null. A string is read as an array of one.

@@ -108,8 +108,8 @@ func (r *Request) appendUpstream(dst []byte, p Patch, left member) (_ []byte, cu
 			dst = append(dst, set.Value...)
 		case m.field == fieldStop && r.emptyStops:
 			dst = r.appendStops(dst)
-		case m.field == fieldStreamOptions && p.IncludeUsage && r.Stream:
-			dst = r.appendStreamOptions(dst, m)
+		case m.field == fieldStreamOptions && r.Stream && (p.IncludeUsage || r.resume.to > 0):
+			dst = r.appendStreamOptions(dst, m, p.IncludeUsage)
 		case m.field == fieldMessages && p.SystemRole:
 			dst = r.appendMessages(dst, m)
 		default:
@@ -178,37 +178,47 @@ func (p *Patch) drops(key []byte) bool {
 	return false
 }
 
-// appendStreamOptions appends the caller's stream_options with include_usage true. Other options, which
-// the upstream may know and we do not, are kept.
-func (r *Request) appendStreamOptions(dst []byte, m member) []byte {
-	value := r.raw[m.value:m.to]
+// appendStreamOptions appends the caller's stream_options without resumable, which is ours, and with
+// include_usage true if usage is set. Other options, which the upstream may know and we do not, are kept.
+func (r *Request) appendStreamOptions(dst []byte, m member, usage bool) []byte {
+	from, to := int(m.value), int(m.to)
 	switch {
-	case value[0] != '{': // null
+	case r.raw[from] != '{': // null
 		dst = append(dst, '{')
 		dst = append(dst, usageMember...)
 		return append(dst, '}')
+	case !usage:
+		return r.appendOptions(dst, from, to)
 	// The caller's own include_usage is replaced in place: a second one would be a key given twice.
 	case r.usage.to > 0:
-		dst = append(dst, r.raw[m.value:r.usage.from]...)
+		dst = r.appendOptions(dst, from, r.usage.from)
 		dst = append(dst, "true"...)
-		return append(dst, r.raw[r.usage.to:m.to]...)
+		return r.appendOptions(dst, r.usage.to, to)
 	}
 	dst = append(dst, '{')
 	dst = append(dst, usageMember...)
-	if !isEmptyObject(value) {
+	if r.options > 0 {
 		dst = append(dst, ',')
 	}
-	return append(dst, value[1:]...)
+	return r.appendOptions(dst, from+1, to)
 }
 
-// isEmptyObject reports whether a checked JSON object has no members.
-func isEmptyObject(value []byte) bool {
-	for _, c := range value[1:] {
-		if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
-			return c == '}'
+// appendOptions appends a part of the caller's stream_options without resumable.
+func (r *Request) appendOptions(dst []byte, from, to int) []byte {
+	cut := r.resume
+	if cut.to == 0 || cut.from < from || cut.from >= to {
+		return append(dst, r.raw[from:to]...)
+	}
+	dst = append(dst, r.raw[from:cut.from]...)
+	for from = cut.to; r.resumeFirst; from++ {
+		if c := r.raw[from]; c == ',' {
+			from++
+			break
+		} else if c == '}' {
+			break
 		}
 	}
-	return true
+	return append(dst, r.raw[from:to]...)
 }
 
 // appendMessages appends the caller's messages with the role system for developer. Parse recorded the

@@ -68,6 +68,32 @@ func TestAppendUpstream(t *testing.T) {
 			`{"stream_options":{"include_usage":true},"model":"a",` + messages + `,"stream":true}`,
 		},
 
+		{
+			"resumable alone", `{"stream_options":{ "resumable":true },"model":"a",` + messages + `,"stream":true}`,
+			Patch{},
+			`{"stream_options":{},"model":"a",` + messages + `,"stream":true}`,
+		},
+		{
+			"resumable alone, with usage", `{"stream_options":{"resumable":true},"model":"a",` + messages + `,"stream":true}`,
+			Patch{IncludeUsage: true},
+			`{"stream_options":{"include_usage":true},"model":"a",` + messages + `,"stream":true}`,
+		},
+		{
+			"resumable first", `{"stream_options":{"resumable": true , "x":1,"include_usage":false},"model":"a",` + messages + `,"stream":true}`,
+			Patch{IncludeUsage: true},
+			`{"stream_options":{ "x":1,"include_usage":true},"model":"a",` + messages + `,"stream":true}`,
+		},
+		{
+			"resumable in the middle", `{"stream_options":{"include_usage":false , "resumable":null,"x":1},"model":"a",` + messages + `,"stream":true}`,
+			Patch{IncludeUsage: true},
+			`{"stream_options":{"include_usage":true,"x":1},"model":"a",` + messages + `,"stream":true}`,
+		},
+		{
+			"resumable last", `{"stream_options":{"x":1, "resumable":false },"model":"a",` + messages + `,"stream":true}`,
+			Patch{IncludeUsage: true},
+			`{"stream_options":{"include_usage":true,"x":1 },"model":"a",` + messages + `,"stream":true}`,
+		},
+
 		{"drop the first", `{ "n":1 , "model":"a",` + messages + `}`, Patch{Drop: []string{"n"}}, `{ "model":"a",` + messages + `}`},
 		{"drop the last", `{"model":"a",` + messages + ` , "n":1 }`, Patch{Drop: []string{"n"}}, `{"model":"a",` + messages + ` }`},
 		{"drop in the middle", `{"model":"a" , "n":1, ` + messages + `}`, Patch{Drop: []string{"n"}}, `{"model":"a", ` + messages + `}`},

@@ -18,6 +18,7 @@ type Request struct {
 
 	Stream       bool
 	IncludeUsage bool // stream_options.include_usage; always false without Stream
+	Resumable    bool // stream_options.resumable, which upstreams do not get; always false without Stream
 
 	MaxTokens int // the smaller of max_tokens and max_completion_tokens; 0: neither is given
 	N         int // how many replies; 1 if not given
@@ -57,6 +58,10 @@ type Request struct {
 	numbers    [4]float64 // what the four *float64 above point to: no allocation for each
 	seedValue  int64      // what Seed points to
 	parallel   bool       // what ParallelToolCalls points to
+
+	resume      span // the member stream_options.resumable, with the comma in front; empty if not given
+	resumeFirst bool // it is the first of stream_options, so that the comma is behind it
+	options     int  // how many other members stream_options has
 }
 
 // Raw returns the body as the caller sent it, or nil if Parse did not make the Request. It must not be

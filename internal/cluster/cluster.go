@@ -328,5 +328,8 @@ func (c *Cluster) Note() string {
 	return strings.Join(notes, "; ")
 }
 
+// Life returns what tells this process from every other one; empty for a cluster of one.
+func (c *Cluster) Life() string { return c.me.Life }
+
 // Mode returns how this node counts limits.
 func (c *Cluster) Mode() Mode { return c.me.Mode }

@@ -20,7 +20,7 @@ import (
 func usagePage(p webui.Page, v usageView) templ.Component {
 	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var1 templ.Component) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_Var2 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Usage</h1><p>Your usage in the last 30 days. Days are in UTC.</p></div><a class=\"button\" href=\"/dashboard/usage.csv\" download>Export CSV</a></div><form method=\"get\" action=\"/dashboard/usage\" class=\"filters card\"><div class=\"field\"><label for=\"f-model\">Model</label> <select id=\"f-model\" name=\"model\"><option value=\"\">All models</option> ")
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Usage</h1><p>Your usage in the last 30 days. Days are in UTC.</p></div><div class=\"row\"><a class=\"button\" href=\"/dashboard/usage/routing\">Routing</a> <a class=\"button\" href=\"/dashboard/usage.csv\" download>Export CSV</a></div></div><form method=\"get\" action=\"/dashboard/usage\" class=\"filters card\"><div class=\"field\"><label for=\"f-model\">Model</label> <select id=\"f-model\" name=\"model\"><option value=\"\">All models</option> ")
 			for _, m := range v.Choices {
 				markup.Raw(templ_7745c5c3_Buffer, "<option value=\"")
 				markup.Text(templ_7745c5c3_Buffer, m)

@@ -27,6 +27,7 @@ import (
 	"sluice/internal/inference"
 	"sluice/internal/refusal"
 	"sluice/internal/responses"
+	"sluice/internal/resume"
 	"sluice/internal/routing"
 	"sluice/internal/telemetry"
 	"sluice/internal/video"
@@ -66,6 +67,8 @@ type Options struct {
 	// Replies stores replies to requests with an Idempotency-Key. If nil, the header is
 	// ignored.
 	Replies *idempotency.Replies
+	// Streams keeps streams that can be resumed. If nil, none can be.
+	Streams *resume.Streams
 	// Responses keeps responses. If nil, none are kept.
 	Responses *responses.Shelf
 	// Changes reads up to most catalog changes after the one with number after. known reports
@@ -121,6 +124,7 @@ type API struct {
 	ledger   admission.Ledger
 	abuse    *abuse.Control
 	replies  *idempotency.Replies
+	streams  *resume.Streams  // nil: no stream can be resumed
 	shelf    *responses.Shelf // nil: responses are not kept
 	videos   *video.Line
 	changes  func(ctx context.Context, after int64, most int) ([]catalog.Change, bool, error)
@@ -144,7 +148,7 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 	if opts == nil {
 		opts = &Options{}
 	}
-	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, shelf: opts.Responses, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages, refusals: opts.Refusals}
+	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, streams: opts.Streams, shelf: opts.Responses, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages, refusals: opts.Refusals}
 	made.bodies.maxOne, made.bodies.maxAll = cmp.Or(opts.MaxBody, maxBody), cmp.Or(opts.MaxBodies, maxBodies)
 	made.bodies.maxAccount, made.bodies.maxStrangers, made.bodies.maxStranger = maxAccountBodies, maxStrangerBodies, maxAddressBodies
 	made.bodies.patience, made.bodies.total, made.bodies.seed = bodyPatience, bodyTotal, maphash.MakeSeed()

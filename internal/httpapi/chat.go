@@ -40,21 +40,35 @@ func (a *API) complete(x *exchange, r *http.Request, c completion) error {
 	if m, known := x.settings.Catalog.Resolve(c.Model, x.aliases()); known {
 		x.event.Model = m.ID
 	}
+	ctx := r.Context()
 	var w http.ResponseWriter = x
+	var k *keeper
 	if key := r.Header[idempotency.Header]; key != nil && a.replies != nil {
-		k, err := a.keep(x, r, key, c.body)
-		if k == nil {
+		var err error
+		if k, err = a.keep(x, r, key, c.body); k == nil {
 			return err
 		}
 		defer k.end()
 		w = k
 	}
-	return goneOr(a.current(x, func() error {
-		return a.line.Complete(r.Context(), w, x.models(), &inference.Call{
+	var s *resumable
+	if c.resumable(r) && a.streams != nil {
+		s, ctx = a.makeResumable(x, r, k)
+		defer s.end()
+		if w = s; k != nil {
+			k.next, k.ctx, w = s, ctx, k
+		}
+	}
+	err := goneOr(a.current(x, func() error {
+		return a.line.Complete(ctx, w, x.models(), &inference.Call{
 			ID: x.event.CallID, Start: x.event.Start, Span: x.event.Span, Wait: &x.wait, Caller: x.caller, Limits: x.limits(), Request: c.Request, Depth: x.depth,
 			Address: x.event.Remote, RequestID: x.event.Given(), Door: c.door, Dialect: c.dialect,
 		})
 	}))
+	if s != nil {
+		s.whole = err == nil || errors.Is(err, relay.ErrTold)
+	}
+	return err
 }
 
 // goneOr marks an error of a call that was given up by its caller, which is not an error to reply to. It returns

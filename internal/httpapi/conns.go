@@ -106,7 +106,8 @@ func NewListener(inner net.Listener, opts ListenerOptions) *Listener {
 		opts.Log = slog.Default()
 	}
 	l := &Listener{Listener: inner, opts: opts, open: map[*wire]struct{}{}, byAddress: map[netip.Addr]int{}}
-	l.base, l.cut = context.WithCancelCause(context.Background())
+	base, cut := context.WithCancelCause(context.Background())
+	l.base, l.cut = context.WithValue(base, baseKey{}, base), cut
 	return l
 }
 

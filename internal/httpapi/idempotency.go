@@ -36,7 +36,7 @@ func (a *API) keep(x *exchange, r *http.Request, key []string, body []byte) (*ke
 		}
 		return nil, clientGone(x.replay(reply))
 	}
-	return &keeper{exchange: x, ctx: r.Context(), turn: turn}, nil
+	return &keeper{exchange: x, next: x, ctx: r.Context(), turn: turn}, nil
 }
 
 // replay sends a stored reply again, as a body or as a stream, as it was sent the first time.
@@ -44,7 +44,7 @@ func (x *exchange) replay(reply *idempotency.Reply) error {
 	h := x.Header()
 	h["Idempotent-Replayed"] = []string{"true"}
 	if reply.Stream {
-		h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = eventStream, []string{"no-cache"}, []string{"no"}
+		x.streamHeader()
 	} else {
 		h["Content-Type"], h["Content-Length"] = jsonType, []string{strconv.Itoa(reply.Size())}
 	}
@@ -68,6 +68,7 @@ func (x *exchange) replay(reply *idempotency.Reply) error {
 // can always get it again.
 type keeper struct {
 	*exchange
+	next http.ResponseWriter // the exchange, or the stream that can be resumed
 	ctx  context.Context
 	turn *idempotency.Turn
 	last bool // the next write completes the reply
@@ -84,8 +85,18 @@ func (k *keeper) Write(p []byte) (int, error) {
 			k.turn.Keep(k.ctx)
 		}
 	}
-	return k.exchange.Write(p)
+	return k.next.Write(p)
 }
+
+// Flush implements http.Flusher.
+func (k *keeper) Flush() {
+	if f, ok := k.next.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+// Unwrap gives http.ResponseController access to what is below.
+func (k *keeper) Unwrap() http.ResponseWriter { return k.next }
 
 // end lets the next request with the same key run, if nothing was stored.
 func (k *keeper) end() { k.turn.End() }

@@ -48,6 +48,7 @@ type route struct {
 func (a *API) routes() []route {
 	return []route{
 		{"POST", chatPath, a.createChatCompletion},
+		{"GET", chatPath + "/{id}/events", a.resumeStream},
 		{"POST", messagesPath, a.createMessage},
 		{"POST", countTokensPath, a.countTokens},
 		{"POST", responsesPath, a.createResponse},

@@ -53,6 +53,8 @@ type Reader interface {
 	UsageBy(ctx context.Context, q Query) ([]Row, error)
 	// RecentSettlements returns at most limit of an account's calls before a point, newest first.
 	RecentSettlements(ctx context.Context, accountID string, before Point, limit int) ([]Settlement, error)
+	// RoutedCalls adds up an account's calls that asked for a model and were answered by others, by those.
+	RoutedCalls(ctx context.Context, accountID, asked string, from time.Time) ([]Routed, error)
 }
 
 // BooksOptions are the choices of NewBooks; the zero value is the default.
@@ -360,6 +362,12 @@ func (v View) UsageBy(ctx context.Context, q Query) ([]Row, error) {
 func (v View) RecentSettlements(ctx context.Context, accountID string, before Point, limit int) ([]Settlement, error) {
 	v.Flush(ctx)
 	return v.books.archive.RecentSettlements(ctx, accountID, before, limit)
+}
+
+// RoutedCalls adds up an account's calls that asked for a model and were answered by others, by those.
+func (v View) RoutedCalls(ctx context.Context, accountID, asked string, from time.Time) ([]Routed, error) {
+	v.Flush(ctx)
+	return v.books.archive.RoutedCalls(ctx, accountID, asked, from)
 }
 
 // UsageByDay returns an account's sums by day, key and model, starting with the day from. They do

@@ -37,6 +37,10 @@ func (a *archive) UsageByDay(context.Context, string, time.Time) ([]usage.Row, e
 	return make([]usage.Row, len(a.stored)), nil
 }
 
+func (a *archive) RoutedCalls(context.Context, string, string, time.Time) ([]usage.Routed, error) {
+	return nil, nil
+}
+
 func (a *archive) SettlementsDropped(context.Context) (time.Time, error) { return time.Time{}, nil }
 
 func (a *archive) HasSettlements(_ context.Context, list []usage.Settlement) (map[string]bool, error) {

@@ -164,6 +164,50 @@ func examine(t *testing.T, dir string, records, committed int, again bool) (wron
 	return ""
 }
 
+// A write that a power cut has torn at any byte costs nothing of what was before it.
+func TestTornAtEveryByte(t *testing.T) {
+	t.Parallel()
+	const records = 8
+	files := chained(t, small, records, 0)
+	var last string // the file with the newest records
+	for file, data := range files {
+		if file[0] >= '0' && file[0] <= '9' && strings.TrimRight(data, "\x00") != "" && file > last {
+			last = file
+		}
+	}
+	data := files[last]
+	end := len(strings.TrimRight(data, "\x00"))
+	dir := memory(t)
+	for at := range end {
+		torn := maps.Clone(files)
+		torn[last] = data[:at] + strings.Repeat("\x00", len(data)-at)
+		fill(t, dir, torn)
+		j, err := usage.OpenJournal(dir, small)
+		if err != nil {
+			t.Fatalf("torn at byte %d of %d: %v", at, end, err)
+		}
+		got, _, err := j.Batch(nil, 10*records)
+		if err != nil || len(got) > records {
+			t.Fatalf("torn at byte %d of %d: Batch = %d, %v", at, end, len(got), err)
+		}
+		for i := range got {
+			if got[i].ID != settlement(i).ID {
+				t.Fatalf("torn at byte %d of %d: settlement %d is %s", at, end, i, got[i].ID)
+			}
+		}
+		s := settlement(100)
+		if err := j.Append(&s); err != nil {
+			t.Fatalf("torn at byte %d of %d: Append = %v", at, end, err)
+		}
+		if more, _, err := j.Batch(nil, 10*records); err != nil || len(more) != len(got)+1 {
+			t.Fatalf("torn at byte %d of %d: Batch = %d, %v, want %d and the new one", at, end, len(more), err, len(got))
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // No byte of a journal can be flipped without all settlements being offered all the same, or a report of
 // what is lost.
 func TestEveryByteFlipped(t *testing.T) {

@@ -42,6 +42,8 @@ type JournalOptions struct {
 	// Damaged is called with each damage when it is found, by OpenJournal or by whoever reads. It must not
 	// use the journal. Default: nothing is called; Damage returns them, too.
 	Damaged func(Damage)
+	// Sync makes what was written to a file survive a power cut; for tests. Default (*os.File).Sync.
+	Sync func(*os.File) error
 }
 
 // Journal holds settlements on disk from the end of a reply until the database has them. A
@@ -252,7 +254,7 @@ func (j *Journal) Append(s *Settlement) error {
 	}
 	// Calls that end at the same time wait here for each other's sync.
 	if active := j.active(); j.opts.SyncEach {
-		if err := active.file.Sync(); err != nil {
+		if err := j.toDisk(active.file); err != nil {
 			return fmt.Errorf("sync the journal: %w", err)
 		}
 		active.dirty, j.synced = false, j.last.seq
@@ -414,7 +416,7 @@ func (j *Journal) sync() error {
 	j.mu.Unlock()
 	var errs []error
 	for i, f := range files {
-		if err := f.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // closed: the segment was removed
+		if err := j.toDisk(f); err != nil && !errors.Is(err, os.ErrClosed) { // closed: the segment was removed
 			errs = append(errs, fmt.Errorf("sync the journal: %w", err))
 			j.mu.Lock()
 			dirty[i].dirty = true

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,6 +103,51 @@ func TestJournalSyncsEach(t *testing.T) {
 	got, _, err := open(t, dir, nil).Batch(nil, 100)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Batch = %v, -want +got\n%s", err, diff)
+	}
+}
+
+// Each settlement is synced before Append returns, if that is wanted, and all of them a second later otherwise. A sync that
+// fails is told, and tried again.
+func TestJournalSyncs(t *testing.T) {
+	t.Parallel()
+	for _, each := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var syncs atomic.Int64
+			var fails atomic.Bool
+			j := open(t, t.TempDir(), &usage.JournalOptions{SyncEach: each, Sync: func(f *os.File) error {
+				syncs.Add(1)
+				if fails.Swap(false) {
+					return errors.New("the disk is tired")
+				}
+				return f.Sync()
+			}})
+			defer j.Close()
+			troubles := 0
+			defer running(t, j, func(error) { troubles++ })()
+			appendAll(t, j, 0, 3)
+			if each && syncs.Load() != 3 {
+				t.Errorf("%d syncs for 3 settlements, want 3", syncs.Load())
+			}
+			time.Sleep(1100 * time.Millisecond)
+			synctest.Wait()
+			if syncs.Load() == 0 {
+				t.Error("nothing was synced within a second")
+			}
+			before := syncs.Load()
+			fails.Store(true)
+			s := settlement(3)
+			if err := j.Append(&s); (err != nil) != each {
+				t.Errorf("Append with a sync that fails = %v, SyncEach %t", err, each)
+			}
+			time.Sleep(2200 * time.Millisecond)
+			synctest.Wait()
+			if n := syncs.Load() - before; n < 2 || !each && troubles == 0 {
+				t.Errorf("%d syncs after one that failed, %d troubles told, want another one", n, troubles)
+			}
+			if got, _, err := j.Batch(nil, 100); err != nil || len(got) != 4 {
+				t.Errorf("Batch = %d, %v, want all 4", len(got), err)
+			}
+		})
 	}
 }
 

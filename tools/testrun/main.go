@@ -180,7 +180,7 @@ func (s *session) soak() {
 		s.env = append(s.env, "SLUICE_SEED="+strconv.FormatUint(binary.LittleEndian.Uint64(b[:])>>1, 10))
 	}
 	// Tests read this variable and run for longer.
-	s.env = append(s.env, "SLUICE_SOAK=1")
+	s.env = append(s.env, "SLUICE_SOAK=1", "SLUICE_FAULTS_PAGE="+filepath.Join(s.root, "docs", "soak.md"))
 	s.report.soaking = true
 	// In the summary as well, where somebody looks for the cause of a failure.
 	s.report.note("SLUICE_SEED=" + s.value("SLUICE_SEED"))

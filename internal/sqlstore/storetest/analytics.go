@@ -77,6 +77,37 @@ func analytics(t *testing.T, open func() *sqlstore.Store) {
 		t.Error("UsageBy by something unknown = nil, want an error")
 	}
 
+	// What was asked for and answered by others, by the model that answered.
+	routed := map[string]usage.Routed{}
+	for i := range all {
+		r := &all[i]
+		if r.AccountID != "acct_1" || r.At.Before(from) {
+			continue
+		}
+		sum := routed[r.ModelUsed]
+		sum.Model = r.ModelUsed
+		sum.Calls++
+		if r.CostMicro != nil {
+			sum.Priced++
+			sum.Prompt += int64(r.Tokens.Prompt)
+			sum.Completion += int64(r.Tokens.Completion)
+			sum.CostMicro += *r.CostMicro
+		}
+		routed[r.ModelUsed] = sum
+	}
+	rows, err := s.RoutedCalls(ctx, "acct_1", "m", from)
+	if err != nil || len(rows) != len(routed) {
+		t.Fatalf("RoutedCalls = %+v, %v, want %d models", rows, err, len(routed))
+	}
+	for _, row := range rows {
+		if row != routed[row.Model] {
+			t.Errorf("RoutedCalls = %+v, want %+v", row, routed[row.Model])
+		}
+	}
+	if rows, err := s.RoutedCalls(ctx, "acct_1", "model0", from); err != nil || len(rows) != 0 {
+		t.Errorf("RoutedCalls of a model that was asked for by nobody = %+v, %v, want none", rows, err)
+	}
+
 	// Pages of any size contain every call once, newest first, although many share a time.
 	for _, size := range []int{1, 7, 100} {
 		seen, at := map[string]bool{}, usage.Point{At: base.AddDate(1, 0, 0)}

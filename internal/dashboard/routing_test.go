@@ -1,0 +1,42 @@
+package dashboard
+
+import (
+	"testing"
+
+	"sluice/internal/account"
+	"sluice/internal/catalog"
+	"sluice/internal/usage"
+)
+
+// The comparison names the best and the cheapest model that the visitor may call and that has a price.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	made := func(id string, plan account.Plan, dollars int64, quality uint8) catalog.Model {
+		m := catalog.Model{ID: id, Plan: plan, ContextLength: 1000, MaxOutput: 100, Provider: "p", Upstream: id}
+		if dollars > 0 {
+			in, out := dollars*1_000_000, dollars*4_000_000
+			m.Pricing = &catalog.Pricing{Input: &in, Output: &out}
+		}
+		for t := range m.Quality {
+			m.Quality[t] = quality
+		}
+		return m
+	}
+	list, err := catalog.New([]catalog.Model{
+		catalog.Router("service"), made("small", account.Free, 1, 50), made("large", account.Basic, 5, 90), made("largest", account.Premium, 9, 99), made("unpriced", account.Free, 0, 95),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := routingView{Total: usage.Routed{Calls: 3, Priced: 3, Prompt: 1000, Completion: 500, CostMicro: 7000}}
+	v.compare(list, &visitor{Account: &account.Account{Plan: account.Basic}})
+	if v.Best != "large" || v.BestMicro != 15_000 || v.Cheapest != "small" || v.CheapestMicro != 3000 {
+		t.Errorf("compare = %s at %d and %s at %d, want large at 15000 and small at 3000", v.Best, v.BestMicro, v.Cheapest, v.CheapestMicro)
+	}
+	if got := difference(v.BestMicro, v.Total.CostMicro); got != "$0.008 more" {
+		t.Errorf("difference(15000, 7000) = %q, want $0.008 more", got)
+	}
+	if got := difference(v.CheapestMicro, v.Total.CostMicro); got != "$0.004 less" {
+		t.Errorf("difference(3000, 7000) = %q, want $0.004 less", got)
+	}
+}

@@ -1,0 +1,132 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"sluice/internal/fault"
+	"sluice/internal/relay"
+	"sluice/internal/resume"
+)
+
+// resumeHeader is the request header that asks for a stream that can be resumed, if its value is 1.
+const resumeHeader = "X-Sluice-Resume"
+
+// silence is how long a resumed stream may be silent before its caller gets a comment.
+const silence = 15 * time.Second
+
+// resumable reports whether the caller wants to be able to resume the reply (docs/api.md#resumable-streams). The
+// header works for chat completions only.
+func (c *completion) resumable(r *http.Request) bool {
+	if !c.Stream || c.door != "" {
+		return false
+	}
+	h := r.Header[resumeHeader]
+	return c.Resumable || len(h) == 1 && h[0] == "1"
+}
+
+// baseKey is the key of the context that ends when the server stops, in the contexts of requests: a call that goes
+// on without its caller ends with it.
+type baseKey struct{}
+
+// resumable is the ResponseWriter of a stream that can be resumed.
+type resumable struct {
+	*resume.Stream
+	x     *exchange
+	whole bool // the reply has its last event
+	hooks [2]func() bool
+}
+
+// makeResumable returns the ResponseWriter of a call that goes on when its caller hangs up, and the context of the
+// call. With a keeper, it does so even if nothing was sent: a repeat with the same key gets the reply.
+func (a *API) makeResumable(x *exchange, r *http.Request, k *keeper) (*resumable, context.Context) {
+	id := "chatcmpl-" + x.event.CallID
+	s := &resumable{x: x}
+	var ctx context.Context
+	s.Stream, ctx = a.streams.Open(r.Context(), x, resume.Call{ID: id, Account: x.caller.Account.ID, Location: chatPath + "/" + id + "/events", Keep: k != nil})
+	stopping := func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), relay.ErrStopping) }
+	s.hooks[0] = context.AfterFunc(r.Context(), func() {
+		if stopping(r.Context()) {
+			s.Stop(relay.ErrStopping)
+		} else {
+			s.HungUp()
+		}
+	})
+	if base, ok := r.Context().Value(baseKey{}).(context.Context); ok {
+		s.hooks[1] = context.AfterFunc(base, func() {
+			if stopping(base) {
+				s.Stop(relay.ErrStopping)
+			}
+		})
+	}
+	return s, ctx
+}
+
+// end closes the stream. If the connection has not got all of it, it is closed without an end, so that nobody takes
+// what it got for the whole.
+func (s *resumable) end() {
+	for _, stop := range s.hooks {
+		if stop != nil {
+			stop()
+		}
+	}
+	if sent := s.Close(s.whole); !sent && s.x.begun() && s.whole {
+		s.x.event.Err, s.x.event.Final = errGone, statusNone
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// resumeStream serves GET /v1/chat/completions/{id}/events.
+func (a *API) resumeStream(x *exchange, r *http.Request) error {
+	id, account := r.PathValue("id"), x.caller.Account.ID
+	if a.streams == nil {
+		return resume.Unknown(id)
+	}
+	if r.Method == http.MethodHead { // which must not take the stream over
+		if !a.streams.Has(id, account) {
+			return resume.Unknown(id)
+		}
+		x.streamHeader()
+		return nil
+	}
+	s, err := a.streams.Attach(r.Context(), id, account, r.Header[resume.Header])
+	if r.Context().Err() != nil {
+		err = goneOr(relay.Ended(r.Context()))
+	}
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	x.streamHeader()
+	x.WriteHeader(http.StatusOK)
+	x.Flush()
+	control := http.NewResponseController(x)
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	for {
+		events, err := s.Next(r.Context(), silence)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case r.Context().Err() != nil:
+			return goneOr(relay.Ended(r.Context()))
+		case err != nil: // the connection is closed, because the reply has begun
+			return fault.New(fault.Unavailable, "The stream has ended for this connection.").Because(err)
+		case len(events) == 0:
+			events = []byte(": keep-alive\n")
+		}
+		_ = control.SetWriteDeadline(time.Now().Add(writePatience))
+		if _, err := x.Write(events); err != nil {
+			return clientGone(err)
+		}
+		x.Flush()
+	}
+}
+
+// streamHeader sets the headers of a stream.
+func (x *exchange) streamHeader() {
+	h := x.Header()
+	h["Content-Type"], h["Cache-Control"], h["X-Accel-Buffering"] = eventStream, []string{"no-cache"}, []string{"no"}
+}

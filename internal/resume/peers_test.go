@@ -1,0 +1,175 @@
+package resume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/fault"
+	"sluice/internal/seal"
+)
+
+// network connects the nodes of a test. It can lose messages.
+type network struct {
+	mu    sync.Mutex
+	got   map[string]func(string)
+	sent  int
+	loses func(n int, message string) bool
+	seen  []string
+}
+
+type node struct {
+	*network
+	tag string
+}
+
+func (n node) Hear(got func(string)) { n.got[n.tag] = got }
+func (n node) Tag() string           { return n.tag }
+func (n node) Lives(tag string) bool { return n.got[tag] != nil && tag != n.tag }
+func (n node) Tell(_ context.Context, message string) error {
+	if len(message) > 7000 {
+		return fmt.Errorf("a message of %d bytes", len(message))
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sent++
+	n.seen = append(n.seen, message)
+	if n.loses != nil && n.loses(n.sent, message) {
+		return nil
+	}
+	for tag, got := range n.got {
+		if tag != n.tag {
+			got(message)
+		}
+	}
+	return nil
+}
+
+func TestPeers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		net := &network{got: map[string]func(string){}, loses: func(n int, _ string) bool { return n%5 == 0 }}
+		key := seal.NewKey()
+		var streams [3]*Streams
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for i := range streams {
+			streams[i] = New(&Options{Bus: node{network: net, tag: fmt.Sprint("node", i)}, Key: key})
+			running.Go(func() { streams[i].Run(ctx) })
+		}
+		st, _ := streams[0].Open(t.Context(), httptest.NewRecorder(), Call{ID: "s", Account: "a"})
+		write(t, st, "data: secret one\n\n")
+		st.HungUp()
+		var want strings.Builder
+		for i := range 40 { // the last ones are larger than a message
+			fmt.Fprintf(&want, "id: node0-%d\ndata: secret %s\n\n", i+2, strings.Repeat("x", i*i*10))
+		}
+		go func() {
+			for i := range 40 {
+				time.Sleep(100 * time.Millisecond)
+				write(t, st, fmt.Sprintf("data: secret %s\n\n", strings.Repeat("x", i*i*10)))
+			}
+			st.Close(true)
+		}()
+		// The reader changes the node in the middle.
+		src := attach(t, streams[1], "node0-1")
+		var got strings.Builder
+		for range 5 {
+			p, err := src.Next(t.Context(), time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Write(p)
+		}
+		whole := got.String()[:strings.LastIndex(got.String(), "\n\n")+2]
+		number := strings.Count(whole, "id: ") + 1
+		newer := attach(t, streams[2], fmt.Sprint("node0-", number))
+		if _, err := rest(t, src); !errors.Is(err, ErrTakenOver) {
+			t.Errorf("the older reader ends with %v, want ErrTakenOver", err)
+		}
+		src.Close()
+		tail, err := rest(t, newer)
+		if whole+tail != want.String() || !errors.Is(err, io.EOF) {
+			t.Errorf("%d bytes and %d bytes, %v, want %d together", len(whole), len(tail), err, want.Len())
+		}
+		newer.Close()
+
+		for _, test := range []struct {
+			id, account, after string
+			want               fault.Kind
+		}{
+			{"s", "b", "node0-1", fault.NotFound},
+			{"s", "b", "", fault.NotFound},
+			{"t", "a", "node0-1", fault.NotFound},
+			{"s", "a", "node7-1", fault.NotFound},
+			{"s", "a", "node1-1", fault.NotFound}, // it would have it itself
+			{"s", "a", "node0-99", fault.Invalid},
+			{"a b", "a", "node0-1", fault.NotFound},
+		} {
+			if _, err := streams[1].Attach(t.Context(), test.id, test.account, []string{test.after}); err == nil || fault.From(err).Kind != test.want {
+				t.Errorf("Attach(%s, %s, %s) = %v, want %v", test.id, test.account, test.after, err, test.want)
+			}
+		}
+		net.loses = nil // a question to everybody is not repeated
+		again := attach(t, streams[1], "")
+		if all, err := rest(t, again); !strings.HasPrefix(all, "id: node0-1\n") || !errors.Is(err, io.EOF) {
+			t.Errorf("from the beginning = %.40q, %v", all, err)
+		}
+		again.Close()
+		for _, m := range net.seen {
+			if strings.Contains(m, "secret") {
+				t.Fatalf("a message is not sealed: %.80q", m)
+			}
+		}
+		// Somebody without the key cannot answer, and a node that has gone is noticed.
+		net.loses = func(int, string) bool { return true }
+		if _, err := streams[1].Attach(t.Context(), "s", "a", []string{"node0-1"}); err == nil || fault.From(err).Kind != fault.Unavailable {
+			t.Errorf("Attach while nobody answers = %v, want 503", err)
+		}
+		time.Sleep(patience + time.Minute)
+		for i, s := range streams {
+			if s.left() != 0 {
+				t.Errorf("node %d: something is left", i)
+			}
+		}
+		stop()
+		running.Wait()
+	})
+}
+
+func TestPeersAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		net := &network{got: map[string]func(string){}}
+		key := seal.NewKey()
+		var streams [2]*Streams
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for i := range streams {
+			streams[i] = New(&Options{Bus: node{network: net, tag: fmt.Sprint("node", i)}, Key: key})
+			running.Go(func() { streams[i].Run(ctx) })
+		}
+		for i := range atOnce + 1 {
+			st, _ := streams[0].Open(t.Context(), httptest.NewRecorder(), Call{ID: fmt.Sprint("s", i), Account: "a"})
+			write(t, st, "data: x\n\n")
+			st.Close(true)
+			src, err := streams[1].Attach(t.Context(), fmt.Sprint("s", i), "a", []string{"node0-0"})
+			if within := i < atOnce; within != (err == nil) || !within && fault.From(err).Kind != fault.Unavailable {
+				t.Errorf("Attach of stream %d = %v", i, err)
+			}
+			if err == nil {
+				defer src.Close()
+			}
+		}
+		time.Sleep(patience + time.Minute)
+		stop()
+		running.Wait()
+	})
+}

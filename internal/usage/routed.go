@@ -1,0 +1,9 @@
+package usage
+
+// Routed is what one model answered of the calls that were left to the router.
+type Routed struct {
+	Model string
+	Calls int64
+	// What the calls with a known cost consumed, and what that cost.
+	Priced, Prompt, Cached, Completion, CostMicro int64
+}
