@@ -54,7 +54,7 @@ type Text struct {
 	options, inOptions, optionNumbers                      int
 	questions, operators, dollars, slashes, quotes, parens int
 	commas, denials, shares, semicolons, strangers         int
-	foreign                                                int
+	foreign, weak                                          int
 	signs                                                  [kinds]int
 	last                                                   struct {
 		bytes int
