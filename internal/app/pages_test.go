@@ -81,6 +81,15 @@ func (p *person) wants(r reply, what string, status int, text string) reply {
 	return r
 }
 
+// leads fails unless a reply redirects to a page with the text, and returns the page.
+func (p *person) leads(r reply, what, text string) reply {
+	p.n.t.Helper()
+	if r.status != 303 {
+		p.n.t.Fatalf("%s = %d %s, want a redirect", what, r.status, r.body)
+	}
+	return p.wants(p.get(r.header.Get("Location")), what+", then "+r.header.Get("Location"), 200, text)
+}
+
 var (
 	loggedLink = regexp.MustCompile(`"to":"([^"]+)","subject":"[^"]*","text":"[^"]*?http://[^/]+(/link/[a-z]+)\?token=(\w+)`)
 	shownKey   = regexp.MustCompile(`\b[a-z]+-[0-9A-Za-z]{46}\b`)
@@ -110,10 +119,10 @@ func (n *node) join(email string) *person {
 	n.t.Helper()
 	p := n.person()
 	p.email = email
-	p.wants(p.post("/signup", "email", email), "POST /signup", 200, "Check your e-mail")
+	p.leads(p.post("/signup", "email", email), "POST /signup", "Check your e-mail")
 	path, token := n.linkTo(email)
 	p.wants(p.get(path+"?token="+token), "GET "+path, 200, email)
-	r := p.wants(p.post(path, "token", token, "password", pagePassword), "POST "+path, 200, "Welcome")
+	r := p.leads(p.post(path, "token", token, "password", pagePassword), "POST "+path, "Welcome")
 	p.key = shownKey.FindString(r.body)
 	if p.key == "" {
 		n.t.Fatalf("the welcome of %s shows no key", email)
@@ -125,14 +134,14 @@ func (n *node) join(email string) *person {
 var (
 	privatePages = []string{
 		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/usage", "/dashboard/usage.csv", "/dashboard/usage/recent?before=99999999999999", "/dashboard/usage/refused?before=99999999999999", "/dashboard/usage/routing",
-		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account.json",
+		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account/log", "/dashboard/account.json", "/dashboard/account.json?part=4",
 	}
 	privateForms = []string{
 		"/dashboard/keys", "/dashboard/keys/master", "/dashboard/keys/key_x", "/dashboard/keys/key_x/delete",
 		"/dashboard/plan/subscribe", "/dashboard/plan/upgrade", "/dashboard/plan/cancel", "/dashboard/plan/resume", "/dashboard/plan/overdue", "/dashboard/plan/method",
 		"/dashboard/plan/downgrade", "/dashboard/plan/pay", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/mat_x/answer", "/dashboard/webhooks", "/dashboard/webhooks/mail", "/dashboard/webhooks/whk_x/test",
 		"/dashboard/webhooks/whk_x/resume", "/dashboard/webhooks/whk_x/delete", "/dashboard/webhooks/deliveries/msg_x/replay", "/dashboard/account/email",
-		"/dashboard/account/password", "/dashboard/account/totp/enrol", "/dashboard/account/totp", "/dashboard/account/totp/remove",
+		"/dashboard/account/password", "/dashboard/account/totp/enrol", "/dashboard/account/totp", "/dashboard/account/totp/remove", "/dashboard/account/totp/recovery",
 		"/dashboard/account/sessions/ses_x/close", "/dashboard/account/sessions/close", "/dashboard/account/close",
 	}
 )
@@ -198,9 +207,9 @@ func TestPagesTellNobodyWhoHasAnAccount(t *testing.T) {
 		fields []string
 		status int
 	}{
-		{"/signup", nil, 200},
+		{"/signup", nil, 303},
 		{"/signin", []string{"password", "another long password"}, 401},
-		{"/reset", nil, 200},
+		{"/reset", nil, 303},
 	} {
 		var answers []string
 		for _, email := range []string{"ana@example.com", "bob@example.com"} {
@@ -208,6 +217,10 @@ func TestPagesTellNobodyWhoHasAnAccount(t *testing.T) {
 			r := p.wants(p.post(form.path, append([]string{"email", email}, form.fields...)...), "POST "+form.path, form.status, "")
 			r.header.Del("X-Request-Id")
 			r.header.Del("Date")
+			r.header.Del("Set-Cookie") // sealed anew each time
+			if r.status == 303 {
+				r.body += p.get(r.header.Get("Location")).body
+			}
 			answers = append(answers, strings.ReplaceAll(fmt.Sprint(r.status, r.header, r.body), email, "somebody"))
 		}
 		if answers[0] != answers[1] {
@@ -301,12 +314,7 @@ func TestPagesKeepToTheirOwner(t *testing.T) {
 
 // shown sends a form that makes a secret, and returns the page that it leads to.
 func (p *person) shown(path string, fields ...string) string {
-	r := p.post(path, fields...)
-	if r.status != 303 {
-		p.n.t.Errorf("POST %s = %d, want a redirect", path, r.status)
-		return ""
-	}
-	return p.get(r.header.Get("Location")).body
+	return p.leads(p.post(path, fields...), "POST "+path, "").body
 }
 
 // A key is shown on the page after its form, once more if that is loaded again, and nowhere else; a password nowhere at all.
@@ -381,25 +389,50 @@ func TestPagesInTwoSteps(t *testing.T) {
 	n := newSite(t, "").start(t)
 	ana := n.join("ana@example.com")
 	secret := ana.enrol()
-	ana.wants(ana.post("/dashboard/account/totp", "code", "1"), "a wrong code", 401, "code is wrong")
+	// A wrong code, or loading the page again, does not end the enrolment.
+	for range 3 {
+		if page := ana.wants(ana.post("/dashboard/account/totp", "code", "1"), "a wrong code", 401, "code is wrong"); !strings.Contains(page.body, secret) {
+			t.Error("a wrong code ends the enrolment")
+		}
+		ana.wants(ana.get("/dashboard/account"), "the page again", 200, secret)
+	}
+	ana.wants(ana.get("/dashboard/account/totp"), "the address of the form", 303, "/dashboard/account")
+	other := n.signInAs(ana.email, pagePassword)
+	if strings.Contains(other.get("/dashboard/account").body, secret) {
+		t.Error("another session sees the secret")
+	}
 	ana.wants(ana.post("/dashboard/account/totp", "code", codeAt(t, secret, time.Now())), "the first code", 303, "/account")
-	if strings.Contains(ana.get("/dashboard/account").body, secret) {
+	page := ana.get("/dashboard/account").body
+	if strings.Contains(page, secret) {
 		t.Error("the secret is shown again")
 	}
+	codes := regexp.MustCompile(`\b([a-z2-7]{4}-){3}[a-z2-7]{4}\b`).FindAllString(page, -1)
+	if len(codes) != 10 {
+		t.Fatalf("the page shows %d recovery codes, want 10", len(codes))
+	}
+	ana.wants(ana.get("/dashboard/account"), "the page again", 200, codes[0])
+	if strings.Contains(ana.get("/dashboard/account").body, codes[0]) {
+		t.Error("recovery codes are shown a third time")
+	}
+	ana.wants(ana.post("/dashboard/account/totp/recovery", "current", pagePassword, "proof", "000000"), "new codes without a code", 401, "code is wrong")
+	ana.leads(ana.post("/dashboard/account/totp/recovery", "current", pagePassword, "proof", codes[0]), "new codes", "You have new recovery codes")
+	ana.get("/dashboard/account")
+	ana.wants(ana.get("/dashboard/account/log"), "the log", 200, "The account was created")
 	ana.post("/signout")
-	r := ana.wants(ana.post("/signin", "email", ana.email, "password", pagePassword), "the password", 200, "Two-step sign-in")
+	ana.leads(ana.post("/signin", "email", ana.email, "password", pagePassword, "next", "/dashboard/keys?new"), "the password", `name="next" value="/dashboard/keys?new"`)
 	ana.wants(ana.get("/dashboard"), "the dashboard after the first step", 303, "/signin")
-	token := regexp.MustCompile(`name="token" value="(\w+)"`).FindStringSubmatch(r.body)[1]
-	ana.wants(ana.post("/signin/code", "token", token, "code", "000000"), "a guess", 401, "code is wrong")
+	ana.wants(ana.post("/signin/code", "code", "000000"), "a guess", 401, "code is wrong")
+	ana.wants(ana.get("/signin/code"), "the form again", 200, "Two-step sign-in")
 	// A code of the next half minute is taken, so that the test need not wait for it.
-	ana.wants(ana.post("/signin/code", "token", token, "code", codeAt(t, secret, time.Now().Add(30*time.Second)), "next", "/dashboard/keys"), "the second step", 303, "/dashboard/keys")
+	ana.wants(ana.post("/signin/code", "code", codeAt(t, secret, time.Now().Add(30*time.Second)), "next", "/dashboard/keys"), "the second step", 303, "/dashboard/keys")
 	ana.wants(ana.get("/dashboard"), "the dashboard", 200, "Overview")
+	n.person().wants(n.person().post("/signin/code", "code", "000000"), "a second step without a first", 303, "/signin")
 }
 
 // enrol begins to set up two steps and returns the secret.
 func (p *person) enrol() string {
 	p.n.t.Helper()
-	secret := regexp.MustCompile(`id="totp-secret">(\w+)<`).FindStringSubmatch(p.post("/dashboard/account/totp/enrol", "current", pagePassword).body)
+	secret := regexp.MustCompile(`id="totp-secret">(\w+)<`).FindStringSubmatch(p.shown("/dashboard/account/totp/enrol", "current", pagePassword))
 	if secret == nil {
 		p.n.t.Fatal("setting up two steps shows no secret")
 	}
@@ -435,7 +468,7 @@ func TestOwnerLink(t *testing.T) {
 	p = n.person()
 	link := must[admin.SignInLink](n, "signin-link", admin.Target{Ref: "new@example.com"})
 	p.wants(use(link.URL, "password", "short"), "an invitation with a short password", 400, "at least 10")
-	p.wants(use(link.URL, "password", pagePassword), "an invitation", 200, "Welcome")
+	p.leads(use(link.URL, "password", pagePassword), "an invitation", "Welcome")
 	p.wants(p.get("/dashboard/account"), "GET /dashboard/account", 200, "new@example.com")
 	if r := p.post("/link/invite", "token", "guess"); r.status != 404 {
 		t.Errorf("a guessed invitation = %d, want 404", r.status)

@@ -3,11 +3,13 @@ package dashboard
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"sluice/internal/account"
 	"sluice/internal/fault"
 	"sluice/internal/signin"
+	"sluice/internal/webui"
 )
 
 // accountView is the data of the account page, which has several forms. Form names the one
@@ -20,7 +22,10 @@ type accountView struct {
 	Demand signin.Demand
 	// Enrolment is a second factor that is being set up, or nil.
 	Enrolment *signin.Enrolment
-	Sessions  []signin.Session
+	// Recovery are recovery codes that were just made, or nil; RecoveryLeft is how many are still good.
+	Recovery     []string
+	RecoveryLeft int
+	Sessions     []signin.Session
 	// Here is the id of this browser's session.
 	Here string
 	// Email is the new address as it was typed.
@@ -36,6 +41,12 @@ func (d *Dashboard) accountPage(w http.ResponseWriter, r *http.Request, v *visit
 	return d.showAccount(w, r, v, http.StatusOK, accountView{})
 }
 
+// accountPath is the path of the page, and enrolPath stands for a second factor that is being set up.
+const (
+	accountPath = home + "/account"
+	enrolPath   = accountPath + "/totp"
+)
+
 // showAccount renders the page. The caller sets Enrolment, Email, Form and Problems of the
 // view; showAccount fills in the rest.
 func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visitor, status int, view accountView) error {
@@ -45,6 +56,19 @@ func (d *Dashboard) showAccount(w http.ResponseWriter, r *http.Request, v *visit
 	}
 	if view.Sessions, err = d.Desk.Sessions(r.Context(), v.ID); err != nil {
 		return err
+	}
+	if shown := d.ui.TakeShown(w, r, v.session.ID, accountPath); shown != nil {
+		view.Recovery = strings.Fields(shown.Secret)
+	}
+	if login.TOTPOn {
+		if view.RecoveryLeft, err = d.Desk.RecoveryCodesLeft(r.Context(), v.ID); err != nil {
+			return err
+		}
+	}
+	if kept := d.ui.TakeShown(w, r, v.session.ID, enrolPath); kept != nil {
+		if view.Enrolment, err = d.Desk.Enrolling(r.Context(), v.Account, d.ui.Settings().Brand, kept.Secret); err != nil {
+			return err
+		}
 	}
 	view.Account, view.HasPassword, view.TOTPOn, view.Here, view.Now = v.Account, login.Password != "", login.TOTPOn, v.session.ID, d.now()
 	view.Demand = d.Desk.Demand(login, v.session)
@@ -77,7 +101,7 @@ func (d *Dashboard) changeEmail(w http.ResponseWriter, r *http.Request, v *visit
 		}
 		return d.accountRefused(w, r, v, view, err, "email", "current", "code")
 	}
-	return d.seeOther(w, r, home+"/account", "email-sent")
+	return d.seeOther(w, r, accountPath, "email-sent")
 }
 
 // changePassword sets a new password and ends all other sessions. An account without a
@@ -87,7 +111,7 @@ func (d *Dashboard) changePassword(w http.ResponseWriter, r *http.Request, v *vi
 	if err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "password"}, err, "password", "current", "code")
 	}
-	return d.seeOther(w, r, home+"/account", "password-changed")
+	return d.seeOther(w, r, accountPath, "password-changed")
 }
 
 // enrolTOTP creates a TOTP secret and shows it. Two-step sign-in is off until activateTOTP
@@ -97,15 +121,32 @@ func (d *Dashboard) enrolTOTP(w http.ResponseWriter, r *http.Request, v *visitor
 	if err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "current", "code")
 	}
-	return d.showAccount(w, r, v, http.StatusOK, accountView{Enrolment: enrolment})
+	d.ui.Keep(w, v.session.ID, enrolPath, webui.Shown{Title: "totp", Secret: enrolment.Secret})
+	return d.seeOther(w, r, accountPath+"#totp-title", "")
 }
 
 // activateTOTP turns on two-step sign-in after the first valid code.
 func (d *Dashboard) activateTOTP(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	if err := d.Desk.Activate(r.Context(), d.owner(r, v), r.FormValue("code")); err != nil {
-		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err)
+	codes, err := d.Desk.Activate(r.Context(), d.owner(r, v), r.FormValue("code"))
+	if err != nil {
+		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "code")
 	}
-	return d.seeOther(w, r, home+"/account", "totp-on")
+	return d.showRecovery(w, r, v, "totp-on", codes)
+}
+
+// showRecovery leads to the page that shows recovery codes.
+func (d *Dashboard) showRecovery(w http.ResponseWriter, r *http.Request, v *visitor, flash string, codes []string) error {
+	d.ui.Show(w, v.session.ID, accountPath, webui.Shown{Title: "recovery", Secret: strings.Join(codes, " ")})
+	return d.seeOther(w, r, accountPath+"#totp-title", flash)
+}
+
+// makeRecovery makes new recovery codes. Those before stop working.
+func (d *Dashboard) makeRecovery(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	codes, err := d.Desk.RecoveryCodes(r.Context(), d.owner(r, v))
+	if err != nil {
+		return d.accountRefused(w, r, v, accountView{Form: "recovery"}, err, "current", "code")
+	}
+	return d.showRecovery(w, r, v, "recovery-made", codes)
 }
 
 // removeTOTP turns off two-step sign-in.
@@ -113,23 +154,30 @@ func (d *Dashboard) removeTOTP(w http.ResponseWriter, r *http.Request, v *visito
 	if err := d.Desk.RemoveTOTP(r.Context(), d.owner(r, v)); err != nil {
 		return d.accountRefused(w, r, v, accountView{Form: "totp"}, err, "current", "code")
 	}
-	return d.seeOther(w, r, home+"/account", "totp-off")
+	return d.seeOther(w, r, accountPath, "totp-off")
 }
 
 // closeSession ends one session. SignOut checks that it belongs to the visitor.
 func (d *Dashboard) closeSession(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	if err := d.Desk.SignOut(r.Context(), v.ID, r.PathValue("id")); err != nil {
+	if err := d.Desk.SignOut(r.Context(), v.ID, r.PathValue("id")); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	return d.seeOther(w, r, home+"/account", "session-closed")
+	return d.seeOther(w, r, accountPath, "session-closed")
 }
 
-// closeOtherSessions ends all sessions but this one.
+// closeOtherSessions ends all sessions but this one, or with everywhere this one, too.
 func (d *Dashboard) closeOtherSessions(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	if r.FormValue("everywhere") != "" {
+		if err := d.Desk.SignOutEverywhere(r.Context(), v.ID, ""); err != nil {
+			return err
+		}
+		d.ui.DropCookie(w, sessionCookie)
+		return d.seeOther(w, r, "/signin", "signed-out-all")
+	}
 	if err := d.Desk.SignOutEverywhere(r.Context(), v.ID, v.session.ID); err != nil {
 		return err
 	}
-	return d.seeOther(w, r, home+"/account", "sessions-closed")
+	return d.seeOther(w, r, accountPath, "sessions-closed")
 }
 
 // closeAccount closes the account permanently: subscription first, then keys, then stored responses, then sign-in. If

@@ -8,8 +8,10 @@ import "github.com/a-h/templ"
 import "sluice/internal/webui/markup"
 
 import (
+	"fmt"
 	"sluice/internal/signin"
 	"sluice/internal/webui"
+	"strings"
 )
 
 // accountPage is the account page. Each section is a form of its own; v.Form names the one
@@ -60,7 +62,11 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"password-new\">New password</label> <input id=\"password-new\" name=\"password\" type=\"password\" required minlength=\"10\" maxlength=\"200\" autocomplete=\"new-password\" aria-describedby=\"password-hint\"> ")
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"password-new\">New password</label> <input id=\"password-new\" name=\"password\" type=\"password\" required minlength=\"10\" maxlength=\"200\" autocomplete=\"new-password\" aria-describedby=\"password-hint\"")
+			if v.problem("password", "password") != "" {
+				markup.Raw(templ_7745c5c3_Buffer, " autofocus")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "> ")
 			if v.problem("password", "password") != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\" id=\"password-hint\">")
 				markup.Text(templ_7745c5c3_Buffer, v.problem("password", "password"))
@@ -80,12 +86,33 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if v.TOTPOn {
-				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"muted\">You need a code from your authenticator app to sign in.</p><form method=\"post\" action=\"/dashboard/account/totp/remove\" class=\"stack\">")
+				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"muted\">You need a code from your authenticator app to sign in.</p>")
+				if len(v.Recovery) > 0 {
+					markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note good\"><div class=\"stack\"><p><strong>Your recovery codes.</strong> If you lose your phone, each of them works once in place of a code of the app. Keep them where you keep your passwords. You will not be able to see them again.</p><div class=\"code-box\"><pre tabindex=\"0\"><code id=\"recovery-codes\">")
+					markup.Text(templ_7745c5c3_Buffer, strings.Join(v.Recovery, "\n"))
+					markup.Raw(templ_7745c5c3_Buffer, "</code></pre><button type=\"button\" class=\"small copy\" data-copy=\"recovery-codes\">Copy</button></div></div></div>")
+				} else if v.RecoveryLeft == 0 {
+					markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note warn\">You have no recovery codes. Without them, only support can let you in if you lose your phone.</div>")
+				} else {
+					markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">")
+					markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(v.RecoveryLeft))
+					markup.Raw(templ_7745c5c3_Buffer, " of your recovery codes are left.</p>")
+				}
+				markup.Raw(templ_7745c5c3_Buffer, " <div class=\"grid two\"><form method=\"post\" action=\"/dashboard/account/totp/recovery\" class=\"stack\"><h3>New recovery codes</h3>")
+				templ_7745c5c3_Err = webui.Problem(v.problem("recovery", "")).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = currentField(v, "recovery").Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button>Make new codes</button></div></form><form method=\"post\" action=\"/dashboard/account/totp/remove\" class=\"stack\"><h3>Turn two-step sign-in off</h3>")
 				templ_7745c5c3_Err = currentField(v, "totp").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button class=\"danger\">Turn off</button></div></form>")
+				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button class=\"danger\">Turn off</button></div></form></div>")
 			} else if v.Enrolment != nil {
 				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"grid two\"><div class=\"stack\"><p>Scan this QR code with your authenticator app, or enter the secret by hand.</p><img src=\"")
 				markup.Text(templ_7745c5c3_Buffer, v.Enrolment.QR)
@@ -95,7 +122,7 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				markup.Raw(templ_7745c5c3_Buffer, "</div><form method=\"post\" action=\"/dashboard/account/totp\" class=\"stack\">")
-				templ_7745c5c3_Err = webui.Field("Code", "code", "text", "", "The six-digit code that the app shows.", "", templ.Attributes{"required": true, "autocomplete": "one-time-code", "inputmode": "numeric", "maxlength": "7"}).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = webui.Field("Code", "code", "text", "", "The six-digit code that the app shows.", v.problem("totp", "code"), templ.Attributes{"required": true, "autocomplete": "one-time-code", "inputmode": "numeric", "maxlength": "7"}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -108,19 +135,23 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 				}
 				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"row\"><button>Set up</button></div></form>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</section><section class=\"card flush\" aria-labelledby=\"sessions-title\"><div class=\"top\"><h2 id=\"sessions-title\">Active sessions</h2><form method=\"post\" action=\"/dashboard/account/sessions/close\" data-confirm=\"Sign out of all other sessions?\" data-detail=\"All other browsers are signed out, and links that we have mailed to you stop working.\" data-yes=\"Sign out\"><button class=\"small\">Sign out all other sessions</button></form></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Sessions\"><table><thead><tr><th>Browser</th><th>IP address</th><th>Last active</th><th>Signed in</th><th><span class=\"sr\">Sign out</span></th></tr></thead> <tbody>")
+			markup.Raw(templ_7745c5c3_Buffer, "</section><section class=\"card flush\" aria-labelledby=\"sessions-title\"><div class=\"top\"><h2 id=\"sessions-title\">Active sessions</h2><form method=\"post\" action=\"/dashboard/account/sessions/close\" data-confirm=\"Sign out of all other sessions?\" data-detail=\"All other browsers are signed out, and links that we have mailed to you stop working.\" data-yes=\"Sign out\"><button class=\"small\">Sign out all other sessions</button></form><form method=\"post\" action=\"/dashboard/account/sessions/close\" data-confirm=\"Sign out everywhere?\" data-detail=\"All browsers are signed out, this one too, and links that we have mailed to you stop working.\" data-yes=\"Sign out\"><button class=\"small danger\" name=\"everywhere\" value=\"yes\">Sign out everywhere</button></form></div><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Sessions\"><table><thead><tr><th>Browser</th><th>IP address</th><th>Last active</th><th>Signed in</th><th><span class=\"sr\">Sign out</span></th></tr></thead> <tbody>")
 			for _, s := range v.Sessions {
 				templ_7745c5c3_Err = sessionRow(s, v).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</tbody></table></div></section><section class=\"card\" aria-labelledby=\"data-title\"><div class=\"top\"><div><h2 id=\"data-title\">Your data</h2><p class=\"muted small\">Download all data we store about your account as a JSON file. Prompts and replies are not stored.</p></div><a class=\"button\" href=\"/dashboard/account.json\" download>Export</a></div></section><section class=\"card\" aria-labelledby=\"close-title\"><h2 id=\"close-title\">Close account</h2><p class=\"muted\">Your keys stop working, your plan ends without a refund, and you can no longer sign in. This cannot be undone.</p>")
+			markup.Raw(templ_7745c5c3_Buffer, "</tbody></table></div></section><section class=\"card\" aria-labelledby=\"data-title\"><div class=\"top\"><div><h2 id=\"data-title\">Your data</h2><p class=\"muted small\">Download all data we store about your account as a JSON file. Prompts and replies are not stored.</p></div><a class=\"button\" href=\"/dashboard/account.json\" download data-export>Export</a></div><div id=\"export\" hidden><progress max=\"6\" value=\"0\" aria-label=\"Export\"></progress><p class=\"small muted\" role=\"status\"></p></div></section><section class=\"card\" aria-labelledby=\"log-title\"><div class=\"top\"><div><h2 id=\"log-title\">Account log</h2><p class=\"muted small\">Who changed what about your account, and when: keys, limits, plans, and what support did.</p></div><a class=\"button\" href=\"/dashboard/account/log\">View</a></div></section><section class=\"card\" aria-labelledby=\"close-title\"><h2 id=\"close-title\">Close account</h2><p class=\"muted\">Your keys stop working, your plan ends without a refund, and you can no longer sign in. This cannot be undone.</p>")
 			templ_7745c5c3_Err = webui.Problem(v.problem("close", "")).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<form method=\"post\" action=\"/dashboard/account/close\" class=\"stack\" data-confirm=\"Close your account permanently?\" data-detail=\"Your keys stop working, your plan ends, and you can no longer sign in.\" data-yes=\"Close account\"><div class=\"field\"><label for=\"close-email\">Enter your e-mail address to confirm</label> <input id=\"close-email\" name=\"email\" type=\"email\" required autocomplete=\"off\"> ")
+			markup.Raw(templ_7745c5c3_Buffer, "<form method=\"post\" action=\"/dashboard/account/close\" class=\"stack\" data-confirm=\"Close your account permanently?\" data-detail=\"Your keys stop working, your plan ends, and you can no longer sign in.\" data-yes=\"Close account\"><div class=\"field\"><label for=\"close-email\">Enter your e-mail address to confirm</label> <input id=\"close-email\" name=\"email\" type=\"email\" required autocomplete=\"off\"")
+			if v.problem("close", "email") != "" {
+				markup.Raw(templ_7745c5c3_Buffer, " autofocus")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "> ")
 			if v.problem("close", "email") != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
 				markup.Text(templ_7745c5c3_Buffer, v.problem("close", "email"))
@@ -147,7 +178,7 @@ func accountPage(p webui.Page, v accountView) templ.Component {
 //
 //go:noinline
 func currentField(v accountView, form string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var9 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var11 templ.Component) (templ_7745c5c3_Err error) {
 		if v.Demand.SignIn {
 			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small\">Your account has no password, and your last sign-in was a while ago. To continue, sign in again or <a href=\"/reset\">set a password by e-mail</a>.</p>")
 		}
@@ -156,7 +187,11 @@ func currentField(v accountView, form string) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, "current-"+form)
 			markup.Raw(templ_7745c5c3_Buffer, "\">Current password</label> <input id=\"")
 			markup.Text(templ_7745c5c3_Buffer, "current-"+form)
-			markup.Raw(templ_7745c5c3_Buffer, "\" name=\"current\" type=\"password\" required maxlength=\"200\" autocomplete=\"current-password\"> ")
+			markup.Raw(templ_7745c5c3_Buffer, "\" name=\"current\" type=\"password\" required maxlength=\"200\" autocomplete=\"current-password\"")
+			if v.problem(form, "current") != "" {
+				markup.Raw(templ_7745c5c3_Buffer, " autofocus")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "> ")
 			if v.problem(form, "current") != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
 				markup.Text(templ_7745c5c3_Buffer, v.problem(form, "current"))
@@ -169,7 +204,11 @@ func currentField(v accountView, form string) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, "proof-"+form)
 			markup.Raw(templ_7745c5c3_Buffer, "\">Authenticator code</label> <input id=\"")
 			markup.Text(templ_7745c5c3_Buffer, "proof-"+form)
-			markup.Raw(templ_7745c5c3_Buffer, "\" name=\"proof\" type=\"text\" required maxlength=\"7\" inputmode=\"numeric\" autocomplete=\"one-time-code\"> ")
+			markup.Raw(templ_7745c5c3_Buffer, "\" name=\"proof\" type=\"text\" required maxlength=\"32\" autocomplete=\"one-time-code\"")
+			if v.problem(form, "code") != "" {
+				markup.Raw(templ_7745c5c3_Buffer, " autofocus")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "> ")
 			if v.problem(form, "code") != "" {
 				markup.Raw(templ_7745c5c3_Buffer, "<span class=\"wrong\">")
 				markup.Text(templ_7745c5c3_Buffer, v.problem(form, "code"))
@@ -186,7 +225,7 @@ func currentField(v accountView, form string) templ.Component {
 //
 //go:noinline
 func sessionRow(s signin.Session, v accountView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var16 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var18 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<tr><td>")
 		markup.Text(templ_7745c5c3_Buffer, webui.Browser(s.Agent))
 		markup.Raw(templ_7745c5c3_Buffer, "</td><td><code>")

@@ -40,17 +40,13 @@ func unpriced(n int64) string {
 	return "excludes " + requests(n) + " to models without a price"
 }
 
-// first moves the reader to a field that was refused: browsers scroll to it and put the cursor there. attrs are the
-// other attributes of the field; nil: none.
-func first(p problems, field string, attrs templ.Attributes) templ.Attributes {
-	if p[field] == "" {
-		return attrs
+// named returns the attributes of the field for a key's name. The cursor is there unless another field is wrong.
+func named(p problems) templ.Attributes {
+	a := templ.Attributes{"required": true, "maxlength": "100", "autocomplete": "off"}
+	if len(p) == 0 {
+		a["autofocus"] = true
 	}
-	if attrs == nil {
-		attrs = templ.Attributes{}
-	}
-	attrs["autofocus"] = true
-	return attrs
+	return a
 }
 
 // opened opens a details element.

@@ -11,6 +11,7 @@ package dashboard
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -171,11 +172,17 @@ func (d *Dashboard) private(p page) webui.Handler {
 		if v != nil {
 			return p(w, r, v)
 		}
-		// Only a page that was opened by itself is worth coming back to: a form cannot be
-		// repeated, and a part of a page is not a page.
-		to := "/signin"
-		if r.Method == http.MethodGet && !webui.Swapping(r) && r.URL.Path != home {
-			to += "?next=" + r.URL.EscapedPath()
+		// A form cannot be repeated, and a part of a page is not a page: whoever sent one comes back to its page.
+		back := r.URL.RequestURI()
+		switch {
+		case webui.Swapping(r):
+			back = pathOf(r.Header.Get("HX-Current-URL"))
+		case r.Method != http.MethodGet:
+			back = pageOf(r.URL.Path)
+		}
+		to := signInPath(webui.SafePath(back, home))
+		if d.ui.Cookie(r, sessionCookie) != "" {
+			d.ui.SetFlash(w, "session-ended")
 		}
 		// htmx follows a plain redirect and would put the sign-in page into a part of this
 		// page. HX-Redirect makes it load the whole page.
@@ -187,6 +194,31 @@ func (d *Dashboard) private(p page) webui.Handler {
 		http.Redirect(w, r, to, http.StatusSeeOther)
 		return nil
 	}
+}
+
+// pathOf returns the path and the query of an address of these pages, or "".
+func pathOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.RequestURI()
+}
+
+// pageOf returns the path of the page that a form belongs to: /dashboard/keys of /dashboard/keys/x/delete.
+func pageOf(path string) string {
+	rest, ok := strings.CutPrefix(path, home+"/")
+	if !ok {
+		return home
+	}
+	noun, _, _ := strings.Cut(rest, "/")
+	return home + "/" + noun
+}
+
+// backToPage leads from the address of a form to its page: a browser that loads the address again, or a reader who
+// opens it from the history, must not end at an error.
+func (d *Dashboard) backToPage(w http.ResponseWriter, r *http.Request, _ *visitor) error {
+	return d.seeOther(w, r, pageOf(r.URL.Path), "")
 }
 
 // frame returns the frame around a page for a signed-in visitor: navigation, banner and unread

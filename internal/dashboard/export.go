@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"sluice/internal/alert"
+	"sluice/internal/fault"
 	"sluice/internal/refusal"
 	"sluice/internal/usage"
 )
@@ -183,8 +185,17 @@ func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *vis
 		k := &v.Keys[i]
 		out.Keys = append(out.Keys, exportedKey{k.ID, nameOf(k), k.LastFour, k.CreatedAt, k.LastUsedAt})
 	}
-	// One list after the other: an export is rare, and need not be fast.
-	for _, gather := range []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherWebhooks, d.gatherMatters, d.gatherBilling, d.gatherUsage, d.gatherRefused} {
+	// One list after the other: an export is rare, and need not be fast. The page asks for one part after the other, to
+	// show how far it is, and puts them together.
+	parts := []func(context.Context, *visitor, *export) error{d.gatherAccount, d.gatherWebhooks, d.gatherMatters, d.gatherBilling, d.gatherUsage, d.gatherRefused}
+	if text := r.FormValue("part"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n >= len(parts) {
+			return fault.New(fault.NotFound, "There is no such part.")
+		}
+		parts = parts[n : n+1]
+	}
+	for _, gather := range parts {
 		if err := gather(r.Context(), v, out); err != nil {
 			return err
 		}
@@ -225,12 +236,17 @@ func (d *Dashboard) gatherAccount(ctx context.Context, v *visitor, out *export) 
 		return err
 	}
 	for _, c := range changes {
-		if strings.HasPrefix(c.Actor, "staff:") {
-			c.Actor = "support" // the names of people are their own
-		}
-		out.Changes = append(out.Changes, exportedChange{c.At, c.Actor, c.Action, c.Detail, c.Reason})
+		out.Changes = append(out.Changes, exportedChange{c.At, actorText(c.Actor), c.Action, c.Detail, c.Reason})
 	}
 	return nil
+}
+
+// actorText returns who did something, without the names of support's people, which are their own.
+func actorText(actor string) string {
+	if strings.HasPrefix(actor, "staff:") {
+		return "support"
+	}
+	return actor
 }
 
 // gatherWebhooks adds the webhooks and what was sent to them.

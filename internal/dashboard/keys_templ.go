@@ -62,7 +62,7 @@ func keysPage(p webui.Page, v keysView) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(account.MaxSubKeys))
 			markup.Raw(templ_7745c5c3_Buffer, "</span></div>")
 			if len(v.Keys) > 1 {
-				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Keys\"><table class=\"cards\"><thead><tr><th>Name</th><th>Key</th><th>Created</th><th>Last used</th><th class=\"num\">Last 30 days</th><th><span class=\"sr\">Actions</span></th></tr></thead> <tbody>")
+				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Keys\"><table><thead><tr><th>Name</th><th>Key</th><th>Created</th><th>Last used</th><th class=\"num\">Last 30 days</th><th><span class=\"sr\">Actions</span></th></tr></thead> <tbody>")
 				for _, k := range v.Keys {
 					if !k.Master {
 						markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"text address\"><strong>")
@@ -77,18 +77,18 @@ func keysPage(p webui.Page, v keysView) templ.Component {
 							markup.Text(templ_7745c5c3_Buffer, sentence(k.Limits.String()))
 							markup.Raw(templ_7745c5c3_Buffer, "</div>")
 						}
-						markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"nowrap\" data-label=\"Key\"><code>…")
+						markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"nowrap\"><code>…")
 						markup.Text(templ_7745c5c3_Buffer, k.LastFour)
-						markup.Raw(templ_7745c5c3_Buffer, "</code></td><td class=\"nowrap\" data-label=\"Created\">")
+						markup.Raw(templ_7745c5c3_Buffer, "</code></td><td class=\"nowrap\">")
 						templ_7745c5c3_Err = webui.Day(k.CreatedAt).Render(ctx, templ_7745c5c3_Buffer)
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
 						markup.Raw(templ_7745c5c3_Buffer, "<div class=\"small muted\">by ")
 						markup.Text(templ_7745c5c3_Buffer, madeBy(k.CreatedBy))
-						markup.Raw(templ_7745c5c3_Buffer, "</div></td><td class=\"nowrap\" data-label=\"Last used\">")
+						markup.Raw(templ_7745c5c3_Buffer, "</div></td><td class=\"nowrap\">")
 						markup.Text(templ_7745c5c3_Buffer, webui.Ago(v.Used[k.ID], v.Now))
-						markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"num\" data-label=\"Last 30 days\">")
+						markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"num\">")
 						markup.Text(templ_7745c5c3_Buffer, requests(v.Requests[k.ID]))
 						markup.Raw(templ_7745c5c3_Buffer, "</td><td><div class=\"row end\"><a class=\"button small plain\" href=\"")
 						markup.URL(templ_7745c5c3_Buffer, templ.SafeURL("/dashboard/keys?edit="+k.ID))
@@ -186,7 +186,7 @@ func keyFormFields(v keysView, action, button string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = webui.Field("Name", "name", "text", v.Form.Name, "What the key is for, such as laptop or nightly job.", v.Form.Problems["name"], first(v.Form.Problems, "name", templ.Attributes{"required": true, "maxlength": "100", "autocomplete": "off"})).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Name", "name", "text", v.Form.Name, "What the key is for, such as laptop or nightly job.", v.Form.Problems["name"], named(v.Form.Problems)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -196,24 +196,24 @@ func keyFormFields(v keysView, action, button string) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "><summary>Limits</summary><div class=\"stack\"><p class=\"small muted\">They narrow what your plan allows, for this key only. Leave a field empty for no limit.</p><div class=\"trio\">")
-		templ_7745c5c3_Err = webui.Field("Requests a minute", "requests_per_minute", "text", v.Form.Requests, "", v.Form.Problems["requests_per_minute"], first(v.Form.Problems, "requests_per_minute", numeric())).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Requests a minute", "requests_per_minute", "text", v.Form.Requests, "", v.Form.Problems["requests_per_minute"], numeric()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = webui.Field("Tokens a minute", "tokens_per_minute", "text", v.Form.Tokens, "", v.Form.Problems["tokens_per_minute"], first(v.Form.Problems, "tokens_per_minute", numeric())).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Tokens a minute", "tokens_per_minute", "text", v.Form.Tokens, "", v.Form.Problems["tokens_per_minute"], numeric()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = webui.Field("Units a month", "units_per_month", "text", v.Form.Units, "", v.Form.Problems["units_per_month"], first(v.Form.Problems, "units_per_month", numeric())).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Units a month", "units_per_month", "text", v.Form.Units, "", v.Form.Problems["units_per_month"], numeric()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "</div>")
-		templ_7745c5c3_Err = webui.Field("Addresses", "addresses", "text", v.Form.Addresses, "Addresses or networks that the key works from, such as 203.0.113.7, 10.0.0.0/8.", v.Form.Problems["addresses"], first(v.Form.Problems, "addresses", templ.Attributes{"autocomplete": "off", "spellcheck": "false"})).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Addresses", "addresses", "text", v.Form.Addresses, "Addresses or networks that the key works from, such as 203.0.113.7, 10.0.0.0/8.", v.Form.Problems["addresses"], templ.Attributes{"autocomplete": "off", "spellcheck": "false"}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = webui.Field("Expires", "expires_at", "datetime-local", v.Form.Expires, "In UTC. The key stops working then.", v.Form.Problems["expires_at"], first(v.Form.Problems, "expires_at", nil)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Field("Expires", "expires_at", "datetime-local", v.Form.Expires, "In UTC. The key stops working then.", v.Form.Problems["expires_at"], nil).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

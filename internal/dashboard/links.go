@@ -113,15 +113,13 @@ func (d *Dashboard) follow(w http.ResponseWriter, r *http.Request, f linkForm) e
 	return fault.New(fault.NotFound, "There is no such page.")
 }
 
-// welcome creates the account and shows its master key. The key is rendered into this reply
-// only: a redirect would have to store it somewhere.
+// welcome creates the account. The page that follows shows its master key.
 func (d *Dashboard) welcome(w http.ResponseWriter, r *http.Request, f linkForm, password string) error {
 	made, err := d.Desk.Join(r.Context(), f.Purpose, f.Token, password, d.visit(r))
 	if err != nil {
 		return err
 	}
-	d.keep(w, made.Entry)
-	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), made.Account.Email, made.MasterKey, d.firstCall()))
+	return d.greet(w, r, made.Entry, made.MasterKey)
 }
 
 // firstCall returns the example for a new account, which has no plan.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"net/http"
+	"strings"
 
 	"sluice/internal/fault"
 	"sluice/internal/webui"
@@ -28,13 +29,19 @@ func (d *Dashboard) Handler() http.Handler {
 	// Routes registered with open are for everyone; private ones need a session.
 	mux := http.NewServeMux()
 	open := func(pattern string, h webui.Handler) { mux.Handle(pattern, d.ui.Handle(h)) }
-	private := func(pattern string, p page) { open(pattern, d.private(p)) }
+	gets, posts := map[string]bool{}, map[string]bool{}
+	private := func(pattern string, p page) {
+		method, path, _ := strings.Cut(pattern, " ")
+		map[string]map[string]bool{"GET": gets, "POST": posts}[method][path] = true
+		open(pattern, d.private(p))
+	}
 
 	// Sign-in, sign-up and the links in mails.
 	open("GET /signup", d.showSignUp)
 	open("POST /signup", d.signUp)
 	open("GET /signin", d.showSignIn)
 	open("POST /signin", d.signIn)
+	open("GET /signin/code", d.showCode)
 	open("POST /signin/code", d.finishSignIn)
 	open("GET /signin/provider", d.beginProvider)
 	open("GET /signin/provider/back", d.endProvider)
@@ -47,6 +54,7 @@ func (d *Dashboard) Handler() http.Handler {
 
 	// The pages, by noun.
 	private("GET "+home, d.overviewPage)
+	private("GET "+welcomePath, d.welcomePage)
 	private("GET "+home+"/minute", d.minute)
 	private("GET "+home+"/keys", d.keysPage)
 	private("POST "+home+"/keys", d.createKey)
@@ -96,9 +104,19 @@ func (d *Dashboard) Handler() http.Handler {
 	private("POST "+home+"/account/totp/enrol", d.enrolTOTP)
 	private("POST "+home+"/account/totp", d.activateTOTP)
 	private("POST "+home+"/account/totp/remove", d.removeTOTP)
+	private("POST "+home+"/account/totp/recovery", d.makeRecovery)
+	private("GET "+home+"/account/log", d.logPage)
 	private("POST "+home+"/account/sessions/close", d.closeOtherSessions)
 	private("POST "+home+"/account/sessions/{id}/close", d.closeSession)
 	private("POST "+home+"/account/close", d.closeAccount)
+
+	// The address of a form leads to its page.
+	for path := range posts {
+		if !gets[path] {
+			open("GET "+path, d.private(d.backToPage))
+		}
+	}
+	open("GET /signout", func(w http.ResponseWriter, r *http.Request) error { return d.seeOther(w, r, home, "") })
 
 	// The catch-all renders a page of our own instead of net/http's plain text.
 	open("/", func(_ http.ResponseWriter, _ *http.Request) error {

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"sluice/internal/fault"
@@ -15,12 +16,15 @@ import (
 const (
 	journeyCookie = "journey"
 	deviceCookie  = webui.DeviceCookie
+	// codeCookie holds the token of a first step while the browser shows the form of the second.
+	codeCookie = "code"
 )
 
-// journeyLife is the time to sign in at the identity provider. deviceLife is as long as
-// sessionLife.
+// journeyLife is the time to sign in at the identity provider, codeLife that for the second step. deviceLife is as long
+// as sessionLife.
 const (
 	journeyLife = 10 * time.Minute
+	codeLife    = 5 * time.Minute
 	deviceLife  = 90 * 24 * time.Hour
 )
 
@@ -99,26 +103,50 @@ func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) error {
 	return d.enter(w, r, entry, f.Next)
 }
 
-// finishSignIn checks the authenticator code, the second step of a sign-in. The token stands
-// for the password that was accepted in the first.
+// showCode shows the form of the second step. The cookie of the first one stands for the password that was accepted.
+func (d *Dashboard) showCode(w http.ResponseWriter, r *http.Request) error {
+	if d.ui.Cookie(r, codeCookie) == "" {
+		return d.seeOther(w, r, signInPath(next(r)), "code-late")
+	}
+	return d.ui.Render(w, r, http.StatusOK, codePage(d.ui.Page(w, r, "Sign in"), next(r), "", d.ui.Settings().Support))
+}
+
+// finishSignIn checks the authenticator code, the second step of a sign-in.
 func (d *Dashboard) finishSignIn(w http.ResponseWriter, r *http.Request) error {
-	token := r.FormValue("token")
+	token := d.ui.Cookie(r, codeCookie)
+	if token == "" {
+		return d.seeOther(w, r, signInPath(next(r)), "code-late")
+	}
 	entry, err := d.Desk.Finish(r.Context(), token, r.FormValue("code"), d.visit(r))
 	if err != nil {
-		_, text, rest := complaint(err)
+		field, text, rest := complaint(err)
 		if rest != nil {
 			return rest
 		}
-		return d.ui.Render(w, r, fault.From(err).Kind.Status(), codePage(d.ui.Page(w, r, "Sign in"), token, next(r), text, d.ui.Settings().Support))
+		if field != "code" && fault.Is(err, fault.Unauthenticated) { // the first step was too long ago
+			d.ui.DropCookie(w, codeCookie)
+			return d.seeOther(w, r, signInPath(next(r)), "code-late")
+		}
+		return d.ui.Render(w, r, fault.From(err).Kind.Status(), codePage(d.ui.Page(w, r, "Sign in"), next(r), text, d.ui.Settings().Support))
 	}
+	d.ui.DropCookie(w, codeCookie)
 	return d.enter(w, r, entry, next(r))
+}
+
+// signInPath returns the path of the sign-in form that leads to next.
+func signInPath(next string) string {
+	if next == home {
+		return "/signin"
+	}
+	return "/signin?next=" + url.QueryEscape(next)
 }
 
 // enter starts the session and redirects to next. If the account has two-step sign-in it asks
 // for the code first.
 func (d *Dashboard) enter(w http.ResponseWriter, r *http.Request, entry signin.Entry, next string) error {
 	if entry.Code != "" {
-		return d.ui.Render(w, r, http.StatusOK, codePage(d.ui.Page(w, r, "Sign in"), entry.Code, next, "", d.ui.Settings().Support))
+		d.ui.SetCookie(w, codeCookie, entry.Code, codeLife)
+		return d.seeOther(w, r, "/signin/code?next="+url.QueryEscape(next), "")
 	}
 	d.keep(w, entry)
 	return d.seeOther(w, r, next, "")
@@ -153,6 +181,9 @@ func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) error {
 
 // showSignUp shows the form, or a note that sign-up is closed.
 func (d *Dashboard) showSignUp(w http.ResponseWriter, r *http.Request) error {
+	if r.URL.Query().Has("sent") {
+		return d.showSent(w, r)
+	}
 	return d.ui.Render(w, r, http.StatusOK, signUpPage(d.ui.Page(w, r, "Sign up"), d.entryForm(r).shown()))
 }
 
@@ -167,11 +198,32 @@ func (d *Dashboard) signUp(w http.ResponseWriter, r *http.Request) error {
 		}
 		return d.ui.Render(w, r, status, signUpPage(d.ui.Page(w, r, "Sign up"), f.shown()))
 	}
-	return d.ui.Render(w, r, http.StatusOK, sentPage(d.ui.Page(w, r, "Check your e-mail"), f.Email, d.MailIsLogged))
+	return d.sent(w, r, "/signup", f.Email)
+}
+
+// sentPath is what the address of a mail is kept for between a form and the page that follows.
+const sentPath = "/sent"
+
+// sent redirects after a form that sends a mail, so that loading the page again sends no second one.
+func (d *Dashboard) sent(w http.ResponseWriter, r *http.Request, form, email string) error {
+	d.ui.Keep(w, "", sentPath, webui.Shown{Title: email})
+	return d.seeOther(w, r, form+"?sent", "")
+}
+
+// showSent says that a mail was sent.
+func (d *Dashboard) showSent(w http.ResponseWriter, r *http.Request) error {
+	email := ""
+	if kept := d.ui.TakeShown(w, r, "", sentPath); kept != nil {
+		email = kept.Title
+	}
+	return d.ui.Render(w, r, http.StatusOK, sentPage(d.ui.Page(w, r, "Check your e-mail"), email, d.MailIsLogged))
 }
 
 // showReset shows the form for a new password.
 func (d *Dashboard) showReset(w http.ResponseWriter, r *http.Request) error {
+	if r.URL.Query().Has("sent") {
+		return d.showSent(w, r)
+	}
 	return d.ui.Render(w, r, http.StatusOK, resetPage(d.ui.Page(w, r, "Reset password"), d.entryForm(r).shown()))
 }
 
@@ -186,7 +238,7 @@ func (d *Dashboard) requestReset(w http.ResponseWriter, r *http.Request) error {
 		}
 		return d.ui.Render(w, r, status, resetPage(d.ui.Page(w, r, "Reset password"), f.shown()))
 	}
-	return d.ui.Render(w, r, http.StatusOK, sentPage(d.ui.Page(w, r, "Check your e-mail"), f.Email, d.MailIsLogged))
+	return d.sent(w, r, "/reset", f.Email)
 }
 
 // providerBack returns the redirect URL that is registered with the identity provider.
@@ -234,6 +286,28 @@ func (d *Dashboard) endProvider(w http.ResponseWriter, r *http.Request) error {
 	if masterKey == "" {
 		return d.enter(w, r, entry, home)
 	}
+	return d.greet(w, r, entry, masterKey)
+}
+
+// welcomePath is the page that shows the master key of a new account.
+const welcomePath = home + "/welcome"
+
+// greet starts the first session of an account and leads to the page that shows its master key.
+func (d *Dashboard) greet(w http.ResponseWriter, r *http.Request, entry signin.Entry, masterKey string) error {
 	d.keep(w, entry)
-	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), email, masterKey, d.firstCall()))
+	s, err := d.Desk.Session(r.Context(), entry.Session)
+	if err != nil {
+		return err
+	}
+	d.ui.Show(w, s.ID, welcomePath, webui.Shown{Title: "The master key", Secret: masterKey})
+	return d.seeOther(w, r, welcomePath, "")
+}
+
+// welcomePage shows the master key of a new account. Without one to show it leads to the overview.
+func (d *Dashboard) welcomePage(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	key := d.ui.TakeShown(w, r, v.session.ID, welcomePath)
+	if key == nil {
+		return d.seeOther(w, r, home, "")
+	}
+	return d.ui.Render(w, r, http.StatusOK, welcomePage(d.ui.Page(w, r, "Welcome"), v.Email, key.Secret, d.firstCall()))
 }

@@ -54,23 +54,20 @@ func signInPage(p webui.Page, f entryForm) templ.Component {
 	})
 }
 
-// codePage asks for the authenticator code, after the password was accepted. token stands for
-// that first step.
+// codePage asks for the authenticator code, after the password was accepted.
 //
 //go:noinline
-func codePage(p webui.Page, token, next, problem string, s webui.Support) templ.Component {
+func codePage(p webui.Page, next, problem string, s webui.Support) templ.Component {
 	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var5 templ.Component) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_Var6 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Two-step sign-in</h1><p class=\"muted\">Enter the six-digit code from your authenticator app.</p><form method=\"post\" action=\"/signin/code\" class=\"stack\"><input type=\"hidden\" name=\"token\" value=\"")
-			markup.Text(templ_7745c5c3_Buffer, token)
-			markup.Raw(templ_7745c5c3_Buffer, "\"> <input type=\"hidden\" name=\"next\" value=\"")
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Two-step sign-in</h1><p class=\"muted\">Enter the six-digit code from your authenticator app.</p><form method=\"post\" action=\"/signin/code\" class=\"stack\"><input type=\"hidden\" name=\"next\" value=\"")
 			markup.Text(templ_7745c5c3_Buffer, next)
 			markup.Raw(templ_7745c5c3_Buffer, "\">")
-			templ_7745c5c3_Err = webui.Field("Code", "code", "text", "", "", problem, templ.Attributes{"required": true, "autocomplete": "one-time-code", "inputmode": "numeric", "maxlength": "7", "autofocus": true}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = webui.Field("Code", "code", "text", "", "Or one of your recovery codes, if you do not have your phone.", problem, templ.Attributes{"required": true, "autocomplete": "one-time-code", "maxlength": "32", "autofocus": true}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<button class=\"primary wide-button\">Sign in</button></form></div><div class=\"under\"><p>Lost your device? Contact support for a sign-in link.</p>")
+			markup.Raw(templ_7745c5c3_Buffer, "<button class=\"primary wide-button\">Sign in</button></form></div><div class=\"under\"><p>Lost your phone and your recovery codes? Contact support for a sign-in link.</p>")
 			templ_7745c5c3_Err = contact(s).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -90,8 +87,8 @@ func codePage(p webui.Page, token, next, problem string, s webui.Support) templ.
 //
 //go:noinline
 func signUpPage(p webui.Page, f entryForm) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var9 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var10 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var8 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var9 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Create an account</h1>")
 			if f.Open {
 				templ_7745c5c3_Err = webui.Problem(f.Problems[""]).Render(ctx, templ_7745c5c3_Buffer)
@@ -115,7 +112,7 @@ func signUpPage(p webui.Page, f entryForm) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "</div><p class=\"under\">Already have an account? <a href=\"/signin\">Sign in</a></p>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var10), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -127,8 +124,8 @@ func signUpPage(p webui.Page, f entryForm) templ.Component {
 //
 //go:noinline
 func resetPage(p webui.Page, f entryForm) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var12 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var13 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var11 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var12 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Forgot your password?</h1><p class=\"muted\">Enter your e-mail address. We will send you a link to set a new password.</p>")
 			templ_7745c5c3_Err = webui.Problem(f.Problems[""]).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
@@ -142,7 +139,7 @@ func resetPage(p webui.Page, f entryForm) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "<button class=\"primary wide-button\">Send link</button></form></div><p class=\"under\"><a href=\"/signin\">Back to sign in</a></p>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var13), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var12), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -155,18 +152,23 @@ func resetPage(p webui.Page, f entryForm) templ.Component {
 //
 //go:noinline
 func sentPage(p webui.Page, email string, logged bool) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var14 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var15 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Check your e-mail</h1><p>We sent a message to <strong>")
-			markup.Text(templ_7745c5c3_Buffer, email)
-			markup.Raw(templ_7745c5c3_Buffer, "</strong>. Open the link in it to continue.</p>")
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var13 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var14 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Check your e-mail</h1>")
+			if email != "" {
+				markup.Raw(templ_7745c5c3_Buffer, "<p>We sent a message to <strong>")
+				markup.Text(templ_7745c5c3_Buffer, email)
+				markup.Raw(templ_7745c5c3_Buffer, "</strong>. Open the link in it to continue.</p>")
+			} else {
+				markup.Raw(templ_7745c5c3_Buffer, "<p>We sent you a message. Open the link in it to continue.</p>")
+			}
 			if logged {
 				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note warn\">This server has no mail server configured. The operator can find the link in the server log.</div>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">No message after a few minutes? Check the address above and your spam folder, then try again.</p></div><p class=\"under\"><a href=\"/signin\">Back to sign in</a></p>")
+			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">No message after a few minutes? Check the address and your spam folder, then try again.</p></div><p class=\"under\"><a href=\"/signin\">Back to sign in</a></p>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var15), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var14), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -178,8 +180,8 @@ func sentPage(p webui.Page, email string, logged bool) templ.Component {
 //
 //go:noinline
 func linkPage(p webui.Page, f linkForm) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var17 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var18 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var16 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var17 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>")
 			markup.Text(templ_7745c5c3_Buffer, p.Title)
 			markup.Raw(templ_7745c5c3_Buffer, "</h1><p>")
@@ -210,7 +212,7 @@ func linkPage(p webui.Page, f linkForm) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "</button></form></div>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var18), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, false).Render(templ.WithChildren(ctx, templ_7745c5c3_Var17), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -222,8 +224,8 @@ func linkPage(p webui.Page, f linkForm) templ.Component {
 //
 //go:noinline
 func welcomePage(p webui.Page, email, masterKey string, first []front.Snippet) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var26 templ.Component) (templ_7745c5c3_Err error) {
-		templ_7745c5c3_Var27 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var25 templ.Component) (templ_7745c5c3_Err error) {
+		templ_7745c5c3_Var26 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><h1>Welcome</h1><p>Your account <strong>")
 			markup.Text(templ_7745c5c3_Buffer, email)
 			markup.Raw(templ_7745c5c3_Buffer, "</strong> is ready. This is your master key. We show it only once, so store it in a safe place.</p>")
@@ -239,7 +241,7 @@ func welcomePage(p webui.Page, email, masterKey string, first []front.Snippet) t
 			markup.Raw(templ_7745c5c3_Buffer, "<a class=\"button primary\" href=\"/dashboard\">Go to the dashboard</a></div>")
 			return nil
 		})
-		templ_7745c5c3_Err = webui.Alone(p, true).Render(templ.WithChildren(ctx, templ_7745c5c3_Var27), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = webui.Alone(p, true).Render(templ.WithChildren(ctx, templ_7745c5c3_Var26), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

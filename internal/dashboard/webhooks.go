@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"sluice/internal/alert"
+	"sluice/internal/excerpt"
+	"sluice/internal/webui"
 )
 
 // deliveriesShown is how many deliveries a page has. The export has all of them.
@@ -22,8 +24,8 @@ type webhooksView struct {
 	// Next is the id to continue the list after, or "" at its end. Later reports that this is not the first page.
 	Next  string
 	Later bool
-	// New is the webhook that this request created, or nil. Its secret is shown only in this reply.
-	New *alert.Endpoint
+	// New is the secret of a webhook that was just created, or nil.
+	New *webui.Shown
 	// URL and Types are the form as it was filled in, if it is shown again.
 	URL      string
 	Types    []alert.Type
@@ -33,8 +35,11 @@ type webhooksView struct {
 
 // webhooksPage shows the page.
 func (d *Dashboard) webhooksPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
-	return d.showWebhooks(w, r, v, http.StatusOK, webhooksView{Types: alert.CustomerTypes()})
+	return d.showWebhooks(w, r, v, http.StatusOK, webhooksView{Types: alert.CustomerTypes(), New: d.ui.TakeShown(w, r, v.session.ID, webhooksPath)})
 }
+
+// webhooksPath is the path of the page.
+const webhooksPath = home + "/webhooks"
 
 // showWebhooks renders the page.
 func (d *Dashboard) showWebhooks(w http.ResponseWriter, r *http.Request, v *visitor, status int, view webhooksView) error {
@@ -57,7 +62,7 @@ func (d *Dashboard) showWebhooks(w http.ResponseWriter, r *http.Request, v *visi
 	return d.ui.Render(w, r, status, webhooksPage(d.frame(w, r, v, "Webhooks"), view))
 }
 
-// createWebhook adds a webhook and shows its secret in the reply. There is no redirect, as for keys.
+// createWebhook adds a webhook. The page that follows shows its secret.
 func (d *Dashboard) createWebhook(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	view := webhooksView{URL: r.FormValue("url")} // reads the form
 	for _, t := range r.Form["types"] {
@@ -75,7 +80,8 @@ func (d *Dashboard) createWebhook(w http.ResponseWriter, r *http.Request, v *vis
 		}
 		return d.showWebhooks(w, r, v, status, view)
 	}
-	return d.showWebhooks(w, r, v, http.StatusOK, webhooksView{New: made, Types: alert.CustomerTypes()})
+	d.ui.Show(w, v.session.ID, webhooksPath, webui.Shown{Title: excerpt.Of(made.To, 200), Secret: made.Secret.Reveal()})
+	return d.seeOther(w, r, webhooksPath, "")
 }
 
 // deleteWebhook deletes a webhook and what was sent to it.

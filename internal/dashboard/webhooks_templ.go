@@ -24,9 +24,9 @@ func webhooksPage(p webui.Page, v webhooksView) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Webhooks</h1><p>We call your server when something happens, with a signature that proves it was us. Messages follow the Standard Webhooks specification; libraries for many languages verify them.</p></div></div>")
 			if v.New != nil {
 				markup.Raw(templ_7745c5c3_Buffer, "<section class=\"note good\" aria-label=\"New webhook\"><div class=\"stack\"><p>The webhook for <strong>")
-				markup.Text(templ_7745c5c3_Buffer, v.New.To)
+				markup.Text(templ_7745c5c3_Buffer, v.New.Title)
 				markup.Raw(templ_7745c5c3_Buffer, "</strong> is ready. This is the secret to verify our signatures with. Copy it now. You will not be able to see it again.</p>")
-				templ_7745c5c3_Err = webui.Secret("new-secret", v.New.Secret.Reveal()).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = webui.Secret("new-secret", v.New.Secret).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

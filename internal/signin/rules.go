@@ -25,6 +25,7 @@ const (
 	EnrolTOTP         Step = "enrol-totp"
 	ActivateTOTP      Step = "activate-totp"
 	RemoveTOTP        Step = "remove-totp"
+	MakeRecovery      Step = "make-recovery"
 	SignOut           Step = "sign-out"
 	SignOutEverywhere Step = "sign-out-everywhere"
 	CloseAccount      Step = "close-account"
@@ -94,6 +95,7 @@ var rules = []Rule{
 	{EnrolTOTP, "Set up two-step sign-in", "the owner", NeedsSession | NeedsProof, 0, 0},
 	{ActivateTOTP, "Turn two-step sign-in on", "the owner", NeedsSession | NeedsNewCode, GivesNotice, EndsAccess},
 	{RemoveTOTP, "Turn two-step sign-in off", "the owner", NeedsSession | NeedsProof, GivesNotice, EndsAccess},
+	{MakeRecovery, "Make recovery codes", "the owner", NeedsSession | NeedsProof, GivesNotice, 0},
 	{SignOut, "Sign out", "the owner", NeedsSession, 0, EndsThis},
 	{SignOutEverywhere, "Sign out everywhere else", "the owner", NeedsSession, 0, EndsAccess},
 	{CloseAccount, "Close the account", "the owner", NeedsSession | NeedsProof, 0, EndsThis | EndsAccess},

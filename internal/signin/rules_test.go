@@ -220,10 +220,22 @@ var steps = map[signin.Step]func(ctx context.Context, s *scene) (signin.Entry, e
 		if s.lacks(signin.NeedsNewCode) {
 			code = "000000"
 		}
-		return s.as(func(o signin.Owner) error { return s.Activate(ctx, o, code) })
+		return s.as(func(o signin.Owner) error {
+			codes, err := s.Activate(ctx, o, code)
+			if (len(codes) == 10) != (err == nil) {
+				s.t.Errorf("%d recovery codes with %v", len(codes), err)
+			}
+			return err
+		})
 	},
 	signin.RemoveTOTP: func(ctx context.Context, s *scene) (signin.Entry, error) {
 		return s.as(func(o signin.Owner) error { return s.RemoveTOTP(ctx, o) })
+	},
+	signin.MakeRecovery: func(ctx context.Context, s *scene) (signin.Entry, error) {
+		return s.as(func(o signin.Owner) error {
+			_, err := s.RecoveryCodes(ctx, o)
+			return err
+		})
 	},
 	signin.SignOut: func(ctx context.Context, s *scene) (signin.Entry, error) {
 		return s.as(func(o signin.Owner) error { return s.SignOut(ctx, s.acct.ID, o.Session.ID) })
@@ -282,7 +294,7 @@ func TestRules(t *testing.T) {
 			t.Parallel()
 			for _, withCode := range []bool{false, true} {
 				onlyOff := rule.Step == signin.EnrolTOTP || rule.Step == signin.ActivateTOTP
-				onlyOn := rule.Step == signin.EnterCode
+				onlyOn := rule.Step == signin.EnterCode || rule.Step == signin.MakeRecovery
 				if withCode && onlyOff || !withCode && onlyOn {
 					continue
 				}

@@ -43,6 +43,7 @@ type LoginStore interface {
 type Store interface {
 	LoginStore
 	FactorStore
+	RecoveryStore
 	SessionStore
 	LinkStore
 }
@@ -70,10 +71,11 @@ type Options struct {
 
 // Desk signs people up and in. Its methods may be called from several goroutines.
 type Desk struct {
-	loginStore   LoginStore
-	factorStore  FactorStore
-	sessionStore SessionStore
-	linkStore    LinkStore
+	loginStore    LoginStore
+	factorStore   FactorStore
+	recoveryStore RecoveryStore
+	sessionStore  SessionStore
+	linkStore     LinkStore
 
 	accounts *account.Accounts
 	poster   Poster
@@ -88,7 +90,7 @@ type Desk struct {
 // New returns a desk. settings is called for every request and returns the settings in force.
 func New(store Store, accounts *account.Accounts, poster Poster, settings func() Settings, opts *Options) *Desk {
 	d := &Desk{
-		loginStore: store, factorStore: store, sessionStore: store, linkStore: store,
+		loginStore: store, factorStore: store, recoveryStore: store, sessionStore: store, linkStore: store,
 		accounts: accounts, poster: poster, settings: settings, now: time.Now,
 	}
 	if opts != nil && opts.Now != nil {

@@ -328,10 +328,10 @@ func TestSecondFactor(t *testing.T) {
 	if entry, err := b.SignIn(ctx, a.Email, password, here); err != nil || entry.Session == "" {
 		t.Errorf("SignIn before the factor is on = %+v, %v, want a session", entry, err)
 	}
-	if err := b.Activate(ctx, me, "000000"); !fault.Is(err, fault.Unauthenticated) {
+	if _, err := b.Activate(ctx, me, "000000"); !fault.Is(err, fault.Unauthenticated) {
 		t.Errorf("Activate with a wrong code = %v, want unauthenticated", err)
 	}
-	if err := b.Activate(ctx, me, code()); err != nil {
+	if _, err := b.Activate(ctx, me, code()); err != nil {
 		t.Fatalf("Activate = %v", err)
 	}
 	entry, err := b.SignIn(ctx, a.Email, password, here)

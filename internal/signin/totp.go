@@ -2,6 +2,7 @@ package signin
 
 import (
 	"context"
+	"encoding/base32"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -53,7 +54,30 @@ func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, e
 	if login.TOTPOn {
 		return nil, fault.New(fault.Conflict, "Two-step sign-in is already on. Turn it off first.")
 	}
-	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: a.Email, Period: uint(totpPeriod / time.Second)})
+	e, err := enrolment(issuer, a.Email, nil)
+	if err != nil {
+		return nil, err
+	}
+	return e, d.factorStore.SetTOTP(ctx, a.ID, e.Secret, false)
+}
+
+// Enrolling returns an enrolment again whose secret is given, so that a wrong code does not end it. It returns nil if
+// another one has begun, or the second factor is on.
+func (d *Desk) Enrolling(ctx context.Context, a *account.Account, issuer, secret string) (*Enrolment, error) {
+	login, err := d.loginStore.FindLogin(ctx, a.ID)
+	if err != nil || secret == "" || login.TOTPOn || login.TOTPSecret != secret {
+		return nil, err
+	}
+	raw, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)
+	if err != nil {
+		return nil, fmt.Errorf("read a secret: %w", err)
+	}
+	return enrolment(issuer, a.Email, raw)
+}
+
+// enrolment returns what the owner puts into an app. A nil secret means a new one.
+func enrolment(issuer, email string, secret []byte) (*Enrolment, error) {
+	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: email, Period: uint(totpPeriod / time.Second), Secret: secret})
 	if err != nil {
 		return nil, fmt.Errorf("make a secret: %w", err)
 	}
@@ -61,33 +85,34 @@ func (d *Desk) Enrol(ctx context.Context, o Owner, issuer string) (*Enrolment, e
 	if err != nil {
 		return nil, fmt.Errorf("draw a QR code: %w", err)
 	}
-	if err := d.factorStore.SetTOTP(ctx, a.ID, key.Secret(), false); err != nil {
-		return nil, err
-	}
 	return &Enrolment{Secret: key.Secret(), QR: "data:image/png;base64," + base64.StdEncoding.EncodeToString(encodePNG(picture))}, nil
 }
 
-// Activate turns the second factor on. Its first code proves that the app has the secret. Other
-// sessions were opened without a code, so they end.
-func (d *Desk) Activate(ctx context.Context, o Owner, code string) error {
+// Activate turns the second factor on and returns its recovery codes. Its first code proves that the app has the
+// secret. Other sessions were opened without a code, so they end.
+func (d *Desk) Activate(ctx context.Context, o Owner, code string) (recovery []string, err error) {
 	login, err := d.loginStore.FindLogin(ctx, o.Account.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if login.TOTPOn {
-		return fault.New(fault.Conflict, "Two-step sign-in is already on.")
+		return nil, fault.New(fault.Conflict, "Two-step sign-in is already on.")
 	}
-	if err := d.checkCode(ctx, &person{o.Account, login}, code, o.Visit); err != nil {
-		return err
+	if err := d.checkApp(ctx, &person{o.Account, login}, code, o.Visit, false); err != nil {
+		return nil, err
+	}
+	// The codes are stored first: whoever has two steps has codes.
+	if recovery, err = d.newRecovery(ctx, o.Account.ID); err != nil {
+		return nil, err
 	}
 	if err := d.setTOTP(ctx, ActivateTOTP, o, login.TOTPSecret, true); err != nil {
-		return err
+		return nil, err
 	}
 	if err := d.sessionStore.ProveSession(ctx, o.Session.ID, d.clock()); err != nil {
-		return err
+		return nil, err
 	}
 	d.tell(ActivateTOTP, o.Account.Email, "Two-step sign-in is on", "Signing in to your account now needs a code of your authenticator app.")
-	return nil
+	return recovery, nil
 }
 
 // Confirm checks a code of the second factor in an open session, and records that the session has proved it. Pages
@@ -141,12 +166,17 @@ func (d *Desk) setTOTP(ctx context.Context, step Step, o Owner, secret string, o
 	return d.factorStore.SetTOTP(ctx, o.Account.ID, secret, on)
 }
 
-// maxCode is how long a code may be in bytes, with the spaces that people type.
-const maxCode = 16
+// maxCode is how long a code may be in bytes, with the spaces and dashes that people type.
+const maxCode = 32
 
-// checkCode checks a code of an account's app and uses it up: each code is good once. It tries the
-// current time step and totpSkew on either side. An account without a secret has no right code.
+// checkCode checks a code of an account's app, or a recovery code in its place, and uses it up: each code is good once.
 func (d *Desk) checkCode(ctx context.Context, p *person, code string, v Visit) error {
+	return d.checkApp(ctx, p, code, v, true)
+}
+
+// checkApp checks a code of an account's app. It tries the current time step and totpSkew on either side. An account
+// without a secret has no right code. With recovery, a recovery code is right as well.
+func (d *Desk) checkApp(ctx context.Context, p *person, code string, v Visit, recovery bool) error {
 	guesses := d.codeGuesses(ctx, p.ID, p.Email, v)
 	if err := d.limits.try(ctx, guesses...); err != nil {
 		return err
@@ -166,6 +196,16 @@ func (d *Desk) checkCode(ctx context.Context, p *person, code string, v Visit) e
 			return err
 		}
 		if fresh {
+			d.limits.forget(ctx, guesses[0].Key)
+			return nil
+		}
+	}
+	if recovery && p.TOTPOn {
+		ok, err := d.recovers(ctx, p.Account, code)
+		if err != nil {
+			return err
+		}
+		if ok {
 			d.limits.forget(ctx, guesses[0].Key)
 			return nil
 		}

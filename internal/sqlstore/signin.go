@@ -84,7 +84,7 @@ func (s *Store) UseTOTP(ctx context.Context, accountID string, step int64) (fres
 func (s *Store) EraseLogin(ctx context.Context, accountID string) error {
 	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		// Table names are constants, so building the statement from them is safe.
-		for _, table := range []string{"sessions", "one_time_links", "logins", "staff_tokens", "alert_endpoints", "alert_events", "alert_deliveries"} {
+		for _, table := range []string{"sessions", "one_time_links", "recovery_codes", "logins", "staff_tokens", "alert_endpoints", "alert_events", "alert_deliveries"} {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE account_id = $1`, accountID); err != nil {
 				return err
 			}

@@ -29,11 +29,16 @@ func Current(yes bool) templ.Attributes {
 	return templ.Attributes{"aria-current": "page"}
 }
 
-// described connects an input with the hint or error below it, which screen readers then read.
-func described(name, hint, wrong string) templ.Attributes {
+// described connects an input with the hint or error below it, which screen readers then read. The browser scrolls to an
+// input that is wrong and puts the cursor there; attrs are its other attributes.
+func described(name, hint, wrong string, attrs templ.Attributes) templ.Attributes {
 	switch {
 	case wrong != "":
-		return templ.Attributes{"aria-describedby": "w-" + name, "aria-invalid": "true"}
+		a := templ.Attributes{"aria-describedby": "w-" + name, "aria-invalid": "true"}
+		if attrs["autofocus"] == nil {
+			a["autofocus"] = true
+		}
+		return a
 	case hint != "":
 		return templ.Attributes{"aria-describedby": "h-" + name}
 	}

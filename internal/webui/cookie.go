@@ -31,6 +31,8 @@ type Flash struct {
 // a page show another text by setting a cookie.
 var flashes = map[string]Flash{
 	"signed-out":       {"good", "You have been signed out."},
+	"session-ended":    {"bad", "Your session has ended. Sign in to continue where you were. What you were about to change was not changed."},
+	"code-late":        {"bad", "That took too long. Sign in again."},
 	"password-set":     {"good", "Your password was set. You have been signed out everywhere else."},
 	"password-changed": {"good", "Your password was changed. You have been signed out in all other browsers."},
 	"email-sent":       {"good", "We sent a link to the new address. Open it to confirm the change."},
@@ -41,6 +43,8 @@ var flashes = map[string]Flash{
 	"key-deleted":      {"good", "The key was deleted. Requests that use it are refused."},
 	"key-gone":         {"bad", "That key does not exist any more. This is the current list."},
 	"totp-on":          {"good", "Two-step sign-in is on."},
+	"recovery-made":    {"good", "You have new recovery codes. Those before no longer work."},
+	"signed-out-all":   {"good", "You have been signed out everywhere."},
 	"totp-off":         {"good", "Two-step sign-in is off."},
 	"answered":         {"good", "Your message was sent to support."},
 	"account-closed":   {"good", "Your account was closed."},

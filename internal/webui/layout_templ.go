@@ -443,7 +443,7 @@ func Field(label, name, kind, value, hint, wrong string, attrs templ.Attributes)
 		markup.Raw(templ_7745c5c3_Buffer, "\" value=\"")
 		markup.Text(templ_7745c5c3_Buffer, value)
 		markup.Raw(templ_7745c5c3_Buffer, "\"")
-		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, described(name, hint, wrong))
+		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, described(name, hint, wrong, attrs))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -476,7 +476,7 @@ func Field(label, name, kind, value, hint, wrong string, attrs templ.Attributes)
 func Problem(text string) templ.Component {
 	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var70 templ.Component) (templ_7745c5c3_Err error) {
 		if text != "" {
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note bad\" role=\"alert\">")
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"note bad\" role=\"alert\" tabindex=\"-1\" autofocus>")
 			markup.Text(templ_7745c5c3_Buffer, text)
 			markup.Raw(templ_7745c5c3_Buffer, "</div>")
 		}

@@ -13,8 +13,10 @@ const (
 	shownCookie = "shown"
 	// shownLife is how long a page can show it.
 	shownLife = 10 * time.Minute
-	// shownViews is how often it is shown: once, and once more if the page is loaded again.
+	// shownViews is how often it is shown: once, and once more if the page is loaded again. keptViews is how often
+	// what Keep keeps can be used.
 	shownViews = 2
+	keptViews  = 50
 	// maxShown bounds a secret with its title, in bytes: a browser keeps a cookie of 4 KiB.
 	maxShown = 2000
 )
@@ -33,6 +35,14 @@ func (u *UI) Show(w http.ResponseWriter, session, page string, s Shown) {
 	u.show(w, session, page, s, shownViews, time.Now().Add(shownLife))
 }
 
+// Keep is Show for what several pages in a row need, such as a form that may be refused.
+func (u *UI) Keep(w http.ResponseWriter, session, page string, s Shown) {
+	u.show(w, session, page, s, keptViews, time.Now().Add(shownLife))
+}
+
+// DropShown forgets what Show and Keep have kept.
+func (u *UI) DropShown(w http.ResponseWriter) { u.DropCookie(w, shownCookie) }
+
 func (u *UI) show(w http.ResponseWriter, session, page string, s Shown, views int, until time.Time) {
 	if len(s.Title)+len(s.Secret) > maxShown {
 		return // cannot happen: titles and keys are short
@@ -45,7 +55,7 @@ func (u *UI) show(w http.ResponseWriter, session, page string, s Shown, views in
 // TakeShown returns the secret that a page of the session is to show, or nil. It counts as one view.
 func (u *UI) TakeShown(w http.ResponseWriter, r *http.Request, session, page string) *Shown {
 	value := u.Cookie(r, shownCookie)
-	if value == "" || r.Method != http.MethodGet {
+	if value == "" || r.Method == http.MethodHead {
 		return nil
 	}
 	sealed, err := base64.RawURLEncoding.DecodeString(value)

@@ -99,6 +99,37 @@
     dialog.addEventListener("close", () => history.replaceState(null, "", dialog.dataset.modal));
   }
 
+  // The export of an account is loaded part by part, so that its progress is seen, and saved as one file.
+  document.addEventListener("click", async (event) => {
+    const link = event.target.closest("[data-export]");
+    if (!link) return;
+    event.preventDefault();
+    const box = document.getElementById("export"), bar = box.querySelector("progress"), text = box.querySelector("p");
+    if (!box.hidden && bar.value < bar.max && !box.dataset.failed) return; // it is under way
+    box.hidden = false;
+    delete box.dataset.failed;
+    let whole = {};
+    try {
+      for (bar.value = 0; bar.value < bar.max; bar.value++) {
+        text.textContent = "Reading part " + (bar.value + 1) + " of " + bar.max + "…";
+        const response = await fetch(link.href + "?part=" + bar.value);
+        if (!response.ok || response.redirected) throw new Error();
+        const part = await response.json();
+        for (const [name, value] of Object.entries(part)) if (value !== null || !(name in whole)) whole[name] = value;
+      }
+    } catch {
+      box.dataset.failed = "yes";
+      text.textContent = "The export could not be read. Try again.";
+      return;
+    }
+    const file = document.createElement("a");
+    file.href = URL.createObjectURL(new Blob([JSON.stringify(whole, null, 2)], { type: "application/json" }));
+    file.download = "account.json";
+    file.click();
+    setTimeout(() => URL.revokeObjectURL(file.href), 60000);
+    text.textContent = "Done.";
+  });
+
   // localTimes rewrites times, which the server renders in UTC, in the reader's time zone and format. The UTC text
   // stays as the tooltip.
   function localTimes(scope) {

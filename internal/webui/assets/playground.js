@@ -172,8 +172,12 @@
         method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal: running.signal,
       });
       const requestID = response.headers.get("x-request-id");
-      if (response.status === 401) { location.assign("/signin?next=/dashboard/playground"); return; }
-      if (!response.ok) throw new Error((await response.json()).error.message);
+      if (!response.ok) {
+        const error = (await response.json()).error;
+        // Keys that are switched off are a 401, too; their message says what to do.
+        if (error.type === "authentication_error") { location.assign("/signin?next=/dashboard/playground"); return; }
+        throw new Error(error.message);
+      }
       reply = new Reply();
       if (!body.stream) {
         const whole = await response.json();

@@ -11,8 +11,9 @@
   // call returns the JSON of an API response. It throws the API's message if the request failed.
   async function call(path, options) {
     const response = await fetch(base + path, options);
-    if (response.status === 401) { location.assign("/signin?next=/dashboard/videos"); throw new Error("You are not signed in."); }
     const body = await response.json();
+    // Keys that are switched off are a 401, too; their message says what to do.
+    if (!response.ok && body.error.type === "authentication_error") { location.assign("/signin?next=/dashboard/videos"); throw new Error("You are not signed in."); }
     if (!response.ok) throw new Error(body.error.message);
     return body;
   }

@@ -25,12 +25,15 @@ test("sign up, subscribe, call, watch, upgrade, regenerate, cancel", async () =>
   assert.equal((await chat(master, "sandbox/large")).status, 200, "a paid model after subscribing");
 
   await page.getByRole("link", { name: "Keys" }).click();
+  await page.getByRole("link", { name: "New key" }).click();
   await page.getByLabel("Name", { exact: true }).fill("laptop");
   await page.getByRole("button", { name: "Create key" }).click();
   const sub = await page.locator("#new-key").textContent();
   const called = await chat(sub);
   assert.equal(called.status, 200, "a call with the sub-key");
-  await page.goto(gateway + "/dashboard/keys");
+  await page.reload();
+  assert.equal(await page.locator("#new-key").textContent(), sub, "the key after a reload");
+  await page.reload();
   assert.ok(!(await page.content()).includes(sub), "the key is on a page after its one showing");
 
   await page.getByRole("link", { name: "Usage" }).click();
@@ -51,7 +54,7 @@ test("sign up, subscribe, call, watch, upgrade, regenerate, cancel", async () =>
   assert.equal((await chat(sub, "sandbox/reasoner")).status, 200, "a premium model after the upgrade");
 
   await page.getByRole("link", { name: "Keys" }).click();
-  await page.getByRole("button", { name: "Regenerate" }).click();
+  await page.getByRole("link", { name: "Regenerate" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Regenerate" }).click();
   const renewed = await page.locator("#new-key").textContent();
   assert.equal((await chat(master)).status, 401, "the old master key");

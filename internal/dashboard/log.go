@@ -1,0 +1,72 @@
+package dashboard
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"sluice/internal/account"
+)
+
+// logShown is how many entries a page of the account log has. The export has all of them.
+const logShown = 50
+
+// logView is the data of the account log.
+type logView struct {
+	Entries []account.Entry
+	// Next is the number to continue after, or 0 at the end. Later reports that this is not the first page.
+	Next  int64
+	Later bool
+}
+
+// logPage shows who changed what about the account, newest first.
+func (d *Dashboard) logPage(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	before, err := strconv.ParseInt(r.FormValue("before"), 10, 64)
+	if err != nil || before < 0 {
+		before = 0 // the first page
+	}
+	list, err := d.Accounts.History(r.Context(), v.ID, before, logShown+1)
+	if err != nil {
+		return err
+	}
+	view := logView{Later: before != 0}
+	if len(list) > logShown {
+		list = list[:logShown]
+		view.Next = list[logShown-1].Seq
+	}
+	for _, e := range list {
+		if e.Action != "account.note" { // what support writes down for itself
+			view.Entries = append(view.Entries, e)
+		}
+	}
+	return d.ui.Render(w, r, http.StatusOK, logPage(d.frame(w, r, v, "Account log"), view))
+}
+
+// actions are what entries of the log are about, in the words of the page.
+var actions = map[string]string{
+	"account.create": "The account was created", "account.set_plan": "The plan was set", "account.set_limits": "Limits were set", "account.clear_limits": "Limits were returned to those of the plan",
+	"account.set_aliases": "Aliases of models were changed", "account.suspend": "The account was suspended", "account.unsuspend": "The suspension was lifted", "account.set_email": "The e-mail address was changed",
+	"account.close": "The account was closed", "keys.deactivate": "All keys were switched off", "keys.restore": "All keys were restored", "key.create": "A key was created", "key.rename": "A key was renamed",
+	"key.set_limits": "Limits of a key were changed", "key.delete": "A key was deleted", "key.regenerate_master": "The master key was regenerated",
+}
+
+// actionText returns what an entry is about. An action that has no words here is shown as it is.
+func actionText(action string) string {
+	if text := actions[action]; text != "" {
+		return text
+	}
+	return sentence(strings.NewReplacer(".", ": ", "_", " ").Replace(action))
+}
+
+// doneBy returns who did something, in the words of the account's owner.
+func doneBy(by string) string {
+	switch {
+	case by == actor:
+		return "you"
+	case strings.HasPrefix(by, "staff:"):
+		return "support"
+	case strings.HasPrefix(by, "cli:"):
+		return "the operator"
+	}
+	return by
+}
