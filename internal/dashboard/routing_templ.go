@@ -20,28 +20,28 @@ func routingPage(p webui.Page, v routingView) templ.Component {
 		templ_7745c5c3_Var2 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Routing</h1><p>What <code>")
 			markup.Text(templ_7745c5c3_Buffer, v.Router)
-			markup.Raw(templ_7745c5c3_Buffer, "</code> chose for your calls in the last 30 days. Prompts are not kept for this.</p></div><a class=\"button\" href=\"/dashboard/usage\">All usage</a></div>")
+			markup.Raw(templ_7745c5c3_Buffer, "</code> chose for your calls in the last 30 days. Prompts are not kept for this.</p></div><a class=\"button\" href=\"/dashboard/activity\">All activity</a></div>")
 			if len(v.Rows) == 0 {
 				markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card\"><p class=\"empty\">No call in the last 30 days asked for <code>")
 				markup.Text(templ_7745c5c3_Buffer, v.Router)
 				markup.Raw(templ_7745c5c3_Buffer, "</code>. Name it as the model, and the router chooses one for each call: a strong one for hard prompts, a cheap one for the rest.</p></section>")
 			} else {
 				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"grid figures\">")
-				templ_7745c5c3_Err = sumCard("Calls", webui.Number(v.Total.Calls), fmt.Sprintf("answered by %d models", len(v.Rows))).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = tile("Calls", webui.Number(v.Total.Calls), fmt.Sprintf("answered by %d models", len(v.Rows))).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = sumCard("Cost", webui.Dollars(v.Total.CostMicro), unpriced(v.Total.Calls-v.Total.Priced)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = tile("Cost", webui.Dollars(v.Total.CostMicro), unpriced(v.Total.Calls-v.Total.Priced)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				if v.Best != "" && v.Total.Priced > 0 {
-					templ_7745c5c3_Err = sumCard("Always the best", webui.Dollars(v.BestMicro), difference(v.BestMicro, v.Total.CostMicro)+" with "+v.Best).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = tile("Always the best", webui.Dollars(v.BestMicro), difference(v.BestMicro, v.Total.CostMicro)+" with "+v.Best).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 					markup.Raw(templ_7745c5c3_Buffer, " ")
-					templ_7745c5c3_Err = sumCard("Always the cheapest", webui.Dollars(v.CheapestMicro), difference(v.CheapestMicro, v.Total.CostMicro)+" with "+v.Cheapest).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = tile("Always the cheapest", webui.Dollars(v.CheapestMicro), difference(v.CheapestMicro, v.Total.CostMicro)+" with "+v.Cheapest).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
