@@ -62,7 +62,7 @@ func (a *App) openAPI(_ context.Context, cfg *config.Config) error {
 		Responses: responses.NewShelf(store, &responses.ShelfOptions{Key: store.Key()}),
 		Changes:   store.CatalogChanges,
 		Pages:     a.pages(cfg), MCP: tools.Serve,
-		Health: a.health, Refusals: a.refusals,
+		Health: a.health, Refusals: a.refusals, Activity: a.activity(),
 	})
 	return nil
 }

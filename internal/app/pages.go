@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sluice/internal/account"
+	"sluice/internal/activity"
 	"sluice/internal/admin"
 	"sluice/internal/billing/stripe"
 	"sluice/internal/catalog"
@@ -94,7 +95,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Desk: a.desk, Provider: newProvider(cfg), Accounts: a.facts.accounts, Account: a.facts.index.Account, LastUsed: a.facts.index.LastUsed,
 		Plans:   func() account.Plans { return a.settings.Load().Plans },
 		Catalog: func() *catalog.Catalog { return a.settings.Load().Catalog },
-		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Refusals: refusal.NewView(a.refusals, a.facts.store), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
+		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), Refusals: refusal.NewView(a.refusals, a.facts.store), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
 		Shelf:        shelf,
 		Forget:       a.facts.store.ForgetResponses,
@@ -128,6 +129,11 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		byPattern[stripe.WebhookPath] = a.stripe.Webhook(a.billing.Receive, a.log)
 	}
 	return byPattern
+}
+
+// activity returns what reads the activity of accounts.
+func (a *App) activity() *activity.Log {
+	return activity.New(a.facts.store, refusal.NewView(a.refusals, a.facts.store), a.books.View().Flush)
 }
 
 // banners returns what pages show of the orders of staff.

@@ -133,7 +133,7 @@ func (n *node) join(email string) *person {
 // privatePages need somebody who is signed in; privateForms, too, and change something.
 var (
 	privatePages = []string{
-		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/usage", "/dashboard/usage.csv", "/dashboard/usage/recent?before=99999999999999", "/dashboard/usage/refused?before=99999999999999", "/dashboard/usage/routing",
+		"/dashboard", "/dashboard/minute", "/dashboard/keys", "/dashboard/start", "/dashboard/activity", "/dashboard/activity.csv", "/dashboard/activity.json", "/dashboard/activity/days.csv", "/dashboard/activity/routing",
 		"/dashboard/models", "/dashboard/models/sandbox/small", "/dashboard/playground", "/dashboard/videos", "/dashboard/plan", "/dashboard/plan/card", "/dashboard/messages", "/dashboard/messages/new", "/dashboard/webhooks", "/dashboard/account", "/dashboard/account/log", "/dashboard/account.json", "/dashboard/account.json?part=4",
 	}
 	privateForms = []string{
@@ -251,7 +251,7 @@ func TestPagesEscape(t *testing.T) {
 	for _, attack := range attacks {
 		q := url.QueryEscape(attack)
 		for _, path := range []string{
-			"/dashboard/models?q=" + q, "/dashboard/models?compare=" + q, "/dashboard/models/" + url.PathEscape(attack), "/models?q=" + q + "&kind=" + q + "&sort=" + q, "/models/" + url.PathEscape(attack), "/" + url.PathEscape(attack), "/dashboard/usage?model=" + q + "&key=" + q, "/dashboard/playground?model=" + q, "/signin?next=" + q + "&email=" + q,
+			"/dashboard/models?q=" + q, "/dashboard/models?compare=" + q, "/dashboard/models/" + url.PathEscape(attack), "/models?q=" + q + "&kind=" + q + "&sort=" + q, "/models/" + url.PathEscape(attack), "/" + url.PathEscape(attack), "/dashboard/activity?model=" + q + "&key=" + q + "&range=" + q + "&by=" + q + "&outcome=" + q + "&show=" + q, "/dashboard/playground?model=" + q, "/signin?next=" + q + "&email=" + q,
 			"/dashboard/plan?payment=" + q, "/dashboard/plan/upgrade?plan=" + q, "/dashboard/plan/pay?payment=" + q, "/link/signup?token=" + q, "/dashboard/" + url.PathEscape(attack),
 		} {
 			bodies = append(bodies, n.person().get(path).body, ana.get(path).body)

@@ -105,7 +105,7 @@ func TestRefusedCallsAreShown(t *testing.T) {
 	for _, id := range ids {
 		n.found(id)
 	}
-	page := ana.wants(ana.get("/dashboard/usage"), "the usage page", 200, "Refused requests")
+	page := ana.wants(ana.get("/dashboard/activity"), "the activity page", 200, "403 refused")
 	list := boss.wants(boss.get("/support/requests?account="+ana.email), "the list", 200, "Refused requests of")
 	for status, id := range ids {
 		if !strings.Contains(page.body, id) || !strings.Contains(list.body, id) {
@@ -117,13 +117,11 @@ func TestRefusedCallsAreShown(t *testing.T) {
 		boss.wants(boss.get("/support/requests?id="+id), "a refused request", 200, fmt.Sprint(status, " refused"))
 	}
 	if strings.Contains(page.body, "nothing/none") {
-		t.Error("the usage page repeats a model that does not exist")
+		t.Error("the activity page repeats a model that does not exist")
 	}
-	if strings.Contains(bob.wants(bob.get("/dashboard/usage"), "bob's usage page", 200, "No requests were refused").body, ids[400]) {
+	if strings.Contains(bob.wants(bob.get("/dashboard/activity"), "bob's activity page", 200, "No requests in this range").body, ids[400]) {
 		t.Error("bob sees a call of ana")
 	}
-	ana.wants(ana.get("/dashboard/usage/refused?before=99999999999999"), "the next part", 200, ids[403])
-	ana.wants(ana.get("/dashboard/usage/refused?before=x"), "no part", 400, "no such part")
 	ana.wants(ana.get("/dashboard/account.json"), "the export", 200, ids[403])
 	boss.wants(boss.get("/support/requests?account=nobody@example.com"), "nobody's", 404, "nobody@example.com")
 

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"sluice/internal/admin"
@@ -391,5 +394,62 @@ func TestResponsesAtTheLimit(t *testing.T) {
 	n.respond(key, `{"model":"sandbox/small","input":"Say hello."}`)
 	if r := follow("resp_unknown"); r.status != 429 || r.header.Get("X-Ratelimit-Remaining-Requests") != "0" || r.header.Get("Retry-After") == "" {
 		t.Errorf("an unknown response at the limit = %d %s with %v, want 429", r.status, r.body, r.header)
+	}
+}
+
+// An upstream that has the Responses API gets the caller's own words, and the conversation that is stored here.
+func TestResponsesUpstream(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var sent []string
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		sent = append(sent, r.URL.Path+" "+string(body))
+		mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/v1/chat/completions" {
+			_, _ = io.WriteString(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":"Hi."},"finish_reason":"stop"}],"usage":{"prompt_tokens":4,"completion_tokens":2}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"id":"resp_up","object":"response","status":"completed","model":"x","output":[{"id":"ws_up","type":"web_search_call","status":"completed"},{"id":"msg_up","type":"message","role":"assistant","content":[{"type":"output_text","text":"Found."}]}],"usage":{"input_tokens":5,"output_tokens":3,"total_tokens":8}}`)
+	}))
+	t.Cleanup(up.Close)
+	n := newSite(t, fmt.Sprintf(`
+providers:
+- {name: native, kind: openai, base_url: %[1]q, api: responses}
+- {name: plain, kind: openai, base_url: %[1]q}
+models:
+- {id: lab/native, provider: native, plan: free, context_length: 8192, max_output: 100}
+- {id: lab/plain, provider: plain, plan: free, context_length: 8192, max_output: 100}
+`, up.URL+"/v1")).start(t)
+	key := n.OwnerKey()
+	ask := func(model, more string) reply {
+		return n.request("POST", responsesPath, key, `{"model":"`+model+`","input":"Look it up.","tools":[{"type":"web_search"}]`+more+`}`)
+	}
+	raw := ask("lab/native", `,"unknown":1`)
+	first := decodeResponse(t, raw.body)
+	if raw.status != 200 || raw.header.Get("X-Sluice-Dropped") != "" || first.ID != "resp_"+raw.header.Get("X-Request-Id") || first.Model != "lab/native" || !first.Store || len(first.Output) != 2 || first.Usage.Total != 8 {
+		t.Errorf("response = %d %s, dropped %q", raw.status, raw.body, raw.header.Get("X-Sluice-Dropped"))
+	}
+	if r := n.get(responsesPath+"/"+first.ID, key); r.body != raw.body {
+		t.Errorf("GET = %d %s, want %s", r.status, r.body, raw.body)
+	}
+	n.respond(key, `{"model":"lab/native","previous_response_id":"`+first.ID+`","input":[{"type":"item_reference","id":"`+first.Output[1].ID+`"},{"role":"user","content":"And?"}]}`)
+	if r := ask("lab/plain", ""); r.status != 200 || r.header.Get("X-Sluice-Dropped") != "tools.web_search" {
+		t.Errorf("a model without built-in tools = %d %s, dropped %q", r.status, r.body, r.header.Get("X-Sluice-Dropped"))
+	}
+	if r := ask("lab/plain", `,"tool_choice":{"type":"web_search"}`); r.status != 400 || !strings.Contains(r.body, `"param":"tool_choice"`) || !strings.Contains(r.body, `does not know the built-in tool`) {
+		t.Errorf("a built-in tool that is forced = %d %s", r.status, r.body)
+	}
+	const found = `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Found."}]}`
+	want := []string{
+		`/v1/responses {"model":"lab/native","store":false,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Look it up."}]}],"tools":[{"type":"web_search"}],"unknown":1}`,
+		`/v1/responses {"model":"lab/native","store":false,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Look it up."}]},{"id":"` + first.Output[0].ID + `","type":"web_search_call","status":"completed"},` + found + `,` + found + `,{"role":"user","content":"And?"}]}`,
+	}
+	for i, w := range want {
+		if sent[i] != w {
+			t.Errorf("sent %s\nwant %s", sent[i], w)
+		}
 	}
 }

@@ -79,18 +79,18 @@ func TestRoutingPage(t *testing.T) {
 	t.Parallel()
 	n := newSite(t, "").start(t)
 	ana := n.join("ana@example.com")
-	ana.wants(ana.get("/dashboard/usage/routing"), "the page before any call", 200, "No call in the last 30 days")
+	ana.wants(ana.get("/dashboard/activity/routing"), "the page before any call", 200, "No call in the last 30 days")
 	r := ana.wants(ana.post("/dashboard/plan/subscribe", "plan", "basic"), "subscribe", 303, "/pay")
 	_, payment, _ := strings.Cut(r.header.Get("Location"), "payment=")
 	ana.wants(ana.post("/dashboard/plan/pay", "payment", payment, "card", "4242424242424242"), "pay", 303, "/plan")
 	n.request("POST", "/v1/chat/completions", ana.key, `{"model":"sandbox/small","messages":[{"role":"user","content":"Hello"}]}`)
-	ana.wants(ana.get("/dashboard/usage/routing"), "the page after a call that named its model", 200, "No call in the last 30 days")
+	ana.wants(ana.get("/dashboard/activity/routing"), "the page after a call that named its model", 200, "No call in the last 30 days")
 	answered := n.request("POST", "/v1/chat/completions", ana.key, `{"model":"service/auto","messages":[{"role":"user","content":"Hello"}]}`).header.Get("X-Sluice-Model")
 	if answered == "" {
 		t.Fatal("service/auto was answered by nobody")
 	}
 	eventually(t, "the page to show the call", func() bool {
-		body := ana.get("/dashboard/usage/routing").body
+		body := ana.get("/dashboard/activity/routing").body
 		return strings.Contains(body, answered) && strings.Contains(body, "100%")
 	})
 }

@@ -24,8 +24,8 @@ var rows = [][]string{
 	{"catalog", "usage", "billing", "auth", "signin", "continuation", "idempotency", "resume", "refusal", "embeddings"},
 	// Admission of requests, and the way an upstream is called; payment adapters know billing. provider/claude
 	// is not an adapter: several adapters share what it knows about one family of models. Staff's decisions about the
-	// running service know the catalog. Signals and the finder read what calls have left behind.
-	{"abuse", "admission", "staff", "provider", "provider/claude", "mcpclient", "billing/*", "steering", "signal", "finder"},
+	// running service know the catalog. Signals, the finder and activity read what calls have left behind.
+	{"abuse", "admission", "staff", "provider", "provider/claude", "mcpclient", "billing/*", "steering", "signal", "finder", "activity"},
 	// Code that works with upstreams, every wire format, the notices that accounts get, and the servers that
 	// share a database. Ledgers on other servers know admission, and count units for abuse.
 	{"cluster", "notice", "matter", "routing", "relay", "toolloop", "discovery", "provider/*", "admission/*"},

@@ -1,13 +1,19 @@
 package chat
 
-// DialectMessages is the name of the dialect of Anthropic's Messages API; see Original.
-const DialectMessages = "messages"
+// The names of dialects; see Original.
+const (
+	DialectMessages  = "messages"  // Anthropic's Messages API
+	DialectResponses = "responses" // OpenAI's Responses API
+)
 
 // Original is a request as its caller sent it, in the dialect of a door other than chat completions. An upstream of the
 // same dialect gets it, so that what a chat completion cannot say is not lost.
 type Original struct {
 	Dialect string // such as messages
 	Body    []byte // JSON that Check has accepted; must not be changed
+	// Compose, in the dialect of Responses, takes the place of Body: it returns the request for a model, with at most so
+	// many tokens of output if the caller asks for more.
+	Compose func(model string, most int) []byte
 	// Needs is the first thing in it that no chat completion can say and the answer depends on. Only an upstream of the
 	// same dialect can take such a request. Its path is in the words of the dialect.
 	Needs Foreign

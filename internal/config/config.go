@@ -298,6 +298,12 @@ type Provider struct {
 	// versions is used.
 	APIVersion string `yaml:"api_version"`
 
+	// The API that completions are asked for by, if the provider has several: `chat` for chat
+	// completions, which is the default, or `responses` for OpenAI's Responses API. With the
+	// latter, requests to `/v1/responses` are sent on in the caller's own words, with built-in
+	// tools such as `web_search`.
+	API string `yaml:"api"`
+
 	// The region of Amazon Bedrock, such as `us-east-1`. Required for `bedrock`, and only used
 	// there.
 	Region string `yaml:"region"`

@@ -64,6 +64,7 @@ var fieldDocs = map[string]string{
 	"Provider.Kind":            "The vendor, or the API that the provider speaks: `openai` for OpenAI and, with a `base_url`, for everything compatible with its chat completions; `azure`, `anthropic`, `gemini`, `openrouter`, `groq`, `mistral`, `deepseek`, `xai`, `together`, `fireworks`, `cerebras`, `perplexity`, `nvidia`; `bedrock` for Amazon Bedrock; `vllm`, `llamacpp`, `lmstudio` and `ollama` on this machine.",
 	"Provider.BaseURL":         "The base URL of its API including the version, such as `https://api.openai.com/v1`. The default is the vendor's URL. Required for `azure`.",
 	"Provider.APIVersion":      "The version of the Azure API, such as `2024-10-21`. If not set, the newer API without versions is used.",
+	"Provider.API":             "The API that completions are asked for by, if the provider has several: `chat` for chat completions, which is the default, or `responses` for OpenAI's Responses API. With the latter, requests to `/v1/responses` are sent on in the caller's own words, with built-in tools such as `web_search`.",
 	"Provider.Region":          "The region of Amazon Bedrock, such as `us-east-1`. Required for `bedrock`, and only used there.",
 	"Provider.AccessKeyID":     "The ID of the AWS access key for `bedrock`.",
 	"Provider.SecretAccessKey": "The AWS secret access key for `bedrock`. Keep it out of the file, like `api_key`.",

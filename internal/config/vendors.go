@@ -63,6 +63,12 @@ func (r *record) checkVendor(path string, p *Provider) {
 	} else {
 		r.checkBase(path+".base_url", p.BaseURL)
 	}
+	if p.API != "" {
+		r.checkOneOf(path+".api", p.API, "API", []string{"chat", "responses"})
+		if p.Kind == bedrock || p.Kind == "anthropic" || p.Kind == "gemini" {
+			r.fail(path+".api", "the kind %s has an API of its own; leave it out", p.Kind)
+		}
+	}
 	if p.APIVersion != "" && p.Kind != "azure" {
 		r.fail(path+".api_version", "is only for the kind azure")
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"sluice/internal/activity"
 	"sluice/internal/auth"
 	"sluice/internal/fault"
 	"sluice/internal/httpapi"
@@ -33,6 +34,6 @@ func (d *Dashboard) serveAPI(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return errors.New("the page is not served by the API") // app puts it there
 	}
-	d.API().ServeAs(auth.Caller{Account: v.Account, KeyID: pageKey}, x, inner)
+	d.API().ServeAs(auth.Caller{Account: v.Account, KeyID: activity.PageKey}, x, inner)
 	return nil
 }

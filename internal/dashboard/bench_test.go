@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/activity"
 	"sluice/internal/admission"
 	"sluice/internal/auth"
 	"sluice/internal/billing"
@@ -55,7 +56,7 @@ func BenchmarkPages(b *testing.B) {
 			defer store.Close()
 			handler, visitor, cookie := open(b, store)
 			fill(b, store, visitor, usageRows())
-			for _, path := range []string{"", "/keys", "/usage", "/usage?model=model-1", "/models", "/playground", "/videos", "/plan", "/messages", "/account"} {
+			for _, path := range []string{"", "/keys", "/activity", "/activity?range=1h", "/activity?range=6h", "/activity?range=7d", "/activity?range=30d", "/activity?range=7d&model=model-1&by=key", "/activity?range=7d&outcome=errors", "/activity?range=30d&key=key_none", "/models", "/playground", "/videos", "/plan", "/messages", "/account"} {
 				b.Run("dashboard"+strings.ReplaceAll(path, "?", "+"), func(b *testing.B) {
 					r := httptest.NewRequest("GET", "/dashboard"+path, nil)
 					r.AddCookie(cookie)
@@ -95,7 +96,7 @@ func open(b *testing.B, store *sqlstore.Store) (http.Handler, *account.Account, 
 	ui := webui.New(func() webui.Settings { return webui.Settings{Origin: origin, Brand: "service"} }, slog.New(slog.DiscardHandler))
 	handler := dashboard.New(ui, dashboard.Sources{
 		Desk: desk, Accounts: accounts, Account: index.Account, LastUsed: index.LastUsed, Plans: account.BuiltinPlans, Catalog: func() *catalog.Catalog { return models },
-		Ledger: admission.NewMemory(nil), Abuse: abuse.New(store, abuse.Options{Plans: account.BuiltinPlans}), Usage: store, Refusals: store,
+		Ledger: admission.NewMemory(nil), Abuse: abuse.New(store, abuse.Options{Plans: account.BuiltinPlans}), Usage: store, Activity: activity.New(store, store, nil), Refusals: store,
 		Notices: notice.NewBoard(store, nowhere{}, func() string { return origin }, nil), Billing: billing.New(store, nil), VideoModel: func() string { return "video-default" },
 		Shelf: &front.Shelf{Catalog: func() *catalog.Catalog { return models }, Health: func(*catalog.Model) string { return "healthy" }, Record: noRecord{}, Video: func() catalog.Model { return catalog.Model{ID: "video-default", Plan: account.Free} }},
 	}, nil).Handler()

@@ -1,4 +1,4 @@
-// Package dashboard serves the customer's pages: sign-up and sign-in, keys, usage, models, the
+// Package dashboard serves the customer's pages: sign-up and sign-in, keys, activity, models, the
 // playground, videos, plan and billing, messages, webhooks, and the account.
 //
 // Each page is a noun with one file of handlers and one of templates. A handler reads a form,
@@ -17,6 +17,7 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/activity"
 	"sluice/internal/admission"
 	"sluice/internal/alert"
 	"sluice/internal/auth"
@@ -27,6 +28,7 @@ import (
 	"sluice/internal/httpapi"
 	"sluice/internal/matter"
 	"sluice/internal/notice"
+	"sluice/internal/refusal"
 	"sluice/internal/signin"
 	"sluice/internal/usage"
 	"sluice/internal/webui"
@@ -47,6 +49,12 @@ type Usage interface {
 	UsageByDay(ctx context.Context, accountID string, from time.Time) ([]usage.Row, error)
 	// RoutedCalls returns what an account's calls to the router became, by the model that answered.
 	RoutedCalls(ctx context.Context, accountID, asked string, from time.Time) ([]usage.Routed, error)
+}
+
+// Refusals reads calls that were refused, for the export of an account's data.
+type Refusals interface {
+	// Refusals returns an account's refused calls before a point in time, newest first, at most limit of them.
+	Refusals(ctx context.Context, accountID string, before refusal.Point, limit int) ([]refusal.Call, error)
 }
 
 // API serves API requests of a caller who was authenticated by a session instead of a key.
@@ -72,6 +80,7 @@ type Sources struct {
 	Ledger   admission.Ledger
 	Abuse    *abuse.Control
 	Usage    Usage
+	Activity *activity.Log
 	Refusals Refusals
 	Notices  *notice.Board
 	Matters  *matter.Office
@@ -238,7 +247,7 @@ func (d *Dashboard) frame(w http.ResponseWriter, r *http.Request, v *visitor, ti
 	p.Links = []webui.Link{
 		{Path: home, Text: "Overview", Icon: "overview"},
 		{Path: home + "/keys", Text: "Keys", Icon: "keys"},
-		{Path: home + "/usage", Text: "Usage", Icon: "usage"},
+		{Path: home + "/activity", Text: "Activity", Icon: "usage"},
 		{Path: home + "/models", Text: "Models", Icon: "models"},
 		{Path: home + "/playground", Text: "Playground", Icon: "playground"},
 		{Path: home + "/videos", Text: "Videos", Icon: "videos"},

@@ -103,7 +103,6 @@ func TestWords(t *testing.T) {
 		{webui.Browser("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/120 Safari/537.36 Edg/120"), "Edge on Windows"},
 		{webui.Browser("Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) Safari/604.1"), "Safari on iPhone"},
 		{webui.Browser("x"), "Unknown browser"},
-		{keyName(map[string]string{"a": "laptop"}, "b"), "deleted key"},
 		{planName(account.None), "No plan"},
 		{planName(account.Scale), "Scale"},
 	} {

@@ -265,3 +265,11 @@ func madeBy(by string) string {
 	}
 	return "the operator"
 }
+
+// nameOf returns a key's display name. The master key has none of its own.
+func nameOf(k *account.Key) string {
+	if k.Master {
+		return "Master key"
+	}
+	return k.Name
+}

@@ -7,6 +7,7 @@ import (
 
 	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/activity"
 	"sluice/internal/admission"
 	"sluice/internal/catalog"
 	"sluice/internal/usage"
@@ -27,7 +28,20 @@ type overviewView struct {
 	// Days has one row for each day of the window.
 	Days     []usage.Row
 	Snippets []snippet
-	HasUsage bool
+	Start    startView
+	// Errors are the latest requests that failed or were refused.
+	Errors listView
+}
+
+// startView is the checklist of a new account.
+type startView struct {
+	// Done says that there has been a call.
+	Done bool
+	// First is that call, if it has just come.
+	First *usage.Settlement
+	// Key says that a key was made beside the master key, or that one was used.
+	Key  bool
+	Plan account.Plan
 }
 
 // minuteView is what remains of the rate limits in the current minute.
@@ -58,9 +72,58 @@ func (d *Dashboard) overviewPage(w http.ResponseWriter, r *http.Request, v *visi
 	for i := range rows {
 		view.Total.Merge(rows[i].Sums)
 	}
-	view.HasUsage = view.Total.Requests > 0
+	if view.Start, err = d.startView(r, v, view.Total.Requests > 0); err != nil {
+		return err
+	}
+	if view.Start.Done {
+		if view.Errors, err = d.latestErrors(r, v); err != nil {
+			return err
+		}
+	}
 	view.Snippets = snippets(d.ui.Settings().Origin, exampleModel(d.Catalog(), v))
-	return d.ui.Render(w, r, http.StatusOK, overviewPage(d.frame(w, r, v, "Overview"), view))
+	p := d.frame(w, r, v, "Overview")
+	p.Styles, p.Scripts = []string{"activity.css"}, []string{"activity.js"}
+	return d.ui.Render(w, r, http.StatusOK, overviewPage(p, view))
+}
+
+// shownErrors is how many of the latest errors the overview shows.
+const shownErrors = 5
+
+// latestErrors returns the latest requests of the last days that failed or were refused.
+func (d *Dashboard) latestErrors(r *http.Request, v *visitor) (list listView, err error) {
+	list.Range, _ = activity.RangeOf("7d")
+	list.Outcome = activity.Errors
+	if list.Names, err = d.Activity.Names(r.Context(), v.ID); err != nil {
+		return list, err
+	}
+	list.Page, err = d.Activity.Requests(r.Context(), d.query(v, list.choice), "", shownErrors)
+	list.Next = "" // the activity page has the rest
+	return list, err
+}
+
+// startView returns how far a new account has come.
+func (d *Dashboard) startView(r *http.Request, v *visitor, done bool) (startView, error) {
+	s := startView{Done: done, Plan: v.Plan, Key: len(v.Keys) > 1}
+	for i := range v.Keys {
+		s.Key = s.Key || !v.Keys[i].LastUsedAt.IsZero() || !d.LastUsed(&v.Keys[i]).IsZero()
+	}
+	if done {
+		return s, nil
+	}
+	calls, err := d.Usage.RecentSettlements(r.Context(), v.ID, usage.Point{At: d.now().Add(time.Minute)}, 1)
+	if err == nil && len(calls) > 0 {
+		s.Done, s.First = true, &calls[0]
+	}
+	return s, err
+}
+
+// start renders the checklist, which asks every few seconds until the first call has come.
+func (d *Dashboard) start(w http.ResponseWriter, r *http.Request, v *visitor) error {
+	s, err := d.startView(r, v, false)
+	if err != nil {
+		return err
+	}
+	return d.ui.Render(w, r, http.StatusOK, startPart(s))
 }
 
 // minute renders the one card of the overview that refreshes itself every five seconds.
@@ -223,7 +286,7 @@ func scoreTone(score int) string {
 	return "good"
 }
 
-// forecast says when the first tier reaches a score of 100 at the current rate, if it does
+// forecast says when the allowance of the first tier is used up at the current rate, if that is
 // this month.
 func forecast(tiers []abuse.Standing) string {
 	var soonest *abuse.Standing
@@ -232,8 +295,24 @@ func forecast(tiers []abuse.Standing) string {
 			soonest = t
 		}
 	}
-	if soonest == nil {
-		return "At the rate of the last 24 hours, the score stays below 100 this month."
+	switch {
+	case soonest == nil:
+		return "At the rate of the last 24 hours, it lasts until the end of the month."
+	case soonest.Score >= 100:
+		return "The allowance for " + soonest.Tier.String() + " models is used up."
 	}
-	return "At the rate of the last 24 hours, the score for " + soonest.Tier.String() + " models reaches 100 on " + soonest.Reaches.UTC().Format("2 January") + "."
+	return "At the rate of the last 24 hours, the allowance for " + soonest.Tier.String() + " models is used up on " + soonest.Reaches.UTC().Format("2 January") + "."
 }
+
+// allowances returns the tiers whose allowance matters: those of the plan, and those that were used.
+func allowances(plan account.Plan, tiers []abuse.Standing) (list []abuse.Standing) {
+	for _, t := range tiers {
+		if t.Tier <= max(plan, account.Free) || t.Units > 0 {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// tierName returns the name of a tier as pages show it.
+func tierName(t account.Plan) string { return planName(t) + " models" }

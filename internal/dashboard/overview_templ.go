@@ -19,7 +19,14 @@ import (
 func overviewPage(p webui.Page, v overviewView) templ.Component {
 	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var1 templ.Component) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_Var2 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Overview</h1></div><a class=\"button\" href=\"/dashboard/playground\">Open playground</a></div><div class=\"grid\"><section class=\"card\" aria-labelledby=\"plan-title\"><h2 class=\"label\" id=\"plan-title\">Plan</h2><div class=\"figure\">")
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Overview</h1></div><a class=\"button\" href=\"/dashboard/playground\">Open playground</a></div>")
+			if !v.Start.Done || v.Start.First != nil {
+				templ_7745c5c3_Err = startPart(v.Start).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			}
+			markup.Raw(templ_7745c5c3_Buffer, " <div class=\"duo\"><div class=\"stack\"><section class=\"card\" aria-labelledby=\"plan-title\"><h2 class=\"label\" id=\"plan-title\">Plan</h2><div class=\"figure\">")
 			markup.Text(templ_7745c5c3_Buffer, planName(v.Plan))
 			markup.Raw(templ_7745c5c3_Buffer, "</div><p class=\"small muted\">")
 			if v.Plan == account.None {
@@ -37,49 +44,51 @@ func overviewPage(p webui.Page, v overviewView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card\" aria-labelledby=\"score-title\"><div class=\"between\"><h2 class=\"label\" id=\"score-title\">Abuse score</h2>")
-			var templ_7745c5c3_Var6 = []any{"badge", scoreTone(v.Score)}
-			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var6...)
+			markup.Raw(templ_7745c5c3_Buffer, "</div>")
+			templ_7745c5c3_Err = allowancePart(v).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"")
-			markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var6).String())
-			markup.Raw(templ_7745c5c3_Buffer, "\">")
-			switch scoreTone(v.Score) {
-			case "good":
-				markup.Raw(templ_7745c5c3_Buffer, "OK")
-			case "warn":
-				markup.Raw(templ_7745c5c3_Buffer, "rising")
-			default:
-				markup.Raw(templ_7745c5c3_Buffer, "critical")
-			}
-			markup.Raw(templ_7745c5c3_Buffer, "</span></div><div class=\"figure\">")
-			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(v.Score))
-			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"small muted\">of 100</span></div><meter min=\"0\" max=\"100\" low=\"50\" high=\"90\" optimum=\"0\" value=\"")
-			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(v.Score))
-			markup.Raw(templ_7745c5c3_Buffer, "\" aria-label=\"Abuse score\">")
-			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(v.Score))
-			markup.Raw(templ_7745c5c3_Buffer, "</meter><p class=\"small muted\">")
-			markup.Text(templ_7745c5c3_Buffer, forecast(v.Tiers))
-			markup.Raw(templ_7745c5c3_Buffer, "</p></section></div><section class=\"card\" aria-labelledby=\"month-title\"><div class=\"top\"><h2 id=\"month-title\">Last 30 days</h2><a class=\"small\" href=\"/dashboard/usage\">View usage</a></div><div class=\"grid figures\"><div><div class=\"label\">Requests</div><div class=\"figure\">")
+			markup.Raw(templ_7745c5c3_Buffer, "</div><section class=\"card\" aria-labelledby=\"month-title\"><div class=\"top\"><h2 id=\"month-title\">Last 30 days</h2><a class=\"small\" href=\"/dashboard/activity?range=30d\">View activity</a></div><div class=\"grid figures\"><div><div class=\"label\">Requests</div><div class=\"figure\">")
 			markup.Text(templ_7745c5c3_Buffer, webui.Number(v.Total.Requests))
 			markup.Raw(templ_7745c5c3_Buffer, "</div></div><div><div class=\"label\">Tokens</div><div class=\"figure\">")
 			markup.Text(templ_7745c5c3_Buffer, webui.Short(v.Total.Prompt+v.Total.Completion))
-			markup.Raw(templ_7745c5c3_Buffer, "</div></div><div><div class=\"label\">Cost</div><div class=\"figure\">")
+			markup.Raw(templ_7745c5c3_Buffer, "</div></div><div><div class=\"label\">List price</div><div class=\"figure\">")
 			markup.Text(templ_7745c5c3_Buffer, webui.Dollars(v.Total.CostMicro))
-			markup.Raw(templ_7745c5c3_Buffer, "</div></div><div><div class=\"label\">Failed or cut off</div><div class=\"figure\">")
+			markup.Raw(templ_7745c5c3_Buffer, "</div></div><div><div class=\"label\">Incomplete</div><div class=\"figure\">")
 			markup.Text(templ_7745c5c3_Buffer, webui.Number(v.Total.Failed))
 			markup.Raw(templ_7745c5c3_Buffer, "</div></div></div>")
-			if v.HasUsage {
-				templ_7745c5c3_Err = webui.Bars("Requests per day. The Usage page has the figures.", bars(v.Days)).Render(ctx, templ_7745c5c3_Buffer)
+			if v.Start.Done {
+				templ_7745c5c3_Err = webui.Bars("Requests per day. The Activity page has the figures.", bars(v.Days)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
+				markup.Raw(templ_7745c5c3_Buffer, " <p class=\"small muted\">Your plan has a flat price. The list price is what the same tokens cost at the models' public prices; you do not pay it.</p>")
 			} else {
-				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"muted\">No requests yet. Use the quick start below to send your first one.</p>")
+				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"muted\">Nothing yet. Your requests appear here as soon as they arrive.</p>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</section><section class=\"card\" aria-labelledby=\"start-title\"><div class=\"top\"><h2 id=\"start-title\">Quick start</h2><a class=\"small\" href=\"/docs\">API reference</a></div><p class=\"muted small\">Use any OpenAI client with this base URL. Set <code>SLUICE_API_KEY</code> to one of your <a href=\"/dashboard/keys\">keys</a>.</p><div class=\"stack\"><div class=\"tabs\" role=\"tablist\" aria-label=\"Language\">")
+			markup.Raw(templ_7745c5c3_Buffer, "</section>")
+			if v.Start.Done {
+				markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card flush\" aria-labelledby=\"errors-title\"><div class=\"top\"><h2 id=\"errors-title\">Latest errors</h2><a class=\"small\" href=\"/dashboard/activity?range=7d&amp;outcome=errors\">View all</a></div>")
+				if len(v.Errors.Entries) == 0 {
+					markup.Raw(templ_7745c5c3_Buffer, "<p class=\"empty slim\">None in the last 7 days.</p>")
+				} else {
+					markup.Raw(templ_7745c5c3_Buffer, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Latest errors\"><table class=\"errors\"><thead><tr><th>Time</th><th>Outcome</th><th>Model</th><th>What happened</th></tr></thead> <tbody>")
+					for i := range v.Errors.Entries {
+						templ_7745c5c3_Err = errorRow(v.Errors, i).Render(ctx, templ_7745c5c3_Buffer)
+						if templ_7745c5c3_Err != nil {
+							return templ_7745c5c3_Err
+						}
+					}
+					markup.Raw(templ_7745c5c3_Buffer, "</tbody></table></div>")
+				}
+				markup.Raw(templ_7745c5c3_Buffer, "</section>")
+				templ_7745c5c3_Err = drawer().Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+			}
+			markup.Raw(templ_7745c5c3_Buffer, " <section class=\"card\" aria-labelledby=\"start-title\" id=\"quick-start\"><div class=\"top\"><h2 id=\"start-title\">Quick start</h2><a class=\"small\" href=\"/docs\">API reference</a></div><p class=\"muted small\">Use any OpenAI client with this base URL. Set <code>SLUICE_API_KEY</code> to one of your <a href=\"/dashboard/keys\">keys</a>.</p><div class=\"stack\"><div class=\"tabs\" role=\"tablist\" aria-label=\"Language\">")
 			for i, s := range v.Snippets {
 				markup.Raw(templ_7745c5c3_Buffer, "<button type=\"button\" role=\"tab\" id=\"")
 				markup.Text(templ_7745c5c3_Buffer, "tab-"+s.ID)
@@ -121,12 +130,167 @@ func overviewPage(p webui.Page, v overviewView) templ.Component {
 	})
 }
 
+// startPart is the checklist of a new account. It asks again every few seconds until the first call has come.
+//
+//go:noinline
+func startPart(s startView) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var17 templ.Component) (templ_7745c5c3_Err error) {
+		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card start\" id=\"start\" aria-labelledby=\"checklist-title\"")
+		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, waiting(s))
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "><div class=\"top\"><h2 id=\"checklist-title\">")
+		if s.Done {
+			markup.Raw(templ_7745c5c3_Buffer, "You are up and running")
+		} else {
+			markup.Raw(templ_7745c5c3_Buffer, "Get started")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</h2><span class=\"small muted\" role=\"status\">")
+		markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(stepsDone(s)))
+		markup.Raw(templ_7745c5c3_Buffer, " of 3 done</span></div><ol class=\"checklist\">")
+		templ_7745c5c3_Err = startStep(true, "Create an account", "").Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = startStep(s.Key || s.Done, "Get a key", "/dashboard/keys").Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = startStep(s.Done, "Send your first request", "#quick-start").Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</ol>")
+		if s.First != nil {
+			markup.Raw(templ_7745c5c3_Buffer, "<p>Your first request arrived: ")
+			markup.Text(templ_7745c5c3_Buffer, s.First.ModelUsed)
+			markup.Raw(templ_7745c5c3_Buffer, " answered in ")
+			markup.Text(templ_7745c5c3_Buffer, webui.Millis(s.First.Latency.Milliseconds()))
+			markup.Raw(templ_7745c5c3_Buffer, ". <a href=\"")
+			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL("/dashboard/activity/requests/"+s.First.ID))
+			markup.Raw(templ_7745c5c3_Buffer, "\">See the request</a></p>")
+		} else if !s.Done {
+			markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">This list notices your first request by itself. The <a href=\"/dashboard/playground\">playground</a> counts, too.</p>")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</section>")
+		return nil
+	})
+}
+
+// startStep is one line of the checklist.
+//
+//go:noinline
+func startStep(done bool, text, path string) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var22 templ.Component) (templ_7745c5c3_Err error) {
+		var templ_7745c5c3_Var23 = []any{templ.KV("done", done)}
+		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var23...)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "<li class=\"")
+		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var23).String())
+		markup.Raw(templ_7745c5c3_Buffer, "\"><svg viewBox=\"0 0 20 20\" aria-hidden=\"true\"><circle cx=\"10\" cy=\"10\" r=\"8.500\"></circle><path d=\"M6 10.300l2.700 2.700L14 7.500\"></path></svg> ")
+		if done || path == "" {
+			markup.Raw(templ_7745c5c3_Buffer, "<span>")
+			markup.Text(templ_7745c5c3_Buffer, text)
+			markup.Raw(templ_7745c5c3_Buffer, "</span> ")
+		} else {
+			markup.Raw(templ_7745c5c3_Buffer, "<a href=\"")
+			markup.URL(templ_7745c5c3_Buffer, templ.SafeURL(path))
+			markup.Raw(templ_7745c5c3_Buffer, "\">")
+			markup.Text(templ_7745c5c3_Buffer, text)
+			markup.Raw(templ_7745c5c3_Buffer, "</a> ")
+		}
+		if done {
+			markup.Raw(templ_7745c5c3_Buffer, "<span class=\"sr\">(done)</span>")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</li>")
+		return nil
+	})
+}
+
+// errorRow is one of the latest errors.
+//
+//go:noinline
+func errorRow(v listView, i int) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var28 templ.Component) (templ_7745c5c3_Err error) {
+		e := &v.Entries[i]
+		markup.Raw(templ_7745c5c3_Buffer, "<tr><td class=\"nowrap\"><a class=\"open\" data-drawer href=\"")
+		markup.URL(templ_7745c5c3_Buffer, templ.SafeURL("/dashboard/activity/requests/"+e.ID()))
+		markup.Raw(templ_7745c5c3_Buffer, "\">")
+		templ_7745c5c3_Err = webui.Second(e.At()).Render(ctx, templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</a></td>")
+		if e.Call != nil {
+			markup.Raw(templ_7745c5c3_Buffer, "<td class=\"nowrap\">")
+			templ_7745c5c3_Err = endBadge(e.Call).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "</td><td class=\"name\">")
+			markup.Text(templ_7745c5c3_Buffer, e.Call.ModelAsked)
+			markup.Raw(templ_7745c5c3_Buffer, "</td>")
+		} else {
+			markup.Raw(templ_7745c5c3_Buffer, "<td class=\"nowrap\"><span class=\"badge warn\">")
+			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(e.Refused.Status))
+			markup.Raw(templ_7745c5c3_Buffer, " refused</span></td><td class=\"name\">")
+			markup.Text(templ_7745c5c3_Buffer, dash(e.Refused.Model))
+			markup.Raw(templ_7745c5c3_Buffer, "</td>")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "<td class=\"text\">")
+		markup.Text(templ_7745c5c3_Buffer, failureText(e))
+		markup.Raw(templ_7745c5c3_Buffer, "</td></tr>")
+		return nil
+	})
+}
+
+// allowancePart is how much of the month's units is used, by tier of models.
+//
+//go:noinline
+func allowancePart(v overviewView) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var34 templ.Component) (templ_7745c5c3_Err error) {
+		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card allowance\" aria-labelledby=\"allowance-title\"><div class=\"between\"><h2 class=\"label\" id=\"allowance-title\">Monthly allowance</h2>")
+		var templ_7745c5c3_Var35 = []any{"badge", scoreTone(v.Score)}
+		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var35...)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "<span class=\"")
+		markup.Text(templ_7745c5c3_Buffer, templ.CSSClasses(templ_7745c5c3_Var35).String())
+		markup.Raw(templ_7745c5c3_Buffer, "\">score ")
+		markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(v.Score))
+		markup.Raw(templ_7745c5c3_Buffer, " of 100</span></div>")
+		for _, t := range allowances(v.Plan, v.Tiers) {
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"stack tight\"><div class=\"between small\"><span>")
+			markup.Text(templ_7745c5c3_Buffer, tierName(t.Tier))
+			markup.Raw(templ_7745c5c3_Buffer, "</span><span class=\"muted\">")
+			markup.Text(templ_7745c5c3_Buffer, units(t.Units))
+			markup.Raw(templ_7745c5c3_Buffer, " of ")
+			markup.Text(templ_7745c5c3_Buffer, limitText(t.Budget))
+			markup.Raw(templ_7745c5c3_Buffer, " units</span></div><meter min=\"0\" max=\"100\" low=\"50\" high=\"90\" optimum=\"0\" value=\"")
+			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(t.Score))
+			markup.Raw(templ_7745c5c3_Buffer, "\" aria-label=\"")
+			markup.Text(templ_7745c5c3_Buffer, "Allowance used for "+tierName(t.Tier))
+			markup.Raw(templ_7745c5c3_Buffer, "\">")
+			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(t.Score))
+			markup.Raw(templ_7745c5c3_Buffer, "</meter></div>")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">The score is the percentage used of the fullest tier. At 100 your keys stop working until support restores them. ")
+		markup.Text(templ_7745c5c3_Buffer, forecast(v.Tiers))
+		markup.Raw(templ_7745c5c3_Buffer, "</p></section>")
+		return nil
+	})
+}
+
 // minutePart is the card with the remaining rate limits. It reloads itself every five seconds.
 //
 //go:noinline
 func minutePart(m minuteView) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var23 templ.Component) (templ_7745c5c3_Err error) {
-		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card\" id=\"minute\" aria-labelledby=\"minute-title\" hx-get=\"/dashboard/minute\" hx-trigger=\"every 5s\" hx-swap=\"outerHTML\"><h2 class=\"label\" id=\"minute-title\">Remaining this minute</h2>")
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var45 templ.Component) (templ_7745c5c3_Err error) {
+		markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card\" id=\"minute\" aria-labelledby=\"minute-title\" hx-get=\"/dashboard/minute\" hx-trigger=\"every 5s\" hx-swap=\"outerHTML\"><h2 class=\"label\" id=\"minute-title\">Left this minute</h2>")
 		if m.Requests.Limit == account.Unlimited {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"figure\">unlimited<span class=\"small muted\">requests</span></div>")
 		} else {
@@ -138,7 +302,7 @@ func minutePart(m minuteView) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(int64(m.Requests.Limit)))
 			markup.Raw(templ_7745c5c3_Buffer, "\" value=\"")
 			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(m.Requests.Remaining))
-			markup.Raw(templ_7745c5c3_Buffer, "\" aria-label=\"Requests remaining\">")
+			markup.Raw(templ_7745c5c3_Buffer, "\" aria-label=\"Requests left this minute\">")
 			markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(m.Requests.Remaining))
 			markup.Raw(templ_7745c5c3_Buffer, "</meter>")
 		}
@@ -149,7 +313,7 @@ func minutePart(m minuteView) templ.Component {
 			markup.Text(templ_7745c5c3_Buffer, webui.Short(max(0, m.Tokens.Remaining)))
 			markup.Raw(templ_7745c5c3_Buffer, " of ")
 			markup.Text(templ_7745c5c3_Buffer, shortLimit(m.Tokens.Limit))
-			markup.Raw(templ_7745c5c3_Buffer, " tokens remaining.")
+			markup.Raw(templ_7745c5c3_Buffer, " tokens left.")
 		}
 		markup.Raw(templ_7745c5c3_Buffer, "</p></section>")
 		return nil

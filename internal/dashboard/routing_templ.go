@@ -20,7 +20,7 @@ func routingPage(p webui.Page, v routingView) templ.Component {
 		templ_7745c5c3_Var2 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
 			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Routing</h1><p>What <code>")
 			markup.Text(templ_7745c5c3_Buffer, v.Router)
-			markup.Raw(templ_7745c5c3_Buffer, "</code> chose for your calls in the last 30 days. Prompts are not kept for this.</p></div><a class=\"button\" href=\"/dashboard/usage\">All usage</a></div>")
+			markup.Raw(templ_7745c5c3_Buffer, "</code> chose for your calls in the last 30 days. Prompts are not kept for this.</p></div><a class=\"button\" href=\"/dashboard/activity\">All activity</a></div>")
 			if len(v.Rows) == 0 {
 				markup.Raw(templ_7745c5c3_Buffer, "<section class=\"card\"><p class=\"empty\">No call in the last 30 days asked for <code>")
 				markup.Text(templ_7745c5c3_Buffer, v.Router)
@@ -70,6 +70,22 @@ func routingPage(p webui.Page, v routingView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
+		return nil
+	})
+}
+
+// sumCard is one figure with a note below it.
+//
+//go:noinline
+func sumCard(label, figure, below string) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var11 templ.Component) (templ_7745c5c3_Err error) {
+		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><div class=\"label\">")
+		markup.Text(templ_7745c5c3_Buffer, label)
+		markup.Raw(templ_7745c5c3_Buffer, "</div><div class=\"figure\">")
+		markup.Text(templ_7745c5c3_Buffer, figure)
+		markup.Raw(templ_7745c5c3_Buffer, "</div><p class=\"small muted\">")
+		markup.Text(templ_7745c5c3_Buffer, below)
+		markup.Raw(templ_7745c5c3_Buffer, "</p></div>")
 		return nil
 	})
 }

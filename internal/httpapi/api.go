@@ -19,6 +19,7 @@ import (
 	"sluice/api"
 	"sluice/internal/abuse"
 	"sluice/internal/account"
+	"sluice/internal/activity"
 	"sluice/internal/admission"
 	"sluice/internal/auth"
 	"sluice/internal/catalog"
@@ -82,6 +83,8 @@ type Options struct {
 	MCP func(w http.ResponseWriter, r *http.Request, body []byte, caller auth.Caller, depth int) error
 	// Health is asked by /readyz. The default is one without checks.
 	Health *health.Board
+	// Activity is read by GET /v1/usage and GET /v1/requests. It may be nil only if no request uses them.
+	Activity *activity.Log
 	// Refusals remembers calls that were refused. If nil, nobody wants to know.
 	Refusals *refusal.Keeper
 	// Pages maps patterns to handlers that reply to everything themselves. They see the
@@ -133,6 +136,7 @@ type API struct {
 	pages    map[string]http.Handler
 	bodies   bodies
 	refusals *refusal.Keeper // nil: none are kept
+	activity *activity.Log
 
 	settings atomic.Pointer[Settings]
 	draining atomic.Bool
@@ -148,7 +152,7 @@ func New(a *auth.Authenticator, line *inference.Line, s Settings, opts *Options)
 	if opts == nil {
 		opts = &Options{}
 	}
-	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, streams: opts.Streams, shelf: opts.Responses, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages, refusals: opts.Refusals}
+	made := &API{auth: a, line: line, log: opts.Log, metrics: opts.Metrics, tracer: opts.Tracer, ledger: opts.Ledger, abuse: opts.Abuse, replies: opts.Replies, streams: opts.Streams, shelf: opts.Responses, videos: opts.Videos, changes: opts.Changes, mcp: opts.MCP, health: opts.Health, pages: opts.Pages, refusals: opts.Refusals, activity: opts.Activity}
 	made.bodies.maxOne, made.bodies.maxAll = cmp.Or(opts.MaxBody, maxBody), cmp.Or(opts.MaxBodies, maxBodies)
 	made.bodies.maxAccount, made.bodies.maxStrangers, made.bodies.maxStranger = maxAccountBodies, maxStrangerBodies, maxAddressBodies
 	made.bodies.patience, made.bodies.total, made.bodies.seed = bodyPatience, bodyTotal, maphash.MakeSeed()

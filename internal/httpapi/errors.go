@@ -142,8 +142,12 @@ func (x *exchange) answer(err error, r *http.Request) {
 // maxParam is how much of the name of a field is kept with a refused call, in bytes.
 const maxParam = 100
 
+// maxTold is how much is kept of what the caller of a refused call was told, in bytes.
+const maxTold = 300
+
 // refused returns what is kept of a call that was refused. Nothing in it is the caller's own text: of the name of a
-// field only the plain beginning is kept, because names inside a schema are the caller's.
+// field only the plain beginning is kept, because names inside a schema are the caller's, and of the message nothing if
+// it is about the request, because it may quote it.
 func (x *exchange) refused(err error, r *http.Request) refusal.Call {
 	e := &x.event
 	f := fault.From(err)
@@ -158,9 +162,13 @@ func (x *exchange) refused(err error, r *http.Request) refusal.Call {
 	if path == "" {
 		path = "(no such path)"
 	}
+	message := ""
+	if f.Kind != fault.Invalid {
+		message = excerpt.Head(f.Message, maxTold)
+	}
 	return refusal.Call{
 		ID: e.CallID, RequestID: e.Given(), At: e.Start.UTC().Truncate(time.Millisecond), AccountID: x.caller.Account.ID, KeyID: x.caller.KeyID,
-		Status: e.Status, Kind: f.Kind.String(), Param: param, Path: r.Method + " " + path, Model: e.Model, Address: e.Remote,
+		Status: e.Status, Kind: f.Kind.String(), Param: param, Path: r.Method + " " + path, Model: e.Model, Address: e.Remote, Message: message,
 	}
 }
 

@@ -38,6 +38,7 @@ func (a *API) createResponse(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	same.Original = req.Original(past)
 	writer := responses.NewWriter(req, relay.Head{RequestID: x.event.CallID, Created: x.event.Start.Unix()}, a.shelving(x, r, req))
 	return req.Rename(a.complete(x, r, completion{Request: same, body: body, door: usage.DoorResponses, dialect: writer}))
 }

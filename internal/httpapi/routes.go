@@ -59,6 +59,8 @@ func (a *API) routes() []route {
 		{"POST", embedPath, a.createEmbeddings},
 		{"POST", "/v1/route", a.explainRoute},
 		{"GET", "/v1/account", a.showAccount},
+		{"GET", "/v1/usage", a.showUsage},
+		{"GET", "/v1/requests", a.listRequests},
 		{"GET", "/v1/models", a.listModels},
 		{"GET", "/v1/models/verbose", a.listModelsVerbose},
 		{"GET", "/v1/models/{id...}", a.showModel},

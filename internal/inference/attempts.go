@@ -50,6 +50,7 @@ type attempts struct {
 	routed bool           // the router chose the model, so another one may take what it refuses
 	prompt size           // of the request
 	call   provider.Call
+	namer  relay.Namer // of the caller's dialect; nil: it is that of chat completions
 	// embed is the request of a call for embeddings, and vectors its result; nil: it is a completion.
 	embed   *embeddings.Request
 	vectors *embeddings.Vectors
@@ -82,6 +83,7 @@ type attempts struct {
 func (l *Line) attempts(ctx context.Context, plan routing.Plan, m *catalog.Model, call *Call) *attempts {
 	a := &attempts{line: l, ctx: ctx, plan: plan, model: m, holds: call.Caller.Account.Plan, staff: call.Caller.Account.Staff, start: call.Start, until: call.Start.Add(l.patience)}
 	a.call = provider.Call{Request: call.Request, ID: call.ID}
+	a.namer, _ = call.Dialect.(relay.Namer)
 	a.since = call.Start
 	a.trace, a.wait = call.Span, call.Wait
 	a.prompt = size{req: call.Request, counting: l.counting}
@@ -200,7 +202,7 @@ func (a *attempts) tell(now time.Time, err error) {
 func (a *attempts) try() (*provider.Event, error) {
 	ctx := a.limit()
 	// The call is reused for every attempt, so what belongs to the target is set each time.
-	a.call.Upstream, a.call.MaxOutput, a.call.Thinks, a.call.Dropped = a.at.Upstream, a.at.Model.MaxOutput, a.at.Model.Thinks, nil
+	a.call.Upstream, a.call.MaxOutput, a.call.Thinks, a.call.Dropped, a.call.Quoted = a.at.Upstream, a.at.Model.MaxOutput, a.at.Model.Thinks, nil, false
 	var err error
 	if a.embed != nil {
 		return a.tryEmbed(ctx)
@@ -388,8 +390,12 @@ func (a *attempts) introduce(h http.Header) string {
 	} else {
 		h["X-Sluice-Attempts"] = []string{strconv.Itoa(a.count)}
 	}
-	if len(a.call.Dropped) > 0 {
-		h["X-Sluice-Dropped"] = []string{strings.Join(a.call.Dropped, ", ")}
+	dropped := a.call.Dropped
+	if a.namer != nil {
+		dropped = a.namer.Dropped(dropped, a.call.Quoted)
+	}
+	if len(dropped) > 0 {
+		h["X-Sluice-Dropped"] = []string{strings.Join(dropped, ", ")}
 	}
 	return a.at.Model.ID
 }

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,6 +31,32 @@ func (r *Request) Explain(err error) error {
 		f.Message = f.Param + ": " + f.Message
 	}
 	return err
+}
+
+// Dropped implements relay.Namer.
+func (w *Writer) Dropped(names []string, _ bool) []string {
+	out := make([]string, 0, len(names))
+	for _, name := range names {
+		switch name {
+		case "max_completion_tokens":
+			name = "max_tokens"
+		case "stop":
+			name = "stop_sequences"
+		case "response_format":
+			name = "output_config.format"
+		case "reasoning_effort":
+			name = "thinking"
+		case "parallel_tool_calls":
+			name = "tool_choice.disable_parallel_tool_use"
+		case "user":
+			name = "metadata.user_id"
+		}
+		name = strings.Replace(name, "tools[].function.", "tools[].", 1)
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // locate returns the path of the caller's field that became the field of the chat completion at path.

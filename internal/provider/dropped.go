@@ -26,9 +26,12 @@ func (c *Call) Drop(names ...string) {
 }
 
 // DropUnread drops every field that the reference does not list. Only upstreams of OpenAI's dialect get those.
-func (c *Call) DropUnread() {
+func (c *Call) DropUnread() { c.DropUnreadBut() }
+
+// DropUnreadBut is DropUnread except for fields that the adapter has passed on.
+func (c *Call) DropUnreadBut(passed ...string) {
 	for name, value := range c.Request.Unread() {
-		if asks(value) && isFieldName(name) {
+		if asks(value) && isFieldName(name) && !slices.Contains(passed, name) {
 			c.Omit(name)
 		}
 	}

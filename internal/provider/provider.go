@@ -50,6 +50,8 @@ type Call struct {
 	// Dropped is set by Open: the fields of the request that this upstream does not take and that do not
 	// change the answer. Each attempt sets it anew.
 	Dropped []string
+	// Quoted is set by Open: the upstream got the request in the words of its caller; see chat.Original.
+	Quoted bool
 }
 
 // Header returns the headers of a call: those that all calls of an adapter share, and for a call that is

@@ -32,6 +32,8 @@ type Call struct {
 	Path      string
 	Model     string // the model asked for; empty if there is none of that name
 	Address   string // the caller's
+	// Message is what the caller was told. It is empty for invalid requests, whose message may quote them.
+	Message string
 }
 
 // Told returns the id that the caller was told.

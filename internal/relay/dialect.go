@@ -30,6 +30,13 @@ type Dialect interface {
 	KeepAlive(b []byte) []byte
 }
 
+// Namer is implemented by a Dialect whose requests have other names for fields than chat completions.
+type Namer interface {
+	// Dropped returns the caller's names of the fields that were dropped for the upstream, and of those that the door
+	// itself has left out. Quoted says that the upstream got the request in the caller's own words.
+	Dropped(names []string, quoted bool) []string
+}
+
 // Completer is implemented by a ResponseWriter that wants to know when a reply is about to be complete. Finish calls
 // Completing before the write that has the last bytes of a complete reply.
 type Completer interface{ Completing() }

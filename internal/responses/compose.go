@@ -371,8 +371,8 @@ func appendTexts(b []byte, texts []value, calls bool) []byte {
 	return append(b, ']')
 }
 
-// names are the fields of chat completions that have other names here.
-var names = [...]struct{ chat, here string }{
+// fieldNames are the fields of chat completions that have other names here.
+var fieldNames = [...]struct{ chat, here string }{
 	{"max_completion_tokens", "max_output_tokens"},
 	{"max_tokens", "max_output_tokens"},
 	{"response_format.json_schema", "text.format"},
@@ -413,7 +413,7 @@ func (r *Request) rename(path string) string {
 		rest = strings.TrimPrefix(strings.TrimPrefix(rest, ".function"), ".custom")
 		return "tools[" + strconv.Itoa(r.tools.list[i].index) + "]" + rest
 	}
-	for _, n := range names {
+	for _, n := range fieldNames {
 		if rest, ok := strings.CutPrefix(path, n.chat); ok {
 			return n.here + rest
 		}

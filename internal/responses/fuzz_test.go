@@ -2,6 +2,7 @@ package responses
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"sluice/internal/chat"
 	"sluice/internal/fault"
 	"sluice/internal/provider"
+	"sluice/internal/relay"
 )
 
 // seeds returns the parts of a name in the transcripts.
@@ -94,7 +96,8 @@ func FuzzWriter(f *testing.F) {
 		var events []provider.Event
 		for i := 0; i < len(script); i++ {
 			ev := provider.Event{Text: text}
-			switch script[i] {
+			op := script[i]
+			switch op {
 			case 't':
 				ev.Kind = provider.Text
 			case 'r':
@@ -108,10 +111,10 @@ func FuzzWriter(f *testing.F) {
 					n = int(script[i]) % 5
 				}
 				ev.Kind, ev.Tool = provider.ToolCall, provider.ToolPiece{Index: n, ID: "call_" + script[:i], Name: []string{"f", "patch", "docs__search"}[n%3], Arguments: text}
-				if script[i-1] == 'x' {
+				if op == 'x' {
 					ev.Step = &provider.Step{Server: text, Tool: text}
 				}
-				if script[i-1] == 'm' {
+				if op == 'm' {
 					ev.Tool.ID, ev.Tool.Name = "", ""
 				}
 			case 's':
@@ -152,6 +155,47 @@ func FuzzWriter(f *testing.F) {
 		}
 		if !json.Valid([]byte(whole)) {
 			t.Fatalf("reply = %s, which is no JSON", whole)
+		}
+	})
+}
+
+// Whatever an upstream of the dialect says, the stream has events whose data is JSON, and the last one comes last.
+func FuzzNative(f *testing.F) {
+	f.Add(`{"type":"response.created","sequence_number":3,"response":{"id":"a","output":[]}}`, `{"type":"response.output_item.added","output_index":0,"item":{"id":"x_1"}}`, `{"object":"response","id":"b","output":[{"id":"y"},7]}`)
+	f.Add(`{"object":"response","output":{}}`, `{"type":"response.completed","response":{"model":1}}`, `{"type":"a\nb"}`)
+	f.Fuzz(func(t *testing.T, first, second, third string) {
+		for _, stream := range []bool{true, false} {
+			req, err := Parse(fmt.Appendf(nil, `{"model":"m","input":"x","stream":%t}`, stream))
+			if err != nil {
+				t.Fatal(err)
+			}
+			head := relay.Head{RequestID: "r", Model: "lab/m"}
+			w := NewWriter(req, head, nil)
+			b := w.Start(nil, head)
+			for i, raw := range []string{first, second, third} {
+				ev := &provider.Event{Kind: provider.Text, Text: "x", Native: []byte(raw)}
+				if i == 2 {
+					ev.Kind, ev.Finish = provider.Finish, chat.FinishStop
+				}
+				b = w.Event(b, ev)
+			}
+			if !stream {
+				if body := w.Body(nil, &relay.Outcome{}); !json.Valid(body) {
+					t.Fatalf("Body = %s, which is no JSON", body)
+				}
+				continue
+			}
+			b = w.End(b, &relay.Outcome{})
+			blocks := strings.Split(strings.TrimSuffix(string(b), "\n\n"), "\n\n")
+			for i, block := range blocks {
+				name, data, ok := strings.Cut(block, "\n")
+				if !ok || !strings.HasPrefix(name, "event: ") || !strings.HasPrefix(data, "data: ") || strings.Contains(data, "\n") || !json.Valid([]byte(data[len("data: "):])) {
+					t.Fatalf("event %d of %d is %q", i, len(blocks), block)
+				}
+				if ends := name == "event: response.completed"; ends != (i == len(blocks)-1) {
+					t.Fatalf("event %d of %d is %q", i, len(blocks), block)
+				}
+			}
 		}
 	})
 }

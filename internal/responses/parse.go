@@ -33,7 +33,9 @@ type Request struct {
 	Truncate bool
 
 	items     []item
-	inputJSON value // input as it was sent: a string or an array
+	body      value        // the whole body
+	needs     chat.Foreign // what only an upstream of the dialect understands
+	inputJSON value        // input as it was sent: a string or an array
 	tools     tools
 	settings  settings
 	echo      []byte // the members of a Response object that repeat the request
@@ -66,6 +68,7 @@ func Parse(body []byte) (*Request, error) {
 	}
 	p := parser{req: &Request{Store: true}}
 	root, _ := at(body, 0)
+	p.req.body = root
 	for key, v := range root.members() {
 		p.field(key, v)
 		if p.fault != nil {

@@ -101,10 +101,13 @@ func NewShelf(store Store, opts *ShelfOptions) *Shelf {
 // box returns the box of a response. Only the same account and the same id open it.
 func (s *Shelf) box(accountID, id string) seal.Box { return s.key.Box("responses", accountID, id) }
 
+// sealedHere is what the encrypted content of reasoning begins with if it was sealed here and not by an upstream.
+const sealedHere = "slc_"
+
 // Seal encrypts the content of a reasoning item of an account. It is for the caller to keep, and means nothing to
 // anybody else.
 func (s *Shelf) Seal(accountID string, text []byte) string {
-	return base64.StdEncoding.EncodeToString(s.key.Box("reasoning", accountID, "").Seal(text))
+	return sealedHere + base64.StdEncoding.EncodeToString(s.key.Box("reasoning", accountID, "").Seal(text))
 }
 
 // Keep stores a response and its input. It is durable when Keep returns. The context may be canceled: a caller that

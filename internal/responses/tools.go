@@ -14,7 +14,7 @@ import (
 type tools struct {
 	list   []tool
 	custom map[string]bool // the names of custom tools, which the model sees as functions
-	absent bool            // built-in tools were left out
+	absent []string        // the types of built-in tools, which only an upstream of the dialect gets
 	echo   []byte          // the JSON of tools as replies repeat it
 	choice []byte          // the JSON of tool_choice; nil: not given
 }
@@ -27,8 +27,8 @@ type tool struct {
 	chat   []byte // its JSON in a chat completion
 }
 
-// builtIn are the tools of OpenAI's own service. There are none here, so the model is not told of them: agents offer
-// them on every call and go on without. Only a tool_choice that forces one is refused.
+// builtIn are the tools of OpenAI's own service. Only an upstream of the dialect gets them. Other models are not told of
+// them: agents offer them on every call and go on without. Only a tool_choice that forces one is refused there.
 var builtIn = map[string]bool{
 	"web_search": true, "web_search_preview": true, "web_search_2025_08_26": true, "web_search_preview_2025_03_11": true,
 	"file_search": true, "code_interpreter": true, "image_generation": true, "computer": true, "computer_use_preview": true, "computer_use": true,
@@ -72,7 +72,7 @@ func (p *parser) tools(v value) {
 			}
 			p.server(i, entry)
 		case builtIn[name]:
-			t.absent = true
+			t.absent = append(t.absent, name)
 			t.echo = append(t.echo, entry...)
 		default:
 			p.bad(".type", "must be %s, or the type of a built-in tool; got %s", types, kind.describe())
@@ -289,10 +289,17 @@ func (p *parser) forcible() {
 	t := &p.req.tools
 	switch {
 	case len(t.list) > 0 || p.failed():
-	case t.absent:
-		p.bad("", "requires a tool, and the built-in tools of the request are not available here; offer a function, a custom tool or an MCP server")
+	case t.absent != nil:
+		p.only("the built-in tools of the request, one of which tool_choice requires")
 	default:
 		p.bad("", `is "required", but the request has no tools; add tools or choose "auto"`)
+	}
+}
+
+// only notes that only an upstream of the dialect can take the request.
+func (p *parser) only(what string) {
+	if p.req.needs.Path == "" {
+		p.req.needs = chat.Foreign{Path: string(p.path), What: what}
 	}
 }
 
@@ -335,7 +342,7 @@ func (p *parser) named(v value) {
 	case name == "allowed_tools":
 		p.allowed(v)
 	case builtIn[name]:
-		p.bad("", "forces %s, a built-in tool that is not available here", kind.describe())
+		p.only("the built-in tool " + kind.describe() + ", which tool_choice forces")
 	default:
 		p.bad(".type", "must be %s; got %s", types, kind.describe())
 	}

@@ -31,15 +31,16 @@ type Options struct {
 // An item ends before the next one begins. Only calls whose arguments are not whole yet may stay open, since
 // some upstreams write several at the same time.
 type Writer struct {
-	req     *Request
-	opts    Options
-	head    relay.Head
-	started bool
-	seq     int
-	items   []*output
-	calls   []*output // by their index among the calls of the reply
-	open    *output   // the message or the reasoning that is being written
-	finish  chat.Finish
+	req    *Request
+	opts   Options
+	head   relay.Head
+	seq    int
+	items  []*output
+	calls  []*output // by their index among the calls of the reply
+	open   *output   // the message or the reasoning that is being written
+	finish chat.Finish
+	native *relayed // the upstream speaks the dialect; nil: it does not
+	begun  bool     // the first events of a stream are written
 }
 
 // output is one item of the reply. Texts are the insides of JSON strings.
@@ -94,10 +95,15 @@ func ResponseID(requestID string) string { return "resp_" + requestID }
 // Start implements relay.Dialect.
 func (w *Writer) Start(b []byte, h relay.Head) []byte {
 	w.head = h
-	w.started = true
-	if !w.req.Stream {
+	return b
+}
+
+// created writes the first events of a stream, once.
+func (w *Writer) created(b []byte) []byte {
+	if !w.req.Stream || w.begun {
 		return b
 	}
+	w.begun = true
 	b = w.begin(b, "response.created")
 	b = end(append(w.appendResponse(append(b, `,"response":`...), "in_progress", nil, nil), '}'))
 	b = w.begin(b, "response.in_progress")
@@ -109,6 +115,25 @@ func (w *Writer) KeepAlive(b []byte) []byte { return append(b, ": keep-alive\n".
 
 // Event implements relay.Dialect.
 func (w *Writer) Event(b []byte, ev *provider.Event) []byte {
+	if ev.Native != nil && !w.begun && w.native == nil && w.speaks(ev.Native) {
+		w.native, w.begun = &relayed{}, true
+	}
+	if w.native == nil {
+		return w.tell(b, ev)
+	}
+	// Everything is said in the upstream's own words. Ours are kept for a stream that breaks off.
+	seq := w.seq
+	w.native.scrap = w.tell(w.native.scrap[:0], ev)
+	w.seq = seq
+	return w.relay(b, ev.Native)
+}
+
+// tell writes an event in our own words.
+func (w *Writer) tell(b []byte, ev *provider.Event) []byte {
+	if ev.Kind == provider.Other && ev.Step == nil {
+		return b
+	}
+	b = w.created(b)
 	switch ev.Kind {
 	case provider.Text:
 		b = w.say(b, false, ev.Text)
@@ -148,6 +173,7 @@ func (w *Writer) reason() string {
 
 // End implements relay.Dialect.
 func (w *Writer) End(b []byte, o *relay.Outcome) []byte {
+	b = w.created(b)
 	response := w.whole(o)
 	if w.reason() != "" {
 		b = w.begin(b, "response.incomplete")
@@ -163,6 +189,9 @@ func (w *Writer) Body(b []byte, o *relay.Outcome) []byte { return append(b, w.wh
 
 // whole returns the Response object of a complete reply, and stores it.
 func (w *Writer) whole(o *relay.Outcome) []byte {
+	if w.native != nil && w.native.last != nil {
+		return w.wholeNative()
+	}
 	status := "completed"
 	if w.reason() != "" {
 		status = "incomplete"
@@ -181,8 +210,8 @@ func (w *Writer) whole(o *relay.Outcome) []byte {
 
 // Fault implements relay.Dialect. Items that were not whole are in the failed response as they are.
 func (w *Writer) Fault(b []byte, f *fault.Fault) []byte {
-	if !w.started { // a keep-alive comment went out, and then the call failed; clients expect this event first
-		w.started = true
+	if !w.begun { // a keep-alive comment went out, and then the call failed; clients expect this event first
+		w.begun = true
 		b = w.begin(b, "response.created")
 		b = end(append(w.appendResponse(append(b, `,"response":`...), "in_progress", nil, nil), '}'))
 	}

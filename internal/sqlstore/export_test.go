@@ -44,6 +44,11 @@ func PagePlans(ctx context.Context, s *Store) (map[string]string, error) {
 	if s.engine == SQLite { // PostgreSQL reads a table that is almost empty as a whole
 		queries[revenueQuery] = []any{int64(1)}
 	}
+	cells, args := cellsQuery(&usage.CellQuery{AccountID: "acct_busy", From: time.Now().AddDate(0, 0, -7), Step: time.Hour, Narrow: usage.Narrow{Model: "m", Ends: []usage.End{usage.EndCut}}})
+	queries[cells] = args
+	calls, args := callsPageQuery(&usage.CallQuery{AccountID: "acct_busy", Before: usage.Point{At: time.Now()}, From: time.Now().AddDate(0, 0, -7), Narrow: usage.Narrow{KeyID: "key_1"}, Limit: 20, Look: 100})
+	queries[calls] = args
+	queries[lookedQuery] = []any{"acct_busy", int64(9e15), "", int64(0), 100}
 	for by := range byColumns {
 		query, args, err := usageBy(usage.Query{AccountID: "acct_busy", From: time.Now().AddDate(0, 0, -29), By: by})
 		if err != nil {
@@ -67,6 +72,7 @@ func SearchPlans(ctx context.Context, s *Store) (map[string]string, error) {
 		refusalsQuery:       {"acct_000042", int64(9e15), "", 20},
 		refusedMinutesQuery: {"acct_000042", int64(0), int64(60_000)},
 		callsQuery:          {"acct_000042", int64(0), 2000},
+		keyNamesQuery:       {"acct_000042", 200},
 	})
 }
 
@@ -117,7 +123,7 @@ func FillAccounts(ctx context.Context, s *Store, n int) error {
 		for _, statement := range []string{
 			`INSERT INTO accounts (id, email, plan, plan_granted, staff, created_at, version) ` + numbers + ` SELECT ` + text("acct_", 6) + `, ` + text("user-", 6) + ` || '@example.com', 'basic', 0, 0, 1, 1 FROM n`,
 			`INSERT INTO api_keys (id, account_id, master, name, hash, last_four, created_at) ` + numbers + ` SELECT ` + text("key_", 6) + `, ` + text("acct_", 6) + `, 1, '', ` + hash + `, ` + strings.ReplaceAll(text("", 4), "+ i", "+ i % 5003") + `, 1 FROM n`,
-			`INSERT INTO refused_calls (` + refusalColumns + `) ` + numbers + ` SELECT ` + text("acct_", 6) + `, 1000 + k, ` + text("r", 6) + ` || '-' || CAST(k AS TEXT), '', 'key', 429, 'rate_limit_error', '', '', '', '' FROM n, (SELECT 1 AS k UNION ALL SELECT 2) AS two`,
+			`INSERT INTO refused_calls (` + refusalColumns + `) ` + numbers + ` SELECT ` + text("acct_", 6) + `, 1000 + k, ` + text("r", 6) + ` || '-' || CAST(k AS TEXT), '', 'key', 429, 'rate_limit_error', '', '', '', '', '' FROM n, (SELECT 1 AS k UNION ALL SELECT 2) AS two`,
 			`INSERT INTO refused_minutes (account_id, start, status, calls) ` + numbers + ` SELECT ` + text("acct_", 6) + `, 60000 * k, 429, 5 FROM n, (SELECT 1 AS k UNION ALL SELECT 2) AS two`,
 		} {
 			if _, err := s.write.ExecContext(ctx, statement); err != nil {

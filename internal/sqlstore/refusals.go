@@ -9,20 +9,20 @@ import (
 )
 
 // refusalColumns are in the order of RecordRefusals and refusals.
-const refusalColumns = `account_id, at, id, request_id, key_id, status, kind, param, path, model, address`
+const refusalColumns = `account_id, at, id, request_id, key_id, status, kind, param, path, model, address, message`
 
 // RecordRefusals stores refused calls, adds to the counts by minute, and deletes the calls of these accounts beyond
 // the newest that are kept.
 func (s *Store) RecordRefusals(ctx context.Context, calls []refusal.Call, minutes []refusal.Minute) error {
 	return s.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		insert, err := tx.PrepareContext(ctx, `INSERT INTO refused_calls (`+refusalColumns+`) VALUES `+placeholders(1, 11)+` ON CONFLICT (account_id, at, id) DO NOTHING`)
+		insert, err := tx.PrepareContext(ctx, `INSERT INTO refused_calls (`+refusalColumns+`) VALUES `+placeholders(1, 12)+` ON CONFLICT (account_id, at, id) DO NOTHING`)
 		if err != nil {
 			return err
 		}
 		defer insert.Close()
 		for i := range calls {
 			c := &calls[i]
-			if _, err := insert.ExecContext(ctx, c.AccountID, millis(c.At), c.ID, c.RequestID, c.KeyID, c.Status, c.Kind, c.Param, c.Path, c.Model, c.Address); err != nil {
+			if _, err := insert.ExecContext(ctx, c.AccountID, millis(c.At), c.ID, c.RequestID, c.KeyID, c.Status, c.Kind, c.Param, c.Path, c.Model, c.Address, c.Message); err != nil {
 				return err
 			}
 			if i < len(calls)-1 && calls[i+1].AccountID == c.AccountID {
@@ -64,7 +64,7 @@ func (s *Store) refusals(ctx context.Context, query string, args ...any) (out []
 	err = each(ctx, s.read, func(rows *sql.Rows) error {
 		var c refusal.Call
 		var at int64
-		err := rows.Scan(&c.AccountID, &at, &c.ID, &c.RequestID, &c.KeyID, &c.Status, &c.Kind, &c.Param, &c.Path, &c.Model, &c.Address)
+		err := rows.Scan(&c.AccountID, &at, &c.ID, &c.RequestID, &c.KeyID, &c.Status, &c.Kind, &c.Param, &c.Path, &c.Model, &c.Address, &c.Message)
 		c.At = fromMillis(at)
 		out = append(out, c)
 		return err

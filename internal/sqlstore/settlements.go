@@ -72,7 +72,7 @@ func addSettlement(ctx context.Context, tx *sql.Tx, r *usage.Settlement) error {
 // recorded before.
 var intoSettlements = insertion{into: `settlements (` + settlementColumns + wayColumns + `)`, columns: settlementFields, conflict: `ON CONFLICT (at, id) DO NOTHING`}
 
-// addSettlements stores settlements and adds them to the sums by hour and by day and to the abuse counts. It
+// addSettlements stores settlements and adds them to the sums by hour and by day, to the activity, and to the abuse counts. It
 // returns errNotNew if one of them is stored already; then the caller must roll back, unless there was no
 // other. Rows and sums change in one transaction, so they can never disagree.
 func addSettlements(ctx context.Context, to bulk, batch []usage.Settlement) error {
@@ -101,6 +101,9 @@ func addSettlements(ctx context.Context, to bulk, batch []usage.Settlement) erro
 		return err
 	}
 	if err := addSums(ctx, to, "usage_days", days); err != nil {
+		return err
+	}
+	if err := addActivity(ctx, to, batch); err != nil {
 		return err
 	}
 	return addUnits(ctx, to, units)

@@ -18,7 +18,7 @@ var copied = [...]string{
 	"idempotent_replies", "idempotent_sizes", "continuations", "continuation_sizes", "responses", "response_sizes",
 	"video_jobs", "video_turns", "alert_endpoints", "alert_events", "alert_deliveries",
 	"refused_calls", "refused_minutes", "health_days",
-	"usage_days", "usage_hours", "settlements",
+	"usage_days", "usage_hours", "activity", "settlements",
 	"counters", "secrets",
 }
 

@@ -21,21 +21,21 @@ func newUI(origin string) *webui.UI {
 func TestSafePath(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
-		"/dashboard/usage":           "/dashboard/usage",
-		"/dashboard/usage?model=a/b": "/dashboard/usage?model=a/b",
-		"/dashboard":                 "/dashboard",
-		"":                           "/dashboard",
-		"/signout":                   "/dashboard",
-		"//evil.example":             "/dashboard",
-		"/dashboard//evil.example":   "/dashboard",
-		"/dashboard.evil.example":    "/dashboard",
-		"/dashboard@evil.example":    "/dashboard",
-		"https://evil.example":       "/dashboard",
-		"/\\evil.example":            "/dashboard",
-		"/dashboard/\\evil.example":  "/dashboard",
-		"/dashboard/\r\nLocation: x": "/dashboard",
-		"javascript:alert(1)":        "/dashboard",
-		"/dashboard?next=//evil":     "/dashboard",
+		"/dashboard/activity":           "/dashboard/activity",
+		"/dashboard/activity?model=a/b": "/dashboard/activity?model=a/b",
+		"/dashboard":                    "/dashboard",
+		"":                              "/dashboard",
+		"/signout":                      "/dashboard",
+		"//evil.example":                "/dashboard",
+		"/dashboard//evil.example":      "/dashboard",
+		"/dashboard.evil.example":       "/dashboard",
+		"/dashboard@evil.example":       "/dashboard",
+		"https://evil.example":          "/dashboard",
+		"/\\evil.example":               "/dashboard",
+		"/dashboard/\\evil.example":     "/dashboard",
+		"/dashboard/\r\nLocation: x":    "/dashboard",
+		"javascript:alert(1)":           "/dashboard",
+		"/dashboard?next=//evil":        "/dashboard",
 	} {
 		if got := webui.SafePath(path, "/dashboard"); got != want {
 			t.Errorf("SafePath(%q) = %q, want %q", path, got, want)
@@ -152,7 +152,7 @@ func TestAssets(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /assets/{name}", webui.ServeAsset)
-	for _, name := range []string{"app.css", "app.js", "htmx.js", "uplot.js", "uplot.css", "icon.svg", "charts.js", "playground.js", "videos.js"} {
+	for _, name := range []string{"app.css", "app.js", "htmx.js", "icon.svg", "activity.js", "activity.css", "playground.js", "videos.js"} {
 		r := httptest.NewRequest("GET", webui.Asset(name), nil)
 		plain := httptest.NewRecorder()
 		mux.ServeHTTP(plain, r)

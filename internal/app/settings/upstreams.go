@@ -122,7 +122,7 @@ func NewAdapter(c *config.Provider, key config.Secret, pool http.RoundTripper, p
 		return nil, fmt.Errorf("there is no adapter for the kind %s", c.Kind) // config.Load lets only known kinds pass
 	}
 	return openai.New(c.BaseURL, &openai.Options{
-		Preset: preset, APIKey: key.Reveal(), APIVersion: c.APIVersion, Pulse: p, Silence: c.Timeouts.Silence, Transport: pool,
+		Preset: preset, APIKey: key.Reveal(), APIVersion: c.APIVersion, Responses: c.API == "responses", Pulse: p, Silence: c.Timeouts.Silence, Transport: pool,
 	})
 }
 

@@ -37,7 +37,7 @@ func (a *Adapter) openOriginal(ctx context.Context, call *provider.Call) (provid
 	if err := a.Post(ctx, &s.reply, a.messages, header, body); err != nil {
 		return nil, err
 	}
-	s.whole = !s.reply.IsStream()
+	s.whole, call.Quoted = !s.reply.IsStream(), true
 	return s, nil
 }
 

@@ -28,6 +28,8 @@ type Options struct {
 	APIKey string
 	// APIVersion is Azure's, such as 2024-10-21. If it is empty, its newer API without versions is used.
 	APIVersion string
+	// Responses says that completions are asked for by the upstream's Responses API.
+	Responses bool
 	// Pulse ends replies that are silent for too long. If it is nil, a reply may be silent forever.
 	Pulse *pulse.Pulse
 	// Silence is how long a reply may pause once it has begun. Default two minutes.
@@ -40,10 +42,12 @@ type Options struct {
 type Adapter struct {
 	*provider.Client
 	preset  Preset
-	url     *url.URL    // of completions; the folder of deployments if each has its own
-	vectors *url.URL    // of embeddings; nil if each deployment has its own
-	models  *url.URL    // of the list of models
-	header  http.Header // shared by all requests; never written to after New
+	url     *url.URL // of completions; the folder of deployments if each has its own
+	vectors *url.URL // of embeddings; nil if each deployment has its own
+	models  *url.URL // of the list of models
+	// responses is the URL of the Responses API; nil: chat completions are used.
+	responses *url.URL
+	header    http.Header // shared by all requests; never written to after New
 }
 
 // New returns an adapter for the upstream whose API begins at baseURL, such as https://host/v1. If baseURL is
@@ -60,6 +64,10 @@ func New(baseURL string, opts *Options) (*Adapter, error) {
 		Secrets: []string{opts.APIKey}, Pulse: opts.Pulse, Silence: opts.Silence, Transport: opts.Transport,
 	})}
 	a.address(base, opts.APIVersion)
+	if opts.Responses {
+		a.responses = below(a.models, "")
+		a.responses.Path = strings.TrimSuffix(a.models.Path, "/models") + "/responses"
+	}
 	a.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "User-Agent": {"sluice"}}
 	switch {
 	case opts.APIKey == "":
@@ -109,6 +117,9 @@ func (a *Adapter) completions(call *provider.Call) *url.URL {
 // Open implements provider.Adapter.
 func (a *Adapter) Open(ctx context.Context, call *provider.Call) (provider.Stream, error) {
 	call.Dropped = nil
+	if a.responses != nil {
+		return a.openResponses(ctx, call)
+	}
 	if err := call.Translated(); err != nil {
 		return nil, err
 	}

@@ -52,6 +52,9 @@ var doors = []door{
 				return nil, nil, err
 			}
 			same, err := chat.Parse(composed)
+			if err == nil {
+				same.Original = req.Original(nil)
+			}
 			return same, responses.NewWriter(req, relay.Head{RequestID: "r"}, nil), err
 		},
 		whole: readResponse, stream: readResponseEvents,

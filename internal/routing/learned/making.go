@@ -28,6 +28,9 @@ func (l *Learner) Read(prompt string, note bool) *Text {
 // Norm is what the terms of the text are divided by; see Model.Score.
 func (t *Text) Norm() float64 { return norm(t.n) }
 
+// cutOff is the largest weight that is kept, in standard deviations of a form's weights.
+const cutOff = 3.5
+
 // commonWord is how often a word must occur in the training set to be known.
 const commonWord = 2
 
@@ -42,15 +45,15 @@ func (l *Learner) Model(found *[Forms]Found) *Model {
 	m := new(Model)
 	for f := range found {
 		m.calibration[f] = calibration{0, 1}
-		largest := 1e-12
+		squares := 0.0
 		for _, w := range found[f].Weights {
-			largest = max(largest, math.Abs(w))
+			squares += float64(w * w)
 		}
-		// Few weights are as large as the largest. Cutting those off leaves more steps to the others.
-		scale := largest / 2 / math.MaxInt8
+		// Few weights are much larger than the others. Cutting those off leaves more steps to the rest.
+		scale := max(cutOff*math.Sqrt(squares/Places)/largest, 1e-12)
 		m.scale[f] = float32(scale)
 		for p, w := range found[f].Weights {
-			m.weights[p][f] = int8(math.Round(min(max(w/scale, -math.MaxInt8), math.MaxInt8)))
+			m.weights[p][f] = int8(math.Round(min(max(w/scale, -largest), largest)))
 		}
 		for i, v := range found[f].Counts {
 			m.counts[f][i] = float32(v)

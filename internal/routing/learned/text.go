@@ -16,7 +16,7 @@ const (
 )
 
 const (
-	// Places is the number of places that words and pairs of words are hashed to. Twice as many gained nothing.
+	// Places is the number of places that words and pairs of words are hashed to. Twice as many gain little.
 	Places = 1 << placeBits
 	// Counts is the number of figures beside the words; see Text.counts.
 	Counts = 24

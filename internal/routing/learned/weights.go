@@ -24,12 +24,14 @@ type Model struct {
 type calibration struct{ start, slope float32 }
 
 // The format of a file of weights, little endian: the magic word, the version, scale, calibration, counts,
-// weights and known words as in Model, and the CRC-32 of all that.
+// weights and known words as in Model, and the CRC-32 of all that. A weight takes four bits, from -largest to largest:
+// a score adds up so many of them that what is rounded off cancels out.
 const (
 	magic   = "sluice-router\x00"
 	version = 1
+	largest = 7
 	// fileSize is the size of every file of this version.
-	fileSize = len(magic) + 2 + 4*int(Forms) + 8*int(Forms) + 4*int(Forms)*Counts + Places*int(Forms) + vocabulary/8 + 4
+	fileSize = len(magic) + 2 + 4*int(Forms) + 8*int(Forms) + 4*int(Forms)*Counts + Places*int(Forms)/2 + vocabulary/8 + 4
 )
 
 //go:embed weights.bin
@@ -96,9 +98,9 @@ func Parse(data string) (*Model, error) {
 	}
 	for p := range m.weights {
 		for f := range m.weights[p] {
-			m.weights[p][f] = int8(rest[f])
+			m.weights[p][f] = int8(rest[f/2]>>(f%2*4)&15) - largest
 		}
-		rest = rest[Forms:]
+		rest = rest[Forms/2:]
 	}
 	for i := range m.known {
 		m.known[i] = binary.LittleEndian.Uint64([]byte(rest[:8]))
@@ -125,8 +127,8 @@ func (m *Model) Append(b []byte) []byte {
 		}
 	}
 	for p := range m.weights {
-		for _, w := range m.weights[p] {
-			b = append(b, byte(w))
+		for f := 0; f < len(m.weights[p]); f += 2 {
+			b = append(b, byte(m.weights[p][f]+largest)|byte(m.weights[p][f+1]+largest)<<4)
 		}
 	}
 	for _, v := range m.known {

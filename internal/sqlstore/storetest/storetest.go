@@ -107,6 +107,7 @@ func Run(t *testing.T, fresh Database) {
 		"StaffTokens":     staffTokens,
 		"Notices":         notices,
 		"Analytics":       analytics,
+		"Activity":        activity,
 		// Alerts: alerts.go.
 		"AlertEndpoints":  alertEndpoints,
 		"AlertDeliveries": alertDeliveries,

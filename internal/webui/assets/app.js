@@ -46,8 +46,8 @@
     document.dispatchEvent(new Event("themechange"));
   }
 
-  function toggleMenu(button) {
-    const open = document.querySelector(".side").classList.toggle("open");
+  function toggleMenu(button, to) {
+    const open = document.querySelector(".side").classList.toggle("open", to);
     button.setAttribute("aria-expanded", String(open));
   }
 
@@ -60,8 +60,14 @@
     }
   }
 
-   // Arrow keys switch tabs; "/" moves to the search field.
+  // Esc closes the menu; arrow keys switch tabs; "/" moves to the search field.
   document.addEventListener("keydown", (event) => {
+    const menu = document.querySelector("[data-menu][aria-expanded=true]");
+    if (event.key === "Escape" && menu) {
+      toggleMenu(menu, false);
+      menu.focus();
+      return;
+    }
     const tab = event.target.closest && event.target.closest("[role=tab]");
     if (tab && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
       const all = [...tab.parentElement.querySelectorAll("[role=tab]")];
@@ -132,15 +138,42 @@
 
   // localTimes rewrites times, which the server renders in UTC, in the reader's time zone and format. The UTC text
   // stays as the tooltip.
+  const forms = {
+    day: { dateStyle: "medium" },
+    minute: { dateStyle: "medium", timeStyle: "short" },
+    second: { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" },
+    weekday: { weekday: "short", day: "numeric" },
+    clock: { hour: "2-digit", minute: "2-digit" },
+  };
   function localTimes(scope) {
     for (const el of scope.querySelectorAll("time[data-local]")) {
       const at = new Date(el.dateTime);
-      const form = el.dataset.local === "day" ? { dateStyle: "medium" } : { dateStyle: "medium", timeStyle: "short" };
       el.title = el.textContent;
-      el.textContent = new Intl.DateTimeFormat(undefined, form).format(at);
+      el.textContent = new Intl.DateTimeFormat(undefined, forms[el.dataset.local] || forms.minute).format(at);
       delete el.dataset.local;
     }
   }
-  localTimes(document);
-  document.addEventListener("htmx:load", (event) => localTimes(event.detail.elt.parentElement || document));
+
+  // nameCells tells each cell the heading of its column. On a phone, where rows are shown as cards, it stands before the
+  // cell; see app.css.
+  function nameCells(scope) {
+    for (const table of scope.closest ? [scope.closest("table"), ...scope.querySelectorAll(".scroll > table")] : scope.querySelectorAll(".scroll > table")) {
+      if (!table || !table.tHead) continue;
+      const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
+      for (const body of table.tBodies) {
+        for (const row of body.rows) {
+          if (row.cells.length === names.length) names.forEach((name, i) => { row.cells[i].dataset.name = name; });
+        }
+      }
+      table.classList.add("named");
+    }
+  }
+
+  function added(scope) {
+    localTimes(scope);
+    nameCells(scope);
+  }
+  added(document);
+  document.addEventListener("htmx:load", (event) => added(event.detail.elt.parentElement || document));
+  document.addEventListener("contentadded", (event) => added(event.detail));
 })();

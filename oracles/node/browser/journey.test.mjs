@@ -107,7 +107,7 @@ test("the playground streams, shows reasoning apart, and takes tool results", as
   await page.getByLabel("Result").first().fill('{"sky": "clear"}');
   await page.getByRole("button", { name: "Send results" }).click();
   await replies.nth(1).locator(".small.muted").waitFor();
-  await page.goto(gateway + "/dashboard/usage");
+  await page.goto(gateway + "/dashboard/activity");
   await page.getByRole("row").filter({ hasText: "Dashboard" }).first().waitFor();
   assert.deepEqual(complaints, []);
 });

@@ -1,0 +1,306 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/internal/chat"
+	"sluice/internal/jsonscan"
+)
+
+// Original returns the request for an upstream of the same dialect, which gets the caller's own members; nil if it must be
+// translated. It must be called after Compose, with the same past.
+//
+// There is none for a conversation with MCP servers, which are called here, or whose oldest turns were left out.
+func (r *Request) Original(past *Past) *chat.Original {
+	if r.tools.servers() || r.skipped > 0 {
+		if r.needs.Path == "" {
+			return nil
+		}
+		return &chat.Original{Dialect: chat.DialectResponses, Needs: r.needs}
+	}
+	return &chat.Original{Dialect: chat.DialectResponses, Needs: r.needs, Compose: func(model string, most int) []byte { return r.native(past, model, most) }}
+}
+
+// native returns the body for an upstream of the dialect: the caller's, with another model, and with the whole conversation
+// in it. The upstream stores nothing, so it must hand out its reasoning if that is to come back.
+func (r *Request) native(past *Past, model string, most int) []byte {
+	b := jsonscan.AppendQuoted([]byte(`{"model":`), model)
+	b = append(b, `,"store":false,"input":[`...)
+	first := len(b)
+	add := func(item value) {
+		switch kind := item.member("type").text(); {
+		case strings.HasPrefix(kind, "mcp_"): // of an earlier turn, whose servers this one does not have
+			return
+		case kind == "reasoning" && !foreignContent(item):
+			return
+		}
+		if len(b) > first {
+			b = append(b, ',')
+		}
+		b = appendOwn(b, item)
+	}
+	if past != nil {
+		for _, raw := range past.Items {
+			item, _ := at(raw, 0)
+			add(item)
+		}
+	}
+	all, _ := at(r.appendInput(nil), 0)
+	for _, item := range all.elements() {
+		add(item)
+	}
+	b = append(b, ']')
+	for key, v := range r.body.members() {
+		switch key {
+		case "model", "store", "input", "previous_response_id", "truncation":
+			continue
+		case "max_output_tokens":
+			if n, err := strconv.Atoi(string(r.settings.maxOutput)); err == nil && n > most {
+				v = strconv.AppendInt(nil, int64(most), 10)
+			}
+		case "include":
+			continue
+		}
+		b = append(append(jsonscan.AppendQuoted(append(b, ','), key), ':'), v...)
+	}
+	if include := r.included(); include != nil {
+		b = append(append(b, `,"include":`...), include...)
+	}
+	return append(b, '}')
+}
+
+// included returns what the upstream is asked to include. If the response is stored here and the model is asked to reason,
+// its reasoning is part of the conversation, which the upstream can only read if it has sealed it.
+func (r *Request) included() []byte {
+	list := r.body.member("include")
+	if r.Encrypted || !r.Store || r.settings.reasoning == nil {
+		return list
+	}
+	b := []byte(`["reasoning.encrypted_content"`)
+	for _, v := range list.elements() {
+		b = append(append(b, ','), v...)
+	}
+	return append(b, ']')
+}
+
+// foreignContent reports whether an upstream has sealed the content of a reasoning item. What was sealed here, or not at all,
+// means nothing to it.
+func foreignContent(item value) bool {
+	sealed := item.member("encrypted_content").text()
+	return sealed != "" && !strings.HasPrefix(sealed, sealedHere)
+}
+
+// appendOwn appends an item without its id, unless it must have one: the upstream has stored none of them.
+func appendOwn(b []byte, item value) []byte {
+	kind := item.member("type").text()
+	if item.member("id") == nil || kind != "message" && kind != "" && kind != "function_call" && kind != "custom_tool_call" {
+		return append(b, oneLine(item)...)
+	}
+	b = append(b, '{')
+	first := len(b)
+	for key, v := range item.members() {
+		if key == "id" {
+			continue
+		}
+		if len(b) > first {
+			b = append(b, ',')
+		}
+		b = append(append(jsonscan.AppendQuoted(b, key), ':'), oneLine(v)...)
+	}
+	return append(b, '}')
+}
+
+// Dropped implements relay.Namer. Built-in tools are dropped unless the upstream speaks the dialect.
+func (w *Writer) Dropped(names []string, quoted bool) []string {
+	out := make([]string, 0, len(names)+len(w.req.tools.absent))
+	add := func(name string) {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	for _, name := range names {
+		name = strings.Replace(name, "messages[]", "input[]", 1)
+		name = strings.Replace(name, "tools[].function.", "tools[].", 1)
+		for _, n := range fieldNames {
+			if rest, ok := strings.CutPrefix(name, n.chat); ok && (rest == "" || rest[0] == '.') {
+				name = n.here + rest
+				break
+			}
+		}
+		add(name)
+	}
+	if !quoted {
+		for _, kind := range w.req.tools.absent {
+			add("tools." + kind)
+		}
+	}
+	return out
+}
+
+// relayed is the state of a reply whose upstream speaks the dialect. Its events go out as they are, but for the names that
+// are ours: the id of the response and of its items, the model, and what is stored. The last event waits for the end.
+type relayed struct {
+	ids  map[string]string // of items, by those of the upstream
+	kind string            // of the last event
+	// scrap is what our own words are written to and thrown away.
+	scrap []byte
+	last  []byte // the Response object of the last event, or of a reply that is not streamed
+}
+
+// speaks reports whether the upstream's words begin a reply of the form that the caller wants. Some upstreams stream, or do
+// not, whatever they are asked for; then the reply is translated.
+func (w *Writer) speaks(raw []byte) bool {
+	line, _, _ := bytes.Cut(raw, []byte{'\n'})
+	if !json.Valid(line) {
+		return false
+	}
+	v, _ := at(line, 0)
+	if w.req.Stream {
+		return v.member("type").text() == "response.created"
+	}
+	return v.member("object").text() == "response"
+}
+
+// relay hands on what the upstream said. raw has an event on each line; see provider.Event.
+func (w *Writer) relay(b, raw []byte) []byte {
+	for line := range bytes.SplitSeq(raw, []byte{'\n'}) {
+		if !json.Valid(line) { // no client could read it either
+			continue
+		}
+		v, _ := at(line, 0)
+		if !w.req.Stream {
+			if v.member("object").text() == "response" {
+				w.native.last = append([]byte(nil), v...)
+			}
+			continue
+		}
+		kind := v.member("type").text()
+		switch kind {
+		case "", "error", "response.failed": // Fault writes them
+			continue
+		case "response.completed", "response.incomplete":
+			w.native.kind, w.native.last = kind, append([]byte(nil), v.member("response")...)
+			continue
+		}
+		if strings.ContainsAny(kind, "\r\n") {
+			continue
+		}
+		b = append(append(append(b, "event: "...), kind...), "\ndata: "...)
+		b = append(w.rename(b, v), "\n\n"...)
+	}
+	return b
+}
+
+// rename appends an event with our names. Numbers are counted anew.
+func (w *Writer) rename(b []byte, event value) []byte {
+	index, _ := strconv.Atoi(string(event.member("output_index")))
+	b = append(b, '{')
+	first := len(b)
+	for key, v := range event.members() {
+		if len(b) > first {
+			b = append(b, ',')
+		}
+		b = append(jsonscan.AppendQuoted(b, key), ':')
+		switch {
+		case key == "sequence_number":
+			b = strconv.AppendInt(b, int64(w.seq), 10)
+			w.seq++
+		case key == "item_id" && v.kind() == '"':
+			b = jsonscan.AppendQuoted(b, w.itemID(v.text(), index))
+		case key == "item" && v.kind() == '{':
+			b = w.renameItem(b, v, index)
+		case key == "response" && v.kind() == '{':
+			b = w.renameResponse(b, v)
+		default:
+			b = append(b, v...)
+		}
+	}
+	return append(b, '}')
+}
+
+// itemID returns our id of an item of the upstream. It holds that of the response, so that the item can be referred to.
+func (w *Writer) itemID(theirs string, index int) string {
+	if ours, ok := w.native.ids[theirs]; ok {
+		return ours
+	}
+	prefix, _, _ := strings.Cut(theirs, "_")
+	if len(prefix) > 16 || prefix == "" {
+		prefix = "item"
+	}
+	if w.native.ids == nil {
+		w.native.ids = map[string]string{}
+	}
+	ours := prefix + "_" + w.head.RequestID + "_" + strconv.Itoa(index)
+	w.native.ids[theirs] = ours
+	return ours
+}
+
+// renameItem appends an item with our id.
+func (w *Writer) renameItem(b []byte, item value, index int) []byte {
+	b = append(b, '{')
+	first := len(b)
+	for key, v := range item.members() {
+		if len(b) > first {
+			b = append(b, ',')
+		}
+		b = append(jsonscan.AppendQuoted(b, key), ':')
+		if key == "id" && v.kind() == '"' {
+			b = jsonscan.AppendQuoted(b, w.itemID(v.text(), index))
+			continue
+		}
+		b = append(b, v...)
+	}
+	return append(b, '}')
+}
+
+// renameResponse appends a Response object with our names. What the caller asked for and we decide is what the caller said.
+func (w *Writer) renameResponse(b []byte, response value) []byte {
+	b = append(append(append(b, `{"id":"`...), ResponseID(w.head.RequestID)...), `","model":`...)
+	b = jsonscan.AppendQuoted(b, w.head.Model)
+	b = strconv.AppendBool(append(b, `,"store":`...), w.req.Store)
+	b = append(b, `,"previous_response_id":`...)
+	if w.req.Previous != "" {
+		b = jsonscan.AppendQuoted(b, w.req.Previous)
+	} else {
+		b = append(b, "null"...)
+	}
+	for key, v := range response.members() {
+		switch key {
+		case "id", "model", "store", "previous_response_id":
+			continue
+		}
+		b = append(jsonscan.AppendQuoted(append(b, ','), key), ':')
+		if key != "output" || v.kind() != '[' {
+			b = append(b, v...)
+			continue
+		}
+		b = append(b, '[')
+		for i, item := range v.elements() {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if item.kind() == '{' {
+				b = w.renameItem(b, item, i)
+			} else {
+				b = append(b, item...)
+			}
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+// wholeNative is whole for a reply in the upstream's own words.
+func (w *Writer) wholeNative() []byte {
+	last, _ := at(oneLine(w.native.last), 0)
+	response := w.renameResponse(nil, last)
+	if !w.req.Store || w.opts.Keep != nil && w.opts.Keep(response) {
+		return response
+	}
+	w.req.Store = false // it could not be stored, and says so
+	return w.renameResponse(response[:0], last)
+}

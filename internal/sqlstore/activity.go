@@ -1,0 +1,220 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/usage"
+)
+
+const (
+	// kindColumns are the key of the table of activity, in the order of addActivity.
+	kindColumns = `account_id, span, start, key_id, asked, model, status, ending`
+	// tallyColumns are in the order of tallyValues and tallyTargets.
+	tallyColumns = `calls, prompt, cached, completion, reasoning, unit_milli, cost_micro, unpriced, took_0, took_1, took_2, took_3, took_4, took_5, first_0, first_1, first_2, first_3, first_4, first_5`
+	// activityFields is the number of columns in both.
+	activityFields = 28
+
+	hourSpan, daySpan = 3600, 86400 // seconds
+)
+
+// cellKey is what calls are counted together by.
+type cellKey struct {
+	accountID string
+	span      int64
+	start     int64
+	usage.Kind
+}
+
+// cell is a row of the table of activity.
+type cell struct {
+	cellKey
+	usage.Tally
+}
+
+// cellOf returns the cell with a key, which it adds if there is none.
+func cellOf(cells map[cellKey]*cell, key cellKey) *cell {
+	c := cells[key]
+	if c == nil {
+		c = &cell{cellKey: key}
+		cells[key] = c
+	}
+	return c
+}
+
+// addActivity adds settlements to the activity of their accounts. All nodes lock the rows in the same order.
+func addActivity(ctx context.Context, to bulk, batch []usage.Settlement) error {
+	hours, days := map[cellKey]*cell{}, map[cellKey]*cell{}
+	for i := range batch {
+		if r := &batch[i]; r.AccountID != "" {
+			cellOf(hours, cellKey{r.AccountID, hourSpan, millis(usage.HourOf(r.At)), usage.KindOf(r)}).Add(r)
+		}
+	}
+	list := make([]*cell, 0, 2*len(hours))
+	for key, c := range hours {
+		list = append(list, c)
+		key.span, key.start = daySpan, millis(usage.DayOf(fromMillis(key.start)))
+		cellOf(days, key).Merge(&c.Tally)
+	}
+	for _, c := range days {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b *cell) int {
+		return cmp.Or(strings.Compare(a.accountID, b.accountID), cmp.Compare(a.span, b.span), cmp.Compare(a.start, b.start), strings.Compare(a.KeyID, b.KeyID),
+			strings.Compare(a.Asked, b.Asked), strings.Compare(a.Model, b.Model), cmp.Compare(a.Status, b.Status), strings.Compare(string(a.End), string(b.End)))
+	})
+	names := strings.Split(tallyColumns, ", ")
+	for i, n := range names {
+		names[i] = n + " = activity." + n + " + excluded." + n
+	}
+	upsert := &insertion{
+		into: `activity (` + kindColumns + `, ` + tallyColumns + `)`, columns: activityFields,
+		conflict: `ON CONFLICT (` + kindColumns + `) DO UPDATE SET ` + strings.Join(names, ", "),
+	}
+	_, err := to.insert(ctx, upsert, len(list), func(values []any, i int) []any {
+		t := list[i]
+		b := boxes(values).texts(t.accountID).numbers(t.span, t.start).texts(t.KeyID, t.Asked, t.Model).numbers(int64(t.Status)).texts(string(t.End))
+		b = b.numbers(t.Calls, t.Prompt, t.Cached, t.Completion, t.Reasoning, t.UnitMilli, t.CostMicro, t.Unpriced)
+		took, first := t.Took.Packed(), t.First.Packed()
+		return b.numbers(took[:]...).numbers(first[:]...)
+	})
+	return err
+}
+
+// cellsQuery returns the query of Cells and its arguments. Sums are made in the database: a page that shows days has no
+// use for hours.
+func cellsQuery(q *usage.CellQuery) (string, []any) {
+	span := int64(hourSpan)
+	if q.Step >= daySpan*time.Second {
+		span = daySpan
+	}
+	sums := make([]string, 0, 20)
+	for c := range strings.SplitSeq(tallyColumns, ", ") {
+		sums = append(sums, "SUM("+c+")")
+	}
+	query := `SELECT start / $4 * $4, key_id, asked, model, status, ending, ` + strings.Join(sums, ", ") + ` FROM activity WHERE account_id = $1 AND span = $2 AND start >= $3`
+	query, args := narrowed(query, []any{q.AccountID, span, millis(q.From), q.Step.Milliseconds()}, &q.Narrow, "asked")
+	return query + ` GROUP BY start / $4 * $4, key_id, asked, model, status, ending`, args
+}
+
+// narrowed adds the conditions of a Narrow to a query. asked is the column of the model that was asked for.
+func narrowed(query string, args []any, n *usage.Narrow, asked string) (string, []any) {
+	add := func(condition, value string) {
+		if value != "" {
+			args = append(args, value)
+			query += ` AND ` + strings.ReplaceAll(condition, "?", fmt.Sprintf("$%d", len(args)))
+		}
+	}
+	add(`key_id = ?`, n.KeyID)
+	add(`(`+asked+` = ? OR model = ?)`, n.Model)
+	if len(n.Ends) > 0 {
+		places := make([]string, len(n.Ends))
+		for i, end := range n.Ends {
+			args = append(args, string(end))
+			places[i] = fmt.Sprintf("$%d", len(args))
+		}
+		query += ` AND ending IN (` + strings.Join(places, ", ") + `)`
+	}
+	return query, args
+}
+
+// Cells returns an account's calls by steps of time and by kind, in no order.
+func (s *Store) Cells(ctx context.Context, q usage.CellQuery) (out []usage.Cell, err error) {
+	query, args := cellsQuery(&q)
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
+		var c usage.Cell
+		var start int64
+		var end string
+		var took, first [usage.SpreadColumns]int64
+		to := []any{&start, &c.KeyID, &c.Asked, &c.Model, &c.Status, &end, &c.Calls, &c.Prompt, &c.Cached, &c.Completion, &c.Reasoning, &c.UnitMilli, &c.CostMicro, &c.Unpriced}
+		for i := range took {
+			to = append(to, &took[i])
+		}
+		for i := range first {
+			to = append(to, &first[i])
+		}
+		if err := rows.Scan(to...); err != nil {
+			return err
+		}
+		c.Start, c.End = fromMillis(start), usage.End(end)
+		c.Took.Unpack(took)
+		c.First.Unpack(first)
+		out = append(out, c)
+		return nil
+	}, query, args...)
+	return out, unavailable(err)
+}
+
+// callsPageQuery returns the query of Calls and its arguments. The inner query looks at as many calls as an index finds
+// in their order; the outer one picks.
+func callsPageQuery(q *usage.CallQuery) (string, []any) {
+	query, args := narrowed(`SELECT `+settlementColumns+` FROM (SELECT `+settlementColumns+` FROM settlements
+		WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) AND at >= $4 ORDER BY at DESC, id DESC LIMIT $5) AS newest WHERE id <> ''`,
+		[]any{q.AccountID, millis(q.Before.At), q.Before.ID, millis(q.From), q.Look, q.Limit}, &q.Narrow, "model_asked")
+	return query + ` ORDER BY at DESC, id DESC LIMIT $6`, args
+}
+
+// lookedQuery finds the last call that callsPageQuery has looked at.
+const lookedQuery = `SELECT at, id FROM settlements WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) AND at >= $4 ORDER BY at DESC, id DESC LIMIT 1 OFFSET $5`
+
+// Calls returns an account's calls before a point, newest first.
+func (s *Store) Calls(ctx context.Context, q usage.CallQuery) (page usage.CallPage, err error) {
+	query, args := callsPageQuery(&q)
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
+		r, err := scanSettlement(rows)
+		page.Calls = append(page.Calls, r)
+		return err
+	}, query, args...)
+	if err != nil {
+		return usage.CallPage{}, unavailable(err)
+	}
+	if len(page.Calls) == q.Limit {
+		last := &page.Calls[q.Limit-1]
+		page.Next = &usage.Point{At: last.At, ID: last.ID}
+		return page, nil
+	}
+	var at int64
+	var id string
+	err = s.read.QueryRowContext(ctx, lookedQuery, q.AccountID, millis(q.Before.At), q.Before.ID, millis(q.From), q.Look-1).Scan(&at, &id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return page, nil
+	}
+	page.Next = &usage.Point{At: fromMillis(at), ID: id}
+	return page, unavailable(err)
+}
+
+// keyNamesQuery reads the keys that were made last.
+const keyNamesQuery = `SELECT id, name, master, CASE WHEN revoked_at IS NULL THEN 0 ELSE 1 END FROM api_keys WHERE account_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2`
+
+// KeyNames returns the names of an account's keys, of deleted ones, too; the newest limit of them.
+func (s *Store) KeyNames(ctx context.Context, accountID string, limit int) (out []usage.KeyName, err error) {
+	err = each(ctx, s.read, func(rows *sql.Rows) error {
+		var k usage.KeyName
+		var master, revoked int
+		err := rows.Scan(&k.ID, &k.Name, &master, &revoked)
+		k.Master, k.Deleted = master == 1, revoked == 1
+		out = append(out, k)
+		return err
+	}, keyNamesQuery, accountID, limit)
+	return out, unavailable(err)
+}
+
+// dropHours and dropDays delete up to most rows of activity that are too old.
+func (s *Store) dropHours(ctx context.Context, now time.Time, most int) (int, error) {
+	return s.dropActivity(ctx, hourSpan, now.Add(-usage.KeepHours), most)
+}
+
+func (s *Store) dropDays(ctx context.Context, now time.Time, most int) (int, error) {
+	return s.dropActivity(ctx, daySpan, now.Add(-usage.KeepDays), most)
+}
+
+func (s *Store) dropActivity(ctx context.Context, span int64, before time.Time, most int) (int, error) {
+	return s.dropSome(ctx, `DELETE FROM activity WHERE (`+kindColumns+`) IN
+		(SELECT `+kindColumns+` FROM activity WHERE span = $1 AND start < $2 ORDER BY start LIMIT $3)`, span, millis(before), most)
+}

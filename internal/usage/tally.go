@@ -1,0 +1,135 @@
+package usage
+
+import (
+	"slices"
+	"time"
+)
+
+// Tally is what a number of calls add up to, for people to look at. Sums is for the accounts; a Tally has percentiles.
+type Tally struct {
+	Calls      int64
+	Prompt     int64
+	Cached     int64 // part of Prompt
+	Completion int64
+	Reasoning  int64 // part of Completion
+	UnitMilli  int64
+	CostMicro  int64
+	Unpriced   int64 // calls of models without a price
+	// Took is how long the calls took that produced something, and First how long their first token took.
+	Took, First Spread
+}
+
+// Add adds one settlement.
+func (t *Tally) Add(r *Settlement) {
+	t.Calls++
+	t.Prompt += int64(r.Tokens.PromptTotal())
+	t.Cached += int64(r.Tokens.Cached)
+	t.Completion += int64(r.Tokens.CompletionTotal())
+	t.Reasoning += int64(r.Tokens.Reasoning)
+	t.UnitMilli += r.UnitMilli
+	if r.CostMicro != nil {
+		t.CostMicro += *r.CostMicro
+	} else {
+		t.Unpriced++
+	}
+	if r.Produced() {
+		t.Took.Add(r.Latency.Milliseconds())
+	}
+	if r.HasFirst() {
+		t.First.Add(r.FirstToken.Milliseconds())
+	}
+}
+
+// Merge adds another tally.
+func (t *Tally) Merge(o *Tally) {
+	t.Calls += o.Calls
+	t.Prompt += o.Prompt
+	t.Cached += o.Cached
+	t.Completion += o.Completion
+	t.Reasoning += o.Reasoning
+	t.UnitMilli += o.UnitMilli
+	t.CostMicro += o.CostMicro
+	t.Unpriced += o.Unpriced
+	t.Took.Merge(&o.Took)
+	t.First.Merge(&o.First)
+}
+
+// Produced reports whether the call produced something until its end, so that its latency says something.
+func (s *Settlement) Produced() bool { return s.End == EndComplete || s.End == EndCut }
+
+// HasFirst reports whether the call had a first token. It may have come in less than a millisecond.
+func (s *Settlement) HasFirst() bool {
+	return s.FirstToken.Milliseconds() > 0 || s.End == EndComplete && s.Tokens.CompletionTotal() > 0
+}
+
+// Kind is what calls have in common that are counted together in the activity of an account.
+type Kind struct {
+	KeyID  string
+	Asked  string // the model that was asked for
+	Model  string // the model that answered
+	Status int
+	End    End
+}
+
+// KindOf returns the kind of a call.
+func KindOf(s *Settlement) Kind { return Kind{s.KeyID, s.ModelAsked, s.ModelUsed, s.Status, s.End} }
+
+// Cell is the calls of one kind in one span of time.
+type Cell struct {
+	Start time.Time
+	Kind
+	Tally
+}
+
+// Narrow restricts what is read of an account's calls. Empty fields restrict nothing.
+type Narrow struct {
+	KeyID string
+	// Model is one that was asked for or that answered.
+	Model string
+	// Ends are the ways in which the calls ended.
+	Ends []End
+}
+
+// Wants reports whether a call of a kind passes.
+func (n *Narrow) Wants(k *Kind) bool {
+	return (n.KeyID == "" || n.KeyID == k.KeyID) && (n.Model == "" || n.Model == k.Asked || n.Model == k.Model) && (len(n.Ends) == 0 || slices.Contains(n.Ends, k.End))
+}
+
+// For how long calls are counted by hour and by day.
+const (
+	KeepHours = 8 * 24 * time.Hour
+	KeepDays  = 31 * 24 * time.Hour
+)
+
+// CellQuery asks for an account's calls since From, by steps of time. Step is some hours, or some whole days.
+type CellQuery struct {
+	AccountID string
+	From      time.Time
+	Step      time.Duration
+	Narrow
+}
+
+// CallQuery asks for an account's calls from before a point back to From, newest first.
+type CallQuery struct {
+	AccountID string
+	Before    Point
+	From      time.Time
+	Narrow
+	// Limit is how many calls are returned, and Look how many are looked at to find them.
+	Limit, Look int
+}
+
+// CallPage is the answer to a CallQuery.
+type CallPage struct {
+	Calls []Settlement
+	// Next is where the calls continue that were not looked at; nil if there are none.
+	Next *Point
+}
+
+// KeyName is how a key is called. A key that was deleted keeps its name.
+type KeyName struct {
+	ID      string
+	Name    string // empty for a master key
+	Master  bool
+	Deleted bool
+}

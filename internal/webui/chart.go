@@ -1,0 +1,190 @@
+package webui
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Chart is a chart over time, rendered by the server as SVG: bars that stand on each other, or lines. The page has the
+// figures as a table, too.
+type Chart struct {
+	// Label says what the chart shows, for people who cannot see it.
+	Label  string
+	Steps  []ChartStep
+	Series []ChartSeries
+	Lines  bool
+	// Format writes a value, and Axis one on the axis. Whole says that values between whole numbers make no sense.
+	Format, Axis func(int64) string
+	Whole        bool
+}
+
+// ChartStep is one step of time.
+type ChartStep struct {
+	At time.Time
+	// Length is how long the step is. One of a day is a day of UTC.
+	Length time.Duration
+}
+
+// Days reports whether the step is a day of UTC, or several.
+func (s ChartStep) Days() bool { return s.Length >= 24*time.Hour }
+
+// ChartSeries is one colour of a chart.
+type ChartSeries struct {
+	Name string
+	// Class is the colour, such as "c0"; see activity.css.
+	Class  string
+	Values []int64 // one for each step; NoValue leaves a gap in a line
+	Total  string  // shown beside the name; may be empty
+}
+
+// NoValue is a step at which a line has no value.
+const NoValue = -1
+
+// The drawing is stretched to the width of the page, so it has no text in it.
+const chartWidth, chartHeight = 1000.0, 200.0
+
+// chartTicks is the number of lines across the chart, the lowest one not counted.
+const chartTicks = 4
+
+// scale returns the value at the top of the chart: a round one, with round values at the other lines.
+func (c *Chart) scale() int64 {
+	most := int64(0)
+	for i := range c.Steps {
+		sum := int64(0)
+		for _, s := range c.Series {
+			if c.Lines {
+				sum = max(sum, s.Values[i])
+			} else {
+				sum += s.Values[i]
+			}
+		}
+		most = max(most, sum)
+	}
+	step := max(1, float64(most)/chartTicks)
+	power := math.Pow(10, math.Floor(math.Log10(step)))
+	for _, n := range []float64{1, 2, 2.5, 5, 10} {
+		if n*power >= step && (!c.Whole || n*power == math.Trunc(n*power)) {
+			return int64(math.Round(n * power * chartTicks))
+		}
+	}
+	return int64(math.Ceil(step)) * chartTicks
+}
+
+// ticks returns the values at the lines, from the top down.
+func (c *Chart) ticks() (out []string) {
+	top := c.scale()
+	for i := chartTicks; i >= 0; i-- {
+		out = append(out, c.Axis(top*int64(i)/chartTicks))
+	}
+	return out
+}
+
+// grid returns the lines across the chart as the path of an SVG.
+func (c *Chart) grid() string {
+	var b strings.Builder
+	for i := range chartTicks + 1 {
+		fmt.Fprintf(&b, "M0 %gh%g", chartHeight*float64(i)/chartTicks, chartWidth)
+	}
+	return b.String()
+}
+
+// width returns that of a step.
+func (c *Chart) width() float64 { return chartWidth / float64(max(1, len(c.Steps))) }
+
+// path returns one series as the path of an SVG: a rectangle for each step, or a line with gaps.
+func (c *Chart) path(which int) string {
+	top, step := float64(c.scale()), c.width()
+	var b strings.Builder
+	drawn := false // whether the line goes on
+	for i, v := range c.Series[which].Values {
+		if c.Lines {
+			if v == NoValue {
+				drawn = false
+				continue
+			}
+			x, y := (float64(i)+0.5)*step, chartHeight-chartHeight*float64(v)/top
+			if drawn {
+				fmt.Fprintf(&b, "L%.1f %.1f", x, y)
+			} else {
+				fmt.Fprintf(&b, "M%.1f %.1fh.1", x, y) // a point, if nothing follows
+			}
+			drawn = true
+			continue
+		}
+		if v <= 0 {
+			continue
+		}
+		below := int64(0)
+		for _, s := range c.Series[:which] {
+			below += s.Values[i]
+		}
+		height := max(1, chartHeight*float64(v)/top)
+		y := max(0, chartHeight-chartHeight*float64(below)/top-height)
+		fmt.Fprintf(&b, "M%.1f %.1fh%.1fv%.1fh-%.1fz", float64(i)*step+step*0.12, y, step*0.76, height, step*0.76)
+	}
+	return b.String()
+}
+
+// x returns where step i begins, and wide how wide steps are.
+func (c *Chart) x(i int) string { return fmt.Sprintf("%.1f", float64(i)*c.width()) }
+func (c *Chart) wide() string   { return fmt.Sprintf("%.1f", c.width()) }
+
+// labels returns the steps that are named below the chart, at most seven of them at equal distances: each names the
+// steps up to the next.
+func (c *Chart) labels() (out []ChartStep) {
+	every := max(1, (len(c.Steps)+6)/7)
+	for every < len(c.Steps) && len(c.Steps)%every != 0 {
+		every++
+	}
+	for i := 0; i < len(c.Steps); i += every {
+		out = append(out, c.Steps[i])
+	}
+	return out
+}
+
+// tip says what is at step i, a line for each series that has something there.
+func (c *Chart) tip(i int) string {
+	var b strings.Builder
+	sum := int64(0)
+	for _, s := range c.Series {
+		if v := s.Values[i]; v > 0 || c.Lines && v != NoValue {
+			fmt.Fprintf(&b, "\n%s: %s", s.Name, c.Format(v))
+			sum += v
+		}
+	}
+	if !c.Lines && len(c.Series) > 1 && sum > 0 {
+		return "Total: " + c.Format(sum) + b.String()
+	}
+	if b.Len() == 0 {
+		return "No requests"
+	}
+	return strings.TrimPrefix(b.String(), "\n")
+}
+
+// name returns the name of a step in UTC.
+func (s ChartStep) name() string {
+	if s.Days() {
+		return s.At.UTC().Format("Mon 2 Jan")
+	}
+	return s.At.UTC().Format("2 Jan 15:04 UTC")
+}
+
+// short returns the name of a step on the axis, in UTC, and form how app.js writes it in the reader's time zone.
+func (s ChartStep) short() string {
+	switch {
+	case s.Days():
+		return s.At.UTC().Format("2 Jan")
+	case s.Length > time.Hour:
+		return s.At.UTC().Format("Mon 2")
+	}
+	return s.At.UTC().Format("15:04")
+}
+
+func (s ChartStep) form() string {
+	if s.Length > time.Hour {
+		return "weekday"
+	}
+	return "clock"
+}
