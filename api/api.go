@@ -71,6 +71,10 @@ type Names struct {
 	Embedder string
 	// Owner is the owner of Model.
 	Owner string
+
+	// Head and Top are HTML for the reference page: the end of its head, and what stands above its contents. They give it
+	// the look of a site.
+	Head, Top string
 }
 
 // Defaults returns the names that openapi.yaml is written with.
@@ -115,8 +119,9 @@ type Description struct {
 
 // Document is a text to serve. The caller must not modify it.
 type Document struct {
-	Body []byte
-	ETag string
+	Body   []byte
+	Zipped []byte // with gzip
+	ETag   string
 }
 
 // Describe returns the description with these names.
@@ -129,10 +134,23 @@ func Describe(n Names) *Description {
 				body = []byte(n.replacer(escape).Replace(string(body)))
 			}
 			sum := sha256.Sum256(body)
-			return Document{Body: body, ETag: `"` + hex.EncodeToString(sum[:16]) + `"`}
+			return Document{Body: body, Zipped: zip(body), ETag: `"` + hex.EncodeToString(sum[:16]) + `"`}
 		})
 	}
-	return &Description{Names: n, openAPI: document(OpenAPI, inJSON), reference: document(reference, inHTML)}
+	dressed := func() []byte {
+		page := bytes.Replace(reference(), []byte("</head>"), []byte(n.Head+"</head>"), 1)
+		return bytes.Replace(page, []byte(`<header class="side">`), []byte(n.Top+`<header class="side">`), 1)
+	}
+	return &Description{Names: n, openAPI: document(OpenAPI, inJSON), reference: document(dressed, inHTML)}
+}
+
+// zip compresses a document.
+func zip(text []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(text) // a bytes.Buffer never fails
+	_ = z.Close()
+	return b.Bytes()
 }
 
 // inJSON escapes a name for a JSON string. It keeps the quotes around it, if there are any.
@@ -157,5 +175,5 @@ func inJSON(s string) string {
 // OpenAPI returns the OpenAPI document as JSON.
 func (d *Description) OpenAPI() Document { return d.openAPI() }
 
-// Reference returns the reference page as HTML. It runs no scripts and loads nothing.
+// Reference returns the reference page as HTML, with Head and Top of its names.
 func (d *Description) Reference() Document { return d.reference() }

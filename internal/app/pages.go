@@ -75,9 +75,7 @@ func (a *App) webSettings() webui.Settings {
 	now := a.settings.Load()
 	cfg := now.Config
 	s := webui.Settings{Origin: a.Origin(), Brand: cfg.Brand, Support: webui.Support(cfg.Support), Announcements: banners(a.helm.Shown()), Site: now.Site, Key: a.facts.store.Key()}
-	if s.Site.Name == "" && cfg.Brand == "service" {
-		s.Site.Name = "Sluice" // the brand that nobody has chosen is no name for people
-	}
+	s.Site.Name = cfg.ShownName()
 	// Forms on the pages lead to Stripe, by redirects that the browser refuses to follow
 	// unless the policy of the page names their targets.
 	if a.stripe != nil {

@@ -45,6 +45,17 @@ func (r *record) checkSite(s *Site) {
 	}
 }
 
+// ShownName returns the name of the service as people read it. The brand that nobody has chosen is none.
+func (c *Config) ShownName() string {
+	switch {
+	case c.Site.Name != "":
+		return c.Site.Name
+	case c.Brand == "service":
+		return "Sluice"
+	}
+	return c.Brand
+}
+
 // ReadLogo reads the file of the logo. It returns its content and its media type, or nil if there
 // is none.
 func (s *Site) ReadLogo() (content []byte, kind string, err error) {

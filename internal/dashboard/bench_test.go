@@ -23,6 +23,7 @@ import (
 	"sluice/internal/dashboard"
 	"sluice/internal/front"
 	"sluice/internal/mail"
+	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/overview"
 	"sluice/internal/pgtest"
@@ -97,7 +98,7 @@ func open(b *testing.B, store *sqlstore.Store) (http.Handler, *account.Account, 
 	handler := dashboard.New(ui, dashboard.Sources{
 		Desk: desk, Accounts: accounts, Account: index.Account, LastUsed: index.LastUsed, Plans: account.BuiltinPlans, Catalog: func() *catalog.Catalog { return models },
 		Ledger: admission.NewMemory(nil), Abuse: abuse.New(store, abuse.Options{Plans: account.BuiltinPlans}), Usage: store, Activity: activity.New(store, store, nil), Refusals: store,
-		Notices: notice.NewBoard(store, nowhere{}, func() string { return origin }, nil), Billing: billing.New(store, nil), VideoModel: func() string { return "video-default" },
+		Matters: matter.NewOffice(store, nil, func() matter.Settings { return matter.Settings{} }, nil), Notices: notice.NewBoard(store, nowhere{}, func() string { return origin }, nil), Billing: billing.New(store, nil), VideoModel: func() string { return "video-default" },
 		Shelf: &front.Shelf{Catalog: func() *catalog.Catalog { return models }, Health: func(*catalog.Model) string { return "healthy" }, Record: noRecord{}, Video: func() catalog.Model { return catalog.Model{ID: "video-default", Plan: account.Free} }},
 	}, nil).Handler()
 

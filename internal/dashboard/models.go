@@ -24,7 +24,7 @@ func (d *Dashboard) modelPage(w http.ResponseWriter, r *http.Request, v *visitor
 	}
 	sheet.Base = home + "/models"
 	p := d.frame(w, r, v, sheet.ID)
-	p.Styles = []string{"front.css", "models.css"}
+	p.Styles, p.Scripts = []string{"front.css", "models.css"}, []string{"text.js"}
 	return d.ui.Render(w, r, http.StatusOK, modelPage(p, sheet))
 }
 

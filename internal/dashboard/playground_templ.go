@@ -7,7 +7,10 @@ package dashboard
 import "github.com/a-h/templ"
 import "sluice/internal/webui/markup"
 
-import "sluice/internal/webui"
+import (
+	"fmt"
+	"sluice/internal/webui"
+)
 
 // playgroundPage is the playground. playground.js reads every element with data-setting, and
 // finds the others by id.
@@ -16,21 +19,27 @@ import "sluice/internal/webui"
 func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var1 templ.Component) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_Var2 := markup.Block(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer) (templ_7745c5c3_Err error) {
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Playground</h1><p>Chat with a model through the API. The same models, limits and usage apply as for your programs.</p></div><button type=\"button\" id=\"clear\">New conversation</button></div><div class=\"play\" id=\"playground\" data-origin=\"")
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"head\"><div><h1>Playground</h1><p>The same models, limits and usage as for your programs. Chats are kept in this browser only.</p></div><div class=\"row\"><label class=\"sr\" for=\"chats\">Chats</label> <select id=\"chats\"></select> <button type=\"button\" id=\"delete-chat\" class=\"plain\" aria-label=\"Delete this chat\">Delete</button> <button type=\"button\" id=\"clear\" class=\"primary\">New chat</button></div></div><div class=\"play\" id=\"playground\" data-origin=\"")
 			markup.Text(templ_7745c5c3_Buffer, v.Origin)
-			markup.Raw(templ_7745c5c3_Buffer, "\"><section class=\"card flush\" aria-label=\"Conversation\"><div class=\"talk\" id=\"talk\" tabindex=\"0\" role=\"log\" aria-label=\"Messages\"><p class=\"empty\" id=\"talk-empty\">Send a message to start. Press Enter to send, Shift+Enter for a new line.</p></div><form class=\"ask\" id=\"ask\"><label class=\"sr\" for=\"prompt\">Message</label> <textarea id=\"prompt\" rows=\"1\" placeholder=\"Message\" required></textarea> <button class=\"primary\" id=\"send\">Send</button> <button type=\"button\" id=\"stop\" hidden>Stop</button></form></section><aside class=\"stack\" aria-label=\"Settings\"><div class=\"card\"><div class=\"field\"><label for=\"model\">Model</label> <select id=\"model\" data-setting>")
-			for _, m := range v.Models {
-				markup.Raw(templ_7745c5c3_Buffer, "<option value=\"")
-				markup.Text(templ_7745c5c3_Buffer, m.ID)
-				markup.Raw(templ_7745c5c3_Buffer, "\"")
-				if m.ID == v.Model {
-					markup.Raw(templ_7745c5c3_Buffer, " selected")
-				}
-				markup.Raw(templ_7745c5c3_Buffer, ">")
-				markup.Text(templ_7745c5c3_Buffer, m.ID)
-				markup.Raw(templ_7745c5c3_Buffer, "</option>")
+			markup.Raw(templ_7745c5c3_Buffer, "\" data-account=\"")
+			markup.Text(templ_7745c5c3_Buffer, v.Account)
+			markup.Raw(templ_7745c5c3_Buffer, "\" data-models=\"")
+			markup.Text(templ_7745c5c3_Buffer, v.Facts)
+			markup.Raw(templ_7745c5c3_Buffer, "\"><section class=\"card flush\" aria-label=\"Conversation\"><div class=\"lanes\">")
+			templ_7745c5c3_Err = lane("model", "Model", v).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</select></div><div class=\"field\"><label for=\"system\">System prompt</label> <textarea id=\"system\" data-setting rows=\"3\" placeholder=\"You are a helpful assistant.\"></textarea></div><details><summary>Parameters</summary><div class=\"stack\"><div class=\"grid figures\">")
+			templ_7745c5c3_Err = lane("model-b", "Second model", v).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "</div><div class=\"composer\"><div id=\"thumbs\"></div><div class=\"said\" id=\"said\" role=\"alert\"></div><form id=\"ask\"><button type=\"button\" id=\"attach\" class=\"icon\" aria-label=\"Add pictures\">")
+			templ_7745c5c3_Err = webui.Icon("picture").Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "</button> <input type=\"file\" id=\"file\" accept=\"image/*\" multiple hidden aria-label=\"Pictures\"> <label class=\"sr\" for=\"prompt\">Message</label> <textarea id=\"prompt\" rows=\"1\" placeholder=\"Message\"></textarea> <button class=\"primary\" id=\"send\">Send</button> <button type=\"button\" id=\"stop\" hidden>Stop</button></form></div></section><aside class=\"stack\" aria-label=\"Settings\"><div class=\"card\"><label class=\"check\"><input type=\"checkbox\" id=\"compare\"> Compare two models</label><div class=\"field\"><label for=\"system\">System prompt</label> <textarea id=\"system\" data-setting rows=\"3\" placeholder=\"You are a helpful assistant.\"></textarea></div><details><summary>Parameters</summary><div class=\"stack\"><div class=\"grid figures\">")
 			templ_7745c5c3_Err = number("temperature", "Temperature", "0", "2", "0.1", "1").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -57,11 +66,43 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 				markup.Text(templ_7745c5c3_Buffer, e)
 				markup.Raw(templ_7745c5c3_Buffer, "</option>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "</select></div><div class=\"field\"><label for=\"response_format\">Response format</label> <select id=\"response_format\" data-setting><option value=\"\">Text</option> <option value=\"json_object\">JSON object</option></select></div><label class=\"check\"><input type=\"checkbox\" id=\"stream\" data-setting checked> Stream response</label></div></details> <details><summary>Tools</summary><div class=\"stack\">")
+			markup.Raw(templ_7745c5c3_Buffer, "</select></div><div class=\"field\"><label for=\"response_format\">Response format</label> <select id=\"response_format\" data-setting><option value=\"\">Text</option> <option value=\"json_object\">JSON object</option></select></div><label class=\"check\"><input type=\"checkbox\" id=\"stream\" data-setting checked> Stream response</label></div></details> <details id=\"tools-fold\"><summary>Tools</summary><div class=\"stack\">")
 			if !v.Tools {
 				markup.Raw(templ_7745c5c3_Buffer, "<p class=\"small muted\">Tools need the Basic plan or higher.</p>")
 			}
-			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"functions\">Functions</label> <textarea id=\"functions\" class=\"code\" data-setting rows=\"7\" spellcheck=\"false\" aria-describedby=\"functions-hint\"></textarea> <span class=\"hint\" id=\"functions-hint\">A JSON array of functions, each with name, description and parameters.</span> <span class=\"wrong\" id=\"functions-wrong\" role=\"alert\" hidden></span></div><div class=\"row\"><button type=\"button\" class=\"small\" id=\"sample\">Insert example</button></div><div class=\"field\"><label for=\"mcp-url\">MCP server URL</label> <input id=\"mcp-url\" data-setting type=\"url\" placeholder=\"https://tools.example.com/mcp\" autocomplete=\"off\"></div><div class=\"field\"><label for=\"mcp-auth\">Authorization header</label> <input id=\"mcp-auth\" data-setting type=\"password\" placeholder=\"Bearer …\" autocomplete=\"off\"></div></div></details></div><div class=\"card\"><div class=\"top\"><h2>curl command</h2><button type=\"button\" class=\"small\" data-copy=\"curl\">Copy</button></div><pre tabindex=\"0\" class=\"small\"><code id=\"curl\"></code></pre></div></aside></div>")
+			markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"functions\">Functions</label> <textarea id=\"functions\" class=\"code\" data-setting rows=\"7\" spellcheck=\"false\" aria-describedby=\"functions-hint\"></textarea> <span class=\"hint\" id=\"functions-hint\">A JSON array of functions, each with name, description and parameters.</span> <span class=\"wrong\" id=\"functions-wrong\" role=\"alert\" hidden></span></div><div class=\"row\"><button type=\"button\" class=\"small\" id=\"sample\">Insert example</button></div><div class=\"field\"><label for=\"mcp-url\">MCP server URL</label> <input id=\"mcp-url\" data-setting type=\"url\" placeholder=\"https://tools.example.com/mcp\" autocomplete=\"off\"></div><div class=\"field\"><label for=\"mcp-auth\">Authorization header</label> <input id=\"mcp-auth\" data-setting type=\"password\" placeholder=\"Bearer …\" autocomplete=\"off\"></div></div></details> <details><summary>Presets and chats</summary><div class=\"stack\"><div class=\"field\"><label for=\"presets\">Presets</label> <select id=\"presets\"></select></div><div class=\"field\"><label for=\"preset-name\">Name</label> <input id=\"preset-name\" maxlength=\"60\" autocomplete=\"off\"></div><div class=\"row\"><button type=\"button\" class=\"small\" id=\"save-preset\">Save preset</button> <button type=\"button\" class=\"small plain\" id=\"delete-preset\">Delete preset</button></div><p class=\"small muted\">A preset holds the model and all settings but credentials.</p><div class=\"row\"><button type=\"button\" class=\"small danger\" id=\"delete-all\">Delete all chats</button></div></div></details></div><div class=\"card\"><div class=\"tabs\" role=\"tablist\" aria-label=\"Code\">")
+			for i, l := range languages {
+				markup.Raw(templ_7745c5c3_Buffer, "<button type=\"button\" role=\"tab\" id=\"")
+				markup.Text(templ_7745c5c3_Buffer, "tab-"+l.ID)
+				markup.Raw(templ_7745c5c3_Buffer, "\" aria-controls=\"")
+				markup.Text(templ_7745c5c3_Buffer, "panel-"+l.ID)
+				markup.Raw(templ_7745c5c3_Buffer, "\" aria-selected=\"")
+				markup.Text(templ_7745c5c3_Buffer, fmt.Sprint(i == 0))
+				markup.Raw(templ_7745c5c3_Buffer, "\" tabindex=\"")
+				markup.Text(templ_7745c5c3_Buffer, tabIndex(i))
+				markup.Raw(templ_7745c5c3_Buffer, "\">")
+				markup.Text(templ_7745c5c3_Buffer, l.Name)
+				markup.Raw(templ_7745c5c3_Buffer, "</button>")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "</div>")
+			for i, l := range languages {
+				markup.Raw(templ_7745c5c3_Buffer, "<div role=\"tabpanel\" id=\"")
+				markup.Text(templ_7745c5c3_Buffer, "panel-"+l.ID)
+				markup.Raw(templ_7745c5c3_Buffer, "\" aria-labelledby=\"")
+				markup.Text(templ_7745c5c3_Buffer, "tab-"+l.ID)
+				markup.Raw(templ_7745c5c3_Buffer, "\"")
+				if i > 0 {
+					markup.Raw(templ_7745c5c3_Buffer, " hidden")
+				}
+				markup.Raw(templ_7745c5c3_Buffer, " class=\"stack\"><div class=\"panel\" tabindex=\"0\" role=\"region\" aria-label=\"")
+				markup.Text(templ_7745c5c3_Buffer, "Program in "+l.Name)
+				markup.Raw(templ_7745c5c3_Buffer, "\"><pre class=\"small\"><code id=\"")
+				markup.Text(templ_7745c5c3_Buffer, "code-"+l.ID)
+				markup.Raw(templ_7745c5c3_Buffer, "\"></code></pre></div><div class=\"row\"><button type=\"button\" class=\"small\" data-copy=\"")
+				markup.Text(templ_7745c5c3_Buffer, "code-"+l.ID)
+				markup.Raw(templ_7745c5c3_Buffer, "\">Copy</button></div></div>")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, "</div></aside></div>")
 			return nil
 		})
 		templ_7745c5c3_Err = webui.Frame(p).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
@@ -77,7 +118,7 @@ func playgroundPage(p webui.Page, v playgroundView) templ.Component {
 //
 //go:noinline
 func number(id, label, least, most, step, blank string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var7 templ.Component) (templ_7745c5c3_Err error) {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var17 templ.Component) (templ_7745c5c3_Err error) {
 		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"field\"><label for=\"")
 		markup.Text(templ_7745c5c3_Buffer, id)
 		markup.Raw(templ_7745c5c3_Buffer, "\">")
@@ -93,6 +134,40 @@ func number(id, label, least, most, step, blank string) templ.Component {
 		markup.Raw(templ_7745c5c3_Buffer, "\" placeholder=\"")
 		markup.Text(templ_7745c5c3_Buffer, blank)
 		markup.Raw(templ_7745c5c3_Buffer, "\"></div>")
+		return nil
+	})
+}
+
+// lane is the conversation with one model.
+//
+//go:noinline
+func lane(id, label string, v playgroundView) templ.Component {
+	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var25 templ.Component) (templ_7745c5c3_Err error) {
+		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"lane\"")
+		if id != "model" {
+			markup.Raw(templ_7745c5c3_Buffer, " hidden")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "><div class=\"lane-head\"><label class=\"sr\" for=\"")
+		markup.Text(templ_7745c5c3_Buffer, id)
+		markup.Raw(templ_7745c5c3_Buffer, "\">")
+		markup.Text(templ_7745c5c3_Buffer, label)
+		markup.Raw(templ_7745c5c3_Buffer, "</label> <select id=\"")
+		markup.Text(templ_7745c5c3_Buffer, id)
+		markup.Raw(templ_7745c5c3_Buffer, "\" data-setting>")
+		for _, m := range v.Models {
+			markup.Raw(templ_7745c5c3_Buffer, "<option value=\"")
+			markup.Text(templ_7745c5c3_Buffer, m.ID)
+			markup.Raw(templ_7745c5c3_Buffer, "\"")
+			if m.ID == v.Model {
+				markup.Raw(templ_7745c5c3_Buffer, " selected")
+			}
+			markup.Raw(templ_7745c5c3_Buffer, ">")
+			markup.Text(templ_7745c5c3_Buffer, m.ID)
+			markup.Raw(templ_7745c5c3_Buffer, "</option>")
+		}
+		markup.Raw(templ_7745c5c3_Buffer, "</select></div><div class=\"talk\" tabindex=\"0\" role=\"log\" aria-label=\"")
+		markup.Text(templ_7745c5c3_Buffer, "Messages, "+label)
+		markup.Raw(templ_7745c5c3_Buffer, "\"></div></div>")
 		return nil
 	})
 }

@@ -27,21 +27,21 @@ func routingPage(p webui.Page, v routingView) templ.Component {
 				markup.Raw(templ_7745c5c3_Buffer, "</code>. Name it as the model, and the router chooses one for each call: a strong one for hard prompts, a cheap one for the rest.</p></section>")
 			} else {
 				markup.Raw(templ_7745c5c3_Buffer, "<div class=\"grid figures\">")
-				templ_7745c5c3_Err = sumCard("Calls", webui.Number(v.Total.Calls), fmt.Sprintf("answered by %d models", len(v.Rows))).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = tile("Calls", webui.Number(v.Total.Calls), fmt.Sprintf("answered by %d models", len(v.Rows))).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = sumCard("Cost", webui.Dollars(v.Total.CostMicro), unpriced(v.Total.Calls-v.Total.Priced)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = tile("Cost", webui.Dollars(v.Total.CostMicro), unpriced(v.Total.Calls-v.Total.Priced)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				if v.Best != "" && v.Total.Priced > 0 {
-					templ_7745c5c3_Err = sumCard("Always the best", webui.Dollars(v.BestMicro), difference(v.BestMicro, v.Total.CostMicro)+" with "+v.Best).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = tile("Always the best", webui.Dollars(v.BestMicro), difference(v.BestMicro, v.Total.CostMicro)+" with "+v.Best).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 					markup.Raw(templ_7745c5c3_Buffer, " ")
-					templ_7745c5c3_Err = sumCard("Always the cheapest", webui.Dollars(v.CheapestMicro), difference(v.CheapestMicro, v.Total.CostMicro)+" with "+v.Cheapest).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = tile("Always the cheapest", webui.Dollars(v.CheapestMicro), difference(v.CheapestMicro, v.Total.CostMicro)+" with "+v.Cheapest).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -70,22 +70,6 @@ func routingPage(p webui.Page, v routingView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		return nil
-	})
-}
-
-// sumCard is one figure with a note below it.
-//
-//go:noinline
-func sumCard(label, figure, below string) templ.Component {
-	return markup.Template(func(ctx markup.Context, templ_7745c5c3_Buffer *markup.Buffer, templ_7745c5c3_Var11 templ.Component) (templ_7745c5c3_Err error) {
-		markup.Raw(templ_7745c5c3_Buffer, "<div class=\"card\"><div class=\"label\">")
-		markup.Text(templ_7745c5c3_Buffer, label)
-		markup.Raw(templ_7745c5c3_Buffer, "</div><div class=\"figure\">")
-		markup.Text(templ_7745c5c3_Buffer, figure)
-		markup.Raw(templ_7745c5c3_Buffer, "</div><p class=\"small muted\">")
-		markup.Text(templ_7745c5c3_Buffer, below)
-		markup.Raw(templ_7745c5c3_Buffer, "</p></div>")
 		return nil
 	})
 }

@@ -1,6 +1,7 @@
 package faulttest
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ func TestFindsBugs(t *testing.T) {
 			run := func(args ...string) string {
 				cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-count=1", "-run", "^(" + bug.tests + ")$"}, args...)...)
 				cmd.Dir = root
+				cmd.Env = append(os.Environ(), "SLUICE_SOAK=", figuresEnv+"=") // the short form finds it
 				out, err := cmd.CombinedOutput()
 				if err == nil {
 					return ""

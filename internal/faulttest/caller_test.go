@@ -2,6 +2,7 @@ package faulttest
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -15,16 +16,17 @@ import (
 )
 
 // ordinary is an upstream that answers as the prompt says: "endless" until the caller leaves, "slow" in ten parts, "hold n"
-// with n words and then nothing, and anything else with the good stream. It counts the calls that reached it and those whose
+// with n words and then nothing, "gated" with a word before the gate opens and one after, and anything else with the good stream. It counts the calls that reached it and those whose
 // caller has left.
 type ordinary struct {
 	addr          string
+	gate          chan struct{}
 	reached, left atomic.Int64
 }
 
 func newOrdinary(t *testing.T) *ordinary {
 	t.Helper()
-	u := &ordinary{}
+	u := &ordinary{gate: make(chan struct{})}
 	u.addr = listen(t, func(w *wire, _, prompt string) {
 		u.reached.Add(1)
 		var words int
@@ -43,6 +45,10 @@ func newOrdinary(t *testing.T) *ordinary {
 			for w.say(word(strings.Repeat("x", 1000))) {
 			}
 			u.left.Add(1)
+		case prompt == "gated":
+			w.say(streamHead + word("one "))
+			<-u.gate
+			w.say(word("two") + finish + done)
 		case prompt == "slow":
 			tick := time.NewTicker(50 * time.Millisecond)
 			defer tick.Stop()
@@ -84,6 +90,24 @@ func (s *server) leave(request string, send, read int) {
 	s.note(c)
 }
 
+// size returns how many bytes the reply to a request has, less a few: the head varies.
+func (s *server) size(request string) int {
+	s.t.Helper()
+	nc := s.dial()
+	defer nc.Close()
+	_, _ = io.WriteString(nc, request)
+	var got []byte
+	for in := bufio.NewReader(nc); !bytes.HasSuffix(got, []byte("0\r\n\r\n")); {
+		b, err := in.ReadByte()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		got = append(got, b)
+	}
+	s.note(&seen{end: cut})
+	return len(got) - 20
+}
+
 // together runs n functions at the same time.
 func together(n int, do func(i int)) {
 	var all sync.WaitGroup
@@ -116,7 +140,7 @@ func callerFaults(u *ordinary) []struct {
 		}},
 		{"hangs up at every byte of the reply", func(_ *testing.T, s *server) {
 			request := s.request("m", "Go.")
-			for at := 1; at < 1400; at += scaled(61, 1) {
+			for at, size := 1, s.size(request); at < size; at += scaled(61, 1) {
 				s.leave(request, len(request), at)
 			}
 		}},

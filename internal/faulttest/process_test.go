@@ -119,18 +119,26 @@ func TestStopped(t *testing.T) {
 	s.begin(t)
 	ends := make(chan string, 10)
 	for range cap(ends) {
-		go func() { ends <- s.chat("m", "slow").end }()
+		go func() { ends <- s.chat("m", "gated").end }()
 	}
 	eventually(t, "the streams", func() bool { return s.gauge("sluice_streams_open") == 10 }, func() string { return "" })
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
 	hurry := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 500 * time.Millisecond}
-	for range scaled(2, 60) { // for as long as nobody gets an answer
-		if resp, err := hurry.Get("http://" + s.addr + "/healthz"); err == nil {
+	answers := func() bool {
+		resp, err := hurry.Get("http://" + s.addr + "/healthz")
+		if err == nil {
 			_ = resp.Body.Close()
+		}
+		return err == nil
+	}
+	eventually(t, "the stop", func() bool { return !answers() }, func() string { return "" })
+	for range scaled(1, 59) { // for as long as nobody gets an answer
+		if answers() {
 			t.Error("a process that is stopped has answered")
 		}
 	}
 	_ = s.cmd.Process.Signal(syscall.SIGCONT)
+	close(u.gate)
 	resumed := time.Now()
 	for range cap(ends) {
 		if end := <-ends; end != complete {

@@ -3,6 +3,7 @@ package faulttest
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -45,6 +46,10 @@ func serve(file string) error {
 	if err != nil {
 		return err
 	}
+	go func() { // a server does not outlive the test that has started it
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
 	fmt.Printf("ready %s %s %s\n", a.Addr(), a.MetricsAddr(), a.OwnerKey())
 	return a.Run(ctx)
 }

@@ -115,6 +115,9 @@ func (s *server) tryStart() error {
 	}
 	cmd.Env = append(os.Environ(), serveEnv+"="+s.file())
 	cmd.Stderr = s.log
+	if _, err := cmd.StdinPipe(); err != nil { // closed when this process ends
+		return err
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -201,6 +204,9 @@ func (c *seen) read(resp *http.Response) {
 		return
 	}
 	for event := range strings.SplitSeq(c.body, "\n\n") {
+		for strings.HasPrefix(event, ":") { // a comment in front of it
+			_, event, _ = strings.Cut(event, "\n")
+		}
 		switch data := strings.TrimPrefix(event, "data: "); {
 		case data == "[DONE]":
 			c.end = complete
@@ -248,6 +254,18 @@ func (s *server) settled(id string) *admin.Request {
 	return &found.Settled[0]
 }
 
+// inBooks returns what the books say about a call whose caller saw its end. It may be on its way from the journal to the
+// database.
+func (s *server) inBooks(id string) (r *admin.Request) {
+	s.t.Helper()
+	for range 20 {
+		if r = s.settled(id); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
 // requests returns how many calls are in the books.
 func (s *server) requests() int64 {
 	s.t.Helper()
@@ -267,7 +285,7 @@ func (s *server) balance() tally {
 			anonymous++
 			continue
 		}
-		r := s.settled(c.id)
+		r := s.inBooks(c.id)
 		switch {
 		case r == nil && (c.end == complete || c.end == told):
 			n.lost++

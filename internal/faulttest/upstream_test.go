@@ -216,7 +216,7 @@ func TestUpstreams(t *testing.T) {
 			if f.script != nil {
 				url = fmt.Sprintf("http://%s/%d/%d", addr, i, n)
 			}
-			fmt.Fprintf(&providers, "  - {name: p%d-%d, kind: openai, base_url: %q, timeouts: {first_content: %ds, silence: %ds}}\n", i, n, url+"/v1", scaled(1, 20), scaled(1, 20))
+			fmt.Fprintf(&providers, "  - {name: p%d-%d, kind: openai, base_url: %q, timeouts: {first_content: %ds, silence: %ds}}\n", i, n, url+"/v1", scaled(1, 10), scaled(1, 10))
 			fmt.Fprintf(&models, "  - {id: m%d-%d, provider: p%d-%d, plan: free, context_length: 1000, max_output: 100}\n", i, n, i, n)
 		}
 	}
@@ -254,7 +254,7 @@ func (f *upstreamFault) check(t *testing.T, s *server, c *seen) {
 	if c.end != f.end || f.status != 0 && c.status != f.status || f.end == complete && c.text != f.text {
 		t.Errorf("the caller saw %s %d %.100q, want %s %d %.100q\n%.300s", c.end, c.status, c.text, f.end, f.status, f.text, c.body)
 	}
-	if r := s.settled(c.id); r == nil || r.Outcome != f.outcome || r.PromptTokens < 0 || r.CompletionTokens < 0 || r.CompletionTokens > 1_000_000 {
+	if r := s.inBooks(c.id); r == nil || r.Outcome != f.outcome || r.PromptTokens < 0 || r.CompletionTokens < 0 || r.CompletionTokens > 1_000_000 {
 		t.Errorf("the books say %+v, want it %s", r, f.outcome)
 	}
 }

@@ -82,7 +82,7 @@ func (f *Front) Handler() http.Handler {
 func (f *Front) frame(w http.ResponseWriter, r *http.Request, title string) (webui.Page, webui.Opening, error) {
 	p := f.ui.Page(w, r, title)
 	p.Home = "/"
-	p.Styles = []string{"front.css", "models.css"}
+	p.Styles, p.Scripts = []string{"front.css", "models.css"}, []string{"text.js"}
 	s := f.ui.Settings()
 	o := webui.Opening{Joinable: f.Joinable(), Footer: s.Site.Footer, Support: s.Support}
 	var err error

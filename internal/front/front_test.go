@@ -157,8 +157,14 @@ func TestFiltersAndOrder(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ sort, first, second string }{
-		{"price", "lab/cheap", "lab/fast"}, {"price", "lab/fast", "sandbox/small"}, {"context", "lab/fast", "lab/cheap"},
-		{"first", "lab/fast", "lab/cheap"}, {"speed", "lab/fast", "clips"}, {"name", "clips", "lab/cheap"}, {"", "lab/fast", "lab/cheap"}, {"?", "lab/fast", "lab/cheap"},
+		{"price", "lab/cheap", "lab/fast"},
+		{"price", "lab/fast", "sandbox/small"},
+		{"context", "lab/fast", "lab/cheap"},
+		{"first", "lab/fast", "lab/cheap"},
+		{"speed", "lab/fast", "clips"},
+		{"name", "clips", "lab/cheap"},
+		{"", "lab/fast", "lab/cheap"},
+		{"?", "lab/fast", "lab/cheap"},
 	} {
 		list := body("sort=" + url.QueryEscape(tt.sort))
 		if a, b := strings.Index(list, `id="c-`+tt.first), strings.Index(list, `id="c-`+tt.second); a < 0 || b < 0 || a > b {

@@ -53,22 +53,29 @@ func (a *API) openAPI(x *exchange, r *http.Request) error {
 
 // reference serves the same description as an HTML page.
 func (a *API) reference(x *exchange, r *http.Request) error {
-	x.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+	x.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'")
 	return x.document(r, x.settings.Description.Reference(), "text/html; charset=utf-8")
 }
 
 // document sends a document, or 304 if the caller has the current version.
 func (x *exchange) document(r *http.Request, d api.Document, contentType string) error {
 	h := x.Header()
-	h.Set("ETag", d.ETag)
+	body, etag, zipped := d.Body, d.ETag, strings.TrimSuffix(d.ETag, `"`)+`-gzip"`
+	h.Set("Vary", "Accept-Encoding")
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		body, etag = d.Zipped, zipped // another encoding is another entity
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("ETag", etag)
 	h.Set("Cache-Control", "no-cache") // a reload of the configuration may change it
 	for tag := range strings.SplitSeq(strings.Join(r.Header.Values("If-None-Match"), ","), ",") {
-		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == d.ETag || tag == "*" {
+		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == d.ETag || tag == zipped || tag == "*" {
+			h.Del("Content-Encoding")
 			x.WriteHeader(http.StatusNotModified)
 			return nil
 		}
 	}
 	h.Set("Content-Type", contentType)
-	_, err := x.Write(d.Body)
+	_, err := x.Write(body)
 	return clientGone(err)
 }

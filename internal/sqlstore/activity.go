@@ -94,13 +94,18 @@ func cellsQuery(q *usage.CellQuery) (string, []any) {
 	if q.Step >= daySpan*time.Second {
 		span = daySpan
 	}
-	sums := make([]string, 0, 20)
-	for c := range strings.SplitSeq(tallyColumns, ", ") {
-		sums = append(sums, "SUM("+c+")")
+	// Rows of whole spans are as they are stored. Longer steps are added up.
+	columns, group := tallyColumns, ""
+	if q.Step > time.Duration(span)*time.Second {
+		sums := make([]string, 0, 20)
+		for c := range strings.SplitSeq(tallyColumns, ", ") {
+			sums = append(sums, "SUM("+c+")")
+		}
+		columns, group = strings.Join(sums, ", "), ` GROUP BY start / $4 * $4, key_id, asked, model, status, ending`
 	}
-	query := `SELECT start / $4 * $4, key_id, asked, model, status, ending, ` + strings.Join(sums, ", ") + ` FROM activity WHERE account_id = $1 AND span = $2 AND start >= $3`
+	query := `SELECT start / $4 * $4, key_id, asked, model, status, ending, ` + columns + ` FROM activity WHERE account_id = $1 AND span = $2 AND start >= $3`
 	query, args := narrowed(query, []any{q.AccountID, span, millis(q.From), q.Step.Milliseconds()}, &q.Narrow, "asked")
-	return query + ` GROUP BY start / $4 * $4, key_id, asked, model, status, ending`, args
+	return query + group, args
 }
 
 // narrowed adds the conditions of a Narrow to a query. asked is the column of the model that was asked for.
@@ -152,8 +157,12 @@ func (s *Store) Cells(ctx context.Context, q usage.CellQuery) (out []usage.Cell,
 }
 
 // callsPageQuery returns the query of Calls and its arguments. The inner query looks at as many calls as an index finds
-// in their order; the outer one picks.
+// in their order; the outer one picks. Where nothing is left out, one query is enough.
 func callsPageQuery(q *usage.CallQuery) (string, []any) {
+	if q.Narrow.Empty() {
+		return `SELECT ` + settlementColumns + ` FROM settlements WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) AND at >= $4 ORDER BY at DESC, id DESC LIMIT $5`,
+			[]any{q.AccountID, millis(q.Before.At), q.Before.ID, millis(q.From), min(q.Limit, q.Look)}
+	}
 	query, args := narrowed(`SELECT `+settlementColumns+` FROM (SELECT `+settlementColumns+` FROM settlements
 		WHERE account_id = $1 AND at <= $2 AND (at < $2 OR id < $3) AND at >= $4 ORDER BY at DESC, id DESC LIMIT $5) AS newest WHERE id <> ''`,
 		[]any{q.AccountID, millis(q.Before.At), q.Before.ID, millis(q.From), q.Look, q.Limit}, &q.Narrow, "model_asked")
@@ -174,9 +183,12 @@ func (s *Store) Calls(ctx context.Context, q usage.CallQuery) (page usage.CallPa
 	if err != nil {
 		return usage.CallPage{}, unavailable(err)
 	}
-	if len(page.Calls) == q.Limit {
-		last := &page.Calls[q.Limit-1]
-		page.Next = &usage.Point{At: last.At, ID: last.ID}
+	n := len(page.Calls)
+	if n == q.Limit || n == q.Look {
+		page.Next = &usage.Point{At: page.Calls[n-1].At, ID: page.Calls[n-1].ID}
+		return page, nil
+	}
+	if q.Narrow.Empty() {
 		return page, nil
 	}
 	var at int64

@@ -48,6 +48,10 @@ func PagePlans(ctx context.Context, s *Store) (map[string]string, error) {
 	queries[cells] = args
 	calls, args := callsPageQuery(&usage.CallQuery{AccountID: "acct_busy", Before: usage.Point{At: time.Now()}, From: time.Now().AddDate(0, 0, -7), Narrow: usage.Narrow{KeyID: "key_1"}, Limit: 20, Look: 100})
 	queries[calls] = args
+	calls, args = callsPageQuery(&usage.CallQuery{AccountID: "acct_busy", Before: usage.Point{At: time.Now()}, From: time.Now().AddDate(0, 0, -7), Limit: 20, Look: 100})
+	queries[calls] = args
+	cells, args = cellsQuery(&usage.CellQuery{AccountID: "acct_busy", From: time.Now().AddDate(0, 0, -7), Step: 6 * time.Hour})
+	queries[cells] = args
 	queries[lookedQuery] = []any{"acct_busy", int64(9e15), "", int64(0), 100}
 	for by := range byColumns {
 		query, args, err := usageBy(usage.Query{AccountID: "acct_busy", From: time.Now().AddDate(0, 0, -29), By: by})

@@ -90,6 +90,9 @@ type Narrow struct {
 	Ends []End
 }
 
+// Empty reports whether nothing is restricted.
+func (n *Narrow) Empty() bool { return n.KeyID == "" && n.Model == "" && len(n.Ends) == 0 }
+
 // Wants reports whether a call of a kind passes.
 func (n *Narrow) Wants(k *Kind) bool {
 	return (n.KeyID == "" || n.KeyID == k.KeyID) && (n.Model == "" || n.Model == k.Asked || n.Model == k.Model) && (len(n.Ends) == 0 || slices.Contains(n.Ends, k.End))

@@ -44,6 +44,8 @@ func Icon(name string) templ.Component {
 			markup.Raw(templ_7745c5c3_Buffer, "<rect x=\"3\" y=\"7\" width=\"18\" height=\"10\" rx=\"2\"></rect><path d=\"M7 12h.01M12 12h.01M17 12h.01\"></path>")
 		case "theme":
 			markup.Raw(templ_7745c5c3_Buffer, "<circle cx=\"12\" cy=\"12\" r=\"8.500\"></circle><path d=\"M12 3.500a8.500 8.500 0 0 0 0 17z\" fill=\"currentColor\"></path>")
+		case "picture":
+			markup.Raw(templ_7745c5c3_Buffer, "<rect x=\"3.500\" y=\"4.500\" width=\"17\" height=\"15\" rx=\"2\"></rect><circle cx=\"9\" cy=\"10\" r=\"1.600\"></circle><path d=\"M4.500 17.500l5-5 3.500 3.500 3-3 4 4\"></path>")
 		case "menu":
 			markup.Raw(templ_7745c5c3_Buffer, "<path d=\"M4 7h16M4 12h16M4 17h16\"></path>")
 		}

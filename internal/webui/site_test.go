@@ -4,11 +4,35 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"sluice/internal/webui"
 )
+
+// What is served is what stands in the folder of sources.
+func TestSourcesArePacked(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("sources/*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("sources: %v, %v", files, err)
+	}
+	for _, file := range files {
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest("GET", webui.Asset(filepath.Base(file)), nil)
+		r.SetPathValue("name", filepath.Base(file))
+		w := httptest.NewRecorder()
+		webui.ServeAsset(w, r)
+		if w.Body.String() != string(want) {
+			t.Errorf("%s is not what assets have: run go generate ./internal/webui", file)
+		}
+	}
+}
 
 // An operator's look is served with addresses that change with the content, and a logo that is a program runs nowhere.
 func TestSite(t *testing.T) {

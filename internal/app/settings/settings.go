@@ -145,6 +145,7 @@ func (s *Settings) Describe(origin string, old *Settings) {
 		names.Model, names.Other, names.Owner = first.ID, second.ID, first.OwnedBy
 		names.Embedder = s.Catalog.Embedder()
 	}
+	names.Head, names.Top = s.Site.DressDocs(s.Config.ShownName())
 	if old != nil && old.Description.Names == names {
 		s.Description = old.Description
 		return

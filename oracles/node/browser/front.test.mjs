@@ -4,7 +4,7 @@ import test from "node:test";
 import { examine, gateway, link, mail, password, signUp, themes, useBrowser } from "./visitor.mjs";
 
 const open = useBrowser();
-const pages = ["/", "/models", "/models?compare=sandbox/small&compare=sandbox/large", "/models/sandbox/small", "/models/sandbox/embed", "/models/video-default", "/pricing", "/status"];
+const pages = ["/", "/models?compare=sandbox/small&compare=sandbox/large", "/models/sandbox/small", "/pricing", "/status"];
 
 // run does what a curl command says, and returns the reply.
 async function run(command, key) {
@@ -112,6 +112,23 @@ test("a model is searched without scripts", async () => {
   await page.getByText("1 of").waitFor();
 });
 
+test("the reference is searched and copied from", async () => {
+  const { page, complaints } = await open({ permissions: ["clipboard-read", "clipboard-write"] });
+  await page.goto(gateway + "/docs");
+  const bytes = await page.evaluate(() => performance.getEntries().reduce((sum, e) => sum + (e.encodedBodySize || 0), 0));
+  assert.ok(bytes < 120 << 10, `/docs takes ${bytes} bytes`);
+  await page.keyboard.press("/");
+  await page.keyboard.type("embedding dimensions");
+  await page.getByText(/^[1-9]\d? sections?$/).waitFor();
+  assert.ok(await page.getByRole("link", { name: /Create embeddings/ }).isVisible());
+  assert.ok(!(await page.getByRole("link", { name: /Cancel a response/ }).isVisible()));
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/docs#*");
+  await page.locator(".samples .copy").first().click();
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), new RegExp(gateway));
+  assert.deepEqual(complaints, []);
+});
+
 test("what is not there is a page", async () => {
   const { page } = await open();
   const response = await page.goto(gateway + "/nowhere/at/all");
@@ -137,7 +154,7 @@ for (const [colorScheme, sizes] of themes) {
 
 test("public pages by keyboard", async () => {
   const { page } = await open();
-  for (const path of pages) {
+  for (const path of [...pages, "/models/sandbox/embed", "/models/video-default", "/docs"]) {
     await page.goto(gateway + path);
     await page.keyboard.press("Tab");
     assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to main content", path);

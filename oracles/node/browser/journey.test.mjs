@@ -93,12 +93,12 @@ test("the playground streams, shows reasoning apart, and takes tool results", as
   await page.getByLabel("Reasoning effort").selectOption("high");
   await page.getByLabel("Message", { exact: true }).fill("What is 2 + 3?");
   await page.keyboard.press("Enter");
-  await replies.first().locator(".small.muted").waitFor();
+  await replies.first().locator(".facts-line").waitFor();
   assert.notEqual((await replies.first().locator(".thought").textContent()).trim(), "");
   assert.notEqual((await replies.first().locator(".text").textContent()).trim(), "");
-  assert.match(await page.locator("#curl").textContent(), /chat\/completions[^]*What is 2 \+ 3/);
+  assert.match(await page.locator("#code-curl").textContent(), /chat\/completions[^]*What is 2 \+ 3/);
 
-  await page.getByRole("button", { name: "New conversation" }).click();
+  await page.getByRole("button", { name: "New chat" }).click();
   await page.locator("#model").selectOption("sandbox/small");
   await page.getByText("Tools", { exact: true }).click();
   await page.getByRole("button", { name: "Insert example" }).click();
@@ -106,7 +106,7 @@ test("the playground streams, shows reasoning apart, and takes tool results", as
   await page.getByRole("button", { name: "Send", exact: true }).click();
   await page.getByLabel("Result").first().fill('{"sky": "clear"}');
   await page.getByRole("button", { name: "Send results" }).click();
-  await replies.nth(1).locator(".small.muted").waitFor();
+  await replies.nth(1).locator(".facts-line").waitFor();
   await page.goto(gateway + "/dashboard/activity");
   await page.getByRole("row").filter({ hasText: "Dashboard" }).first().waitFor();
   assert.deepEqual(complaints, []);
