@@ -21,7 +21,7 @@ import (
 //go:generate go run sluice/internal/webui/markup/tighten
 //go:generate go run sluice/internal/webui/pack
 
-//go:embed assets/*.js assets/*.js.gz assets/*.css assets/*.css.gz assets/*.LICENSE assets/*.svg
+//go:embed assets/*.js.gz assets/*.css.gz assets/*.LICENSE assets/*.svg
 var files embed.FS
 
 // asset is a file as it is served: its content type, a hash of its content, and both
@@ -34,8 +34,8 @@ type asset struct {
 	address string
 }
 
-// assets reads every file once, on first use, and compresses those that are not: the scripts of others are stored
-// compressed, because nobody edits them, and the large ones of our own by the command pack, from the folder sources. The address of a file contains a hash of its content, so browsers
+// assets reads every file once, on first use. Scripts and styles are stored compressed: those of others as they came, and
+// ours by the command pack, from the folder sources. The address of a file contains a hash of its content, so browsers
 // may cache it forever.
 var assets = sync.OnceValue(func() map[string]*asset {
 	all := map[string]*asset{}
