@@ -17,7 +17,7 @@ import (
 
 const (
 	// maxRead is how many calls are read at most to draw a range by minutes.
-	maxRead = 3000
+	maxRead = 1500
 	// maxExact is up to how many calls percentiles are those of the calls, and not of the classes they were counted in.
 	maxExact = 1000
 	// firstLook is how many calls are looked at first for one page of a list, and maxLook how many then.

@@ -117,33 +117,39 @@ func (l *Log) Report(ctx context.Context, q Query, by By) (*Report, error) {
 	var calls []usage.Settlement
 	var err error
 	if q.Outcome != Refused {
-		if r.Step < time.Hour {
+		if r.Step == time.Minute {
 			page, err := l.read(ctx, q, r.From, maxRead)
 			if err != nil {
 				return nil, err
 			}
-			calls = page.Calls
-			switch {
-			case page.Next != nil && r.Step > time.Minute: // too many: by hour, then
-				n = int(time.Duration(n) * r.Step / time.Hour)
-				r.Step = time.Hour
-				r.From = q.Now.UTC().Truncate(time.Hour).Add(-time.Duration(n-1) * time.Hour)
-				calls = nil
-			case page.Next != nil:
+			if calls = page.Calls; page.Next != nil {
 				r.Since = page.Next.At
 			}
-		}
-		if r.Step >= time.Hour {
-			cells, err = l.store.Cells(ctx, usage.CellQuery{AccountID: q.AccountID, From: r.From, Step: r.Step, Narrow: q.narrow()})
-			if err != nil {
+		} else {
+			// Steps of some minutes are drawn from hours if there are many calls.
+			step, from := max(r.Step, time.Hour), r.From
+			if r.Step < time.Hour {
+				from = usage.HourOf(r.From)
+			}
+			if cells, err = l.store.Cells(ctx, usage.CellQuery{AccountID: q.AccountID, From: from, Step: step, Narrow: q.narrow()}); err != nil {
 				return nil, err
 			}
+			whole := false // whether calls has all of them
 			if few(cells) {
 				page, err := l.read(ctx, q, r.From, maxExact)
 				if err != nil {
 					return nil, err
 				}
-				calls = page.Calls
+				calls, whole = page.Calls, page.Next == nil
+			}
+			switch {
+			case r.Step == step:
+			case whole || len(cells) == 0:
+				cells = nil
+			default:
+				n = int(time.Duration(n) * r.Step / time.Hour)
+				r.Step, r.From = time.Hour, q.Now.UTC().Truncate(time.Hour).Add(-time.Duration(n-1)*time.Hour)
+				cells = slices.DeleteFunc(cells, func(c usage.Cell) bool { return c.Start.Before(r.From) })
 			}
 		}
 	}

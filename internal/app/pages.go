@@ -18,6 +18,7 @@ import (
 	"sluice/internal/matter"
 	"sluice/internal/notice"
 	"sluice/internal/refusal"
+	"sluice/internal/responses"
 	"sluice/internal/signin"
 	"sluice/internal/staff"
 	"sluice/internal/steering"
@@ -96,6 +97,7 @@ func (a *App) pages(cfg *config.Config) map[string]http.Handler {
 		Ledger:  a.ledger, Abuse: a.abuse, Usage: a.books.View(), Activity: a.activity(), Refusals: refusal.NewView(a.refusals, a.facts.store), Notices: a.notices, Matters: a.matters, Billing: a.billing, Hooks: a.alerts.hooks,
 		API:          func() dashboard.API { return a.api }, // a function: the API is made after its pages
 		Shelf:        shelf,
+		Stored:       responses.NewShelf(a.facts.store, &responses.ShelfOptions{Key: a.facts.store.Key()}).Exported,
 		Forget:       a.facts.store.ForgetResponses,
 		MailIsLogged: cfg.SMTP.Server == "",
 		VideoModel:   func() string { return a.settings.Load().Config.Video.ModelID },

@@ -371,6 +371,11 @@ func TestClosingForgetsResponses(t *testing.T) {
 	if count() != 2 {
 		t.Fatalf("%d responses are stored, want 2", count())
 	}
+	own := decodeResponse(t, n.request("POST", responsesPath, must[admin.RawKey](n, "key.regenerate-master", admin.Target{Actor: "t", Ref: ana.email}).Key, `{"model":"sandbox/small","input":"Say good morning."}`).body)
+	eventually(t, "the export has the response with its input", func() bool {
+		body := ana.get("/dashboard/account.json").body
+		return strings.Contains(body, own.ID) && strings.Contains(body, "Say good morning.") && !strings.Contains(body, owner.ID)
+	})
 	ana.wants(ana.post("/dashboard/account/close", "email", ana.email, "current", pagePassword), "closing the account", 303, "/signin")
 	if count() != 1 {
 		t.Errorf("%d responses are stored, want only the owner's", count())

@@ -134,7 +134,7 @@ func fill(b *testing.B, store *sqlstore.Store, visitor *account.Account, rows in
 	batch := make([]usage.Settlement, 0, size)
 	for i := range rows {
 		r := usage.Settlement{
-			ID: fmt.Sprintf("%032x", i), At: now.Add(-time.Duration(i) * 31 * 24 * time.Hour / time.Duration(rows)).Truncate(time.Millisecond), AccountID: visitor.ID, KeyID: fmt.Sprint("key_", i%6),
+			ID: fmt.Sprintf("%032x", i), At: now.Add(-time.Duration(i) * (31 * 24 * time.Hour / time.Duration(rows))).Truncate(time.Millisecond), AccountID: visitor.ID, KeyID: fmt.Sprint("key_", i%6),
 			Plan: "scale", Tier: "free", ModelAsked: "m", ModelUsed: fmt.Sprint("model-", i/6%8), Provider: "p", Tokens: chat.Usage{Prompt: 57, Completion: 143},
 			RequestMilli: 1000, UnitMilli: 1000, Status: 200, End: usage.EndComplete, Latency: time.Second, FirstToken: time.Millisecond,
 		}

@@ -10,6 +10,7 @@ package dashboard
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -66,6 +67,9 @@ type API interface {
 // unless they say otherwise.
 type Sources struct {
 	Desk *signin.Desk
+	// Stored returns the responses that are stored of the account's requests, in their order, up to so many bytes; nil:
+	// none is stored.
+	Stored func(ctx context.Context, accountID string, requestIDs []string, most int64) ([]json.RawMessage, error)
 	// Forget deletes what is stored of an account's conversations; nil: nothing is.
 	Forget func(ctx context.Context, accountID string) error
 	// Provider is the identity provider, or nil if there is none.

@@ -31,6 +31,8 @@ type export struct {
 	Days     []exportedDay     `json:"usage_by_day"`
 	Calls    []exportedCall    `json:"calls"`
 	Refused  []exportedRefusal `json:"refused_calls"`
+	// Stored has input and response of each.
+	Stored []json.RawMessage `json:"stored_responses"`
 }
 
 // exportedAccount is the account itself.
@@ -177,6 +179,9 @@ type exportedRefusal struct {
 // sums by day always include every call.
 const mostExported = 100_000
 
+// mostStored limits the stored responses, in bytes; the newest are exported.
+const mostStored = 64 << 20
+
 // exportAccount writes the account's data as a file to download. Everything is read before the
 // first byte is written, so that a failure becomes an error page and not half a file.
 func (d *Dashboard) exportAccount(w http.ResponseWriter, r *http.Request, v *visitor) error {
@@ -301,7 +306,7 @@ func (d *Dashboard) gatherBilling(ctx context.Context, v *visitor, out *export) 
 	return nil
 }
 
-// gatherUsage adds the sums of all days and the most recent calls.
+// gatherUsage adds the sums of all days, the most recent calls, and what is stored of them.
 func (d *Dashboard) gatherUsage(ctx context.Context, v *visitor, out *export) error {
 	// From the beginning: sums are kept forever.
 	days, err := d.Usage.UsageByDay(ctx, v.ID, time.Unix(0, 0))
@@ -322,7 +327,7 @@ func (d *Dashboard) gatherUsage(ctx context.Context, v *visitor, out *export) er
 			c.Latency.Milliseconds(), c.FirstToken.Milliseconds(),
 		})
 	}
-	return nil
+	return d.gatherStored(ctx, v, out)
 }
 
 // gatherRefused adds the refused calls that are kept.
@@ -336,4 +341,19 @@ func (d *Dashboard) gatherRefused(ctx context.Context, v *visitor, out *export) 
 		out.Refused = append(out.Refused, exportedRefusal{c.Told(), c.At, c.KeyID, c.Status, c.Kind, c.Param, c.Path, c.Model, c.Address})
 	}
 	return nil
+}
+
+// gatherStored adds the stored responses of the calls that are exported.
+func (d *Dashboard) gatherStored(ctx context.Context, v *visitor, out *export) (err error) {
+	var ids []string
+	for i := range out.Calls {
+		if out.Calls[i].Door == usage.DoorResponses {
+			ids = append(ids, out.Calls[i].ID)
+		}
+	}
+	if d.Stored == nil || len(ids) == 0 {
+		return nil
+	}
+	out.Stored, err = d.Stored(ctx, v.ID, ids, mostStored)
+	return err
 }

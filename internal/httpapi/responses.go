@@ -25,9 +25,14 @@ func (a *API) createResponse(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	past, err := a.past(x, r, req)
+	held := &share{of: &a.bodies, who: x.caller.Account.ID, copies: 1}
+	defer held.release()
+	past, err := a.past(x, r, req, held.take)
 	if err != nil {
 		return err
+	}
+	if a.shelf != nil {
+		req.Opened = func(sealed string) ([]byte, bool) { return a.shelf.Opened(x.caller.Account.ID, sealed) }
 	}
 	same, err := equal(req, past)
 	// With truncation the oldest turns are left out until the model can read the rest.
@@ -53,8 +58,9 @@ func equal(req *responses.Request, past *responses.Past) (*chat.Request, error) 
 	return same, req.Rename(err)
 }
 
-// past returns what a request refers to. It asks the store only if the request refers to something.
-func (a *API) past(x *exchange, r *http.Request, req *responses.Request) (*responses.Past, error) {
+// past returns what a request refers to. It asks the store only if the request refers to something. What is read counts as
+// part of the body; see bodies.
+func (a *API) past(x *exchange, r *http.Request, req *responses.Request, take func(int64) error) (*responses.Past, error) {
 	if req.Previous == "" && len(req.References()) == 0 {
 		return nil, nil
 	}
@@ -72,7 +78,7 @@ func (a *API) past(x *exchange, r *http.Request, req *responses.Request) (*respo
 	if err != nil {
 		return nil, err
 	}
-	past, err := a.shelf.Past(r.Context(), x.caller.Account.ID, req)
+	past, err := a.shelf.Past(r.Context(), x.caller.Account.ID, req, take)
 	if err != nil && r.Context().Err() != nil {
 		return nil, goneOr(relay.Ended(r.Context()))
 	}

@@ -15,6 +15,8 @@ type Past struct {
 	Items [][]byte
 	// Referenced are the items that References returned, by their ids.
 	Referenced map[string][]byte
+
+	take func(int64) error // see Shelf.Past
 }
 
 // References returns the ids of the items that the input refers to, each once.
@@ -128,6 +130,8 @@ type conversation struct {
 	open  map[string]place // the calls that have no result yet, by their ids
 	asked map[string]place // the calls that the caller has approved or not
 	items int
+	// thought is the reasoning that led to the calls that come next, as the inside of a JSON string.
+	thought []byte
 }
 
 // turn is one message, and for an assistant's the results of its calls.
@@ -139,6 +143,7 @@ type turn struct {
 	calls   []*item
 	results []*item // one for each call; nil: it is not there yet
 	any     bool    // some result is there
+	thought []byte  // what led to the calls, as the inside of a JSON string
 }
 
 // place is where a call stands.
@@ -195,7 +200,12 @@ func (c *conversation) add(it *item) {
 	if n := len(c.turns); n > 0 {
 		last = &c.turns[n-1]
 	}
+	if it.kind != itemReasoning && it.kind != itemCall && it.role != "assistant" {
+		c.thought = nil
+	}
 	switch it.kind {
+	case itemReasoning:
+		c.think(it)
 	case itemMessage:
 		// What the model said beside calls is part of the message with the calls.
 		if it.role == "assistant" && last != nil && len(last.calls) > 0 && !last.any {
@@ -211,6 +221,9 @@ func (c *conversation) add(it *item) {
 		if last == nil || last.role != "assistant" || last.any {
 			c.turns = append(c.turns, turn{role: "assistant", index: it.index})
 			last = &c.turns[len(c.turns)-1]
+		}
+		if c.thought != nil {
+			last.thought, c.thought = c.thought, nil
 		}
 		c.open[it.id] = place{len(c.turns) - 1, len(last.calls)}
 		last.calls, last.results = append(last.calls, it), append(last.results, nil)
@@ -241,6 +254,22 @@ func (c *conversation) add(it *item) {
 			c.asked[it.id] = at
 		}
 		c.turns[at.turn].results[at.call], c.turns[at.turn].any = it, true
+	}
+}
+
+// think opens the encrypted content of reasoning that was sealed here. What another service has sealed means nothing to the
+// models behind this one.
+func (c *conversation) think(it *item) {
+	sealed := it.arguments.text()
+	if c.p.req.Opened == nil || !strings.HasPrefix(sealed, sealedHere) {
+		return
+	}
+	text, ok := c.p.req.Opened(sealed)
+	switch {
+	case !ok && it.index >= 0:
+		c.refuse(it, ".encrypted_content", "cannot be read: it was made for another account, or is damaged; leave the item out")
+	case ok && len(text) > 0:
+		c.thought = appendInside(c.thought, string(text))
 	}
 }
 
@@ -300,6 +329,12 @@ func (c *conversation) messages() []byte {
 		begin(-1, "system")
 		b = append(append(append(b, `,"content":`...), r.settings.instructions...), '}')
 	}
+	current := 0 // the first turn behind the last words of the user: the exchange of calls there goes on
+	for i := range c.turns {
+		if c.turns[i].role == "user" {
+			current = i + 1
+		}
+	}
 	for i := range c.turns {
 		t := &c.turns[i]
 		begin(t.index, t.role)
@@ -308,6 +343,10 @@ func (c *conversation) messages() []byte {
 			b = appendTexts(b, t.texts, len(t.calls) > 0)
 		} else {
 			b = append(b, t.content...)
+		}
+		// Models that think in a field of their own want it back while they call tools. Later they ignore it.
+		if len(t.thought) > 0 && len(t.calls) > 0 && i >= current {
+			b = append(append(append(b, `,"reasoning_content":"`...), t.thought...), '"')
 		}
 		for k, call := range t.calls {
 			if k == 0 {
@@ -391,6 +430,7 @@ func (r *Request) Rename(err error) error {
 		if rest, ok := strings.CutPrefix(f.Message, was); ok {
 			f.Message = f.Param + rest
 		}
+		f.Message = strings.ReplaceAll(f.Message, "parts of type file", "parts of type input_file")
 	}
 	return err
 }

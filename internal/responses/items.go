@@ -19,7 +19,7 @@ const (
 	itemCall               // a call of a tool: part of an assistant's message
 	itemOutput             // the result of a call
 	itemReference          // an item of an earlier response, which is looked up
-	itemReasoning          // nothing: see docs/api.md#responses
+	itemReasoning          // what led to the calls behind it, if it was sealed here; see docs/api.md#responses
 	itemRemote             // a call of an MCP tool with its result: a call and its output, if the request has servers
 	itemOther              // nothing: a record of what a built-in tool or an MCP server has done
 )
@@ -103,6 +103,7 @@ func (p *parser) item(v value) (it item, ok bool) {
 	case "reasoning":
 		it.kind = itemReasoning
 		p.thoughts(v)
+		it.arguments = v.member("encrypted_content")
 	case "item_reference":
 		it.kind = itemReference
 		if id := p.string(v, "id", "the id of an item of an earlier response"); id != nil {
@@ -406,8 +407,8 @@ func (p *parser) output(v value, it *item) {
 	}
 }
 
-// thoughts checks a reasoning item. Nothing of it reaches the model: what an upstream needs back of its own reasoning is
-// kept with the calls (package continuation).
+// thoughts checks a reasoning item. Its summary does not reach the model. What an upstream needs back of its own reasoning is
+// in the encrypted content, or kept with the calls (package continuation).
 func (p *parser) thoughts(v value) {
 	for _, name := range []string{"summary", "content"} {
 		list := v.member(name)

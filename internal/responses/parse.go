@@ -29,6 +29,9 @@ type Request struct {
 	Previous string // previous_response_id; empty: a conversation begins
 	// Encrypted says that reasoning items are to carry encrypted content.
 	Encrypted bool
+	// Opened opens the encrypted content of a reasoning item that was sealed here, for Compose. If it is nil, such content is
+	// ignored.
+	Opened func(sealed string) ([]byte, bool)
 	// Truncate says that the oldest items may be left out if the input is too long for the model.
 	Truncate bool
 

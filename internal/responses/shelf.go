@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -110,6 +112,16 @@ func (s *Shelf) Seal(accountID string, text []byte) string {
 	return sealedHere + base64.StdEncoding.EncodeToString(s.key.Box("reasoning", accountID, "").Seal(text))
 }
 
+// Opened returns what Seal encrypted for an account. It reports false for anything else.
+func (s *Shelf) Opened(accountID, sealed string) ([]byte, bool) {
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sealed, sealedHere))
+	if err != nil {
+		return nil, false
+	}
+	text, err := s.key.Box("reasoning", accountID, "").Open(raw)
+	return text, err == nil
+}
+
 // Keep stores a response and its input. It is durable when Keep returns. The context may be canceled: a caller that
 // hangs up now may have read the id already.
 func (s *Shelf) Keep(ctx context.Context, accountID string, r *Request, id string, response []byte) error {
@@ -155,11 +167,42 @@ func (r *Request) appendInput(b []byte) []byte {
 	return append(b, ']')
 }
 
-// Past returns what a request of an account refers to. The error is a fault.
-func (s *Shelf) Past(ctx context.Context, accountID string, r *Request) (*Past, error) {
+// Exported returns those of the account's responses that are stored, with their inputs, as JSON objects in the order of the
+// requests that made them. It ends before the one that exceeds most bytes. Requests without a stored response are skipped.
+func (s *Shelf) Exported(ctx context.Context, accountID string, requestIDs []string, most int64) (all []json.RawMessage, err error) {
+	for some := range slices.Chunk(requestIDs, 16) { // few at a time, since they may be large
+		keys := make([][]byte, len(some))
+		for i, id := range some {
+			own := s.box(accountID, ResponseID(id)).ID()
+			keys[i] = own[:]
+		}
+		found, err := s.store.FindResponses(ctx, keys, s.now())
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for i, sealed := range found {
+			if sealed == nil {
+				continue
+			}
+			if most -= int64(len(sealed)); most < 0 {
+				return all, nil
+			}
+			kept, err := s.open(accountID, ResponseID(some[i]), sealed)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, json.RawMessage(kept))
+		}
+	}
+	return all, nil
+}
+
+// Past returns what a request of an account refers to. The error is a fault. Take is called with the bytes that are about to
+// be held; its error ends the search. It may be nil.
+func (s *Shelf) Past(ctx context.Context, accountID string, r *Request, take func(int64) error) (*Past, error) {
 	ctx, cancel := context.WithTimeout(ctx, findPatience)
 	defer cancel()
-	past := &Past{Referenced: map[string][]byte{}}
+	past := &Past{Referenced: map[string][]byte{}, take: take}
 	room := s.room
 	if r.Previous != "" {
 		if err := s.conversation(ctx, accountID, r.Previous, past, &room); err != nil {
@@ -188,7 +231,7 @@ func (s *Shelf) conversation(ctx context.Context, accountID, id string, past *Pa
 	if len(links) == 0 {
 		return lost()
 	}
-	last := links[len(links)-1]
+	last, before := links[len(links)-1], *room
 	for _, l := range links {
 		*room -= l.Size
 	}
@@ -197,6 +240,11 @@ func (s *Shelf) conversation(ctx context.Context, accountID, id string, past *Pa
 		return fault.New(fault.Invalid, "The conversation of the previous response %s is too long: at most %d responses and %d MiB. Begin a new one.", quote(id), maxTurns, s.room>>20).At("previous_response_id")
 	case len(last.Previous) > 0:
 		return fault.New(fault.Invalid, "An earlier response of the conversation of %s not found: it was deleted or has expired. Send the conversation in input.", quote(id)).At("previous_response_id")
+	}
+	if past.take != nil {
+		if err := past.take(before - *room); err != nil {
+			return err
+		}
 	}
 	ids := make([][]byte, len(links))
 	for i, l := range links {
@@ -267,6 +315,11 @@ func (s *Shelf) references(ctx context.Context, accountID string, ids []string, 
 			if id := item.member("id").text(); missing[id] {
 				if *room -= int64(len(item)); *room < 0 {
 					return fault.New(fault.Invalid, "The items that input refers to are larger than %d MiB together.", s.room>>20).At("input")
+				}
+				if past.take != nil {
+					if err := past.take(int64(len(item))); err != nil {
+						return err
+					}
 				}
 				past.Referenced[id] = bytes.Clone(item)
 			}

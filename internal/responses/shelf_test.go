@@ -81,7 +81,7 @@ func (s *shelved) turn(t *testing.T, account, id, body, text string) (string, er
 	if err != nil {
 		t.Fatal(err)
 	}
-	past, err := s.Past(t.Context(), account, r)
+	past, err := s.Past(t.Context(), account, r, nil)
 	if err != nil {
 		return "", err
 	}
@@ -281,4 +281,86 @@ func TestItemsAreBounded(t *testing.T) {
 	}
 	_, err := Parse(body(maxItems + 1))
 	wantFault(t, err, fault.Invalid, "input", "input holds too much")
+}
+
+// What was sealed for an account comes back as the reasoning that led to calls, for that account alone.
+func TestSealedReasoning(t *testing.T) {
+	t.Parallel()
+	s := newShelved()
+	sealed := s.Seal("a", []byte("First \"this\"."))
+	compose := func(account, content string) (string, error) {
+		r, err := Parse([]byte(`{"model":"m","input":[{"role":"user","content":"Go"},{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"` + content + `"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"1"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Opened = func(sealed string) ([]byte, bool) { return s.Opened(account, sealed) }
+		b, err := r.Compose(nil)
+		return string(b), err
+	}
+	const call = `"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"1"}]}`
+	const head = `{"model":"m","messages":[{"role":"user","content":"Go"},{"role":"assistant","content":null,`
+	if got, err := compose("a", sealed); err != nil || got != head+`"reasoning_content":"First \"this\".",`+call {
+		t.Errorf("Compose = %s, %v", got, err)
+	}
+	if got, err := compose("a", "gAAAAA"); err != nil || got != head+call {
+		t.Errorf("Compose with what another service has sealed = %s, %v", got, err)
+	}
+	for _, tt := range []struct{ account, content string }{{"b", sealed}, {"a", sealed[:len(sealed)-4]}, {"a", sealedHere + "!"}, {"a", sealedHere}} {
+		_, err := compose(tt.account, tt.content)
+		if f := fault.From(err); err == nil || f.Param != "input[1].encrypted_content" || !strings.HasPrefix(f.Message, "input[1].encrypted_content cannot be read") {
+			t.Errorf("Compose with content of another account or damaged = %v", err)
+		}
+	}
+	// In an earlier exchange it does not matter any more.
+	r, _ := Parse([]byte(`{"model":"m","input":[{"type":"reasoning","summary":[],"encrypted_content":"` + sealed + `"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"1"},{"role":"user","content":"x"}]}`))
+	r.Opened = func(sealed string) ([]byte, bool) { return s.Opened("a", sealed) }
+	if b, err := r.Compose(nil); err != nil || strings.Contains(string(b), "reasoning_content") {
+		t.Errorf("Compose = %s, %v, want no reasoning of an earlier exchange", b, err)
+	}
+}
+
+// What is read counts before it is read.
+func TestPastIsCounted(t *testing.T) {
+	t.Parallel()
+	s := newShelved()
+	if _, err := s.turn(t, "a", "1", `{"model":"m","input":"Hi"}`, "Hello"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Parse([]byte(`{"model":"m","previous_response_id":"resp_1","input":[{"type":"item_reference","id":"msg_1_0"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var taken []int64
+	if _, err := s.Past(t.Context(), "a", r, func(n int64) error { taken = append(taken, n); return nil }); err != nil || len(taken) != 2 || taken[0] < 100 || taken[1] < 50 {
+		t.Errorf("Past takes %v, %v", taken, err)
+	}
+	full := errors.New("full")
+	if _, err := s.Past(t.Context(), "a", r, func(int64) error { return full }); !errors.Is(err, full) {
+		t.Errorf("Past without room = %v", err)
+	}
+}
+
+func TestExported(t *testing.T) {
+	t.Parallel()
+	s := newShelved()
+	for _, id := range []string{"1", "2", "3"} {
+		if _, err := s.turn(t, "a", id, `{"model":"m","input":"Hi `+id+`"}`, "Hello"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		account string
+		most    int64
+		want    string
+	}{{"a", 1 << 20, "312"}, {"a", 0, ""}, {"b", 1 << 20, ""}} {
+		all, err := s.Exported(t.Context(), tt.account, []string{"3", "none", "1", "2"}, tt.most)
+		got := ""
+		for _, raw := range all {
+			_, rest, _ := strings.Cut(string(raw), `"text":"Hi `)
+			got += rest[:1]
+		}
+		if err != nil || got != tt.want {
+			t.Errorf("Exported to %s = %s, %v, want %s", tt.account, got, err, tt.want)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -226,6 +227,24 @@ func TestDifficultyAllocations(t *testing.T) {
 		req := parse(t, content, "")
 		if n := testing.AllocsPerRun(50, func() { difficultyOf(req, m) }); n >= 1 {
 			t.Errorf("the difficulty of %.40s allocates %g times, want never", content, n)
+		}
+	}
+}
+
+// What routing adds to a call: a usual prompt, and a few models.
+func BenchmarkRoute(b *testing.B) {
+	c, err := catalog.New(append([]catalog.Model{catalog.Router("service")}, offer()...))
+	if err != nil {
+		b.Fatal(err)
+	}
+	routes := New(c, []Provider{{Name: "p", Keys: []Key{{Adapter: &silent{}}}}}, &Options{Log: slog.New(slog.DiscardHandler)})
+	auto, _ := c.Lookup("service/auto")
+	q := &Query{Catalog: c, Routes: routes, Model: auto, AccountID: "acct_1", Plan: account.Free, Weights: NewWeights(""), Request: parse(b, strconv.QuoteToASCII(strings.Join(prompts(2), "\n")), "")}
+	r := NewRouter(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Choose(b.Context(), q); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -23,11 +23,11 @@ var signWords = [kinds][]string{
 		"schreibe", "geschichte", "gedicht", "écris", "escribe",
 	},
 	Data: {
-		"extract", "json", "csv", "table", "classify", "categorize", "identify", "entities", "format", "convert", "parse", "columns", "rows", "sort", "spreadsheet", "yaml", "xml", "fields", "tabelle",
+		"extract", "json", "csv", "table", "classify", "categorize", "identify", "entities", "format", "convert", "parse", "categories", "columns", "rows", "sort", "spreadsheet", "yaml", "xml", "fields", "tabelle",
 	},
 	Logic: {
 		"puzzle", "riddle", "logically", "deduce", "true", "false", "premise", "conclusion", "implies", "contradiction", "constraint", "constraints", "clue", "clues", "liar", "knight", "knave",
-		"taller", "older", "younger", "faster", "left", "right", "opposite", "overtake", "neighbor", "parent", "sibling", "siblings", "brothers", "sisters", "premises", "argument", "paradox", "optimal", "strategy",
+		"taller", "older", "younger", "faster", "left", "right", "opposite", "overtake", "neighbor", "sibling", "siblings", "brother", "brothers", "sister", "sisters", "race", "facing", "direction", "belong", "premises", "argument", "paradox", "optimal", "strategy",
 	},
 	Sums: {
 		"solve", "equation", "integer", "integers", "probability", "sum", "remainder", "divided", "divisible", "triangle", "radius", "area", "perimeter", "volume", "polynomial", "prove", "theorem", "integral",
@@ -35,8 +35,8 @@ var signWords = [kinds][]string{
 		"berechne", "gleichung", "combien", "calcula",
 	},
 	Program: {
-		"code", "function", "python", "javascript", "typescript", "java", "golang", "rust", "sql", "html", "css", "program", "algorithm", "array", "arrays", "string", "strings", "implement", "compile",
-		"compiler", "regex", "regexp", "bug", "debug", "refactor", "api", "class", "def", "func", "return", "loop", "recursive", "recursion", "binary", "tree", "linked", "stack", "complexity", "bash", "script", "traceback", "exception", "cpp", "kubernetes", "docker", "programm", "fonction", "función",
+		"code", "function", "python", "javascript", "typescript", "java", "golang", "rust", "sql", "html", "css", "program", "algorithm", "array", "arrays", "strings", "implement", "compile",
+		"compiler", "regex", "regexp", "bug", "debug", "refactor", "api", "def", "func", "loop", "recursive", "recursion", "binary", "website", "linked", "stack", "complexity", "bash", "script", "traceback", "exception", "cpp", "kubernetes", "docker", "programm", "fonction", "función",
 	},
 }
 
@@ -44,22 +44,24 @@ var signWords = [kinds][]string{
 const (
 	denial = 1 << (kinds + iota)
 	share
+	weak // a sign of writing that other orders have, too
 )
 
-var countedWords = map[uint8][]string{
+var countedWords = map[uint16][]string{
 	denial: {"not", "except", "never", "false", "incorrect", "least", "neither", "nor", "no"},
+	weak:   {"write", "describe", "imagine", "act", "edit"},
 	share:  {"percent", "half", "twice", "third", "times", "quarter", "fraction", "ratio", "each", "per", "more", "less", "than"},
 }
 
 // signTable finds what a word points to by its hash: open addressing, at most half full.
 type signTable [1024]struct {
 	hash uint32
-	bits uint8 // one for each kind, then denial and share
+	bits uint16 // one for each kind, then denial, share and weak
 }
 
 // signsOf is made once: the table is small, and the words above stay readable.
 var signsOf = func() (table signTable) {
-	put := func(bits uint8, words []string) {
+	put := func(bits uint16, words []string) {
 		for _, w := range words {
 			h := uint32(hashStart)
 			for i := range len(w) {
@@ -78,6 +80,7 @@ var signsOf = func() (table signTable) {
 	}
 	put(denial, countedWords[denial])
 	put(share, countedWords[share])
+	put(weak, countedWords[weak])
 	return table
 }()
 
@@ -96,6 +99,7 @@ func (t *Text) sign(h uint32) {
 	}
 	t.denials += int(found / denial & 1)
 	t.shares += int(found / share & 1)
+	t.weak += int(found / weak & 1)
 }
 
 // work returns the kind of work that a prompt in prose asks for.
@@ -104,7 +108,7 @@ func (t *Text) work() Kind {
 	// Marks say as much as words.
 	n[Program] += min(t.semicolons/2, 6)
 	n[Sums] += min(t.numbers/2, 3) + min(t.operators/2, 2) + min(t.slashes, 3)
-	n[Writing] *= 2 // there are few of them in a long order
+	n[Writing] = 2*n[Writing] - t.weak // there are few of them in a long order
 	best := Talk
 	for k := Writing; k < kinds; k++ {
 		if n[k] > 0 && n[k] >= n[best] {

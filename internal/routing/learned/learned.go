@@ -100,8 +100,8 @@ func logistic(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // The models that Quality compares: a strong one, and a weak one.
 const (
-	strong = 90.0
-	weak   = 60.0
+	strongQuality = 90.0
+	weakQuality   = 60.0
 )
 
 // Quality returns how well a model does a prompt, from 0 to 100. Quality is its estimate for the kind of task.
@@ -109,10 +109,10 @@ const (
 // behind. In the terms of item response: the difficulty sets the discrimination, so that a model of quality 90
 // answers where one of quality 60 fails with the given chance. At Typical the quality stays what it is.
 func Quality(quality, difficulty float64) float64 {
-	top := logit(strong)
+	top := logit(strongQuality)
 	// How far the weak model falls behind, in logits, against how far it is behind on a typical prompt.
-	gap := strong - 100*min(max(difficulty, 0.02), 0.85)
-	slope := (top - logit(gap)) / (top - logit(weak))
+	gap := strongQuality - 100*min(max(difficulty, 0.02), 0.85)
+	slope := (top - logit(gap)) / (top - logit(weakQuality))
 	return 100 * logistic(top+slope*(logit(min(max(quality, 1), 99))-top))
 }
 

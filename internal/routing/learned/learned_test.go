@@ -114,7 +114,7 @@ func TestQuality(t *testing.T) {
 	}
 	// By definition: the chance that the weak model fails where the strong one does not.
 	for _, d := range []float64{0.1, 0.3, 0.6} {
-		if got := Quality(strong, d) - Quality(weak, d); math.Abs(got-100*d) > 1e-9 {
+		if got := Quality(strongQuality, d) - Quality(weakQuality, d); math.Abs(got-100*d) > 1e-9 {
 			t.Errorf("at difficulty %g the weak model is %g points behind, want %g", d, got, 100*d)
 		}
 	}

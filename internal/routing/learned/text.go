@@ -54,7 +54,7 @@ type Text struct {
 	options, inOptions, optionNumbers                      int
 	questions, operators, dollars, slashes, quotes, parens int
 	commas, denials, shares, semicolons, strangers         int
-	foreign                                                int
+	weak                                                   int
 	signs                                                  [kinds]int
 	last                                                   struct {
 		bytes int
@@ -136,7 +136,6 @@ func (t *Text) next(c byte) {
 		t.end()
 		t.symbol, t.hash = 2, (hashStart^uint32(c))*hashStep
 	case c >= 0x80:
-		t.foreign++
 		t.letter(c)
 	case c >= '0' && c <= '9':
 		if t.reading != number {
