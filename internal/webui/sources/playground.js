@@ -233,7 +233,7 @@
       if (m.error) {
         el.append(make("div", "wrong", m.error));
         if (m.signin) el.append(Object.assign(make("a", "button small", "Sign in"), { href: "/signin?next=/dashboard/playground" }));
-        tools.append(button("Retry", "Send this message again", () => retry(lane)));
+        tools.append(button("Retry", "Retry: send this message again", () => retry(lane)));
       }
       return el;
     }
@@ -250,7 +250,7 @@
       const tools = head.appendChild(make("span", "tools"));
       el.append(make("div", "small muted facts-line", factsOf(m)));
       tools.append(button("Copy", "Copy this reply", (event) => { navigator.clipboard?.writeText(m.content || ""); event.target.textContent = "Copied"; }));
-      if (last) tools.append(button("Retry", "Ask for another reply", () => retry(lane)));
+      if (last) tools.append(button("Retry", "Retry: ask for another reply", () => retry(lane)));
     }
     return el;
   }
