@@ -1,16 +1,18 @@
 package tokens
 
 import (
+	"compress/gzip"
 	_ "embed"
-	"encoding/binary"
 	"hash/maphash"
+	"io"
+	"strings"
 	"sync"
 )
 
 //go:generate go run ./genvocab o200k.bin
 
-// packed is the vocabulary: 256 tokens of one byte, and then, for each further token, the numbers of the
-// two earlier tokens that it consists of. It is a string and not a slice, so that it stays in the part of
+// packed is the vocabulary, compressed: 256 tokens of one byte, and then, for each further token, the numbers of the
+// two earlier tokens that it consists of, as the command genvocab writes them. It is a string and not a slice, so that it stays in the part of
 // the binary that is only read, and takes no memory until it is used.
 //
 //go:embed o200k.bin
@@ -44,18 +46,24 @@ var vocabulary = sync.OnceValue(unpack)
 // unpack builds the vocabulary. It panics if the file is damaged: that is a mistake of the build.
 func unpack() *vocab {
 	v := &vocab{seed: maphash.MakeSeed(), text: make([]byte, 0, text), ends: make([]uint32, 0, most), table: make([]uint32, slots)}
-	rest := []byte(packed)
+	z, err := gzip.NewReader(strings.NewReader(packed))
+	if err != nil {
+		panic(err)
+	}
+	rest, err := io.ReadAll(z)
+	if err != nil {
+		panic(err)
+	}
 	for _, c := range rest[:singles] {
 		v.add(append(v.text, c))
 	}
-	for rest = rest[singles:]; len(rest) > 0; {
-		first, n := binary.Uvarint(rest)
-		second, m := binary.Uvarint(rest[n:])
-		if n <= 0 || m <= 0 {
-			panic("tokens: the vocabulary is damaged")
-		}
-		rest = rest[n+m:]
-		v.add(append(append(v.text, v.token(uint32(first))...), v.token(uint32(second))...))
+	rest = rest[singles:]
+	n := len(rest) / 6
+	number := func(planes []byte, i int) uint32 {
+		return uint32(planes[i]) | uint32(planes[n+i])<<8 | uint32(planes[2*n+i])<<16
+	}
+	for i := range n {
+		v.add(append(append(v.text, v.token(number(rest, i))...), v.token(number(rest[3*n:], i))...))
 	}
 	return v
 }

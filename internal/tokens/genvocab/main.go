@@ -2,11 +2,12 @@
 //
 // It takes the vocabulary from github.com/tiktoken-go/tokenizer, which has it as a Go map of 200,000
 // entries: 6 MB in a binary, and the slowest package of all to compile. Here every token is written as the
-// two earlier tokens that it is made of, which takes 0.85 MB.
+// two earlier tokens that it is made of, which takes 0.74 MB compressed.
 package main
 
 import (
-	"encoding/binary"
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"os"
 
@@ -23,7 +24,7 @@ func main() {
 	}
 	text, err := vocabulary()
 	if err == nil {
-		err = os.WriteFile(os.Args[1], text, 0o644)
+		err = os.WriteFile(os.Args[1], compress(text), 0o644)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "genvocab:", err)
@@ -31,16 +32,27 @@ func main() {
 	}
 }
 
-// vocabulary returns the bytes of the first 256 tokens, and then two varints for each further token: the
-// numbers of the tokens that it consists of.
+// compress compresses the file.
+func compress(text []byte) []byte {
+	var b bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // a level that there is
+	_, _ = z.Write(text)                                  // a bytes.Buffer never fails
+	_ = z.Close()
+	return b.Bytes()
+}
+
+// vocabulary returns the bytes of the first 256 tokens, and then the two numbers of the tokens that each further one
+// consists of: the lowest bytes of all first numbers, their next and their highest bytes, and likewise the second
+// numbers. In this order they compress best.
 func vocabulary() ([]byte, error) {
 	source := codec.NewO200kBase()
 	var out []byte
+	var planes [6][]byte
 	numbers := map[string]uint64{}
 	for n := uint64(0); ; n++ {
 		token, err := source.Decode([]uint{uint(n)})
 		if err != nil { // one past the last token
-			return out, nil
+			return append(out, bytes.Join(planes[:], nil)...), nil
 		}
 		if n < singles {
 			if len(token) != 1 {
@@ -52,7 +64,10 @@ func vocabulary() ([]byte, error) {
 			if !ok {
 				return nil, fmt.Errorf("token %d, %q, is not made of two earlier tokens", n, token)
 			}
-			out = binary.AppendUvarint(binary.AppendUvarint(out, first), second)
+			for i := range 3 {
+				planes[i] = append(planes[i], byte(first>>(8*i)))
+				planes[3+i] = append(planes[3+i], byte(second>>(8*i)))
+			}
 		}
 		numbers[token] = n
 	}
