@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,11 +71,12 @@ func TestRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, days := &shared{}, &calendar{days: map[Subject]map[int64]Span{}}
 		log := slog.New(slog.DiscardHandler)
-		gauges := Gauges{
+		var gauges atomic.Pointer[Gauges]
+		gauges.Store(&Gauges{
 			Targets: []routing.Standing{{Provider: "p", Upstream: "u"}},
 			Models:  []ModelHealth{{"m", "healthy"}, {"idle", "healthy"}, {"broken", "down"}, {"half", "degraded"}},
-		}
-		one := New(func() Gauges { return gauges }, &Options{Store: db, Node: "one", Log: log})
+		})
+		one := New(func() Gauges { return *gauges.Load() }, &Options{Store: db, Node: "one", Log: log})
 		two := New(func() Gauges { return Gauges{} }, &Options{Store: db, Node: "two", Log: log})
 		records := []*Record{NewRecord(one, days, log), NewRecord(two, days, log)}
 		ctx, stop := context.WithCancel(t.Context())
@@ -118,7 +120,7 @@ func TestRecord(t *testing.T) {
 			t.Errorf("lately the model had %+v calls", got)
 		}
 		// Days of long ago go, and while the database is away the history stays.
-		gauges = Gauges{}
+		gauges.Store(&Gauges{})
 		days.mu.Lock()
 		days.away = errors.New("away")
 		days.mu.Unlock()
