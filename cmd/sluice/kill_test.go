@@ -218,7 +218,7 @@ func (w *writer) open(ctx context.Context, t *testing.T, email string) bool {
 // addSharedKey adds a sub-key to the account that all writers share. It is refused once the account has ten.
 func (w *writer) addSharedKey(ctx context.Context, t *testing.T) bool {
 	var key admin.NewKey
-	err := w.client.Call(ctx, "key.create", admin.Target{Actor: w.name, Ref: account.OwnerEmail, Name: w.name}, &key)
+	err := w.client.Call(ctx, "key.create", admin.Target{Actor: w.name, Ref: account.OwnerEmail, Name: w.keyName()}, &key)
 	switch {
 	case err == nil:
 		w.shared = append(w.shared, key)
@@ -234,6 +234,9 @@ func (w *writer) addSharedKey(ctx context.Context, t *testing.T) bool {
 	return true
 }
 
+// keyName returns a name that no key has.
+func (w *writer) keyName() string { return fmt.Sprintf("%s %x", w.name, w.random.Uint64()) }
+
 // change makes one change of an account.
 func (w *writer) change(ctx context.Context, t *testing.T, l *ledger) bool {
 	target := admin.Target{Actor: w.name, Ref: l.id, Reason: "r"}
@@ -244,7 +247,7 @@ func (w *writer) change(ctx context.Context, t *testing.T, l *ledger) bool {
 	switch w.random.IntN(6) {
 	case 0, 1:
 		if len(l.keys) < account.MaxSubKeys {
-			target.Name = "new"
+			target.Name = w.keyName()
 			var key admin.NewKey
 			if !w.call(ctx, t, l, "key.create", "key.create", target, &key) {
 				return false
