@@ -36,12 +36,12 @@ test("sign up, subscribe, call, watch, upgrade, regenerate, cancel", async () =>
   await page.reload();
   assert.ok(!(await page.content()).includes(sub), "the key is on a page after its one showing");
 
-  await page.getByRole("link", { name: "Usage" }).click();
-  const row = page.getByRole("row").filter({ hasText: called.id });
+  await page.getByRole("link", { name: "Activity" }).click();
+  const row = page.locator("table.requests tbody tr").filter({ has: page.locator(`a[href*="${called.id}"]`) });
   await row.waitFor();
-  assert.match(await row.textContent(), /sandbox\/small.*laptop.*200 complete/s);
+  assert.match(await row.textContent(), /200.*sandbox\/small.*laptop/s);
   assert.ok(!(await page.content()).includes("a secret that no page shows"));
-  await page.locator(".chart canvas").waitFor();
+  await page.locator("svg[role=img]").first().waitFor();
 
   await page.getByRole("link", { name: "Plan and billing" }).click();
   await page.locator("section", { has: page.getByRole("heading", { name: "Premium" }) }).getByRole("link", { name: "Upgrade" }).click();
