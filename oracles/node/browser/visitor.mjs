@@ -32,7 +32,8 @@ export function useBrowser() {
   });
   after(() => browser.close());
   return async (options = {}) => {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
+    // Without motion: a page that is left while it fades in complains about the transition that it aborts.
+    const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, reducedMotion: "reduce", ...options });
     context.setDefaultTimeout(20_000);
     const page = await context.newPage();
     const complaints = [];
