@@ -10,6 +10,7 @@ import (
 	"sluice/internal/activity"
 	"sluice/internal/admission"
 	"sluice/internal/catalog"
+	"sluice/internal/front"
 	"sluice/internal/usage"
 	"sluice/internal/webui"
 )
@@ -27,7 +28,7 @@ type overviewView struct {
 	Total   usage.Sums
 	// Days has one row for each day of the window.
 	Days     []usage.Row
-	Snippets []snippet
+	Snippets []front.Snippet
 	Start    startView
 	// Errors are the latest requests that failed or were refused.
 	Errors listView
@@ -80,7 +81,7 @@ func (d *Dashboard) overviewPage(w http.ResponseWriter, r *http.Request, v *visi
 			return err
 		}
 	}
-	view.Snippets = snippets(d.ui.Settings().Origin, exampleModel(d.Catalog(), v))
+	view.Snippets = front.Snippets(d.ui.Settings().Origin, exampleModel(d.Catalog(), v))
 	p := d.frame(w, r, v, "Overview")
 	p.Styles, p.Scripts = []string{"activity.css"}, []string{"activity.js"}
 	return d.ui.Render(w, r, http.StatusOK, overviewPage(p, view))
@@ -184,70 +185,6 @@ func exampleModel(c *catalog.Catalog, v *visitor) string {
 		}
 	}
 	return first
-}
-
-// snippet is the quick start in one language. ID is part of element ids.
-type snippet struct{ ID, Name, Text string }
-
-// snippets returns the quick start in each language. The programs run as they are once
-// SLUICE_API_KEY is set; only the server's origin and the model are filled in.
-func snippets(origin, model string) []snippet {
-	// A text/template would need escaping: the snippets are full of braces.
-	fill := strings.NewReplacer("{origin}", origin, "{model}", model)
-	list := []snippet{
-		{"curl", "curl", `curl {origin}/v1/chat/completions \
-  -H "Authorization: Bearer $SLUICE_API_KEY" \
-  -H "Content-Type: application/json" \
-  -d '{
-    "model": "{model}",
-    "messages": [{"role": "user", "content": "Hello!"}]
-  }'`},
-		{"python", "Python", `# pip install openai
-import os
-from openai import OpenAI
-
-client = OpenAI(base_url="{origin}/v1", api_key=os.environ["SLUICE_API_KEY"])
-reply = client.chat.completions.create(
-    model="{model}",
-    messages=[{"role": "user", "content": "Hello!"}],
-)
-print(reply.choices[0].message.content)`},
-		{"node", "Node", `// npm install openai
-import OpenAI from "openai";
-
-const client = new OpenAI({ baseURL: "{origin}/v1", apiKey: process.env.SLUICE_API_KEY });
-const reply = await client.chat.completions.create({
-  model: "{model}",
-  messages: [{ role: "user", content: "Hello!" }],
-});
-console.log(reply.choices[0].message.content);`},
-		{"go", "Go", `// go get github.com/openai/openai-go/v3
-package main
-
-import (
-	"context"
-	"os"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-)
-
-func main() {
-	client := openai.NewClient(option.WithBaseURL("{origin}/v1"), option.WithAPIKey(os.Getenv("SLUICE_API_KEY")))
-	reply, err := client.Chat.Completions.New(context.Background(), openai.ChatCompletionNewParams{
-		Model:    "{model}",
-		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hello!")},
-	})
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(reply.Choices[0].Message.Content)
-}`},
-	}
-	for i := range list {
-		list[i].Text = fill.Replace(list[i].Text)
-	}
-	return list
 }
 
 // limitText formats a limit in full: 1,000.
