@@ -134,6 +134,8 @@ func (b *Backend) routes() []Route {
 		row("models.moves", "GET", "/models/moves", OperationsRead, "List models that staff has moved or will move to another tier", b.modelsMoves),
 		row("models.move", "POST", "/models/move", OperationsWrite, "Move a model to another tier, at once or with notice", b.modelsMove),
 		row("models.move-back", "POST", "/models/move-back", OperationsWrite, "Give a model its configured tier again", b.modelsMoveBack),
+		row("router.feedback", "GET", "/router/feedback", OperationsRead, "List how far feedback has moved models at each kind of task", b.routerFeedback),
+		row("router.reset", "POST", "/router/reset", OperationsWrite, "Forget the feedback about a model, or all of it", b.routerReset),
 		row("upstream.list", "GET", "/upstreams", OperationsRead, "List the upstreams of the server, their health and their calls", b.upstreamList),
 		row("upstream.series", "GET", "/upstreams/series", OperationsRead, "List upstreams with their calls in the last three hours, in parts of five minutes", b.upstreamSeries),
 		row("upstream.drains", "GET", "/upstreams/drains", OperationsRead, "List what is drained", b.upstreamDrains),

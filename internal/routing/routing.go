@@ -66,6 +66,8 @@ type Query struct {
 	Staff     bool     // the account may call models that have no tier yet
 	Scorer    Scorer   // nil: an Estimate at the middle of its dial
 	Weights   *Weights // nil: the router has learned nothing
+	// Strengths are what feedback has taught; nil: nothing.
+	Strengths *Strengths
 	Request   *chat.Request
 	// PromptTokens is an estimate of the prompt's tokens; 0: the router guesses by the bytes.
 	PromptTokens int
@@ -101,6 +103,8 @@ type Ranked struct {
 	Obstacle string  // why it cannot be chosen; empty: it can
 	// How well the model is expected to answer, from 0 to 100, and what that costs, in micro-dollars.
 	Quality, CostMicro float64
+	// Feedback is the part of the quality that feedback has added or taken away, in points.
+	Feedback float64
 	// Passed says why another model was chosen; empty: it was chosen, or there is an obstacle.
 	Passed string
 }
@@ -183,6 +187,7 @@ func (r *Router) choose(ctx context.Context, q *Query, explain bool) (Choice, er
 // features returns what the router looks at.
 func (q *Query) features() Features {
 	f := FeaturesOf(q.Request)
+	f.strengths = q.Strengths
 	// The caller's estimate is better than ours if it has one: it may have counted the prompt.
 	if q.PromptTokens > 0 {
 		f.PromptTokens = q.PromptTokens
@@ -238,6 +243,7 @@ func (c *Choice) rank(candidates []Candidate, scores []float64, f *Features) {
 	for i := range c.Ranking {
 		r := &c.Ranking[i]
 		r.Quality, r.CostMicro = expected(r.Model, f), costOf(r.Model, *f)
+		r.Feedback = f.strengths.Of(r.Model.ID, f.Task)
 		for k := range candidates {
 			if r.Model != candidates[k].Model {
 				continue

@@ -60,7 +60,7 @@ func (e Estimate) Score(f Features, candidates []Candidate, scores []float64) {
 // expected returns how well the model is expected to answer, from 0 to 100: its quality for the kind of task, and
 // how far the difficulty of the prompt moves it.
 func expected(m *catalog.Model, f *Features) float64 {
-	quality := float64(m.QualityAt(f.Task))
+	quality := min(max(float64(m.QualityAt(f.Task))+f.strengths.Of(m.ID, f.Task), 1), 100)
 	if f.Thinks && !m.Thinks {
 		quality -= thinkingMissed
 	}

@@ -16,6 +16,8 @@ type Features struct {
 	Thinks       bool // the request wants reasoning
 	// Difficulty says how far weak models fall behind. If it is not known, the estimates stand.
 	Difficulty learned.Difficulty
+
+	strengths *Strengths // nil: nothing is known by feedback
 }
 
 const (
